@@ -1,0 +1,61 @@
+//! Exit codes: decided once, here (design: "Contracts of the command line").
+
+use std::process::ExitCode;
+
+/// What a subcommand returns: the exit code to end with, or an error with its context.
+pub type Result = anyhow::Result<Code>;
+
+/// An exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Code(pub u8);
+
+impl Code {
+    /// Success.
+    pub const OK: Code = Code(0);
+    /// The command failed.
+    pub const FAILURE: Code = Code(1);
+    /// Wrong arguments (clap uses the same).
+    pub const USAGE: Code = Code(2);
+    /// Not supported on this machine.
+    pub const UNSUPPORTED: Code = Code(3);
+    /// No permission.
+    pub const PERMISSION: Code = Code(4);
+    /// Done in part: something was lost, skipped or did not move.
+    pub const PARTIAL: Code = Code(5);
+}
+
+/// An error that ends the program with a certain code; anything else ends it with [`Code::FAILURE`].
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Coded {
+    /// The exit code.
+    pub code: Code,
+    /// What, where, expected what, what to do.
+    pub message: String,
+}
+
+/// An error with an exit code of its own: `return Err(exit::error(Code::USAGE, "..."))`.
+pub fn error(code: Code, message: impl Into<String>) -> anyhow::Error {
+    Coded { code, message: message.into() }.into()
+}
+
+/// Prints the error, if any, and gives the exit code.
+pub fn finish(result: Result) -> ExitCode {
+    match result {
+        Ok(code) => ExitCode::from(code.0),
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("homing: {error:#}");
+            let code =
+                error.chain().find_map(|e| e.downcast_ref::<Coded>()).map_or(Code::FAILURE, |c| c.code);
+            ExitCode::from(code.0)
+        }
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|e| e.downcast_ref::<std::io::Error>())
+        .any(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+}

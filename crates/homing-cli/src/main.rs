@@ -1,0 +1,27 @@
+//! The program `homing`: parses the command line, calls one file under `cmd/`, and decides the exit code once, here.
+
+mod cmd;
+mod exit;
+
+use clap::{Parser, Subcommand};
+
+/// Brings memory pages home: records, bounds, simulates and shows page placement on NUMA machines.
+#[derive(Parser)]
+#[command(name = "homing", version, propagate_version = true, max_term_width = 110)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// List the machine models, with one line each
+    Machines(cmd::machines::Args),
+}
+
+fn main() -> std::process::ExitCode {
+    let result = match Cli::parse().command {
+        Command::Machines(args) => cmd::machines::run(args),
+    };
+    exit::finish(result)
+}

@@ -1,0 +1,1 @@
+//! Traces: the ordered data references of all threads of a program, with events, on disk (`docs/trace-format.md`).

@@ -1,0 +1,1 @@
+//! All of Homing that touches the Linux kernel, in small files with pre- and postconditions.

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * The wire between a recorder (inside the recorded program) and `homing record` (which encodes the trace).
+ * docs/recording-wire.md explains it; crates/homing-core/src/trace/wire.rs is the other end.
+ *
+ * Shared memory: one memfd, mapped by both sides: a page of `homing_wire_header`, then `segments` segments of
+ * `segment_words` 64-bit words each. Two pipes carry 32-bit segment numbers and descriptors:
+ *   credit pipe   homing -> recorder   u32: a free segment
+ *   full pipe     recorder -> homing   homing_wire_full: a filled segment
+ * A recorder takes a credit (blocking read), fills the segment, posts it, and goes on. End of file on the full pipe
+ * ends the recording. A segment in use is visible to homing through `open[]`, so that a killed program loses nothing
+ * that was written before it died.
+ */
+#ifndef HOMING_WIRE_H
+#define HOMING_WIRE_H
+
+#define HOMING_WIRE_MAGIC 0x31455249574d4f48ULL /* "HOMWIRE1" */
+
+/* The environment variable that names the wire: "MEMFD,CREDIT_FD,FULL_FD" (inherited descriptors). */
+#define HOMING_WIRE_ENV "HOMING_WIRE"
+
+#define HOMING_WIRE_MAX_OPEN 4096
+
+typedef struct {
+   unsigned long long magic;
+   unsigned int       segments;
+   unsigned int       segment_words;
+   unsigned int       stop;       /* set by homing: record no more (limit reached) */
+   unsigned int       flavour;    /* set by the recorder: HOMING_FLAVOUR_* */
+   unsigned long long header_bytes; /* offset of segment 0 from the start of the memfd */
+   /* Recorder: for each stream in progress, the segment in use + 1 (0: none) and the words written so far. */
+   struct {
+      unsigned int segment_plus_1;
+      unsigned int thread;
+      volatile unsigned long long words;
+   } open[HOMING_WIRE_MAX_OPEN];
+} homing_wire_header;
+
+typedef struct {
+   unsigned int segment;
+   unsigned int words;
+   unsigned int stream; /* serial flavour: 0; parallel flavour: the recorder's thread number */
+   unsigned int index;  /* counts the segments of this stream from 0: a gap is a loss */
+} homing_wire_full;
+
+/* One stream for the whole process, in execution order, with THREAD words at switches (Valgrind). */
+#define HOMING_FLAVOUR_SERIAL 1
+/* One stream for each thread; threads run in parallel (compiler instrumentation). */
+#define HOMING_FLAVOUR_PARALLEL 2
+
+/* A word with bit 63 clear is a data reference.
+ *  serial:   the virtual address of the next access of the current block (0: that access did not happen: guarded)
+ *  parallel: bits 0..47 address, 48..58 low 11 bits of the instruction address, 59..61 log2 of the size in bytes
+ *            (0..6), 62 write
+ * A word with bit 63 set is a control word: bits 56..62 operation, bits 0..55 payload; the operation fixes how many
+ * words follow. */
+#define HOMING_CONTROL (1ULL << 63)
+#define HOMING_WORD(op, payload) (HOMING_CONTROL | ((unsigned long long)(op) << 56) | (payload))
+
+enum {
+   /* payload: block number; begins one execution of a block, its accesses follow in order. A side exit simply ends
+    * the list early. (serial only) */
+   HOMING_BLOCK = 1,
+   /* payload: block number; then (accesses << 32 | instructions), then the guest address of the block, then one word
+    * an access: bits 0..15 index of its instruction in the block, 16..31 size in bytes, 32 write, 33 atomic
+    * read-modify-write (one word for the pair, counted as one write). Sent before the block's first execution; a
+    * number is never reused with another meaning. */
+   HOMING_DEFINE = 2,
+   /* payload: thread number; the words that follow are of that thread (serial only) */
+   HOMING_THREAD = 3,
+   /* payload: thread number of the new thread; then its creator. In the creator's stream, before the thread's first
+    * reference. */
+   HOMING_THREAD_START = 4,
+   /* payload: thread number; the end of that thread, in its own stream. */
+   HOMING_THREAD_END = 5,
+   /* payload: thread number that was joined or seen to be dead; in the stream of the one that waited */
+   HOMING_THREAD_JOIN = 6,
+   /* payload: HOMING_SYNC_* ; then the object (an address), then the stamp: a process-wide increasing number. An
+    * acquire with stamp a comes after every release of the same object with a smaller stamp. */
+   HOMING_SYNC = 7,
+   /* payload: protection << 32 | flags (as mmap(2), low 16 bits); then address, length, file offset, name id or 0 */
+   HOMING_MMAP = 8,
+   /* payload 0; then address, length */
+   HOMING_MUNMAP = 9,
+   /* payload 0; then old end, new end of the program break */
+   HOMING_BRK = 10,
+   /* payload 0; then old address, old length, new address, new length */
+   HOMING_MREMAP = 11,
+   /* payload: HOMING_ALLOC_* function; then address, size, call-site name id */
+   HOMING_ALLOC = 12,
+   /* payload 0; then address */
+   HOMING_FREE = 13,
+   /* payload: name id << 24 | length in bytes (< 65536); then the bytes, padded with zeros to whole words */
+   HOMING_NAME = 14,
+   /* a data symbol of the program; payload: name id; then address, size, object file's name id */
+   HOMING_SYMBOL = 15,
+   /* payload: units to add to the virtual time of the stream (parallel only; a reference counts one by itself) */
+   HOMING_ADVANCE = 16,
+   /* payload: number of the mark; then name id (iterations and regions) */
+   HOMING_MARK = 17,
+   /* payload: references that the recorder had to drop; then the reason's name id */
+   HOMING_LOST = 18,
+   /* payload: process id of a new child (after fork) */
+   HOMING_FORK = 19,
+   /* payload: bytes; then address, and 1 if the kernel writes the buffer: a system call's access to user memory */
+   HOMING_KERNEL_ACCESS = 20
+};
+
+enum { HOMING_SYNC_RELEASE = 0, HOMING_SYNC_ACQUIRE = 1, HOMING_SYNC_BOTH = 2 };
+
+/* Allocation functions. */
+enum {
+   HOMING_ALLOC_MALLOC = 0, HOMING_ALLOC_CALLOC = 1, HOMING_ALLOC_REALLOC = 2, HOMING_ALLOC_MEMALIGN = 3,
+   HOMING_ALLOC_NEW = 4, HOMING_ALLOC_NEW_ARRAY = 5
+};
+
+#endif
