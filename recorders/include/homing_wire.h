@@ -63,8 +63,14 @@ enum {
    HOMING_BLOCK = 1,
    /* payload: block number; then (accesses << 32 | instructions), then the guest address of the block, then one word
     * an access: bits 0..15 index of its instruction in the block, 16..31 size in bytes, 32 write, 33 atomic
-    * read-modify-write (one word for the pair, counted as one write). Sent before the block's first execution; a
-    * number is never reused with another meaning. */
+    * read-modify-write (one word for the pair, counted as one write), 34 derived. Sent before the block's first
+    * execution; a number is never reused with another meaning.
+    * An access that is not derived takes the next word of the execution. A derived access has no word of its own: its
+    * address is word `bits 36..47` of this execution (counted from 0) plus the signed `bits 48..63`, and it never
+    * leans on a guarded word.
+    * The execution may end before an access with bit 35 set (a side exit lies there), and nowhere else: it ends there
+    * if the next word is a control word or the stream pauses for one; the accesses from one such bit to the next
+    * hold at least one that is not derived. */
    HOMING_DEFINE = 2,
    /* payload: thread number; the words that follow are of that thread (serial only) */
    HOMING_THREAD = 3,
