@@ -1,0 +1,110 @@
+//! Which node each thread of a trace runs on: `--threads-on`.
+
+use crate::ids::{Cpu, Node, Thread};
+use std::str::FromStr;
+
+/// How trace threads are bound to the CPUs of a machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ThreadsOn {
+    /// Thread i on CPU i modulo the number of CPUs; CPUs are numbered node by node, so nodes fill up one by one.
+    #[default]
+    Fill,
+    /// Thread i on node i modulo the nodes that have CPUs, on that node's next CPU.
+    RoundRobin,
+    /// Thread i on the first CPU of node i modulo the nodes that have CPUs.
+    OnePerNode,
+    /// Thread i on the i-th CPU of the list, which is repeated as often as needed.
+    List(Vec<Cpu>),
+}
+
+impl FromStr for ThreadsOn {
+    type Err = String;
+
+    /// Parses `fill`, `round-robin`, `one-per-node` or a CPU list such as `0-3,5`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "fill" => Ok(ThreadsOn::Fill),
+            "round-robin" => Ok(ThreadsOn::RoundRobin),
+            "one-per-node" => Ok(ThreadsOn::OnePerNode),
+            list => parse_list(list).map(ThreadsOn::List).ok_or_else(|| {
+                format!("`{text}`: expected fill, round-robin, one-per-node or a list of CPUs such as 0-3,5")
+            }),
+        }
+    }
+}
+
+impl ThreadsOn {
+    /// The binding on a machine whose CPU i belongs to `cpu_nodes[i]`.
+    pub fn bind(&self, cpu_nodes: &[Node]) -> Result<Binding, String> {
+        let mut nodes: Vec<Node> = cpu_nodes.to_vec();
+        nodes.sort_unstable();
+        nodes.dedup();
+        let pattern = match self {
+            ThreadsOn::Fill => cpu_nodes.to_vec(),
+            ThreadsOn::RoundRobin | ThreadsOn::OnePerNode => nodes,
+            ThreadsOn::List(cpus) => {
+                let node = |cpu: &Cpu| {
+                    cpu_nodes.get(cpu.index()).copied().ok_or_else(|| {
+                        format!(
+                            "--threads-on names CPU {cpu}, but the machine has CPUs 0 to {}",
+                            cpu_nodes.len() - 1
+                        )
+                    })
+                };
+                cpus.iter().map(node).collect::<Result<_, _>>()?
+            }
+        };
+        if pattern.is_empty() {
+            return Err("the machine has no CPUs to bind threads to".into());
+        }
+        Ok(Binding { pattern })
+    }
+}
+
+/// The node of every thread: a pattern that repeats.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Binding {
+    pattern: Vec<Node>,
+}
+
+impl Binding {
+    /// The node on which `thread` runs.
+    pub fn node(&self, thread: Thread) -> Node {
+        self.pattern[thread.index() % self.pattern.len()]
+    }
+}
+
+/// Parses a list as numactl writes it: numbers and ranges, separated by commas.
+fn parse_list(text: &str) -> Option<Vec<Cpu>> {
+    let mut cpus = Vec::new();
+    for part in text.split(',') {
+        let (low, high) = part.split_once('-').unwrap_or((part, part));
+        let (low, high): (u16, u16) = (low.trim().parse().ok()?, high.trim().parse().ok()?);
+        if low > high {
+            return None;
+        }
+        cpus.extend((low..=high).map(Cpu));
+    }
+    Some(cpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_bound_as_asked() {
+        let cpus = [0, 0, 1, 1, 3].map(Node);
+        let nodes = |text: &str| -> Vec<u16> {
+            let binding = text.parse::<ThreadsOn>().unwrap().bind(&cpus).unwrap();
+            (0..6).map(|t| binding.node(Thread(t)).0).collect()
+        };
+        assert_eq!(nodes("fill"), [0, 0, 1, 1, 3, 0]);
+        assert_eq!(nodes("round-robin"), [0, 1, 3, 0, 1, 3]);
+        assert_eq!(nodes("4,0-1"), [3, 0, 0, 3, 0, 0]);
+        for bad in ["", "3-1", "x", "1,,2"] {
+            assert!(bad.parse::<ThreadsOn>().is_err(), "{bad}");
+        }
+        assert!("5".parse::<ThreadsOn>().unwrap().bind(&cpus).unwrap_err().contains("CPU 5"));
+    }
+}

@@ -1,0 +1,97 @@
+//! Page histories against an obvious model.
+
+use super::*;
+use crate::ids::Node;
+use proptest::prelude::*;
+
+fn counts(history: &History, page: u32) -> Vec<(u16, u32, u32, u32, u32)> {
+    let runs = history.runs(Page(page)).unwrap();
+    runs.map(|r| (r.node.0, r.reads_before, r.writes, r.reads_between, r.reads_after)).collect()
+}
+
+#[test]
+fn runs_split_at_nodes_and_read_gaps() {
+    let (r, w) = (false, true);
+    let refs = [(0, 9, r), (0, 9, w), (0, 9, r), (0, 9, w), (0, 9, r), (1, 9, r), (1, 5, w), (0, 9, w)];
+    let history = History::from_references(&refs, 2);
+    assert_eq!(history.pages(), 2);
+    assert_eq!(counts(&history, 0), [(0, 1, 2, 1, 1), (1, 1, 0, 0, 0), (0, 0, 1, 0, 0)]);
+    let first = history.runs(Page(0)).unwrap().next().unwrap();
+    assert_eq!((first.first, first.last), (Time(0), Time(4)));
+    assert_eq!((history.references(), history.reads(), history.duration()), (8, 4, Time(8)));
+    assert_eq!(History::from_references(&refs, 0).runs(Page(0)).unwrap().count(), 4);
+}
+
+#[test]
+fn pages_of_any_size_group_and_split_frames() {
+    // Frames 0 and 1 are neighbours in one 8 KiB page; frame 2 is frame 0's address born again.
+    let frames = [0x10000, 0x11000, 0x10000];
+    let build = |bytes: u64| {
+        let page_size = PageSize::new(bytes).unwrap();
+        let mut builder = HistoryBuilder::new(Options { page_size, ..Options::default() });
+        builder.group_frames(&frames);
+        for (time, address) in [0x0010, 0x1010, 0x0810, 0x2010].into_iter().enumerate() {
+            builder.reference(Node(0), Time(time as u64), address, false);
+        }
+        builder.finish(&frames).unwrap()
+    };
+    let addresses = |h: &History| (0..h.pages()).map(|p| h.address(Page(p))).collect::<Vec<_>>();
+    assert_eq!(addresses(&build(8192)), [0x10000, 0x10000]);
+    assert_eq!(addresses(&build(4096)), [0x10000, 0x11000, 0x10000]);
+    assert_eq!(addresses(&build(512)), [0x10000, 0x11000, 0x10800, 0x10000]);
+}
+
+proptest! {
+    #[test]
+    fn spilling_changes_nothing(refs in prop::collection::vec((0u16..4, 0u64..6, any::<bool>()), 0..400)) {
+        let whole = History::from_references(&refs, 2);
+        let spill: Box<dyn Spill> = Box::new(std::io::Cursor::new(Vec::new()));
+        let mut builder = HistoryBuilder::new(Options { budget: 16, spill: Some(spill), ..Options::default() });
+        let mut numbers = Vec::new();
+        for (time, &(node, page, write)) in refs.iter().enumerate() {
+            let frame = numbers.iter().position(|&p| p == page).unwrap_or_else(|| {
+                numbers.push(page);
+                numbers.len() - 1
+            });
+            builder.reference(Node(node), Time(time as u64), (frame as u64) << 12, write);
+            builder.store.spill_if_full().unwrap();
+        }
+        let frames: Vec<u64> = numbers.iter().map(|p| p << 12).collect();
+        let spilled = builder.finish(&frames).unwrap();
+        prop_assert_eq!(whole.pages(), spilled.pages());
+        for page in (0..whole.pages()).map(Page) {
+            let left: Vec<_> = whole.runs(page).unwrap().collect();
+            let right: Vec<_> = spilled.runs(page).unwrap().collect();
+            prop_assert_eq!(left, right);
+        }
+    }
+
+    #[test]
+    fn every_reference_is_in_exactly_one_run(
+        refs in prop::collection::vec((0u16..4, 0u64..6, any::<bool>()), 0..400),
+        gap in 0u32..4,
+    ) {
+        let history = History::from_references(&refs, gap);
+        let mut rebuilt = 0;
+        for page in (0..history.pages()).map(Page) {
+            let number = history.address(page) >> 12;
+            let mut mine = refs.iter().enumerate().filter(|(_, r)| r.1 == number);
+            for run in history.runs(page).unwrap() {
+                let stretch: Vec<_> = mine.by_ref().take(run.references() as usize).collect();
+                prop_assert!(stretch.iter().all(|(_, r)| r.0 == run.node.0));
+                prop_assert_eq!(stretch[0].0 as u64, run.first.0);
+                prop_assert_eq!(stretch[stretch.len() - 1].0 as u64, run.last.0);
+                let before = stretch.iter().take_while(|(_, r)| !r.2).count();
+                let after = stretch.iter().rev().take_while(|(_, r)| !r.2).count();
+                let writes = stretch.iter().filter(|(_, r)| r.2).count();
+                prop_assert_eq!(before, run.reads_before as usize);
+                prop_assert_eq!(writes, run.writes as usize);
+                if writes > 0 {
+                    prop_assert_eq!(after, run.reads_after as usize);
+                }
+                rebuilt += stretch.len();
+            }
+        }
+        prop_assert_eq!(rebuilt, refs.len());
+    }
+}
