@@ -48,3 +48,231 @@ pub struct Row {
     /// (moves + replications) / pages.
     pub moves_per_page: f64,
 }
+
+/// A whole comparison: what `homing compare --json` prints and the report page reads.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Report {
+    /// Version of this schema ([`SCHEMA`]).
+    pub schema: u32,
+    /// Program and version that wrote it, such as `homing 0.1.0`.
+    pub generator: String,
+    /// The machine that was modelled.
+    pub machine: MachineInfo,
+    /// Every parameter of the run, with defaults, as name and value: the manifest.
+    pub parameters: Vec<Parameter>,
+    /// One block for each trace.
+    pub traces: Vec<TraceReport>,
+    /// Geometric means over the traces, one for each policy; empty for a single trace.
+    pub means: Vec<MeanRow>,
+    /// What the reader must know: which numbers are modelled, what was left out and why.
+    pub notes: Vec<String>,
+}
+
+/// A named setting.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parameter {
+    /// Name, such as `placement` or `platinum.t1`.
+    pub name: String,
+    /// Value as text.
+    pub value: String,
+}
+
+/// The machine as the report shows it. Costs are in local word references.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct MachineInfo {
+    /// Name of the machine.
+    pub name: String,
+    /// One line about it.
+    pub description: String,
+    /// Memories, global memory included.
+    pub memories: u16,
+    /// Number of the global memory, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub global_node: Option<u16>,
+    /// Page size in bytes.
+    pub page_size: u64,
+    /// r, on uniform machines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote: Option<f64>,
+    /// R, on uniform machines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page_move: Option<f64>,
+    /// g, where there is global memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub global: Option<f64>,
+    /// G, where there is global memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub global_page_move: Option<f64>,
+    /// Access costs `access[i][m]` of unequal machines: row, the node that refers; column, the node that holds the page.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub access: Vec<Vec<f64>>,
+    /// Copy costs `copy[from][to]` of unequal machines.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub copy: Vec<Vec<f64>>,
+}
+
+/// What the report says about one trace.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TraceReport {
+    /// The trace.
+    pub trace: TraceInfo,
+    /// The result in a sentence for a person.
+    pub summary: String,
+    /// One row for each policy; the first is `optimal`.
+    pub rows: Vec<Row>,
+    /// One row for each sharing class, in the order of `sharing::Class::ALL`.
+    pub sharing: Vec<ClassRow>,
+    /// Where pages begin, end and belong.
+    pub page_map: PageMap,
+    /// Cost curves and sweeps.
+    pub curves: Vec<Curve>,
+    /// How much the optimum changes when the order of references is disturbed (Bolosky & Scott 1991, table II).
+    pub perturbation: Vec<PerturbationRow>,
+}
+
+/// Where a trace comes from and how large it is.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct TraceInfo {
+    /// Short name: the file's stem.
+    pub name: String,
+    /// Digest of the trace file (xxh3-64, hexadecimal).
+    pub digest: String,
+    /// Command line of the recorded program.
+    pub command: Vec<String>,
+    /// What recorded it.
+    pub recorder: String,
+    /// Data references.
+    pub references: u64,
+    /// Reads among them.
+    pub reads: u64,
+    /// Writes among them.
+    pub writes: u64,
+    /// Threads of the program.
+    pub threads: u64,
+    /// Distinct pages at the report's page size.
+    pub pages: u64,
+    /// False when the recording was cut or parts of it were damaged.
+    pub complete: bool,
+}
+
+/// Pages and references of one sharing class (docs/policies.md has the definitions).
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ClassRow {
+    /// `private`, `read-shared`, `migratory`, `producer-consumer` or `write-shared`.
+    pub class: String,
+    /// Pages of the class.
+    pub pages: u64,
+    /// References to them.
+    pub references: u64,
+    /// Reads among those.
+    pub reads: u64,
+    /// Writes among those.
+    pub writes: u64,
+    /// 100 * references of the class / all references.
+    pub references_percent: f64,
+    /// Cost of the optimum on these pages.
+    pub optimal_cost: f64,
+    /// Cost of first touch on these pages.
+    pub first_touch_cost: f64,
+    /// Cost of the policy `homing` on these pages, if it was compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub homing_cost: Option<f64>,
+}
+
+/// One entry a page, column by column, in order of virtual address. All columns have the same length.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct PageMap {
+    /// Pages of the trace; more than the columns hold if the map was cut (`shown` < `pages`).
+    pub pages: u64,
+    /// Length of the columns: the pages with most references.
+    pub shown: u64,
+    /// Virtual address of the page as `0x...`; a page that was unmapped and mapped again appears again.
+    pub vaddr: Vec<String>,
+    /// References to the page.
+    pub references: Vec<u64>,
+    /// Sharing class, an index into [`TraceReport::sharing`].
+    pub class: Vec<u8>,
+    /// Node where first touch places it.
+    pub initial: Vec<u16>,
+    /// Node that refers to it most.
+    pub most_frequent: Vec<u16>,
+    /// Home at the end under the policy that `policy` names.
+    pub last: Vec<u16>,
+    /// The policy of the column `last`: `homing`, or else the last one compared.
+    pub policy: String,
+    /// Home at the end in the optimal placement.
+    pub optimal: Vec<u16>,
+}
+
+/// Cost against a parameter: exact for the optimum, sampled for policies.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Curve {
+    /// `page-move` or `page-size`.
+    pub parameter: String,
+    /// Unit of x: `local references` or `bytes`.
+    pub unit: String,
+    /// The value of the machine itself, on the x axis.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub here: Option<f64>,
+    /// One line each.
+    pub series: Vec<Series>,
+}
+
+/// One line of a [`Curve`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Series {
+    /// Policy; `optimal` for the bound.
+    pub policy: String,
+    /// True if the points are all break-points of a piecewise linear curve, so that straight lines between them are
+    /// exact; false if they are samples.
+    pub exact: bool,
+    /// The points, by rising x.
+    pub points: Vec<CurvePoint>,
+}
+
+/// A point of a [`Series`]: the mean cost per reference and its parts, which add up to it.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct CurvePoint {
+    /// Value of the parameter.
+    pub x: f64,
+    /// Mean cost per reference.
+    pub mcpr: f64,
+    /// Part of local references.
+    pub local: f64,
+    /// Part of references to other nodes.
+    pub remote: f64,
+    /// Part of references to global memory.
+    pub global: f64,
+    /// Part of page copies.
+    pub copies: f64,
+    /// (moves + replications) / pages.
+    pub moves_per_page: f64,
+}
+
+/// The optimum of a disturbed order against that of the recorded one.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PerturbationRow {
+    /// `local` or `gaps`.
+    pub filter: String,
+    /// Seed of the filter.
+    pub seed: u64,
+    /// Optimal cost of the disturbed trace.
+    pub optimal_cost: f64,
+    /// 100 * (disturbed - recorded) / recorded, with its sign.
+    pub change_percent: f64,
+}
+
+/// A policy over several traces.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MeanRow {
+    /// Policy; `optimal` for the bound.
+    pub policy: String,
+    /// Geometric mean of MCPR.
+    pub mcpr: f64,
+    /// Geometric mean of cost / optimal cost, as a gap in per cent.
+    pub gap_percent: f64,
+    /// The largest gap, in per cent.
+    pub worst_gap_percent: f64,
+    /// The trace with the largest gap.
+    pub worst_trace: String,
+}
