@@ -69,7 +69,7 @@ enum {
     * address is word `bits 36..47` of this execution (counted from 0) plus the signed `bits 48..63`, and it never
     * leans on a guarded word.
     * The execution may end before an access with bit 35 set (a side exit lies there), and nowhere else: it ends there
-    * if the next word is a control word or the stream pauses for one; the accesses from one such bit to the next
+    * if the next word is a control word or the segment ends; the accesses from one such bit to the next
     * hold at least one that is not derived. */
    HOMING_DEFINE = 2,
    /* payload: thread number; the words that follow are of that thread (serial only) */

@@ -1,1 +1,3 @@
 //! All of Homing that touches the Linux kernel, in small files with pre- and postconditions.
+
+pub mod channel;

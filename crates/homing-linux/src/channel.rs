@@ -1,0 +1,417 @@
+//! The wire channel: shared memory and two pipes between a recorder inside the recorded program and `homing record`.
+//!
+//! `recorders/include/homing_wire.h` is the contract. This end creates everything, hands the recorder's ends to a child
+//! as inherited descriptors, receives filled segments in order and gives each back once it is consumed: credits are
+//! the back-pressure, so memory stays bounded however fast the program is.
+
+use rustix::event::{poll, PollFd, PollFlags};
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags};
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// The environment variable that names the wire to the recorder.
+pub const WIRE_ENV: &str = "HOMING_WIRE";
+
+const MAGIC: u64 = 0x3142_5249_574d_4f48;
+const MAX_OPEN: usize = 4096;
+const OPEN_AT: usize = 32;
+const OPEN_BYTES: usize = 16;
+const PAGE: usize = 4096;
+
+/// The most segments a channel can have: all of them fit into either pipe, so no write to a pipe ever blocks.
+pub const MAX_SEGMENTS: u32 = 4096;
+
+/// How much a channel holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    /// Number of segments, 2 to [`MAX_SEGMENTS`]. A parallel recorder holds one for each running thread.
+    pub segments: u32,
+    /// 64-bit words in each segment, at least 4096 and a multiple of 512.
+    pub segment_words: u32,
+}
+
+/// Why a channel failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ChannelError {
+    /// The capacity is out of bounds.
+    #[error(
+        "recording channel of {} segments of {} words: expected 2 to {MAX_SEGMENTS} segments of at least 4096 words, \
+         a multiple of 512", .0.segments, .0.segment_words
+    )]
+    Capacity(Capacity),
+    /// A system call failed.
+    #[error("recording channel: {call}: {source}")]
+    System {
+        /// Which call.
+        call: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The recorder sent what the contract forbids.
+    #[error("recording channel: the recorder broke the wire contract: {0}")]
+    Contract(String),
+}
+
+fn system(call: &'static str) -> impl Fn(Errno) -> ChannelError {
+    move |errno| ChannelError::System { call, source: errno.into() }
+}
+
+/// Whether the recorder runs threads one at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flavour {
+    /// One stream in execution order.
+    Serial,
+    /// One stream for each thread.
+    Parallel,
+}
+
+/// A filled segment: ours until [`Channel::release`].
+#[derive(Debug, PartialEq, Eq)]
+pub struct Filled {
+    /// Number of the segment.
+    pub segment: u32,
+    /// Words written into it.
+    pub words: u32,
+    /// Which stream: 0, or the thread of a parallel recorder.
+    pub stream: u32,
+    /// Index of the segment in its stream, from 0.
+    pub index: u32,
+}
+
+/// What [`Channel::receive`] gives.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Received {
+    /// A filled segment.
+    Segment(Filled),
+    /// Nothing within the time.
+    Idle,
+    /// The recorder closed the channel, or died: nothing will come any more.
+    Closed,
+}
+
+/// A segment that a recorder had begun and not posted when it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenSegment {
+    /// Number of the segment.
+    pub segment: u32,
+    /// The thread it belongs to (parallel flavour; 0 in the serial one).
+    pub thread: u32,
+    /// Words written into it.
+    pub words: u32,
+}
+
+/// The ends that the recorder holds.
+struct RecorderEnds {
+    credit: OwnedFd,
+    full: OwnedFd,
+}
+
+/// Homing's end of the wire.
+pub struct Channel {
+    capacity: Capacity,
+    memory: Mapping,
+    memfd: OwnedFd,
+    credit: OwnedFd,
+    full: OwnedFd,
+    recorder: Option<RecorderEnds>,
+}
+
+impl Channel {
+    /// Creates the shared memory and the pipes, with every segment free.
+    pub fn new(capacity: Capacity) -> Result<Channel, ChannelError> {
+        let Capacity { segments, segment_words } = capacity;
+        if !(2..=MAX_SEGMENTS).contains(&segments) || segment_words < 4096 || segment_words % 512 != 0 {
+            return Err(ChannelError::Capacity(capacity));
+        }
+        let bytes = header_bytes() + segments as usize * segment_words as usize * 8;
+        let memfd = rustix::fs::memfd_create("homing-wire", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
+            .map_err(system("memfd_create"))?;
+        rustix::fs::ftruncate(&memfd, bytes as u64).map_err(system("ftruncate"))?;
+        // The recorded program shares the file: it must not be able to cut it under our mapping.
+        rustix::fs::fcntl_add_seals(&memfd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
+            .map_err(system("fcntl(F_ADD_SEALS)"))?;
+        let memory = Mapping::new(memfd.as_fd(), bytes)?;
+        let pipe = || rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(system("pipe2"));
+        let ((credit_read, credit), (full, full_write)) = (pipe()?, pipe()?);
+        let recorder = Some(RecorderEnds { credit: credit_read, full: full_write });
+        let channel = Channel { capacity, memory, memfd, credit, full, recorder };
+        channel.write_header();
+        for segment in 0..segments {
+            channel.give_credit(segment)?;
+        }
+        Ok(channel)
+    }
+
+    fn write_header(&self) {
+        let Capacity { segments, segment_words } = self.capacity;
+        self.memory.u32_at(8).store(segments, Ordering::Relaxed);
+        self.memory.u32_at(12).store(segment_words, Ordering::Relaxed);
+        self.memory.u64_at(24).store(header_bytes() as u64, Ordering::Relaxed);
+        self.memory.u64_at(0).store(MAGIC, Ordering::Release);
+    }
+
+    /// Starts `command` with the wire: [`WIRE_ENV`] set and the recorder's descriptors inherited. Afterwards only the
+    /// child holds them, so that its end closes the channel.
+    ///
+    /// # Errors
+    /// What [`Command::spawn`] gives; a second call on the same channel is [`io::ErrorKind::InvalidInput`].
+    pub fn spawn(&mut self, command: &mut Command) -> io::Result<Child> {
+        let ends = self.recorder.take().ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidInput, "this recording channel already has its recorder")
+        })?;
+        let fds = [self.memfd.as_raw_fd(), ends.credit.as_raw_fd(), ends.full.as_raw_fd()];
+        command.env(WIRE_ENV, format!("{},{},{}", fds[0], fds[1], fds[2]));
+        // SAFETY: the closure runs between fork and exec and calls only fcntl, which is async-signal-safe.
+        unsafe {
+            command.pre_exec(move || {
+                for fd in fds {
+                    let fd = BorrowedFd::borrow_raw(fd);
+                    rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::empty())?;
+                }
+                Ok(())
+            });
+        }
+        command.spawn()
+    }
+
+    /// Waits up to `timeout` for the next filled segment. A signal that interrupts the wait counts as [`Received::Idle`].
+    pub fn receive(&mut self, timeout: Duration) -> Result<Received, ChannelError> {
+        let mut fds = [PollFd::new(&self.full, PollFlags::IN)];
+        let millis = timeout.as_millis().min(i32::MAX as u128) as i32;
+        match poll(&mut fds, millis) {
+            Ok(0) | Err(Errno::INTR) => return Ok(Received::Idle),
+            Ok(_) => {}
+            Err(errno) => return Err(system("poll")(errno)),
+        }
+        let mut message = [0u8; 16];
+        let read = rustix::io::retry_on_intr(|| rustix::io::read(&self.full, &mut message))
+            .map_err(system("read from the full pipe"))?;
+        match read {
+            0 => Ok(Received::Closed),
+            16 => self.check(&message).map(Received::Segment),
+            n => Err(ChannelError::Contract(format!("a message of {n} bytes, expected 16"))),
+        }
+    }
+
+    fn check(&self, message: &[u8; 16]) -> Result<Filled, ChannelError> {
+        let field = |at: usize| u32::from_ne_bytes([0, 1, 2, 3].map(|i| message[at + i]));
+        let filled = Filled { segment: field(0), words: field(4), stream: field(8), index: field(12) };
+        if filled.segment >= self.capacity.segments || filled.words > self.capacity.segment_words {
+            return Err(ChannelError::Contract(format!(
+                "{} words in segment {}, expected at most {} words and {} segments",
+                filled.words, filled.segment, self.capacity.segment_words, self.capacity.segments
+            )));
+        }
+        Ok(filled)
+    }
+
+    /// The words of a filled segment.
+    pub fn words(&self, filled: &Filled) -> &[u64] {
+        self.segment_words(filled.segment, filled.words)
+    }
+
+    /// The words of a segment that was left open. Call only after [`Received::Closed`] or the recorder's death.
+    pub fn open_words(&self, open: &OpenSegment) -> &[u64] {
+        self.segment_words(open.segment, open.words)
+    }
+
+    fn segment_words(&self, segment: u32, words: u32) -> &[u64] {
+        assert!(segment < self.capacity.segments && words <= self.capacity.segment_words);
+        let at = header_bytes() + segment as usize * self.capacity.segment_words as usize * 8;
+        self.memory.words(at, words as usize)
+    }
+
+    /// Gives a consumed segment back to the recorder.
+    pub fn release(&mut self, filled: Filled) -> Result<(), ChannelError> {
+        self.give_credit(filled.segment)
+    }
+
+    fn give_credit(&self, segment: u32) -> Result<(), ChannelError> {
+        match rustix::io::retry_on_intr(|| rustix::io::write(&self.credit, &segment.to_ne_bytes())) {
+            // A dead recorder needs no credit; what it left is still to be read.
+            Ok(_) | Err(Errno::PIPE) => Ok(()),
+            Err(errno) => Err(system("write to the credit pipe")(errno)),
+        }
+    }
+
+    /// Asks the recorder to record no more; the program runs on.
+    pub fn stop(&self) {
+        self.memory.u32_at(16).store(1, Ordering::Release);
+    }
+
+    /// What kind of recorder attached, `None` before one has.
+    pub fn flavour(&self) -> Option<Flavour> {
+        match self.memory.u32_at(20).load(Ordering::Acquire) {
+            1 => Some(Flavour::Serial),
+            2 => Some(Flavour::Parallel),
+            _ => None,
+        }
+    }
+
+    /// The segments that the recorder had begun and never posted, in the order of the header's slots.
+    pub fn open_segments(&self) -> Vec<OpenSegment> {
+        (0..MAX_OPEN)
+            .filter_map(|slot| {
+                let at = OPEN_AT + slot * OPEN_BYTES;
+                let segment = self.memory.u32_at(at).load(Ordering::Acquire).checked_sub(1)?;
+                let thread = self.memory.u32_at(at + 4).load(Ordering::Relaxed);
+                let words = self.memory.u64_at(at + 8).load(Ordering::Acquire);
+                let words = words.min(u64::from(self.capacity.segment_words)) as u32;
+                (segment < self.capacity.segments).then_some(OpenSegment { segment, thread, words })
+            })
+            .collect()
+    }
+
+    /// The capacity that the channel was created with.
+    pub fn capacity(&self) -> Capacity {
+        self.capacity
+    }
+}
+
+impl fmt::Debug for Channel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Channel").field("capacity", &self.capacity).finish_non_exhaustive()
+    }
+}
+
+/// Bytes before segment 0: the wire header in whole pages.
+fn header_bytes() -> usize {
+    (OPEN_AT + MAX_OPEN * OPEN_BYTES).next_multiple_of(PAGE)
+}
+
+/// A shared mapping of the whole memfd, unmapped on drop.
+struct Mapping {
+    address: *mut u8,
+    bytes: usize,
+}
+
+// SAFETY: the mapping is plain memory, and every access to its header is atomic; the segments are handed over through
+// the pipes, which order the recorder's writes before our reads.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    fn new(file: BorrowedFd<'_>, bytes: usize) -> Result<Mapping, ChannelError> {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
+        let address =
+            unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, protection, MapFlags::SHARED, file, 0) }
+                .map_err(system("mmap"))?;
+        Ok(Mapping { address: address.cast(), bytes })
+    }
+
+    fn u32_at(&self, at: usize) -> &AtomicU32 {
+        assert!(at % 4 == 0 && at + 4 <= self.bytes);
+        // SAFETY: in bounds and aligned (checked above; the mapping is page-aligned) and lives as long as `self`.
+        unsafe { &*self.address.add(at).cast::<AtomicU32>() }
+    }
+
+    fn u64_at(&self, at: usize) -> &AtomicU64 {
+        assert!(at % 8 == 0 && at + 8 <= self.bytes);
+        // SAFETY: as for `u32_at`.
+        unsafe { &*self.address.add(at).cast::<AtomicU64>() }
+    }
+
+    fn words(&self, at: usize, words: usize) -> &[u64] {
+        assert!(at % 8 == 0 && at + words * 8 <= self.bytes);
+        // SAFETY: in bounds and aligned; a posted segment is not written again until its credit goes back.
+        unsafe { std::slice::from_raw_parts(self.address.add(at).cast::<u64>(), words) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range is the one that `new` mapped, and no reference into it outlives `self`.
+        // munmap of a valid range does not fail.
+        let _ = unsafe { rustix::mm::munmap(self.address.cast(), self.bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: Capacity = Capacity { segments: 2, segment_words: 4096 };
+    const SECOND: Duration = Duration::from_secs(5);
+
+    /// Plays a recorder in this process: takes a credit, writes words, posts.
+    fn record(channel: &Channel, words: &[u64], index: u32) -> u32 {
+        let ends = channel.recorder.as_ref().unwrap();
+        let mut credit = [0; 4];
+        assert_eq!(rustix::io::read(&ends.credit, &mut credit).unwrap(), 4);
+        let segment = u32::from_ne_bytes(credit);
+        let at = header_bytes() + segment as usize * channel.capacity.segment_words as usize * 8;
+        for (i, &word) in words.iter().enumerate() {
+            channel.memory.u64_at(at + 8 * i).store(word, Ordering::Relaxed);
+        }
+        let message: Vec<u8> =
+            [segment, words.len() as u32, 0, index].iter().flat_map(|n| n.to_ne_bytes()).collect();
+        rustix::io::write(&ends.full, &message).unwrap();
+        segment
+    }
+
+    #[test]
+    fn segments_go_round() {
+        let mut channel = Channel::new(SMALL).unwrap();
+        for index in 0..10u32 {
+            record(&channel, &[u64::from(index), 7], index);
+            let Received::Segment(filled) = channel.receive(SECOND).unwrap() else { panic!("no segment") };
+            assert_eq!((filled.words, filled.index), (2, index));
+            assert_eq!(channel.words(&filled), [u64::from(index), 7]);
+            channel.release(filled).unwrap();
+        }
+        assert_eq!(channel.receive(Duration::ZERO).unwrap(), Received::Idle);
+        channel.recorder = None;
+        assert_eq!(channel.receive(SECOND).unwrap(), Received::Closed);
+    }
+
+    #[test]
+    fn open_segments_survive_the_recorder() {
+        let channel = Channel::new(SMALL).unwrap();
+        assert!(channel.open_segments().is_empty());
+        channel.memory.u32_at(OPEN_AT + OPEN_BYTES).store(2, Ordering::Relaxed);
+        channel.memory.u32_at(OPEN_AT + OPEN_BYTES + 4).store(9, Ordering::Relaxed);
+        channel.memory.u64_at(OPEN_AT + OPEN_BYTES + 8).store(1 << 40, Ordering::Relaxed);
+        assert_eq!(channel.open_segments(), [OpenSegment { segment: 1, thread: 9, words: 4096 }]);
+    }
+
+    #[test]
+    fn nonsense_from_the_recorder_is_refused() {
+        let mut channel = Channel::new(SMALL).unwrap();
+        let post = |channel: &Channel, bytes: &[u8]| {
+            rustix::io::write(&channel.recorder.as_ref().unwrap().full, bytes).unwrap();
+        };
+        post(&channel, &[0xff; 16]);
+        assert!(matches!(channel.receive(SECOND), Err(ChannelError::Contract(_))));
+        post(&channel, &[0; 3]);
+        assert!(matches!(channel.receive(SECOND), Err(ChannelError::Contract(_))));
+    }
+
+    #[test]
+    fn capacities_are_bounded() {
+        for (segments, segment_words) in [(1, 4096), (5000, 4096), (2, 100), (2, 4097)] {
+            assert!(matches!(
+                Channel::new(Capacity { segments, segment_words }),
+                Err(ChannelError::Capacity(_))
+            ));
+        }
+    }
+
+    #[test]
+    fn a_child_inherits_the_wire_and_its_end_closes_it() {
+        let mut channel = Channel::new(SMALL).unwrap();
+        let script = "IFS=, read m c f <<X\n$HOMING_WIRE\nX\ntest -e /proc/self/fd/$m -a -e /proc/self/fd/$c -a -e /proc/self/fd/$f";
+        let mut child = channel.spawn(Command::new("sh").args(["-c", script])).unwrap();
+        assert!(child.wait().unwrap().success());
+        assert_eq!(channel.receive(SECOND).unwrap(), Received::Closed);
+        assert!(channel.spawn(&mut Command::new("true")).is_err());
+    }
+}
