@@ -1,0 +1,58 @@
+# Homing: `make demo` runs the main job on real programs, `make test` passes the tests. Both set the machine up first.
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+
+.PHONY: help build demo test check unit setup setup-test recorders workloads ui bench deny fmt clean install
+
+PREFIX ?= /usr/local
+BUILD := $(CURDIR)/build
+
+help: ## List the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+build: setup recorders ## Build the program (target/release/homing) and the recorders
+	cargo build --release --locked
+
+demo: build workloads ## Record two real OpenMP programs, compare policies, write a report page
+	scripts/demo.sh
+
+test: setup-test build workloads ## Everything that CI runs
+	scripts/test.sh
+
+check: ## Formatting, lints, unit tests: what one runs before each commit
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo test --workspace --lib --bins --locked
+
+setup: ## Install the system packages that building and recording need
+	scripts/setup.sh build
+
+setup-test: ## ... and those that the tests need
+	scripts/setup.sh build test
+
+recorders: setup ## Build the recorders against the installed Valgrind and C compiler
+	$(MAKE) -C recorders/valgrind OUT=$(BUILD)/valgrind
+	$(MAKE) -C recorders/tsan OUT=$(BUILD)/tsan
+
+workloads: setup ## Build the OpenMP workloads
+	$(MAKE) -C workloads OUT=$(BUILD)/workloads
+
+ui: ## Rebuild the report page (crates/homing-cli/assets/report.html)
+	cd ui && npm ci && npm run build
+
+bench: build workloads ## Recording, trace size, decoding, optimum: the tables of docs/benchmarks.md
+	benches/run.sh
+
+deny: ## Licences and sources of all dependencies
+	scripts/deny.sh
+
+fmt: ## Format the Rust code
+	cargo fmt --all
+
+install: build ## Install under PREFIX (default /usr/local)
+	install -D -m 755 target/release/homing $(DESTDIR)$(PREFIX)/bin/homing
+	install -d $(DESTDIR)$(PREFIX)/lib/homing
+	cp -a build/valgrind build/tsan $(DESTDIR)$(PREFIX)/lib/homing/
+
+clean: ## Remove everything that was built
+	rm -rf target build ui/node_modules ui/dist

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Everything that CI runs, after setup and build: each part in turn, all of them even when one fails, then a summary.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+parts=0 failed=() started=$SECONDS
+part() {
+  local name=$1 from=$SECONDS
+  shift
+  parts=$((parts + 1))
+  printf '\n== %s: %s\n' "$name" "$*"
+  if "$@"; then printf '== %s: ok in %d s\n' "$name" $((SECONDS - from))
+  else printf '== %s: FAILED after %d s\n' "$name" $((SECONDS - from)); failed+=("$name"); fi
+}
+
+part format cargo fmt --all --check
+part lints cargo clippy --workspace --all-targets --locked -- -D warnings
+part cargo cargo test --workspace --locked
+part fuzz scripts/fuzz-smoke.sh
+part workloads workloads/test.sh
+part record tests/workloads_record.sh
+part page ui/run-tests.sh
+part deny scripts/deny.sh
+
+printf '\n%d parts in %d s\n%d passed, %d failed\n' "$parts" $((SECONDS - started)) $((parts - ${#failed[@]})) ${#failed[@]}
+[ ${#failed[@]} -eq 0 ] || { echo "failed: ${failed[*]}"; exit 1; }
