@@ -49,7 +49,10 @@ fn handing_over_keeps_the_order_exactly() {
 fn independent_threads_interleave_finely() {
     let threads = vec![vec![run(3, 8, 10_000)]; 3];
     let (turns, report) = merged(&threads, Options::default());
-    assert!(turns.iter().all(|&(_, count)| count <= 2 * 18), "a turn is at most two quanta of 48 instructions");
+    assert!(
+        turns.iter().all(|&(_, count)| count <= 2 * 18),
+        "a turn is at most two quanta of 48 instructions"
+    );
     assert_eq!(report.references, 90_000);
     assert_eq!(report.turns, turns.len() as u64);
     let slow = [vec![run(1, 1, 30_000)], vec![run(1, 10, 3_000)]];

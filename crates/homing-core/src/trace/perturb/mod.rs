@@ -234,7 +234,9 @@ impl<E, F: FnMut(Thread, u64) -> Result<(), E>> Perturb<F> {
     pub fn finish(self) -> Result<u64, E> {
         let Perturb { gaps, mut local, mut turns } = self;
         if let Some(mut gaps) = gaps {
-            gaps.finish(&mut |thread, count| through(&mut local, thread, count, &mut |t, n| turns.push(t, n)))?;
+            gaps.finish(&mut |thread, count| {
+                through(&mut local, thread, count, &mut |t, n| turns.push(t, n))
+            })?;
         }
         if let Some(mut local) = local {
             local.finish(&mut |t, n| turns.push(t, n))?;

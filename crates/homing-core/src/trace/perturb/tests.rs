@@ -61,7 +61,8 @@ fn a_gap_delays_one_thread_and_drains_at_two_thirds() {
     assert!((expected / 2..expected * 2).contains(&runs.len()), "{} gaps", runs.len());
     assert!(runs.iter().all(|&n| (1999..2100).contains(&n)), "half of 4000 references are the other's");
     // After a gap, two of three references are saved ones of one thread, and the third alternates: 5 of 6.
-    let end = out.chunk_by(|a, b| a == b).take_while(|run| run.len() <= 1000).map(<[u32]>::len).sum::<usize>();
+    let end =
+        out.chunk_by(|a, b| a == b).take_while(|run| run.len() <= 1000).map(<[u32]>::len).sum::<usize>();
     let start = end + out[end..].chunk_by(|a, b| a == b).next().unwrap().len();
     let stopped = 1 - out[end];
     let drained = out[start..start + 2000].iter().filter(|&&t| t == stopped).count() as f64 / 2000.0;
