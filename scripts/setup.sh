@@ -19,7 +19,7 @@ for purpose in "$@"; do
 done
 
 if ! command -v cargo >/dev/null; then
-  echo "setup: cargo is missing: install a stable Rust toolchain of 1.85 or newer (rustup, or your distribution's) and try again" >&2
+  echo "setup: cargo is missing: install a stable Rust toolchain of 1.88 or newer (rustup, or your distribution's) and try again" >&2
   exit 3
 fi
 [ ${#missing[@]} -eq 0 ] && exit 0

@@ -1,8 +1,8 @@
 //! From references to page runs.
 
 use super::store::{Spill, Store};
-use super::{History, PageRun, SpillError};
-use crate::ids::{Node, PageSize, Time};
+use super::{History, SpillError};
+use crate::ids::{Node, Page, PageSize, Time};
 use std::collections::HashMap;
 
 /// Base-2 logarithm of the bytes of a frame, the granule of dense addresses in a trace.
@@ -14,7 +14,7 @@ const NONE: u32 = u32::MAX;
 pub struct Options {
     /// Page size of the history, whatever the recorded machine's was.
     pub page_size: PageSize,
-    /// See [`PageRun`]; `Costs::read_gap` gives the largest that is exact for a machine.
+    /// See [`PageRun`](super::PageRun); `Costs::read_gap` gives the largest that is exact for a machine.
     pub read_gap: u32,
     /// Packed runs kept in memory, in bytes; beyond it they go to `spill`.
     pub budget: u64,
@@ -28,23 +28,16 @@ impl Default for Options {
     }
 }
 
-/// Builds a [`History`]. Memory: 40 bytes a page for the run in progress, and the packed runs up to the budget.
+/// Builds a [`History`]. Memory: 64 bytes a page for the run in progress, and the packed runs up to the budget.
 pub struct HistoryBuilder {
     page_size: PageSize,
-    read_gap: u32,
     granule_log2: u32,
     /// Page number of each granule (a frame, or a page where pages are smaller than frames).
     page_of: Vec<u32>,
-    /// Numbers of pages that span frames, by (page base address, how often its frames were born before).
-    groups: HashMap<(u64, u32), u32>,
-    /// Births of each frame's virtual address so far, for pages larger than a frame.
-    births: HashMap<u64, u32>,
     addresses: Vec<u64>,
-    open: Vec<PageRun>,
     pub(super) store: Store,
     references: u64,
     duration: u64,
-    since_check: u64,
 }
 
 impl HistoryBuilder {
@@ -52,38 +45,36 @@ impl HistoryBuilder {
     pub fn new(options: Options) -> HistoryBuilder {
         HistoryBuilder {
             page_size: options.page_size,
-            read_gap: options.read_gap,
             granule_log2: options.page_size.log2().min(FRAME_LOG2),
             page_of: Vec::new(),
-            groups: HashMap::new(),
-            births: HashMap::new(),
             addresses: Vec::new(),
-            open: Vec::new(),
-            store: Store::new(options.budget, options.spill),
+            store: Store::new(options.read_gap, options.budget, options.spill),
             references: 0,
             duration: 0,
-            since_check: 0,
         }
     }
 
     /// For pages larger than a frame: says which virtual addresses the frames of the trace have, in frame order. Call
-    /// it before the first reference.
+    /// it before the first reference. Frames of one page whose address was never born before share the page's first
+    /// number, those born again its second, and so on: a page whose mapping came back is a new page.
     pub fn group_frames(&mut self, frames: &[u64]) {
         if self.page_size.log2() <= FRAME_LOG2 {
             return;
         }
+        let mut births: HashMap<u64, u32> = HashMap::new();
+        let mut groups: HashMap<(u64, u32), u32> = HashMap::new();
         for &address in frames {
-            let birth = self.births.entry(address).or_insert(0);
+            let birth = births.entry(address).or_insert(0);
             let base = address & !(self.page_size.bytes() - 1);
-            let next = self.groups.len() as u32;
-            let group = *self.groups.entry((base, *birth)).or_insert(next);
+            let next = groups.len() as u32;
+            let group = *groups.entry((base, *birth)).or_insert(next);
             *birth += 1;
             self.page_of.push(group);
             if group == next {
                 self.addresses.push(base);
             }
         }
-        self.open = vec![PageRun::NONE; self.groups.len()];
+        self.store.add_pages(groups.len());
     }
 
     /// Adds one reference of a thread on `node`; `address` is dense.
@@ -96,9 +87,7 @@ impl HistoryBuilder {
         };
         self.references += 1;
         self.duration = time.0 + 1;
-        if let Some(run) = self.open[page as usize].extend(node, time, write, self.read_gap) {
-            self.close(page, &run);
-        }
+        self.store.reference(page, node, time, write);
     }
 
     /// Adds references of one thread on `node` that follow one another in Time.
@@ -113,11 +102,7 @@ impl HistoryBuilder {
         for ((time, &address), write) in (first.0..).zip(addresses).zip(writes) {
             self.reference(node, Time(time), address, write);
         }
-        if self.since_check > 1 << 16 {
-            self.since_check = 0;
-            self.store.spill_if_full()?;
-        }
-        Ok(())
+        self.store.spill_if_full()
     }
 
     #[cold]
@@ -125,29 +110,17 @@ impl HistoryBuilder {
         if granule >= self.page_of.len() {
             self.page_of.resize((granule + 1).next_power_of_two().max(1024), NONE);
         }
-        let page = self.open.len() as u32;
+        let page = self.store.pages() as u32;
         self.page_of[granule] = page;
         // Until finish() knows the frames' virtual addresses, a page remembers its granule.
         self.addresses.push(granule as u64);
-        self.open.push(PageRun::NONE);
+        self.store.add_pages(1);
         page
-    }
-
-    #[inline]
-    fn close(&mut self, page: u32, run: &PageRun) {
-        if run.references() > 0 {
-            self.store.push(page, run);
-            self.since_check += 1;
-        }
     }
 
     /// Closes all runs. `frames`: the virtual address of each frame of the trace, in frame order.
     pub fn finish(mut self, frames: &[u64]) -> Result<History, SpillError> {
-        let mut reads = 0;
-        for page in 0..self.open.len() {
-            let run = self.open[page];
-            self.close(page as u32, &run);
-        }
+        self.store.close();
         self.store.spill_if_full()?;
         if self.page_size.log2() <= FRAME_LOG2 {
             let shift = FRAME_LOG2 - self.granule_log2;
@@ -156,8 +129,9 @@ impl HistoryBuilder {
                 *address = frames.get(frame).copied().unwrap_or(0) + (part << self.granule_log2);
             }
         }
+        let mut reads = 0;
         for page in 0..self.addresses.len() as u32 {
-            reads += self.store.page(crate::ids::Page(page))?.map(|run| run.reads()).sum::<u64>();
+            reads += self.store.page(Page(page))?.map(|run| run.reads()).sum::<u64>();
         }
         Ok(History {
             page_size: self.page_size,

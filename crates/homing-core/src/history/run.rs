@@ -87,76 +87,59 @@ impl PageRun {
         self.reads() + u64::from(self.writes)
     }
 
-    /// Appends the packed form: a head `node << 2 | shape`, the counts that the shape has (0: reads only, 1: writes
-    /// only, 2: all four), the Time since `previous` (the end of the page's previous run) and the span.
+    /// Appends the packed form. First word: shape (2 bits; 0: reads only, 1: writes only, 2: a second word has the four
+    /// counts, 3: five more words have everything), node (7), count (9), span (14), `gap` (32), the Time from the run's
+    /// end to the page's next run.
     #[inline]
-    pub(super) fn pack(&self, previous: Time, out: &mut Vec<u8>) {
-        let reads_later = self.reads_between | self.reads_after;
-        let shape = match (self.writes, self.reads_before | reads_later) {
-            (0, _) => 0,
-            (_, 0) => 1,
-            _ => 2,
-        };
-        put(out, u64::from(self.node.0) << 2 | shape);
-        match shape {
-            0 => put(out, u64::from(self.reads_before)),
-            1 => put(out, u64::from(self.writes)),
-            _ => [self.reads_before, self.writes, self.reads_between, self.reads_after]
-                .into_iter()
-                .for_each(|count| put(out, u64::from(count))),
-        }
-        put(out, self.first.0.wrapping_sub(previous.0));
-        put(out, self.last.0 - self.first.0);
-    }
-
-    /// Takes one packed run off the front of `bytes`; `None` at their end.
-    #[inline]
-    pub(super) fn unpack(bytes: &mut &[u8], previous: Time) -> Option<PageRun> {
-        let head = take(bytes)?;
-        let (mut reads_before, mut writes, mut reads_between, mut reads_after) = (0, 0, 0, 0);
-        match head & 3 {
-            0 => reads_before = take(bytes)? as u32,
-            1 => writes = take(bytes)? as u32,
-            _ => {
-                reads_before = take(bytes)? as u32;
-                writes = take(bytes)? as u32;
-                reads_between = take(bytes)? as u32;
-                reads_after = take(bytes)? as u32;
+    pub(super) fn pack(&self, gap: u64, out: &mut Vec<u64>) {
+        let span = self.last.0 - self.first.0;
+        let node = u64::from(self.node.0);
+        if node < 1 << 7 && span < 1 << 14 && gap < 1 << 32 {
+            let common = node << 2 | span << 18 | gap << 32;
+            let reads_later = self.reads_between | self.reads_after;
+            // A count is at most span + 1, so 16 bits hold it.
+            if self.writes == 0 && self.reads_before < 1 << 9 {
+                return out.push(common | u64::from(self.reads_before) << 9);
             }
+            if self.reads_before | reads_later == 0 && self.writes < 1 << 9 {
+                return out.push(common | 1 | u64::from(self.writes) << 9);
+            }
+            let counts = [self.reads_before, self.writes, self.reads_between, self.reads_after];
+            let counts = counts.iter().rev().fold(0, |word, &count| word << 16 | u64::from(count));
+            return out.extend_from_slice(&[common | 2, counts]);
         }
-        let first = Time(previous.0.wrapping_add(take(bytes)?));
-        let last = Time(first.0 + take(bytes)?);
-        let node = Node((head >> 2) as u16);
-        Some(PageRun { node, first, last, reads_before, writes, reads_between, reads_after })
+        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        let counts = [pair(self.reads_before, self.writes), pair(self.reads_between, self.reads_after)];
+        out.extend_from_slice(&[3, node, span, gap, counts[0], counts[1]]);
     }
-}
 
-/// Appends an LEB128 number.
-#[inline]
-fn put(out: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
+    /// Unpacks the run at the front of `words` that begins at `first`; gives it, the words it took and the gap to the
+    /// next. `None` at their end.
+    #[inline]
+    pub(super) fn unpack(words: &[u64], first: Time) -> Option<(PageRun, usize, u64)> {
+        let (&head, rest) = words.split_first()?;
+        let node = Node((head >> 2 & 0x7f) as u16);
+        let count = (head >> 9 & 0x1ff) as u32;
+        let last = Time(first.0 + (head >> 18 & 0x3fff));
+        let none = PageRun { node, first, last, ..PageRun::NONE };
+        let (run, used, gap) = match head & 3 {
+            0 => (PageRun { reads_before: count, ..none }, 1, head >> 32),
+            1 => (PageRun { writes: count, ..none }, 1, head >> 32),
+            2 => {
+                let counts = *rest.first()?;
+                let count = |i: u32| (counts >> (16 * i) & 0xffff) as u32;
+                (none.with_counts([count(0), count(1), count(2), count(3)]), 2, head >> 32)
+            }
+            _ => {
+                let [node, span, gap, a, b] = *rest.first_chunk()?;
+                let none = PageRun { node: Node(node as u16), last: Time(first.0 + span), ..none };
+                (none.with_counts([a as u32, (a >> 32) as u32, b as u32, (b >> 32) as u32]), 6, gap)
+            }
+        };
+        Some((run, used, gap))
     }
-    out.push(number as u8);
-}
 
-/// Takes an LEB128 number off the front.
-#[inline]
-fn take(bytes: &mut &[u8]) -> Option<u64> {
-    let (&first, rest) = bytes.split_first()?;
-    *bytes = rest;
-    if first < 0x80 {
-        return Some(u64::from(first));
+    fn with_counts(self, [reads_before, writes, reads_between, reads_after]: [u32; 4]) -> PageRun {
+        PageRun { reads_before, writes, reads_between, reads_after, ..self }
     }
-    let mut number = u64::from(first & 0x7f);
-    for shift in (7..64).step_by(7) {
-        let (&byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        number |= u64::from(byte & 0x7f) << shift;
-        if byte < 0x80 {
-            return Some(number);
-        }
-    }
-    None
 }

@@ -1,7 +1,8 @@
-//! The packed runs of all pages: one byte string a page in memory, older parts in a spill file once a budget is reached.
+//! The runs of all pages: for each page the one in progress and the packed ones, in memory up to a budget; older parts go
+//! to a spill file beyond it.
 
 use super::{PageRun, SpillError};
-use crate::ids::{Page, Time};
+use crate::ids::{Node, Page, Time};
 use std::borrow::Cow;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::sync::Mutex;
@@ -10,134 +11,196 @@ use std::sync::Mutex;
 pub trait Spill: Read + Write + Seek + Send {}
 impl<T: Read + Write + Seek + Send> Spill for T {}
 
-/// A page whose tail is smaller than this stays in memory when the rest is spilled.
-const SPILL_AT_LEAST: usize = 4096;
+/// Pages that hold fewer packed words stay in memory when the rest is spilled.
+const SPILL_AT_LEAST: usize = 512;
 
-/// A part of a page's runs in the spill file.
+/// A part of a page's packed words in the spill file.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
+    /// In bytes.
     offset: u64,
-    length: u32,
+    words: u32,
     /// The segment of the same page before this one, +1; 0 for none.
     previous_plus_1: u32,
 }
 
-#[derive(Clone, Debug, Default)]
-struct PagePart {
-    tail: Vec<u8>,
-    /// End of the last packed run.
-    last: Time,
-    /// The page's newest segment, +1; 0 for none.
-    newest_plus_1: u32,
+/// One page; a cache line, since a reference to a random page costs one miss for each line it needs.
+#[repr(align(64))]
+#[derive(Clone, Debug)]
+struct PageState {
+    run: PageRun,
+    /// The Time of the page's first reference, then its packed runs.
+    packed: Vec<u64>,
 }
 
 /// See the module.
 pub(super) struct Store {
-    parts: Vec<PagePart>,
+    pages: Vec<PageState>,
+    read_gap: u32,
+    /// Newest segment of each page, +1; 0 for none. Empty until something is spilled.
+    newest_plus_1: Vec<u32>,
     segments: Vec<Segment>,
     spill: Option<Mutex<Box<dyn Spill>>>,
     budget: u64,
-    in_memory: u64,
     spilled: u64,
     runs: u64,
+    runs_at_check: u64,
 }
 
 impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Store({} pages, {} runs, {} bytes spilled)", self.parts.len(), self.runs, self.spilled)
+        write!(f, "Store({} pages, {} runs, {} bytes spilled)", self.pages.len(), self.runs, self.spilled)
     }
 }
 
 impl Store {
     /// An empty store that spills once it holds more than `budget` bytes, if it has somewhere to spill to.
-    pub(super) fn new(budget: u64, spill: Option<Box<dyn Spill>>) -> Store {
-        let spill = spill.map(Mutex::new);
-        Store { parts: Vec::new(), segments: Vec::new(), spill, budget, in_memory: 0, spilled: 0, runs: 0 }
-    }
-
-    /// Appends a run to a page. Never fails: what cannot be spilled stays in memory until [`Store::spill_if_full`].
-    #[inline]
-    pub(super) fn push(&mut self, page: u32, run: &PageRun) {
-        if page as usize >= self.parts.len() {
-            self.parts.resize_with(page as usize + 1, PagePart::default);
+    pub(super) fn new(read_gap: u32, budget: u64, spill: Option<Box<dyn Spill>>) -> Store {
+        Store {
+            pages: Vec::new(),
+            read_gap,
+            newest_plus_1: Vec::new(),
+            segments: Vec::new(),
+            spill: spill.map(Mutex::new),
+            budget,
+            spilled: 0,
+            runs: 0,
+            runs_at_check: 0,
         }
-        let part = &mut self.parts[page as usize];
-        let before = part.tail.len();
-        run.pack(part.last, &mut part.tail);
-        part.last = run.last;
-        self.in_memory += (part.tail.len() - before) as u64;
-        self.runs += 1;
     }
 
-    /// Moves what it can to the spill file if the budget is reached.
+    /// Adds `count` pages without references.
+    pub(super) fn add_pages(&mut self, count: usize) {
+        let none = PageState { run: PageRun::NONE, packed: Vec::new() };
+        self.pages.resize(self.pages.len() + count, none);
+    }
+
+    /// Number of pages.
+    pub(super) fn pages(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// Adds a reference to a page.
+    #[inline]
+    pub(super) fn reference(&mut self, page: u32, node: Node, time: Time, write: bool) {
+        let state = &mut self.pages[page as usize];
+        if let Some(run) = state.run.extend(node, time, write, self.read_gap) {
+            if run.node != PageRun::NONE.node {
+                run.pack(time.0 - run.last.0, &mut state.packed);
+                self.runs += 1;
+            } else {
+                state.packed.push(time.0);
+            }
+        }
+    }
+
+    /// Ends the runs in progress.
+    pub(super) fn close(&mut self) {
+        for state in &mut self.pages {
+            let run = std::mem::replace(&mut state.run, PageRun::NONE);
+            if run.references() > 0 {
+                run.pack(0, &mut state.packed);
+                self.runs += 1;
+            }
+        }
+    }
+
+    /// Moves packed runs to the spill file if the budget is reached. Cheap to call often.
+    #[inline]
     pub(super) fn spill_if_full(&mut self) -> Result<(), SpillError> {
-        let Some(spill) = self.spill.as_mut().filter(|_| self.in_memory > self.budget) else { return Ok(()) };
+        // A run takes six words at most, so the budget cannot be reached sooner than this.
+        if self.spill.is_none() || (self.runs - self.runs_at_check) * 48 < self.budget / 8 {
+            return Ok(());
+        }
+        self.runs_at_check = self.runs;
+        if self.bytes().0 > self.budget {
+            self.write_spill().map_err(|source| SpillError { action: "write", source })?;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn write_spill(&mut self) -> std::io::Result<()> {
+        let Some(spill) = self.spill.as_mut() else { return Ok(()) };
         let spill = spill.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
         let mut out = std::io::BufWriter::with_capacity(1 << 20, spill);
-        let mut at = out.seek(SeekFrom::End(0)).map_err(|source| SpillError { action: "write", source })?;
-        let least = SPILL_AT_LEAST.min(self.budget as usize / self.parts.len().max(1));
-        for part in self.parts.iter_mut().filter(|part| part.tail.len() > least) {
-            out.write_all(&part.tail).map_err(|source| SpillError { action: "write", source })?;
-            let length = part.tail.len() as u32;
-            self.segments.push(Segment { offset: at, length, previous_plus_1: part.newest_plus_1 });
-            part.newest_plus_1 = self.segments.len() as u32;
-            at += u64::from(length);
-            self.in_memory -= u64::from(length);
-            self.spilled += u64::from(length);
-            part.tail = Vec::new();
+        let mut at = out.seek(SeekFrom::End(0))?;
+        self.newest_plus_1.resize(self.pages.len(), 0);
+        let least = SPILL_AT_LEAST.min(self.budget as usize / 8 / self.pages.len().max(1));
+        for (state, newest) in self.pages.iter_mut().zip(&mut self.newest_plus_1) {
+            if state.packed.len() <= least {
+                continue;
+            }
+            for word in &state.packed {
+                out.write_all(&word.to_le_bytes())?;
+            }
+            let words = state.packed.len() as u32;
+            self.segments.push(Segment { offset: at, words, previous_plus_1: *newest });
+            *newest = self.segments.len() as u32;
+            at += u64::from(words) * 8;
+            self.spilled += u64::from(words) * 8;
+            state.packed = Vec::new();
         }
-        out.flush().map_err(|source| SpillError { action: "write", source })
+        out.flush()
     }
 
-    /// Number of runs.
+    /// Number of finished runs.
     pub(super) fn runs(&self) -> u64 {
         self.runs
     }
 
-    /// Packed bytes (in memory, spilled).
+    /// Bytes of packed runs (in memory, spilled).
     pub(super) fn bytes(&self) -> (u64, u64) {
-        (self.in_memory, self.spilled)
+        (self.pages.iter().map(|state| state.packed.capacity() as u64 * 8).sum(), self.spilled)
     }
 
     /// The runs of a page.
     pub(super) fn page(&self, page: Page) -> Result<Runs<'_>, SpillError> {
-        let Some(part) = self.parts.get(page.index()) else { return Ok(Runs::new(Cow::Borrowed(&[]))) };
-        if part.newest_plus_1 == 0 {
-            return Ok(Runs::new(Cow::Borrowed(&part.tail)));
+        let Some(state) = self.pages.get(page.index()) else { return Ok(Runs::new(Cow::Borrowed(&[]))) };
+        let newest = self.newest_plus_1.get(page.index()).copied().unwrap_or(0);
+        if newest == 0 {
+            return Ok(Runs::new(Cow::Borrowed(&state.packed)));
         }
+        let words = self.read_back(newest, &state.packed);
+        words
+            .map(|words| Runs::new(Cow::Owned(words)))
+            .map_err(|source| SpillError { action: "read back", source })
+    }
+
+    fn read_back(&self, newest: u32, tail: &[u64]) -> std::io::Result<Vec<u64>> {
         let mut chain = Vec::new();
-        let mut next = part.newest_plus_1;
+        let mut next = newest;
         while let Some(segment) = next.checked_sub(1).map(|i| self.segments[i as usize]) {
             chain.push(segment);
             next = segment.previous_plus_1;
         }
+        let mut words = Vec::new();
         let mut bytes = Vec::new();
         let spill = self.spill.as_ref().expect("a segment is only made in a spill file");
         let mut spill = spill.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         for segment in chain.iter().rev() {
-            let start = bytes.len();
-            bytes.resize(start + segment.length as usize, 0);
-            spill
-                .seek(SeekFrom::Start(segment.offset))
-                .and_then(|_| spill.read_exact(&mut bytes[start..]))
-                .map_err(|source| SpillError { action: "read back", source })?;
+            bytes.resize(segment.words as usize * 8, 0);
+            spill.seek(SeekFrom::Start(segment.offset))?;
+            spill.read_exact(&mut bytes)?;
+            words.extend(bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)));
         }
-        bytes.extend_from_slice(&part.tail);
-        Ok(Runs::new(Cow::Owned(bytes)))
+        words.extend_from_slice(tail);
+        Ok(words)
     }
 }
 
 /// The runs of one page, in Time order.
 #[derive(Clone, Debug)]
 pub struct Runs<'a> {
-    bytes: Cow<'a, [u8]>,
+    words: Cow<'a, [u64]>,
     at: usize,
-    previous: Time,
+    first: Time,
 }
 
 impl<'a> Runs<'a> {
-    fn new(bytes: Cow<'a, [u8]>) -> Runs<'a> {
-        Runs { bytes, at: 0, previous: Time(0) }
+    fn new(words: Cow<'a, [u64]>) -> Runs<'a> {
+        let first = Time(words.first().copied().unwrap_or(0));
+        Runs { words, at: 1, first }
     }
 }
 
@@ -146,11 +209,9 @@ impl Iterator for Runs<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<PageRun> {
-        let all = &self.bytes[self.at..];
-        let mut rest = all;
-        let run = PageRun::unpack(&mut rest, self.previous)?;
-        self.at += all.len() - rest.len();
-        self.previous = run.last;
+        let (run, used, gap) = PageRun::unpack(self.words.get(self.at..)?, self.first)?;
+        self.at += used;
+        self.first = Time(run.last.0 + gap);
         Some(run)
     }
 }

@@ -46,7 +46,7 @@ proptest! {
     fn spilling_changes_nothing(refs in prop::collection::vec((0u16..4, 0u64..6, any::<bool>()), 0..400)) {
         let whole = History::from_references(&refs, 2);
         let spill: Box<dyn Spill> = Box::new(std::io::Cursor::new(Vec::new()));
-        let mut builder = HistoryBuilder::new(Options { budget: 16, spill: Some(spill), ..Options::default() });
+        let mut builder = HistoryBuilder::new(Options { budget: 64, spill: Some(spill), ..Options::default() });
         let mut numbers = Vec::new();
         for (time, &(node, page, write)) in refs.iter().enumerate() {
             let frame = numbers.iter().position(|&p| p == page).unwrap_or_else(|| {
