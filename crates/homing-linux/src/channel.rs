@@ -21,7 +21,7 @@ pub const WIRE_ENV: &str = "HOMING_WIRE";
 
 const MAGIC: u64 = 0x3142_5249_574d_4f48;
 const MAX_OPEN: usize = 4096;
-const OPEN_AT: usize = 32;
+const OPEN_AT: usize = 40;
 const OPEN_BYTES: usize = 16;
 const PAGE: usize = 4096;
 
@@ -263,10 +263,23 @@ impl Channel {
                 let segment = self.memory.u32_at(at).load(Ordering::Acquire).checked_sub(1)?;
                 let thread = self.memory.u32_at(at + 4).load(Ordering::Relaxed);
                 let words = self.memory.u64_at(at + 8).load(Ordering::Acquire);
-                let words = words.min(u64::from(self.capacity.segment_words)) as u32;
+                let words = self.words_of_cursor(segment, words);
                 (segment < self.capacity.segments).then_some(OpenSegment { segment, thread, words })
             })
             .collect()
+    }
+
+    /// Words in an open segment, from its count or from the recorder's own write address.
+    fn words_of_cursor(&self, segment: u32, cursor: u64) -> u32 {
+        let words = match self.memory.u64_at(32).load(Ordering::Relaxed) {
+            0 => cursor,
+            base => {
+                let segment_bytes = u64::from(self.capacity.segment_words) * 8;
+                let begin = base.saturating_add(u64::from(segment) * segment_bytes);
+                cursor.saturating_sub(begin) / 8
+            }
+        };
+        words.min(u64::from(self.capacity.segment_words)) as u32
     }
 
     /// The capacity that the channel was created with.
@@ -381,6 +394,10 @@ mod tests {
         channel.memory.u32_at(OPEN_AT + OPEN_BYTES + 4).store(9, Ordering::Relaxed);
         channel.memory.u64_at(OPEN_AT + OPEN_BYTES + 8).store(1 << 40, Ordering::Relaxed);
         assert_eq!(channel.open_segments(), [OpenSegment { segment: 1, thread: 9, words: 4096 }]);
+        channel.memory.u64_at(32).store(1 << 32, Ordering::Relaxed);
+        let cursor = (1 << 32) + 4096 * 8 + 24;
+        channel.memory.u64_at(OPEN_AT + OPEN_BYTES + 8).store(cursor, Ordering::Relaxed);
+        assert_eq!(channel.open_segments(), [OpenSegment { segment: 1, thread: 9, words: 3 }]);
     }
 
     #[test]

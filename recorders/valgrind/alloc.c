@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * What data is called: allocations with their call-sites, as preload.c reports them, and the data symbols of the
+ * program and its libraries.
+ */
+#include "homing.h"
+
+extern UInt VG_N_THREADS;
+
+/* Of the core, which the tool is linked with, but not among the headers for tools. */
+typedef struct { Addr main; } SymbolAddress;
+extern Int VG_(DebugInfo_syms_howmany)(const DebugInfo* object);
+extern void VG_(DebugInfo_syms_getidx)(const DebugInfo* object, Int index, SymbolAddress* address, UInt* size,
+                                       const HChar** name, const HChar*** other_names, Bool* text, Bool* ifunc,
+                                       Bool* global);
+
+/* How many frames of a call-site are named, and how many are looked at. */
+#define NAMED_FRAMES 3
+#define FRAMES 10
+
+/* The outermost allocation function that a thread is in: operator new calls malloc, and only the former counts. */
+typedef struct {
+   Bool active;
+   Addr stack_pointer;
+   UInt function;
+} Outermost;
+static Outermost* outermost; /* by ThreadId */
+
+/* --- call-sites -------------------------------------------------------------------------------------------------- */
+
+typedef struct _Site {
+   struct _Site* next;
+   UWord hash; /* of the addresses */
+   ULong name;
+   UInt count;
+   Addr address[FRAMES];
+} Site;
+static VgHashTable* sites;
+
+static Word sites_differ(const void* a, const void* b)
+{
+   const Site *x = a, *y = b;
+   return x->count != y->count || VG_(memcmp)(x->address, y->address, x->count * sizeof x->address[0]) != 0;
+}
+
+/* Parts of the standard library that only pass an allocation on. */
+static Bool passes_on(const HChar* function)
+{
+   static const HChar* const prefix[] = { "std::", "void std::", "__gnu_cxx::", "operator new", "allocate" };
+   for (UInt i = 0; i < sizeof prefix / sizeof prefix[0]; i++)
+      if (VG_(strncmp)(function, prefix[i], VG_(strlen)(prefix[i])) == 0)
+         return True;
+   return False;
+}
+
+/* "object+0xoffset" where no symbol is known. */
+static void describe_bare(Addr address, HChar* text, SizeT room)
+{
+   const NSegment* segment = VG_(am_find_nsegment)(address);
+   const HChar* file = segment == NULL ? NULL : VG_(am_get_filename)(segment);
+   if (file == NULL)
+      VG_(snprintf)(text, room, "0x%lx", address);
+   else
+      VG_(snprintf)(text, room, "%s+0x%lx", VG_(basename)(file), address - segment->start + (Addr)segment->offset);
+}
+
+static void append(HChar* text, SizeT room, const HChar* frame)
+{
+   SizeT length = VG_(strlen)(text);
+   VG_(snprintf)(text + length, room - length, "%s%s", length > 0 ? " < " : "", frame);
+}
+
+/* Names up to `wanted` functions at one code address (inlined ones first); returns how many. */
+static UInt name_frame(Addr address, HChar* text, SizeT room, UInt wanted)
+{
+   DiEpoch epoch = VG_(current_DiEpoch)();
+   HChar frame[256];
+   UInt named = 0;
+   InlIPCursor* cursor = VG_(new_IIPC)(epoch, address);
+   do {
+      const HChar* described = VG_(describe_IP)(epoch, address, cursor);
+      const HChar* colon = VG_(strstr)(described, ": ");
+      described = colon == NULL ? described : colon + 2;
+      if (passes_on(described))
+         continue;
+      if (VG_(strncmp)(described, "???", 3) == 0)
+         describe_bare(address, frame, sizeof frame);
+      else
+         VG_(snprintf)(frame, sizeof frame, "%s", described);
+      append(text, room, frame);
+      named++;
+   } while (VG_(next_IIPC)(cursor) && named < wanted);
+   VG_(delete_IIPC)(cursor);
+   return named;
+}
+
+static ULong name_site(const Site* site)
+{
+   HChar text[NAMED_FRAMES * 260] = "";
+   DiEpoch epoch = VG_(current_DiEpoch)();
+   UInt named = 0;
+   for (UInt i = 0; i < site->count && named < NAMED_FRAMES; i++) {
+      Vg_FnNameKind kind = VG_(get_fnname_kind_from_IP)(epoch, site->address[i]);
+      if (kind == Vg_FnNameBelowMain)
+         break;
+      named += name_frame(site->address[i], text, sizeof text, NAMED_FRAMES - named);
+      if (kind == Vg_FnNameMain)
+         break;
+   }
+   if (text[0] == 0)
+      describe_bare(site->count > 0 ? site->address[0] : 0, text, sizeof text);
+   return homing_name(text);
+}
+
+/* Who called the allocation function; frame 0 is our wrapper. */
+static ULong call_site(ThreadId tid)
+{
+   Addr frames[FRAMES + 1];
+   UInt count = VG_(get_StackTrace)(tid, frames, FRAMES + 1, NULL, NULL, 0);
+   Site wanted = { .hash = 14695981039346656037UL, .count = count > 1 ? count - 1 : 0 };
+   for (UInt i = 0; i < wanted.count; i++) {
+      wanted.address[i] = frames[1 + i];
+      wanted.hash = (wanted.hash ^ frames[1 + i]) * 1099511628211UL;
+   }
+   Site* site = VG_(HT_gen_lookup)(sites, &wanted, sites_differ);
+   if (site == NULL) {
+      site = VG_(malloc)("homing.site", sizeof *site);
+      *site = wanted;
+      site->name = name_site(site);
+      VG_(HT_add_node)(sites, site);
+   }
+   return site->name;
+}
+
+/* --- requests of preload.c --------------------------------------------------------------------------------------- */
+
+static void enter(ThreadId tid, UInt function)
+{
+   Addr stack_pointer = VG_(get_SP)(tid);
+   Outermost* outer = &outermost[tid];
+   if (outer->active && stack_pointer < outer->stack_pointer)
+      return;
+   *outer = (Outermost){ True, stack_pointer, function };
+}
+
+static void free_block(Addr address)
+{
+   ULong operand = address;
+   if (address != 0)
+      homing_control(HOMING_FREE, 0, 1, &operand);
+}
+
+static void allocated(ThreadId tid, Addr address, SizeT size, Addr old)
+{
+   Outermost* outer = &outermost[tid];
+   if (!outer->active || VG_(get_SP)(tid) != outer->stack_pointer)
+      return;
+   outer->active = False;
+   if (address == 0)
+      return;
+   free_block(old);
+   ULong operands[] = { address, size, call_site(tid) };
+   homing_control(HOMING_ALLOC, outer->function, 3, operands);
+}
+
+static void joined(Addr pthread)
+{
+   Long number = homing_thread_of_pthread(pthread);
+   if (number >= 0)
+      homing_control(HOMING_THREAD_JOIN, number, 0, NULL);
+}
+
+static Bool handle_request(ThreadId tid, UWord* args, UWord* result)
+{
+   if (!VG_IS_TOOL_USERREQ('H', 'O', args[0]))
+      return False;
+   *result = 0;
+   if (!homing_recording)
+      return True;
+   homing_of_thread(tid);
+   switch (args[0]) {
+   case HOMING_REQUEST_ENTER: enter(tid, args[1]); break;
+   case HOMING_REQUEST_ALLOCATED: allocated(tid, args[1], args[2], args[3]); break;
+   case HOMING_REQUEST_FREE: free_block(args[1]); break;
+   case HOMING_REQUEST_JOINED: joined(args[1]); break;
+   default: return False;
+   }
+   return True;
+}
+
+/* --- data symbols ------------------------------------------------------------------------------------------------ */
+
+typedef struct _Sent {
+   struct _Sent* next;
+   UWord object; /* address of the DebugInfo */
+} Sent;
+static VgHashTable* sent;
+
+static void send_symbols(const DebugInfo* object)
+{
+   const HChar* file = VG_(DebugInfo_get_filename)(object);
+   ULong file_name = file == NULL ? 0 : homing_name(file);
+   Int count = VG_(DebugInfo_syms_howmany)(object);
+   for (Int i = 0; i < count; i++) {
+      SymbolAddress address;
+      UInt size;
+      const HChar* name;
+      const HChar** other_names;
+      Bool text, ifunc, global;
+      VG_(DebugInfo_syms_getidx)(object, i, &address, &size, &name, &other_names, &text, &ifunc, &global);
+      if (text || ifunc || size == 0)
+         continue;
+      ULong operands[] = { address.main, size, file_name };
+      homing_control(HOMING_SYMBOL, homing_name(name), 3, operands);
+   }
+}
+
+/* False for what is not loaded yet and for Valgrind itself. */
+static Bool of_program(const DebugInfo* object)
+{
+   const NSegment* segment = VG_(am_find_nsegment)(VG_(DebugInfo_get_text_avma)(object));
+   return segment != NULL && segment->kind == SkFileC;
+}
+
+void homing_send_new_symbols(void)
+{
+   for (const DebugInfo* object = VG_(next_DebugInfo)(NULL); object != NULL; object = VG_(next_DebugInfo)(object)) {
+      if (VG_(HT_lookup)(sent, (UWord)object) != NULL || !of_program(object))
+         continue;
+      Sent* mark = VG_(malloc)("homing.sent", sizeof *mark);
+      mark->object = (UWord)object;
+      VG_(HT_add_node)(sent, mark);
+      send_symbols(object);
+   }
+}
+
+void homing_track_allocations(void)
+{
+   outermost = VG_(calloc)("homing.outermost", VG_N_THREADS + 1, sizeof outermost[0]);
+   sites = VG_(HT_construct)("homing.sites");
+   sent = VG_(HT_construct)("homing.sent");
+   VG_(needs_client_requests)(handle_request);
+}

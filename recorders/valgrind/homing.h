@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * Homing's Valgrind tool: records every data reference of a program onto the wire (../include/homing_wire.h).
+ *
+ * The files follow the data path: main.c (start, options, end), instrument.c (the code put into every block), wire.c
+ * (segments, control words, names), threads.c (threads, slices, system calls), alloc.c (allocations and symbols), and
+ * preload.c, which runs inside the program and wraps its allocation functions.
+ */
+#ifndef HOMING_TOOL_H
+#define HOMING_TOOL_H
+
+#include "pub_tool_basics.h"
+#include "pub_tool_vki.h"
+#include "pub_tool_vkiscnums.h"
+#include "pub_tool_aspacemgr.h"
+#include "pub_tool_clientstate.h"
+#include "pub_tool_clreq.h"
+#include "pub_tool_debuginfo.h"
+#include "pub_tool_guest.h"
+#include "pub_tool_hashtable.h"
+#include "pub_tool_libcassert.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_libcfile.h"
+#include "pub_tool_libcprint.h"
+#include "pub_tool_libcproc.h"
+#include "pub_tool_machine.h"
+#include "pub_tool_mallocfree.h"
+#include "pub_tool_options.h"
+#include "pub_tool_stacktrace.h"
+#include "pub_tool_threadstate.h"
+#include "pub_tool_tooliface.h"
+#include "homing_wire.h"
+#include "requests.h"
+
+/* Free words that every block finds at its start; no block needs more. */
+#define HOMING_BLOCK_WORDS 1024
+
+/* --- wire.c ------------------------------------------------------------------------------------------------------ */
+
+/* Where the next word goes. It lies in the shared header, so that homing can read it if we are killed. Points into
+ * private memory while nothing is recorded. */
+extern ULong** homing_cursor;
+/* A block may start while the cursor is not beyond this. */
+extern ULong* homing_limit;
+/* False: the program runs on, nothing is recorded (no wire, forked child, homing gone, limit reached). */
+extern Bool homing_recording;
+
+void homing_wire_attach(void);
+/* Posts the segment in use and goes on in a fresh one. Called from every block when its segment is full. */
+void homing_flush(void);
+/* Posts the last segment and closes the wire. */
+void homing_wire_close(void);
+/* In a forked child: the wire belongs to the parent. */
+void homing_wire_after_fork(void);
+/* Writes n words (at most HOMING_BLOCK_WORDS). */
+void homing_put(const ULong* words, UInt n);
+/* Begins a control record of 1 + operands words; the caller writes the operands. */
+void homing_control(UInt operation, ULong payload, UInt operands, const ULong* operand);
+/* The id of a name, sent over the wire at its first use. */
+ULong homing_name(const HChar* name);
+
+/* --- instrument.c ------------------------------------------------------------------------------------------------ */
+
+IRSB* homing_instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayout* layout,
+                        const VexGuestExtents* extents, const VexArchInfo* arch, IRType guest_word, IRType host_word);
+
+/* --- threads.c --------------------------------------------------------------------------------------------------- */
+
+/* Basic blocks that a thread may run before another one gets its turn. */
+extern UInt homing_slice;
+
+void homing_track_threads(void);
+/* Says on the wire that what follows is of this thread. */
+void homing_of_thread(ThreadId tid);
+
+/* --- syscalls.c -------------------------------------------------------------------------------------------------- */
+
+void homing_track_syscalls(void);
+/* The thread that is being created has the clear_child_tid address that its creator asked for. */
+void homing_inherit_clear_tid(ThreadId creator, ThreadId tid);
+/* The address that the kernel clears and wakes when this thread ends is released now. */
+void homing_release_clear_tid(ThreadId tid);
+
+/* --- alloc.c ----------------------------------------------------------------------------------------------------- */
+
+void homing_track_allocations(void);
+/* Sends the data symbols of objects that were loaded since the last call. */
+void homing_send_new_symbols(void);
+
+/* Number of a thread by its pthread_t, or -1. (threads.c) */
+Long homing_thread_of_pthread(Addr pthread);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * Homing's Valgrind tool: start, options, end.
+ */
+#include "homing.h"
+
+static Bool option(const HChar* arg)
+{
+   return VG_BINT_CLO(arg, "--homing-slice", homing_slice, 10, 100000);
+}
+
+static void usage(void)
+{
+   VG_(printf)("    --homing-slice=<number>   blocks that a thread runs before the next one's turn [100000]\n");
+}
+
+static void no_debug_usage(void)
+{
+   VG_(printf)("    (none)\n");
+}
+
+static void after_options(void)
+{
+   homing_wire_attach();
+   homing_track_threads();
+   homing_track_syscalls();
+   homing_track_allocations();
+}
+
+static void finish(Int exit_code)
+{
+   homing_wire_close();
+}
+
+static void before_options(void)
+{
+   VG_(details_name)("homing");
+   VG_(details_version)(NULL);
+   VG_(details_description)("records every data reference");
+   VG_(details_copyright_author)("GPL version 2 or later.");
+   VG_(details_bug_reports_to)("the Homing project");
+   VG_(details_avg_translation_sizeB)(400);
+   VG_(basic_tool_funcs)(after_options, homing_instrument, finish);
+   VG_(needs_command_line_options)(option, usage, no_debug_usage);
+}
+
+VG_DETERMINE_INTERFACE_VERSION(before_options)

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * System calls: mappings that come and go, synchronisation through futexes, children, the kernel's own accesses.
+ */
+#include "homing.h"
+
+extern UInt VG_N_THREADS;
+
+enum { WAIT = 0, WAKE = 1, REQUEUE = 3, CMP_REQUEUE = 4, WAKE_OP = 5, LOCK_PI = 6, UNLOCK_PI = 7, WAIT_BITSET = 9,
+       WAKE_BITSET = 10, WAIT_REQUEUE_PI = 11, CMP_REQUEUE_PI = 12 };
+
+enum { MAP_SHARED_FLAG = 0x01, MAP_PRIVATE_FLAG = 0x02, MAP_ANONYMOUS_FLAG = 0x20 };
+enum { ADVICE_DONTNEED = 4, ADVICE_REMOVE = 9 };
+enum { CLONE_AS_THREAD = 0x00010000, CLONE_CLEARS_TID = 0x00200000 };
+
+static Addr* clear_tid;         /* by ThreadId: the address that the kernel clears when the thread ends */
+static Addr* clear_tid_of_next; /* by ThreadId of the creator: the same of the thread that it is creating */
+static ULong stamp;
+static Addr program_break;
+static Bool new_symbols;
+
+/* --- synchronisation --------------------------------------------------------------------------------------------- */
+
+static void sync(UInt kind, Addr object)
+{
+   ULong operands[] = { object, ++stamp };
+   homing_control(HOMING_SYNC, kind, 2, operands);
+}
+
+static Bool waits(UWord operation)
+{
+   operation &= 127;
+   return operation == WAIT || operation == WAIT_BITSET || operation == LOCK_PI || operation == WAIT_REQUEUE_PI;
+}
+
+static void before_futex(const UWord* args)
+{
+   UWord operation = args[1] & 127;
+   if (waits(operation)) {
+      sync(HOMING_SYNC_RELEASE, args[0]);
+      return;
+   }
+   if (operation == WAKE || operation == WAKE_BITSET || operation == UNLOCK_PI)
+      sync(HOMING_SYNC_BOTH, args[0]);
+   if (operation == REQUEUE || operation == CMP_REQUEUE || operation == WAKE_OP || operation == CMP_REQUEUE_PI) {
+      sync(HOMING_SYNC_BOTH, args[0]);
+      sync(HOMING_SYNC_BOTH, args[4]);
+   }
+}
+
+/* A waiter that was requeued returns from the second futex; it acquires both. */
+static void after_futex(const UWord* args)
+{
+   if (!waits(args[1]))
+      return;
+   sync(HOMING_SYNC_ACQUIRE, args[0]);
+   if ((args[1] & 127) == WAIT_REQUEUE_PI)
+      sync(HOMING_SYNC_ACQUIRE, args[4]);
+}
+
+void homing_inherit_clear_tid(ThreadId creator, ThreadId tid)
+{
+   clear_tid[tid] = clear_tid_of_next[creator];
+   clear_tid_of_next[creator] = 0;
+}
+
+void homing_release_clear_tid(ThreadId tid)
+{
+   if (clear_tid[tid] != 0)
+      sync(HOMING_SYNC_RELEASE, clear_tid[tid]);
+   clear_tid[tid] = 0;
+}
+
+static void before_clone(ThreadId tid, UInt number, const UWord* args)
+{
+   ULong flags = args[0], address = args[3];
+   if (number == __NR_clone3) {
+      if (!VG_(am_is_valid_for_client)(args[0], 3 * sizeof(ULong), VKI_PROT_READ))
+         return;
+      flags = ((const ULong*)args[0])[0];
+      address = ((const ULong*)args[0])[2];
+   }
+   clear_tid_of_next[tid] = flags & CLONE_CLEARS_TID ? address : 0;
+}
+
+static void after_fork(UInt number, const UWord* args, UWord pid)
+{
+   ULong flags = 0;
+   if (number == __NR_clone)
+      flags = args[0];
+   else if (number == __NR_clone3 && VG_(am_is_valid_for_client)(args[0], sizeof(ULong), VKI_PROT_READ))
+      flags = *(const ULong*)args[0];
+   if (!(flags & CLONE_AS_THREAD) && pid != 0)
+      homing_control(HOMING_FORK, pid, 0, NULL);
+}
+
+/* --- mappings ---------------------------------------------------------------------------------------------------- */
+
+static void mapped(Addr address, SizeT length, UInt protection, UInt flags, ULong offset)
+{
+   const NSegment* segment = VG_(am_find_nsegment)(address);
+   const HChar* file = segment == NULL ? NULL : VG_(am_get_filename)(segment);
+   ULong operands[] = { address, length, offset, file == NULL ? 0 : homing_name(file) };
+   homing_control(HOMING_MMAP, (ULong)protection << 32 | (flags & 0xffff), 4, operands);
+}
+
+static void unmapped(Addr address, SizeT length)
+{
+   ULong operands[] = { address, length };
+   homing_control(HOMING_MUNMAP, 0, 2, operands);
+}
+
+static UInt protection_of(Bool read, Bool write, Bool execute)
+{
+   return (read ? VKI_PROT_READ : 0) | (write ? VKI_PROT_WRITE : 0) | (execute ? VKI_PROT_EXEC : 0);
+}
+
+/* The frames of private anonymous memory go away; the mapping stays. */
+static void frames_dropped(Addr address, SizeT length)
+{
+   const NSegment* segment = VG_(am_find_nsegment)(address);
+   if (segment == NULL || segment->kind != SkAnonC)
+      return;
+   unmapped(address, length);
+   mapped(address, length, protection_of(segment->hasR, segment->hasW, segment->hasX),
+          MAP_PRIVATE_FLAG | MAP_ANONYMOUS_FLAG, 0);
+}
+
+static void after_brk(Addr end)
+{
+   if (program_break != 0 && end != program_break) {
+      ULong operands[] = { program_break, end };
+      homing_control(HOMING_BRK, 0, 2, operands);
+   }
+   program_break = end;
+}
+
+static void shared_memory(Addr address, Bool attached)
+{
+   const NSegment* segment = VG_(am_find_nsegment)(address);
+   if (segment == NULL)
+      return;
+   if (attached)
+      mapped(address, segment->end - address + 1, protection_of(segment->hasR, segment->hasW, segment->hasX),
+             MAP_SHARED_FLAG | MAP_ANONYMOUS_FLAG, 0);
+   else
+      unmapped(address, segment->end - address + 1);
+}
+
+static void at_startup(Addr address, SizeT length, Bool read, Bool write, Bool execute, ULong debug_info)
+{
+   const NSegment* segment = VG_(am_find_nsegment)(address);
+   Bool file = segment != NULL && segment->kind == SkFileC;
+   mapped(address, length, protection_of(read, write, execute), MAP_PRIVATE_FLAG | (file ? 0 : MAP_ANONYMOUS_FLAG),
+          file ? segment->offset : 0);
+   new_symbols |= debug_info != 0;
+}
+
+static void new_mapping(Addr address, SizeT length, Bool read, Bool write, Bool execute, ULong debug_info)
+{
+   new_symbols |= debug_info != 0;
+}
+
+/* --- the hooks --------------------------------------------------------------------------------------------------- */
+
+static void before(ThreadId tid, UInt number, UWord* args, UInt count)
+{
+   if (!homing_recording)
+      return;
+   homing_of_thread(tid);
+   switch (number) {
+   case __NR_futex: before_futex(args); break;
+   case __NR_clone:
+   case __NR_clone3: before_clone(tid, number, args); break;
+   case __NR_set_tid_address: clear_tid[tid] = args[0]; break;
+   case __NR_shmdt: shared_memory(args[0], False); break;
+   default: break;
+   }
+}
+
+static void after(ThreadId tid, UInt number, UWord* args, UInt count, SysRes result)
+{
+   if (!homing_recording)
+      return;
+   homing_of_thread(tid);
+   if (number == __NR_futex)
+      after_futex(args); /* a failed wait was a wait, too */
+   if (sr_isError(result))
+      return;
+   switch (number) {
+   case __NR_mmap: mapped(sr_Res(result), args[1], args[2], args[3], args[5]); break;
+   case __NR_munmap: unmapped(args[0], args[1]); break;
+   case __NR_mremap: {
+      ULong operands[] = { args[0], args[1], sr_Res(result), args[2] };
+      homing_control(HOMING_MREMAP, 0, 4, operands);
+      break;
+   }
+   case __NR_brk: after_brk(sr_Res(result)); break;
+   case __NR_shmat: shared_memory(sr_Res(result), True); break;
+   case __NR_madvise:
+      if (args[2] == ADVICE_DONTNEED || args[2] == ADVICE_REMOVE)
+         frames_dropped(args[0], args[1]);
+      break;
+   case __NR_fork:
+   case __NR_vfork:
+   case __NR_clone:
+   case __NR_clone3: after_fork(number, args, sr_Res(result)); break;
+   default: break;
+   }
+   if (new_symbols) {
+      new_symbols = False;
+      homing_send_new_symbols();
+   }
+}
+
+static void kernel_access(CorePart part, ThreadId tid, Addr address, SizeT size, Bool write)
+{
+   if (part != Vg_CoreSysCall || size == 0 || !homing_recording)
+      return;
+   homing_of_thread(tid);
+   ULong operands[] = { address, write };
+   homing_control(HOMING_KERNEL_ACCESS, size, 2, operands);
+}
+
+static void kernel_reads(CorePart part, ThreadId tid, const HChar* what, Addr address, SizeT size)
+{
+   kernel_access(part, tid, address, size, False);
+}
+
+static void kernel_wrote(CorePart part, ThreadId tid, Addr address, SizeT size)
+{
+   kernel_access(part, tid, address, size, True);
+}
+
+static void in_forked_child(ThreadId tid)
+{
+   homing_wire_after_fork();
+}
+
+void homing_track_syscalls(void)
+{
+   clear_tid = VG_(calloc)("homing.clear_tid", VG_N_THREADS + 1, sizeof clear_tid[0]);
+   clear_tid_of_next = VG_(calloc)("homing.clear_tid", VG_N_THREADS + 1, sizeof clear_tid[0]);
+   VG_(needs_syscall_wrapper)(before, after);
+   VG_(track_new_mem_startup)(at_startup);
+   VG_(track_new_mem_mmap)(new_mapping);
+   VG_(track_pre_mem_read)(kernel_reads);
+   VG_(track_post_mem_write)(kernel_wrote);
+   VG_(atfork)(NULL, NULL, in_forked_child);
+}

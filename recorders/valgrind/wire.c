@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later
+ *
+ * The tool's end of the wire: the segment in use, control words, interned names.
+ */
+#include "homing.h"
+
+/* Of the core, which the tool is linked with, but not among the headers for tools. */
+extern Int VG_(safe_fd)(Int oldfd);
+extern SysRes VG_(do_syscall)(UWord number, UWord, UWord, UWord, UWord, UWord, UWord, UWord, UWord);
+extern SysRes VG_(am_shared_mmap_file_float_valgrind)(SizeT length, UInt prot, Int fd, Off64T offset);
+
+ULong** homing_cursor;
+ULong* homing_limit;
+Bool homing_recording = False;
+
+static homing_wire_header* header;
+static Int credit_fd = -1, full_fd = -1;
+static UInt segment_index; /* counts posted segments */
+static UInt segment;       /* the one in use */
+
+/* Where the cursor runs while nothing is recorded. */
+static ULong scratch[4 * HOMING_BLOCK_WORDS];
+static ULong* scratch_cursor;
+
+static ULong* segment_begin(UInt number)
+{
+   return (ULong*)((UChar*)header + header->header_bytes) + (SizeT)number * header->segment_words;
+}
+
+static void write_into(ULong* begin, SizeT words)
+{
+   *homing_cursor = begin;
+   homing_limit = begin + words - HOMING_BLOCK_WORDS;
+}
+
+/* Stops recording without a further word on the wire. */
+static void forsake(void)
+{
+   homing_recording = False;
+   if (full_fd >= 0) {
+      VG_(close)(credit_fd);
+      VG_(close)(full_fd);
+      credit_fd = full_fd = -1;
+   }
+   write_into(scratch, sizeof scratch / sizeof scratch[0]);
+}
+
+void homing_wire_after_fork(void)
+{
+   if (!homing_recording)
+      return;
+   /* Blocks that are translated write through the cursor in the shared header, which is the parent's: this process
+    * gets a page of its own in that place. */
+   VG_(do_syscall)(__NR_mmap, (UWord)header, header->header_bytes, VKI_PROT_READ | VKI_PROT_WRITE,
+                   VKI_MAP_PRIVATE | VKI_MAP_ANONYMOUS | VKI_MAP_FIXED, (UWord)-1, 0, 0, 0);
+   forsake();
+}
+
+/* Takes a free segment, waiting for one. False: homing is gone. */
+static Bool take_credit(void)
+{
+   UInt number;
+   Int n;
+   do
+      n = VG_(read)(credit_fd, &number, sizeof number);
+   while (n == -VKI_EINTR);
+   if (n != sizeof number || number >= header->segments)
+      return False;
+   segment = number;
+   return True;
+}
+
+static void begin_segment(void)
+{
+   if (!take_credit()) {
+      VG_(umsg)("homing is gone: the program goes on unrecorded\n");
+      forsake();
+      return;
+   }
+   write_into(segment_begin(segment), header->segment_words);
+   header->open[0].segment_plus_1 = segment + 1;
+}
+
+static void post_segment(void)
+{
+   homing_wire_full full = { segment, (UInt)(*homing_cursor - segment_begin(segment)), 0, segment_index++ };
+   header->open[0].segment_plus_1 = 0;
+   if (full.words > 0)
+      VG_(write)(full_fd, &full, sizeof full);
+}
+
+void homing_flush(void)
+{
+   if (!homing_recording) {
+      write_into(scratch, sizeof scratch / sizeof scratch[0]);
+      return;
+   }
+   post_segment();
+   if (header->stop)
+      forsake();
+   else
+      begin_segment();
+}
+
+static Int parse_fd(const HChar** text)
+{
+   HChar* end;
+   Long fd = VG_(strtoll10)(*text, &end);
+   if (end == *text)
+      return -1;
+   *text = *end == ',' ? end + 1 : end;
+   return (Int)fd;
+}
+
+/* Keeps a descriptor out of the program's reach. */
+static Int own_fd(Int fd)
+{
+   return fd < 0 ? -1 : VG_(safe_fd)(fd);
+}
+
+static Bool map_memory(Int fd)
+{
+   struct vg_stat stat;
+   if (fd < 0 || VG_(fstat)(fd, &stat) != 0)
+      return False;
+   SysRes map = VG_(am_shared_mmap_file_float_valgrind)(stat.size, VKI_PROT_READ | VKI_PROT_WRITE, fd, 0);
+   VG_(close)(fd);
+   if (sr_isError(map))
+      return False;
+   header = (homing_wire_header*)sr_Res(map);
+   return header->magic == HOMING_WIRE_MAGIC;
+}
+
+void homing_wire_attach(void)
+{
+   scratch_cursor = scratch;
+   homing_cursor = &scratch_cursor;
+   write_into(scratch, sizeof scratch / sizeof scratch[0]);
+   const HChar* text = VG_(getenv)(HOMING_WIRE_ENV);
+   if (text == NULL) {
+      VG_(umsg)("%s is not set: nothing is recorded (start the program with `homing record`)\n", HOMING_WIRE_ENV);
+      return;
+   }
+   Int memory_fd = parse_fd(&text);
+   credit_fd = own_fd(parse_fd(&text));
+   full_fd = own_fd(parse_fd(&text));
+   if (!map_memory(memory_fd) || credit_fd < 0 || full_fd < 0) {
+      VG_(umsg)("%s does not name a recording wire: nothing is recorded\n", HOMING_WIRE_ENV);
+      forsake();
+      return;
+   }
+   header->flavour = HOMING_FLAVOUR_SERIAL;
+   homing_cursor = (ULong**)&header->open[0].words;
+   header->cursor_base = (ULong)segment_begin(0);
+   homing_recording = True;
+   begin_segment();
+}
+
+void homing_wire_close(void)
+{
+   if (!homing_recording)
+      return;
+   post_segment();
+   forsake();
+}
+
+static ULong* room(UInt words)
+{
+   if (*homing_cursor > homing_limit)
+      homing_flush();
+   tl_assert(words <= HOMING_BLOCK_WORDS);
+   return *homing_cursor;
+}
+
+void homing_put(const ULong* words, UInt n)
+{
+   ULong* at = room(n);
+   VG_(memcpy)(at, words, n * sizeof words[0]);
+   *homing_cursor = at + n;
+}
+
+void homing_control(UInt operation, ULong payload, UInt operands, const ULong* operand)
+{
+   if (!homing_recording)
+      return;
+   ULong* at = room(1 + operands);
+   at[0] = HOMING_WORD(operation, payload);
+   for (UInt i = 0; i < operands; i++)
+      at[1 + i] = operand[i];
+   *homing_cursor = at + 1 + operands;
+}
+
+/* --- names ------------------------------------------------------------------------------------------------------- */
+
+typedef struct _Name {
+   struct _Name* next;
+   UWord key; /* hash of the text */
+   ULong id;
+   HChar* text;
+} Name;
+
+#define LONGEST_NAME (8 * (HOMING_BLOCK_WORDS - 2))
+
+static VgHashTable* names;
+static ULong next_name = 1; /* 0 is no name */
+
+static UWord hash_of(const HChar* text)
+{
+   UWord hash = 14695981039346656037UL; /* FNV-1a */
+   for (; *text; text++)
+      hash = (hash ^ (UChar)*text) * 1099511628211UL;
+   return hash;
+}
+
+static Word differ(const void* a, const void* b)
+{
+   return VG_(strcmp)(((const Name*)a)->text, ((const Name*)b)->text);
+}
+
+static void send_name(ULong id, const HChar* text)
+{
+   ULong words[HOMING_BLOCK_WORDS] = { 0 };
+   SizeT length = VG_(strlen)(text);
+   if (length > LONGEST_NAME)
+      length = LONGEST_NAME;
+   VG_(memcpy)(words, text, length);
+   homing_control(HOMING_NAME, id << 24 | length, (length + 7) / 8, words);
+}
+
+ULong homing_name(const HChar* text)
+{
+   if (names == NULL)
+      names = VG_(HT_construct)("homing.names");
+   Name wanted = { NULL, hash_of(text), 0, (HChar*)text };
+   Name* name = VG_(HT_gen_lookup)(names, &wanted, differ);
+   if (name == NULL) {
+      name = VG_(malloc)("homing.name", sizeof *name);
+      *name = (Name){ NULL, wanted.key, next_name++, VG_(strdup)("homing.name", text) };
+      VG_(HT_add_node)(names, name);
+      send_name(name->id, text);
+   }
+   return name->id;
+}
