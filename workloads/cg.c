@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * cg: conjugate gradients on a random sparse matrix in compressed rows, after NAS CG.
+ *
+ * Bands of rows belong to threads. The matrix is private to its thread and only read; the direction vector p is read
+ * at random places by all threads and written by its owners in every iteration; dot products add up blocks in a fixed
+ * order, so that the result does not depend on the number of threads.
+ *
+ * Check: the residual of the solution, computed from the matrix, is small and agrees with the one of the recurrence.
+ */
+#include "common.h"
+
+static const struct workload workload = {
+   .name = "cg",
+   .about = "conjugate gradients on a random sparse matrix",
+   .size_is = "rows",
+   .iterations_is = "iterations; every 25 a new solution is begun",
+   .size = 7000, .min_size = 16, .max_size = 1L << 27,
+   .iterations = 24,
+};
+
+enum {
+   PAIRS = 6,    /* random entries a row, each with its mirror image */
+   BLOCK = 256,  /* elements whose products are added up before the blocks are */
+   SOLUTION = 25 /* iterations of one solution, as in NAS CG */
+};
+
+struct matrix {
+   long n;
+   int64_t *start; /* of each row, n + 1 */
+   int32_t *column;
+   double *value;
+};
+
+/* The k-th random entry of row i: its column, never i itself. */
+static long random_column(uint64_t seed, long n, long i, int k)
+{
+   return (i + 1 + (long)(random_bits(seed, (uint64_t)(i * PAIRS + k)) % (uint64_t)(n - 1))) % n;
+}
+
+static double random_value(uint64_t seed, long i, int k)
+{
+   return random_unit(~seed, (uint64_t)(i * PAIRS + k)) - 0.5;
+}
+
+/* A symmetric matrix with a dominant diagonal: positive definite. Made by one thread, as in many codes: under first
+ * touch all of it lands on one node. Duplicates of an entry stay side by side; they add up. */
+static struct matrix make_matrix(long n, uint64_t seed)
+{
+   long entries = n + 2 * PAIRS * n;
+   struct matrix a = {n, new_pages((size_t)n + 1, sizeof *a.start), new_pages((size_t)entries, sizeof *a.column),
+                      new_pages((size_t)entries, sizeof *a.value)};
+   int64_t *next = new_pages((size_t)n, sizeof *next);
+   for (long i = 0; i < n; i++)
+      next[i] = 1 + PAIRS;
+   for (long i = 0; i < n; i++)
+      for (int k = 0; k < PAIRS; k++)
+         next[random_column(seed, n, i, k)]++;
+   a.start[0] = 0;
+   for (long i = 0; i < n; i++) {
+      a.start[i + 1] = a.start[i] + next[i];
+      next[i] = a.start[i];
+      a.column[next[i]] = (int32_t)i;
+      a.value[next[i]++] = 0.5;
+   }
+   for (long i = 0; i < n; i++)
+      for (int k = 0; k < PAIRS; k++) {
+         long j = random_column(seed, n, i, k);
+         double value = random_value(seed, i, k);
+         a.column[next[i]] = (int32_t)j;
+         a.value[next[i]++] = value;
+         a.column[next[j]] = (int32_t)i;
+         a.value[next[j]++] = value;
+         a.value[a.start[i]] += fabs(value);
+         a.value[a.start[j]] += fabs(value);
+      }
+   free(next);
+   return a;
+}
+
+static void free_matrix(struct matrix *a)
+{
+   free(a->start);
+   free(a->column);
+   free(a->value);
+}
+
+static double row_times(const struct matrix *a, const double *x, long i)
+{
+   double sum = 0;
+   for (int64_t e = a->start[i]; e < a->start[i + 1]; e++)
+      sum += a->value[e] * x[a->column[e]];
+   return sum;
+}
+
+/* Called by all threads; partial has room for a sum of each block, and is not used again before another barrier. */
+static double dot(const double *x, const double *y, long n, double *partial)
+{
+   long blocks = (n + BLOCK - 1) / BLOCK;
+#pragma omp for schedule(static)
+   for (long b = 0; b < blocks; b++) {
+      long end = (b + 1) * BLOCK < n ? (b + 1) * BLOCK : n;
+      double sum = 0;
+      for (long i = b * BLOCK; i < end; i++)
+         sum += x[i] * y[i];
+      partial[b] = sum;
+   }
+   double sum = 0;
+   for (long b = 0; b < blocks; b++)
+      sum += partial[b];
+   return sum;
+}
+
+/* x = 0 and r = p = 1, the residual of A x = 1; returns its square. Called by all threads. */
+static double begin(double *x, double *r, double *p, long n, double *partial)
+{
+#pragma omp for schedule(static)
+   for (long i = 0; i < n; i++) {
+      x[i] = 0;
+      r[i] = p[i] = 1;
+   }
+   return dot(r, r, n, partial);
+}
+
+/* Solves A x = 1; returns the squared residual as the recurrence has it. */
+static double solve(const struct matrix *a, double *x, long iterations)
+{
+   long n = a->n;
+   double *r = new_pages((size_t)n, sizeof *r), *p = new_pages((size_t)n, sizeof *p);
+   double *q = new_pages((size_t)n, sizeof *q), result = 0;
+   double *partial[2] = {new_pages((size_t)(n / BLOCK + 1), sizeof(double)),
+                         new_pages((size_t)(n / BLOCK + 1), sizeof(double))};
+#pragma omp parallel
+   {
+      double rho = 0;
+      for (long iteration = 0; iteration < iterations; iteration++) {
+         if (iteration % SOLUTION == 0)
+            rho = begin(x, r, p, n, partial[0]);
+#pragma omp for schedule(static)
+         for (long i = 0; i < n; i++)
+            q[i] = row_times(a, p, i);
+         double alpha = rho / dot(p, q, n, partial[1]);
+#pragma omp for schedule(static)
+         for (long i = 0; i < n; i++) {
+            x[i] += alpha * p[i];
+            r[i] -= alpha * q[i];
+         }
+         double before = rho;
+         rho = dot(r, r, n, partial[0]);
+#pragma omp for schedule(static)
+         for (long i = 0; i < n; i++)
+            p[i] = r[i] + rho / before * p[i];
+      }
+#pragma omp single
+      result = rho;
+   }
+   free(r);
+   free(p);
+   free(q);
+   free(partial[0]);
+   free(partial[1]);
+   return result;
+}
+
+int main(int argc, char **argv)
+{
+   struct options o = parse_options(&workload, argc, argv);
+   struct matrix a = make_matrix(o.size, o.seed);
+   double *x = new_pages((size_t)a.n, sizeof *x);
+   double start = now();
+   double recurrence = sqrt(solve(&a, x, o.iterations) / (double)a.n);
+   double seconds = now() - start;
+
+   double squares = 0;
+   for (long i = 0; i < a.n; i++) {
+      double rest = 1 - row_times(&a, x, i);
+      squares += rest * rest;
+   }
+   double residual = sqrt(squares / (double)a.n), middle = x[a.n / 2];
+   /* Diagonal dominance bounds the condition number, and that the convergence: at least 0.7 an iteration. */
+   bool ok = fabs(residual - recurrence) < 1e-10 && residual < 2 * pow(0.7, (double)((o.iterations - 1) % SOLUTION + 1)) + 1e-10;
+   free_matrix(&a);
+   free(x);
+   return report(&workload, &o, seconds, ok, "middle=%.10g residual=%.3e", middle, residual);
+}

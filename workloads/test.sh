@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# Runs every workload at a small size with 1, 2, 4 and 8 threads: the self-check must pass, and the result must not
+# depend on the number of threads (phases is larger with more threads, and so left out there). Then wrong usage.
+#   ./test.sh DIRECTORY_OF_PROGRAMS
+set -u
+cd "$(dirname "$0")" || exit 1
+programs=${1:?usage: test.sh DIRECTORY_OF_PROGRAMS}
+export OMP_WAIT_POLICY=passive
+failures=0
+
+fail() {
+   echo "FAILED: $*" >&2
+   failures=$((failures + 1))
+}
+
+# The small size of each program: -n and -i.
+small() {
+   case $1 in
+   adi) echo "-n 48 -i 4" ;;
+   bsort | kmerge) echo "-n 5000 -i 2" ;;
+   cg) echo "-n 700 -i 30" ;;
+   chase) echo "-n 1000 -i 9" ;;
+   cholesky) echo "-n 96 -i 2" ;;
+   fft) echo "-n 1024 -i 3" ;;
+   gauss) echo "-n 60 -i 2" ;;
+   hashserver) echo "-n 1024 -i 3" ;;
+   is) echo "-n 5000 -i 3" ;;
+   life) echo "-n 64 -i 21" ;;
+   matmult) echo "-n 50 -i 2" ;;
+   mg) echo "-n 16 -i 3" ;;
+   particles) echo "-n 3000 -i 4" ;;
+   phases) echo "-n 3 -i 5" ;;
+   pingpong) echo "-n 2 -i 50" ;;
+   qsort) echo "-n 20000 -i 2" ;;
+   sorbyc | sorbyr) echo "-n 50 -i 9" ;;
+   stream) echo "-n 5000 -i 4" ;;
+   *) echo "test.sh: no small size for $1" >&2; exit 1 ;;
+   esac
+}
+
+# A line of result without what depends on the number of threads or the last digits.
+result_of() {
+   sed -E 's/ (threads|seconds|error|residual|page_runs)=[^ ]*//g' <<<"$1"
+}
+
+test_program() {
+   local name=$1 seed threads line first
+   for seed in 1 4294967311; do
+      first=
+      for threads in 1 2 4 8; do
+         # shellcheck disable=SC2046
+         line=$(timeout 120 "$programs/$name" $(small "$name") -s $seed -t $threads) || fail "$name -s $seed -t $threads: $line"
+         [[ $line == "$name "*" check=ok "* ]] || fail "$name -s $seed -t $threads: no result line: $line"
+         first=${first:-$(result_of "$line")}
+         [[ $name == phases || $(result_of "$line") == "$first" ]] ||
+            fail "$name -s $seed: with 1 thread: $first; with $threads: $line"
+      done
+   done
+   # shellcheck disable=SC2046
+   line=$(OMP_NUM_THREADS=3 "$programs/$name" $(small "$name"))
+   [[ $line == *" threads=3 "* ]] || fail "$name does not obey OMP_NUM_THREADS: $line"
+   test_usage "$name"
+}
+
+test_usage() {
+   local name=$1 arguments output status
+   for arguments in "-n" "-n 0" "-n x" "-n 7x" "-n -5" "-n 99999999999999999999999" "-t 0" "-t 1025" "-i 0" "-s -1" "-x 1" "64" \
+      "--threads 2"; do
+      # shellcheck disable=SC2086
+      output=$("$programs/$name" $arguments 2>&1 >/dev/null)
+      status=$?
+      [[ $status == 2 ]] || fail "$name $arguments: exit status $status, expected 2"
+      [[ $output == *"usage: $name"* ]] || fail "$name $arguments: no usage on stderr: $output"
+   done
+   output=$("$programs/$name" --help) || fail "$name --help: exit status $?"
+   [[ $output == *"usage: $name"* ]] || fail "$name --help: no usage on stdout"
+}
+
+for name in $(make -s list); do
+   test_program "$name"
+done
+for arguments in "fft -n 100" "mg -n 12" "life -n 100" "cholesky -n 40"; do
+   # shellcheck disable=SC2086
+   "$programs/"$arguments 2>/dev/null >&2
+   [[ $? == 2 ]] || fail "$arguments: a size that does not fit is not refused"
+done
+[[ $failures == 0 ]] || { echo "workloads: $failures failures" >&2; exit 1; }
+echo "workloads: $(make -s list | wc -l) programs ok"
