@@ -5,8 +5,14 @@
 //! [`optimal`] (decisions) -> [`engine`] and [`simulate`] (what they cost) -> [`report`] (what people read).
 #![forbid(unsafe_code)]
 
+pub mod account;
+pub mod action;
+pub mod engine;
 pub mod history;
 pub mod ids;
 pub mod machine;
+pub mod policy;
 pub mod report;
+pub mod sharing;
+pub mod simulate;
 pub mod trace;

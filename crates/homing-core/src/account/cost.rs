@@ -1,0 +1,154 @@
+//! The cost of a placement in the reference model: Bolosky & Scott 1991, section 2.4, equations (1) and (2).
+//!
+//! Counts are integers and the cost is computed from them, so sums do not depend on the order of addition. Only on
+//! machines with unequal distances, where each pair of nodes has its own price, are costs summed as they arise; the
+//! order is then that of the pages.
+
+use crate::action::{Locations, NodeSet};
+use crate::ids::Node;
+use crate::machine::Costs;
+
+/// Counts of what was charged.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Account {
+    /// References served by the requester's own node.
+    pub local: u64,
+    /// References served by another processor's node.
+    pub remote: u64,
+    /// References served by global memory.
+    pub global: u64,
+    /// Page copies between processor memories, each R.
+    pub copies: u64,
+    /// Page copies in which global memory takes part, each G.
+    pub global_copies: u64,
+    /// Page copies after which an old copy was dropped.
+    pub moves: u64,
+    /// Page copies beside the old ones.
+    pub replications: u64,
+    /// Summed cost of references and of copies on machines with unequal distances.
+    priced: (f64, f64),
+}
+
+impl Account {
+    /// Charges `count` references by a CPU of `by` to a page at `at`: equation (1).
+    #[inline]
+    pub fn refer(&mut self, costs: &Costs, by: Node, at: Locations, count: u64) {
+        if at.holds(by) {
+            self.local += count;
+        } else if costs.global_node().is_some_and(|global| at.holds(global)) {
+            self.global += count;
+        } else {
+            self.remote += count;
+        }
+        if let Costs::General(_) = costs {
+            let source = if at.holds(by) { by } else { at.home() };
+            self.priced.0 += count as f64 * costs.access(by, source);
+        }
+    }
+
+    /// Charges the way from one location set to the next: equation (2).
+    pub fn relocate(&mut self, costs: &Costs, from: Locations, to: Locations) {
+        let fresh = to.all().without(from.all());
+        if fresh.is_empty() {
+            return;
+        }
+        let count = u64::from(fresh.len());
+        let dropped = u64::from(from.all().without(to.all()).len());
+        self.moves += count.min(dropped);
+        self.replications += count - count.min(dropped);
+        match costs.global_node() {
+            Some(global) if from.holds(global) || to.holds(global) => self.global_copies += count,
+            _ => self.copies += count,
+        }
+        if let Costs::General(_) = costs {
+            self.priced.1 += cheapest_copies(costs, from.all(), fresh);
+        }
+    }
+
+    /// References charged.
+    pub fn references(&self) -> u64 {
+        self.local + self.remote + self.global
+    }
+
+    /// The part of the cost that is page copies.
+    pub fn copy_cost(&self, costs: &Costs) -> f64 {
+        match costs {
+            Costs::Uniform(u) => {
+                let global = u.global.map_or(0.0, |g| g.page_move);
+                self.copies as f64 * u.page_move + self.global_copies as f64 * global
+            }
+            Costs::General(_) => self.priced.1,
+        }
+    }
+
+    /// Total cost in local word references.
+    pub fn cost(&self, costs: &Costs) -> f64 {
+        let references = match costs {
+            Costs::Uniform(u) => {
+                let global = u.global.map_or(0.0, |g| g.access);
+                self.local as f64 + self.remote as f64 * u.remote + self.global as f64 * global
+            }
+            Costs::General(_) => self.priced.0,
+        };
+        references + self.copy_cost(costs)
+    }
+
+    /// Adds another account.
+    pub fn add(&mut self, other: &Account) {
+        self.local += other.local;
+        self.remote += other.remote;
+        self.global += other.global;
+        self.copies += other.copies;
+        self.global_copies += other.global_copies;
+        self.moves += other.moves;
+        self.replications += other.replications;
+        self.priced.0 += other.priced.0;
+        self.priced.1 += other.priced.1;
+    }
+}
+
+/// Each fresh copy is made from the cheapest of the old ones.
+fn cheapest_copies(costs: &Costs, from: NodeSet, fresh: NodeSet) -> f64 {
+    let cheapest = |to| from.iter().map(|source| costs.copy(source, to)).fold(f64::INFINITY, f64::min);
+    fresh.iter().map(cheapest).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::{Global, Uniform};
+
+    fn costs(global: bool) -> Costs {
+        let global = global.then_some(Global { access: 2.0, page_move: 60.0 });
+        Costs::Uniform(Uniform { nodes: 3, remote: 5.0, page_move: 100.0, global })
+    }
+
+    #[test]
+    fn equation_1_charges_local_global_and_remote() {
+        let costs = costs(true);
+        let mut account = Account::default();
+        account.refer(&costs, Node(1), Locations::single(Node(1)), 10);
+        account.refer(&costs, Node(1), Locations::single(Node(0)), 4);
+        account.refer(&costs, Node(1), Locations::single(Node(3)), 3);
+        account.refer(&costs, Node(1), Locations::single(Node(0)).with_replica(Node(3)), 2);
+        assert_eq!((account.local, account.remote, account.global), (10, 4, 5));
+        assert_eq!(account.cost(&costs), 10.0 + 4.0 * 5.0 + 5.0 * 2.0);
+    }
+
+    #[test]
+    fn equation_2_charges_global_copies_where_global_takes_part() {
+        let costs = costs(true);
+        let mut account = Account::default();
+        let (zero, one, two, global) = (Node(0), Node(1), Node(2), Node(3));
+        account.relocate(&costs, Locations::single(zero), Locations::single(one));
+        assert_eq!((account.copies, account.global_copies, account.moves), (1, 0, 1));
+        account.relocate(&costs, Locations::single(one), Locations::single(one).with_replica(two));
+        assert_eq!((account.copies, account.replications), (2, 1));
+        account.relocate(&costs, Locations::single(one).with_replica(two), Locations::single(two));
+        assert_eq!(account.copies, 2, "dropping a copy is free");
+        account.relocate(&costs, Locations::single(two), Locations::single(global));
+        account.relocate(&costs, Locations::single(global), Locations::single(global).with_replica(one));
+        assert_eq!((account.global_copies, account.moves, account.replications), (2, 2, 2));
+        assert_eq!(account.cost(&costs), 2.0 * 100.0 + 2.0 * 60.0);
+    }
+}

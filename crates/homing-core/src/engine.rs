@@ -1,0 +1,300 @@
+//! The one loop of `record`, `simulate` and `run`: observations from a source go to a policy, its actions to an executor,
+//! the outcomes back to the policy. Only the three plugs differ.
+//!
+//! In simulation observations are whole page runs. A run is split only where the policy must be asked: at a fault, where
+//! a [`Next`] comes due, at a write that meets several copies. The order of reads and writes within the middle of a run
+//! is not recorded; it is taken as evenly spread, which keeps every read gap within the history's bound. Times within a
+//! run are interpolated.
+
+mod shape;
+#[cfg(test)]
+mod tests;
+
+use crate::action::{Action, Actions, Entry, Kind, Locations, Outcome};
+use crate::history::PageRun;
+use crate::ids::{Node, Page, Time};
+use crate::policy::pages::Pages;
+use crate::policy::{Cause, Fault, Next, Policy, Sample, ThreadMoved};
+use shape::Shape;
+
+/// What a source tells, in Time order.
+#[derive(Clone, Copy, Debug)]
+pub enum Observation {
+    /// References that have to be served: the engine asks the policy wherever one would fault.
+    Run(Page, PageRun),
+    /// References that were served elsewhere and seen by a monitor. `at` is filled in by the engine.
+    Sample(Sample),
+    /// A fault of a live program. `at` is filled in by the engine.
+    Fault(Fault),
+    /// A monitor's interval is over.
+    IntervalEnd(Time),
+    /// The program ended an iteration.
+    IterationEnd(Time),
+    /// A thread was moved.
+    ThreadMoved(ThreadMoved),
+    /// A page's mapping went away.
+    PageGone(Page),
+}
+
+/// Yields observations in Time order.
+pub trait Source {
+    /// The next observation, `None` at the end.
+    fn next(&mut self) -> Option<Observation>;
+}
+
+impl<I: Iterator<Item = Observation>> Source for I {
+    fn next(&mut self) -> Option<Observation> {
+        Iterator::next(self)
+    }
+}
+
+/// Carries actions out and knows where pages are.
+pub trait Executor {
+    /// Where a page is.
+    fn at(&self, page: Page) -> Locations;
+
+    /// Carries an action out and says what came of it.
+    fn execute(&mut self, action: &Action) -> Outcome;
+
+    /// References were served where the page is (simulation charges them; live memory has served them by itself).
+    fn served(&mut self, _sample: &Sample) {}
+}
+
+/// What a page mapped remotely at a node waits for.
+#[derive(Clone, Copy, Debug)]
+enum Wait {
+    Never,
+    Left(u64),
+    At(Time),
+}
+
+/// Why the engine collapses by itself.
+const SINGLE_COPY: &str = "a write needs a single copy";
+
+/// A policy and an executor, and what lies between them.
+pub struct Engine<'p, E> {
+    policy: &'p mut dyn Policy,
+    executor: E,
+    actions: Actions,
+    taken: Vec<Action>,
+    waits: Pages<Vec<(Node, Wait)>>,
+    wants_samples: bool,
+    log: Option<Vec<Entry>>,
+    refused: u64,
+    forced_collapses: u64,
+}
+
+impl<'p, E: Executor> Engine<'p, E> {
+    /// An engine without history. With `log`, every action is kept for [`Engine::finish`].
+    pub fn new(policy: &'p mut dyn Policy, executor: E, log: bool) -> Self {
+        let wants_samples = policy.wants_samples();
+        Engine {
+            policy,
+            executor,
+            actions: Actions::default(),
+            taken: Vec::new(),
+            waits: Pages::default(),
+            wants_samples,
+            log: log.then(Vec::new),
+            refused: 0,
+            forced_collapses: 0,
+        }
+    }
+
+    /// Drives the source to its end.
+    pub fn drive(&mut self, source: &mut dyn Source) {
+        while let Some(observation) = source.next() {
+            self.observe(observation);
+        }
+    }
+
+    /// Takes one observation.
+    pub fn observe(&mut self, observation: Observation) {
+        match observation {
+            Observation::Run(page, run) => self.run(page, &run),
+            Observation::Sample(sample) => {
+                let at = self.executor.at(sample.page);
+                self.sample(&Sample { at, ..sample });
+            }
+            Observation::Fault(fault) => {
+                let at = self.executor.at(fault.page);
+                self.policy.fault(&Fault { at, ..fault }, &mut self.actions);
+                self.carry_out(fault.time);
+            }
+            Observation::IntervalEnd(time) => {
+                self.policy.interval_end(time, &mut self.actions);
+                self.carry_out(time);
+            }
+            Observation::IterationEnd(time) => {
+                self.policy.iteration_end(time, &mut self.actions);
+                self.carry_out(time);
+            }
+            Observation::ThreadMoved(moved) => {
+                self.policy.thread_moved(&moved, &mut self.actions);
+                self.carry_out(moved.time);
+            }
+            Observation::PageGone(page) => self.page_gone(page),
+        }
+    }
+
+    /// The executor, the log of actions, and how many were refused and forced.
+    pub fn finish(self) -> (E, Vec<Entry>, Counts) {
+        let counts = Counts { refused: self.refused, forced_collapses: self.forced_collapses };
+        (self.executor, self.log.unwrap_or_default(), counts)
+    }
+
+    /// The executor.
+    pub fn executor(&self) -> &E {
+        &self.executor
+    }
+
+    fn page_gone(&mut self, page: Page) {
+        self.policy.page_gone(page);
+        self.waits.remove(page);
+    }
+
+    fn run(&mut self, page: Page, run: &PageRun) {
+        let shape = Shape::new(run);
+        let mut from = 0;
+        while from < shape.len() {
+            let at = self.ask(page, &shape, from);
+            let to = self.end_of_stretch(page, &shape, from, at);
+            let writes = shape.writes_before(to) - shape.writes_before(from);
+            let reads = to - from - writes;
+            let sample =
+                Sample { page, node: run.node, reads, writes, weight: 1.0, time: shape.time(from), at };
+            self.executor.served(&sample);
+            self.sample(&sample);
+            from = to;
+        }
+    }
+
+    fn sample(&mut self, sample: &Sample) {
+        if self.wants_samples {
+            self.policy.sample(sample, &mut self.actions);
+            self.carry_out(sample.time);
+        }
+    }
+
+    /// Lets the policy act before reference `from` of a run if that one faults. Returns where the page then is.
+    fn ask(&mut self, page: Page, shape: &Shape, from: u64) -> Locations {
+        let at = self.executor.at(page);
+        let node = shape.node();
+        let shared_write = at.copies() > 1 && shape.is_write(from);
+        if at.holds(node) && !shared_write {
+            return at;
+        }
+        let time = shape.time(from);
+        let cause = match self.wait(page, node) {
+            None if !at.holds(node) => Cause::Unmapped,
+            Some(Wait::Left(0)) => Cause::Due,
+            Some(Wait::At(due)) if due <= time => Cause::Due,
+            _ if shared_write => Cause::Write,
+            _ => return at,
+        };
+        let write = shape.is_write(from);
+        let fault = Fault { page, node, write, time, cause, at };
+        let next = self.policy.fault(&fault, &mut self.actions);
+        self.carry_out(time);
+        let mut at = self.executor.at(page);
+        if write && at.copies() > 1 {
+            let keep = if at.holds(node) { node } else { at.home() };
+            self.perform(Action { page, kind: Kind::Collapse { keep }, reason: SINGLE_COPY }, time);
+            self.forced_collapses += 1;
+            at = self.executor.at(page);
+        }
+        if !at.holds(node) {
+            let wait = match next {
+                Next::Never => Wait::Never,
+                Next::After(count) => Wait::Left(count.max(1)),
+                Next::At(time) => Wait::At(time),
+            };
+            self.set_wait(page, node, wait);
+        }
+        at
+    }
+
+    /// The first reference of the run after `from` at which something could happen.
+    fn end_of_stretch(&mut self, page: Page, shape: &Shape, from: u64, at: Locations) -> u64 {
+        let mut to = shape.len();
+        if at.copies() > 1 {
+            to = to.min(shape.next_write(from).unwrap_or(to));
+        }
+        let node = shape.node();
+        if at.holds(node) {
+            return to;
+        }
+        match self.wait_mut(page, node) {
+            Some(Wait::Left(left)) => {
+                to = to.min(from.saturating_add(*left));
+                *left -= to - from;
+            }
+            Some(Wait::At(due)) => to = to.min(shape.position(*due).max(from + 1)),
+            Some(Wait::Never) | None => {}
+        }
+        to
+    }
+
+    fn wait(&mut self, page: Page, node: Node) -> Option<Wait> {
+        self.wait_mut(page, node).copied()
+    }
+
+    fn wait_mut(&mut self, page: Page, node: Node) -> Option<&mut Wait> {
+        let waits = self.waits.get_mut(page)?;
+        waits.iter_mut().find(|(waiting, _)| *waiting == node).map(|(_, wait)| wait)
+    }
+
+    fn set_wait(&mut self, page: Page, node: Node, wait: Wait) {
+        match self.wait_mut(page, node) {
+            Some(old) => *old = wait,
+            None => self.waits.entry(page, Vec::new).push((node, wait)),
+        }
+    }
+
+    fn carry_out(&mut self, time: Time) {
+        if self.actions.is_empty() {
+            return;
+        }
+        let mut taken = std::mem::take(&mut self.taken);
+        self.actions.take(&mut taken);
+        for action in taken.drain(..) {
+            self.perform(action, time);
+        }
+        self.taken = taken;
+    }
+
+    fn perform(&mut self, action: Action, time: Time) {
+        let outcome = self.executor.execute(&action);
+        self.policy.outcome(&action, &outcome);
+        match outcome {
+            // Whatever changes where a page is tears its mappings down, so every node without a copy faults again.
+            Outcome::Done if action.kind != Kind::Freeze => {
+                if let Some(waits) = self.waits.get_mut(action.page) {
+                    waits.clear();
+                }
+            }
+            Outcome::Done | Outcome::Already => {}
+            Outcome::Refused(_) | Outcome::Failed(_) => self.refused += 1,
+        }
+        if let Some(log) = &mut self.log {
+            log.push(Entry { time, action, outcome });
+        }
+    }
+}
+
+/// What did not go as the policy asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Actions that were refused or failed.
+    pub refused: u64,
+    /// Times a write met several copies and the policy left them there.
+    pub forced_collapses: u64,
+}
+
+impl Counts {
+    /// Adds other counts.
+    pub fn add(&mut self, other: &Counts) {
+        self.refused += other.refused;
+        self.forced_collapses += other.forced_collapses;
+    }
+}

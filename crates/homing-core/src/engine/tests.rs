@@ -1,0 +1,150 @@
+use super::*;
+use crate::ids::Thread;
+
+/// Writes down what it hears, asks for what it is told to.
+#[derive(Clone, serde::Serialize, serde::Deserialize)]
+struct Witness {
+    heard: Vec<String>,
+    after: u64,
+    replicate: bool,
+}
+
+impl Policy for Witness {
+    fn fault(&mut self, fault: &Fault, actions: &mut Actions) -> Next {
+        let kind = if fault.write { 'w' } else { 'r' };
+        self.heard.push(format!("fault {} {kind} {} {:?}", fault.node, fault.time, fault.cause));
+        if self.replicate && !fault.write {
+            actions.push(fault.page, Kind::Replicate { to: fault.node }, "test");
+        }
+        Next::After(self.after)
+    }
+
+    fn wants_samples(&self) -> bool {
+        true
+    }
+
+    fn sample(&mut self, sample: &Sample, _actions: &mut Actions) {
+        self.heard.push(format!("sample {} {}r {}w", sample.node, sample.reads, sample.writes));
+    }
+
+    fn interval_end(&mut self, time: Time, _actions: &mut Actions) {
+        self.heard.push(format!("interval {time}"));
+    }
+
+    fn iteration_end(&mut self, time: Time, _actions: &mut Actions) {
+        self.heard.push(format!("iteration {time}"));
+    }
+
+    fn thread_moved(&mut self, moved: &ThreadMoved, _actions: &mut Actions) {
+        self.heard.push(format!("thread {} {} -> {}", moved.thread, moved.from, moved.to));
+    }
+
+    fn page_gone(&mut self, page: Page) {
+        self.heard.push(format!("gone {page}"));
+    }
+
+    fn outcome(&mut self, action: &Action, outcome: &Outcome) {
+        let (name, node) = action.kind.describe();
+        self.heard.push(format!("{name} {} {outcome}", node.map_or(-1, |node| i32::from(node.0))));
+    }
+}
+
+/// One page that goes where it is told.
+struct OnePage(Locations);
+
+impl Executor for OnePage {
+    fn at(&self, _: Page) -> Locations {
+        self.0
+    }
+
+    fn execute(&mut self, action: &Action) -> Outcome {
+        self.0 = match action.kind {
+            Kind::Move { to } | Kind::Collapse { keep: to } => Locations::single(to),
+            Kind::Replicate { to } => self.0.with_replica(to),
+            Kind::Freeze | Kind::Defrost => self.0,
+        };
+        Outcome::Done
+    }
+}
+
+fn run(node: u16, first: u64, counts: [u32; 4]) -> Observation {
+    let [reads_before, writes, reads_between, reads_after] = counts;
+    let last = Time(first + u64::from(counts.iter().sum::<u32>()) - 1);
+    let run = PageRun {
+        node: Node(node),
+        first: Time(first),
+        last,
+        reads_before,
+        writes,
+        reads_between,
+        reads_after,
+    };
+    Observation::Run(Page(0), run)
+}
+
+fn heard(after: u64, replicate: bool, observations: &[Observation]) -> Vec<String> {
+    let mut witness = Witness { heard: Vec::new(), after, replicate };
+    let mut engine = Engine::new(&mut witness, OnePage(Locations::single(Node(0))), false);
+    engine.drive(&mut observations.iter().copied());
+    witness.heard
+}
+
+#[test]
+fn local_runs_are_whole_and_remote_ones_split_where_asked() {
+    let observations = [
+        run(0, 0, [4, 1, 0, 0]),
+        run(1, 5, [5, 0, 0, 0]),
+        run(0, 10, [1, 0, 0, 0]),
+        run(1, 11, [2, 0, 0, 0]),
+    ];
+    let expected = [
+        "sample 0 4r 1w",
+        "fault 1 r 5 Unmapped",
+        "sample 1 3r 0w",
+        "fault 1 r 8 Due",
+        "sample 1 2r 0w",
+        "sample 0 1r 0w",
+        "sample 1 1r 0w",
+        "fault 1 r 12 Due",
+        "sample 1 1r 0w",
+    ];
+    assert_eq!(heard(3, false, &observations), expected);
+}
+
+#[test]
+fn a_write_meets_replicas_and_the_engine_leaves_one_copy() {
+    let observations = [run(1, 0, [2, 2, 1, 1]), run(0, 6, [1, 0, 0, 0])];
+    let expected = [
+        "fault 1 r 0 Unmapped",
+        "replicate 1 done",
+        "sample 1 2r 0w",
+        "fault 1 w 2 Write",
+        "collapse 1 done",
+        "sample 1 2r 2w",
+        "fault 0 r 6 Unmapped",
+        "replicate 0 done",
+        "sample 0 1r 0w",
+    ];
+    assert_eq!(heard(9, true, &observations), expected);
+}
+
+#[test]
+fn all_observations_reach_the_policy() {
+    let at = Locations::single(Node(9));
+    let moved = ThreadMoved { thread: Thread(3), from: Node(0), to: Node(1), time: Time(7) };
+    let sample =
+        Sample { page: Page(0), node: Node(1), reads: 2, writes: 1, weight: 64.0, time: Time(1), at };
+    let fault =
+        Fault { page: Page(0), node: Node(1), write: false, time: Time(2), cause: Cause::Unmapped, at };
+    let observations = [
+        Observation::Sample(sample),
+        Observation::Fault(fault),
+        Observation::IntervalEnd(Time(5)),
+        Observation::IterationEnd(Time(6)),
+        Observation::ThreadMoved(moved),
+        Observation::PageGone(Page(0)),
+    ];
+    let expected =
+        ["sample 1 2r 1w", "fault 1 r 2 Unmapped", "interval 5", "iteration 6", "thread 3 0 -> 1", "gone 0"];
+    assert_eq!(heard(1, false, &observations), expected);
+}

@@ -1,0 +1,154 @@
+//! Policies: what turns faults and samples into actions. One trait, used in simulation and live.
+//!
+//! A policy reads no clock, moves nothing, and cannot tell whether it is simulated: time comes in as data, actions go
+//! out as values, outcomes come back. To add one: write a file beside [`ace`], headed by its source, and add a line to
+//! the table in [`table`]. Its tests come with it: every policy of the table is run over random histories.
+//!
+//! * A **fault** is asked about before the reference is served: a node without a copy refers to the page for the first
+//!   time since it was mapped there, or what the policy asked for by [`Next`] came due, or a write meets several copies.
+//! * A **sample** tells of references that were served: all of them in simulation, some of them (with a weight) live.
+
+pub mod ace;
+pub mod delay;
+pub mod homing;
+pub mod pages;
+pub mod placement;
+pub mod platinum;
+mod prices;
+pub mod settings;
+pub mod stay;
+pub mod table;
+#[cfg(test)]
+mod tests;
+pub mod work_function;
+
+use crate::action::{Action, Actions, Locations, Outcome};
+use crate::ids::{Node, Page, Thread, Time};
+use serde::de::DeserializeOwned;
+use serde::Serialize;
+
+/// Why a policy is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The page is not mapped at this node: its first reference here since the page's locations changed.
+    Unmapped,
+    /// The page is mapped remotely here and what the last [`Next`] asked for is due.
+    Due,
+    /// A write while several copies exist.
+    Write,
+}
+
+/// A reference that has to wait for a decision.
+#[derive(Clone, Copy, Debug)]
+pub struct Fault {
+    /// The page.
+    pub page: Page,
+    /// The node whose CPU refers to it.
+    pub node: Node,
+    /// True for a write.
+    pub write: bool,
+    /// When.
+    pub time: Time,
+    /// Why the policy is asked.
+    pub cause: Cause,
+    /// Where the page is.
+    pub at: Locations,
+}
+
+/// When a page that stays mapped remotely at a node should fault there again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Not before its locations change.
+    Never,
+    /// After this many references from the node, the waiting one counted (at least 1).
+    After(u64),
+    /// At the first reference from the node at or after this Time (and after the waiting one).
+    At(Time),
+}
+
+/// References of one node to one page that were served.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    /// The page.
+    pub page: Page,
+    /// The node whose CPUs made the references.
+    pub node: Node,
+    /// Reads seen.
+    pub reads: u64,
+    /// Writes seen.
+    pub writes: u64,
+    /// References that each one seen stands for (1 if all are seen).
+    pub weight: f64,
+    /// Time of the first.
+    pub time: Time,
+    /// Where the page was when they were served.
+    pub at: Locations,
+}
+
+/// A thread that now runs on another node.
+#[derive(Clone, Copy, Debug)]
+pub struct ThreadMoved {
+    /// The thread.
+    pub thread: Thread,
+    /// Where it ran.
+    pub from: Node,
+    /// Where it runs.
+    pub to: Node,
+    /// Since when.
+    pub time: Time,
+}
+
+/// A placement policy. All methods but [`Policy::fault`] have defaults that do nothing.
+pub trait Policy: Snapshot + Send + Sync {
+    /// A reference waits. What the policy asks for happens before it is served; the result counts if the node then has
+    /// no copy.
+    fn fault(&mut self, fault: &Fault, actions: &mut Actions) -> Next;
+
+    /// True if the policy wants [`Policy::sample`].
+    fn wants_samples(&self) -> bool {
+        false
+    }
+
+    /// References were served.
+    fn sample(&mut self, _sample: &Sample, _actions: &mut Actions) {}
+
+    /// A monitor's interval is over.
+    fn interval_end(&mut self, _time: Time, _actions: &mut Actions) {}
+
+    /// The program ended an iteration of its outer loop.
+    fn iteration_end(&mut self, _time: Time, _actions: &mut Actions) {}
+
+    /// A thread was moved to another node.
+    fn thread_moved(&mut self, _moved: &ThreadMoved, _actions: &mut Actions) {}
+
+    /// The page's mapping went away: nothing more will be heard of it.
+    fn page_gone(&mut self, _page: Page) {}
+
+    /// What came of an action.
+    fn outcome(&mut self, _action: &Action, _outcome: &Outcome) {}
+
+    /// True if what is decided for a page depends on that page's observations only, so that pages can be simulated one
+    /// after the other and in parallel.
+    fn independent(&self) -> bool {
+        true
+    }
+}
+
+/// What every policy can do because it is plain data: be copied, and written down.
+pub trait Snapshot {
+    /// A copy with all state.
+    fn boxed_clone(&self) -> Box<dyn Policy>;
+
+    /// All state as JSON; [`table::Entry::restore`] reads it back.
+    fn snapshot(&self) -> serde_json::Value;
+}
+
+impl<P: Policy + Clone + Serialize + DeserializeOwned + 'static> Snapshot for P {
+    fn boxed_clone(&self) -> Box<dyn Policy> {
+        Box::new(self.clone())
+    }
+
+    fn snapshot(&self) -> serde_json::Value {
+        serde_json::to_value(self).expect("a policy's state is plain data with string keys")
+    }
+}

@@ -1,0 +1,303 @@
+//! Initial placements: where pages are before their first reference.
+
+use crate::history::{History, SpillError};
+use crate::ids::{Node, Page};
+use crate::machine::Costs;
+use std::str::FromStr;
+
+/// A rule for the initial placement.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Placement {
+    /// The node of the first reference.
+    FirstTouch,
+    /// Nodes in turn, in order of first reference; global memory takes no part.
+    RoundRobin,
+    /// All pages at one node.
+    SingleNode(Node),
+    /// Nodes in turn by virtual address, this many pages in a row each (Brock 2001, section 4: "striped").
+    Striped(u64),
+    /// Global memory. The page is made by its first reference: what a policy does at that reference is its initial
+    /// placement and free (equation (2) of Bolosky & Scott 1991 starts at t = 1).
+    Global,
+    /// The single node with the least cost for each page: the best static placement, known only off-line.
+    Best,
+    /// The single node with the highest cost for each page.
+    Worst,
+    /// As a placement file says, first touch where it says nothing.
+    File(PlacementFile),
+}
+
+/// Where a page begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// The node.
+    pub node: Node,
+    /// True if a policy may choose another node at the first reference without charge.
+    pub free: bool,
+    /// False if the page is not in the placement file.
+    pub found: bool,
+}
+
+impl FromStr for Placement {
+    type Err = String;
+
+    /// Parses `first-touch`, `round-robin`, `single-node[:N]`, `striped[:PAGES]`, `global`. Files are read by the caller.
+    fn from_str(text: &str) -> Result<Placement, String> {
+        let (name, argument) = text.split_once(':').map_or((text, None), |(n, a)| (n, Some(a)));
+        let number = |default: u64| match argument {
+            None => Ok(default),
+            Some(digits) => digits
+                .parse::<u64>()
+                .map_err(|_| format!("placement `{text}`: expected a number behind the colon")),
+        };
+        match name {
+            "first-touch" if argument.is_none() => Ok(Placement::FirstTouch),
+            "round-robin" if argument.is_none() => Ok(Placement::RoundRobin),
+            "global" if argument.is_none() => Ok(Placement::Global),
+            "single-node" => match u16::try_from(number(0)?) {
+                Ok(node) => Ok(Placement::SingleNode(Node(node))),
+                Err(_) => Err(format!("placement `{text}`: expected a node number")),
+            },
+            "striped" => match number(1)? {
+                0 => Err(format!("placement `{text}`: expected at least 1 page a stripe")),
+                pages => Ok(Placement::Striped(pages)),
+            },
+            _ => Err(format!(
+                "placement `{text}`: expected first-touch, round-robin, single-node[:NODE], striped[:PAGES], global \
+                 or file:FILE"
+            )),
+        }
+    }
+}
+
+impl Placement {
+    /// Fails if the machine has no such node.
+    pub fn check(&self, costs: &Costs) -> Result<(), String> {
+        let memories = costs.memories();
+        match self {
+            Placement::SingleNode(node) if node.0 >= memories => {
+                Err(format!("placement single-node:{node}: the machine has nodes 0 to {}", memories - 1))
+            }
+            Placement::Global if costs.global_node().is_none() => {
+                Err("placement global: the machine has no global memory; choose another placement".into())
+            }
+            Placement::File(file) => match file.ranges.iter().find(|range| range.node.0 >= memories) {
+                Some(range) => Err(format!(
+                    "placement file: address {:#x} is placed at node {}, the machine has nodes 0 to {}",
+                    range.begin,
+                    range.node,
+                    memories - 1
+                )),
+                None => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    /// Where `page` begins.
+    pub fn start(&self, history: &History, page: Page, costs: &Costs) -> Result<Start, SpillError> {
+        let nodes = u64::from(costs.memories() - u16::from(costs.global_node().is_some()));
+        let stripe = |number: u64| Node((number % nodes) as u16);
+        let address = history.address(page);
+        let node = match self {
+            Placement::FirstTouch => first_touch(history, page)?,
+            Placement::RoundRobin => stripe(u64::from(page.0)),
+            Placement::SingleNode(node) => *node,
+            Placement::Striped(pages) => stripe((address >> history.page_size().log2()) / pages),
+            Placement::Global => costs.global_node().unwrap_or(first_touch(history, page)?),
+            Placement::Best => static_costs(history, page, costs)?.best,
+            Placement::Worst => static_costs(history, page, costs)?.worst,
+            Placement::File(file) => match file.node(address) {
+                Some(node) => node,
+                None => return Ok(Start { node: first_touch(history, page)?, free: false, found: false }),
+            },
+        };
+        Ok(Start { node, free: *self == Placement::Global, found: true })
+    }
+}
+
+fn first_touch(history: &History, page: Page) -> Result<Node, SpillError> {
+    Ok(history.runs(page)?.next().map_or(Node(0), |run| run.node))
+}
+
+struct Extremes {
+    best: Node,
+    worst: Node,
+}
+
+/// The best and the worst single node of a page; the lower number where they cost the same.
+fn static_costs(history: &History, page: Page, costs: &Costs) -> Result<Extremes, SpillError> {
+    let counts = references_by_node(history, page, costs)?;
+    let cost = |at: Node| -> f64 {
+        let served = |(by, &count): (usize, &u64)| count as f64 * costs.access(Node(by as u16), at);
+        counts.iter().enumerate().filter(|(_, &count)| count > 0).map(served).sum()
+    };
+    let mut extremes = Extremes { best: Node(0), worst: Node(0) };
+    let (mut least, mut most) = (cost(Node(0)), cost(Node(0)));
+    for node in (1..costs.memories()).map(Node) {
+        let cost = cost(node);
+        if cost < least {
+            (least, extremes.best) = (cost, node);
+        }
+        if cost > most {
+            (most, extremes.worst) = (cost, node);
+        }
+    }
+    Ok(extremes)
+}
+
+/// How often each node refers to a page.
+pub fn references_by_node(history: &History, page: Page, costs: &Costs) -> Result<Vec<u64>, SpillError> {
+    let mut counts = vec![0; usize::from(costs.memories())];
+    for run in history.runs(page)? {
+        counts[run.node.index()] += run.references();
+    }
+    Ok(counts)
+}
+
+/// A placement by virtual address, so that it applies to another trace of the same program, or another page size.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PlacementFile {
+    /// Sorted by address, disjoint.
+    ranges: Vec<Range>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Range {
+    begin: u64,
+    end: u64,
+    node: Node,
+}
+
+/// First line of a placement file.
+const HEADER: &str = "# homing placement 1: begin end node (addresses in hexadecimal, end exclusive)";
+
+/// A placement file that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("placement file, line {line}: {message}")]
+pub struct PlacementError {
+    line: usize,
+    message: String,
+}
+
+impl PlacementFile {
+    /// Reads the text of a placement file.
+    pub fn parse(text: &str) -> Result<PlacementFile, PlacementError> {
+        let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
+        let fail = |line, message: &str| Err(PlacementError { line, message: message.into() });
+        if !lines.next().is_some_and(|(_, line)| line.starts_with("# homing placement 1")) {
+            return fail(1, "expected `# homing placement 1`; is this file made by `--placement-out`?");
+        }
+        let mut ranges: Vec<Range> = Vec::new();
+        for (number, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
+            let Some(range) = parse_range(line) else {
+                return fail(number, "expected `BEGIN END NODE`, such as `0x1000 0x3000 2`");
+            };
+            if ranges.last().is_some_and(|last| last.end > range.begin) {
+                return fail(number, "expected ranges by rising address that do not overlap");
+            }
+            ranges.push(range);
+        }
+        Ok(PlacementFile { ranges })
+    }
+
+    /// The placement that has each page at `node_of`. Where several pages had the same address one after the other, the
+    /// one with most references counts.
+    pub fn from_pages(history: &History, nodes: &[Node]) -> Result<PlacementFile, SpillError> {
+        let mut best: std::collections::BTreeMap<u64, (u64, Node)> = Default::default();
+        for page in (0..history.pages()).map(Page) {
+            let references: u64 = history.runs(page)?.map(|run| run.references()).sum();
+            let entry = best.entry(history.address(page)).or_insert((0, nodes[page.index()]));
+            if references > entry.0 {
+                *entry = (references, nodes[page.index()]);
+            }
+        }
+        let bytes = history.page_size().bytes();
+        let mut ranges: Vec<Range> = Vec::new();
+        for (begin, (_, node)) in best {
+            match ranges.last_mut() {
+                Some(last) if last.end == begin && last.node == node => last.end = begin + bytes,
+                _ => ranges.push(Range { begin, end: begin + bytes, node }),
+            }
+        }
+        Ok(PlacementFile { ranges })
+    }
+
+    /// The text of the file.
+    pub fn text(&self) -> String {
+        let line = |r: &Range| format!("{:#x} {:#x} {}\n", r.begin, r.end, r.node);
+        format!("{HEADER}\n{}", self.ranges.iter().map(line).collect::<String>())
+    }
+
+    fn node(&self, address: u64) -> Option<Node> {
+        let after = self.ranges.partition_point(|range| range.begin <= address);
+        let range = self.ranges[..after].last()?;
+        (address < range.end).then_some(range.node)
+    }
+}
+
+fn parse_range(line: &str) -> Option<Range> {
+    let mut fields = line.split_whitespace();
+    let mut address = || u64::from_str_radix(fields.next()?.strip_prefix("0x")?, 16).ok();
+    let (begin, end) = (address()?, address()?);
+    let node = Node(fields.next()?.parse().ok()?);
+    (begin < end && fields.next().is_none()).then_some(Range { begin, end, node })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Uniform;
+
+    fn costs() -> Costs {
+        Costs::Uniform(Uniform { nodes: 3, remote: 5.0, page_move: 100.0, global: None })
+    }
+
+    fn starts(placement: &str, references: &[(u16, u64, bool)]) -> Vec<u16> {
+        let history = History::from_references(references, 0);
+        let placement: Placement = placement.parse().unwrap();
+        placement.check(&costs()).unwrap();
+        let start = |page| placement.start(&history, Page(page), &costs()).unwrap().node.0;
+        (0..history.pages()).map(start).collect()
+    }
+
+    #[test]
+    fn rules_place_pages() {
+        let references = [(2, 9, true), (0, 4, true), (1, 5, true), (1, 9, true), (1, 9, false)];
+        assert_eq!(starts("first-touch", &references), [2, 0, 1]);
+        assert_eq!(starts("round-robin", &references), [0, 1, 2]);
+        assert_eq!(starts("single-node:1", &references), [1, 1, 1]);
+        assert_eq!(starts("striped", &references), [9 % 3, 4 % 3, 5 % 3]);
+        assert_eq!(starts("striped:2", &references), [4 % 3, 2, 2]);
+        let history = History::from_references(&references, 0);
+        let node = |rule: Placement| rule.start(&history, Page(0), &costs()).unwrap().node.0;
+        assert_eq!((node(Placement::Best), node(Placement::Worst)), (1, 0));
+    }
+
+    #[test]
+    fn bad_placements_are_named() {
+        for bad in ["nowhere", "single-node:x", "striped:0", "first-touch:2", "single-node:99999"] {
+            assert!(bad.parse::<Placement>().unwrap_err().contains(bad));
+        }
+        assert!(Placement::SingleNode(Node(3)).check(&costs()).unwrap_err().contains("nodes 0 to 2"));
+        assert!(Placement::Global.check(&costs()).unwrap_err().contains("no global memory"));
+    }
+
+    #[test]
+    fn files_go_round_and_apply_by_address() {
+        let history = History::from_references(&[(2, 1, true), (0, 2, true), (2, 3, true), (0, 3, true)], 0);
+        let file = PlacementFile::from_pages(&history, &[Node(2), Node(2), Node(1)]).unwrap();
+        assert_eq!(file.text().lines().skip(1).collect::<Vec<_>>(), ["0x1000 0x3000 2", "0x3000 0x4000 1"]);
+        let again = PlacementFile::parse(&file.text()).unwrap();
+        assert_eq!(again, file);
+        assert_eq!(
+            (again.node(0x2fff), again.node(0x3000), again.node(0x4000)),
+            (Some(Node(2)), Some(Node(1)), None)
+        );
+        let start = Placement::File(again).start(&history, Page(1), &costs()).unwrap();
+        assert_eq!(start, Start { node: Node(2), free: false, found: true });
+        for bad in ["", "# homing placement 1\n0x1 2", "# homing placement 1\n0x2 0x3 0\n0x1 0x2 0"] {
+            assert!(PlacementFile::parse(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What accesses and page moves cost, in the form that on-line policies keep with their state.
+
+use crate::ids::Node;
+use crate::machine::Costs;
+use serde::{Deserialize, Serialize};
+
+/// Prices in local word references.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) enum Prices {
+    /// All processor memories alike.
+    Uniform {
+        memories: u16,
+        remote: f64,
+        page_move: f64,
+        /// Node, access and page move of global memory.
+        global: Option<(Node, f64, f64)>,
+    },
+    /// Matrices; `copy` is closed under going by way of other nodes.
+    General { nodes: u16, access: Vec<f64>, copy: Vec<f64> },
+}
+
+impl Prices {
+    pub(super) fn new(costs: &Costs) -> Prices {
+        match costs {
+            Costs::Uniform(u) => Prices::Uniform {
+                memories: costs.memories(),
+                remote: u.remote,
+                page_move: u.page_move,
+                global: u.global.map(|g| (Node(u.nodes), g.access, g.page_move)),
+            },
+            Costs::General(g) => {
+                let mut copy = g.copy.clone();
+                close(&mut copy, usize::from(g.nodes));
+                Prices::General { nodes: g.nodes, access: g.access.clone(), copy }
+            }
+        }
+    }
+
+    pub(super) fn memories(&self) -> u16 {
+        match self {
+            Prices::Uniform { memories, .. } => *memories,
+            Prices::General { nodes, .. } => *nodes,
+        }
+    }
+
+    #[inline]
+    pub(super) fn access(&self, by: Node, at: Node) -> f64 {
+        match self {
+            Prices::Uniform { .. } if by == at => 1.0,
+            Prices::Uniform { global: Some((global, access, _)), .. } if at == *global => *access,
+            Prices::Uniform { remote, .. } => *remote,
+            Prices::General { nodes, access, .. } => access[by.index() * usize::from(*nodes) + at.index()],
+        }
+    }
+
+    #[inline]
+    pub(super) fn copy(&self, from: Node, to: Node) -> f64 {
+        match self {
+            _ if from == to => 0.0,
+            Prices::Uniform { global: Some((global, _, copy)), .. } if from == *global || to == *global => {
+                *copy
+            }
+            Prices::Uniform { page_move, .. } => *page_move,
+            Prices::General { nodes, copy, .. } => copy[from.index() * usize::from(*nodes) + to.index()],
+        }
+    }
+
+    /// The cheapest page move of the machine.
+    pub(super) fn least_copy(&self) -> f64 {
+        match self {
+            Prices::Uniform { page_move, global, .. } => {
+                global.map_or(*page_move, |(.., copy)| copy.min(*page_move))
+            }
+            Prices::General { nodes, copy, .. } => {
+                let between = |index: &usize| index % usize::from(nodes + 1) != 0;
+                (0..copy.len()).filter(between).map(|index| copy[index]).fold(f64::INFINITY, f64::min)
+            }
+        }
+    }
+
+    /// Nodes other than the requester that can be worth a move: none but global memory where all processor memories are
+    /// alike (Bolosky & Scott 1991, section 3.1), any where they are not.
+    pub(super) fn havens(&self) -> std::ops::Range<u16> {
+        match self {
+            Prices::Uniform { global: Some((global, ..)), .. } => global.0..global.0 + 1,
+            Prices::Uniform { global: None, .. } => 0..0,
+            Prices::General { nodes, .. } => 0..*nodes,
+        }
+    }
+}
+
+/// All-pairs cheapest ways (Floyd & Warshall).
+fn close(copy: &mut [f64], nodes: usize) {
+    for by in 0..nodes {
+        for from in 0..nodes {
+            for to in (0..nodes).filter(|&to| to != from) {
+                let way = copy[from * nodes + by] + copy[by * nodes + to];
+                if by != from && by != to && way < copy[from * nodes + to] {
+                    copy[from * nodes + to] = way;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! The work function of a page, and the policy that follows it.
+//!
+//! The work function W[m] is the least cost of having served all references so far and ended with the page at m: the
+//! forward half of the off-line optimum (Bolosky & Scott 1991, figure 1), known on-line. The work function algorithm of
+//! metrical task systems (Borodin, Linial & Saks 1992) moves to the m that minimises W[m] + copy(here, m); for page
+//! migration see Black & Sleator 1989. Here, at a reference from node i: stay until W[here] - W[m] >= copy(here, m).
+//!
+//! Where all processor memories are alike one page run costs O(1): W is kept relative to "remote for all", so that only
+//! the requester's entry and global memory's change, both downwards; the bound W[m] <= W[j] + copy(j, m) tightens with
+//! them and is applied when an entry is read. With unequal distances it costs O(nodes^2).
+
+use super::pages::Pages;
+use super::prices::Prices;
+use super::{Fault, Next, Policy, Sample};
+use crate::action::{Actions, Kind};
+use crate::ids::{Node, Page};
+use crate::machine::Costs;
+use serde::{Deserialize, Serialize};
+
+/// Sums of prices are compared with this relative tolerance.
+const EPSILON: f64 = 1e-9;
+
+/// W of one page.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct WorkFunction {
+    /// By node. Uniform: relative to r for every reference, bounds not yet applied. General: as it is.
+    values: Vec<f64>,
+    /// Uniform: the least entry of a processor memory.
+    least: f64,
+}
+
+impl WorkFunction {
+    /// Of a page that begins at `start`.
+    pub(super) fn new(prices: &Prices, start: Node) -> WorkFunction {
+        let values = (0..prices.memories()).map(|to| prices.copy(start, Node(to))).collect();
+        let on_global = matches!(prices, Prices::Uniform { global: Some((g, ..)), .. } if *g == start);
+        let least = if on_global { prices.copy(start, Node(0)) } else { 0.0 };
+        WorkFunction { values, least }
+    }
+
+    /// W[node], up to a term that is the same for all nodes.
+    #[inline]
+    pub(super) fn value(&self, prices: &Prices, node: Node) -> f64 {
+        let value = self.values[node.index()];
+        match prices {
+            Prices::Uniform { page_move, global: None, .. } => value.min(self.least + page_move),
+            Prices::Uniform { page_move, global: Some((global, _, copy)), .. } => {
+                if node == *global {
+                    value.min(self.least + copy)
+                } else {
+                    value.min(self.least + page_move).min(self.values[global.index()] + copy)
+                }
+            }
+            Prices::General { .. } => value,
+        }
+    }
+
+    /// W[from] - W[to]: what being at `to` would have saved.
+    #[inline]
+    pub(super) fn advantage(&self, prices: &Prices, from: Node, to: Node) -> f64 {
+        self.value(prices, from) - self.value(prices, to)
+    }
+
+    /// `count` references by `by`.
+    pub(super) fn serve(&mut self, prices: &Prices, by: Node, count: f64) {
+        match prices {
+            Prices::Uniform { remote, global, .. } => {
+                let value = self.value(prices, by) - count * (remote - 1.0);
+                if let Some((node, access, _)) = global {
+                    self.values[node.index()] = self.value(prices, *node) - count * (remote - access);
+                }
+                self.values[by.index()] = value;
+                self.least = self.least.min(value);
+            }
+            Prices::General { nodes, copy, .. } => {
+                for at in 0..*nodes {
+                    self.values[usize::from(at)] += count * prices.access(by, Node(at));
+                }
+                self.relax(usize::from(*nodes), copy);
+            }
+        }
+    }
+
+    fn relax(&mut self, nodes: usize, copy: &[f64]) {
+        let before = self.values.clone();
+        for (to, value) in self.values.iter_mut().enumerate() {
+            for from in 0..nodes {
+                *value = value.min(before[from] + copy[from * nodes + to]);
+            }
+        }
+        let least = self.values.iter().copied().fold(f64::INFINITY, f64::min);
+        self.values.iter_mut().for_each(|value| *value -= least);
+    }
+}
+
+/// When to move: at a reference from i, once W[here] - W[i] >= -eagerness * copy(here, i). -1 is the work function
+/// algorithm, 0 ski rental (move when being there would have been no worse), +1 moves at once.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Rule {
+    pub(super) eagerness: f64,
+}
+
+impl Rule {
+    /// Where a page at `here` should go at a reference from `by`.
+    pub(super) fn target(self, prices: &Prices, work: &WorkFunction, here: Node, by: Node) -> Option<Node> {
+        if here == by {
+            return None;
+        }
+        let reached = |to: Node, eagerness: f64| {
+            let (advantage, copy) = (work.advantage(prices, here, to), prices.copy(here, to));
+            advantage + copy * EPSILON >= -eagerness * copy
+        };
+        if prices.access(by, by) < prices.access(by, here) && reached(by, self.eagerness) {
+            return Some(by);
+        }
+        let cautious = self.eagerness.min(0.0);
+        prices
+            .havens()
+            .map(Node)
+            .filter(|&to| to != here && to != by && prices.access(by, to) < prices.access(by, here))
+            .filter(|&to| work.advantage(prices, here, to) > 0.0 && reached(to, cautious))
+            .min_by(|&a, &b| work.value(prices, a).total_cmp(&work.value(prices, b)))
+    }
+
+    /// A lower bound on the references from `by` after which [`Rule::target`] could have an answer (at least 1).
+    pub(super) fn patience(self, prices: &Prices, work: &WorkFunction, here: Node, by: Node) -> u64 {
+        let until = |to: Node, eagerness: f64| {
+            let rate = prices.access(by, here) - prices.access(by, to);
+            let copy = prices.copy(here, to);
+            let missing = -eagerness * copy - work.advantage(prices, here, to);
+            if rate <= 0.0 {
+                return u64::MAX;
+            }
+            ((missing - copy * EPSILON) / rate).ceil().max(1.0) as u64
+        };
+        let cautious = self.eagerness.min(0.0);
+        let havens =
+            prices.havens().map(Node).filter(|&to| to != here && to != by).map(|to| until(to, cautious));
+        havens.fold(until(by, self.eagerness), u64::min)
+    }
+}
+
+/// The work function algorithm as a policy.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Wfa {
+    prices: Prices,
+    rule: Rule,
+    pages: Pages<WorkFunction>,
+}
+
+impl Wfa {
+    /// For a machine; `eagerness` -1 is the algorithm itself.
+    pub fn new(costs: &Costs, eagerness: f64) -> Wfa {
+        Wfa { prices: Prices::new(costs), rule: Rule { eagerness }, pages: Pages::default() }
+    }
+
+    fn consider(&mut self, page: Page, here: Node, by: Node, actions: &mut Actions) -> Next {
+        let work = self.pages.entry(page, || WorkFunction::new(&self.prices, here));
+        match self.rule.target(&self.prices, work, here, by) {
+            Some(to) => {
+                actions.push(page, Kind::Move { to }, "the past would have been cheaper there, by a move");
+                Next::After(self.rule.patience(&self.prices, work, to, by))
+            }
+            None => Next::After(self.rule.patience(&self.prices, work, here, by)),
+        }
+    }
+}
+
+impl Policy for Wfa {
+    fn fault(&mut self, fault: &Fault, actions: &mut Actions) -> Next {
+        self.consider(fault.page, fault.at.home(), fault.node, actions)
+    }
+
+    fn wants_samples(&self) -> bool {
+        true
+    }
+
+    fn sample(&mut self, sample: &Sample, actions: &mut Actions) {
+        let here = sample.at.home();
+        if here != sample.node {
+            self.consider(sample.page, here, sample.node, actions);
+        }
+        let count = (sample.reads + sample.writes) as f64 * sample.weight;
+        let work = self.pages.entry(sample.page, || WorkFunction::new(&self.prices, here));
+        work.serve(&self.prices, sample.node, count);
+    }
+
+    fn page_gone(&mut self, page: Page) {
+        self.pages.remove(page);
+    }
+}
