@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Runs every workload at a small size with 1, 2, 4 and 8 threads: the self-check must pass, and the result must not
 # depend on the number of threads (phases is larger with more threads, and so left out there). Then wrong usage.
-#   ./test.sh DIRECTORY_OF_PROGRAMS
+#   workloads/test.sh [DIRECTORY_OF_PROGRAMS]   default: build/workloads
 set -u
-cd "$(dirname "$0")" || exit 1
-programs=${1:?usage: test.sh DIRECTORY_OF_PROGRAMS}
+here=$(dirname "$(realpath "$0")")
+programs=$(realpath "${1:-$here/../build/workloads}")
+cd "$here" || exit 1
 export OMP_WAIT_POLICY=passive
 failures=0
 
