@@ -84,7 +84,7 @@ static inline unsigned long long number(const struct workload *w, const char *op
 static inline struct options parse_options(const struct workload *w, int argc, char **argv)
 {
    struct options o = {.size = w->size, .iterations = w->iterations, .seed = 1, .threads = 0};
-   for (int i = 1; i < argc; i++) {
+   for (int i = 1; i < argc; i += 2) {
       const char *option = argv[i];
       const char *value = i + 1 < argc ? argv[i + 1] : NULL;
       if (strcmp(option, "-h") == 0 || strcmp(option, "--help") == 0) {
@@ -100,7 +100,6 @@ static inline struct options parse_options(const struct workload *w, int argc, c
       case 't': o.threads = (int)number(w, option, value, 1, MAX_THREADS); break;
       case 's': o.seed = number(w, option, value, 0, UINT64_MAX); break;
       }
-      i++;
    }
    if (o.threads == 0)
       o.threads = omp_get_max_threads();
