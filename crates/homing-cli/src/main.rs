@@ -2,6 +2,7 @@
 
 mod cmd;
 mod exit;
+mod page;
 
 use clap::{Parser, Subcommand};
 

@@ -1,0 +1,192 @@
+// Bars of MCPR per policy with the optimum as a line, and where each policy's cost goes.
+
+import * as Plot from '@observablehq/plot'
+import { figure, legend, nameMargin, redrawOne } from '../chart.ts'
+import { h, table } from '../dom.ts'
+import { digits, integer, mcpr, percent } from '../format.ts'
+import { COST_PARTS } from '../palette.ts'
+import type { MachineInfo, Row } from '../report.ts'
+import { HOMING, OPTIMAL } from '../roles.ts'
+
+/** More bars than this are folded away behind a button. */
+const FOLD = 40
+
+/** The policies to draw: cheapest first, without the optimum; folded, the cheapest and the named ones. */
+export function bars(rows: readonly Row[], all: boolean): Row[] {
+  const policies = rows.filter((row) => row.policy !== OPTIMAL).sort((a, b) => a.mcpr - b.mcpr)
+  if (all || policies.length <= FOLD) return policies
+  const named = new Set([HOMING, 'first-touch'])
+  const kept = new Set(policies.filter((row) => named.has(row.policy)))
+  for (const row of policies) if (kept.size < FOLD) kept.add(row)
+  return policies.filter((row) => kept.has(row))
+}
+
+/** A row's mean cost per reference, by where it goes. */
+export interface Split {
+  policy: string
+  local: number
+  remote: number
+  global: number
+  copies: number
+}
+
+/** Splits a row's MCPR. The part of global memory needs its access cost; elsewhere there is none. */
+export function split(row: Row, machine: Pick<MachineInfo, 'global'>): Split {
+  const n = Math.max(row.references, 1)
+  const global = row.global * (machine.global ?? 0)
+  const remote = Math.max(row.cost - row.copy_cost - row.local - global, 0)
+  // On machines whose own memory does not cost exactly 1, no remote references must mean no remote cost.
+  const local = row.remote === 0 ? row.cost - row.copy_cost - global : row.local
+  const far = row.remote === 0 ? 0 : remote
+  return { policy: row.policy, local: local / n, remote: far / n, global: global / n, copies: row.copy_cost / n }
+}
+
+/** The two charts of cost. */
+export function costCharts(rows: readonly Row[], machine: MachineInfo): HTMLElement[] {
+  return [mcprChart(rows), splitChart(rows, machine)]
+}
+
+/** A button that unfolds a long chart, if it is folded. */
+function unfold(rows: readonly Row[], state: { all: boolean }, chart: () => HTMLElement): HTMLElement[] {
+  const total = bars(rows, true).length
+  if (total <= FOLD) return []
+  const button = h('button', { type: 'button', class: 'unfold' }, `Show all ${total} policies (now the ${FOLD} cheapest and the named)`)
+  button.addEventListener('click', () => {
+    state.all = true
+    button.remove()
+    redrawOne(chart())
+  })
+  return [button]
+}
+
+function mcprChart(rows: readonly Row[]): HTMLElement {
+  const state = { all: false }
+  const optimal = rows.find((row) => row.policy === OPTIMAL)
+  const policies = bars(rows, true)
+  const best = policies[0]
+  const label =
+    `Bar chart of mean cost per reference of ${policies.length} policies` +
+    (best ? `, from ${mcpr(best.mcpr)} (${best.policy}) to ${mcpr(policies.at(-1)!.mcpr)} (${policies.at(-1)!.policy})` : '') +
+    (optimal ? `; the optimum is ${mcpr(optimal.mcpr)}.` : '.')
+  const element: HTMLElement = figure({
+    name: 'mcpr',
+    title: 'Mean cost per reference',
+    note: 'In local references: 1 would be all-local without a page copy. No policy can be left of the dashed line, the optimum.',
+    label,
+    controls: unfold(rows, state, () => element),
+    draw: (width) => drawMcpr(bars(rows, state.all), optimal, width),
+    table: table(
+      [...(optimal ? [optimal] : []), ...policies],
+      [
+        { title: 'Policy', value: (row) => row.policy, text: (row) => row.policy },
+        { title: 'MCPR', value: (row) => row.mcpr, text: (row) => mcpr(row.mcpr) },
+        { title: 'Gap', value: (row) => row.gap_percent, text: (row) => percent(row.gap_percent) },
+      ],
+      { caption: 'Mean cost per reference by policy' },
+    ),
+  })
+  return element
+}
+
+function drawMcpr(policies: readonly Row[], optimal: Row | undefined, width: number): Element {
+  if (policies.length === 0 && !optimal) return h('p', { class: 'empty' }, 'No policy was compared.')
+  const { margin, fit } = nameMargin(policies.map((row) => row.policy), width)
+  const top = Math.max(optimal?.mcpr ?? 0, ...policies.map((row) => row.mcpr), 1)
+  const opt = optimal?.mcpr
+  return Plot.plot({
+    width,
+    marginLeft: margin,
+    marginRight: 62,
+    marginTop: 30,
+    marginBottom: 34,
+    height: 64 + Math.max(policies.length, 1) * 26,
+    style: { fontSize: '13px', fontFamily: 'inherit', background: 'none' },
+    x: { label: 'MCPR', domain: [0, top], grid: true, ticks: Math.max(2, Math.floor((width - margin) / 90)) },
+    y: { label: null, domain: policies.map((row) => row.policy), tickFormat: fit, tickSize: 0 },
+    marks: [
+      Plot.barX(policies, {
+        x: 'mcpr',
+        y: 'policy',
+        fill: (row: Row) => (row.policy === HOMING ? 'var(--accent)' : 'var(--bar)'),
+        insetTop: 3,
+        insetBottom: 3,
+        title: (row: Row) => `${row.policy}\nMCPR ${mcpr(row.mcpr)}\n${percent(row.gap_percent)} above the optimum`,
+        tip: true,
+      }),
+      Plot.text(policies, { x: 'mcpr', y: 'policy', text: (row: Row) => mcpr(row.mcpr), textAnchor: 'start', dx: 5, fill: 'currentColor' }),
+      ...(opt === undefined
+        ? []
+        : [
+            Plot.ruleX([opt], { stroke: 'var(--ink)', strokeWidth: 2, strokeDasharray: '5 3' }),
+            Plot.text([opt], {
+              x: (value: number) => value,
+              frameAnchor: 'top',
+              dy: -16,
+              text: (value: number) => `optimum ${mcpr(value)}`,
+              textAnchor: opt > top * 0.6 ? 'end' : 'start',
+              fontWeight: 600,
+            }),
+          ]),
+    ],
+  })
+}
+
+function splitChart(rows: readonly Row[], machine: MachineInfo): HTMLElement {
+  const state = { all: false }
+  const optimal = rows.find((row) => row.policy === OPTIMAL)
+  const shown = () => [...(optimal ? [optimal] : []), ...bars(rows, state.all)].map((row) => split(row, machine))
+  const everything = [...(optimal ? [optimal] : []), ...bars(rows, true)]
+  const parts = COST_PARTS.filter((part) => part.key !== 'global' || rows.some((row) => row.global > 0))
+  const element: HTMLElement = figure({
+    name: 'split',
+    title: 'Where the cost goes',
+    note: 'The same totals, split into local, remote and global-memory references, and page copies (moves and replications).',
+    label: `Stacked bar chart: mean cost per reference of ${everything.length} placements, split into ${parts.map((part) => part.label).join(', ')}.`,
+    controls: [legend(parts), ...unfold(rows, state, () => element)],
+    draw: (width) => drawSplit(shown(), parts, width),
+    table: table(
+      everything.map((row) => ({ row, cost: split(row, machine) })),
+      [
+        { title: 'Policy', value: ({ row }) => row.policy, text: ({ row }) => row.policy },
+        ...parts.map((part) => ({
+          title: part.label,
+          value: ({ cost }: { cost: Split }) => cost[part.key],
+          text: ({ cost }: { cost: Split }) => digits(cost[part.key], 4),
+        })),
+        { title: 'MCPR', value: ({ row }) => row.mcpr, text: ({ row }) => mcpr(row.mcpr) },
+        { title: 'Cost', value: ({ row }) => row.cost, text: ({ row }) => integer(row.cost) },
+      ],
+      { caption: 'Mean cost per reference by where it goes' },
+    ),
+  })
+  return element
+}
+
+function drawSplit(rows: readonly Split[], parts: readonly (typeof COST_PARTS)[number][], width: number): Element {
+  if (rows.length === 0) return h('p', { class: 'empty' }, 'No policy was compared.')
+  const { margin, fit } = nameMargin(rows.map((row) => row.policy), width)
+  const pieces = rows.flatMap((row) => parts.map((part) => ({ policy: row.policy, part, value: row[part.key] })))
+  return Plot.plot({
+    width,
+    marginLeft: margin,
+    marginRight: 20,
+    marginBottom: 34,
+    height: 54 + rows.length * 26,
+    style: { fontSize: '13px', fontFamily: 'inherit', background: 'none' },
+    x: { label: 'cost per reference', grid: true, ticks: Math.max(2, Math.floor((width - margin) / 90)) },
+    y: { label: null, domain: rows.map((row) => row.policy), tickFormat: fit, tickSize: 0 },
+    marks: [
+      Plot.barX(pieces, {
+        x: 'value',
+        y: 'policy',
+        fill: (piece) => piece.part.colour,
+        order: null,
+        insetTop: 3,
+        insetBottom: 3,
+        title: (piece) => `${piece.policy}\n${piece.part.label}: ${digits(piece.value, 4)}`,
+        tip: true,
+      }),
+      Plot.ruleX([0]),
+    ],
+  })
+}

@@ -1,0 +1,15 @@
+// Builds ui/dist/report.html: one file with script and style inside and an empty place for the report's JSON.
+import { defineConfig } from 'vitest/config'
+import { viteSingleFile } from 'vite-plugin-singlefile'
+
+export default defineConfig({
+  plugins: [viteSingleFile({ removeViteModuleLoader: true })],
+  build: {
+    outDir: process.env.HOMING_UI_OUT ?? 'dist',
+    emptyOutDir: true,
+    target: 'es2022',
+    chunkSizeWarningLimit: 1000,
+    rollupOptions: { input: 'report.html' },
+  },
+  test: { fileParallelism: false, testTimeout: 60_000, hookTimeout: 60_000 },
+})
