@@ -1,4 +1,48 @@
 //! Traces: the ordered data references of all threads of a program, with events, on disk (`docs/trace-format.md`).
+//!
+//! [`Ingest`] takes what a recorder writes ([`wire`]) and feeds a [`TraceWriter`]; [`Trace`] reads a file back. The
+//! parts between are one noun a file: [`Kind`] and [`Event`] are what a trace consists of, [`frames`] makes addresses
+//! dense, [`code`] holds code blocks, `encode` and `decode` turn executions of code blocks into references blocks
+//! and back, `order` does the same for the total order, [`steps`] reads threads without decoding addresses.
 
+pub mod code;
+mod columns;
+mod decode;
+mod encode;
+mod error;
+mod event;
+mod filter;
+mod format;
+pub mod frames;
+mod ingest;
+mod kind;
 pub mod merge;
+mod names;
+mod order;
+mod order_writer;
 pub mod perturb;
+mod reader;
+pub mod steps;
+mod summary;
+mod varint;
+mod visit;
+pub mod wire;
+mod writer;
+
+pub use code::{Access, BlockDef, CodeBlockId, Source};
+pub use error::{Damage, TraceError};
+pub use event::{AllocFunction, Event, SyncOp};
+pub use format::{Header, FRAME_BYTES, FRAME_SHIFT, VERSION};
+pub use ingest::{Ingest, IngestOptions};
+pub use kind::Kind;
+pub use names::{NameId, Names, Symbol};
+pub use order::OrderBlock;
+pub use order_writer::OrderWriter;
+pub use reader::Trace;
+pub use steps::{Step, Steps};
+pub use summary::Summary;
+pub use visit::{Turn, VisitStats, Visitor};
+pub use writer::TraceWriter;
+
+#[cfg(test)]
+mod tests;

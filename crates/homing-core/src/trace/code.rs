@@ -1,0 +1,276 @@
+//! Code blocks: the sequences of accesses that a recorder defines, or that are discovered in a stream without blocks.
+
+use super::format::MAX_ACCESSES;
+use super::kind::Kind;
+use std::collections::HashMap;
+
+/// One access of a code block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Index of its instruction in the block.
+    pub instruction: u16,
+    /// Size in bytes.
+    pub bytes: u32,
+    /// Whether it writes.
+    pub write: bool,
+    /// Whether it is an atomic read-modify-write.
+    pub atomic: bool,
+    /// Where its address comes from.
+    pub source: Source,
+    /// Whether an execution may end just before it (a side exit).
+    pub exit: bool,
+}
+
+/// Where the address of an access comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// The next word of the execution.
+    #[default]
+    Word,
+    /// Another word of the execution (counted from 0) plus an offset.
+    Derived {
+        /// The word.
+        word: u16,
+        /// What is added to it.
+        offset: i16,
+    },
+}
+
+impl Access {
+    /// A plain access with an address of its own.
+    pub fn new(instruction: u16, bytes: u32, write: bool) -> Access {
+        Access { instruction, bytes, write, atomic: false, source: Source::Word, exit: false }
+    }
+}
+
+/// What a recorder says about a code block before it executes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BlockDef {
+    /// The accesses in the order of execution.
+    pub accesses: Vec<Access>,
+    /// Instructions of a full execution.
+    pub instructions: u32,
+}
+
+/// A code block that a writer knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CodeBlockId(pub(super) u32);
+
+impl CodeBlockId {
+    pub(super) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A code block of at most 64 accesses; longer ones are a chain of them.
+#[derive(Clone, Debug)]
+pub(super) struct CodeBlock {
+    pub kinds: Vec<Kind>,
+    /// Instructions of the accesses before each access, and of all at the end: what a side exit has executed.
+    pub executed: Vec<u32>,
+    /// The rest of a longer block.
+    pub next: Option<CodeBlockId>,
+    /// How the words of an execution become addresses, if some accesses have no word of their own.
+    pub expansion: Option<Box<Expansion>>,
+}
+
+/// How the words of an execution become addresses.
+#[derive(Clone, Debug)]
+pub(super) struct Expansion {
+    sources: Vec<Source>,
+    exits: Vec<bool>,
+}
+
+impl Expansion {
+    fn of(def: &BlockDef) -> Option<Box<Expansion>> {
+        let sources: Vec<Source> = def.accesses.iter().map(|a| a.source).collect();
+        if sources.iter().all(|&s| s == Source::Word) {
+            return None;
+        }
+        Some(Box::new(Expansion { sources, exits: def.accesses.iter().map(|a| a.exit).collect() }))
+    }
+
+    /// Appends the addresses of the accesses that happened in an execution with these words.
+    pub(super) fn expand(&self, words: &[u64], addresses: &mut Vec<u64>) {
+        let mut taken = 0;
+        for (source, &exit) in self.sources.iter().zip(&self.exits) {
+            if exit && taken == words.len() {
+                return;
+            }
+            match *source {
+                Source::Word => {
+                    let Some(&word) = words.get(taken) else { return };
+                    taken += 1;
+                    addresses.push(word);
+                }
+                Source::Derived { word, offset } => {
+                    let base = words.get(usize::from(word)).copied().unwrap_or(0);
+                    addresses.push(if base == 0 { 0 } else { base.wrapping_add(offset as u64) });
+                }
+            }
+        }
+    }
+}
+
+impl BlockDef {
+    /// The words of a full execution.
+    pub fn words(&self) -> usize {
+        self.accesses.iter().filter(|a| a.source == Source::Word).count()
+    }
+}
+
+impl CodeBlock {
+    /// Instructions of an execution of the first `accesses` accesses.
+    pub(super) fn instructions(&self, accesses: usize) -> u32 {
+        self.executed[accesses]
+    }
+}
+
+/// All code blocks of a writer.
+#[derive(Debug, Default)]
+pub(super) struct CodeBlocks {
+    blocks: Vec<CodeBlock>,
+    /// Blocks with only some of the accesses of another (a bit an access), and blocks of single accesses.
+    derived: HashMap<(CodeBlockId, u64), CodeBlockId>,
+    discovered: HashMap<Box<[(u64, Kind)]>, CodeBlockId>,
+}
+
+/// Beyond this many discovered or derived blocks, new sequences are split into single references, so that no stream
+/// makes the table grow without bound.
+const MAX_DISCOVERED: usize = 1 << 17;
+
+impl CodeBlocks {
+    pub(super) fn get(&self, id: CodeBlockId) -> &CodeBlock {
+        &self.blocks[id.index()]
+    }
+
+    fn push(&mut self, block: CodeBlock) -> CodeBlockId {
+        self.blocks.push(block);
+        CodeBlockId(self.blocks.len() as u32 - 1)
+    }
+
+    /// Enters a block and returns its id, or that of the first of its chain.
+    pub(super) fn define(&mut self, def: &BlockDef) -> CodeBlockId {
+        let pieces = def.accesses.len().div_ceil(MAX_ACCESSES).max(1);
+        let first = CodeBlockId(self.blocks.len() as u32);
+        let mut before = 0;
+        for piece in 0..pieces {
+            let rest = &def.accesses[piece * MAX_ACCESSES..];
+            let accesses = &rest[..rest.len().min(MAX_ACCESSES)];
+            let mut executed = Vec::with_capacity(accesses.len() + 1);
+            let mut count = 0;
+            executed.push(0);
+            for access in accesses {
+                count = count
+                    .max((u32::from(access.instruction) + 1).min(def.instructions).saturating_sub(before));
+                executed.push(count);
+            }
+            let last = piece + 1 == pieces;
+            if let (true, Some(full)) = (last, executed.last_mut()) {
+                *full = def.instructions.saturating_sub(before).max(count);
+                count = *full;
+            }
+            before += count;
+            let kinds = accesses.iter().map(|a| Kind::new(a.bytes, a.write, a.atomic)).collect();
+            let next = (!last).then_some(CodeBlockId(first.0 + piece as u32 + 1));
+            let expansion = if piece == 0 { Expansion::of(def) } else { None };
+            self.push(CodeBlock { kinds, executed, next, expansion });
+        }
+        first
+    }
+
+    /// The block with only those accesses of `id` whose bit in `present` is set, with all its instructions; `None` if
+    /// there are too many such blocks already.
+    pub(super) fn with_accesses(&mut self, id: CodeBlockId, present: u64) -> Option<CodeBlockId> {
+        if let Some(&known) = self.derived.get(&(id, present)) {
+            return Some(known);
+        }
+        if self.derived.len() >= MAX_DISCOVERED {
+            return None;
+        }
+        let block = self.get(id);
+        let (mut kinds, mut executed) = (Vec::new(), vec![0]);
+        for j in (0..block.kinds.len()).filter(|j| present >> j & 1 == 1) {
+            kinds.push(block.kinds[j]);
+            executed.push(block.executed[j + 1]);
+        }
+        if let (Some(full), Some(&all)) = (executed.last_mut(), block.executed.last()) {
+            *full = all;
+        }
+        let derived = self.push(CodeBlock { kinds, executed, next: None, expansion: None });
+        self.derived.insert((id, present), derived);
+        Some(derived)
+    }
+
+    /// The block of one access of `id` by itself, which executes no instructions: the caller counts them.
+    pub(super) fn single(&mut self, id: CodeBlockId, access: usize) -> CodeBlockId {
+        // The top bit keeps these apart from blocks of the same access with its block's instructions.
+        let key = (CodeBlockId(id.0 | 1 << 31), access as u64);
+        if let Some(&known) = self.derived.get(&key) {
+            return known;
+        }
+        let kind = self.get(id).kinds[access];
+        let single =
+            self.push(CodeBlock { kinds: vec![kind], executed: vec![0, 0], next: None, expansion: None });
+        self.derived.insert(key, single);
+        single
+    }
+
+    /// The block that consists of these (instruction address, kind) references, each of which counts as one
+    /// instruction; `None` if there are too many already.
+    pub(super) fn discover(&mut self, sequence: &[(u64, Kind)]) -> Option<CodeBlockId> {
+        if let Some(&known) = self.discovered.get(sequence) {
+            return Some(known);
+        }
+        if sequence.len() > 1 && self.discovered.len() >= MAX_DISCOVERED {
+            return None;
+        }
+        let kinds = sequence.iter().map(|s| s.1).collect();
+        let executed = (0..=sequence.len() as u32).collect();
+        let block = self.push(CodeBlock { kinds, executed, next: None, expansion: None });
+        self.discovered.insert(sequence.into(), block);
+        Some(block)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn def(accesses: usize, instructions: u32) -> BlockDef {
+        let access = |i| Access::new(i as u16, 8, i % 2 == 1);
+        BlockDef { accesses: (0..accesses).map(access).collect(), instructions }
+    }
+
+    #[test]
+    fn long_blocks_are_chains_that_keep_the_instructions() {
+        let mut blocks = CodeBlocks::default();
+        let first = blocks.define(&def(150, 200));
+        let (mut at, mut accesses, mut instructions) = (Some(first), 0, 0);
+        while let Some(id) = at {
+            let block = blocks.get(id);
+            accesses += block.kinds.len();
+            instructions += block.instructions(block.kinds.len());
+            at = block.next;
+        }
+        assert_eq!((accesses, instructions), (150, 200));
+        assert_eq!(blocks.get(first).instructions(3), 3);
+        let empty = blocks.define(&def(0, 7));
+        assert_eq!(blocks.get(empty).instructions(0), 7);
+    }
+
+    #[test]
+    fn derived_blocks_are_found_again() {
+        let mut blocks = CodeBlocks::default();
+        let id = blocks.define(&def(4, 9));
+        let odd = blocks.with_accesses(id, 0b1010).unwrap();
+        assert_eq!(blocks.with_accesses(id, 0b1010), Some(odd));
+        assert_eq!(blocks.get(odd).kinds, [Kind::write(8), Kind::write(8)]);
+        assert_eq!(blocks.get(odd).instructions(2), 9);
+        let one = blocks.single(id, 2);
+        assert_eq!(blocks.single(id, 2), one);
+        assert_eq!(blocks.get(one).instructions(1), 0);
+        let found = blocks.discover(&[(1, Kind::read(4)), (2, Kind::write(4))]);
+        assert_eq!(blocks.discover(&[(1, Kind::read(4)), (2, Kind::write(4))]), found);
+    }
+}

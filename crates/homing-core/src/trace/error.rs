@@ -1,0 +1,53 @@
+//! What can be wrong with a trace.
+
+use crate::ids::Thread;
+
+/// Why a trace cannot be read or written at all.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// The file is something else.
+    #[error("not a Homing trace: it does not begin with the magic `HOMINGTR`")]
+    NotATrace,
+    /// A version that this program does not know.
+    #[error("trace format version {found}, but this program reads version {known}: use the Homing that wrote the trace")]
+    Version {
+        /// The version of the file.
+        found: u32,
+        /// The version that this program reads.
+        known: u32,
+    },
+    /// The header is cut off or damaged; without it nothing can be trusted.
+    #[error("the trace's header is damaged: {0}")]
+    Header(String),
+    /// The references have no total order yet.
+    #[error(
+        "the trace has no total order (its recorder was killed): complete it with `homing trace recover`"
+    )]
+    NoOrder,
+    /// Reading or writing failed.
+    #[error("trace: {0}")]
+    Io(#[from] std::io::Error),
+}
+
+/// A part of a trace that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Offset in the file in bytes; the file's length if a block is missing at its end.
+    pub offset: u64,
+    /// What is wrong there.
+    pub reason: String,
+    /// The thread whose references are lost, if it is one thread.
+    pub thread: Option<Thread>,
+    /// References lost by it.
+    pub references: u64,
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "at byte {}: {}", self.offset, self.reason)?;
+        if let Some(thread) = self.thread {
+            write!(f, " (thread {thread}, {} references lost)", self.references)?;
+        }
+        Ok(())
+    }
+}

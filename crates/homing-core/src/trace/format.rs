@@ -1,0 +1,311 @@
+//! The frame of the file: header, blocks, trailer (`docs/trace-format.md`).
+
+use super::error::TraceError;
+use serde::{Deserialize, Serialize};
+use std::io::Write;
+use xxhash_rust::xxh3::{xxh3_64, Xxh3};
+
+/// The version of the format that this program writes and reads.
+pub const VERSION: u32 = 1;
+/// Base-2 logarithm of the frame size.
+pub const FRAME_SHIFT: u32 = 12;
+/// The frame size in bytes: the granularity of dense addresses.
+pub const FRAME_BYTES: u64 = 1 << FRAME_SHIFT;
+
+pub(super) const MAGIC: [u8; 8] = *b"HOMINGTR";
+pub(super) const BLOCK_MAGIC: [u8; 4] = *b"HBLK";
+pub(super) const TRAILER_MAGIC: [u8; 8] = *b"HOMINGND";
+pub(super) const BLOCK_HEADER: usize = 48;
+pub(super) const TRAILER: usize = 16;
+/// The most that a reader will decompress for one part of a block: guards against hostile lengths.
+pub(super) const MAX_RAW: usize = 1 << 28;
+/// The most accesses that a code block has; longer ones are split.
+pub(super) const MAX_ACCESSES: usize = 64;
+
+/// What the trace says about itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Header {
+    /// The recorded command line; empty for imports.
+    pub command: Vec<String>,
+    /// The recorder: `valgrind`, `tsan`, `import`, ...
+    pub recorder: String,
+    /// Its version.
+    pub recorder_version: String,
+    /// `none` or `line`.
+    pub filter: String,
+    /// Kernel and CPU of the machine that recorded.
+    pub host: serde_json::Map<String, serde_json::Value>,
+    /// Bytes of a frame; 4096.
+    pub frame_bytes: u64,
+    /// Further fields.
+    #[serde(flatten)]
+    pub more: serde_json::Map<String, serde_json::Value>,
+}
+
+impl Header {
+    /// A header with the recorder's name and version, no filter, and 4 KiB frames.
+    pub fn new(recorder: &str, recorder_version: &str) -> Header {
+        Header {
+            recorder: recorder.to_owned(),
+            recorder_version: recorder_version.to_owned(),
+            filter: "none".to_owned(),
+            frame_bytes: FRAME_BYTES,
+            ..Header::default()
+        }
+    }
+
+    pub(super) fn encode(&self) -> Result<Vec<u8>, TraceError> {
+        let json = serde_json::to_vec(self).map_err(|e| TraceError::Header(e.to_string()))?;
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(VERSION.to_le_bytes());
+        bytes.extend((json.len() as u32).to_le_bytes());
+        bytes.extend(xxh3_64(&json).to_le_bytes());
+        bytes.extend(json);
+        Ok(bytes)
+    }
+
+    /// The header and its length in the file.
+    pub(super) fn decode(bytes: &[u8]) -> Result<(Header, usize), TraceError> {
+        if bytes.get(..8) != Some(&MAGIC[..]) {
+            return Err(TraceError::NotATrace);
+        }
+        let short = || TraceError::Header(format!("the file ends after {} bytes", bytes.len()));
+        let found = read_u32(bytes, 8).ok_or_else(short)?;
+        if found != VERSION {
+            return Err(TraceError::Version { found, known: VERSION });
+        }
+        let length = read_u32(bytes, 12).ok_or_else(short)? as usize;
+        let checksum = read_u64(bytes, 16).ok_or_else(short)?;
+        let json = bytes.get(24..24 + length).ok_or_else(short)?;
+        if xxh3_64(json) != checksum {
+            return Err(TraceError::Header("its checksum is wrong".to_owned()));
+        }
+        let header: Header = serde_json::from_slice(json).map_err(|e| TraceError::Header(e.to_string()))?;
+        if header.frame_bytes != FRAME_BYTES {
+            let reason = format!("frames of {} bytes; expected {FRAME_BYTES}", header.frame_bytes);
+            return Err(TraceError::Header(reason));
+        }
+        Ok((header, 24 + length))
+    }
+}
+
+/// The kinds of blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum BlockKind {
+    References = 1,
+    Frames = 2,
+    Names = 3,
+    Order = 4,
+    Summary = 5,
+    Index = 6,
+    Symbols = 7,
+}
+
+impl BlockKind {
+    fn from_code(code: u8) -> Option<BlockKind> {
+        use BlockKind::*;
+        [References, Frames, Names, Order, Summary, Index, Symbols].into_iter().find(|k| *k as u8 == code)
+    }
+}
+
+/// A block header without its checksum: also the entry of the index, with the offset in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BlockHeader {
+    pub kind: BlockKind,
+    /// Bytes behind the header.
+    pub stored: u32,
+    /// Bytes when decompressed (both parts of a references block).
+    pub raw: u32,
+    pub a: u32,
+    pub b: u32,
+    pub c: u64,
+    pub d: u64,
+}
+
+impl BlockHeader {
+    pub(super) fn encode(&self) -> [u8; 40] {
+        let mut bytes = [0; 40];
+        bytes[..4].copy_from_slice(&BLOCK_MAGIC);
+        bytes[4] = self.kind as u8;
+        bytes[8..12].copy_from_slice(&self.stored.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.raw.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.a.to_le_bytes());
+        bytes[20..24].copy_from_slice(&self.b.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.c.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.d.to_le_bytes());
+        bytes
+    }
+
+    /// `None` if these bytes are no block header.
+    pub(super) fn decode(bytes: &[u8]) -> Option<BlockHeader> {
+        if bytes.get(..4)? != BLOCK_MAGIC {
+            return None;
+        }
+        Some(BlockHeader {
+            kind: BlockKind::from_code(*bytes.get(4)?)?,
+            stored: read_u32(bytes, 8)?,
+            raw: read_u32(bytes, 12)?,
+            a: read_u32(bytes, 16)?,
+            b: read_u32(bytes, 20)?,
+            c: read_u64(bytes, 24)?,
+            d: read_u64(bytes, 32)?,
+        })
+    }
+
+    /// Bytes of the whole block in the file.
+    pub(super) fn length(&self) -> u64 {
+        BLOCK_HEADER as u64 + u64::from(self.stored)
+    }
+}
+
+/// A block as the index knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Placed {
+    pub offset: u64,
+    pub header: BlockHeader,
+}
+
+pub(super) fn read_u32(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
+}
+
+pub(super) fn read_u64(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?))
+}
+
+fn checksum(header: &[u8; 40], stored: &[u8]) -> u64 {
+    let mut hash = Xxh3::new();
+    hash.update(header);
+    hash.update(stored);
+    hash.digest()
+}
+
+/// Writes blocks one after the other and keeps the index. After an error it writes no more.
+pub(super) struct BlockSink<W> {
+    out: W,
+    offset: u64,
+    index: Vec<Placed>,
+    compressor: zstd::bulk::Compressor<'static>,
+    failed: bool,
+}
+
+impl<W: Write> BlockSink<W> {
+    /// Continues a file that has `offset` bytes and these blocks.
+    pub(super) fn new(out: W, offset: u64, index: Vec<Placed>) -> std::io::Result<Self> {
+        let compressor = zstd::bulk::Compressor::new(LEVEL)?;
+        Ok(BlockSink { out, offset, index, compressor, failed: false })
+    }
+
+    pub(super) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    pub(super) fn compress(&mut self, raw: &[u8]) -> std::io::Result<Vec<u8>> {
+        self.compressor.compress(raw)
+    }
+
+    /// Writes a block whose raw bytes are one zstd frame. `header.stored` and `header.raw` are filled in here.
+    pub(super) fn put(&mut self, header: BlockHeader, raw: &[u8]) -> std::io::Result<()> {
+        let stored = self.compress(raw)?;
+        self.put_stored(BlockHeader { raw: raw.len() as u32, ..header }, &stored)
+    }
+
+    /// Writes a block whose stored bytes are ready.
+    pub(super) fn put_stored(&mut self, header: BlockHeader, stored: &[u8]) -> std::io::Result<()> {
+        let header = BlockHeader { stored: stored.len() as u32, ..header };
+        let head = header.encode();
+        let sum = checksum(&head, stored).to_le_bytes();
+        let placed = Placed { offset: self.offset, header };
+        self.put_bytes(&head)?;
+        self.put_bytes(&sum)?;
+        self.put_bytes(stored)?;
+        self.index.push(placed);
+        Ok(())
+    }
+
+    /// Writes the bytes of a block of another file as they are.
+    pub(super) fn copy_block(&mut self, header: BlockHeader, bytes: &[u8]) -> std::io::Result<()> {
+        let placed = Placed { offset: self.offset, header };
+        self.put_bytes(bytes)?;
+        self.index.push(placed);
+        Ok(())
+    }
+
+    pub(super) fn put_bytes(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        if self.failed {
+            return Err(std::io::Error::other("an earlier write failed; the trace ends there"));
+        }
+        self.out.write_all(bytes).inspect_err(|_| self.failed = true)?;
+        self.offset += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Writes index and trailer.
+    pub(super) fn finish(mut self) -> std::io::Result<W> {
+        let offset = self.offset;
+        let mut raw = Vec::with_capacity(self.index.len() * 48);
+        for placed in &self.index {
+            raw.extend(placed.offset.to_le_bytes());
+            raw.extend(placed.header.encode());
+        }
+        let entries = self.index.len() as u32;
+        self.put(
+            BlockHeader { kind: BlockKind::Index, stored: 0, raw: 0, a: entries, b: 0, c: 0, d: 0 },
+            &raw,
+        )?;
+        self.put_bytes(&offset.to_le_bytes())?;
+        self.put_bytes(&TRAILER_MAGIC)?;
+        self.out.flush()?;
+        Ok(self.out)
+    }
+}
+
+/// The zstd level: higher ones cost the recorder more than they save (docs/benchmarks-notes.md).
+const LEVEL: i32 = 1;
+
+/// The stored bytes of the block at `offset`, if it lies in the file and its checksum is right.
+pub(super) fn stored(bytes: &[u8], offset: u64) -> Result<(BlockHeader, &[u8]), String> {
+    let at = usize::try_from(offset).map_err(|_| "beyond the end of the file".to_owned())?;
+    let head = bytes.get(at..at.saturating_add(BLOCK_HEADER)).ok_or("the file ends in a block header")?;
+    let header = BlockHeader::decode(head).ok_or("no block header")?;
+    let start = at + BLOCK_HEADER;
+    let stored = bytes.get(start..start + header.stored as usize).ok_or("the file ends in a block")?;
+    let mut head_bytes = [0; 40];
+    head_bytes.copy_from_slice(&head[..40]);
+    if read_u64(head, 40) != Some(checksum(&head_bytes, stored)) {
+        return Err("wrong checksum".to_owned());
+    }
+    Ok((header, stored))
+}
+
+/// Decompresses one zstd frame that must give exactly `raw` bytes.
+pub(super) fn decompress(frame: &[u8], raw: usize) -> Result<Vec<u8>, String> {
+    if raw > MAX_RAW {
+        return Err(format!("a block of {raw} bytes when decompressed; the most is {MAX_RAW}"));
+    }
+    let bytes = zstd::bulk::decompress(frame, raw).map_err(|e| format!("decompression: {e}"))?;
+    if bytes.len() != raw {
+        return Err(format!("decompressed to {} bytes; expected {raw}", bytes.len()));
+    }
+    Ok(bytes)
+}
+
+/// The index block at the place that the trailer names, if there is an undamaged one.
+pub(super) fn read_index(bytes: &[u8]) -> Option<(u64, Vec<Placed>)> {
+    let trailer = bytes.len().checked_sub(TRAILER)?;
+    if bytes[trailer + 8..] != TRAILER_MAGIC {
+        return None;
+    }
+    let offset = read_u64(bytes, trailer)?;
+    let (header, stored) = stored(bytes, offset).ok()?;
+    if header.kind != BlockKind::Index || header.a as usize * 48 != header.raw as usize {
+        return None;
+    }
+    let raw = decompress(stored, header.raw as usize).ok()?;
+    let entries = raw
+        .chunks_exact(48)
+        .map(|entry| Some(Placed { offset: read_u64(entry, 0)?, header: BlockHeader::decode(&entry[8..])? }));
+    Some((offset, entries.collect::<Option<Vec<_>>>()?))
+}

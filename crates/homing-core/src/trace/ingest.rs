@@ -1,0 +1,320 @@
+//! Takes the segments of a recording and writes the trace.
+
+use super::code::{Access, CodeBlockId};
+use super::event::Event;
+use super::filter::LineFilter;
+use super::kind::Kind;
+use super::names::{NameId, Symbol};
+use super::summary::Summary;
+use super::wire::{self, Calls, Control, Flavour};
+use super::writer::TraceWriter;
+use super::TraceError;
+use crate::ids::Thread;
+use std::collections::HashMap;
+use std::io::Write;
+
+/// Recorder's block numbers up to this are looked up in an array.
+const MAX_DIRECT: u64 = 1 << 22;
+const ADDRESS: u64 = (1 << 48) - 1;
+
+/// What part of a recording is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IngestOptions {
+    /// Drops references that hit in a per-thread filter of 512 lines of 64 bytes.
+    pub line_filter: bool,
+    /// Drops this many references at the begin.
+    pub skip: u64,
+    /// Drops all references after this many were kept or filtered.
+    pub limit: Option<u64>,
+}
+
+/// A recorder's code block.
+#[derive(Clone, Debug)]
+struct Block {
+    id: CodeBlockId,
+    /// Words of a full execution.
+    words: usize,
+    def: Box<[Access]>,
+    instructions: u32,
+}
+
+/// What is known of a stream.
+#[derive(Debug, Default)]
+struct Stream {
+    next_index: u32,
+    /// The begin of something that goes on in the next segment.
+    tail: Vec<u64>,
+}
+
+/// Writes a trace from the segments that recorders fill.
+pub struct Ingest<W: Write> {
+    state: State<W>,
+    flavour: Flavour,
+    streams: HashMap<u32, Stream>,
+    lost_segments: u64,
+}
+
+struct State<W: Write> {
+    writer: TraceWriter<W>,
+    options: IngestOptions,
+    thread: Thread,
+    blocks: Vec<Option<Block>>,
+    far_blocks: HashMap<u64, Block>,
+    names: HashMap<u64, NameId>,
+    filters: HashMap<Thread, LineFilter>,
+    /// Whether nothing is skipped, limited or filtered, so that executions go straight to the writer.
+    plain: bool,
+    seen: u64,
+    filtered: u64,
+    skipped: u64,
+    beyond_limit: u64,
+    malformed: u64,
+}
+
+impl<W: Write> Ingest<W> {
+    /// Takes segments of this flavour into `writer`.
+    pub fn new(writer: TraceWriter<W>, flavour: Flavour, options: IngestOptions) -> Self {
+        let state = State {
+            writer,
+            options,
+            thread: Thread(0),
+            blocks: Vec::new(),
+            far_blocks: HashMap::new(),
+            names: HashMap::new(),
+            filters: HashMap::new(),
+            plain: options == IngestOptions::default(),
+            seen: 0,
+            filtered: 0,
+            skipped: 0,
+            beyond_limit: 0,
+            malformed: 0,
+        };
+        Ingest { state, flavour, streams: HashMap::new(), lost_segments: 0 }
+    }
+
+    /// A filled segment: number `index` (from 0) of `stream`. Segments of one stream come in order; one that is missing
+    /// is counted and marked with an event.
+    pub fn segment(&mut self, stream: u32, index: u32, words: &[u64]) -> Result<(), TraceError> {
+        if self.flavour == Flavour::Parallel {
+            self.state.thread = Thread(stream);
+        }
+        let known = self.streams.entry(stream).or_default();
+        if index < known.next_index {
+            self.state.malformed += words.len() as u64;
+            return Ok(());
+        }
+        let lost = index - known.next_index;
+        known.next_index = index + 1;
+        let mut tail = std::mem::take(&mut known.tail);
+        if lost > 0 {
+            self.lost_segments += u64::from(lost);
+            wire::parse(&tail, self.flavour, true, &mut self.state)?;
+            tail.clear();
+            let reason = self.state.writer.name("segments of the recorder never arrived");
+            self.state.writer.event(self.state.thread, &Event::Lost { references: 0, reason })?;
+        }
+        let mut words = words;
+        if !tail.is_empty() {
+            tail.extend_from_slice(words);
+            words = &tail;
+        }
+        let taken = wire::parse(words, self.flavour, false, &mut self.state)?;
+        let left = words[taken..].to_vec();
+        if let Some(stream) = self.streams.get_mut(&stream) {
+            stream.tail = left;
+        }
+        Ok(())
+    }
+
+    /// Whether the limit is reached: the recorder may stop.
+    pub fn reached_limit(&self) -> bool {
+        self.state
+            .options
+            .limit
+            .is_some_and(|limit| self.state.seen >= limit.saturating_add(self.state.options.skip))
+    }
+
+    /// The writer, to add what the recorder does not know.
+    pub fn writer(&mut self) -> &mut TraceWriter<W> {
+        &mut self.state.writer
+    }
+
+    /// References kept so far.
+    pub fn references(&self) -> u64 {
+        self.state.writer.references()
+    }
+
+    /// Ends the trace.
+    pub fn finish(mut self) -> Result<(W, Summary), TraceError> {
+        let mut streams: Vec<_> = self.streams.drain().collect();
+        streams.sort_by_key(|(number, _)| *number);
+        for (number, stream) in streams {
+            if self.flavour == Flavour::Parallel {
+                self.state.thread = Thread(number);
+            }
+            wire::parse(&stream.tail, self.flavour, true, &mut self.state)?;
+        }
+        let state = self.state;
+        state.writer.finish(Summary {
+            filtered: state.filtered,
+            skipped: state.skipped,
+            beyond_limit: state.beyond_limit,
+            lost_segments: self.lost_segments,
+            malformed: state.malformed,
+            ..Summary::default()
+        })
+    }
+}
+
+impl<W: Write> State<W> {
+    fn block_of(&self, number: u64) -> Option<&Block> {
+        match self.blocks.get(usize::try_from(number).ok()?) {
+            Some(block) => block.as_ref(),
+            None => self.far_blocks.get(&number),
+        }
+    }
+
+    /// Whether a reference is kept as far as skip and limit go.
+    fn in_range(&mut self) -> bool {
+        let options = &self.options;
+        self.seen += 1;
+        if self.seen <= options.skip {
+            self.skipped += 1;
+        } else if options.limit.is_some_and(|limit| self.seen - options.skip > limit) {
+            self.beyond_limit += 1;
+        } else {
+            return true;
+        }
+        false
+    }
+
+    fn passes(&mut self, address: u64, write: bool) -> bool {
+        if !self.in_range() {
+            return false;
+        }
+        let passes =
+            !self.options.line_filter || self.filters.entry(self.thread).or_default().passes(address, write);
+        self.filtered += u64::from(!passes);
+        passes
+    }
+
+    /// An execution of which perhaps not all references are kept.
+    fn selected(&mut self, block: &Block, words: &[u64]) -> Result<(), TraceError> {
+        let mut addresses = Vec::new();
+        self.writer.addresses(block.id, words, &mut addresses);
+        for (access, &address) in addresses.iter().enumerate() {
+            if address != 0 && self.passes(address, block.def[access].write) {
+                self.writer.access(self.thread, block.id, access, address)?;
+            }
+        }
+        let full = addresses.len() == block.def.len();
+        let ended =
+            addresses.len().checked_sub(1).map_or(0, |last| u32::from(block.def[last].instruction) + 1);
+        let instructions = if full { block.instructions } else { ended.min(block.instructions) };
+        self.writer.advance(self.thread, u64::from(instructions))
+    }
+
+    fn define(&mut self, number: u64, def: &super::BlockDef) {
+        let id = self.writer.define(def);
+        let (words, instructions) = (def.words(), def.instructions);
+        let block = Block { id, words, def: def.accesses.clone().into(), instructions };
+        if number < MAX_DIRECT {
+            let number = number as usize;
+            if self.blocks.len() <= number {
+                self.blocks.resize((number + 1).next_power_of_two(), None);
+            }
+            self.blocks[number] = Some(block);
+        } else {
+            self.far_blocks.insert(number, block);
+        }
+    }
+
+    /// Replaces the recorder's name ids by the trace's.
+    fn rename(&self, event: Event) -> Event {
+        let name = |id: NameId| self.names.get(&u64::from(id.0)).copied().unwrap_or(NameId::NONE);
+        match event {
+            Event::Mmap { protection, flags, address, length, offset, name: id } => {
+                Event::Mmap { protection, flags, address, length, offset, name: name(id) }
+            }
+            Event::Alloc { function, address, size, site } => {
+                Event::Alloc { function, address, size, site: name(site) }
+            }
+            Event::Mark { number, name: id } => Event::Mark { number, name: name(id) },
+            Event::Lost { references, reason } => Event::Lost { references, reason: name(reason) },
+            other => other,
+        }
+    }
+}
+
+impl<W: Write> Calls for State<W> {
+    type Error = TraceError;
+
+    #[inline]
+    fn block(&mut self, number: u64, rest: &[u64], end: bool) -> Result<Option<usize>, TraceError> {
+        let Some(block) = self.block_of(number) else {
+            let count = wire::data_words(rest);
+            self.malformed(1 + count as u64);
+            return Ok(Some(count));
+        };
+        if self.plain {
+            let (id, thread) = (block.id, self.thread);
+            if let Some(taken) = self.writer.execute_predicted(thread, id, rest) {
+                return Ok(Some(taken));
+            }
+        }
+        let Some(block) = self.block_of(number) else { return Ok(Some(0)) };
+        let given = &rest[..block.words.min(rest.len())];
+        let count = wire::data_words(given);
+        if count < block.words && count == rest.len() && !end {
+            return Ok(None);
+        }
+        if self.plain {
+            let id = block.id;
+            self.writer.execute(self.thread, id, &given[..count])?;
+        } else {
+            let block = block.clone();
+            self.selected(&block, &given[..count])?;
+        }
+        Ok(Some(count))
+    }
+
+    fn references(&mut self, words: &[u64]) -> Result<(), TraceError> {
+        for &word in words {
+            let (address, pc) = (word & ADDRESS, word >> 48 & 0x7ff);
+            let (bytes, write) = (1 << (word >> 59 & 7).min(6), word >> 62 & 1 == 1);
+            if self.plain || self.passes(address, write) {
+                self.writer.reference(self.thread, pc, address, Kind::new(bytes, write, false))?;
+            } else {
+                self.writer.advance(self.thread, 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn control(&mut self, control: Control<'_>) -> Result<(), TraceError> {
+        match control {
+            Control::Define { number, def, .. } => self.define(number, &def),
+            Control::Thread(thread) => self.thread = thread,
+            Control::Event(event) => {
+                let event = self.rename(event);
+                self.writer.event(self.thread, &event)?;
+            }
+            Control::Name { id, words, length } => {
+                let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).take(length).collect();
+                let name = self.writer.name(&String::from_utf8_lossy(&bytes));
+                self.names.insert(id, name);
+            }
+            Control::Symbol([name, address, size, object]) => {
+                let id = |id: u64| self.names.get(&id).copied().unwrap_or(NameId::NONE);
+                let symbol = Symbol { name: id(name), address, size, object: id(object) };
+                self.writer.symbol(symbol);
+            }
+            Control::Advance(units) => self.writer.advance(self.thread, units)?,
+        }
+        Ok(())
+    }
+
+    fn malformed(&mut self, words: u64) {
+        self.malformed += words;
+    }
+}

@@ -1,0 +1,224 @@
+//! The recording wire: the words that a recorder writes (`recorders/include/homing_wire.h`, `docs/recording-wire.md`),
+//! taken apart into calls. A pure function: no words make it panic, and what makes no sense is counted.
+
+use super::code::{Access, BlockDef, Source};
+use super::event::{AllocFunction, Event, SyncOp};
+use super::names::NameId;
+use crate::ids::Thread;
+
+/// Bit 63: a control word.
+pub const CONTROL: u64 = 1 << 63;
+/// The most accesses of a code block.
+const MAX_ACCESSES: u64 = 1 << 12;
+/// Threads are numbered below this.
+const MAX_THREAD: u64 = 1 << 20;
+
+/// How a recorder writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flavour {
+    /// One stream for the whole process, in execution order, of executions of code blocks (1 in the wire's header).
+    Serial,
+    /// One stream for each thread, of references (2 in the wire's header).
+    Parallel,
+}
+
+/// What control words other than the begin of an execution say. Name ids are the recorder's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Control<'a> {
+    /// A code block.
+    Define {
+        /// The recorder's number for it.
+        number: u64,
+        /// Its guest address.
+        address: u64,
+        /// Its accesses.
+        def: BlockDef,
+    },
+    /// What follows is of this thread.
+    Thread(Thread),
+    /// An event.
+    Event(Event),
+    /// A name.
+    Name {
+        /// The recorder's number for it.
+        id: u64,
+        /// The words that hold its bytes.
+        words: &'a [u64],
+        /// Its length in bytes.
+        length: usize,
+    },
+    /// A data symbol: name id, address, size, object file's name id.
+    Symbol([u64; 4]),
+    /// Virtual time passes.
+    Advance(u64),
+}
+
+/// Takes what the words say.
+pub trait Calls {
+    /// Why parsing may have to stop.
+    type Error;
+
+    /// One execution of a code block whose words are at the begin of `rest`; returns how many words it took, or `None` if
+    /// it might go on beyond `rest` (never, if `end` is set).
+    fn block(&mut self, number: u64, rest: &[u64], end: bool) -> Result<Option<usize>, Self::Error>;
+
+    /// References in the words of the parallel flavour.
+    fn references(&mut self, words: &[u64]) -> Result<(), Self::Error>;
+
+    /// Anything else.
+    fn control(&mut self, control: Control<'_>) -> Result<(), Self::Error>;
+
+    /// Words that made no sense.
+    fn malformed(&mut self, words: u64);
+}
+
+/// The number of leading words that are no control words.
+pub fn data_words(words: &[u64]) -> usize {
+    words.iter().position(|&w| w & CONTROL != 0).unwrap_or(words.len())
+}
+
+/// Parses a stretch of one stream. Returns the number of words taken: what is left is the begin of something that goes
+/// on in the stream's next segment. With `end` nothing is left.
+pub fn parse<C: Calls>(words: &[u64], flavour: Flavour, end: bool, calls: &mut C) -> Result<usize, C::Error> {
+    let mut at = 0;
+    while let Some(&word) = words.get(at) {
+        let rest = &words[at + 1..];
+        if word & CONTROL == 0 {
+            let count = data_words(&words[at..]);
+            match flavour {
+                Flavour::Serial => calls.malformed(count as u64),
+                Flavour::Parallel => calls.references(&words[at..at + count])?,
+            }
+            at += count;
+            continue;
+        }
+        let (operation, payload) = (word >> 56 & 0x7f, word & ((1 << 56) - 1));
+        if operation == 1 && flavour == Flavour::Serial {
+            match calls.block(payload, rest, end)? {
+                Some(taken) => at += 1 + taken.min(rest.len()),
+                None => return Ok(at),
+            }
+            continue;
+        }
+        match operands(operation, payload, rest) {
+            Operands::Count(count) => match rest.get(..count) {
+                Some(operands) => {
+                    match control(operation, payload, operands) {
+                        Some(control) => calls.control(control)?,
+                        None => calls.malformed(1 + count as u64),
+                    }
+                    at += 1 + count;
+                }
+                None if end => {
+                    calls.malformed(words[at..].len() as u64);
+                    at = words.len();
+                }
+                None => return Ok(at),
+            },
+            Operands::Unknown if !end => return Ok(at),
+            Operands::Unknown | Operands::Nonsense => {
+                calls.malformed(1);
+                at += 1;
+            }
+        }
+    }
+    Ok(at)
+}
+
+enum Operands {
+    Count(usize),
+    /// The words that say so have not arrived.
+    Unknown,
+    Nonsense,
+}
+
+/// The words that follow a control word.
+fn operands(operation: u64, payload: u64, rest: &[u64]) -> Operands {
+    Operands::Count(match operation {
+        2 => match rest.first() {
+            Some(&counts) if counts >> 32 <= MAX_ACCESSES => 2 + (counts >> 32) as usize,
+            Some(_) => return Operands::Nonsense,
+            None => return Operands::Unknown,
+        },
+        14 if payload & 0xff_ffff < 1 << 16 => (payload as usize & 0xffff).div_ceil(8),
+        3 | 5 | 6 | 16 | 19 => 0,
+        4 | 13 | 17 | 18 => 1,
+        7 | 9 | 10 | 20 => 2,
+        12 | 15 => 3,
+        8 | 11 => 4,
+        _ => return Operands::Nonsense,
+    })
+}
+
+fn thread(number: u64) -> Option<Thread> {
+    (number < MAX_THREAD).then_some(Thread(number as u32))
+}
+
+fn control<'a>(operation: u64, payload: u64, words: &'a [u64]) -> Option<Control<'a>> {
+    let name = |id: u64| NameId(u32::try_from(id).unwrap_or(0));
+    let event = match operation {
+        2 => return Some(Control::Define { number: payload, address: words[1], def: definition(words)? }),
+        3 => return Some(Control::Thread(thread(payload)?)),
+        14 => {
+            let (id, length) = (payload >> 24, payload as usize & 0xffff);
+            return Some(Control::Name { id, words, length });
+        }
+        15 => return Some(Control::Symbol([payload, words[0], words[1], words[2]])),
+        16 => return Some(Control::Advance(payload)),
+        4 => Event::ThreadStart { thread: thread(payload)?, creator: thread(words[0])? },
+        5 => Event::ThreadEnd,
+        6 => Event::ThreadJoin { thread: thread(payload)? },
+        7 => Event::Sync { op: SyncOp::from_code(payload)?, object: words[0], stamp: words[1] },
+        8 => Event::Mmap {
+            protection: (payload >> 32) as u32,
+            flags: payload as u16,
+            address: words[0],
+            length: words[1],
+            offset: words[2],
+            name: name(words[3]),
+        },
+        9 => Event::Munmap { address: words[0], length: words[1] },
+        10 => Event::Brk { old: words[0], new: words[1] },
+        11 => Event::Mremap { old: words[0], old_length: words[1], new: words[2], new_length: words[3] },
+        12 => Event::Alloc {
+            function: AllocFunction::from_code(payload as u8),
+            address: words[0],
+            size: words[1],
+            site: name(words[2]),
+        },
+        13 => Event::Free { address: words[0] },
+        17 => Event::Mark { number: payload, name: name(words[0]) },
+        18 => Event::Lost { references: payload, reason: name(words[0]) },
+        19 => Event::Fork { process: payload },
+        20 => Event::KernelAccess { address: words[0], bytes: payload, write: words[1] != 0 },
+        _ => return None,
+    };
+    Some(Control::Event(event))
+}
+
+/// The definition of a code block: counts, guest address, then one word an access.
+fn definition(words: &[u64]) -> Option<BlockDef> {
+    let mut taken = 0;
+    let mut accesses = Vec::with_capacity(words.len() - 2);
+    for &word in &words[2..] {
+        let source = if word >> 34 & 1 == 0 {
+            taken += 1;
+            Source::Word
+        } else {
+            let of = (word >> 36 & 0xfff) as u16;
+            if of >= taken {
+                return None;
+            }
+            Source::Derived { word: of, offset: (word >> 48) as i16 }
+        };
+        accesses.push(Access {
+            instruction: word as u16,
+            bytes: u32::from((word >> 16) as u16),
+            write: word >> 32 & 1 == 1,
+            atomic: word >> 33 & 1 == 1,
+            source,
+            exit: word >> 35 & 1 == 1,
+        });
+    }
+    Some(BlockDef { accesses, instructions: words[0] as u32 })
+}

@@ -1,0 +1,465 @@
+//! Writes a trace.
+
+use super::code::{BlockDef, CodeBlockId, CodeBlocks};
+use super::decode::join_parts;
+use super::encode::ThreadEncoder;
+use super::event::Event;
+use super::format::{BlockHeader, BlockKind, BlockSink, Header, FRAME_SHIFT, MAX_ACCESSES};
+use super::frames::FrameTable;
+use super::kind::Kind;
+use super::names::{NameId, Names, Symbol};
+use super::order::OrderEncoder;
+use super::summary::Summary;
+use super::varint::{self, zigzag};
+use super::TraceError;
+use crate::ids::Thread;
+use std::io::Write;
+
+/// The longest run of references that becomes one discovered code block.
+const MAX_RUN: usize = 32;
+/// mmap(2): the mapping replaces what was there.
+const MAP_FIXED: u16 = 0x10;
+
+/// Writes a trace to `W`: executions of code blocks or single references by thread, events, and (for imports and
+/// transforms) the total order. Its memory does not grow with the length of the trace, but for the index and the frame
+/// table.
+///
+/// After an error (a full disk) nothing more is written; what was written before is a readable trace.
+pub struct TraceWriter<W: Write> {
+    sink: BlockSink<W>,
+    frames: FrameTable,
+    frames_written: u32,
+    names: Names,
+    names_written: usize,
+    symbols: Vec<Symbol>,
+    blocks: CodeBlocks,
+    threads: Vec<Option<Box<ThreadWriter>>>,
+    order: OrderEncoder,
+    counts: Counts,
+    /// Scratch: the addresses of an execution.
+    addresses: Vec<u64>,
+}
+
+/// What the writer counts by itself.
+#[derive(Debug, Default)]
+struct Counts {
+    events: u64,
+    lost: u64,
+}
+
+/// The state of one thread.
+struct ThreadWriter {
+    encoder: ThreadEncoder,
+    /// References that are not yet part of a discovered code block.
+    run: Vec<(u64, Kind)>,
+    run_addresses: Vec<u64>,
+}
+
+impl<W: Write> TraceWriter<W> {
+    /// Begins a trace.
+    pub fn new(out: W, header: &Header) -> Result<Self, TraceError> {
+        let mut sink = BlockSink::new(out, 0, Vec::new())?;
+        sink.put_bytes(&header.encode()?)?;
+        Ok(TraceWriter {
+            sink,
+            frames: FrameTable::default(),
+            frames_written: 0,
+            names: Names::default(),
+            names_written: 0,
+            symbols: Vec::new(),
+            blocks: CodeBlocks::default(),
+            threads: Vec::new(),
+            order: OrderEncoder::default(),
+            counts: Counts::default(),
+            addresses: Vec::new(),
+        })
+    }
+
+    /// Makes a code block known.
+    pub fn define(&mut self, def: &BlockDef) -> CodeBlockId {
+        self.blocks.define(def)
+    }
+
+    /// One execution of a code block by `thread`: the virtual addresses of those accesses that are not derived. Fewer
+    /// words than such accesses are a side exit; word 0 is an access that did not happen. Words beyond are ignored.
+    pub fn execute(&mut self, thread: Thread, block: CodeBlockId, words: &[u64]) -> Result<(), TraceError> {
+        if !self.thread(thread).run.is_empty() {
+            self.end_run(thread)?;
+        }
+        let Some(expansion) = &self.blocks.get(block).expansion else {
+            return self.execute_chain(thread, block, words);
+        };
+        let mut addresses = std::mem::take(&mut self.addresses);
+        addresses.clear();
+        expansion.expand(words, &mut addresses);
+        let result = self.execute_chain(thread, block, &addresses);
+        self.addresses = addresses;
+        result
+    }
+
+    /// The addresses of an execution with these words, 0 for accesses that did not happen.
+    pub(super) fn addresses(&self, block: CodeBlockId, words: &[u64], out: &mut Vec<u64>) {
+        match &self.blocks.get(block).expansion {
+            Some(expansion) => expansion.expand(words, out),
+            None => out.extend_from_slice(words),
+        }
+    }
+
+    fn execute_chain(
+        &mut self,
+        thread: Thread,
+        block: CodeBlockId,
+        addresses: &[u64],
+    ) -> Result<(), TraceError> {
+        let mut block = block;
+        let mut left = addresses;
+        loop {
+            let code = self.blocks.get(block);
+            let (n, next) = (code.kinds.len(), code.next);
+            let (now, later) = left.split_at(left.len().min(n));
+            self.execute_piece(thread, block, now)?;
+            match next {
+                Some(next) if now.len() == n => (block, left) = (next, later),
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// Executes `block` if `words` begins with all its accesses just as predicted, and returns their number.
+    #[inline]
+    pub(super) fn execute_predicted(
+        &mut self,
+        thread: Thread,
+        block: CodeBlockId,
+        words: &[u64],
+    ) -> Option<usize> {
+        let writer = self.threads.get_mut(thread.index())?.as_mut()?;
+        if writer.encoder.is_full() {
+            return None;
+        }
+        if self.blocks.get(block).expansion.is_some() || self.blocks.get(block).next.is_some() {
+            return None;
+        }
+        writer.encoder.execute_predicted(block, words)
+    }
+
+    fn execute_piece(
+        &mut self,
+        thread: Thread,
+        block: CodeBlockId,
+        addresses: &[u64],
+    ) -> Result<(), TraceError> {
+        if addresses.contains(&0) {
+            return self.execute_guarded(thread, block, addresses);
+        }
+        let TraceWriter { threads, blocks, frames, .. } = self;
+        let writer = thread_of(threads, thread);
+        writer.encoder.execute(block, blocks.get(block), addresses, frames);
+        if writer.encoder.is_full() {
+            self.seal(thread)?;
+        }
+        Ok(())
+    }
+
+    /// An execution in which some accesses did not happen: of the code block that has only the others.
+    #[cold]
+    fn execute_guarded(
+        &mut self,
+        thread: Thread,
+        block: CodeBlockId,
+        addresses: &[u64],
+    ) -> Result<(), TraceError> {
+        let present: Vec<u64> = addresses.iter().copied().filter(|&a| a != 0).collect();
+        let mask = addresses.iter().enumerate().fold(0, |mask, (j, &a)| mask | u64::from(a != 0) << j);
+        let code = self.blocks.get(block);
+        let instructions = u64::from(code.instructions(addresses.len()));
+        if present.is_empty() {
+            return self.advance(thread, instructions);
+        }
+        if addresses.len() == code.kinds.len() {
+            if let Some(derived) = self.blocks.with_accesses(block, mask) {
+                return self.execute_piece(thread, derived, &present);
+            }
+        }
+        for (j, &address) in addresses.iter().enumerate().filter(|(_, &a)| a != 0) {
+            self.access(thread, block, j, address)?;
+        }
+        self.advance(thread, instructions)
+    }
+
+    /// One access of a code block by itself; its instructions are not counted ([`TraceWriter::advance`] does).
+    pub fn access(
+        &mut self,
+        thread: Thread,
+        block: CodeBlockId,
+        access: usize,
+        address: u64,
+    ) -> Result<(), TraceError> {
+        let (mut block, mut access) = (block, access);
+        while let Some(next) = self.blocks.get(block).next.filter(|_| access >= MAX_ACCESSES) {
+            (block, access) = (next, access - MAX_ACCESSES);
+        }
+        let single = self.blocks.single(block, access);
+        let TraceWriter { threads, blocks, frames, .. } = self;
+        let writer = thread_of(threads, thread);
+        writer.encoder.execute(single, blocks.get(single), &[address], frames);
+        if writer.encoder.is_full() {
+            self.seal(thread)?;
+        }
+        Ok(())
+    }
+
+    /// One reference of a stream without code blocks: `pc` is the instruction's address, or 0 if it is not known. Counts
+    /// as one unit of virtual time.
+    pub fn reference(&mut self, thread: Thread, pc: u64, address: u64, kind: Kind) -> Result<(), TraceError> {
+        let writer = self.thread(thread);
+        if writer.run.len() >= MAX_RUN || writer.run.last().is_some_and(|&(last, _)| pc <= last) {
+            self.end_run(thread)?;
+        }
+        let writer = self.thread(thread);
+        writer.run.push((pc, kind));
+        writer.run_addresses.push(address);
+        Ok(())
+    }
+
+    /// Turns the references collected so far into an execution of a discovered code block.
+    fn end_run(&mut self, thread: Thread) -> Result<(), TraceError> {
+        let TraceWriter { threads, blocks, frames, .. } = self;
+        let writer = thread_of(threads, thread);
+        if writer.run.is_empty() {
+            return Ok(());
+        }
+        if let Some(block) = blocks.discover(&writer.run) {
+            writer.encoder.execute(block, blocks.get(block), &writer.run_addresses, frames);
+        } else {
+            for (&(_, kind), &address) in writer.run.iter().zip(&writer.run_addresses) {
+                if let Some(block) = blocks.discover(&[(0, kind)]) {
+                    writer.encoder.execute(block, blocks.get(block), &[address], frames);
+                }
+            }
+        }
+        writer.run.clear();
+        writer.run_addresses.clear();
+        if writer.encoder.is_full() {
+            self.seal(thread)?;
+        }
+        Ok(())
+    }
+
+    /// Adds to the thread's virtual time.
+    pub fn advance(&mut self, thread: Thread, units: u64) -> Result<(), TraceError> {
+        let writer = self.thread(thread);
+        writer.encoder.advance(units);
+        if writer.encoder.is_full() {
+            self.seal(thread)?;
+        }
+        Ok(())
+    }
+
+    /// An event of the thread, before its next reference. Frames whose mapping goes away are retired.
+    pub fn event(&mut self, thread: Thread, event: &Event) -> Result<(), TraceError> {
+        self.end_run(thread)?;
+        self.counts.events += 1;
+        if let Event::Lost { references, .. } = event {
+            self.counts.lost = self.counts.lost.saturating_add(*references);
+        }
+        self.apply(event)?;
+        let writer = self.thread(thread);
+        writer.encoder.event(event);
+        if writer.encoder.is_full() {
+            self.seal(thread)?;
+        }
+        Ok(())
+    }
+
+    /// Lets an event change what addresses mean.
+    fn apply(&mut self, event: &Event) -> Result<(), TraceError> {
+        if matches!(
+            event,
+            Event::Munmap { .. } | Event::Mmap { .. } | Event::Brk { .. } | Event::Mremap { .. }
+        ) {
+            // Earlier references of any thread mean the frames as they were.
+            for thread in 0..self.threads.len() as u32 {
+                if self.threads[thread as usize].is_some() {
+                    self.end_run(Thread(thread))?;
+                }
+            }
+        }
+        let retired = match *event {
+            Event::Munmap { address, length } => Some((address, length)),
+            // Any other new mapping lies where nothing is; threads may even have used it before its event arrives.
+            Event::Mmap { flags, address, length, .. } if flags & MAP_FIXED != 0 => Some((address, length)),
+            Event::Brk { old, new } if new < old => {
+                let kept = new.saturating_add((1 << FRAME_SHIFT) - 1) >> FRAME_SHIFT << FRAME_SHIFT;
+                Some((kept, old.saturating_sub(kept)))
+            }
+            Event::Mremap { old, old_length, new, new_length } => {
+                if self.frames.remap(old, old_length, new, new_length) {
+                    self.forget(old, old_length);
+                    self.forget(new, new_length);
+                }
+                None
+            }
+            _ => None,
+        };
+        if let Some((address, length)) = retired.filter(|&(_, length)| length > 0) {
+            if self.frames.retire(address, length) {
+                self.forget(address, length);
+            }
+        }
+        Ok(())
+    }
+
+    fn forget(&mut self, address: u64, length: u64) {
+        self.threads.iter_mut().flatten().for_each(|writer| writer.encoder.forget(address, length));
+    }
+
+    /// The id of a name, which is entered if it is new.
+    pub fn name(&mut self, name: &str) -> NameId {
+        self.names.intern(name)
+    }
+
+    /// Adds a data symbol of the program.
+    pub fn symbol(&mut self, symbol: Symbol) {
+        self.symbols.push(symbol);
+    }
+
+    /// Appends a turn to the total order: the next `references` references of `thread`. Turns may run ahead of the
+    /// references or behind them.
+    pub fn turn(&mut self, thread: Thread, references: u64) -> Result<(), TraceError> {
+        let mut left = references;
+        while left > 0 {
+            left = self.order.push(thread, left);
+            if self.order.is_full() {
+                self.seal_order()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Several turns in order.
+    pub fn order(&mut self, turns: impl IntoIterator<Item = (Thread, u64)>) -> Result<(), TraceError> {
+        turns.into_iter().try_for_each(|(thread, references)| self.turn(thread, references))
+    }
+
+    /// References written so far by all threads.
+    pub fn references(&self) -> u64 {
+        self.threads.iter().flatten().map(|w| w.encoder.references() + w.run.len() as u64).sum()
+    }
+
+    /// Bytes written so far.
+    pub fn bytes(&self) -> u64 {
+        self.sink.offset()
+    }
+
+    fn thread(&mut self, thread: Thread) -> &mut ThreadWriter {
+        thread_of(&mut self.threads, thread)
+    }
+
+    /// Writes the block in progress of a thread, and before it whatever it refers to.
+    fn seal(&mut self, thread: Thread) -> Result<(), TraceError> {
+        self.write_tables()?;
+        let writer = thread_of(&mut self.threads, thread);
+        let Some(sealed) = writer.encoder.seal() else { return Ok(()) };
+        let steps = self.sink.compress(&sealed.steps)?;
+        let values = self.sink.compress(&sealed.values)?;
+        let raw = (sealed.steps.len() + sealed.values.len()) as u32;
+        let stored = join_parts(&steps, sealed.steps.len(), &values);
+        self.sink.put_stored(BlockHeader { raw, ..sealed.header }, &stored)?;
+        Ok(())
+    }
+
+    fn write_tables(&mut self) -> Result<(), TraceError> {
+        let table = |kind, a, b| BlockHeader { kind, stored: 0, raw: 0, a, b, c: 0, d: 0 };
+        let pages = self.frames.pages_from(self.frames_written);
+        if !pages.is_empty() {
+            let mut raw = Vec::new();
+            let mut last = 0u64;
+            for &page in pages {
+                varint::put(&mut raw, zigzag(page.wrapping_sub(last) as i64));
+                last = page;
+            }
+            self.sink.put(table(BlockKind::Frames, self.frames_written, pages.len() as u32), &raw)?;
+            self.frames_written = self.frames.len();
+        }
+        let names = self.names.len() - self.names_written;
+        if names > 0 {
+            let raw = self.names.encode(self.names_written);
+            self.sink.put(table(BlockKind::Names, self.names_written as u32, names as u32), &raw)?;
+            self.names_written = self.names.len();
+        }
+        if !self.symbols.is_empty() {
+            let mut raw = Vec::new();
+            self.symbols.iter().for_each(|symbol| symbol.encode(&mut raw));
+            self.sink.put(table(BlockKind::Symbols, self.symbols.len() as u32, 0), &raw)?;
+            self.symbols.clear();
+        }
+        Ok(())
+    }
+
+    fn seal_order(&mut self) -> Result<(), TraceError> {
+        if let Some((header, raw)) = self.order.seal() {
+            self.sink.put(header, &raw)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the blocks in progress of all threads, so that a reader sees everything so far.
+    pub fn flush(&mut self) -> Result<(), TraceError> {
+        for thread in 0..self.threads.len() as u32 {
+            if self.threads[thread as usize].is_some() {
+                self.end_run(Thread(thread))?;
+                self.seal(Thread(thread))?;
+            }
+        }
+        self.write_tables()
+    }
+
+    /// Ends the trace: writes what is in progress, the summary and the index. The counts that only the writer knows
+    /// (references by kind, threads, frames, events, lost) are filled into `summary`. Returns `W` and the summary.
+    pub fn finish(mut self, summary: Summary) -> Result<(W, Summary), TraceError> {
+        self.flush()?;
+        self.seal_order()?;
+        let summary = self.summary(summary);
+        let raw = serde_json::to_vec(&summary).map_err(std::io::Error::other)?;
+        let header = BlockHeader { kind: BlockKind::Summary, stored: 0, raw: 0, a: 0, b: 0, c: 0, d: 0 };
+        self.sink.put(header, &raw)?;
+        Ok((self.sink.finish()?, summary))
+    }
+
+    fn summary(&self, given: Summary) -> Summary {
+        let mut summary = Summary {
+            references: self.references(),
+            threads: self.threads.iter().flatten().count() as u32,
+            frames: self.frames.len(),
+            events: self.counts.events,
+            lost: given.lost + self.counts.lost,
+            ..given
+        };
+        let mut by_kind = [0u64; 256];
+        for writer in self.threads.iter().flatten() {
+            writer.encoder.count_kinds(&mut by_kind);
+        }
+        for (kind, &count) in (0..=u8::MAX).map(Kind).zip(&by_kind) {
+            *(if kind.is_write() { &mut summary.writes } else { &mut summary.reads }) += count;
+            summary.atomics += if kind.is_atomic() { count } else { 0 };
+            summary.bytes_accessed += count * u64::from(kind.bytes());
+        }
+        summary
+    }
+}
+
+/// The state of a thread, which is made if it is new.
+#[inline]
+fn thread_of(threads: &mut Vec<Option<Box<ThreadWriter>>>, thread: Thread) -> &mut ThreadWriter {
+    if threads.len() <= thread.index() {
+        threads.resize_with(thread.index() + 1, || None);
+    }
+    threads[thread.index()].get_or_insert_with(|| {
+        Box::new(ThreadWriter {
+            encoder: ThreadEncoder::new(thread),
+            run: Vec::with_capacity(MAX_RUN),
+            run_addresses: Vec::with_capacity(MAX_RUN),
+        })
+    })
+}
