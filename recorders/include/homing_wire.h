@@ -28,6 +28,8 @@ typedef struct {
    unsigned int       stop;       /* set by homing: record no more (limit reached) */
    unsigned int       flavour;    /* set by the recorder: HOMING_FLAVOUR_* */
    unsigned long long header_bytes; /* offset of segment 0 from the start of the memfd */
+   unsigned int       children;   /* set by the recorder: child processes that are not recorded */
+   unsigned int       reserved;
    unsigned long long cursor_base;  /* set by the recorder: 0, or its address of segment 0 */
    /* Recorder: for each stream in progress, the segment in use + 1 (0: none) and the words written so far; where
     * cursor_base is not 0, the recorder's own write address in place of the number of words. */

@@ -50,6 +50,8 @@ void homing_wire_attach(void);
 void homing_flush(void);
 /* Posts the last segment and closes the wire. */
 void homing_wire_close(void);
+/* Counts a child process that is not recorded. */
+void homing_count_child(void);
 /* In a forked child: the wire belongs to the parent. */
 void homing_wire_after_fork(void);
 /* Writes n words (at most HOMING_BLOCK_WORDS). */

@@ -90,8 +90,10 @@ static void after_fork(UInt number, const UWord* args, UWord pid)
       flags = args[0];
    else if (number == __NR_clone3 && VG_(am_is_valid_for_client)(args[0], sizeof(ULong), VKI_PROT_READ))
       flags = *(const ULong*)args[0];
-   if (!(flags & CLONE_AS_THREAD) && pid != 0)
-      homing_control(HOMING_FORK, pid, 0, NULL);
+   if (flags & CLONE_AS_THREAD || pid == 0)
+      return;
+   homing_control(HOMING_FORK, pid, 0, NULL);
+   homing_count_child();
 }
 
 /* --- mappings ---------------------------------------------------------------------------------------------------- */

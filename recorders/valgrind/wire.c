@@ -45,6 +45,11 @@ static void forsake(void)
    write_into(scratch, sizeof scratch / sizeof scratch[0]);
 }
 
+void homing_count_child(void)
+{
+   header->children++;
+}
+
 void homing_wire_after_fork(void)
 {
    if (!homing_recording)

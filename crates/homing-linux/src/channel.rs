@@ -19,9 +19,11 @@ use std::time::Duration;
 /// The environment variable that names the wire to the recorder.
 pub const WIRE_ENV: &str = "HOMING_WIRE";
 
-const MAGIC: u64 = 0x3142_5249_574d_4f48;
+const MAGIC: u64 = 0x3145_5249_574d_4f48;
 const MAX_OPEN: usize = 4096;
-const OPEN_AT: usize = 40;
+const CHILDREN_AT: usize = 32;
+const CURSOR_BASE_AT: usize = 40;
+const OPEN_AT: usize = 48;
 const OPEN_BYTES: usize = 16;
 const PAGE: usize = 4096;
 
@@ -255,6 +257,11 @@ impl Channel {
         }
     }
 
+    /// Child processes that the recorder saw and did not record.
+    pub fn children(&self) -> u32 {
+        self.memory.u32_at(CHILDREN_AT).load(Ordering::Relaxed)
+    }
+
     /// The segments that the recorder had begun and never posted, in the order of the header's slots.
     pub fn open_segments(&self) -> Vec<OpenSegment> {
         (0..MAX_OPEN)
@@ -271,7 +278,7 @@ impl Channel {
 
     /// Words in an open segment, from its count or from the recorder's own write address.
     fn words_of_cursor(&self, segment: u32, cursor: u64) -> u32 {
-        let words = match self.memory.u64_at(32).load(Ordering::Relaxed) {
+        let words = match self.memory.u64_at(CURSOR_BASE_AT).load(Ordering::Relaxed) {
             0 => cursor,
             base => {
                 let segment_bytes = u64::from(self.capacity.segment_words) * 8;
@@ -394,7 +401,7 @@ mod tests {
         channel.memory.u32_at(OPEN_AT + OPEN_BYTES + 4).store(9, Ordering::Relaxed);
         channel.memory.u64_at(OPEN_AT + OPEN_BYTES + 8).store(1 << 40, Ordering::Relaxed);
         assert_eq!(channel.open_segments(), [OpenSegment { segment: 1, thread: 9, words: 4096 }]);
-        channel.memory.u64_at(32).store(1 << 32, Ordering::Relaxed);
+        channel.memory.u64_at(CURSOR_BASE_AT).store(1 << 32, Ordering::Relaxed);
         let cursor = (1 << 32) + 4096 * 8 + 24;
         channel.memory.u64_at(OPEN_AT + OPEN_BYTES + 8).store(cursor, Ordering::Relaxed);
         assert_eq!(channel.open_segments(), [OpenSegment { segment: 1, thread: 9, words: 3 }]);
