@@ -11,6 +11,7 @@ pub mod engine;
 pub mod history;
 pub mod ids;
 pub mod machine;
+pub mod optimal;
 pub mod policy;
 pub mod report;
 pub mod sharing;

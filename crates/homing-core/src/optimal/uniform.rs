@@ -1,0 +1,83 @@
+//! One page on a uniform machine: the forward pass that fits the machine, then the replay.
+
+use super::replay::Replay;
+use super::replicated::Replicated;
+use super::single::Single;
+use super::trail::{Forward, Step, Trail};
+use super::with_global::WithGlobal;
+use super::{Counts, OptimalError, Options, Sink, Start};
+use crate::history::PageRun;
+use crate::ids::Page;
+use crate::machine::Uniform;
+
+/// More page runs of one page than this do not fit a [`Trail`].
+pub(super) const MAX_RUNS: u32 = 1 << 30;
+
+pub(super) struct UniformSolver {
+    pub costs: Uniform,
+    pub options: Options,
+    forward: Pass,
+    trail: Trail,
+    path: Vec<Step>,
+    replay: Replay,
+}
+
+enum Pass {
+    Single(Single<false>),
+    SingleGlobal(Single<true>),
+    Replicated(Replicated),
+    WithGlobal(WithGlobal),
+}
+
+impl UniformSolver {
+    pub fn new(costs: Uniform, options: Options) -> UniformSolver {
+        let forward = match (options.replication, &costs.global) {
+            (false, None) => Pass::Single(Single::new(&costs)),
+            (false, Some(_)) => Pass::SingleGlobal(Single::new(&costs)),
+            (true, None) => Pass::Replicated(Replicated::new(&costs)),
+            (true, Some(global)) => Pass::WithGlobal(WithGlobal::new(&costs, global)),
+        };
+        let replay = Replay::new(&costs, options);
+        UniformSolver { costs, options, forward, trail: Trail::default(), path: Vec::new(), replay }
+    }
+
+    pub fn page(
+        &mut self,
+        page: Page,
+        runs: impl Iterator<Item = PageRun> + Clone,
+        sink: &mut impl Sink,
+    ) -> Result<Counts, OptimalError> {
+        let Some(first) = runs.clone().next() else { return Ok(Counts::default()) };
+        self.trail.clear();
+        let start = (self.options.start == Start::FirstTouch).then_some(first.node.index());
+        let free = self.options.start == Start::AnySet;
+        let (trail, again) = (&mut self.trail, runs.clone());
+        let end = match &mut self.forward {
+            Pass::Single(pass) => forward(pass, start, free, again, trail),
+            Pass::SingleGlobal(pass) => forward(pass, start, free, again, trail),
+            Pass::Replicated(pass) => forward(pass, start, free, again, trail),
+            Pass::WithGlobal(pass) => forward(pass, start, free, again, trail),
+        };
+        let (home, link) = end.ok_or(OptimalError::TooManyRuns { page })?;
+        self.trail.path(link, &mut self.path);
+        Ok(self.replay.page(page, runs, home, &self.path, sink))
+    }
+}
+
+/// Runs one pass over one page; `None` if it has too many runs.
+fn forward(
+    pass: &mut impl Forward,
+    first: Option<usize>,
+    free_reads: bool,
+    runs: impl Iterator<Item = PageRun>,
+    trail: &mut Trail,
+) -> Option<(usize, u32)> {
+    pass.begin(first, free_reads);
+    for (event, run) in (0u32..).zip(runs) {
+        if event >= MAX_RUNS {
+            return None;
+        }
+        pass.run(event, &run, trail);
+    }
+    Some(pass.end())
+}
