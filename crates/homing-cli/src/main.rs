@@ -2,7 +2,9 @@
 
 mod cmd;
 mod exit;
+mod input;
 mod page;
+mod progress;
 
 use clap::{Parser, Subcommand};
 

@@ -30,6 +30,12 @@ fn gather() -> (Vec<u64>, Vec<bool>) {
     ((0..REFERENCES).map(address).collect(), (0..REFERENCES).map(|_| write.gen_ratio(1, 20)).collect())
 }
 
+/// Four threads that stride through pages of their own.
+fn private() -> (Vec<u64>, Vec<bool>) {
+    let address = |i: usize| ((i / TURN % 4) as u64) << 26 | (i / 4) as u64 * 8;
+    ((0..REFERENCES).map(address).collect(), (0..REFERENCES).map(|i| i % 3 == 0).collect())
+}
+
 fn random() -> (Vec<u64>, Vec<bool>) {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
     let addresses = (0..REFERENCES).map(|_| random.gen_range(0..1u64 << 31)).collect();
@@ -39,7 +45,9 @@ fn random() -> (Vec<u64>, Vec<bool>) {
 fn page_runs(c: &mut Criterion) {
     let mut group = c.benchmark_group("page runs");
     group.throughput(Throughput::Elements(REFERENCES as u64)).sample_size(10);
-    for (name, (addresses, writes)) in [("gather", gather()), ("random 2 GiB", random())] {
+    for (name, (addresses, writes)) in
+        [("private", private()), ("gather", gather()), ("random 2 GiB", random())]
+    {
         group.bench_function(name, |b| {
             b.iter_batched(
                 || HistoryBuilder::new(Options::default()),

@@ -78,15 +78,19 @@ impl HistoryBuilder {
     }
 
     /// Adds one reference of a thread on `node`; `address` is dense.
-    #[inline]
     pub fn reference(&mut self, node: Node, time: Time, address: u64, write: bool) {
-        let granule = (address >> self.granule_log2) as usize;
+        self.references += 1;
+        self.duration = time.0 + 1;
+        self.add(self.granule_log2, node, time, address, write);
+    }
+
+    #[inline(always)]
+    fn add(&mut self, granule_log2: u32, node: Node, time: Time, address: u64, write: bool) {
+        let granule = (address >> granule_log2) as usize;
         let page = match self.page_of.get(granule) {
             Some(&page) if page != NONE => page,
             _ => self.new_page(granule),
         };
-        self.references += 1;
-        self.duration = time.0 + 1;
         self.store.reference(page, node, time, write);
     }
 
@@ -99,9 +103,12 @@ impl HistoryBuilder {
         addresses: &[u64],
         writes: impl Iterator<Item = bool>,
     ) -> Result<(), SpillError> {
+        let granule_log2 = self.granule_log2;
         for ((time, &address), write) in (first.0..).zip(addresses).zip(writes) {
-            self.reference(node, Time(time), address, write);
+            self.add(granule_log2, node, Time(time), address, write);
         }
+        self.references += addresses.len() as u64;
+        self.duration = first.0 + addresses.len() as u64;
         self.store.spill_if_full()
     }
 

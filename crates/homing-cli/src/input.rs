@@ -1,0 +1,159 @@
+//! What `optimal`, `simulate` and `compare` take: a machine model, a trace file, and how the one is laid over the other.
+
+use crate::exit::{self, Code};
+use anyhow::Context;
+use homing_core::history::{Binding, History, HistoryBuilder, Options, SpillError, ThreadsOn};
+use homing_core::ids::{parse_bytes, Cpu, Node, PageSize, Time};
+use homing_core::machine::{Costs, Machine};
+use homing_core::trace::{Trace, Turn, Visitor};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// The machine model and how a trace is laid over it.
+#[derive(clap::Args, Clone, Debug)]
+pub struct ModelArgs {
+    /// Machine model: a name from `homing machines`, a TOML file, or `host`
+    #[arg(long, short, value_name = "MACHINE")]
+    pub machine: String,
+    /// Override a field of the machine, such as remote=15, or a policy's parameter (POLICY.PARAM=VALUE)
+    #[arg(long, value_name = "FIELD=VALUE")]
+    pub set: Vec<String>,
+    /// Page size, a power of two from 512 to 1G [default: the machine's]
+    #[arg(long, value_name = "SIZE")]
+    pub page_size: Option<PageSize>,
+    /// CPUs that threads run on: fill, round-robin, one-per-node, or a list such as 0-3,5
+    #[arg(long, value_name = "HOW", default_value = "fill")]
+    pub threads_on: ThreadsOn,
+    /// Memory for page histories; what is beyond goes to a temporary file
+    #[arg(long, value_name = "SIZE", default_value = "8G", value_parser = bytes)]
+    pub memory: u64,
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    parse_bytes(text).ok_or_else(|| format!("`{text}`: expected a size such as 512M or 8G"))
+}
+
+impl ModelArgs {
+    /// The machine with the overrides that `is_machine` says are its own.
+    pub fn machine(&self, is_machine: impl Fn(&str) -> bool) -> anyhow::Result<Machine> {
+        let mut machine = load_machine(&self.machine)?;
+        for setting in self.set.iter().filter(|s| is_machine(s)) {
+            machine.set(setting).map_err(|e| exit::error(Code::USAGE, e.to_string()))?;
+        }
+        Ok(machine)
+    }
+
+    /// The page size: as asked, or the machine's.
+    pub fn page_size(&self, machine: &Machine) -> PageSize {
+        self.page_size.unwrap_or(machine.page_size())
+    }
+
+    /// What accesses and moves cost on the machine.
+    pub fn costs(&self, machine: &Machine) -> anyhow::Result<Costs> {
+        machine.costs(self.page_size(machine)).map_err(|e| exit::error(Code::USAGE, e.to_string()))
+    }
+
+    /// Which node each thread runs on.
+    pub fn binding(&self, machine: &Machine) -> anyhow::Result<Binding> {
+        let cpus = (0..machine.cpus()).map(|cpu| machine.node_of(Cpu(cpu as u16)).unwrap_or(Node(0)));
+        self.threads_on.bind(&cpus.collect::<Vec<_>>()).map_err(|e| exit::error(Code::USAGE, e))
+    }
+}
+
+/// A machine by name or file.
+pub fn load_machine(name: &str) -> anyhow::Result<Machine> {
+    if let Some(machine) = Machine::builtin(name) {
+        return Ok(machine);
+    }
+    if !name.ends_with(".toml") && !Path::new(name).exists() {
+        let names: Vec<_> = Machine::builtin_names().collect();
+        let message = format!("no machine `{name}`: expected a TOML file or one of {}", names.join(", "));
+        return Err(exit::error(Code::USAGE, message));
+    }
+    let text = std::fs::read_to_string(name).with_context(|| format!("cannot read machine file {name}"))?;
+    Machine::from_toml(&text, name).map_err(|e| exit::error(Code::USAGE, e.to_string()))
+}
+
+/// A trace file, mapped.
+pub struct TraceFile {
+    /// The file's path.
+    pub path: PathBuf,
+    map: memmap2::Mmap,
+}
+
+impl TraceFile {
+    /// Maps the file.
+    pub fn open(path: &Path) -> anyhow::Result<TraceFile> {
+        let file = File::open(path).with_context(|| format!("cannot open trace {}", path.display()))?;
+        if !file.metadata().with_context(|| format!("cannot examine {}", path.display()))?.is_file() {
+            return Err(exit::error(Code::FAILURE, format!("{} is not a regular file", path.display())));
+        }
+        // SAFETY: the map is only read. Another process that truncates the file meanwhile ends this one with SIGBUS,
+        // which is what reading it would have ended in.
+        let map = unsafe { memmap2::Mmap::map(&file) };
+        let map = map.with_context(|| format!("cannot map trace {}", path.display()))?;
+        Ok(TraceFile { path: path.to_owned(), map })
+    }
+
+    /// The trace in it.
+    pub fn trace(&self) -> anyhow::Result<Trace<'_>> {
+        Trace::open(&self.map).with_context(|| format!("cannot read trace {}", self.path.display()))
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.map
+    }
+}
+
+/// Builds the page histories of a trace. Also gives the number of references that damage in the file has lost.
+pub fn history(
+    trace: &Trace<'_>,
+    binding: &Binding,
+    page_size: PageSize,
+    read_gap: u32,
+    memory: u64,
+) -> anyhow::Result<(History, u64)> {
+    let spill = tempfile::tempfile().context("cannot make a temporary file for page histories")?;
+    let options = Options { page_size, read_gap, budget: memory, spill: Some(Box::new(spill)) };
+    let mut frames: Vec<u64> = trace.frames().iter().map(|page| page.wrapping_mul(4096)).collect();
+    frames.shrink_to_fit();
+    let mut builder = HistoryBuilder::new(options);
+    builder.group_frames(&frames);
+    let progress = crate::progress::references(trace.references(), "page runs");
+    let mut visitor = Build { builder, binding, error: None, lost: 0, progress: &progress, unreported: 0 };
+    trace.visit_all(&mut visitor)?;
+    progress.finish_and_clear();
+    if let Some(error) = visitor.error {
+        return Err(error.into());
+    }
+    Ok((visitor.builder.finish(&frames)?, visitor.lost))
+}
+
+struct Build<'a> {
+    builder: HistoryBuilder,
+    binding: &'a Binding,
+    error: Option<SpillError>,
+    lost: u64,
+    progress: &'a indicatif::ProgressBar,
+    unreported: u64,
+}
+
+impl Visitor for Build<'_> {
+    fn turn(&mut self, turn: Turn<'_>) {
+        if self.error.is_some() {
+            return;
+        }
+        let node = self.binding.node(turn.thread);
+        let writes = turn.kinds.iter().map(|kind| kind.is_write());
+        self.error = self.builder.turn(node, turn.first, turn.addresses, writes).err();
+        self.unreported += turn.addresses.len() as u64;
+        if self.unreported > 1 << 22 {
+            self.progress.inc(std::mem::take(&mut self.unreported));
+        }
+    }
+
+    fn lost(&mut self, _first: Time, references: u64, _reason: &str) {
+        self.lost += references;
+    }
+}
