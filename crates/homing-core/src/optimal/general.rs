@@ -5,9 +5,9 @@
 //! access[i][s] can as well be made after it, so only moves to memories that are nearer to the requester are tried;
 //! a memory between two requesters can be the best place, so moves to the requester alone do not suffice.
 
-use super::trail::{Link, State, Step, Trail};
+use super::trail::{State, Step, Trail};
 use super::uniform::MAX_RUNS;
-use super::{Counts, Kind, OptimalError, PageAction, Sink, Start};
+use super::{Counts, Kind, OptimalError, PageAction, PageOptimum, Sink, Start};
 use crate::history::PageRun;
 use crate::ids::{Node, Page, Time};
 use crate::machine::General;
@@ -91,8 +91,10 @@ impl GeneralSolver {
         page: Page,
         runs: impl Iterator<Item = PageRun> + Clone,
         sink: &mut impl Sink,
-    ) -> Result<(), OptimalError> {
-        let Some(first) = runs.clone().next() else { return Ok(()) };
+    ) -> Result<PageOptimum, OptimalError> {
+        let Some(first) = runs.clone().next() else {
+            return Ok(PageOptimum { cost: 0.0, first_home: Node(0), last_home: Node(0) });
+        };
         self.trail.clear();
         if self.first_touch {
             self.states.fill(State::NEVER);
@@ -112,8 +114,11 @@ impl GeneralSolver {
                 home = node;
             }
         }
-        self.replay(page, runs, home, self.states[home].trail, sink);
-        Ok(())
+        let State { cost, trail } = self.states[home];
+        self.trail.path(trail, &mut self.path);
+        self.replay(page, runs, home, sink);
+        let first_home = self.path.first().map_or(home, |step| usize::from(step.from));
+        Ok(PageOptimum { cost, first_home: Node(first_home as u16), last_home: Node(home as u16) })
     }
 
     #[inline]
@@ -144,10 +149,8 @@ impl GeneralSolver {
         page: Page,
         runs: impl Iterator<Item = PageRun>,
         last_home: usize,
-        end: Link,
         sink: &mut impl Sink,
     ) {
-        self.trail.path(end, &mut self.path);
         let mut home = self.path.first().map_or(last_home, |step| usize::from(step.from));
         let node = |node: usize| Node(node as u16);
         let (from, to) = (node(home), node(home));

@@ -12,6 +12,7 @@
 
 pub mod action;
 mod counts;
+pub mod curve;
 
 mod general;
 mod replay;
@@ -25,7 +26,7 @@ pub use action::{Kind, PageAction, Sink};
 pub use counts::Counts;
 
 use crate::history::{History, PageRun, SpillError};
-use crate::ids::Page;
+use crate::ids::{Node, Page};
 use crate::machine::Costs;
 use general::GeneralSolver;
 use rayon::prelude::*;
@@ -88,6 +89,17 @@ pub struct Optimum {
     pub replication: bool,
 }
 
+/// The optimum of one page.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PageOptimum {
+    /// Its cost in local word references.
+    pub cost: f64,
+    /// Where the page starts; one of several homes if it starts replicated.
+    pub first_home: Node,
+    /// Its home after its last write.
+    pub last_home: Node,
+}
+
 impl Optimum {
     /// Mean cost per reference; 1 for a trace without references.
     pub fn mcpr(&self) -> f64 {
@@ -118,6 +130,17 @@ pub fn solve(history: &History, costs: &Costs, options: Options) -> Result<Optim
             },
         )?;
     Ok(solver.finish())
+}
+
+/// What the optimum does with each page: for page maps and tables by kind of page. The counts are left out.
+pub fn pages(history: &History, costs: &Costs, options: Options) -> Result<Vec<PageOptimum>, OptimalError> {
+    (0..history.pages())
+        .into_par_iter()
+        .map_init(
+            || Solver::new(costs, options),
+            |solver, page| solver.page(Page(page), history.runs(Page(page))?, &mut ()),
+        )
+        .collect()
 }
 
 /// Like [`solve`], and tells `sink` the placement: where each page starts and every action, page by page.
@@ -176,13 +199,17 @@ impl Solver {
         page: Page,
         runs: impl Iterator<Item = PageRun> + Clone,
         sink: &mut impl Sink,
-    ) -> Result<(), OptimalError> {
+    ) -> Result<PageOptimum, OptimalError> {
         self.pages += 1;
         match &mut self.kind {
-            Kinds::Uniform(solver, counts) => *counts += solver.page(page, runs, sink)?,
-            Kinds::General(solver) => solver.page(page, runs, sink)?,
+            Kinds::Uniform(solver, counts) => {
+                let placed = solver.page(page, runs, sink)?;
+                *counts += placed.counts;
+                let cost = placed.counts.cost(&solver.costs);
+                Ok(PageOptimum { cost, first_home: placed.first_home, last_home: placed.last_home })
+            }
+            Kinds::General(solver) => solver.page(page, runs, sink),
         }
-        Ok(())
     }
 
     /// Adds the pages of another solver for the same machine.

@@ -7,7 +7,7 @@ use super::trail::{Forward, Step, Trail};
 use super::with_global::WithGlobal;
 use super::{Counts, OptimalError, Options, Sink, Start};
 use crate::history::PageRun;
-use crate::ids::Page;
+use crate::ids::{Node, Page};
 use crate::machine::Uniform;
 
 /// More page runs of one page than this do not fit a [`Trail`].
@@ -20,6 +20,14 @@ pub(super) struct UniformSolver {
     trail: Trail,
     path: Vec<Step>,
     replay: Replay,
+}
+
+/// The cheapest placement of one page.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Placed {
+    pub counts: Counts,
+    pub first_home: Node,
+    pub last_home: Node,
 }
 
 enum Pass {
@@ -46,8 +54,8 @@ impl UniformSolver {
         page: Page,
         runs: impl Iterator<Item = PageRun> + Clone,
         sink: &mut impl Sink,
-    ) -> Result<Counts, OptimalError> {
-        let Some(first) = runs.clone().next() else { return Ok(Counts::default()) };
+    ) -> Result<Placed, OptimalError> {
+        let Some(first) = runs.clone().next() else { return Ok(Placed::default()) };
         self.trail.clear();
         let start = (self.options.start == Start::FirstTouch).then_some(first.node.index());
         let free = self.options.start == Start::AnySet;
@@ -60,7 +68,9 @@ impl UniformSolver {
         };
         let (home, link) = end.ok_or(OptimalError::TooManyRuns { page })?;
         self.trail.path(link, &mut self.path);
-        Ok(self.replay.page(page, runs, home, &self.path, sink))
+        let first_home = self.path.first().map_or(home, |step| usize::from(step.from));
+        let counts = self.replay.page(page, runs, home, &self.path, sink);
+        Ok(Placed { counts, first_home: Node(first_home as u16), last_home: Node(home as u16) })
     }
 }
 

@@ -2,6 +2,7 @@
 //! 1991, section 2.5, and against examples worked by hand.
 
 mod cases;
+mod curves;
 mod evaluate;
 mod examples;
 mod exhaustive;
