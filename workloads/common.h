@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 enum { PAGE = 4096, MAX_THREADS = 1024, EXIT_USAGE = 2 };
@@ -122,6 +123,18 @@ static inline void *new_pages(size_t count, size_t each)
    void *memory = aligned_alloc(PAGE, bytes);
    if (memory == NULL) {
       fprintf(stderr, "no memory for %zu bytes\n", bytes);
+      exit(EXIT_FAILURE);
+   }
+   return memory;
+}
+
+/* Whole pages of zeros straight from the kernel: nothing but the program itself refers to them (calloc may clear them). */
+static inline uint64_t *zero_pages(long pages)
+{
+   size_t bytes = (size_t)pages * PAGE;
+   void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+   if (memory == MAP_FAILED) {
+      fprintf(stderr, "no memory for %ld pages\n", pages);
       exit(EXIT_FAILURE);
    }
    return memory;

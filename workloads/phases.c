@@ -51,13 +51,7 @@ int main(int argc, char **argv)
 {
    struct options o = parse_options(&workload, argc, argv);
    long words = o.size * WORDS_A_PAGE, threads = o.threads, wrong = 0;
-   /* One page of slack, so that the blocks lie on pages which calloc itself never writes to. */
-   uint64_t *memory = calloc((size_t)(threads * words + WORDS_A_PAGE), sizeof *memory);
-   if (memory == NULL) {
-      fprintf(stderr, "phases: no memory for %ld pages\n", threads * o.size);
-      return EXIT_FAILURE;
-   }
-   uint64_t *blocks = (uint64_t *)(((uintptr_t)memory + PAGE - 1) / PAGE * PAGE);
+   uint64_t *blocks = zero_pages(threads * o.size);
 
    double start = now();
 #pragma omp parallel reduction(+ : wrong)
@@ -75,7 +69,7 @@ int main(int argc, char **argv)
    double seconds = now() - start;
    long references = threads * words * (2 * SWEEPS * o.iterations + 1);
    long runs = threads * o.size * (threads > 1 ? o.iterations : 1);
-   free(memory);
+   munmap(blocks, (size_t)(threads * o.size) * PAGE);
    return report(&workload, &o, seconds, wrong == 0, "pages=%ld references=%ld page_runs=%ld", threads * o.size,
                  references, runs);
 }

@@ -65,13 +65,7 @@ int main(int argc, char **argv)
 {
    struct options o = parse_options(&workload, argc, argv);
    long words = o.size * WORDS_A_PAGE, wrong = 0;
-   /* One page of slack, so that the words lie on pages which calloc itself never writes to. */
-   uint64_t *memory = calloc((size_t)(words + WORDS_A_PAGE), sizeof *memory);
-   if (memory == NULL) {
-      fprintf(stderr, "pingpong: no memory for %ld pages\n", o.size);
-      return EXIT_FAILURE;
-   }
-   uint64_t *shared = (uint64_t *)(((uintptr_t)memory + PAGE - 1) / PAGE * PAGE);
+   uint64_t *shared = zero_pages(o.size);
 
    double start = now();
 #pragma omp parallel reduction(+ : wrong)
@@ -84,7 +78,7 @@ int main(int argc, char **argv)
    }
    double seconds = now() - start;
    long references = words * (2 * o.iterations + 1);
-   free(memory);
+   munmap(shared, (size_t)o.size * PAGE);
    return report(&workload, &o, seconds, wrong == 0, "pages=%ld references=%ld page_runs=%ld", o.size, references,
                  o.size * (o.threads > 1 ? o.iterations : 1));
 }

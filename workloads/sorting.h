@@ -44,11 +44,11 @@ static inline void merge_sort(uint64_t *keys, uint64_t *room, long n)
 }
 
 /* Whether the keys are in order and are the keys of the seed: same sum, same sum of a hash of each. */
-static inline bool sorted_and_complete(const uint64_t *keys, long n, uint64_t seed)
+static inline bool sorted_and_complete(const uint64_t *keys, long n, uint64_t seed, int threads)
 {
    long disorder = 0;
    uint64_t sum = 0, hashes = 0;
-#pragma omp parallel for schedule(static) reduction(+ : disorder, sum, hashes)
+#pragma omp parallel for num_threads(threads) schedule(static) reduction(+ : disorder, sum, hashes)
    for (long i = 0; i < n; i++) {
       uint64_t key = key_at(seed, i);
       disorder += i > 0 && keys[i - 1] > keys[i];
@@ -100,7 +100,7 @@ static inline int run_merge_sort(const struct workload *w, int argc, char **argv
       double start = now();
       uint64_t *result = parallel_merge_sort(keys, room, n, seed, phase);
       seconds += now() - start;
-      ok = ok && sorted_and_complete(result, n, seed);
+      ok = ok && sorted_and_complete(result, n, seed, o.threads);
       median = result[n / 2];
    }
    free(keys);
