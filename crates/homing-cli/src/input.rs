@@ -60,14 +60,18 @@ impl ModelArgs {
     }
 }
 
-/// A machine by name or file.
+/// A machine by name or file, or this one.
 pub fn load_machine(name: &str) -> anyhow::Result<Machine> {
+    if name == "host" {
+        return crate::host::machine();
+    }
     if let Some(machine) = Machine::builtin(name) {
         return Ok(machine);
     }
     if !name.ends_with(".toml") && !Path::new(name).exists() {
         let names: Vec<_> = Machine::builtin_names().collect();
-        let message = format!("no machine `{name}`: expected a TOML file or one of {}", names.join(", "));
+        let message =
+            format!("no machine `{name}`: expected a TOML file, `host`, or one of {}", names.join(", "));
         return Err(exit::error(Code::USAGE, message));
     }
     let text = std::fs::read_to_string(name).with_context(|| format!("cannot read machine file {name}"))?;

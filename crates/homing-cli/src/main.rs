@@ -2,6 +2,7 @@
 
 mod cmd;
 mod exit;
+mod host;
 mod input;
 mod page;
 mod progress;
@@ -20,11 +21,14 @@ struct Cli {
 enum Command {
     /// List the machine models, with one line each
     Machines(cmd::machines::Args),
+    /// The cheapest placement of a trace's pages, its cost, its actions and its exact cost curve
+    Optimal(cmd::optimal::Args),
 }
 
 fn main() -> std::process::ExitCode {
     let result = match Cli::parse().command {
         Command::Machines(args) => cmd::machines::run(args),
+        Command::Optimal(args) => cmd::optimal::run(args),
     };
     exit::finish(result)
 }

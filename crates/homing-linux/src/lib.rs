@@ -4,3 +4,4 @@ pub mod channel;
 pub mod inherit;
 pub mod interrupts;
 pub mod mapped;
+pub mod topology;

@@ -1,23 +1,161 @@
-//! `homing machines`: what machine models there are.
+//! `homing machines`: what machine models there are, and the whole of one.
 
-use crate::exit::Result;
+use crate::exit::{self, Code, Result};
+use crate::input::load_machine;
+use comfy_table::{presets, CellAlignment, Table};
+use homing_core::ids::PageSize;
+use homing_core::machine::{Costs, Machine};
+use serde_json::{json, Value};
 
 /// Arguments of `homing machines`.
 #[derive(clap::Args)]
 pub struct Args {
+    /// Show the whole of one machine: a name, a TOML file, or `host`
+    name: Option<String>,
+    /// Override a field, such as remote=15
+    #[arg(long, value_name = "FIELD=VALUE", requires = "name")]
+    set: Vec<String>,
+    /// Show costs at this page size [default: the machine's]
+    #[arg(long, value_name = "SIZE")]
+    page_size: Option<PageSize>,
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
 }
 
-/// Lists the machines.
+/// Lists the machines, or shows one.
 pub fn run(args: Args) -> Result {
-    if args.json {
-        println!("[]");
+    match &args.name {
+        Some(name) => show(&args, name)?,
+        None => list(&args)?,
     }
-    Ok(exit_ok())
+    Ok(Code::OK)
 }
 
-fn exit_ok() -> crate::exit::Code {
-    crate::exit::Code::OK
+fn show(args: &Args, name: &str) -> anyhow::Result<()> {
+    let mut machine = load_machine(name)?;
+    for setting in &args.set {
+        machine.set(setting).map_err(|e| exit::error(Code::USAGE, e.to_string()))?;
+    }
+    let (page_size, costs) = price(args, &machine)?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&describe(&machine, page_size, &costs))?);
+        return Ok(());
+    }
+    print!("{}", machine.to_toml());
+    println!("\n# Costs at a page size of {page_size}, in local word references");
+    match &costs {
+        Costs::Uniform(u) => {
+            println!("# r = {}, R = {}", number(u.remote), number(u.page_move));
+            if let Some(g) = u.global {
+                println!(
+                    "# g = {}, G = {} (global memory is node {})",
+                    number(g.access),
+                    number(g.page_move),
+                    u.nodes
+                );
+            }
+        }
+        Costs::General(g) => {
+            for (what, matrix) in
+                [("access by (row) to (column)", &g.access), ("copy from (row) to (column)", &g.copy)]
+            {
+                println!("# {what}:");
+                for row in matrix.chunks(usize::from(g.nodes)) {
+                    println!(
+                        "#   {}",
+                        row.iter().map(|&c| format!("{:>7}", number(c))).collect::<Vec<_>>().join(" ")
+                    );
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn list(args: &Args) -> anyhow::Result<()> {
+    let machines: Vec<Machine> = Machine::builtin_names().filter_map(Machine::builtin).collect();
+    if args.json {
+        let mut all = Vec::new();
+        for machine in &machines {
+            let (page_size, costs) = price(args, machine)?;
+            all.push(describe(machine, page_size, &costs));
+        }
+        println!("{}", serde_json::to_string_pretty(&all)?);
+        return Ok(());
+    }
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    table.set_header(["name", "nodes", "CPUs", "page", "r", "R", "g", "G", "what it is"]);
+    for machine in &machines {
+        let (page_size, costs) = price(args, machine)?;
+        let [r, big_r, g, big_g] = parameters(&costs);
+        let (nodes, cpus) = (machine.nodes().to_string(), machine.cpus().to_string());
+        let (name, page, summary) = (machine.name().into(), page_size.to_string(), machine.summary().into());
+        table.add_row([name, nodes, cpus, page, r, big_r, g, big_g, summary]);
+    }
+    for column in 1..8 {
+        table.column_mut(column).expect("the header has it").set_cell_alignment(CellAlignment::Right);
+    }
+    println!("{table}");
+    println!("Costs are in local word references. `homing machines NAME` shows one; a TOML file works as a name too.");
+    Ok(())
+}
+
+fn price(args: &Args, machine: &Machine) -> anyhow::Result<(PageSize, Costs)> {
+    let page_size = args.page_size.unwrap_or(machine.page_size());
+    let costs = machine.costs(page_size).map_err(|e| exit::error(Code::USAGE, e.to_string()))?;
+    Ok((page_size, costs))
+}
+
+/// r, R, g, G as text; ranges on machines with unequal distances.
+fn parameters(costs: &Costs) -> [String; 4] {
+    match costs {
+        Costs::Uniform(u) => [
+            number(u.remote),
+            number(u.page_move),
+            u.global.map_or("-".into(), |g| number(g.access)),
+            u.global.map_or("-".into(), |g| number(g.page_move)),
+        ],
+        Costs::General(g) => {
+            let nodes = usize::from(g.nodes);
+            let range = |matrix: &[f64]| {
+                let far = (0..matrix.len()).filter(|i| i / nodes != i % nodes).map(|i| matrix[i]);
+                let (low, high) = far.fold((f64::INFINITY, 0.0f64), |(l, h), c| (l.min(c), h.max(c)));
+                if nodes > 1 {
+                    format!("{}..{}", number(low), number(high))
+                } else {
+                    "-".into()
+                }
+            };
+            [range(&g.access), range(&g.copy), "-".into(), "-".into()]
+        }
+    }
+}
+
+/// At most two digits after the point.
+fn number(value: f64) -> String {
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+fn describe(machine: &Machine, page_size: PageSize, costs: &Costs) -> Value {
+    let mut value = machine.to_json();
+    value["cpus"] = json!(machine.cpus());
+    value["costs"] = match costs {
+        Costs::Uniform(u) => json!({
+            "page_size": page_size.bytes(),
+            "remote": u.remote,
+            "page_move": u.page_move,
+            "global": u.global.map(|g| g.access),
+            "global_page_move": u.global.map(|g| g.page_move),
+        }),
+        Costs::General(g) => {
+            let rows = |matrix: &[f64]| -> Vec<Vec<f64>> {
+                matrix.chunks(usize::from(g.nodes)).map(<[f64]>::to_vec).collect()
+            };
+            json!({ "page_size": page_size.bytes(), "access": rows(&g.access), "copy": rows(&g.copy) })
+        }
+    };
+    value
 }

@@ -1,0 +1,133 @@
+//! The nodes of this machine as the kernel shows them under `/sys/devices/system/node`. The root of /sys is an argument,
+//! so tests run on snapshots.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// One memory node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopologyNode {
+    /// The kernel's number of it; numbers need not be dense.
+    pub id: u32,
+    /// Its online CPUs; none for a memory-only node.
+    pub cpus: Vec<u32>,
+    /// The firmware's relative distance (ACPI SLIT, 10 is local) to each node of [`Topology::nodes`], in their order.
+    pub distances: Vec<u32>,
+}
+
+/// The nodes that are online, by number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topology {
+    /// The nodes.
+    pub nodes: Vec<TopologyNode>,
+}
+
+/// A topology that cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum TopologyError {
+    /// A file that cannot be read.
+    #[error("cannot read {path}: {source}; is /sys mounted and the kernel built with NUMA support?")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file that says something else than expected.
+    #[error("{path} says `{found}`: expected {expected}")]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// Its content.
+        found: String,
+        /// What it should be.
+        expected: &'static str,
+    },
+}
+
+impl Topology {
+    /// Reads the topology below `sys`, which is `/sys` on a live machine.
+    ///
+    /// # Errors
+    /// If a file is missing or has not the kernel's form.
+    pub fn read(sys: &Path) -> Result<Topology, TopologyError> {
+        let folder = sys.join("devices/system/node");
+        let ids = read_list(&folder.join("online"))?;
+        let mut nodes = Vec::new();
+        for &id in &ids {
+            let node = folder.join(format!("node{id}"));
+            let cpus = read_list(&node.join("cpulist"))?;
+            let path = node.join("distance");
+            let text = read(&path)?;
+            let distances: Option<Vec<u32>> = text.split_whitespace().map(|d| d.parse().ok()).collect();
+            let distances = distances.filter(|d| d.len() == ids.len()).ok_or_else(|| {
+                TopologyError::Content { path, found: text, expected: "one distance for each online node" }
+            })?;
+            nodes.push(TopologyNode { id, cpus, distances });
+        }
+        Ok(Topology { nodes })
+    }
+}
+
+fn read(path: &Path) -> Result<String, TopologyError> {
+    let text =
+        fs::read_to_string(path).map_err(|source| TopologyError::Read { path: path.into(), source })?;
+    Ok(text.trim().to_owned())
+}
+
+/// A file with a list such as `0-3,5`; empty for none.
+fn read_list(path: &Path) -> Result<Vec<u32>, TopologyError> {
+    let text = read(path)?;
+    let parse = |part: &str| {
+        let (low, high) = part.split_once('-').unwrap_or((part, part));
+        Some(low.trim().parse().ok()?..=high.trim().parse::<u32>().ok()?)
+    };
+    let ranges: Option<Vec<_>> = text.split(',').filter(|part| !part.is_empty()).map(parse).collect();
+    ranges.map(|ranges| ranges.into_iter().flatten().collect()).ok_or_else(|| TopologyError::Content {
+        path: path.into(),
+        found: text,
+        expected: "a list such as 0-3,5",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn snapshot(online: &str, nodes: &[(u32, &str, &str)]) -> tempfile::TempDir {
+        let sys = tempfile::tempdir().unwrap();
+        let folder = sys.path().join("devices/system/node");
+        for (id, cpus, distances) in nodes {
+            let node = folder.join(format!("node{id}"));
+            fs::create_dir_all(&node).unwrap();
+            fs::write(node.join("cpulist"), format!("{cpus}\n")).unwrap();
+            fs::write(node.join("distance"), format!("{distances}\n")).unwrap();
+        }
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("online"), format!("{online}\n")).unwrap();
+        sys
+    }
+
+    #[test]
+    fn nodes_need_not_be_dense_nor_have_cpus() {
+        let sys =
+            snapshot("0,2-3", &[(0, "0-1,4", "10 21 28"), (2, "2-3,5", "21 10 28"), (3, "", "28 28 10")]);
+        let topology = Topology::read(sys.path()).unwrap();
+        let ids: Vec<_> = topology.nodes.iter().map(|n| n.id).collect();
+        assert_eq!(ids, [0, 2, 3]);
+        assert_eq!(topology.nodes[1].cpus, [2, 3, 5]);
+        assert_eq!(topology.nodes[2].cpus, []);
+        assert_eq!(topology.nodes[2].distances, [28, 28, 10]);
+    }
+
+    #[test]
+    fn errors_name_the_file_and_what_it_says() {
+        let sys = snapshot("0-1", &[(0, "0", "10 21"), (1, "1", "10")]);
+        let error = Topology::read(sys.path()).unwrap_err().to_string();
+        assert!(error.contains("node1/distance says `10`: expected one distance"), "{error}");
+        let sys = snapshot("zero", &[]);
+        assert!(Topology::read(sys.path()).unwrap_err().to_string().contains("a list such as 0-3,5"));
+        let sys = snapshot("0", &[]);
+        assert!(Topology::read(sys.path()).unwrap_err().to_string().contains("cpulist"));
+    }
+}
