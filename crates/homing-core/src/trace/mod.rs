@@ -14,6 +14,7 @@ mod event;
 mod filter;
 mod format;
 pub mod frames;
+pub mod import;
 mod ingest;
 mod kind;
 pub mod merge;
