@@ -8,12 +8,15 @@
 //!
 //! Memory: 8 bytes for each synchronisation operation, and what the cursors need; references are never held.
 
+pub(in crate::trace) mod of_trace;
 mod sync;
 #[cfg(test)]
 mod tests;
 
-pub use sync::{Edges, Sync, SyncKind};
+pub use of_trace::merge_trace;
+pub use sync::{Edges, Sync};
 
+use super::SyncOp;
 use crate::ids::Thread;
 use rand::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -31,8 +34,10 @@ pub enum Step {
         /// Instructions of one execution: its virtual time.
         instructions: u32,
         /// Executions.
-        times: u32,
+        times: u64,
     },
+    /// Instructions without references.
+    Wait(u64),
     /// The thread creates another.
     Start(Thread),
     /// The thread has waited for the end of another.
@@ -134,30 +139,41 @@ enum State {
     Done,
 }
 
+/// A thread on its way through the merge.
 struct Lane<C> {
     cursor: C,
     state: State,
     clock: u64,
+    /// References emitted, and the number at which the thread stops.
+    done: u64,
+    limit: u64,
+    /// The run in progress: references and instructions of an execution, executions left, and how many references of
+    /// the first of them are out (a replayed turn may end anywhere).
     references: u32,
     instructions: u32,
-    times: u32,
+    times: u64,
+    partly: u64,
     /// Synchronisation operations met.
     syncs: usize,
     /// The operation that it waits for, or was woken from and has yet to carry out.
-    pending: Option<(Operation, SyncKind)>,
+    pending: Option<(Operation, SyncOp)>,
     joiners: Vec<u32>,
 }
 
 /// A thread in the queue of runnable ones: clock, tie, number.
 type Key = Reverse<(u64, u32, u32)>;
 
-struct Merge<C> {
+/// A merge in progress.
+pub struct Merge<C> {
     lanes: Vec<Lane<C>>,
     edges: Edges,
     objects: Vec<Object>,
     queue: BinaryHeap<Key>,
     woken: Vec<u32>,
     random: Xoshiro256PlusPlus,
+    quantum: u32,
+    /// Edges are followed, not waited for: the order is given.
+    replaying: bool,
     report: Report,
 }
 
@@ -166,49 +182,95 @@ pub fn merge<C: Cursor, E>(
     cursors: Vec<C>,
     edges: Edges,
     options: Options,
-    sink: impl FnMut(Thread, u64) -> Result<(), E>,
+    mut sink: impl FnMut(Thread, u64) -> Result<(), E>,
 ) -> Result<Report, E> {
-    let mut merge = Merge::new(cursors, edges, options.seed);
-    let mut turns = Turns::new(sink);
-    let quantum = options.quantum.clamp(1, 1 << 30);
-    loop {
-        merge.run(quantum, &mut turns)?;
-        if !merge.break_stall() {
-            break;
-        }
-    }
-    merge.report.turns = turns.finish()?;
-    Ok(merge.report)
+    let mut merge = Merge::new(cursors, edges, options);
+    merge.fill(|_| u64::MAX, &mut sink)?;
+    Ok(merge.report())
 }
 
 impl<C: Cursor> Merge<C> {
-    fn new(cursors: Vec<C>, edges: Edges, seed: u64) -> Merge<C> {
-        let mut merge = Merge {
-            lanes: Vec::with_capacity(cursors.len()),
+    /// Begins a merge.
+    pub fn new(cursors: Vec<C>, edges: Edges, options: Options) -> Merge<C> {
+        let lane = |(thread, cursor)| Lane {
+            cursor,
+            state: if edges.is_started(thread) { State::Unborn } else { State::Ready },
+            clock: 0,
+            done: 0,
+            limit: 0,
+            references: 0,
+            instructions: 0,
+            times: 0,
+            partly: 0,
+            syncs: 0,
+            pending: None,
+            joiners: Vec::new(),
+        };
+        Merge {
+            lanes: cursors.into_iter().enumerate().map(lane).collect(),
             objects: std::iter::repeat_with(Object::default).take(edges.objects).collect(),
             edges,
             queue: BinaryHeap::new(),
             woken: Vec::new(),
-            random: Xoshiro256PlusPlus::seed_from_u64(seed),
+            random: Xoshiro256PlusPlus::seed_from_u64(options.seed),
+            quantum: options.quantum.clamp(1, 1 << 30),
+            replaying: false,
             report: Report::default(),
-        };
-        for (thread, cursor) in cursors.into_iter().enumerate() {
-            merge.lanes.push(Lane {
-                cursor,
-                state: State::Unborn,
-                clock: 0,
-                references: 0,
-                instructions: 0,
-                times: 0,
-                syncs: 0,
-                pending: None,
-                joiners: Vec::new(),
-            });
-            if !merge.edges.started.get(thread).is_some_and(|&started| started) {
-                merge.ready(thread as u32);
+        }
+    }
+
+    /// What was done so far.
+    pub fn report(&self) -> Report {
+        self.report
+    }
+
+    /// Goes through the next references of a thread in an order that is known, without emitting them.
+    pub fn replay(&mut self, thread: Thread, references: u64) {
+        let Some(lane) = self.lanes.get_mut(thread.index()) else { return };
+        lane.limit = lane.done.saturating_add(references);
+        if lane.state == State::Done {
+            return;
+        }
+        if let (State::Waiting(_), Some((operation, _))) = (lane.state, lane.pending) {
+            self.objects[operation.object as usize].give_up(thread.0);
+        }
+        lane.state = State::Ready;
+        self.replaying = true;
+        loop {
+            let runnable = self.turn(thread.0, u64::MAX);
+            while let Some(woken) = self.woken.pop() {
+                self.lanes[woken as usize].state = State::Ready;
+            }
+            if !runnable {
+                break;
             }
         }
-        merge
+        self.replaying = false;
+    }
+
+    /// Merges until each thread has made `limit(thread)` references in all, or ended.
+    pub fn fill<E>(
+        &mut self,
+        limit: impl Fn(Thread) -> u64,
+        sink: &mut impl FnMut(Thread, u64) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.queue.clear();
+        for thread in 0..self.lanes.len() as u32 {
+            let lane = &mut self.lanes[thread as usize];
+            lane.limit = limit(Thread(thread));
+            if lane.state == State::Ready {
+                self.ready(thread);
+            }
+        }
+        let mut turns = Turns::new(sink);
+        loop {
+            self.run(&mut turns)?;
+            if !self.break_stall() {
+                break;
+            }
+        }
+        self.report.turns += turns.finish()?;
+        Ok(())
     }
 
     fn ready(&mut self, thread: u32) {
@@ -222,23 +284,27 @@ impl<C: Cursor> Merge<C> {
     }
 
     /// Runs until no thread is runnable.
-    fn run<E, F>(&mut self, quantum: u32, turns: &mut Turns<F>) -> Result<(), E>
+    fn run<E, F>(&mut self, turns: &mut Turns<F>) -> Result<(), E>
     where
         F: FnMut(Thread, u64) -> Result<(), E>,
     {
+        let shortest = u64::from(self.quantum - self.quantum / 2);
+        let jitter = u64::from(self.quantum / 2) * 2 + 1;
         while let Some(&Reverse((_, _, thread))) = self.queue.peek() {
             let random = self.random.next_u64();
-            let jitter = u64::from(quantum / 2) * 2 + 1;
             let budget = match self.queue.len() {
                 1 => u64::MAX,
-                _ => u64::from(quantum - quantum / 2) + (((random & 0xffff_ffff) * jitter) >> 32),
+                _ => shortest + (((random & 0xffff_ffff) * jitter) >> 32),
             };
-            let before = self.report.references;
+            let before = self.lanes[thread as usize].done;
             let runnable = self.turn(thread, budget);
-            turns.push(Thread(thread), self.report.references - before)?;
-            let top = self.queue.peek_mut().expect("the thread that ran is the first of the queue");
+            let references = self.lanes[thread as usize].done - before;
+            self.report.references = self.report.references.saturating_add(references);
+            turns.push(Thread(thread), references)?;
+            let mut top = self.queue.peek_mut().expect("the thread that ran is the first of the queue");
             if runnable {
-                *{ top } = Reverse((self.lanes[thread as usize].clock, (random >> 32) as u32, thread));
+                *top = Reverse((self.lanes[thread as usize].clock, (random >> 32) as u32, thread));
+                drop(top);
             } else {
                 PeekMut::pop(top);
             }
@@ -249,47 +315,45 @@ impl<C: Cursor> Merge<C> {
         Ok(())
     }
 
-    /// Runs a thread for about `budget` instructions, until it waits or ends (then false), or wakes another.
+    /// Runs a thread for about `budget` instructions, until it waits, ends or meets its limit (then false), or wakes
+    /// another.
     ///
     /// A turn never ends between an atomic operation's event and its reference, which follows it.
     fn turn(&mut self, thread: u32, budget: u64) -> bool {
         let end = self.lanes[thread as usize].clock.saturating_add(budget);
         let mut atomic = false;
-        if let Some((operation, kind)) = self.lanes[thread as usize].pending.take() {
-            self.pass(thread, operation, kind);
-            atomic = kind == SyncKind::Both;
+        if let Some((operation, op)) = self.lanes[thread as usize].pending.take() {
+            self.pass(thread, operation, op);
+            atomic = op == SyncOp::Both;
         }
         loop {
             let lane = &mut self.lanes[thread as usize];
-            if lane.times == 0 {
+            if lane.times > 0 {
+                if lane.done >= lane.limit {
+                    return false;
+                }
+                let most = if atomic || !self.woken.is_empty() { 1 } else { lane.times };
+                lane.execute(end, most);
+                atomic = false;
+                if lane.clock >= end {
+                    return true;
+                }
+            } else {
                 match lane.cursor.step() {
                     Some(Step::Run { references, instructions, times }) => {
-                        lane.references = references;
-                        lane.instructions = instructions.max(1);
+                        (lane.references, lane.instructions) = (references, instructions.max(1));
                         lane.times = times;
                         continue;
                     }
+                    Some(Step::Wait(instructions)) => lane.clock = lane.clock.saturating_add(instructions),
                     Some(step) => match self.event(thread, step) {
                         false => return false,
-                        true => atomic |= matches!(step, Step::Sync(s) if s.kind == SyncKind::Both),
+                        true => atomic |= matches!(step, Step::Sync(s) if s.op == SyncOp::Both),
                     },
                     None => {
                         self.end(thread);
                         return false;
                     }
-                }
-            } else {
-                let (times, instructions) = (lane.times, u64::from(lane.instructions));
-                let mut take = 1;
-                if times > 1 && !atomic && self.woken.is_empty() {
-                    take = end.saturating_sub(lane.clock).div_ceil(instructions).clamp(1, u64::from(times));
-                }
-                lane.times -= take as u32;
-                lane.clock = lane.clock.saturating_add(take * instructions);
-                self.report.references += take * u64::from(lane.references);
-                atomic = false;
-                if lane.clock >= end {
-                    return true;
                 }
             }
             if !self.woken.is_empty() && !atomic {
@@ -301,7 +365,7 @@ impl<C: Cursor> Merge<C> {
     /// Handles an event; false if the thread must wait.
     fn event(&mut self, thread: u32, step: Step) -> bool {
         match step {
-            Step::Run { .. } => unreachable!("runs are no events"),
+            Step::Run { .. } | Step::Wait(_) => {}
             Step::Start(child) => {
                 let clock = self.lanes[thread as usize].clock;
                 match self.lanes.get_mut(child.index()) {
@@ -314,7 +378,7 @@ impl<C: Cursor> Merge<C> {
             }
             Step::Join(other) => {
                 let Some(lane) = self.lanes.get_mut(other.index()) else { return true };
-                if lane.state != State::Done && other.0 != thread {
+                if lane.state != State::Done && other.0 != thread && !self.replaying {
                     lane.joiners.push(thread);
                     self.lanes[thread as usize].state = State::Joining(other);
                     return false;
@@ -329,26 +393,27 @@ impl<C: Cursor> Merge<C> {
                 lane.syncs += 1;
                 let Some(operation) = operation else { return true };
                 let object = &mut self.objects[operation.object as usize];
-                if sync.kind != SyncKind::Release && object.acquire(operation.rank).is_none() {
+                let free = sync.op == SyncOp::Release || object.acquire(operation.rank).is_some();
+                if !free && !self.replaying {
                     object.wait(operation.rank, thread);
                     lane.state = State::Waiting(sync.stamp);
-                    lane.pending = Some((operation, sync.kind));
+                    lane.pending = Some((operation, sync.op));
                     return false;
                 }
-                self.pass(thread, operation, sync.kind);
+                self.pass(thread, operation, sync.op);
             }
         }
         true
     }
 
     /// Carries out a synchronisation that need not wait, or whose wait is over or broken.
-    fn pass(&mut self, thread: u32, operation: Operation, kind: SyncKind) {
+    fn pass(&mut self, thread: u32, operation: Operation, op: SyncOp) {
         let lane = &mut self.lanes[thread as usize];
         let object = &mut self.objects[operation.object as usize];
-        if kind != SyncKind::Release {
+        if op != SyncOp::Release {
             lane.clock = lane.clock.max(object.acquire(operation.rank).unwrap_or(0));
         }
-        if kind != SyncKind::Acquire {
+        if op != SyncOp::Acquire {
             object.release(operation.rank, lane.clock, &mut self.woken);
         }
     }
@@ -367,31 +432,55 @@ impl<C: Cursor> Merge<C> {
     }
 
     /// With no thread runnable: lets one go on against its edge, the acquire with the smallest stamp first. False if
-    /// all have ended.
+    /// all have ended or met their limit.
     fn break_stall(&mut self) -> bool {
-        let waiting = self.lanes.iter().enumerate().filter_map(|(thread, lane)| match lane.state {
+        let stuck = || self.lanes.iter().enumerate().filter(|(_, lane)| lane.done < lane.limit);
+        let waiting = stuck().filter_map(|(thread, lane)| match lane.state {
             State::Waiting(stamp) => Some((stamp, thread)),
             _ => None,
         });
-        if let Some((_, thread)) = waiting.min() {
-            if let Some((operation, _)) = self.lanes[thread].pending {
-                self.objects[operation.object as usize].give_up(thread as u32);
-            }
+        let found = |wanted: fn(State) -> bool| stuck().find(|(_, lane)| wanted(lane.state)).map(|(i, _)| i);
+        let thread = if let Some((_, thread)) = waiting.min() {
             self.report.broken_acquires += 1;
-            self.ready(thread as u32);
-            return true;
-        }
-        let stuck = |wanted: fn(&State) -> bool| self.lanes.iter().position(|lane| wanted(&lane.state));
-        if let Some(thread) = stuck(|state| *state == State::Unborn) {
+            thread
+        } else if let Some(thread) = found(|state| state == State::Unborn) {
             self.report.broken_starts += 1;
-            self.ready(thread as u32);
-            return true;
-        }
-        if let Some(thread) = stuck(|state| matches!(state, State::Joining(_))) {
+            thread
+        } else if let Some(thread) = found(|state| matches!(state, State::Joining(_))) {
             self.report.broken_joins += 1;
-            self.ready(thread as u32);
-            return true;
+            thread
+        } else {
+            return false;
+        };
+        if let Some((operation, _)) = self.lanes[thread].pending {
+            self.objects[operation.object as usize].give_up(thread as u32);
         }
-        false
+        self.ready(thread as u32);
+        true
+    }
+}
+
+impl<C> Lane<C> {
+    /// Executes until the clock reaches `end`, at most `most` executions and never beyond the limit.
+    #[inline]
+    fn execute(&mut self, end: u64, most: u64) {
+        let instructions = u64::from(self.instructions);
+        let mut take = 1;
+        if most > 1 {
+            take = end.saturating_sub(self.clock).div_ceil(instructions).clamp(1, most);
+        }
+        let each = u64::from(self.references);
+        let mut made = take.saturating_mul(each) - self.partly;
+        let left = self.limit - self.done;
+        if made > left {
+            made = left;
+            take = (made + self.partly) / each;
+            self.partly = (made + self.partly) % each;
+        } else {
+            self.partly = 0;
+        }
+        self.times -= take;
+        self.clock = self.clock.saturating_add(take.saturating_mul(instructions));
+        self.done += made;
     }
 }

@@ -5,25 +5,15 @@
 //! releases that it waits for. Objects that only one thread uses order nothing and are left out.
 
 use super::Step;
+use crate::trace::SyncOp;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
-
-/// What a synchronisation operation does to the order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum SyncKind {
-    /// What the thread did before is before any later acquire of the object.
-    Release,
-    /// What the thread does after is after any earlier release of the object.
-    Acquire,
-    /// An acquire, then a release (an atomic read-modify-write).
-    Both,
-}
 
 /// One synchronisation operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sync {
     /// What it does.
-    pub kind: SyncKind,
+    pub op: SyncOp,
     /// What is synchronised on: an address.
     pub object: u64,
     /// Its place in the recorded order of all synchronisation operations of the process.
@@ -49,7 +39,7 @@ impl Operation {
 pub struct Edges {
     operations: Vec<Vec<Operation>>,
     pub(super) objects: usize,
-    pub(super) started: Vec<bool>,
+    started: Vec<bool>,
 }
 
 struct Entry {
@@ -57,7 +47,7 @@ struct Entry {
     stamp: u64,
     thread: u32,
     ordinal: u32,
-    kind: SyncKind,
+    op: SyncOp,
 }
 
 impl Edges {
@@ -70,8 +60,8 @@ impl Edges {
             let mut ordinal = 0;
             for step in steps {
                 match step {
-                    Step::Sync(Sync { kind, object, stamp }) => {
-                        entries.push(Entry { object, stamp, thread: thread as u32, ordinal, kind });
+                    Step::Sync(Sync { op, object, stamp }) => {
+                        entries.push(Entry { object, stamp, thread: thread as u32, ordinal, op });
                         ordinal += 1;
                     }
                     Step::Start(child) if child.index() != thread => starts.push(child),
@@ -89,6 +79,11 @@ impl Edges {
         }
         edges.rank(entries);
         edges
+    }
+
+    /// Whether another thread is known to have created this one.
+    pub(super) fn is_started(&self, thread: usize) -> bool {
+        self.started.get(thread).is_some_and(|&started| started)
     }
 
     /// The operation of a thread with an ordinal, unless it orders nothing.
@@ -109,7 +104,7 @@ impl Edges {
             for entry in group {
                 let operation = Operation { object, rank: releases };
                 self.operations[entry.thread as usize][entry.ordinal as usize] = operation;
-                releases += u32::from(entry.kind != SyncKind::Acquire);
+                releases += u32::from(entry.op != SyncOp::Acquire);
             }
         }
     }

@@ -3,12 +3,12 @@ use proptest::prelude::*;
 use std::collections::HashMap;
 use std::convert::Infallible;
 
-fn run(references: u32, instructions: u32, times: u32) -> Step {
+fn run(references: u32, instructions: u32, times: u64) -> Step {
     Step::Run { references, instructions, times }
 }
 
-fn sync(kind: SyncKind, object: u64, stamp: u64) -> Step {
-    Step::Sync(Sync { kind, object, stamp })
+fn sync(op: SyncOp, object: u64, stamp: u64) -> Step {
+    Step::Sync(Sync { op, object, stamp })
 }
 
 fn merged(threads: &[Vec<Step>], options: Options) -> (Vec<(u32, u64)>, Report) {
@@ -22,7 +22,7 @@ fn merged(threads: &[Vec<Step>], options: Options) -> (Vec<(u32, u64)>, Report) 
     (turns, report.unwrap())
 }
 
-use SyncKind::{Acquire, Both, Release};
+use SyncOp::{Acquire, Both, Release};
 
 #[test]
 fn handing_over_keeps_the_order_exactly() {
@@ -120,7 +120,7 @@ fn a_seed_gives_one_order_and_another_seed_another() {
 }
 
 /// One action of a random execution: thread, references, then maybe a synchronisation on an object.
-type Action = (usize, u32, Option<(SyncKind, u64)>);
+type Action = (usize, u32, Option<(SyncOp, u64)>);
 
 fn actions() -> impl Strategy<Value = Vec<Action>> {
     let kind = prop_oneof![Just(Release), Just(Acquire), Just(Both)];
@@ -161,7 +161,7 @@ proptest! {
                     list.push((thread, totals[thread]));
                 }
             }
-            threads[thread].push(run(1, 1 + references % 7, references));
+            threads[thread].push(run(1, 1 + references % 7, u64::from(references)));
             totals[thread] += u64::from(references);
         }
         let (turns, report) = merged(&threads, Options { seed, quantum });
@@ -190,7 +190,7 @@ proptest! {
                 4 => sync(Both, u64::from(number), stamp),
                 _ => {
                     totals[thread] += u64::from(number) * stamp;
-                    run(number, stamp as u32, stamp as u32)
+                    run(number, stamp as u32, stamp)
                 }
             });
         }

@@ -1,0 +1,98 @@
+//! Merges the threads of a trace, whose streams are read without decoding addresses.
+
+use super::{merge, Edges, Options, Report, Step, Sync};
+use crate::ids::Thread;
+use crate::trace::{steps, Event, Trace};
+use rayon::prelude::*;
+
+/// Merges all threads of a trace into turns. References that are lost to damage keep a place, as many of them as are
+/// known to be missing.
+pub fn merge_trace<E>(
+    trace: &Trace<'_>,
+    options: Options,
+    mut sink: impl FnMut(Thread, u64) -> Result<(), E>,
+) -> Result<Report, E> {
+    let lanes = Lanes::of(trace);
+    if let [(thread, references)] = lanes.threads[..] {
+        sink(thread, references)?;
+        return Ok(Report { references, turns: 1, ..Report::default() });
+    }
+    let edges = lanes.edges(trace);
+    let cursors = lanes.cursors(trace, Lost::Keep);
+    merge(cursors, edges, options, |lane, references| sink(lanes.threads[lane.index()].0, references))
+}
+
+/// What becomes of references that damage has taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::trace) enum Lost {
+    /// They keep their place in the order.
+    Keep,
+    /// They are gone.
+    Drop,
+}
+
+/// The threads of a trace, numbered without holes.
+pub(in crate::trace) struct Lanes {
+    /// Each lane's thread and its references.
+    pub threads: Vec<(Thread, u64)>,
+}
+
+impl Lanes {
+    pub fn of(trace: &Trace<'_>) -> Lanes {
+        Lanes { threads: trace.threads().collect() }
+    }
+
+    /// The lane of a thread; one that does not exist if the trace has nothing of the thread.
+    pub fn lane(&self, thread: Thread) -> Thread {
+        let lane = self.threads.binary_search_by_key(&thread, |&(thread, _)| thread);
+        Thread(lane.map_or(u32::MAX, |lane| lane as u32))
+    }
+
+    /// The first pass: the edges between the threads.
+    pub fn edges(&self, trace: &Trace<'_>) -> Edges {
+        let of_thread = |&(thread, _): &(Thread, u64)| -> Vec<Step> {
+            trace.thread_steps(thread).filter_map(|step| self.edge(step)).collect()
+        };
+        let threads: Vec<Vec<Step>> = self.threads.par_iter().map(of_thread).collect();
+        Edges::collect(threads)
+    }
+
+    fn edge(&self, step: steps::Step) -> Option<Step> {
+        match step {
+            steps::Step::Event(event) => self.event(&event),
+            _ => None,
+        }
+    }
+
+    /// What an event means for the order.
+    fn event(&self, event: &Event) -> Option<Step> {
+        match *event {
+            Event::ThreadStart { thread, .. } => Some(Step::Start(self.lane(thread))),
+            Event::ThreadJoin { thread } => Some(Step::Join(self.lane(thread))),
+            Event::Sync { op, object, stamp } => Some(Step::Sync(Sync { op, object, stamp })),
+            _ => None,
+        }
+    }
+
+    /// The second pass: the steps of each thread.
+    pub fn cursors<'t>(
+        &'t self,
+        trace: &'t Trace<'_>,
+        lost: Lost,
+    ) -> Vec<impl Iterator<Item = Step> + use<'t>> {
+        let steps = move |&(thread, _): &(Thread, u64)| {
+            trace.thread_steps(thread).filter_map(move |step| match step {
+                steps::Step::Run { executions, references, instructions, .. } => {
+                    Some(Step::Run { references, instructions, times: executions })
+                }
+                steps::Step::Advance(units) => Some(Step::Wait(units)),
+                steps::Step::Lost { references, .. } if lost == Lost::Keep => {
+                    Some(Step::Run { references: 1, instructions: 1, times: references })
+                }
+                steps::Step::Lost { .. } => None,
+                steps::Step::Event(event) => self.event(&event),
+            })
+        };
+        self.threads.iter().map(steps).collect()
+    }
+}
