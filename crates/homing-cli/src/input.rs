@@ -89,8 +89,14 @@ impl TraceFile {
     /// Maps the file.
     pub fn open(path: &Path) -> anyhow::Result<TraceFile> {
         let file = File::open(path).with_context(|| format!("cannot open trace {}", path.display()))?;
-        if !file.metadata().with_context(|| format!("cannot examine {}", path.display()))?.is_file() {
+        let facts = file.metadata().with_context(|| format!("cannot examine {}", path.display()))?;
+        if !facts.is_file() {
             return Err(exit::error(Code::FAILURE, format!("{} is not a regular file", path.display())));
+        }
+        if facts.len() == 0 {
+            let message =
+                format!("{} is empty: expected a trace, as `homing record` writes it", path.display());
+            return Err(exit::error(Code::FAILURE, message));
         }
         // SAFETY: the map is only read. Another process that truncates the file meanwhile ends this one with SIGBUS,
         // which is what reading it would have ended in.

@@ -2,6 +2,7 @@
 
 mod cmd;
 mod exit;
+mod files;
 mod host;
 mod input;
 mod page;
@@ -23,12 +24,15 @@ enum Command {
     Machines(cmd::machines::Args),
     /// The cheapest placement of a trace's pages, its cost, its actions and its exact cost curve
     Optimal(cmd::optimal::Args),
+    /// Look into traces and make new ones of them
+    Trace(cmd::trace::Args),
 }
 
 fn main() -> std::process::ExitCode {
     let result = match Cli::parse().command {
         Command::Machines(args) => cmd::machines::run(args),
         Command::Optimal(args) => cmd::optimal::run(args),
+        Command::Trace(args) => cmd::trace::run(args),
     };
     exit::finish(result)
 }

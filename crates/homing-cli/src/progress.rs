@@ -14,6 +14,19 @@ pub fn references(total: u64, what: &'static str) -> ProgressBar {
     bar
 }
 
+/// A bar over a number of bytes; 0 if it is not known.
+pub fn bytes(total: u64, what: &'static str) -> ProgressBar {
+    let style = match total {
+        0 => "{msg}: {bytes} {bytes_per_sec}",
+        _ => "{msg}: {bytes} of {total_bytes} {wide_bar} {bytes_per_sec}, {eta} left",
+    };
+    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden())
+        .with_message(what)
+        .with_style(ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()));
+    show_later(&bar);
+    bar
+}
+
 /// Shows a bar once a second has passed.
 fn show_later(bar: &ProgressBar) {
     if !std::io::stderr().is_terminal() {

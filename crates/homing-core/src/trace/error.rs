@@ -25,7 +25,7 @@ pub enum TraceError {
     )]
     NoOrder,
     /// Reading or writing failed.
-    #[error("trace: {0}")]
+    #[error("reading or writing the trace failed")]
     Io(#[from] std::io::Error),
 }
 

@@ -1,0 +1,219 @@
+//! `homing trace info`: what a trace holds and whether it is whole.
+
+use super::show_some;
+use crate::exit::{Code, Result};
+use crate::input::TraceFile;
+use crate::progress;
+use comfy_table::{presets, CellAlignment, Table};
+use homing_core::trace::info::Info;
+use homing_core::trace::Trace;
+use serde_json::{json, Value};
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+/// Arguments of `homing trace info`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The trace
+    trace: PathBuf,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+/// Call sites that are shown.
+const SITES: usize = 10;
+
+/// Shows the facts; exit code 5 if something is damaged.
+pub fn run(args: Args) -> Result {
+    let file = TraceFile::open(&args.trace)?;
+    let trace = file.trace()?;
+    let progress = progress::references(trace.references(), "reading");
+    let info = Info::of(&trace, |references| progress.inc(references));
+    progress.finish_and_clear();
+    if args.json {
+        writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&json(&trace, &info))?)?;
+    } else {
+        writeln!(io::stdout(), "{}", tables(&trace, &info))?;
+    }
+    if info.damage.is_empty() {
+        return Ok(Code::OK);
+    }
+    show_some("damage", info.damage.len() as u64, info.damage.iter().map(ToString::to_string));
+    eprintln!(
+        "homing: {}: {} references are lost to damage; `homing trace recover` makes a whole trace of the rest",
+        args.trace.display(),
+        info.lost()
+    );
+    Ok(Code::PARTIAL)
+}
+
+/// The call sites with the most bytes: name, allocations, bytes.
+fn top_sites<'t>(trace: &'t Trace<'_>, info: &Info) -> Vec<(&'t str, u64, u64)> {
+    let mut sites: Vec<_> = info
+        .counts
+        .sites
+        .iter()
+        .map(|(&site, &(count, bytes))| (trace.names().get(site), count, bytes))
+        .collect();
+    sites.sort_by(|a, b| (b.2, b.1, a.0).cmp(&(a.2, a.1, b.0)));
+    sites.truncate(SITES);
+    sites
+}
+
+/// How many allocations, and of how many bytes.
+fn allocations(info: &Info) -> (u64, u64) {
+    info.counts
+        .sites
+        .values()
+        .fold((0, 0), |all, &(count, bytes)| (all.0 + count, all.1.saturating_add(bytes)))
+}
+
+fn bytes_per_reference(trace: &Trace<'_>, info: &Info) -> f64 {
+    trace.file_bytes() as f64 / info.summary.references.max(1) as f64
+}
+
+fn json(trace: &Trace<'_>, info: &Info) -> Value {
+    let (header, summary) = (trace.header(), &info.summary);
+    let (count, bytes) = allocations(info);
+    let sites = top_sites(trace, info)
+        .into_iter()
+        .map(|(site, count, bytes)| json!({ "site": site, "count": count, "bytes": bytes }));
+    let threads = info
+        .threads
+        .iter()
+        .map(|t| json!({ "thread": t.thread, "references": t.references, "lost": t.lost }));
+    let damage = info.damage.iter().map(
+        |d| json!({ "offset": d.offset, "reason": d.reason, "thread": d.thread, "references": d.references }),
+    );
+    json!({
+        "schema": 1,
+        "references": summary.references,
+        "reads": summary.reads,
+        "writes": summary.writes,
+        "atomics": summary.atomics,
+        "bytes_accessed": summary.bytes_accessed,
+        "threads": info.threads.len(),
+        "pages": summary.frames,
+        "bytes": trace.file_bytes(),
+        "bytes_per_reference": bytes_per_reference(trace, info),
+        "recorder": header.recorder,
+        "recorder_version": header.recorder_version,
+        "command": header.command,
+        "host": header.host,
+        "header": header.more,
+        "complete": trace.complete() && info.damage.is_empty(),
+        "ordered": trace.ordered(),
+        "filter": header.filter,
+        "filtered": summary.filtered,
+        "skipped": summary.skipped,
+        "beyond_limit": summary.beyond_limit,
+        "dropped": summary.lost,
+        "lost_segments": summary.lost_segments,
+        "malformed": summary.malformed,
+        "per_thread": threads.collect::<Vec<_>>(),
+        "events": info.counts.events.iter().map(|(&k, &n)| (k.to_owned(), n.into())).collect::<serde_json::Map<_, _>>(),
+        "allocations": { "count": count, "bytes": bytes, "sites": info.counts.sites.len(), "top": sites.collect::<Vec<_>>() },
+        "names": trace.names().len(),
+        "symbols": trace.symbols().len(),
+        "damage": damage.collect::<Vec<_>>(),
+        "damaged_references": info.lost(),
+    })
+}
+
+fn tables(trace: &Trace<'_>, info: &Info) -> String {
+    let (header, summary) = (trace.header(), &info.summary);
+    let mut table = plain();
+    let mut row = |name: &str, value: String| {
+        table.add_row([name.to_owned(), value]);
+    };
+    row("command", header.command.join(" "));
+    row("recorder", format!("{} {}", header.recorder, header.recorder_version));
+    row("references", grouped(summary.references));
+    row("reads", grouped(summary.reads));
+    row("writes", format!("{} ({} atomic)", grouped(summary.writes), grouped(summary.atomics)));
+    row("threads", grouped(info.threads.len() as u64));
+    row("pages", format!("{} of 4 KiB", grouped(summary.frames.into())));
+    let each = bytes_per_reference(trace, info);
+    row("file", format!("{} bytes, {each:.3} per reference", grouped(trace.file_bytes())));
+    let order = if trace.ordered() { "part of the order is missing" } else { "no order" };
+    let unfinished = format!("no ({order}): complete it with `homing trace recover`");
+    row("complete", if trace.complete() { "yes".to_owned() } else { unfinished });
+    row("filter", format!("{}, {} references filtered out", header.filter, grouped(summary.filtered)));
+    if summary.skipped + summary.beyond_limit > 0 {
+        let (before, after) = (grouped(summary.skipped), grouped(summary.beyond_limit));
+        row("not recorded", format!("{before} references before, {after} after"));
+    }
+    row(
+        "dropped",
+        format!("{} references, {} segments", grouped(summary.lost), grouped(summary.lost_segments)),
+    );
+    let (count, bytes) = allocations(info);
+    let sites = grouped(info.counts.sites.len() as u64);
+    row("allocations", format!("{}, {} bytes, {sites} call sites", grouped(count), grouped(bytes)));
+    row("symbols", format!("{} data symbols, {} names", trace.symbols().len(), trace.names().len()));
+    let mut events: Vec<_> =
+        info.counts.events.iter().map(|(kind, n)| format!("{kind} {}", grouped(*n))).collect();
+    events.sort();
+    row("events", events.join(", "));
+    let mut text = table.to_string();
+
+    let mut table = plain();
+    table.set_header(["thread", "references", "lost"]);
+    for thread in &info.threads {
+        table.add_row([thread.thread.to_string(), grouped(thread.references), grouped(thread.lost)]);
+    }
+    right_align(&mut table, 0..3);
+    text += &format!("\n\n{table}");
+
+    let top = top_sites(trace, info);
+    if !top.is_empty() {
+        let mut table = plain();
+        table.set_header(["bytes", "allocations", "call site"]);
+        top.iter().for_each(|(site, count, bytes)| {
+            table.add_row([grouped(*bytes), grouped(*count), (*site).to_owned()]);
+        });
+        right_align(&mut table, 0..2);
+        text += &format!("\n\n{table}");
+    }
+    text
+}
+
+fn plain() -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    table
+}
+
+fn right_align(table: &mut Table, columns: std::ops::Range<usize>) {
+    for column in columns {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+}
+
+/// A number with its thousands set apart by a space: `1 234 567`.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            out.push(' ');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::grouped;
+
+    #[test]
+    fn thousands_are_set_apart() {
+        for (number, text) in [(0, "0"), (999, "999"), (1000, "1 000"), (1_234_567, "1 234 567")] {
+            assert_eq!(grouped(number), text);
+        }
+    }
+}

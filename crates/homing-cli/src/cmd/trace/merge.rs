@@ -1,0 +1,112 @@
+//! `homing trace merge`: another interleaving of the same execution.
+
+use crate::exit::{Code, Result};
+use crate::files::{writing, Output};
+use crate::input::TraceFile;
+use crate::progress;
+use anyhow::Context;
+use homing_core::trace::merge::{merge_trace, Options, Report};
+use homing_core::trace::{OrderWriter, Trace, TraceError};
+use serde_json::json;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+
+/// Arguments of `homing trace merge`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The trace
+    trace: PathBuf,
+    /// The trace to write
+    #[arg(short, long)]
+    output: PathBuf,
+    #[command(flatten)]
+    order: OrderArgs,
+    /// Print JSON instead of a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// How to merge.
+#[derive(clap::Args)]
+pub struct OrderArgs {
+    /// Seed of the jitter and of ties: another seed, another interleaving
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Instructions that a thread runs before another gets its turn, on average
+    #[arg(long, value_name = "INSTRUCTIONS", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
+    quantum: u32,
+}
+
+impl OrderArgs {
+    /// The options of the merge.
+    pub fn options(&self) -> Options {
+        Options { quantum: self.quantum, seed: self.seed }
+    }
+}
+
+/// Merges; exit code 5 if damage broke happens-before edges or took references.
+pub fn run(args: Args) -> Result {
+    let file = TraceFile::open(&args.trace)?;
+    let trace = file.trace()?;
+    let mut out = Output::create(&args.output)?;
+    let report = merge(&trace, args.order.options(), BufWriter::new(&mut out));
+    let report = report.with_context(|| writing(&args.output))?;
+    out.commit()?;
+    if args.json {
+        println!("{}", report_json(&report));
+    } else {
+        let (references, turns) = (report.references, report.turns);
+        eprintln!("{}: {references} references in {turns} turns", args.output.display());
+    }
+    warn_broken(&report);
+    let damaged = !trace.damage().is_empty();
+    if damaged {
+        eprintln!(
+            "homing: {}: damaged, see `homing trace info`; the damage was copied",
+            args.trace.display()
+        );
+    }
+    Ok(if damaged || broken(&report) > 0 { Code::PARTIAL } else { Code::OK })
+}
+
+fn merge(trace: &Trace<'_>, options: Options, out: impl Write) -> std::result::Result<Report, TraceError> {
+    let mut writer = OrderWriter::copy(out, trace)?;
+    let progress = progress::references(trace.references(), "merging");
+    let mut unseen = 0;
+    let report = merge_trace(trace, options, |thread, references| {
+        unseen += references;
+        if unseen > 1 << 20 {
+            progress.inc(std::mem::take(&mut unseen));
+        }
+        writer.turn(thread, references)
+    })?;
+    writer.finish()?.0.flush()?;
+    Ok(report)
+}
+
+/// Happens-before edges that were broken.
+pub fn broken(report: &Report) -> u64 {
+    report.broken_acquires + report.broken_starts + report.broken_joins
+}
+
+/// Tells of edges that were broken.
+pub fn warn_broken(report: &Report) {
+    if broken(report) > 0 {
+        eprintln!(
+            "homing: {} acquires, {} thread starts and {} joins did not wait for what they must follow, because it never \
+             came: the trace lacks a part",
+            report.broken_acquires, report.broken_starts, report.broken_joins
+        );
+    }
+}
+
+/// The report as JSON.
+pub fn report_json(report: &Report) -> serde_json::Value {
+    json!({
+        "references": report.references,
+        "turns": report.turns,
+        "broken_acquires": report.broken_acquires,
+        "broken_starts": report.broken_starts,
+        "broken_joins": report.broken_joins,
+    })
+}

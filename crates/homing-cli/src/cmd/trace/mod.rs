@@ -1,0 +1,59 @@
+//! `homing trace`: looks into traces and makes new ones of them.
+
+mod export;
+mod import;
+mod info;
+mod merge;
+mod parquet;
+mod perturb;
+mod recover;
+
+use crate::exit::Result;
+
+/// Arguments of `homing trace`.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Show what a trace holds and whether it is whole
+    Info(info::Args),
+    /// Write the references as CSV or Parquet
+    Export(export::Args),
+    /// Make a trace of a CSV file or of Valgrind lackey's output
+    Import(import::Args),
+    /// Make another interleaving of the same execution, by virtual time and synchronisation
+    Merge(merge::Args),
+    /// Shake the interleaving as Bolosky & Scott do, to see how much it matters
+    Perturb(perturb::Args),
+    /// Make a whole trace of what is readable in a damaged or unfinished one
+    Recover(recover::Args),
+}
+
+/// Runs a subcommand of `homing trace`.
+pub fn run(args: Args) -> Result {
+    match args.command {
+        Command::Info(args) => info::run(args),
+        Command::Export(args) => export::run(args),
+        Command::Import(args) => import::run(args),
+        Command::Merge(args) => merge::run(args),
+        Command::Perturb(args) => perturb::run(args),
+        Command::Recover(args) => recover::run(args),
+    }
+}
+
+/// Shows the first few of a list of problems on standard error.
+fn show_some(what: &str, total: u64, examples: impl IntoIterator<Item = String>) {
+    const SHOWN: usize = 10;
+    let mut shown = 0;
+    for example in examples.into_iter().take(SHOWN) {
+        eprintln!("homing: {what}: {example}");
+        shown += 1;
+    }
+    if total > shown {
+        eprintln!("homing: {what}: and {} more", total - shown);
+    }
+}

@@ -1,0 +1,108 @@
+//! `homing trace perturb`: shakes the interleaving (Bolosky & Scott 1991, section 4.2).
+
+use crate::exit::{self, Code, Result};
+use crate::files::{writing, Output};
+use crate::input::TraceFile;
+use crate::progress;
+use anyhow::Context;
+use homing_core::trace::perturb::{GapParameters, Gaps, Local, Perturb};
+use homing_core::trace::{OrderWriter, Trace};
+use serde_json::json;
+use std::cell::RefCell;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+
+/// Arguments of `homing trace perturb`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The trace
+    trace: PathBuf,
+    /// The trace to write
+    #[arg(short, long)]
+    output: PathBuf,
+    /// Reorder references that are near to each other
+    #[arg(long)]
+    local: bool,
+    /// Stop a thread now and then, and let it catch up
+    #[arg(long)]
+    gaps: bool,
+    /// Seed
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// References in the buffer (--local)
+    #[arg(long, value_name = "REFERENCES", default_value_t = Local::ENTRIES, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    buffer: u32,
+    /// A gap begins once in so many references, on average (--gaps)
+    #[arg(long, value_name = "REFERENCES", default_value_t = 30_000, value_parser = clap::value_parser!(u32).range(1..))]
+    gap_every: u32,
+    /// References for which a gap lasts (--gaps)
+    #[arg(long, value_name = "REFERENCES", default_value_t = 4_000)]
+    gap_length: u64,
+    /// Probability with which a saved reference goes before a fresh one, as a fraction (--gaps)
+    #[arg(long, value_name = "N/M", default_value = "2/3", value_parser = fraction)]
+    gap_drain: (u32, u32),
+    /// Print JSON instead of a line
+    #[arg(long)]
+    json: bool,
+}
+
+fn fraction(text: &str) -> std::result::Result<(u32, u32), String> {
+    let parts = text.split_once('/').and_then(|(n, m)| Some((n.parse().ok()?, m.parse().ok()?)));
+    parts
+        .filter(|&(n, m)| n <= m && m > 0)
+        .ok_or_else(|| "expected a fraction of at most 1, such as 2/3".to_owned())
+}
+
+/// Perturbs.
+pub fn run(args: Args) -> Result {
+    if !args.local && !args.gaps {
+        return Err(exit::error(Code::USAGE, "expected --local, --gaps or both"));
+    }
+    let file = TraceFile::open(&args.trace)?;
+    let trace = file.trace()?;
+    if !trace.complete() {
+        let name = args.trace.display();
+        let message = format!("{name} has no complete order to perturb; `homing trace recover` completes it");
+        return Err(exit::error(Code::FAILURE, message));
+    }
+    let mut out = Output::create(&args.output)?;
+    let turns = perturb(&args, &trace, BufWriter::new(&mut out)).with_context(|| writing(&args.output))?;
+    out.commit()?;
+    let references = trace.references();
+    if args.json {
+        println!("{}", json!({ "references": references, "turns": turns }));
+    } else {
+        eprintln!("{}: {references} references in {turns} turns", args.output.display());
+    }
+    if trace.damage().is_empty() {
+        return Ok(Code::OK);
+    }
+    eprintln!("homing: {}: damaged, see `homing trace info`; the damage was copied", args.trace.display());
+    Ok(Code::PARTIAL)
+}
+
+fn perturb(args: &Args, trace: &Trace<'_>, out: impl Write) -> anyhow::Result<u64> {
+    let writer = RefCell::new(OrderWriter::copy(out, trace)?);
+    let progress = progress::references(trace.references(), "perturbing");
+    let parameters = GapParameters { every: args.gap_every, length: args.gap_length, drain: args.gap_drain };
+    let mut totals = Vec::new();
+    for (thread, references) in trace.threads() {
+        totals.resize(totals.len().max(thread.index() + 1), 0);
+        totals[thread.index()] = references;
+    }
+    let gaps = args.gaps.then(|| Gaps::new(parameters, totals, args.seed));
+    let local = args.local.then(|| Local::new(args.buffer, args.seed));
+    let mut perturb = Perturb::new(gaps, local, |thread, count| writer.borrow_mut().turn(thread, count));
+    for (number, block) in trace.order_blocks().enumerate() {
+        let turns = trace.order_turns(number).map_err(|damage| {
+            anyhow::anyhow!(
+                "the order is damaged ({damage}); `homing trace recover` makes a whole trace of the rest"
+            )
+        })?;
+        turns.into_iter().try_for_each(|(thread, count)| perturb.turn(thread, count))?;
+        progress.inc(block.references);
+    }
+    let turns = perturb.finish()?;
+    writer.into_inner().finish()?.0.flush()?;
+    Ok(turns)
+}

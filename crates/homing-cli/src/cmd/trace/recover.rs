@@ -1,0 +1,69 @@
+//! `homing trace recover`: a whole trace of what is readable in a damaged or unfinished one.
+
+use super::merge::{report_json, warn_broken, OrderArgs};
+use crate::exit::{Code, Result};
+use crate::files::{writing, Output};
+use crate::input::TraceFile;
+use crate::progress;
+use anyhow::Context;
+use homing_core::trace::recover::recover;
+use serde_json::json;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+
+/// Arguments of `homing trace recover`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The trace
+    trace: PathBuf,
+    /// The trace to write
+    #[arg(short, long)]
+    output: PathBuf,
+    #[command(flatten)]
+    order: OrderArgs,
+    /// Print JSON instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// Recovers; exit code 5 if references or tables are lost.
+pub fn run(args: Args) -> Result {
+    let file = TraceFile::open(&args.trace)?;
+    let trace = file.trace()?;
+    let unfinished = !trace.complete();
+    let mut out = Output::create(&args.output)?;
+    let progress = progress::references(trace.references(), "checking");
+    let recovered = recover(trace, BufWriter::new(&mut out), args.order.options(), |n| progress.inc(n));
+    progress.finish_and_clear();
+    let (mut buffer, recovered) = recovered.with_context(|| writing(&args.output))?;
+    buffer.flush().with_context(|| writing(&args.output))?;
+    drop(buffer);
+    out.commit()?;
+    if args.json {
+        println!(
+            "{}",
+            json!({
+                "references": recovered.references,
+                "lost": recovered.lost,
+                "damaged_blocks": recovered.damaged_blocks,
+                "damaged_tables": recovered.damaged_tables,
+                "order_kept": recovered.order_kept,
+                "order_made": recovered.order_made,
+                "unfinished": unfinished,
+                "merge": report_json(&recovered.merge),
+            })
+        );
+    } else {
+        let name = args.output.display();
+        println!("{name}: {} references kept, {} lost", recovered.references, recovered.lost);
+        println!("order: {} references kept, {} merged anew", recovered.order_kept, recovered.order_made);
+        if unfinished {
+            println!("the recording was not finished: what its recorder had not yet written is lost, and not counted");
+        }
+    }
+    if recovered.damaged_tables > 0 {
+        eprintln!("homing: {} blocks of names, symbols or page addresses are lost", recovered.damaged_tables);
+    }
+    warn_broken(&recovered.merge);
+    Ok(if recovered.lost + recovered.damaged_tables == 0 { Code::OK } else { Code::PARTIAL })
+}
