@@ -33,9 +33,7 @@ export function figure(chart: Chart): HTMLElement {
     h('details', {}, h('summary', {}, 'The numbers as a table'), chart.table),
   )
   drawn.set(element, (fixed) => {
-    // A hidden panel has no width of its own; the page's is the same.
-    const width = fixed ?? (plot.clientWidth || document.getElementById('page')?.clientWidth || 640)
-    plot.replaceChildren(chart.draw(Math.max(width, 240)))
+    plot.replaceChildren(chart.draw(Math.max(fixed ?? plot.clientWidth, 240)))
   })
   return element
 }
@@ -45,9 +43,51 @@ export function redrawOne(element: HTMLElement): void {
   drawn.get(element)?.()
 }
 
-/** Draws all charts inside an element, for their width now or a fixed one. */
+/** Draws the charts inside an element: those in sight for their width now, or all for a fixed one. */
 export function redraw(root: HTMLElement, width?: number): void {
-  for (const [element, draw] of drawn) if (root.contains(element)) draw(width)
+  for (const [element, draw] of drawn) if (due(root, element, width)) draw(width)
+}
+
+/** Whether a figure is to be drawn: hidden ones wait until they come to sight, or go to paper. */
+export function due(root: HTMLElement, element: HTMLElement, width?: number): boolean {
+  return root.contains(element) && (width !== undefined || element.closest('[hidden]') === null)
+}
+
+/** More bars than this are folded away behind a button. */
+const FOLD = 40
+
+/** The items that a chart draws while it is folded: the first ones and those that `always` are. */
+export function folded<T>(items: readonly T[], always: (item: T) => boolean): T[] {
+  const kept = new Set(items.filter(always))
+  for (const item of items) if (kept.size < FOLD) kept.add(item)
+  return items.filter((item) => kept.has(item))
+}
+
+/** A list of bars that may be folded, and the button that unfolds it. */
+export class Fold<T> {
+  /** Empty where everything is shown from the start. */
+  readonly controls: HTMLElement[] = []
+  private open: boolean
+
+  constructor(
+    readonly all: readonly T[],
+    private readonly always: (item: T) => boolean,
+  ) {
+    this.open = all.length <= FOLD
+    if (this.open) return
+    const button = h('button', { type: 'button', class: 'unfold' }, `Show all ${all.length} (now the ${FOLD} best and the named)`)
+    button.addEventListener('click', () => {
+      this.open = true
+      const element = button.closest('figure')
+      button.remove()
+      if (element) redrawOne(element)
+    })
+    this.controls.push(button)
+  }
+
+  get shown(): readonly T[] {
+    return this.open ? this.all : folded(this.all, this.always)
+  }
 }
 
 /** A legend of coloured keys. */

@@ -5,7 +5,7 @@ import { h } from './dom.ts'
 import { parse, type Report, ReportError, type TraceReport } from './report.ts'
 import { costCharts } from './sections/cost.ts'
 import { curveChart } from './sections/curves.ts'
-import { meansChart, tabs } from './sections/means.ts'
+import { meansChart, overview, tabs } from './sections/means.ts'
 import { pageMapSection, redrawMaps } from './sections/pagemap.ts'
 import { sharingChart } from './sections/sharing.ts'
 import { policyTable } from './sections/table.ts'
@@ -38,6 +38,7 @@ function draw(root: HTMLElement): void {
 function build(report: Report, page: HTMLElement): void {
   const single = report.traces.length === 1
   page.append(header(report))
+  if (report.traces.length > 1) page.append(overview(report.traces))
   if (report.means.length > 0) page.append(meansChart(report.means, report.traces.length))
   const panels = report.traces.map((trace) => tracePanel(trace, report, single))
   if (panels.length === 0) page.append(h('p', { class: 'empty' }, 'The report holds no trace.'))

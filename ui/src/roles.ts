@@ -1,6 +1,6 @@
-// Which rows of a comparison the page speaks of, and the sentence on cost that goes with the report's own summary.
+// Which rows of a comparison the page speaks of, and the sentence on gaps that goes with the report's own summary.
 
-import { mcpr, percent } from './format.ts'
+import { percent } from './format.ts'
 import type { Row } from './report.ts'
 
 /** The name of the bound's row. */
@@ -9,6 +9,11 @@ export const OPTIMAL = 'optimal'
 export const HOMING = 'homing'
 /** What an operating system does that never moves a page. */
 export const FIRST_TOUCH = 'first-touch'
+
+/** The policies that are drawn even where there are too many. */
+export function named(row: { policy: string }): boolean {
+  return row.policy === HOMING || row.policy === FIRST_TOUCH
+}
 
 /** The rows that matter for a summary. */
 export interface Roles {
@@ -32,15 +37,11 @@ export function roles(rows: readonly Row[]): Roles {
   }
 }
 
-/** The result in cost: baseline, bound, leader, gap and the share recovered. Empty where there is nothing to compare. */
-export function costSentence(rows: readonly Row[]): string {
+/** How far baseline and leader are from the bound, in cost. Empty where there is nothing to compare. */
+export function gapSentence(rows: readonly Row[]): string {
   const { optimal, baseline, leader } = roles(rows)
-  if (!baseline || !optimal || baseline.references === 0) return ''
-  let text = `A reference costs ${mcpr(baseline.mcpr)} local references on average under ${baseline.policy} and ${mcpr(optimal.mcpr)} at best`
-  if (leader) text += `; ${leader.policy} costs ${mcpr(leader.mcpr)}, ${percent(leader.gap_percent)} above the best`
-  if (baseline.gap_percent <= 1e-9) return `${text}. ${baseline.policy} is already as cheap as any policy could be.`
-  const share = leader?.recovered_percent
-  if (share === undefined) return `${text}.`
-  if (share < 0) return `${text}: it costs more than ${baseline.policy}.`
-  return `${text}: it recovers ${percent(share)} of what can be gained.`
+  if (!optimal || !baseline || baseline.references === 0) return ''
+  const above = (row: Row) => (row.gap_percent < 5e-3 ? 'as little as the best placement' : `${percent(row.gap_percent)} more than the best placement`)
+  const text = `In total, ${baseline.policy} costs ${above(baseline)}`
+  return leader ? `${text}, ${leader.policy} ${above(leader).replace(' than the best placement', '')}.` : `${text}.`
 }

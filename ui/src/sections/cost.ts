@@ -1,24 +1,16 @@
 // Bars of MCPR per policy with the optimum as a line, and where each policy's cost goes.
 
 import * as Plot from '@observablehq/plot'
-import { figure, legend, nameMargin, redrawOne } from '../chart.ts'
+import { figure, Fold, legend, nameMargin } from '../chart.ts'
 import { h, table } from '../dom.ts'
 import { digits, integer, mcpr, percent } from '../format.ts'
 import { COST_PARTS } from '../palette.ts'
 import type { MachineInfo, Row } from '../report.ts'
-import { HOMING, OPTIMAL } from '../roles.ts'
+import { HOMING, named, OPTIMAL } from '../roles.ts'
 
-/** More bars than this are folded away behind a button. */
-const FOLD = 40
-
-/** The policies to draw: cheapest first, without the optimum; folded, the cheapest and the named ones. */
-export function bars(rows: readonly Row[], all: boolean): Row[] {
-  const policies = rows.filter((row) => row.policy !== OPTIMAL).sort((a, b) => a.mcpr - b.mcpr)
-  if (all || policies.length <= FOLD) return policies
-  const named = new Set([HOMING, 'first-touch'])
-  const kept = new Set(policies.filter((row) => named.has(row.policy)))
-  for (const row of policies) if (kept.size < FOLD) kept.add(row)
-  return policies.filter((row) => kept.has(row))
+/** The policies without the optimum, cheapest first. */
+export function ranked(rows: readonly Row[]): Row[] {
+  return rows.filter((row) => row.policy !== OPTIMAL).sort((a, b) => a.mcpr - b.mcpr)
 }
 
 /** A row's mean cost per reference, by where it goes. */
@@ -46,35 +38,22 @@ export function costCharts(rows: readonly Row[], machine: MachineInfo): HTMLElem
   return [mcprChart(rows), splitChart(rows, machine)]
 }
 
-/** A button that unfolds a long chart, if it is folded. */
-function unfold(rows: readonly Row[], state: { all: boolean }, chart: () => HTMLElement): HTMLElement[] {
-  const total = bars(rows, true).length
-  if (total <= FOLD) return []
-  const button = h('button', { type: 'button', class: 'unfold' }, `Show all ${total} policies (now the ${FOLD} cheapest and the named)`)
-  button.addEventListener('click', () => {
-    state.all = true
-    button.remove()
-    redrawOne(chart())
-  })
-  return [button]
-}
-
 function mcprChart(rows: readonly Row[]): HTMLElement {
-  const state = { all: false }
   const optimal = rows.find((row) => row.policy === OPTIMAL)
-  const policies = bars(rows, true)
+  const policies = ranked(rows)
+  const fold = new Fold(policies, named)
   const best = policies[0]
   const label =
     `Bar chart of mean cost per reference of ${policies.length} policies` +
     (best ? `, from ${mcpr(best.mcpr)} (${best.policy}) to ${mcpr(policies.at(-1)!.mcpr)} (${policies.at(-1)!.policy})` : '') +
     (optimal ? `; the optimum is ${mcpr(optimal.mcpr)}.` : '.')
-  const element: HTMLElement = figure({
+  return figure({
     name: 'mcpr',
     title: 'Mean cost per reference',
     note: 'In local references: 1 would be all-local without a page copy. No policy can be left of the dashed line, the optimum.',
     label,
-    controls: unfold(rows, state, () => element),
-    draw: (width) => drawMcpr(bars(rows, state.all), optimal, width),
+    controls: fold.controls,
+    draw: (width) => drawMcpr(fold.shown, optimal, width),
     table: table(
       [...(optimal ? [optimal] : []), ...policies],
       [
@@ -85,7 +64,6 @@ function mcprChart(rows: readonly Row[]): HTMLElement {
       { caption: 'Mean cost per reference by policy' },
     ),
   })
-  return element
 }
 
 function drawMcpr(policies: readonly Row[], optimal: Row | undefined, width: number): Element {
@@ -132,20 +110,18 @@ function drawMcpr(policies: readonly Row[], optimal: Row | undefined, width: num
 }
 
 function splitChart(rows: readonly Row[], machine: MachineInfo): HTMLElement {
-  const state = { all: false }
   const optimal = rows.find((row) => row.policy === OPTIMAL)
-  const shown = () => [...(optimal ? [optimal] : []), ...bars(rows, state.all)].map((row) => split(row, machine))
-  const everything = [...(optimal ? [optimal] : []), ...bars(rows, true)]
+  const fold = new Fold([...(optimal ? [optimal] : []), ...ranked(rows)], (row) => row === optimal || named(row))
   const parts = COST_PARTS.filter((part) => part.key !== 'global' || rows.some((row) => row.global > 0))
-  const element: HTMLElement = figure({
+  return figure({
     name: 'split',
     title: 'Where the cost goes',
     note: 'The same totals, split into local, remote and global-memory references, and page copies (moves and replications).',
-    label: `Stacked bar chart: mean cost per reference of ${everything.length} placements, split into ${parts.map((part) => part.label).join(', ')}.`,
-    controls: [legend(parts), ...unfold(rows, state, () => element)],
-    draw: (width) => drawSplit(shown(), parts, width),
+    label: `Stacked bar chart: mean cost per reference of ${fold.all.length} placements, split into ${parts.map((part) => part.label).join(', ')}.`,
+    controls: [legend(parts), ...fold.controls],
+    draw: (width) => drawSplit(fold.shown.map((row) => split(row, machine)), parts, width),
     table: table(
-      everything.map((row) => ({ row, cost: split(row, machine) })),
+      fold.all.map((row) => ({ row, cost: split(row, machine) })),
       [
         { title: 'Policy', value: ({ row }) => row.policy, text: ({ row }) => row.policy },
         ...parts.map((part) => ({
@@ -159,7 +135,6 @@ function splitChart(rows: readonly Row[], machine: MachineInfo): HTMLElement {
       { caption: 'Mean cost per reference by where it goes' },
     ),
   })
-  return element
 }
 
 function drawSplit(rows: readonly Split[], parts: readonly (typeof COST_PARTS)[number][], width: number): Element {

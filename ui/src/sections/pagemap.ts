@@ -1,5 +1,6 @@
 // The page map: one cell a page, colour = node; where first touch puts each page beside where it ends.
 
+import { due } from '../chart.ts'
 import { freshId, h, table } from '../dom.ts'
 import { bytes, count, integer, percent } from '../format.ts'
 import { type Cell, cellAt, corner, type Layout, layout, pagesPerNode, step } from '../pagemap-layout.ts'
@@ -95,9 +96,9 @@ export function pageMapSection(trace: TraceReport, machine: MachineInfo): HTMLEl
 
 const resizers = new Map<HTMLElement, (width?: number) => void>()
 
-/** Lays out and paints the maps inside an element anew, for their width now or a fixed one. */
+/** Lays out and paints the maps inside an element anew, as `redraw` does with charts. */
 export function redrawMaps(root: HTMLElement, width?: number): void {
-  for (const [element, draw] of resizers) if (root.contains(element)) draw(width)
+  for (const [element, draw] of resizers) if (due(root, element, width)) draw(width)
 }
 
 function side(view: View, name: string, placement: () => Placement): Side {
@@ -122,8 +123,7 @@ function side(view: View, name: string, placement: () => Placement): Side {
 
 /** Lays the map out for the width there is now, or a fixed one. */
 function fit(view: View, fixed?: number): void {
-  const first = view.sides[0]!.element
-  const width = fixed ?? (first.clientWidth || (document.getElementById('page')?.clientWidth ?? 640))
+  const width = fixed ?? view.sides[0]!.element.clientWidth
   view.layout = layout(view.map, view.machine.page_size, Math.max(Math.min(width, 1200) - 14, 120))
   for (const one of view.sides) paint(view, one)
 }

@@ -51,7 +51,7 @@ export function sharingChart(rows: readonly ClassRow[]): HTMLElement {
         marginBottom: 34,
         height: 50 + rows.length * 46,
         style: { fontSize: '13px', fontFamily: 'inherit', background: 'none' },
-        x: { domain: [0, 100], label: '%', grid: true, ticks: 5 },
+        x: { domain: [0, Math.max(10, ...bars.map((bar) => bar.percent))], nice: true, label: '%', grid: true, ticks: 5 },
         fy: { label: null, domain: rows.map((row) => row.class), axis: null, padding: 0.2 },
         y: { axis: null, domain: SHARES.map((share) => share.key), padding: 0.1 },
         marks: [

@@ -3,7 +3,7 @@
 import { h, table } from '../dom.ts'
 import { bytes, clip, commandLine, count, digits, integer, percent } from '../format.ts'
 import type { MachineInfo, PerturbationRow, Report, TraceInfo, TraceReport } from '../report.ts'
-import { costSentence } from '../roles.ts'
+import { gapSentence } from '../roles.ts'
 
 /** A definition list of named facts; those without a value are left out. */
 function facts(pairs: [string, string | undefined][], name: string): HTMLElement {
@@ -49,8 +49,13 @@ export function header(report: Report): HTMLElement {
 
 /** The result in words. */
 export function summary(trace: TraceReport): HTMLElement {
-  const cost = costSentence(trace.rows)
-  return h('section', { class: 'summary' }, h('p', { class: 'sentence' }, trace.summary), cost ? h('p', { class: 'cost' }, cost) : undefined)
+  const gaps = gapSentence(trace.rows)
+  return h('section', { class: 'summary' }, h('p', { class: 'sentence' }, ...marked(trace.summary)), gaps ? h('p', { class: 'gaps' }, gaps) : undefined)
+}
+
+/** A text in which `names` in backquotes are set as code. */
+function marked(text: string): (Node | string)[] {
+  return text.split('`').map((part, i) => (i % 2 === 1 ? h('code', {}, part) : part))
 }
 
 /** Size of the trace, and where it comes from. */

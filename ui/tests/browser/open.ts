@@ -24,8 +24,10 @@ export function render(report: Report | string): string {
 /** A browser with a fresh profile, and the temporary directory of this test run. */
 export class Browser {
   readonly directory = mkdtempSync(join(tmpdir(), 'homing-ui-'))
-  /** Where screenshots go: HOMING_UI_SHOTS, or the temporary directory. */
+  /** Where screenshots go: HOMING_UI_SHOTS, or the temporary directory, which goes away. */
   readonly shots = process.env.HOMING_UI_SHOTS ?? join(this.directory, 'shots')
+  /** Whether somebody will look at the screenshots. */
+  readonly kept = process.env.HOMING_UI_SHOTS !== undefined
   private files = 0
 
   private constructor(

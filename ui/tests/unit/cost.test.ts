@@ -1,8 +1,9 @@
 import { expect, test } from 'vitest'
 import { inkOn, nodeColour } from '../../src/palette.ts'
 import { parse } from '../../src/report.ts'
-import { costSentence, roles } from '../../src/roles.ts'
-import { bars, split } from '../../src/sections/cost.ts'
+import { gapSentence, named, roles } from '../../src/roles.ts'
+import { folded } from '../../src/chart.ts'
+import { ranked, split } from '../../src/sections/cost.ts'
 import { lines } from '../../src/sections/curves.ts'
 import { fixture } from '../fixture.ts'
 
@@ -22,23 +23,19 @@ test('the parts of a cost add up to MCPR', () => {
 
 test('bars are folded, but the named policies stay', () => {
   const many = fixture({ pages: 10, policies: [...Array.from({ length: 200 }, (_, i) => `p${i}`), 'first-touch', 'homing'] }).traces[0]!.rows
-  expect(bars(many, true)).toHaveLength(202)
-  const folded = bars(many, false)
-  expect(folded).toHaveLength(40)
-  expect(folded.map((row) => row.policy)).toEqual(expect.arrayContaining(['first-touch', 'homing']))
-  expect(folded.map((row) => row.mcpr)).toEqual(folded.map((row) => row.mcpr).sort((a, b) => a - b))
+  expect(ranked(many)).toHaveLength(202)
+  const few = folded(ranked(many), named)
+  expect(few).toHaveLength(40)
+  expect(few.map((row) => row.policy)).toEqual(expect.arrayContaining(['first-touch', 'homing']))
+  expect(few.map((row) => row.mcpr)).toEqual(few.map((row) => row.mcpr).sort((a, b) => a - b))
 })
 
-test('the cost sentence speaks of baseline, bound and leader', () => {
+test('the gap sentence speaks of baseline, bound and leader', () => {
   const [optimal, first, homing] = ['optimal', 'first-touch', 'homing'].map((name) => rows.find((row) => row.policy === name)!)
-  expect(plain(costSentence(rows))).toBe(
-    `A reference costs ${first!.mcpr.toFixed(3)} local references on average under first-touch and ${optimal!.mcpr.toFixed(3)} at best; ` +
-      `homing costs ${homing!.mcpr.toFixed(3)}, ${homing!.gap_percent.toFixed(0)} % above the best: it recovers ${homing!.recovered_percent!.toFixed(0)} % of what can be gained.`,
-  )
-  expect(costSentence([optimal!])).toBe('')
-  expect(costSentence([])).toBe('')
-  expect(costSentence([optimal!, { ...first!, gap_percent: 0 }])).toMatch(/first-touch is already as cheap as any policy could be\.$/)
-  expect(costSentence([optimal!, first!, { ...homing!, recovered_percent: -5 }])).toMatch(/it costs more than first-touch\.$/)
+  expect(plain(gapSentence(rows))).toBe(`In total, first-touch costs ${first!.gap_percent.toFixed(0)} % more than the best placement, homing ${homing!.gap_percent.toFixed(0)} % more.`)
+  expect(gapSentence([optimal!])).toBe('')
+  expect(gapSentence([])).toBe('')
+  expect(gapSentence([optimal!, { ...first!, gap_percent: 0 }])).toBe('In total, first-touch costs as little as the best placement.')
   expect(roles(rows.filter((row) => row.policy !== 'homing')).leader?.policy).toBe('delay')
   expect(roles(rows.filter((row) => row.policy !== 'first-touch')).baseline?.policy).toBe('round-robin')
 })
