@@ -7,6 +7,8 @@ mod host;
 mod input;
 mod page;
 mod progress;
+mod study;
+mod tables;
 
 use clap::{Parser, Subcommand};
 
@@ -20,19 +22,28 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Compare placement policies with the best any policy could do
+    Compare(cmd::compare::Args),
     /// List the machine models, with one line each
     Machines(cmd::machines::Args),
     /// The cheapest placement of a trace's pages, its cost, its actions and its exact cost curve
     Optimal(cmd::optimal::Args),
     /// Look into traces and make new ones of them
     Trace(cmd::trace::Args),
+    /// List the placement policies, with one line each
+    Policies(cmd::policies::Args),
+    /// Simulate a placement policy on a trace
+    Simulate(cmd::simulate::Args),
 }
 
 fn main() -> std::process::ExitCode {
     let result = match Cli::parse().command {
+        Command::Compare(args) => cmd::compare::run(args),
         Command::Machines(args) => cmd::machines::run(args),
         Command::Optimal(args) => cmd::optimal::run(args),
         Command::Trace(args) => cmd::trace::run(args),
+        Command::Policies(args) => cmd::policies::run(args),
+        Command::Simulate(args) => cmd::simulate::run(args),
     };
     exit::finish(result)
 }

@@ -221,8 +221,10 @@ impl Executor for Modelled<'_> {
         match state.charged {
             Some(charged) if charged == state.at => {}
             charged => {
-                if let Some(charged) = charged {
-                    state.account.relocate(self.costs, charged, state.at);
+                // A first reference with a free choice: one copy is free wherever it is, further ones are not.
+                let begin = Locations::single(state.first);
+                if charged.is_some() || state.at.copies() > 1 {
+                    state.account.relocate(self.costs, charged.unwrap_or(begin), state.at);
                 }
                 state.charged = Some(state.at);
             }

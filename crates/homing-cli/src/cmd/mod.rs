@@ -1,5 +1,8 @@
 //! One file per subcommand.
 
+pub mod compare;
 pub mod machines;
 pub mod optimal;
 pub mod trace;
+pub mod policies;
+pub mod simulate;

@@ -16,8 +16,8 @@ pub enum Placement {
     SingleNode(Node),
     /// Nodes in turn by virtual address, this many pages in a row each (Brock 2001, section 4: "striped").
     Striped(u64),
-    /// Global memory. The page is made by its first reference: what a policy does at that reference is its initial
-    /// placement and free (equation (2) of Bolosky & Scott 1991 starts at t = 1).
+    /// Global memory. The page is made by its first reference: a move at that reference is its initial placement and
+    /// free (equation (2) of Bolosky & Scott 1991 starts at t = 1); a replica beside global memory is a copy and is not.
     Global,
     /// The single node with the least cost for each page: the best static placement, known only off-line.
     Best,

@@ -38,8 +38,8 @@ fn read_gap(costs: &Costs) -> u32 {
     }
 }
 
-/// The least cost of one page's references by trying every location set at every reference: equations (1) and (2) as
-/// they stand.
+/// The least cost of one page's references by trying every location set at every reference: equations (1) and (2), from
+/// any one copy.
 fn exhaustive(references: &[Reference], costs: &Costs, replication: bool) -> f64 {
     let memories = costs.memories();
     let sets: Vec<Vec<Node>> = (1u32..1 << memories)
@@ -56,12 +56,12 @@ fn exhaustive(references: &[Reference], costs: &Costs, replication: bool) -> f64
         };
         to.iter().filter(|node| !from.contains(node)).map(copy).sum()
     };
-    let mut least: Vec<f64> = vec![0.0; sets.len()];
-    for (index, &(by, _, write)) in references.iter().enumerate() {
+    let mut least: Vec<f64> =
+        sets.iter().map(|set| if set.len() == 1 { 0.0 } else { f64::INFINITY }).collect();
+    for &(by, _, write) in references {
         let before = least.clone();
         for (set, least) in sets.iter().zip(&mut least) {
-            let arrive =
-                |(from, cost): (&Vec<Node>, &f64)| cost + if index == 0 { 0.0 } else { relocate(from, set) };
+            let arrive = |(from, cost): (&Vec<Node>, &f64)| cost + relocate(from, set);
             let cost = sets.iter().zip(&before).map(arrive).fold(f64::INFINITY, f64::min);
             *least = if write && set.len() > 1 { f64::INFINITY } else { cost + access(Node(by), set) };
         }
@@ -245,7 +245,7 @@ fn results_do_not_depend_on_the_number_of_workers() {
 fn ace_by_hand() {
     let costs = uniform(3, 5.0, 100.0, Some((2.0, 60.0)));
     let references = expand(&[
-        (0, 0, false, 10), // made at node 0 beside global memory: free, 10 local
+        (0, 0, false, 10), // made at node 0 beside global memory: G, 10 local
         (1, 0, false, 1),  // replicated: G, local
         (1, 0, true, 1),   // node 0 and global memory lose their copies: invalidation 1, local
         (0, 0, true, 1),   // moved: R, invalidation 2, local
@@ -258,9 +258,9 @@ fn ace_by_hand() {
     let result = run(&history, &costs, "ace", None, &[], true);
     let account = result.account;
     assert_eq!((account.local, account.global, account.remote), (15, 7, 0));
-    assert_eq!((account.copies, account.global_copies), (3, 2));
-    assert_eq!((account.moves, account.replications), (4, 1));
-    assert_eq!(account.cost(&costs), 15.0 + 7.0 * 2.0 + 3.0 * 100.0 + 2.0 * 60.0);
+    assert_eq!((account.copies, account.global_copies), (3, 3));
+    assert_eq!((account.moves, account.replications), (4, 2));
+    assert_eq!(account.cost(&costs), 15.0 + 7.0 * 2.0 + 3.0 * 100.0 + 3.0 * 60.0);
     let without = run(&history, &costs, "ace", Some("first-touch"), &["invalidations=1"], false).account;
     // Node 0 keeps 10, node 1's first read takes the page (invalidation 1, R), node 0's write freezes it (G).
     assert_eq!((without.local, without.global, without.copies, without.global_copies), (12, 10, 1, 1));

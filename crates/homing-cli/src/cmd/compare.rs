@@ -1,0 +1,268 @@
+//! `homing compare`: policies against the bound and each other, for a person, as JSON, CSV, and as a page.
+
+mod perturb;
+mod sweep;
+
+use crate::exit::{self, Code, Result};
+use crate::input::{ModelArgs, TraceFile};
+use crate::study::{self, Study};
+use crate::tables;
+use anyhow::Context;
+use homing_core::compare::{compare, means, summary, Subject};
+use homing_core::machine::Machine;
+use homing_core::policy::placement::Placement;
+use homing_core::policy::settings::Settings;
+use homing_core::policy::table::{Begin, Entry, POLICIES};
+use homing_core::report::{Report, TraceReport, SCHEMA};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+use sweep::Sweep;
+
+/// Arguments of `homing compare`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The traces
+    #[arg(required = true)]
+    traces: Vec<PathBuf>,
+    #[command(flatten)]
+    model: ModelArgs,
+    /// Policies, separated by commas (see `homing policies`)
+    #[arg(long, value_delimiter = ',', default_value = "all")]
+    policies: Vec<String>,
+    /// Where pages begin: first-touch, round-robin, single-node[:NODE], striped[:PAGES], global, file:FILE
+    #[arg(long, value_name = "RULE")]
+    placement: Option<String>,
+    /// Never more than one copy of a page, in policies and bound
+    #[arg(long)]
+    no_replication: bool,
+    /// Also sweep a parameter: page-move=200..4000 (in local references) or page-size=512,1K,2K,4K; repeatable
+    #[arg(long, value_name = "PARAM=VALUES")]
+    sweep: Vec<Sweep>,
+    /// Also bound disturbed orders (Bolosky & Scott 1991, table II): local, gaps, or both
+    #[arg(long, value_name = "FILTERS", value_delimiter = ',', value_enum)]
+    perturb: Vec<perturb::Filter>,
+    /// Seeds of each disturbance, from 0 up
+    #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    seeds: u64,
+    /// Print the report as JSON instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Write the rows as CSV
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Write the report as one self-contained page
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+/// What the arguments mean.
+struct Plan {
+    machine: Machine,
+    settings: Settings,
+    placement: Option<Placement>,
+    policies: Vec<&'static Entry>,
+}
+
+/// Compares.
+pub fn run(args: Args) -> Result {
+    let machine = args.model.machine(study::is_machine)?;
+    let settings = study::settings(&args.model.set)?;
+    let placement = args.placement.as_deref().map(study::placement).transpose()?;
+    let policies = policies(&args.policies, placement.as_ref())?;
+    let plan = Plan { machine, settings, placement, policies };
+    let mut notes = Vec::new();
+    let mut traces = Vec::new();
+    let mut partial = false;
+    for path in &args.traces {
+        traces.push(one_trace(&args, &plan, path, &mut notes, &mut partial)?);
+    }
+    let report = report(&args, &plan, traces, notes)?;
+    if let Some(path) = &args.csv {
+        write_csv(path, &report).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if let Some(path) = &args.html {
+        let page = crate::page::page(&report)?;
+        std::fs::write(path, page).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        print(&report);
+        args.html.iter().for_each(|path| println!("\nreport page: {}", path.display()));
+    }
+    Ok(if partial { Code::PARTIAL } else { Code::OK })
+}
+
+/// The policies by name; `all` is all that need no file.
+fn policies(names: &[String], placement: Option<&Placement>) -> anyhow::Result<Vec<&'static Entry>> {
+    if names == ["all"] {
+        let has_file = matches!(placement, Some(Placement::File(_)));
+        let usable = |entry: &&Entry| has_file || !matches!(entry.begin, Begin::File);
+        return Ok(POLICIES.iter().filter(usable).collect());
+    }
+    names.iter().map(|name| study::policy(name.trim())).collect()
+}
+
+fn one_trace(
+    args: &Args,
+    plan: &Plan,
+    path: &Path,
+    notes: &mut Vec<String>,
+    partial: &mut bool,
+) -> anyhow::Result<TraceReport> {
+    let file = TraceFile::open(path)?;
+    let trace = file.trace()?;
+    let page_size = args.model.page_size(&plan.machine);
+    let costs = args.model.costs(&plan.machine)?;
+    let read_gap = args.sweep.iter().filter_map(|sweep| sweep.read_gap(&costs)).min();
+    let study = Study::new(&args.model, &plan.machine, &trace, page_size, read_gap)?;
+    let info = study::trace_info(&file, &trace, &study);
+    let subject = subject(args, plan, &study);
+    let begin = Instant::now();
+    let compared = compare(&subject, &plan.policies, &|| begin.elapsed().as_secs_f64())?;
+    let about =
+        |note: &String| if args.traces.len() > 1 { format!("{}: {note}", info.name) } else { note.clone() };
+    let common = subject.notes();
+    notes.extend(common.iter().filter(|note| !notes.contains(note)).cloned().collect::<Vec<_>>());
+    notes.extend(compared.notes.iter().filter(|note| !common.contains(note)).map(about));
+    if study.lost > 0 {
+        notes.push(about(&format!("{} references are damaged and were left out", study.lost)));
+        *partial = true;
+    }
+    let mut curves = Vec::new();
+    for sweep in &args.sweep {
+        curves.push(sweep.run(args, plan, &trace, &study)?);
+    }
+    let perturbation = perturb::table(args, plan, &trace, compared.rows[0].cost)?;
+    Ok(TraceReport {
+        summary: summary(&compared.rows),
+        rows: compared.rows,
+        sharing: compared.sharing,
+        page_map: compared.page_map,
+        trace: info,
+        curves,
+        perturbation,
+    })
+}
+
+fn subject<'a>(args: &Args, plan: &'a Plan, study: &'a Study) -> Subject<'a> {
+    Subject {
+        history: &study.history,
+        costs: &study.costs,
+        machine: plan.machine.name(),
+        replication: !args.no_replication,
+        placement: plan.placement.as_ref(),
+        settings: &plan.settings,
+    }
+}
+
+fn report(args: &Args, plan: &Plan, traces: Vec<TraceReport>, notes: Vec<String>) -> anyhow::Result<Report> {
+    let page_size = args.model.page_size(&plan.machine);
+    let costs = args.model.costs(&plan.machine)?;
+    let replication = !args.no_replication && matches!(costs, homing_core::machine::Costs::Uniform(_));
+    let placement = args.placement.as_deref();
+    let mut parameters =
+        study::parameters(&args.model, page_size, placement, replication, &plan.policies, &plan.settings);
+    if !args.perturb.is_empty() {
+        let seeds = homing_core::report::Parameter { name: "seeds".into(), value: args.seeds.to_string() };
+        parameters.push(seeds);
+    }
+    Ok(Report {
+        schema: SCHEMA,
+        generator: concat!("homing ", env!("CARGO_PKG_VERSION")).into(),
+        machine: study::machine_info(&plan.machine, &costs, page_size),
+        parameters,
+        means: means(&traces),
+        traces,
+        notes,
+    })
+}
+
+fn write_csv(path: &Path, report: &Report) -> anyhow::Result<()> {
+    let mut out = csv::Writer::from_path(path)?;
+    for trace in &report.traces {
+        for row in &trace.rows {
+            out.serialize(CsvRow::new(&trace.trace.name, row))?;
+        }
+    }
+    Ok(out.flush()?)
+}
+
+/// The fields of a row, flat, with the trace's name first.
+#[derive(serde::Serialize)]
+struct CsvRow<'a> {
+    trace: &'a str,
+    policy: &'a str,
+    machine: &'a str,
+    references: u64,
+    cost: f64,
+    mcpr: f64,
+    local: u64,
+    remote: u64,
+    global: u64,
+    moves: u64,
+    replications: u64,
+    nonlocal_percent: f64,
+    optimal_cost: f64,
+    gap_percent: f64,
+    recovered_percent: Option<f64>,
+    pages: u64,
+    copy_cost: f64,
+    moves_per_page: f64,
+    seconds: f64,
+}
+
+impl<'a> CsvRow<'a> {
+    fn new(trace: &'a str, row: &'a homing_core::report::Row) -> CsvRow<'a> {
+        CsvRow {
+            trace,
+            policy: &row.policy,
+            machine: &row.machine,
+            references: row.references,
+            cost: row.cost,
+            mcpr: row.mcpr,
+            local: row.local,
+            remote: row.remote,
+            global: row.global,
+            moves: row.moves,
+            replications: row.replications,
+            nonlocal_percent: row.nonlocal_percent,
+            optimal_cost: row.optimal_cost,
+            gap_percent: row.gap_percent,
+            recovered_percent: row.recovered_percent,
+            pages: row.pages,
+            copy_cost: row.copy_cost,
+            moves_per_page: row.moves_per_page,
+            seconds: row.seconds,
+        }
+    }
+}
+
+fn print(report: &Report) {
+    for trace in &report.traces {
+        let info = &trace.trace;
+        println!(
+            "{} on {}: {} references, {} pages",
+            info.name, report.machine.name, info.references, info.pages
+        );
+        println!("{}", tables::rows(&trace.rows));
+        println!("\n{}", tables::sharing(&trace.sharing));
+        for curve in &trace.curves {
+            println!("\nmean cost per reference against {} ({})", curve.parameter, curve.unit);
+            println!("{}", tables::curve(curve));
+        }
+        if !trace.perturbation.is_empty() {
+            println!("\n{}", tables::perturbation(&trace.perturbation));
+        }
+        println!("\n{}\n", trace.summary);
+    }
+    if !report.means.is_empty() {
+        println!("{}\n", tables::means(&report.means));
+    }
+    report.notes.iter().for_each(|note| println!("note: {note}"));
+}
+
+/// A usage error.
+fn usage(message: String) -> anyhow::Error {
+    exit::error(Code::USAGE, message)
+}

@@ -1,0 +1,63 @@
+//! `--perturb`: how much the bound changes when the order of references is disturbed (Bolosky & Scott 1991, table II).
+
+use super::{subject, Args, Plan};
+use crate::study::Study;
+use homing_core::optimal::{solve, Options};
+use homing_core::report::PerturbationRow;
+use homing_core::trace::perturb::{GapParameters, Gaps, Local, Perturb};
+use homing_core::trace::{OrderWriter, Trace};
+use std::cell::RefCell;
+
+/// A filter of section 4.2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Filter {
+    /// References within a hundred change places.
+    Local,
+    /// A thread stops for 4000 references once in 30000, and catches up.
+    Gaps,
+}
+
+/// One row for each filter and seed.
+pub fn table(
+    args: &Args,
+    plan: &Plan,
+    trace: &Trace<'_>,
+    undisturbed: f64,
+) -> anyhow::Result<Vec<PerturbationRow>> {
+    let mut rows = Vec::new();
+    for &filter in &args.perturb {
+        for seed in 0..args.seeds {
+            let disturbed = disturb(trace, filter, seed)?;
+            let trace = Trace::open(&disturbed)?;
+            let page_size = args.model.page_size(&plan.machine);
+            let study = Study::new(&args.model, &plan.machine, &trace, page_size, None)?;
+            let replication = subject(args, plan, &study).replicates();
+            let options = Options { replication, ..Options::default() };
+            let optimal_cost = solve(&study.history, &study.costs, options)?.cost;
+            let name = if filter == Filter::Local { "local" } else { "gaps" };
+            let change_percent = 100.0 * (optimal_cost - undisturbed) / undisturbed.max(1.0);
+            rows.push(PerturbationRow { filter: name.into(), seed, optimal_cost, change_percent });
+        }
+    }
+    Ok(rows)
+}
+
+/// The same trace in another order, in memory.
+fn disturb(trace: &Trace<'_>, filter: Filter, seed: u64) -> anyhow::Result<Vec<u8>> {
+    let writer = RefCell::new(OrderWriter::copy(Vec::new(), trace)?);
+    let mut totals = Vec::new();
+    for (thread, references) in trace.threads() {
+        totals.resize(totals.len().max(thread.index() + 1), 0);
+        totals[thread.index()] = references;
+    }
+    let gaps = (filter == Filter::Gaps).then(|| Gaps::new(GapParameters::default(), totals, seed));
+    let local = (filter == Filter::Local).then(|| Local::new(Local::ENTRIES, seed));
+    let mut perturb = Perturb::new(gaps, local, |thread, count| writer.borrow_mut().turn(thread, count));
+    for number in 0..trace.order_blocks().len() {
+        let turns =
+            trace.order_turns(number).map_err(|damage| anyhow::anyhow!("the order is damaged ({damage})"))?;
+        turns.into_iter().try_for_each(|(thread, count)| perturb.turn(thread, count))?;
+    }
+    perturb.finish()?;
+    Ok(writer.into_inner().finish()?.0)
+}

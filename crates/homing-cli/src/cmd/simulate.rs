@@ -1,0 +1,128 @@
+//! `homing simulate`: what one policy would do on a trace and a machine, and how far that is from the bound.
+
+use crate::exit::{Code, Result};
+use crate::input::{ModelArgs, TraceFile};
+use crate::study::{self, Study};
+use crate::tables;
+use anyhow::Context;
+use homing_core::action::Entry as Logged;
+use homing_core::compare::{note_counts, Bound, Subject};
+use homing_core::history::History;
+use homing_core::policy::placement::PlacementFile;
+use homing_core::report::Row;
+use homing_core::sharing;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Arguments of `homing simulate`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The trace
+    trace: PathBuf,
+    #[command(flatten)]
+    model: ModelArgs,
+    /// The policy (see `homing policies`)
+    #[arg(long, short)]
+    policy: String,
+    /// Where pages begin: first-touch, round-robin, single-node[:NODE], striped[:PAGES], global, file:FILE
+    #[arg(long, value_name = "RULE")]
+    placement: Option<String>,
+    /// Never more than one copy of a page, in policy and bound
+    #[arg(long)]
+    no_replication: bool,
+    /// Write every action as CSV
+    #[arg(long, value_name = "FILE")]
+    actions: Option<PathBuf>,
+    /// Write the placement at the end by address, for `--placement file:FILE` on another trace of the program
+    #[arg(long, value_name = "FILE")]
+    placement_out: Option<PathBuf>,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+/// Simulates.
+pub fn run(args: Args) -> Result {
+    let machine = args.model.machine(study::is_machine)?;
+    let settings = study::settings(&args.model.set)?;
+    let entry = study::policy(&args.policy)?;
+    let placement = args.placement.as_deref().map(study::placement).transpose()?;
+    let file = TraceFile::open(&args.trace)?;
+    let trace = file.trace()?;
+    let page_size = args.model.page_size(&machine);
+    let study = Study::new(&args.model, &machine, &trace, page_size, None)?;
+    let subject = Subject {
+        history: &study.history,
+        costs: &study.costs,
+        machine: machine.name(),
+        replication: !args.no_replication,
+        placement: placement.as_ref(),
+        settings: &settings,
+    };
+    let bound = Bound::new(&subject, &sharing::classify(&study.history)?)?;
+    let begin = Instant::now();
+    let result = subject.simulate(entry, args.actions.is_some())?;
+    let row = subject.row(entry.name, &result, &bound, begin.elapsed().as_secs_f64());
+    let mut notes = subject.notes();
+    note_counts(&mut notes, entry.name, &result);
+    if study.lost > 0 {
+        notes.push(format!("{} references of the trace are damaged and were left out", study.lost));
+    }
+    if let Some(path) = &args.actions {
+        write_actions(path, &result.log, &study.history)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if let Some(path) = &args.placement_out {
+        let text = PlacementFile::from_pages(&study.history, &result.last_homes)?.text();
+        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if args.json {
+        let parameters = study::parameters(
+            &args.model,
+            page_size,
+            args.placement.as_deref(),
+            subject.replicates(),
+            &[entry],
+            &settings,
+        );
+        print_json(&row, &study::trace_info(&file, &trace, &study), &parameters, &notes)?;
+    } else {
+        println!("{}", tables::rows(&[subject.optimal_row(&bound, 0.0), row]));
+        notes.iter().for_each(|note| println!("note: {note}"));
+    }
+    Ok(if study.lost > 0 { Code::PARTIAL } else { Code::OK })
+}
+
+/// The row's fields, with the trace, every parameter and the notes beside them.
+fn print_json(
+    row: &Row,
+    trace: &homing_core::report::TraceInfo,
+    parameters: &[homing_core::report::Parameter],
+    notes: &[String],
+) -> anyhow::Result<()> {
+    let mut json = serde_json::to_value(row)?;
+    json["schema"] = homing_core::report::SCHEMA.into();
+    json["trace"] = serde_json::to_value(trace)?;
+    json["parameters"] = serde_json::to_value(parameters)?;
+    json["notes"] = serde_json::to_value(notes)?;
+    println!("{}", serde_json::to_string_pretty(&json)?);
+    Ok(())
+}
+
+fn write_actions(path: &Path, log: &[Logged], history: &History) -> anyhow::Result<()> {
+    let mut out = csv::Writer::from_path(path)?;
+    out.write_record(["time", "page", "address", "action", "node", "reason", "outcome"])?;
+    for entry in log {
+        let (name, node) = entry.action.kind.describe();
+        out.write_record([
+            entry.time.to_string(),
+            entry.action.page.to_string(),
+            format!("{:#x}", history.address(entry.action.page)),
+            name.to_owned(),
+            node.map(|node| node.to_string()).unwrap_or_default(),
+            entry.action.reason.to_owned(),
+            entry.outcome.to_string(),
+        ])?;
+    }
+    Ok(out.flush()?)
+}

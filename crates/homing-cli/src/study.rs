@@ -1,0 +1,144 @@
+//! What `simulate` and `compare` share: a trace laid over a machine, placements and policy parameters from the command
+//! line, and what the report says about machine and trace.
+
+use crate::exit::{self, Code};
+use crate::input::{history, ModelArgs, TraceFile};
+use anyhow::Context;
+use homing_core::history::History;
+use homing_core::ids::PageSize;
+use homing_core::machine::{Costs, Machine};
+use homing_core::policy::placement::{Placement, PlacementFile};
+use homing_core::policy::settings::Settings;
+use homing_core::policy::table::{self, Entry};
+use homing_core::report::{MachineInfo, Parameter, TraceInfo};
+use homing_core::trace::Trace;
+
+/// True if a `--set` is for a machine, not for a policy.
+pub fn is_machine(setting: &str) -> bool {
+    let key = setting.split('=').next().unwrap_or_default();
+    key.split_once('.').is_none_or(|(first, _)| table::find(first).is_none())
+}
+
+/// The parameters of policies among `--set`.
+pub fn settings(sets: &[String]) -> anyhow::Result<Settings> {
+    let mut settings = Settings::default();
+    for set in sets.iter().filter(|set| !is_machine(set)) {
+        settings.set(set).map_err(|e| exit::error(Code::USAGE, e))?;
+    }
+    Ok(settings)
+}
+
+/// A placement, with its file read.
+pub fn placement(text: &str) -> anyhow::Result<Placement> {
+    match text.strip_prefix("file:") {
+        None => text.parse().map_err(|e: String| exit::error(Code::USAGE, e)),
+        Some(path) => {
+            let text =
+                std::fs::read_to_string(path).with_context(|| format!("cannot read placement {path}"))?;
+            let file = PlacementFile::parse(&text).with_context(|| path.to_owned())?;
+            Ok(Placement::File(file))
+        }
+    }
+}
+
+/// A policy by name.
+pub fn policy(name: &str) -> anyhow::Result<&'static Entry> {
+    table::find(name).ok_or_else(|| {
+        let names: Vec<_> = table::POLICIES.iter().map(|entry| entry.name).collect();
+        exit::error(Code::USAGE, format!("no policy `{name}`: expected one of {}", names.join(", ")))
+    })
+}
+
+/// A trace laid over a machine at one page size.
+pub struct Study {
+    /// The machine's costs at that page size.
+    pub costs: Costs,
+    /// The page runs.
+    pub history: History,
+    /// References lost to damage in the file.
+    pub lost: u64,
+}
+
+impl Study {
+    /// Lays `trace` over `machine`. `read_gap`: at most this, for sweeps; else what is exact for the machine.
+    pub fn new(
+        model: &ModelArgs,
+        machine: &Machine,
+        trace: &Trace<'_>,
+        page_size: PageSize,
+        read_gap: Option<u32>,
+    ) -> anyhow::Result<Study> {
+        let costs = machine.costs(page_size).map_err(|e| exit::error(Code::USAGE, e.to_string()))?;
+        let gap = costs.read_gap().min(read_gap.unwrap_or(u32::MAX));
+        let (history, lost) = history(trace, &model.binding(machine)?, page_size, gap, model.memory)?;
+        Ok(Study { costs, history, lost })
+    }
+}
+
+/// What the report says about a trace.
+pub fn trace_info(file: &TraceFile, trace: &Trace<'_>, study: &Study) -> TraceInfo {
+    let header = trace.header();
+    let reads = study.history.reads();
+    TraceInfo {
+        name: file.path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+        digest: format!("{:016x}", xxhash_rust::xxh3::xxh3_64(file.bytes())),
+        command: header.command.clone(),
+        recorder: header.recorder.clone(),
+        references: study.history.references(),
+        reads,
+        writes: study.history.references() - reads,
+        threads: trace.threads().count() as u64,
+        pages: u64::from(study.history.pages()),
+        complete: trace.complete() && study.lost == 0,
+    }
+}
+
+/// What the report says about a machine.
+pub fn machine_info(machine: &Machine, costs: &Costs, page_size: PageSize) -> MachineInfo {
+    let mut info = MachineInfo {
+        name: machine.name().into(),
+        description: machine.summary().into(),
+        memories: costs.memories(),
+        global_node: costs.global_node().map(|node| node.0),
+        page_size: page_size.bytes(),
+        ..MachineInfo::default()
+    };
+    match costs {
+        Costs::Uniform(uniform) => {
+            info.remote = Some(uniform.remote);
+            info.page_move = Some(uniform.page_move);
+            info.global = uniform.global.map(|global| global.access);
+            info.global_page_move = uniform.global.map(|global| global.page_move);
+        }
+        Costs::General(general) => {
+            let rows =
+                |matrix: &[f64]| matrix.chunks(usize::from(general.nodes)).map(<[f64]>::to_vec).collect();
+            info.access = rows(&general.access);
+            info.copy = rows(&general.copy);
+        }
+    }
+    info
+}
+
+/// Every parameter of a run, as the manifest has it.
+pub fn parameters(
+    model: &ModelArgs,
+    page_size: PageSize,
+    placement: Option<&str>,
+    replication: bool,
+    policies: &[&Entry],
+    settings: &Settings,
+) -> Vec<Parameter> {
+    let mut all = vec![
+        ("machine".to_owned(), model.machine.clone()),
+        ("page-size".to_owned(), page_size.to_string()),
+        ("threads-on".to_owned(), format!("{:?}", model.threads_on).to_lowercase()),
+        ("placement".to_owned(), placement.unwrap_or("as the policy begins").to_owned()),
+        ("replication".to_owned(), replication.to_string()),
+    ];
+    all.extend(model.set.iter().filter(|set| is_machine(set)).map(|set| ("set".to_owned(), set.clone())));
+    for entry in policies {
+        all.extend(settings.of(entry).all().into_iter().map(|(name, value)| (name, value.to_string())));
+    }
+    all.into_iter().map(|(name, value)| Parameter { name, value }).collect()
+}

@@ -1,0 +1,122 @@
+//! Result tables for people.
+
+use comfy_table::{presets, CellAlignment, Table};
+use homing_core::report::{ClassRow, Curve, MeanRow, PerturbationRow, Row};
+
+fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_header(header);
+    table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+    table
+}
+
+/// A number of things in few characters: 12345 -> 12.3 k.
+fn count(number: u64) -> String {
+    match number {
+        0..=9_999 => number.to_string(),
+        10_000..=9_999_999 => format!("{:.1} k", number as f64 / 1e3),
+        10_000_000..=9_999_999_999 => format!("{:.1} M", number as f64 / 1e6),
+        _ => format!("{:.1} G", number as f64 / 1e9),
+    }
+}
+
+/// One line a policy.
+pub fn rows(rows: &[Row]) -> Table {
+    let header = [
+        "policy",
+        "MCPR",
+        "gap %",
+        "recovered %",
+        "non-local %",
+        "local",
+        "remote",
+        "global",
+        "moves",
+        "replicas",
+        "copies %",
+        "moves/page",
+    ];
+    let mut table = table(&header);
+    for row in rows {
+        table.add_row([
+            row.policy.clone(),
+            format!("{:.4}", row.mcpr),
+            format!("{:.2}", row.gap_percent),
+            row.recovered_percent.map_or("-".into(), |share| format!("{share:.1}")),
+            format!("{:.2}", row.nonlocal_percent),
+            count(row.local),
+            count(row.remote),
+            count(row.global),
+            count(row.moves),
+            count(row.replications),
+            format!("{:.1}", if row.cost > 0.0 { 100.0 * row.copy_cost / row.cost } else { 0.0 }),
+            format!("{:.2}", row.moves_per_page),
+        ]);
+    }
+    table
+}
+
+/// One line a sharing class.
+pub fn sharing(classes: &[ClassRow]) -> Table {
+    let header =
+        ["pages that are", "pages", "references", "of all %", "writes %", "optimal", "first-touch", "homing"];
+    let mut table = table(&header);
+    for class in classes {
+        let mcpr = |cost: f64| match class.references {
+            0 => "-".into(),
+            references => format!("{:.3}", cost / references as f64),
+        };
+        table.add_row([
+            class.class.clone(),
+            count(class.pages),
+            count(class.references),
+            format!("{:.1}", class.references_percent),
+            format!("{:.1}", 100.0 * class.writes as f64 / (class.references as f64).max(1.0)),
+            mcpr(class.optimal_cost),
+            mcpr(class.first_touch_cost),
+            class.homing_cost.map_or("-".into(), mcpr),
+        ]);
+    }
+    table
+}
+
+/// One line a policy, over all traces.
+pub fn means(means: &[MeanRow]) -> Table {
+    let mut table = table(&["policy (geometric means)", "MCPR", "gap %", "worst gap %", "on trace"]);
+    for mean in means {
+        table.add_row([
+            mean.policy.clone(),
+            format!("{:.4}", mean.mcpr),
+            format!("{:.2}", mean.gap_percent),
+            format!("{:.2}", mean.worst_gap_percent),
+            mean.worst_trace.clone(),
+        ]);
+    }
+    table
+}
+
+/// MCPR of each policy at each sampled x; of exact curves the number of break-points.
+pub fn curve(curve: &Curve) -> Table {
+    let (sampled, exact): (Vec<_>, Vec<_>) = curve.series.iter().partition(|series| !series.exact);
+    let shown = if sampled.is_empty() { &exact } else { &sampled };
+    let mut header = vec![curve.parameter.as_str()];
+    header.extend(shown.iter().map(|series| series.policy.as_str()));
+    let mut table = table(&header);
+    for (index, point) in shown.first().map_or(&[][..], |series| &series.points).iter().enumerate() {
+        let mcpr = shown
+            .iter()
+            .map(|series| series.points.get(index).map_or("-".into(), |p| format!("{:.4}", p.mcpr)));
+        table.add_row(std::iter::once(format!("{:.0}", point.x)).chain(mcpr));
+    }
+    table
+}
+
+/// One line a disturbed order.
+pub fn perturbation(rows: &[PerturbationRow]) -> Table {
+    let mut table = table(&["order disturbed by", "seed", "optimal cost", "change %"]);
+    for row in rows {
+        let change = format!("{:+.4}", row.change_percent);
+        table.add_row([row.filter.clone(), row.seed.to_string(), format!("{:.0}", row.optimal_cost), change]);
+    }
+    table
+}

@@ -1,0 +1,250 @@
+//! Policies against the bound on one trace: the rows, sharing classes and page map of a [`Report`](crate::report).
+//!
+//! Time stays outside: the caller gives a clock for the `seconds` of the rows, everything else is the same bytes at any
+//! number of workers.
+
+mod bound;
+mod map;
+mod means;
+mod sentence;
+pub mod sweep;
+#[cfg(test)]
+mod tests;
+
+pub use bound::Bound;
+pub use means::means;
+pub use sentence::summary;
+
+use crate::account::Account;
+use crate::history::{History, SpillError};
+use crate::machine::Costs;
+use crate::optimal::OptimalError;
+use crate::policy::placement::Placement;
+use crate::policy::settings::Settings;
+use crate::policy::table::{Begin, Entry};
+use crate::report::{ClassRow, PageMap, Row};
+use crate::sharing::{classify, Class, PageUse};
+use crate::simulate::{simulate, Setup, SimulateError, Simulation};
+
+/// A trace laid over a machine, and how policies begin.
+#[derive(Clone, Copy)]
+pub struct Subject<'a> {
+    /// The page runs.
+    pub history: &'a History,
+    /// The machine at the history's page size.
+    pub costs: &'a Costs,
+    /// The machine's name.
+    pub machine: &'a str,
+    /// Whether pages may be replicated; never on machines with unequal distances.
+    pub replication: bool,
+    /// Where pages begin, if the user said.
+    pub placement: Option<&'a Placement>,
+    /// Parameters of policies.
+    pub settings: &'a Settings,
+}
+
+/// A comparison that cannot be done.
+#[derive(Debug, thiserror::Error)]
+pub enum CompareError {
+    /// A simulation cannot be done.
+    #[error(transparent)]
+    Simulate(#[from] SimulateError),
+    /// There is no bound.
+    #[error(transparent)]
+    Optimal(#[from] OptimalError),
+    /// The history cannot be read back.
+    #[error(transparent)]
+    Spill(#[from] SpillError),
+    /// The policy `file` without a file.
+    #[error("policy `file` needs a placement file: --placement file:FILE (made by `homing simulate --policy best-static --placement-out FILE`)")]
+    NoFile,
+}
+
+/// The comparison of one trace.
+#[derive(Debug)]
+pub struct Compared {
+    /// `optimal` first, then the policies in the order asked for.
+    pub rows: Vec<Row>,
+    /// One row a class.
+    pub sharing: Vec<ClassRow>,
+    /// Where pages begin, end and belong.
+    pub page_map: PageMap,
+    /// What the reader must know.
+    pub notes: Vec<String>,
+}
+
+impl Subject<'_> {
+    /// Whether pages are replicated, after what the machine allows.
+    pub fn replicates(&self) -> bool {
+        self.replication && matches!(self.costs, Costs::Uniform(_))
+    }
+
+    /// Simulates one policy.
+    pub fn simulate(&self, entry: &Entry, log: bool) -> Result<Simulation, CompareError> {
+        if matches!(entry.begin, Begin::File) && !matches!(self.placement, Some(Placement::File(_))) {
+            return Err(CompareError::NoFile);
+        }
+        let placement = entry.placement(self.placement, self.costs, self.settings);
+        let policy = entry.make(self.costs, self.replicates(), self.settings);
+        let (history, costs, replication) = (self.history, self.costs, self.replicates());
+        Ok(simulate(&Setup { history, costs, placement: &placement, replication, log }, &*policy)?)
+    }
+
+    /// The row of a policy that was simulated.
+    pub fn row(&self, policy: &str, result: &Simulation, bound: &Bound, seconds: f64) -> Row {
+        let account = &result.account;
+        let mut row = self.plain_row(policy, Parts::of_account(account, self.costs), bound.optimum.cost);
+        row.recovered_percent = bound.recovered_percent(row.cost);
+        row.seconds = seconds;
+        row
+    }
+
+    /// The row of the bound.
+    pub fn optimal_row(&self, bound: &Bound, seconds: f64) -> Row {
+        let mut row = self.plain_row("optimal", Parts::of_optimum(&bound.optimum), bound.optimum.cost);
+        row.recovered_percent = bound.recovered_percent(row.cost);
+        row.seconds = seconds;
+        row
+    }
+
+    fn plain_row(&self, policy: &str, parts: Parts, optimal_cost: f64) -> Row {
+        let (references, pages) = (self.history.references(), u64::from(self.history.pages()));
+        let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
+        Row {
+            policy: policy.into(),
+            machine: self.machine.into(),
+            references,
+            cost: parts.cost,
+            mcpr: if references > 0 { parts.cost / references as f64 } else { 1.0 },
+            local: parts.local,
+            remote: parts.remote,
+            global: parts.global,
+            moves: parts.moves,
+            replications: parts.replications,
+            nonlocal_percent: 100.0 * share((parts.remote + parts.global) as f64, references as f64),
+            optimal_cost,
+            gap_percent: 100.0 * share(parts.cost - optimal_cost, optimal_cost),
+            recovered_percent: None,
+            pages,
+            seconds: 0.0,
+            copy_cost: parts.copy_cost,
+            moves_per_page: share((parts.moves + parts.replications) as f64, pages as f64),
+        }
+    }
+}
+
+/// What a placement consists of, from either side.
+struct Parts {
+    cost: f64,
+    copy_cost: f64,
+    local: u64,
+    remote: u64,
+    global: u64,
+    moves: u64,
+    replications: u64,
+}
+
+impl Parts {
+    fn of_account(account: &Account, costs: &Costs) -> Parts {
+        let (cost, copy_cost) = (account.cost(costs), account.copy_cost(costs));
+        let Account { local, remote, global, moves, replications, .. } = *account;
+        Parts { cost, copy_cost, local, remote, global, moves, replications }
+    }
+
+    fn of_optimum(optimum: &crate::optimal::Optimum) -> Parts {
+        let (cost, copy_cost, counts) = (optimum.cost, optimum.copy_cost, &optimum.counts);
+        let crate::optimal::Counts { local, remote, global, moves, replications, .. } = *counts;
+        Parts { cost, copy_cost, local, remote, global, moves, replications }
+    }
+}
+
+/// Compares policies with the bound and with each other. `clock` gives seconds since any moment.
+pub fn compare(
+    subject: &Subject,
+    policies: &[&Entry],
+    clock: &dyn Fn() -> f64,
+) -> Result<Compared, CompareError> {
+    let uses = classify(subject.history)?;
+    let begin = clock();
+    let bound = Bound::new(subject, &uses)?;
+    let mut rows = vec![subject.optimal_row(&bound, clock() - begin)];
+    let mut notes = subject.notes();
+    let mut shown: Option<(&str, Simulation)> = None;
+    for entry in policies {
+        let begin = clock();
+        let result = subject.simulate(entry, false)?;
+        rows.push(subject.row(entry.name, &result, &bound, clock() - begin));
+        note_counts(&mut notes, entry.name, &result);
+        if shown.as_ref().is_none_or(|(name, _)| *name != "homing") {
+            shown = Some((entry.name, result));
+        }
+    }
+    let sharing = sharing_rows(&uses, &bound, shown.as_ref());
+    let page_map = map::page_map(subject.history, &uses, &bound, shown.as_ref());
+    if page_map.shown < page_map.pages {
+        notes.push(format!(
+            "the page map holds the {} pages with most references of {}",
+            page_map.shown, page_map.pages
+        ));
+    }
+    Ok(Compared { rows, sharing, page_map, notes })
+}
+
+impl Subject<'_> {
+    /// What holds for every number of this subject.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = vec![
+            "costs are modelled, in local word references (Bolosky & Scott 1991, equations 1 and 2); reference counts \
+             are of the recorded program"
+                .into(),
+        ];
+        if self.replication && !self.replicates() {
+            notes.push(
+                "without replication: the exact bound with replication is only known for machines with equal distances"
+                    .into(),
+            );
+        } else if !self.replication {
+            notes.push("without replication, policies and bound alike".into());
+        }
+        notes
+    }
+}
+
+/// Says what a simulation could not do as asked.
+pub fn note_counts(notes: &mut Vec<String>, policy: &str, result: &Simulation) {
+    let counts = &result.counts;
+    let said = [
+        (counts.refused, "actions were refused"),
+        (counts.forced_collapses, "writes met several copies that the policy had left"),
+        (result.not_in_file, "pages are not in the placement file and began at their first touch"),
+    ];
+    for (count, what) in said.into_iter().filter(|(count, _)| *count > 0) {
+        notes.push(format!("{policy}: {count} {what}"));
+    }
+}
+
+fn sharing_rows(uses: &[PageUse], bound: &Bound, shown: Option<&(&str, Simulation)>) -> Vec<ClassRow> {
+    let total: u64 = uses.iter().map(|page| page.references).sum();
+    let homing = shown.filter(|(name, _)| *name == "homing").map(|(_, result)| result);
+    let row = |class: Class| {
+        let of_class = |(page, _): &(usize, &PageUse)| uses[*page].class == class;
+        let sum =
+            |part: fn(&PageUse) -> u64| uses.iter().filter(|page| page.class == class).map(part).sum::<u64>();
+        let cost = |costs: &[f64]| {
+            uses.iter().enumerate().filter(of_class).map(|(page, _)| costs[page]).sum::<f64>()
+        };
+        let (references, writes) = (sum(|page| page.references), sum(|page| page.writes));
+        ClassRow {
+            class: class.name().into(),
+            pages: sum(|_| 1),
+            references,
+            reads: references - writes,
+            writes,
+            references_percent: if total > 0 { 100.0 * references as f64 / total as f64 } else { 0.0 },
+            optimal_cost: bound.class_costs[class as usize],
+            first_touch_cost: cost(&bound.first_touch.page_costs),
+            homing_cost: homing.map(|result| cost(&result.page_costs)),
+        }
+    };
+    Class::ALL.into_iter().map(row).collect()
+}

@@ -1,0 +1,116 @@
+use super::*;
+use crate::ids::Node;
+use crate::machine::{General, Global, Uniform};
+use crate::policy::table::{find, POLICIES};
+use proptest::prelude::*;
+
+fn machines() -> Vec<Costs> {
+    let uniform = |global| Costs::Uniform(Uniform { nodes: 3, remote: 5.0, page_move: 60.0, global });
+    let global = Global { access: 2.0, page_move: 40.0 };
+    let access = vec![1.0, 2.0, 3.0, 2.0, 1.0, 2.5, 3.0, 2.5, 1.5];
+    let copy = vec![0.0, 30.0, 40.0, 30.0, 0.0, 35.0, 40.0, 35.0, 0.0];
+    vec![uniform(None), uniform(Some(global)), Costs::General(General { nodes: 3, access, copy })]
+}
+
+fn history(visits: &[(u16, u64, bool, usize)], costs: &Costs) -> History {
+    let expand = |&(node, page, write, count): &(u16, u64, bool, usize)| {
+        std::iter::repeat_n((node, page, write), count)
+    };
+    let references: Vec<_> = visits.iter().flat_map(expand).collect();
+    History::from_references(&references, costs.read_gap())
+}
+
+fn all() -> Vec<&'static Entry> {
+    POLICIES.iter().filter(|entry| !matches!(entry.begin, Begin::File)).collect()
+}
+
+fn subject<'a>(
+    history: &'a History,
+    costs: &'a Costs,
+    replication: bool,
+    settings: &'a Settings,
+) -> Subject<'a> {
+    Subject { history, costs, machine: "test", replication, placement: None, settings }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_policy_is_below_the_bound_and_parts_add_up(
+        visits in prop::collection::vec((0u16..3, 0u64..4, any::<bool>(), 1usize..60), 1..60),
+        replication in any::<bool>(),
+    ) {
+        for costs in machines() {
+            let (history, settings) = (history(&visits, &costs), Settings::default());
+            let subject = subject(&history, &costs, replication, &settings);
+            let compared = compare(&subject, &all(), &|| 0.0).unwrap();
+            for row in &compared.rows {
+                let tolerance = 1e-9 * row.cost;
+                prop_assert!(row.cost >= row.optimal_cost - tolerance, "{}", row.policy);
+                prop_assert_eq!(row.local + row.remote + row.global, row.references, "{}", &row.policy);
+            }
+            let of = |part: fn(&ClassRow) -> f64| compared.sharing.iter().map(part).sum::<f64>();
+            let cost = |name: &str| compared.rows.iter().find(|row| row.policy == name).unwrap().cost;
+            prop_assert!((of(|class| class.optimal_cost) - cost("optimal")).abs() < 1e-6);
+            prop_assert!((of(|class| class.first_touch_cost) - cost("first-touch")).abs() < 1e-6);
+            prop_assert!((of(|class| class.homing_cost.unwrap()) - cost("homing")).abs() < 1e-6);
+        }
+    }
+}
+
+#[test]
+fn a_page_that_one_node_fills_and_another_uses() {
+    let costs = machines().remove(0);
+    let history = history(&[(0, 1, true, 10), (1, 1, true, 1000), (2, 2, true, 100)], &costs);
+    let settings = Settings::default();
+    let compared = compare(&subject(&history, &costs, false, &settings), &all(), &|| 0.0).unwrap();
+    let map = &compared.page_map;
+    assert_eq!((&map.initial, &map.most_frequent, &map.optimal), (&vec![0, 2], &vec![1, 2], &vec![1, 2]));
+    assert_eq!((map.policy.as_str(), &map.last), ("homing", &vec![1, 2]));
+    let row = |name: &str| compared.rows.iter().find(|row| row.policy == name).unwrap();
+    // Beginning at node 1 costs 10 remote references; beginning at node 0 and moving would cost 60.
+    assert_eq!(row("optimal").cost, 1110.0 + 10.0 * 4.0);
+    assert_eq!(row("first-touch").cost, 1110.0 + 1000.0 * 4.0);
+    assert_eq!(row("optimal").recovered_percent, Some(100.0));
+    assert_eq!(row("first-touch").recovered_percent, Some(0.0));
+    let text = summary(&compared.rows);
+    assert!(text.starts_with("90 % of references are remote under first-touch"), "{text}");
+    assert!(text.contains("`homing` reaches"), "{text}");
+}
+
+#[test]
+fn sweeps_touch_the_machine_itself_and_rise_with_the_price() {
+    for costs in machines() {
+        let visits: Vec<_> = (0..200u64).map(|i| ((i % 3) as u16, i % 5, i % 2 == 0, 30)).collect();
+        let (history, settings) =
+            (history(&visits, &sweep::scale_page_moves(&costs, 0.5)), Settings::default());
+        let here = sweep::page_move(&costs);
+        let mut series = Vec::new();
+        for x in sweep::geometric(0.5 * here, 2.0 * here, 5) {
+            let costs = sweep::scale_page_moves(&costs, x / here);
+            let subject = subject(&history, &costs, true, &settings);
+            sweep::add_point(&mut series, x, &subject, &[find("delay").unwrap()]).unwrap();
+        }
+        let optimal = &series[0].points;
+        assert!(optimal.is_sorted_by(|a, b| a.mcpr <= b.mcpr + 1e-12));
+        for (bound, policy) in optimal.iter().zip(&series[1].points) {
+            assert!(bound.mcpr <= policy.mcpr);
+            assert!(
+                (policy.local + policy.remote + policy.global + policy.copies - policy.mcpr).abs() < 1e-9
+            );
+        }
+        let middle = sweep::geometric(0.5 * here, 2.0 * here, 5)[2];
+        assert!((middle - here).abs() < 1e-9 * here);
+    }
+}
+
+#[test]
+fn the_file_policy_needs_a_file() {
+    let costs = machines().remove(0);
+    let (history, settings) = (history(&[(0, 1, true, 1)], &costs), Settings::default());
+    let subject = subject(&history, &costs, true, &settings);
+    let error = subject.simulate(find("file").unwrap(), false).unwrap_err();
+    assert!(error.to_string().contains("--placement file:FILE"));
+    assert_eq!(Node(0), Bound::new(&subject, &classify(&history).unwrap()).unwrap().last_homes[0]);
+}
