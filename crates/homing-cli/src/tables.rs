@@ -1,7 +1,7 @@
 //! Result tables for people.
 
 use comfy_table::{presets, CellAlignment, Table};
-use homing_core::report::{ClassRow, Curve, MeanRow, PerturbationRow, Row};
+use homing_core::report::{ClassRow, Curve, MeanRow, PerturbationRow, Row, Series};
 
 fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
@@ -95,20 +95,26 @@ pub fn means(means: &[MeanRow]) -> Table {
     table
 }
 
-/// MCPR of each policy at each sampled x; of exact curves the number of break-points.
+/// MCPR of each policy at each x of the line with fewest points.
 pub fn curve(curve: &Curve) -> Table {
-    let (sampled, exact): (Vec<_>, Vec<_>) = curve.series.iter().partition(|series| !series.exact);
-    let shown = if sampled.is_empty() { &exact } else { &sampled };
     let mut header = vec![curve.parameter.as_str()];
-    header.extend(shown.iter().map(|series| series.policy.as_str()));
+    header.extend(curve.series.iter().map(|series| series.policy.as_str()));
     let mut table = table(&header);
-    for (index, point) in shown.first().map_or(&[][..], |series| &series.points).iter().enumerate() {
-        let mcpr = shown
-            .iter()
-            .map(|series| series.points.get(index).map_or("-".into(), |p| format!("{:.4}", p.mcpr)));
-        table.add_row(std::iter::once(format!("{:.0}", point.x)).chain(mcpr));
+    let Some(shortest) = curve.series.iter().min_by_key(|series| series.points.len()) else { return table };
+    for x in shortest.points.iter().map(|point| point.x) {
+        let mcpr =
+            curve.series.iter().map(|series| mcpr_at(series, x).map_or("-".into(), |m| format!("{m:.4}")));
+        table.add_row(std::iter::once(format!("{x:.0}")).chain(mcpr));
     }
     table
+}
+
+/// MCPR on the straight line between the points around `x`.
+fn mcpr_at(series: &Series, x: f64) -> Option<f64> {
+    let after = series.points.iter().position(|point| point.x >= x * (1.0 - 1e-12))?;
+    let (a, b) = (&series.points[after.saturating_sub(1)], &series.points[after]);
+    let share = if b.x > a.x { ((x - a.x) / (b.x - a.x)).clamp(0.0, 1.0) } else { 1.0 };
+    Some(a.mcpr + share * (b.mcpr - a.mcpr))
 }
 
 /// One line a disturbed order.

@@ -49,6 +49,9 @@ pub enum CompareError {
     /// A simulation cannot be done.
     #[error(transparent)]
     Simulate(#[from] SimulateError),
+    /// There is no curve of the bound.
+    #[error(transparent)]
+    Curve(#[from] crate::optimal::curve::CurveError),
     /// There is no bound.
     #[error(transparent)]
     Optimal(#[from] OptimalError),

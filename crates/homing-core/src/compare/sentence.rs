@@ -46,7 +46,7 @@ pub fn summary(rows: &[Row]) -> String {
 /// A percentage with as many digits as a person wants.
 fn number(percent: f64) -> String {
     match percent.abs() {
-        p if p == 0.0 => "0".into(),
+        0.0 => "0".into(),
         p if p < 0.1 => format!("{percent:.2}"),
         p if p < 10.0 => format!("{percent:.1}"),
         _ => format!("{percent:.0}"),

@@ -2,6 +2,7 @@
 
 use super::{CompareError, Parts, Subject};
 use crate::machine::{Costs, General, Global, Uniform};
+use crate::optimal::curve::{curve, Parameter, Range, Segment};
 use crate::optimal::{solve, Options};
 use crate::policy::table::Entry;
 use crate::report::{CurvePoint, Series};
@@ -54,6 +55,42 @@ pub fn add_point(
     }
     Ok(())
 }
+
+/// The exact curve of the optimum over page-move cost, every break-point of it; none where there is global memory (G then
+/// varies with R, and the curve is not a function of one parameter) or unequal distances. The history must have been
+/// built for the least page-move cost.
+pub fn exact_optimum(subject: &Subject, low: f64, high: f64) -> Result<Option<Series>, CompareError> {
+    let Costs::Uniform(uniform @ Uniform { global: None, .. }) = subject.costs else { return Ok(None) };
+    let range = Range { parameter: Parameter::PageMove, low, high };
+    let options = Options { replication: subject.replicates(), ..Options::default() };
+    let segments = curve(subject.history, uniform, range, options)?;
+    let at = |segment: &Segment, x: f64| {
+        let costs = Uniform { page_move: x, ..*uniform };
+        let counts = &segment.counts;
+        let parts = Parts {
+            cost: counts.cost(&costs),
+            copy_cost: counts.copy_cost(&costs),
+            local: counts.local,
+            remote: counts.remote,
+            global: 0,
+            moves: counts.moves,
+            replications: counts.replications,
+        };
+        point(x, subject, &parts)
+    };
+    let mut points: Vec<_> = segments.iter().map(|segment| at(segment, segment.from)).collect();
+    points.extend(segments.last().map(|segment| at(segment, segment.to)));
+    let exact = points.len() <= MOST_POINTS;
+    if !exact {
+        let last = points.len() - 1;
+        points = (0..MOST_POINTS).map(|index| points[index * last / (MOST_POINTS - 1)]).collect();
+    }
+    Ok(Some(Series { policy: "optimal".into(), exact, points }))
+}
+
+/// Points that a curve in a report holds at most. One that has more break-points is sampled at some of them and no longer
+/// called exact.
+const MOST_POINTS: usize = 2000;
 
 fn push(series: &mut Vec<Series>, policy: &str, point: CurvePoint) {
     match series.iter_mut().find(|line| line.policy == policy) {

@@ -72,7 +72,7 @@ impl Prices {
                 global.map_or(*page_move, |(.., copy)| copy.min(*page_move))
             }
             Prices::General { nodes, copy, .. } => {
-                let between = |index: &usize| index % usize::from(nodes + 1) != 0;
+                let between = |index: &usize| index / usize::from(*nodes) != index % usize::from(*nodes);
                 (0..copy.len()).filter(between).map(|index| copy[index]).fold(f64::INFINITY, f64::min)
             }
         }

@@ -199,7 +199,7 @@ proptest! {
     ) {
         for costs in machines() {
             let wide = third && costs.memories() == 3 && costs.global_node().is_none();
-            let node = |index: usize, node: u16| if wide && index % 3 == 0 { 2 } else { node };
+            let node = |index: usize, node: u16| if wide && index.is_multiple_of(3) { 2 } else { node };
             let visits: Vec<_> = visits.iter().enumerate().map(|(i, v)| (node(i, v.0), v.1, v.2, v.3)).collect();
             check_all(&expand(&visits), &costs);
         }

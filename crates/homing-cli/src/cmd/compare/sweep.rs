@@ -2,7 +2,7 @@
 
 use super::{subject, usage, Args, Plan};
 use crate::study::Study;
-use homing_core::compare::sweep::{add_point, geometric, page_move, scale_page_moves};
+use homing_core::compare::sweep::{add_point, exact_optimum, geometric, page_move, scale_page_moves};
 use homing_core::compare::Subject;
 use homing_core::ids::PageSize;
 use homing_core::machine::Costs;
@@ -83,6 +83,9 @@ fn page_moves(low: f64, high: f64, args: &Args, plan: &Plan, study: &Study) -> a
         let costs = scale_page_moves(&study.costs, x / here);
         let subject = Subject { costs: &costs, ..subject(args, plan, study) };
         add_point(&mut series, x, &subject, &plan.policies)?;
+    }
+    if let Some(exact) = exact_optimum(&subject(args, plan, study), low, high)? {
+        series[0] = exact;
     }
     Ok(Curve { parameter: "page-move".into(), unit: "local references".into(), here: Some(here), series })
 }
