@@ -3,6 +3,6 @@
 pub mod compare;
 pub mod machines;
 pub mod optimal;
-pub mod trace;
 pub mod policies;
 pub mod simulate;
+pub mod trace;
