@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * The homing runtime: what `-fsanitize=thread` objects are linked with instead of libtsan, so that they record their
+ * references (docs/recording-tsan.md). This header is what the parts share:
+ *
+ *   stream.c   the wire: one stream of words a thread, in segments of shared memory
+ *   names.c    call-sites and mapped files as name ids
+ *   access.c   the plain accesses (the hot part)       atomic.c  atomic operations
+ *   thread.c   creation, end and join of threads       sync.c    mutexes, conditions, barriers, ...
+ *   gomp.c     libgomp: teams, barriers, tasks, locks  ompt.c    the same from LLVM's libomp, by its tool interface
+ *   alloc.c    malloc, new, and what they map          map.c     mmap, munmap, mremap, brk
+ *   string.c   memcpy and its kin                      block.c   calls that wait in the kernel
+ */
+#ifndef HOMING_RUNTIME_H
+#define HOMING_RUNTIME_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1
+#endif
+#include "../include/homing_wire.h"
+#include <stddef.h>
+#include <stdint.h>
+
+typedef uint64_t word;
+
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define HIDDEN __attribute__((visibility("hidden")))
+#define EXPORT __attribute__((visibility("default")))
+#define CALLER ((word)__builtin_return_address(0))
+
+enum stream_state { STREAM_NEW = 0, STREAM_OPEN = 1, STREAM_ENDED = 2 };
+
+/* The stream of one thread. Invariant: `*words < limit` only while `base` is a segment that this thread owns, so the
+ * hot path needs no other test. `words` is the counter in shared memory: what a killed program wrote stays visible. */
+struct stream {
+   volatile unsigned long long *words;
+   word limit;
+   word *base;
+   word advance;          /* function entries not yet sent */
+   uint32_t thread;
+   uint32_t index;        /* segments posted */
+   uint32_t slot;         /* in homing_wire_header.open */
+   uint32_t inside;       /* > 0: the runtime itself is at work, its calls are not the program's */
+   enum stream_state state;
+   /* What the last acquiring load saw: a thread that spins on a flag sends one edge, not one a turn. */
+   const volatile void *seen_at;
+   word seen_value;
+};
+
+extern HIDDEN __thread struct stream homing_self;
+/* 1 while this process records. */
+extern HIDDEN int homing_active;
+
+/* Room for n words (n <= HOMING_RESERVE_MAX) in this thread's stream, contiguous; NULL when nothing is recorded. */
+HIDDEN word *homing_reserve(unsigned n);
+#define HOMING_RESERVE_MAX 512
+/* The slow path of a reference: the segment is full, or there is none yet. */
+HIDDEN void homing_reference_slow(word reference);
+/* One control word and up to four operands. */
+HIDDEN void homing_send(unsigned n, word head, word a, word b, word c, word d);
+/* A synchronisation edge: HOMING_SYNC_RELEASE before the operation that lets others go on, _ACQUIRE after the one that
+ * waited. Objects are addresses; those from homing_object() are odd and so never meet a lock's address. */
+HIDDEN void homing_sync(unsigned kind, word object);
+HIDDEN word homing_object(void);
+/* What is added to such an object: it then stands for one side of a team or task. */
+enum { ROLE_FORK = 0, ROLE_JOIN = 2, ROLE_TASKS = 4, ROLE_ORDERED = 6 };
+/* Objects that exist once. */
+enum { OBJECT_FENCE = 3, OBJECT_CRITICAL = 5, OBJECT_ATOMIC = 7 };
+/* Threads that have a stream. */
+extern HIDDEN uint32_t homing_live;
+/* Starts recording if the wire is there; called before the first reference, and harmless when repeated. */
+HIDDEN void homing_start(void);
+/* The number of a thread about to be made. */
+HIDDEN uint32_t homing_new_thread(void);
+/* Gives the calling thread the number its creator announced. */
+HIDDEN void homing_begin_thread(uint32_t thread);
+/* Ends the calling thread's stream. */
+HIDDEN void homing_end_thread(void);
+/* Before a call that may wait for another thread: gives the segment up if they are scarce. */
+HIDDEN void homing_may_block(void);
+/* The name id of a call-site, and of a text. Both send the name on first use. */
+HIDDEN word homing_site(word return_address);
+HIDDEN word homing_name(const char *text, unsigned length);
+/* Sends the mappings that exist when recording starts. */
+HIDDEN void homing_send_maps(void);
+/* A range access, in pieces as libc's vector code makes them. */
+HIDDEN void homing_range(word address, word bytes, unsigned write, word site);
+/* The next definition of a symbol after the runtime's own: libc's or libgomp's. Ends the program with a message where
+ * there is none. */
+HIDDEN void *homing_next(const char *symbol);
+/* Writes to standard error, without stdio. */
+HIDDEN void homing_say(const char *text);
+
+/* The real function behind an interposed one, looked up once. */
+#define REAL(name)                                                                                                     \
+   ({                                                                                                                  \
+      static __typeof__(&name) real_;                                                                                  \
+      if (UNLIKELY(real_ == NULL))                                                                                     \
+         real_ = (__typeof__(&name))homing_next(#name);                                                                \
+      real_;                                                                                                           \
+   })
+
+/* A reference word; built from the site upwards, which takes the fewest instructions. */
+static inline __attribute__((always_inline)) word homing_word(word address, unsigned log2, unsigned write, word site)
+{
+   uint32_t high = ((uint32_t)site & 0x7ff) | log2 << 11 | write << 14;
+   return (word)high << 48 | (address & 0xffffffffffffULL);
+}
+
+/* Records one reference. The counter moves before the word is stored: a signal handler that records in between
+ * then writes behind this word instead of over it. */
+static inline __attribute__((always_inline)) void homing_reference(word reference)
+{
+   volatile unsigned long long *words = homing_self.words;
+   word at = words[0];
+   if (UNLIKELY(at >= homing_self.limit)) {
+      homing_reference_slow(reference);
+      return;
+   }
+   words[0] = at + 1;
+   __asm__ volatile("" ::: "memory");
+   homing_self.base[at] = reference;
+}
+
+static inline word homing_event_word(unsigned op, word payload) { return HOMING_WORD(op, payload); }
+
+#endif

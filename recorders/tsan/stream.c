@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * The wire's end in the recorded program: one stream of words for each thread, in segments of shared memory
+ * (recorders/include/homing_wire.h, flavour PARALLEL).
+ *
+ * What is written is visible to `homing record` at once: the counter of the hot path is the `words` field of the
+ * header's open[] entry. So a program that ends, crashes or is killed needs no handler to keep what it recorded. */
+#include "runtime.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static volatile unsigned long long no_words;
+__thread struct stream homing_self = {.words = &no_words};
+int homing_active;
+
+static homing_wire_header *header;
+static int credit_fd, full_fd;
+static uint32_t next_thread;
+static uint64_t next_stamp, next_object;
+/* Threads with a stream. */
+uint32_t homing_live;
+/* References that could not be sent, by reason. */
+enum loss { LOST_AFTER_END, LOST_IN_HANDLER, LOSSES };
+static uint64_t lost[LOSSES];
+static const char *const loss_names[LOSSES] = {"reference of a thread whose stream had ended",
+                                               "reference of a signal handler that interrupted the recorder"};
+static unsigned char slot_used[HOMING_WIRE_MAX_OPEN];
+static pthread_key_t end_key;
+
+enum { WAIT_BEFORE_COMPLAINING_MS = 10000, KEPT_FREE = 2 };
+
+void homing_say(const char *text) { (void)!syscall(SYS_write, 2, text, strlen(text)); }
+
+void *homing_next(const char *symbol)
+{
+   void *found = dlsym(RTLD_NEXT, symbol);
+   if (found == NULL) {
+      homing_say("homing: the program calls ");
+      homing_say(symbol);
+      homing_say(", but no library defines it: link dynamically, and with -fopenmp if the program uses OpenMP\n");
+      _exit(127);
+   }
+   return found;
+}
+
+/* Nothing can be recorded any more: `homing record` is gone, or this is a child after fork. */
+static void stop_recording(void)
+{
+   __atomic_store_n(&homing_active, 0, __ATOMIC_RELEASE);
+   homing_self.words = &no_words;
+   homing_self.limit = 0;
+}
+
+/* Takes a segment number from the credit pipe; -1 when there is nobody at its other end. */
+static long take_credit(void)
+{
+   struct pollfd credit = {.fd = credit_fd, .events = POLLIN};
+   int complained = 0;
+   for (;;) {
+      struct timespec wait = {WAIT_BEFORE_COMPLAINING_MS / 1000, 0};
+      long ready = syscall(SYS_ppoll, &credit, 1, complained ? NULL : &wait, NULL, 0);
+      if (ready == 0 && !complained) {
+         homing_say("homing: a thread has waited 10 s for a free segment; if the recording stands still, too many "
+                    "threads hold one: raise --segments\n");
+         complained = 1;
+      }
+      if (ready <= 0)
+         continue;
+      uint32_t segment;
+      long got = syscall(SYS_read, credit_fd, &segment, sizeof segment);
+      if (got == (long)sizeof segment)
+         return segment;
+      if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN))
+         return -1;
+   }
+}
+
+/* Posts the thread's segment. It is withdrawn from open[] first: a kill in between loses it, but never counts it twice. */
+static void post_segment(void)
+{
+   struct stream *self = &homing_self;
+   uint64_t bytes_of_header = header->header_bytes;
+   uint64_t segment = ((char *)self->base - (char *)header - bytes_of_header) / (header->segment_words * sizeof(word));
+   homing_wire_full full = {
+      .segment = (uint32_t)segment, .words = (uint32_t)self->words[0], .stream = self->thread, .index = self->index++};
+   header->open[self->slot].segment_plus_1 = 0;
+   self->words = &no_words;
+   self->limit = 0;
+   /* A pipe without a reader would raise SIGPIPE and kill the program. */
+   struct pollfd pipe = {.fd = full_fd, .events = POLLOUT};
+   struct timespec now = {0, 0};
+   if (syscall(SYS_ppoll, &pipe, 1, &now, NULL, 0) == 1 && (pipe.revents & POLLERR)) {
+      stop_recording();
+      return;
+   }
+   while (syscall(SYS_write, full_fd, &full, sizeof full) < 0 && errno == EINTR) {
+   }
+}
+
+/* Opens a segment for the thread; 0 when there is none to be had. */
+static int open_segment(void)
+{
+   struct stream *self = &homing_self;
+   long segment = header->stop ? -1 : take_credit();
+   if (segment < 0) {
+      stop_recording();
+      return 0;
+   }
+   self->base = (word *)((char *)header + header->header_bytes) + (uint64_t)segment * header->segment_words;
+   header->open[self->slot].words = 0;
+   header->open[self->slot].thread = self->thread;
+   __atomic_store_n(&header->open[self->slot].segment_plus_1, (uint32_t)segment + 1, __ATOMIC_RELEASE);
+   self->words = &header->open[self->slot].words;
+   self->limit = header->segment_words - KEPT_FREE;
+   return 1;
+}
+
+/* An entry of open[] that no other live thread uses. Entries are four to a cache line, and their counters are written
+ * at every reference: the first quarter of the threads get lines of their own. */
+static long take_slot(void)
+{
+   uint64_t first = (64 - offsetof(homing_wire_header, open) % 64) % 64 / sizeof header->open[0];
+   for (uint32_t pass = 0; pass < 4; pass++)
+      for (uint64_t slot = (first + pass) % 4; slot < HOMING_WIRE_MAX_OPEN; slot += 4)
+         if (!slot_used[slot] && !__atomic_exchange_n(&slot_used[slot], 1, __ATOMIC_ACQ_REL))
+            return (long)slot;
+   return -1;
+}
+
+/* The virtual time of function entries, in the room that `limit` keeps free. */
+static void send_advance(void)
+{
+   struct stream *self = &homing_self;
+   if (self->advance == 0 || self->words == &no_words)
+      return;
+   word at = self->words[0];
+   self->words[0] = at + 1;
+   self->base[at] = HOMING_WORD(HOMING_ADVANCE, self->advance);
+   self->advance = 0;
+}
+
+static int open_stream(void)
+{
+   struct stream *self = &homing_self;
+   int known = self->thread != 0 || syscall(SYS_gettid) == getpid();
+   long slot = take_slot();
+   if (slot < 0) {
+      homing_say("homing: more than 4096 threads at once: the references of a further thread are lost\n");
+      self->state = STREAM_ENDED;
+      return 0;
+   }
+   self->slot = (uint32_t)slot;
+   self->state = STREAM_OPEN;
+   __atomic_add_fetch(&homing_live, 1, __ATOMIC_RELAXED);
+   if (!known) /* made by a raw clone(2): nobody announced it */
+      self->thread = homing_new_thread();
+   pthread_setspecific(end_key, (void *)1);
+   if (!open_segment())
+      return 0;
+   if (!known)
+      homing_send(2, HOMING_WORD(HOMING_THREAD_START, self->thread), self->thread, 0, 0, 0);
+   return 1;
+}
+
+static void send_losses(void)
+{
+   for (unsigned reason = 0; reason < LOSSES; reason++) {
+      uint64_t count = __atomic_exchange_n(&lost[reason], 0, __ATOMIC_RELAXED);
+      if (count > 0) {
+         word name = homing_name(loss_names[reason], (unsigned)strlen(loss_names[reason]));
+         homing_send(2, HOMING_WORD(HOMING_LOST, count), name, 0, 0, 0);
+      }
+   }
+}
+
+word *homing_reserve(unsigned n)
+{
+   struct stream *self = &homing_self;
+   if (!__atomic_load_n(&homing_active, __ATOMIC_RELAXED) || self->inside)
+      return NULL;
+   if (UNLIKELY(lost[LOST_AFTER_END] | lost[LOST_IN_HANDLER]) && self->state == STREAM_OPEN)
+      send_losses();
+   int saved = errno;
+   self->inside++;
+   if (self->state == STREAM_NEW)
+      open_stream();
+   else if (self->words[0] + n > self->limit && self->state == STREAM_OPEN) {
+      if (self->words != &no_words) {
+         send_advance();
+         post_segment();
+      }
+      if (homing_active)
+         open_segment();
+   }
+   self->inside--;
+   errno = saved;
+   word at = self->words[0];
+   if (at + n > self->limit)
+      return NULL;
+   self->words[0] = at + n;
+   __asm__ volatile("" ::: "memory");
+   return self->base + at;
+}
+
+void homing_reference_slow(word reference)
+{
+   if (!homing_active)
+      return;
+   word *room = homing_reserve(1);
+   if (room != NULL)
+      *room = reference;
+   else if (homing_self.state == STREAM_ENDED)
+      __atomic_add_fetch(&lost[LOST_AFTER_END], 1, __ATOMIC_RELAXED);
+   else if (homing_self.inside)
+      __atomic_add_fetch(&lost[LOST_IN_HANDLER], 1, __ATOMIC_RELAXED);
+}
+
+void homing_send(unsigned n, word head, word a, word b, word c, word d)
+{
+   const word words[5] = {head, a, b, c, d};
+   word *room = homing_reserve(n);
+   for (unsigned i = 0; room != NULL && i < n; i++)
+      room[i] = words[i];
+}
+
+void homing_sync(unsigned kind, word object)
+{
+   if (!homing_active || homing_self.inside)
+      return;
+   send_advance();
+   word *room = homing_reserve(3);
+   if (room == NULL)
+      return;
+   room[0] = HOMING_WORD(HOMING_SYNC, kind);
+   room[1] = object;
+   room[2] = __atomic_add_fetch(&next_stamp, 1, __ATOMIC_SEQ_CST);
+}
+
+word homing_object(void) { return __atomic_add_fetch(&next_object, 8, __ATOMIC_RELAXED) | 1; }
+
+uint32_t homing_new_thread(void) { return __atomic_add_fetch(&next_thread, 1, __ATOMIC_RELAXED); }
+
+void homing_begin_thread(uint32_t thread) { homing_self.thread = thread; }
+
+void homing_may_block(void)
+{
+   struct stream *self = &homing_self;
+   if (!homing_active || self->inside || self->words == &no_words || 2 * homing_live <= header->segments)
+      return;
+   int saved = errno;
+   self->inside++;
+   send_advance();
+   post_segment();
+   self->inside--;
+   errno = saved;
+}
+
+void homing_end_thread(void)
+{
+   struct stream *self = &homing_self;
+   if (!homing_active || self->state == STREAM_ENDED)
+      return;
+   homing_send(1, HOMING_WORD(HOMING_THREAD_END, self->thread), 0, 0, 0, 0);
+   self->inside++;
+   if (self->words != &no_words)
+      post_segment();
+   if (self->state == STREAM_OPEN) {
+      __atomic_store_n(&slot_used[self->slot], 0, __ATOMIC_RELEASE);
+      __atomic_sub_fetch(&homing_live, 1, __ATOMIC_RELAXED);
+   }
+   self->state = STREAM_ENDED;
+   self->inside--;
+}
+
+/* Key destructors of the program may still refer to memory: the stream ends in the last round of them. */
+static void end_of_thread(void *round)
+{
+   if ((uintptr_t)round < PTHREAD_DESTRUCTOR_ITERATIONS)
+      pthread_setspecific(end_key, (void *)((uintptr_t)round + 1));
+   else
+      homing_end_thread();
+}
+
+static void in_forked_child(void)
+{
+   if (!homing_active)
+      return;
+   stop_recording();
+   close(credit_fd);
+   close(full_fd);
+}
+
+/* Parses "MEMFD,CREDIT_FD,FULL_FD" and maps the shared memory; 0 if that fails. */
+static int map_wire(const char *wire)
+{
+   int memory;
+   if (sscanf(wire, "%d,%d,%d", &memory, &credit_fd, &full_fd) != 3)
+      return 0;
+   struct stat status;
+   if (fstat(memory, &status) != 0)
+      return 0;
+   void *at = (void *)syscall(SYS_mmap, NULL, status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+   if (at == MAP_FAILED)
+      return 0;
+   header = at;
+   for (int i = 0; i < 3; i++) /* programs that this one executes must not hold the wire open */
+      fcntl((int[]){memory, credit_fd, full_fd}[i], F_SETFD, FD_CLOEXEC);
+   close(memory);
+   return header->magic == HOMING_WIRE_MAGIC && header->segment_words > HOMING_RESERVE_MAX + KEPT_FREE;
+}
+
+/* One process records into a wire: the first. Others run as usual and say so. */
+static int claim_wire(void)
+{
+   unsigned int flavour = 0;
+   if (__atomic_compare_exchange_n(&header->flavour, &flavour, HOMING_FLAVOUR_PARALLEL, 0, __ATOMIC_ACQ_REL,
+                                   __ATOMIC_ACQUIRE))
+      return 1;
+   if (flavour == HOMING_FLAVOUR_SERIAL) {
+      homing_say("homing: this program is linked with the homing runtime (homing ldflags): record it with "
+                 "--recorder tsan, or build it without the runtime to record it with --recorder valgrind\n");
+      _exit(3);
+   }
+   homing_say("homing: another process is being recorded already: this one runs without being recorded\n");
+   close(credit_fd);
+   close(full_fd);
+   return 0;
+}
+
+void homing_start(void)
+{
+   static int started;
+   if (__atomic_exchange_n(&started, 1, __ATOMIC_ACQ_REL))
+      return;
+   const char *wire = getenv(HOMING_WIRE_ENV);
+   if (wire == NULL)
+      return;
+   if (!map_wire(wire)) {
+      homing_say("homing: " HOMING_WIRE_ENV " names no wire of this version of homing: not recorded\n");
+      unsetenv(HOMING_WIRE_ENV);
+      return;
+   }
+   unsetenv(HOMING_WIRE_ENV);
+   if (!claim_wire())
+      return;
+   pthread_key_create(&end_key, end_of_thread);
+   pthread_atfork(NULL, NULL, in_forked_child);
+   __atomic_store_n(&homing_active, 1, __ATOMIC_RELEASE);
+   homing_send_maps();
+}
+
+__attribute__((constructor(101))) static void start_early(void) { homing_start(); }
