@@ -339,11 +339,22 @@ static int claim_wire(void)
    return 0;
 }
 
+/* -fsanitize=thread at the link brings libtsan as well, and both would be half in charge. */
+static void refuse_libtsan(void)
+{
+   if (dlsym(RTLD_NEXT, "__tsan_init") == NULL)
+      return;
+   homing_say("homing: this program was linked with -fsanitize=thread, which brings libtsan beside the homing runtime: "
+              "compile with `homing cflags`, but link without them, with `homing ldflags` only\n");
+   _exit(3);
+}
+
 void homing_start(void)
 {
    static int started;
    if (__atomic_exchange_n(&started, 1, __ATOMIC_ACQ_REL))
       return;
+   refuse_libtsan();
    const char *wire = getenv(HOMING_WIRE_ENV);
    if (wire == NULL)
       return;

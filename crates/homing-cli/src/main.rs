@@ -24,6 +24,10 @@ struct Cli {
 enum Command {
     /// Compare placement policies with the best any policy could do
     Compare(cmd::compare::Args),
+    /// Print what to compile a program with for `record --recorder tsan`
+    Cflags(cmd::flags::CompileArgs),
+    /// Print what to link a program with for `record --recorder tsan`
+    Ldflags(cmd::flags::LinkArgs),
     /// List the machine models, with one line each
     Machines(cmd::machines::Args),
     /// The cheapest placement of a trace's pages, its cost, its actions and its exact cost curve
@@ -39,6 +43,8 @@ enum Command {
 fn main() -> std::process::ExitCode {
     let result = match Cli::parse().command {
         Command::Compare(args) => cmd::compare::run(args),
+        Command::Cflags(args) => cmd::flags::compile(args),
+        Command::Ldflags(args) => cmd::flags::link(args),
         Command::Machines(args) => cmd::machines::run(args),
         Command::Optimal(args) => cmd::optimal::run(args),
         Command::Trace(args) => cmd::trace::run(args),

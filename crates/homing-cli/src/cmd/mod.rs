@@ -1,6 +1,7 @@
 //! One file per subcommand.
 
 pub mod compare;
+pub mod flags;
 pub mod machines;
 pub mod optimal;
 pub mod policies;

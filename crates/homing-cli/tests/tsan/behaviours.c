@@ -1,0 +1,140 @@
+/* What else a program can do to its recording: `behaviours NAME`. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { N = 10000 };
+volatile long counted[N];
+
+static void fill(void)
+{
+   for (int i = 0; i < N; i++)
+      counted[i] = i;
+}
+
+static void ends(void) { fill(); }
+
+static void exits(void)
+{
+   fill();
+   _exit(0);
+}
+
+static void crashes(void)
+{
+   fill();
+   *(volatile int *)8 = 1;
+}
+
+static void killed(void)
+{
+   fill();
+   kill(getpid(), SIGKILL);
+}
+
+/* The child's references are not recorded. */
+static void forks(void)
+{
+   pid_t child = fork();
+   if (child == 0) {
+      fill();
+      fill();
+      _exit(0);
+   }
+   waitpid(child, NULL, 0);
+   fill();
+}
+
+static void *sleeps(void *ready)
+{
+   fill();
+   pthread_barrier_wait(ready);
+   fill();
+   return NULL;
+}
+
+/* 40 threads that all hold a stream at once. */
+static void crowd(void)
+{
+   pthread_t threads[40];
+   pthread_barrier_t ready;
+   pthread_barrier_init(&ready, NULL, 40);
+   for (int i = 0; i < 40; i++)
+      pthread_create(&threads[i], NULL, sleeps, &ready);
+   for (int i = 0; i < 40; i++)
+      pthread_join(threads[i], NULL);
+}
+
+static void maps(void)
+{
+   char *at = mmap(NULL, 1 << 16, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+   memset(at, 1, 1 << 16);
+   char *moved = mremap(at, 1 << 16, 1 << 18, MREMAP_MAYMOVE);
+   moved[1 << 17] = 1;
+   munmap(moved, 1 << 18);
+   void *block = malloc(1 << 20);
+   memset(block, 2, 1 << 20);
+   free(block);
+}
+
+static void *allocates(void *unused)
+{
+   free(realloc(calloc(10, 10), 300));
+   void *p;
+   if (posix_memalign(&p, 64, 128) == 0)
+      free(p);
+   return unused;
+}
+
+static void allocations(void)
+{
+   allocates(NULL);
+   free(malloc(1234));
+}
+
+static volatile sig_atomic_t handled;
+static volatile long seen_by_handler[16];
+
+static void on_alarm(int signal)
+{
+   for (int i = 0; i < 16; i++)
+      seen_by_handler[i] = signal;
+   handled++;
+}
+
+static void handlers(void)
+{
+   signal(SIGUSR1, on_alarm);
+   pid_t self = getpid(), child = fork();
+   if (child == 0) {
+      for (int i = 0; i < 200; i++) {
+         kill(self, SIGUSR1);
+         usleep(100);
+      }
+      _exit(0);
+   }
+   while (waitpid(child, NULL, WNOHANG) == 0)
+      fill();
+}
+
+static const struct {
+   const char *name;
+   void (*run)(void);
+} programs[] = {{"ends", ends},   {"exits", exits}, {"crashes", crashes}, {"killed", killed},           {"forks", forks},
+                {"crowd", crowd}, {"maps", maps},   {"handlers", handlers}, {"allocations", allocations}};
+
+int main(int count, char **arguments)
+{
+   for (size_t i = 0; count > 1 && i < sizeof programs / sizeof programs[0]; i++)
+      if (strcmp(arguments[1], programs[i].name) == 0) {
+         programs[i].run();
+         return 0;
+      }
+   return 2;
+}

@@ -1,0 +1,88 @@
+//! Builds the runtime and the test programs, once a test run.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// A compiler that instruments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compiler {
+    Gcc,
+    Clang,
+    Gxx,
+    ClangXx,
+    Gfortran,
+}
+
+impl Compiler {
+    fn program(self) -> &'static str {
+        match self {
+            Compiler::Gcc => "gcc",
+            Compiler::Clang => "clang",
+            Compiler::Gxx => "g++",
+            Compiler::ClangXx => "clang++",
+            Compiler::Gfortran => "gfortran",
+        }
+    }
+
+    /// Whether it is installed; says so when a test has to go without.
+    pub fn there(self) -> bool {
+        let there = Command::new(self.program()).arg("--version").output().is_ok_and(|o| o.status.success());
+        if !there {
+            eprintln!("SKIPPED: 1 compiler missing: {}", self.program());
+        }
+        there
+    }
+}
+
+fn sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tsan")
+}
+
+fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The directory that holds everything built here, with the runtime in `tsan/`.
+pub fn directory() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tsan-tests");
+        std::fs::create_dir_all(&directory).unwrap();
+        let recorder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recorders/tsan");
+        let out = format!("OUT={}", directory.join("tsan").display());
+        run(Command::new("make").arg("-s").arg("-C").arg(recorder).arg(out));
+        directory
+    })
+}
+
+/// `homing` with the runtime of this test run.
+pub fn homing() -> Command {
+    let mut homing = Command::new(env!("CARGO_BIN_EXE_homing"));
+    homing.env("HOMING_LIB", directory());
+    homing
+}
+
+fn flags(arguments: &[&str]) -> Vec<String> {
+    serde_json::from_str(&run(homing().args(arguments).arg("--json"))).unwrap()
+}
+
+/// Compiles a test program; without `cflags` and `ldflags` if it is to be plain.
+pub fn program(compiler: Compiler, source: &str, instrumented: bool) -> PathBuf {
+    let kind = if instrumented { "tsan" } else { "plain" };
+    let program = directory().join(format!("{}-{source}-{kind}-{}", compiler.program(), std::process::id()));
+    let object = program.with_extension("o");
+    let mut compile = Command::new(compiler.program());
+    compile.args(["-O2", "-fopenmp", "-c"]).arg(sources().join(source)).arg("-o").arg(&object);
+    let mut link = Command::new(compiler.program());
+    link.arg(&object).arg("-fopenmp").arg("-o").arg(&program);
+    if instrumented {
+        compile.args(flags(&["cflags"]));
+        link.args(flags(&["ldflags"]));
+    }
+    run(&mut compile);
+    run(&mut link);
+    program
+}

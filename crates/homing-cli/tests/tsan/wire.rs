@@ -1,0 +1,149 @@
+//! Runs a program with the runtime and reads what it put on the wire.
+
+use homing_linux::channel::{Capacity, Channel, Flavour, Received};
+use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A word or control word of a stream, as far as the tests look at it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item {
+    Reference { address: u64, bytes: u64, write: bool },
+    Start { thread: u32 },
+    End,
+    Join { thread: u32 },
+    Sync { acquire: bool, object: u64, stamp: u64 },
+    Mmap { address: u64, length: u64 },
+    Munmap { address: u64, length: u64 },
+    Mremap { old: u64, old_length: u64, new: u64, new_length: u64 },
+    Alloc { function: u64, address: u64, size: u64, site: u64 },
+    Free { address: u64 },
+    Fork { process: u64 },
+    Advance { units: u64 },
+    Other,
+}
+
+/// What came over the wire.
+pub struct Recording {
+    pub flavour: Option<Flavour>,
+    pub streams: BTreeMap<u32, Vec<Item>>,
+    pub names: BTreeMap<u64, String>,
+    pub output: String,
+    pub errors: String,
+    pub code: Option<i32>,
+    pub signal: Option<i32>,
+}
+
+impl Recording {
+    /// All items of all threads.
+    pub fn items(&self) -> impl Iterator<Item = &Item> {
+        self.streams.values().flatten()
+    }
+
+    /// References of a kind for which `wanted(address)` holds.
+    pub fn count(&self, write: bool, wanted: impl Fn(u64) -> bool) -> usize {
+        self.items()
+            .filter(|item| matches!(item, Item::Reference { address, write: w, .. } if *w == write && wanted(*address)))
+            .count()
+    }
+}
+
+/// Runs `command` with a wire of the given capacity until it closes.
+pub fn record(command: &mut Command, capacity: Capacity) -> Recording {
+    let mut channel = Channel::new(capacity).unwrap();
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(Stdio::null());
+    let mut child = channel.spawn(command).unwrap();
+    let mut raw: BTreeMap<u32, Vec<Vec<u64>>> = BTreeMap::new();
+    let started = Instant::now();
+    loop {
+        match channel.receive(Duration::from_secs(5)).unwrap() {
+            Received::Segment(filled) => {
+                let segments = raw.entry(filled.stream).or_default();
+                assert_eq!(segments.len(), filled.index as usize, "a segment of thread {} is missing", filled.stream);
+                segments.push(channel.words(&filled).to_vec());
+                channel.release(filled).unwrap();
+            }
+            Received::Idle => assert!(
+                started.elapsed() < Duration::from_secs(60) || child.kill().is_err(),
+                "{command:?} has not finished within 60 s"
+            ),
+            Received::Closed => break,
+        }
+    }
+    let flavour = channel.flavour();
+    let output = child.wait_with_output().unwrap();
+    for open in channel.open_segments() {
+        raw.entry(open.thread).or_default().push(channel.open_words(&open).to_vec());
+    }
+    let mut names = BTreeMap::new();
+    let streams = raw
+        .into_iter()
+        .map(|(thread, segments)| (thread, segments.iter().flat_map(|s| decode(s, &mut names)).collect()))
+        .collect();
+    Recording {
+        flavour,
+        streams,
+        names,
+        output: String::from_utf8_lossy(&output.stdout).trim().to_string(),
+        errors: String::from_utf8_lossy(&output.stderr).to_string(),
+        code: output.status.code(),
+        signal: output.status.signal(),
+    }
+}
+
+/// Decodes one segment; a message never crosses its end.
+fn decode(words: &[u64], names: &mut BTreeMap<u64, String>) -> Vec<Item> {
+    let mut items = Vec::new();
+    let mut at = 0;
+    while at < words.len() {
+        let word = words[at];
+        at += 1;
+        if word >> 63 == 0 {
+            let (bytes, write) = (1 << (word >> 59 & 7), word >> 62 & 1 == 1);
+            assert!(bytes <= 64);
+            items.push(Item::Reference { address: word & ((1 << 48) - 1), bytes, write });
+            continue;
+        }
+        let (operation, payload) = (word >> 56 & 0x7f, word & ((1 << 56) - 1));
+        let operands = match operation {
+            5 | 6 | 16 | 19 => 0,
+            4 | 13 | 17 | 18 => 1,
+            7 | 9 | 10 => 2,
+            12 => 3,
+            8 | 11 => 4,
+            14 => (payload as usize & 0xff_ffff).div_ceil(8),
+            _ => panic!("operation {operation} is none of a parallel recorder's"),
+        };
+        let fields = &words[at..at + operands];
+        at += operands;
+        items.push(item(operation, payload, fields, names));
+    }
+    items
+}
+
+fn item(operation: u64, payload: u64, fields: &[u64], names: &mut BTreeMap<u64, String>) -> Item {
+    match operation {
+        4 => Item::Start { thread: payload as u32 },
+        5 => Item::End,
+        6 => Item::Join { thread: payload as u32 },
+        7 => {
+            assert!(payload < 2);
+            Item::Sync { acquire: payload == 1, object: fields[0], stamp: fields[1] }
+        }
+        8 => Item::Mmap { address: fields[0], length: fields[1] },
+        9 => Item::Munmap { address: fields[0], length: fields[1] },
+        11 => Item::Mremap { old: fields[0], old_length: fields[1], new: fields[2], new_length: fields[3] },
+        12 => Item::Alloc { function: payload, address: fields[0], size: fields[1], site: fields[2] },
+        13 => Item::Free { address: fields[0] },
+        14 => {
+            let bytes: Vec<u8> = fields.iter().flat_map(|w| w.to_ne_bytes()).collect();
+            let text = String::from_utf8_lossy(&bytes[..payload as usize & 0xff_ffff]).into_owned();
+            names.insert(payload >> 24, text);
+            Item::Other
+        }
+        16 => Item::Advance { units: payload },
+        19 => Item::Fork { process: payload },
+        _ => Item::Other,
+    }
+}
