@@ -13,13 +13,15 @@
 
 void *__libc_malloc(size_t bytes);
 
-/* The allocator below us: glibc's, or the one the program is linked with. Looking it up may itself allocate. */
+/* The allocator below us: glibc's, or the one the program is linked with. Looking it up may itself allocate, and frees
+ * what an earlier lookup left: so all of it is looked up at once, and nothing later on the way of malloc and free. */
 static struct {
    void *(*malloc)(size_t);
    void *(*calloc)(size_t, size_t);
    void *(*realloc)(void *, size_t);
    void *(*memalign)(size_t, size_t);
    void (*free)(void *);
+   void *(*sbrk)(intptr_t);
    int is_glibc;
 } next;
 
@@ -47,6 +49,7 @@ static int ready(void)
    next.calloc = (void *(*)(size_t, size_t))dlsym(RTLD_NEXT, "calloc");
    next.realloc = (void *(*)(void *, size_t))dlsym(RTLD_NEXT, "realloc");
    next.memalign = (void *(*)(size_t, size_t))dlsym(RTLD_NEXT, "memalign");
+   next.sbrk = (void *(*)(intptr_t))dlsym(RTLD_NEXT, "sbrk");
    next.is_glibc = next.malloc == __libc_malloc || (void *)next.malloc == dlsym(RTLD_DEFAULT, "__libc_malloc");
    __atomic_store_n(&next.free, (void (*)(void *))dlsym(RTLD_NEXT, "free"), __ATOMIC_RELEASE);
    looking = 0;
@@ -68,7 +71,7 @@ static void mapping_of(const void *at, word *start, word *bytes)
 static void send_break(void)
 {
    static word last;
-   word now = next.is_glibc ? (word)REAL(sbrk)(0) : 0, before = __atomic_load_n(&last, __ATOMIC_RELAXED);
+   word now = next.is_glibc ? (word)next.sbrk(0) : 0, before = __atomic_load_n(&last, __ATOMIC_RELAXED);
    if (now == before || !__atomic_compare_exchange_n(&last, &before, now, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
       return;
    if (before != 0)

@@ -31,12 +31,13 @@ typedef uint64_t word;
 
 enum stream_state { STREAM_NEW = 0, STREAM_OPEN = 1, STREAM_ENDED = 2 };
 
-/* The stream of one thread. Invariant: `*words < limit` only while `base` is a segment that this thread owns, so the
- * hot path needs no other test. `words` is the counter in shared memory: what a killed program wrote stays visible. */
+/* The stream of one thread. Invariant: `*cursor < limit` only while the cursor is in a segment that this thread owns,
+ * so the hot path needs no other test. The cursor, an address, lies in shared memory (open[].words of the header): what
+ * a killed program wrote stays visible. */
 struct stream {
-   volatile unsigned long long *words;
+   volatile unsigned long long *cursor;
    word limit;
-   word *base;
+   word *base;            /* of the segment */
    word advance;          /* function entries not yet sent */
    uint32_t thread;
    uint32_t index;        /* segments posted */
@@ -108,19 +109,19 @@ static inline __attribute__((always_inline)) word homing_word(word address, unsi
    return (word)high << 48 | (address & 0xffffffffffffULL);
 }
 
-/* Records one reference. The counter moves before the word is stored: a signal handler that records in between
+/* Records one reference. The cursor moves before the word is stored: a signal handler that records in between
  * then writes behind this word instead of over it. */
 static inline __attribute__((always_inline)) void homing_reference(word reference)
 {
-   volatile unsigned long long *words = homing_self.words;
-   word at = words[0];
+   volatile unsigned long long *cursor = homing_self.cursor;
+   word at = *cursor;
    if (UNLIKELY(at >= homing_self.limit)) {
       homing_reference_slow(reference);
       return;
    }
-   words[0] = at + 1;
+   *cursor = at + sizeof(word);
    __asm__ volatile("" ::: "memory");
-   homing_self.base[at] = reference;
+   *(word *)at = reference;
 }
 
 static inline word homing_event_word(unsigned op, word payload) { return HOMING_WORD(op, payload); }

@@ -3,7 +3,7 @@
  * The wire's end in the recorded program: one stream of words for each thread, in segments of shared memory
  * (recorders/include/homing_wire.h, flavour PARALLEL).
  *
- * What is written is visible to `homing record` at once: the counter of the hot path is the `words` field of the
+ * What is written is visible to `homing record` at once: the cursor of the hot path is the `words` field of the
  * header's open[] entry. So a program that ends, crashes or is killed needs no handler to keep what it recorded. */
 #include "runtime.h"
 
@@ -21,11 +21,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static volatile unsigned long long no_words;
-__thread struct stream homing_self = {.words = &no_words};
+/* The cursor of a thread without a segment: never below any limit. */
+static volatile unsigned long long nowhere;
+__thread struct stream homing_self = {.cursor = &nowhere};
 int homing_active;
 
 static homing_wire_header *header;
+static word first_segment;
 static int credit_fd, full_fd;
 static uint32_t next_thread;
 static uint64_t next_stamp, next_object;
@@ -59,7 +61,7 @@ void *homing_next(const char *symbol)
 static void stop_recording(void)
 {
    __atomic_store_n(&homing_active, 0, __ATOMIC_RELEASE);
-   homing_self.words = &no_words;
+   homing_self.cursor = &nowhere;
    homing_self.limit = 0;
 }
 
@@ -91,12 +93,12 @@ static long take_credit(void)
 static void post_segment(void)
 {
    struct stream *self = &homing_self;
-   uint64_t bytes_of_header = header->header_bytes;
-   uint64_t segment = ((char *)self->base - (char *)header - bytes_of_header) / (header->segment_words * sizeof(word));
-   homing_wire_full full = {
-      .segment = (uint32_t)segment, .words = (uint32_t)self->words[0], .stream = self->thread, .index = self->index++};
+   homing_wire_full full = {.segment = header->open[self->slot].segment_plus_1 - 1,
+                            .words = (uint32_t)((*self->cursor - (word)self->base) / sizeof(word)),
+                            .stream = self->thread,
+                            .index = self->index++};
    header->open[self->slot].segment_plus_1 = 0;
-   self->words = &no_words;
+   self->cursor = &nowhere;
    self->limit = 0;
    /* A pipe without a reader would raise SIGPIPE and kill the program. */
    struct pollfd pipe = {.fd = full_fd, .events = POLLOUT};
@@ -118,20 +120,20 @@ static int open_segment(void)
       stop_recording();
       return 0;
    }
-   self->base = (word *)((char *)header + header->header_bytes) + (uint64_t)segment * header->segment_words;
-   header->open[self->slot].words = 0;
+   self->base = (word *)first_segment + (uint64_t)segment * header->segment_words;
+   header->open[self->slot].words = (word)self->base;
    header->open[self->slot].thread = self->thread;
    __atomic_store_n(&header->open[self->slot].segment_plus_1, (uint32_t)segment + 1, __ATOMIC_RELEASE);
-   self->words = &header->open[self->slot].words;
-   self->limit = header->segment_words - KEPT_FREE;
+   self->cursor = &header->open[self->slot].words;
+   self->limit = (word)(self->base + header->segment_words - KEPT_FREE);
    return 1;
 }
 
-/* An entry of open[] that no other live thread uses. Entries are four to a cache line, and their counters are written
+/* An entry of open[] that no other live thread uses. Entries are four to a cache line, and their cursors are written
  * at every reference: the first quarter of the threads get lines of their own. */
 static long take_slot(void)
 {
-   uint64_t first = (64 - offsetof(homing_wire_header, open) % 64) % 64 / sizeof header->open[0];
+   uint64_t first = (64 - offsetof(homing_wire_header, open[0].words) % 64) % 64 / sizeof header->open[0];
    for (uint32_t pass = 0; pass < 4; pass++)
       for (uint64_t slot = (first + pass) % 4; slot < HOMING_WIRE_MAX_OPEN; slot += 4)
          if (!slot_used[slot] && !__atomic_exchange_n(&slot_used[slot], 1, __ATOMIC_ACQ_REL))
@@ -143,11 +145,11 @@ static long take_slot(void)
 static void send_advance(void)
 {
    struct stream *self = &homing_self;
-   if (self->advance == 0 || self->words == &no_words)
+   if (self->advance == 0 || self->cursor == &nowhere)
       return;
-   word at = self->words[0];
-   self->words[0] = at + 1;
-   self->base[at] = HOMING_WORD(HOMING_ADVANCE, self->advance);
+   word at = *self->cursor;
+   *self->cursor = at + sizeof(word);
+   *(word *)at = HOMING_WORD(HOMING_ADVANCE, self->advance);
    self->advance = 0;
 }
 
@@ -196,8 +198,8 @@ word *homing_reserve(unsigned n)
    self->inside++;
    if (self->state == STREAM_NEW)
       open_stream();
-   else if (self->words[0] + n > self->limit && self->state == STREAM_OPEN) {
-      if (self->words != &no_words) {
+   else if (*self->cursor + n * sizeof(word) > self->limit && self->state == STREAM_OPEN) {
+      if (self->cursor != &nowhere) {
          send_advance();
          post_segment();
       }
@@ -206,12 +208,12 @@ word *homing_reserve(unsigned n)
    }
    self->inside--;
    errno = saved;
-   word at = self->words[0];
-   if (at + n > self->limit)
+   word at = *self->cursor;
+   if (at + n * sizeof(word) > self->limit)
       return NULL;
-   self->words[0] = at + n;
+   *self->cursor = at + n * sizeof(word);
    __asm__ volatile("" ::: "memory");
-   return self->base + at;
+   return (word *)at;
 }
 
 void homing_reference_slow(word reference)
@@ -257,7 +259,7 @@ void homing_begin_thread(uint32_t thread) { homing_self.thread = thread; }
 void homing_may_block(void)
 {
    struct stream *self = &homing_self;
-   if (!homing_active || self->inside || self->words == &no_words || 2 * homing_live <= header->segments)
+   if (!homing_active || self->inside || self->cursor == &nowhere || 2 * homing_live <= header->segments)
       return;
    int saved = errno;
    self->inside++;
@@ -274,7 +276,7 @@ void homing_end_thread(void)
       return;
    homing_send(1, HOMING_WORD(HOMING_THREAD_END, self->thread), 0, 0, 0, 0);
    self->inside++;
-   if (self->words != &no_words)
+   if (self->cursor != &nowhere)
       post_segment();
    if (self->state == STREAM_OPEN) {
       __atomic_store_n(&slot_used[self->slot], 0, __ATOMIC_RELEASE);
@@ -315,6 +317,7 @@ static int map_wire(const char *wire)
    if (at == MAP_FAILED)
       return 0;
    header = at;
+   first_segment = (word)at + header->header_bytes;
    for (int i = 0; i < 3; i++) /* programs that this one executes must not hold the wire open */
       fcntl((int[]){memory, credit_fd, full_fd}[i], F_SETFD, FD_CLOEXEC);
    close(memory);
@@ -366,6 +369,7 @@ void homing_start(void)
    unsetenv(HOMING_WIRE_ENV);
    if (!claim_wire())
       return;
+   header->cursor_base = first_segment;
    pthread_key_create(&end_key, end_of_thread);
    pthread_atfork(NULL, NULL, in_forked_child);
    __atomic_store_n(&homing_active, 1, __ATOMIC_RELEASE);
