@@ -56,9 +56,9 @@ static inline void reference(const volatile void *at, unsigned log2, unsigned wr
 #define LOAD_STORE(bits, log2)                                                                                         \
    EXPORT a##bits __tsan_atomic##bits##_load(const volatile a##bits *at, int order)                                    \
    {                                                                                                                   \
-      reference(at, log2, 0, CALLER);                                                                                  \
       a##bits value = __atomic_load_n(at, __ATOMIC_SEQ_CST);                                                           \
       after_load(at, (word)value, order);                                                                              \
+      reference(at, log2, 0, CALLER);                                                                                  \
       return value;                                                                                                    \
    }                                                                                                                   \
    EXPORT void __tsan_atomic##bits##_store(volatile a##bits *at, a##bits value, int order)                             \
@@ -159,9 +159,9 @@ COMPARE(128, 4, swap128)
 
 EXPORT a128 __tsan_atomic128_load(const volatile a128 *at, int order)
 {
-   reference(at, 4, 0, CALLER);
    a128 value = swap128((volatile a128 *)at, 0, 0);
    after_load(at, (word)value, order);
+   reference(at, 4, 0, CALLER);
    return value;
 }
 

@@ -7,7 +7,6 @@
  * are counted by each thread of the team, and instance n of a barrier is an object of its own. */
 #include "runtime.h"
 
-#include <alloca.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -233,7 +232,8 @@ struct task {
    long bounds[2];
    function *run;
    void (*copy)(void *, void *);
-   void *data;        /* the creator's, for `copy` */
+   void *data;        /* the creator's, to be copied */
+   size_t bytes;
    struct team *team;
    word object;       /* this task */
    word parent;       /* the task whose taskwait waits for it */
@@ -261,30 +261,34 @@ static void run_task(void *argument)
    here = outer;
 }
 
+/* libgomp calls this before anybody can run the task, so what it writes is released here. */
 static void copy_task(void *to, void *from)
 {
    struct task *task = from;
+   char *data = (char *)to + task->offset;
    *(struct task *)to = *task;
-   task->copy((char *)to + task->offset, task->data);
+   if (task->copy != NULL)
+      task->copy(data, task->data);
+   else
+      memcpy(data, task->data, task->bytes);
+   release(task->object);
 }
 
-/* The record that stands for the task: its data behind it unless `copy` brings them. */
-#define TASK_RECORD(run_, data_, copy_, bytes, alignment)                                                              \
+/* The record that stands for the task while libgomp copies it. */
+#define TASK_RECORD(run_, data_, copy_, bytes_, alignment)                                                             \
    size_t align_ = (alignment) > (long)_Alignof(struct task) ? (size_t)(alignment) : _Alignof(struct task);            \
    size_t offset_ = (sizeof(struct task) + align_ - 1) & ~(align_ - 1);                                                \
-   struct task *task =                                                                                                 \
-      (struct task *)(((uintptr_t)alloca(offset_ + (size_t)(bytes) + align_) + align_ - 1) & ~(uintptr_t)(align_ - 1)); \
+   struct task *task = &(struct task){0};                                                                              \
    *task = (struct task){.run = (run_),                                                                                \
                          .copy = (copy_),                                                                              \
                          .data = (data_),                                                                              \
                          .team = here.team,                                                                            \
                          .object = homing_object(),                                                                    \
                          .parent = here.task,                                                                          \
+                         .bytes = (size_t)(bytes_),                                                                    \
                          .offset = (uint32_t)offset_};                                                                 \
    if (here.team != NULL)                                                                                              \
-      __atomic_store_n(&here.team->tasks, 1, __ATOMIC_RELAXED);                                                        \
-   if ((copy_) == NULL && (bytes) > 0)                                                                                 \
-      REAL(memcpy)((char *)task + offset_, (data_), (size_t)(bytes));
+      __atomic_store_n(&here.team->tasks, 1, __ATOMIC_RELAXED);
 
 /* gomp-constants.h */
 enum { TASK_DEPEND = 1 << 3, TASK_REDUCTION = 1 << 12, TASK_DETACH = 1 << 13 };
@@ -300,9 +304,8 @@ EXPORT void GOMP_task(function *run, void *data, void (*copy)(void *, void *), l
    }
    TASK_RECORD(run, data, copy, bytes, alignment)
    task->has_depend = flags & TASK_DEPEND;
-   release(task->object);
    REAL(GOMP_task)
-   (run_task, task, copy != NULL ? copy_task : NULL, (long)offset_ + bytes, (long)align_, now, flags, depend, priority,
+   (run_task, task, copy_task, (long)offset_ + bytes, (long)align_, now, flags, depend, priority,
     detach);
 }
 
@@ -319,9 +322,8 @@ EXPORT void GOMP_task(function *run, void *data, void (*copy)(void *, void *), l
       TASK_RECORD(run, data, copy, bytes, alignment)                                                                   \
       task->is_loop = true;                                                                                            \
       word parent = here.task;                                                                                         \
-      release(task->object);                                                                                           \
       REAL(name)                                                                                                       \
-      (run_task, task, copy != NULL ? copy_task : NULL, (long)offset_ + bytes, (long)align_, flags, tasks, priority,   \
+      (run_task, task, copy_task, (long)offset_ + bytes, (long)align_, flags, tasks, priority,   \
        start, end, step);                                                                                              \
       acquire(parent);                                                                                                 \
    }

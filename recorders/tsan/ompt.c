@@ -35,6 +35,7 @@ struct task {
    word parent;
    word barriers; /* implicit tasks: barriers so far */
    int is_explicit;
+   int depends;
 };
 
 /* Set by the first explicit task: from then on barriers also wait for tasks. */
@@ -76,15 +77,17 @@ static void implicit_task(int scope, data *parallel, data *task, unsigned thread
 
 static void task_create(data *encountering, const void *frame, data *created, int flags, int depends, const void *code)
 {
-   (void)frame, (void)depends, (void)code;
+   (void)frame, (void)code;
    struct task *parent = encountering != NULL ? encountering->ptr : NULL;
    if (!(flags & TASK_EXPLICIT) || parent == NULL)
       return;
    struct task *task = new_task(parent->team, parent->object, 1);
    created->ptr = task;
    __atomic_store_n(&tasks_seen, 1, __ATOMIC_RELAXED);
-   if (task != NULL)
-      release(task->object);
+   if (task == NULL)
+      return;
+   task->depends = depends;
+   release(task->object);
 }
 
 static void task_schedule(data *prior_data, int status, data *next_data)
@@ -99,8 +102,11 @@ static void task_schedule(data *prior_data, int status, data *next_data)
       } else
          release(prior->object); /* an untied task may go on elsewhere */
    }
-   if (next != NULL && next->is_explicit)
+   if (next != NULL && next->is_explicit) {
       acquire(next->object);
+      if (next->depends) /* on which tasks is not said: on all that have finished */
+         acquire(next->team + ROLE_TASKS);
+   }
 }
 
 static void sync_region(int kind, int scope, data *parallel, data *task_data, const void *code)

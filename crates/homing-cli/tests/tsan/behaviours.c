@@ -11,6 +11,8 @@
 
 enum { N = 10000 };
 volatile long counted[N];
+/* Otherwise the compiler leaves allocations out. */
+static void *volatile kept;
 
 static void fill(void)
 {
@@ -78,14 +80,16 @@ static void maps(void)
    char *moved = mremap(at, 1 << 16, 1 << 18, MREMAP_MAYMOVE);
    moved[1 << 17] = 1;
    munmap(moved, 1 << 18);
-   void *block = malloc(1 << 20);
-   memset(block, 2, 1 << 20);
-   free(block);
+   kept = malloc(1 << 20);
+   memset(kept, 2, 1 << 20);
+   free(kept);
 }
 
 static void *allocates(void *unused)
 {
-   free(realloc(calloc(10, 10), 300));
+   kept = calloc(10, 10);
+   kept = realloc(kept, 300);
+   free(kept);
    void *p;
    if (posix_memalign(&p, 64, 128) == 0)
       free(p);
@@ -95,11 +99,12 @@ static void *allocates(void *unused)
 static void allocations(void)
 {
    allocates(NULL);
-   free(malloc(1234));
+   kept = malloc(1234);
+   free(kept);
 }
 
 static volatile sig_atomic_t handled;
-static volatile long seen_by_handler[16];
+static volatile int seen_by_handler[16];
 
 static void on_alarm(int signal)
 {

@@ -29,10 +29,10 @@ struct Replay<'a> {
     ended: BTreeMap<u32, Clock>,
     objects: HashMap<u64, Clock>,
     memory: HashMap<u64, Granule>,
-    races: Vec<String>,
+    races: BTreeMap<u64, String>,
 }
 
-/// The conflicting pairs of references that no chain of edges orders.
+/// The granules with conflicting references that no chain of edges orders, and one such reference of each.
 pub fn races(recording: &Recording) -> Vec<String> {
     let mut replay = Replay {
         recording,
@@ -43,14 +43,14 @@ pub fn races(recording: &Recording) -> Vec<String> {
         ended: BTreeMap::new(),
         objects: HashMap::new(),
         memory: HashMap::new(),
-        races: Vec::new(),
+        races: BTreeMap::new(),
     };
     while replay.turn() {}
     for (thread, items) in &recording.streams {
         let at = replay.at.get(thread).copied().unwrap_or(0);
         assert_eq!(at, items.len(), "thread {thread} waits for ever at {:?}", items[at]);
     }
-    replay.races
+    replay.races.into_values().collect()
 }
 
 impl Replay<'_> {
@@ -135,7 +135,9 @@ impl Replay<'_> {
             let after_write = last.write.is_none_or(before);
             let after_reads = !write || last.reads.iter().all(|(&t, &time)| before((t, time)));
             if (!after_write || !after_reads) && self.races.len() < 10 {
-                self.races.push(format!("{:#x} by thread {thread}, write: {write}", granule * 8));
+                self.races
+                    .entry(granule)
+                    .or_insert(format!("{:#x} by thread {thread}, write: {write}", granule * 8));
             }
             if write {
                 last.write = Some((thread, clock[&thread]));

@@ -15,6 +15,7 @@ struct Square : Shape {
    explicit Square(long side) : side(side) {}
    long area() const override { return side * side; }
    long side;
+   long unused[7]{}; // a size that nothing else here has
 };
 
 int main()
@@ -35,7 +36,7 @@ int main()
       thread.join();
    for (auto &shape : shapes)
       total += shape->area();
-   auto *array = new long[100]{};
+   long *volatile array = new long[100]{};
    array[7] = total;
    std::printf("%ld\n", array[7]);
    delete[] array;

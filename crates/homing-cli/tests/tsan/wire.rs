@@ -60,7 +60,12 @@ pub fn record(command: &mut Command, capacity: Capacity) -> Recording {
         match channel.receive(Duration::from_secs(5)).unwrap() {
             Received::Segment(filled) => {
                 let segments = raw.entry(filled.stream).or_default();
-                assert_eq!(segments.len(), filled.index as usize, "a segment of thread {} is missing", filled.stream);
+                assert_eq!(
+                    segments.len(),
+                    filled.index as usize,
+                    "a segment of thread {} is missing",
+                    filled.stream
+                );
                 segments.push(channel.words(&filled).to_vec());
                 channel.release(filled).unwrap();
             }
