@@ -67,6 +67,16 @@ static void mapping_of(const void *at, word *start, word *bytes)
    *bytes = (words[-1] & ~(size_t)7) + words[-2];
 }
 
+/* Whoever gets memory comes after those who gave up any that lay near: blocks are split and joined. */
+static void near(unsigned kind, word at, word bytes)
+{
+   enum { NEAR = 16 };
+   if (homing_threads == 0)
+      return;
+   for (word piece = at >> NEAR; piece <= (at + bytes) >> NEAR; piece++)
+      homing_sync(kind, piece << NEAR | 1);
+}
+
 /* Sends the program break if the allocator moved it. */
 static void send_break(void)
 {
@@ -83,8 +93,7 @@ static void *allocated(unsigned function, void *at, size_t bytes, word site)
    if (LIKELY(!homing_active) || at == NULL)
       return at;
    int saved = errno;
-   if (homing_live > 1) /* whoever freed this block came before */
-      homing_sync(HOMING_SYNC_ACQUIRE, (word)at);
+   near(HOMING_SYNC_ACQUIRE, (word)at, bytes);
    send_break();
    if (is_mapping(at)) {
       word start, length;
@@ -113,8 +122,7 @@ static void freeing(void *at)
       mapping_of(at, &start, &length);
       homing_send(3, HOMING_WORD(HOMING_MUNMAP, 0), start, length, 0, 0);
    }
-   if (homing_live > 1)
-      homing_sync(HOMING_SYNC_RELEASE, (word)at);
+   near(HOMING_SYNC_RELEASE, (word)at, malloc_usable_size(at));
 }
 
 EXPORT void *malloc(size_t bytes)

@@ -27,8 +27,8 @@ static void *mapped(void *at, size_t length, int protection, int flags, int file
    if (at == MAP_FAILED || !homing_active)
       return at;
    int saved = errno;
-   if (homing_live > 1) /* whoever unmapped this address came before */
-      homing_sync(HOMING_SYNC_ACQUIRE, (word)at);
+   if (homing_threads > 0) /* whoever unmapped this address before */
+      homing_sync(HOMING_SYNC_ACQUIRE, OBJECT_MAPPINGS);
    word name = flags & MAP_ANONYMOUS ? 0 : file_name(file);
    word *room = homing_reserve(5);
    if (room != NULL) {
@@ -57,8 +57,8 @@ EXPORT int munmap(void *at, size_t length)
 {
    if (homing_active) {
       homing_send(3, HOMING_WORD(HOMING_MUNMAP, 0), (word)at, length, 0, 0);
-      if (homing_live > 1)
-         homing_sync(HOMING_SYNC_RELEASE, (word)at);
+      if (homing_threads > 0)
+         homing_sync(HOMING_SYNC_RELEASE, OBJECT_MAPPINGS);
    }
    return (int)syscall(SYS_munmap, at, length);
 }

@@ -67,9 +67,9 @@ HIDDEN word homing_object(void);
 /* What is added to such an object: it then stands for one side of a team or task. */
 enum { ROLE_FORK = 0, ROLE_JOIN = 2, ROLE_TASKS = 4, ROLE_ORDERED = 6 };
 /* Objects that exist once. */
-enum { OBJECT_FENCE = 3, OBJECT_CRITICAL = 5, OBJECT_ATOMIC = 7 };
-/* Threads that have a stream. */
-extern HIDDEN uint32_t homing_live;
+enum { OBJECT_FENCE = 3, OBJECT_CRITICAL = 5, OBJECT_ATOMIC = 7, OBJECT_MAPPINGS = 9 };
+/* Threads made so far, the first not counted. */
+extern HIDDEN uint32_t homing_threads;
 /* Starts recording if the wire is there; called before the first reference, and harmless when repeated. */
 HIDDEN void homing_start(void);
 /* The number of a thread about to be made. */

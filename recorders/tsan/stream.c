@@ -29,10 +29,11 @@ int homing_active;
 static homing_wire_header *header;
 static word first_segment;
 static int credit_fd, full_fd;
-static uint32_t next_thread;
-static uint64_t next_stamp, next_object;
+/* Threads made so far, the first not counted. */
+uint32_t homing_threads;
+static uint64_t next_stamp, next_object = 16; /* below: objects that exist once */
 /* Threads with a stream. */
-uint32_t homing_live;
+static uint32_t live;
 /* References that could not be sent, by reason. */
 enum loss { LOST_AFTER_END, LOST_IN_HANDLER, LOSSES };
 static uint64_t lost[LOSSES];
@@ -165,7 +166,7 @@ static int open_stream(void)
    }
    self->slot = (uint32_t)slot;
    self->state = STREAM_OPEN;
-   __atomic_add_fetch(&homing_live, 1, __ATOMIC_RELAXED);
+   __atomic_add_fetch(&live, 1, __ATOMIC_RELAXED);
    if (!known) /* made by a raw clone(2): nobody announced it */
       self->thread = homing_new_thread();
    pthread_setspecific(end_key, (void *)1);
@@ -252,14 +253,14 @@ void homing_sync(unsigned kind, word object)
 
 word homing_object(void) { return __atomic_add_fetch(&next_object, 8, __ATOMIC_RELAXED) | 1; }
 
-uint32_t homing_new_thread(void) { return __atomic_add_fetch(&next_thread, 1, __ATOMIC_RELAXED); }
+uint32_t homing_new_thread(void) { return __atomic_add_fetch(&homing_threads, 1, __ATOMIC_RELAXED); }
 
 void homing_begin_thread(uint32_t thread) { homing_self.thread = thread; }
 
 void homing_may_block(void)
 {
    struct stream *self = &homing_self;
-   if (!homing_active || self->inside || self->cursor == &nowhere || 2 * homing_live <= header->segments)
+   if (!homing_active || self->inside || self->cursor == &nowhere || 2 * live <= header->segments)
       return;
    int saved = errno;
    self->inside++;
@@ -280,7 +281,7 @@ void homing_end_thread(void)
       post_segment();
    if (self->state == STREAM_OPEN) {
       __atomic_store_n(&slot_used[self->slot], 0, __ATOMIC_RELEASE);
-      __atomic_sub_fetch(&homing_live, 1, __ATOMIC_RELAXED);
+      __atomic_sub_fetch(&live, 1, __ATOMIC_RELAXED);
    }
    self->state = STREAM_ENDED;
    self->inside--;
