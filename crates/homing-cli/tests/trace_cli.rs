@@ -1,0 +1,264 @@
+//! Runs `homing trace ...` on small traces, whole and damaged.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+
+struct Lab {
+    dir: TempDir,
+}
+
+impl Lab {
+    fn new() -> Lab {
+        Lab { dir: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Runs `homing trace` in the directory; gives the exit code, standard output, standard error.
+    fn trace(&self, args: &[&str]) -> (i32, String, String) {
+        let output = Command::new(env!("CARGO_BIN_EXE_homing"))
+            .arg("trace")
+            .args(args)
+            .current_dir(self.dir.path())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        texts(&output)
+    }
+
+    fn ok(&self, args: &[&str]) -> String {
+        let (code, out, err) = self.trace(args);
+        assert_eq!(code, 0, "{args:?}: {err}");
+        out
+    }
+
+    fn info(&self, name: &str) -> (i32, serde_json::Value) {
+        let (code, out, err) = self.trace(&["info", "--json", name]);
+        (code, serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out} {err}")))
+    }
+
+    /// A trace of three threads with 450 000 references, and its CSV.
+    fn sample(&self) -> String {
+        let mut csv = "thread,addr,size,kind\n".to_owned();
+        for i in 0..450_000u64 {
+            let (thread, kind) = (i / 5 % 3, if i % 3 == 0 { 'w' } else { 'r' });
+            let address = 0x10000 + i * 8 % 40960 + i * i % 7 * 28672;
+            writeln!(csv, "{thread},{address:#x},{},{kind}", 1 << (i % 4)).unwrap();
+        }
+        std::fs::write(self.path("a.csv"), &csv).unwrap();
+        self.ok(&["import", "a.csv", "-o", "a.trace"]);
+        csv
+    }
+
+    fn files(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.dir.path()).unwrap();
+        let mut names: Vec<_> = entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+fn texts(output: &Output) -> (i32, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
+}
+
+fn read(path: &Path) -> Vec<u8> {
+    std::fs::read(path).unwrap()
+}
+
+/// The lines of one thread, in order.
+fn of_thread(csv: &str, thread: &str) -> Vec<String> {
+    csv.lines().filter(|line| line.split(',').next() == Some(thread)).map(str::to_owned).collect()
+}
+
+#[test]
+fn import_and_export_are_inverse() {
+    let lab = Lab::new();
+    let csv = lab.sample();
+    assert_eq!(lab.ok(&["export", "a.trace"]), csv);
+    lab.ok(&["export", "a.trace", "-o", "b.csv"]);
+    lab.ok(&["import", "b.csv", "-o", "b.trace"]);
+    assert_eq!(read(&lab.path("a.trace")), read(&lab.path("b.trace")));
+    let window = lab.ok(&["export", "a.trace", "--from", "100", "--to", "103", "--no-header"]);
+    assert_eq!(window, csv.lines().skip(101).take(3).map(|l| format!("{l}\n")).collect::<String>());
+    let dense = lab.ok(&["export", "a.trace", "--dense", "--to", "1", "--no-header"]);
+    assert_eq!(dense, "0,0x0,1,w\n");
+    assert_eq!(lab.files(), ["a.csv", "a.trace", "b.csv", "b.trace"]);
+}
+
+#[test]
+fn info_counts() {
+    let lab = Lab::new();
+    lab.sample();
+    let (code, info) = lab.info("a.trace");
+    assert_eq!(code, 0);
+    for (field, value) in [("references", 450_000), ("reads", 300_000), ("writes", 150_000), ("threads", 3)] {
+        assert_eq!(info[field], value, "{field}");
+    }
+    assert_eq!(info["bytes"], read(&lab.path("a.trace")).len());
+    assert_eq!((&info["recorder"], &info["complete"]), (&"import".into(), &true.into()));
+    assert!(info["pages"].as_u64().unwrap() > 10);
+    let table = lab.ok(&["info", "a.trace"]);
+    assert!(table.contains("450 000") && table.contains("import"), "{table}");
+}
+
+#[test]
+fn malformed_lines_are_shown_and_counted() {
+    let lab = Lab::new();
+    std::fs::write(lab.path("bad.csv"), "0,0x10,8,r\n0,0x10,8,q\n1,5,4,w\n").unwrap();
+    let (code, _, err) = lab.trace(&["import", "bad.csv", "-o", "bad.trace"]);
+    assert_eq!(code, 5);
+    assert!(err.contains("bad.csv: line 2: kind `q`: expected r or w"), "{err}");
+    assert!(err.contains("2 references; 1 malformed line was left out"), "{err}");
+    std::fs::write(lab.path("none.csv"), "what is this\n").unwrap();
+    let (code, _, err) = lab.trace(&["import", "none.csv", "-o", "none.trace"]);
+    assert_eq!(code, 1);
+    assert!(err.contains("no references"), "{err}");
+    assert!(!lab.path("none.trace").exists());
+}
+
+#[test]
+fn lackey_output_is_recognised() {
+    let lab = Lab::new();
+    let text = "==1== Lackey\nI  04000000,3\n L 1ffe000,8\n S 1ffe008,4\n M 1ffe010,8\n";
+    std::fs::write(lab.path("lackey.txt"), text).unwrap();
+    lab.ok(&["import", "lackey.txt", "-o", "l.trace"]);
+    let csv = lab.ok(&["export", "l.trace", "--no-header"]);
+    assert_eq!(csv, "0,0x1ffe000,8,r\n0,0x1ffe008,4,w\n0,0x1ffe010,8,r\n0,0x1ffe010,8,w\n");
+}
+
+#[test]
+fn merge_and_perturb_only_reorder() {
+    let lab = Lab::new();
+    let csv = lab.sample();
+    lab.ok(&["merge", "a.trace", "-o", "m1.trace", "--seed", "1"]);
+    lab.ok(&["merge", "a.trace", "-o", "m1again.trace", "--seed", "1"]);
+    lab.ok(&["merge", "a.trace", "-o", "m2.trace", "--seed", "2"]);
+    lab.ok(&["perturb", "a.trace", "-o", "p.trace", "--local", "--gaps", "--gap-every", "3000"]);
+    assert_eq!(read(&lab.path("m1.trace")), read(&lab.path("m1again.trace")));
+    assert_ne!(read(&lab.path("m1.trace")), read(&lab.path("m2.trace")));
+    for name in ["m1.trace", "m2.trace", "p.trace"] {
+        let (code, info) = lab.info(name);
+        assert_eq!((code, &info["complete"]), (0, &true.into()));
+        let other = lab.ok(&["export", name]);
+        assert_ne!(other, csv);
+        for thread in ["0", "1", "2"] {
+            assert_eq!(of_thread(&other, thread), of_thread(&csv, thread), "{name}");
+        }
+    }
+    assert_eq!(lab.trace(&["perturb", "a.trace", "-o", "x.trace"]).0, 2);
+}
+
+#[test]
+fn a_cut_trace_is_recovered() {
+    let lab = Lab::new();
+    let csv = lab.sample();
+    let whole = read(&lab.path("a.trace"));
+    for part in [9, 7, 3] {
+        std::fs::write(lab.path("cut.trace"), &whole[..whole.len() * part / 10]).unwrap();
+        let (code, info) = lab.info("cut.trace");
+        assert_eq!((code, &info["complete"]), (5, &false.into()));
+        let (code, out, err) = lab.trace(&["recover", "cut.trace", "-o", "saved.trace", "--json"]);
+        assert_eq!(code, 5, "{err}");
+        let saved: serde_json::Value = serde_json::from_str(&out).unwrap();
+        let (code, info) = lab.info("saved.trace");
+        assert_eq!((code, &info["complete"]), (0, &true.into()));
+        assert_eq!(info["references"], saved["references"]);
+        let rows = lab.ok(&["export", "saved.trace", "--no-header"]);
+        assert_eq!(rows.lines().count() as u64, saved["references"].as_u64().unwrap());
+        for thread in ["0", "1", "2"] {
+            let (saved, all) = (of_thread(&rows, thread), of_thread(&csv, thread));
+            assert!(all.starts_with(&saved), "thread {thread}: a prefix of it");
+        }
+    }
+}
+
+#[test]
+fn a_flipped_bit_costs_its_block_and_is_told() {
+    let lab = Lab::new();
+    let csv = lab.sample();
+    let mut bytes = read(&lab.path("a.trace"));
+    let at = bytes.len() / 3;
+    bytes[at] ^= 16;
+    std::fs::write(lab.path("flip.trace"), &bytes).unwrap();
+    let (code, info) = lab.info("flip.trace");
+    assert_eq!(code, 5);
+    let lost = info["damaged_references"].as_u64().unwrap();
+    assert!(lost > 0 && info["references"].as_u64().unwrap() == 450_000 - lost);
+    let (code, _, err) = lab.trace(&["export", "flip.trace", "-o", "flip.csv"]);
+    assert_eq!(code, 5);
+    assert!(err.contains(&format!("{lost} references are lost to damage")), "{err}");
+    assert_eq!(lab.trace(&["recover", "flip.trace", "-o", "saved.trace"]).0, 5);
+    let rows = lab.ok(&["export", "saved.trace"]);
+    assert_eq!(rows.as_bytes(), read(&lab.path("flip.csv")), "what is whole keeps its order");
+    let mut left = rows.lines();
+    let mut next = left.next();
+    csv.lines().for_each(|line| {
+        if next == Some(line) {
+            next = left.next();
+        }
+    });
+    assert_eq!(next, None, "rows of the original, in its order");
+    let whole = read(&lab.path("a.trace"));
+    lab.ok(&["recover", "a.trace", "-o", "same.trace"]);
+    assert_eq!(lab.ok(&["export", "same.trace"]), csv);
+    assert!(!whole.is_empty());
+}
+
+#[test]
+fn other_files_are_refused_with_a_reason() {
+    let lab = Lab::new();
+    lab.sample();
+    let mut newer = read(&lab.path("a.trace"));
+    newer[8] = 99;
+    let cases: [(&str, &[u8], &str); 4] = [
+        ("empty.trace", b"", "is empty: expected a trace"),
+        ("text.trace", b"thread,addr,size,kind\n", "not a Homing trace"),
+        ("newer.trace", &newer, "version 99"),
+        ("short.trace", &newer[..8], "header is damaged"),
+    ];
+    for (name, bytes, message) in cases {
+        std::fs::write(lab.path(name), bytes).unwrap();
+        for command in ["info", "export"] {
+            let (code, _, err) = lab.trace(&[command, name]);
+            assert_eq!(code, 1, "{name}: {err}");
+            assert!(err.contains(message) && err.contains(name), "{err}");
+        }
+    }
+    let (code, _, err) = lab.trace(&["info", "missing.trace"]);
+    assert!(code == 1 && err.contains("missing.trace"), "{err}");
+}
+
+#[test]
+fn a_full_disk_leaves_nothing() {
+    let lab = Lab::new();
+    lab.sample();
+    let limited = |args: &str| {
+        let script = format!("trap '' XFSZ; ulimit -f 1; \"$0\" trace {args}");
+        let output = Command::new("bash")
+            .args(["-c", &script, env!("CARGO_BIN_EXE_homing")])
+            .current_dir(lab.dir.path())
+            .output()
+            .unwrap();
+        texts(&output)
+    };
+    let before = lab.files();
+    for args in [
+        "import a.csv -o b.trace",
+        "merge a.trace -o b.trace",
+        "export a.trace -o b.parquet",
+        "export a.trace -o b.csv",
+    ] {
+        let (code, _, err) = limited(args);
+        assert_eq!(code, 1, "{args}: {err}");
+        assert!(err.contains("writing b.") && err.contains("File too large"), "{err}");
+        assert_eq!(lab.files(), before, "{args}");
+    }
+    let (code, _, err) = lab.trace(&["import", "a.csv", "-o", "/dev/full"]);
+    assert!(code == 1 && err.contains("No space left on device"), "{err}");
+}
