@@ -1,0 +1,145 @@
+//! `homing optimal` and `homing machines` from the outside, on a small trace with a known optimum.
+
+use homing_core::ids::Thread;
+use homing_core::trace::{Header, Kind, Summary, TraceWriter};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Page A: 1000 writes by thread 0, then 1000 by thread 1. Page B: a write by thread 0, then 500 reads by thread 1.
+fn trace(folder: &Path) -> PathBuf {
+    let mut writer = TraceWriter::new(Vec::new(), &Header::new("test", "1")).unwrap();
+    for (thread, page, write, count) in
+        [(0, 0x1000, true, 1000), (1, 0x1000, true, 1000), (0, 0x5000, true, 1), (1, 0x5000, false, 500)]
+    {
+        let kind = if write { Kind::write(8) } else { Kind::read(8) };
+        for i in 0..count {
+            writer.reference(Thread(thread), 0, page + i % 512 * 8, kind).unwrap();
+        }
+        writer.turn(Thread(thread), count).unwrap();
+    }
+    let (bytes, _) = writer.finish(Summary::default()).unwrap();
+    let path = folder.join("a.trace");
+    std::fs::write(&path, bytes).unwrap();
+    path
+}
+
+fn homing(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_homing")).args(args).output().unwrap()
+}
+
+fn stdout(args: &[&str]) -> String {
+    let output = homing(args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn json(args: &[&str]) -> Value {
+    serde_json::from_str(&stdout(args)).unwrap()
+}
+
+/// Exit code and message of a command that fails.
+fn failure(args: &[&str]) -> (i32, String) {
+    let output = homing(args);
+    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn the_row_is_the_known_optimum() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = trace(folder.path());
+    let trace = trace.to_str().unwrap();
+    let row = json(&["optimal", trace, "--machine", "butterfly", "--json"]);
+    // A moves once (R = 3272); B starts at its reader, so its one write is remote (r = 15).
+    let cost = 2000.0 + 3272.0 + 15.0 + 500.0;
+    assert_eq!(row["cost"], cost);
+    assert_eq!(row["optimal_cost"], cost);
+    assert_eq!(row["mcpr"], cost / 2501.0);
+    let fields =
+        ["references", "local", "remote", "global", "moves", "replications", "pages", "lost_references"];
+    let counts: Vec<u64> = fields.iter().map(|&field| row[field].as_u64().unwrap()).collect();
+    assert_eq!(counts, [2501, 2500, 1, 0, 1, 0, 2, 0]);
+    assert_eq!((row["policy"].as_str(), row["machine"].as_str()), (Some("optimal"), Some("butterfly")));
+    assert_eq!((row["gap_percent"].as_f64(), row["replication"].as_bool()), (Some(0.0), Some(true)));
+    assert!(row["seconds"].is_number() && row["nonlocal_percent"].is_number());
+
+    let touched = json(&["optimal", trace, "-m", "butterfly", "--json", "--start", "first-touch"]);
+    // B starts at its writer and is copied to its reader.
+    assert_eq!(touched["cost"], 2501.0 + 2.0 * 3272.0);
+    let together = json(&["optimal", trace, "-m", "butterfly", "--json", "--threads-on", "0"]);
+    assert_eq!(together["mcpr"], 1.0);
+    let table = stdout(&["optimal", trace, "-m", "butterfly"]);
+    assert!(table.contains("5787") && table.contains("page moves"), "{table}");
+}
+
+#[test]
+fn the_curve_is_exact() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = trace(folder.path());
+    let trace = trace.to_str().unwrap();
+    let out = json(&["optimal", trace, "-m", "butterfly", "--curve", "R=100..20000", "--json"]);
+    let segments = out["curve"]["segments"].as_array().unwrap();
+    // A stops moving where R = 1000 (r - 1); B starts at its reader throughout.
+    let shape: Vec<_> =
+        segments.iter().map(|s| (s["from"].as_f64().unwrap(), s["slope"].as_u64().unwrap())).collect();
+    assert_eq!(shape, [(100.0, 1), (14000.0, 0)]);
+    let csv = stdout(&["optimal", trace, "-m", "butterfly", "--curve", "R=100..20000", "--csv"]);
+    assert_eq!(csv.lines().count(), 3);
+    assert!(csv.starts_with("from,to,slope,intercept"), "{csv}");
+    let (code, message) = failure(&["optimal", trace, "-m", "butterfly", "--curve", "g=1..2"]);
+    assert_eq!(code, 2);
+    assert!(message.contains("no global memory"), "{message}");
+}
+
+#[test]
+fn the_placement_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = trace(folder.path());
+    let trace = trace.to_str().unwrap();
+    let csv = folder.path().join("p.csv");
+    stdout(&["optimal", trace, "-m", "butterfly", "--placement", csv.to_str().unwrap()]);
+    let lines = std::fs::read_to_string(&csv).unwrap();
+    let expected = "page,address,reference,time,action,from,to\n\
+                    0,0x1000,0,0,place,0,0\n\
+                    0,0x1000,1000,1000,move,0,1\n\
+                    1,0x5000,0,0,place,1,1\n";
+    assert_eq!(lines, expected);
+    let lines = folder.path().join("p.jsonl");
+    stdout(&["optimal", trace, "-m", "butterfly", "--placement", lines.to_str().unwrap()]);
+    let text = std::fs::read_to_string(&lines).unwrap();
+    let second: Value = serde_json::from_str(text.lines().nth(1).unwrap()).unwrap();
+    assert_eq!((second["action"].as_str(), second["to"].as_u64()), (Some("move"), Some(1)));
+}
+
+#[test]
+fn machines_with_unequal_distances_are_bounded_without_replication_and_say_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = trace(folder.path());
+    let row = json(&["optimal", trace.to_str().unwrap(), "-m", "two-socket-cxl", "--json"]);
+    assert_eq!(row["replication"], false);
+    assert!(row["notes"][0].as_str().unwrap().contains("unequal distances"));
+}
+
+#[test]
+fn machines_are_listed_and_shown() {
+    let list = stdout(&["machines"]);
+    for name in
+        ["ace", "butterfly", "high-latency", "two-socket", "four-socket", "eight-node", "two-socket-cxl"]
+    {
+        assert!(list.lines().any(|line| line.trim_start().starts_with(name)), "{name} in {list}");
+    }
+    let all = json(&["machines", "--json"]);
+    let butterfly = all.as_array().unwrap().iter().find(|m| m["name"] == "butterfly").unwrap();
+    assert_eq!(
+        (&butterfly["costs"]["page_move"], &butterfly["cpus"]),
+        (&Value::from(3272.0), &Value::from(7))
+    );
+    let shown = stdout(&["machines", "ace", "--set", "remote=6"]);
+    assert!(shown.contains("remote = 6") && shown.contains("r = 6, R = 4496"), "{shown}");
+    let (code, message) = failure(&["machines", "ace", "--set", "page_move=9"]);
+    assert_eq!(code, 2);
+    assert!(message.contains("`reference.page_move` is 9"), "{message}");
+    let (code, message) = failure(&["machines", "no-such-machine"]);
+    assert_eq!(code, 2);
+    assert!(message.contains("expected a TOML file, `host`, or one of ace"), "{message}");
+}
