@@ -132,17 +132,6 @@ pub fn solve(history: &History, costs: &Costs, options: Options) -> Result<Optim
     Ok(solver.finish())
 }
 
-/// What the optimum does with each page: for page maps and tables by kind of page. The counts are left out.
-pub fn pages(history: &History, costs: &Costs, options: Options) -> Result<Vec<PageOptimum>, OptimalError> {
-    (0..history.pages())
-        .into_par_iter()
-        .map_init(
-            || Solver::new(costs, options),
-            |solver, page| solver.page(Page(page), history.runs(Page(page))?, &mut ()),
-        )
-        .collect()
-}
-
 /// Like [`solve`], and tells `sink` the placement: where each page starts and every action, page by page.
 pub fn place(
     history: &History,
@@ -153,15 +142,14 @@ pub fn place(
     let mut total = Solver::new(costs, options);
     let pages: Vec<u32> = (0..history.pages()).collect();
     for chunk in pages.chunks(1 << 12) {
-        let parts: Vec<_> = chunk
-            .par_iter()
-            .map(|&page| {
-                let mut solver = Solver::new(costs, options);
-                let mut actions = Vec::new();
+        let part = |pages: &[u32]| {
+            let (mut solver, mut actions) = (Solver::new(costs, options), Vec::new());
+            for &page in pages {
                 solver.page(Page(page), history.runs(Page(page))?, &mut actions)?;
-                Ok::<_, OptimalError>((solver, actions))
-            })
-            .collect::<Result<_, _>>()?;
+            }
+            Ok::<_, OptimalError>((solver, actions))
+        };
+        let parts: Vec<_> = chunk.par_chunks(64).map(part).collect::<Result<_, _>>()?;
         for (solver, actions) in parts {
             total.merge(&solver);
             actions.iter().for_each(|action| sink.action(action));
