@@ -31,6 +31,7 @@ typedef struct {
    unsigned int       children;   /* set by the recorder: child processes that are not recorded */
    unsigned int       reserved;
    unsigned long long cursor_base;  /* set by the recorder: 0, or its address of segment 0 */
+   unsigned long long carried[4];   /* the recorder's own notes, for when its process executes another program */
    /* Recorder: for each stream in progress, the segment in use + 1 (0: none) and the words written so far; where
     * cursor_base is not 0, the recorder's own write address in place of the number of words. */
    struct {

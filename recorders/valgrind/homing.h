@@ -45,7 +45,13 @@ extern ULong* homing_limit;
 /* False: the program runs on, nothing is recorded (no wire, forked child, homing gone, limit reached). */
 extern Bool homing_recording;
 
+/* Where to find the wire again after an exec: "PID,MEMFD,CREDIT_FD,FULL_FD", or NULL. */
+extern const HChar* homing_wire_address;
+
+/* Attaches to the wire. After an exec the recording goes on: block, name and thread numbers, too. */
 void homing_wire_attach(void);
+/* The process is about to execute another program (unless that fails). */
+void homing_wire_before_exec(void);
 /* Posts the segment in use and goes on in a fresh one. Called from every block when its segment is full. */
 void homing_flush(void);
 /* Posts the last segment and closes the wire. */
@@ -61,6 +67,9 @@ void homing_control(UInt operation, ULong payload, UInt operands, const ULong* o
 /* The id of a name, sent over the wire at its first use. */
 ULong homing_name(const HChar* name);
 
+/* The number of the next block. (instrument.c) */
+extern ULong homing_next_block;
+
 /* --- instrument.c ------------------------------------------------------------------------------------------------ */
 
 IRSB* homing_instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayout* layout,
@@ -72,6 +81,9 @@ IRSB* homing_instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayo
 extern UInt homing_slice;
 
 void homing_track_threads(void);
+/* Thread numbers across an exec: next << 32 | current. */
+ULong homing_thread_numbers(void);
+void homing_continue_threads(ULong numbers);
 /* Says on the wire that what follows is of this thread. */
 void homing_of_thread(ThreadId tid);
 

@@ -34,7 +34,7 @@ typedef struct {
    UInt written; /* words counted in the cursor cell so far */
 } Block;
 
-static ULong next_block = 1;
+ULong homing_next_block = 1;
 static Block block; /* translation is serialised */
 
 /* --- what the block accesses ------------------------------------------------------------------------------------- */
@@ -250,7 +250,7 @@ IRSB* homing_instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayo
    linear_begin(&block.linear, in->tyenv->types_used);
    find_accesses(in);
    assign_words();
-   ULong number = next_block++;
+   ULong number = homing_next_block++;
    send_definition(number);
 
    block.out = deepCopyIRSBExceptStmts(in);

@@ -6,12 +6,14 @@
 
 static Bool option(const HChar* arg)
 {
-   return VG_BINT_CLO(arg, "--homing-slice", homing_slice, 10, 100000);
+   return VG_BINT_CLO(arg, "--homing-slice", homing_slice, 10, 100000)
+       || VG_STR_CLO(arg, "--homing-wire", homing_wire_address);
 }
 
 static void usage(void)
 {
    VG_(printf)("    --homing-slice=<number>   blocks that a thread runs before the next one's turn [100000]\n");
+   VG_(printf)("    --homing-wire=<numbers>   where the wire is found again after an exec\n");
 }
 
 static void no_debug_usage(void)

@@ -5,6 +5,8 @@
 #include "homing.h"
 
 extern UInt VG_N_THREADS;
+/* Of the core, which the tool is linked with, but not among the headers for tools. */
+extern Bool VG_(clo_trace_children);
 
 enum { WAIT = 0, WAKE = 1, REQUEUE = 3, CMP_REQUEUE = 4, WAKE_OP = 5, LOCK_PI = 6, UNLOCK_PI = 7, WAIT_BITSET = 9,
        WAKE_BITSET = 10, WAIT_REQUEUE_PI = 11, CMP_REQUEUE_PI = 12 };
@@ -176,6 +178,8 @@ static void before(ThreadId tid, UInt number, UWord* args, UInt count)
    case __NR_clone3: before_clone(tid, number, args); break;
    case __NR_set_tid_address: clear_tid[tid] = args[0]; break;
    case __NR_shmdt: shared_memory(args[0], False); break;
+   case __NR_execve:
+   case __NR_execveat: homing_wire_before_exec(); break;
    default: break;
    }
 }
@@ -237,6 +241,8 @@ static void kernel_wrote(CorePart part, ThreadId tid, Addr address, SizeT size)
 static void in_forked_child(ThreadId tid)
 {
    homing_wire_after_fork();
+   /* What the program itself executes is recorded; what its children execute runs without Valgrind. */
+   VG_(clo_trace_children) = False;
 }
 
 void homing_track_syscalls(void)

@@ -22,6 +22,13 @@ static UInt segment;       /* the one in use */
 static ULong scratch[4 * HOMING_BLOCK_WORDS];
 static ULong* scratch_cursor;
 
+const HChar* homing_wire_address;
+
+/* What the header's `carried` holds across an exec. */
+enum { CARRIED_SEGMENT_INDEX, CARRIED_BLOCK, CARRIED_NAME, CARRIED_THREADS };
+
+static ULong next_name = 1; /* 0 is no name */
+
 static ULong* segment_begin(UInt number)
 {
    return (ULong*)((UChar*)header + header->header_bytes) + (SizeT)number * header->segment_words;
@@ -75,15 +82,20 @@ static Bool take_credit(void)
    return True;
 }
 
-static void begin_segment(void)
+static void use_segment(void)
 {
-   if (!take_credit()) {
-      VG_(umsg)("homing is gone: the program goes on unrecorded\n");
-      forsake();
-      return;
-   }
    write_into(segment_begin(segment), header->segment_words);
    header->open[0].segment_plus_1 = segment + 1;
+}
+
+static void begin_segment(void)
+{
+   if (take_credit()) {
+      use_segment();
+      return;
+   }
+   VG_(umsg)("homing is gone: the program goes on unrecorded\n");
+   forsake();
 }
 
 static void post_segment(void)
@@ -136,11 +148,65 @@ static Bool map_memory(Int fd)
    return header->magic == HOMING_WIRE_MAGIC;
 }
 
+/* Opens descriptor `fd` of homing as a file of our own. */
+static Int open_of_homing(Int pid, Int fd, Int flags)
+{
+   HChar path[64];
+   VG_(sprintf)(path, "/proc/%d/fd/%d", pid, fd);
+   return own_fd(VG_(fd_open)(path, flags, 0));
+}
+
+static void start_recording(void)
+{
+   header->flavour = HOMING_FLAVOUR_SERIAL;
+   homing_cursor = (ULong**)&header->open[0].words;
+   header->cursor_base = (ULong)segment_begin(0);
+   homing_recording = True;
+}
+
+/* Goes on where this process stopped when it executed a new program. False: this is not such a case. */
+static Bool attach_after_exec(void)
+{
+   const HChar* text = homing_wire_address;
+   if (text == NULL)
+      return False;
+   Int pid = parse_fd(&text), memory = parse_fd(&text), credit = parse_fd(&text), full = parse_fd(&text);
+   if (!map_memory(open_of_homing(pid, memory, VKI_O_RDWR)) || header->flavour == 0)
+      return False;
+   credit_fd = open_of_homing(pid, credit, VKI_O_RDONLY);
+   full_fd = open_of_homing(pid, full, VKI_O_WRONLY);
+   if (credit_fd < 0 || full_fd < 0 || header->open[0].segment_plus_1 == 0)
+      return False;
+   segment = header->open[0].segment_plus_1 - 1;
+   segment_index = header->carried[CARRIED_SEGMENT_INDEX];
+   homing_next_block = header->carried[CARRIED_BLOCK];
+   next_name = header->carried[CARRIED_NAME];
+   homing_continue_threads(header->carried[CARRIED_THREADS]);
+   start_recording();
+   use_segment();
+   ULong all[] = { 0, 1ULL << 47 };
+   homing_control(HOMING_MUNMAP, 0, 2, all);
+   return True;
+}
+
+void homing_wire_before_exec(void)
+{
+   if (!homing_recording)
+      return;
+   homing_flush();
+   header->carried[CARRIED_SEGMENT_INDEX] = segment_index;
+   header->carried[CARRIED_BLOCK] = homing_next_block;
+   header->carried[CARRIED_NAME] = next_name;
+   header->carried[CARRIED_THREADS] = homing_thread_numbers();
+}
+
 void homing_wire_attach(void)
 {
    scratch_cursor = scratch;
    homing_cursor = &scratch_cursor;
    write_into(scratch, sizeof scratch / sizeof scratch[0]);
+   if (attach_after_exec())
+      return;
    const HChar* text = VG_(getenv)(HOMING_WIRE_ENV);
    if (text == NULL) {
       VG_(umsg)("%s is not set: nothing is recorded (start the program with `homing record`)\n", HOMING_WIRE_ENV);
@@ -154,10 +220,7 @@ void homing_wire_attach(void)
       forsake();
       return;
    }
-   header->flavour = HOMING_FLAVOUR_SERIAL;
-   homing_cursor = (ULong**)&header->open[0].words;
-   header->cursor_base = (ULong)segment_begin(0);
-   homing_recording = True;
+   start_recording();
    begin_segment();
 }
 
@@ -207,7 +270,6 @@ typedef struct _Name {
 #define LONGEST_NAME (8 * (HOMING_BLOCK_WORDS - 2))
 
 static VgHashTable* names;
-static ULong next_name = 1; /* 0 is no name */
 
 static UWord hash_of(const HChar* text)
 {

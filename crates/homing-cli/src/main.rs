@@ -7,6 +7,7 @@ mod host;
 mod input;
 mod page;
 mod progress;
+mod recording;
 mod study;
 mod tables;
 
@@ -38,6 +39,8 @@ enum Command {
     Policies(cmd::policies::Args),
     /// Simulate a placement policy on a trace
     Simulate(cmd::simulate::Args),
+    /// Run a program and record every data reference of all its threads
+    Record(cmd::record::Args),
 }
 
 fn main() -> std::process::ExitCode {
@@ -50,6 +53,7 @@ fn main() -> std::process::ExitCode {
         Command::Trace(args) => cmd::trace::run(args),
         Command::Policies(args) => cmd::policies::run(args),
         Command::Simulate(args) => cmd::simulate::run(args),
+        Command::Record(args) => cmd::record::run(args),
     };
     exit::finish(result)
 }

@@ -23,7 +23,7 @@ const MAGIC: u64 = 0x3145_5249_574d_4f48;
 const MAX_OPEN: usize = 4096;
 const CHILDREN_AT: usize = 32;
 const CURSOR_BASE_AT: usize = 40;
-const OPEN_AT: usize = 48;
+const OPEN_AT: usize = 80;
 const OPEN_BYTES: usize = 16;
 const PAGE: usize = 4096;
 
@@ -287,6 +287,13 @@ impl Channel {
             }
         };
         words.min(u64::from(self.capacity.segment_words)) as u32
+    }
+
+    /// Where a recorder whose process has executed another program finds the wire again, without inherited descriptors:
+    /// "PID,MEMFD,CREDIT_FD,FULL_FD", to be opened below /proc/PID/fd.
+    pub fn address(&self) -> String {
+        let fds = [&self.memfd, &self.credit, &self.full].map(AsRawFd::as_raw_fd);
+        format!("{},{},{},{}", std::process::id(), fds[0], fds[1], fds[2])
     }
 
     /// The capacity that the channel was created with.

@@ -5,5 +5,6 @@ pub mod flags;
 pub mod machines;
 pub mod optimal;
 pub mod policies;
+pub mod record;
 pub mod simulate;
 pub mod trace;

@@ -1,0 +1,202 @@
+//! `homing record`: runs a program and records every data reference of all its threads.
+
+use crate::exit::{self, Code, Result};
+use crate::recording::output::Output;
+use crate::recording::{order, program, valgrind, Ended, Session, Settings};
+use homing_core::trace::{merge, Header, IngestOptions, Summary};
+use homing_linux::channel::{Capacity, Channel};
+use homing_linux::interrupts::Interrupts;
+use indicatif::HumanBytes;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Arguments of `homing record`.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_long_help = "The program's exit status is passed through (128 + N for signal N). Ctrl-C ends the \
+program and completes the trace; a second Ctrl-C ends at once and leaves FILE.part for `homing trace recover`."
+)]
+pub struct Args {
+    /// The trace to write; an existing trace is replaced when the new one is complete
+    #[arg(short, long, value_name = "FILE", default_value = "homing.trace")]
+    output: PathBuf,
+    /// How to record: any program under Valgrind, or one compiled with `homing cflags` and `homing ldflags`
+    #[arg(long, value_enum, default_value = "valgrind")]
+    recorder: Recorder,
+    /// `line` drops references that hit in a per-thread filter of 512 lines of 64 bytes: smaller, and still enough for
+    /// page placement behind caches
+    #[arg(long, value_enum, default_value = "none")]
+    filter: Filter,
+    /// Leave out the first N references
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    skip: u64,
+    /// Record at most N references; the program runs on
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    /// Seed of the order in which the threads' references are merged
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Instructions that a thread runs in the merged order before another gets its turn, on average
+    #[arg(long, value_name = "N", default_value_t = merge::Options::default().quantum)]
+    quantum: u32,
+    /// Blocks of code that a thread runs under Valgrind before another gets its turn
+    #[arg(long, value_name = "N", default_value_t = valgrind::DEFAULT_SLICE,
+          value_parser = clap::value_parser!(u32).range(10..=100_000))]
+    slice: u32,
+    /// Say nothing on stderr when all is well
+    #[arg(short, long)]
+    quiet: bool,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Recorder {
+    Valgrind,
+    Tsan,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Filter {
+    None,
+    Line,
+}
+
+/// The command to start and, for Valgrind, its messages.
+struct Prepared {
+    command: Command,
+    messages: Option<valgrind::Messages>,
+    channel: Channel,
+}
+
+/// Records.
+pub fn run(args: Args) -> Result {
+    let prepared = prepare(&args)?;
+    let (output, file) = Output::create(&args.output)?;
+    let interrupts = Interrupts::catch()?;
+    let options =
+        IngestOptions { line_filter: args.filter == Filter::Line, skip: args.skip, limit: args.limit };
+    let settings = Settings { header: header(&args), options };
+    let session = Session::start(prepared.command, prepared.channel, file, settings)?;
+    let ended = session.run(&interrupts)?;
+    if let Some(verdict) = prepared.messages.as_ref().and_then(valgrind::Messages::verdict) {
+        eprintln!("homing: {verdict}");
+    }
+    conclude(&args, output, ended)
+}
+
+fn prepare(args: &Args) -> anyhow::Result<Prepared> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let program = program::find(&args.command[0], &path)?;
+    let (mut command, messages, channel) = match args.recorder {
+        Recorder::Valgrind => {
+            let tool = valgrind::find_tool()?;
+            let channel = Channel::new(Capacity { segments: 64, segment_words: 1 << 14 })?;
+            let wire = channel.address();
+            let (command, messages) =
+                valgrind::command(&tool, &wire, args.slice, &program, &args.command[1..])?;
+            (command, Some(messages), channel)
+        }
+        Recorder::Tsan => {
+            let mut command = Command::new(&program);
+            command.args(&args.command[1..]);
+            (command, None, Channel::new(Capacity { segments: 1024, segment_words: 1 << 13 })?)
+        }
+    };
+    if std::env::var_os("OMP_WAIT_POLICY").is_none() {
+        // Threads that spin at barriers would fill the trace with references that mean nothing.
+        command.env("OMP_WAIT_POLICY", "passive");
+    }
+    Ok(Prepared { command, messages, channel })
+}
+
+fn header(args: &Args) -> Header {
+    let name = if args.recorder == Recorder::Tsan { "tsan" } else { "valgrind" };
+    let mut header = Header::new(name, env!("CARGO_PKG_VERSION"));
+    header.command = args.command.iter().map(|a| a.to_string_lossy().into_owned()).collect();
+    header.filter = if args.filter == Filter::Line { "line" } else { "none" }.to_owned();
+    let text = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
+    let cpu = text("/proc/cpuinfo");
+    let model = cpu.lines().find_map(|l| l.strip_prefix("model name")).unwrap_or_default();
+    header.host.insert("kernel".into(), text("/proc/sys/kernel/osrelease").trim().into());
+    header.host.insert("cpu".into(), model.trim_start_matches([' ', '\t', ':']).into());
+    for (key, value) in [
+        ("skip", serde_json::json!(args.skip)),
+        ("limit", serde_json::json!(args.limit)),
+        ("seed", serde_json::json!(args.seed)),
+        ("quantum", serde_json::json!(args.quantum)),
+        ("slice", serde_json::json!(args.slice)),
+    ] {
+        header.more.insert(key.into(), value);
+    }
+    header
+}
+
+/// Orders the trace, gives it its name, tells what was recorded.
+fn conclude(args: &Args, output: Output, ended: Ended) -> Result {
+    let part = output.part().to_owned();
+    let left = || format!("what was written is in {0}: homing trace recover {0}", part.display());
+    if ended.abandoned {
+        eprintln!("homing: ended at once; {}", left());
+        return Ok(ended.code);
+    }
+    if let Some(error) = ended.failed {
+        return Err(error.context(left()));
+    }
+    let Some(summary) = ended.summary else {
+        output.discard();
+        return nothing_recorded(args, ended.code);
+    };
+    let ordered = order::append(&part, merge::Options { quantum: args.quantum, seed: args.seed })?;
+    let name = output.complete()?;
+    if !args.quiet {
+        report(&name, &ordered, ended.children);
+    }
+    warn(&summary, &ordered.report);
+    Ok(ended.code)
+}
+
+fn nothing_recorded(args: &Args, code: Code) -> Result {
+    let why = match args.recorder {
+        Recorder::Valgrind => "Valgrind did not get as far as running the program (its message is above)",
+        Recorder::Tsan => {
+            "the program holds no recording runtime: compile it with `homing cflags` and link it with `homing ldflags`"
+        }
+    };
+    let message = format!("nothing was recorded: {why}; the command ended with status {}", code.0);
+    Err(exit::error(Code::FAILURE, message))
+}
+
+fn report(name: &Path, ordered: &order::Ordered, children: u32) {
+    let summary = &ordered.summary;
+    let per_reference = ordered.bytes as f64 / summary.references.max(1) as f64;
+    eprintln!(
+        "homing: {}: {} references ({} reads, {} writes), {} threads, {} pages, {}, {per_reference:.3} bytes a reference",
+        name.display(),
+        summary.references,
+        summary.reads,
+        summary.writes,
+        summary.threads,
+        summary.frames,
+        HumanBytes(ordered.bytes),
+    );
+    if children > 0 {
+        eprintln!("homing: {children} child processes were not recorded");
+    }
+}
+
+/// What is missing is said even when quiet.
+fn warn(summary: &Summary, report: &merge::Report) {
+    for (count, what) in [
+        (summary.lost, "references were lost by the recorder"),
+        (summary.lost_segments, "segments of the recorder never arrived"),
+        (summary.malformed, "words of the recorder made no sense"),
+        (report.broken_acquires, "synchronisations were ordered against their releases"),
+    ] {
+        if count > 0 {
+            eprintln!("homing: warning: {count} {what}");
+        }
+    }
+}

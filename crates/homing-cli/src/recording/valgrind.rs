@@ -1,0 +1,135 @@
+//! The Valgrind recorder: where the tool is, how it is started, what its messages mean.
+
+use crate::exit::{self, Code};
+use anyhow::Context;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{mpsc, Arc};
+use std::time::Duration;
+
+const TOOL: &str = "homing-amd64-linux";
+/// Blocks that a thread runs before the next one's turn. As cheap as Valgrind's own 100,000, and nearer to a parallel
+/// machine (docs/recording.md has the measurement).
+pub const DEFAULT_SLICE: u32 = 5000;
+
+/// The directory with the tool and what Valgrind's core wants beside it.
+///
+/// # Errors
+/// Exit code 3 with what to install, if Valgrind or the tool is missing.
+pub fn find_tool() -> anyhow::Result<PathBuf> {
+    if !cfg!(target_arch = "x86_64") {
+        return Err(exit::error(
+            Code::UNSUPPORTED,
+            "the Valgrind recorder runs on x86-64 only; use --recorder tsan",
+        ));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if super::program::find("valgrind".as_ref(), &path).is_err() {
+        return Err(exit::error(
+            Code::UNSUPPORTED,
+            "recording needs Valgrind, which is not in PATH: install it (Debian, Ubuntu: apt install valgrind; \
+             Fedora: dnf install valgrind), or use --recorder tsan",
+        ));
+    }
+    let candidates = tool_directories();
+    candidates.iter().find(|d| d.join(TOOL).exists()).cloned().ok_or_else(|| {
+        let places = candidates.iter().map(|d| d.display().to_string()).collect::<Vec<_>>().join(", ");
+        exit::error(
+            Code::UNSUPPORTED,
+            format!(
+                "the recorder {TOOL} is missing (looked in {places}): build it with `make recorders`, or name its \
+                 directory in HOMING_VALGRIND_DIR"
+            ),
+        )
+    })
+}
+
+fn tool_directories() -> Vec<PathBuf> {
+    if let Some(directory) = std::env::var_os("HOMING_VALGRIND_DIR") {
+        return vec![PathBuf::from(directory)];
+    }
+    let exe = std::env::current_exe().and_then(|exe| exe.canonicalize()).unwrap_or_default();
+    let beside = exe.parent().unwrap_or(Path::new("/"));
+    ["../lib/homing/valgrind", "../../build/valgrind"].iter().map(|d| beside.join(d)).collect()
+}
+
+/// The command that runs `program` under the recorder, which finds the wire again by its address `wire`, and the reader of the recorder's own messages.
+pub fn command(
+    tool: &Path,
+    wire: &str,
+    slice: u32,
+    program: &Path,
+    arguments: &[OsString],
+) -> anyhow::Result<(Command, Messages)> {
+    let mut command = Command::new("valgrind");
+    let (reader, log_fd) = homing_linux::inherit::pipe_from_child(&mut command)
+        .context("cannot make a pipe for the recorder's messages")?;
+    command.env("VALGRIND_LIB", tool.canonicalize()?);
+    // Looking for debug information on the network would stall the program.
+    command.env_remove("DEBUGINFOD_URLS");
+    command.args(["--tool=homing", "-q", "--fair-sched=yes", "--vgdb=no", "--read-inline-info=yes"]);
+    // The tool switches this off in forked children: they, and what they execute, are not recorded.
+    command.args(["--trace-children=yes".to_owned(), format!("--homing-wire={wire}")]);
+    command.args(["--run-libc-freeres=no", "--run-cxx-freeres=no", "--max-threads=4096"]);
+    command.args([format!("--log-fd={log_fd}"), format!("--homing-slice={slice}")]);
+    command.arg("--").arg(program).args(arguments);
+    Ok((command, Messages::read(reader)))
+}
+
+/// The recorder's messages, passed on to stderr as they come, and what they told.
+#[derive(Debug)]
+pub struct Messages {
+    unhandled: Arc<AtomicBool>,
+    ended: mpsc::Receiver<()>,
+}
+
+impl Messages {
+    fn read(reader: File) -> Messages {
+        let (end, ended) = mpsc::channel();
+        let unhandled = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&unhandled);
+        std::thread::spawn(move || {
+            for line in BufReader::new(reader).lines().map_while(Result::ok) {
+                if is_avx512(&line) {
+                    seen.store(true, Ordering::Relaxed);
+                }
+                eprintln!("{line}");
+            }
+            // Nobody listens if the recording has already ended.
+            let _ = end.send(());
+        });
+        Messages { unhandled, ended }
+    }
+
+    /// Why the program died under the recorder though it may run well without, if the messages tell.
+    pub fn verdict(&self) -> Option<&'static str> {
+        // A child of the program may hold the pipe open for longer than we want to wait.
+        let _ = self.ended.recv_timeout(Duration::from_millis(200));
+        self.unhandled.load(Ordering::Relaxed).then_some(
+            "the program uses AVX-512 instructions, which Valgrind does not know: rebuild it without -march=native \
+             (for instance with -march=x86-64-v3), or use --recorder tsan",
+        )
+    }
+}
+
+/// EVEX-encoded instructions begin with 0x62.
+fn is_avx512(line: &str) -> bool {
+    line.split_once("unhandled instruction bytes:")
+        .is_some_and(|(_, bytes)| bytes.trim_start().starts_with("0x62"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn avx512_is_told_from_other_unknown_instructions() {
+        assert!(is_avx512("==1== vex amd64->IR: unhandled instruction bytes: 0x62 0xF1 0x7C 0x48"));
+        assert!(!is_avx512("==1== vex amd64->IR: unhandled instruction bytes: 0xF 0x62"));
+        assert!(!is_avx512("hello"));
+    }
+}
