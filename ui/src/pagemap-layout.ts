@@ -1,6 +1,7 @@
 // Where each page of the page map stands: one cell a page, in address order, grouped by data area or by gaps between
 // addresses. Pure functions; sections/pagemap.ts draws.
 
+import { integer } from './format.ts'
 import type { PageMap } from './report.ts'
 
 /** Pages in address order that stand together under one label. */
@@ -72,7 +73,7 @@ export function merged(all: readonly Group[], map: PageMap, pageSize: number): {
 
 function label(part: readonly Group[], map: PageMap, pageSize: number): string {
   const pages = part.reduce((sum, group) => sum + group.pages.length, 0)
-  const size = `${pages} page${pages === 1 ? '' : 's'}`
+  const size = `${integer(pages)} page${pages === 1 ? '' : 's'}`
   const first = part[0]!
   if (part.length > 1) return `${part.length} small areas from ${map.vaddr[first.pages[0]!]}, ${size}`
   const name = first.area >= 0 ? map.areas?.[first.area] : undefined

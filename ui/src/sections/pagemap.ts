@@ -75,6 +75,10 @@ export function pageMapSection(trace: TraceReport, machine: MachineInfo): HTMLEl
     side(view, 'first', () => ({ name: 'first touch', homes: map.initial })),
     side(view, 'final', () => chosen),
   ]
+  const [left, right] = view.sides.map((one) => one.element.querySelector('.map-scroll')!)
+  for (const [from, to] of [[left!, right!], [right!, left!]] as const) {
+    from.addEventListener('scroll', () => to.scrollTo(from.scrollLeft, from.scrollTop))
+  }
   const counts = h('div')
   const change = (placement: Placement) => {
     chosen = placement
