@@ -72,6 +72,81 @@ pub(super) struct CodeBlock {
     pub next: Option<CodeBlockId>,
     /// How the words of an execution become addresses, if some accesses have no word of their own.
     pub expansion: Option<Box<Expansion>>,
+    /// How accesses and words belong together (in a chain, of this part with all addresses given).
+    pub layout: Layout,
+    /// Words of a full execution of the whole chain.
+    pub words: usize,
+}
+
+/// How the accesses of a code block and the words of its executions belong together. Slots are arranged so that those of
+/// words come first: the fast check of the encoder then runs over a slice.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Layout {
+    /// The place of each access among the slots.
+    pub place: Vec<u8>,
+    /// The access of each place.
+    pub access: Vec<u8>,
+    /// Words of a full execution.
+    pub words: usize,
+    /// How many accesses an execution with 0, 1, .. words has.
+    pub accesses: Vec<u8>,
+    /// For each word the smallest and the largest offset of the accesses derived from it, 0 included.
+    pub spans: Vec<(i64, i64)>,
+    /// The derived accesses: the access of the word and the offset; `None` for others.
+    pub derived: Vec<Option<(u8, i64)>>,
+}
+
+impl Layout {
+    /// Whether every access has a word.
+    pub(super) fn is_plain(&self) -> bool {
+        self.words == self.place.len()
+    }
+
+    /// The address of an access in an execution with these words.
+    #[inline]
+    pub(super) fn address(&self, access: usize, words: &[u64]) -> u64 {
+        match self.derived[access] {
+            None => words[usize::from(self.place[access])],
+            Some((of, offset)) => words[usize::from(self.place[usize::from(of)])].wrapping_add(offset as u64),
+        }
+    }
+
+    /// The layout of a block in which every access has a word.
+    fn plain(accesses: usize) -> Layout {
+        Layout::of(&vec![Source::Word; accesses], &vec![true; accesses])
+    }
+
+    fn of(sources: &[Source], exits: &[bool]) -> Layout {
+        let (mut own, mut others) = (Vec::new(), Vec::new());
+        for (j, source) in sources.iter().enumerate() {
+            (if *source == Source::Word { &mut own } else { &mut others }).push(j as u8);
+        }
+        let words = own.len();
+        let mut spans = vec![(0i64, 0i64); words];
+        let mut derived = vec![None; sources.len()];
+        for (j, source) in sources.iter().enumerate() {
+            if let Source::Derived { word, offset } = *source {
+                let (span, offset) = (&mut spans[usize::from(word)], i64::from(offset));
+                *span = (span.0.min(offset), span.1.max(offset));
+                derived[j] = Some((own[usize::from(word)], offset));
+            }
+        }
+        let ends = |given: usize| {
+            let mut taken = 0;
+            for (j, source) in sources.iter().enumerate() {
+                if taken == given && (exits[j] || *source == Source::Word) {
+                    return j as u8;
+                }
+                taken += usize::from(*source == Source::Word);
+            }
+            sources.len() as u8
+        };
+        let accesses = (0..=words).map(ends).collect();
+        own.append(&mut others);
+        let mut place = vec![0; sources.len()];
+        own.iter().enumerate().for_each(|(at, &j)| place[usize::from(j)] = at as u8);
+        Layout { place, access: own, words, accesses, spans, derived }
+    }
 }
 
 /// How the words of an execution become addresses.
@@ -149,8 +224,20 @@ impl CodeBlocks {
         CodeBlockId(self.blocks.len() as u32 - 1)
     }
 
-    /// Enters a block and returns its id, or that of the first of its chain.
+    /// Enters a block and returns its id, or that of the first of its chain. An access that is derived from a word that
+    /// does not come before it gets a word of its own.
     pub(super) fn define(&mut self, def: &BlockDef) -> CodeBlockId {
+        let mut def = def.clone();
+        let mut words = 0;
+        for access in &mut def.accesses {
+            match access.source {
+                Source::Derived { word, .. } if word < words => {}
+                _ => {
+                    access.source = Source::Word;
+                    words += 1;
+                }
+            }
+        }
         let pieces = def.accesses.len().div_ceil(MAX_ACCESSES).max(1);
         let first = CodeBlockId(self.blocks.len() as u32);
         let mut before = 0;
@@ -173,8 +260,12 @@ impl CodeBlocks {
             before += count;
             let kinds = accesses.iter().map(|a| Kind::new(a.bytes, a.write, a.atomic)).collect();
             let next = (!last).then_some(CodeBlockId(first.0 + piece as u32 + 1));
-            let expansion = if piece == 0 { Expansion::of(def) } else { None };
-            self.push(CodeBlock { kinds, executed, next, expansion });
+            let expansion = if piece == 0 { Expansion::of(&def) } else { None };
+            let layout = match &expansion {
+                Some(expansion) if pieces == 1 => Layout::of(&expansion.sources, &expansion.exits),
+                _ => Layout::plain(accesses.len()),
+            };
+            self.push(CodeBlock { kinds, executed, next, expansion, layout, words: def.words() });
         }
         first
     }
@@ -197,7 +288,9 @@ impl CodeBlocks {
         if let (Some(full), Some(&all)) = (executed.last_mut(), block.executed.last()) {
             *full = all;
         }
-        let derived = self.push(CodeBlock { kinds, executed, next: None, expansion: None });
+        let layout = Layout::plain(kinds.len());
+        let words = kinds.len();
+        let derived = self.push(CodeBlock { kinds, executed, next: None, expansion: None, layout, words });
         self.derived.insert((id, present), derived);
         Some(derived)
     }
@@ -210,8 +303,15 @@ impl CodeBlocks {
             return known;
         }
         let kind = self.get(id).kinds[access];
-        let single =
-            self.push(CodeBlock { kinds: vec![kind], executed: vec![0, 0], next: None, expansion: None });
+        let layout = Layout::plain(1);
+        let single = self.push(CodeBlock {
+            kinds: vec![kind],
+            executed: vec![0, 0],
+            next: None,
+            expansion: None,
+            layout,
+            words: 1,
+        });
         self.derived.insert(key, single);
         single
     }
@@ -222,14 +322,25 @@ impl CodeBlocks {
         if let Some(&known) = self.discovered.get(sequence) {
             return Some(known);
         }
-        if sequence.len() > 1 && self.discovered.len() >= MAX_DISCOVERED {
-            return None;
+        (self.discovered.len() < MAX_DISCOVERED).then(|| self.enter(sequence))
+    }
+
+    /// The block of one reference, however many there are.
+    pub(super) fn discover_single(&mut self, reference: (u64, Kind)) -> CodeBlockId {
+        match self.discovered.get(&[reference][..]) {
+            Some(&known) => known,
+            None => self.enter(&[reference]),
         }
+    }
+
+    fn enter(&mut self, sequence: &[(u64, Kind)]) -> CodeBlockId {
         let kinds = sequence.iter().map(|s| s.1).collect();
         let executed = (0..=sequence.len() as u32).collect();
-        let block = self.push(CodeBlock { kinds, executed, next: None, expansion: None });
+        let layout = Layout::plain(sequence.len());
+        let words = sequence.len();
+        let block = self.push(CodeBlock { kinds, executed, next: None, expansion: None, layout, words });
         self.discovered.insert(sequence.into(), block);
-        Some(block)
+        block
     }
 }
 

@@ -4,7 +4,7 @@
 //! the addresses without a branch, then one more repetition of the run in progress. It works on virtual addresses; the
 //! dense ones are looked up only where an access is not predicted.
 
-use super::code::{CodeBlock, CodeBlockId};
+use super::code::{CodeBlock, CodeBlockId, Layout};
 use super::columns::{self, Mode};
 use super::event::Event;
 use super::format::{BlockHeader, BlockKind, FRAME_SHIFT};
@@ -25,6 +25,7 @@ const MAX_SLOTS: usize = 1 << 16;
 const MAX_IDLE: u64 = 1024;
 /// A stride that no access within a frame can have: makes the fast check fail.
 const NEVER: u64 = 1 << 40;
+const NO_ENTRY: u32 = u32::MAX;
 /// Misses of a slot at most this many executions apart make it irregular.
 const CLOSE: u32 = 4;
 
@@ -51,6 +52,10 @@ struct Slot {
     stale: bool,
     /// Missed often of late: worth an explicit value where the prediction happens to be right.
     irregular: bool,
+    /// Its definition derives it from another access.
+    derived: bool,
+    /// Others are derived from it.
+    anchor: bool,
     mode: Mode,
     /// The execution (counted for the code block) of the last miss.
     missed: u32,
@@ -76,6 +81,8 @@ impl Slot {
             started: false,
             stale: false,
             irregular: false,
+            derived: false,
+            anchor: false,
             mode: Mode::Delta,
             missed: 0,
             link_hits: 0,
@@ -89,11 +96,11 @@ impl Slot {
         }
     }
 
-    fn restart(&mut self, mode: Mode) {
+    fn restart(&mut self, mode: Mode, derived: bool) {
         let mut column = std::mem::take(&mut self.column);
         column.clear();
         column.shrink_to(1 << 12);
-        *self = Slot { column, mode, ..Slot::new() };
+        *self = Slot { column, mode, derived, ..Slot::new() };
     }
 
     /// Notes an explicit value.
@@ -121,6 +128,8 @@ impl Slot {
 struct Entry {
     slot: u32,
     accesses: u32,
+    /// Words of a full execution.
+    words: u32,
     instructions: u32,
     /// Executions of it; of its code block also those of prefixes.
     executions: u32,
@@ -129,6 +138,11 @@ struct Entry {
     root: u32,
     /// Where its kinds are in `kinds`.
     kinds: u32,
+    /// Whether it has derived accesses.
+    spanned: bool,
+    /// The derived accesses have the offsets of their definition while this is larger than `dirty` of the code block.
+    clean: u32,
+    dirty: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -166,12 +180,19 @@ pub(super) struct ThreadEncoder {
     start_time: u64,
     idle: u64,
     generation: u32,
+    /// The block is to be sealed before the next execution.
+    full: bool,
     cells: Vec<Cell>,
     entries: Vec<Entry>,
-    prefixes: HashMap<(u32, u32), u32>,
+    /// The entry of the first n accesses of a code block at its slot + n.
+    prefixes: Vec<u32>,
     kinds: Vec<Kind>,
+    /// By place: the last (virtual) address, the stride or `NEVER`, the span of the accesses derived from the word, and
+    /// the slot.
     last: Vec<u64>,
     stride: Vec<u64>,
+    spans: Vec<(u64, u64)>,
+    slot_of: Vec<u32>,
     slots: Vec<Slot>,
     run: Run,
     dictionary: Vec<u8>,
@@ -194,12 +215,15 @@ impl ThreadEncoder {
             start_time: 0,
             idle: 0,
             generation: 1,
+            full: false,
             cells: Vec::new(),
             entries: Vec::new(),
-            prefixes: HashMap::new(),
+            prefixes: Vec::new(),
             kinds: Vec::new(),
             last: Vec::new(),
             stride: Vec::new(),
+            spans: Vec::new(),
+            slot_of: Vec::new(),
             slots: Vec::new(),
             run: Run::default(),
             dictionary: Vec::new(),
@@ -216,77 +240,129 @@ impl ThreadEncoder {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.references >= MAX_REFERENCES
-            || self.explicit >= MAX_EXPLICIT
-            || self.tokens.len() + self.events.len() >= MAX_TOKENS
-            || self.last.len() >= MAX_SLOTS
+        self.full
     }
 
-    /// Executes `id` if every access is there and as predicted; else does nothing and returns false. `addresses` may
-    /// have words of other meaning behind the accesses, or instead of them if those have bit 63 set.
+    /// Executes the whole of `id` if `rest` begins with all its words just as predicted, and returns their number; else
+    /// does nothing. What is behind the words may have another meaning, and so may the words where they have bit 63 set.
     #[inline]
-    pub(super) fn execute_predicted(&mut self, id: CodeBlockId, addresses: &[u64]) -> Option<usize> {
+    pub(super) fn execute_predicted(&mut self, id: CodeBlockId, rest: &[u64]) -> Option<usize> {
         let cell = *self.cells.get(id.index())?;
-        if cell.generation != self.generation {
+        if cell.generation != self.generation || self.full {
             return None;
         }
-        let entry = &mut self.entries[cell.entry as usize];
-        let (slot, n) = (entry.slot as usize, entry.accesses as usize);
-        let addresses = addresses.get(..n)?;
-        let last = &mut self.last[slot..slot + n];
-        let stride = &self.stride[slot..slot + n];
+        let words = rest.get(..self.entries[cell.entry as usize].words as usize)?;
+        self.predicted(cell.entry, cell.entry, words).then_some(words.len())
+    }
+
+    /// Executes `entry` if its words are as predicted.
+    #[inline]
+    fn predicted(&mut self, root: u32, entry: u32, words: &[u64]) -> bool {
+        let line = self.entries[entry as usize];
+        let slot = line.slot as usize;
+        let last = &mut self.last[slot..slot + words.len()];
+        let stride = &self.stride[slot..slot + words.len()];
         let mut wrong = 0;
-        for ((&address, &last), &stride) in addresses.iter().zip(last.iter()).zip(stride) {
-            wrong |= (address.wrapping_sub(last) ^ stride) | (address ^ last) >> FRAME_SHIFT;
+        for ((&word, &last), &stride) in words.iter().zip(last.iter()).zip(stride) {
+            wrong |= (word.wrapping_sub(last) ^ stride) | (word ^ last) >> FRAME_SHIFT;
+        }
+        if line.spanned {
+            if line.clean <= self.entries[root as usize].dirty {
+                return false;
+            }
+            for (&word, &(low, high)) in words.iter().zip(&self.spans[slot..]) {
+                wrong |= (word.wrapping_add(low) ^ word.wrapping_add(high)) >> FRAME_SHIFT;
+            }
         }
         if wrong != 0 {
-            return None;
+            return false;
         }
-        last.copy_from_slice(addresses);
-        entry.executions += 1;
-        self.time += u64::from(entry.instructions);
-        self.references += n as u32;
-        self.repeat(cell.entry, 0);
-        Some(n)
+        last.copy_from_slice(words);
+        self.executed(root, entry, 0);
+        true
     }
 
-    /// Executes the first `addresses.len()` accesses of `block`.
+    /// Counts an execution.
+    #[inline]
+    fn executed(&mut self, root: u32, entry: u32, missed: u64) {
+        self.entries[root as usize].executions += 1;
+        let line = &mut self.entries[entry as usize];
+        if entry != root {
+            line.executions += 1;
+        }
+        self.time += u64::from(line.instructions);
+        self.references += line.accesses;
+        self.full |= self.references >= MAX_REFERENCES;
+        self.repeat(entry, missed);
+    }
+
+    /// One execution of `block` that ends after the accesses that `words` are enough for.
     pub(super) fn execute(
         &mut self,
         id: CodeBlockId,
         block: &CodeBlock,
-        addresses: &[u64],
+        words: &[u64],
         frames: &mut FrameTable,
     ) {
-        if addresses.is_empty() {
+        let layout = &block.layout;
+        let n = usize::from(layout.accesses[words.len()]);
+        if n == 0 {
             return self.advance(u64::from(block.instructions(0)));
         }
         let root = self.entry(id, block);
-        let n = addresses.len();
         let entry = if n == block.kinds.len() { root } else { self.prefix(root, block, n) };
-        let slot = self.entries[root as usize].slot as usize;
-        self.entries[root as usize].executions += 1;
+        // A whole execution was tried before it came here.
+        if entry != root && self.predicted(root, entry, words) {
+            return;
+        }
+        let line = self.entries[entry as usize];
+        let slot = line.slot as usize;
         let execution = self.entries[root as usize].executions;
-        if entry != root {
-            self.entries[entry as usize].executions += 1;
-        }
-        let mut mask = 0;
-        let slots = slot..slot + n;
-        for (j, ((&address, &last), &stride)) in
-            addresses.iter().zip(&self.last[slots.clone()]).zip(&self.stride[slots.clone()]).enumerate()
+        let (mut mask, mut crossed) = (0u64, 0);
+        let slots = slot..slot + words.len();
+        for (w, ((&word, &last), &stride)) in
+            words.iter().zip(&self.last[slots.clone()]).zip(&self.stride[slots.clone()]).enumerate()
         {
-            let wrong = (address.wrapping_sub(last) ^ stride) | (address ^ last) >> FRAME_SHIFT;
-            mask |= u64::from(wrong != 0) << j;
+            let wrong = (word.wrapping_sub(last) ^ stride) | (word ^ last) >> FRAME_SHIFT;
+            mask |= u64::from(wrong != 0) << w;
         }
-        let mut missed = self.resolve(mask, slot, execution, addresses, frames);
-        if self.run.entry == entry && self.run.count > 0 {
-            missed |= self.irregular(self.run.mask & !missed, slot, execution, addresses);
+        if line.spanned {
+            mask = bits(mask).fold(0, |mask, w| mask | 1 << layout.access[w]);
+            for (&word, &(low, high)) in words.iter().zip(&self.spans[slots.clone()]) {
+                crossed |= (word.wrapping_add(low) ^ word.wrapping_add(high)) >> FRAME_SHIFT;
+            }
+            if crossed != 0 || line.clean <= self.entries[root as usize].dirty {
+                mask |= (0..n).filter(|&j| layout.derived[j].is_some()).fold(0, |mask, j| mask | 1 << j);
+                crossed = 1;
+            }
         }
-        self.last[slots].copy_from_slice(addresses);
-        self.time += u64::from(self.entries[entry as usize].instructions);
-        self.references += n as u32;
+        let mut missed = self.resolve(mask, slot, execution, layout, words, frames);
+        if self.run.entry == entry && self.run.count > 0 && self.run.mask & !missed != 0 {
+            missed |= self.irregular(self.run.mask & !missed, slot, execution, layout, words);
+        }
+        if crossed != 0 {
+            self.check_derived(root, entry, layout, n);
+        }
+        self.last[slots].copy_from_slice(words);
         self.explicit += missed.count_ones() as usize;
-        self.repeat(entry, missed);
+        self.full |= self.explicit >= MAX_EXPLICIT;
+        self.executed(root, entry, missed);
+    }
+
+    /// Notes whether all derived accesses have the offsets of their definition, so that executions need not look at them.
+    fn check_derived(&mut self, root: u32, entry: u32, layout: &Layout, n: usize) {
+        let slot = self.entries[root as usize].slot as usize;
+        let clean = (0..n).all(|j| {
+            let state = &self.slots[slot + j];
+            layout.derived[j].is_none_or(|(_, offset)| state.started && state.stride == offset as u64)
+        });
+        let dirty = &mut self.entries[root as usize].dirty;
+        if clean {
+            let now = *dirty + 1;
+            self.entries[entry as usize].clean = now;
+        } else {
+            *dirty += 1;
+        }
     }
 
     /// Updates the slots whose bit is set; returns those that take an explicit value.
@@ -295,20 +371,20 @@ impl ThreadEncoder {
         mask: u64,
         slot: usize,
         execution: u32,
-        addresses: &[u64],
+        layout: &Layout,
+        words: &[u64],
         frames: &mut FrameTable,
     ) -> u64 {
         let mut missed = 0;
         let mut recent = None;
-        let mut left = mask;
-        while left != 0 {
-            let j = left.trailing_zeros() as usize;
-            left &= left - 1;
-            let address = addresses[j];
-            let last = self.last[slot + j];
+        for j in bits(mask) {
+            let address = layout.address(j, words);
+            let hot = slot + usize::from(layout.place[j]);
+            let last = self.last[hot];
             let base = match self.slots[slot + j].mode {
                 Mode::Linked(to) => {
-                    Some((addresses[usize::from(to)], self.slots[slot + usize::from(to)].offset, to))
+                    let to_address = layout.address(usize::from(to), words);
+                    Some((to_address, self.slots[slot + usize::from(to)].offset, to))
                 }
                 _ => None,
             };
@@ -322,6 +398,8 @@ impl ThreadEncoder {
             }
             let dense = address.wrapping_add(state.offset);
             if let Some((base, offset, to)) = base {
+                // Only words are written to `last` elsewhere.
+                self.last[hot] = address;
                 let difference = dense.wrapping_sub(base.wrapping_add(offset));
                 if !state.started {
                     state.first = difference;
@@ -337,14 +415,14 @@ impl ThreadEncoder {
             if !state.started {
                 state.started = true;
                 state.first = dense;
-                self.stride[slot + j] = 0;
+                self.stride[hot] = 0;
                 continue;
             }
             missed |= 1 << j;
             let delta = dense.wrapping_sub(old);
             state.push(delta, dense);
             state.learn(delta, (dense ^ old) >> FRAME_SHIFT == 0);
-            self.stride[slot + j] = state.stride;
+            self.stride[hot] = state.stride;
             state.irregular = execution - state.missed <= CLOSE;
             state.missed = execution;
             if let Some((to, base)) = recent {
@@ -361,20 +439,25 @@ impl ThreadEncoder {
 
     /// Of the predicted accesses in `candidates`, those that take an explicit value nevertheless, so that the run in
     /// progress goes on.
-    fn irregular(&mut self, candidates: u64, slot: usize, execution: u32, addresses: &[u64]) -> u64 {
+    fn irregular(
+        &mut self,
+        candidates: u64,
+        slot: usize,
+        execution: u32,
+        layout: &Layout,
+        words: &[u64],
+    ) -> u64 {
         let mut chosen = 0;
-        let mut left = candidates;
-        while left != 0 {
-            let j = left.trailing_zeros() as usize;
-            left &= left - 1;
-            let Some(&address) = addresses.get(j) else { break };
+        for j in bits(candidates) {
+            let hot = slot + usize::from(layout.place[j]);
             let state = &mut self.slots[slot + j];
-            if !matches!(state.mode, Mode::Linked(_)) && state.irregular && execution - state.missed <= CLOSE
-            {
-                let delta = address.wrapping_sub(self.last[slot + j]);
+            let linked = matches!(state.mode, Mode::Linked(_));
+            if !linked && state.irregular && execution - state.missed <= CLOSE {
+                let address = layout.address(j, words);
+                let delta = address.wrapping_sub(self.last[hot]);
                 state.push(delta, address.wrapping_add(state.offset));
                 state.learn(delta, true);
-                self.stride[slot + j] = state.stride;
+                self.stride[hot] = state.stride;
                 chosen |= 1 << j;
             }
         }
@@ -395,11 +478,15 @@ impl ThreadEncoder {
         self.entries.push(Entry {
             slot: slot as u32,
             accesses: n as u32,
+            words: block.layout.words as u32,
             instructions,
             executions: 0,
             block: id,
             root: entry,
             kinds: self.kinds.len() as u32,
+            spanned: !block.layout.is_plain(),
+            clean: 0,
+            dirty: 0,
         });
         self.kinds.extend_from_slice(&block.kinds);
         varint::put(&mut self.dictionary, 0);
@@ -408,30 +495,42 @@ impl ThreadEncoder {
         self.dictionary.extend(block.kinds.iter().map(|k| k.0));
         self.last.resize(slot + n, 0);
         self.stride.resize(slot + n, NEVER);
+        self.spans.extend(block.layout.spans.iter().map(|&(low, high)| (low as u64, high as u64)));
+        self.spans.resize(slot + n, (0, 0));
+        self.slot_of.extend(block.layout.access.iter().map(|&j| (slot + usize::from(j)) as u32));
+        self.prefixes.resize(slot + n, NO_ENTRY);
+        self.full |= self.last.len() >= MAX_SLOTS;
         if self.slots.len() < slot + n {
             self.slots.resize_with(slot + n, Slot::new);
         }
         let modes = self.modes.get(&id);
         for j in 0..n {
-            self.slots[slot + j].restart(modes.map_or(Mode::Delta, |modes| modes[j]));
+            let mode = match block.layout.derived[j] {
+                Some((of, _)) => Mode::Linked(of),
+                None => modes.map_or(Mode::Delta, |modes| modes[j]),
+            };
+            self.slots[slot + j].restart(mode, block.layout.derived[j].is_some());
+        }
+        for &(of, _) in block.layout.derived.iter().flatten() {
+            self.slots[slot + usize::from(of)].anchor = true;
         }
         entry
     }
 
     /// The dictionary entry of the first `n` accesses of the block that `root` stands for.
-    #[cold]
     fn prefix(&mut self, root: u32, block: &CodeBlock, n: usize) -> u32 {
-        if let Some(&known) = self.prefixes.get(&(root, n as u32)) {
+        let whole = self.entries[root as usize];
+        let known = self.prefixes[whole.slot as usize + n];
+        if known != NO_ENTRY {
             return known;
         }
         let entry = self.entries.len() as u32;
-        let whole = self.entries[root as usize];
         let instructions = block.instructions(n);
-        self.entries.push(Entry { accesses: n as u32, instructions, executions: 0, ..whole });
+        self.entries.push(Entry { accesses: n as u32, instructions, executions: 0, clean: 0, ..whole });
         for value in [u64::from(root) + 1, n as u64, u64::from(instructions)] {
             varint::put(&mut self.dictionary, value);
         }
-        self.prefixes.insert((root, n as u32), entry);
+        self.prefixes[whole.slot as usize + n] = entry;
         entry
     }
 
@@ -465,6 +564,7 @@ impl ThreadEncoder {
             let bytes = (self.entries[entry as usize].accesses as usize).div_ceil(8);
             self.tokens.extend_from_slice(&mask.to_le_bytes()[..bytes]);
         }
+        self.full |= self.tokens.len() >= MAX_TOKENS;
     }
 
     /// Adds to the virtual time.
@@ -491,16 +591,18 @@ impl ThreadEncoder {
         self.end_run();
         varint::put(&mut self.tokens, EVENT);
         event.encode(&mut self.events);
+        self.full |= self.events.len() >= MAX_TOKENS;
     }
 
     /// Forgets the frames of the slots whose last address lies in the range: it was retired or moved.
     pub(super) fn forget(&mut self, address: u64, length: u64) {
         let (first, last) =
             (address >> FRAME_SHIFT, address.saturating_add(length.saturating_sub(1)) >> FRAME_SHIFT);
-        for (slot, &at) in self.last.iter().enumerate() {
-            if (first..=last).contains(&(at >> FRAME_SHIFT)) && self.slots[slot].started {
-                self.slots[slot].stale = true;
-                self.stride[slot] = NEVER;
+        for (place, &at) in self.last.iter().enumerate() {
+            let state = &mut self.slots[self.slot_of[place] as usize];
+            if (first..=last).contains(&(at >> FRAME_SHIFT)) && state.started {
+                state.stale = true;
+                self.stride[place] = NEVER;
             }
         }
     }
@@ -549,6 +651,9 @@ impl ThreadEncoder {
         self.kinds.clear();
         self.last.clear();
         self.stride.clear();
+        self.spans.clear();
+        self.slot_of.clear();
+        self.full = false;
     }
 
     /// Adds the references of this block to `by_kind`.
@@ -588,10 +693,22 @@ impl ThreadEncoder {
     }
 }
 
+/// The numbers of the bits that are set, ascending.
+fn bits(mut mask: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let lowest = mask.trailing_zeros() as usize;
+        mask &= mask.wrapping_sub(1);
+        (lowest < 64).then_some(lowest)
+    })
+}
+
 /// The mode of slot `j` of a code block, given those chosen for the slots before it.
 fn best_mode(slots: &[Slot], j: usize, before: &[Mode], executions: u32) -> Mode {
     let slot = &slots[j];
     let misses = slot.column.len();
+    if slot.derived {
+        return slot.mode;
+    }
     if let Mode::Linked(to) = slot.mode {
         let base = usize::from(to);
         let regular = slots[base].column.len() * 8 < executions as usize;
@@ -602,7 +719,7 @@ fn best_mode(slots: &[Slot], j: usize, before: &[Mode], executions: u32) -> Mode
     if misses < 32 {
         return slot.mode;
     }
-    if slot.link_hits as usize * 4 >= misses * 3 {
+    if slot.link_hits as usize * 4 >= misses * 3 && !slot.anchor {
         return match before[usize::from(slot.link_to)] {
             Mode::Linked(root) => Mode::Linked(root),
             _ => Mode::Linked(slot.link_to),

@@ -3,8 +3,9 @@
 use super::code::{Access, CodeBlockId};
 use super::event::Event;
 use super::filter::LineFilter;
-use super::kind::Kind;
+use super::format::MAX_ACCESSES;
 use super::names::{NameId, Symbol};
+use super::runs;
 use super::summary::Summary;
 use super::wire::{self, Calls, Control, Flavour};
 use super::writer::TraceWriter;
@@ -15,7 +16,6 @@ use std::io::Write;
 
 /// Recorder's block numbers up to this are looked up in an array.
 const MAX_DIRECT: u64 = 1 << 22;
-const ADDRESS: u64 = (1 << 48) - 1;
 
 /// What part of a recording is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +36,8 @@ struct Block {
     words: usize,
     def: Box<[Access]>,
     instructions: u32,
+    /// It is one code block of the trace, not a chain.
+    single: bool,
 }
 
 /// What is known of a stream.
@@ -217,7 +219,8 @@ impl<W: Write> State<W> {
     fn define(&mut self, number: u64, def: &super::BlockDef) {
         let id = self.writer.define(def);
         let (words, instructions) = (def.words(), def.instructions);
-        let block = Block { id, words, def: def.accesses.clone().into(), instructions };
+        let single = def.accesses.len() <= MAX_ACCESSES;
+        let block = Block { id, words, def: def.accesses.clone().into(), instructions, single };
         if number < MAX_DIRECT {
             let number = number as usize;
             if self.blocks.len() <= number {
@@ -250,40 +253,36 @@ impl<W: Write> Calls for State<W> {
     type Error = TraceError;
 
     #[inline]
-    fn block(&mut self, number: u64, rest: &[u64], end: bool) -> Result<Option<usize>, TraceError> {
+    fn block(&mut self, number: u64, rest: &[u64]) -> Result<usize, TraceError> {
         let Some(block) = self.block_of(number) else {
             let count = wire::data_words(rest);
             self.malformed(1 + count as u64);
-            return Ok(Some(count));
+            return Ok(count);
         };
-        if self.plain {
-            let (id, thread) = (block.id, self.thread);
-            if let Some(taken) = self.writer.execute_predicted(thread, id, rest) {
-                return Ok(Some(taken));
+        let (id, single, words) = (block.id, block.single, block.words);
+        if self.plain && single {
+            if let Some(taken) = self.writer.execute_predicted(self.thread, id, rest) {
+                return Ok(taken);
             }
         }
-        let Some(block) = self.block_of(number) else { return Ok(Some(0)) };
-        let given = &rest[..block.words.min(rest.len())];
+        let given = &rest[..words.min(rest.len())];
         let count = wire::data_words(given);
-        if count < block.words && count == rest.len() && !end {
-            return Ok(None);
-        }
         if self.plain {
-            let id = block.id;
             self.writer.execute(self.thread, id, &given[..count])?;
-        } else {
-            let block = block.clone();
+        } else if let Some(block) = self.block_of(number).cloned() {
             self.selected(&block, &given[..count])?;
         }
-        Ok(Some(count))
+        Ok(count)
     }
 
     fn references(&mut self, words: &[u64]) -> Result<(), TraceError> {
-        for &word in words {
-            let (address, pc) = (word & ADDRESS, word >> 48 & 0x7ff);
-            let (bytes, write) = (1 << (word >> 59 & 7).min(6), word >> 62 & 1 == 1);
-            if self.plain || self.passes(address, write) {
-                self.writer.reference(self.thread, pc, address, Kind::new(bytes, write, false))?;
+        if self.plain {
+            return self.writer.reference_words(self.thread, words);
+        }
+        for word in words {
+            let kind = runs::kind(*word);
+            if self.passes(runs::address(*word), kind.is_write()) {
+                self.writer.reference_words(self.thread, std::slice::from_ref(word))?;
             } else {
                 self.writer.advance(self.thread, 1)?;
             }

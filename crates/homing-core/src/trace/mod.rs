@@ -27,6 +27,7 @@ mod order_writer;
 pub mod perturb;
 mod reader;
 pub mod recover;
+mod runs;
 pub mod steps;
 mod summary;
 mod varint;

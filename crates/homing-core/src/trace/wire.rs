@@ -58,9 +58,9 @@ pub trait Calls {
     /// Why parsing may have to stop.
     type Error;
 
-    /// One execution of a code block whose words are at the begin of `rest`; returns how many words it took, or `None` if
-    /// it might go on beyond `rest` (never, if `end` is set).
-    fn block(&mut self, number: u64, rest: &[u64], end: bool) -> Result<Option<usize>, Self::Error>;
+    /// One execution of a code block whose words are at the begin of `rest`: as many as it has, or up to a control word
+    /// or the end of `rest`. Returns how many it took.
+    fn block(&mut self, number: u64, rest: &[u64]) -> Result<usize, Self::Error>;
 
     /// References in the words of the parallel flavour.
     fn references(&mut self, words: &[u64]) -> Result<(), Self::Error>;
@@ -94,10 +94,7 @@ pub fn parse<C: Calls>(words: &[u64], flavour: Flavour, end: bool, calls: &mut C
         }
         let (operation, payload) = (word >> 56 & 0x7f, word & ((1 << 56) - 1));
         if operation == 1 && flavour == Flavour::Serial {
-            match calls.block(payload, rest, end)? {
-                Some(taken) => at += 1 + taken.min(rest.len()),
-                None => return Ok(at),
-            }
+            at += 1 + calls.block(payload, rest)?.min(rest.len());
             continue;
         }
         match operands(operation, payload, rest) {

@@ -9,6 +9,7 @@ use super::frames::FrameTable;
 use super::kind::Kind;
 use super::names::{NameId, Names, Symbol};
 use super::order::OrderEncoder;
+use super::runs::Runs;
 use super::summary::Summary;
 use super::varint::{self, zigzag};
 use super::TraceError;
@@ -33,6 +34,7 @@ pub struct TraceWriter<W: Write> {
     names_written: usize,
     symbols: Vec<Symbol>,
     blocks: CodeBlocks,
+    runs: Runs,
     threads: Vec<Option<Box<ThreadWriter>>>,
     order: OrderEncoder,
     counts: Counts,
@@ -53,6 +55,8 @@ struct ThreadWriter {
     /// References that are not yet part of a discovered code block.
     run: Vec<(u64, Kind)>,
     run_addresses: Vec<u64>,
+    /// The number of its last run in [`Runs`].
+    last_run: u32,
 }
 
 impl<W: Write> TraceWriter<W> {
@@ -68,6 +72,7 @@ impl<W: Write> TraceWriter<W> {
             names_written: 0,
             symbols: Vec::new(),
             blocks: CodeBlocks::default(),
+            runs: Runs::default(),
             threads: Vec::new(),
             order: OrderEncoder::default(),
             counts: Counts::default(),
@@ -86,12 +91,15 @@ impl<W: Write> TraceWriter<W> {
         if !self.thread(thread).run.is_empty() {
             self.end_run(thread)?;
         }
-        let Some(expansion) = &self.blocks.get(block).expansion else {
-            return self.execute_chain(thread, block, words);
-        };
+        let code = self.blocks.get(block);
+        let words = &words[..words.len().min(code.words)];
+        let guarded = words.contains(&0);
+        if code.next.is_none() && !guarded {
+            return self.encode(thread, block, words);
+        }
         let mut addresses = std::mem::take(&mut self.addresses);
         addresses.clear();
-        expansion.expand(words, &mut addresses);
+        self.addresses(block, words, &mut addresses);
         let result = self.execute_chain(thread, block, &addresses);
         self.addresses = addresses;
         result
@@ -134,12 +142,6 @@ impl<W: Write> TraceWriter<W> {
         words: &[u64],
     ) -> Option<usize> {
         let writer = self.threads.get_mut(thread.index())?.as_mut()?;
-        if writer.encoder.is_full() {
-            return None;
-        }
-        if self.blocks.get(block).expansion.is_some() || self.blocks.get(block).next.is_some() {
-            return None;
-        }
         writer.encoder.execute_predicted(block, words)
     }
 
@@ -152,12 +154,24 @@ impl<W: Write> TraceWriter<W> {
         if addresses.contains(&0) {
             return self.execute_guarded(thread, block, addresses);
         }
-        let TraceWriter { threads, blocks, frames, .. } = self;
-        let writer = thread_of(threads, thread);
-        writer.encoder.execute(block, blocks.get(block), addresses, frames);
-        if writer.encoder.is_full() {
+        let layout = &self.blocks.get(block).layout;
+        if layout.is_plain() {
+            return self.encode(thread, block, addresses);
+        }
+        let words: Vec<u64> = layout.access[..layout.words]
+            .iter()
+            .filter_map(|&j| addresses.get(usize::from(j)).copied())
+            .collect();
+        self.encode(thread, block, &words)
+    }
+
+    /// One execution of a code block by itself.
+    fn encode(&mut self, thread: Thread, block: CodeBlockId, words: &[u64]) -> Result<(), TraceError> {
+        if self.thread(thread).encoder.is_full() {
             self.seal(thread)?;
         }
+        let TraceWriter { threads, blocks, frames, .. } = self;
+        thread_of(threads, thread).encoder.execute(block, blocks.get(block), words, frames);
         Ok(())
     }
 
@@ -200,13 +214,7 @@ impl<W: Write> TraceWriter<W> {
             (block, access) = (next, access - MAX_ACCESSES);
         }
         let single = self.blocks.single(block, access);
-        let TraceWriter { threads, blocks, frames, .. } = self;
-        let writer = thread_of(threads, thread);
-        writer.encoder.execute(single, blocks.get(single), &[address], frames);
-        if writer.encoder.is_full() {
-            self.seal(thread)?;
-        }
-        Ok(())
+        self.encode(thread, single, &[address])
     }
 
     /// One reference of a stream without code blocks: `pc` is the instruction's address, or 0 if it is not known. Counts
@@ -222,27 +230,40 @@ impl<W: Write> TraceWriter<W> {
         Ok(())
     }
 
+    /// References in words of the parallel flavour ([`super::wire`]), each of which counts as one unit of virtual time. A
+    /// run ends at the end of `words`.
+    pub(super) fn reference_words(&mut self, thread: Thread, words: &[u64]) -> Result<(), TraceError> {
+        let mut left = words;
+        while !left.is_empty() {
+            let after = self.thread(thread).last_run;
+            let found = self.runs.find(left, after, &mut self.blocks);
+            self.thread(thread).last_run = found.number;
+            self.encode(thread, found.id, &found.addresses[..found.len])?;
+            left = &left[found.len..];
+        }
+        Ok(())
+    }
+
     /// Turns the references collected so far into an execution of a discovered code block.
     fn end_run(&mut self, thread: Thread) -> Result<(), TraceError> {
-        let TraceWriter { threads, blocks, frames, .. } = self;
-        let writer = thread_of(threads, thread);
+        let writer = self.thread(thread);
         if writer.run.is_empty() {
             return Ok(());
         }
-        if let Some(block) = blocks.discover(&writer.run) {
-            writer.encoder.execute(block, blocks.get(block), &writer.run_addresses, frames);
+        let (mut run, mut addresses) =
+            (std::mem::take(&mut writer.run), std::mem::take(&mut writer.run_addresses));
+        if let Some(block) = self.blocks.discover(&run) {
+            self.encode(thread, block, &addresses)?;
         } else {
-            for (&(_, kind), &address) in writer.run.iter().zip(&writer.run_addresses) {
-                if let Some(block) = blocks.discover(&[(0, kind)]) {
-                    writer.encoder.execute(block, blocks.get(block), &[address], frames);
-                }
+            for (&(_, kind), address) in run.iter().zip(&addresses) {
+                let block = self.blocks.discover_single((0, kind));
+                self.encode(thread, block, std::slice::from_ref(address))?;
             }
         }
-        writer.run.clear();
-        writer.run_addresses.clear();
-        if writer.encoder.is_full() {
-            self.seal(thread)?;
-        }
+        run.clear();
+        addresses.clear();
+        let writer = self.thread(thread);
+        (writer.run, writer.run_addresses) = (run, addresses);
         Ok(())
     }
 
@@ -460,6 +481,7 @@ fn thread_of(threads: &mut Vec<Option<Box<ThreadWriter>>>, thread: Thread) -> &m
             encoder: ThreadEncoder::new(thread),
             run: Vec::with_capacity(MAX_RUN),
             run_addresses: Vec::with_capacity(MAX_RUN),
+            last_run: 0,
         })
     })
 }

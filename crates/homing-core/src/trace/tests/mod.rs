@@ -1,5 +1,8 @@
 //! Round trips against an obvious model.
 
+mod damage;
+mod ingest;
+
 use super::*;
 use crate::ids::{Thread, Time};
 use proptest::prelude::*;

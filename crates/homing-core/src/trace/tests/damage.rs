@@ -1,0 +1,194 @@
+//! Damaged, truncated and unfinished traces; a full disk; a trace of each released version.
+
+use super::*;
+use crate::trace::format::{self, BlockKind, Placed};
+use std::io::{Error, Write};
+
+/// A small trace of many small blocks, with its order.
+fn small() -> (Vec<u8>, Model) {
+    let mut program = Program::new(11);
+    for _ in 0..14 {
+        program.step();
+        program.writer.flush().unwrap();
+    }
+    let (bytes, model, ..) = program.finish(true);
+    (bytes, model)
+}
+
+fn blocks(bytes: &[u8]) -> Vec<Placed> {
+    format::read_index(bytes).unwrap().1
+}
+
+fn references(placed: &Placed) -> u64 {
+    if placed.header.kind == BlockKind::References {
+        u64::from(placed.header.b)
+    } else {
+        0
+    }
+}
+
+#[test]
+fn a_truncated_trace_keeps_its_whole_blocks() {
+    let (bytes, _) = small();
+    let blocks = blocks(&bytes);
+    assert!(blocks.iter().filter(|p| p.header.kind == BlockKind::References).count() >= 5);
+    for cut in 0..bytes.len() {
+        let Ok(trace) = Trace::open(&bytes[..cut]) else {
+            assert!((cut as u64) < blocks[0].offset);
+            continue;
+        };
+        assert!(!trace.complete());
+        let whole = blocks.iter().filter(|p| p.offset + p.header.length() <= cut as u64);
+        let expected: u64 = whole.map(references).sum();
+        assert_eq!(trace.references(), expected, "cut at {cut}");
+        let read: u64 = trace
+            .threads()
+            .map(|(thread, _)| {
+                let mut steps = trace.thread_steps(thread);
+                assert!(steps.by_ref().all(|s| !matches!(s, Step::Lost { .. })));
+                steps.references()
+            })
+            .sum();
+        assert_eq!(read, expected);
+    }
+}
+
+#[test]
+fn a_flipped_bit_costs_one_block() {
+    let (bytes, model) = small();
+    let blocks = blocks(&bytes);
+    let total: u64 = model.threads.values().map(|t| t.len() as u64).sum();
+    let mut damaged = bytes.clone();
+    for at in 0..bytes.len() {
+        damaged[at] ^= 1 << (at % 8);
+        let hit = blocks.iter().find(|p| (p.offset..p.offset + p.header.length()).contains(&(at as u64)));
+        match Trace::open(&damaged) {
+            Ok(trace) => {
+                let mut collector = Collector::default();
+                let stats = trace.visit_all(&mut collector).unwrap();
+                assert_eq!(stats.references + stats.lost, total, "flip at {at}");
+                let expected = match hit {
+                    Some(hit) if hit.header.kind == BlockKind::Order => hit.header.d,
+                    Some(hit) => references(hit),
+                    None => 0,
+                };
+                assert_eq!((stats.lost, collector.lost), (expected, expected), "flip at {at}");
+                if hit.is_some_and(|p| p.header.kind != BlockKind::Summary) {
+                    assert!(!stats.damage.is_empty() || !trace.damage().is_empty(), "flip at {at}");
+                }
+            }
+            Err(error) => assert!(at < blocks[0].offset as usize, "flip at {at}: {error}"),
+        }
+        damaged[at] = bytes[at];
+    }
+}
+
+#[test]
+fn a_missing_block_without_an_index_is_a_counted_gap() {
+    let (bytes, model) = small();
+    let total: u64 = model.threads.values().map(|t| t.len() as u64).sum();
+    for hit in blocks(&bytes).iter().filter(|p| references(p) > 0) {
+        let mut damaged = bytes[..bytes.len() - 1].to_vec();
+        damaged[hit.offset as usize] = b'X';
+        let trace = Trace::open(&damaged).unwrap();
+        let mut collector = Collector::default();
+        let stats = trace.visit_all(&mut collector).unwrap();
+        assert_eq!((stats.references, stats.lost), (total - references(hit), references(hit)));
+        assert!(!trace.complete());
+    }
+}
+
+#[test]
+fn other_files_and_versions_are_refused() {
+    assert!(matches!(Trace::open(b""), Err(TraceError::NotATrace)));
+    assert!(matches!(Trace::open(b"HOMINGTS and more"), Err(TraceError::NotATrace)));
+    let (mut bytes, _) = small();
+    bytes[8] = 2;
+    let error = Trace::open(&bytes).unwrap_err();
+    assert!(matches!(error, TraceError::Version { found: 2, known: 1 }));
+}
+
+/// A disk that is full after some bytes.
+struct Full {
+    room: usize,
+    bytes: Vec<u8>,
+}
+
+impl Write for Full {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.bytes.len() + bytes.len() > self.room {
+            return Err(Error::from(std::io::ErrorKind::StorageFull));
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_full_disk_is_an_error_that_stays() {
+    for room in [0, 100, 1000, 3000, 10_000] {
+        let mut disk = Full { room, bytes: Vec::new() };
+        let error = write_to(&mut disk).unwrap_err();
+        assert!(matches!(error, TraceError::Io(_)), "{error}");
+        assert!(room < 200 || Trace::open(&disk.bytes).is_ok());
+    }
+    assert!(write_to(&mut Full { room: 1 << 20, bytes: Vec::new() }).is_ok());
+}
+
+fn write_to(disk: &mut Full) -> Result<(), TraceError> {
+    let mut writer = TraceWriter::new(disk, &Header::new("test", "1"))?;
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(5);
+    for i in 0..20_000u64 {
+        writer.reference(Thread(0), 0, random.gen_range(0..1 << 24), Kind::read(8))?;
+        if i % 1000 == 0 {
+            writer.flush()?;
+        }
+    }
+    writer.finish(Summary::default())?;
+    Ok(())
+}
+
+#[test]
+fn extreme_addresses_come_back() {
+    let addresses = [0, u64::MAX, 1, 1 << 63, (1 << 63) - 1, u64::MAX - 4095, 4095, 4096, u64::MAX, 0];
+    let mut writer = TraceWriter::new(Vec::new(), &Header::new("test", "1")).unwrap();
+    let mut model = Model::default();
+    for round in 0..3 {
+        for (i, &address) in addresses.iter().cycle().skip(round).take(100).enumerate() {
+            let pc = (i % (2 + round)) as u64 * (u64::MAX / 7);
+            writer.reference(Thread(9), pc, address, Kind::write(1)).unwrap();
+            model.reference(Thread(9), address, Kind::write(1));
+        }
+        let event = Event::Munmap { address: 0, length: 4096 };
+        writer.event(Thread(9), &event).unwrap();
+        model.event(Thread(9), event);
+    }
+    writer.turn(Thread(9), 300).unwrap();
+    let bytes = writer.finish(Summary::default()).unwrap().0;
+    let trace = Trace::open(&bytes).unwrap();
+    let mut collector = Collector::default();
+    trace.visit_all(&mut collector).unwrap();
+    check(&trace, &model, &collector);
+}
+
+/// Every version stays readable: this file is never written anew.
+#[test]
+fn version_1_is_readable() {
+    let trace = Trace::open(include_bytes!("../../../tests/fixtures/v1.trace")).unwrap();
+    assert!(trace.complete() && trace.damage().is_empty());
+    let mut collector = Collector::default();
+    let stats = trace.visit_all(&mut collector).unwrap();
+    let mut sum = 0u64;
+    let mut threads: Vec<_> = collector.threads.iter().collect();
+    threads.sort_by_key(|(thread, _)| **thread);
+    for (address, kind) in threads.iter().flat_map(|(_, references)| references.iter()) {
+        sum = (sum.rotate_left(5) ^ address ^ u64::from(kind.0) << 56).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+    assert_eq!((stats.references, stats.events, trace.frames().len(), sum), FIXTURE);
+}
+
+const FIXTURE: (u64, u64, usize, u64) = (22984, 18, 23, 0x2aab_479e_0c0d_1e1e);

@@ -1,0 +1,161 @@
+//! The recording wire, from words to references.
+
+use super::*;
+use crate::trace::wire::{Flavour, CONTROL};
+
+fn control(operation: u64, payload: u64) -> u64 {
+    CONTROL | operation << 56 | payload
+}
+
+fn ingest(flavour: Flavour, options: IngestOptions) -> Ingest<Vec<u8>> {
+    Ingest::new(TraceWriter::new(Vec::new(), &Header::new("test", "1")).unwrap(), flavour, options)
+}
+
+/// Finishes, orders thread after thread, and collects.
+fn collect(ingest: Ingest<Vec<u8>>) -> (Collector, Summary, Vec<u64>) {
+    let (bytes, summary) = ingest.finish().unwrap();
+    let trace = Trace::open(&bytes).unwrap();
+    let mut writer = OrderWriter::copy(Vec::new(), &trace).unwrap();
+    for (thread, references) in trace.threads() {
+        writer.turn(thread, references).unwrap();
+    }
+    let bytes = writer.finish().unwrap().0;
+    let trace = Trace::open(&bytes).unwrap();
+    let mut collector = Collector::default();
+    let stats = trace.visit_all(&mut collector).unwrap();
+    assert_eq!((stats.references, stats.lost), (summary.references, 0));
+    (collector, summary, trace.frames().to_vec())
+}
+
+/// The virtual addresses of a thread.
+fn addresses(collector: &Collector, frames: &[u64], thread: u32) -> Vec<u64> {
+    let references = &collector.threads[&Thread(thread)];
+    references.iter().map(|(a, _)| frames[(a >> 12) as usize] << 12 | a & 4095).collect()
+}
+
+/// A read, a write derived from it (+8), an exit, a read, a guarded or plain write.
+fn definition() -> Vec<u64> {
+    vec![
+        control(2, 77),
+        4 << 32 | 10,
+        0x40_0000,
+        1 | 8 << 16,
+        2 | 8 << 16 | 1 << 32 | 1 << 34 | 8 << 48,
+        4 | 4 << 16 | 1 << 35,
+        6 | 4 << 16 | 1 << 32,
+    ]
+}
+
+#[test]
+fn a_serial_stream_becomes_references() {
+    let mut words = definition();
+    words.extend([control(14, 5 << 24 | 3), u64::from_le_bytes(*b"abc\0\0\0\0\0")]);
+    words.extend([control(3, 1), control(1, 77), 0x1000, 0x2000, 0x3000]);
+    words.extend([control(1, 77), 0x1ff8]); // a side exit; the derived access lies in the next page
+    words.extend([control(17, 3), 5]);
+    words.extend([control(3, 0), control(1, 77), 0x1008, 0x2004, 0]);
+    let mut ingest = ingest(Flavour::Serial, IngestOptions::default());
+    // The mark's operand comes with the next segment.
+    let split = words.iter().position(|&w| w == control(17, 3)).unwrap() + 1;
+    ingest.segment(0, 0, &words[..split]).unwrap();
+    ingest.segment(0, 1, &words[split..]).unwrap();
+    let (collector, summary, frames) = collect(ingest);
+    assert_eq!(addresses(&collector, &frames, 1), [0x1000, 0x1008, 0x2000, 0x3000, 0x1ff8, 0x2000]);
+    assert_eq!(addresses(&collector, &frames, 0), [0x1008, 0x1010, 0x2004]);
+    assert_eq!(collector.events[&Thread(1)], [(6, Event::Mark { number: 3, name: NameId(1) })]);
+    assert_eq!((summary.malformed, summary.reads, summary.writes), (0, 5, 4));
+}
+
+#[test]
+fn a_parallel_stream_becomes_references() {
+    let word = |address: u64, pc: u64, log2: u64, write: u64| address | pc << 48 | log2 << 59 | write << 62;
+    let mut ingest = ingest(Flavour::Parallel, IngestOptions::default());
+    let mut expected = Vec::new();
+    for index in 0..3 {
+        let mut words = Vec::new();
+        for i in 0..1000u64 {
+            let at = 0x7fff_0000_0000 + (index * 1000 + i) * 8;
+            words.extend([word(at, 5, 3, 0), word(at, 9, 3, 1), word(0x6000_0000_0000, 2, 2, 0)]);
+            expected.extend([at, at, 0x6000_0000_0000]);
+        }
+        words.push(control(16, 50));
+        ingest.segment(3, index as u32, &words).unwrap();
+    }
+    let (collector, summary, frames) = collect(ingest);
+    assert_eq!(addresses(&collector, &frames, 3), expected);
+    assert_eq!((summary.reads, summary.writes, summary.bytes_accessed), (6000, 3000, 9000 * 8 - 3000 * 4));
+}
+
+#[test]
+fn a_missing_segment_is_counted_and_marked() {
+    let mut ingest = ingest(Flavour::Serial, IngestOptions::default());
+    ingest.segment(0, 0, &definition()).unwrap();
+    ingest.segment(0, 1, &[control(1, 77), 0x1000, 0x2000, 0x3000, control(17, 1)]).unwrap();
+    ingest.segment(0, 4, &[control(1, 77), 0x1000, 0x2000, 0x3000]).unwrap();
+    ingest.segment(0, 2, &[1, 2, 3]).unwrap();
+    let (collector, summary, _) = collect(ingest);
+    assert_eq!((summary.references, summary.lost_segments, summary.malformed), (8, 2, 1 + 3));
+    assert!(matches!(collector.events[&Thread(0)][..], [(4, Event::Lost { references: 0, .. })]));
+}
+
+#[test]
+fn filter_skip_and_limit_account_for_every_reference() {
+    let mut words = definition();
+    for i in 0..500 {
+        words.extend([control(1, 77), 0x10000 + i * 8, 0x20000 + i * 64, 0x30000]);
+    }
+    for line_filter in [false, true] {
+        for (skip, limit) in [(0, None), (100, None), (0, Some(700)), (333, Some(1000)), (5000, None)] {
+            let mut ingest = ingest(Flavour::Serial, IngestOptions { line_filter, skip, limit });
+            ingest.segment(0, 0, &words).unwrap();
+            assert_eq!(ingest.reached_limit(), limit.is_some());
+            let (_, s, _) = collect(ingest);
+            assert_eq!(s.references + s.filtered + s.skipped + s.beyond_limit, 2000);
+            assert_eq!(s.skipped, skip.min(2000));
+            assert_eq!(s.beyond_limit, limit.map_or(0, |l| 2000 - skip - l));
+            if line_filter && (skip, limit) == (0, None) {
+                let mut filter = crate::trace::filter::LineFilter::default();
+                let passed = (0..500)
+                    .flat_map(|i| {
+                        let at = 0x10000 + i * 8;
+                        [(at, false), (at + 8, true), (0x20000 + i * 64, false), (0x30000, true)]
+                    })
+                    .filter(|&(address, write)| filter.passes(address, write));
+                assert_eq!(s.references, passed.count() as u64);
+                assert!(s.references < 700);
+            } else if !line_filter {
+                assert_eq!(s.filtered, 0);
+            }
+        }
+    }
+}
+
+fn any_word() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        any::<u64>(),
+        0u64..1 << 20,
+        (0u64..24, 0u64..4).prop_map(|(operation, payload)| control(operation, payload)),
+        (0u64..128, any::<u64>())
+            .prop_map(|(operation, payload)| control(operation, payload & ((1 << 56) - 1))),
+        Just(control(1, 1)),
+        (0u64..6, 0u64..9).prop_map(|(accesses, instructions)| accesses << 32 | instructions),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn no_words_panic(
+        segments in proptest::collection::vec(proptest::collection::vec(any_word(), 0..200), 1..4),
+        parallel: bool,
+        line_filter: bool,
+    ) {
+        let flavour = if parallel { Flavour::Parallel } else { Flavour::Serial };
+        let mut ingest = ingest(flavour, IngestOptions { line_filter, ..IngestOptions::default() });
+        for (index, words) in segments.iter().enumerate() {
+            ingest.segment(0, index as u32, words).unwrap();
+        }
+        collect(ingest);
+    }
+}
