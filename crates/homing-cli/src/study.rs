@@ -4,12 +4,13 @@
 use crate::exit::{self, Code};
 use crate::input::{history, ModelArgs, TraceFile};
 use anyhow::Context;
+use homing_core::compare::CompareError;
 use homing_core::history::History;
 use homing_core::ids::PageSize;
 use homing_core::machine::{Costs, Machine};
 use homing_core::policy::placement::{Placement, PlacementFile};
 use homing_core::policy::settings::Settings;
-use homing_core::policy::table::{self, Entry};
+use homing_core::policy::table::{self, Begin, Entry};
 use homing_core::report::{MachineInfo, Parameter, TraceInfo};
 use homing_core::trace::Trace;
 
@@ -39,6 +40,18 @@ pub fn placement(text: &str) -> anyhow::Result<Placement> {
             Ok(Placement::File(file))
         }
     }
+}
+
+/// Fails if the machine or a policy cannot begin as the user said.
+pub fn check(placement: Option<&Placement>, costs: &Costs, policies: &[&Entry]) -> anyhow::Result<()> {
+    if let Some(placement) = placement {
+        placement.check(costs).map_err(|e| exit::error(Code::USAGE, e))?;
+    }
+    let has_file = matches!(placement, Some(Placement::File(_)));
+    if !has_file && policies.iter().any(|entry| matches!(entry.begin, Begin::File)) {
+        return Err(exit::error(Code::USAGE, CompareError::NoFile.to_string()));
+    }
+    Ok(())
 }
 
 /// A policy by name.

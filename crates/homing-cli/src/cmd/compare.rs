@@ -69,6 +69,7 @@ pub fn run(args: Args) -> Result {
     let settings = study::settings(&args.model.set)?;
     let placement = args.placement.as_deref().map(study::placement).transpose()?;
     let policies = policies(&args.policies, placement.as_ref())?;
+    study::check(placement.as_ref(), &args.model.costs(&machine)?, &policies)?;
     let plan = Plan { machine, settings, placement, policies };
     let mut notes = Vec::new();
     let mut traces = Vec::new();

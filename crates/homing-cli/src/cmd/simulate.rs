@@ -47,6 +47,7 @@ pub fn run(args: Args) -> Result {
     let settings = study::settings(&args.model.set)?;
     let entry = study::policy(&args.policy)?;
     let placement = args.placement.as_deref().map(study::placement).transpose()?;
+    study::check(placement.as_ref(), &args.model.costs(&machine)?, &[entry])?;
     let file = TraceFile::open(&args.trace)?;
     let trace = file.trace()?;
     let page_size = args.model.page_size(&machine);

@@ -1,0 +1,147 @@
+//! `policies`, `simulate` and `compare` from outside, on traces imported from CSV.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Threads on nodes of their own.
+const ON: [&str; 2] = ["--threads-on", "one-per-node"];
+
+fn homing(workers: usize, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_homing"))
+        .args(args)
+        .env("RAYON_NUM_THREADS", workers.to_string())
+        .output()
+        .expect("homing runs")
+}
+
+fn json(args: &[&str]) -> Value {
+    let output = homing(2, args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON on stdout")
+}
+
+/// Two threads on eight pages: half of them filled by thread 0 and used by thread 1.
+fn trace(dir: &Path, name: &str) -> PathBuf {
+    let mut csv = String::from("thread,addr,size,kind\n");
+    for step in 0..6000u64 {
+        let (page, filling) = (step % 8, step < 800);
+        let thread = u64::from(!filling && page >= 4);
+        let kind = if step % 3 == 0 { 'w' } else { 'r' };
+        csv += &format!("{thread},{},8,{kind}\n", 0x10000 + page * 4096 + step % 512 * 8);
+    }
+    let (input, output) = (dir.join(format!("{name}.csv")), dir.join(format!("{name}.trace")));
+    std::fs::write(&input, csv).unwrap();
+    let (input, out) = (input.to_str().unwrap(), output.to_str().unwrap());
+    let done = homing(1, &["trace", "import", input, "-o", out]);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    output
+}
+
+#[test]
+fn rows_have_the_promised_fields_and_stay_above_the_bound() {
+    let fields =
+        "policy machine references cost mcpr local remote global moves replications nonlocal_percent \
+                  optimal_cost gap_percent pages seconds";
+    let dir = tempfile::tempdir().unwrap();
+    let trace = trace(dir.path(), "halves");
+    let trace = trace.to_str().unwrap();
+    for machine in ["butterfly", "ace", "eight-node"] {
+        let on = [&["--machine", machine, "--json"], &ON[..]].concat();
+        let report = json(&[&["compare", trace], &on[..]].concat());
+        let rows = report["traces"][0]["rows"].as_array().unwrap();
+        assert_eq!(rows[0]["policy"], "optimal");
+        for row in rows {
+            for field in fields.split_whitespace() {
+                assert!(!row[field].is_null(), "{machine}: {field} of {row}");
+            }
+            assert!(row["gap_percent"].as_f64().unwrap() > -1e-9, "{row}");
+            assert_eq!(row["references"], 6000);
+        }
+        let alone = json(&[&["simulate", trace, "--policy", "homing"], &on[..]].concat());
+        let row = rows.iter().find(|row| row["policy"] == "homing").unwrap();
+        assert_eq!((&alone["cost"], &alone["optimal_cost"]), (&row["cost"], &row["optimal_cost"]));
+    }
+}
+
+#[test]
+fn the_report_is_the_same_at_any_number_of_workers() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b) = (trace(dir.path(), "a"), trace(dir.path(), "b"));
+    let (a, b) = (a.to_str().unwrap(), b.to_str().unwrap());
+    let sweeps = ["--sweep", "page-move=200..4000", "--sweep", "page-size=1K,4K"];
+    let disturb = ["--perturb", "local,gaps", "--seeds", "2"];
+    let args =
+        [&["compare", a, b, "--machine", "butterfly", "--json"], &sweeps[..], &disturb[..], &ON[..]].concat();
+    let report = |workers| {
+        let output = homing(workers, &args);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().filter(|line| !line.contains("\"seconds\"")).collect::<Vec<_>>().join("\n")
+    };
+    let text = report(1);
+    assert_eq!(text, report(4));
+    assert!(
+        text.contains("\"worst_trace\"")
+            && text.contains("\"change_percent\"")
+            && text.contains("\"exact\": true")
+    );
+}
+
+#[test]
+fn a_placement_from_one_run_serves_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = trace(dir.path(), "profile");
+    let placed = dir.path().join("best.placement");
+    let on = [&["simulate", trace.to_str().unwrap(), "--machine", "butterfly", "--json"], &ON[..]].concat();
+    let cost = |args: &[&str]| json(&[&on[..], args].concat())["cost"].as_f64().unwrap();
+    let first = cost(&["--policy", "best-static", "--placement-out", placed.to_str().unwrap()]);
+    let file = format!("file:{}", placed.display());
+    assert_eq!(cost(&["--policy", "file", "--placement", &file]), first);
+    assert!(first < cost(&["--policy", "first-touch"]));
+}
+
+#[test]
+fn files_are_written_and_mistakes_are_usage_errors() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = trace(dir.path(), "files");
+    let trace = trace.to_str().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (csv, html, actions) = (path("rows.csv"), path("page.html"), path("actions.csv"));
+    let on = [&["--machine", "ace"], &ON[..]].concat();
+    let done = homing(2, &[&["compare", trace, "--csv", &csv, "--html", &html], &on[..]].concat());
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let text = String::from_utf8(done.stdout).unwrap();
+    assert!(
+        text.contains("% of references are remote under first-touch") && text.contains("producer-consumer")
+    );
+    assert!(std::fs::read_to_string(csv).unwrap().lines().count() > 10);
+    assert!(std::fs::read_to_string(html).unwrap().contains("\"policy\":\"homing\""));
+    let ace = homing(2, &[&["simulate", trace, "--policy", "ace", "--actions", &actions], &on[..]].concat());
+    assert!(ace.status.success());
+    assert!(std::fs::read_to_string(actions)
+        .unwrap()
+        .starts_with("time,page,address,action,node,reason,outcome\n"));
+    for bad in [
+        &["simulate", trace, "--policy", "nobody"][..],
+        &["simulate", trace, "--policy", "ace", "--placement", "nowhere"],
+        &["simulate", trace, "--policy", "ace", "--placement", "single-node:99"],
+        &["simulate", trace, "--policy", "ace", "--set", "ace.limit=3"],
+        &["compare", trace, "--sweep", "speed=1..2"],
+        &["compare", trace, "--policies", "ace,nobody"],
+        &["compare", trace, "--policies", "file"],
+        &["compare", trace, "--sweep", "page-move=1..2"],
+    ] {
+        let output = homing(1, &[bad, &on[..]].concat());
+        assert_eq!(output.status.code(), Some(2), "{bad:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn policies_are_listed() {
+    let all = json(&["policies", "--json"]);
+    assert!(all.as_array().unwrap().len() >= 12);
+    let text = homing(1, &["policies", "delay"]);
+    assert!(String::from_utf8_lossy(&text.stdout).contains("--set delay.count=100 references"));
+    assert_eq!(homing(1, &["policies", "nobody"]).status.code(), Some(2));
+}
