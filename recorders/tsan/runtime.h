@@ -78,6 +78,8 @@ HIDDEN uint32_t homing_new_thread(void);
 HIDDEN void homing_begin_thread(uint32_t thread);
 /* Ends the calling thread's stream. */
 HIDDEN void homing_end_thread(void);
+/* Counts a process that is not recorded. */
+HIDDEN void homing_child(void);
 /* Before a call that may wait for another thread: gives the segment up if they are scarce. */
 HIDDEN void homing_may_block(void);
 /* The name id of a call-site, and of a text. Both send the name on first use. */

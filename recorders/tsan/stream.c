@@ -325,6 +325,8 @@ static int map_wire(const char *wire)
    return header->magic == HOMING_WIRE_MAGIC && header->segment_words > HOMING_RESERVE_MAX + KEPT_FREE;
 }
 
+void homing_child(void) { __atomic_add_fetch(&header->children, 1, __ATOMIC_RELAXED); }
+
 /* One process records into a wire: the first. Others run as usual and say so. */
 static int claim_wire(void)
 {
@@ -337,6 +339,7 @@ static int claim_wire(void)
                  "--recorder tsan, or build it without the runtime to record it with --recorder valgrind\n");
       _exit(3);
    }
+   homing_child();
    homing_say("homing: another process is being recorded already: this one runs without being recorded\n");
    close(credit_fd);
    close(full_fd);

@@ -165,7 +165,9 @@ EXPORT int pthread_detach(pthread_t handle)
 EXPORT pid_t fork(void)
 {
    pid_t child = REAL(fork)();
-   if (child > 0)
+   if (child > 0 && homing_active) {
+      homing_child();
       homing_send(1, HOMING_WORD(HOMING_FORK, (word)child), 0, 0, 0, 0);
+   }
    return child;
 }
