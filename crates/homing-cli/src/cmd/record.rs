@@ -183,7 +183,8 @@ fn report(name: &Path, ordered: &order::Ordered, children: u32) {
         HumanBytes(ordered.bytes),
     );
     if children > 0 {
-        eprintln!("homing: {children} child processes were not recorded");
+        let processes = if children == 1 { "process was" } else { "processes were" };
+        eprintln!("homing: {children} child {processes} not recorded");
     }
 }
 

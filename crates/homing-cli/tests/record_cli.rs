@@ -1,0 +1,257 @@
+//! `homing record` from outside: real programs under the Valgrind recorder.
+#![cfg(target_arch = "x86_64")]
+
+use homing_core::trace::{Event, Step, Trace};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// The recorder, built once for all tests.
+fn recorder() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("valgrind");
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../recorders/valgrind");
+        let status = Command::new("make")
+            .args(["-s", "-C", source])
+            .arg(format!("OUT={}", out.display()))
+            .status()
+            .unwrap();
+        assert!(status.success(), "the recorder does not build");
+        out
+    })
+}
+
+/// A directory with a compiled C program in it.
+struct Lab {
+    directory: tempfile::TempDir,
+}
+
+impl Lab {
+    fn new() -> Lab {
+        Lab { directory: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn compile(&self, source: &str, flags: &[&str]) -> PathBuf {
+        let (file, program) = (self.path("program.c"), self.path("program"));
+        std::fs::write(&file, source).unwrap();
+        let mut gcc = Command::new("gcc");
+        gcc.args(["-O1", "-g", "-o"]).arg(&program).arg(&file).args(flags);
+        assert!(gcc.status().unwrap().success());
+        program
+    }
+
+    fn homing(&self, options: &[&str], command: &[&str]) -> Command {
+        let mut homing = Command::new(env!("CARGO_BIN_EXE_homing"));
+        homing.env("HOMING_VALGRIND_DIR", recorder()).env("OMP_NUM_THREADS", "2");
+        homing.arg("record").arg("-o").arg(self.path("out.trace")).args(options).arg("--").args(command);
+        homing
+    }
+
+    fn record(&self, options: &[&str], command: &[&str]) -> Output {
+        self.homing(options, command).output().unwrap()
+    }
+
+    fn trace<T>(&self, look: impl FnOnce(&Trace<'_>) -> T) -> T {
+        let bytes = std::fs::read(self.path("out.trace")).unwrap();
+        let trace = Trace::open(&bytes).unwrap();
+        assert!(trace.complete() && trace.ordered() && trace.damage().is_empty());
+        assert_eq!((trace.summary().malformed, trace.summary().lost_segments), (0, 0));
+        look(&trace)
+    }
+}
+
+fn events(trace: &Trace<'_>) -> Vec<Event> {
+    let steps = trace.threads().flat_map(|(thread, _)| trace.thread_steps(thread));
+    steps.filter_map(|step| if let Step::Event(event) = step { Some(event) } else { None }).collect()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+const FILL: &str = "#include <stdlib.h>\nlong table[1000];\n\
+    int main(int n, char** v) { long rounds = atol(v[1]); volatile long* a = malloc(8000);\n\
+    for (long k = 0; k < rounds; k++) for (int i = 0; i < 1000; i++) { a[i] += k; table[i] = a[i]; }\n\
+    return 3; }\n";
+
+fn cachegrind_references(program: &str, rounds: &str) -> u64 {
+    let output = Command::new("valgrind")
+        .args(["--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=/dev/null", program, rounds])
+        .output()
+        .unwrap();
+    let text = stderr(&output);
+    let line = text.lines().find(|l| l.contains("D ") && l.contains("refs:")).unwrap();
+    let number = line.split_once("refs:").unwrap().1.split('(').next().unwrap();
+    number.replace(',', "").trim().parse().unwrap()
+}
+
+#[test]
+fn the_number_of_references_agrees_with_cachegrind() {
+    let lab = Lab::new();
+    let program = lab.compile(FILL, &[]);
+    let program = program.to_str().unwrap();
+    let recorded = ["100", "600"].map(|rounds| {
+        assert_eq!(lab.record(&[], &[program, rounds]).status.code(), Some(3));
+        lab.trace(|trace| trace.references())
+    });
+    let counted = ["100", "600"].map(|rounds| cachegrind_references(program, rounds));
+    // The start differs a little (environment, preloaded library); 500 rounds of the loop must not.
+    let (ours, theirs) = ((recorded[1] - recorded[0]) as f64, (counted[1] - counted[0]) as f64);
+    assert!((ours / theirs - 1.0).abs() < 1e-3, "recorded {ours}, cachegrind counts {theirs}");
+}
+
+#[test]
+fn allocations_symbols_and_pages_are_known() {
+    let lab = Lab::new();
+    let program = lab.compile(FILL, &[]);
+    let output = lab.record(&[], &[program.to_str().unwrap(), "5"]);
+    assert!(stderr(&output).contains("bytes a reference"), "{}", stderr(&output));
+    lab.trace(|trace| {
+        let table = trace.symbols().iter().find(|s| trace.names().get(s.name) == "table").unwrap();
+        assert_eq!(table.size, 8000);
+        let site = events(trace).into_iter().find_map(|event| match event {
+            Event::Alloc { size: 8000, site, .. } => Some(site),
+            _ => None,
+        });
+        assert!(trace.names().get(site.unwrap()).starts_with("main (program.c:3)"));
+        assert_eq!(trace.header().command[1], "5");
+    });
+}
+
+#[test]
+fn threads_are_told_apart_and_joined() {
+    let lab = Lab::new();
+    let source = "#include <pthread.h>\nstatic long data[3][5000];\n\
+        static void* work(void* p) { volatile long* d = p; for (int i = 0; i < 5000; i++) d[i] = i; return 0; }\n\
+        int main(void) { pthread_t t[3]; for (int i = 0; i < 3; i++) pthread_create(&t[i], 0, work, data[i]);\n\
+        for (int i = 0; i < 3; i++) pthread_join(t[i], 0); return 0; }\n";
+    let program = lab.compile(source, &["-pthread"]);
+    assert_eq!(lab.record(&[], &[program.to_str().unwrap()]).status.code(), Some(0));
+    lab.trace(|trace| {
+        let threads: Vec<u64> = trace.threads().map(|(_, references)| references).collect();
+        assert_eq!(threads.len(), 4);
+        assert!(threads[1..].iter().all(|&n| (5000..7000).contains(&n)), "{threads:?}");
+        let events = events(trace);
+        let count = |wanted: fn(&Event) -> bool| events.iter().filter(|e| wanted(e)).count();
+        assert_eq!(count(|e| matches!(e, Event::ThreadStart { .. })), 3);
+        assert_eq!(count(|e| matches!(e, Event::ThreadJoin { .. })), 3);
+        assert!(count(|e| matches!(e, Event::Sync { .. })) >= 3);
+    });
+}
+
+#[test]
+fn openmp_programs_record() {
+    let lab = Lab::new();
+    let source = "static double a[20000];\nint main(void) { double s = 0; for (int k = 0; k < 3; k++) {\n\
+        _Pragma(\"omp parallel for reduction(+:s)\") for (int i = 0; i < 20000; i++) { a[i] += i; s += a[i]; } }\n\
+        return s > 0 ? 0 : 1; }\n";
+    let program = lab.compile(source, &["-fopenmp"]);
+    assert_eq!(lab.record(&["--slice", "100"], &[program.to_str().unwrap()]).status.code(), Some(0));
+    let threads: Vec<u64> = lab.trace(|trace| trace.threads().map(|(_, n)| n).collect());
+    assert!(threads.len() == 2 && threads[1] > 3 * 2 * 10_000, "{threads:?}");
+}
+
+#[test]
+fn a_program_that_dies_leaves_a_complete_trace() {
+    for (death, code) in [("raise(SIGKILL);", 137), ("*(volatile int*)0 = 1;", 139), ("raise(SIGTERM);", 143)]
+    {
+        let lab = Lab::new();
+        let source = format!(
+            "#include <signal.h>\nstatic volatile long a[100000];\n\
+             int main(void) {{ for (int i = 0; i < 100000; i++) a[i] = i; {death} return 0; }}\n"
+        );
+        let program = lab.compile(&source, &[]);
+        let output = lab.record(&[], &[program.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(code), "{death} {}", stderr(&output));
+        assert!(lab.trace(|trace| trace.references()) > 100_000, "{death}");
+    }
+}
+
+#[test]
+fn exec_is_followed_and_children_are_counted() {
+    let lab = Lab::new();
+    let source = "#include <unistd.h>\n#include <sys/wait.h>\nstatic volatile long a[50000];\n\
+        int main(int n, char** v) { if (n == 2) { execl(\"/absent\", \"absent\", (char*)0);\n\
+        execl(v[0], v[0], (char*)0); }\n\
+        if (fork() == 0) execlp(\"true\", \"true\", (char*)0); wait(0);\n\
+        for (int i = 0; i < 50000; i++) a[i] = i; return 5; }\n";
+    let program = lab.compile(source, &[]);
+    let output = lab.record(&[], &[program.to_str().unwrap(), "again"]);
+    assert_eq!(output.status.code(), Some(5), "{}", stderr(&output));
+    assert!(stderr(&output).contains("1 child process"), "{}", stderr(&output));
+    lab.trace(|trace| {
+        let threads: Vec<u64> = trace.threads().map(|(_, n)| n).collect();
+        assert_eq!(threads.len(), 2);
+        assert!(threads[1] > 50_000, "{threads:?}");
+        assert!(events(trace).iter().any(|e| matches!(e, Event::Fork { .. })));
+    });
+}
+
+#[test]
+fn skip_and_limit_choose_references() {
+    let lab = Lab::new();
+    let program = lab.compile(FILL, &[]);
+    let output = lab.record(&["--skip", "50000", "--limit", "70000"], &[program.to_str().unwrap(), "200"]);
+    assert_eq!(output.status.code(), Some(3));
+    lab.trace(|trace| {
+        assert_eq!(trace.references(), 70_000);
+        assert_eq!(trace.summary().skipped, 50_000);
+    });
+}
+
+#[test]
+fn a_signal_ends_the_program_and_completes_the_trace() {
+    let lab = Lab::new();
+    let source = "#include <stdio.h>\nstatic volatile long a[1000];\n\
+        int main(void) { puts(\"running\"); fflush(stdout); for (long i = 0;; i++) a[i % 1000] = i; }\n";
+    let program = lab.compile(source, &[]);
+    let mut child = lab
+        .homing(&["--limit", "1000000"], &[program.to_str().unwrap()])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut ready = [0];
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(kill.success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(lab.trace(|trace| trace.references()) > 1000);
+}
+
+#[test]
+fn a_full_disk_lets_the_program_go_on() {
+    let lab = Lab::new();
+    let source = "#include <stdio.h>\nstatic volatile long a[1 << 20];\nint main(void) { unsigned s = 1;\n\
+        for (int i = 0; i < 4000000; i++) { s = s * 1103515245 + 12345; a[s >> 12] = i; } puts(\"done\"); return 0; }\n";
+    let program = lab.compile(source, &[]);
+    std::os::unix::fs::symlink("/dev/full", lab.path("out.trace.part")).unwrap();
+    let output = lab.record(&[], &[program.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "done\n");
+    let text = stderr(&output);
+    assert!(text.contains("No space left") && text.contains("goes on without being recorded"), "{text}");
+    assert!(!lab.path("out.trace").exists());
+}
+
+#[test]
+fn what_cannot_be_recorded_is_refused_first() {
+    let lab = Lab::new();
+    assert_eq!(lab.record(&[], &["no-such-program"]).status.code(), Some(127));
+    assert_eq!(lab.record(&[], &["/etc/passwd"]).status.code(), Some(126));
+    let mut without = lab.homing(&[], &["true"]);
+    without.env("HOMING_VALGRIND_DIR", "/absent");
+    let output = without.output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stderr(&output).contains("make recorders"));
+    std::fs::write(lab.path("out.trace"), "precious").unwrap();
+    let output = lab.record(&[], &["true"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(std::fs::read(lab.path("out.trace")).unwrap(), b"precious");
+}
