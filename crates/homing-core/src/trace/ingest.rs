@@ -1,7 +1,7 @@
 //! Takes the segments of a recording and writes the trace.
 
 use super::code::{Access, CodeBlockId};
-use super::event::Event;
+use super::event::{Event, SyncOp};
 use super::filter::LineFilter;
 use super::format::MAX_ACCESSES;
 use super::names::{NameId, Symbol};
@@ -38,6 +38,8 @@ struct Block {
     instructions: u32,
     /// It is one code block of the trace, not a chain.
     single: bool,
+    /// Some of its accesses are atomic.
+    atomic: bool,
 }
 
 /// What is known of a stream.
@@ -66,6 +68,8 @@ struct State<W: Write> {
     filters: HashMap<Thread, LineFilter>,
     /// Whether nothing is skipped, limited or filtered, so that executions go straight to the writer.
     plain: bool,
+    /// In the serial flavour, whose one stream is in execution order: the last stamp given to a synchronisation.
+    stamp: Option<u64>,
     seen: u64,
     filtered: u64,
     skipped: u64,
@@ -85,6 +89,7 @@ impl<W: Write> Ingest<W> {
             names: HashMap::new(),
             filters: HashMap::new(),
             plain: options == IngestOptions::default(),
+            stamp: (flavour == Flavour::Serial).then_some(0),
             seen: 0,
             filtered: 0,
             skipped: 0,
@@ -220,7 +225,8 @@ impl<W: Write> State<W> {
         let id = self.writer.define(def);
         let (words, instructions) = (def.words(), def.instructions);
         let single = def.accesses.len() <= MAX_ACCESSES;
-        let block = Block { id, words, def: def.accesses.clone().into(), instructions, single };
+        let atomic = def.accesses.iter().any(|access| access.atomic);
+        let block = Block { id, words, def: def.accesses.clone().into(), instructions, single, atomic };
         if number < MAX_DIRECT {
             let number = number as usize;
             if self.blocks.len() <= number {
@@ -230,6 +236,23 @@ impl<W: Write> State<W> {
         } else {
             self.far_blocks.insert(number, block);
         }
+    }
+
+    /// Atomic accesses of an execution keep their recorded order: each is a synchronisation on its address. Their stamps
+    /// and those of the recorder's own synchronisations are drawn from one counter, in the order of the stream.
+    #[cold]
+    fn order_atomics(&mut self, number: u64, words: &[u64]) -> Result<(), TraceError> {
+        let Some(block) = self.block_of(number) else { return Ok(()) };
+        let mut addresses = Vec::new();
+        self.writer.addresses(block.id, words, &mut addresses);
+        let accesses = block.def.iter().zip(addresses);
+        let objects: Vec<u64> = accesses.filter(|(a, at)| a.atomic && *at != 0).map(|(_, at)| at).collect();
+        for object in objects {
+            let stamp = self.stamp.map_or(0, |last| last + 1);
+            self.stamp = Some(stamp);
+            self.writer.event(self.thread, &Event::Sync { op: SyncOp::Both, object, stamp })?;
+        }
+        Ok(())
     }
 
     /// Replaces the recorder's name ids by the trace's.
@@ -260,6 +283,10 @@ impl<W: Write> Calls for State<W> {
             return Ok(count);
         };
         let (id, single, words) = (block.id, block.single, block.words);
+        if block.atomic {
+            let given = &rest[..words.min(rest.len())];
+            self.order_atomics(number, &given[..wire::data_words(given)])?;
+        }
         if self.plain && single {
             if let Some(taken) = self.writer.execute_predicted(self.thread, id, rest) {
                 return Ok(taken);
@@ -295,7 +322,11 @@ impl<W: Write> Calls for State<W> {
             Control::Define { number, def, .. } => self.define(number, &def),
             Control::Thread(thread) => self.thread = thread,
             Control::Event(event) => {
-                let event = self.rename(event);
+                let mut event = self.rename(event);
+                if let (Event::Sync { stamp, .. }, Some(last)) = (&mut event, &mut self.stamp) {
+                    *last += 1;
+                    *stamp = *last;
+                }
                 self.writer.event(self.thread, &event)?;
             }
             Control::Name { id, words, length } => {
