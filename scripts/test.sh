@@ -16,7 +16,7 @@ part() {
 part format cargo fmt --all --check
 part lints cargo clippy --workspace --all-targets --locked -- -D warnings
 part cargo cargo test --workspace --locked
-part fuzz scripts/fuzz-smoke.sh
+
 part workloads workloads/test.sh
 part record tests/workloads_record.sh
 part page ui/run-tests.sh
