@@ -719,7 +719,9 @@ fn best_mode(slots: &[Slot], j: usize, before: &[Mode], executions: u32) -> Mode
     if misses < 32 {
         return slot.mode;
     }
-    if slot.link_hits as usize * 4 >= misses * 3 && !slot.anchor {
+    // A slot that only misses at the ends of frames is better off with its stride.
+    let irregular = misses * 8 >= executions as usize;
+    if irregular && slot.link_hits as usize * 4 >= misses * 3 && !slot.anchor {
         return match before[usize::from(slot.link_to)] {
             Mode::Linked(root) => Mode::Linked(root),
             _ => Mode::Linked(slot.link_to),
