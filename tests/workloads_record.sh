@@ -4,7 +4,7 @@
 # closed forms say. Needs `make build workloads`.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
-homing=$PWD/target/release/homing
+homing=${HOMING:-$PWD/target/release/homing}
 out=build/test-workloads-record
 threads=4
 rm -rf "$out"
