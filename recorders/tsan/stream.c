@@ -366,7 +366,8 @@ void homing_start(void)
    if (wire == NULL)
       return;
    if (!map_wire(wire)) {
-      homing_say("homing: " HOMING_WIRE_ENV " names no wire of this version of homing: not recorded\n");
+      homing_say("homing: " HOMING_WIRE_ENV " names no wire that this program can use: it does not record itself. Under --recorder "
+                 "valgrind that is so: record it with --recorder tsan, or build it without `homing cflags`\n");
       unsetenv(HOMING_WIRE_ENV);
       return;
    }

@@ -91,6 +91,14 @@ fn prepare(args: &Args) -> anyhow::Result<Prepared> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let program = program::find(&args.command[0], &path)?;
     let (mut command, messages, channel) = match args.recorder {
+        Recorder::Valgrind if program::carries_runtime(&program) => {
+            let message = format!(
+                "{}: linked with the homing runtime, whose calls would be recorded as the program's: record it with \
+                 --recorder tsan, or build it without `homing cflags` and `homing ldflags`",
+                program.display()
+            );
+            return Err(exit::error(Code::UNSUPPORTED, message));
+        }
         Recorder::Valgrind => {
             let tool = valgrind::find_tool()?;
             let channel = Channel::new(Capacity { segments: 64, segment_words: 1 << 14 })?;
@@ -102,7 +110,7 @@ fn prepare(args: &Args) -> anyhow::Result<Prepared> {
         Recorder::Tsan => {
             let mut command = Command::new(&program);
             command.args(&args.command[1..]);
-            (command, None, Channel::new(Capacity { segments: 1024, segment_words: 1 << 13 })?)
+            (command, None, Channel::new(Capacity { segments: 256, segment_words: 1 << 15 })?)
         }
     };
     if std::env::var_os("OMP_WAIT_POLICY").is_none() {

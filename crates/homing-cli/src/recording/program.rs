@@ -35,6 +35,12 @@ pub fn find(name: &OsStr, path: &OsStr) -> anyhow::Result<PathBuf> {
     })
 }
 
+/// Whether the program is linked with the runtime of `--recorder tsan`, which says so in a message of its own.
+pub fn carries_runtime(program: &Path) -> bool {
+    let marker = b"homing: this program is linked with the homing runtime";
+    std::fs::read(program).is_ok_and(|bytes| bytes.windows(marker.len()).any(|at| at == marker))
+}
+
 fn is_executable(file: &Path) -> bool {
     file.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
 }

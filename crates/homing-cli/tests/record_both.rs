@@ -1,0 +1,108 @@
+//! `homing record` with either recorder, from outside: the traces of one program agree, and a program built for one
+//! recorder is refused by the other.
+
+#[allow(dead_code)]
+#[path = "tsan/build.rs"]
+mod build;
+
+use build::Compiler;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn homing(arguments: &[&str], program: &[&str]) -> Output {
+    let mut homing = build::homing();
+    homing.args(arguments);
+    if !program.is_empty() {
+        homing.arg("--").args(program);
+    }
+    homing
+        .env("OMP_NUM_THREADS", "2")
+        .env("HOMING_VALGRIND_DIR", build::directory().join("valgrind"))
+        .output()
+        .unwrap()
+}
+
+fn trace(name: &str) -> PathBuf {
+    build::directory().join(format!("{name}-{}.trace", std::process::id()))
+}
+
+fn json(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn info(trace: &Path) -> Value {
+    json(&homing(&["trace", "info", trace.to_str().unwrap(), "--json"], &[]))
+}
+
+fn number(value: &Value, key: &str) -> f64 {
+    value[key].as_f64().unwrap_or_else(|| panic!("no number `{key}` in {value}"))
+}
+
+#[test]
+fn a_recording_is_a_whole_trace() {
+    let program = build::program(Compiler::Gcc, "constructs.c", true);
+    let out = trace("whole");
+    let arguments = ["record", "--recorder", "tsan", "-o", out.to_str().unwrap()];
+    let recorded = homing(&arguments, &[program.to_str().unwrap(), "tasks"]);
+    assert!(recorded.status.success(), "{}", String::from_utf8_lossy(&recorded.stderr));
+    assert_eq!(recorded.stdout, b"499\n");
+    let info = info(&out);
+    assert_eq!((info["recorder"].as_str(), info["complete"].as_bool()), (Some("tsan"), Some(true)));
+    assert_eq!(number(&info, "threads"), 2.0);
+    assert!(number(&info, "references") > 100.0);
+}
+
+#[test]
+fn each_recorder_refuses_the_other_ones_program() {
+    let plain = build::program(Compiler::Gcc, "behaviours.c", false);
+    let built = build::program(Compiler::Gcc, "behaviours.c", true);
+    let out = trace("refused");
+    let out = out.to_str().unwrap();
+    let refused = homing(&["record", "--recorder", "tsan", "-o", out], &[plain.to_str().unwrap(), "ends"]);
+    let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && message.contains("homing cflags"), "{message}");
+    let refused = homing(&["record", "-o", out], &[built.to_str().unwrap(), "ends"]);
+    let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(3), "{message}");
+    assert!(message.contains("--recorder tsan"), "{message}");
+}
+
+/// Where the compiler's code is the same, the recorders agree: Valgrind also sees the libraries and what registers
+/// could not hold, a few per cent here.
+#[test]
+fn the_recorders_agree() {
+    let recorder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recorders/valgrind");
+    let out = format!("OUT={}", build::directory().join("valgrind").display());
+    if !Command::new("make").arg("-s").arg("-C").arg(recorder).arg(out).status().is_ok_and(|s| s.success()) {
+        eprintln!("SKIPPED: 1 test: Valgrind's tool headers are not installed");
+        return;
+    }
+    let plain = build::program(Compiler::Gcc, "agree.c", false);
+    let built = build::program(Compiler::Gcc, "agree.c", true);
+    let (by_valgrind, by_tsan) = (trace("valgrind"), trace("tsan"));
+    let both = [("valgrind", &by_valgrind, &plain), ("tsan", &by_tsan, &built)];
+    let results = both.map(|(recorder, out, program)| {
+        let arguments = ["record", "--recorder", recorder, "-o", out.to_str().unwrap()];
+        let recorded = homing(&arguments, &[program.to_str().unwrap()]);
+        assert!(recorded.status.success(), "{}", String::from_utf8_lossy(&recorded.stderr));
+        let on = [out.to_str().unwrap(), "--machine", "butterfly", "--json"];
+        let simulate = [&["simulate", "--policy", "first-touch"], &on[..]].concat();
+        let optimal = [&["optimal"], &on[..]].concat();
+        (recorded.stdout, info(out), json(&homing(&simulate, &[])), json(&homing(&optimal, &[])))
+    });
+    let [(valgrind_says, valgrind, placed, best), (tsan_says, tsan, placed_too, best_too)] = &results;
+    assert_eq!(valgrind_says, tsan_says);
+    for (key, tolerance) in [("references", 0.05), ("reads", 0.05), ("writes", 0.05)] {
+        let (a, b) = (number(valgrind, key), number(tsan, key));
+        assert!((a - b).abs() <= tolerance * a, "{key}: {a} by Valgrind, {b} by tsan");
+    }
+    // The pages' story is the same: who uses them, and what the best placement does about it.
+    for (key, tolerance) in [("nonlocal_percent", 0.2), ("gap_percent", 1.0)] {
+        let (a, b) = (number(placed, key), number(placed_too, key));
+        assert!((a - b).abs() <= tolerance, "{key} of first touch: {a} by Valgrind, {b} by tsan");
+    }
+    let (a, b) = (number(best, "moves"), number(best_too, "moves"));
+    assert!((a - b).abs() <= 0.1 * a, "moves of the optimum: {a} by Valgrind, {b} by tsan");
+}
