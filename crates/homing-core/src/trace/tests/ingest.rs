@@ -99,6 +99,26 @@ fn a_missing_segment_is_counted_and_marked() {
 }
 
 #[test]
+fn atomics_keep_their_recorded_order() {
+    let mut words = vec![control(2, 9), 1 << 32 | 2, 0x40_0000, 8 << 16 | 1 << 32 | 1 << 33];
+    let turns = [(0, 5), (1, 3), (0, 2), (1, 1), (0, 4)];
+    for (thread, executions) in turns {
+        words.push(control(3, thread));
+        (0..executions).for_each(|_| words.extend([control(1, 9), 0x1000]));
+    }
+    let mut ingest = ingest(Flavour::Serial, IngestOptions::default());
+    ingest.segment(0, 0, &words).unwrap();
+    let (bytes, _) = ingest.finish().unwrap();
+    let mut merged = Vec::new();
+    let options = crate::trace::merge::Options { quantum: 4, seed: 1 };
+    let report = crate::trace::merge::merge_trace(&Trace::open(&bytes).unwrap(), options, |thread, count| {
+        merged.push((u64::from(thread.0), count));
+        Ok::<_, std::convert::Infallible>(())
+    });
+    assert_eq!((merged, report.unwrap().broken_acquires), (turns.to_vec(), 0));
+}
+
+#[test]
 fn filter_skip_and_limit_account_for_every_reference() {
     let mut words = definition();
     for i in 0..500 {
