@@ -7,8 +7,8 @@
 //! less by a page move (the hysteresis), so exploring costs little.
 //!
 //! Deciding by hindsight among experts is the weighted-majority idea (Littlestone & Warmuth 1994; Blum & Burch 2000 for
-//! metrical task systems) in its follow-the-leader form; that following moves beats adopting rules, and that a hysteresis
-//! of about R is right, was measured on programs (docs/policies.md).
+//! metrical task systems) in its follow-the-leader form. What the parameters do on programs, and where the policy falls
+//! short, is measured in docs/policies.md.
 //!
 //! State is bounded: one number a node and two an expert for each page. Samples with a weight feed the same state.
 
