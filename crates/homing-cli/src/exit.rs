@@ -53,6 +53,13 @@ pub fn finish(result: Result) -> ExitCode {
     }
 }
 
+/// The exit code that one error of a chain asks for.
+fn code_of(error: &(dyn std::error::Error + 'static)) -> Option<Code> {
+    let denied = |e: &std::io::Error| e.kind() == std::io::ErrorKind::PermissionDenied;
+    let coded = error.downcast_ref::<Coded>().map(|coded| coded.code);
+    coded.or_else(|| error.downcast_ref().filter(|e| denied(e)).map(|_| Code::PERMISSION))
+}
+
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()

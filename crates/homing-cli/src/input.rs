@@ -5,7 +5,7 @@ use anyhow::Context;
 use homing_core::history::{Binding, History, HistoryBuilder, Options, SpillError, ThreadsOn};
 use homing_core::ids::{parse_bytes, Cpu, Node, PageSize, Time};
 use homing_core::machine::{Costs, Machine};
-use homing_core::trace::{Trace, Turn, Visitor};
+use homing_core::trace::{Trace, Turn, Visitor, FRAME_BYTES};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -116,18 +116,29 @@ impl TraceFile {
     }
 }
 
-/// Builds the page histories of a trace. Also gives the number of references that damage in the file has lost.
-pub fn history(
+/// A trace laid over a machine.
+pub struct Laid {
+    /// The page runs.
+    pub history: History,
+    /// References that damage in the file has lost.
+    pub lost: u64,
+    /// The file is damaged or unfinished.
+    pub partial: bool,
+    /// What a reader of the results must know.
+    pub notes: Vec<String>,
+}
+
+/// Builds the page histories of a trace.
+pub fn lay(
     trace: &Trace<'_>,
     binding: &Binding,
     page_size: PageSize,
     read_gap: u32,
     memory: u64,
-) -> anyhow::Result<(History, u64)> {
+) -> anyhow::Result<Laid> {
     let spill = tempfile::tempfile().context("cannot make a temporary file for page histories")?;
     let options = Options { page_size, read_gap, budget: memory, spill: Some(Box::new(spill)) };
-    let mut frames: Vec<u64> = trace.frames().iter().map(|page| page.wrapping_mul(4096)).collect();
-    frames.shrink_to_fit();
+    let frames: Vec<u64> = trace.frames().iter().map(|page| page.wrapping_mul(FRAME_BYTES)).collect();
     let mut builder = HistoryBuilder::new(options);
     builder.group_frames(&frames);
     let progress = crate::progress::references(trace.references(), "page runs");
@@ -137,7 +148,32 @@ pub fn history(
     if let Some(error) = visitor.error {
         return Err(error.into());
     }
-    Ok((visitor.builder.finish(&frames)?, visitor.lost))
+    let (history, lost) = (visitor.builder.finish(&frames)?, visitor.lost);
+    let partial = lost > 0 || !trace.complete() || !trace.damage().is_empty();
+    let notes = notes(trace, binding, lost, partial);
+    Ok(Laid { history, lost, partial, notes })
+}
+
+fn notes(trace: &Trace<'_>, binding: &Binding, lost: u64, partial: bool) -> Vec<String> {
+    let mut notes = Vec::new();
+    if partial {
+        notes.push(format!(
+            "the trace is damaged or unfinished: {lost} references are lost and are not counted; `homing trace info` says \
+             where, `homing trace recover` makes a whole trace of the rest"
+        ));
+    }
+    let mut nodes: Vec<Node> = trace.threads().map(|(thread, _)| binding.node(thread)).collect();
+    let threads = nodes.len();
+    nodes.sort_unstable();
+    nodes.dedup();
+    if threads > 1 && nodes.len() == 1 {
+        notes.push(format!(
+            "all {threads} threads run on node {}, so that every page can be local to all of them; `--threads-on \
+             one-per-node` spreads them over the machine",
+            nodes[0]
+        ));
+    }
+    notes
 }
 
 struct Build<'a> {

@@ -2,7 +2,7 @@
 //! line, and what the report says about machine and trace.
 
 use crate::exit::{self, Code};
-use crate::input::{history, ModelArgs, TraceFile};
+use crate::input::{lay, Laid, ModelArgs, TraceFile};
 use anyhow::Context;
 use homing_core::compare::CompareError;
 use homing_core::history::History;
@@ -68,8 +68,10 @@ pub struct Study {
     pub costs: Costs,
     /// The page runs.
     pub history: History,
-    /// References lost to damage in the file.
-    pub lost: u64,
+    /// The file is damaged or unfinished.
+    pub partial: bool,
+    /// What a reader of the results must know.
+    pub notes: Vec<String>,
 }
 
 impl Study {
@@ -83,8 +85,9 @@ impl Study {
     ) -> anyhow::Result<Study> {
         let costs = machine.costs(page_size).map_err(|e| exit::error(Code::USAGE, e.to_string()))?;
         let gap = costs.read_gap().min(read_gap.unwrap_or(u32::MAX));
-        let (history, lost) = history(trace, &model.binding(machine)?, page_size, gap, model.memory)?;
-        Ok(Study { costs, history, lost })
+        let Laid { history, partial, notes, .. } =
+            lay(trace, &model.binding(machine)?, page_size, gap, model.memory)?;
+        Ok(Study { costs, history, partial, notes })
     }
 }
 
@@ -102,7 +105,7 @@ pub fn trace_info(file: &TraceFile, trace: &Trace<'_>, study: &Study) -> TraceIn
         writes: study.history.references() - reads,
         threads: trace.threads().count() as u64,
         pages: u64::from(study.history.pages()),
-        complete: trace.complete() && study.lost == 0,
+        complete: !study.partial,
     }
 }
 
@@ -145,7 +148,7 @@ pub fn parameters(
     let mut all = vec![
         ("machine".to_owned(), model.machine.clone()),
         ("page-size".to_owned(), page_size.to_string()),
-        ("threads-on".to_owned(), format!("{:?}", model.threads_on).to_lowercase()),
+        ("threads-on".to_owned(), model.threads_on.to_string()),
         ("placement".to_owned(), placement.unwrap_or("as the policy begins").to_owned()),
         ("replication".to_owned(), replication.to_string()),
     ];

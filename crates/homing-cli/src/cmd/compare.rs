@@ -126,10 +126,8 @@ fn one_trace(
     let common = subject.notes();
     notes.extend(common.iter().filter(|note| !notes.contains(note)).cloned().collect::<Vec<_>>());
     notes.extend(compared.notes.iter().filter(|note| !common.contains(note)).map(about));
-    if study.lost > 0 {
-        notes.push(about(&format!("{} references are damaged and were left out", study.lost)));
-        *partial = true;
-    }
+    notes.extend(study.notes.iter().map(about));
+    *partial |= study.partial;
     let mut curves = Vec::new();
     for sweep in &args.sweep {
         curves.push(sweep.run(args, plan, &trace, &study)?);

@@ -114,7 +114,8 @@ pub fn run(args: Args) -> Result {
     let file = TraceFile::open(&args.trace)?;
     let page_size = args.model.page_size(&machine);
     let binding = args.model.binding(&machine)?;
-    let (history, lost) = input::history(&file.trace()?, &binding, page_size, gap, args.model.memory)?;
+    let input::Laid { history, lost, partial, notes: laid } =
+        input::lay(&file.trace()?, &binding, page_size, gap, args.model.memory)?;
     let started = Instant::now();
     let optimum = match &args.placement {
         Some(path) => write_placement(path, &history, &costs, options)?,
@@ -134,12 +135,13 @@ pub fn run(args: Args) -> Result {
         }
         None => None,
     };
-    let notes = notes(&args, &costs, range.map(|(range, _)| range), lost);
+    let mut notes = notes(&args, &costs, range.map(|(range, _)| range));
+    notes.extend(laid);
     let (page_size, replication) = (page_size.bytes(), optimum.replication);
     let start = args.start.to_string();
     let output = Output { row, page_size, replication, start, lost_references: lost, notes, curve };
     print(&args, &output, &optimum)?;
-    Ok(if lost > 0 { Code::PARTIAL } else { Code::OK })
+    Ok(if partial { Code::PARTIAL } else { Code::OK })
 }
 
 impl Args {
@@ -154,7 +156,7 @@ impl Args {
 }
 
 /// What a reader must know about the numbers.
-fn notes(args: &Args, costs: &Costs, clipped: Option<Range>, lost: u64) -> Vec<String> {
+fn notes(args: &Args, costs: &Costs, clipped: Option<Range>) -> Vec<String> {
     let mut notes = Vec::new();
     if matches!(costs, Costs::General(_)) && !args.no_replication {
         notes.push(
@@ -169,9 +171,6 @@ fn notes(args: &Args, costs: &Costs, clipped: Option<Range>, lost: u64) -> Vec<S
                 asked.parameter, asked.low, asked.high, clipped.low, clipped.high
             ));
         }
-    }
-    if lost > 0 {
-        notes.push(format!("{lost} references are lost to damage in the trace file and are not counted"));
     }
     notes
 }

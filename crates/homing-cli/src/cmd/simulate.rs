@@ -66,9 +66,7 @@ pub fn run(args: Args) -> Result {
     let row = subject.row(entry.name, &result, &bound, begin.elapsed().as_secs_f64());
     let mut notes = subject.notes();
     note_counts(&mut notes, entry.name, &result);
-    if study.lost > 0 {
-        notes.push(format!("{} references of the trace are damaged and were left out", study.lost));
-    }
+    notes.extend_from_slice(&study.notes);
     if let Some(path) = &args.actions {
         write_actions(path, &result.log, &study.history)
             .with_context(|| format!("cannot write {}", path.display()))?;
@@ -91,7 +89,7 @@ pub fn run(args: Args) -> Result {
         println!("{}", tables::rows(&[subject.optimal_row(&bound, 0.0), row]));
         notes.iter().for_each(|note| println!("note: {note}"));
     }
-    Ok(if study.lost > 0 { Code::PARTIAL } else { Code::OK })
+    Ok(if study.partial { Code::PARTIAL } else { Code::OK })
 }
 
 /// The row's fields, with the trace, every parameter and the notes beside them.

@@ -1,6 +1,7 @@
 //! Which node each thread of a trace runs on: `--threads-on`.
 
 use crate::ids::{Cpu, Node, Thread};
+use std::fmt;
 use std::str::FromStr;
 
 /// How trace threads are bound to the CPUs of a machine.
@@ -29,6 +30,20 @@ impl FromStr for ThreadsOn {
             list => parse_list(list).map(ThreadsOn::List).ok_or_else(|| {
                 format!("`{text}`: expected fill, round-robin, one-per-node or a list of CPUs such as 0-3,5")
             }),
+        }
+    }
+}
+
+impl fmt::Display for ThreadsOn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ThreadsOn::Fill => f.write_str("fill"),
+            ThreadsOn::RoundRobin => f.write_str("round-robin"),
+            ThreadsOn::OnePerNode => f.write_str("one-per-node"),
+            ThreadsOn::List(cpus) => {
+                let cpus: Vec<String> = cpus.iter().map(Cpu::to_string).collect();
+                f.write_str(&cpus.join(","))
+            }
         }
     }
 }
@@ -102,6 +117,9 @@ mod tests {
         assert_eq!(nodes("fill"), [0, 0, 1, 1, 3, 0]);
         assert_eq!(nodes("round-robin"), [0, 1, 3, 0, 1, 3]);
         assert_eq!(nodes("4,0-1"), [3, 0, 0, 3, 0, 0]);
+        for text in ["fill", "round-robin", "one-per-node", "4,0,1"] {
+            assert_eq!(text.parse::<ThreadsOn>().unwrap().to_string(), text);
+        }
         for bad in ["", "3-1", "x", "1,,2"] {
             assert!(bad.parse::<ThreadsOn>().is_err(), "{bad}");
         }
