@@ -46,8 +46,7 @@ pub fn finish(result: Result) -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("homing: {error:#}");
-            let code =
-                error.chain().find_map(|e| e.downcast_ref::<Coded>()).map_or(Code::FAILURE, |c| c.code);
+            let code = error.chain().find_map(code_of).unwrap_or(Code::FAILURE);
             ExitCode::from(code.0)
         }
     }

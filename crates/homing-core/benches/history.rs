@@ -1,6 +1,8 @@
 //! Page runs from references, without decoding: million references/s on one core, for streams that hit few pages and
 //! for a random one. `cargo bench -p homing-core --bench history`
 
+#![allow(missing_docs)] // criterion's macro makes a function without
+
 use criterion::{criterion_group, criterion_main, BatchSize, Criterion, Throughput};
 use homing_core::history::{HistoryBuilder, Options};
 use homing_core::ids::{Node, Time};
@@ -32,7 +34,7 @@ fn gather() -> (Vec<u64>, Vec<bool>) {
 
 /// Four threads that stride through pages of their own.
 fn private() -> (Vec<u64>, Vec<bool>) {
-    let address = |i: usize| ((i / TURN % 4) as u64) << 26 | (i / 4) as u64 * 8;
+    let address = |i: usize| (((i / TURN % 4) as u64) << 26) | ((i / 4) as u64 * 8);
     ((0..REFERENCES).map(address).collect(), (0..REFERENCES).map(|i| i % 3 == 0).collect())
 }
 

@@ -3,6 +3,8 @@
 //!
 //! `cargo bench -p homing-core --bench optimal`
 
+#![allow(missing_docs)] // criterion's macro makes a function without
+
 use criterion::{criterion_group, criterion_main, Criterion, Throughput};
 use homing_core::history::PageRun;
 use homing_core::ids::{Node, Page, Time};

@@ -231,7 +231,8 @@ fn main() {
     let millions = std::env::args().filter_map(|a| a.parse::<u64>().ok()).next().unwrap_or(100);
     let references = millions * 1_000_000;
     println!("stream        M refs   encode M/s   decode M/s   B/ref   with order");
-    let streams: [(&str, fn(u64) -> Feed); 4] = [
+    type Stream = (&'static str, fn(u64) -> Feed);
+    let streams: [Stream; 4] = [
         ("CG, 1400 rows", |n| cg(1400, 56, n)),
         ("CG, 14000", |n| cg(14000, 130, n)),
         ("IS, 64 MB", is),

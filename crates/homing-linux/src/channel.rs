@@ -336,19 +336,19 @@ impl Mapping {
     }
 
     fn u32_at(&self, at: usize) -> &AtomicU32 {
-        assert!(at % 4 == 0 && at + 4 <= self.bytes);
+        assert!(at.is_multiple_of(4) && at + 4 <= self.bytes);
         // SAFETY: in bounds and aligned (checked above; the mapping is page-aligned) and lives as long as `self`.
         unsafe { &*self.address.add(at).cast::<AtomicU32>() }
     }
 
     fn u64_at(&self, at: usize) -> &AtomicU64 {
-        assert!(at % 8 == 0 && at + 8 <= self.bytes);
+        assert!(at.is_multiple_of(8) && at + 8 <= self.bytes);
         // SAFETY: as for `u32_at`.
         unsafe { &*self.address.add(at).cast::<AtomicU64>() }
     }
 
     fn words(&self, at: usize, words: usize) -> &[u64] {
-        assert!(at % 8 == 0 && at + words * 8 <= self.bytes);
+        assert!(at.is_multiple_of(8) && at + words * 8 <= self.bytes);
         // SAFETY: in bounds and aligned; a posted segment is not written again until its credit goes back.
         unsafe { std::slice::from_raw_parts(self.address.add(at).cast::<u64>(), words) }
     }

@@ -60,8 +60,10 @@ impl Topology {
             let path = node.join("distance");
             let text = read(&path)?;
             let distances: Option<Vec<u32>> = text.split_whitespace().map(|d| d.parse().ok()).collect();
-            let distances = distances.filter(|d| d.len() == ids.len()).ok_or_else(|| {
-                TopologyError::Content { path, found: text, expected: "one distance for each online node" }
+            let distances = distances.filter(|d| d.len() == ids.len()).ok_or(TopologyError::Content {
+                path,
+                found: text,
+                expected: "one distance for each online node",
             })?;
             nodes.push(TopologyNode { id, cpus, distances });
         }

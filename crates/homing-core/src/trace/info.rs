@@ -59,7 +59,7 @@ impl Info {
             let references = u64::from(placed.header.b);
             match found {
                 Ok(found) => {
-                    counts = counts.add(found);
+                    counts = counts.with(found);
                     if let Ok(at) = threads.binary_search_by_key(&thread, |t| t.thread) {
                         threads[at].references += references;
                         threads[at].lost -= references;

@@ -36,8 +36,8 @@ pub enum Depth {
 }
 
 impl Counts {
-    /// Adds the counts of other blocks.
-    pub fn add(mut self, other: Counts) -> Counts {
+    /// These counts and those of other blocks.
+    pub fn with(mut self, other: Counts) -> Counts {
         self.references += other.references;
         self.reads += other.reads;
         self.writes += other.writes;

@@ -18,6 +18,9 @@ use std::io::Write;
 /// Frames in one block of the rewritten frame table.
 const FRAMES_A_BLOCK: usize = 1 << 16;
 
+/// Lanes with the index of their first reference in an order block.
+type LaneStarts = Vec<(usize, u64)>;
+
 /// What a recovery kept and what is lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
@@ -93,7 +96,7 @@ pub fn recover<W: Write>(
     for thread in trace.threads.values_mut() {
         thread.blocks.retain(|placed| offsets.contains(&placed.offset));
     }
-    let counts = whole.into_iter().fold(Counts::default(), |all, (_, counts)| all.add(counts));
+    let counts = whole.into_iter().fold(Counts::default(), |all, (_, counts)| all.with(counts));
     result.references = counts.references;
     result.lost = all.saturating_sub(counts.references).saturating_add(cut_off(&trace));
     let lanes = Lanes::of(&trace);
@@ -169,7 +172,7 @@ impl Recovery<'_, '_> {
     }
 
     /// The readable order blocks with the index at which each lane starts in them; whether nothing is missing between.
-    fn readable_order(&self) -> (Vec<(usize, Vec<(usize, u64)>)>, bool) {
+    fn readable_order(&self) -> (Vec<(usize, LaneStarts)>, bool) {
         let mut gapless = true;
         let mut end = 0;
         let mut readable = Vec::new();
