@@ -5,6 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 rounds=${1:-3}
 shift || true
+[ $# -gt 0 ] || set -- -n 20000 -i 50
 homing=${HOMING:-target/release/homing}
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
