@@ -81,7 +81,7 @@ export function bytes(value: number): string {
     value /= 1024
     unit += 1
   }
-  return `${digits(value, 3)} ${units[unit]}`
+  return `${digits(value, 3)}\u00a0${units[unit]}`
 }
 
 /** Seconds with a fitting unit. */

@@ -41,7 +41,7 @@ const TITLES: Record<string, { title: string; axis: string; note: string }> = {
   'page-move': {
     title: 'If moving a page cost more or less',
     axis: 'cost of a page move (local references)',
-    note: 'MCPR against the cost of a page move. The optimum is a concave chain of straight lines; dots mark its exact break-points.',
+    note: 'MCPR against the cost of a page move.',
   },
   'page-size': {
     title: 'If pages were larger or smaller',
@@ -58,7 +58,7 @@ export function curveChart(curve: Curve): HTMLElement {
   const element: HTMLElement = figure({
     name: `curve-${curve.parameter}`,
     title: words.title,
-    note: words.note,
+    note: `${words.note} ${exact ? `The line of ${exact.policy} is exact: a concave chain of straight lines, whose break-points are its dots.` : 'The dots are samples.'}`,
     label: `Line chart of mean cost per reference against ${words.axis} for ${all.length} policies${exact ? `; the ${exact.policy} line is exact, with ${exact.points.length} points` : ''}.`,
     controls: [toggles(all, () => redrawOne(element))],
     draw: (width) => draw(curve, all, words.axis, width),
@@ -100,11 +100,12 @@ function draw(curve: Curve, all: readonly Line[], axis: string, width: number): 
     marginLeft: 54,
     marginRight: 24,
     marginTop: 26,
-    marginBottom: 42,
+    marginBottom: 50,
     style: { fontSize: '13px', fontFamily: 'inherit', background: 'none' },
     x: {
       label: axis,
       labelAnchor: 'center',
+      labelOffset: 40,
       type: isSize || log ? 'log' : 'linear',
       ...(isSize ? { base: 2 } : {}),
       domain: low === high ? [low * 0.5, high * 2 || 1] : [low, high],

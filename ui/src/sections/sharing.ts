@@ -11,13 +11,13 @@ const SHARES = [
   { key: 'references', label: 'share of references', colour: '#E69F00' },
 ] as const
 
-/** What the classes mean. */
+/** What the classes mean (docs/policies.md has the exact definitions). */
 export const CLASSES: Record<string, string> = {
-  private: 'used by one node only',
-  'read-shared': 'read by several nodes, written by none after its initialisation',
-  migratory: 'used by several nodes, one after the other',
-  'producer-consumer': 'written by one node, read by others',
-  'write-shared': 'written by several nodes that take turns often',
+  private: 'one node makes all references, but at most one in a thousand',
+  'read-shared': 'several nodes; hardly a write after the first node’s',
+  migratory: 'several nodes read and write, one after the other, in long runs',
+  'producer-consumer': 'one node writes, others read',
+  'write-shared': 'everything else: several nodes write, finely mixed',
 }
 
 /** The chart of sharing classes. */

@@ -24,8 +24,8 @@ export function machineLine(machine: MachineInfo): string {
   const text = [`${integer(nodes)} node${nodes === 1 ? '' : 's'}${machine.global_node === undefined ? '' : ' and global memory'}`]
   if (machine.remote !== undefined) text.push(`a remote reference costs ${digits(machine.remote, 4)}`)
   if (machine.global !== undefined) text.push(`one to global memory ${digits(machine.global, 4)}`)
-  if (machine.page_move !== undefined) text.push(`moving a page ${digits(machine.page_move, 6)} local references`)
-  if (machine.global_page_move !== undefined) text.push(`${digits(machine.global_page_move, 6)} to or from global memory`)
+  if (machine.page_move !== undefined) text.push(`moving a page ${digits(machine.page_move, 4)} local references`)
+  if (machine.global_page_move !== undefined) text.push(`${digits(machine.global_page_move, 4)} to or from global memory`)
   if (machine.access && machine.access.length > 0) {
     const far = machine.access.flat().filter((cost) => cost > 1)
     if (far.length > 0) text.push(`references to other nodes cost ${digits(Math.min(...far), 4)} to ${digits(Math.max(...far), 4)}`)
@@ -118,7 +118,7 @@ export function notes(report: Report): HTMLElement {
     'Measured: the references, their order, threads and pages come from the recorded run; the seconds in the table are the time that computing a row took.',
     'Modelled: every cost, MCPR and gap follows from the machine’s cost model, not from a clock on that machine.',
   ]
-  const list = h('ul', {}, ...[...own, ...report.notes].map((text) => h('li', {}, text)))
+  const list = h('ul', {}, ...[...own, ...report.notes].map((text) => h('li', {}, text.charAt(0).toUpperCase() + text.slice(1))))
   const parameters =
     report.parameters.length === 0
       ? undefined

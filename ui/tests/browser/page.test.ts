@@ -6,6 +6,7 @@ import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Report } from '../../src/report.ts'
 import { fixture } from '../fixture.ts'
+import golden from '../golden.json'
 import { available, Browser } from './open.ts'
 
 let browser: Browser
@@ -189,6 +190,7 @@ describe.skipIf(!available)('the report page', () => {
     'gap-0': fixture({ flat: true }),
     huge: fixture({ scale: 1e12 }),
     bare: fixture({ bare: true, global: true }),
+    real: golden,
   }
   for (const [name, report] of Object.entries(edges)) {
     test(`copes with ${name}`, async () => {

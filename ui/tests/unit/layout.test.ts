@@ -54,7 +54,7 @@ test('every cell is found again at its corner, and none outside', () => {
 })
 
 test('a large map takes small cells', () => {
-  const { page_map: map } = fixture({ pages: 50_000, bare: true }).traces[0]!
+  const { page_map: map } = fixture({ pages: 30_000, bare: true }).traces[0]!
   expect(layout(map, 4096, 550).cell).toBeLessThanOrEqual(3)
 })
 
