@@ -15,7 +15,7 @@ part() {
 
 part format cargo fmt --all --check
 part lints cargo clippy --workspace --all-targets --locked -- -D warnings
-part cargo cargo test --workspace --locked
+part cargo cargo test --workspace --locked --no-fail-fast
 
 part workloads workloads/test.sh
 part record tests/workloads_record.sh
