@@ -1,6 +1,6 @@
 """Checks what tests/workloads_record.sh recorded and computed for one program.
 
-    workloads_record.py DIRECTORY PROGRAM THREADS
+    workloads_record.py DIRECTORY RECORDER PROGRAM THREADS
 """
 
 import json
@@ -17,7 +17,7 @@ def load(path):
 
 def expect(condition, what):
     if not condition:
-        sys.exit(f"workloads_record: {program}: {what}")
+        sys.exit(f"workloads_record: {recorder}: {program}: {what}")
 
 
 def check_info(info, threads):
@@ -25,7 +25,7 @@ def check_info(info, threads):
     expect(info["reads"] + info["writes"] == info["references"], f"reads and writes are not all references: {info}")
     expect(info["threads"] == threads, f"{info['threads']} threads in the trace, expected {threads}")
     expect(info["complete"] is True, "the trace is not complete")
-    expect(info["recorder"] == "valgrind", f"recorder is {info['recorder']}")
+    expect(info["recorder"] == recorder, f"recorder is {info['recorder']}")
     expect(info["bytes"] > 0 and info["pages"] > 0, f"empty: {info}")
 
 
@@ -62,7 +62,7 @@ def check_oracle(result, report, pages, visits, threads):
 
 def main(directory, threads):
     def path(kind):
-        return directory / f"{program}.{kind}"
+        return directory / f"{recorder}-{program}.{kind}"
 
     result = path("result").read_text()
     expect(" check=ok " in result, f"the recorded program failed: {result}")
@@ -75,9 +75,9 @@ def main(directory, threads):
         check_oracle(result, report, size * threads, iterations, threads)
     if program == "pingpong":
         check_oracle(result, report, size, iterations, threads)
-    print(f"workloads_record: {program}: {info['references']} references, {info['bytes']} bytes, ok")
+    print(f"workloads_record: {recorder}: {program}: {info['references']} references, {info['bytes']} bytes, ok")
 
 
 if __name__ == "__main__":
-    program = sys.argv[2]
-    main(Path(sys.argv[1]), int(sys.argv[3]))
+    recorder, program = sys.argv[2:4]
+    main(Path(sys.argv[1]), int(sys.argv[4]))

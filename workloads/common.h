@@ -128,7 +128,8 @@ static inline void *new_pages(size_t count, size_t each)
    return memory;
 }
 
-/* Whole pages of zeros straight from the kernel: nothing but the program itself refers to them (calloc may clear them). */
+/* Whole pages of zeros straight from the kernel: nothing but the program itself refers to them (calloc may clear them).
+ * They stay mapped to the end of the program. */
 static inline uint64_t *zero_pages(long pages)
 {
    size_t bytes = (size_t)pages * PAGE;

@@ -69,7 +69,6 @@ int main(int argc, char **argv)
    double seconds = now() - start;
    long references = threads * words * (2 * SWEEPS * o.iterations + 1);
    long runs = threads * o.size * (threads > 1 ? o.iterations : 1);
-   munmap(blocks, (size_t)(threads * o.size) * PAGE);
    return report(&workload, &o, seconds, wrong == 0, "pages=%ld references=%ld page_runs=%ld", threads * o.size,
                  references, runs);
 }

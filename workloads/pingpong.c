@@ -78,7 +78,6 @@ int main(int argc, char **argv)
    }
    double seconds = now() - start;
    long references = words * (2 * o.iterations + 1);
-   munmap(shared, (size_t)o.size * PAGE);
    return report(&workload, &o, seconds, wrong == 0, "pages=%ld references=%ld page_runs=%ld", o.size, references,
                  o.size * (o.threads > 1 ? o.iterations : 1));
 }
