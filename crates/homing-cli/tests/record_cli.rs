@@ -211,8 +211,13 @@ fn a_signal_ends_the_program_and_completes_the_trace() {
     let source = "#include <stdio.h>\nstatic volatile long a[1000];\n\
         int main(void) { puts(\"running\"); fflush(stdout); for (long i = 0;; i++) a[i % 1000] = i; }\n";
     let program = lab.compile(source, &[]);
-    let mut child = lab
-        .homing(&["--limit", "1000000"], &[program.to_str().unwrap()])
+    // A test runner in the background may have SIGINT ignored, and that is inherited: set it back to the default.
+    let homing = lab.homing(&["--limit", "1000000"], &[program.to_str().unwrap()]);
+    let mut child = Command::new("env")
+        .arg("--default-signal=INT")
+        .arg(homing.get_program())
+        .args(homing.get_args())
+        .envs(homing.get_envs().filter_map(|(name, value)| Some((name, value?))))
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
