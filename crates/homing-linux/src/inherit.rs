@@ -32,7 +32,7 @@ mod tests {
     fn the_child_writes_and_then_nobody_holds_it() {
         let mut command = Command::new("sh");
         let (mut reader, number) = pipe_from_child(&mut command).unwrap();
-        command.args(["-c", &format!("echo hello >&{number}")]);
+        command.args(["-c", &format!("echo hello >/dev/fd/{number}")]);
         let mut child = command.spawn().unwrap();
         drop(command);
         let mut text = String::new();
