@@ -12,9 +12,11 @@ pub fn summary(rows: &[Row]) -> String {
     }
     let percent = |row: &Row| number(row.nonlocal_percent);
     let cost = |row: &Row| format!("{:.3}", row.mcpr);
+    // Global memory is neither local nor another node's.
+    let far = if rows.iter().any(|row| row.global > 0) { "non-local" } else { "remote" };
     let mut text = match find("first-touch") {
         Some(touch) => format!(
-            "{} % of references are remote under first-touch (mean cost {}); the cheapest placement any policy could \
+            "{} % of references are {far} under first-touch (mean cost {}); the cheapest placement any policy could \
              reach leaves {} % ({})",
             percent(touch),
             cost(touch),
@@ -22,7 +24,7 @@ pub fn summary(rows: &[Row]) -> String {
             cost(optimal)
         ),
         None => format!(
-            "The cheapest placement any policy could reach leaves {} % of references remote (mean cost {})",
+            "The cheapest placement any policy could reach leaves {} % of references {far} (mean cost {})",
             percent(optimal),
             cost(optimal)
         ),

@@ -262,7 +262,7 @@ impl<W: Write> BlockSink<W> {
     }
 }
 
-/// The zstd level: higher ones cost the recorder more than they save (docs/benchmarks-notes.md).
+/// The zstd level: the fastest of the regular ones, since the recorder compresses while the program runs.
 const LEVEL: i32 = 1;
 
 /// The stored bytes of the block at `offset`, if it lies in the file and its checksum is right.
