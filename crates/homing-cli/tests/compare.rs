@@ -113,7 +113,8 @@ fn files_are_written_and_mistakes_are_usage_errors() {
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let text = String::from_utf8(done.stdout).unwrap();
     assert!(
-        text.contains("% of references are non-local under first-touch") && text.contains("producer-consumer")
+        text.contains("% of references are non-local under first-touch")
+            && text.contains("producer-consumer")
     );
     assert!(std::fs::read_to_string(csv).unwrap().lines().count() > 10);
     assert!(std::fs::read_to_string(html).unwrap().contains("\"policy\":\"homing\""));
