@@ -102,15 +102,6 @@ impl Layout {
         self.words == self.place.len()
     }
 
-    /// The address of an access in an execution with these words.
-    #[inline]
-    pub(super) fn address(&self, access: usize, words: &[u64]) -> u64 {
-        match self.derived[access] {
-            None => words[usize::from(self.place[access])],
-            Some((of, offset)) => words[usize::from(self.place[usize::from(of)])].wrapping_add(offset as u64),
-        }
-    }
-
     /// The layout of a block in which every access has a word.
     fn plain(accesses: usize) -> Layout {
         Layout::of(&vec![Source::Word; accesses], &vec![true; accesses])

@@ -27,10 +27,17 @@ pub(super) struct Entry {
     root: u32,
 }
 
+impl Entry {
+    /// Of no accesses.
+    pub(super) const NONE: Entry =
+        Entry { slot: 0, kinds: 0, accesses: 0, instructions: 0, atomics: 0, root: 0 };
+}
+
 /// Executions with one mask.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
-    pub entry: Entry,
+    /// The number of the dictionary's entry.
+    entry: u32,
     pub count: u64,
     mask: u64,
 }
@@ -39,7 +46,8 @@ pub(super) struct Run {
 #[derive(Debug)]
 pub(super) enum Token {
     Run(Run),
-    Event(Event),
+    /// Boxed to keep runs, of which there are millions, small.
+    Event(Box<Event>),
     Advance(u64),
 }
 
@@ -133,25 +141,56 @@ impl Tokens {
         self.token().map(Some).ok_or_else(|| format!("malformed token at {} of its tokens", self.at))
     }
 
+    #[inline]
     fn token(&mut self) -> Option<Token> {
+        match self.run() {
+            Some(run) => Some(Token::Run(run)),
+            None => self.other(),
+        }
+    }
+
+    /// A token that is no execution.
+    fn other(&mut self) -> Option<Token> {
+        let mut cursor = Cursor::at(&self.bytes[..self.end], self.at);
+        let token = match cursor.varint()? {
+            EVENT => {
+                let mut events = Cursor::at(&self.bytes, self.event_at);
+                let event = Event::decode(&mut events)?;
+                self.event_at = events.position();
+                Token::Event(Box::new(event))
+            }
+            ADVANCE => Token::Advance(cursor.varint()?),
+            _ => return None,
+        };
+        self.at = cursor.position();
+        Some(token)
+    }
+
+    /// The line of the dictionary that a run of this block names.
+    #[inline]
+    pub(super) fn entry(&self, run: &Run) -> &Entry {
+        &self.entries[run.entry as usize]
+    }
+
+    /// The events that are still to come, without what lies between them.
+    pub(super) fn into_events(self) -> impl Iterator<Item = Event> {
+        let mut at = self.event_at;
+        std::iter::from_fn(move || {
+            let mut cursor = Cursor::at(&self.bytes, at);
+            let event = Event::decode(&mut cursor)?;
+            at = cursor.position();
+            Some(event)
+        })
+    }
+
+    /// The next token, if that is a run; else nothing is taken.
+    #[inline]
+    pub(super) fn run(&mut self) -> Option<Run> {
         let mut cursor = Cursor::at(&self.bytes[..self.end], self.at);
         let token = cursor.varint()?;
-        let (number, form) = (token >> 2, token & 3);
-        if number == 0 {
-            let token = match form {
-                EVENT => {
-                    let mut events = Cursor::at(&self.bytes, self.event_at);
-                    let event = Event::decode(&mut events)?;
-                    self.event_at = events.position();
-                    Token::Event(event)
-                }
-                ADVANCE => Token::Advance(cursor.varint()?),
-                _ => return None,
-            };
-            self.at = cursor.position();
-            return Some(token);
-        }
-        let entry = *self.entries.get(usize::try_from(number - 1).ok()?)?;
+        let (number, form) = ((token >> 2).checked_sub(1)?, token & 3);
+        let number = u32::try_from(number).ok()?;
+        let entry = self.entries.get(number as usize)?;
         let count = if form == MANY || form == MANY_MASKED { cursor.varint()? } else { 1 };
         let mut mask = 0;
         if form == ONE_MASKED || form == MANY_MASKED {
@@ -168,7 +207,7 @@ impl Tokens {
             return None;
         }
         self.at = cursor.position();
-        Some(Token::Run(Run { entry, count, mask }))
+        Some(Run { entry: number, count, mask })
     }
 }
 
@@ -270,7 +309,7 @@ impl Decoder {
                 match self.tokens.next()? {
                     None => return Ok(Filled::End),
                     Some(Token::Advance(_)) => {}
-                    Some(Token::Event(event)) => return Ok(Filled::Event(event)),
+                    Some(Token::Event(event)) => return Ok(Filled::Event(*event)),
                     Some(Token::Run(run)) => self.run = Some(run),
                 }
                 continue;
@@ -278,10 +317,11 @@ impl Decoder {
             if chunk.len >= CHUNK {
                 return Ok(Filled::Full);
             }
-            let accesses = run.entry.accesses as usize;
+            let entry = *self.tokens.entry(run);
+            let accesses = entry.accesses as usize;
             let room = (CHUNK - chunk.len).div_ceil(accesses);
             let now = room.min(usize::try_from(run.count).unwrap_or(usize::MAX));
-            let (entry, mask) = (run.entry, run.mask);
+            let mask = run.mask;
             run.count -= now as u64;
             if run.count == 0 {
                 self.run = None;

@@ -288,7 +288,7 @@ impl<W: Write> Calls for State<W> {
             self.order_atomics(number, &given[..wire::data_words(given)])?;
         }
         if self.plain && single {
-            if let Some(taken) = self.writer.execute_predicted(self.thread, id, rest) {
+            if let Some(taken) = self.writer.execute_whole(self.thread, id, rest) {
                 return Ok(taken);
             }
         }

@@ -113,7 +113,7 @@ pub(super) fn inspect(trace: &Trace<'_>, placed: &Placed, depth: Depth) -> Resul
         while let Some(token) = tokens.next()? {
             match token {
                 Token::Event(event) => counts.event(&event),
-                Token::Run(run) => counts.references += run.count * u64::from(run.entry.accesses),
+                Token::Run(run) => counts.references += run.count * u64::from(tokens.entry(&run).accesses),
                 Token::Advance(_) => {}
             }
         }

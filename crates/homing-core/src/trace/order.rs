@@ -25,13 +25,41 @@ impl OrderBlock {
     }
 }
 
+#[derive(Clone, Copy, Debug)]
+struct OrderedThread {
+    references: u64,
+    local: u32,
+}
+
+/// The number of a thread that is not in the block.
+const ABSENT: u32 = u32::MAX;
+/// Threads below this are looked up in an array.
+const NEAR: usize = 1 << 16;
+
+#[inline]
+fn thread_of<'a>(
+    threads: &'a mut Vec<OrderedThread>,
+    far: &'a mut HashMap<Thread, OrderedThread>,
+    thread: Thread,
+) -> &'a mut OrderedThread {
+    let new = OrderedThread { references: 0, local: ABSENT };
+    if thread.index() >= NEAR {
+        return far.entry(thread).or_insert(new);
+    }
+    if threads.len() <= thread.index() {
+        threads.resize(thread.index() + 1, new);
+    }
+    &mut threads[thread.index()]
+}
+
 /// Collects turns into order blocks.
 #[derive(Debug, Default)]
 pub(super) struct OrderEncoder {
-    /// References of each thread in all turns so far.
-    cursors: HashMap<Thread, u64>,
-    /// The block's threads: numbered in it, with the index of their first reference.
-    local: HashMap<Thread, u32>,
+    /// By thread: its references in all turns so far, and its number in the block.
+    threads: Vec<OrderedThread>,
+    /// The same for threads from [`NEAR`] on, which only a made-up trace has.
+    far: HashMap<Thread, OrderedThread>,
+    /// The block's threads, with the index of their first reference.
     starts: Vec<(Thread, u64)>,
     turns: Vec<(u32, u64)>,
     first: u64,
@@ -45,17 +73,16 @@ impl OrderEncoder {
         if taken == 0 {
             return count;
         }
-        let cursor = self.cursors.entry(thread).or_insert(0);
-        let starts = &mut self.starts;
-        let local = *self.local.entry(thread).or_insert_with(|| {
-            starts.push((thread, *cursor));
-            starts.len() as u32 - 1
-        });
-        match self.turns.last_mut() {
-            Some(turn) if turn.0 == local => turn.1 += taken,
-            _ => self.turns.push((local, taken)),
+        let state = thread_of(&mut self.threads, &mut self.far, thread);
+        if state.local == ABSENT {
+            state.local = self.starts.len() as u32;
+            self.starts.push((thread, state.references));
         }
-        *cursor += taken;
+        match self.turns.last_mut() {
+            Some(turn) if turn.0 == state.local => turn.1 += taken,
+            _ => self.turns.push((state.local, taken)),
+        }
+        state.references += taken;
         self.references += taken;
         count - taken
     }
@@ -74,7 +101,7 @@ impl OrderEncoder {
         if self.references == 0 {
             return None;
         }
-        let mut raw = Vec::new();
+        let mut raw = Vec::with_capacity(self.turns.len() * 4 + self.starts.len() * 16);
         for &(thread, index) in &self.starts {
             varint::put(&mut raw, u64::from(thread.0));
             varint::put(&mut raw, index);
@@ -92,8 +119,9 @@ impl OrderEncoder {
         };
         self.first += self.references;
         self.references = 0;
-        self.local.clear();
-        self.starts.clear();
+        for (thread, _) in self.starts.drain(..) {
+            thread_of(&mut self.threads, &mut self.far, thread).local = ABSENT;
+        }
         self.turns.clear();
         Some((header, raw))
     }

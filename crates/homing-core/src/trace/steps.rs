@@ -1,6 +1,6 @@
 //! Reads what a thread executed without decoding addresses: what a merge by virtual time needs.
 
-use super::decode::{Token, Tokens};
+use super::decode::{Entry, Run, Token, Tokens};
 use super::event::Event;
 use super::format::{self, Placed};
 use super::reader::Trace;
@@ -33,6 +33,15 @@ pub enum Step {
     },
 }
 
+/// The numbers of a [`Step::Run`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Executions {
+    pub count: u64,
+    pub references: u32,
+    pub instructions: u32,
+    pub atomics: u32,
+}
+
 /// Iterates over the steps of one thread.
 pub struct Steps<'a> {
     bytes: &'a [u8],
@@ -47,6 +56,16 @@ pub struct Steps<'a> {
 }
 
 impl<'a> Trace<'a> {
+    /// The events of a thread, as far as they are readable, without what lies between them.
+    pub(super) fn thread_events(&self, thread: Thread) -> impl Iterator<Item = Event> + '_ {
+        let blocks = self.threads.get(&thread).map_or(&[][..], |t| &t.blocks);
+        let tokens = blocks.iter().filter_map(|placed| {
+            let (header, stored) = format::stored(self.bytes, placed.offset).ok()?;
+            (header == placed.header).then(|| Tokens::open(&header, stored).ok())?
+        });
+        tokens.flat_map(Tokens::into_events)
+    }
+
     /// The steps of a thread (none if there is no such thread).
     pub fn thread_steps(&self, thread: Thread) -> Steps<'_> {
         let blocks = self.threads.get(&thread).map_or(&[][..], |t| &t.blocks);
@@ -99,22 +118,35 @@ impl Steps<'_> {
 
     fn step(&mut self, token: Token) -> Step {
         match token {
-            Token::Event(event) => Step::Event(event),
+            Token::Event(event) => Step::Event(*event),
             Token::Advance(units) => {
                 self.time = self.time.saturating_add(units);
                 Step::Advance(units)
             }
             Token::Run(run) => {
-                let entry = run.entry;
-                self.index += run.count * u64::from(entry.accesses);
-                self.time = self.time.saturating_add(run.count.saturating_mul(entry.instructions.into()));
-                Step::Run {
-                    executions: run.count,
-                    references: entry.accesses,
-                    instructions: entry.instructions,
-                    atomics: entry.atomics,
-                }
+                let Executions { count, references, instructions, atomics } = self.executions(&run);
+                Step::Run { executions: count, references, instructions, atomics }
             }
+        }
+    }
+
+    /// The next step, if that is a run; else nothing is taken. The short way for who wants millions of them.
+    #[inline]
+    pub(super) fn run(&mut self) -> Option<Executions> {
+        let run = self.tokens.as_mut()?.run()?;
+        Some(self.executions(&run))
+    }
+
+    #[inline]
+    fn executions(&mut self, run: &Run) -> Executions {
+        let entry = self.tokens.as_ref().map_or(Entry::NONE, |tokens| *tokens.entry(run));
+        self.index += run.count * u64::from(entry.accesses);
+        self.time = self.time.saturating_add(run.count.saturating_mul(entry.instructions.into()));
+        Executions {
+            count: run.count,
+            references: entry.accesses,
+            instructions: entry.instructions,
+            atomics: entry.atomics,
         }
     }
 }

@@ -133,16 +133,17 @@ impl<W: Write> TraceWriter<W> {
         }
     }
 
-    /// Executes `block` if `words` begins with all its accesses just as predicted, and returns their number.
+    /// Executes the whole of `block` if `rest` begins with all its words, and returns their number. `None`, and nothing
+    /// done, if that is not as simple as it sounds: [`TraceWriter::execute`] does it then.
     #[inline]
-    pub(super) fn execute_predicted(
+    pub(super) fn execute_whole(
         &mut self,
         thread: Thread,
         block: CodeBlockId,
-        words: &[u64],
+        rest: &[u64],
     ) -> Option<usize> {
         let writer = self.threads.get_mut(thread.index())?.as_mut()?;
-        writer.encoder.execute_predicted(block, words)
+        writer.encoder.execute_whole(block, rest, u64::MAX)
     }
 
     fn execute_piece(
@@ -167,11 +168,11 @@ impl<W: Write> TraceWriter<W> {
 
     /// One execution of a code block by itself.
     fn encode(&mut self, thread: Thread, block: CodeBlockId, words: &[u64]) -> Result<(), TraceError> {
-        if self.thread(thread).encoder.is_full() {
-            self.seal(thread)?;
+        if self.thread(thread).encoder.is_blocked() {
+            self.unblock(thread)?;
         }
-        let TraceWriter { threads, blocks, frames, .. } = self;
-        thread_of(threads, thread).encoder.execute(block, blocks.get(block), words, frames);
+        let TraceWriter { threads, blocks, .. } = self;
+        thread_of(threads, thread).encoder.execute(block, blocks.get(block), words);
         Ok(())
     }
 
@@ -271,8 +272,8 @@ impl<W: Write> TraceWriter<W> {
     pub fn advance(&mut self, thread: Thread, units: u64) -> Result<(), TraceError> {
         let writer = self.thread(thread);
         writer.encoder.advance(units);
-        if writer.encoder.is_full() {
-            self.seal(thread)?;
+        if writer.encoder.is_blocked() {
+            self.unblock(thread)?;
         }
         Ok(())
     }
@@ -287,8 +288,8 @@ impl<W: Write> TraceWriter<W> {
         self.apply(event)?;
         let writer = self.thread(thread);
         writer.encoder.event(event);
-        if writer.encoder.is_full() {
-            self.seal(thread)?;
+        if writer.encoder.is_blocked() {
+            self.unblock(thread)?;
         }
         Ok(())
     }
@@ -303,6 +304,7 @@ impl<W: Write> TraceWriter<W> {
             for thread in 0..self.threads.len() as u32 {
                 if self.threads[thread as usize].is_some() {
                     self.end_run(Thread(thread))?;
+                    self.unblock(Thread(thread))?;
                 }
             }
         }
@@ -327,6 +329,17 @@ impl<W: Write> TraceWriter<W> {
             if self.frames.retire(address, length) {
                 self.forget(address, length);
             }
+        }
+        Ok(())
+    }
+
+    /// Makes room for the next execution of a thread.
+    fn unblock(&mut self, thread: Thread) -> Result<(), TraceError> {
+        let TraceWriter { threads, blocks, frames, .. } = self;
+        let encoder = &mut thread_of(threads, thread).encoder;
+        encoder.encode_batch(blocks, frames);
+        if encoder.is_full() {
+            self.seal(thread)?;
         }
         Ok(())
     }
@@ -379,6 +392,8 @@ impl<W: Write> TraceWriter<W> {
 
     /// Writes the block in progress of a thread, and before it whatever it refers to.
     fn seal(&mut self, thread: Thread) -> Result<(), TraceError> {
+        let TraceWriter { threads, blocks, frames, .. } = self;
+        thread_of(threads, thread).encoder.end_batch(blocks, frames);
         self.write_tables()?;
         let writer = thread_of(&mut self.threads, thread);
         let Some(sealed) = writer.encoder.seal() else { return Ok(()) };

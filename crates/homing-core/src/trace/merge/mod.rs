@@ -460,6 +460,15 @@ impl<C: Cursor> Merge<C> {
     }
 }
 
+/// The quotient, rounded up. Divisions of 32 bits take a third of the time.
+#[inline]
+fn div_ceil(a: u64, b: u64) -> u64 {
+    match (u32::try_from(a), u32::try_from(b)) {
+        (Ok(a), Ok(b)) => u64::from(a.div_ceil(b)),
+        _ => a.div_ceil(b),
+    }
+}
+
 impl<C> Lane<C> {
     /// Executes until the clock reaches `end`, at most `most` executions and never beyond the limit.
     #[inline]
@@ -467,7 +476,7 @@ impl<C> Lane<C> {
         let instructions = u64::from(self.instructions);
         let mut take = 1;
         if most > 1 {
-            take = end.saturating_sub(self.clock).div_ceil(instructions).clamp(1, most);
+            take = div_ceil(end.saturating_sub(self.clock), instructions).clamp(1, most);
         }
         let each = u64::from(self.references);
         let mut made = take.saturating_mul(each) - self.partly;

@@ -1,6 +1,6 @@
 //! Merges the threads of a trace, whose streams are read without decoding addresses.
 
-use super::{merge, Edges, Options, Report, Step, Sync};
+use super::{merge, Cursor, Edges, Options, Report, Step, Sync};
 use crate::ids::Thread;
 use crate::trace::{steps, Event, Trace};
 use rayon::prelude::*;
@@ -51,17 +51,10 @@ impl Lanes {
     /// The first pass: the edges between the threads.
     pub fn edges(&self, trace: &Trace<'_>) -> Edges {
         let of_thread = |&(thread, _): &(Thread, u64)| -> Vec<Step> {
-            trace.thread_steps(thread).filter_map(|step| self.edge(step)).collect()
+            trace.thread_events(thread).filter_map(|event| self.event(&event)).collect()
         };
         let threads: Vec<Vec<Step>> = self.threads.par_iter().map(of_thread).collect();
         Edges::collect(threads)
-    }
-
-    fn edge(&self, step: steps::Step) -> Option<Step> {
-        match step {
-            steps::Step::Event(event) => self.event(&event),
-            _ => None,
-        }
     }
 
     /// What an event means for the order.
@@ -75,24 +68,49 @@ impl Lanes {
     }
 
     /// The second pass: the steps of each thread.
-    pub fn cursors<'t>(
-        &'t self,
-        trace: &'t Trace<'_>,
-        lost: Lost,
-    ) -> Vec<impl Iterator<Item = Step> + use<'t>> {
-        let steps = move |&(thread, _): &(Thread, u64)| {
-            trace.thread_steps(thread).filter_map(move |step| match step {
+    pub fn cursors<'t>(&'t self, trace: &'t Trace<'_>, lost: Lost) -> Vec<LaneSteps<'t>> {
+        let of_thread =
+            |&(thread, _): &(Thread, u64)| LaneSteps { lanes: self, steps: trace.thread_steps(thread), lost };
+        self.threads.iter().map(of_thread).collect()
+    }
+}
+
+/// The steps of one lane.
+pub(in crate::trace) struct LaneSteps<'t> {
+    lanes: &'t Lanes,
+    steps: steps::Steps<'t>,
+    lost: Lost,
+}
+
+impl Cursor for LaneSteps<'_> {
+    #[inline]
+    fn step(&mut self) -> Option<Step> {
+        if let Some(run) = self.steps.run() {
+            let (references, instructions) = (run.references, run.instructions);
+            return Some(Step::Run { references, instructions, times: run.count });
+        }
+        self.other()
+    }
+}
+
+impl LaneSteps<'_> {
+    /// A step that is not simply the next run.
+    fn other(&mut self) -> Option<Step> {
+        loop {
+            let step = match self.steps.next()? {
                 steps::Step::Run { executions, references, instructions, .. } => {
                     Some(Step::Run { references, instructions, times: executions })
                 }
                 steps::Step::Advance(units) => Some(Step::Wait(units)),
-                steps::Step::Lost { references, .. } if lost == Lost::Keep => {
+                steps::Step::Lost { references, .. } if self.lost == Lost::Keep => {
                     Some(Step::Run { references: 1, instructions: 1, times: references })
                 }
                 steps::Step::Lost { .. } => None,
-                steps::Step::Event(event) => self.event(&event),
-            })
-        };
-        self.threads.iter().map(steps).collect()
+                steps::Step::Event(event) => self.lanes.event(&event),
+            };
+            if step.is_some() {
+                return step;
+            }
+        }
     }
 }

@@ -1,0 +1,581 @@
+//! The encoder of one thread: executions of code blocks into references blocks.
+//!
+//! Executions are collected in a batch first: their words and the order in which they came. A full batch is encoded column
+//! by column (`slots`): one access of a code block through all its executions, which gives every execution the mask of
+//! its explicit accesses. Then the executions go out as tokens, in order, equal neighbours as one run. Only at the end
+//! of a block it is known which slots are best encoded how (`modes`); the next block makes use of it.
+
+mod modes;
+mod slots;
+
+use super::code::{CodeBlock, CodeBlockId, CodeBlocks};
+use super::columns::{self, Mode};
+use super::event::Event;
+use super::format::{BlockHeader, BlockKind, FRAME_SHIFT};
+use super::frames::FrameTable;
+use super::kind::Kind;
+use super::varint;
+use crate::ids::Thread;
+use modes::Choice;
+use slots::{Row, Scan, Slot};
+use std::collections::HashMap;
+
+/// References after which a references block is full; an execution may add 63 more.
+pub(super) const MAX_REFERENCES: u32 = 1 << 20;
+/// Explicit values after which a references block is full; the batch in progress may add its own.
+const MAX_EXPLICIT: usize = 1 << 18;
+const MAX_TOKENS: usize = 1 << 20;
+const MAX_SLOTS: usize = 1 << 16;
+/// Words of a batch: they fit into a core's own caches.
+const BATCH_WORDS: usize = 1 << 14;
+/// Executions, events and stretches of idle time of a batch.
+const BATCH_ITEMS: usize = 1 << 13;
+/// Instructions of code blocks without accesses are collected up to this many before they become a token, so that they
+/// do not interrupt runs: the virtual time of a reference is late by less than this.
+const MAX_IDLE: u64 = 1024;
+const NO_ENTRY: u32 = u32::MAX;
+
+/// Token forms (`docs/trace-format.md`).
+pub(super) const ONE: u64 = 0;
+pub(super) const ONE_MASKED: u64 = 1;
+pub(super) const MANY_MASKED: u64 = 2;
+pub(super) const MANY: u64 = 3;
+/// Tokens that are no execution.
+pub(super) const EVENT: u64 = 0;
+pub(super) const ADVANCE: u64 = 1;
+
+/// A line of the block's dictionary: a code block, or the first accesses of one.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    slot: u32,
+    accesses: u32,
+    /// Words of an execution.
+    words: u32,
+    instructions: u32,
+    /// Executions of it; of its code block also those of prefixes.
+    executions: u32,
+    block: CodeBlockId,
+    /// The entry of the whole code block.
+    root: u32,
+    /// Where its kinds are in `kinds`.
+    kinds: u32,
+    /// Of a whole code block: the accesses that take an explicit value in every execution of the batch.
+    always: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Cell {
+    generation: u32,
+    entry: u32,
+}
+
+/// Executions with the same mask in a row.
+#[derive(Clone, Copy, Debug, Default)]
+struct Run {
+    entry: u32,
+    count: u32,
+    mask: u64,
+}
+
+/// What happened, in order: a number of an entry, an event, or virtual time that passed.
+#[derive(Clone, Copy, Debug)]
+enum Item {
+    Execution(u32),
+    Event,
+    Advance(u32),
+}
+
+/// What is not encoded yet.
+#[derive(Debug, Default)]
+struct Batch {
+    words: Vec<u64>,
+    items: Vec<Item>,
+    /// The executions of each code block, by its entry, and which entries have any.
+    rows: Vec<Vec<Row>>,
+    touched: Vec<u32>,
+    /// Scratch: the explicit accesses of each item; rows with accesses in more than one frame.
+    masks: Vec<u64>,
+    crossings: Vec<u32>,
+}
+
+/// A sealed references block.
+pub(super) struct Sealed {
+    pub header: BlockHeader,
+    /// Dictionary, tokens and events.
+    pub steps: Vec<u8>,
+    /// Slots and explicit values.
+    pub values: Vec<u8>,
+}
+
+/// The references of one thread on their way into blocks.
+#[derive(Debug)]
+pub(super) struct ThreadEncoder {
+    thread: Thread,
+    /// References in sealed blocks.
+    sealed: u64,
+    references: u32,
+    explicit: usize,
+    time: u64,
+    start_time: u64,
+    idle: u64,
+    generation: u32,
+    /// The block is to be sealed before the next execution.
+    full: bool,
+    /// The same, or the batch is to be encoded before the next execution.
+    blocked: bool,
+    cells: Vec<Cell>,
+    entries: Vec<Entry>,
+    /// The entry of the first n accesses of a code block at its slot + n.
+    prefixes: Vec<u32>,
+    kinds: Vec<Kind>,
+    /// Slots of this block; `slots` may have more, kept for their memory.
+    used: usize,
+    slots: Vec<Slot>,
+    batch: Batch,
+    run: Run,
+    dictionary: Vec<u8>,
+    tokens: Vec<u8>,
+    events: Vec<u8>,
+    /// How a code block's slots are encoded, as the last block found best.
+    choices: HashMap<CodeBlockId, Box<[Choice]>>,
+    /// References by kind in sealed blocks.
+    by_kind: Box<[u64; 256]>,
+}
+
+impl ThreadEncoder {
+    pub(super) fn new(thread: Thread) -> ThreadEncoder {
+        ThreadEncoder {
+            thread,
+            sealed: 0,
+            references: 0,
+            explicit: 0,
+            time: 0,
+            start_time: 0,
+            idle: 0,
+            generation: 1,
+            full: false,
+            blocked: false,
+            cells: Vec::new(),
+            entries: Vec::new(),
+            prefixes: Vec::new(),
+            kinds: Vec::new(),
+            used: 0,
+            slots: Vec::new(),
+            batch: Batch::default(),
+            run: Run::default(),
+            dictionary: Vec::new(),
+            tokens: Vec::new(),
+            events: Vec::new(),
+            choices: HashMap::new(),
+            by_kind: Box::new([0; 256]),
+        }
+    }
+
+    /// References so far.
+    pub(super) fn references(&self) -> u64 {
+        self.sealed + u64::from(self.references)
+    }
+
+    /// Whether the block is to be sealed before the next execution or event.
+    pub(super) fn is_full(&self) -> bool {
+        self.full
+    }
+
+    /// Whether the batch is to be encoded ([`ThreadEncoder::encode_batch`]) before the next execution.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.blocked
+    }
+
+    /// Executes the whole of `id`, if it is known and nothing stands in the way: `rest` begins with all its words, of
+    /// which the bits of `mask` are addresses, none of them 0 or with bit 63. Returns their number; else does nothing.
+    #[inline]
+    pub(super) fn execute_whole(&mut self, id: CodeBlockId, rest: &[u64], mask: u64) -> Option<usize> {
+        let cell = *self.cells.get(id.index())?;
+        if cell.generation != self.generation || self.blocked {
+            return None;
+        }
+        let line = &mut self.entries[cell.entry as usize];
+        let words = rest.get(..line.words as usize)?;
+        let at = self.batch.words.len();
+        let mut wrong = 0;
+        self.batch.words.extend(words.iter().map(|&word| {
+            let word = word & mask;
+            wrong |= word | word.wrapping_sub(1);
+            word
+        }));
+        if wrong >> 63 != 0 || words.is_empty() {
+            self.batch.words.truncate(at);
+            return None;
+        }
+        line.executions += 1;
+        self.time += u64::from(line.instructions);
+        self.references += line.accesses;
+        let accesses = line.accesses as u8;
+        self.append(cell.entry, cell.entry, at, accesses);
+        Some(words.len())
+    }
+
+    /// Adds an execution, whose words are in the batch already, to its items.
+    #[inline]
+    fn append(&mut self, root: u32, entry: u32, at: usize, accesses: u8) {
+        let batch = &mut self.batch;
+        let rows = &mut batch.rows[root as usize];
+        if rows.is_empty() {
+            batch.touched.push(root);
+        }
+        rows.push(Row { item: batch.items.len() as u32, at: at as u16, accesses });
+        batch.items.push(Item::Execution(entry));
+        self.full |= self.references >= MAX_REFERENCES;
+        self.blocked |= self.full || batch.words.len() >= BATCH_WORDS || batch.items.len() >= BATCH_ITEMS;
+    }
+
+    /// One execution of `block` that ends after the accesses that `words` are enough for. The encoder is not blocked.
+    pub(super) fn execute(&mut self, id: CodeBlockId, block: &CodeBlock, words: &[u64]) {
+        let n = usize::from(block.layout.accesses[words.len()]);
+        if n == 0 {
+            return self.advance(u64::from(block.instructions(0)));
+        }
+        let root = self.entry(id, block);
+        let entry = if n == block.kinds.len() { root } else { self.prefix(root, block, n, words.len()) };
+        let at = self.batch.words.len();
+        self.batch.words.extend_from_slice(words);
+        self.entries[root as usize].executions += 1;
+        let line = &mut self.entries[entry as usize];
+        if entry != root {
+            line.executions += 1;
+        }
+        self.time += u64::from(line.instructions);
+        self.references += line.accesses;
+        self.append(root, entry, at, n as u8);
+    }
+
+    /// Encodes the batch.
+    pub(super) fn encode_batch(&mut self, blocks: &CodeBlocks, frames: &mut FrameTable) {
+        let mut batch = std::mem::take(&mut self.batch);
+        batch.masks.clear();
+        batch.masks.resize(batch.items.len(), 0);
+        for root in batch.touched.drain(..) {
+            let rows = &mut batch.rows[root as usize];
+            let scan = Scan {
+                rows: rows.as_slice(),
+                words: &batch.words,
+                masks: &mut batch.masks,
+                frames: &mut *frames,
+            };
+            let block = blocks.get(self.entries[root as usize].block);
+            self.scan(root, block, scan, &mut batch.crossings);
+            rows.clear();
+        }
+        self.emit(&batch);
+        batch.items.clear();
+        batch.words.clear();
+        self.batch = batch;
+        self.full |= self.explicit >= MAX_EXPLICIT;
+        self.blocked = self.full;
+    }
+
+    /// Encodes the last batch of a block.
+    pub(super) fn end_batch(&mut self, blocks: &CodeBlocks, frames: &mut FrameTable) {
+        self.end_idle();
+        self.encode_batch(blocks, frames);
+    }
+
+    /// Takes the executions of one code block through its slots.
+    fn scan(&mut self, root: u32, block: &CodeBlock, mut scan: Scan<'_>, crossings: &mut Vec<u32>) {
+        let layout = &block.layout;
+        let slot = self.entries[root as usize].slot as usize;
+        let slots = &mut self.slots[slot..slot + block.kinds.len()];
+        let explicit = |slots: &[Slot]| slots.iter().map(|s| s.column.len()).sum::<usize>();
+        let before = explicit(slots);
+        let mut always = 0;
+        // Of the explicit accesses before: the access that is not linked, and the place of its word.
+        let mut recent = None;
+        for (j, slot) in slots.iter_mut().enumerate() {
+            let place = usize::from(layout.place[j]);
+            match (layout.derived[j], slot.mode) {
+                (Some(_), _) => {}
+                (None, Mode::Linked(to)) => {
+                    let base = usize::from(layout.place[usize::from(to)]);
+                    slot.scan_linked(&mut scan, place, base, j);
+                    recent = Some((to, base));
+                }
+                _ if slot.always => {
+                    always |= 1 << j;
+                    slot.scan_always(&mut scan, place, j);
+                    if let Some((to, base)) = recent {
+                        slot.sample_links(scan.rows, scan.words, place, to, base);
+                    }
+                    recent = Some((j as u8, place));
+                }
+                _ => slot.scan_word(&mut scan, place, j),
+            }
+        }
+        for (word, &span) in
+            layout.spans.iter().enumerate().filter(|(_, &span)| span != (0, 0) || !layout.is_plain())
+        {
+            scan.crossings(word, span, crossings);
+            for (j, derived) in layout.derived.iter().enumerate() {
+                if let Some((_, offset)) =
+                    derived.filter(|&(of, _)| usize::from(layout.place[usize::from(of)]) == word)
+                {
+                    slots[j].scan_derived(&mut scan, (word, offset), j, crossings);
+                }
+            }
+        }
+        self.explicit += explicit(slots) - before;
+        self.entries[root as usize].always = always;
+    }
+
+    /// Writes the items of a batch as tokens.
+    fn emit(&mut self, batch: &Batch) {
+        let (mut current, mut always) = (NO_ENTRY, 0);
+        for (&item, &mask) in batch.items.iter().zip(&batch.masks) {
+            match item {
+                Item::Execution(entry) => {
+                    if entry != current {
+                        current = entry;
+                        let line = self.entries[entry as usize];
+                        always = self.entries[line.root as usize].always & u64::MAX >> (64 - line.accesses);
+                    }
+                    self.repeat(entry, mask | always);
+                }
+                Item::Event => {
+                    self.end_run();
+                    varint::put(&mut self.tokens, EVENT);
+                }
+                Item::Advance(units) => {
+                    self.end_run();
+                    varint::put(&mut self.tokens, ADVANCE);
+                    varint::put(&mut self.tokens, u64::from(units));
+                }
+            }
+        }
+        self.full |= self.tokens.len() >= MAX_TOKENS;
+    }
+
+    /// The dictionary entry of a whole code block.
+    fn entry(&mut self, id: CodeBlockId, block: &CodeBlock) -> u32 {
+        if let Some(cell) = self.cells.get(id.index()).filter(|c| c.generation == self.generation) {
+            return cell.entry;
+        }
+        if self.cells.len() <= id.index() {
+            self.cells.resize((id.index() + 1).next_power_of_two(), Cell::default());
+        }
+        let (entry, slot, n) = (self.entries.len() as u32, self.used, block.kinds.len());
+        self.cells[id.index()] = Cell { generation: self.generation, entry };
+        let instructions = block.instructions(n);
+        self.entries.push(Entry {
+            slot: slot as u32,
+            accesses: n as u32,
+            words: block.layout.words as u32,
+            instructions,
+            executions: 0,
+            block: id,
+            root: entry,
+            kinds: self.kinds.len() as u32,
+            always: 0,
+        });
+        if self.batch.rows.len() < self.entries.len() {
+            self.batch.rows.push(Vec::new());
+        }
+        self.kinds.extend_from_slice(&block.kinds);
+        varint::put(&mut self.dictionary, 0);
+        varint::put(&mut self.dictionary, n as u64);
+        varint::put(&mut self.dictionary, u64::from(instructions));
+        self.dictionary.extend(block.kinds.iter().map(|k| k.0));
+        self.used += n;
+        self.prefixes.resize(self.used, NO_ENTRY);
+        self.full |= self.used >= MAX_SLOTS;
+        if self.slots.len() < self.used {
+            self.slots.resize_with(self.used, Slot::new);
+        }
+        let choices = self.choices.get(&id);
+        for j in 0..n {
+            let derived = block.layout.derived[j];
+            let choice = match derived {
+                Some((of, _)) => Choice { mode: Mode::Linked(of), always: false },
+                None => choices.map_or(Choice::FIRST, |choices| choices[j]),
+            };
+            self.slots[slot + j].restart(choice.mode, choice.always, derived.is_some());
+        }
+        for &(of, _) in block.layout.derived.iter().flatten() {
+            self.slots[slot + usize::from(of)].anchor = true;
+        }
+        entry
+    }
+
+    /// The dictionary entry of the first `n` accesses, which take `words` words, of the block that `root` stands for.
+    fn prefix(&mut self, root: u32, block: &CodeBlock, n: usize, words: usize) -> u32 {
+        let whole = self.entries[root as usize];
+        let known = self.prefixes[whole.slot as usize + n];
+        if known != NO_ENTRY {
+            return known;
+        }
+        let entry = self.entries.len() as u32;
+        let instructions = block.instructions(n);
+        self.entries.push(Entry {
+            accesses: n as u32,
+            words: words as u32,
+            instructions,
+            executions: 0,
+            ..whole
+        });
+        if self.batch.rows.len() < self.entries.len() {
+            self.batch.rows.push(Vec::new());
+        }
+        for value in [u64::from(root) + 1, n as u64, u64::from(instructions)] {
+            varint::put(&mut self.dictionary, value);
+        }
+        self.prefixes[whole.slot as usize + n] = entry;
+        entry
+    }
+
+    #[inline]
+    fn repeat(&mut self, entry: u32, mask: u64) {
+        if self.run.entry == entry && self.run.mask == mask && self.run.count > 0 {
+            self.run.count += 1;
+        } else {
+            self.end_run();
+            self.run = Run { entry, mask, count: 1 };
+        }
+    }
+
+    fn end_run(&mut self) {
+        let Run { entry, count, mask } = self.run;
+        if count == 0 {
+            return;
+        }
+        self.run.count = 0;
+        let form = match (count, mask) {
+            (1, 0) => ONE,
+            (1, _) => ONE_MASKED,
+            (_, 0) => MANY,
+            _ => MANY_MASKED,
+        };
+        varint::put(&mut self.tokens, (u64::from(entry) + 1) << 2 | form);
+        if count > 1 {
+            varint::put(&mut self.tokens, u64::from(count));
+        }
+        if mask != 0 {
+            let bytes = (self.entries[entry as usize].accesses as usize).div_ceil(8);
+            self.tokens.extend_from_slice(&mask.to_le_bytes()[..bytes]);
+        }
+    }
+
+    /// Adds to the virtual time.
+    #[inline]
+    pub(super) fn advance(&mut self, units: u64) {
+        self.idle = self.idle.saturating_add(units);
+        if self.idle >= MAX_IDLE {
+            self.end_idle();
+        }
+    }
+
+    fn end_idle(&mut self) {
+        self.time = self.time.saturating_add(self.idle);
+        while self.idle > 0 {
+            let units = u32::try_from(self.idle).unwrap_or(u32::MAX);
+            self.push_item(Item::Advance(units));
+            self.idle -= u64::from(units);
+        }
+    }
+
+    /// Adds what is no execution to the batch.
+    fn push_item(&mut self, item: Item) {
+        self.batch.items.push(item);
+        self.blocked |= self.batch.items.len() >= BATCH_ITEMS;
+    }
+
+    pub(super) fn event(&mut self, event: &Event) {
+        self.end_idle();
+        self.push_item(Item::Event);
+        event.encode(&mut self.events);
+        self.full |= self.events.len() >= MAX_TOKENS;
+        self.blocked |= self.full;
+    }
+
+    /// Forgets the frames of the slots whose last address lies in the range: it was retired or moved. The batch is
+    /// empty.
+    pub(super) fn forget(&mut self, address: u64, length: u64) {
+        let (first, last) =
+            (address >> FRAME_SHIFT, address.saturating_add(length.saturating_sub(1)) >> FRAME_SHIFT);
+        self.slots[..self.used].iter_mut().for_each(|slot| slot.forget(first, last));
+    }
+
+    /// Ends the block in progress, whose batch is empty; `None` if there is nothing in it.
+    pub(super) fn seal(&mut self) -> Option<Sealed> {
+        self.end_run();
+        if self.tokens.is_empty() {
+            return None;
+        }
+        self.choose();
+        self.sum_kinds();
+        let mut steps =
+            Vec::with_capacity(self.dictionary.len() + self.tokens.len() + self.events.len() + 16);
+        varint::put(&mut steps, self.entries.len() as u64);
+        varint::put(&mut steps, self.tokens.len() as u64);
+        steps.append(&mut self.dictionary);
+        steps.append(&mut self.tokens);
+        steps.append(&mut self.events);
+        let (mut heads, mut planes) = (Vec::new(), Vec::new());
+        for slot in &mut self.slots[..self.used] {
+            columns::encode(&mut heads, &mut planes, slot.mode, slot.first, &mut slot.column);
+        }
+        heads.append(&mut planes);
+        let header = BlockHeader {
+            kind: BlockKind::References,
+            stored: 0,
+            raw: 0,
+            a: self.thread.0,
+            b: self.references,
+            c: self.sealed,
+            d: self.start_time,
+        };
+        self.restart();
+        Some(Sealed { header, steps, values: heads })
+    }
+
+    fn restart(&mut self) {
+        self.sealed += u64::from(self.references);
+        self.start_time = self.time;
+        (self.references, self.explicit) = (0, 0);
+        self.generation += 1;
+        self.entries.clear();
+        self.prefixes.clear();
+        self.kinds.clear();
+        self.used = 0;
+        (self.full, self.blocked) = (false, false);
+    }
+
+    /// Adds the references of this block to `by_kind`.
+    fn sum_kinds(&mut self) {
+        let mut executions: Vec<u32> = self.entries.iter().map(|e| e.executions).collect();
+        for (number, entry) in self.entries.iter().enumerate().filter(|(n, e)| e.root as usize != *n) {
+            executions[entry.root as usize] -= executions[number];
+        }
+        for (entry, count) in self.entries.iter().zip(executions) {
+            for kind in &self.kinds[entry.kinds as usize..][..entry.accesses as usize] {
+                self.by_kind[usize::from(kind.0)] += u64::from(count);
+            }
+        }
+    }
+
+    /// Adds the references of sealed blocks, by kind.
+    pub(super) fn count_kinds(&self, by_kind: &mut [u64; 256]) {
+        by_kind.iter_mut().zip(self.by_kind.iter()).for_each(|(sum, count)| *sum += count);
+    }
+
+    /// Chooses how each slot is encoded in the next block from what this one saw.
+    fn choose(&mut self) {
+        for (number, entry) in self.entries.iter().enumerate() {
+            if entry.root as usize != number {
+                continue;
+            }
+            let slot = entry.slot as usize;
+            let choices = modes::choose(&self.slots[slot..slot + entry.accesses as usize], entry.executions);
+            if choices.iter().any(|&c| c != Choice::FIRST) || self.choices.contains_key(&entry.block) {
+                self.choices.insert(entry.block, choices);
+            }
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! The predictor state of one access of a code block, and how the executions of a batch go through it.
+//!
+//! A batch is taken column by column: one access of a code block in all its executions, with the state in registers. It
+//! works on virtual addresses; the dense ones are looked up only where an access is not predicted.
+
+use super::super::columns::Mode;
+use super::super::format::FRAME_SHIFT;
+use super::super::frames::FrameTable;
+use super::super::varint;
+
+/// A stride that no access within a frame can have: makes the check of the prediction fail.
+const NEVER: u64 = 1 << 40;
+/// Executions of a batch from which a slot is judged by it.
+const ENOUGH: usize = 16;
+/// Executions that are looked at for links in a references block.
+const LINK_SAMPLE: u32 = 256;
+
+/// One execution in a batch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Row {
+    /// Its number in the batch.
+    pub item: u32,
+    /// Where its words begin.
+    pub at: u16,
+    /// How many accesses it has.
+    pub accesses: u8,
+}
+
+/// The executions of one code block in a batch, and what a scan of them needs.
+pub(super) struct Scan<'a> {
+    pub rows: &'a [Row],
+    pub words: &'a [u64],
+    /// The explicit accesses of each item, a bit an access.
+    pub masks: &'a mut [u64],
+    pub frames: &'a mut FrameTable,
+}
+
+impl Scan<'_> {
+    /// The dense address minus the virtual one.
+    #[inline]
+    fn offset(&mut self, address: u64) -> u64 {
+        let frame = u64::from(self.frames.frame(address >> FRAME_SHIFT));
+        (frame << FRAME_SHIFT).wrapping_sub(address >> FRAME_SHIFT << FRAME_SHIFT)
+    }
+
+    /// The difference of the dense addresses that belong to two virtual ones.
+    #[inline]
+    fn difference(&mut self, address: u64, base: u64) -> u64 {
+        let difference = address.wrapping_sub(base);
+        if (address ^ base) >> FRAME_SHIFT == 0 {
+            return difference;
+        }
+        let (offset, base_offset) = (self.offset(address), self.offset(base));
+        difference.wrapping_add(offset).wrapping_sub(base_offset)
+    }
+
+    /// The rows in which the accesses at these offsets from a word do not all lie in one frame.
+    pub(super) fn crossings(&self, place: usize, (low, high): (i64, i64), out: &mut Vec<u32>) {
+        out.clear();
+        for (i, row) in self.rows.iter().enumerate() {
+            let Some(&word) = self.words.get(usize::from(row.at) + place) else { continue };
+            if (word.wrapping_add(low as u64) ^ word.wrapping_add(high as u64)) >> FRAME_SHIFT != 0 {
+                out.push(i as u32);
+            }
+        }
+    }
+}
+
+/// The state of one access of a code block in the block in progress.
+#[derive(Debug)]
+pub(super) struct Slot {
+    /// The last virtual address.
+    last: u64,
+    /// Dense address - virtual address, in the frame of the last access.
+    offset: u64,
+    /// Stride and candidate by the rules of the format.
+    stride: u64,
+    candidate: u64,
+    pub first: u64,
+    started: bool,
+    /// The frame of the last access was retired or moved: `offset` holds for the last address only.
+    stale: bool,
+    /// Seldom predicted: every access takes an explicit value, whatever the prediction.
+    pub always: bool,
+    /// Its definition derives it from another access.
+    pub derived: bool,
+    /// Others are derived from it.
+    pub anchor: bool,
+    pub mode: Mode,
+    /// Of an `always` slot: differences that were equal to the one before.
+    pub repeats: u32,
+    /// How often the difference to the address of the explicit access just before was as last time, of how many.
+    pub link_hits: u32,
+    pub link_rows: u32,
+    pub link_to: u8,
+    pub column: Vec<u64>,
+    pub smallest: u64,
+    pub largest: u64,
+    /// All explicit differences, as they are and zigzag, by inclusive or: their alignment and width.
+    pub any_delta: u64,
+    pub any_zigzag: u64,
+}
+
+impl Slot {
+    pub(super) fn new() -> Slot {
+        Slot {
+            last: 0,
+            offset: 0,
+            stride: 0,
+            candidate: 0,
+            first: 0,
+            started: false,
+            stale: false,
+            always: false,
+            derived: false,
+            anchor: false,
+            mode: Mode::Delta,
+            repeats: 0,
+            link_hits: 0,
+            link_rows: 0,
+            link_to: u8::MAX,
+            column: Vec::new(),
+            smallest: u64::MAX,
+            largest: 0,
+            any_delta: 0,
+            any_zigzag: 0,
+        }
+    }
+
+    pub(super) fn restart(&mut self, mode: Mode, always: bool, derived: bool) {
+        let mut column = std::mem::take(&mut self.column);
+        column.clear();
+        column.shrink_to(1 << 12);
+        *self = Slot { column, mode, always, derived, ..Slot::new() };
+    }
+
+    /// Notes an explicit value.
+    #[inline]
+    fn push(&mut self, delta: u64, address: u64) {
+        self.column.push(if self.mode == Mode::Absolute { address } else { delta });
+        self.smallest = self.smallest.min(address);
+        self.largest = self.largest.max(address);
+        self.any_delta |= delta;
+        self.any_zigzag |= varint::zigzag(delta as i64);
+    }
+
+    /// The frame of its last address was retired or moved if that lies in these pages.
+    pub(super) fn forget(&mut self, first: u64, last: u64) {
+        self.stale |= self.started && (first..=last).contains(&(self.last >> FRAME_SHIFT));
+    }
+
+    /// Goes to the dense address of `word`; returns it and the dense address before.
+    #[inline]
+    fn advance(&mut self, word: u64, scan: &mut Scan<'_>) -> (u64, u64) {
+        let old = self.last.wrapping_add(self.offset);
+        if !self.started || self.stale || (word ^ self.last) >> FRAME_SHIFT != 0 {
+            self.offset = scan.offset(word);
+            self.stale = false;
+        }
+        self.last = word;
+        let dense = word.wrapping_add(self.offset);
+        if !self.started {
+            self.started = true;
+            self.first = dense;
+            return (dense, dense);
+        }
+        (dense, old)
+    }
+
+    /// An access with a word of its own: `place` in the execution, access `j` of the code block.
+    pub(super) fn scan_word(&mut self, scan: &mut Scan<'_>, place: usize, j: usize) {
+        let (rows, words) = (scan.rows, scan.words);
+        let (mut last, mut stride) = (self.last, self.check());
+        let explicit = self.column.len();
+        for row in rows.iter().filter(|row| usize::from(row.accesses) > j) {
+            let word = words[usize::from(row.at) + place];
+            if (word.wrapping_sub(last) ^ stride) | (word ^ last) >> FRAME_SHIFT != 0 {
+                self.last = last;
+                if self.unpredicted(word, scan) {
+                    scan.masks[row.item as usize] |= 1 << j;
+                }
+                stride = self.check();
+            }
+            last = word;
+        }
+        self.last = last;
+        let explicit = self.column.len() - explicit;
+        // Mode and masks of the batches to come; this one has the masks that it has.
+        self.always = rows.len() >= ENOUGH && explicit * 4 > rows.len();
+    }
+
+    /// The stride to compare with; one that never fits where the state holds no prediction.
+    #[inline]
+    fn check(&self) -> u64 {
+        if self.started && !self.stale {
+            self.stride
+        } else {
+            NEVER
+        }
+    }
+
+    /// An access that is not as predicted; false if it needs no explicit value, being the first.
+    fn unpredicted(&mut self, word: u64, scan: &mut Scan<'_>) -> bool {
+        let first = !self.started;
+        let (dense, old) = self.advance(word, scan);
+        if first {
+            return false;
+        }
+        let delta = dense.wrapping_sub(old);
+        self.push(delta, dense);
+        // The rule of strides: two equal differences in a row within a frame.
+        if (dense ^ old) >> FRAME_SHIFT == 0 {
+            if delta == self.candidate {
+                self.stride = delta;
+            }
+            self.candidate = delta;
+        }
+        true
+    }
+
+    /// The same with an explicit value in every execution; the caller has set the masks. Such a slot predicts nothing
+    /// any more until the block ends, so stride and candidate need not follow.
+    pub(super) fn scan_always(&mut self, scan: &mut Scan<'_>, place: usize, j: usize) {
+        let (rows, words) = (scan.rows, scan.words);
+        let mut before = 0;
+        for row in rows.iter().filter(|row| usize::from(row.accesses) > j) {
+            let word = words[usize::from(row.at) + place];
+            let (dense, old) = self.advance(word, scan);
+            let delta = dense.wrapping_sub(old);
+            self.push(delta, dense);
+            self.repeats += u32::from(delta == before);
+            before = delta;
+        }
+    }
+
+    /// An access that is predicted by the one whose word is at `base`; also where it has a word of its own.
+    pub(super) fn scan_linked(&mut self, scan: &mut Scan<'_>, place: usize, base: usize, j: usize) {
+        let (rows, words) = (scan.rows, scan.words);
+        for row in rows.iter().filter(|row| usize::from(row.accesses) > j) {
+            let word = words[usize::from(row.at) + place];
+            let difference = scan.difference(word, words[usize::from(row.at) + base]);
+            self.linked(difference, row.item, j, scan);
+        }
+    }
+
+    #[inline]
+    fn linked(&mut self, difference: u64, item: u32, j: usize, scan: &mut Scan<'_>) {
+        if !self.started {
+            self.started = true;
+            self.first = difference;
+        } else if difference != self.stride {
+            self.column.push(difference);
+            scan.masks[item as usize] |= 1 << j;
+        }
+        self.stride = difference;
+    }
+
+    /// An access without a word: at `offset` from the word at `base`. Only rows in which the two may lie in different
+    /// frames (`crossings`), and those after them, can differ from the offset.
+    pub(super) fn scan_derived(
+        &mut self,
+        scan: &mut Scan<'_>,
+        (base, offset): (usize, i64),
+        j: usize,
+        crossings: &[u32],
+    ) {
+        let (rows, words) = (scan.rows, scan.words);
+        let mut at = 0;
+        for &crossing in crossings.iter().chain(&[rows.len() as u32]) {
+            let crossing = crossing as usize;
+            while at < crossing && !(self.started && self.stride == offset as u64) {
+                if usize::from(rows[at].accesses) > j {
+                    self.linked(offset as u64, rows[at].item, j, scan);
+                }
+                at += 1;
+            }
+            let Some(row) = rows.get(crossing) else { return };
+            if usize::from(row.accesses) > j {
+                let word = words[usize::from(row.at) + base];
+                let difference = scan.difference(word.wrapping_add(offset as u64), word);
+                self.linked(difference, row.item, j, scan);
+            }
+            at = crossing + 1;
+        }
+    }
+
+    /// Looks how often this access lies at the same distance from access `to` of the same execution.
+    pub(super) fn sample_links(&mut self, rows: &[Row], words: &[u64], place: usize, to: u8, base: usize) {
+        if self.link_rows >= LINK_SAMPLE {
+            return;
+        }
+        if self.link_to != to {
+            (self.link_to, self.link_hits, self.link_rows) = (to, 0, 0);
+        }
+        let mut before = None;
+        for row in rows.iter().take(LINK_SAMPLE as usize) {
+            let at = usize::from(row.at);
+            let (Some(&word), Some(&other)) = (words.get(at + place), words.get(at + base)) else { continue };
+            let difference = word.wrapping_sub(other);
+            self.link_hits += u32::from(before == Some(difference));
+            self.link_rows += u32::from(before.is_some());
+            before = Some(difference);
+        }
+    }
+}
