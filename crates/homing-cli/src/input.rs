@@ -2,6 +2,8 @@
 
 use crate::exit::{self, Code};
 use anyhow::Context;
+use homing_core::cache::misses::{CpusInUse, Misses};
+use homing_core::cache::{Addresses, Counts, HierarchyShape};
 use homing_core::history::{Binding, History, HistoryBuilder, Options, SpillError, ThreadsOn};
 use homing_core::ids::{parse_bytes, Cpu, Node, PageSize, Time};
 use homing_core::machine::{Costs, Machine};
@@ -27,6 +29,9 @@ pub struct ModelArgs {
     /// Memory for page histories; what is beyond goes to a temporary file
     #[arg(long, value_name = "SIZE", default_value = "8G", value_parser = bytes)]
     pub memory: u64,
+    /// Let the machine's caches filter the references first: what follows sees misses, and a page has one copy
+    #[arg(long)]
+    pub misses: bool,
 }
 
 fn bytes(text: &str) -> Result<u64, String> {
@@ -58,6 +63,38 @@ impl ModelArgs {
         let cpus = (0..machine.cpus()).map(|cpu| machine.node_of(Cpu(cpu as u16)).unwrap_or(Node(0)));
         self.threads_on.bind(&cpus.collect::<Vec<_>>()).map_err(|e| exit::error(Code::USAGE, e))
     }
+}
+
+/// What reaches memory when references go through the machine's caches first; a usage error if its file has none.
+pub fn misses(
+    machine: &Machine,
+    trace: &Trace<'_>,
+    binding: &Binding,
+    page_size: PageSize,
+) -> anyhow::Result<Misses> {
+    let shape = hierarchy(machine, page_size)?;
+    let cpus = CpusInUse::new(trace.threads().map(|(thread, _)| thread), binding);
+    let addresses = Addresses::new(page_size, &frames(trace));
+    Misses::new(&shape, cpus, addresses).map_err(|e| exit::error(Code::UNSUPPORTED, e.to_string()))
+}
+
+/// The machine's caches and TLBs.
+pub fn hierarchy(machine: &Machine, page_size: PageSize) -> anyhow::Result<HierarchyShape> {
+    let missing = || {
+        let name = machine.name();
+        exit::error(
+            Code::USAGE,
+            format!(
+                "machine `{name}` has no section [hierarchy]: docs/memory-system.md says what stands in it"
+            ),
+        )
+    };
+    machine.hierarchy(page_size).map_err(|e| exit::error(Code::USAGE, e.to_string()))?.ok_or_else(missing)
+}
+
+/// The virtual address of each frame of a trace, in frame order.
+pub fn frames(trace: &Trace<'_>) -> Vec<u64> {
+    trace.frames().iter().map(|page| page.wrapping_mul(FRAME_BYTES)).collect()
 }
 
 /// A machine by name or file, or this one.
@@ -126,32 +163,38 @@ pub struct Laid {
     pub partial: bool,
     /// What a reader of the results must know.
     pub notes: Vec<String>,
+    /// What the caches counted, if references went through them.
+    pub caches: Option<Counts>,
 }
 
-/// Builds the page histories of a trace.
+/// Builds the page histories of a trace: of all its references, or of those that get past `misses`.
 pub fn lay(
     trace: &Trace<'_>,
     binding: &Binding,
     page_size: PageSize,
     read_gap: u32,
     memory: u64,
+    misses: Option<Misses>,
 ) -> anyhow::Result<Laid> {
     let spill = tempfile::tempfile().context("cannot make a temporary file for page histories")?;
     let options = Options { page_size, read_gap, budget: memory, spill: Some(Box::new(spill)) };
-    let frames: Vec<u64> = trace.frames().iter().map(|page| page.wrapping_mul(FRAME_BYTES)).collect();
+    let frames = frames(trace);
     let mut builder = HistoryBuilder::new(options);
     builder.group_frames(&frames);
     let progress = crate::progress::references(trace.references(), "page runs");
-    let mut visitor = Build { builder, binding, error: None, lost: 0, progress: &progress, unreported: 0 };
+    let mut visitor =
+        Build { builder, binding, misses, error: None, lost: 0, progress: &progress, unreported: 0 };
     trace.visit_all(&mut visitor)?;
     progress.finish_and_clear();
     if let Some(error) = visitor.error {
         return Err(error.into());
     }
+    let caches = visitor.misses.map(|misses| misses.counts());
     let (history, lost) = (visitor.builder.finish(&frames)?, visitor.lost);
     let partial = lost > 0 || !trace.complete() || !trace.damage().is_empty();
-    let notes = notes(trace, binding, lost, partial);
-    Ok(Laid { history, lost, partial, notes })
+    let mut notes = notes(trace, binding, lost, partial);
+    notes.extend(caches.as_ref().map(filtered));
+    Ok(Laid { history, lost, partial, notes, caches })
 }
 
 fn notes(trace: &Trace<'_>, binding: &Binding, lost: u64, partial: bool) -> Vec<String> {
@@ -176,9 +219,26 @@ fn notes(trace: &Trace<'_>, binding: &Binding, lost: u64, partial: bool) -> Vec<
     notes
 }
 
+/// What the caches let through, in words.
+fn filtered(counts: &Counts) -> String {
+    let share = |part: u64, of: u64| 100.0 * part as f64 / (of as f64).max(1.0);
+    format!(
+        "behind caches: of {} references {:.2} % missed the first level and {:.3} % reached memory ({} fetches, {} upgrades; \
+         {} write-backs not counted among them); {:.3} % missed the TLBs. Pages have one copy, as writes that hit are not seen",
+        counts.references,
+        share(counts.l1_misses, counts.references),
+        share(counts.demand(), counts.references),
+        counts.fetches_read + counts.fetches_write,
+        counts.upgrades,
+        counts.write_backs,
+        share(counts.tlb_misses, counts.references),
+    )
+}
+
 struct Build<'a> {
     builder: HistoryBuilder,
     binding: &'a Binding,
+    misses: Option<Misses>,
     error: Option<SpillError>,
     lost: u64,
     progress: &'a indicatif::ProgressBar,
@@ -190,9 +250,14 @@ impl Visitor for Build<'_> {
         if self.error.is_some() {
             return;
         }
-        let node = self.binding.node(turn.thread);
-        let writes = turn.kinds.iter().map(|kind| kind.is_write());
-        self.error = self.builder.turn(node, turn.first, turn.addresses, writes).err();
+        self.error = match &mut self.misses {
+            Some(misses) => misses.turn(turn, &mut self.builder).err(),
+            None => {
+                let node = self.binding.node(turn.thread);
+                let writes = turn.kinds.iter().map(|kind| kind.is_write());
+                self.builder.turn(node, turn.first, turn.addresses, writes).err()
+            }
+        };
         self.unreported += turn.addresses.len() as u64;
         if self.unreported > 1 << 22 {
             self.progress.inc(std::mem::take(&mut self.unreported));

@@ -4,6 +4,7 @@
 use crate::exit::{self, Code};
 use crate::input::{lay, Laid, ModelArgs, TraceFile};
 use anyhow::Context;
+use homing_core::cache::Counts;
 use homing_core::compare::CompareError;
 use homing_core::history::History;
 use homing_core::ids::PageSize;
@@ -72,6 +73,8 @@ pub struct Study {
     pub partial: bool,
     /// What a reader of the results must know.
     pub notes: Vec<String>,
+    /// What the caches counted, if references went through them.
+    pub caches: Option<Counts>,
 }
 
 impl Study {
@@ -85,9 +88,12 @@ impl Study {
     ) -> anyhow::Result<Study> {
         let costs = machine.costs(page_size).map_err(|e| exit::error(Code::USAGE, e.to_string()))?;
         let gap = costs.read_gap().min(read_gap.unwrap_or(u32::MAX));
-        let Laid { history, partial, notes, .. } =
-            lay(trace, &model.binding(machine)?, page_size, gap, model.memory)?;
-        Ok(Study { costs, history, partial, notes })
+        let binding = model.binding(machine)?;
+        let misses =
+            model.misses.then(|| crate::input::misses(machine, trace, &binding, page_size)).transpose()?;
+        let Laid { history, partial, notes, caches, .. } =
+            lay(trace, &binding, page_size, gap, model.memory, misses)?;
+        Ok(Study { costs, history, partial, notes, caches })
     }
 }
 
@@ -106,6 +112,7 @@ pub fn trace_info(file: &TraceFile, trace: &Trace<'_>, study: &Study) -> TraceIn
         threads: trace.threads().count() as u64,
         pages: u64::from(study.history.pages()),
         complete: !study.partial,
+        caches: study.caches,
     }
 }
 
@@ -151,6 +158,7 @@ pub fn parameters(
         ("threads-on".to_owned(), model.threads_on.to_string()),
         ("placement".to_owned(), placement.unwrap_or("as the policy begins").to_owned()),
         ("replication".to_owned(), replication.to_string()),
+        ("misses".to_owned(), model.misses.to_string()),
     ];
     all.extend(model.set.iter().filter(|set| is_machine(set)).map(|set| ("set".to_owned(), set.clone())));
     for entry in policies {

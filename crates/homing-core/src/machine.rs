@@ -6,6 +6,7 @@
 
 mod costs;
 mod error;
+mod hierarchy;
 mod price;
 mod spec;
 #[cfg(test)]
@@ -13,6 +14,7 @@ mod tests;
 
 pub use costs::{Costs, General, Global, Uniform};
 pub use error::MachineError;
+pub use hierarchy::{HitTimes, TimeParameters};
 
 use crate::ids::{Cpu, Node, PageSize};
 use spec::{Cpus, Spec};
@@ -38,6 +40,8 @@ impl Machine {
         })?;
         let machine = Machine { file: name.into(), spec };
         machine.costs(machine.checked_page_size()?)?;
+        machine.hierarchy(machine.page_size())?;
+        machine.time()?;
         Ok(machine)
     }
 
@@ -75,8 +79,17 @@ impl Machine {
             setting.split_once('=').ok_or_else(|| fail("expected FIELD=VALUE, such as remote=15".into()))?;
         let mut table = toml::Table::try_from(&self.spec).expect("a machine has a TOML form");
         let mut path: Vec<&str> = path.trim().split('.').map(str::trim).collect();
-        const TOP: [&str; 7] =
-            ["name", "summary", "nodes", "cpus_per_node", "page_size", "reference", "latency"];
+        const TOP: [&str; 9] = [
+            "name",
+            "summary",
+            "nodes",
+            "cpus_per_node",
+            "page_size",
+            "reference",
+            "latency",
+            "hierarchy",
+            "time",
+        ];
         if !TOP.contains(&path[0]) {
             path.insert(0, if self.spec.latency.is_some() { "latency" } else { "reference" });
         }

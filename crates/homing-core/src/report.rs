@@ -141,7 +141,7 @@ pub struct TraceInfo {
     pub command: Vec<String>,
     /// What recorded it.
     pub recorder: String,
-    /// Data references.
+    /// Data references; with `--misses` those that reached memory.
     pub references: u64,
     /// Reads among them.
     pub reads: u64,
@@ -153,6 +153,9 @@ pub struct TraceInfo {
     pub pages: u64,
     /// False when the recording was cut or parts of it were damaged.
     pub complete: bool,
+    /// What the caches counted, with `--misses`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caches: Option<crate::cache::Counts>,
 }
 
 /// Pages and references of one sharing class (docs/policies.md has the definitions).

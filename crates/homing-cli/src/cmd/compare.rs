@@ -39,7 +39,7 @@ pub struct Args {
     #[arg(long, value_name = "PARAM=VALUES")]
     sweep: Vec<Sweep>,
     /// Also bound disturbed orders (Bolosky & Scott 1991, table II): local, gaps, or both
-    #[arg(long, value_name = "FILTERS", value_delimiter = ',', value_enum)]
+    #[arg(long, value_name = "FILTERS", value_delimiter = ',', value_enum, conflicts_with = "misses")]
     perturb: Vec<perturb::Filter>,
     /// Seeds of each disturbance, from 0 up
     #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
@@ -149,7 +149,7 @@ fn subject<'a>(args: &Args, plan: &'a Plan, study: &'a Study) -> Subject<'a> {
         history: &study.history,
         costs: &study.costs,
         machine: plan.machine.name(),
-        replication: !args.no_replication,
+        replication: !args.no_replication && !args.model.misses,
         placement: plan.placement.as_ref(),
         settings: &plan.settings,
     }
@@ -158,7 +158,9 @@ fn subject<'a>(args: &Args, plan: &'a Plan, study: &'a Study) -> Subject<'a> {
 fn report(args: &Args, plan: &Plan, traces: Vec<TraceReport>, notes: Vec<String>) -> anyhow::Result<Report> {
     let page_size = args.model.page_size(&plan.machine);
     let costs = args.model.costs(&plan.machine)?;
-    let replication = !args.no_replication && matches!(costs, homing_core::machine::Costs::Uniform(_));
+    let replication = !args.no_replication
+        && !args.model.misses
+        && matches!(costs, homing_core::machine::Costs::Uniform(_));
     let placement = args.placement.as_deref();
     let mut parameters =
         study::parameters(&args.model, page_size, placement, replication, &plan.policies, &plan.settings);

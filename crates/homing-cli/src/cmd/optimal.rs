@@ -74,6 +74,9 @@ struct Output {
     notes: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     curve: Option<CurveOutput>,
+    /// What the caches counted, with `--misses`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    caches: Option<homing_core::cache::Counts>,
 }
 
 #[derive(Serialize)]
@@ -114,8 +117,11 @@ pub fn run(args: Args) -> Result {
     let file = TraceFile::open(&args.trace)?;
     let page_size = args.model.page_size(&machine);
     let binding = args.model.binding(&machine)?;
-    let input::Laid { history, lost, partial, notes: laid } =
-        input::lay(&file.trace()?, &binding, page_size, gap, args.model.memory)?;
+    let trace = file.trace()?;
+    let misses =
+        args.model.misses.then(|| input::misses(&machine, &trace, &binding, page_size)).transpose()?;
+    let input::Laid { history, lost, partial, notes: laid, caches } =
+        input::lay(&trace, &binding, page_size, gap, args.model.memory, misses)?;
     let started = Instant::now();
     let optimum = match &args.placement {
         Some(path) => write_placement(path, &history, &costs, options)?,
@@ -139,7 +145,7 @@ pub fn run(args: Args) -> Result {
     notes.extend(laid);
     let (page_size, replication) = (page_size.bytes(), optimum.replication);
     let start = args.start.to_string();
-    let output = Output { row, page_size, replication, start, lost_references: lost, notes, curve };
+    let output = Output { row, page_size, replication, start, lost_references: lost, notes, curve, caches };
     print(&args, &output, &optimum)?;
     Ok(if partial { Code::PARTIAL } else { Code::OK })
 }
@@ -151,7 +157,7 @@ impl Args {
             StartArg::AnySet => Start::AnySet,
             StartArg::FirstTouch => Start::FirstTouch,
         };
-        Options { replication: !self.no_replication, start }
+        Options { replication: !self.no_replication && !self.model.misses, start }
     }
 }
 

@@ -56,7 +56,7 @@ pub fn run(args: Args) -> Result {
         history: &study.history,
         costs: &study.costs,
         machine: machine.name(),
-        replication: !args.no_replication,
+        replication: !args.no_replication && !args.model.misses,
         placement: placement.as_ref(),
         settings: &settings,
     };

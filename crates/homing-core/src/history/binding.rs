@@ -1,6 +1,7 @@
 //! Which node each thread of a trace runs on: `--threads-on`.
 
 use crate::ids::{Cpu, Node, Thread};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
@@ -51,15 +52,17 @@ impl fmt::Display for ThreadsOn {
 impl ThreadsOn {
     /// The binding on a machine whose CPU i belongs to `cpu_nodes[i]`.
     pub fn bind(&self, cpu_nodes: &[Node]) -> Result<Binding, String> {
-        let mut nodes: Vec<Node> = cpu_nodes.to_vec();
-        nodes.sort_unstable();
-        nodes.dedup();
+        let all = (0..).map(Cpu).zip(cpu_nodes.iter().copied());
         let pattern = match self {
-            ThreadsOn::Fill => cpu_nodes.to_vec(),
-            ThreadsOn::RoundRobin | ThreadsOn::OnePerNode => nodes,
+            ThreadsOn::Fill => all.collect(),
+            ThreadsOn::RoundRobin => in_turn(all),
+            ThreadsOn::OnePerNode => {
+                let nodes = cpu_nodes.iter().collect::<BTreeSet<_>>().len();
+                in_turn(all).into_iter().take(nodes).collect()
+            }
             ThreadsOn::List(cpus) => {
-                let node = |cpu: &Cpu| {
-                    cpu_nodes.get(cpu.index()).copied().ok_or_else(|| {
+                let node = |&cpu: &Cpu| {
+                    cpu_nodes.get(cpu.index()).map(|&node| (cpu, node)).ok_or_else(|| {
                         format!(
                             "--threads-on names CPU {cpu}, but the machine has CPUs 0 to {}",
                             cpu_nodes.len() - 1
@@ -76,16 +79,32 @@ impl ThreadsOn {
     }
 }
 
-/// The node of every thread: a pattern that repeats.
+/// The CPUs node by node in turn: the first of each node, then the second of each, until the nodes with most CPUs are
+/// through; smaller ones begin again.
+fn in_turn(all: impl Iterator<Item = (Cpu, Node)>) -> Vec<(Cpu, Node)> {
+    let mut nodes: BTreeMap<Node, Vec<Cpu>> = BTreeMap::new();
+    all.for_each(|(cpu, node)| nodes.entry(node).or_default().push(cpu));
+    let rounds = nodes.values().map(Vec::len).max().unwrap_or(0);
+    let round =
+        |i: usize| nodes.iter().map(move |(&node, cpus)| (cpus[i % cpus.len()], node)).collect::<Vec<_>>();
+    (0..rounds).flat_map(round).collect()
+}
+
+/// The CPU and the node of every thread: a pattern that repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binding {
-    pattern: Vec<Node>,
+    pattern: Vec<(Cpu, Node)>,
 }
 
 impl Binding {
     /// The node on which `thread` runs.
     pub fn node(&self, thread: Thread) -> Node {
-        self.pattern[thread.index() % self.pattern.len()]
+        self.pattern[thread.index() % self.pattern.len()].1
+    }
+
+    /// The CPU on which `thread` runs.
+    pub fn cpu(&self, thread: Thread) -> Cpu {
+        self.pattern[thread.index() % self.pattern.len()].0
     }
 }
 
@@ -117,6 +136,12 @@ mod tests {
         assert_eq!(nodes("fill"), [0, 0, 1, 1, 3, 0]);
         assert_eq!(nodes("round-robin"), [0, 1, 3, 0, 1, 3]);
         assert_eq!(nodes("4,0-1"), [3, 0, 0, 3, 0, 0]);
+        let on = |text: &str| -> Vec<u16> {
+            let binding = text.parse::<ThreadsOn>().unwrap().bind(&cpus).unwrap();
+            (0..7).map(|t| binding.cpu(Thread(t)).0).collect()
+        };
+        assert_eq!(on("round-robin"), [0, 2, 4, 1, 3, 4, 0], "a node with one CPU gives it again");
+        assert_eq!(on("one-per-node"), [0, 2, 4, 0, 2, 4, 0]);
         for text in ["fill", "round-robin", "one-per-node", "4,0,1"] {
             assert_eq!(text.parse::<ThreadsOn>().unwrap().to_string(), text);
         }

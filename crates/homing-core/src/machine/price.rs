@@ -206,14 +206,14 @@ impl Machine {
         Ok(rows.concat())
     }
 
-    fn positive(&self, field: &str, value: f64) -> Result<(), MachineError> {
+    pub(super) fn positive(&self, field: &str, value: f64) -> Result<(), MachineError> {
         if value.is_finite() && value > 0.0 {
             return Ok(());
         }
         Err(self.field(field, &value.to_string(), "a finite number above 0"))
     }
 
-    fn field(&self, field: &str, found: &str, expected: &str) -> MachineError {
+    pub(super) fn field(&self, field: &str, found: &str, expected: &str) -> MachineError {
         MachineError::Field {
             file: self.file.clone(),
             field: field.into(),

@@ -1,6 +1,7 @@
 //! The TOML form of a machine (`docs/machines.md`): types only, checked for shape but not yet for the model's
 //! constraints, so that several overrides can be applied one after the other.
 
+use super::hierarchy::{HierarchySpec, TimeSpec};
 use serde::de::{value::MapAccessDeserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
@@ -21,6 +22,10 @@ pub(super) struct Spec {
     pub reference: Option<Reference>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hierarchy: Option<HierarchySpec>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<TimeSpec>,
 }
 
 fn one_each() -> Cpus {

@@ -137,3 +137,57 @@ fn read_gap_is_the_longest_gap_that_justifies_no_copy() {
     assert_eq!(costs("ace", 4096).read_gap(), 2248 / 3);
     assert_eq!(costs("two-socket-cxl", 4096).read_gap(), u32::MAX);
 }
+
+/// A small machine with this in its section [hierarchy], and lines behind it.
+fn with_hierarchy(hierarchy: &str) -> Result<Machine, MachineError> {
+    let head = "name = 'm'\nnodes = 2\n[latency]\nlocal = 80\nremote = 140\npage_move = 2000\n";
+    Machine::from_toml(&format!("{head}[hierarchy]\n{hierarchy}"), "m")
+}
+
+#[test]
+fn a_hierarchy_is_read_and_wrong_ones_are_refused_by_field() {
+    const L1: &str = "l1 = { size = '32K', ways = 8, line = 64, ns = 1 }\n";
+    const L2: &str = "l2 = { size = '1M', ways = 16, line = 64, ns = 5 }\n";
+    let machine = with_hierarchy(&format!("{L1}{L2}tlb = [{{ entries = 64 }}]")).unwrap();
+    let shape = machine.hierarchy(PageSize::KIB4).unwrap().unwrap();
+    assert_eq!((shape.l2.sets, shape.l2.ways, shape.tlbs[0].ways, shape.l3), (1024, 16, 64, None));
+    assert_eq!(machine.hit_times().map(|hits| (hits.l1, hits.l2)), Some((1.0, 5.0)));
+    for (text, field) in [
+        (format!("l1 = {{ size = '32K', ways = 7, line = 64, ns = 1 }}\n{L2}"), "hierarchy.l1"),
+        (format!("l1 = {{ size = '32K', ways = 8, line = 48, ns = 1 }}\n{L2}"), "hierarchy.l1.line"),
+        (format!("l1 = {{ size = '32K', ways = 8, line = 128, ns = 1 }}\n{L2}"), "hierarchy.l1.line"),
+        (format!("l1 = {{ size = '2M', ways = 8, line = 64, ns = 1 }}\n{L2}"), "hierarchy.l1.size"),
+        (format!("l1 = {{ size = 'big', ways = 8, line = 64, ns = 1 }}\n{L2}"), "hierarchy.l1.size"),
+        (format!("l1 = {{ size = '32K', ways = 8, line = 64, ns = -1 }}\n{L2}"), "hierarchy.l1.ns"),
+        (format!("{L1}{L2}tlb = [{{ entries = 48, ways = 16 }}]"), "hierarchy.tlb[0]"),
+        (format!("{L1}{L2}l3 = {{ size = '8M', ways = 16, line = 64, ns = 9 }}"), "hierarchy.l3.cpus"),
+        (
+            format!("{L1}{L2}l3 = {{ size = '8M', ways = 16, line = 32, ns = 9, cpus = 2 }}"),
+            "hierarchy.l3.line",
+        ),
+        (
+            format!("{L1}{L2}[time]\ncompute_ns = 1\nexposed = 2\nmemory_busy_ns = 1\nlink_busy_ns = 1"),
+            "time.exposed",
+        ),
+    ] {
+        let error = with_hierarchy(&text).unwrap_err().to_string();
+        assert!(error.contains(&format!("`{field}`")), "{field}: {error}");
+    }
+}
+
+#[test]
+fn overrides_reach_into_the_hierarchy() {
+    let mut machine = Machine::builtin("sunfire-6800").unwrap();
+    machine.set("hierarchy.l2.size=256K").unwrap();
+    machine.set("time.compute_ns=0").unwrap();
+    let shape = machine.hierarchy(machine.page_size()).unwrap().unwrap();
+    assert_eq!((shape.l2.bytes(), machine.time().unwrap().unwrap().compute_ns), (256 << 10, 0.0));
+    let origin = Machine::builtin("origin2000-64").unwrap();
+    let costs = origin.costs(origin.page_size()).unwrap();
+    assert_eq!(
+        (origin.cpus(), costs.access(Node(0), Node(1))),
+        (64, 4.0 / 3.0),
+        "the other node of the router"
+    );
+    assert_eq!(costs.access(Node(0), Node(31)), 8.0 / 3.0, "four more hops to the other corner");
+}

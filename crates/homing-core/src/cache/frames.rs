@@ -1,0 +1,183 @@
+//! From the dense addresses of a trace to pages, and from pages to the frames of memory they are in.
+
+use super::array::MAX_LINE;
+use crate::ids::{Page, PageSize};
+use std::collections::{HashMap, VecDeque};
+
+/// Base-2 logarithm of the bytes of a frame of a trace, the granule of its dense addresses.
+const GRANULE_LOG2: u32 = 12;
+/// A page that has no frame yet.
+const NONE: u32 = u32::MAX;
+
+/// Which page each dense address of a trace belongs to.
+#[derive(Clone, Debug)]
+pub struct Addresses {
+    page_size: PageSize,
+    granule_log2: u32,
+    /// Page of each granule.
+    page_of: Vec<u32>,
+    /// Where in its page each granule begins.
+    offset_of: Vec<u32>,
+    /// Virtual address of each page's first byte.
+    addresses: Vec<u64>,
+}
+
+impl Addresses {
+    /// `frames`: the virtual address of each frame of the trace, in frame order. A page whose mapping went away and came
+    /// back is a new page.
+    pub fn new(page_size: PageSize, frames: &[u64]) -> Addresses {
+        let granule_log2 = page_size.log2().min(GRANULE_LOG2);
+        let parts = 1u64 << (GRANULE_LOG2 - granule_log2);
+        let mut births: HashMap<u64, u32> = HashMap::new();
+        let mut numbers: HashMap<(u64, u32), u32> = HashMap::new();
+        let (mut page_of, mut offset_of, mut addresses) = (Vec::new(), Vec::new(), Vec::new());
+        for &frame in frames {
+            let birth = births.entry(frame).or_insert(0);
+            for part in 0..parts {
+                let address = frame.wrapping_add(part << granule_log2);
+                let base = address & !(page_size.bytes() - 1);
+                let next = addresses.len() as u32;
+                let page = *numbers.entry((base, *birth)).or_insert(next);
+                if page == next {
+                    addresses.push(base);
+                }
+                page_of.push(page);
+                offset_of.push((address - base) as u32);
+            }
+            *birth += 1;
+        }
+        Addresses { page_size, granule_log2, page_of, offset_of, addresses }
+    }
+
+    /// The page size.
+    pub fn page_size(&self) -> PageSize {
+        self.page_size
+    }
+
+    /// Number of pages.
+    pub fn pages(&self) -> u32 {
+        self.addresses.len() as u32
+    }
+
+    /// Virtual address of the first byte of `page`.
+    pub fn address(&self, page: Page) -> u64 {
+        self.addresses[page.index()]
+    }
+
+    /// Base-2 logarithm of the bytes of a granule: the largest stretch of a dense address that is within one page.
+    #[inline]
+    pub fn granule_log2(&self) -> u32 {
+        self.granule_log2
+    }
+
+    /// The page of a granule.
+    #[inline]
+    pub fn page(&self, granule: u64) -> u32 {
+        self.page_of[granule as usize]
+    }
+
+    /// Where in its page a granule begins.
+    #[inline]
+    pub fn offset(&self, granule: u64) -> u32 {
+        self.offset_of[granule as usize]
+    }
+}
+
+/// How frames are chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Colours {
+    /// In order of first use; a frame that a page left is used again after all others.
+    #[default]
+    InOrder,
+    /// A frame whose low bits are those of the page's virtual address, so many of them: page colouring, and with enough
+    /// bits a cache indexed by virtual addresses.
+    Virtual(u32),
+}
+
+impl Colours {
+    fn bits(self) -> u32 {
+        match self {
+            Colours::InOrder => 0,
+            Colours::Virtual(bits) => bits,
+        }
+    }
+
+    fn of(self, addresses: &Addresses, page: u32) -> u32 {
+        let number = addresses.address(Page(page)) >> addresses.page_size().log2();
+        (number & ((1 << self.bits()) - 1)) as u32
+    }
+}
+
+/// The frames of physical memory.
+#[derive(Clone, Debug)]
+pub(super) struct Frames {
+    colours: Colours,
+    /// Frame of each page.
+    of: Vec<u32>,
+    /// Page in each frame.
+    page_in: Vec<u32>,
+    next: HashMap<u32, u32>,
+    free: HashMap<u32, VecDeque<u32>>,
+}
+
+impl Frames {
+    /// No page has a frame. `None` if numbering the cache lines of physical memory, `lines_log2` a page, could take more
+    /// than the arrays hold.
+    pub fn new(colours: Colours, addresses: &Addresses, lines_log2: u32) -> Option<Frames> {
+        let mut of_colour: HashMap<u32, u64> = HashMap::new();
+        for page in 0..addresses.pages() {
+            *of_colour.entry(colours.of(addresses, page)).or_default() += 1;
+        }
+        // Half as many frames as are in use may wait to be used again, see assign().
+        let most = of_colour.values().max().map_or(0, |pages| (2 * pages + 2) << colours.bits());
+        (most << lines_log2 <= u64::from(MAX_LINE)).then(|| Frames {
+            colours,
+            of: vec![NONE; addresses.pages() as usize],
+            page_in: Vec::new(),
+            next: HashMap::new(),
+            free: HashMap::new(),
+        })
+    }
+
+    /// The frame of a page, if it has one.
+    #[inline]
+    pub fn of(&self, page: u32) -> Option<u32> {
+        Some(self.of[page as usize]).filter(|&frame| frame != NONE)
+    }
+
+    /// The page in a frame.
+    #[inline]
+    pub fn page_in(&self, frame: u32) -> u32 {
+        self.page_in[frame as usize]
+    }
+
+    /// Frames that were ever in use, and those of unused colours between them.
+    pub fn span(&self) -> u32 {
+        self.page_in.len() as u32
+    }
+
+    /// Gives a page another frame.
+    pub fn assign(&mut self, page: u32, addresses: &Addresses) -> u32 {
+        let colour = self.colours.of(addresses, page);
+        let next = self.next.entry(colour).or_insert(0);
+        let free = self.free.entry(colour).or_default();
+        // A frame just left is not taken again at once, as the free list of a real machine is longer than that.
+        let frame = match free.front() {
+            Some(_) if free.len() as u32 > *next / 3 => free.pop_front().expect("there is a first"),
+            _ => {
+                *next += 1;
+                (*next - 1) << self.colours.bits() | colour
+            }
+        };
+        if let Some(old) = self.of(page) {
+            self.free.entry(colour).or_default().push_back(old);
+            self.page_in[old as usize] = NONE;
+        }
+        if frame as usize >= self.page_in.len() {
+            self.page_in.resize(frame as usize + 1, NONE);
+        }
+        self.of[page as usize] = frame;
+        self.page_in[frame as usize] = page;
+        frame
+    }
+}
