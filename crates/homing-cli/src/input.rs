@@ -5,9 +5,10 @@ use anyhow::Context;
 use homing_core::cache::misses::{CpusInUse, Misses};
 use homing_core::cache::{Addresses, Counts, HierarchyShape};
 use homing_core::history::{Binding, History, HistoryBuilder, Options, SpillError, ThreadsOn};
-use homing_core::ids::{parse_bytes, Cpu, Node, PageSize, Time};
+use homing_core::ids::{parse_bytes, Cpu, Node, PageSize, Thread, Time};
 use homing_core::machine::{Costs, Machine};
-use homing_core::trace::{Trace, Turn, Visitor, FRAME_BYTES};
+use homing_core::timeline::Mark;
+use homing_core::trace::{Event, NameId, Trace, Turn, Visitor, FRAME_BYTES};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -165,6 +166,8 @@ pub struct Laid {
     pub notes: Vec<String>,
     /// What the caches counted, if references went through them.
     pub caches: Option<Counts>,
+    /// Iterations and phases that the program marked.
+    pub marks: Vec<(Time, Mark)>,
 }
 
 /// Builds the page histories of a trace: of all its references, or of those that get past `misses`.
@@ -182,19 +185,28 @@ pub fn lay(
     let mut builder = HistoryBuilder::new(options);
     builder.group_frames(&frames);
     let progress = crate::progress::references(trace.references(), "page runs");
-    let mut visitor =
-        Build { builder, binding, misses, error: None, lost: 0, progress: &progress, unreported: 0 };
+    let mut visitor = Build {
+        builder,
+        binding,
+        misses,
+        error: None,
+        lost: 0,
+        marks: Marks::default(),
+        trace,
+        progress: &progress,
+        unreported: 0,
+    };
     trace.visit_all(&mut visitor)?;
     progress.finish_and_clear();
     if let Some(error) = visitor.error {
         return Err(error.into());
     }
     let caches = visitor.misses.map(|misses| misses.counts());
-    let (history, lost) = (visitor.builder.finish(&frames)?, visitor.lost);
+    let (history, lost, marks) = (visitor.builder.finish(&frames)?, visitor.lost, visitor.marks.marks);
     let partial = lost > 0 || !trace.complete() || !trace.damage().is_empty();
     let mut notes = notes(trace, binding, lost, partial);
     notes.extend(caches.as_ref().map(filtered));
-    Ok(Laid { history, lost, partial, notes, caches })
+    Ok(Laid { history, lost, partial, notes, caches, marks })
 }
 
 fn notes(trace: &Trace<'_>, binding: &Binding, lost: u64, partial: bool) -> Vec<String> {
@@ -235,14 +247,54 @@ fn filtered(counts: &Counts) -> String {
     )
 }
 
+/// Iterations and phases as a program marks them: a mark named `iteration` ends one, any other begins the phase of its
+/// name.
+#[derive(Default)]
+struct Marks {
+    names: Vec<NameId>,
+    marks: Vec<(Time, Mark)>,
+}
+
+impl Marks {
+    fn add(&mut self, trace: &Trace<'_>, time: Time, name: NameId) {
+        if trace.names().get(name) == "iteration" {
+            return self.marks.push((time, Mark::IterationEnd));
+        }
+        let phase = self.names.iter().position(|&known| known == name).unwrap_or_else(|| {
+            self.names.push(name);
+            self.names.len() - 1
+        });
+        self.marks.push((time, Mark::PhaseBegin(phase as u32)));
+    }
+}
+
 struct Build<'a> {
     builder: HistoryBuilder,
     binding: &'a Binding,
     misses: Option<Misses>,
     error: Option<SpillError>,
     lost: u64,
+    marks: Marks,
+    trace: &'a Trace<'a>,
     progress: &'a indicatif::ProgressBar,
     unreported: u64,
+}
+
+impl Build<'_> {
+    /// Adds references where their thread runs at their Time.
+    fn bound(&mut self, turn: Turn<'_>) -> Result<(), SpillError> {
+        let mut done = 0;
+        while done < turn.addresses.len() {
+            let first = Time(turn.first.0 + done as u64);
+            let (node, until) = self.binding.node_at(turn.thread, first);
+            let rest = turn.addresses.len() - done;
+            let part = done..done + until.map_or(rest, |until| rest.min((until.0 - first.0) as usize));
+            let writes = turn.kinds[part.clone()].iter().map(|kind| kind.is_write());
+            self.builder.turn(node, first, &turn.addresses[part.clone()], writes)?;
+            done = part.end;
+        }
+        Ok(())
+    }
 }
 
 impl Visitor for Build<'_> {
@@ -252,15 +304,17 @@ impl Visitor for Build<'_> {
         }
         self.error = match &mut self.misses {
             Some(misses) => misses.turn(turn, &mut self.builder).err(),
-            None => {
-                let node = self.binding.node(turn.thread);
-                let writes = turn.kinds.iter().map(|kind| kind.is_write());
-                self.builder.turn(node, turn.first, turn.addresses, writes).err()
-            }
+            None => self.bound(turn).err(),
         };
         self.unreported += turn.addresses.len() as u64;
         if self.unreported > 1 << 22 {
             self.progress.inc(std::mem::take(&mut self.unreported));
+        }
+    }
+
+    fn event(&mut self, _thread: Thread, time: Time, event: &Event) {
+        if let Event::Mark { name, .. } = event {
+            self.marks.add(self.trace, time, *name);
         }
     }
 

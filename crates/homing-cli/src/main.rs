@@ -8,6 +8,7 @@ mod input;
 mod page;
 mod progress;
 mod recording;
+mod scene;
 mod study;
 mod tables;
 

@@ -3,6 +3,7 @@
 
 use crate::exit::{self, Code};
 use crate::input::{lay, Laid, ModelArgs, TraceFile};
+use crate::scene::SceneArgs;
 use anyhow::Context;
 use homing_core::cache::Counts;
 use homing_core::compare::CompareError;
@@ -13,6 +14,7 @@ use homing_core::policy::placement::{Placement, PlacementFile};
 use homing_core::policy::settings::Settings;
 use homing_core::policy::table::{self, Begin, Entry};
 use homing_core::report::{MachineInfo, Parameter, TraceInfo};
+use homing_core::timeline::Timeline;
 use homing_core::trace::Trace;
 
 /// True if a `--set` is for a machine, not for a policy.
@@ -75,12 +77,15 @@ pub struct Study {
     pub notes: Vec<String>,
     /// What the caches counted, if references went through them.
     pub caches: Option<Counts>,
+    /// What happens besides references.
+    pub timeline: Timeline,
 }
 
 impl Study {
     /// Lays `trace` over `machine`. `read_gap`: at most this, for sweeps; else what is exact for the machine.
     pub fn new(
         model: &ModelArgs,
+        scene: &SceneArgs,
         machine: &Machine,
         trace: &Trace<'_>,
         page_size: PageSize,
@@ -88,12 +93,20 @@ impl Study {
     ) -> anyhow::Result<Study> {
         let costs = machine.costs(page_size).map_err(|e| exit::error(Code::USAGE, e.to_string()))?;
         let gap = costs.read_gap().min(read_gap.unwrap_or(u32::MAX));
-        let binding = model.binding(machine)?;
+        let mut binding = model.binding(machine)?;
+        let scheduled = scene.schedule(trace, machine, &mut binding)?;
+        if model.misses && !scheduled.is_empty() {
+            let message =
+                "--events with --misses: caches are only modelled for threads that stay on their CPUs";
+            return Err(exit::error(Code::USAGE, message));
+        }
         let misses =
             model.misses.then(|| crate::input::misses(machine, trace, &binding, page_size)).transpose()?;
-        let Laid { history, partial, notes, caches, .. } =
+        let Laid { history, partial, notes, caches, mut marks, .. } =
             lay(trace, &binding, page_size, gap, model.memory, misses)?;
-        Ok(Study { costs, history, partial, notes, caches })
+        marks.extend(scheduled);
+        let timeline = scene.timeline(marks, history.duration());
+        Ok(Study { costs, history, partial, notes, caches, timeline })
     }
 }
 

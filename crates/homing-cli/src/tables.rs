@@ -56,6 +56,29 @@ pub fn rows(rows: &[Row]) -> Table {
     table
 }
 
+/// One line a policy, one column an information level.
+pub fn levels(first: &[Row], further: &[Row]) -> Table {
+    let all = || first.iter().chain(further).filter(|row| !row.information.is_empty());
+    let mut levels: Vec<&str> = Vec::new();
+    for row in all() {
+        if !levels.contains(&row.information.as_str()) {
+            levels.push(&row.information);
+        }
+    }
+    let mut table = table(&[&["policy"], levels.as_slice()].concat());
+    for policy in first.iter().filter(|row| !row.information.is_empty()).map(|row| &row.policy) {
+        let cell = |level: &&str| {
+            let row = all().find(|row| row.policy == *policy && row.information == *level);
+            row.map_or("-".into(), |row| match row.recovered_percent {
+                Some(share) => format!("{:.2} ({share:.0})", row.gap_percent),
+                None => format!("{:.2}", row.gap_percent),
+            })
+        };
+        table.add_row(std::iter::once(policy.clone()).chain(levels.iter().map(cell)));
+    }
+    table
+}
+
 /// One line a sharing class.
 pub fn sharing(classes: &[ClassRow]) -> Table {
     let header =

@@ -17,6 +17,7 @@ pub use sentence::summary;
 
 use crate::account::Account;
 use crate::history::{History, SpillError};
+use crate::information::Information;
 use crate::machine::Costs;
 use crate::optimal::OptimalError;
 use crate::policy::placement::Placement;
@@ -25,6 +26,7 @@ use crate::policy::table::{Begin, Entry};
 use crate::report::{ClassRow, PageMap, Row};
 use crate::sharing::{classify, Class, PageUse};
 use crate::simulate::{simulate, Setup, SimulateError, Simulation};
+use crate::timeline::Timeline;
 
 /// A trace laid over a machine, and how policies begin.
 #[derive(Clone, Copy)]
@@ -39,6 +41,10 @@ pub struct Subject<'a> {
     pub replication: bool,
     /// Where pages begin, if the user said.
     pub placement: Option<&'a Placement>,
+    /// What policies see.
+    pub information: Information,
+    /// What happens besides references.
+    pub timeline: &'a Timeline,
     /// Parameters of policies.
     pub settings: &'a Settings,
 }
@@ -68,6 +74,8 @@ pub enum CompareError {
 pub struct Compared {
     /// `optimal` first, then the policies in the order asked for.
     pub rows: Vec<Row>,
+    /// Rows of the policies at further information levels.
+    pub further_levels: Vec<Row>,
     /// One row a class.
     pub sharing: Vec<ClassRow>,
     /// Where pages begin, end and belong.
@@ -89,14 +97,23 @@ impl Subject<'_> {
         }
         let placement = entry.placement(self.placement, self.costs, self.settings);
         let policy = entry.make(self.costs, self.replicates(), self.settings);
-        let (history, costs, replication) = (self.history, self.costs, self.replicates());
-        Ok(simulate(&Setup { history, costs, placement: &placement, replication, log }, &*policy)?)
+        let setup = Setup {
+            history: self.history,
+            costs: self.costs,
+            placement: &placement,
+            replication: self.replicates(),
+            information: self.information,
+            timeline: self.timeline,
+            log,
+        };
+        Ok(simulate(&setup, &*policy)?)
     }
 
     /// The row of a policy that was simulated.
     pub fn row(&self, policy: &str, result: &Simulation, bound: &Bound, seconds: f64) -> Row {
         let account = &result.account;
         let mut row = self.plain_row(policy, Parts::of_account(account, self.costs), bound.optimum.cost);
+        row.information = self.information.to_string();
         row.recovered_percent = bound.recovered_percent(row.cost);
         row.seconds = seconds;
         row
@@ -116,6 +133,7 @@ impl Subject<'_> {
         Row {
             policy: policy.into(),
             machine: self.machine.into(),
+            information: String::new(),
             references,
             cost: parts.cost,
             mcpr: if references > 0 { parts.cost / references as f64 } else { 1.0 },
@@ -161,10 +179,12 @@ impl Parts {
     }
 }
 
-/// Compares policies with the bound and with each other. `clock` gives seconds since any moment.
+/// Compares policies with the bound and with each other, also at `further` information levels. `clock` gives seconds since
+/// any moment.
 pub fn compare(
     subject: &Subject,
     policies: &[&Entry],
+    further: &[Information],
     clock: &dyn Fn() -> f64,
 ) -> Result<Compared, CompareError> {
     let uses = classify(subject.history)?;
@@ -182,6 +202,15 @@ pub fn compare(
             shown = Some((entry.name, result));
         }
     }
+    let mut further_levels = Vec::new();
+    for &information in further {
+        let subject = Subject { information, ..*subject };
+        for entry in policies {
+            let begin = clock();
+            let result = subject.simulate(entry, false)?;
+            further_levels.push(subject.row(entry.name, &result, &bound, clock() - begin));
+        }
+    }
     let sharing = sharing_rows(&uses, &bound, shown.as_ref());
     let page_map = map::page_map(subject.history, &uses, &bound, shown.as_ref());
     if page_map.shown < page_map.pages {
@@ -190,7 +219,7 @@ pub fn compare(
             page_map.shown, page_map.pages
         ));
     }
-    Ok(Compared { rows, sharing, page_map, notes })
+    Ok(Compared { rows, further_levels, sharing, page_map, notes })
 }
 
 impl Subject<'_> {

@@ -6,7 +6,7 @@
 //! is not recorded; it is taken as evenly spread, which keeps every read gap within the history's bound. Times within a
 //! run are interpolated.
 
-mod shape;
+pub(crate) mod shape;
 #[cfg(test)]
 mod tests;
 
@@ -14,7 +14,7 @@ use crate::action::{Action, Actions, Entry, Kind, Locations, Outcome};
 use crate::history::PageRun;
 use crate::ids::{Node, Page, Time};
 use crate::policy::pages::Pages;
-use crate::policy::{Cause, Fault, Next, Policy, Sample, ThreadMoved};
+use crate::policy::{Cause, Context, End, Fault, Next, Policy, Sample, ThreadMoved, ThreadsChanged};
 use shape::Shape;
 
 /// What a source tells, in Time order.
@@ -30,8 +30,14 @@ pub enum Observation {
     IntervalEnd(Time),
     /// The program ended an iteration.
     IterationEnd(Time),
+    /// The program begins a phase.
+    PhaseBegin(u32, Time),
     /// A thread was moved.
     ThreadMoved(ThreadMoved),
+    /// The number of threads changed.
+    ThreadsChanged(ThreadsChanged),
+    /// A page with this address is referred to for the first time.
+    PageNew(Page, u64),
     /// A page's mapping went away.
     PageGone(Page),
 }
@@ -82,6 +88,9 @@ pub struct Engine<'p, E> {
     log: Option<Vec<Entry>>,
     refused: u64,
     forced_collapses: u64,
+    /// Intervals and iterations that have ended.
+    intervals: u64,
+    iterations: u64,
 }
 
 impl<'p, E: Executor> Engine<'p, E> {
@@ -98,7 +107,14 @@ impl<'p, E: Executor> Engine<'p, E> {
             log: log.then(Vec::new),
             refused: 0,
             forced_collapses: 0,
+            intervals: 0,
+            iterations: 0,
         }
+    }
+
+    /// Tells the policy what there is to know before the first observation.
+    pub fn begin(&mut self, context: &Context) {
+        self.policy.begin(context);
     }
 
     /// Drives the source to its end.
@@ -122,17 +138,24 @@ impl<'p, E: Executor> Engine<'p, E> {
                 self.carry_out(fault.time);
             }
             Observation::IntervalEnd(time) => {
-                self.policy.interval_end(time, &mut self.actions);
-                self.carry_out(time);
+                self.interval_end(&End { number: self.intervals, time });
             }
             Observation::IterationEnd(time) => {
-                self.policy.iteration_end(time, &mut self.actions);
+                self.iteration_end(&End { number: self.iterations, time });
+            }
+            Observation::PhaseBegin(phase, time) => {
+                self.policy.phase_begin(phase, time, &mut self.actions);
                 self.carry_out(time);
             }
             Observation::ThreadMoved(moved) => {
                 self.policy.thread_moved(&moved, &mut self.actions);
                 self.carry_out(moved.time);
             }
+            Observation::ThreadsChanged(changed) => {
+                self.policy.threads_changed(&changed, &mut self.actions);
+                self.carry_out(changed.time);
+            }
+            Observation::PageNew(page, address) => self.policy.page_new(page, address),
             Observation::PageGone(page) => self.page_gone(page),
         }
     }
@@ -141,6 +164,11 @@ impl<'p, E: Executor> Engine<'p, E> {
     pub fn finish(self) -> (E, Vec<Entry>, Counts) {
         let counts = Counts { refused: self.refused, forced_collapses: self.forced_collapses };
         (self.executor, self.log.unwrap_or_default(), counts)
+    }
+
+    /// Where a page is.
+    pub fn at(&self, page: Page) -> Locations {
+        self.executor.at(page)
     }
 
     /// The executor.
@@ -153,18 +181,50 @@ impl<'p, E: Executor> Engine<'p, E> {
         self.waits.remove(page);
     }
 
+    /// An interval is over; `end.number` may leave out intervals in which nothing was seen.
+    pub fn interval_end(&mut self, end: &End) {
+        self.intervals = end.number + 1;
+        self.policy.interval_end(end, &mut self.actions);
+        self.carry_out(end.time);
+    }
+
+    /// An iteration is over; as [`Engine::interval_end`].
+    pub fn iteration_end(&mut self, end: &End) {
+        self.iterations = end.number + 1;
+        self.policy.iteration_end(end, &mut self.actions);
+        self.carry_out(end.time);
+    }
+
     fn run(&mut self, page: Page, run: &PageRun) {
         let shape = Shape::new(run);
-        let mut from = 0;
-        while from < shape.len() {
-            let at = self.ask(page, &shape, from);
-            let to = self.end_of_stretch(page, &shape, from, at);
-            let writes = shape.writes_before(to) - shape.writes_before(from);
-            let reads = to - from - writes;
-            let sample =
-                Sample { page, node: run.node, reads, writes, weight: 1.0, time: shape.time(from), at };
+        self.part(page, &shape, 0, shape.len());
+    }
+
+    /// References `from..to` of a run: the policy is asked wherever one faults and told of all.
+    pub(crate) fn part(&mut self, page: Page, shape: &Shape, mut from: u64, end: u64) {
+        while from < end {
+            let at = self.ask(page, shape, from);
+            let to = self.end_of_stretch(page, shape, from, end, at);
+            let sample = shape.sample(page, from, to, at);
             self.executor.served(&sample);
             self.sample(&sample);
+            from = to;
+        }
+    }
+
+    /// References `from..to` of a run that no monitor of the policy sees. Only a write that meets several copies faults,
+    /// since it cannot go on.
+    pub(crate) fn unseen(&mut self, page: Page, shape: &Shape, mut from: u64, end: u64) {
+        while from < end {
+            let mut at = self.executor.at(page);
+            let mut to = end;
+            if at.copies() > 1 {
+                if shape.is_write(from) {
+                    at = self.fault(page, shape, from, Cause::Write, at).0;
+                }
+                to = shape.next_write(from + 1).unwrap_or(end).min(end);
+            }
+            self.executor.served(&shape.sample(page, from, to, at));
             from = to;
         }
     }
@@ -192,17 +252,7 @@ impl<'p, E: Executor> Engine<'p, E> {
             _ if shared_write => Cause::Write,
             _ => return at,
         };
-        let write = shape.is_write(from);
-        let fault = Fault { page, node, write, time, cause, at };
-        let next = self.policy.fault(&fault, &mut self.actions);
-        self.carry_out(time);
-        let mut at = self.executor.at(page);
-        if write && at.copies() > 1 {
-            let keep = if at.holds(node) { node } else { at.home() };
-            self.perform(Action { page, kind: Kind::Collapse { keep }, reason: SINGLE_COPY }, time);
-            self.forced_collapses += 1;
-            at = self.executor.at(page);
-        }
+        let (at, next) = self.fault(page, shape, from, cause, at);
         if !at.holds(node) {
             let wait = match next {
                 Next::Never => Wait::Never,
@@ -214,9 +264,31 @@ impl<'p, E: Executor> Engine<'p, E> {
         at
     }
 
+    /// Lets the policy act at a fault; a write then finds a single copy. Returns where the page is.
+    fn fault(
+        &mut self,
+        page: Page,
+        shape: &Shape,
+        from: u64,
+        cause: Cause,
+        at: Locations,
+    ) -> (Locations, Next) {
+        let (node, time, write) = (shape.node(), shape.time(from), shape.is_write(from));
+        let next = self.policy.fault(&Fault { page, node, write, time, cause, at }, &mut self.actions);
+        self.carry_out(time);
+        let mut at = self.executor.at(page);
+        if write && at.copies() > 1 {
+            let keep = if at.holds(node) { node } else { at.home() };
+            self.perform(Action { page, kind: Kind::Collapse { keep }, reason: SINGLE_COPY }, time);
+            self.forced_collapses += 1;
+            at = self.executor.at(page);
+        }
+        (at, next)
+    }
+
     /// The first reference of the run after `from` at which something could happen.
-    fn end_of_stretch(&mut self, page: Page, shape: &Shape, from: u64, at: Locations) -> u64 {
-        let mut to = shape.len();
+    fn end_of_stretch(&mut self, page: Page, shape: &Shape, from: u64, end: u64, at: Locations) -> u64 {
+        let mut to = end;
         if at.copies() > 1 {
             to = to.min(shape.next_write(from).unwrap_or(to));
         }

@@ -13,6 +13,9 @@ pub struct Row {
     pub policy: String,
     /// Name of the machine.
     pub machine: String,
+    /// What the policy saw: `perfect`, `every:64`, ...; empty for the bound.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub information: String,
     /// Data references charged.
     pub references: u64,
     /// Total cost in local word references.
@@ -120,6 +123,9 @@ pub struct TraceReport {
     pub summary: String,
     /// One row for each policy; the first is `optimal`.
     pub rows: Vec<Row>,
+    /// Rows of the policies at further information levels.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub further_levels: Vec<Row>,
     /// One row for each sharing class, in the order of `sharing::Class::ALL`.
     pub sharing: Vec<ClassRow>,
     /// Where pages begin, end and belong.

@@ -5,10 +5,12 @@ mod sweep;
 
 use crate::exit::{self, Code, Result};
 use crate::input::{ModelArgs, TraceFile};
+use crate::scene::{self, SceneArgs};
 use crate::study::{self, Study};
 use crate::tables;
 use anyhow::Context;
 use homing_core::compare::{compare, means, summary, Subject};
+use homing_core::information::Information;
 use homing_core::machine::Machine;
 use homing_core::policy::placement::Placement;
 use homing_core::policy::settings::Settings;
@@ -26,6 +28,12 @@ pub struct Args {
     traces: Vec<PathBuf>,
     #[command(flatten)]
     model: ModelArgs,
+    #[command(flatten)]
+    scene: SceneArgs,
+    /// What policies see, several levels by commas: perfect, every:N, interval:N, intervals:K, or joined as
+    /// every:64+intervals:100
+    #[arg(long, value_name = "LEVELS", value_delimiter = ',', default_value = "perfect", value_parser = scene::information)]
+    info: Vec<Information>,
     /// Policies, separated by commas (see `homing policies`)
     #[arg(long, value_delimiter = ',', default_value = "all")]
     policies: Vec<String>,
@@ -116,11 +124,11 @@ fn one_trace(
     let page_size = args.model.page_size(&plan.machine);
     let costs = args.model.costs(&plan.machine)?;
     let read_gap = args.sweep.iter().filter_map(|sweep| sweep.read_gap(&costs)).min();
-    let study = Study::new(&args.model, &plan.machine, &trace, page_size, read_gap)?;
+    let study = Study::new(&args.model, &args.scene, &plan.machine, &trace, page_size, read_gap)?;
     let info = study::trace_info(&file, &trace, &study);
     let subject = subject(args, plan, &study);
     let begin = Instant::now();
-    let compared = compare(&subject, &plan.policies, &|| begin.elapsed().as_secs_f64())?;
+    let compared = compare(&subject, &plan.policies, &args.info[1..], &|| begin.elapsed().as_secs_f64())?;
     let about =
         |note: &String| if args.traces.len() > 1 { format!("{}: {note}", info.name) } else { note.clone() };
     let common = subject.notes();
@@ -136,6 +144,7 @@ fn one_trace(
     Ok(TraceReport {
         summary: summary(&compared.rows),
         rows: compared.rows,
+        further_levels: compared.further_levels,
         sharing: compared.sharing,
         page_map: compared.page_map,
         trace: info,
@@ -151,6 +160,8 @@ fn subject<'a>(args: &Args, plan: &'a Plan, study: &'a Study) -> Subject<'a> {
         machine: plan.machine.name(),
         replication: !args.no_replication && !args.model.misses,
         placement: plan.placement.as_ref(),
+        information: args.info[0],
+        timeline: &study.timeline,
         settings: &plan.settings,
     }
 }
@@ -164,6 +175,7 @@ fn report(args: &Args, plan: &Plan, traces: Vec<TraceReport>, notes: Vec<String>
     let placement = args.placement.as_deref();
     let mut parameters =
         study::parameters(&args.model, page_size, placement, replication, &plan.policies, &plan.settings);
+    parameters.extend(args.scene.parameters(&args.info));
     if !args.perturb.is_empty() {
         let seeds = homing_core::report::Parameter { name: "seeds".into(), value: args.seeds.to_string() };
         parameters.push(seeds);
@@ -182,7 +194,7 @@ fn report(args: &Args, plan: &Plan, traces: Vec<TraceReport>, notes: Vec<String>
 fn write_csv(path: &Path, report: &Report) -> anyhow::Result<()> {
     let mut out = csv::Writer::from_path(path)?;
     for trace in &report.traces {
-        for row in &trace.rows {
+        for row in trace.rows.iter().chain(&trace.further_levels) {
             out.serialize(CsvRow::new(&trace.trace.name, row))?;
         }
     }
@@ -195,6 +207,7 @@ struct CsvRow<'a> {
     trace: &'a str,
     policy: &'a str,
     machine: &'a str,
+    information: &'a str,
     references: u64,
     cost: f64,
     mcpr: f64,
@@ -219,6 +232,7 @@ impl<'a> CsvRow<'a> {
             trace,
             policy: &row.policy,
             machine: &row.machine,
+            information: &row.information,
             references: row.references,
             cost: row.cost,
             mcpr: row.mcpr,
@@ -247,6 +261,10 @@ fn print(report: &Report) {
             info.name, report.machine.name, info.references, info.pages
         );
         println!("{}", tables::rows(&trace.rows));
+        if !trace.further_levels.is_empty() {
+            println!("\ngap % (recovered %) by what the policy sees");
+            println!("{}", tables::levels(&trace.rows, &trace.further_levels));
+        }
         println!("\n{}", tables::sharing(&trace.sharing));
         for curve in &trace.curves {
             println!("\nmean cost per reference against {} ({})", curve.parameter, curve.unit);

@@ -120,7 +120,7 @@ pub fn run(args: Args) -> Result {
     let trace = file.trace()?;
     let misses =
         args.model.misses.then(|| input::misses(&machine, &trace, &binding, page_size)).transpose()?;
-    let input::Laid { history, lost, partial, notes: laid, caches } =
+    let input::Laid { history, lost, partial, notes: laid, caches, .. } =
         input::lay(&trace, &binding, page_size, gap, args.model.memory, misses)?;
     let started = Instant::now();
     let optimum = match &args.placement {
@@ -188,6 +188,7 @@ fn row(optimum: &Optimum, machine: &Machine, seconds: f64) -> Row {
     Row {
         policy: "optimal".into(),
         machine: machine.name().into(),
+        information: String::new(),
         references,
         cost: optimum.cost,
         mcpr: optimum.mcpr(),

@@ -2,12 +2,14 @@
 
 use crate::exit::{Code, Result};
 use crate::input::{ModelArgs, TraceFile};
+use crate::scene::{self, SceneArgs};
 use crate::study::{self, Study};
 use crate::tables;
 use anyhow::Context;
 use homing_core::action::Entry as Logged;
 use homing_core::compare::{note_counts, Bound, Subject};
 use homing_core::history::History;
+use homing_core::information::Information;
 use homing_core::policy::placement::PlacementFile;
 use homing_core::report::Row;
 use homing_core::sharing;
@@ -21,6 +23,11 @@ pub struct Args {
     trace: PathBuf,
     #[command(flatten)]
     model: ModelArgs,
+    #[command(flatten)]
+    scene: SceneArgs,
+    /// What the policy sees: perfect, every:N, interval:N, intervals:K, or joined as every:64+intervals:100
+    #[arg(long, value_name = "LEVEL", default_value = "perfect", value_parser = scene::information)]
+    info: Information,
     /// The policy (see `homing policies`)
     #[arg(long, short)]
     policy: String,
@@ -51,13 +58,15 @@ pub fn run(args: Args) -> Result {
     let file = TraceFile::open(&args.trace)?;
     let trace = file.trace()?;
     let page_size = args.model.page_size(&machine);
-    let study = Study::new(&args.model, &machine, &trace, page_size, None)?;
+    let study = Study::new(&args.model, &args.scene, &machine, &trace, page_size, None)?;
     let subject = Subject {
         history: &study.history,
         costs: &study.costs,
         machine: machine.name(),
         replication: !args.no_replication && !args.model.misses,
         placement: placement.as_ref(),
+        information: args.info,
+        timeline: &study.timeline,
         settings: &settings,
     };
     let bound = Bound::new(&subject, &sharing::classify(&study.history)?)?;
@@ -76,7 +85,7 @@ pub fn run(args: Args) -> Result {
         std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
     if args.json {
-        let parameters = study::parameters(
+        let mut parameters = study::parameters(
             &args.model,
             page_size,
             args.placement.as_deref(),
@@ -84,6 +93,7 @@ pub fn run(args: Args) -> Result {
             &[entry],
             &settings,
         );
+        parameters.extend(args.scene.parameters(&[args.info]));
         print_json(&row, &study::trace_info(&file, &trace, &study), &parameters, &notes)?;
     } else {
         println!("{}", tables::rows(&[subject.optimal_row(&bound, 0.0), row]));

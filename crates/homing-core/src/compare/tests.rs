@@ -30,7 +30,16 @@ fn subject<'a>(
     replication: bool,
     settings: &'a Settings,
 ) -> Subject<'a> {
-    Subject { history, costs, machine: "test", replication, placement: None, settings }
+    Subject {
+        history,
+        costs,
+        machine: "test",
+        replication,
+        placement: None,
+        information: Information::PERFECT,
+        timeline: &crate::timeline::NO_MARKS,
+        settings,
+    }
 }
 
 proptest! {
@@ -44,7 +53,7 @@ proptest! {
         for costs in machines() {
             let (history, settings) = (history(&visits, &costs), Settings::default());
             let subject = subject(&history, &costs, replication, &settings);
-            let compared = compare(&subject, &all(), &|| 0.0).unwrap();
+            let compared = compare(&subject, &all(), &[], &|| 0.0).unwrap();
             for row in &compared.rows {
                 let tolerance = 1e-9 * row.cost;
                 prop_assert!(row.cost >= row.optimal_cost - tolerance, "{}", row.policy);
@@ -64,7 +73,7 @@ fn a_page_that_one_node_fills_and_another_uses() {
     let costs = machines().remove(0);
     let history = history(&[(0, 1, true, 10), (1, 1, true, 1000), (2, 2, true, 100)], &costs);
     let settings = Settings::default();
-    let compared = compare(&subject(&history, &costs, false, &settings), &all(), &|| 0.0).unwrap();
+    let compared = compare(&subject(&history, &costs, false, &settings), &all(), &[], &|| 0.0).unwrap();
     let map = &compared.page_map;
     assert_eq!((&map.initial, &map.most_frequent, &map.optimal), (&vec![0, 2], &vec![1, 2], &vec![1, 2]));
     assert_eq!((map.policy.as_str(), &map.last), ("homing", &vec![1, 2]));

@@ -1,11 +1,14 @@
 //! The references of a page run, one by one, without expanding it.
 
+use crate::action::Locations;
 use crate::history::PageRun;
-use crate::ids::{Node, Time};
+use crate::ids::{Node, Page, Time};
+use crate::policy::Sample;
 
 /// A page run seen as a sequence: the reads before the first write, that write, then the other writes with the reads
 /// between them evenly spread, then the reads after the last write.
-pub(super) struct Shape {
+#[derive(Clone, Copy)]
+pub(crate) struct Shape {
     run: PageRun,
     len: u64,
     before: u64,
@@ -16,7 +19,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    pub(super) fn new(run: &PageRun) -> Shape {
+    pub(crate) fn new(run: &PageRun) -> Shape {
         let rest = u64::from(run.writes).saturating_sub(1);
         Shape {
             run: *run,
@@ -27,17 +30,22 @@ impl Shape {
         }
     }
 
-    pub(super) fn node(&self) -> Node {
+    pub(crate) fn node(&self) -> Node {
         self.run.node
     }
 
-    pub(super) fn len(&self) -> u64 {
+    /// Time of the last reference.
+    pub(crate) fn last(&self) -> Time {
+        self.run.last
+    }
+
+    pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
     /// Number of writes among the first `end` references.
     #[inline]
-    pub(super) fn writes_before(&self, end: u64) -> u64 {
+    pub(crate) fn writes_before(&self, end: u64) -> u64 {
         if end == self.len {
             return u64::from(self.run.writes);
         }
@@ -50,12 +58,12 @@ impl Shape {
 
     /// True if reference `at` is a write.
     #[inline]
-    pub(super) fn is_write(&self, at: u64) -> bool {
+    pub(crate) fn is_write(&self, at: u64) -> bool {
         self.writes_before(at + 1) > self.writes_before(at)
     }
 
     /// The first write at or after `from`.
-    pub(super) fn next_write(&self, from: u64) -> Option<u64> {
+    pub(crate) fn next_write(&self, from: u64) -> Option<u64> {
         if self.run.writes == 0 {
             return None;
         }
@@ -68,7 +76,7 @@ impl Shape {
 
     /// Time of reference `at`.
     #[inline]
-    pub(super) fn time(&self, at: u64) -> Time {
+    pub(crate) fn time(&self, at: u64) -> Time {
         if at == 0 {
             return self.run.first;
         }
@@ -76,8 +84,16 @@ impl Shape {
         Time(self.run.first.0 + (span * u128::from(at) / u128::from(self.len - 1)) as u64)
     }
 
+    /// References `from..to`, served by a page at `at`.
+    #[inline]
+    pub(crate) fn sample(&self, page: Page, from: u64, to: u64, at: Locations) -> Sample {
+        let writes = self.writes_before(to) - self.writes_before(from);
+        let reads = to - from - writes;
+        Sample { page, node: self.run.node, reads, writes, weight: 1.0, time: self.time(from), at }
+    }
+
     /// The first reference whose Time is at least `due`.
-    pub(super) fn position(&self, due: Time) -> u64 {
+    pub(crate) fn position(&self, due: Time) -> u64 {
         if due <= self.run.first {
             return 0;
         }

@@ -27,12 +27,24 @@ impl Policy for Witness {
         self.heard.push(format!("sample {} {}r {}w", sample.node, sample.reads, sample.writes));
     }
 
-    fn interval_end(&mut self, time: Time, _actions: &mut Actions) {
-        self.heard.push(format!("interval {time}"));
+    fn interval_end(&mut self, end: &End, _actions: &mut Actions) {
+        self.heard.push(format!("interval {} {}", end.number, end.time));
     }
 
-    fn iteration_end(&mut self, time: Time, _actions: &mut Actions) {
-        self.heard.push(format!("iteration {time}"));
+    fn iteration_end(&mut self, end: &End, _actions: &mut Actions) {
+        self.heard.push(format!("iteration {} {}", end.number, end.time));
+    }
+
+    fn phase_begin(&mut self, phase: u32, time: Time, _actions: &mut Actions) {
+        self.heard.push(format!("phase {phase} {time}"));
+    }
+
+    fn threads_changed(&mut self, changed: &ThreadsChanged, _actions: &mut Actions) {
+        self.heard.push(format!("threads {}", changed.threads));
+    }
+
+    fn page_new(&mut self, page: Page, address: u64) {
+        self.heard.push(format!("new {page} {address:#x}"));
     }
 
     fn thread_moved(&mut self, moved: &ThreadMoved, _actions: &mut Actions) {
@@ -139,12 +151,26 @@ fn all_observations_reach_the_policy() {
     let observations = [
         Observation::Sample(sample),
         Observation::Fault(fault),
+        Observation::IntervalEnd(Time(4)),
         Observation::IntervalEnd(Time(5)),
         Observation::IterationEnd(Time(6)),
+        Observation::PhaseBegin(2, Time(6)),
         Observation::ThreadMoved(moved),
+        Observation::ThreadsChanged(ThreadsChanged { threads: 2, time: Time(8) }),
+        Observation::PageNew(Page(0), 0x1000),
         Observation::PageGone(Page(0)),
     ];
-    let expected =
-        ["sample 1 2r 1w", "fault 1 r 2 Unmapped", "interval 5", "iteration 6", "thread 3 0 -> 1", "gone 0"];
+    let expected = [
+        "sample 1 2r 1w",
+        "fault 1 r 2 Unmapped",
+        "interval 0 4",
+        "interval 1 5",
+        "iteration 0 6",
+        "phase 2 6",
+        "thread 3 0 -> 1",
+        "threads 2",
+        "new 0 0x1000",
+        "gone 0",
+    ];
     assert_eq!(heard(1, false, &observations), expected);
 }

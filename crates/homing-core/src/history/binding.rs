@@ -1,7 +1,7 @@
-//! Which node each thread of a trace runs on: `--threads-on`.
+//! Which node each thread of a trace runs on: `--threads-on`, changed by scheduling events.
 
-use crate::ids::{Cpu, Node, Thread};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::ids::{Cpu, Node, Thread, Time};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::str::FromStr;
 
@@ -75,7 +75,7 @@ impl ThreadsOn {
         if pattern.is_empty() {
             return Err("the machine has no CPUs to bind threads to".into());
         }
-        Ok(Binding { pattern })
+        Ok(Binding { pattern, changes: HashMap::new() })
     }
 }
 
@@ -90,14 +90,17 @@ fn in_turn(all: impl Iterator<Item = (Cpu, Node)>) -> Vec<(Cpu, Node)> {
     (0..rounds).flat_map(round).collect()
 }
 
-/// The CPU and the node of every thread: a pattern that repeats.
+/// The CPU and the node of every thread: a pattern that repeats, and changes of the node over Time (see
+/// [`super::Schedule`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binding {
     pattern: Vec<(Cpu, Node)>,
+    /// For each thread that ever runs elsewhere, by Time: since when it runs where.
+    changes: HashMap<Thread, Vec<(Time, Node)>>,
 }
 
 impl Binding {
-    /// The node on which `thread` runs.
+    /// The node on which `thread` begins.
     pub fn node(&self, thread: Thread) -> Node {
         self.pattern[thread.index() % self.pattern.len()].1
     }
@@ -105,6 +108,30 @@ impl Binding {
     /// The CPU on which `thread` runs.
     pub fn cpu(&self, thread: Thread) -> Cpu {
         self.pattern[thread.index() % self.pattern.len()].0
+    }
+
+    /// The node on which `thread` runs at `time`, and until when (exclusive) it does.
+    #[inline]
+    pub fn node_at(&self, thread: Thread, time: Time) -> (Node, Option<Time>) {
+        match self.changes.get(&thread) {
+            None => (self.node(thread), None),
+            Some(changes) => {
+                let after = changes.partition_point(|&(since, _)| since <= time);
+                let node = match after {
+                    0 => self.node(thread),
+                    after => changes[after - 1].1,
+                };
+                (node, changes.get(after).map(|&(since, _)| since))
+            }
+        }
+    }
+
+    /// Lets `thread` run on `node` from `time` on. Changes of a thread come by rising Time; a later one at the same Time
+    /// replaces the earlier.
+    pub(super) fn change(&mut self, thread: Thread, time: Time, node: Node) {
+        let changes = self.changes.entry(thread).or_default();
+        changes.retain(|&(since, _)| since < time);
+        changes.push((time, node));
     }
 }
 

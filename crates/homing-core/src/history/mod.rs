@@ -1,17 +1,19 @@
 //! Page histories: for each page, in Time order, its page runs. Everything about placement needs only these, not the
 //! references (design: "Page histories").
 //!
-//! [`run`] holds one page run, [`binding`] says which node a thread runs on, [`build`] turns references into runs,
+//! [`run`] holds one page run, [`binding`] says which node a thread runs on, [`schedule`] how that changes, [`build`] turns references into runs,
 //! [`store`] keeps the packed runs of all pages in memory up to a budget and beyond it in a spill file.
 
 pub mod binding;
 pub mod build;
 pub mod run;
+pub mod schedule;
 pub mod store;
 
 pub use binding::{Binding, ThreadsOn};
 pub use build::{HistoryBuilder, Options};
 pub use run::PageRun;
+pub use schedule::{Schedule, ScheduleError};
 pub use store::{Runs, Spill};
 
 use crate::ids::{Page, PageSize, Time};

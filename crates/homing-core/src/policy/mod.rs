@@ -7,10 +7,15 @@
 //! * A **fault** is asked about before the reference is served: a node without a copy refers to the page for the first
 //!   time since it was mapped there, or what the policy asked for by [`Next`] came due, or a write meets several copies.
 //! * A **sample** tells of references that were served: all of them in simulation, some of them (with a weight) live.
+//! * An **end** of an interval or of an iteration closes a profile: all samples since the one before. A policy that
+//!   [`decides at ends`](Decides::AtEnds) gets one sample for each page and node, just before the end, and no faults.
+//! * **Marks** tell of the program and of the scheduler: phases, threads that run elsewhere now.
 
 pub mod ace;
+mod counters;
 pub mod delay;
 pub mod homing;
+pub mod interval_majority;
 pub mod pages;
 pub mod placement;
 pub mod platinum;
@@ -25,7 +30,7 @@ pub mod work_function;
 use crate::action::{Action, Actions, Locations, Outcome};
 use crate::ids::{Node, Page, Thread, Time};
 use serde::de::DeserializeOwned;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Why a policy is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +90,53 @@ pub struct Sample {
     pub at: Locations,
 }
 
+/// What is told once, before anything else.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Context {
+    /// Name of the monitor that samples come from; `references` for the program's references themselves.
+    pub monitor: String,
+    /// References (or misses, as the monitor counts) that one seen stands for, in the mean.
+    pub weight: f64,
+    /// Time between interval ends, if they are regular.
+    pub interval: Option<u64>,
+    /// True if the program's iterations are marked.
+    pub iterations: bool,
+    /// True if the program's phases are marked.
+    pub phases: bool,
+    /// Bytes of a page.
+    pub page_bytes: u64,
+    /// Memories of the machine.
+    pub nodes: u16,
+}
+
+/// The end of an interval or of an iteration: a profile is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// How many ended before. Where pages are simulated one by one, ends before which nothing was seen of a page are
+    /// left out for it: the number tells.
+    pub number: u64,
+    /// When; references with this Time come after it.
+    pub time: Time,
+}
+
+/// When a policy's decisions fall.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decides {
+    /// At faults and at samples.
+    AtOnce,
+    /// At interval ends, iteration ends and marks, from profiles.
+    AtEnds,
+}
+
+/// Another number of threads does the program's work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadsChanged {
+    /// How many run now.
+    pub threads: u32,
+    /// Since when.
+    pub time: Time,
+}
+
 /// A thread that now runs on another node.
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadMoved {
@@ -112,14 +164,37 @@ pub trait Policy: Snapshot + Send + Sync {
     /// References were served.
     fn sample(&mut self, _sample: &Sample, _actions: &mut Actions) {}
 
+    /// What there is to know before the first observation.
+    fn begin(&mut self, _context: &Context) {}
+
+    /// When decisions fall.
+    fn decides(&self) -> Decides {
+        Decides::AtOnce
+    }
+
     /// A monitor's interval is over.
-    fn interval_end(&mut self, _time: Time, _actions: &mut Actions) {}
+    fn interval_end(&mut self, _end: &End, _actions: &mut Actions) {}
 
     /// The program ended an iteration of its outer loop.
-    fn iteration_end(&mut self, _time: Time, _actions: &mut Actions) {}
+    fn iteration_end(&mut self, _end: &End, _actions: &mut Actions) {}
+
+    /// True if the policy wants to hear of marks also where pages are simulated one by one: [`Policy::phase_begin`],
+    /// [`Policy::thread_moved`], [`Policy::threads_changed`].
+    fn wants_marks(&self) -> bool {
+        false
+    }
+
+    /// The program begins a phase (a parallel construct, a region): phases that do the same have the same number.
+    fn phase_begin(&mut self, _phase: u32, _time: Time, _actions: &mut Actions) {}
 
     /// A thread was moved to another node.
     fn thread_moved(&mut self, _moved: &ThreadMoved, _actions: &mut Actions) {}
+
+    /// The number of threads changed.
+    fn threads_changed(&mut self, _changed: &ThreadsChanged, _actions: &mut Actions) {}
+
+    /// A page is referred to for the first time; `address` is its first byte.
+    fn page_new(&mut self, _page: Page, _address: u64) {}
 
     /// The page's mapping went away: nothing more will be heard of it.
     fn page_gone(&mut self, _page: Page) {}

@@ -2,7 +2,7 @@
 
 use super::placement::Placement;
 use super::settings::{Param, Settings, Values};
-use super::{ace, delay, homing, platinum, stay, work_function, Policy};
+use super::{ace, delay, homing, interval_majority, platinum, stay, work_function, Policy};
 use crate::ids::Node;
 use crate::machine::Costs;
 
@@ -234,6 +234,35 @@ pub const POLICIES: &[Entry] = &[
             Box::new(delay::Delay::new(setup.costs.global_node(), setup.replication, limit, count))
         },
         restore: restore::<delay::Delay>,
+    },
+    Entry {
+        name: "interval-majority",
+        source: "Tikir & Hollingsworth 2008, section 3",
+        summary: "at interval ends each page goes to the node that used it most, then is frozen for three",
+        offline: false,
+        replicates: false,
+        begin: Begin::Given,
+        params: &[
+            Param {
+                name: "freeze",
+                default: 3.0,
+                range: (0.0, 1e9),
+                unit: "intervals",
+                doc: "intervals for which a moved page stays",
+            },
+            Param {
+                name: "threshold",
+                default: 0.0,
+                range: (0.0, 1e15),
+                unit: "references",
+                doc: "references that a page must have had in an interval to move at its end",
+            },
+        ],
+        build: |setup| {
+            let (freeze, threshold) = (setup.values.count("freeze"), setup.values.get("threshold"));
+            Box::new(interval_majority::IntervalMajority::new(freeze, threshold))
+        },
+        restore: restore::<interval_majority::IntervalMajority>,
     },
     Entry {
         name: "work-function",

@@ -9,6 +9,7 @@ use crate::history::History;
 use crate::ids::{Node, Page};
 use crate::machine::{Costs, General, Global, Uniform};
 use crate::simulate::{simulate, Setup, Simulation};
+use crate::timeline::{Timeline, NO_MARKS};
 use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};
 
@@ -77,13 +78,35 @@ fn run(
     sets: &[&str],
     replication: bool,
 ) -> Simulation {
+    run_with(history, costs, name, placement, sets, replication, "perfect", &NO_MARKS)
+}
+
+#[allow(clippy::too_many_arguments)]
+fn run_with(
+    history: &History,
+    costs: &Costs,
+    name: &str,
+    placement: Option<&str>,
+    sets: &[&str],
+    replication: bool,
+    information: &str,
+    timeline: &Timeline,
+) -> Simulation {
     let entry = table::find(name).unwrap();
     let mut settings = Settings::default();
     sets.iter().for_each(|set| settings.set(&format!("{name}.{set}")).unwrap());
     let given: Option<Placement> = placement.map(|text| text.parse().unwrap());
     let placement = entry.placement(given.as_ref(), costs, &settings);
     let policy = entry.make(costs, replication, &settings);
-    let setup = Setup { history, costs, placement: &placement, replication, log: true };
+    let setup = Setup {
+        history,
+        costs,
+        placement: &placement,
+        replication,
+        information: information.parse().unwrap(),
+        timeline,
+        log: true,
+    };
     simulate(&setup, &*policy).unwrap()
 }
 
@@ -344,4 +367,44 @@ fn homing_learns_what_a_page_needs() {
     let short: Vec<_> = (0..2000).map(|i| (i % 2, 0, true, 3)).collect();
     let history = History::from_references(&expand(&short), 25);
     assert!(run(&history, &costs, "homing", None, &[], false).account.moves <= 2);
+}
+
+#[test]
+fn interval_majority_by_hand() {
+    let costs = uniform(2, 5.0, 20.0, None);
+    // Intervals of ten references.
+    let references = expand(&[
+        (0, 0, true, 6),
+        (1, 0, true, 4), // interval 0: node 0 has more: stays
+        (1, 0, true, 7),
+        (0, 0, true, 3), // interval 1: moves to node 1 at Time 20, frozen at the ends of 2, 3 and 4
+        (0, 0, true, 30), // intervals 2 to 4
+        (0, 0, true, 10), // interval 5: moves back at Time 60
+        (0, 0, true, 5),
+    ]);
+    let history = History::from_references(&references, 5);
+    let moves = |sets: &[&str]| -> Vec<u64> {
+        let result =
+            run_with(&history, &costs, "interval-majority", None, sets, false, "interval:10", &NO_MARKS);
+        result.log.iter().map(|entry| entry.time.0).collect()
+    };
+    assert_eq!(moves(&[]), [20, 60]);
+    assert_eq!(moves(&["freeze=0"]), [20, 30]);
+    assert_eq!(moves(&["threshold=11"]), [0; 0]);
+    let account =
+        run_with(&history, &costs, "interval-majority", None, &[], false, "interval:10", &NO_MARKS).account;
+    assert_eq!((account.remote, account.moves), (4 + 7 + 30 + 10, 2));
+}
+
+#[test]
+fn interval_ends_are_the_same_whatever_else_happens() {
+    // Profiles are those of the interval whether the level is perfect or asks for them.
+    let visits: Vec<_> =
+        (0..900u64).map(|i| ((i * i % 5 % 3) as u16, i % 13, i % 4 == 0, 1 + (i % 23) as usize)).collect();
+    let costs = uniform(3, 3.0, 40.0, None);
+    let history = History::from_references(&expand(&visits), read_gap(&costs));
+    let log =
+        |level: &str| run_with(&history, &costs, "interval-majority", None, &[], false, level, &NO_MARKS).log;
+    assert_eq!(log("perfect"), log("intervals:100"));
+    assert_ne!(log("perfect"), log("every:8"));
 }

@@ -1,8 +1,9 @@
 use super::*;
-use crate::action::Actions;
-use crate::ids::Time;
+use crate::action::{Actions, Kind};
+use crate::ids::{Page, Time};
 use crate::machine::Uniform;
 use crate::policy::{Fault, Next};
+use crate::timeline::NO_MARKS;
 
 /// Freezes all pages at the Time of the first fault on any: state across pages.
 #[derive(Clone, serde::Serialize, serde::Deserialize)]
@@ -36,6 +37,8 @@ fn policies_with_state_across_pages_see_runs_in_time_order() {
         costs: &costs,
         placement: &Placement::FirstTouch,
         replication: true,
+        information: Information::PERFECT,
+        timeline: &NO_MARKS,
         log: true,
     };
     let result = simulate(&setup, &FirstFaultOnly { moved: false, times: Vec::new() }).unwrap();
@@ -53,6 +56,8 @@ fn what_cannot_be_is_refused() {
         costs: &costs,
         placement: &Placement::FirstTouch,
         replication: true,
+        information: Information::PERFECT,
+        timeline: &NO_MARKS,
         log: true,
     };
     let error = simulate(&setup, &crate::policy::stay::Stay).unwrap_err();

@@ -30,7 +30,7 @@ pub fn table(
             let disturbed = disturb(trace, filter, seed)?;
             let trace = Trace::open(&disturbed)?;
             let page_size = args.model.page_size(&plan.machine);
-            let study = Study::new(&args.model, &plan.machine, &trace, page_size, None)?;
+            let study = Study::new(&args.model, &args.scene, &plan.machine, &trace, page_size, None)?;
             let replication = subject(args, plan, &study).replicates();
             let options = Options { replication, ..Options::default() };
             let optimal_cost = solve(&study.history, &study.costs, options)?.cost;

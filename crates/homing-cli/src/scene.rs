@@ -1,0 +1,132 @@
+//! What happens around the references in a simulation, and what policies see of them: `--info`, `--iterations`, `--events`.
+
+use crate::exit::{self, Code};
+use anyhow::Context;
+use homing_core::history::schedule::{Random, Schedule};
+use homing_core::history::Binding;
+use homing_core::ids::{Cpu, Node, Time};
+use homing_core::information::Information;
+use homing_core::machine::Machine;
+use homing_core::report::Parameter;
+use homing_core::timeline::{Mark, Timeline};
+use homing_core::trace::Trace;
+use std::str::FromStr;
+
+/// How policies are informed and what happens to the program.
+#[derive(clap::Args, Clone, Debug)]
+pub struct SceneArgs {
+    /// Where iterations end: `marks` of the trace, `every:N` references, or `count:K` over the trace
+    #[arg(long, value_name = "RULE", default_value = "marks")]
+    pub iterations: Iterations,
+    /// Scheduling events: a CSV file (columns time,thread,cpu or time,threads or time,event,thread,value), or
+    /// random:SEED[:moves=N][:threads=N][:preempts=N]
+    #[arg(long, value_name = "EVENTS")]
+    pub events: Option<String>,
+}
+
+/// A rule that says where iterations end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Iterations {
+    /// At marks named `iteration` in the trace.
+    Marks,
+    /// Every so many references.
+    Every(u64),
+    /// So many, equally long.
+    Count(u64),
+}
+
+impl FromStr for Iterations {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Iterations, String> {
+        let number = |digits: &str| digits.parse().ok().filter(|&number| number > 0);
+        let rule = match text.split_once(':') {
+            None if text == "marks" => Some(Iterations::Marks),
+            Some(("every", digits)) => number(digits).map(Iterations::Every),
+            Some(("count", digits)) => number(digits).map(Iterations::Count),
+            _ => None,
+        };
+        rule.ok_or_else(|| format!("`{text}`: expected marks, every:N (references) or count:K (iterations)"))
+    }
+}
+
+impl std::fmt::Display for Iterations {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Iterations::Marks => f.write_str("marks"),
+            Iterations::Every(length) => write!(f, "every:{length}"),
+            Iterations::Count(count) => write!(f, "count:{count}"),
+        }
+    }
+}
+
+/// An information level from the command line.
+pub fn information(text: &str) -> Result<Information, String> {
+    text.parse()
+}
+
+impl SceneArgs {
+    /// Changes `binding` as the scheduling events say; returns what policies hear of them.
+    pub fn schedule(
+        &self,
+        trace: &Trace<'_>,
+        machine: &Machine,
+        binding: &mut Binding,
+    ) -> anyhow::Result<Vec<(Time, Mark)>> {
+        let Some(events) = &self.events else { return Ok(Vec::new()) };
+        let usage = |message: String| exit::error(Code::USAGE, format!("--events {events}: {message}"));
+        let threads = trace.threads().map(|(thread, _)| thread.0 + 1).max().unwrap_or(0);
+        let cpus: Vec<Node> =
+            (0..machine.cpus()).map(|cpu| machine.node_of(Cpu(cpu as u16)).unwrap_or(Node(0))).collect();
+        let schedule = match events.strip_prefix("random:") {
+            Some(random) => {
+                let random: Random = random.parse().map_err(|e: String| exit::error(Code::USAGE, e))?;
+                Schedule::random(random, Time(trace.references()), threads, cpus.len() as u16)
+            }
+            None => {
+                let text = std::fs::read_to_string(events)
+                    .with_context(|| format!("cannot read scheduling events {events}"))?;
+                Schedule::parse(&text).map_err(|e| usage(e.to_string()))?
+            }
+        };
+        schedule.apply(binding, threads, &cpus).map_err(usage)
+    }
+
+    /// The marks of a trace of that duration. `marks`: those that the trace has.
+    pub fn timeline(&self, marks: Vec<(Time, Mark)>, duration: Time) -> Timeline {
+        let mut timeline = Timeline::default();
+        let by_rule = self.iterations != Iterations::Marks;
+        timeline.add(marks.into_iter().filter(|(_, mark)| !by_rule || !matches!(mark, Mark::IterationEnd)));
+        match self.iterations {
+            Iterations::Marks => {}
+            Iterations::Every(length) => timeline.add_iterations(length, duration),
+            Iterations::Count(count) => timeline.add_iterations(duration.0.div_ceil(count).max(1), duration),
+        }
+        timeline
+    }
+
+    /// The manifest's entries.
+    pub fn parameters(&self, information: &[Information]) -> Vec<Parameter> {
+        let levels: Vec<String> = information.iter().map(Information::to_string).collect();
+        let parameter = |name: &str, value: String| Parameter { name: name.into(), value };
+        let mut all =
+            vec![parameter("info", levels.join(",")), parameter("iterations", self.iterations.to_string())];
+        all.extend(self.events.iter().map(|events| parameter("events", events.clone())));
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn iteration_rules_parse_and_print() {
+        for text in ["marks", "every:1000", "count:7"] {
+            assert_eq!(text.parse::<Iterations>().unwrap().to_string(), text);
+        }
+        for bad in ["", "every", "every:0", "count:x", "marks:2"] {
+            assert!(bad.parse::<Iterations>().unwrap_err().contains("expected"), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Interval majority: Tikir & Hollingsworth 2008, section 3.
+//!
+//! "At every migration interval, regardless of the number of accesses to a page, the page is considered as a candidate for
+//! migration": each page that was profiled in the interval goes to the node that accessed it most. "We freeze a page for
+//! three consecutive iterations after migration." The section also suggests to "limit migration to the pages with a minimum
+//! number of accesses or cache misses": the parameter `threshold`.
+//!
+//! Left open by the paper, chosen here:
+//! * A page that moved at the end of interval i is not considered at the ends of i + 1, i + 2 and i + 3.
+//! * Each interval is judged by its own counts; the counts of a frozen page are dropped.
+//! * A tie leaves the page where it is if its home is among the first, else the lowest node gets it.
+//! * The threshold is compared with all references of the page in the interval, scaled by the monitor's weight.
+//! * Replicas are never made.
+
+use super::counters::Counters;
+use super::pages::Pages;
+use super::{Decides, End, Fault, Next, Policy, Sample};
+use crate::action::{Actions, Kind, Locations};
+use crate::ids::Page;
+use serde::{Deserialize, Serialize};
+
+/// What is known of one page.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct State {
+    counters: Counters,
+    at: Locations,
+    /// The first interval at whose end the page may move.
+    free: u64,
+}
+
+/// The policy.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct IntervalMajority {
+    /// Intervals for which a moved page is frozen.
+    freeze: u64,
+    /// References that a page must have had in the interval.
+    threshold: f64,
+    pages: Pages<State>,
+    /// Pages that were seen in this interval.
+    seen: Vec<Page>,
+}
+
+impl IntervalMajority {
+    /// With the number of intervals for which a moved page is frozen and the least number of references for a move.
+    pub fn new(freeze: u64, threshold: f64) -> IntervalMajority {
+        IntervalMajority { freeze, threshold, pages: Pages::default(), seen: Vec::new() }
+    }
+}
+
+impl Policy for IntervalMajority {
+    fn fault(&mut self, _fault: &Fault, _actions: &mut Actions) -> Next {
+        Next::Never
+    }
+
+    fn wants_samples(&self) -> bool {
+        true
+    }
+
+    fn decides(&self) -> Decides {
+        Decides::AtEnds
+    }
+
+    fn sample(&mut self, sample: &Sample, _actions: &mut Actions) {
+        let new = || State { counters: Counters::default(), at: sample.at, free: 0 };
+        let state = self.pages.entry(sample.page, new);
+        if state.counters.is_empty() {
+            self.seen.push(sample.page);
+        }
+        state.at = sample.at;
+        state.counters.add(sample.node, (sample.reads + sample.writes) as f64 * sample.weight);
+    }
+
+    fn interval_end(&mut self, end: &End, actions: &mut Actions) {
+        for page in self.seen.drain(..) {
+            let Some(state) = self.pages.get_mut(page) else { continue };
+            let counters = std::mem::take(&mut state.counters);
+            if end.number < state.free || counters.total() < self.threshold {
+                continue;
+            }
+            let to = counters.most(state.at.home());
+            if to != state.at.home() {
+                state.free = end.number + 1 + self.freeze;
+                actions.push(page, Kind::Move { to }, "most references of the interval");
+            }
+        }
+    }
+
+    fn page_gone(&mut self, page: Page) {
+        self.pages.remove(page);
+    }
+}
