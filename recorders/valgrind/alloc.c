@@ -234,6 +234,15 @@ void homing_send_new_symbols(void)
    }
 }
 
+void homing_allocations_after_fork(void)
+{
+   VG_(HT_destruct)(sites, VG_(free));
+   VG_(HT_destruct)(sent, VG_(free));
+   sites = VG_(HT_construct)("homing.sites");
+   sent = VG_(HT_construct)("homing.sent");
+   homing_send_new_symbols();
+}
+
 void homing_track_allocations(void)
 {
    outermost = VG_(calloc)("homing.outermost", VG_N_THREADS + 1, sizeof outermost[0]);

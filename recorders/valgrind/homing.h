@@ -45,7 +45,8 @@ extern ULong* homing_limit;
 /* False: the program runs on, nothing is recorded (no wire, forked child, homing gone, limit reached). */
 extern Bool homing_recording;
 
-/* Where to find the wire again after an exec: "PID,MEMFD,CREDIT_FD,FULL_FD", or NULL. */
+/* Where to find the wire again after an exec: "PID,MEMFD,CREDIT_FD,FULL_FD", or NULL; "@NAME": the abstract socket
+ * that tells each process such an address. */
 extern const HChar* homing_wire_address;
 
 /* Attaches to the wire. After an exec the recording goes on: block, name and thread numbers, too. */
@@ -58,14 +59,24 @@ void homing_flush(void);
 void homing_wire_close(void);
 /* Counts a child process that is not recorded. */
 void homing_count_child(void);
-/* In a forked child: the wire belongs to the parent. */
-void homing_wire_after_fork(void);
+/* In a forked child: the wire belongs to the parent. True: this process has got one of its own and is to record as if
+ * it had just begun, with everything said again. */
+Bool homing_wire_after_fork(void);
 /* Writes n words (at most HOMING_BLOCK_WORDS). */
 void homing_put(const ULong* words, UInt n);
 /* Begins a control record of 1 + operands words; the caller writes the operands. */
 void homing_control(UInt operation, ULong payload, UInt operands, const ULong* operand);
 /* The id of a name, sent over the wire at its first use. */
 ULong homing_name(const HChar* name);
+
+/* --- follow.c ---------------------------------------------------------------------------------------------------- */
+
+/* Child processes are recorded, too. */
+Bool homing_following(void);
+/* The address of the wire for this process, which has just come from "fork" or "exec"; NULL: it is not recorded. */
+const HChar* homing_ask_for_wire(const HChar* since);
+/* Whether the tool can go along when this process executes a file. */
+Bool homing_can_follow_exec(const HChar* path);
 
 /* The number of the next block. (instrument.c) */
 extern ULong homing_next_block;
@@ -84,6 +95,8 @@ void homing_track_threads(void);
 /* Thread numbers across an exec: next << 32 | current. */
 ULong homing_thread_numbers(void);
 void homing_continue_threads(ULong numbers);
+/* In a forked child: its one thread is number 0 again. */
+void homing_threads_after_fork(ThreadId tid);
 /* Says on the wire that what follows is of this thread. */
 void homing_of_thread(ThreadId tid);
 
@@ -100,6 +113,8 @@ void homing_release_clear_tid(ThreadId tid);
 void homing_track_allocations(void);
 /* Sends the data symbols of objects that were loaded since the last call. */
 void homing_send_new_symbols(void);
+/* In a forked child: nothing was sent yet. */
+void homing_allocations_after_fork(void);
 
 /* Number of a thread by its pthread_t, or -1. (threads.c) */
 Long homing_thread_of_pthread(Addr pthread);

@@ -13,7 +13,8 @@ static Bool option(const HChar* arg)
 static void usage(void)
 {
    VG_(printf)("    --homing-slice=<number>   blocks that a thread runs before the next one's turn [100000]\n");
-   VG_(printf)("    --homing-wire=<numbers>   where the wire is found again after an exec\n");
+   VG_(printf)("    --homing-wire=<numbers>   where the wire is found again after an exec; or @NAME, a socket that\n"
+               "                              gives each process a wire of its own\n");
 }
 
 static void no_debug_usage(void)

@@ -7,6 +7,7 @@
 extern UInt VG_N_THREADS;
 /* Of the core, which the tool is linked with, but not among the headers for tools. */
 extern Bool VG_(clo_trace_children);
+extern void VG_(discard_translations)(Addr start, ULong length, const HChar* who);
 
 enum { WAIT = 0, WAKE = 1, REQUEUE = 3, CMP_REQUEUE = 4, WAKE_OP = 5, LOCK_PI = 6, UNLOCK_PI = 7, WAIT_BITSET = 9,
        WAKE_BITSET = 10, WAIT_REQUEUE_PI = 11, CMP_REQUEUE_PI = 12 };
@@ -98,6 +99,16 @@ static void after_fork(UInt number, const UWord* args, UWord pid)
    homing_count_child();
 }
 
+static void before_exec(const HChar* path)
+{
+   homing_wire_before_exec();
+   /* Valgrind would refuse to execute it. */
+   if (VG_(am_is_valid_for_client)((Addr)path, 1, VKI_PROT_READ) && !homing_can_follow_exec(path)) {
+      VG_(umsg)("%s: set-user-id, unreadable or not for x86-64: it runs unrecorded\n", path);
+      VG_(clo_trace_children) = False;
+   }
+}
+
 /* --- mappings ---------------------------------------------------------------------------------------------------- */
 
 static void mapped(Addr address, SizeT length, UInt protection, UInt flags, ULong offset)
@@ -178,7 +189,7 @@ static void before(ThreadId tid, UInt number, UWord* args, UInt count)
    case __NR_clone3: before_clone(tid, number, args); break;
    case __NR_set_tid_address: clear_tid[tid] = args[0]; break;
    case __NR_shmdt: shared_memory(args[0], False); break;
-   case __NR_execve:
+   case __NR_execve: before_exec((const HChar*)args[0]); break;
    case __NR_execveat: homing_wire_before_exec(); break;
    default: break;
    }
@@ -191,6 +202,8 @@ static void after(ThreadId tid, UInt number, UWord* args, UInt count, SysRes res
    homing_of_thread(tid);
    if (number == __NR_futex)
       after_futex(args); /* a failed wait was a wait, too */
+   if (number == __NR_execve)
+      VG_(clo_trace_children) = True; /* it failed */
    if (sr_isError(result))
       return;
    switch (number) {
@@ -238,11 +251,37 @@ static void kernel_wrote(CorePart part, ThreadId tid, Addr address, SizeT size)
    kernel_access(part, tid, address, size, True);
 }
 
+/* All that the program has mapped. */
+static void send_mappings(void)
+{
+   enum { KINDS = SkFileC | SkAnonC | SkShmC };
+   Int room = 1024, found;
+   Addr* starts = NULL;
+   do { /* negative: more room is needed */
+      room *= 2;
+      starts = VG_(realloc)("homing.mappings", starts, room * sizeof starts[0]);
+      found = VG_(am_get_segment_starts)(KINDS, starts, room);
+   } while (found < 0);
+   for (Int i = 0; i < found; i++) {
+      const NSegment* segment = VG_(am_find_nsegment)(starts[i]);
+      if (segment != NULL)
+         at_startup(segment->start, segment->end - segment->start + 1, segment->hasR, segment->hasW, segment->hasX, 0);
+   }
+   VG_(free)(starts);
+}
+
 static void in_forked_child(ThreadId tid)
 {
-   homing_wire_after_fork();
-   /* What the program itself executes is recorded; what its children execute runs without Valgrind. */
-   VG_(clo_trace_children) = False;
+   if (!homing_wire_after_fork()) {
+      /* What the program itself executes is recorded; what its children execute runs without Valgrind. */
+      VG_(clo_trace_children) = False;
+      return;
+   }
+   /* Blocks translated before the fork are not defined on the new wire. */
+   VG_(discard_translations)(0, ~0ULL, "homing: fork");
+   homing_threads_after_fork(tid);
+   send_mappings();
+   homing_allocations_after_fork();
 }
 
 void homing_track_syscalls(void)

@@ -85,6 +85,17 @@ static void first_instruction(ThreadId tid)
    pthread->number = number_of[tid];
 }
 
+void homing_threads_after_fork(ThreadId tid)
+{
+   for (UInt i = 0; i <= VG_N_THREADS; i++)
+      number_of[i] = 0;
+   VG_(HT_destruct)(pthreads, VG_(free));
+   pthreads = VG_(HT_construct)("homing.pthreads");
+   current = 0;
+   next_number = 1;
+   first_instruction(tid);
+}
+
 static void ended(ThreadId tid)
 {
    homing_of_thread(tid);

@@ -29,6 +29,23 @@ enum { CARRIED_SEGMENT_INDEX, CARRIED_BLOCK, CARRIED_NAME, CARRIED_THREADS };
 
 static ULong next_name = 1; /* 0 is no name */
 
+typedef struct _Name {
+   struct _Name* next;
+   UWord key; /* hash of the text */
+   ULong id;
+   HChar* text;
+} Name;
+
+#define LONGEST_NAME (8 * (HOMING_BLOCK_WORDS - 2))
+
+static VgHashTable* names;
+
+static void forget_name(void* name)
+{
+   VG_(free)(((Name*)name)->text);
+   VG_(free)(name);
+}
+
 static ULong* segment_begin(UInt number)
 {
    return (ULong*)((UChar*)header + header->header_bytes) + (SizeT)number * header->segment_words;
@@ -40,8 +57,7 @@ static void write_into(ULong* begin, SizeT words)
    homing_limit = begin + words - HOMING_BLOCK_WORDS;
 }
 
-/* Stops recording without a further word on the wire. */
-static void forsake(void)
+static void close_pipes(void)
 {
    homing_recording = False;
    if (full_fd >= 0) {
@@ -49,24 +65,20 @@ static void forsake(void)
       VG_(close)(full_fd);
       credit_fd = full_fd = -1;
    }
+}
+
+/* Stops recording without a further word on the wire. */
+static void forsake(void)
+{
+   close_pipes();
    write_into(scratch, sizeof scratch / sizeof scratch[0]);
 }
 
 void homing_count_child(void)
 {
-   header->children++;
+   __atomic_fetch_add(&header->children, 1, __ATOMIC_RELAXED);
 }
 
-void homing_wire_after_fork(void)
-{
-   if (!homing_recording)
-      return;
-   /* Blocks that are translated write through the cursor in the shared header, which is the parent's: this process
-    * gets a page of its own in that place. */
-   VG_(do_syscall)(__NR_mmap, (UWord)header, header->header_bytes, VKI_PROT_READ | VKI_PROT_WRITE,
-                   VKI_MAP_PRIVATE | VKI_MAP_ANONYMOUS | VKI_MAP_FIXED, (UWord)-1, 0, 0, 0);
-   forsake();
-}
 
 /* Takes a free segment, waiting for one. False: homing is gone. */
 static Bool take_credit(void)
@@ -164,18 +176,68 @@ static void start_recording(void)
    homing_recording = True;
 }
 
+static Bool open_pipes(const HChar* text)
+{
+   Int pid = parse_fd(&text);
+   parse_fd(&text);
+   Int credit = parse_fd(&text), full = parse_fd(&text);
+   credit_fd = open_of_homing(pid, credit, VKI_O_RDONLY);
+   full_fd = open_of_homing(pid, full, VKI_O_WRONLY);
+   return credit_fd >= 0 && full_fd >= 0;
+}
+
+static Int open_memory(const HChar* text)
+{
+   Int pid = parse_fd(&text);
+   return open_of_homing(pid, parse_fd(&text), VKI_O_RDWR);
+}
+
+/* The wire of a forked child lies where its parent's lay, since blocks that are translated write through the cursor
+ * there. False: there is none for this process. */
+static Bool attach_after_fork(void)
+{
+   const HChar* text = homing_ask_for_wire("fork");
+   if (text == NULL)
+      return False;
+   Int memory = open_memory(text);
+   struct vg_stat stat;
+   if (memory < 0 || VG_(fstat)(memory, &stat) != 0)
+      return False;
+   SysRes map = VG_(do_syscall)(__NR_mmap, (UWord)header, stat.size, VKI_PROT_READ | VKI_PROT_WRITE,
+                                VKI_MAP_SHARED | VKI_MAP_FIXED, memory, 0, 0, 0);
+   VG_(close)(memory);
+   return !sr_isError(map) && header->magic == HOMING_WIRE_MAGIC && open_pipes(text);
+}
+
+Bool homing_wire_after_fork(void)
+{
+   if (!homing_recording)
+      return False;
+   close_pipes(); /* of the parent, whose header is still in place: no word must be written */
+   if (!homing_following() || !attach_after_fork()) {
+      VG_(do_syscall)(__NR_mmap, (UWord)header, header->header_bytes, VKI_PROT_READ | VKI_PROT_WRITE,
+                      VKI_MAP_PRIVATE | VKI_MAP_ANONYMOUS | VKI_MAP_FIXED, (UWord)-1, 0, 0, 0);
+      forsake();
+      return False;
+   }
+   segment_index = 0;
+   next_name = 1;
+   homing_next_block = 1;
+   if (names != NULL)
+      VG_(HT_destruct)(names, forget_name);
+   names = NULL;
+   start_recording();
+   begin_segment();
+   return homing_recording;
+}
+
 /* Goes on where this process stopped when it executed a new program. False: this is not such a case. */
 static Bool attach_after_exec(void)
 {
-   const HChar* text = homing_wire_address;
-   if (text == NULL)
+   const HChar* text = homing_following() ? homing_ask_for_wire("exec") : homing_wire_address;
+   if (text == NULL || !map_memory(open_memory(text)) || header->flavour == 0)
       return False;
-   Int pid = parse_fd(&text), memory = parse_fd(&text), credit = parse_fd(&text), full = parse_fd(&text);
-   if (!map_memory(open_of_homing(pid, memory, VKI_O_RDWR)) || header->flavour == 0)
-      return False;
-   credit_fd = open_of_homing(pid, credit, VKI_O_RDONLY);
-   full_fd = open_of_homing(pid, full, VKI_O_WRONLY);
-   if (credit_fd < 0 || full_fd < 0 || header->open[0].segment_plus_1 == 0)
+   if (!open_pipes(text) || header->open[0].segment_plus_1 == 0)
       return False;
    segment = header->open[0].segment_plus_1 - 1;
    segment_index = header->carried[CARRIED_SEGMENT_INDEX];
@@ -207,6 +269,11 @@ void homing_wire_attach(void)
    write_into(scratch, sizeof scratch / sizeof scratch[0]);
    if (attach_after_exec())
       return;
+   if (header == NULL ? homing_following() : header->flavour != 0) {
+      VG_(umsg)("homing has no wire for this process: it is not recorded\n");
+      forsake();
+      return;
+   }
    const HChar* text = VG_(getenv)(HOMING_WIRE_ENV);
    if (text == NULL) {
       VG_(umsg)("%s is not set: nothing is recorded (start the program with `homing record`)\n", HOMING_WIRE_ENV);
@@ -259,17 +326,6 @@ void homing_control(UInt operation, ULong payload, UInt operands, const ULong* o
 }
 
 /* --- names ------------------------------------------------------------------------------------------------------- */
-
-typedef struct _Name {
-   struct _Name* next;
-   UWord key; /* hash of the text */
-   ULong id;
-   HChar* text;
-} Name;
-
-#define LONGEST_NAME (8 * (HOMING_BLOCK_WORDS - 2))
-
-static VgHashTable* names;
 
 static UWord hash_of(const HChar* text)
 {

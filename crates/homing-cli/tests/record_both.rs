@@ -16,11 +16,7 @@ fn homing(arguments: &[&str], program: &[&str]) -> Output {
     if !program.is_empty() {
         homing.arg("--").args(program);
     }
-    homing
-        .env("OMP_NUM_THREADS", "2")
-        .env("HOMING_VALGRIND_DIR", build::directory().join("valgrind"))
-        .output()
-        .unwrap()
+    homing.env("OMP_NUM_THREADS", "2").output().unwrap()
 }
 
 fn trace(name: &str) -> PathBuf {

@@ -1,78 +1,17 @@
 //! `homing record` from outside: real programs under the Valgrind recorder.
 #![cfg(target_arch = "x86_64")]
 
+#[path = "valgrind/lab.rs"]
+mod lab;
+
 use homing_core::trace::{Event, Step, Trace};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::sync::OnceLock;
+use lab::{interrupt, stderr, Lab};
+use std::process::Command;
 use std::time::Duration;
-
-/// The recorder, built once for all tests.
-fn recorder() -> &'static Path {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("valgrind");
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../recorders/valgrind");
-        let status = Command::new("make")
-            .args(["-s", "-C", source])
-            .arg(format!("OUT={}", out.display()))
-            .status()
-            .unwrap();
-        assert!(status.success(), "the recorder does not build");
-        out
-    })
-}
-
-/// A directory with a compiled C program in it.
-struct Lab {
-    directory: tempfile::TempDir,
-}
-
-impl Lab {
-    fn new() -> Lab {
-        Lab { directory: tempfile::tempdir().unwrap() }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-
-    fn compile(&self, source: &str, flags: &[&str]) -> PathBuf {
-        let (file, program) = (self.path("program.c"), self.path("program"));
-        std::fs::write(&file, source).unwrap();
-        let mut gcc = Command::new("gcc");
-        gcc.args(["-O1", "-g", "-o"]).arg(&program).arg(&file).args(flags);
-        assert!(gcc.status().unwrap().success());
-        program
-    }
-
-    fn homing(&self, options: &[&str], command: &[&str]) -> Command {
-        let mut homing = Command::new(env!("CARGO_BIN_EXE_homing"));
-        homing.env("HOMING_VALGRIND_DIR", recorder()).env("OMP_NUM_THREADS", "2");
-        homing.arg("record").arg("-o").arg(self.path("out.trace")).args(options).arg("--").args(command);
-        homing
-    }
-
-    fn record(&self, options: &[&str], command: &[&str]) -> Output {
-        self.homing(options, command).output().unwrap()
-    }
-
-    fn trace<T>(&self, look: impl FnOnce(&Trace<'_>) -> T) -> T {
-        let bytes = std::fs::read(self.path("out.trace")).unwrap();
-        let trace = Trace::open(&bytes).unwrap();
-        assert!(trace.complete() && trace.ordered() && trace.damage().is_empty());
-        assert_eq!((trace.summary().malformed, trace.summary().lost_segments), (0, 0));
-        look(&trace)
-    }
-}
 
 fn events(trace: &Trace<'_>) -> Vec<Event> {
     let steps = trace.threads().flat_map(|(thread, _)| trace.thread_steps(thread));
     steps.filter_map(|step| if let Step::Event(event) = step { Some(event) } else { None }).collect()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 const FILL: &str = "#include <stdlib.h>\nlong table[1000];\n\
@@ -211,21 +150,9 @@ fn a_signal_ends_the_program_and_completes_the_trace() {
     let source = "#include <stdio.h>\nstatic volatile long a[1000];\n\
         int main(void) { puts(\"running\"); fflush(stdout); for (long i = 0;; i++) a[i % 1000] = i; }\n";
     let program = lab.compile(source, &[]);
-    // A test runner in the background may have SIGINT ignored, and that is inherited: set it back to the default.
-    let homing = lab.homing(&["--limit", "1000000"], &[program.to_str().unwrap()]);
-    let mut child = Command::new("env")
-        .arg("--default-signal=INT")
-        .arg(homing.get_program())
-        .args(homing.get_args())
-        .envs(homing.get_envs().filter_map(|(name, value)| Some((name, value?))))
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut ready = [0];
-    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
+    let mut child = lab.start(&["--limit", "1000000"], &[program.to_str().unwrap()]);
     std::thread::sleep(Duration::from_millis(200));
-    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(kill.success());
+    interrupt(&child);
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert!(lab.trace(|trace| trace.references()) > 1000);
 }
@@ -251,7 +178,7 @@ fn what_cannot_be_recorded_is_refused_first() {
     assert_eq!(lab.record(&[], &["no-such-program"]).status.code(), Some(127));
     assert_eq!(lab.record(&[], &["/etc/passwd"]).status.code(), Some(126));
     let mut without = lab.homing(&[], &["true"]);
-    without.env("HOMING_VALGRIND_DIR", "/absent");
+    without.env("HOMING_LIB", "/absent");
     let output = without.output().unwrap();
     assert_eq!(output.status.code(), Some(3));
     assert!(stderr(&output).contains("make recorders"));

@@ -123,6 +123,8 @@ pub struct Channel {
     credit: OwnedFd,
     full: OwnedFd,
     recorder: Option<RecorderEnds>,
+    /// Keeps the credits that are given while a process executes another program and has closed its end.
+    _credits: OwnedFd,
 }
 
 impl Channel {
@@ -142,12 +144,22 @@ impl Channel {
         let memory = Mapping::new(memfd.as_fd(), bytes)?;
         let pipe = || rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(system("pipe2"));
         let ((credit_read, credit), (full, full_write)) = (pipe()?, pipe()?);
+        let credits =
+            rustix::io::fcntl_dupfd_cloexec(&credit_read, 0).map_err(system("fcntl(F_DUPFD_CLOEXEC)"))?;
         let recorder = Some(RecorderEnds { credit: credit_read, full: full_write });
-        let channel = Channel { capacity, memory, memfd, credit, full, recorder };
+        let channel = Channel { capacity, memory, memfd, credit, full, recorder, _credits: credits };
         channel.write_header();
         for segment in 0..segments {
             channel.give_credit(segment)?;
         }
+        Ok(channel)
+    }
+
+    /// A channel for a process that is no child of ours and attaches by [`Channel::address`]. Until it has, the channel
+    /// is [`Received::Closed`].
+    pub fn for_visitor(capacity: Capacity) -> Result<Channel, ChannelError> {
+        let mut channel = Channel::new(capacity)?;
+        channel.recorder = None;
         Ok(channel)
     }
 

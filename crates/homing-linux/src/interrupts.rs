@@ -6,6 +6,9 @@ use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 /// The signals that are counted.
 const CAUGHT: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
+/// The signal that ends a process at once.
+pub const SIGKILL: i32 = libc::SIGKILL;
+
 static COUNT: AtomicU32 = AtomicU32::new(0);
 /// The last one that was sent to this process alone (not by the terminal to the whole group); 0: none.
 static TO_FORWARD: AtomicI32 = AtomicI32::new(0);

@@ -2,7 +2,8 @@
 //! `homing record --recorder tsan` (`docs/recording-tsan.md`).
 
 use crate::exit::{self, Code, Result};
-use std::path::{Path, PathBuf};
+use crate::recording::libraries;
+use std::path::Path;
 
 /// The runtime for executables, and the one for instrumented shared libraries.
 const STATIC: &str = "libhoming_tsan.a";
@@ -34,7 +35,8 @@ pub fn compile(args: CompileArgs) -> Result {
 
 /// Prints the linker flags. `-fsanitize=thread` must not be among the user's own: it would bring libtsan.
 pub fn link(args: LinkArgs) -> Result {
-    let library = find(if args.shared { SHARED } else { STATIC })?;
+    let name = if args.shared { SHARED } else { STATIC };
+    let library = libraries::find(&format!("tsan/{name}"))?;
     let directory = library.parent().unwrap_or(Path::new("/")).display();
     let flags = if args.shared {
         vec![
@@ -73,28 +75,4 @@ fn print(flags: &[String], json: bool) -> Result {
     }
     println!("{}", flags.join(" "));
     Ok(Code::OK)
-}
-
-/// The runtime library: where `HOMING_LIB` says, where `make install` puts it, or where `make build` leaves it.
-fn find(library: &str) -> anyhow::Result<PathBuf> {
-    let program = std::env::current_exe()?;
-    let from_environment = std::env::var_os("HOMING_LIB").map(PathBuf::from).into_iter();
-    let around = program.ancestors().skip(1);
-    let installed = around.clone().map(|directory| directory.join("lib/homing"));
-    let built = around.map(|directory| directory.join("build"));
-    from_environment
-        .chain(installed)
-        .chain(built)
-        .map(|at| at.join("tsan").join(library))
-        .find(|at| at.is_file())
-        .ok_or_else(|| {
-            exit::error(
-                Code::UNSUPPORTED,
-                format!(
-                    "{library} is neither below ../lib/homing nor below a build directory around {}: \
-                     run `make recorders`, or set HOMING_LIB to the directory that holds tsan/{library}",
-                    program.display()
-                ),
-            )
-        })
 }

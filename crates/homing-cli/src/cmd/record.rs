@@ -1,10 +1,13 @@
 //! `homing record`: runs a program and records every data reference of all its threads.
 
 use crate::exit::{self, Code, Result};
+use crate::recording::family::{Child, Family, Plan, MOST_AT_ONCE};
 use crate::recording::output::Output;
 use crate::recording::{order, program, valgrind, Ended, Session, Settings};
+use anyhow::Context;
 use homing_core::trace::{merge, Header, IngestOptions, Summary};
 use homing_linux::channel::{Capacity, Channel};
+use homing_linux::follow::Door;
 use homing_linux::interrupts::Interrupts;
 use indicatif::HumanBytes;
 use std::ffi::OsString;
@@ -28,6 +31,9 @@ pub struct Args {
     /// page placement behind caches
     #[arg(long, value_enum, default_value = "none")]
     filter: Filter,
+    /// Record child processes, too, each into a trace of its own, called after its process id: app.trace, app.1234.trace
+    #[arg(long)]
+    follow: bool,
     /// Leave out the first N references
     #[arg(long, value_name = "N", default_value_t = 0)]
     skip: u64,
@@ -69,6 +75,7 @@ struct Prepared {
     command: Command,
     messages: Option<valgrind::Messages>,
     channel: Channel,
+    door: Option<Door>,
 }
 
 /// Records.
@@ -79,17 +86,24 @@ pub fn run(args: Args) -> Result {
     let options =
         IngestOptions { line_filter: args.filter == Filter::Line, skip: args.skip, limit: args.limit };
     let settings = Settings { header: header(&args), options };
-    let session = Session::start(prepared.command, prepared.channel, file, settings)?;
+    let plan = Plan { output: args.output.clone(), settings: settings.clone(), merge: merge_options(&args) };
+    let mut session = Session::start(prepared.command, prepared.channel, file, settings)?;
+    let family = prepared.door.map(|door| session.follow(door, plan));
     let ended = session.run(&interrupts)?;
     if let Some(verdict) = prepared.messages.as_ref().and_then(valgrind::Messages::verdict) {
         eprintln!("homing: {verdict}");
     }
-    conclude(&args, output, ended)
+    conclude(&args, output, ended, family.as_ref())
+}
+
+fn merge_options(args: &Args) -> merge::Options {
+    merge::Options { quantum: args.quantum, seed: args.seed }
 }
 
 fn prepare(args: &Args) -> anyhow::Result<Prepared> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let program = program::find(&args.command[0], &path)?;
+    let door = args.follow.then(Door::open).transpose().context("cannot listen for child processes")?;
     let (mut command, messages, channel) = match args.recorder {
         Recorder::Valgrind if program::carries_runtime(&program) => {
             let message = format!(
@@ -102,10 +116,15 @@ fn prepare(args: &Args) -> anyhow::Result<Prepared> {
         Recorder::Valgrind => {
             let tool = valgrind::find_tool()?;
             let channel = Channel::new(Capacity { segments: 64, segment_words: 1 << 14 })?;
-            let wire = channel.address();
+            let wire = door.as_ref().map_or_else(|| channel.address(), Door::address);
             let (command, messages) =
                 valgrind::command(&tool, &wire, args.slice, &program, &args.command[1..])?;
             (command, Some(messages), channel)
+        }
+        Recorder::Tsan if args.follow => {
+            let message =
+                "--follow: only the Valgrind recorder follows child processes; leave out --recorder tsan";
+            return Err(exit::error(Code::USAGE, message));
         }
         Recorder::Tsan => {
             let mut command = Command::new(&program);
@@ -117,7 +136,7 @@ fn prepare(args: &Args) -> anyhow::Result<Prepared> {
         // Threads that spin at barriers would fill the trace with references that mean nothing.
         command.env("OMP_WAIT_POLICY", "passive");
     }
-    Ok(Prepared { command, messages, channel })
+    Ok(Prepared { command, messages, channel, door })
 }
 
 fn header(args: &Args) -> Header {
@@ -143,27 +162,34 @@ fn header(args: &Args) -> Header {
 }
 
 /// Orders the trace, gives it its name, tells what was recorded.
-fn conclude(args: &Args, output: Output, ended: Ended) -> Result {
+fn conclude(args: &Args, output: Output, ended: Ended, family: Option<&Family>) -> Result {
     let part = output.part().to_owned();
     let left = || format!("what was written is in {0}: homing trace recover {0}", part.display());
-    if ended.abandoned {
+    let Some(recorded) = ended.left else {
         eprintln!("homing: ended at once; {}", left());
         return Ok(ended.code);
-    }
-    if let Some(error) = ended.failed {
+    };
+    let children = family.map(Family::take_ended).unwrap_or_default();
+    if let Some(error) = recorded.failed {
         return Err(error.context(left()));
     }
-    let Some(summary) = ended.summary else {
+    let Some(summary) = recorded.summary else {
         output.discard();
         return nothing_recorded(args, ended.code);
     };
-    let ordered = order::append(&part, merge::Options { quantum: args.quantum, seed: args.seed })?;
+    let ordered = order::append(&part, merge_options(args))?;
     let name = output.complete()?;
     if !args.quiet {
-        report(&name, &ordered, ended.children);
+        report(&name, &ordered);
+    }
+    list(&children, args.quiet);
+    let unrecorded = family.map_or(recorded.children, |family| family.unrecorded(recorded.children));
+    if !args.quiet && unrecorded > 0 {
+        not_recorded(unrecorded, family);
     }
     warn(&summary, &ordered.report);
-    Ok(ended.code)
+    let failed = children.iter().any(|child| child.recorded.is_err());
+    Ok(if failed { Code::FAILURE } else { ended.code })
 }
 
 fn nothing_recorded(args: &Args, code: Code) -> Result {
@@ -177,7 +203,7 @@ fn nothing_recorded(args: &Args, code: Code) -> Result {
     Err(exit::error(Code::FAILURE, message))
 }
 
-fn report(name: &Path, ordered: &order::Ordered, children: u32) {
+fn report(name: &Path, ordered: &order::Ordered) {
     let summary = &ordered.summary;
     let per_reference = ordered.bytes as f64 / summary.references.max(1) as f64;
     eprintln!(
@@ -190,10 +216,35 @@ fn report(name: &Path, ordered: &order::Ordered, children: u32) {
         summary.frames,
         HumanBytes(ordered.bytes),
     );
-    if children > 0 {
-        let processes = if children == 1 { "process was" } else { "processes were" };
-        eprintln!("homing: {children} child {processes} not recorded");
+}
+
+/// The traces of the children; when quiet, only those that failed.
+fn list(children: &[Child], quiet: bool) {
+    if !children.is_empty() && !quiet {
+        eprintln!("homing: {} child processes:", children.len());
     }
+    for child in children {
+        let command = child.command.join(" ");
+        match &child.recorded {
+            Ok(_) if quiet => {}
+            Ok((name, references)) => {
+                eprintln!("  {:>8} {references:>14} references  {}  {command}", child.pid, name.display());
+            }
+            Err(error) => eprintln!("  {:>8} not recorded: {command}: {error:#}", child.pid),
+        }
+    }
+}
+
+fn not_recorded(processes: u32, family: Option<&Family>) {
+    let were = if processes == 1 { "process was" } else { "processes were" };
+    let why = match family {
+        None => " (--follow records them, too)".to_owned(),
+        Some(family) if family.turned_away() > 0 => {
+            format!(" ({} while {MOST_AT_ONCE} others were)", family.turned_away())
+        }
+        Some(_) => String::new(),
+    };
+    eprintln!("homing: {processes} child {were} not recorded{why}");
 }
 
 /// What is missing is said even when quiet.

@@ -1,57 +1,43 @@
 //! One recording from start to end.
 
+use super::family::{Family, Plan};
 use super::program::code_of;
+use super::stream::{Left, Settings, Stream};
 use crate::exit::Code;
 use anyhow::Context;
-use homing_core::trace::{self, Header, Ingest, IngestOptions, Summary, TraceWriter};
+use homing_core::trace::Ingest;
 use homing_linux::channel::{Channel, Filled, Received};
-use homing_linux::interrupts::{signal_child, Interrupts};
+use homing_linux::follow::Door;
+use homing_linux::interrupts::{signal_child, Interrupts, SIGKILL};
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
-use std::collections::HashMap;
 use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::process::{Child, Command, ExitStatus};
+use std::io::Write;
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 const POLL: Duration = Duration::from_millis(100);
-const REATTACH: Duration = Duration::from_millis(2);
-const BUFFER: usize = 1 << 20;
-
-/// What to record and how.
-#[derive(Debug)]
-pub struct Settings {
-    /// The trace's header.
-    pub header: Header,
-    /// Which references are kept.
-    pub options: IngestOptions,
-}
+/// A process that executes another program attaches again soon.
+pub const REATTACH: Duration = Duration::from_millis(2);
+const FAMILY_POLL: Duration = Duration::from_millis(10);
+const PATIENCE: Duration = Duration::from_secs(2);
+const STRAGGLERS: Duration = Duration::from_secs(1);
+/// As after SIGINT.
+const INTERRUPTED: Code = Code(128 + 2);
 
 /// How a recording ended.
 #[derive(Debug)]
 pub struct Ended {
     /// The program's exit code.
     pub code: Code,
-    /// The counts of the trace; `None` if no recorder attached.
-    pub summary: Option<Summary>,
-    /// Child processes that were not recorded.
-    pub children: u32,
-    /// The file could not be written; the program went on without being recorded.
-    pub failed: Option<anyhow::Error>,
-    /// The user asked twice to end: the file is as it was then.
-    pub abandoned: bool,
+    /// What the program left; `None`: the user asked twice to end, and the file is as it was then.
+    pub left: Option<Left>,
 }
 
 /// A recording in progress.
 pub struct Session {
-    channel: Channel,
+    stream: Stream,
     child: Child,
-    settings: Settings,
-    /// Before the first segment: the file.
-    file: Option<File>,
-    ingest: Option<Ingest<BufWriter<File>>>,
-    /// The index of each stream's next segment.
-    next: HashMap<u32, u32>,
-    failed: Option<anyhow::Error>,
+    family: Option<Family>,
     progress: Progress,
 }
 
@@ -65,23 +51,23 @@ impl Session {
     ) -> anyhow::Result<Session> {
         let name = command.get_program().to_string_lossy().into_owned();
         let child = channel.spawn(&mut command).with_context(|| format!("cannot start {name}"))?;
-        Ok(Session {
-            channel,
-            child,
-            settings,
-            file: Some(file),
-            ingest: None,
-            next: HashMap::new(),
-            failed: None,
-            progress: Progress::new(),
-        })
+        let stream = Stream::new(channel, file, settings);
+        Ok(Session { stream, child, family: None, progress: Progress::new() })
+    }
+
+    /// Records the program's child processes, too, which ask at `door`.
+    pub fn follow(&mut self, door: Door, plan: Plan) -> Family {
+        let address = self.stream.channel().address();
+        let family = Family::welcome(door, self.child.id(), address, plan);
+        self.family = Some(family.clone());
+        family
     }
 
     /// Records until the program has ended.
     pub fn run(mut self, interrupts: &Interrupts) -> anyhow::Result<Ended> {
         let mut status = None;
         loop {
-            match self.channel.receive(POLL)? {
+            match self.stream.channel().receive(POLL)? {
                 Received::Segment(filled) => self.take(filled)?,
                 // Children of the program may hold the channel open after its end.
                 Received::Idle if status.is_some() => break,
@@ -102,85 +88,64 @@ impl Session {
             if interrupts.count() >= 2 {
                 return self.abandon();
             }
-            self.progress.show(self.ingest.as_mut());
+            self.progress.show(self.stream.ingest());
         }
-        let status = status.context("the program ended without a status")?;
-        self.finish(status)
+        let code = code_of(status.context("the program ended without a status")?);
+        self.progress.bar.finish_and_clear();
+        let left = self.stream.finish()?;
+        if let Some(family) = &self.family {
+            if !wait_for(family, left.children, interrupts) {
+                return Ok(Ended { code: INTERRUPTED, left: None });
+            }
+        }
+        Ok(Ended { code, left: Some(left) })
     }
 
     fn take(&mut self, filled: Filled) -> anyhow::Result<()> {
-        if self.failed.is_none() {
-            let result = self.begin().and_then(|()| self.encode(&filled));
-            if let Err(error) = result {
-                self.channel.stop();
-                self.progress.bar.suspend(|| {
-                    eprintln!("homing: {error:#}; the program goes on without being recorded");
-                });
-                self.failed = Some(error);
-            }
-        }
-        self.channel.release(filled)?;
-        Ok(())
-    }
-
-    /// Begins the trace, now that a recorder has attached.
-    fn begin(&mut self) -> anyhow::Result<()> {
-        let Some(file) = self.file.take() else { return Ok(()) };
-        let flavour = match self.channel.flavour() {
-            Some(homing_linux::channel::Flavour::Parallel) => trace::wire::Flavour::Parallel,
-            _ => trace::wire::Flavour::Serial,
-        };
-        let out = BufWriter::with_capacity(BUFFER, file);
-        let writer = TraceWriter::new(out, &self.settings.header).context("cannot write the trace")?;
-        self.ingest = Some(Ingest::new(writer, flavour, self.settings.options));
-        Ok(())
-    }
-
-    fn encode(&mut self, filled: &Filled) -> anyhow::Result<()> {
-        let Some(ingest) = &mut self.ingest else { return Ok(()) };
-        let words = self.channel.words(filled);
-        ingest.segment(filled.stream, filled.index, words).context("cannot write the trace")?;
-        self.next.insert(filled.stream, filled.index.saturating_add(1));
-        if ingest.reached_limit() {
-            self.channel.stop();
+        if let Some(message) = self.stream.take(filled)? {
+            self.progress.bar.suspend(|| eprintln!("{message}"));
         }
         Ok(())
-    }
-
-    /// Completes the trace with what the recorder had not posted when it ended.
-    fn finish(mut self, status: ExitStatus) -> anyhow::Result<Ended> {
-        while let Received::Segment(filled) = self.channel.receive(Duration::ZERO)? {
-            self.take(filled)?;
-        }
-        for open in self.channel.open_segments() {
-            if self.failed.is_none() {
-                self.begin()?;
-                if let Some(ingest) = &mut self.ingest {
-                    let index = self.next.get(&open.thread).copied().unwrap_or(0);
-                    ingest.segment(open.thread, index, self.channel.open_words(&open))?;
-                }
-            }
-        }
-        self.progress.bar.finish_and_clear();
-        let mut summary = None;
-        if let (Some(ingest), None) = (self.ingest, &self.failed) {
-            let (out, counts) = ingest.finish().context("cannot write the trace")?;
-            out.into_inner().map_err(|e| e.into_error()).context("cannot write the trace")?;
-            summary = Some(counts);
-        }
-        let (children, failed) = (self.channel.children(), self.failed);
-        Ok(Ended { code: code_of(status), summary, children, failed, abandoned: false })
     }
 
     /// Ends at once, leaving what was written so far.
     fn abandon(mut self) -> anyhow::Result<Ended> {
         // It may have ended by itself.
         let _ = self.child.kill();
+        if let Some(family) = &self.family {
+            family.signal(SIGKILL);
+        }
         self.child.wait()?;
         self.progress.bar.finish_and_clear();
-        let code = Code(128 + 2);
-        Ok(Ended { code, summary: None, children: self.channel.children(), failed: None, abandoned: true })
+        Ok(Ended { code: INTERRUPTED, left: None })
     }
+}
+
+/// Waits for the program's children. False: the user asked twice to end.
+fn wait_for(family: &Family, forks: u32, interrupts: &Interrupts) -> bool {
+    let begin = Instant::now();
+    let mut told = false;
+    // A child that has just been forked may not have asked for its wire yet.
+    while family.running() > 0
+        || (family.unrecorded(forks) > family.turned_away() && begin.elapsed() < STRAGGLERS)
+    {
+        std::thread::sleep(FAMILY_POLL);
+        if !told && family.running() > 0 && begin.elapsed() > PATIENCE {
+            eprintln!(
+                "homing: the program has ended; {} of its children are still being recorded",
+                family.running()
+            );
+            told = true;
+        }
+        if let Some(signal) = interrupts.to_forward() {
+            family.signal(signal);
+        }
+        if interrupts.count() >= 2 {
+            family.signal(SIGKILL);
+            return false;
+        }
+    }
+    true
 }
 
 /// One line on stderr, once a second, if that is a terminal.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{mpsc, Arc};
 use std::time::Duration;
 
-const TOOL: &str = "homing-amd64-linux";
+const TOOL: &str = "valgrind/homing-amd64-linux";
 /// Blocks that a thread runs before the next one's turn. As cheap as Valgrind's own 100,000, and nearer to a parallel
 /// machine (docs/recording.md has the measurement).
 pub const DEFAULT_SLICE: u32 = 5000;
@@ -35,29 +35,12 @@ pub fn find_tool() -> anyhow::Result<PathBuf> {
              Fedora: dnf install valgrind), or use --recorder tsan",
         ));
     }
-    let candidates = tool_directories();
-    candidates.iter().find(|d| d.join(TOOL).exists()).cloned().ok_or_else(|| {
-        let places = candidates.iter().map(|d| d.display().to_string()).collect::<Vec<_>>().join(", ");
-        exit::error(
-            Code::UNSUPPORTED,
-            format!(
-                "the recorder {TOOL} is missing (looked in {places}): build it with `make recorders`, or name its \
-                 directory in HOMING_VALGRIND_DIR"
-            ),
-        )
-    })
+    let tool = super::libraries::find(TOOL)?;
+    Ok(tool.parent().unwrap_or(Path::new("/")).to_owned())
 }
 
-fn tool_directories() -> Vec<PathBuf> {
-    if let Some(directory) = std::env::var_os("HOMING_VALGRIND_DIR") {
-        return vec![PathBuf::from(directory)];
-    }
-    let exe = std::env::current_exe().and_then(|exe| exe.canonicalize()).unwrap_or_default();
-    let beside = exe.parent().unwrap_or(Path::new("/"));
-    ["../lib/homing/valgrind", "../../build/valgrind"].iter().map(|d| beside.join(d)).collect()
-}
-
-/// The command that runs `program` under the recorder, which finds the wire again by its address `wire`, and the reader of the recorder's own messages.
+/// The command that runs `program` under the recorder, which finds the wire again by its address `wire` (of a channel, or
+/// of the door where every process asks), and the reader of the recorder's own messages.
 pub fn command(
     tool: &Path,
     wire: &str,
@@ -69,6 +52,8 @@ pub fn command(
     let (reader, log_fd) = homing_linux::inherit::pipe_from_child(&mut command)
         .context("cannot make a pipe for the recorder's messages")?;
     command.env("VALGRIND_LIB", tool.canonicalize()?);
+    // `-q` would leave out which instruction was not known.
+    command.arg("--sigill-diagnostics=yes");
     // Looking for debug information on the network would stall the program.
     command.env_remove("DEBUGINFOD_URLS");
     command.args(["--tool=homing", "-q", "--fair-sched=yes", "--vgdb=no", "--read-inline-info=yes"]);

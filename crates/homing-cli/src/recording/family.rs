@@ -1,0 +1,259 @@
+//! `--follow`: every child process is recorded into a trace of its own.
+//!
+//! A thread answers the processes that ask for a wire; one thread for each of them encodes what it sends. What is
+//! bounded is the number of processes recorded at the same time: further ones run unrecorded and are counted.
+
+use super::output::Output;
+use super::stream::{Left, Settings, Stream};
+use super::{order, session::REATTACH};
+use anyhow::Context;
+use homing_core::trace::merge;
+use homing_linux::channel::{Capacity, Channel, Filled, Received};
+use homing_linux::follow::{Door, Process, Since, Visitor};
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Processes that are recorded at the same time, the first not counted.
+pub const MOST_AT_ONCE: usize = 64;
+/// A child's channel is smaller than the first process's: 2 MiB.
+const CAPACITY: Capacity = Capacity { segments: 16, segment_words: 1 << 14 };
+const POLL: Duration = Duration::from_millis(100);
+
+/// How the children are recorded.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The first process's trace, after which the others are called.
+    pub output: PathBuf,
+    /// As the first process's, but for the command.
+    pub settings: Settings,
+    /// How each trace is ordered.
+    pub merge: merge::Options,
+}
+
+/// A child whose recording has ended.
+#[derive(Debug)]
+pub struct Child {
+    /// Its process id.
+    pub pid: u32,
+    /// The last program that it executed, with arguments.
+    pub command: Vec<String>,
+    /// Its trace and the references in it, or why there is none.
+    pub recorded: anyhow::Result<(PathBuf, u64)>,
+}
+
+/// All processes that descend from the first one.
+#[derive(Clone)]
+pub struct Family {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    running: HashMap<u64, Member>,
+    ended: Vec<Child>,
+    /// Children that the ended ones made.
+    forks: u32,
+    visits: u64,
+    turned_away: u32,
+}
+
+/// A child that is being recorded.
+#[derive(Clone)]
+struct Member {
+    pid: u32,
+    address: String,
+    process: Arc<Process>,
+    command: Arc<Mutex<Vec<String>>>,
+}
+
+impl Family {
+    /// Answers the descendants of the process `root`, whose own channel is at `address`.
+    pub fn welcome(door: Door, root: u32, address: String, plan: Plan) -> Family {
+        let family = Family { state: Arc::default() };
+        let host = family.clone();
+        std::thread::spawn(move || loop {
+            let visitor = match door.next() {
+                Ok(Some(visitor)) => visitor,
+                Ok(None) => continue,
+                Err(error) => {
+                    eprintln!("homing: warning: child processes are no longer recorded: {error}");
+                    return;
+                }
+            };
+            let result = match visitor.since {
+                Since::Exec if visitor.pid == root => visitor.answer(Some(&address)).map_err(Into::into),
+                Since::Exec => host.has_executed(visitor),
+                Since::Fork => host.begin(visitor, &plan),
+            };
+            if let Err(error) = result {
+                eprintln!("homing: warning: a child process is not recorded: {error:#}");
+            }
+        });
+        family
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has_executed(&self, visitor: Visitor) -> anyhow::Result<()> {
+        let newest = {
+            let state = self.state();
+            state
+                .running
+                .iter()
+                .filter(|(_, m)| m.pid == visitor.pid)
+                .max_by_key(|(n, _)| **n)
+                .map(|(_, m)| m.clone())
+        };
+        if let Some(member) = &newest {
+            *lock(&member.command) = visitor.command.clone();
+        }
+        Ok(visitor.answer(newest.as_ref().map(|m| m.address.as_str()))?)
+    }
+
+    fn begin(&self, visitor: Visitor, plan: &Plan) -> anyhow::Result<()> {
+        if self.running() >= MOST_AT_ONCE {
+            self.state().turned_away += 1;
+            return Ok(visitor.answer(None)?);
+        }
+        let process = Arc::new(visitor.process()?);
+        let number = {
+            let mut state = self.state();
+            state.visits += 1;
+            state.visits
+        };
+        let (output, file) = Output::create(&self.name(&plan.output, visitor.pid))?;
+        let channel = Channel::for_visitor(CAPACITY)?;
+        let member = Member {
+            pid: visitor.pid,
+            address: channel.address(),
+            process,
+            command: Arc::new(Mutex::new(visitor.command.clone())),
+        };
+        self.state().running.insert(number, member.clone());
+        let stream = Stream::new(channel, file, plan.settings.clone());
+        let (family, merge, address) = (self.clone(), plan.merge, member.address.clone());
+        std::thread::spawn(move || {
+            let left = follow(&member, stream);
+            let forks = left.as_ref().map_or(0, |left| left.children);
+            let recorded = left.and_then(|left| complete(output, left, merge));
+            let command = lock(&member.command).clone();
+            let mut state = family.state();
+            state.running.remove(&number);
+            state.forks += forks;
+            state.ended.push(Child { pid: member.pid, command, recorded });
+        });
+        Ok(visitor.answer(Some(&address))?)
+    }
+
+    /// `app.trace` becomes `app.PID.trace`, and `app.PID-2.trace` if that process id has come again.
+    fn name(&self, output: &Path, pid: u32) -> PathBuf {
+        let state = self.state();
+        let used = state.ended.iter().filter(|c| c.pid == pid).count()
+            + state.running.values().filter(|m| m.pid == pid).count();
+        let again = if used == 0 { String::new() } else { format!("-{}", used + 1) };
+        let mut name: OsString = output.file_stem().unwrap_or_default().to_owned();
+        name.push(format!(".{pid}{again}"));
+        if let Some(extension) = output.extension() {
+            name.push(".");
+            name.push(extension);
+        }
+        output.with_file_name(name)
+    }
+
+    /// How many children are being recorded.
+    pub fn running(&self) -> usize {
+        self.state().running.len()
+    }
+
+    /// Children seen by the recorder in ended processes but not recorded, given those that the first process made.
+    pub fn unrecorded(&self, of_root: u32) -> u32 {
+        let state = self.state();
+        (of_root + state.forks).saturating_sub(state.visits as u32)
+    }
+
+    /// Children that came when too many were being recorded.
+    pub fn turned_away(&self) -> u32 {
+        self.state().turned_away
+    }
+
+    /// Sends a signal to every child that is being recorded.
+    pub fn signal(&self, signal: i32) {
+        for member in self.state().running.values() {
+            // One that ended has no use for it.
+            let _ = member.process.signal(signal);
+        }
+    }
+
+    /// The children whose recording has ended, by process id.
+    pub fn take_ended(&self) -> Vec<Child> {
+        let mut ended = std::mem::take(&mut self.state().ended);
+        ended.sort_by_key(|child| child.pid);
+        ended
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes what a child sends until it has ended. Its first segment waits for the second one: a child that soon executes
+/// a program is named after that.
+fn follow(member: &Member, mut stream: Stream) -> anyhow::Result<Left> {
+    let mut first: Option<Filled> = None;
+    let mut named = false;
+    let mut name_and_take = |stream: &mut Stream, filled: Filled| -> anyhow::Result<()> {
+        if !named {
+            stream.set_command(lock(&member.command).clone());
+            named = true;
+        }
+        if let Some(message) = stream.take(filled)? {
+            eprintln!("{message} (process {})", member.pid);
+        }
+        Ok(())
+    };
+    loop {
+        match stream.channel().receive(POLL)? {
+            Received::Segment(filled) if filled.index == 0 => first = Some(filled),
+            Received::Segment(filled) => {
+                if let Some(first) = first.take() {
+                    name_and_take(&mut stream, first)?;
+                }
+                name_and_take(&mut stream, filled)?;
+            }
+            Received::Idle | Received::Closed if member.process.has_ended()? => break,
+            Received::Idle => {}
+            // Not attached yet, or between two programs.
+            Received::Closed => std::thread::sleep(REATTACH),
+        }
+    }
+    while let Received::Segment(filled) = stream.channel().receive(Duration::ZERO)? {
+        if let Some(first) = first.take() {
+            name_and_take(&mut stream, first)?;
+        }
+        name_and_take(&mut stream, filled)?;
+    }
+    match first.take() {
+        Some(first) => name_and_take(&mut stream, first)?,
+        None if !named => stream.set_command(lock(&member.command).clone()),
+        None => {}
+    }
+    stream.finish()
+}
+
+fn complete(output: Output, left: Left, options: merge::Options) -> anyhow::Result<(PathBuf, u64)> {
+    if let Some(error) = left.failed {
+        return Err(error.context(format!("what was written is in {}", output.part().display())));
+    }
+    if left.summary.is_none() {
+        output.discard();
+        anyhow::bail!("it ended before it could be recorded");
+    }
+    let ordered = order::append(output.part(), options)?;
+    let name = output.complete().context("cannot complete the trace")?;
+    Ok((name, ordered.summary.references))
+}

@@ -1,0 +1,126 @@
+//! What one process sends, on its way from the channel into a trace.
+
+use anyhow::Context;
+use homing_core::trace::{self, Header, Ingest, IngestOptions, Summary, TraceWriter};
+use homing_linux::channel::{Channel, Filled, Flavour, Received};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::BufWriter;
+use std::time::Duration;
+
+const BUFFER: usize = 1 << 20;
+
+/// What to record and how.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The trace's header.
+    pub header: Header,
+    /// Which references are kept.
+    pub options: IngestOptions,
+}
+
+/// One trace in the making.
+pub struct Stream {
+    channel: Channel,
+    settings: Settings,
+    /// Before the first segment: the file.
+    file: Option<File>,
+    ingest: Option<Ingest<BufWriter<File>>>,
+    /// The index of each stream's next segment.
+    next: HashMap<u32, u32>,
+    failed: Option<anyhow::Error>,
+}
+
+/// What a process left.
+#[derive(Debug)]
+pub struct Left {
+    /// The counts of the trace; `None` if no recorder attached or the file could not be written.
+    pub summary: Option<Summary>,
+    /// Child processes that it made.
+    pub children: u32,
+    /// Why the file could not be written; the program went on without being recorded.
+    pub failed: Option<anyhow::Error>,
+}
+
+impl Stream {
+    /// What arrives through `channel` goes to `file`.
+    pub fn new(channel: Channel, file: File, settings: Settings) -> Stream {
+        Stream { channel, settings, file: Some(file), ingest: None, next: HashMap::new(), failed: None }
+    }
+
+    /// The channel.
+    pub fn channel(&mut self) -> &mut Channel {
+        &mut self.channel
+    }
+
+    /// The encoder, once something has arrived.
+    pub fn ingest(&mut self) -> Option<&mut Ingest<BufWriter<File>>> {
+        self.ingest.as_mut()
+    }
+
+    /// Names the program, until [`Stream::take`] begins the trace.
+    pub fn set_command(&mut self, command: Vec<String>) {
+        self.settings.header.command = command;
+    }
+
+    /// Encodes a segment and gives it back. Returns the message for the user if the file can be written no longer.
+    pub fn take(&mut self, filled: Filled) -> anyhow::Result<Option<String>> {
+        let mut message = None;
+        if self.failed.is_none() {
+            if let Err(error) = self.begin().and_then(|()| self.encode(&filled)) {
+                self.channel.stop();
+                message = Some(format!("homing: {error:#}; the program goes on without being recorded"));
+                self.failed = Some(error);
+            }
+        }
+        self.channel.release(filled)?;
+        Ok(message)
+    }
+
+    /// Begins the trace, now that a recorder has attached.
+    fn begin(&mut self) -> anyhow::Result<()> {
+        let Some(file) = self.file.take() else { return Ok(()) };
+        let flavour = match self.channel.flavour() {
+            Some(Flavour::Parallel) => trace::wire::Flavour::Parallel,
+            _ => trace::wire::Flavour::Serial,
+        };
+        let out = BufWriter::with_capacity(BUFFER, file);
+        let writer = TraceWriter::new(out, &self.settings.header).context("cannot write the trace")?;
+        self.ingest = Some(Ingest::new(writer, flavour, self.settings.options));
+        Ok(())
+    }
+
+    fn encode(&mut self, filled: &Filled) -> anyhow::Result<()> {
+        let Some(ingest) = &mut self.ingest else { return Ok(()) };
+        let words = self.channel.words(filled);
+        ingest.segment(filled.stream, filled.index, words).context("cannot write the trace")?;
+        self.next.insert(filled.stream, filled.index.saturating_add(1));
+        if ingest.reached_limit() {
+            self.channel.stop();
+        }
+        Ok(())
+    }
+
+    /// Completes the trace with what the recorder had not posted when it ended.
+    pub fn finish(mut self) -> anyhow::Result<Left> {
+        while let Received::Segment(filled) = self.channel.receive(Duration::ZERO)? {
+            self.take(filled)?;
+        }
+        for open in self.channel.open_segments() {
+            if self.failed.is_none() {
+                self.begin()?;
+                if let Some(ingest) = &mut self.ingest {
+                    let index = self.next.get(&open.thread).copied().unwrap_or(0);
+                    ingest.segment(open.thread, index, self.channel.open_words(&open))?;
+                }
+            }
+        }
+        let mut summary = None;
+        if let (Some(ingest), None) = (self.ingest, &self.failed) {
+            let (out, counts) = ingest.finish().context("cannot write the trace")?;
+            out.into_inner().map_err(|e| e.into_error()).context("cannot write the trace")?;
+            summary = Some(counts);
+        }
+        Ok(Left { summary, children: self.channel.children(), failed: self.failed })
+    }
+}

@@ -1,0 +1,140 @@
+//! `homing record` of programs that are more than one process, or end in unusual ways.
+#![cfg(target_arch = "x86_64")]
+
+#[path = "valgrind/lab.rs"]
+mod lab;
+
+use homing_core::trace::Trace;
+use lab::{interrupt, stderr, Lab};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The traces of the children, by name: the program and the number of its references.
+fn children(lab: &Lab) -> Vec<(String, u64)> {
+    let entries = std::fs::read_dir(lab.path("")).unwrap().map(|entry| entry.unwrap().path());
+    let mut traces: Vec<PathBuf> = entries
+        .filter(|path| path.extension().is_some_and(|e| e == "trace") && !path.ends_with("out.trace"))
+        .collect();
+    traces.sort();
+    traces
+        .iter()
+        .map(|path| {
+            let bytes = std::fs::read(path).unwrap();
+            let trace = Trace::open(&bytes).unwrap();
+            assert!(trace.complete() && trace.ordered() && trace.damage().is_empty(), "{}", path.display());
+            assert_eq!(
+                (trace.summary().malformed, trace.summary().lost_segments),
+                (0, 0),
+                "{}",
+                path.display()
+            );
+            (trace.header().command.join(" "), trace.references())
+        })
+        .collect()
+}
+
+#[test]
+fn programs_of_a_shell_script_are_recorded_each_by_itself() {
+    let lab = Lab::new();
+    let script = lab.path("script.sh");
+    std::fs::write(&script, "#!/bin/sh\nprintf 'b\\na\\n' | sort | tail -n 1\n/bin/echo done\nexit 6\n")
+        .unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let output = lab.record(&["--follow"], &[script.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(6), "{}", stderr(&output));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "b\ndone\n");
+    lab.trace(|trace| assert!(trace.references() > 10_000));
+    let found = children(&lab);
+    for program in ["sort", "tail -n 1", "echo done"] {
+        let named = found.iter().find(|(command, _)| command.ends_with(program));
+        let (_, references) = named.unwrap_or_else(|| panic!("no {program} in {found:?}"));
+        assert!(*references > 10_000, "{found:?}");
+    }
+    assert!(stderr(&output).contains("homing: 4 child processes:"), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("not recorded"), "{}", stderr(&output));
+}
+
+const FORKS: &str =
+    "#include <stdlib.h>\n#include <sys/wait.h>\n#include <unistd.h>\nstatic volatile long a[3000];\n\
+    int main(int n, char** v) { for (int c = 0; c < atoi(v[1]); c++) if (fork() == 0) {\n\
+    for (int i = 0; i < 3000; i++) a[i] = i; _exit(0); } while (wait(0) > 0); return 9; }\n";
+
+#[test]
+fn many_short_children_are_recorded() {
+    let lab = Lab::new();
+    let program = lab.compile(FORKS, &[]);
+    let output = lab.record(&["--follow"], &[program.to_str().unwrap(), "40"]);
+    assert_eq!(output.status.code(), Some(9), "{}", stderr(&output));
+    let found = children(&lab);
+    assert_eq!(found.len(), 40, "{}", stderr(&output));
+    let counts: Vec<u64> = found.iter().map(|(_, references)| *references).collect();
+    assert!(counts.iter().all(|n| (3000..4000).contains(n)), "{counts:?}");
+}
+
+#[test]
+fn a_child_that_outlives_the_program_is_recorded_to_its_end() {
+    let lab = Lab::new();
+    let source = "#include <unistd.h>\nstatic volatile long a[50000];\n\
+        int main(void) { if (fork() != 0) return 4; setsid(); for (int fd = 0; fd < 2000; fd++) close(fd);\n\
+        for (int k = 0; k < 10; k++) for (int i = 0; i < 50000; i++) a[i] = i; return 0; }\n";
+    let program = lab.compile(source, &[]);
+    let output = lab.record(&["--follow"], &[program.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+    let found = children(&lab);
+    assert!(found.len() == 1 && found[0].1 > 500_000, "{found:?}");
+}
+
+#[test]
+fn what_valgrind_cannot_execute_runs_unrecorded() {
+    let lab = Lab::new();
+    let privileged = lab.path("privileged");
+    std::fs::copy("/bin/true", &privileged).unwrap();
+    std::fs::set_permissions(&privileged, std::fs::Permissions::from_mode(0o4755)).unwrap();
+    let script = format!("{0} && /bin/echo alive && exec {0}", privileged.display());
+    for options in [&["--follow"][..], &[]] {
+        let output = lab.record(options, &["sh", "-c", &script]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "alive\n");
+        assert!(stderr(&output).contains("privileged: set-user-id"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn avx512_code_is_named_as_the_cause() {
+    let lab = Lab::new();
+    // vaddps %zmm0, %zmm0, %zmm0, as bytes: the assembler need not know it, nor the processor.
+    let source = "int main(void) { __asm__ volatile(\".byte 0x62,0xf1,0x7c,0x48,0x58,0xc0\"); return 0; }\n";
+    let program = lab.compile(source, &[]);
+    let output = lab.record(&[], &[program.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(128 + 4), "{}", stderr(&output));
+    assert!(stderr(&output).contains("uses AVX-512 instructions"), "{}", stderr(&output));
+    assert!(lab.trace(|trace| trace.references()) > 1000);
+}
+
+#[test]
+fn a_second_interrupt_ends_at_once() {
+    let lab = Lab::new();
+    let source = "#include <signal.h>\n#include <stdio.h>\nstatic volatile long a[1000];\n\
+        int main(void) { signal(SIGINT, SIG_IGN); puts(\"running\"); fflush(stdout);\n\
+        for (long i = 0;; i++) a[i % 1000] = i; }\n";
+    let program = lab.compile(source, &[]);
+    let mut child = lab.start(&["--limit", "1000000"], &[program.to_str().unwrap()]);
+    interrupt(&child);
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    assert!(child.try_wait().unwrap().is_none(), "the program ignores the first one");
+    interrupt(&child);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(!lab.path("out.trace").exists());
+    let (part, mended) = (lab.path("out.trace.part"), lab.path("mended.trace"));
+    let recover = Command::new(env!("CARGO_BIN_EXE_homing"))
+        .args(["trace", "recover"])
+        .arg(&part)
+        .arg("-o")
+        .arg(&mended)
+        .output()
+        .unwrap();
+    assert!(matches!(recover.status.code(), Some(0 | 5)), "{}", stderr(&recover));
+    let bytes = std::fs::read(&mended).unwrap();
+    assert!(Trace::open(&bytes).unwrap().complete());
+}
