@@ -20,9 +20,9 @@ pub enum Mark {
 }
 
 impl Mark {
-    /// True if a profile ends here.
-    pub fn is_end(&self) -> bool {
-        matches!(self, Mark::IntervalEnd | Mark::IterationEnd)
+    /// True if a profile ends here: counters are read at the ends of intervals and iterations and between phases.
+    pub fn ends_profile(&self) -> bool {
+        matches!(self, Mark::IntervalEnd | Mark::IterationEnd | Mark::PhaseBegin(_))
     }
 }
 

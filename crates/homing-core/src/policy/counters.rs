@@ -16,6 +16,30 @@ impl Counters {
         }
     }
 
+    #[inline]
+    pub(super) fn get(&self, node: Node) -> f64 {
+        self.0.iter().find(|(of, _)| *of == node).map_or(0.0, |&(_, count)| count)
+    }
+
+    pub(super) fn set(&mut self, node: Node, count: f64) {
+        let old = self.get(node);
+        self.add(node, count - old);
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Multiplies all counts.
+    pub(super) fn scale(&mut self, factor: f64) {
+        self.0.iter_mut().for_each(|(_, count)| *count *= factor);
+    }
+
+    /// The nodes that were seen, with their counts.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Node, f64)> + '_ {
+        self.0.iter().copied()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

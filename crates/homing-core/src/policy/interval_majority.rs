@@ -14,10 +14,43 @@
 
 use super::counters::Counters;
 use super::pages::Pages;
+use super::settings::Param;
+use super::table::{restore, Begin, Entry};
 use super::{Decides, End, Fault, Next, Policy, Sample};
 use crate::action::{Actions, Kind, Locations};
 use crate::ids::Page;
 use serde::{Deserialize, Serialize};
+
+/// The policy's line in the table.
+pub(super) const ENTRY: Entry = Entry {
+    name: "interval-majority",
+    source: "Tikir & Hollingsworth 2008, section 3",
+    summary: "at interval ends each page goes to the node that used it most, then is frozen for three",
+    offline: false,
+    replicates: false,
+    begin: Begin::Given,
+    params: &[
+        Param {
+            name: "freeze",
+            default: 3.0,
+            range: (0.0, 1e9),
+            unit: "intervals",
+            doc: "intervals for which a moved page stays",
+        },
+        Param {
+            name: "threshold",
+            default: 0.0,
+            range: (0.0, 1e15),
+            unit: "references",
+            doc: "references that a page must have had in an interval to move at its end",
+        },
+    ],
+    build: |setup| {
+        let (freeze, threshold) = (setup.values.count("freeze"), setup.values.get("threshold"));
+        Box::new(IntervalMajority { freeze, threshold, pages: Pages::default(), seen: Vec::new() })
+    },
+    restore: restore::<IntervalMajority>,
+};
 
 /// What is known of one page.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -38,13 +71,6 @@ pub struct IntervalMajority {
     pages: Pages<State>,
     /// Pages that were seen in this interval.
     seen: Vec<Page>,
-}
-
-impl IntervalMajority {
-    /// With the number of intervals for which a moved page is frozen and the least number of references for a move.
-    pub fn new(freeze: u64, threshold: f64) -> IntervalMajority {
-        IntervalMajority { freeze, threshold, pages: Pages::default(), seen: Vec::new() }
-    }
 }
 
 impl Policy for IntervalMajority {

@@ -12,19 +12,26 @@
 //! * **Marks** tell of the program and of the scheduler: phases, threads that run elsewhere now.
 
 pub mod ace;
+pub mod competitive;
 mod counters;
 pub mod delay;
 pub mod homing;
 pub mod interval_majority;
+pub mod irix;
+pub mod linux;
 pub mod pages;
 pub mod placement;
 pub mod platinum;
 mod prices;
+pub mod record_replay;
 pub mod settings;
 pub mod stay;
+#[cfg(test)]
+mod streams;
 pub mod table;
 #[cfg(test)]
 mod tests;
+pub mod verghese;
 pub mod work_function;
 
 use crate::action::{Action, Actions, Locations, Outcome};

@@ -2,7 +2,10 @@
 
 use super::placement::Placement;
 use super::settings::{Param, Settings, Values};
-use super::{ace, delay, homing, interval_majority, platinum, stay, work_function, Policy};
+use super::{
+    ace, competitive, delay, homing, interval_majority, irix, linux, platinum, record_replay, stay, verghese,
+    work_function, Policy,
+};
 use crate::ids::Node;
 use crate::machine::Costs;
 
@@ -51,7 +54,7 @@ pub struct Entry {
     pub restore: fn(serde_json::Value) -> serde_json::Result<Box<dyn Policy>>,
 }
 
-fn restore<P: Policy + serde::de::DeserializeOwned + 'static>(
+pub(super) fn restore<P: Policy + serde::de::DeserializeOwned + 'static>(
     state: serde_json::Value,
 ) -> serde_json::Result<Box<dyn Policy>> {
     Ok(Box::new(serde_json::from_value::<P>(state)?))
@@ -67,6 +70,15 @@ const INVALIDATIONS: Param = Param {
     range: (0.0, 1e9),
     unit: "per page",
     doc: "invalidations permitted before a page is frozen for good",
+};
+
+/// How references become time where a policy's times are in milliseconds.
+pub(super) const RATE: Param = Param {
+    name: "rate",
+    default: 7e6,
+    range: (1.0, 1e15),
+    unit: "references/s",
+    doc: "mean reference rate of the program, which turns times into references",
 };
 
 /// All policies, in the order in which tables show them.
@@ -178,13 +190,7 @@ pub const POLICIES: &[Entry] = &[
         replicates: true,
         begin: Begin::Given,
         params: &[
-            Param {
-                name: "rate",
-                default: 7e6,
-                range: (1.0, 1e15),
-                unit: "references/s",
-                doc: "mean reference rate of the program, which turns t1-ms and t2-ms into references",
-            },
+            RATE,
             Param {
                 name: "t1-ms",
                 default: 10.0,
@@ -235,35 +241,13 @@ pub const POLICIES: &[Entry] = &[
         },
         restore: restore::<delay::Delay>,
     },
-    Entry {
-        name: "interval-majority",
-        source: "Tikir & Hollingsworth 2008, section 3",
-        summary: "at interval ends each page goes to the node that used it most, then is frozen for three",
-        offline: false,
-        replicates: false,
-        begin: Begin::Given,
-        params: &[
-            Param {
-                name: "freeze",
-                default: 3.0,
-                range: (0.0, 1e9),
-                unit: "intervals",
-                doc: "intervals for which a moved page stays",
-            },
-            Param {
-                name: "threshold",
-                default: 0.0,
-                range: (0.0, 1e15),
-                unit: "references",
-                doc: "references that a page must have had in an interval to move at its end",
-            },
-        ],
-        build: |setup| {
-            let (freeze, threshold) = (setup.values.count("freeze"), setup.values.get("threshold"));
-            Box::new(interval_majority::IntervalMajority::new(freeze, threshold))
-        },
-        restore: restore::<interval_majority::IntervalMajority>,
-    },
+    interval_majority::ENTRY,
+    competitive::COMPETITIVE,
+    competitive::PREDICTIVE,
+    record_replay::ENTRY,
+    irix::ENTRY,
+    verghese::ENTRY,
+    linux::ENTRY,
     Entry {
         name: "work-function",
         source: "Borodin, Linial & Saks 1992; Black & Sleator 1989",

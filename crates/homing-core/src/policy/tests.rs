@@ -6,16 +6,17 @@ use super::table::{self, POLICIES};
 use crate::action::{Action, Kind, Locations, Outcome};
 use crate::engine::{Engine, Executor, Observation};
 use crate::history::History;
-use crate::ids::{Node, Page};
+use crate::ids::{Node, Page, Thread, Time};
 use crate::machine::{Costs, General, Global, Uniform};
+use crate::policy::ThreadMoved;
 use crate::simulate::{simulate, Setup, Simulation};
-use crate::timeline::{Timeline, NO_MARKS};
+use crate::timeline::{Mark, Timeline, NO_MARKS};
 use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};
 
 type Reference = (u16, u64, bool);
 
-fn uniform(nodes: u16, remote: f64, page_move: f64, global: Option<(f64, f64)>) -> Costs {
+pub(super) fn uniform(nodes: u16, remote: f64, page_move: f64, global: Option<(f64, f64)>) -> Costs {
     let global = global.map(|(access, page_move)| Global { access, page_move });
     Costs::Uniform(Uniform { nodes, remote, page_move, global })
 }
@@ -32,7 +33,7 @@ fn machines() -> Vec<Costs> {
 }
 
 /// Greatest gap in which no replica could pay.
-fn read_gap(costs: &Costs) -> u32 {
+pub(super) fn read_gap(costs: &Costs) -> u32 {
     match costs {
         Costs::Uniform(u) => (u.page_move / (u.remote - 1.0)) as u32,
         Costs::General(_) => u32::MAX,
@@ -70,7 +71,7 @@ fn exhaustive(references: &[Reference], costs: &Costs, replication: bool) -> f64
     least.into_iter().fold(f64::INFINITY, f64::min)
 }
 
-fn run(
+pub(super) fn run(
     history: &History,
     costs: &Costs,
     name: &str,
@@ -82,7 +83,7 @@ fn run(
 }
 
 #[allow(clippy::too_many_arguments)]
-fn run_with(
+pub(super) fn run_with(
     history: &History,
     costs: &Costs,
     name: &str,
@@ -123,7 +124,7 @@ impl Executor for Nowhere {
     }
 }
 
-fn expand(visits: &[(u16, u64, bool, usize)]) -> Vec<Reference> {
+pub(super) fn expand(visits: &[(u16, u64, bool, usize)]) -> Vec<Reference> {
     visits
         .iter()
         .flat_map(|&(node, page, write, count)| std::iter::repeat_n((node, page, write), count))
@@ -187,8 +188,27 @@ fn check_all(references: &[Reference], costs: &Costs) {
                     "{what}: below the bound {bound}"
                 );
             }
+            for level in ["every:3", "interval:7", "every:2+intervals:3"] {
+                let timeline = busy(references.len() as u64);
+                let result = run_with(&history, costs, entry.name, None, &[], replication, level, &timeline);
+                let what = format!("{} at {level}, replication {replication}", entry.name);
+                check_one(&result, costs, references, &what);
+                assert!(result.account.cost(costs) >= bound - 1e-9 * bound, "{what}: below the bound");
+            }
         }
     }
+}
+
+/// Iterations, phases and moving threads.
+fn busy(duration: u64) -> Timeline {
+    let mut timeline = Timeline::default();
+    timeline.add_iterations(11, Time(duration));
+    timeline.add((0..duration / 5).map(|i| (Time(i * 5), Mark::PhaseBegin((i % 3) as u32))));
+    timeline.add((1..duration / 17).map(|i| {
+        let (from, to, time) = (Node((i % 2) as u16), Node(((i + 1) % 2) as u16), Time(i * 17));
+        (time, Mark::ThreadMoved(ThreadMoved { thread: Thread(0), from, to, time }))
+    }));
+    timeline
 }
 
 fn check_one(result: &Simulation, costs: &Costs, references: &[Reference], what: &str) {
@@ -252,15 +272,18 @@ fn results_do_not_depend_on_the_number_of_workers() {
         (0..4000u64).map(|i| ((i * 7 % 3) as u16, i * i % 700, i % 3 == 0, 1 + (i % 50) as usize)).collect();
     let costs = uniform(3, 3.0, 40.0, None);
     let history = History::from_references(&expand(&visits), read_gap(&costs));
+    let timeline = busy(4000);
     for entry in POLICIES {
         let with = |workers: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(workers).build().unwrap();
-            pool.install(|| run(&history, &costs, entry.name, None, &[], true))
+            let run = |level| run_with(&history, &costs, entry.name, None, &[], true, level, &timeline);
+            pool.install(|| ["perfect", "every:8", "intervals:20"].map(run))
         };
-        let (one, four) = (with(1), with(4));
-        assert_eq!(one.account, four.account);
-        assert_eq!(one.log, four.log, "{}", entry.name);
-        assert_eq!(one.page_costs, four.page_costs);
+        for (one, four) in with(1).into_iter().zip(with(4)) {
+            assert_eq!(one.account, four.account);
+            assert_eq!(one.log, four.log, "{}", entry.name);
+            assert_eq!(one.page_costs, four.page_costs);
+        }
     }
 }
 

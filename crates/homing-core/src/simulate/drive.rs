@@ -101,6 +101,9 @@ impl<'a> Drive<'a> {
                     Mark::IntervalEnd => 0,
                     Mark::IterationEnd => 1,
                     _ if self.marks => {
+                        if moment.mark.ends_profile() {
+                            profile.tell(page, moment.time, engine);
+                        }
                         tell(engine, moment);
                         continue;
                     }
@@ -181,7 +184,7 @@ impl<'a> Drive<'a> {
                 profile.take(page, moment.time, engine, &mut heard);
                 *due = cursor.time();
             }
-            if moment.mark.is_end() {
+            if moment.mark.ends_profile() {
                 heard.drain(..).for_each(|sample| engine.observe(Observation::Sample(sample)));
             }
             tell(engine, moment);

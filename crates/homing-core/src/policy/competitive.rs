@@ -1,0 +1,385 @@
+//! User-level page migration: Nikolopoulos et al. 2000, section 3 and figure 1. Two policies of the table are this one:
+//! `competitive` (sections 3.1, 3.3, 3.4) and `predictive`, which switches to equation (3) when threads move (3.2, and the
+//! filter of section 4).
+//!
+//! At the end of each outer iteration, for each hot memory area and each page in it, a node i other than the home h is a
+//! candidate if
+//!
+//! ```text
+//! r_c(i, h) racc(i)  >  (r_u(i, h) / l_u) l_u lacc  +  ml              (1)
+//! r_c(i, h) = r_u(i, h) + 50 ns c(h)                                  (2)
+//! ```
+//!
+//! where racc and lacc are the counts of remote and local accesses, r_u and l_u the latencies of an uncontended remote and
+//! local access, c(h) the number of nodes with more accesses than the home, and ml the latency of a migration. Of several
+//! nodes the one with the highest ratio of remote to local latency wins. A page whose target was its home before its first
+//! migration freezes (section 3.3). If an area's greatest latency of remote accesses, over nodes, rises from one
+//! invocation to the next, the ratio r_u / l_u is multiplied by a constant for that area; an area without candidates for
+//! several invocations is cold and skipped (3.4).
+//!
+//! After a thread has moved to node i, and until no page satisfies it, the criterion is (3): racc(i, t) > racc(i, t - 1) and
+//! lacc(t) < lacc(t - 1) for iterations t - 1 and t; of several nodes the one with most accesses wins. A move counts "if a
+//! thread migrates and stays on the same node for the execution of two consecutive parallel constructs" (section 4).
+//!
+//! Left open by the paper, chosen here:
+//! * Latencies are the machine's access costs; 50 ns are a sixth of the 300 ns of a local access, so `contention` is 1/6
+//!   local references a node. ml is the cost of a page move; `migration-cost` 0 is the optimistic variant.
+//! * The counts of (1) add up from the page's last migration on (the counters run on, and a migrated page has new ones);
+//!   those of (3) are of one iteration.
+//! * A frozen page is free again when a move of a thread counts, since prevention assumes that threads stay.
+//! * The constant of self-tuning is `selectivity` (1.1); `cold` (3) invocations without candidates make an area cold.
+//! * An area is an aligned block of `area-pages` (512) pages of addresses: the compiler that names arrays is not here.
+//! * Constructs are the phases that the program marks: a move is noticed at the first that begins after it, and counts once
+//!   `constructs` more have begun with the thread still there. Without marks it counts at the end of the iteration.
+//!   Another number of threads moves threads, and is treated as those moves.
+//! * Programs without iterations are served at interval ends (section 2.3's sampling mechanism).
+
+use super::counters::Counters;
+use super::pages::Pages;
+use super::prices::Prices;
+use super::settings::Param;
+use super::table::{restore, Begin, Entry, Setup};
+use super::{Context, Decides, End, Fault, Next, Policy, Sample, ThreadMoved};
+use crate::action::{Action, Actions, Kind, Outcome};
+use crate::ids::{Node, Page, Thread, Time};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+const MIGRATION_COST: Param = Param {
+    name: "migration-cost",
+    default: 1.0,
+    range: (0.0, 1e6),
+    unit: "page moves",
+    doc: "the term ml of equation (1); 0 is the optimistic variant",
+};
+
+const CONTENTION: Param = Param {
+    name: "contention",
+    default: 1.0 / 6.0,
+    range: (0.0, 1e6),
+    unit: "local references",
+    doc: "latency that each contending node adds in equation (2)",
+};
+
+const SELECTIVITY: Param = Param {
+    name: "selectivity",
+    default: 1.1,
+    range: (1.0, 1e3),
+    unit: "",
+    doc: "factor on an area's ratio when its greatest remote latency rose; 1 is no self-tuning",
+};
+
+const COLD: Param = Param {
+    name: "cold",
+    default: 3.0,
+    range: (1.0, 1e9),
+    unit: "iterations",
+    doc: "iterations without candidates that make an area cold",
+};
+
+const AREA: Param = Param {
+    name: "area-pages",
+    default: 512.0,
+    range: (1.0, 1e9),
+    unit: "pages",
+    doc: "pages of a memory area",
+};
+
+const CONSTRUCTS: Param = Param {
+    name: "constructs",
+    default: 2.0,
+    range: (0.0, 1e6),
+    unit: "parallel constructs",
+    doc: "constructs for which a moved thread must stay before its move counts",
+};
+
+/// The line of `competitive` in the table.
+pub(super) const COMPETITIVE: Entry = Entry {
+    name: "competitive",
+    source: "Nikolopoulos 2000, sections 3.1, 3.3, 3.4; equations (1), (2)",
+    summary: "after each iteration pages go where remote latency exceeds local; no ping-pong; self-tuning",
+    offline: false,
+    replicates: false,
+    begin: Begin::Given,
+    params: &[MIGRATION_COST, CONTENTION, SELECTIVITY, COLD, AREA],
+    build: |setup| Box::new(UserLevel::new(setup, None)),
+    restore: restore::<UserLevel>,
+};
+
+/// The line of `predictive` in the table.
+pub(super) const PREDICTIVE: Entry = Entry {
+    name: "predictive",
+    source: "Nikolopoulos 2000, sections 3.2 and 4; equation (3)",
+    summary: "as competitive, but forwards the pages of threads that moved",
+    offline: false,
+    replicates: false,
+    begin: Begin::Given,
+    params: &[MIGRATION_COST, CONTENTION, SELECTIVITY, COLD, AREA, CONSTRUCTS],
+    build: |setup| Box::new(UserLevel::new(setup, Some(setup.values.count("constructs")))),
+    restore: restore::<UserLevel>,
+};
+
+/// What is known of one page.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct State {
+    home: Node,
+    /// Counts since the last migration, of this iteration, and of the one before.
+    sum: Counters,
+    now: Counters,
+    before: Counters,
+    /// The home before the last migration.
+    was: Option<Node>,
+    frozen: bool,
+}
+
+/// A hot memory area.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Area {
+    pages: Vec<Page>,
+    /// What the ratio of equation (1) is multiplied by.
+    factor: f64,
+    /// Greatest remote latency of a node at the last invocation.
+    latency: f64,
+    /// Invocations without candidates in a row.
+    idle: u64,
+}
+
+/// A thread that moved and has not stayed long enough yet.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Move {
+    thread: Thread,
+    to: Node,
+    /// Constructs that have begun since.
+    constructs: u64,
+}
+
+/// Both policies.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct UserLevel {
+    prices: Prices,
+    migration_cost: f64,
+    contention: f64,
+    selectivity: f64,
+    cold: u64,
+    area_pages: u64,
+    /// Constructs of equation (3)'s filter; none for the competitive criterion alone.
+    constructs: Option<u64>,
+    /// What the program and the monitor tell.
+    page_bytes: u64,
+    iterations: bool,
+    phases: bool,
+    pages: Pages<State>,
+    areas: BTreeMap<u64, Area>,
+    moves: Vec<Move>,
+    /// Nodes that threads moved to, while the predictive criterion is in use.
+    targets: Vec<Node>,
+}
+
+impl UserLevel {
+    fn new(setup: &Setup, constructs: Option<u64>) -> UserLevel {
+        UserLevel {
+            prices: Prices::new(setup.costs),
+            migration_cost: setup.values.get("migration-cost"),
+            contention: setup.values.get("contention"),
+            selectivity: setup.values.get("selectivity"),
+            cold: setup.values.count("cold"),
+            area_pages: setup.values.count("area-pages"),
+            constructs,
+            page_bytes: 4096,
+            iterations: false,
+            phases: false,
+            pages: Pages::default(),
+            areas: BTreeMap::new(),
+            moves: Vec::new(),
+            targets: Vec::new(),
+        }
+    }
+
+    /// Equations (1) and (2): where the page should go.
+    fn competitive(&self, state: &State, factor: f64) -> Option<Node> {
+        let (home, local) = (state.home, state.sum.get(state.home));
+        let contending = state.sum.iter().filter(|&(node, count)| node != home && count > local).count();
+        let at_home = self.prices.access(home, home);
+        let candidates = state.sum.iter().filter(|&(node, _)| node != home).filter_map(|(node, count)| {
+            let uncontended = self.prices.access(node, home);
+            let remote = (uncontended + self.contention * contending as f64) * count;
+            let moving = self.migration_cost * self.prices.copy(home, node);
+            let local = at_home * local;
+            (remote > uncontended / at_home * factor * local + moving).then_some((node, remote))
+        });
+        // The local latency is the same for all, so the highest ratio is the highest remote latency.
+        candidates
+            .reduce(|a, b| if b.1 > a.1 || (b.1 == a.1 && b.0 < a.0) { b } else { a })
+            .map(|(node, _)| node)
+    }
+
+    /// Equation (3).
+    fn predictive(&self, state: &State) -> Option<Node> {
+        let home = state.home;
+        if state.now.get(home) >= state.before.get(home) {
+            return None;
+        }
+        let rises = |&(node, count): &(Node, f64)| {
+            node != home && self.targets.contains(&node) && count > state.before.get(node)
+        };
+        let risen = state.now.iter().filter(rises);
+        risen.reduce(|a, b| if b.1 > a.1 || (b.1 == a.1 && b.0 < a.0) { b } else { a }).map(|(node, _)| node)
+    }
+
+    /// Figure 1.
+    fn invoke(&mut self, actions: &mut Actions) {
+        let predicts = !self.targets.is_empty();
+        let mut forwarded = false;
+        let mut areas = std::mem::take(&mut self.areas);
+        for area in areas.values_mut().filter(|area| area.idle < self.cold) {
+            let mut candidates = 0;
+            let mut latencies = vec![0.0; usize::from(self.prices.memories())];
+            let mut pages = std::mem::take(&mut self.pages);
+            area.pages.retain(|&page| pages.get_mut(page).is_some());
+            for &page in &area.pages {
+                let Some(state) = pages.get_mut(page) else { continue };
+                for (node, count) in state.now.iter().filter(|&(node, _)| node != state.home) {
+                    latencies[node.index()] += count * self.prices.access(node, state.home);
+                }
+                let to = if predicts { self.predictive(state) } else { self.competitive(state, area.factor) };
+                state.before = std::mem::take(&mut state.now);
+                let Some(to) = to.filter(|_| predicts || !state.frozen) else { continue };
+                candidates += 1;
+                if predicts {
+                    forwarded = true;
+                    actions.push(page, Kind::Move { to }, "equation (3): its thread moved");
+                } else if state.was == Some(to) {
+                    state.frozen = true;
+                    actions.push(page, Kind::Freeze, "would go back: ping-pong");
+                } else {
+                    actions.push(page, Kind::Move { to }, "equation (1)");
+                }
+            }
+            self.pages = pages;
+            let latency = latencies.into_iter().fold(0.0, f64::max);
+            if !predicts && area.latency > 0.0 && latency > area.latency {
+                area.factor *= self.selectivity;
+            }
+            area.latency = latency;
+            area.idle = if candidates > 0 { 0 } else { area.idle + 1 };
+        }
+        self.areas = areas;
+        if predicts && !forwarded {
+            self.targets.clear();
+        }
+    }
+
+    /// A move of a thread counts: pages are free again, cold areas warm.
+    fn count(&mut self, to: Node) {
+        if !self.targets.contains(&to) {
+            self.targets.push(to);
+        }
+        let mut areas = std::mem::take(&mut self.areas);
+        for area in areas.values_mut() {
+            area.idle = 0;
+            for &page in &area.pages {
+                if let Some(state) = self.pages.get_mut(page) {
+                    (state.frozen, state.was) = (false, None);
+                }
+            }
+        }
+        self.areas = areas;
+    }
+
+    /// A construct begins (or, without constructs, an iteration ends): counts the moves that have lasted.
+    fn construct(&mut self, needed: u64) {
+        let moves = std::mem::take(&mut self.moves);
+        for mut moved in moves {
+            moved.constructs += 1;
+            if moved.constructs > needed {
+                self.count(moved.to);
+            } else {
+                self.moves.push(moved);
+            }
+        }
+    }
+
+    fn end(&mut self, actions: &mut Actions) {
+        if !self.phases {
+            self.construct(0);
+        }
+        self.invoke(actions);
+    }
+}
+
+impl Policy for UserLevel {
+    fn fault(&mut self, _fault: &Fault, _actions: &mut Actions) -> Next {
+        Next::Never
+    }
+
+    fn begin(&mut self, context: &Context) {
+        (self.page_bytes, self.iterations, self.phases) =
+            (context.page_bytes, context.iterations, context.phases);
+    }
+
+    fn decides(&self) -> Decides {
+        Decides::AtEnds
+    }
+
+    fn wants_samples(&self) -> bool {
+        true
+    }
+
+    fn page_new(&mut self, page: Page, address: u64) {
+        let area = self
+            .areas
+            .entry(address / self.page_bytes / self.area_pages)
+            .or_insert_with(|| Area { factor: 1.0, ..Area::default() });
+        area.pages.push(page);
+        area.idle = 0;
+    }
+
+    fn sample(&mut self, sample: &Sample, _actions: &mut Actions) {
+        let state = self.pages.entry(sample.page, State::default);
+        state.home = sample.at.home();
+        let count = (sample.reads + sample.writes) as f64 * sample.weight;
+        state.sum.add(sample.node, count);
+        state.now.add(sample.node, count);
+    }
+
+    fn iteration_end(&mut self, _end: &End, actions: &mut Actions) {
+        self.end(actions);
+    }
+
+    fn interval_end(&mut self, _end: &End, actions: &mut Actions) {
+        if !self.iterations {
+            self.end(actions);
+        }
+    }
+
+    fn phase_begin(&mut self, _phase: u32, _time: Time, _actions: &mut Actions) {
+        self.construct(self.constructs.unwrap_or(0));
+    }
+
+    fn thread_moved(&mut self, moved: &ThreadMoved, _actions: &mut Actions) {
+        if self.constructs.is_some() {
+            self.moves.retain(|known| known.thread != moved.thread);
+            self.moves.push(Move { thread: moved.thread, to: moved.to, constructs: 0 });
+        }
+    }
+
+    fn page_gone(&mut self, page: Page) {
+        self.pages.remove(page);
+    }
+
+    fn outcome(&mut self, action: &Action, outcome: &Outcome) {
+        if let (Kind::Move { to }, Outcome::Done) = (action.kind, outcome) {
+            let Some(state) = self.pages.get_mut(action.page) else { return };
+            state.was = Some(std::mem::replace(&mut state.home, to));
+            state.sum.clear();
+        }
+    }
+
+    /// Areas and the choice of the criterion join pages.
+    fn independent(&self) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests;

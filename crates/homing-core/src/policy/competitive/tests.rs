@@ -1,0 +1,145 @@
+//! Hand-worked examples for equations (1) to (3), ping-pong prevention, self-tuning, cold areas, and the filter of section 4.
+
+use super::super::tests::{expand, run_with, uniform};
+use crate::history::History;
+use crate::ids::{Node, Thread, Time};
+use crate::policy::ThreadMoved;
+use crate::simulate::Simulation;
+use crate::timeline::{Mark, Timeline};
+
+type Visit = (u16, u64, bool, usize);
+
+fn iterations(length: u64, duration: u64) -> Timeline {
+    let mut timeline = Timeline::default();
+    timeline.add_iterations(length, Time(duration));
+    timeline
+}
+
+fn simulate(policy: &str, visits: &[Visit], timeline: &Timeline, sets: &[&str]) -> Simulation {
+    let costs = uniform(3, 2.0, 20.0, None);
+    let history = History::from_references(&expand(visits), 20);
+    run_with(&history, &costs, policy, None, sets, false, "perfect", timeline)
+}
+
+fn said(result: &Simulation) -> Vec<(u64, &'static str)> {
+    result.log.iter().map(|entry| (entry.time.0, entry.action.kind.describe().0)).collect()
+}
+
+#[test]
+fn equation_1_with_and_without_the_migration_cost() {
+    // Iterations of 20 references; r = 2, l = 1, ml = 20. Node 0: 8 local; node 1: 12 remote.
+    let visits = [(0, 0, true, 8), (1, 0, true, 12), (0, 0, true, 8), (1, 0, true, 12)];
+    let timeline = iterations(20, 40);
+    // One node contends: r_c = 2 + c. Iteration 1: (2 + c) 12 > 2 * 8 + 20 needs c > 1; iteration 2: (2 + c) 24 > 52 too.
+    let plain = ["contention=0"];
+    assert_eq!(said(&simulate("competitive", &visits, &timeline, &plain)), []);
+    assert_eq!(said(&simulate("competitive", &visits, &timeline, &["contention=1.1"]))[0], (20, "move"));
+    // 48 > 32 + 20 fails, with c = 1/6: 52 > 52 fails, with c = 0.2: 52.8 > 52.
+    assert_eq!(said(&simulate("competitive", &visits, &timeline, &[])), []);
+    assert_eq!(said(&simulate("competitive", &visits, &timeline, &["contention=0.2"])), [(40, "move")]);
+    let optimistic = ["contention=0", "migration-cost=0"];
+    assert_eq!(said(&simulate("competitive", &visits, &timeline, &optimistic)), [(20, "move")]);
+}
+
+#[test]
+fn a_page_that_would_go_back_freezes() {
+    let ends = |times: &[u64]| {
+        let mut timeline = Timeline::default();
+        timeline.add(times.iter().map(|&time| (Time(time), Mark::IterationEnd)));
+        timeline
+    };
+    let visits = [(0, 0, true, 10), (1, 0, true, 100), (0, 0, true, 400), (1, 0, true, 1000)];
+    let result = simulate("competitive", &visits, &ends(&[10, 110, 510, 1510]), &[]);
+    // Iteration 1 belongs to node 1: moved. Iteration 2 to node 0, its home before: frozen for good.
+    assert_eq!(said(&result), [(110, "move"), (510, "freeze")]);
+    // A third node is no ping-pong.
+    let visits = [(0, 0, true, 10), (1, 0, true, 100), (2, 0, true, 400)];
+    let result = simulate("competitive", &visits, &ends(&[10, 110, 510]), &[]);
+    assert_eq!(said(&result), [(110, "move"), (510, "move")]);
+}
+
+#[test]
+fn an_area_whose_latency_rises_becomes_selective() {
+    // Iteration 1: 10 remote (latency 20). Iteration 2: 30 remote (latency 60): the factor doubles at its end, after the
+    // decision. Iteration 3: sums local 120, remote 40 + 100 = 140; 280 > 240 + 20 holds, 280 > 480 + 20 does not.
+    let visits = [
+        (0, 0, true, 40),
+        (1, 0, true, 10),
+        (0, 0, true, 40),
+        (1, 0, true, 30),
+        (0, 0, true, 40),
+        (1, 0, true, 100),
+    ];
+    let timeline = {
+        let mut timeline = Timeline::default();
+        timeline.add([50, 120, 260].map(|time| (Time(time), Mark::IterationEnd)));
+        timeline
+    };
+    let sets = |selectivity| ["contention=0", selectivity];
+    assert_eq!(said(&simulate("competitive", &visits, &timeline, &sets("selectivity=1"))), [(260, "move")]);
+    assert_eq!(said(&simulate("competitive", &visits, &timeline, &sets("selectivity=2"))), []);
+}
+
+#[test]
+fn an_area_without_candidates_grows_cold() {
+    let visits = [(0, 0, true, 60), (1, 0, true, 400)];
+    let timeline = iterations(20, 460);
+    // Remote latency passes 2 * 60 + 20 after 70 references, at Time 130: the end of the seventh iteration.
+    assert_eq!(
+        said(&simulate("competitive", &visits, &timeline, &["cold=7", "contention=0"])),
+        [(140, "move")]
+    );
+    assert_eq!(said(&simulate("competitive", &visits, &timeline, &["cold=3", "contention=0"])), []);
+}
+
+/// Thread 0 works 100 references an iteration on page 0, from node 0; at `away` it goes to node 1, at `back` returns.
+fn moving(away: u64, back: Option<u64>, phases: bool) -> (Vec<Visit>, Timeline) {
+    let node = |time: u64| u16::from(time >= away && back.is_none_or(|back| time < back));
+    let visits = (0..80).map(|i| (node(i * 10), 0, true, 10)).collect();
+    let mut timeline = iterations(100, 800);
+    if phases {
+        timeline.add((0..80).map(|i| (Time(i * 10 + 5), Mark::PhaseBegin(0))));
+    }
+    let moved = |time: u64, from: u16, to: u16| {
+        let (from, to, time) = (Node(from), Node(to), Time(time));
+        (time, Mark::ThreadMoved(ThreadMoved { thread: Thread(0), from, to, time }))
+    };
+    timeline.add(std::iter::once(moved(away, 0, 1)).chain(back.map(|back| moved(back, 1, 0))));
+    (visits, timeline)
+}
+
+#[test]
+fn predictive_forwarding_pays_where_threads_move() {
+    let (visits, timeline) = moving(350, None, true);
+    let predictive = simulate("predictive", &visits, &timeline, &[]);
+    let competitive = simulate("competitive", &visits, &timeline, &[]);
+    // 350 local references stand in the counters: equation (1) needs 2 n > 2 * 350 + 20; equation (3) one iteration.
+    assert_eq!(said(&predictive), [(400, "move")]);
+    assert_eq!(said(&competitive), []);
+    let costs = uniform(3, 2.0, 20.0, None);
+    assert!(predictive.account.cost(&costs) < 0.75 * competitive.account.cost(&costs));
+}
+
+#[test]
+fn a_move_counts_only_after_two_constructs() {
+    // The thread is back after 12 references: it was away for one construct.
+    let (visits, timeline) = moving(340, Some(360), true);
+    let all = simulate("predictive", &visits, &timeline, &["constructs=0"]);
+    assert_eq!(said(&all)[0], (400, "move"), "without the filter the page follows a false alarm");
+    assert_eq!(said(&simulate("predictive", &visits, &timeline, &[])), []);
+    // Two constructs later the move counts.
+    let (visits, timeline) = moving(340, None, true);
+    assert_eq!(said(&simulate("predictive", &visits, &timeline, &[])), [(400, "move")]);
+    // The third construct after the move begins at 405 only: the move counts an iteration later, when the rates are steady.
+    let (visits, timeline) = moving(380, None, true);
+    assert_eq!(said(&simulate("predictive", &visits, &timeline, &["constructs=9"])), [(500, "move")]);
+}
+
+#[test]
+fn without_constructs_a_move_counts_at_the_end_of_its_iteration() {
+    let (visits, timeline) = moving(350, None, false);
+    assert_eq!(said(&simulate("predictive", &visits, &timeline, &[])), [(400, "move")]);
+    let (visits, timeline) = moving(320, Some(380), false);
+    let back = simulate("predictive", &visits, &timeline, &[]);
+    assert_eq!(back.account.moves, 0, "the thread is at the page's home again");
+}

@@ -1,0 +1,265 @@
+//! Linux NUMA balancing as in kernels 5.15 to 6.12 (kernel/sched/fair.c: `task_numa_work`, `update_task_scan_period`,
+//! `should_numa_migrate_memory`; mm/memory.c: `do_numa_page`), with the defaults of /sys/kernel/debug/sched/numa_balancing.
+//!
+//! * **Scan**: first after `scan_delay_ms`, then every scan period, the next `scan_size_mb` of the address space are made
+//!   inaccessible. The next reference to such a page, from any node, is a *hint fault*.
+//! * **Two-reference filter**: a page moves to the node of a hint fault if the hint fault before it (`last_cpupid`) came from
+//!   the same node; in the first four passes over the address space also if there was none before.
+//! * **Adaptive scan**: after each pass, with the shares of ten (`NUMA_PERIOD_SLOTS`) that were private and that were local:
+//!   where one of the two is at least seven (`NUMA_PERIOD_THRESHOLD`) the period grows by a tenth for each slot above it (at
+//!   least one), else it shrinks by a tenth for each slot that the greater one is short. No faults at all double it. It stays
+//!   between `scan_period_min_ms` / windows (at least 100 ms) and `scan_period_max_ms` / windows, where windows is the
+//!   address space in units of the scan size, rounded up.
+//!
+//! What the model leaves out, and why:
+//! * The kernel compares threads; here faults tell nodes. A fault is private if its node is that of the fault before. On
+//!   machines with one thread a node that is the same.
+//! * The balance between nodes with many and few faults of a NUMA group (the 3/4 rule) only decides on shared faults that
+//!   pass the filter, which this rule makes private; so it never decides. Threads stay where the schedule puts them.
+//! * The scanner is one for the program, not one a thread. Only pages that were referred to are scanned.
+//! * Milliseconds are references at a mean rate, as for `platinum`. A fault costs nothing, as in all policies here.
+//! * A local run of references that a scan interrupts faults at the page's next run.
+
+use super::pages::Pages;
+use super::settings::Param;
+use super::table::{restore, Begin, Entry};
+use super::{Context, Fault, Next, Policy, Sample};
+use crate::action::{Actions, Kind, Locations};
+use crate::ids::{Node, Page, Time};
+use serde::{Deserialize, Serialize};
+
+const PERIOD_SLOTS: f64 = 10.0;
+const PERIOD_THRESHOLD: f64 = 7.0;
+/// Passes in which a first fault is enough.
+const EARLY_PASSES: u64 = 4;
+/// The scan rate never exceeds this (`MAX_SCAN_WINDOW`).
+const MOST_MB_PER_SECOND: f64 = 2560.0;
+
+/// The policy's line in the table.
+pub(super) const ENTRY: Entry = Entry {
+    name: "linux",
+    source: "Linux 5.15 to 6.12, kernel/sched/fair.c",
+    summary: "NUMA balancing: adaptive scan, hint faults, two-reference filter",
+    offline: false,
+    replicates: false,
+    begin: Begin::Given,
+    params: &[
+        ms("scan-delay-ms", 1000.0, "time before the first scan"),
+        ms("scan-period-min-ms", 1000.0, "shortest time for a pass over the address space"),
+        ms("scan-period-max-ms", 60_000.0, "longest time for a pass over the address space"),
+        Param {
+            name: "scan-size-mb",
+            default: 256.0,
+            range: (0.001, 1e9),
+            unit: "MB",
+            doc: "what one scan makes inaccessible",
+        },
+        super::table::RATE,
+    ],
+    build: |setup| {
+        let value = |name| setup.values.get(name);
+        Box::new(Linux {
+            per_ms: value("rate") / 1000.0,
+            least: value("scan-period-min-ms"),
+            most: value("scan-period-max-ms"),
+            scan_mb: value("scan-size-mb"),
+            page_mb: 4096.0 / f64::from(1 << 20),
+            period: value("scan-period-min-ms"),
+            next_scan: Time((value("scan-delay-ms") * value("rate") / 1000.0) as u64),
+            order: Vec::new(),
+            scanned: 0,
+            passes: 0,
+            faults: Faults::default(),
+            pages: Pages::default(),
+        })
+    },
+    restore: restore::<Linux>,
+};
+
+const fn ms(name: &'static str, default: f64, doc: &'static str) -> Param {
+    Param { name, default, range: (0.001, 1e12), unit: "ms", doc }
+}
+
+/// What is known of one page.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+struct State {
+    /// Made inaccessible: the next reference faults.
+    hint: bool,
+    /// The node of the last hint fault.
+    last: Option<Node>,
+}
+
+/// Hint faults of the present pass.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+struct Faults {
+    local: f64,
+    remote: f64,
+    private: f64,
+    shared: f64,
+}
+
+/// The policy.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Linux {
+    /// References in a millisecond.
+    per_ms: f64,
+    least: f64,
+    most: f64,
+    scan_mb: f64,
+    page_mb: f64,
+    /// The scan period in milliseconds.
+    period: f64,
+    next_scan: Time,
+    /// The pages of the address space, by order of first reference.
+    order: Vec<Page>,
+    /// Pages of this pass that are behind the scanner.
+    scanned: usize,
+    passes: u64,
+    faults: Faults,
+    pages: Pages<State>,
+}
+
+impl Linux {
+    /// Scans up to `time`.
+    fn clock(&mut self, time: Time) {
+        while self.next_scan <= time {
+            self.scan();
+            let period = (self.period * self.per_ms).max(1.0) as u64;
+            let late = time.0.saturating_sub(self.next_scan.0) / period;
+            // Scans of a time without any reference would find the pages as this one left them.
+            self.next_scan = Time(self.next_scan.0 + period * late.max(1));
+        }
+    }
+
+    fn scan(&mut self) {
+        let mut left = (self.scan_mb / self.page_mb).max(1.0) as usize;
+        while left > 0 && self.scanned < self.order.len() {
+            if let Some(state) = self.pages.get_mut(self.order[self.scanned]) {
+                state.hint = true;
+            }
+            self.scanned += 1;
+            left -= 1;
+        }
+        if self.scanned >= self.order.len() {
+            self.scanned = 0;
+            self.passes += 1;
+            self.adapt();
+        }
+    }
+
+    /// `update_task_scan_period`.
+    fn adapt(&mut self) {
+        let windows = (self.order.len() as f64 * self.page_mb / self.scan_mb).ceil().max(1.0);
+        let floor = 1000.0 / (MOST_MB_PER_SECOND / self.scan_mb).max(1.0);
+        let least = (self.least / windows).max(floor.min(self.least));
+        let most = (self.most / windows).max(least);
+        let Faults { local, remote, private, shared } = std::mem::take(&mut self.faults);
+        if local + shared == 0.0 {
+            self.period = (self.period * 2.0).min(most);
+            return;
+        }
+        let slots = |part: f64, rest: f64| (part * PERIOD_SLOTS / (part + rest)).floor();
+        let locality = if local + remote > 0.0 { slots(local, remote) } else { 0.0 };
+        let privacy = if private + shared > 0.0 { slots(private, shared) } else { 0.0 };
+        let slot = (self.period / PERIOD_SLOTS).ceil();
+        let change = match (privacy, locality) {
+            (share, _) if share >= PERIOD_THRESHOLD => (share - PERIOD_THRESHOLD).max(1.0),
+            (_, share) if share >= PERIOD_THRESHOLD => (share - PERIOD_THRESHOLD).max(1.0),
+            _ => locality.max(privacy) - PERIOD_THRESHOLD,
+        };
+        self.period = (self.period + change * slot).clamp(least, most);
+    }
+
+    /// A reference to the page: a hint fault if the page was scanned since the last.
+    fn touch(&mut self, page: Page, node: Node, at: Locations, actions: &mut Actions) {
+        let early = self.passes <= EARLY_PASSES;
+        if self.pages.get_mut(page).is_none() {
+            self.order.push(page);
+        }
+        let state = self.pages.entry(page, State::default);
+        if !std::mem::replace(&mut state.hint, false) {
+            return;
+        }
+        let last = state.last.replace(node);
+        let private = last == Some(node) || (last.is_none() && early);
+        *(if private { &mut self.faults.private } else { &mut self.faults.shared }) += 1.0;
+        *(if at.holds(node) { &mut self.faults.local } else { &mut self.faults.remote }) += 1.0;
+        if private && !at.holds(node) {
+            actions.push(page, Kind::Move { to: node }, "two hint faults from this node");
+        }
+    }
+}
+
+impl Policy for Linux {
+    fn begin(&mut self, context: &Context) {
+        self.page_mb = context.page_bytes as f64 / f64::from(1 << 20);
+    }
+
+    fn fault(&mut self, fault: &Fault, actions: &mut Actions) -> Next {
+        self.clock(fault.time);
+        self.touch(fault.page, fault.node, fault.at, actions);
+        Next::At(self.next_scan)
+    }
+
+    fn wants_samples(&self) -> bool {
+        true
+    }
+
+    fn sample(&mut self, sample: &Sample, actions: &mut Actions) {
+        self.clock(sample.time);
+        self.touch(sample.page, sample.node, sample.at, actions);
+    }
+
+    fn page_gone(&mut self, page: Page) {
+        self.pages.remove(page);
+    }
+
+    /// The scanner walks over all pages.
+    fn independent(&self) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{expand, read_gap, run, uniform};
+    use super::*;
+    use crate::history::History;
+
+    #[test]
+    fn the_filter_by_hand() {
+        let costs = uniform(3, 5.0, 20.0, None);
+        // One reference a millisecond, a scan every 10 from Time 10 on.
+        let sets = ["rate=1000", "scan-delay-ms=10", "scan-period-min-ms=10", "scan-period-max-ms=10"];
+        let references = expand(&[
+            (0, 0, true, 9),  // Time 0: first touch
+            (1, 0, true, 7),  // the scan at 10: a first hint fault, early: moved
+            (0, 0, true, 20), // Time 16: no hint; the scan at 20: last was node 1: stays; the scan at 30: moved
+            (1, 0, true, 4),  // Time 36: no hint
+        ]);
+        let history = History::from_references(&references, read_gap(&costs));
+        let log = run(&history, &costs, "linux", None, &sets, false).log;
+        assert_eq!(log.iter().map(|entry| entry.time.0).collect::<Vec<_>>(), [10, 30]);
+    }
+
+    #[test]
+    fn the_period_adapts_as_the_kernel_does() {
+        let costs = uniform(2, 5.0, 20.0, None);
+        let settings = super::super::settings::Settings::default();
+        let policy = super::super::table::find("linux").unwrap().make(&costs, false, &settings);
+        let mut linux: Linux = serde_json::from_value(policy.snapshot()).unwrap();
+        linux.order = vec![Page(0)];
+        let mut after = |period: f64, local: f64, remote: f64, private: f64, shared: f64| {
+            linux.period = period;
+            linux.faults = Faults { local, remote, private, shared };
+            linux.adapt();
+            linux.period
+        };
+        assert_eq!(after(2000.0, 0.0, 9.0, 9.0, 0.0), 4000.0, "nothing local, nothing shared: twice");
+        assert_eq!(after(2000.0, 5.0, 5.0, 9.0, 1.0), 2400.0, "nine tenths private: two slots more");
+        assert_eq!(after(2000.0, 7.0, 3.0, 0.0, 9.0), 2200.0, "seven tenths local: one slot more");
+        assert_eq!(after(2000.0, 4.0, 6.0, 1.0, 9.0), 1400.0, "four tenths: three slots less");
+        assert_eq!(after(1000.0, 1.0, 9.0, 0.0, 10.0), 1000.0, "never below the least");
+        assert_eq!(after(60_000.0, 9.0, 1.0, 9.0, 1.0), 60_000.0, "never above the most");
+    }
+}
