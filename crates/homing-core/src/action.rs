@@ -158,6 +158,8 @@ pub struct Action {
 pub enum Outcome {
     /// Carried out.
     Done,
+    /// Accepted; what comes of it is told later ([`crate::engine::Engine::settle`]). Until then the page counts as moved.
+    Pending,
     /// Nothing to do: the page was already as asked.
     Already,
     /// Not carried out, because of a rule.
@@ -170,6 +172,7 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Outcome::Done => f.write_str("done"),
+            Outcome::Pending => f.write_str("pending"),
             Outcome::Already => f.write_str("already"),
             Outcome::Refused(why) => write!(f, "refused: {why}"),
             Outcome::Failed(errno) => write!(f, "failed: errno {errno}"),

@@ -176,6 +176,22 @@ impl<'p, E: Executor> Engine<'p, E> {
         &self.executor
     }
 
+    /// The executor, to let it do what it was asked for.
+    pub fn executor_mut(&mut self) -> &mut E {
+        &mut self.executor
+    }
+
+    /// Tells the policy what came of an action whose outcome was [`Outcome::Pending`].
+    pub fn settle(&mut self, action: &Action, outcome: Outcome, time: Time) {
+        self.policy.outcome(action, &outcome);
+        if matches!(outcome, Outcome::Refused(_) | Outcome::Failed(_)) {
+            self.refused += 1;
+        }
+        if let Some(log) = &mut self.log {
+            log.push(Entry { time, action: *action, outcome });
+        }
+    }
+
     fn page_gone(&mut self, page: Page) {
         self.policy.page_gone(page);
         self.waits.remove(page);
@@ -340,12 +356,12 @@ impl<'p, E: Executor> Engine<'p, E> {
         self.policy.outcome(&action, &outcome);
         match outcome {
             // Whatever changes where a page is tears its mappings down, so every node without a copy faults again.
-            Outcome::Done if action.kind != Kind::Freeze => {
+            Outcome::Done | Outcome::Pending if action.kind != Kind::Freeze => {
                 if let Some(waits) = self.waits.get_mut(action.page) {
                     waits.clear();
                 }
             }
-            Outcome::Done | Outcome::Already => {}
+            Outcome::Done | Outcome::Pending | Outcome::Already => {}
             Outcome::Refused(_) | Outcome::Failed(_) => self.refused += 1,
         }
         if let Some(log) = &mut self.log {

@@ -1,8 +1,16 @@
 //! All of Homing that touches the Linux kernel, in small files with pre- and postconditions.
 
 pub mod channel;
+pub mod fail;
 pub mod follow;
+pub mod hint_faults;
 pub mod inherit;
 pub mod interrupts;
 pub mod mapped;
+pub mod move_pages;
+pub mod perf;
+pub mod policy;
+pub mod proc;
+pub mod ptrace;
 pub mod topology;
+pub mod tunables;

@@ -1,0 +1,132 @@
+//! Memory policies and CPU affinity of threads: `set_mempolicy(2)`, `sched_setaffinity(2)`.
+
+use crate::fail::{self, Call};
+use crate::proc::Tid;
+use std::io;
+
+/// `MPOL_DEFAULT`: local allocation, and kernel NUMA balancing may move what the thread touches.
+pub const DEFAULT: i32 = 0;
+/// `MPOL_BIND`: allocate from a set of nodes only.
+pub const BIND: i32 = 2;
+/// `MPOL_LOCAL`: local allocation as by default, but said explicitly, which takes the thread's accesses out of kernel
+/// balancing (mm/mempolicy.c, `mpol_misplaced`: no `MPOL_F_MOF`).
+pub const LOCAL: i32 = 4;
+
+/// Sets the memory policy of the calling thread. Inherited by threads and processes made from it, and over `execve`.
+///
+/// # Errors
+/// ENOSYS on a kernel without NUMA, EINVAL if it does not know the mode.
+pub fn set(mode: i32, nodes: &[u32]) -> io::Result<()> {
+    let mask = mask(nodes);
+    let (pointer, bits) = match nodes {
+        [] => (std::ptr::null(), 0),
+        _ => (mask.as_ptr(), mask.len() * 64 + 1),
+    };
+    // SAFETY: the kernel reads `bits - 1` bits, which `mask` has; with no nodes it reads nothing.
+    match unsafe { libc::syscall(libc::SYS_set_mempolicy, mode, pointer, bits) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Binds a range of this process's own memory to nodes, moving what is there.
+///
+/// # Errors
+/// What `mbind(2)` gives.
+pub fn bind_range(start: *mut u8, bytes: usize, nodes: &[u32]) -> io::Result<()> {
+    const MPOL_MF_MOVE: u32 = 1 << 1;
+    let mask = mask(nodes);
+    // SAFETY: changes where pages are, not what they hold; the kernel reads the bits that `mask` has.
+    let result = unsafe {
+        libc::syscall(libc::SYS_mbind, start, bytes, BIND, mask.as_ptr(), mask.len() * 64 + 1, MPOL_MF_MOVE)
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Nodes as the kernel's bit mask.
+fn mask(nodes: &[u32]) -> Vec<u64> {
+    let words = nodes.iter().max().map_or(1, |&most| most as usize / 64 + 1);
+    let mut mask = vec![0; words];
+    nodes.iter().for_each(|&node| mask[node as usize / 64] |= 1 << (node % 64));
+    mask
+}
+
+/// Most CPUs that an affinity mask holds here.
+const MAX_CPUS: u32 = 4096;
+
+/// The CPUs that a thread may run on.
+///
+/// # Errors
+/// ESRCH if it has ended.
+pub fn affinity(tid: Tid) -> io::Result<Vec<u32>> {
+    let mut mask = [0u64; MAX_CPUS as usize / 64];
+    // SAFETY: the kernel writes at most the given number of bytes.
+    let result = unsafe {
+        libc::syscall(libc::SYS_sched_getaffinity, tid.0, std::mem::size_of_val(&mask), mask.as_mut_ptr())
+    };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok((0..MAX_CPUS).filter(|cpu| mask[*cpu as usize / 64] >> (cpu % 64) & 1 == 1).collect())
+}
+
+/// Lets a thread (0: the calling one) run on these CPUs only.
+///
+/// # Errors
+/// ESRCH if it has ended, EPERM, EINVAL if none of the CPUs is online and in its cpuset.
+pub fn set_affinity(tid: Tid, cpus: &[u32]) -> io::Result<()> {
+    fail::point(Call::Affinity)?;
+    let mut mask = [0u64; MAX_CPUS as usize / 64];
+    for &cpu in cpus.iter().filter(|cpu| **cpu < MAX_CPUS) {
+        mask[cpu as usize / 64] |= 1 << (cpu % 64);
+    }
+    // SAFETY: the kernel reads the given number of bytes.
+    match unsafe {
+        libc::syscall(libc::SYS_sched_setaffinity, tid.0, std::mem::size_of_val(&mask), mask.as_ptr())
+    } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_have_the_bits_of_their_nodes() {
+        assert_eq!(mask(&[]), [0]);
+        assert_eq!(mask(&[0, 2, 63]), [1 << 63 | 0b101]);
+        assert_eq!(mask(&[1, 64]), [0b10, 1]);
+    }
+
+    #[test]
+    fn threads_are_bound_and_freed() {
+        std::thread::spawn(|| {
+            let before = affinity(Tid(0)).unwrap();
+            set_affinity(Tid(0), &before[..1]).unwrap();
+            assert_eq!(affinity(Tid(0)).unwrap(), before[..1]);
+            set_affinity(Tid(0), &before).unwrap();
+            assert_eq!(affinity(Tid(0)).unwrap(), before);
+            assert!(set_affinity(Tid(0), &[4095]).is_err());
+            assert!(set_affinity(Tid(i32::MAX), &before).is_err());
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn the_local_policy_can_be_set_and_taken_back() {
+        std::thread::spawn(|| {
+            set(LOCAL, &[]).unwrap();
+            set(DEFAULT, &[]).unwrap();
+            assert!(set(999, &[]).is_err());
+        })
+        .join()
+        .unwrap();
+    }
+}

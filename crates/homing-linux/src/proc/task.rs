@@ -1,0 +1,99 @@
+//! `stat` of threads and `status` of processes: proc_pid_stat(5), proc_pid_status(5).
+
+use super::Pid;
+
+/// What is used of `/proc/PID/task/TID/stat`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// Name of the thread.
+    pub name: String,
+    /// State: R, S, D, Z, T, ...
+    pub state: char,
+    /// CPU time in user and kernel mode, in clock ticks.
+    pub cpu_ticks: u64,
+    /// When it started, in clock ticks since boot: with the number, its identity.
+    pub start_ticks: u64,
+    /// The CPU on which it ran last.
+    pub processor: u32,
+}
+
+impl Stat {
+    /// Parses the line. The name is in parentheses and may itself hold blanks and parentheses.
+    pub fn parse(text: &str) -> Option<Stat> {
+        let (before, after) = text.trim_end().rsplit_once(')')?;
+        let (_, name) = before.split_once('(')?;
+        let fields: Vec<&str> = after.split_ascii_whitespace().collect();
+        // Field 3 of the manual, the state, is the first behind the name.
+        let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+        Some(Stat {
+            name: name.to_owned(),
+            state: fields.first()?.chars().next()?,
+            cpu_ticks: number(14)? + number(15)?,
+            start_ticks: number(22)?,
+            processor: u32::try_from(number(39)?).ok()?,
+        })
+    }
+}
+
+/// What is used of `/proc/PID/status`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Name of the process.
+    pub name: String,
+    /// The process.
+    pub tgid: Pid,
+    /// Its parent.
+    pub parent: Pid,
+    /// Real user.
+    pub uid: u32,
+    /// Resident bytes; 0 for kernel threads.
+    pub resident: u64,
+}
+
+impl Status {
+    /// Parses the file.
+    pub fn parse(text: &str) -> Option<Status> {
+        let field = |name: &str| {
+            let line =
+                text.lines().find(|line| line.starts_with(name) && line[name.len()..].starts_with(':'))?;
+            Some(line[name.len() + 1..].trim())
+        };
+        let number = |name: &str| field(name)?.split_ascii_whitespace().next()?.parse::<i64>().ok();
+        Some(Status {
+            name: field("Name")?.to_owned(),
+            tgid: Pid(number("Tgid")? as i32),
+            parent: Pid(number("PPid")? as i32),
+            uid: number("Uid")? as u32,
+            resident: number("VmRSS").unwrap_or(0) as u64 * 1024,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_may_hold_anything() {
+        let tail =
+            "S 1 2 2 0 -1 4194560 100 0 0 0 7 5 0 0 20 0 3 0 4242 1000 10 18446744073709551615 1 1 0 0 0 0 \
+                    0 4096 0 0 0 0 17 6 0 0 0 0 0 0 0 0 0 0 0 0 0";
+        let stat = Stat::parse(&format!("12 (a) (b c)) {tail}\n")).unwrap();
+        assert_eq!((stat.name.as_str(), stat.state), ("a) (b c)", 'S'));
+        assert_eq!((stat.cpu_ticks, stat.start_ticks, stat.processor), (12, 4242, 6));
+        assert_eq!(Stat::parse("12 (cut) S 1 2"), None);
+        assert_eq!(Stat::parse(""), None);
+    }
+
+    #[test]
+    fn status_needs_its_fields() {
+        let text = "Name:\tcg\nTgid:\t12\nPid:\t12\nPPid:\t1\nUid:\t1000\t1000\t0\t0\nVmRSS:\t  128 kB\n";
+        let status = Status::parse(text).unwrap();
+        assert_eq!(
+            (status.tgid, status.parent, status.uid, status.resident),
+            (Pid(12), Pid(1), 1000, 131_072)
+        );
+        assert_eq!(Status::parse(&text.replace("VmRSS", "VmSwap")).unwrap().resident, 0);
+        assert_eq!(Status::parse("Name:\tcg\n"), None);
+    }
+}

@@ -1,0 +1,127 @@
+//! Kernel tunables that are changed for a while: written on [`Tunables::set`], put back on drop. What they were is also
+//! kept in a state file, so that after a kill -9 the next run (or `homing doctor --restore`) can put them back.
+
+use crate::fail::{self, Call};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Tunables that were changed.
+#[derive(Debug)]
+pub struct Tunables {
+    state: PathBuf,
+    /// Path and what it was, oldest change first.
+    before: Vec<(PathBuf, String)>,
+}
+
+impl Tunables {
+    /// Begins to change tunables, `state` being the file that remembers what they were. What an earlier, killed run left
+    /// there is put back first.
+    ///
+    /// # Errors
+    /// If the state file cannot be written.
+    pub fn begin(state: &Path) -> io::Result<Tunables> {
+        restore(state)?;
+        Ok(Tunables { state: state.to_owned(), before: Vec::new() })
+    }
+
+    /// Writes `value`. Writing what is there already changes nothing and need not be permitted.
+    ///
+    /// # Errors
+    /// If the file is missing or may not be written.
+    pub fn set(&mut self, path: &Path, value: &str) -> io::Result<()> {
+        let old = fs::read_to_string(path)?.trim().to_owned();
+        if old == value {
+            return Ok(());
+        }
+        fail::point(Call::Tunable)?;
+        if self.before.iter().all(|(known, _)| known != path) {
+            self.before.push((path.to_owned(), old));
+            self.remember()?;
+        }
+        fs::write(path, value)
+    }
+
+    fn remember(&self) -> io::Result<()> {
+        let line = |(path, value): &(PathBuf, String)| format!("{}={value}\n", path.display());
+        fs::write(&self.state, self.before.iter().map(line).collect::<String>())
+    }
+}
+
+impl Drop for Tunables {
+    fn drop(&mut self) {
+        if self.before.is_empty() {
+            return;
+        }
+        if let Err(error) = restore(&self.state) {
+            eprintln!(
+                "homing: kernel tunables could not be put back ({error}); see {}",
+                self.state.display()
+            );
+        }
+    }
+}
+
+/// Puts back what a state file says, newest change first, and removes it. Returns how many tunables it named.
+///
+/// # Errors
+/// If the file cannot be read, or a tunable cannot be written; then the file stays.
+pub fn restore(state: &Path) -> io::Result<usize> {
+    let text = match fs::read_to_string(state) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        Err(error) => return Err(error),
+    };
+    let lines: Vec<_> = text.lines().filter_map(|line| line.split_once('=')).collect();
+    for (path, value) in lines.iter().rev() {
+        fs::write(path, value)?;
+    }
+    fs::remove_file(state)?;
+    Ok(lines.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tunables_come_back_also_after_a_kill() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = |name: &str| directory.path().join(name);
+        let (a, b, state) = (file("a"), file("b"), file("state"));
+        fs::write(&a, "0\n").unwrap();
+        fs::write(&b, "1000\n").unwrap();
+        let mut tunables = Tunables::begin(&state).unwrap();
+        tunables.set(&a, "1").unwrap();
+        tunables.set(&b, "7").unwrap();
+        tunables.set(&b, "8").unwrap();
+        assert_eq!(
+            (fs::read_to_string(&a).unwrap(), fs::read_to_string(&b).unwrap()),
+            ("1".into(), "8".into())
+        );
+        drop(tunables);
+        assert_eq!(
+            (fs::read_to_string(&a).unwrap(), fs::read_to_string(&b).unwrap()),
+            ("0".into(), "1000".into())
+        );
+        assert!(!state.exists());
+
+        let mut killed = Tunables::begin(&state).unwrap();
+        killed.set(&a, "1").unwrap();
+        std::mem::forget(killed);
+        let next = Tunables::begin(&state).unwrap();
+        assert_eq!(fs::read_to_string(&a).unwrap(), "0");
+        drop(next);
+        assert!(Tunables::begin(&state).unwrap().set(&file("absent"), "1").is_err());
+    }
+
+    #[test]
+    fn writing_what_is_there_needs_no_right() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, state) = (directory.path().join("a"), directory.path().join("state"));
+        fs::write(&path, "1\n").unwrap();
+        let mut tunables = Tunables::begin(&state).unwrap();
+        tunables.set(&path, "1").unwrap();
+        assert!(!state.exists());
+    }
+}
