@@ -24,10 +24,14 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Bring the pages of running processes home
+    Attach(Box<cmd::live::attach::Args>),
     /// Compare placement policies with the best any policy could do
     Compare(cmd::compare::Args),
     /// Print what to compile a program with for `record --recorder tsan`
     Cflags(cmd::flags::CompileArgs),
+    /// Probe what works on this machine for the live engine, and what is missing
+    Doctor(cmd::doctor::Args),
     /// Print what to link a program with for `record --recorder tsan`
     Ldflags(cmd::flags::LinkArgs),
     /// List the machine models, with one line each
@@ -38,6 +42,8 @@ enum Command {
     Trace(cmd::trace::Args),
     /// List the placement policies, with one line each
     Policies(cmd::policies::Args),
+    /// Run a program and bring its pages home while it runs
+    Run(Box<cmd::live::launch::Args>),
     /// Simulate a placement policy on a trace
     Simulate(cmd::simulate::Args),
     /// Run a program and record every data reference of all its threads
@@ -46,13 +52,16 @@ enum Command {
 
 fn main() -> std::process::ExitCode {
     let result = match Cli::parse().command {
+        Command::Attach(args) => cmd::live::attach::run(*args),
         Command::Compare(args) => cmd::compare::run(args),
         Command::Cflags(args) => cmd::flags::compile(args),
+        Command::Doctor(args) => cmd::doctor::run(args),
         Command::Ldflags(args) => cmd::flags::link(args),
         Command::Machines(args) => cmd::machines::run(args),
         Command::Optimal(args) => cmd::optimal::run(args),
         Command::Trace(args) => cmd::trace::run(args),
         Command::Policies(args) => cmd::policies::run(args),
+        Command::Run(args) => cmd::live::launch::run(*args),
         Command::Simulate(args) => cmd::simulate::run(args),
         Command::Record(args) => cmd::record::run(args),
     };

@@ -1,6 +1,7 @@
 //! All of Homing that touches the Linux kernel, in small files with pre- and postconditions.
 
 pub mod channel;
+pub mod clock;
 pub mod fail;
 pub mod follow;
 pub mod hint_faults;
@@ -8,6 +9,7 @@ pub mod inherit;
 pub mod interrupts;
 pub mod mapped;
 pub mod move_pages;
+pub mod pagemap;
 pub mod perf;
 pub mod policy;
 pub mod proc;

@@ -1,7 +1,9 @@
 //! One file per subcommand.
 
 pub mod compare;
+pub mod doctor;
 pub mod flags;
+pub mod live;
 pub mod machines;
 pub mod optimal;
 pub mod policies;

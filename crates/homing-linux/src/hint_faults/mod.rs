@@ -7,11 +7,13 @@
 #[cfg(target_arch = "x86_64")]
 pub mod scanner;
 
-use crate::policy;
 use crate::proc::{Pid, Proc, Tid};
 use crate::tunables::Tunables;
 use std::io;
 use std::path::{Path, PathBuf};
+
+/// The name of the scanning thread in `/proc`.
+pub const SCANNER_NAME: &str = "homing-scan";
 
 /// Where the kernel keeps the switch and the tunables.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,39 +74,49 @@ pub fn prepare(paths: &Paths, state: &Path, scan_mb: u64) -> io::Result<Tunables
     Ok(tunables)
 }
 
-/// Gives every thread of a process a memory policy, [`policy::LOCAL`] or [`policy::DEFAULT`], except `not`. Returns how
-/// many threads have it now; threads that end meanwhile are left out.
+/// Gives every thread of a process whose memory policy is `from` the policy `to` ([`crate::policy::LOCAL`] or
+/// [`crate::policy::DEFAULT`]), and leaves all others alone: who chose another policy keeps it. `scratch` is the address of eight
+/// bytes in the process that nobody else uses. Returns how many threads were changed; those that end meanwhile are
+/// left out.
 ///
 /// # Errors
 /// EPERM if the process may not be traced.
 #[cfg(target_arch = "x86_64")]
-pub fn set_policy(proc: &Proc, pid: Pid, mode: i32, not: Option<Tid>) -> io::Result<usize> {
+pub fn switch_policy(proc: &Proc, pid: Pid, from: i32, to: i32, scratch: u64) -> io::Result<usize> {
     use crate::ptrace::{self, Held};
+    use std::os::unix::fs::FileExt;
     let memory = ptrace::memory(pid)?;
     let instruction = ptrace::syscall_instruction(proc, pid, &memory)?;
-    debug_assert!(mode == policy::LOCAL || mode == policy::DEFAULT);
-    let mut done = std::collections::BTreeSet::new();
+    let switch = |tid: Tid| -> io::Result<bool> {
+        let mut held = Held::hold(tid)?;
+        held.call(instruction, libc::SYS_get_mempolicy, &[scratch, 0, 0, 0, 0])?;
+        let mut mode = [0; 4];
+        memory.read_exact_at(&mut mode, scratch)?;
+        if i32::from_ne_bytes(mode) != from {
+            return Ok(false);
+        }
+        held.call(instruction, libc::SYS_set_mempolicy, &[to as u64, 0, 0]).map(|_| true)
+    };
+    let mut seen = std::collections::BTreeSet::new();
+    let mut changed = 0;
     // Threads that begin meanwhile inherit from one that may not have been reached yet: until nothing new is seen.
     loop {
         let tasks = proc.tasks(pid).map_err(ptrace::to_io)?;
-        let before = done.len();
-        for tid in tasks.into_iter().filter(|tid| Some(*tid) != not) {
-            if done.contains(&tid) {
+        let before = seen.len();
+        for tid in tasks.into_iter().filter(|tid| seen.insert(*tid)).collect::<Vec<_>>() {
+            // The scanning thread must keep the default policy.
+            if proc.stat(pid, tid).is_ok_and(|stat| stat.name == SCANNER_NAME) {
                 continue;
             }
-            let result = Held::hold(tid)
-                .and_then(|mut held| held.call(instruction, libc::SYS_set_mempolicy, &[mode as u64, 0, 0]));
-            match result {
-                Ok(_) => {
-                    done.insert(tid);
-                }
+            match switch(tid) {
+                Ok(was) => changed += usize::from(was),
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
                 Err(_) if proc.stat(pid, tid).map_or(true, |stat| matches!(stat.state, 'Z' | 'X')) => {}
                 Err(error) => return Err(error),
             }
         }
-        if done.len() == before {
-            return Ok(done.len());
+        if seen.len() == before {
+            return Ok(changed);
         }
     }
 }
@@ -143,14 +155,18 @@ mod tests {
 
     #[cfg(target_arch = "x86_64")]
     #[test]
-    fn all_threads_of_a_process_get_a_policy() {
+    fn threads_of_default_policy_are_switched_and_others_left() {
+        use crate::policy::{BIND, DEFAULT, LOCAL};
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let (proc, pid) = (Proc::default(), Pid(child.id() as i32));
-        // Right after fork the child still is this test program: any state of it will do.
-        assert_eq!(set_policy(&proc, pid, policy::LOCAL, None).unwrap(), 1);
-        assert_eq!(set_policy(&proc, pid, policy::DEFAULT, Some(Tid(pid.0))).unwrap(), 0);
+        // Right after fork the child still is this test program: any state of it will do, if it has its vdso.
+        let scanner = scanner::Scanner::start(&proc, pid).unwrap();
+        let switch = |from, to| switch_policy(&proc, pid, from, to, scanner.scratch()).unwrap();
+        assert_eq!(switch(DEFAULT, LOCAL), 1, "all but the scanning thread");
+        assert_eq!((switch(DEFAULT, LOCAL), switch(BIND, DEFAULT), switch(LOCAL, DEFAULT)), (0, 0, 1));
+        let scratch = scanner.scratch();
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(set_policy(&proc, pid, policy::LOCAL, None).is_err());
+        assert!(switch_policy(&proc, pid, DEFAULT, LOCAL, scratch).is_err());
     }
 }

@@ -10,15 +10,13 @@
 //! (4 ms or so a scan), and sleeps otherwise. It ends when told, and by itself when the engine's heartbeat stops for ten
 //! seconds, so that a killed engine leaves nothing behind but two pages of memory.
 
+use super::SCANNER_NAME;
 use crate::policy;
 use crate::proc::{Pid, Proc, Tid};
 use crate::ptrace::{self, Held};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-
-/// The name of the thread in `/proc`.
-pub const NAME: &str = "homing-scan";
 
 // The code is position-independent and reaches its data through r12 alone. Offsets are those of `control`.
 std::arch::global_asm!(
@@ -108,6 +106,7 @@ mod control {
     pub const SLEEP: u64 = 40;
     pub const USED: u64 = 72;
     pub const NAME: u64 = 80;
+    pub const SCRATCH: u64 = 128;
 }
 
 const PAGE: u64 = 4096;
@@ -165,7 +164,7 @@ impl Scanner {
         put(control::SIGNALS, u64::MAX)?;
         put(control::SLEEP, 0)?;
         put(control::SLEEP + 8, 10_000_000)?;
-        memory.write_all_at(format!("{NAME}\0").as_bytes(), control + control::NAME)?;
+        memory.write_all_at(format!("{SCANNER_NAME}\0").as_bytes(), control + control::NAME)?;
         let executable = (libc::PROT_READ | libc::PROT_EXEC) as u64;
         held.call(instruction, libc::SYS_mprotect, &[base, PAGE, executable])?;
         let stack = control + PAGE - 16;
@@ -181,6 +180,11 @@ impl Scanner {
     /// The process.
     pub fn pid(&self) -> Pid {
         self.pid
+    }
+
+    /// Address of eight bytes in the process that are free for use.
+    pub fn scratch(&self) -> u64 {
+        self.control + control::SCRATCH
     }
 
     /// Tells the thread that the engine lives. Must be called more often than every ten seconds.
@@ -286,7 +290,7 @@ mod tests {
         child.stdout.as_mut().unwrap().read_exact(&mut echo).unwrap();
         let maps = proc.maps(pid).unwrap();
         let mut scanner = Scanner::start(&proc, pid).unwrap();
-        until("named", || proc.stat(pid, scanner.tid()).is_ok_and(|stat| stat.name == NAME));
+        until("named", || proc.stat(pid, scanner.tid()).is_ok_and(|stat| stat.name == SCANNER_NAME));
         assert_eq!(proc.tasks(pid).unwrap().len(), 2);
         scanner.scan(20_000_000).unwrap();
         until("uses what it is granted", || scanner.idle().unwrap());

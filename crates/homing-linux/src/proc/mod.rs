@@ -109,6 +109,19 @@ impl Proc {
         Ok(numbers(&self.path(pid, "task"))?.into_iter().map(Tid).collect())
     }
 
+    /// The processes that the threads of a process started and that still run. None if the kernel does not tell
+    /// (CONFIG_PROC_CHILDREN) or the process has ended.
+    pub fn children(&self, pid: Pid) -> Vec<Pid> {
+        let tasks = self.tasks(pid).unwrap_or_default();
+        let of_task = |tid: Tid| read(&self.path(pid, &format!("task/{tid}/children"))).unwrap_or_default();
+        let lists: Vec<String> = tasks.into_iter().map(of_task).collect();
+        lists
+            .iter()
+            .flat_map(|list| list.split_whitespace())
+            .filter_map(|pid| pid.parse().ok().map(Pid))
+            .collect()
+    }
+
     /// `stat` of a thread.
     pub fn stat(&self, pid: Pid, tid: Tid) -> Result<Stat, ProcError> {
         let path = self.path(pid, &format!("task/{tid}/stat"));

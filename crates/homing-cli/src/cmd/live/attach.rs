@@ -1,0 +1,75 @@
+//! `homing attach`: brings the pages of running processes home.
+
+use super::settings::duration;
+use super::{drive, interrupts, report, Plan, Settings};
+use crate::exit::{self, Code, Result};
+use homing_linux::proc::{Pid, Proc};
+use homing_linux::ptrace;
+use homing_live::targets::Choice;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Arguments of `homing attach`.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_long_help = "Ends when the processes have ended, after --for, or at Ctrl-C; the processes run on. \
+Needs the right to trace them (same user, or CAP_SYS_PTRACE)."
+)]
+pub struct Args {
+    #[command(flatten)]
+    settings: Settings,
+    /// A process; may be given several times
+    #[arg(long, value_name = "N", required_unless_present = "cgroup")]
+    pid: Vec<i32>,
+    /// Also what these processes start
+    #[arg(long)]
+    children: bool,
+    /// All processes of a cgroup and of those below it (a directory in /sys/fs/cgroup)
+    #[arg(long, value_name = "PATH", conflicts_with = "pid")]
+    cgroup: Option<PathBuf>,
+    /// End after this time
+    #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
+    limit: Option<Duration>,
+}
+
+/// Attaches.
+pub fn run(args: Args) -> Result {
+    let mut plan = Plan::new(&args.settings)?;
+    let interval = plan.config.interval;
+    let (choice, command) = match &args.cgroup {
+        Some(path) => (Choice::Cgroup(path.clone()), path.display().to_string()),
+        None => {
+            let pids: Vec<Pid> = args.pid.iter().copied().map(Pid).collect();
+            pids.iter().try_for_each(|&pid| may_act(pid))?;
+            let text = pids.iter().map(Pid::to_string).collect::<Vec<_>>().join(" ");
+            (Choice::Processes { pids, children: args.children }, text)
+        }
+    };
+    let caught = interrupts()?;
+    let mut session = plan.begin(choice, &args.settings, command)?;
+    let begin = Instant::now();
+    let driven = drive(&mut session, interval, |session| {
+        let late = args.limit.is_some_and(|limit| begin.elapsed() >= limit);
+        caught.count() > 0 || late || session.over()
+    });
+    let denied = !session.targets().denied().is_empty();
+    let summary = session.finish().map_err(super::coded)?;
+    driven?;
+    report(&summary, &args.settings)?;
+    Ok(if denied { Code::PARTIAL } else { Code::OK })
+}
+
+/// Refuses processes that are not there or that this user may not trace.
+pub fn may_act(pid: Pid) -> anyhow::Result<()> {
+    if Proc::default().status(pid).is_err() {
+        return Err(exit::error(Code::FAILURE, format!("process {pid} does not exist")));
+    }
+    if !ptrace::may_trace(pid) {
+        let message = format!(
+            "process {pid}: no permission to trace it: homing moves pages only of processes of the same user (or with \
+             CAP_SYS_PTRACE), and not where kernel.yama.ptrace_scope forbids it"
+        );
+        return Err(exit::error(Code::PERMISSION, message));
+    }
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! `homing run`: starts a program and brings its pages home while it runs.
+
+use super::{drive, interrupts, report, Plan, Settings};
+use crate::exit::{Code, Result};
+use crate::recording::program;
+use homing_linux::interrupts::signal_child;
+use homing_linux::proc::Pid;
+use homing_live::targets::Choice;
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus};
+
+/// Arguments of `homing run`.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_long_help = "The program's exit status is passed through (128 + N for signal N). Signals sent to homing \
+are passed on to it. docs/live.md has sources, rights and what is safe."
+)]
+pub struct Args {
+    #[command(flatten)]
+    settings: Settings,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Runs.
+pub fn run(args: Args) -> Result {
+    let mut plan = Plan::new(&args.settings)?;
+    let interval = plan.config.interval;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let program = program::find(&args.command[0], &path)?;
+    let caught = interrupts()?;
+    let text: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
+    let mut command = Command::new(program);
+    command.args(&args.command[1..]);
+    // The source is opened before the program starts: what cannot work is said before anything runs.
+    let choice = Choice::Processes { pids: Vec::new(), children: true };
+    let mut session = plan.begin(choice, &args.settings, text.join(" "))?;
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            session.finish().map_err(super::coded)?;
+            return Err(anyhow::Error::from(error).context(format!("cannot start {}", text[0])));
+        }
+    };
+    session.add(Pid(child.id() as i32));
+    let mut status = None;
+    let driven = drive(&mut session, interval, |_| {
+        if let Some(signal) = caught.to_forward() {
+            pass_on(&child, signal);
+        }
+        status = status.or(child.try_wait().ok().flatten());
+        status.is_some()
+    });
+    let summary = session.finish().map_err(super::coded);
+    // Whatever happened to the engine, the program runs to its end.
+    let status = match status {
+        Some(status) => status,
+        None => child.wait()?,
+    };
+    driven?;
+    report(&summary?, &args.settings)?;
+    Ok(code(status))
+}
+
+fn pass_on(child: &Child, signal: i32) {
+    if let Err(error) = signal_child(child, signal) {
+        eprintln!("homing: signal {signal} could not be passed on: {error}");
+    }
+}
+
+/// The program's exit status as our own.
+fn code(status: ExitStatus) -> Code {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => Code(code as u8),
+        (None, signal) => Code(128u8.wrapping_add(signal.unwrap_or(0) as u8)),
+    }
+}

@@ -1,0 +1,152 @@
+//! `homing run` and `homing attach`: the live engine for a program that is started, or for processes that run.
+
+pub mod attach;
+pub mod launch;
+mod settings;
+mod show;
+
+pub use settings::Settings;
+
+use crate::exit::{self, Code};
+use crate::{host, input, study};
+use anyhow::Context;
+use homing_core::ids::PageSize;
+use homing_core::policy::Policy;
+use homing_linux::interrupts::Interrupts;
+use homing_live::account::Summary;
+use homing_live::config::Config;
+use homing_live::host::Host;
+use homing_live::session::{Session, SessionError, Setup};
+use homing_live::source::Places;
+use homing_live::targets::Choice;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// What a session is made of besides its processes.
+pub struct Plan {
+    /// Settings.
+    pub config: Config,
+    /// The machine.
+    pub host: Host,
+    costs: homing_core::machine::Costs,
+    policy: Box<dyn Policy>,
+}
+
+impl Plan {
+    /// Checks settings, machine and policy.
+    pub fn new(settings: &Settings) -> anyhow::Result<Plan> {
+        let config = settings.config()?;
+        let sys = Path::new("/sys");
+        let host = Host::read(sys).map_err(|e| exit::error(Code::UNSUPPORTED, e.to_string()))?;
+        let machine = match settings.machine.as_str() {
+            "host" => host::machine()?,
+            name => input::load_machine(name)?,
+        };
+        let costs = machine.costs(PageSize::KIB4).map_err(|e| exit::error(Code::USAGE, e.to_string()))?;
+        if usize::from(costs.memories()) != host.nodes() || costs.global_node().is_some() {
+            let message = format!(
+                "machine {} has {} memories, this machine has {} nodes: expected as many; `--machine host` always fits",
+                machine.name(),
+                costs.memories(),
+                host.nodes()
+            );
+            return Err(exit::error(Code::USAGE, message));
+        }
+        let entry = study::policy(&config.policy)?;
+        if entry.offline {
+            let message = format!("policy {} needs to know the future: it cannot run live", entry.name);
+            return Err(exit::error(Code::USAGE, message));
+        }
+        let policy = entry.make(&costs, false, &study::settings(&config.set)?);
+        Ok(Plan { config, host, costs, policy })
+    }
+
+    /// Begins a session.
+    pub fn begin(
+        &mut self,
+        choice: Choice,
+        settings: &Settings,
+        command: String,
+    ) -> anyhow::Result<Session<'_>> {
+        let journal = match (&settings.tee, &settings.journal) {
+            (Some(path), _) => Some((create(path)?, true)),
+            (None, Some(path)) => Some((create(path)?, false)),
+            (None, None) => None,
+        };
+        let setup = Setup {
+            config: self.config.clone(),
+            host: self.host.clone(),
+            costs: self.costs.clone(),
+            policy: &mut *self.policy,
+            choice,
+            places: Places::default(),
+            journal,
+            command,
+        };
+        Session::begin(setup).map_err(coded)
+    }
+}
+
+fn create(path: &Path) -> anyhow::Result<Box<dyn Write>> {
+    let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
+    Ok(Box::new(BufWriter::new(file)))
+}
+
+/// A session's error with its exit code.
+pub fn coded(error: SessionError) -> anyhow::Error {
+    let code = match &error {
+        SessionError::NoSource(_) => Code::USAGE,
+        SessionError::Missing { .. } => Code::UNSUPPORTED,
+        SessionError::Proc(homing_linux::proc::ProcError::Denied { .. }) => Code::PERMISSION,
+        _ => Code::FAILURE,
+    };
+    exit::error(code, error.to_string())
+}
+
+/// The longest sleep, so that signals and the end of a program are noticed.
+const NAP: Duration = Duration::from_millis(20);
+
+/// Steps at every interval until `over` says so. `over` is asked some fifty times a second.
+pub fn drive(
+    session: &mut Session<'_>,
+    interval: Duration,
+    mut over: impl FnMut(&Session<'_>) -> bool,
+) -> anyhow::Result<()> {
+    let mut next = Instant::now();
+    loop {
+        session.step().map_err(coded)?;
+        // An engine that is too slow for its interval takes a whole one off.
+        next = (next + interval).max(Instant::now() + interval / 2);
+        loop {
+            if over(session) {
+                return session.step().map_err(coded);
+            }
+            let left = next.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            std::thread::sleep(left.min(NAP));
+        }
+    }
+}
+
+/// Shows the summary, as asked.
+pub fn report(summary: &Summary, settings: &Settings) -> anyhow::Result<()> {
+    if let Some(path) = &settings.summary {
+        let text = serde_json::to_string_pretty(summary)?;
+        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if settings.json {
+        println!("{}", serde_json::to_string_pretty(summary)?);
+    } else if !settings.quiet {
+        eprint!("{}", show::text(summary));
+    }
+    Ok(())
+}
+
+/// Catches signals that ask the program to end.
+pub fn interrupts() -> anyhow::Result<Interrupts> {
+    Interrupts::catch().context("cannot catch signals")
+}

@@ -1,0 +1,121 @@
+//! What `run`, `attach` and `daemon` take: a configuration file, and options that win over it.
+
+use crate::exit::{self, Code};
+use anyhow::Context;
+use homing_core::ids::parse_bytes;
+use homing_live::config::{parse_duration, Bind, Config};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Settings of the live engine.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Settings {
+    /// Policy (see `homing policies`) [default: homing]
+    #[arg(long, short)]
+    policy: Option<String>,
+    /// Source of accesses: auto, pmu, hint-faults, page-faults, none (see `homing doctor`) [default: auto]
+    #[arg(long, value_name = "SOURCE")]
+    source: Option<String>,
+    /// How often decisions are made [default: 100ms]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    interval: Option<Duration>,
+    /// Move at most this many bytes a second [default: no limit]
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    rate_limit: Option<u64>,
+    /// Spend at most this long on moves in an interval [default: 50ms]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    time_budget: Option<Duration>,
+    /// Move pages of these regions only: heap, stack, anonymous, a file's name, or one of them such as anonymous#3
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    regions: Vec<String>,
+    /// Stop the program's threads while pages move
+    #[arg(long)]
+    stop_world: bool,
+    /// Bind new threads to CPUs, node after node or the nodes in turn
+    #[arg(long, value_enum, value_name = "HOW")]
+    bind: Option<BindHow>,
+    /// Decide and account, move nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// References that one sighting of a page stands for, for sources that cannot count [default: from the cost of a move]
+    #[arg(long, value_name = "N")]
+    weight: Option<f64>,
+    /// Threads that move pages [default: 1]
+    #[arg(long, value_name = "N")]
+    movers: Option<usize>,
+    /// Set a policy's parameter (POLICY.PARAM=VALUE)
+    #[arg(long, value_name = "POLICY.PARAM=VALUE")]
+    set: Vec<String>,
+    /// Read settings from a TOML file; options win over it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// What accesses and moves cost: a machine model (see `homing machines`) with as many nodes as this machine
+    #[arg(long, short, value_name = "MACHINE", default_value = "host")]
+    pub machine: String,
+    /// Write every decision and what came of it, for `homing replay`
+    #[arg(long, value_name = "FILE")]
+    pub journal: Option<PathBuf>,
+    /// As --journal, and everything that the policy was told, for `homing replay --check`
+    #[arg(long, value_name = "FILE", conflicts_with = "journal")]
+    pub tee: Option<PathBuf>,
+    /// Write the exit summary as JSON to a file
+    #[arg(long, value_name = "FILE")]
+    pub summary: Option<PathBuf>,
+    /// Print the exit summary as JSON to stdout
+    #[arg(long)]
+    pub json: bool,
+    /// Print no exit summary
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum BindHow {
+    Fill,
+    RoundRobin,
+}
+
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    parse_duration(text).ok_or_else(|| format!("`{text}`: expected a duration such as 100ms or 2s"))
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    parse_bytes(text).ok_or_else(|| format!("`{text}`: expected bytes such as 100M"))
+}
+
+impl Settings {
+    /// The file, if there is one, with the options over it.
+    pub fn config(&self) -> anyhow::Result<Config> {
+        let mut config = match &self.config {
+            None => Config::default(),
+            Some(path) => {
+                let text = std::fs::read_to_string(path)
+                    .with_context(|| format!("cannot read configuration {}", path.display()))?;
+                let usage = |error| exit::error(Code::USAGE, format!("{}: {error}", path.display()));
+                Config::from_toml(&text).map_err(usage)?
+            }
+        };
+        let given = self.clone();
+        config.policy = given.policy.unwrap_or(config.policy);
+        config.source = given.source.unwrap_or(config.source);
+        config.interval = given.interval.unwrap_or(config.interval);
+        config.rate_limit = given.rate_limit.unwrap_or(config.rate_limit);
+        config.time_budget = given.time_budget.unwrap_or(config.time_budget);
+        config.stop_world |= given.stop_world;
+        config.dry_run |= given.dry_run;
+        config.weight = given.weight.or(config.weight);
+        config.movers = given.movers.unwrap_or(config.movers);
+        if !given.regions.is_empty() {
+            config.regions = given.regions;
+        }
+        if let Some(how) = given.bind {
+            config.bind = Some(match how {
+                BindHow::Fill => Bind::Fill,
+                BindHow::RoundRobin => Bind::RoundRobin,
+            });
+        }
+        config.set.extend(given.set);
+        config.check().map_err(|error| exit::error(Code::USAGE, error.to_string()))?;
+        Ok(config)
+    }
+}

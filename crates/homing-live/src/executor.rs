@@ -1,0 +1,319 @@
+//! The kernel as the engine's executor: knows where pages are, takes actions as orders, carries them out in batches.
+
+use crate::host::Host;
+use crate::mover::{Landed, Mover, Order};
+use crate::pages::PageTable;
+use homing_core::action::{Action, Kind, Locations, Outcome};
+use homing_core::engine::Executor;
+use homing_core::ids::{Node, Page};
+use homing_linux::move_pages::{self, PageStatus};
+use homing_linux::proc::Pid;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Instant;
+
+/// Share of a node's memory that stays free: moves beyond it are refused (the pressure filter of Nikolopoulos 2000,
+/// section 2.2).
+const RESERVE: f64 = 0.02;
+
+/// An action that waits to be carried out.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    action: Action,
+    to: Node,
+}
+
+/// What came of one action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// The action.
+    pub action: Action,
+    /// Where the page was.
+    pub from: Option<Node>,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// Pages, and orders for them.
+#[derive(Debug)]
+pub struct Kernel {
+    host: Host,
+    pages: PageTable,
+    mover: Mover,
+    dry_run: bool,
+    queue: Vec<Page>,
+    waiting: HashMap<Page, Waiting>,
+    /// Bytes that each node can still take.
+    room: Vec<Option<u64>>,
+    /// What was asked for, and where the page was, until [`Kernel::take_asked`].
+    asked: Vec<Asked>,
+}
+
+/// An action that the policy asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The action.
+    pub action: Action,
+    /// Where the page was.
+    pub from: Option<Node>,
+    /// What came of it at once.
+    pub outcome: Outcome,
+}
+
+impl Kernel {
+    /// Nothing known yet. With `dry_run` actions are accepted and never carried out; pages then count as moved.
+    pub fn new(host: Host, mover: Mover, dry_run: bool) -> Kernel {
+        let mut kernel = Kernel {
+            room: vec![None; host.nodes()],
+            host,
+            pages: PageTable::default(),
+            mover,
+            dry_run,
+            queue: Vec::new(),
+            waiting: HashMap::new(),
+            asked: Vec::new(),
+        };
+        kernel.look_at_memory();
+        kernel
+    }
+
+    /// The pages.
+    pub fn pages(&self) -> &PageTable {
+        &self.pages
+    }
+
+    /// The pages.
+    pub fn pages_mut(&mut self) -> &mut PageTable {
+        &mut self.pages
+    }
+
+    /// What was asked for since the last time, oldest first.
+    pub fn take_asked(&mut self) -> Vec<Asked> {
+        std::mem::take(&mut self.asked)
+    }
+
+    /// Orders that wait.
+    pub fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Reads how much memory each node has free.
+    pub fn look_at_memory(&mut self) {
+        for (index, room) in self.room.iter_mut().enumerate() {
+            let reserve = |(free, total): (u64, u64)| free.saturating_sub((total as f64 * RESERVE) as u64);
+            *room = self.host.memory(Node(index as u16)).map(reserve);
+        }
+    }
+
+    /// Asks the kernel where pages are. Returns those that are nowhere: not mapped, or not touched.
+    pub fn locate(&mut self, pages: &[Page], now: u64) -> Vec<Page> {
+        let mut by_process: BTreeMap<Pid, Vec<Page>> = BTreeMap::new();
+        for &page in pages {
+            by_process.entry(self.pages.entry(page).pid).or_default().push(page);
+        }
+        let mut nowhere = Vec::new();
+        let (mut addresses, mut statuses) = (Vec::new(), Vec::new());
+        for (pid, pages) in by_process {
+            addresses.clear();
+            addresses.extend(pages.iter().map(|&page| self.pages.entry(page).address));
+            let asked = move_pages::query(pid, &addresses, &mut statuses).is_ok();
+            for (&page, &status) in pages.iter().zip(&statuses) {
+                let node = match PageStatus::from(status) {
+                    PageStatus::On(id) if asked => self.host.node(id),
+                    _ => None,
+                };
+                let entry = self.pages.entry_mut(page);
+                (entry.at, entry.asked) = (node, now);
+                if node.is_none() {
+                    nowhere.push(page);
+                }
+            }
+        }
+        nowhere
+    }
+
+    /// Forgets a page and what was ordered for it.
+    pub fn forget(&mut self, page: Page) {
+        self.waiting.remove(&page);
+        self.pages.remove(page);
+    }
+
+    /// Carries out orders, oldest first: at most `bytes`, beginning none after `until`. The rest keeps waiting.
+    pub fn flush(&mut self, bytes: u64, until: Option<Instant>, settled: &mut Vec<Settled>) {
+        let mut left = bytes;
+        let mut orders = Vec::new();
+        let mut queue = std::mem::take(&mut self.queue).into_iter();
+        // An order that was taken back and given again stands in the queue twice.
+        let mut seen = HashSet::new();
+        for page in queue.by_ref() {
+            let Some(waiting) = self.waiting.get(&page).filter(|_| seen.insert(page)) else { continue };
+            let entry = self.pages.entry(page);
+            if entry.bytes > left {
+                self.queue.push(page);
+                break;
+            }
+            left -= entry.bytes;
+            let to = self.host.kernel_id(waiting.to);
+            orders.push(Order { pid: entry.pid, to, address: entry.address, tag: page.0 });
+        }
+        self.queue.extend(queue);
+        let landed = self.mover.carry_out(&mut orders, until);
+        for (order, landed) in orders.iter().zip(landed) {
+            self.settle(Page(order.tag), landed, settled);
+        }
+    }
+
+    fn settle(&mut self, page: Page, landed: Landed, settled: &mut Vec<Settled>) {
+        if landed == Landed::Later {
+            self.queue.push(page);
+            return;
+        }
+        let Some(Waiting { action, to }) = self.waiting.remove(&page) else { return };
+        let entry = self.pages.entry_mut(page);
+        let from = entry.at;
+        entry.ordered = None;
+        let outcome = match landed {
+            Landed::There => {
+                entry.at = Some(to);
+                entry.failures = 0;
+                entry.moves += 1;
+                Outcome::Done
+            }
+            Landed::Not(errno) => {
+                entry.failures += 1;
+                Outcome::Failed(errno)
+            }
+            Landed::Later => Outcome::Pending,
+        };
+        settled.push(Settled { action, from, outcome });
+    }
+
+    fn order(&mut self, action: &Action, to: Node) -> Outcome {
+        if to.index() >= self.host.nodes() {
+            return Outcome::Refused("no such node");
+        }
+        let entry = self.pages.entry_mut(action.page);
+        if entry.seen_at() == Some(to) {
+            return Outcome::Already;
+        }
+        if !entry.class.movable() {
+            return Outcome::Refused("shared by processes: page cache is shown, not moved");
+        }
+        if entry.unmovable() {
+            return Outcome::Refused("the kernel would not move the page three times");
+        }
+        if let Some(room) = &mut self.room[to.index()] {
+            match room.checked_sub(entry.bytes) {
+                Some(left) => *room = left,
+                None => return Outcome::Refused("the target node is full"),
+            }
+        }
+        if self.dry_run {
+            entry.ordered = Some(to);
+            return Outcome::Done;
+        }
+        if entry.at == Some(to) {
+            // Ordered away and, before that happened, back again.
+            entry.ordered = None;
+            self.waiting.remove(&action.page);
+            return Outcome::Done;
+        }
+        entry.ordered = Some(to);
+        if self.waiting.insert(action.page, Waiting { action: *action, to }).is_none() {
+            self.queue.push(action.page);
+        }
+        Outcome::Pending
+    }
+}
+
+impl Executor for Kernel {
+    fn at(&self, page: Page) -> Locations {
+        Locations::single(self.pages.entry(page).seen_at().unwrap_or(Node(0)))
+    }
+
+    fn execute(&mut self, action: &Action) -> Outcome {
+        let alive = self.pages.alive(action.page);
+        let from = if alive { self.pages.entry(action.page).seen_at() } else { None };
+        let outcome = match action.kind {
+            _ if !alive => Outcome::Refused("the page is gone"),
+            Kind::Move { to } | Kind::Collapse { keep: to } => self.order(action, to),
+            Kind::Replicate { .. } => Outcome::Refused("Linux keeps one copy of a page"),
+            Kind::Freeze | Kind::Defrost => Outcome::Done,
+        };
+        self.asked.push(Asked { action: *action, from, outcome });
+        outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::tests::snapshot;
+    use homing_linux::proc::maps::Class;
+
+    fn action(page: Page, to: u16) -> Action {
+        Action { page, kind: Kind::Move { to: Node(to) }, reason: "test" }
+    }
+
+    fn kernel(dry_run: bool) -> (tempfile::TempDir, Kernel, Page) {
+        let (sys, host) = snapshot(2);
+        let mut kernel = Kernel::new(host, Mover::default(), dry_run);
+        let page = kernel.pages.number(Pid(i32::MAX), 0x1000, 4096, Class::Heap);
+        kernel.pages.entry_mut(page).at = Some(Node(0));
+        (sys, kernel, page)
+    }
+
+    #[test]
+    fn orders_wait_count_as_moved_and_settle() {
+        let (_sys, mut kernel, page) = kernel(false);
+        assert_eq!(kernel.execute(&action(page, 0)), Outcome::Already);
+        assert_eq!(kernel.execute(&action(page, 1)), Outcome::Pending);
+        assert_eq!(kernel.at(page).home(), Node(1));
+        let mut settled = Vec::new();
+        kernel.flush(100, None, &mut settled);
+        assert_eq!((settled.len(), kernel.waiting()), (0, 1), "no room within the rate limit");
+        kernel.flush(4096, None, &mut settled);
+        // There is no such process.
+        assert_eq!(
+            settled,
+            [Settled { action: action(page, 1), from: Some(Node(0)), outcome: Outcome::Failed(3) }]
+        );
+        assert_eq!((kernel.at(page).home(), kernel.waiting()), (Node(0), 0));
+        for _ in 0..2 {
+            kernel.execute(&action(page, 1));
+            kernel.flush(4096, None, &mut settled);
+        }
+        assert!(matches!(kernel.execute(&action(page, 1)), Outcome::Refused(_)), "learnt to be unmovable");
+    }
+
+    #[test]
+    fn what_must_not_move_is_refused() {
+        let (_sys, mut kernel, page) = kernel(false);
+        assert!(matches!(kernel.execute(&action(page, 2)), Outcome::Refused("no such node")));
+        let cached = kernel.pages.number(Pid(1), 0x2000, 4096, Class::PageCache);
+        assert!(matches!(kernel.execute(&action(cached, 1)), Outcome::Refused(_)));
+        let huge = kernel.pages.number(Pid(1), 0x200000, 2 << 20, Class::Heap);
+        assert!(matches!(kernel.execute(&action(huge, 1)), Outcome::Refused("the target node is full")));
+        let replicate = Action { kind: Kind::Replicate { to: Node(1) }, ..action(page, 1) };
+        assert!(matches!(kernel.execute(&replicate), Outcome::Refused(_)));
+        kernel.forget(page);
+        assert!(matches!(kernel.execute(&action(page, 1)), Outcome::Refused("the page is gone")));
+    }
+
+    #[test]
+    fn there_and_back_before_it_happened_moves_nothing() {
+        let (_sys, mut kernel, page) = kernel(false);
+        kernel.execute(&action(page, 1));
+        assert_eq!(kernel.execute(&action(page, 0)), Outcome::Done);
+        let mut settled = Vec::new();
+        kernel.flush(u64::MAX, None, &mut settled);
+        assert!(settled.is_empty() && kernel.at(page).home() == Node(0));
+    }
+
+    #[test]
+    fn a_dry_run_counts_pages_as_moved_and_asks_nobody() {
+        let (_sys, mut kernel, page) = kernel(true);
+        assert_eq!(kernel.execute(&action(page, 1)), Outcome::Done);
+        assert_eq!((kernel.at(page).home(), kernel.waiting()), (Node(1), 0));
+        assert_eq!(kernel.pages.entry(page).at, Some(Node(0)));
+    }
+}

@@ -1,0 +1,528 @@
+//! The session log: one JSON value a line. As a *journal* it holds every decision and what came of it; *teed*, also
+//! everything that the policy was told, in order, so that the decisions can be made again in simulation ([`check`]).
+//!
+//! Pages have addresses only within one run; regions are named by what they map and counted by address, so that with an
+//! offset they mean the same in the next run, wherever the kernel put it.
+
+use homing_core::action::{Action, Kind, Locations, Outcome};
+use homing_core::engine::{Engine, Executor, Observation};
+use homing_core::ids::{Node, Page, Thread, Time};
+use homing_core::machine::{Costs, General, Uniform};
+use homing_core::policy::settings::Settings;
+use homing_core::policy::{table, Sample, ThreadMoved};
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use std::io::{self, BufRead, Write};
+
+/// What the policy calculated with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Prices {
+    /// All nodes equally far.
+    Uniform {
+        /// Number of nodes.
+        nodes: u16,
+        /// r.
+        remote: f64,
+        /// R.
+        page_move: f64,
+    },
+    /// Matrices.
+    General {
+        /// Number of nodes.
+        nodes: u16,
+        /// Row by row.
+        access: Vec<f64>,
+        /// Row by row.
+        copy: Vec<f64>,
+    },
+}
+
+impl From<&Costs> for Prices {
+    fn from(costs: &Costs) -> Prices {
+        match costs {
+            Costs::Uniform(u) => Prices::Uniform { nodes: u.nodes, remote: u.remote, page_move: u.page_move },
+            Costs::General(g) => {
+                Prices::General { nodes: g.nodes, access: g.access.clone(), copy: g.copy.clone() }
+            }
+        }
+    }
+}
+
+impl From<Prices> for Costs {
+    fn from(prices: Prices) -> Costs {
+        match prices {
+            Prices::Uniform { nodes, remote, page_move } => {
+                Costs::Uniform(Uniform { nodes, remote, page_move, global: None })
+            }
+            Prices::General { nodes, access, copy } => Costs::General(General { nodes, access, copy }),
+        }
+    }
+}
+
+/// The first line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    /// Version of the format: 1.
+    pub homing_journal: u32,
+    /// The program, or the processes.
+    pub command: String,
+    /// Policy.
+    pub policy: String,
+    /// Its parameters, `policy.name=value`.
+    pub set: Vec<String>,
+    /// Source.
+    pub source: String,
+    /// The kernel's numbers of the nodes.
+    pub nodes: Vec<u32>,
+    /// What the policy calculated with.
+    pub prices: Prices,
+    /// True if everything that the policy was told is in it.
+    pub teed: bool,
+}
+
+/// The version that is written and read.
+const VERSION: u32 = 1;
+
+impl Header {
+    /// A header of the present version.
+    pub fn new(policy: &str, source: &str, costs: &Costs) -> Header {
+        Header {
+            homing_journal: VERSION,
+            command: String::new(),
+            policy: policy.into(),
+            set: Vec::new(),
+            source: source.into(),
+            nodes: Vec::new(),
+            prices: costs.into(),
+            teed: false,
+        }
+    }
+}
+
+/// An outcome as a value of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Came {
+    /// Carried out; in a dry run: counted as carried out.
+    Done,
+    /// Told later.
+    Pending,
+    /// It was so already.
+    Already,
+    /// By a rule.
+    Refused(String),
+    /// By the kernel.
+    Failed(i32),
+}
+
+impl From<Outcome> for Came {
+    fn from(outcome: Outcome) -> Came {
+        match outcome {
+            Outcome::Done => Came::Done,
+            Outcome::Pending => Came::Pending,
+            Outcome::Already => Came::Already,
+            Outcome::Refused(why) => Came::Refused(why.to_owned()),
+            Outcome::Failed(errno) => Came::Failed(errno),
+        }
+    }
+}
+
+impl Came {
+    fn outcome(&self) -> Outcome {
+        match self {
+            Came::Done => Outcome::Done,
+            Came::Pending => Outcome::Pending,
+            Came::Already => Outcome::Already,
+            Came::Refused(_) => Outcome::Refused("as in the journal"),
+            Came::Failed(errno) => Outcome::Failed(*errno),
+        }
+    }
+}
+
+/// Where a page is, for people and for another run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The process, by order of appearance.
+    pub process: u32,
+    /// Its region, such as `heap#0` or `libm.so.6#2`.
+    pub region: String,
+    /// Bytes from the region's beginning.
+    pub offset: u64,
+    /// Size of the page.
+    pub bytes: u64,
+}
+
+/// One line behind the header. `t` is in microseconds of the session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "kebab-case")]
+pub enum Line {
+    /// An access was seen.
+    Sample {
+        /// When.
+        t: u64,
+        /// The page.
+        page: u32,
+        /// The node that made it.
+        node: u16,
+        /// A store.
+        store: bool,
+        /// References that it stands for.
+        weight: f64,
+        /// Where the page was.
+        at: u16,
+    },
+    /// An interval ended.
+    Interval {
+        /// When.
+        t: u64,
+    },
+    /// A thread moved and stayed.
+    ThreadMoved {
+        /// When.
+        t: u64,
+        /// The thread.
+        thread: u32,
+        /// From.
+        from: u16,
+        /// To.
+        to: u16,
+    },
+    /// A page's mapping went away.
+    Gone {
+        /// The page.
+        page: u32,
+    },
+    /// The policy asked for something.
+    Action {
+        /// When.
+        t: u64,
+        /// The page.
+        page: u32,
+        /// What.
+        action: Kind,
+        /// Where the page was.
+        from: Option<u16>,
+        /// Why.
+        reason: String,
+        /// Sightings of the page by node since it was first seen.
+        profile: Vec<u32>,
+        /// Which page.
+        place: Place,
+        /// What came of it at once.
+        outcome: Came,
+    },
+    /// What came of an action that was pending.
+    Result {
+        /// When.
+        t: u64,
+        /// The page.
+        page: u32,
+        /// What.
+        action: Kind,
+        /// What came of it.
+        outcome: Came,
+    },
+}
+
+/// Writes a log.
+pub struct Writer<W: Write> {
+    out: W,
+    teed: bool,
+    line: Vec<u8>,
+}
+
+impl<W: Write> Writer<W> {
+    /// Writes the header.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn new(mut out: W, header: &Header) -> io::Result<Writer<W>> {
+        serde_json::to_writer(&mut out, header)?;
+        out.write_all(b"\n")?;
+        Ok(Writer { out, teed: header.teed, line: Vec::new() })
+    }
+
+    /// Writes a line, unless it is one that only a teed log holds and this is none.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn put(&mut self, line: &Line) -> io::Result<()> {
+        if !self.teed && !matches!(line, Line::Action { .. } | Line::Result { .. }) {
+            return Ok(());
+        }
+        self.line.clear();
+        serde_json::to_writer(&mut self.line, line)?;
+        self.line.push(b'\n');
+        self.out.write_all(&self.line)
+    }
+
+    /// Hands everything on.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// A log that cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// Cannot be read.
+    #[error("journal: {0}")]
+    Read(#[from] io::Error),
+    /// A line makes no sense.
+    #[error("journal, line {line}: {message}")]
+    Line {
+        /// Which.
+        line: usize,
+        /// Why.
+        message: String,
+    },
+}
+
+/// A log that was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Journal {
+    /// The header.
+    pub header: Header,
+    /// The lines.
+    pub lines: Vec<Line>,
+    /// True if the last line was cut: the engine was killed while it wrote.
+    pub cut: bool,
+}
+
+impl Journal {
+    /// Reads a log. A last line that is cut is left out.
+    ///
+    /// # Errors
+    /// If it is no log, of another version, or a line makes no sense.
+    pub fn read(input: impl BufRead) -> Result<Journal, JournalError> {
+        let mut texts = input.lines().enumerate().peekable();
+        let fail = |line: usize, message: String| JournalError::Line { line: line + 1, message };
+        let (_, first) = texts.next().ok_or_else(|| fail(0, "the file is empty".into()))?;
+        let header: Header = serde_json::from_str(&first?)
+            .map_err(|e| fail(0, format!("{e}; expected the header that `homing run --journal` writes")))?;
+        if header.homing_journal != VERSION {
+            let message = format!("version {}: this program reads version {VERSION}", header.homing_journal);
+            return Err(fail(0, message));
+        }
+        let mut journal = Journal { header, lines: Vec::new(), cut: false };
+        while let Some((number, text)) = texts.next() {
+            match serde_json::from_str(&text?) {
+                Ok(line) => journal.lines.push(line),
+                Err(error) if error.is_eof() && texts.peek().is_none() => journal.cut = true,
+                Err(error) => return Err(fail(number, error.to_string())),
+            }
+        }
+        Ok(journal)
+    }
+}
+
+/// What [`check`] found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Checked {
+    /// Things that the policy was told.
+    pub observations: u64,
+    /// Actions in the log.
+    pub actions: u64,
+    /// Actions that the policy asked for again, the same in the same place.
+    pub same: u64,
+    /// The first that was not, in words.
+    pub first_difference: Option<String>,
+}
+
+/// Tells a fresh policy everything that a teed log says, and compares what it asks for.
+///
+/// # Errors
+/// If the log is not teed, or names a policy or parameters that do not exist.
+pub fn check(journal: &Journal) -> Result<Checked, JournalError> {
+    let fail = |message: String| JournalError::Line { line: 1, message };
+    if !journal.header.teed {
+        return Err(fail("holds decisions only: expected a log written with --tee".into()));
+    }
+    let entry = table::find(&journal.header.policy)
+        .ok_or_else(|| fail(format!("no policy `{}`", journal.header.policy)))?;
+    let mut settings = Settings::default();
+    for set in &journal.header.set {
+        settings.set(set).map_err(fail)?;
+    }
+    let mut policy = entry.make(&journal.header.prices.clone().into(), false, &settings);
+    let mut engine = Engine::new(&mut *policy, Recorded::default(), false);
+    let mut lines = journal.lines.iter().peekable();
+    let mut checked = Checked::default();
+    while let Some(line) = lines.next() {
+        while let Some(action @ Line::Action { .. }) = lines.peek() {
+            engine.executor_mut().expected.push_back((*action).clone());
+            checked.actions += 1;
+            lines.next();
+        }
+        engine.executor_mut().at = at(line);
+        checked.observations += 1;
+        tell(&mut engine, line);
+        engine.executor_mut().end_of_observation(line);
+    }
+    let (recorded, ..) = engine.finish();
+    (checked.same, checked.first_difference) = (recorded.same, recorded.difference);
+    Ok(checked)
+}
+
+fn at(line: &Line) -> Node {
+    match line {
+        Line::Sample { at, .. } => Node(*at),
+        _ => Node(0),
+    }
+}
+
+fn tell(engine: &mut Engine<Recorded>, line: &Line) {
+    match line {
+        Line::Sample { t, page, node, store, weight, at } => {
+            engine.observe(Observation::Sample(Sample {
+                page: Page(*page),
+                node: Node(*node),
+                reads: u64::from(!store),
+                writes: u64::from(*store),
+                weight: *weight,
+                time: Time(*t),
+                at: Locations::single(Node(*at)),
+            }));
+        }
+        Line::Interval { t } => engine.observe(Observation::IntervalEnd(Time(*t))),
+        Line::ThreadMoved { t, thread, from, to } => engine.observe(Observation::ThreadMoved(ThreadMoved {
+            thread: Thread(*thread),
+            from: Node(*from),
+            to: Node(*to),
+            time: Time(*t),
+        })),
+        Line::Gone { page } => engine.observe(Observation::PageGone(Page(*page))),
+        Line::Result { t, page, action, outcome } => {
+            let action = Action { page: Page(*page), kind: *action, reason: "as in the journal" };
+            engine.settle(&action, outcome.outcome(), Time(*t));
+        }
+        // Only where a log begins with one.
+        Line::Action { .. } => {}
+    }
+}
+
+/// Memory as a log says it was.
+#[derive(Default)]
+struct Recorded {
+    at: Node,
+    expected: VecDeque<Line>,
+    same: u64,
+    difference: Option<String>,
+}
+
+impl Recorded {
+    fn differ(&mut self, message: String) {
+        self.difference.get_or_insert(message);
+    }
+
+    fn end_of_observation(&mut self, line: &Line) {
+        if let Some(missing) = self.expected.pop_front() {
+            self.differ(format!("after {line:?}: the log has {missing:?}, the policy asked for nothing"));
+            self.expected.clear();
+        }
+    }
+}
+
+impl Executor for Recorded {
+    fn at(&self, _: Page) -> Locations {
+        Locations::single(self.at)
+    }
+
+    fn execute(&mut self, asked: &Action) -> Outcome {
+        match self.expected.pop_front() {
+            Some(Line::Action { page, action, reason, outcome, .. })
+                if (page, action, reason.as_str()) == (asked.page.0, asked.kind, asked.reason) =>
+            {
+                self.same += 1;
+                outcome.outcome()
+            }
+            other => {
+                self.differ(format!("the policy asked for {asked:?}, the log has {other:?}"));
+                Outcome::Done
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(teed: bool) -> Header {
+        let costs = Costs::Uniform(Uniform { nodes: 2, remote: 2.0, page_move: 100.0, global: None });
+        Header { teed, ..Header::new("work-function", "test", &costs) }
+    }
+
+    fn sample(t: u64) -> Line {
+        Line::Sample { t, page: 3, node: 1, store: false, weight: 60.0, at: 0 }
+    }
+
+    fn action(t: u64, reason: &str) -> Line {
+        Line::Action {
+            t,
+            page: 3,
+            action: Kind::Move { to: Node(1) },
+            from: Some(0),
+            reason: reason.into(),
+            profile: vec![0, 2],
+            place: Place::default(),
+            outcome: Came::Done,
+        }
+    }
+
+    fn log(teed: bool, lines: &[Line]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut writer = Writer::new(&mut bytes, &header(teed)).unwrap();
+        lines.iter().for_each(|line| writer.put(line).unwrap());
+        writer.flush().unwrap();
+        bytes
+    }
+
+    const REASON: &str = "the past would have been cheaper there, by a move";
+
+    #[test]
+    fn a_teed_log_gives_the_same_decisions_and_a_changed_one_does_not() {
+        // The work function algorithm goes once the past would have been cheaper by a move (100): the first sightings pay
+        // for getting there, the next for the move itself.
+        let seen = [1, 2, 3, 4, 5].map(sample);
+        let after = [action(5, REASON), Line::Gone { page: 3 }];
+        let lines = [&seen[..], &after].concat();
+        let journal = Journal::read(&log(true, &lines)[..]).unwrap();
+        assert_eq!(journal.lines, lines);
+        let checked = check(&journal).unwrap();
+        assert_eq!((checked.actions, checked.same, checked.observations), (1, 1, 6), "{checked:?}");
+        assert_eq!(checked.first_difference, None);
+        let changed = [&seen[..], &[action(5, "another")]].concat();
+        let checked = check(&Journal::read(&log(true, &changed)[..]).unwrap()).unwrap();
+        assert!(checked.first_difference.unwrap().contains("another"));
+        let missing = [sample(1), action(1, REASON)];
+        let checked = check(&Journal::read(&log(true, &missing)[..]).unwrap()).unwrap();
+        assert!(checked.first_difference.unwrap().contains("asked for nothing"));
+    }
+
+    #[test]
+    fn a_journal_holds_decisions_only() {
+        let bytes = log(false, &[sample(1), action(4, REASON), Line::Interval { t: 5 }]);
+        let journal = Journal::read(&bytes[..]).unwrap();
+        assert_eq!(journal.lines, [action(4, REASON)]);
+        assert!(check(&journal).unwrap_err().to_string().contains("--tee"));
+    }
+
+    #[test]
+    fn cut_logs_lose_their_last_line_and_bad_ones_are_refused() {
+        let bytes = log(true, &[sample(1), sample(2)]);
+        let journal = Journal::read(&bytes[..bytes.len() - 9]).unwrap();
+        assert_eq!((journal.lines.len(), journal.cut), (1, true));
+        assert!(Journal::read(&b""[..]).unwrap_err().to_string().contains("empty"));
+        assert!(Journal::read(&b"{}\n"[..]).unwrap_err().to_string().contains("line 1"));
+        let other =
+            String::from_utf8(bytes.clone()).unwrap().replace("\"homing_journal\":1", "\"homing_journal\":9");
+        assert!(Journal::read(other.as_bytes()).unwrap_err().to_string().contains("version 9"));
+        let bad = String::from_utf8(bytes).unwrap().replace("\"is\":\"sample\"", "\"is\":\"simple\"");
+        assert!(Journal::read(bad.as_bytes()).unwrap_err().to_string().contains("line 2"));
+    }
+}

@@ -1,0 +1,18 @@
+//! The live engine: the same policies and the same loop as in simulation (`homing_core::engine`), with the kernel at both
+//! ends. A [`source`] says which thread accessed which page, the policy decides, the [`executor`] queues, the [`mover`]
+//! moves and asks the kernel whether it did.
+//!
+//! [`session`] holds these together and is the only place that reads the clock. Everything unsafe is in `homing-linux`.
+#![forbid(unsafe_code)]
+
+pub mod account;
+pub mod config;
+pub mod executor;
+pub mod host;
+pub mod journal;
+pub mod mover;
+pub mod pages;
+pub mod regions;
+pub mod session;
+pub mod source;
+pub mod targets;

@@ -1,0 +1,245 @@
+//! Sources: what tells which thread accessed which page. To add one: a file beside [`rings`], and a line in [`SOURCES`].
+//!
+//! `auto` takes the first of the table that works here.
+
+pub mod hint_faults;
+pub mod rings;
+
+use crate::host::Host;
+use crate::targets::{Changes, Targets};
+use homing_core::ids::Node;
+use homing_linux::perf::{pmu, Event, Sampling, Watch};
+use homing_linux::proc::{Pid, Tid};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// One access that was seen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Access {
+    /// The process.
+    pub pid: Pid,
+    /// The thread.
+    pub tid: Tid,
+    /// The node of the CPU that made it.
+    pub node: Node,
+    /// The address.
+    pub address: u64,
+    /// A store; loads, and where the source cannot tell, false.
+    pub store: bool,
+    /// References that it stands for; `None`: the session's weight for sightings without a count.
+    pub weight: Option<f64>,
+}
+
+/// What a source did not see.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Losses {
+    /// Samples that the kernel dropped because a ring was full.
+    pub lost: u64,
+    /// Times that the kernel throttled the event.
+    pub throttled: u64,
+    /// Records that made no sense.
+    pub malformed: u64,
+    /// Threads that could not be watched: no descriptors or no right.
+    pub unwatched: u64,
+}
+
+/// Where a session's own files and the system's are.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// `/sys`.
+    pub sys: PathBuf,
+    /// File that remembers changed tunables, for the case that the engine is killed.
+    pub state: PathBuf,
+    /// Where the tunables of hint faults are.
+    pub hint_faults: homing_linux::hint_faults::Paths,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        let run = if Path::new("/run/homing").is_dir() { "/run/homing" } else { "/run" };
+        let user = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+        let directory =
+            if rights::is_root() { PathBuf::from(run) } else { user.unwrap_or_else(std::env::temp_dir) };
+        Places {
+            sys: "/sys".into(),
+            state: directory.join("homing-tunables"),
+            hint_faults: homing_linux::hint_faults::Paths::default(),
+        }
+    }
+}
+
+mod rights {
+    use std::os::unix::fs::MetadataExt;
+
+    /// True if files of ours in /proc belong to root.
+    pub fn is_root() -> bool {
+        std::fs::metadata("/proc/self/task").is_ok_and(|metadata| metadata.uid() == 0)
+    }
+}
+
+/// Tells of accesses.
+pub trait Source {
+    /// Adapts to processes and threads that began or ended.
+    ///
+    /// # Errors
+    /// If it cannot work at all any more.
+    fn follow(&mut self, targets: &Targets, changes: &Changes) -> io::Result<()>;
+
+    /// Hands out the accesses of the processes in `targets` that were seen since the last time.
+    fn poll(&mut self, targets: &Targets, host: &Host, accesses: &mut Vec<Access>);
+
+    /// What was not seen so far.
+    fn losses(&self) -> Losses;
+
+    /// True if the kernel's own balancing may move pages because of this source.
+    fn kernel_may_move(&self) -> bool {
+        false
+    }
+
+    /// Undoes what it changed in the processes. What it changed in the kernel is undone when it is dropped.
+    fn end(&mut self, _targets: &Targets) {}
+}
+
+/// A kind of source.
+pub struct Entry {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// One line about it.
+    pub summary: &'static str,
+    /// How much its counts can be trusted.
+    pub confidence: &'static str,
+    /// What is missing for it here, if anything.
+    pub missing: fn(&Places) -> Option<String>,
+    /// Opens it.
+    pub open: fn(&Places, &Host) -> io::Result<Box<dyn Source>>,
+}
+
+/// All sources, best first.
+pub const SOURCES: &[Entry] = &[
+    Entry {
+        name: "pmu",
+        summary: "memory accesses sampled by the processor: PEBS on Intel, IBS on AMD",
+        confidence: "high: a fair sample of the accesses that missed the near caches, with CPU and latency",
+        missing: pmu_missing,
+        open: |places, host| open_pmu(places, host),
+    },
+    Entry {
+        name: "hint-faults",
+        summary: "the kernel's NUMA scanner unmaps pages, and the faults tell who touches them; the kernel moves nothing",
+        confidence: "good: every page in turn, who touched it first after each scan, not how often",
+        missing: |places| homing_linux::hint_faults::missing(&places.hint_faults).or_else(faults_missing),
+        open: |places, host| Ok(Box::new(hint_faults::HintFaults::open(places, host)?)),
+    },
+    Entry {
+        name: "page-faults",
+        summary: "ordinary page faults: first touches, and hint faults where the kernel's own balancing is on",
+        confidence: "low: without kernel balancing each page is seen once; with it the kernel moves pages too",
+        missing: |_| faults_missing(),
+        open: |_, host| Ok(Box::new(rings::Rings::new(Event::PAGE_FAULTS, FAULTS, host))),
+    },
+    Entry {
+        name: "none",
+        summary: "observes where pages are and decides nothing",
+        confidence: "none: nothing is known of accesses",
+        missing: |_| None,
+        open: |_, _| Ok(Box::new(Nothing)),
+    },
+];
+
+/// Every page fault is a sample.
+const FAULTS: Sampling = Sampling { period: 1, memory: false, ring_pages: 64 };
+
+/// Loads above the latency threshold between two samples; IBS counts all micro-operations instead.
+const PEBS_PERIOD: u64 = 2_003;
+const IBS_PERIOD: u64 = 200_003;
+
+/// The source of that name.
+pub fn find(name: &str) -> Option<&'static Entry> {
+    SOURCES.iter().find(|entry| entry.name == name)
+}
+
+/// The best source that works here; `none` always does.
+pub fn best(places: &Places) -> &'static Entry {
+    let works = |entry: &&Entry| (entry.missing)(places).is_none();
+    SOURCES.iter().find(works).unwrap_or(&SOURCES[SOURCES.len() - 1])
+}
+
+fn faults_missing() -> Option<String> {
+    let me = Watch::Thread(Tid(std::process::id() as i32));
+    let sampling = Sampling { ring_pages: 1, ..FAULTS };
+    let error = homing_linux::perf::open(Event::PAGE_FAULTS, me, sampling).err()?;
+    Some(format!("perf_event_open: {error}; needs kernel.perf_event_paranoid <= 2, or CAP_PERFMON"))
+}
+
+fn pmu_event(places: &Places) -> Result<(Event, Sampling), String> {
+    let sampling = |period| Sampling { period, memory: true, ring_pages: 64 };
+    match pmu::find(&places.sys) {
+        None => Err(
+            "the machine shows no PEBS, IBS or SPE below /sys/bus/event_source (virtual machines rarely do)"
+                .into(),
+        ),
+        Some(pmu::Hardware::Pebs { needs_auxiliary: true, .. }) => {
+            Err("this processor wants its load event in a group with mem-loads-aux, which is not made yet"
+                .into())
+        }
+        Some(pmu::Hardware::Pebs { event, .. }) => Ok((event, sampling(PEBS_PERIOD))),
+        Some(pmu::Hardware::Ibs { event }) => Ok((event, sampling(IBS_PERIOD))),
+        Some(pmu::Hardware::Spe { .. }) => Err("Arm SPE is there; its packets are not decoded yet".into()),
+    }
+}
+
+fn pmu_missing(places: &Places) -> Option<String> {
+    let (event, sampling) = match pmu_event(places) {
+        Ok(found) => found,
+        Err(why) => return Some(why),
+    };
+    let me = Watch::Thread(Tid(std::process::id() as i32));
+    let error = homing_linux::perf::open(event, me, Sampling { ring_pages: 1, ..sampling }).err()?;
+    Some(format!(
+        "perf_event_open: {error}; needs kernel.perf_event_paranoid <= 1 (IBS: <= 0), or CAP_PERFMON"
+    ))
+}
+
+fn open_pmu(places: &Places, host: &Host) -> io::Result<Box<dyn Source>> {
+    let (event, sampling) = pmu_event(places).map_err(io::Error::other)?;
+    Ok(Box::new(rings::Rings::new(event, sampling, host)))
+}
+
+/// Sees nothing.
+struct Nothing;
+
+impl Source for Nothing {
+    fn follow(&mut self, _: &Targets, _: &Changes) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn poll(&mut self, _: &Targets, _: &Host, _: &mut Vec<Access>) {}
+
+    fn losses(&self) -> Losses {
+        Losses::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_sound_and_something_always_works() {
+        let names: std::collections::BTreeSet<_> = SOURCES.iter().map(|entry| entry.name).collect();
+        assert_eq!(names.len(), SOURCES.len());
+        assert!(SOURCES.iter().all(|entry| !entry.summary.is_empty() && entry.confidence.contains(": ")));
+        let empty = tempfile::tempdir().unwrap();
+        let places = Places {
+            sys: empty.path().into(),
+            state: empty.path().join("state"),
+            hint_faults: homing_linux::hint_faults::Paths {
+                switch: empty.path().join("switch"),
+                tunables: empty.path().into(),
+            },
+        };
+        assert!((find("pmu").unwrap().missing)(&places).unwrap().contains("no PEBS"));
+        assert!(["page-faults", "none"].contains(&best(&places).name));
+        assert!(find("magic").is_none());
+    }
+}
