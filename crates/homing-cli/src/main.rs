@@ -42,6 +42,8 @@ enum Command {
     Trace(cmd::trace::Args),
     /// List the placement policies, with one line each
     Policies(cmd::policies::Args),
+    /// Make the decisions of a live run's log again, and compare
+    Replay(cmd::replay::Args),
     /// Run a program and bring its pages home while it runs
     Run(Box<cmd::live::launch::Args>),
     /// Simulate a placement policy on a trace
@@ -61,6 +63,7 @@ fn main() -> std::process::ExitCode {
         Command::Optimal(args) => cmd::optimal::run(args),
         Command::Trace(args) => cmd::trace::run(args),
         Command::Policies(args) => cmd::policies::run(args),
+        Command::Replay(args) => cmd::replay::run(args),
         Command::Run(args) => cmd::live::launch::run(*args),
         Command::Simulate(args) => cmd::simulate::run(args),
         Command::Record(args) => cmd::record::run(args),

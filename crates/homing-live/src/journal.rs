@@ -9,7 +9,7 @@ use homing_core::engine::{Engine, Executor, Observation};
 use homing_core::ids::{Node, Page, Thread, Time};
 use homing_core::machine::{Costs, General, Uniform};
 use homing_core::policy::settings::Settings;
-use homing_core::policy::{table, Sample, ThreadMoved};
+use homing_core::policy::{table, Context, Sample, ThreadMoved, ThreadsChanged};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Write};
@@ -77,6 +77,8 @@ pub struct Header {
     pub nodes: Vec<u32>,
     /// What the policy calculated with.
     pub prices: Prices,
+    /// What it was told at first.
+    pub context: Context,
     /// True if everything that the policy was told is in it.
     pub teed: bool,
 }
@@ -87,7 +89,17 @@ const VERSION: u32 = 1;
 impl Header {
     /// A header of the present version.
     pub fn new(policy: &str, source: &str, costs: &Costs) -> Header {
+        let context = Context {
+            monitor: source.into(),
+            weight: 1.0,
+            interval: None,
+            iterations: false,
+            phases: false,
+            page_bytes: 4096,
+            nodes: costs.memories(),
+        };
         Header {
+            context,
             homing_journal: VERSION,
             command: String::new(),
             policy: policy.into(),
@@ -187,6 +199,20 @@ pub enum Line {
         from: u16,
         /// To.
         to: u16,
+    },
+    /// The number of threads changed.
+    ThreadsChanged {
+        /// When.
+        t: u64,
+        /// Threads now.
+        threads: u32,
+    },
+    /// A page was seen for the first time.
+    New {
+        /// The page.
+        page: u32,
+        /// Its address.
+        address: u64,
     },
     /// A page's mapping went away.
     Gone {
@@ -350,6 +376,7 @@ pub fn check(journal: &Journal) -> Result<Checked, JournalError> {
     }
     let mut policy = entry.make(&journal.header.prices.clone().into(), false, &settings);
     let mut engine = Engine::new(&mut *policy, Recorded::default(), false);
+    engine.begin(&journal.header.context);
     let mut lines = journal.lines.iter().peekable();
     let mut checked = Checked::default();
     while let Some(line) = lines.next() {
@@ -395,6 +422,11 @@ fn tell(engine: &mut Engine<Recorded>, line: &Line) {
             to: Node(*to),
             time: Time(*t),
         })),
+        Line::ThreadsChanged { t, threads } => {
+            let changed = ThreadsChanged { threads: *threads, time: Time(*t) };
+            engine.observe(Observation::ThreadsChanged(changed));
+        }
+        Line::New { page, address } => engine.observe(Observation::PageNew(Page(*page), *address)),
         Line::Gone { page } => engine.observe(Observation::PageGone(Page(*page))),
         Line::Result { t, page, action, outcome } => {
             let action = Action { page: Page(*page), kind: *action, reason: "as in the journal" };

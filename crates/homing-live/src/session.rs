@@ -17,7 +17,7 @@ use homing_core::action::{Action, Kind, Locations, Outcome};
 use homing_core::engine::{Engine, Observation};
 use homing_core::ids::{Node, Page, Time};
 use homing_core::machine::Costs;
-use homing_core::policy::{Policy, Sample, ThreadMoved};
+use homing_core::policy::{Policy, Sample, ThreadMoved, ThreadsChanged};
 use homing_linux::pagemap::PageMap;
 use homing_linux::proc::maps::{self, Class};
 use homing_linux::proc::{Pid, Proc, ProcError};
@@ -99,6 +99,7 @@ pub struct Session<'p> {
     targets: Targets,
     views: BTreeMap<Pid, View>,
     processes: u32,
+    threads: u32,
     source: Box<dyn Source>,
     entry: &'static source::Entry,
     engine: Engine<'p, Kernel>,
@@ -148,22 +149,25 @@ impl<'p> Session<'p> {
         let source = (entry.open)(&places, &host).map_err(fail)?;
         let mover = Mover { threads: config.movers, ..Mover::default() };
         let kernel = Kernel::new(host.clone(), mover, config.dry_run);
-        let header = |teed| Header {
-            command,
-            set: config.set.clone(),
-            nodes: (0..host.nodes()).map(|node| host.kernel_id(Node(node as u16))).collect(),
-            teed,
-            ..Header::new(&config.policy, entry.name, &costs)
-        };
+        let weight = config.weight.unwrap_or_else(|| weight_of_a_sighting(&costs));
+        let mut header = Header::new(&config.policy, entry.name, &costs);
+        (header.command, header.set) = (command, config.set.clone());
+        header.nodes = (0..host.nodes()).map(|node| host.kernel_id(Node(node as u16))).collect();
+        header.context.weight = weight;
+        header.context.interval = Some(config.interval.as_micros() as u64);
+        let mut engine = Engine::new(policy, kernel, false);
+        engine.begin(&header.context);
+        let header = |teed| Header { teed, ..header };
         let journal = journal.map(|(out, teed)| Writer::new(out, &header(teed))).transpose();
         Ok(Session {
-            weight: config.weight.unwrap_or_else(|| weight_of_a_sighting(&costs)),
+            weight,
             targets: Targets::new(Proc::default(), choice),
             views: BTreeMap::new(),
             processes: 0,
             source,
             entry,
-            engine: Engine::new(policy, kernel, false),
+            engine,
+            threads: 0,
             account: Account::default(),
             journal: journal.map_err(SessionError::Journal)?,
             begin: Instant::now(),
@@ -218,7 +222,7 @@ impl<'p> Session<'p> {
         }
         let mut accesses = std::mem::take(&mut self.accesses);
         self.source.poll(&self.targets, &self.host, &mut accesses);
-        let known = self.pages_of(&accesses);
+        let known = self.pages_of(&accesses)?;
         self.locate(known.iter().flatten().copied())?;
         for (access, page) in accesses.drain(..).zip(known) {
             match page.filter(|&page| self.kernel().pages().alive(page)) {
@@ -256,10 +260,22 @@ impl<'p> Session<'p> {
             self.account.threads_moved += 1;
             self.note_asked(t)?;
         }
+        self.count_threads()?;
         let fail = |error| SessionError::Source { name: self.entry.name, error };
         self.source.follow(&self.targets, &changes).map_err(fail)?;
         self.engine.executor_mut().look_at_memory();
         Ok(())
+    }
+
+    fn count_threads(&mut self) -> Result<(), SessionError> {
+        let threads = self.targets.processes().values().map(|process| process.tasks.len() as u32).sum();
+        if std::mem::replace(&mut self.threads, threads) == threads {
+            return Ok(());
+        }
+        let t = self.now();
+        self.put(&Line::ThreadsChanged { t, threads })?;
+        self.engine.observe(Observation::ThreadsChanged(ThreadsChanged { threads, time: Time(t) }));
+        self.note_asked(t)
     }
 
     /// Names the regions of a process anew and forgets the pages that are in none any more.
@@ -316,35 +332,41 @@ impl<'p> Session<'p> {
     }
 
     /// The page of each access; `None` where no mapping of ours holds the address.
-    fn pages_of(&mut self, accesses: &[Access]) -> Vec<Option<Page>> {
+    fn pages_of(&mut self, accesses: &[Access]) -> Result<Vec<Option<Page>>, SessionError> {
         let mut pages = Vec::with_capacity(accesses.len());
         for access in accesses {
-            pages.push(self.page_of(access));
+            let page = match self.known_page(access) {
+                None => self.new_page(access)?,
+                known => known,
+            };
+            pages.push(page);
         }
-        pages
+        Ok(pages)
     }
 
-    fn page_of(&mut self, access: &Access) -> Option<Page> {
-        let process = self.targets.processes().get(&access.pid)?;
-        let mapping = maps::find(&process.maps, access.address)?;
-        let class = mapping.class();
-        let pages = self.engine.executor_mut().pages_mut();
-        let huge = access.address & !(HUGE - 1);
-        let small = access.address & !(PAGE - 1);
-        let known = pages.find(access.pid, small).or_else(|| {
-            let page = pages.find(access.pid, huge)?;
+    fn known_page(&self, access: &Access) -> Option<Page> {
+        let pages = self.kernel().pages();
+        pages.find(access.pid, access.address & !(PAGE - 1)).or_else(|| {
+            let page = pages.find(access.pid, access.address & !(HUGE - 1))?;
             (pages.entry(page).bytes == HUGE).then_some(page)
-        });
-        if known.is_some() {
-            return known;
-        }
+        })
+    }
+
+    fn new_page(&mut self, access: &Access) -> Result<Option<Page>, SessionError> {
+        let Some(process) = self.targets.processes().get(&access.pid) else { return Ok(None) };
+        let Some(mapping) = maps::find(&process.maps, access.address) else { return Ok(None) };
+        let class = mapping.class();
+        let huge = access.address & !(HUGE - 1);
         let whole = huge >= mapping.start && huge + HUGE <= mapping.end;
         let page_map = self.views.get(&access.pid).and_then(|view| view.page_map.as_ref());
         let is_huge = whole
             && matches!(class, Class::Anonymous | Class::Heap | Class::SharedMemory)
             && page_map.is_some_and(|map| map.is_huge(access.address).unwrap_or(false));
-        let (address, bytes) = if is_huge { (huge, HUGE) } else { (small, PAGE) };
-        Some(pages.number(access.pid, address, bytes, class))
+        let (address, bytes) = if is_huge { (huge, HUGE) } else { (access.address & !(PAGE - 1), PAGE) };
+        let page = self.engine.executor_mut().pages_mut().number(access.pid, address, bytes, class);
+        self.put(&Line::New { page: page.0, address })?;
+        self.engine.observe(Observation::PageNew(page, address));
+        Ok(Some(page))
     }
 
     /// Asks where pages are that nobody has asked for lately.

@@ -173,9 +173,16 @@ impl Targets {
             self.processes.remove(&pid);
             changes.ended.push(pid);
         }
+        // Between fork and exec of a program that belongs to somebody else a process may be denied for a moment.
+        if self.processes.get(&pid).is_some_and(|process| !process.ours && ptrace::may_trace(pid)) {
+            self.processes.remove(&pid);
+            self.denied.remove(&pid);
+        }
         if !self.processes.contains_key(&pid) {
             let ours = ptrace::may_trace(pid);
-            if !ours {
+            if ours {
+                self.denied.remove(&pid);
+            } else {
                 self.denied.insert(pid);
             }
             let process = Process {

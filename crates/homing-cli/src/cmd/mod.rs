@@ -8,5 +8,6 @@ pub mod machines;
 pub mod optimal;
 pub mod policies;
 pub mod record;
+pub mod replay;
 pub mod simulate;
 pub mod trace;

@@ -1,0 +1,151 @@
+//! `run`, `attach`, `doctor` and `replay` from outside, on whatever machine this is: with one node nothing can move, but
+//! everything else must work. What moves pages is tested in the lab (`tests/lab_live.sh`).
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+fn homing(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_homing")).args(args).output().expect("homing runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The first page-fault source that works here; nothing works where perf_event_open is forbidden.
+fn source() -> &'static str {
+    let output = homing(&["doctor", "--json"]);
+    let doctor: Value = serde_json::from_slice(&output.stdout).expect("JSON from doctor");
+    let works = |name: &str| {
+        let checks = doctor["checks"].as_array().expect("checks");
+        checks.iter().any(|check| check["what"] == name && check["works"] == true)
+    };
+    if works("page-faults") {
+        "page-faults"
+    } else {
+        "none"
+    }
+}
+
+#[test]
+fn run_passes_the_status_through_and_sums_up() {
+    let source = source();
+    let directory = tempfile::tempdir().unwrap();
+    let summary = directory.path().join("summary.json");
+    let summary_text = summary.to_str().unwrap();
+    let script = "dd if=/dev/zero of=/dev/null bs=1M count=20 2>/dev/null; exit 7";
+    let output = homing(&["run", "--source", source, "--summary", summary_text, "--", "sh", "-c", script]);
+    assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("pages moved"), "{}", text(&output.stderr));
+    let summary: Value = serde_json::from_str(&std::fs::read_to_string(summary).unwrap()).unwrap();
+    assert_eq!((&summary["source"], &summary["policy"]), (&Value::from(source), &Value::from("homing")));
+    assert_eq!(summary["denied"], 0);
+    let killed = homing(&["run", "--source", "none", "--quiet", "--", "sh", "-c", "kill -9 $$"]);
+    assert_eq!((killed.status.code(), text(&killed.stderr).as_str()), (Some(128 + 9), ""));
+}
+
+#[test]
+fn a_teed_run_makes_the_same_decisions_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let log = log.to_str().unwrap();
+    let command = ["sh", "-c", "for i in 1 2 3; do sort /proc/self/maps >/dev/null; done"];
+    let mut args = vec!["run", "--source", source(), "--dry-run", "--interval", "5ms", "--tee", log, "--"];
+    args.extend(command);
+    assert!(homing(&args).status.success());
+    let output = homing(&["replay", "--check", "--json", log]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let checked: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(checked["actions"], checked["same"]);
+    assert!(checked["observations"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn attach_watches_a_process_that_ends() {
+    let mut child =
+        Command::new("sh").args(["-c", "read line"]).stdin(Stdio::piped()).spawn().expect("sh runs");
+    let pid = child.id().to_string();
+    let mut attach = Command::new(env!("CARGO_BIN_EXE_homing"))
+        .args(["attach", "--source", source(), "--json", "--pid", &pid])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    drop(child.stdin.take());
+    child.wait().unwrap();
+    assert!(attach.wait().unwrap().success(), "ends with the process");
+    let limited =
+        homing(&["attach", "--source", "none", "--for", "50ms", "--pid", &std::process::id().to_string()]);
+    assert!(limited.status.success(), "{}", text(&limited.stderr));
+}
+
+#[test]
+fn what_cannot_be_done_has_its_exit_code() {
+    let usage = [
+        &["run", "--policy", "magic", "--", "true"][..],
+        &["run", "--policy", "best-static", "--", "true"],
+        &["run", "--source", "magic", "--", "true"],
+        &["run", "--interval", "0ms", "--", "true"],
+        &["attach"],
+    ];
+    for args in usage {
+        let output = homing(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", text(&output.stderr));
+    }
+    assert_eq!(homing(&["attach", "--pid", "2147483647"]).status.code(), Some(1));
+    assert_eq!(homing(&["run", "--", "/absent/program"]).status.code(), Some(127), "as in a shell");
+    // Process 1 is another user's for everybody but root, who may trace it.
+    let root = Path::new("/proc/1/environ").exists() && std::fs::read("/proc/1/environ").is_ok();
+    if !root {
+        assert_eq!(homing(&["attach", "--pid", "1"]).status.code(), Some(4));
+    }
+}
+
+#[test]
+fn configuration_files_refuse_unknown_fields() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("homing.toml");
+    std::fs::write(&file, "source = \"none\"\npolicy = \"work-function\"\n").unwrap();
+    let path = file.to_str().unwrap();
+    let output = homing(&["run", "--config", path, "--json", "--", "true"]);
+    let summary: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(
+        (&summary["source"], &summary["policy"]),
+        (&Value::from("none"), &Value::from("work-function"))
+    );
+    std::fs::write(&file, "polcy = \"homing\"\n").unwrap();
+    let output = homing(&["run", "--config", path, "--", "true"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("polcy"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn the_program_survives_failing_system_calls_and_the_engine_says_so() {
+    for failing in
+        ["query_pages=EIO/2", "perf_open=EMFILE/2", "proc=ESRCH/7", "move_pages=ENOMEM/1", "ptrace=EPERM/1"]
+    {
+        let output = Command::new(env!("CARGO_BIN_EXE_homing"))
+            .args([
+                "run",
+                "--source",
+                source(),
+                "--interval",
+                "5ms",
+                "--",
+                "sh",
+                "-c",
+                "sort /proc/self/maps | wc -l; exit 3",
+            ])
+            .env("HOMING_FAIL", failing)
+            .output()
+            .unwrap();
+        let code = output.status.code();
+        assert!([Some(3), Some(1)].contains(&code), "{failing}: {code:?} {}", text(&output.stderr));
+        if code == Some(3) {
+            assert!(text(&output.stdout).trim().parse::<u32>().is_ok(), "{failing}");
+        }
+        assert!(!text(&output.stderr).contains("panicked"), "{failing}: {}", text(&output.stderr));
+    }
+}
