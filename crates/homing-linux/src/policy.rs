@@ -29,12 +29,14 @@ pub fn set(mode: i32, nodes: &[u32]) -> io::Result<()> {
     }
 }
 
-/// Binds a range of this process's own memory to nodes, moving what is there.
+/// Binds memory of our own to nodes, moving what is there. It should be whole pages: the kernel rounds outwards.
 ///
 /// # Errors
 /// What `mbind(2)` gives.
-pub fn bind_range(start: *mut u8, bytes: usize, nodes: &[u32]) -> io::Result<()> {
+pub fn bind_range(memory: &mut [u8], nodes: &[u32]) -> io::Result<()> {
     const MPOL_MF_MOVE: u32 = 1 << 1;
+    let start = memory.as_ptr() as usize & !4095;
+    let bytes = memory.as_ptr() as usize + memory.len() - start;
     let mask = mask(nodes);
     // SAFETY: changes where pages are, not what they hold; the kernel reads the bits that `mask` has.
     let result = unsafe {
