@@ -104,7 +104,7 @@ mod tests {
                     let ours = smaps.split('\n').skip_while(|line| !line.starts_with(&header));
                     let line =
                         ours.clone().find(|line| line.starts_with("AnonHugePages:")).unwrap_or_default();
-                    let kernel_says = !line.split_whitespace().nth(1).is_some_and(|kb| kb == "0");
+                    let kernel_says = line.split_whitespace().nth(1).is_none_or(|kb| kb != "0");
                     if !line.is_empty() {
                         assert_eq!(pages.is_huge(huge as u64 + 8192).unwrap(), kernel_says, "{line}");
                     }
