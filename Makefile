@@ -53,6 +53,12 @@ install: build ## Install under PREFIX (default /usr/local)
 	install -D -m 755 target/release/homing $(DESTDIR)$(PREFIX)/bin/homing
 	install -d $(DESTDIR)$(PREFIX)/lib/homing
 	cp -a build/valgrind build/tsan $(DESTDIR)$(PREFIX)/lib/homing/
+	target/release/homing man --output $(DESTDIR)$(PREFIX)/share/man/man1
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions \
+	  $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+	target/release/homing completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/homing
+	target/release/homing completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_homing
+	target/release/homing completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/homing.fish
 
 clean: ## Remove everything that was built
 	rm -rf target build ui/node_modules ui/dist

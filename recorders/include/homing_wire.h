@@ -16,6 +16,10 @@
 
 #define HOMING_WIRE_MAGIC 0x31455249574d4f48ULL /* "HOMWIRE1" */
 
+/* The version of all that this file says, which the recorder puts into the header. A recorder is linked into programs
+ * and may be older than homing: homing then refuses, since it would misread it. Raised with every change. */
+#define HOMING_WIRE_VERSION 2
+
 /* The environment variable that names the wire: "MEMFD,CREDIT_FD,FULL_FD" (inherited descriptors). */
 #define HOMING_WIRE_ENV "HOMING_WIRE"
 
@@ -29,7 +33,7 @@ typedef struct {
    unsigned int       flavour;    /* set by the recorder: HOMING_FLAVOUR_* */
    unsigned long long header_bytes; /* offset of segment 0 from the start of the memfd */
    unsigned int       children;   /* set by the recorder: child processes that are not recorded */
-   unsigned int       reserved;
+   unsigned int       version;    /* set by the recorder, before flavour: HOMING_WIRE_VERSION */
    unsigned long long cursor_base;  /* set by the recorder: 0, or its address of segment 0 */
    unsigned long long carried[4];   /* the recorder's own notes, for when its process executes another program */
    /* Recorder: for each stream in progress, the segment in use + 1 (0: none) and the words written so far; where

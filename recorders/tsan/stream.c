@@ -331,6 +331,7 @@ void homing_child(void) { __atomic_add_fetch(&header->children, 1, __ATOMIC_RELA
 static int claim_wire(void)
 {
    unsigned int flavour = 0;
+   header->version = HOMING_WIRE_VERSION;
    if (__atomic_compare_exchange_n(&header->flavour, &flavour, HOMING_FLAVOUR_PARALLEL, 0, __ATOMIC_ACQ_REL,
                                    __ATOMIC_ACQUIRE))
       return 1;

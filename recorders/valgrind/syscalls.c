@@ -7,6 +7,7 @@
 extern UInt VG_N_THREADS;
 /* Of the core, which the tool is linked with, but not among the headers for tools. */
 extern Bool VG_(clo_trace_children);
+extern Addr VG_(clstk_end); /* the last byte of the first thread's stack */
 extern void VG_(discard_translations)(Addr start, ULong length, const HChar* who);
 
 enum { WAIT = 0, WAKE = 1, REQUEUE = 3, CMP_REQUEUE = 4, WAKE_OP = 5, LOCK_PI = 6, UNLOCK_PI = 7, WAIT_BITSET = 9,
@@ -115,6 +116,8 @@ static void mapped(Addr address, SizeT length, UInt protection, UInt flags, ULon
 {
    const NSegment* segment = VG_(am_find_nsegment)(address);
    const HChar* file = segment == NULL ? NULL : VG_(am_get_filename)(segment);
+   if (address <= VG_(clstk_end) && VG_(clstk_end) < address + length)
+      file = "[stack]";
    ULong operands[] = { address, length, offset, file == NULL ? 0 : homing_name(file) };
    homing_control(HOMING_MMAP, (ULong)protection << 32 | (flags & 0xffff), 4, operands);
 }

@@ -170,6 +170,7 @@ static Int open_of_homing(Int pid, Int fd, Int flags)
 
 static void start_recording(void)
 {
+   header->version = HOMING_WIRE_VERSION;
    header->flavour = HOMING_FLAVOUR_SERIAL;
    homing_cursor = (ULong**)&header->open[0].words;
    header->cursor_base = (ULong)segment_begin(0);

@@ -12,7 +12,7 @@ mod scene;
 mod study;
 mod tables;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Brings memory pages home: records, bounds, simulates and shows page placement on NUMA machines.
 #[derive(Parser)]
@@ -26,6 +26,10 @@ struct Cli {
 enum Command {
     /// Bring the pages of running processes home
     Attach(Box<cmd::live::attach::Args>),
+    /// Print a script that completes homing's commands in a shell
+    Completions(cmd::manual::CompletionArgs),
+    /// Print a manual page, or write all of them
+    Man(cmd::manual::ManArgs),
     /// Compare placement policies with the best any policy could do
     Compare(cmd::compare::Args),
     /// Print what to compile a program with for `record --recorder tsan`
@@ -55,6 +59,8 @@ enum Command {
 fn main() -> std::process::ExitCode {
     let result = match Cli::parse().command {
         Command::Attach(args) => cmd::live::attach::run(*args),
+        Command::Completions(args) => cmd::manual::completions(args, Cli::command()),
+        Command::Man(args) => cmd::manual::man(args, Cli::command()),
         Command::Compare(args) => cmd::compare::run(args),
         Command::Cflags(args) => cmd::flags::compile(args),
         Command::Doctor(args) => cmd::doctor::run(args),

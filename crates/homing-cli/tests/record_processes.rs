@@ -138,3 +138,23 @@ fn a_second_interrupt_ends_at_once() {
     let bytes = std::fs::read(&mended).unwrap();
     assert!(Trace::open(&bytes).unwrap().complete());
 }
+
+/// A recorder as it was before the wire had versions: it attaches, posts one segment and ends.
+const OLD_RECORDER: &str =
+    "#include <stdio.h>\n#include <stdlib.h>\n#include <sys/mman.h>\n#include <sys/stat.h>\n\
+    #include <unistd.h>\nint main(void) { int memory, credit, full; unsigned segment; struct stat s;\n\
+    sscanf(getenv(\"HOMING_WIRE\"), \"%d,%d,%d\", &memory, &credit, &full); fstat(memory, &s);\n\
+    unsigned* header = mmap(0, s.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);\n\
+    header[5] = 2; read(credit, &segment, 4); unsigned post[4] = {segment, 1, 0, 0}; write(full, post, 16);\n\
+    puts(\"done\"); return 0; }\n";
+
+#[test]
+fn a_recorder_of_another_version_is_refused() {
+    let lab = Lab::new();
+    let program = lab.compile(OLD_RECORDER, &[]);
+    let output = lab.record(&["--recorder", "tsan"], &[program.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "done\n");
+    assert!(stderr(&output).contains("speaks version 0 of the wire"), "{}", stderr(&output));
+    assert!(!lab.path("out.trace").exists());
+}

@@ -212,7 +212,7 @@ pub fn compare(
         }
     }
     let sharing = sharing_rows(&uses, &bound, shown.as_ref());
-    let page_map = map::page_map(subject.history, &uses, &bound, shown.as_ref());
+    let page_map = map::page_map(subject.history, &uses, &bound, shown.as_ref())?;
     if page_map.shown < page_map.pages {
         notes.push(format!(
             "the page map holds the {} pages with most references of {}",

@@ -7,6 +7,7 @@
 
 pub mod account;
 pub mod action;
+pub mod areas;
 pub mod cache;
 pub mod compare;
 pub mod engine;

@@ -211,6 +211,12 @@ pub struct PageMap {
     pub policy: String,
     /// Home at the end in the optimal placement.
     pub optimal: Vec<u16>,
+    /// References by node, `by_node[page][node]`; nodes after the last one that refers to the page are left out.
+    pub by_node: Vec<Vec<u64>>,
+    /// Names of the data areas that the pages belong to: variables, call sites of allocations, stacks, files.
+    pub areas: Vec<String>,
+    /// The area of each page, an index into `areas`; -1: not known.
+    pub area: Vec<i32>,
 }
 
 /// Cost against a parameter: exact for the optimum, sampled for policies.

@@ -16,12 +16,16 @@ use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
+/// The version of the wire that this end knows: HOMING_WIRE_VERSION.
+pub const VERSION: u32 = 2;
+
 /// The environment variable that names the wire to the recorder.
 pub const WIRE_ENV: &str = "HOMING_WIRE";
 
 const MAGIC: u64 = 0x3145_5249_574d_4f48;
 const MAX_OPEN: usize = 4096;
 const CHILDREN_AT: usize = 32;
+const VERSION_AT: usize = 36;
 const CURSOR_BASE_AT: usize = 40;
 const OPEN_AT: usize = 80;
 const OPEN_BYTES: usize = 16;
@@ -267,6 +271,12 @@ impl Channel {
             2 => Some(Flavour::Parallel),
             _ => None,
         }
+    }
+
+    /// The version of the wire that the recorder knows; 0 before one has attached, and from recorders older than
+    /// versions.
+    pub fn version(&self) -> u32 {
+        self.memory.u32_at(VERSION_AT).load(Ordering::Relaxed)
     }
 
     /// Child processes that the recorder saw and did not record.

@@ -128,7 +128,8 @@ fn one_trace(
     let info = study::trace_info(&file, &trace, &study);
     let subject = subject(args, plan, &study);
     let begin = Instant::now();
-    let compared = compare(&subject, &plan.policies, &args.info[1..], &|| begin.elapsed().as_secs_f64())?;
+    let mut compared = compare(&subject, &plan.policies, &args.info[1..], &|| begin.elapsed().as_secs_f64())?;
+    compared.page_map.name_areas(&trace, page_size);
     let about =
         |note: &String| if args.traces.len() > 1 { format!("{}: {note}", info.name) } else { note.clone() };
     let common = subject.notes();

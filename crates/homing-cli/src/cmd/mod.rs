@@ -5,6 +5,7 @@ pub mod doctor;
 pub mod flags;
 pub mod live;
 pub mod machines;
+pub mod manual;
 pub mod optimal;
 pub mod policies;
 pub mod record;

@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use homing_core::trace::{self, Header, Ingest, IngestOptions, Summary, TraceWriter};
-use homing_linux::channel::{Channel, Filled, Flavour, Received};
+use homing_linux::channel::{self, Channel, Filled, Flavour, Received};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::BufWriter;
@@ -80,6 +80,14 @@ impl Stream {
     /// Begins the trace, now that a recorder has attached.
     fn begin(&mut self) -> anyhow::Result<()> {
         let Some(file) = self.file.take() else { return Ok(()) };
+        let version = self.channel.version();
+        if version != channel::VERSION {
+            anyhow::bail!(
+                "the recorder in the program speaks version {version} of the wire, but this homing version {}: link \
+                 the program anew with `homing ldflags`, or run `make recorders`",
+                channel::VERSION
+            );
+        }
         let flavour = match self.channel.flavour() {
             Some(Flavour::Parallel) => trace::wire::Flavour::Parallel,
             _ => trace::wire::Flavour::Serial,

@@ -10,6 +10,9 @@ use crate::ids::Thread;
 use std::collections::BTreeMap;
 
 /// The most frames that a damaged file is allowed to leave out.
+/// Missing references before a block that are believed: a hundred times the largest recording that Homing is made for.
+/// More would keep whoever walks over them busy for ever.
+const MAX_GAP: u64 = 1 << 40;
 const MAX_FRAME_GAP: u32 = 1 << 26;
 
 /// The references blocks of one thread.
@@ -155,6 +158,10 @@ impl<'a> Trace<'a> {
                     note("a block overlaps the one before it; it is ignored", placed.offset, 0);
                     return false;
                 };
+                if first - end > MAX_GAP {
+                    note("a block claims more missing references before it than any recording has; it is ignored", placed.offset, count);
+                    return false;
+                }
                 if first > end {
                     note("a block is missing before this one", placed.offset.min(file_end), first - end);
                 }
@@ -179,6 +186,11 @@ impl<'a> Trace<'a> {
                 damage.push(Damage { offset: placed.offset, reason, thread: None, references: 0 });
                 return false;
             };
+            if first - end > MAX_GAP {
+                let reason = "an order block claims more missing references before it than any recording has; it is ignored";
+                damage.push(Damage { offset: placed.offset, reason: reason.to_owned(), thread: None, references: 0 });
+                return false;
+            }
             if first > end {
                 let reason = "an order block is missing before this one".to_owned();
                 damage.push(Damage { offset: placed.offset, reason, thread: None, references: first - end });

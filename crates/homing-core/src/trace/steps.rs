@@ -57,7 +57,7 @@ pub struct Steps<'a> {
 
 impl<'a> Trace<'a> {
     /// The events of a thread, as far as they are readable, without what lies between them.
-    pub(super) fn thread_events(&self, thread: Thread) -> impl Iterator<Item = Event> + '_ {
+    pub fn thread_events(&self, thread: Thread) -> impl Iterator<Item = Event> + '_ {
         let blocks = self.threads.get(&thread).map_or(&[][..], |t| &t.blocks);
         let tokens = blocks.iter().filter_map(|placed| {
             let (header, stored) = format::stored(self.bytes, placed.offset).ok()?;

@@ -192,3 +192,36 @@ fn version_1_is_readable() {
 }
 
 const FIXTURE: (u64, u64, usize, u64) = (22984, 18, 23, 0x2aab_479e_0c0d_1e1e);
+
+#[test]
+fn impossible_claims_of_missing_references_are_ignored() {
+    let (bytes, _) = small();
+    let trace = Trace::open(&bytes).unwrap();
+    let last = blocks(&bytes).into_iter().rfind(|p| references(p) > 0).unwrap();
+    for (claim, believed) in [(1 << 60, false), (1 << 30, true)] {
+        let mut sink = format::BlockSink::new(Vec::new(), 0, Vec::new()).unwrap();
+        sink.put_bytes(&trace.header().encode().unwrap()).unwrap();
+        for placed in blocks(&bytes).iter().filter(|p| p.header.kind != BlockKind::Order) {
+            let mut header = placed.header;
+            if placed.offset == last.offset {
+                header.c += claim;
+            }
+            let (_, stored) = format::stored(&bytes, placed.offset).unwrap();
+            sink.put_stored(header, stored).unwrap();
+        }
+        let claiming = sink.finish().unwrap();
+        let trace = Trace::open(&claiming).unwrap();
+        assert_eq!(trace.references() > claim, believed);
+        let said = trace.damage().iter().any(|d| d.reason.contains("than any recording has"));
+        assert_eq!(said, !believed, "{:?}", trace.damage());
+        if !believed {
+            let mut turns = 0u64;
+            crate::trace::merge::merge_trace(&trace, Default::default(), |_, references| {
+                turns += references;
+                Ok::<_, ()>(())
+            })
+            .unwrap();
+            assert_eq!(turns, trace.references());
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! `homing completions` and `homing man`: what shells and man(1) want, from the same table as `--help`.
+
+use crate::exit::{Code, Result};
+use anyhow::Context;
+use clap_complete::Shell;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Arguments of `homing completions`.
+#[derive(clap::Args)]
+pub struct CompletionArgs {
+    /// The shell to complete commands in
+    shell: Shell,
+}
+
+/// Arguments of `homing man`.
+#[derive(clap::Args)]
+pub struct ManArgs {
+    /// Write a page for homing and one for each subcommand into this directory, instead of one page to standard output
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// The subcommand whose page to print, as in `homing man trace merge`
+    #[arg(value_name = "SUBCOMMAND", conflicts_with = "output")]
+    subcommand: Vec<String>,
+}
+
+/// Prints the completion script.
+pub fn completions(args: CompletionArgs, mut table: clap::Command) -> Result {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut table, "homing", &mut script);
+    std::io::stdout().write_all(&script)?;
+    Ok(Code::OK)
+}
+
+/// Prints or writes manual pages.
+pub fn man(args: ManArgs, mut table: clap::Command) -> Result {
+    table.build();
+    if let Some(directory) = &args.output {
+        std::fs::create_dir_all(directory)
+            .with_context(|| format!("cannot create {}", directory.display()))?;
+        return write_pages(&table, "homing", directory).map(|()| Code::OK);
+    }
+    let mut command = &table;
+    let mut name = "homing".to_owned();
+    for part in &args.subcommand {
+        command =
+            command.find_subcommand(part).with_context(|| format!("{name} has no subcommand `{part}`"))?;
+        name = format!("{name}-{part}");
+    }
+    std::io::stdout().write_all(&page(command, &name)?)?;
+    Ok(Code::OK)
+}
+
+/// Writes the page of a command and those of all below it.
+fn write_pages(command: &clap::Command, name: &str, directory: &Path) -> anyhow::Result<()> {
+    let file = directory.join(format!("{name}.1"));
+    std::fs::write(&file, page(command, name)?)
+        .with_context(|| format!("cannot write {}", file.display()))?;
+    let subcommands = command.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help");
+    for subcommand in subcommands {
+        write_pages(subcommand, &format!("{name}-{}", subcommand.get_name()), directory)?;
+    }
+    Ok(())
+}
+
+fn page(command: &clap::Command, name: &str) -> anyhow::Result<Vec<u8>> {
+    let mut page = Vec::new();
+    let source = concat!("homing ", env!("CARGO_PKG_VERSION"));
+    clap_mangen::Man::new(command.clone()).title(name.to_uppercase()).source(source).render(&mut page)?;
+    Ok(page)
+}

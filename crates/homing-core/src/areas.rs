@@ -1,0 +1,187 @@
+//! Names of the data that lies in a page: a variable of the program, an allocation by its call site, a mapped file.
+//!
+//! Addresses are reused while a program runs; a page is called after what had most bytes in it over the whole trace,
+//! allocations counted as often as they were made. A page that a variable lies in is not called after the file that
+//! the variable comes from.
+
+use crate::trace::{Event, Names, Trace};
+use rayon::prelude::*;
+use std::collections::HashMap;
+
+/// Names for a list of pages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Areas {
+    /// The distinct names, in order of the first page that has them.
+    pub names: Vec<String>,
+    /// For each page an index into `names`; -1: nothing is known.
+    pub of_page: Vec<i32>,
+}
+
+/// What a name is taken from; a later kind only counts where there is none of an earlier one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Kind {
+    /// Data symbols and allocations.
+    Data,
+    /// A stack that the program mapped for a thread.
+    Stack,
+    /// A mapped file or a region that the recorder named.
+    Mapping,
+}
+
+/// Something with a name at some addresses.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    kind: Kind,
+    /// A name of the trace, or a thread for stacks.
+    name: u32,
+    address: u64,
+    bytes: u64,
+}
+
+/// Names the pages of `page_bytes` that begin at `addresses` (rising; equal ones get the same name).
+pub fn name_pages(trace: &Trace<'_>, addresses: &[u64], page_bytes: u64) -> Areas {
+    let threads: Vec<_> = trace.threads().map(|(thread, _)| thread).collect();
+    let symbols = trace.symbols().iter().map(|s| Piece {
+        kind: Kind::Data,
+        name: s.name.0,
+        address: s.address,
+        bytes: s.size,
+    });
+    let found: Vec<Vec<Piece>> =
+        threads.par_iter().map(|&thread| pieces(trace.thread_events(thread))).collect();
+    let mut overlaps = Overlaps::new(addresses, page_bytes);
+    symbols.chain(found.into_iter().flatten()).for_each(|piece| overlaps.add(piece));
+    overlaps.finish(trace.names())
+}
+
+/// What one thread allocated and mapped.
+fn pieces(events: impl Iterator<Item = Event>) -> Vec<Piece> {
+    let mut all = Vec::new();
+    let mut reserved = None;
+    for event in events {
+        match event {
+            Event::Alloc { address, size, site, .. } if site.0 != 0 => {
+                all.push(Piece { kind: Kind::Data, name: site.0, address, bytes: size });
+            }
+            Event::Mmap { address, length, name, .. } if name.0 != 0 => {
+                all.push(Piece { kind: Kind::Mapping, name: name.0, address, bytes: length });
+            }
+            // The C library maps a stack without access rights, makes most of it accessible, and creates the thread.
+            Event::Mmap { protection: 0, address, length, .. } => reserved = Some((address, length)),
+            Event::ThreadStart { thread, .. } => {
+                if let Some((address, bytes)) = reserved.take() {
+                    all.push(Piece { kind: Kind::Stack, name: thread.0, address, bytes });
+                }
+            }
+            _ => {}
+        }
+    }
+    all
+}
+
+/// Bytes by page, kind and name.
+struct Overlaps<'a> {
+    addresses: &'a [u64],
+    page_bytes: u64,
+    bytes: Vec<HashMap<(Kind, u32), u64>>,
+}
+
+impl<'a> Overlaps<'a> {
+    fn new(addresses: &'a [u64], page_bytes: u64) -> Overlaps<'a> {
+        Overlaps { addresses, page_bytes, bytes: vec![HashMap::new(); addresses.len()] }
+    }
+
+    fn add(&mut self, piece: Piece) {
+        let end = piece.address.saturating_add(piece.bytes);
+        let first =
+            self.addresses.partition_point(|&page| page.saturating_add(self.page_bytes) <= piece.address);
+        for (page, bytes) in self.addresses[first..].iter().zip(&mut self.bytes[first..]) {
+            if *page >= end {
+                break;
+            }
+            let overlap = end.min(page.saturating_add(self.page_bytes)) - piece.address.max(*page);
+            *bytes.entry((piece.kind, piece.name)).or_default() += overlap;
+        }
+    }
+
+    fn finish(self, names: &Names) -> Areas {
+        let mut areas = Areas::default();
+        let mut numbers = HashMap::new();
+        for bytes in self.bytes {
+            let first_kind = bytes.keys().map(|key| key.0).min();
+            let most =
+                bytes.iter().filter(|(key, _)| Some(key.0) == first_kind).max_by_key(|(key, bytes)| {
+                    // Equal ones: the smaller number, so that the result does not hang on the map's order.
+                    (**bytes, std::cmp::Reverse(key.1))
+                });
+            let number = most.map_or(-1, |(&(kind, name), _)| {
+                *numbers.entry((kind, name)).or_insert_with(|| {
+                    areas.names.push(text(kind, name, names));
+                    areas.names.len() as i32 - 1
+                })
+            });
+            areas.of_page.push(number);
+        }
+        areas
+    }
+}
+
+fn text(kind: Kind, name: u32, names: &Names) -> String {
+    match kind {
+        Kind::Stack => format!("stack of thread {name}"),
+        Kind::Data | Kind::Mapping => names.get(crate::trace::NameId(name)).to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::Thread;
+    use crate::trace::{AllocFunction, NameId};
+
+    fn named(pieces: &[(Kind, u32, u64, u64)], addresses: &[u64]) -> Vec<i32> {
+        let mut overlaps = Overlaps::new(addresses, 4096);
+        for &(kind, name, address, bytes) in pieces {
+            overlaps.add(Piece { kind, name, address, bytes });
+        }
+        overlaps.finish(&Names::default()).of_page
+    }
+
+    #[test]
+    fn a_page_is_called_after_what_has_most_bytes_in_it() {
+        let pieces =
+            [(Kind::Data, 1, 0x1000, 3000), (Kind::Data, 2, 0x1bb8, 9000), (Kind::Mapping, 3, 0, 0x10000)];
+        assert_eq!(named(&pieces, &[0x0, 0x1000, 0x2000, 0x3000, 0x5000]), [0, 1, 2, 2, 0]);
+    }
+
+    #[test]
+    fn small_allocations_add_up_and_unknown_pages_have_no_name() {
+        let many: Vec<_> = (0..100).map(|i| (Kind::Data, 7, 0x2000 + 32 * (i % 10), 32)).collect();
+        let pieces = [&many[..], &[(Kind::Data, 8, 0x2800, 2000)]].concat();
+        assert_eq!(named(&pieces, &[0x2000, 0x2000, 0x9000]), [0, 0, -1]);
+        assert_eq!(named(&[(Kind::Data, 1, u64::MAX, u64::MAX)], &[u64::MAX - 4095]), [-1]);
+    }
+
+    #[test]
+    fn stacks_are_told_from_other_mappings() {
+        let map = |protection, address, name| Event::Mmap {
+            protection,
+            flags: 0x22,
+            address,
+            length: 0x1000,
+            offset: 0,
+            name: NameId(name),
+        };
+        let start = |thread| Event::ThreadStart { thread: Thread(thread), creator: Thread(0) };
+        let alloc = |site| Event::Alloc {
+            function: AllocFunction::Malloc,
+            address: 0x8000,
+            size: 8,
+            site: NameId(site),
+        };
+        let events =
+            [map(3, 0x1000, 0), map(0, 0x2000, 0), start(4), start(5), map(1, 0x3000, 9), alloc(0), alloc(2)];
+        let found: Vec<_> = pieces(events.into_iter()).iter().map(|p| (p.kind, p.name, p.address)).collect();
+        assert_eq!(found, [(Kind::Stack, 4, 0x2000), (Kind::Mapping, 9, 0x3000), (Kind::Data, 2, 0x8000)]);
+    }
+}
