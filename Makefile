@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
-.PHONY: help build demo test check unit setup setup-test recorders workloads ui bench deny fmt clean install
+.PHONY: help build demo test check unit setup setup-test recorders workloads ui bench lab deny fmt clean install
 
 PREFIX ?= /usr/local
 BUILD := $(CURDIR)/build
@@ -10,7 +10,7 @@ BUILD := $(CURDIR)/build
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-build: setup recorders ## Build the program (target/release/homing) and the recorders
+build: setup recorders lab ## Build the program (target/release/homing) and the recorders
 	cargo build --release --locked
 
 demo: build workloads ## Record two real OpenMP programs, compare policies, write a report page
@@ -34,6 +34,9 @@ recorders: setup ## Build the recorders against the installed Valgrind and C com
 	$(MAKE) -C recorders/valgrind OUT=$(BUILD)/valgrind
 	$(MAKE) -C recorders/tsan OUT=$(BUILD)/tsan
 
+lab: setup ## Build the lab's C parts: the guest's first process, the observer
+	$(MAKE) -C lab OUT=$(BUILD)/lab
+
 workloads: setup ## Build the OpenMP workloads
 	$(MAKE) -C workloads OUT=$(BUILD)/workloads
 
@@ -52,13 +55,14 @@ fmt: ## Format the Rust code
 install: build ## Install under PREFIX (default /usr/local)
 	install -D -m 755 target/release/homing $(DESTDIR)$(PREFIX)/bin/homing
 	install -d $(DESTDIR)$(PREFIX)/lib/homing
-	cp -a build/valgrind build/tsan $(DESTDIR)$(PREFIX)/lib/homing/
 	target/release/homing man --output $(DESTDIR)$(PREFIX)/share/man/man1
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions \
 	  $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 	target/release/homing completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/homing
 	target/release/homing completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_homing
 	target/release/homing completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/homing.fish
+	cp -a build/valgrind build/tsan build/lab $(DESTDIR)$(PREFIX)/lib/homing/
+	install -m 755 lab/setup.sh $(DESTDIR)$(PREFIX)/lib/homing/lab/
 
 clean: ## Remove everything that was built
 	rm -rf target build ui/node_modules ui/dist

@@ -38,6 +38,8 @@ enum Command {
     Doctor(cmd::doctor::Args),
     /// Print what to link a program with for `record --recorder tsan`
     Ldflags(cmd::flags::LinkArgs),
+    /// A virtual NUMA machine with a real kernel, to run programs in
+    Lab(cmd::lab::Args),
     /// List the machine models, with one line each
     Machines(cmd::machines::Args),
     /// The cheapest placement of a trace's pages, its cost, its actions and its exact cost curve
@@ -65,6 +67,7 @@ fn main() -> std::process::ExitCode {
         Command::Cflags(args) => cmd::flags::compile(args),
         Command::Doctor(args) => cmd::doctor::run(args),
         Command::Ldflags(args) => cmd::flags::link(args),
+        Command::Lab(args) => cmd::lab::run(args),
         Command::Machines(args) => cmd::machines::run(args),
         Command::Optimal(args) => cmd::optimal::run(args),
         Command::Trace(args) => cmd::trace::run(args),

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -10,17 +10,22 @@ use std::process::Command;
 /// knows the other one by. The command holds the writing end: drop it after spawning, or the pipe never ends.
 pub fn pipe_from_child(command: &mut Command) -> io::Result<(File, i32)> {
     let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-    let number = writer.as_raw_fd();
+    Ok((File::from(reader), pass(command, writer)))
+}
+
+/// Gives the child of `command` a descriptor; returns the number that it knows it by. The command holds it until dropped.
+pub fn pass(command: &mut Command, descriptor: OwnedFd) -> i32 {
+    let number = descriptor.as_raw_fd();
     // SAFETY: the closure runs between fork and exec and calls only fcntl, which is async-signal-safe; it owns the
     // descriptor, which is therefore open.
     unsafe {
         command.pre_exec(move || {
-            let fd = BorrowedFd::borrow_raw(writer.as_raw_fd());
+            let fd = BorrowedFd::borrow_raw(descriptor.as_raw_fd());
             rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::empty())?;
             Ok(())
         });
     }
-    Ok((File::from(reader), number))
+    number
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! All of Homing that touches the Linux kernel, in small files with pre- and postconditions.
 
 pub mod channel;
+pub mod child;
 pub mod clock;
 pub mod fail;
 pub mod follow;
@@ -14,5 +15,6 @@ pub mod perf;
 pub mod policy;
 pub mod proc;
 pub mod ptrace;
+pub mod terminal;
 pub mod topology;
 pub mod tunables;

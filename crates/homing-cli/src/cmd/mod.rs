@@ -3,6 +3,7 @@
 pub mod compare;
 pub mod doctor;
 pub mod flags;
+pub mod lab;
 pub mod live;
 pub mod machines;
 pub mod manual;

@@ -1,0 +1,220 @@
+//! One run of a lab from start to end: streams, results, signals, time-out.
+
+use super::coded;
+use super::flags::{KernelArgs, MachineArgs};
+use crate::exit::{self, Code};
+use anyhow::Context;
+use homing_lab::job::Job;
+use homing_lab::machine::{Control, Machine, Message, Settings, Streams};
+use homing_lab::parts::Parts;
+use homing_lab::topology::Topology;
+use homing_lab::LabError;
+use homing_linux::interrupts::Interrupts;
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How often the main loop looks for signals and the time-out.
+const TICK: Duration = Duration::from_millis(100);
+/// What timeout(1) exits with.
+const TIMED_OUT: Code = Code(124);
+
+/// What a run of the lab gave.
+#[derive(Debug)]
+pub struct Ended {
+    /// The command's exit status, or why there is none.
+    pub code: Code,
+    /// Files that the command made or changed, already written on the host.
+    pub files: Vec<PathBuf>,
+    /// From the start of QEMU to the start of the command.
+    pub boot: Duration,
+    /// From then to the command's end.
+    pub ran: Duration,
+}
+
+/// A lab to run.
+#[derive(Debug)]
+pub struct Lab<'a> {
+    /// The machine's options.
+    pub machine: &'a MachineArgs,
+    /// The kernel's options.
+    pub kernel: &'a KernelArgs,
+    /// What it shall do.
+    pub job: Job,
+    /// No longer than this, from the start of the command.
+    pub timeout: Option<Duration>,
+}
+
+impl Lab<'_> {
+    /// Runs it. Whatever happens, nothing of it runs afterwards.
+    pub fn run(mut self, topology: &Topology) -> anyhow::Result<Ended> {
+        let interrupts = Interrupts::catch()?;
+        let parts = Parts::find().map_err(coded)?;
+        self.job.tunes = self.kernel.tunes();
+        let shell = self.job.shell;
+        let prepared = self.job.prepare(&parts).map_err(coded)?;
+        let settings = Settings {
+            parts: &parts,
+            topology,
+            cpu_model: self.machine.cpu_model(),
+            kernel_words: self.kernel.words(),
+            plugin: None,
+            plugin_descriptors: Vec::new(),
+            shell,
+        };
+        let (machine, streams, control) = Machine::start(settings, prepared.initramfs).map_err(coded)?;
+        let pumps = (!shell).then(|| Pumps::start(streams));
+        let mut run = Run { machine, control, interrupts, timeout: self.timeout, seen: 0 };
+        let ended = run.supervise()?;
+        if let Some(pumps) = pumps {
+            pumps.finish();
+        }
+        Ok(ended)
+    }
+}
+
+/// A machine being watched.
+struct Run {
+    machine: Machine,
+    control: Control,
+    interrupts: Interrupts,
+    timeout: Option<Duration>,
+    /// Interrupts that were acted upon.
+    seen: u32,
+}
+
+impl Run {
+    fn supervise(&mut self) -> anyhow::Result<Ended> {
+        let begin = Instant::now();
+        let (mut boot, mut files) = (None, Vec::new());
+        loop {
+            let message = match self.control.next(TICK) {
+                Ok(message) => message,
+                Err(_) => return Err(coded(self.machine.died())),
+            };
+            match message {
+                Some(Message::Ready) => boot = Some(begin.elapsed()),
+                Some(Message::Note(text)) => eprintln!("homing: in the guest: {text}"),
+                Some(Message::File { path, mode, bytes }) => {
+                    bring_back(&path, mode, &bytes)?;
+                    files.push(path);
+                }
+                Some(Message::Exit(status)) => {
+                    self.machine.end(Duration::from_secs(10)).map_err(coded)?;
+                    let boot = boot.unwrap_or_default();
+                    return Ok(Ended { code: Code(status), files, boot, ran: begin.elapsed() - boot });
+                }
+                None => {}
+            }
+            if let Some(code) =
+                self.must_end(begin.elapsed().checked_sub(boot.unwrap_or(begin.elapsed())), boot.is_some())?
+            {
+                self.machine.terminate().map_err(coded)?;
+                return Ok(Ended { code, files, boot: boot.unwrap_or_default(), ran: begin.elapsed() });
+            }
+        }
+    }
+
+    /// The first signal is the command's, once it runs; the second ends the machine, as does the time-out.
+    fn must_end(&mut self, ran: Option<Duration>, booted: bool) -> anyhow::Result<Option<Code>> {
+        let count = self.interrupts.count();
+        if count > self.seen {
+            let signal = self.interrupts.last();
+            if self.seen > 0 || !booted {
+                return Ok(Some(Code(128 + signal as u8)));
+            }
+            self.seen = count;
+            self.control.signal(signal).map_err(coded)?;
+        }
+        let Some(timeout) = self.timeout else { return Ok(None) };
+        if ran.is_some_and(|ran| ran >= timeout) {
+            eprintln!("homing: the command ran longer than {timeout:?}: the machine was switched off");
+            return Ok(Some(TIMED_OUT));
+        }
+        Ok(None)
+    }
+}
+
+/// Writes a result file where it has its place on the host: whole or not at all.
+fn bring_back(path: &Path, mode: u32, bytes: &[u8]) -> anyhow::Result<()> {
+    let context = || format!("cannot bring back {}", path.display());
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent).with_context(context)?;
+    }
+    let mut output = crate::files::Output::create(path).with_context(context)?;
+    output.write_all(bytes).with_context(context)?;
+    output.commit()?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).with_context(context)
+}
+
+/// Threads that copy between the command's streams and this program's.
+struct Pumps {
+    output: Vec<JoinHandle<()>>,
+    /// Shut down at the end of the input, but held open: QEMU drops what it has not read of a stream that is closed.
+    _stdin: Option<UnixStream>,
+}
+
+impl Pumps {
+    fn start(streams: Streams) -> Pumps {
+        let Streams { stdin, stdout, stderr } = streams;
+        let held = stdin.try_clone().ok();
+        // It may wait for input for ever; the end of this program ends it.
+        std::thread::spawn(move || copy_input(stdin));
+        let output = vec![
+            std::thread::spawn(move || copy(stdout, std::io::stdout())),
+            std::thread::spawn(move || copy(stderr, std::io::stderr())),
+        ];
+        Pumps { output, _stdin: held }
+    }
+
+    /// All that the command wrote has been copied when QEMU is gone and its ends of the streams with it.
+    fn finish(self) {
+        for pump in self.output {
+            // A panic in it has been reported.
+            let _ = pump.join();
+        }
+    }
+}
+
+fn copy_input(mut to: UnixStream) {
+    // The command may end before its input does.
+    let _ = std::io::copy(&mut std::io::stdin().lock(), &mut to);
+    let _ = to.shutdown(Shutdown::Write);
+}
+
+fn copy(mut from: UnixStream, mut to: impl Write) {
+    let mut buffer = [0; 1 << 14];
+    while let Ok(length @ 1..) = from.read(&mut buffer) {
+        // If nobody reads our output, the command still runs to its end.
+        let _ = to.write_all(&buffer[..length]).and_then(|()| to.flush());
+    }
+}
+
+/// Refuses a directory that cannot be the guest's.
+pub fn working_directory() -> anyhow::Result<PathBuf> {
+    let directory = std::env::current_dir().context("cannot tell the working directory")?;
+    let own = ["/proc", "/sys", "/dev"].iter().any(|place| directory.starts_with(place));
+    if own {
+        let name = directory.display();
+        return Err(exit::error(
+            Code::USAGE,
+            format!("the guest has a {name} of its own: run this elsewhere"),
+        ));
+    }
+    Ok(directory)
+}
+
+/// Refuses `--file` of what is not there before anything is started.
+pub fn check_files(files: &[PathBuf]) -> anyhow::Result<()> {
+    match files.iter().find(|file| !file.exists()) {
+        Some(file) => {
+            let source = std::io::ErrorKind::NotFound.into();
+            Err(coded(LabError::Io { doing: format!("--file {}", file.display()), source }))
+        }
+        None => Ok(()),
+    }
+}

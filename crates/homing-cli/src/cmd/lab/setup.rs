@@ -1,0 +1,24 @@
+//! `homing lab setup`: installs what the lab needs, by `lab/setup.sh`.
+
+use super::coded;
+use crate::exit::{Code, Result};
+use anyhow::Context;
+use homing_lab::parts;
+
+/// Arguments of `homing lab setup`.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_long_help = "QEMU and busybox are installed by apt-get (as root, or with sudo), from the release's backports where its own are \
+too old; the kernel is only unpacked, into the directory that HOMING_LAB_CACHE names [default: ~/.cache/homing/lab]."
+)]
+pub struct Args {}
+
+/// Installs.
+pub fn run(_args: Args) -> Result {
+    let script = parts::setup_script().map_err(coded)?;
+    let status = std::process::Command::new(&script)
+        .env("HOMING_LAB_CACHE", parts::cache_directory())
+        .status()
+        .with_context(|| format!("cannot run {}", script.display()))?;
+    Ok(status.code().map_or(Code::FAILURE, |code| Code(code as u8)))
+}

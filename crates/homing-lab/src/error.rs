@@ -1,0 +1,66 @@
+//! What can go wrong in the lab.
+
+use std::path::PathBuf;
+
+/// A lab that cannot be, or that failed.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// A part is not installed.
+    #[error("{what}: run `homing lab setup`")]
+    Missing {
+        /// The part and where it was looked for.
+        what: String,
+    },
+    /// A topology that makes no sense.
+    #[error("{name}: {reason}")]
+    Topology {
+        /// The file or the option.
+        name: String,
+        /// What was found and what was expected.
+        reason: String,
+    },
+    /// A program that cannot be found or executed.
+    #[error("{name}: {reason}")]
+    Program {
+        /// As it was given.
+        name: String,
+        /// Why.
+        reason: &'static str,
+        /// What a shell would exit with: 127 or 126.
+        code: u8,
+    },
+    /// A file or a process of the host.
+    #[error("{doing}: {source}")]
+    Io {
+        /// What was attempted.
+        doing: String,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+    /// The machine ended before the command did.
+    #[error(
+        "the virtual machine ended before the command did ({how}); the last lines of its console:\n{console}"
+    )]
+    Died {
+        /// How QEMU ended.
+        how: String,
+        /// Its last messages.
+        console: String,
+    },
+    /// A file of the guest cannot be brought back.
+    #[error("cannot bring back {path}: {reason}")]
+    Result {
+        /// Its name in the guest.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl LabError {
+    /// An error of the host's system: `.map_err(LabError::io("starting QEMU"))`.
+    pub fn io<E: Into<std::io::Error>>(doing: impl Into<String>) -> impl FnOnce(E) -> LabError {
+        let doing = doing.into();
+        |source| LabError::Io { doing, source: source.into() }
+    }
+}

@@ -1,0 +1,256 @@
+//! Which files of the host a command needs in the guest: its program, the files that its words name, the shared libraries and the
+//! interpreter of each program. They keep their names and places.
+
+use crate::{initramfs::Initramfs, LabError};
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A file named by a word is taken along up to this size; larger ones only by `--file`.
+const LARGEST_NAMED: u64 = 512 << 20;
+
+/// Puts files and what they need into the guest.
+#[derive(Debug)]
+pub struct Gatherer<'a> {
+    guest: &'a mut Initramfs,
+    /// The names of busybox's applets: words that name one are not looked up in PATH.
+    applets: BTreeSet<String>,
+    done: BTreeSet<PathBuf>,
+    /// The programs (ELF files that can be executed) that were taken along, with their names in the guest.
+    pub programs: Vec<PathBuf>,
+}
+
+impl<'a> Gatherer<'a> {
+    /// Begins with busybox and a link for each of its applets.
+    pub fn new(guest: &'a mut Initramfs, busybox: &Path) -> Result<Gatherer<'a>, LabError> {
+        let output = Command::new(busybox)
+            .arg("--list")
+            .output()
+            .map_err(LabError::io(format!("running {}", busybox.display())))?;
+        let applets: BTreeSet<String> =
+            String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect();
+        Ok(Gatherer { guest, applets, done: BTreeSet::new(), programs: Vec::new() })
+    }
+
+    /// The command: its first word as a program, the others as whatever they name.
+    ///
+    /// # Errors
+    /// [`LabError::Program`] if there is no such program.
+    pub fn command(&mut self, words: &[OsString]) -> Result<(), LabError> {
+        let Some((program, rest)) = words.split_first() else { return Ok(()) };
+        self.program(program)?;
+        rest.iter().try_for_each(|word| self.named(word))
+    }
+
+    /// The program as a shell would find it; what only busybox has is there anyway.
+    fn program(&mut self, name: &OsStr) -> Result<(), LabError> {
+        match find_program(name) {
+            Ok(found) => self.file(&found),
+            Err(_) if name.to_str().is_some_and(|name| self.applets.contains(name)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The files that a word names, by itself or as a part of a line for a shell.
+    fn named(&mut self, word: &OsStr) -> Result<(), LabError> {
+        let separators = |byte: &u8| b" \t\n=,;:&|()<>'\"`$".contains(byte);
+        let whole = std::iter::once(word.as_bytes());
+        for part in whole.chain(word.as_bytes().split(separators)).filter(|part| !part.is_empty()) {
+            let part = OsStr::from_bytes(part);
+            let path = Path::new(part);
+            if ["/proc", "/sys", "/dev"].iter().any(|own| path.starts_with(own)) {
+                continue;
+            }
+            if path.metadata().is_ok_and(|facts| facts.is_file() && facts.len() <= LARGEST_NAMED) {
+                self.file(path)?;
+            } else if let Some(parent) =
+                path.parent().filter(|p| p.is_dir() && part.as_bytes().contains(&b'/'))
+            {
+                // Where a result may be written.
+                self.guest.directory(&absolute(parent))?;
+            } else if part.to_str().is_some_and(|name| !name.contains('/') && !self.applets.contains(name)) {
+                if let Ok(found) = find_program(part) {
+                    self.file(&found)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A file, or a directory with all below it.
+    pub fn tree(&mut self, path: &Path) -> Result<(), LabError> {
+        let doing = || LabError::io(format!("reading {}", path.display()));
+        if !path.metadata().map_err(doing())?.is_dir() {
+            return self.file(path);
+        }
+        self.guest.directory(&absolute(path))?;
+        for entry in std::fs::read_dir(path).map_err(doing())? {
+            let entry = entry.map_err(doing())?;
+            let facts = entry.metadata().map_err(doing())?;
+            if facts.is_symlink() {
+                let target = std::fs::read_link(entry.path()).map_err(doing())?;
+                self.guest.link(&absolute(&entry.path()), &target)?;
+            } else if facts.is_dir() || facts.is_file() {
+                self.tree(&entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A file and, if it is a program, what it needs.
+    fn file(&mut self, path: &Path) -> Result<(), LabError> {
+        let path = absolute(path);
+        if !self.done.insert(path.clone()) {
+            return Ok(());
+        }
+        self.guest.copy(&path, &path)?;
+        let mut head = [0; 256];
+        let doing = || LabError::io(format!("reading {}", path.display()));
+        let mut file = std::fs::File::open(&path).map_err(doing())?;
+        let length = file.read(&mut head).map_err(doing())?;
+        let head = &head[..length];
+        if head.starts_with(b"\x7fELF") {
+            self.programs.push(path.clone());
+            for library in libraries(&path)? {
+                self.file(&library)?;
+            }
+        } else if let Some(interpreter) = interpreter(head) {
+            self.program(&interpreter)?;
+        }
+        Ok(())
+    }
+
+    /// Last, so that the host's programs come before busybox's: a link for each applet.
+    pub fn finish(self, busybox: &Path) -> Result<Vec<PathBuf>, LabError> {
+        self.guest.copy(busybox, Path::new("/bin/busybox"))?;
+        for name in &self.applets {
+            let taken = ["/bin", "/usr/bin", "/sbin", "/usr/sbin"].map(|place| Path::new(place).join(name));
+            if !taken.iter().any(|path| self.guest.contains(path)) {
+                self.guest.link(&taken[0], Path::new("/bin/busybox"))?;
+            }
+        }
+        Ok(self.programs)
+    }
+}
+
+/// The absolute name of a file, with `.` and `..` of the beginning resolved but links kept.
+pub fn absolute(path: &Path) -> PathBuf {
+    let from_here = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut plain = PathBuf::new();
+    for part in from_here.components() {
+        match part {
+            std::path::Component::ParentDir => {
+                plain.pop();
+            }
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
+/// Finds the executable file that `name` stands for, as a shell does.
+pub fn find_program(name: &OsStr) -> Result<PathBuf, LabError> {
+    let fail =
+        |reason, code| Err(LabError::Program { name: name.to_string_lossy().into_owned(), reason, code });
+    if !name.as_bytes().contains(&b'/') {
+        let found = name.to_str().and_then(crate::parts::in_path);
+        return found.map_or_else(|| fail("no such program in PATH", 127), Ok);
+    }
+    match Path::new(name) {
+        file if is_executable(file) => Ok(file.to_owned()),
+        file if file.exists() => fail("not executable: expected a program", 126),
+        _ => fail("no such program", 127),
+    }
+}
+
+/// Whether a file can be executed.
+pub fn is_executable(file: &Path) -> bool {
+    file.metadata().is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
+}
+
+/// The interpreter that the first line of a script names.
+fn interpreter(head: &[u8]) -> Option<OsString> {
+    let line = head.strip_prefix(b"#!")?.split(|&byte| byte == b'\n').next()?;
+    let mut words = line.split(|byte| b" \t".contains(byte)).filter(|word| !word.is_empty());
+    let first = words.next()?;
+    let by_env = first.ends_with(b"/env");
+    let word = if by_env { words.find(|word| !word.starts_with(b"-"))? } else { first };
+    Some(OsStr::from_bytes(word).to_owned())
+}
+
+/// The shared libraries and the loader of a program, as `ldd` names them; none for a static one.
+fn libraries(program: &Path) -> Result<Vec<PathBuf>, LabError> {
+    let output = Command::new("ldd")
+        .arg(program)
+        .env("LC_ALL", "C")
+        .output()
+        .map_err(LabError::io(format!("running ldd {}", program.display())))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let missing: Vec<&str> = text.lines().filter(|line| line.contains("=> not found")).collect();
+    if !missing.is_empty() {
+        return Err(LabError::Io {
+            doing: format!("gathering the libraries of {}", program.display()),
+            source: std::io::Error::other(missing.join(";").replace('\t', "")),
+        });
+    }
+    Ok(text.lines().filter_map(library).collect())
+}
+
+/// "libm.so.6 => /lib/libm.so.6 (0x...)" or "/lib64/ld-linux-x86-64.so.2 (0x...)".
+fn library(line: &str) -> Option<PathBuf> {
+    let line = line.trim();
+    let name = line.split_once("=> ").map_or(line, |(_, right)| right);
+    let name = name.rsplit_once(" (0x").map_or(name, |(left, _)| left);
+    Some(PathBuf::from(name)).filter(|path| path.is_absolute())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ldd_says() {
+        assert_eq!(library("\tlibm.so.6 => /lib/libm.so.6 (0x00007f)"), Some("/lib/libm.so.6".into()));
+        assert_eq!(
+            library("\t/lib64/ld-linux-x86-64.so.2 (0x00007f)"),
+            Some("/lib64/ld-linux-x86-64.so.2".into())
+        );
+        assert_eq!(library("\tlinux-vdso.so.1 (0x00007f)"), None);
+        assert_eq!(library("\tstatically linked"), None);
+    }
+
+    #[test]
+    fn interpreters_of_scripts() {
+        assert_eq!(interpreter(b"#!/bin/sh -e\necho"), Some("/bin/sh".into()));
+        assert_eq!(interpreter(b"#! /usr/bin/env -S python3 -u\n"), Some("python3".into()));
+        assert_eq!(interpreter(b"plain"), None);
+    }
+
+    #[test]
+    fn names_become_absolute_without_dots() {
+        assert_eq!(absolute(Path::new("/a/./b/../c")), Path::new("/a/c"));
+    }
+
+    #[test]
+    fn a_program_comes_with_its_libraries() {
+        let mut guest = Initramfs::new().unwrap();
+        let mut gatherer = Gatherer {
+            guest: &mut guest,
+            applets: BTreeSet::new(),
+            done: BTreeSet::new(),
+            programs: Vec::new(),
+        };
+        gatherer.command(&["sh".into(), "-c".into(), "cat /etc/passwd; ls >/tmp/x".into()]).unwrap();
+        let programs = gatherer.programs.clone();
+        assert!(programs.iter().any(|p| p.ends_with("sh")) && programs.iter().any(|p| p.ends_with("cat")));
+        assert!(programs.iter().any(|p| p.to_string_lossy().contains("libc.so")));
+        assert!(
+            guest.contains(Path::new("/etc/passwd"))
+                && guest.contains(Path::new("/lib64/ld-linux-x86-64.so.2"))
+        );
+    }
+}

@@ -1,0 +1,142 @@
+//! The control port: lines from the guest's first process, with the contents of files between them (lab/guest/init.c).
+
+use crate::LabError;
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What the guest says.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Message {
+    /// It is up and about to start the command.
+    Ready,
+    /// Something that the user should know.
+    Note(String),
+    /// A file that the command made or changed.
+    File {
+        /// Its name.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+        /// Its content.
+        bytes: Vec<u8>,
+    },
+    /// The command has ended with this status.
+    Exit(u8),
+}
+
+/// The host's end of the control port.
+#[derive(Debug)]
+pub struct Control {
+    stream: UnixStream,
+    /// Read, but not yet understood.
+    pending: Vec<u8>,
+}
+
+impl Control {
+    pub(super) fn new(stream: UnixStream) -> Control {
+        Control { stream, pending: Vec::new() }
+    }
+
+    /// The next message; `Ok(None)` if none came in time or a signal came.
+    ///
+    /// # Errors
+    /// If the machine is gone, or says what is not understood.
+    pub fn next(&mut self, patience: Duration) -> Result<Option<Message>, LabError> {
+        loop {
+            if let Some(message) = self.take()? {
+                return Ok(Some(message));
+            }
+            if !self.wait(patience)? {
+                return Ok(None);
+            }
+            let mut buffer = [0; 1 << 16];
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return Err(gone(io::ErrorKind::UnexpectedEof.into())),
+                Ok(length) => self.pending.extend_from_slice(&buffer[..length]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(None),
+                Err(error) => return Err(gone(error)),
+            }
+        }
+    }
+
+    /// Passes a signal on to the command.
+    pub fn signal(&mut self, number: i32) -> Result<(), LabError> {
+        self.stream.write_all(format!("signal {number}\n").as_bytes()).map_err(gone)
+    }
+
+    fn wait(&self, patience: Duration) -> Result<bool, LabError> {
+        let mut waiting =
+            [rustix::event::PollFd::from_borrowed_fd(self.stream.as_fd(), rustix::event::PollFlags::IN)];
+        match rustix::event::poll(&mut waiting, patience.as_millis().try_into().unwrap_or(i32::MAX)) {
+            Ok(ready) => Ok(ready > 0),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(error) => Err(gone(error.into())),
+        }
+    }
+
+    /// A whole message from what is pending.
+    fn take(&mut self) -> Result<Option<Message>, LabError> {
+        let Some(length) = self.pending.iter().position(|&byte| byte == b'\n') else { return Ok(None) };
+        let line = String::from_utf8_lossy(&self.pending[..length]).into_owned();
+        let mut used = length + 1;
+        let message = match line.split_once(' ').unwrap_or((&line, "")) {
+            ("ready", _) => Message::Ready,
+            ("note", text) => Message::Note(text.to_owned()),
+            ("exit", status) => Message::Exit(status.parse().map_err(|_| not_understood(&line))?),
+            ("file", rest) => {
+                let (mode, size, path) = file_line(rest).ok_or_else(|| not_understood(&line))?;
+                let Some(bytes) = self.pending.get(used..used + size) else { return Ok(None) };
+                used += size;
+                Message::File { path, mode, bytes: bytes.to_vec() }
+            }
+            _ => return Err(not_understood(&line)),
+        };
+        self.pending.drain(..used);
+        Ok(Some(message))
+    }
+}
+
+/// "MODE SIZE PATH".
+fn file_line(rest: &str) -> Option<(u32, usize, PathBuf)> {
+    let mut words = rest.splitn(3, ' ');
+    let mode = u32::from_str_radix(words.next()?, 8).ok()?;
+    Some((mode, words.next()?.parse().ok()?, PathBuf::from(words.next()?)))
+}
+
+fn gone(source: io::Error) -> LabError {
+    LabError::Io { doing: "talking to the guest".into(), source }
+}
+
+fn not_understood(line: &str) -> LabError {
+    gone(io::Error::other(format!("it said `{line}`")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_read_in_pieces() {
+        let (mut guest, host) = UnixStream::pair().unwrap();
+        let mut control = Control::new(host);
+        let short = Duration::from_millis(1);
+        guest.write_all(b"ready\nfile 755 5 /a b\n12").unwrap();
+        assert_eq!(control.next(short).unwrap(), Some(Message::Ready));
+        assert_eq!(control.next(short).unwrap(), None);
+        guest.write_all(b"345exit 3\nwhat\n").unwrap();
+        let file = Message::File { path: "/a b".into(), mode: 0o755, bytes: b"12345".to_vec() };
+        assert_eq!(control.next(short).unwrap(), Some(file));
+        assert_eq!(control.next(short).unwrap(), Some(Message::Exit(3)));
+        assert!(control.next(short).unwrap_err().to_string().contains("what"));
+    }
+
+    #[test]
+    fn the_end_of_the_machine_is_an_error() {
+        let (guest, host) = UnixStream::pair().unwrap();
+        drop(guest);
+        assert!(Control::new(host).next(Duration::from_millis(1)).is_err());
+    }
+}

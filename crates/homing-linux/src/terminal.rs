@@ -1,0 +1,22 @@
+//! The state of the terminal, put back after something else had it.
+
+use rustix::termios::{isatty, tcgetattr, tcsetattr, OptionalActions, Termios};
+
+/// The state of the terminal at stdin; dropping it puts the terminal back into that state.
+#[derive(Debug)]
+pub struct Saved(Termios);
+
+impl Saved {
+    /// The state now; `None` if stdin is no terminal.
+    pub fn of_stdin() -> Option<Saved> {
+        let stdin = std::io::stdin();
+        isatty(&stdin).then(|| tcgetattr(&stdin).ok().map(Saved)).flatten()
+    }
+}
+
+impl Drop for Saved {
+    fn drop(&mut self) {
+        // A terminal that went away needs no state.
+        let _ = tcsetattr(std::io::stdin(), OptionalActions::Flush, &self.0);
+    }
+}

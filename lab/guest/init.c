@@ -1,0 +1,293 @@
+/* The first and only process that the lab's guest starts by itself: makes the usual mounts, carries out the job that the
+ * launcher wrote into the initramfs, and sends back over the control port what came of it (docs/lab.md, "The guest").
+ *
+ * The job is /lab/job: pairs of NUL-ended strings, a key and its value, in order. Keys:
+ *   arg      one word of the command          env      NAME=VALUE for the command
+ *   cwd      its working directory            tune     FILE=VALUE, written before the command starts
+ *   result   a file, or a directory with files: what has changed goes back to the host
+ *   observe  mark the command's address spaces for the observer (mark.h)
+ *   shell    give a prompt on hvc0 instead of running a command
+ */
+#define _GNU_SOURCE
+#include "lab.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/io.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/reboot.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MOST_WORDS = 65536, DEBUG_EXIT_PORT = 0xf4 };
+
+static struct {
+    char *args[MOST_WORDS], *env[MOST_WORDS], *tunes[MOST_WORDS], *results[MOST_WORDS];
+    int nargs, nenv, ntunes, nresults;
+    char *cwd;
+    int observe, shell;
+} job;
+
+static int control = -1;
+
+static void note(const char *what, const char *which) {
+    dprintf(control >= 0 ? control : 2, "note %s %s: %s\n", what, which, strerror(errno));
+}
+
+static void mount_all(void) {
+    static const char *const mounts[][3] = {
+        {"proc", "/proc", "proc"},
+        {"sysfs", "/sys", "sysfs"},
+        {"devtmpfs", "/dev", "devtmpfs"},
+        {"devpts", "/dev/pts", "devpts"},
+        {"tmpfs", "/dev/shm", "tmpfs"},
+        {"debugfs", "/sys/kernel/debug", "debugfs"},
+        {"tracefs", "/sys/kernel/tracing", "tracefs"},
+        {"cgroup2", "/sys/fs/cgroup", "cgroup2"},
+    };
+    for (size_t i = 0; i < sizeof mounts / sizeof *mounts; i++) {
+        mkdir(mounts[i][1], 0755);
+        if (mount(mounts[i][0], mounts[i][1], mounts[i][2], 0, NULL) != 0 && errno != EBUSY) note("mount", mounts[i][1]);
+    }
+    if (symlink("/proc/self/fd", "/dev/fd") != 0 && errno != EEXIST) note("symlink", "/dev/fd");
+    mkdir("/run", 0755);
+    mkdir("/tmp", 01777);
+    chmod("/tmp", 01777);
+}
+
+/* Opens the virtio port of a name; its device number is only known from sysfs. */
+static int open_port(const char *wanted) {
+    DIR *ports = opendir("/sys/class/virtio-ports");
+    struct dirent *entry;
+    int fd = -1;
+    while (ports != NULL && fd < 0 && (entry = readdir(ports)) != NULL) {
+        char path[512], name[64] = "";
+        snprintf(path, sizeof path, "/sys/class/virtio-ports/%s/name", entry->d_name);
+        FILE *file = fopen(path, "r");
+        if (file == NULL) continue;
+        if (fgets(name, sizeof name, file) != NULL) name[strcspn(name, "\n")] = 0;
+        fclose(file);
+        if (strcmp(name, wanted) != 0) continue;
+        snprintf(path, sizeof path, "/dev/%s", entry->d_name);
+        fd = open(path, O_RDWR | O_CLOEXEC);
+    }
+    if (ports != NULL) closedir(ports);
+    return fd;
+}
+
+static int is(const char *key, const char *name) { return strcmp(key, name) == 0; }
+
+static void append(char **list, int *count, char *value) {
+    if (*count < MOST_WORDS - 1) list[(*count)++] = value;
+}
+
+static void read_job(void) {
+    struct stat facts;
+    int fd = open("/lab/job", O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &facts) != 0) return note("open", "/lab/job");
+    char *text = calloc(1, facts.st_size + 1), *end = text + facts.st_size;
+    if (text == NULL || read(fd, text, facts.st_size) != facts.st_size) return note("read", "/lab/job");
+    close(fd);
+    while (text < end) {
+        char *key = text, *value = key + strlen(key) + 1;
+        if (value >= end) break;
+        text = value + strlen(value) + 1;
+        if (is(key, "arg")) append(job.args, &job.nargs, value);
+        else if (is(key, "env")) append(job.env, &job.nenv, value);
+        else if (is(key, "tune")) append(job.tunes, &job.ntunes, value);
+        else if (is(key, "result")) append(job.results, &job.nresults, value);
+        else if (is(key, "cwd")) job.cwd = value;
+        else if (is(key, "observe")) job.observe = 1;
+        else if (is(key, "shell")) job.shell = 1;
+    }
+}
+
+static void tune(char *setting) {
+    char *value = strchr(setting, '=');
+    if (value == NULL) return;
+    *value++ = 0;
+    int fd = open(setting, O_WRONLY | O_CLOEXEC);
+    if (fd < 0 || write(fd, value, strlen(value)) < 0) note("cannot set", setting);
+    if (fd >= 0) close(fd);
+}
+
+static void raise_loopback(void) {
+    struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) return;
+    if (ioctl(fd, SIOCSIFFLAGS, &request) != 0) note("cannot raise", "lo");
+    close(fd);
+}
+
+static void become_command(int in, int out, int error) {
+    struct rlimit none = {0, 0};
+    sigset_t all;
+    sigemptyset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    setsid();
+    setrlimit(RLIMIT_CORE, &none);
+    if (job.shell) ioctl(in, TIOCSCTTY, 0);
+    dup2(in, 0);
+    dup2(out, 1);
+    dup2(error, 2);
+    if (job.cwd != NULL && chdir(job.cwd) != 0) dprintf(2, "lab: cannot enter %s: %s\n", job.cwd, strerror(errno));
+    if (job.observe && mark_address_spaces(PROGRAM_MARK) != 0) dprintf(2, "lab: cannot mark: %s\n", strerror(errno));
+    clearenv();
+    for (int i = 0; i < job.nenv; i++) putenv(job.env[i]);
+    execvp(job.args[0], job.args);
+    dprintf(2, "lab: cannot execute %s: %s\n", job.args[0], strerror(errno));
+    _exit(errno == ENOENT ? 127 : 126);
+}
+
+/* Passes "signal N" from the host on to the command's process group. */
+static void pass_signals(pid_t command) {
+    static char line[64];
+    static size_t used;
+    char byte;
+    struct pollfd waiting = {.fd = control, .events = POLLIN};
+    while (poll(&waiting, 1, 0) > 0 && (waiting.revents & POLLIN) != 0 && read(control, &byte, 1) == 1) {
+        if (byte != '\n' && used < sizeof line - 1) {
+            line[used++] = byte;
+            continue;
+        }
+        line[used] = 0;
+        used = 0;
+        int number = 0;
+        if (sscanf(line, "signal %d", &number) == 1) kill(-command, number);
+    }
+}
+
+/* Waits for the command and reaps whatever else ends meanwhile; gives its status as a shell does. */
+static int wait_for(pid_t command) {
+    for (;;) {
+        int status;
+        pid_t ended;
+        while ((ended = waitpid(-1, &status, WNOHANG)) > 0) {
+            if (ended != command) continue;
+            return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        }
+        struct pollfd waiting = {.fd = control, .events = POLLIN};
+        sigset_t none;
+        sigemptyset(&none);
+        /* SIGCHLD, blocked elsewhere, ends this wait. */
+        if (ppoll(&waiting, 1, NULL, &none) > 0) {
+            pass_signals(command);
+            if ((waiting.revents & POLLHUP) != 0) usleep(10000);
+        }
+    }
+}
+
+static void send_all(const char *bytes, size_t length) {
+    while (length > 0) {
+        ssize_t written = write(control, bytes, length);
+        if (written <= 0) return;
+        bytes += written;
+        length -= written;
+    }
+}
+
+static void send_file(const char *path, const struct stat *facts) {
+    static char buffer[1 << 16];
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return note("cannot read", path);
+    dprintf(control, "file %o %lld %s\n", facts->st_mode & 0777, (long long)facts->st_size, path);
+    long long left = facts->st_size;
+    while (left > 0) {
+        ssize_t got = read(fd, buffer, left < (long long)sizeof buffer ? (size_t)left : sizeof buffer);
+        /* A file that shrinks while it is read is filled up: the host counts on the length that it was told. */
+        if (got <= 0) memset(buffer, 0, got = left < (long long)sizeof buffer ? left : (long long)sizeof buffer);
+        send_all(buffer, got);
+        left -= got;
+    }
+    close(fd);
+}
+
+static int changed_since(const struct stat *facts, const struct timespec *start) {
+    if (facts->st_ctim.tv_sec != start->tv_sec) return facts->st_ctim.tv_sec > start->tv_sec;
+    return facts->st_ctim.tv_nsec >= start->tv_nsec;
+}
+
+/* Sends a changed file, or the changed files below a directory on the same file system. */
+static void send_results(const char *path, const struct timespec *start, dev_t device, int depth) {
+    struct stat facts;
+    if (lstat(path, &facts) != 0 || facts.st_dev != device) return;
+    if (S_ISREG(facts.st_mode)) {
+        if (!changed_since(&facts, start)) return;
+        if (strchr(path, '\n') != NULL) {
+            errno = EINVAL;
+            return note("cannot send", path);
+        }
+        return send_file(path, &facts);
+    }
+    if (!S_ISDIR(facts.st_mode) || depth == 0) return;
+    DIR *directory = opendir(path);
+    struct dirent *entry;
+    while (directory != NULL && (entry = readdir(directory)) != NULL) {
+        char *below = NULL;
+        if (is(entry->d_name, ".") || is(entry->d_name, "..")) continue;
+        if (asprintf(&below, "%s/%s", strcmp(path, "/") == 0 ? "" : path, entry->d_name) < 0) continue;
+        send_results(below, start, device, depth - 1);
+        free(below);
+    }
+    if (directory != NULL) closedir(directory);
+}
+
+static int run_command(void) {
+    int in = open_port("homing.stdin"), out = open_port("homing.stdout"), error = open_port("homing.stderr");
+    if (job.shell) in = out = error = open("/dev/hvc0", O_RDWR | O_CLOEXEC);
+    if (in < 0 || out < 0 || error < 0) {
+        note("no port", "for the command's streams");
+        return 1;
+    }
+    pid_t command = fork();
+    if (command == 0) become_command(in, out, error);
+    /* The host sees the end of the input of a command only if nobody else holds the port. */
+    close(in);
+    return command < 0 ? 1 : wait_for(command);
+}
+
+static void switch_off(void) {
+    /* QEMU's debug-exit device ends the machine at once; the kernel's own way takes a second. */
+    if (ioperm(DEBUG_EXIT_PORT, 1, 1) == 0) outb(0, DEBUG_EXIT_PORT);
+    reboot(RB_POWER_OFF);
+    for (;;) pause();
+}
+
+static void on_child(int signal) { (void)signal; }
+
+int main(void) {
+    struct sigaction quiet = {.sa_handler = on_child};
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &child, NULL);
+    sigaction(SIGCHLD, &quiet, NULL);
+    mount_all();
+    control = open_port("homing.control");
+    read_job();
+    raise_loopback();
+    for (int i = 0; i < job.ntunes; i++) tune(job.tunes[i]);
+    if (job.observe && mark_address_spaces(OTHER_MARK) != 0) note("cannot mark", "address spaces");
+    struct timespec start;
+    struct stat root;
+    clock_gettime(CLOCK_REALTIME_COARSE, &start);
+    if (stat("/", &root) != 0) note("stat", "/");
+    dprintf(control, "ready\n");
+    int status = job.nargs > 0 ? run_command() : 127;
+    for (int i = 0; i < job.nresults; i++) send_results(job.results[i], &start, root.st_dev, 64);
+    dprintf(control, "exit %d\n", status);
+    switch_off();
+}
