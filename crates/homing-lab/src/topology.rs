@@ -183,7 +183,7 @@ impl Topology {
             return Err("expected CPUs in the first node and rising node ids".into());
         }
         if let Some(small) =
-            self.nodes.iter().find(|node| node.memory < LEAST_MEMORY || node.memory % (2 * MIB) != 0)
+            self.nodes.iter().find(|node| node.memory < LEAST_MEMORY || !node.memory.is_multiple_of(2 * MIB))
         {
             let found = format!("node {} has {} bytes of memory", small.id, small.memory);
             return Err(format!("{found}: expected a multiple of 2M, at least 64M"));
