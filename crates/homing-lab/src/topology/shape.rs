@@ -33,8 +33,7 @@ impl Shape {
         if self == Shape::Hypercube && !nodes.is_power_of_two() {
             return Err(format!("a hypercube of {nodes} nodes: expected a power of two"));
         }
-        let columns =
-            (1..=nodes).filter(|c| nodes.is_multiple_of(c) && c * c <= nodes).next_back().unwrap_or(1);
+        let columns = (1..=nodes).rfind(|c| nodes.is_multiple_of(*c) && c * c <= nodes).unwrap_or(1);
         let hops = |a: usize, b: usize| match self {
             Shape::Full => usize::from(a != b),
             Shape::Ring => a.abs_diff(b).min(nodes - a.abs_diff(b)),
