@@ -29,11 +29,14 @@ if ! cmp -s package-lock.json node_modules/.homing-lock; then
 fi
 
 same() {
-  cmp dist/report.html ../crates/homing-cli/assets/report.html ||
-    { echo "page: crates/homing-cli/assets/report.html is not what the sources build: run 'make ui' and commit it" >&2; return 1; }
+  local page
+  for page in report.html study.html; do
+    cmp "dist/$page" "../crates/homing-cli/assets/$page" ||
+      { echo "page: crates/homing-cli/assets/$page is not what the sources build: run 'make ui' and commit it" >&2; return 1; }
+  done
 }
 
-part types-and-build npm run --silent page -- --logLevel warn
+part types-and-build npm run --silent page
 part committed-copy same
 part unit npx vitest run tests/unit
 browser=${HOMING_CHROMIUM:-/usr/bin/chromium}

@@ -54,6 +54,8 @@ enum Command {
     Run(Box<cmd::live::launch::Args>),
     /// Simulate a placement policy on a trace
     Simulate(cmd::simulate::Args),
+    /// Policies on a grid of traces, machines, starts and information levels; resumable
+    Study(cmd::study::Args),
     /// Run a program and record every data reference of all its threads
     Record(cmd::record::Args),
 }
@@ -75,6 +77,7 @@ fn main() -> std::process::ExitCode {
         Command::Replay(args) => cmd::replay::run(args),
         Command::Run(args) => cmd::live::launch::run(*args),
         Command::Simulate(args) => cmd::simulate::run(args),
+        Command::Study(args) => cmd::study::run(args),
         Command::Record(args) => cmd::record::run(args),
     };
     exit::finish(result)

@@ -3,8 +3,9 @@
 
 use homing_core::report::Report;
 
-/// The built page, with an empty place for the data.
+/// The built pages, each with an empty place for the data.
 const TEMPLATE: &str = include_str!("../assets/report.html");
+const STUDY: &str = include_str!("../assets/study.html");
 
 /// Where the data goes.
 const MARKER: &str = r#"<script type="application/json" id="homing-report">"#;
@@ -14,9 +15,21 @@ const MARKER: &str = r#"<script type="application/json" id="homing-report">"#;
 /// # Errors
 /// If the report cannot be written as JSON.
 pub fn page(report: &Report) -> serde_json::Result<String> {
+    fill(TEMPLATE, report)
+}
+
+/// The page of a study.
+///
+/// # Errors
+/// If the study cannot be written as JSON.
+pub fn study(study: &impl serde::Serialize) -> serde_json::Result<String> {
+    fill(STUDY, study)
+}
+
+fn fill(template: &str, data: &impl serde::Serialize) -> serde_json::Result<String> {
     // No `<` in the data: then nothing in it can end the script element or open a comment.
-    let json = serde_json::to_string(report)?.replace('<', "\\u003c");
-    let (before, after) = TEMPLATE.split_once(MARKER).expect("the committed page has the marker");
+    let json = serde_json::to_string(data)?.replace('<', "\\u003c");
+    let (before, after) = template.split_once(MARKER).expect("the committed page has the marker");
     Ok([before, MARKER, &json, after].concat())
 }
 
@@ -28,6 +41,7 @@ mod tests {
     #[test]
     fn the_data_stands_in_its_place_and_cannot_break_out() {
         assert_eq!(TEMPLATE.matches(MARKER).count(), 1);
+        assert_eq!(STUDY.matches(MARKER).count(), 1);
         let report = Report {
             schema: SCHEMA,
             generator: "</script><script>alert(1)</script> <!--".into(),

@@ -27,6 +27,16 @@ pub fn bytes(total: u64, what: &'static str) -> ProgressBar {
     bar
 }
 
+/// A bar over a number of things to do.
+pub fn units(total: u64, what: &'static str) -> ProgressBar {
+    let style = "{msg}: {pos} of {len} {wide_bar} {eta} left";
+    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden())
+        .with_message(what)
+        .with_style(ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()));
+    show_later(&bar);
+    bar
+}
+
 /// Shows a bar once a second has passed.
 fn show_later(bar: &ProgressBar) {
     if !std::io::stderr().is_terminal() {

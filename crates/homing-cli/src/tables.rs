@@ -3,7 +3,8 @@
 use comfy_table::{presets, CellAlignment, Table};
 use homing_core::report::{ClassRow, Curve, MeanRow, PerturbationRow, Row, Series};
 
-fn table(header: &[&str]) -> Table {
+/// A table with a left column of names and right-aligned ones.
+pub fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_header(header);
     table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));

@@ -12,4 +12,5 @@ pub mod policies;
 pub mod record;
 pub mod replay;
 pub mod simulate;
+pub mod study;
 pub mod trace;

@@ -1,0 +1,55 @@
+//! The journal of finished cells: one JSON line each, appended and flushed. A line that a kill has cut is dropped.
+
+use super::cell::Cell;
+use anyhow::Context;
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// The cells of earlier runs, and where new ones go.
+pub struct Journal {
+    known: HashMap<String, Cell>,
+    file: Mutex<File>,
+    path: PathBuf,
+}
+
+impl Journal {
+    /// Reads a journal, or begins one.
+    pub fn open(path: &Path) -> anyhow::Result<Journal> {
+        let context = || format!("cannot read the journal {}", path.display());
+        let mut file =
+            OpenOptions::new().read(true).append(true).create(true).open(path).with_context(context)?;
+        let mut known = HashMap::new();
+        let (mut reader, mut whole, mut line) = (BufReader::new(&file), 0, Vec::new());
+        while reader.read_until(b'\n', &mut line).with_context(context)? > 0 {
+            if line.last() != Some(&b'\n') {
+                break;
+            }
+            whole += line.len() as u64;
+            match serde_json::from_slice::<Cell>(&line) {
+                Ok(cell) => drop(known.insert(cell.key.clone(), cell)),
+                Err(_) => eprintln!("homing: {}: a line that is no cell is left out", path.display()),
+            }
+            line.clear();
+        }
+        drop(reader);
+        file.set_len(whole).with_context(|| format!("cannot cut the journal {}", path.display()))?;
+        file.seek(SeekFrom::End(0)).with_context(context)?;
+        Ok(Journal { known, file: Mutex::new(file), path: path.to_owned() })
+    }
+
+    /// A cell of an earlier run.
+    pub fn get(&self, key: &str) -> Option<Cell> {
+        self.known.get(key).cloned()
+    }
+
+    /// Appends a finished cell, in one write so that lines of several workers do not mix.
+    pub fn add(&self, cell: &Cell) -> anyhow::Result<()> {
+        let mut line = serde_json::to_vec(cell)?;
+        line.push(b'\n');
+        let mut file = self.file.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        file.write_all(&line).with_context(|| format!("cannot write {}", self.path.display()))
+    }
+}

@@ -1,0 +1,208 @@
+//! What a study consists of: from flags, from a TOML file, or from both.
+
+use crate::exit::{self, Code};
+use crate::input::ModelArgs;
+use crate::scene::{self, Iterations, SceneArgs};
+use crate::study;
+use anyhow::Context;
+use homing_core::information::Information;
+use homing_core::policy::placement::Placement;
+use homing_core::policy::settings::Settings;
+use homing_core::policy::table::{Begin, Entry, POLICIES};
+use homing_core::report::Parameter;
+use serde::Deserialize;
+use std::path::PathBuf;
+
+/// Arguments of `homing study`. Lists are separated by commas.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The traces
+    traces: Vec<PathBuf>,
+    /// A TOML file with the lists traces, machines, starts, info, policies, set, and threads-on, page-size, iterations,
+    /// events, no-replication, misses; flags come on top of it
+    #[arg(long, value_name = "FILE")]
+    plan: Option<PathBuf>,
+    /// Where results go; what is there already is not computed again
+    #[arg(long, short, value_name = "DIR")]
+    out: PathBuf,
+    /// Machine models
+    #[arg(long, short, value_delimiter = ',', value_name = "MACHINES")]
+    machines: Vec<String>,
+    /// Where pages begin [default: first-touch]
+    #[arg(long, value_delimiter = ',', value_name = "RULES")]
+    starts: Vec<String>,
+    /// What policies see [default: perfect]
+    #[arg(long, value_delimiter = ',', value_name = "LEVELS", value_parser = scene::information)]
+    info: Vec<Information>,
+    /// Policies [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "POLICIES")]
+    policies: Vec<String>,
+    /// Override a field of all machines, or a policy's parameter (POLICY.PARAM=VALUE)
+    #[arg(long, value_name = "FIELD=VALUE")]
+    set: Vec<String>,
+    /// CPUs that threads run on: fill, round-robin, one-per-node, or a list [default: fill]
+    #[arg(long, value_name = "HOW")]
+    threads_on: Option<String>,
+    /// Page size [default: the machine's]
+    #[arg(long, value_name = "SIZE")]
+    page_size: Option<String>,
+    /// Where iterations end: marks, every:N or count:K [default: marks]
+    #[arg(long, value_name = "RULE")]
+    iterations: Option<String>,
+    /// Scheduling events: a CSV file or random:SEED[:moves=N][:threads=N][:preempts=N]
+    #[arg(long, value_name = "EVENTS")]
+    events: Option<String>,
+    /// Never more than one copy of a page, in policies and bound
+    #[arg(long)]
+    no_replication: bool,
+    /// Let the machines' caches filter the references first
+    #[arg(long)]
+    misses: bool,
+}
+
+/// The file of `--plan`.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct File {
+    traces: Vec<PathBuf>,
+    machines: Vec<String>,
+    starts: Vec<String>,
+    info: Vec<String>,
+    policies: Vec<String>,
+    set: Vec<String>,
+    threads_on: Option<String>,
+    page_size: Option<String>,
+    iterations: Option<String>,
+    events: Option<String>,
+    no_replication: bool,
+    misses: bool,
+}
+
+/// What is to be computed.
+pub struct Plan {
+    /// The traces.
+    pub traces: Vec<PathBuf>,
+    /// The machines, with what they share.
+    pub models: Vec<ModelArgs>,
+    /// Where pages begin, by name.
+    pub starts: Vec<(String, Placement)>,
+    /// Information levels.
+    pub information: Vec<Information>,
+    /// The policies.
+    pub policies: Vec<&'static Entry>,
+    /// Their parameters.
+    pub settings: Settings,
+    /// Iterations and events.
+    pub scene: SceneArgs,
+    /// Whether pages may have several copies.
+    pub replication: bool,
+    /// Where results go.
+    pub out: PathBuf,
+}
+
+fn usage(message: String) -> anyhow::Error {
+    exit::error(Code::USAGE, message)
+}
+
+impl Plan {
+    /// Joins file and flags.
+    pub fn new(args: Args) -> anyhow::Result<Plan> {
+        let mut file = match &args.plan {
+            None => File::default(),
+            Some(path) => {
+                let text = std::fs::read_to_string(path)
+                    .with_context(|| format!("cannot read plan {}", path.display()))?;
+                toml::from_str(&text).map_err(|e| usage(format!("plan {}: {e}", path.display())))?
+            }
+        };
+        file.traces.extend(args.traces);
+        file.machines.extend(args.machines);
+        file.starts.extend(args.starts);
+        file.policies.extend(args.policies);
+        file.set.extend(args.set);
+        let levels = file.info.iter().map(|level| level.parse().map_err(usage));
+        let mut information: Vec<Information> = levels.collect::<Result<_, _>>()?;
+        information.extend(args.info);
+        if information.is_empty() {
+            information.push(Information::PERFECT);
+        }
+        if file.traces.is_empty() || file.machines.is_empty() {
+            return Err(usage(
+                "a study needs traces and machines: as arguments and --machines, or in --plan FILE".into(),
+            ));
+        }
+        if file.starts.is_empty() {
+            file.starts.push("first-touch".into());
+        }
+        let iterations = args.iterations.or(file.iterations).unwrap_or_else(|| "marks".into());
+        let scene = SceneArgs {
+            iterations: iterations.parse::<Iterations>().map_err(usage)?,
+            events: args.events.or(file.events),
+        };
+        let page_size =
+            args.page_size.or(file.page_size).map(|size| size.parse()).transpose().map_err(usage)?;
+        let threads_on = args.threads_on.or(file.threads_on).unwrap_or_else(|| "fill".into());
+        let threads_on = threads_on.parse().map_err(usage)?;
+        let model = |machine: &String| ModelArgs {
+            machine: machine.clone(),
+            set: file.set.clone(),
+            page_size,
+            threads_on: Clone::clone(&threads_on),
+            memory: 8 << 30,
+            misses: args.misses || file.misses,
+        };
+        let models: Vec<ModelArgs> = file.machines.iter().map(model).collect();
+        let starts = file
+            .starts
+            .iter()
+            .map(|start| Ok((start.clone(), study::placement(start)?)))
+            .collect::<anyhow::Result<Vec<_>>>()?;
+        let policies = policies(&file.policies)?;
+        for model in &models {
+            let costs = model.costs(&model.machine(study::is_machine)?)?;
+            starts.iter().try_for_each(|(_, start)| study::check(Some(start), &costs, &policies))?;
+        }
+        Ok(Plan {
+            settings: study::settings(&file.set)?,
+            traces: file.traces,
+            models,
+            starts,
+            information,
+            policies,
+            scene,
+            replication: !(args.no_replication || file.no_replication),
+            out: args.out,
+        })
+    }
+
+    /// Every parameter, for the manifest.
+    pub fn parameters(&self) -> Vec<Parameter> {
+        let join = |names: Vec<String>| names.join(",");
+        let mut all = vec![
+            ("traces", join(self.traces.iter().map(|path| path.display().to_string()).collect())),
+            ("machines", join(self.models.iter().map(|model| model.machine.clone()).collect())),
+            ("starts", join(self.starts.iter().map(|start| start.0.clone()).collect())),
+            ("replication", self.replication.to_string()),
+        ];
+        if let Some(model) = self.models.first() {
+            let size = model.page_size.map_or("the machine's".to_owned(), |size| size.to_string());
+            all.extend([("page-size", size), ("threads-on", model.threads_on.to_string())]);
+            all.extend([("misses", model.misses.to_string()), ("set", join(model.set.clone()))]);
+        }
+        let parameter = |(name, value): (&str, String)| Parameter { name: name.into(), value };
+        let mut all: Vec<Parameter> = all.into_iter().map(parameter).collect();
+        all.extend(self.scene.parameters(&self.information));
+        for entry in &self.policies {
+            let values = self.settings.of(entry).all().into_iter();
+            all.extend(values.map(|(name, value)| Parameter { name, value: value.to_string() }));
+        }
+        all
+    }
+}
+
+fn policies(names: &[String]) -> anyhow::Result<Vec<&'static Entry>> {
+    if names.is_empty() || names == ["all"] {
+        return Ok(POLICIES.iter().filter(|entry| !matches!(entry.begin, Begin::File)).collect());
+    }
+    names.iter().map(|name| study::policy(name.trim())).collect()
+}

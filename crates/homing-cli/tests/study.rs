@@ -1,0 +1,141 @@
+//! `study` from outside: the grid is whole, a killed study goes on, rows are the same at any number of workers.
+
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn command(workers: usize, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_homing"));
+    command.args(args).env("RAYON_NUM_THREADS", workers.to_string());
+    command
+}
+
+fn homing(workers: usize, args: &[&str]) -> Output {
+    let output = command(workers, args).output().expect("homing runs");
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+/// Two threads; which pages the second takes over depends on `shift`.
+fn trace(dir: &Path, name: &str, shift: u64) -> PathBuf {
+    let mut csv = String::from("thread,addr,size,kind\n");
+    for step in 0..4000u64 {
+        let page = step % 8;
+        let thread = u64::from(step >= 500 && (page + shift) % 8 >= 4);
+        let kind = if step % 3 == 0 { 'w' } else { 'r' };
+        csv += &format!("{thread},{},8,{kind}\n", 0x10000 + page * 4096 + step % 512 * 8);
+    }
+    let (input, output) = (dir.join(format!("{name}.csv")), dir.join(format!("{name}.trace")));
+    fs::write(&input, csv).unwrap();
+    homing(1, &["trace", "import", input.to_str().unwrap(), "-o", output.to_str().unwrap()]);
+    output
+}
+
+/// The plan of all tests here, as a file.
+fn plan(dir: &Path) -> PathBuf {
+    let traces = [trace(dir, "one", 0), trace(dir, "two", 3)];
+    let plan = dir.join("plan.toml");
+    let text = format!(
+        "traces = {:?}\nmachines = [\"butterfly\", \"eight-node\"]\nstarts = [\"first-touch\", \"single-node\"]\n\
+         info = [\"perfect\", \"every:8\"]\npolicies = [\"first-touch\", \"best-static\", \"interval-majority\", \"verghese\"]\n\
+         threads-on = \"one-per-node\"\n",
+        traces.map(|path| path.display().to_string())
+    );
+    fs::write(&plan, text).unwrap();
+    plan
+}
+
+/// Two static policies once, two others at two starts and two levels, on two traces and two machines.
+const CELLS: usize = (2 + 2 * 4) * 4;
+
+/// Rows by key, without what is measured.
+fn rows(out: &Path) -> BTreeMap<String, BTreeMap<String, String>> {
+    let mut reader = csv::Reader::from_path(out.join("cells.csv")).unwrap();
+    let rows = reader.deserialize::<BTreeMap<String, String>>().map(|row| {
+        let mut row = row.unwrap();
+        row.remove("seconds");
+        (row["key"].clone(), row)
+    });
+    rows.collect()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn the_grid_is_whole_and_written_in_all_forms() {
+    let dir = tempfile::tempdir().unwrap();
+    let (plan, out) = (plan(dir.path()), dir.path().join("out"));
+    let (plan, target) = (plan.to_str().unwrap(), out.to_str().unwrap());
+    let output = homing(2, &["study", "--plan", plan, "--out", target]);
+    assert!(said(&output).contains(&format!("{CELLS} cells, {CELLS} of them computed now")));
+    let rows = rows(&out);
+    assert_eq!(rows.len(), CELLS);
+    for row in rows.values() {
+        assert!(row["gap_percent"].parse::<f64>().unwrap() > -1e-9, "{row:?}");
+        let excess = ["private", "read_shared", "migratory", "producer_consumer", "write_shared"];
+        let excess: f64 =
+            excess.iter().map(|class| row[&format!("{class}_excess")].parse::<f64>().unwrap()).sum();
+        let gap: f64 = row["cost"].parse::<f64>().unwrap() - row["optimal_cost"].parse::<f64>().unwrap();
+        assert!((excess - gap).abs() < 1e-6 * gap.max(1.0), "the classes add up: {row:?}");
+    }
+    let parquet = SerializedFileReader::new(File::open(out.join("cells.parquet")).unwrap()).unwrap();
+    assert_eq!(parquet.metadata().file_metadata().num_rows(), CELLS as i64);
+    let manifest: serde_json::Value =
+        serde_json::from_slice(&fs::read(out.join("manifest.json")).unwrap()).unwrap();
+    assert!(manifest["parameters"].to_string().contains("interval-majority.freeze"));
+    let page = fs::read_to_string(out.join("study.html")).unwrap();
+    assert!(page.contains("\"cells\":[{\"key\""));
+}
+
+#[test]
+fn a_killed_study_goes_on_where_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let (plan, whole, cut) = (plan(dir.path()), dir.path().join("whole"), dir.path().join("cut"));
+    let study = |out: &Path| {
+        ["study", "--plan", plan.to_str().unwrap(), "--out", out.to_str().unwrap()].map(str::to_owned)
+    };
+    let args = |words: &[String]| words.iter().map(String::as_str).map(str::to_owned).collect::<Vec<_>>();
+    let run = |workers, out: &Path| {
+        let words = args(&study(out));
+        homing(workers, &words.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    run(1, &whole);
+    // A real kill at whatever moment, then a journal that ends in the middle of a line.
+    let words = study(&cut);
+    let mut child = command(2, &words.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut child = child.stdout(Stdio::null()).spawn().unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    run(2, &cut);
+    let journal = fs::read(cut.join("cells.jsonl")).unwrap();
+    let lines = journal.iter().filter(|&&byte| byte == b'\n').count();
+    assert_eq!(lines, CELLS);
+    let tenth = journal.iter().enumerate().filter(|(_, &byte)| byte == b'\n').nth(9).unwrap().0;
+    fs::write(cut.join("cells.jsonl"), &journal[..tenth + 100]).unwrap();
+    let output = run(2, &cut);
+    assert!(said(&output).contains(&format!("{CELLS} cells, {} of them computed now", CELLS - 10)));
+    assert_eq!(rows(&cut), rows(&whole));
+    assert!(said(&run(2, &cut)).contains(", 0 of them computed now"));
+}
+
+#[test]
+fn what_is_missing_or_wrong_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let fails = |args: &[&str]| {
+        let output =
+            command(1, &[&["study", "--out", out.to_str().unwrap()], args].concat()).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert!(fails(&[]).contains("needs traces and machines"));
+    assert!(fails(&["x.trace", "-m", "butterfly", "--policies", "nobody"]).contains("no policy `nobody`"));
+    assert!(fails(&["x.trace", "-m", "butterfly", "--info", "some"]).contains("every:N"));
+    let plan = dir.path().join("plan.toml");
+    fs::write(&plan, "machine = [\"x\"]\n").unwrap();
+    assert!(fails(&["--plan", plan.to_str().unwrap()]).contains("unknown field `machine`"));
+}
