@@ -21,9 +21,9 @@ pub struct ModelArgs {
     /// Override a field of the machine, such as remote=15, or a policy's parameter (POLICY.PARAM=VALUE)
     #[arg(long, value_name = "FIELD=VALUE")]
     pub set: Vec<String>,
-    /// Page size, a power of two from 512 to 1G [default: the machine's]
-    #[arg(long, value_name = "SIZE")]
-    pub page_size: Option<PageSize>,
+    /// Page size, a power of two from 512 to 1G [default: the machine's]; `compare` takes several
+    #[arg(long, value_name = "SIZE", value_delimiter = ',')]
+    pub page_size: Vec<PageSize>,
     /// CPUs that threads run on: fill, round-robin, one-per-node, or a list such as 0-3,5
     #[arg(long, value_name = "HOW", default_value = "fill")]
     pub threads_on: ThreadsOn,
@@ -49,9 +49,20 @@ impl ModelArgs {
         Ok(machine)
     }
 
-    /// The page size: as asked, or the machine's.
+    /// The page size: the first one asked for, or the machine's.
     pub fn page_size(&self, machine: &Machine) -> PageSize {
-        self.page_size.unwrap_or(machine.page_size())
+        self.page_size.first().copied().unwrap_or(machine.page_size())
+    }
+
+    /// Fails if several page sizes were asked for.
+    pub fn one_page_size(&self) -> anyhow::Result<()> {
+        match self.page_size.len() {
+            0 | 1 => Ok(()),
+            _ => Err(exit::error(
+                Code::USAGE,
+                "--page-size: expected one size; `homing compare` takes several",
+            )),
+        }
     }
 
     /// What accesses and moves cost on the machine.
@@ -91,6 +102,16 @@ pub fn hierarchy(machine: &Machine, page_size: PageSize) -> anyhow::Result<Hiera
         )
     };
     machine.hierarchy(page_size).map_err(|e| exit::error(Code::USAGE, e.to_string()))?.ok_or_else(missing)
+}
+
+/// The CPUs that a trace's threads run on.
+pub fn cpus(trace: &Trace<'_>, binding: &Binding) -> CpusInUse {
+    CpusInUse::new(trace.threads().map(|(thread, _)| thread), binding)
+}
+
+/// The pages of a trace.
+pub fn addresses(trace: &Trace<'_>, page_size: PageSize) -> Addresses {
+    Addresses::new(page_size, &frames(trace))
 }
 
 /// The virtual address of each frame of a trace, in frame order.

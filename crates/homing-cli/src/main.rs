@@ -42,6 +42,8 @@ enum Command {
     Lab(cmd::lab::Args),
     /// List the machine models, with one line each
     Machines(cmd::machines::Args),
+    /// List the monitors that policies can take profiles from, with one line each
+    Monitors(cmd::monitors::Args),
     /// The cheapest placement of a trace's pages, its cost, its actions and its exact cost curve
     Optimal(cmd::optimal::Args),
     /// Look into traces and make new ones of them
@@ -52,6 +54,8 @@ enum Command {
     Replay(cmd::replay::Args),
     /// Run a program and bring its pages home while it runs
     Run(Box<cmd::live::launch::Args>),
+    /// Reproduce the papers' tables and figures beside the published numbers
+    Reproduce(cmd::reproduce::Args),
     /// Simulate a placement policy on a trace
     Simulate(cmd::simulate::Args),
     /// Policies on a grid of traces, machines, starts and information levels; resumable
@@ -71,11 +75,13 @@ fn main() -> std::process::ExitCode {
         Command::Ldflags(args) => cmd::flags::link(args),
         Command::Lab(args) => cmd::lab::run(args),
         Command::Machines(args) => cmd::machines::run(args),
+        Command::Monitors(args) => cmd::monitors::run(args),
         Command::Optimal(args) => cmd::optimal::run(args),
         Command::Trace(args) => cmd::trace::run(args),
         Command::Policies(args) => cmd::policies::run(args),
         Command::Replay(args) => cmd::replay::run(args),
         Command::Run(args) => cmd::live::launch::run(*args),
+        Command::Reproduce(args) => cmd::reproduce::run(args),
         Command::Simulate(args) => cmd::simulate::run(args),
         Command::Study(args) => cmd::study::run(args),
         Command::Record(args) => cmd::record::run(args),

@@ -1,7 +1,9 @@
 //! Result tables for people.
 
 use comfy_table::{presets, CellAlignment, Table};
-use homing_core::report::{ClassRow, Curve, MeanRow, PerturbationRow, Row, Series};
+use homing_core::ids::PageSize;
+use homing_core::page_sizes::Region;
+use homing_core::report::{ClassRow, Curve, MeanRow, PerturbationRow, Row, Series, SizeRow};
 
 /// A table with a left column of names and right-aligned ones.
 pub fn table(header: &[&str]) -> Table {
@@ -139,6 +141,43 @@ fn mcpr_at(series: &Series, x: f64) -> Option<f64> {
     let (a, b) = (&series.points[after.saturating_sub(1)], &series.points[after]);
     let share = if b.x > a.x { ((x - a.x) / (b.x - a.x)).clamp(0.0, 1.0) } else { 1.0 };
     Some(a.mcpr + share * (b.mcpr - a.mcpr))
+}
+
+/// One line a policy and page size.
+pub fn page_sizes(rows: &[SizeRow]) -> Table {
+    let mut table =
+        table(&["policy", "page size", "MCPR", "gap %", "non-local %", "moves", "pages", "TLB misses"]);
+    for SizeRow { page_size, row, tlb_misses } in rows {
+        table.add_row([
+            row.policy.clone(),
+            PageSize::new(*page_size).map_or_else(|| page_size.to_string(), |size| size.to_string()),
+            format!("{:.4}", row.mcpr),
+            format!("{:.2}", row.gap_percent),
+            format!("{:.2}", row.nonlocal_percent),
+            count(row.moves),
+            count(row.pages),
+            tlb_misses.map_or("-".into(), count),
+        ]);
+    }
+    table
+}
+
+/// One line a large page that is worth splitting.
+pub fn split(regions: &[Region]) -> Table {
+    let mut table =
+        table(&["large page to split", "references", "pages", "nodes", "optimum whole", "split", "saved %"]);
+    for region in regions {
+        table.add_row([
+            format!("{:#x}", region.address),
+            count(region.references),
+            count(region.pages),
+            region.nodes.to_string(),
+            format!("{:.0}", region.whole_cost),
+            format!("{:.0}", region.split_cost),
+            format!("{:.1}", 100.0 * region.saved() / region.whole_cost.max(f64::MIN_POSITIVE)),
+        ]);
+    }
+    table
 }
 
 /// One line a disturbed order.

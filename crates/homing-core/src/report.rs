@@ -134,6 +134,25 @@ pub struct TraceReport {
     pub curves: Vec<Curve>,
     /// How much the optimum changes when the order of references is disturbed (Bolosky & Scott 1991, table II).
     pub perturbation: Vec<PerturbationRow>,
+    /// Bound and policies at each page size, where several were asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub page_sizes: Vec<SizeRow>,
+    /// Pages of the largest size that cost least in pages of the smallest, most gain first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub split: Vec<crate::page_sizes::Region>,
+}
+
+/// A row at one of several page sizes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SizeRow {
+    /// Bytes of a page.
+    pub page_size: u64,
+    /// The row.
+    #[serde(flatten)]
+    pub row: Row,
+    /// TLB misses at that size, with `--misses`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tlb_misses: Option<u64>,
 }
 
 /// Where a trace comes from and how large it is.

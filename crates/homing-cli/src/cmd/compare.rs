@@ -1,6 +1,7 @@
 //! `homing compare`: policies against the bound and each other, for a person, as JSON, CSV, and as a page.
 
 mod perturb;
+mod sizes;
 mod sweep;
 
 use crate::exit::{self, Code, Result};
@@ -142,6 +143,7 @@ fn one_trace(
         curves.push(sweep.run(args, plan, &trace, &study)?);
     }
     let perturbation = perturb::table(args, plan, &trace, compared.rows[0].cost)?;
+    let (page_sizes, split) = sizes::compare(args, plan, &trace)?;
     Ok(TraceReport {
         summary: summary(&compared.rows),
         rows: compared.rows,
@@ -151,6 +153,8 @@ fn one_trace(
         trace: info,
         curves,
         perturbation,
+        page_sizes,
+        split,
     })
 }
 
@@ -270,6 +274,10 @@ fn print(report: &Report) {
         for curve in &trace.curves {
             println!("\nmean cost per reference against {} ({})", curve.parameter, curve.unit);
             println!("{}", tables::curve(curve));
+        }
+        if !trace.page_sizes.is_empty() {
+            println!("\n{}", tables::page_sizes(&trace.page_sizes));
+            println!("\n{}", tables::split(&trace.split));
         }
         if !trace.perturbation.is_empty() {
             println!("\n{}", tables::perturbation(&trace.perturbation));

@@ -107,6 +107,7 @@ struct SegmentRow {
 /// Computes and prints the optimum.
 pub fn run(args: Args) -> Result {
     let machine = args.model.machine(|_| true)?;
+    args.model.one_page_size()?;
     let costs = args.model.costs(&machine)?;
     let options = args.options();
     let range = match args.curve {

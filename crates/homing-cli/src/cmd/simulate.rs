@@ -1,5 +1,9 @@
 //! `homing simulate`: what one policy would do on a trace and a machine, and how far that is from the bound.
 
+mod monitored;
+
+pub use monitored::nonlocal;
+
 use crate::exit::{Code, Result};
 use crate::input::{ModelArgs, TraceFile};
 use crate::scene::{self, SceneArgs};
@@ -8,7 +12,7 @@ use crate::tables;
 use anyhow::Context;
 use homing_core::action::Entry as Logged;
 use homing_core::compare::{note_counts, Bound, Subject};
-use homing_core::history::History;
+use homing_core::ids::Page;
 use homing_core::information::Information;
 use homing_core::policy::placement::PlacementFile;
 use homing_core::report::Row;
@@ -25,6 +29,8 @@ pub struct Args {
     model: ModelArgs,
     #[command(flatten)]
     scene: SceneArgs,
+    #[command(flatten)]
+    monitor: monitored::MonitorArgs,
     /// What the policy sees: perfect, every:N, interval:N, intervals:K, or joined as every:64+intervals:100
     #[arg(long, value_name = "LEVEL", default_value = "perfect", value_parser = scene::information)]
     info: Information,
@@ -50,6 +56,10 @@ pub struct Args {
 
 /// Simulates.
 pub fn run(args: Args) -> Result {
+    args.model.one_page_size()?;
+    if let Some(choice) = args.monitor.monitor.clone() {
+        return monitored::run(&args, &choice);
+    }
     let machine = args.model.machine(study::is_machine)?;
     let settings = study::settings(&args.model.set)?;
     let entry = study::policy(&args.policy)?;
@@ -77,7 +87,7 @@ pub fn run(args: Args) -> Result {
     note_counts(&mut notes, entry.name, &result);
     notes.extend_from_slice(&study.notes);
     if let Some(path) = &args.actions {
-        write_actions(path, &result.log, &study.history)
+        write_actions(path, &result.log, |page| study.history.address(page))
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     if let Some(path) = &args.placement_out {
@@ -118,7 +128,7 @@ fn print_json(
     Ok(())
 }
 
-fn write_actions(path: &Path, log: &[Logged], history: &History) -> anyhow::Result<()> {
+fn write_actions(path: &Path, log: &[Logged], address: impl Fn(Page) -> u64) -> anyhow::Result<()> {
     let mut out = csv::Writer::from_path(path)?;
     out.write_record(["time", "page", "address", "action", "node", "reason", "outcome"])?;
     for entry in log {
@@ -126,7 +136,7 @@ fn write_actions(path: &Path, log: &[Logged], history: &History) -> anyhow::Resu
         out.write_record([
             entry.time.to_string(),
             entry.action.page.to_string(),
-            format!("{:#x}", history.address(entry.action.page)),
+            format!("{:#x}", address(entry.action.page)),
             name.to_owned(),
             node.map(|node| node.to_string()).unwrap_or_default(),
             entry.action.reason.to_owned(),

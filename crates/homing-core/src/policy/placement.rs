@@ -96,14 +96,13 @@ impl Placement {
 
     /// Where `page` begins.
     pub fn start(&self, history: &History, page: Page, costs: &Costs) -> Result<Start, SpillError> {
-        let nodes = u64::from(costs.memories() - u16::from(costs.global_node().is_some()));
-        let stripe = |number: u64| Node((number % nodes) as u16);
+        let nodes = costs.memories() - u16::from(costs.global_node().is_some());
         let address = history.address(page);
+        let number = address >> history.page_size().log2();
+        if let Some(node) = self.by_rule(u64::from(page.0), number, nodes) {
+            return Ok(Start { node, free: false, found: true });
+        }
         let node = match self {
-            Placement::FirstTouch => first_touch(history, page)?,
-            Placement::RoundRobin => stripe(u64::from(page.0)),
-            Placement::SingleNode(node) => *node,
-            Placement::Striped(pages) => stripe((address >> history.page_size().log2()) / pages),
             Placement::Global => costs.global_node().unwrap_or(first_touch(history, page)?),
             Placement::Best => static_costs(history, page, costs)?.best,
             Placement::Worst => static_costs(history, page, costs)?.worst,
@@ -111,8 +110,31 @@ impl Placement {
                 Some(node) => node,
                 None => return Ok(Start { node: first_touch(history, page)?, free: false, found: false }),
             },
+            _ => first_touch(history, page)?,
         };
         Ok(Start { node, free: *self == Placement::Global, found: true })
+    }
+}
+
+impl Placement {
+    /// The node that a rule gives without knowing who refers to the page: `order` is the page's place in order of first
+    /// reference, `number` its virtual address in pages.
+    pub fn by_rule(&self, order: u64, number: u64, nodes: u16) -> Option<Node> {
+        let stripe = |number: u64| Node((number % u64::from(nodes)) as u16);
+        match self {
+            Placement::RoundRobin => Some(stripe(order)),
+            Placement::SingleNode(node) => Some(*node),
+            Placement::Striped(pages) => Some(stripe(number / pages)),
+            _ => None,
+        }
+    }
+
+    /// The node that a placement file gives an address.
+    pub fn in_file(&self, address: u64) -> Option<Node> {
+        match self {
+            Placement::File(file) => file.node(address),
+            _ => None,
+        }
     }
 }
 
@@ -212,15 +234,26 @@ impl PlacementFile {
                 *entry = (references, nodes[page.index()]);
             }
         }
-        let bytes = history.page_size().bytes();
+        let homes = best.into_iter().map(|(begin, (_, node))| (begin, node));
+        Ok(PlacementFile::from_sorted(homes, history.page_size().bytes()))
+    }
+
+    /// The placement that has pages of a size where they are, given as (address, node) in any order; the last one counts
+    /// where an address occurs more than once.
+    pub fn from_homes(homes: &[(u64, Node)], page_size: crate::ids::PageSize) -> PlacementFile {
+        let homes: std::collections::BTreeMap<u64, Node> = homes.iter().copied().collect();
+        PlacementFile::from_sorted(homes.into_iter(), page_size.bytes())
+    }
+
+    fn from_sorted(homes: impl Iterator<Item = (u64, Node)>, bytes: u64) -> PlacementFile {
         let mut ranges: Vec<Range> = Vec::new();
-        for (begin, (_, node)) in best {
+        for (begin, node) in homes {
             match ranges.last_mut() {
                 Some(last) if last.end == begin && last.node == node => last.end = begin + bytes,
                 _ => ranges.push(Range { begin, end: begin + bytes, node }),
             }
         }
-        Ok(PlacementFile { ranges })
+        PlacementFile { ranges }
     }
 
     /// The text of the file.

@@ -5,6 +5,7 @@ use crate::input::ModelArgs;
 use crate::scene::{self, Iterations, SceneArgs};
 use crate::study;
 use anyhow::Context;
+use homing_core::ids::PageSize;
 use homing_core::information::Information;
 use homing_core::policy::placement::Placement;
 use homing_core::policy::settings::Settings;
@@ -139,14 +140,14 @@ impl Plan {
             iterations: iterations.parse::<Iterations>().map_err(usage)?,
             events: args.events.or(file.events),
         };
-        let page_size =
+        let page_size: Option<PageSize> =
             args.page_size.or(file.page_size).map(|size| size.parse()).transpose().map_err(usage)?;
         let threads_on = args.threads_on.or(file.threads_on).unwrap_or_else(|| "fill".into());
         let threads_on = threads_on.parse().map_err(usage)?;
         let model = |machine: &String| ModelArgs {
             machine: machine.clone(),
             set: file.set.clone(),
-            page_size,
+            page_size: page_size.into_iter().collect(),
             threads_on: Clone::clone(&threads_on),
             memory: 8 << 30,
             misses: args.misses || file.misses,
@@ -185,7 +186,7 @@ impl Plan {
             ("replication", self.replication.to_string()),
         ];
         if let Some(model) = self.models.first() {
-            let size = model.page_size.map_or("the machine's".to_owned(), |size| size.to_string());
+            let size = model.page_size.first().map_or("the machine's".to_owned(), |size| size.to_string());
             all.extend([("page-size", size), ("threads-on", model.threads_on.to_string())]);
             all.extend([("misses", model.misses.to_string()), ("set", join(model.set.clone()))]);
         }

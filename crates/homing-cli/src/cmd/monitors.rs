@@ -1,0 +1,59 @@
+//! `homing monitors`: what sources of profiles there are.
+
+use crate::exit::{self, Code, Result};
+use comfy_table::{presets, Table};
+use homing_core::monitor::table::{Choice, Entry, MONITORS};
+
+/// Arguments of `homing monitors`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Show one monitor with its parameters
+    name: Option<String>,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+/// Lists the monitors.
+pub fn run(args: Args) -> Result {
+    let entries: Vec<&Entry> = match &args.name {
+        Some(name) => vec![name.parse::<Choice>().map_err(|e| exit::error(Code::USAGE, e))?.entry],
+        None => MONITORS.iter().collect(),
+    };
+    if args.json {
+        let json: Vec<_> = entries.iter().map(|entry| as_json(entry)).collect();
+        println!("{}", serde_json::to_string_pretty(&json)?);
+    } else if args.name.is_some() {
+        entries.iter().for_each(|entry| show(entry));
+    } else {
+        let mut table = Table::new();
+        table.load_preset(presets::NOTHING).set_header(["monitor", "what it sees", "stands for"]);
+        entries.iter().for_each(|entry| {
+            table.add_row([entry.name, entry.summary, entry.stands_for]);
+        });
+        println!("{table}");
+        println!("\n`homing simulate TRACE --monitor NAME[:PARAMETER=VALUE,...]` runs a policy on one.");
+    }
+    Ok(Code::OK)
+}
+
+fn as_json(entry: &Entry) -> serde_json::Value {
+    serde_json::json!({
+        "name": entry.name,
+        "summary": entry.summary,
+        "stands_for": entry.stands_for,
+        "needs_tlb": entry.needs_tlb,
+        "parameters": entry.params,
+    })
+}
+
+fn show(entry: &Entry) {
+    println!("{}: {}", entry.name, entry.summary);
+    println!("  stands for  {}", entry.stands_for);
+    println!("  needs       {}", if entry.needs_tlb { "TLBs in the machine's hierarchy" } else { "caches" });
+    for param in entry.params {
+        let (least, most) = param.range;
+        println!("  {}={} {}", param.name, param.default, param.unit);
+        println!("      {} (from {least} to {most})", param.doc);
+    }
+}

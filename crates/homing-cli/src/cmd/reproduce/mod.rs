@@ -1,0 +1,105 @@
+//! `homing reproduce`: the papers' tables and figures from our programs, beside the published numbers.
+//!
+//! [`programs`] says which of our programs stand for theirs and records them, [`looped`] runs one with its memory system in the
+//! loop, one file a paper makes the [`exhibit`]s, [`render`] shows them. docs/reproduction.md explains each deviation.
+
+mod bolosky;
+mod exhibit;
+mod looped;
+mod nikolopoulos;
+mod programs;
+mod render;
+mod tikir;
+
+use crate::exit::{self, Code, Result};
+use anyhow::Context;
+use exhibit::Exhibit;
+use programs::Traces;
+use std::path::PathBuf;
+
+/// Arguments of `homing reproduce`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Only these tables and figures, separated by commas: table1, figure2, table2, table3, table6a, table6b, table7, figure7,
+    /// contention, slowdown, gain, move-cost-ace, moves-per-page, move-cost-butterfly, page-size-butterfly,
+    /// page-size-high-latency, policies-ace, policies-butterfly, sorbyr
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Folder of the traces, PROGRAM-THREADS.homing; what is missing is recorded into it
+    #[arg(long, value_name = "FOLDER", default_value = "build/reproduce")]
+    traces: PathBuf,
+    /// Folder of the programs
+    #[arg(long, value_name = "FOLDER", default_value = "build/workloads")]
+    workloads: PathBuf,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Write everything as one self-contained page with plots
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+/// All names for `--only`.
+const NAMES: [&str; 19] = [
+    "table1",
+    "figure2",
+    "table2",
+    "table3",
+    "table6a",
+    "table6b",
+    "table7",
+    "figure7",
+    "contention",
+    "slowdown",
+    "gain",
+    "move-cost-ace",
+    "moves-per-page",
+    "move-cost-butterfly",
+    "page-size-butterfly",
+    "page-size-high-latency",
+    "policies-ace",
+    "policies-butterfly",
+    "sorbyr",
+];
+
+/// What `--only` leaves.
+pub struct Chosen(Vec<String>);
+
+impl Chosen {
+    /// True if one of these is wanted.
+    pub fn any(&self, ids: &[&str]) -> bool {
+        self.0.is_empty() || ids.iter().any(|id| self.0.iter().any(|chosen| chosen == id))
+    }
+}
+
+/// What the numbers are, for every reader.
+const HOW: &str = "Numbers are ours, from simulation; published ones stand in brackets. Programs, caches and costs of moves are \
+                   scaled down together (docs/reproduction.md), so that directions and orders compare, not magnitudes. Times are \
+                   modelled.";
+
+/// Reproduces.
+pub fn run(args: Args) -> Result {
+    if let Some(unknown) = args.only.iter().find(|name| !NAMES.contains(&name.as_str())) {
+        let message = format!("--only {unknown}: expected some of {}", NAMES.join(", "));
+        return Err(exit::error(Code::USAGE, message));
+    }
+    let chosen = Chosen(args.only.clone());
+    let traces = Traces { folder: &args.traces, workloads: &args.workloads };
+    let mut exhibits: Vec<Exhibit> = tikir::exhibits(&chosen, &traces)?;
+    exhibits.extend(nikolopoulos::exhibits(&chosen, &traces)?);
+    exhibits.extend(bolosky::exhibits(&chosen, &traces)?);
+    exhibits.retain(|exhibit| chosen.any(&[&exhibit.id]));
+    if let Some(path) = &args.html {
+        std::fs::write(path, render::html(&exhibits, HOW))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&exhibits)?);
+        return Ok(Code::OK);
+    }
+    exhibits.iter().for_each(|exhibit| println!("{}", render::text(exhibit)));
+    let claims = || exhibits.iter().flat_map(|exhibit| &exhibit.claims);
+    let held = claims().filter(|claim| claim.holds).count();
+    println!("{HOW}\n{held} of {} claims hold", claims().count());
+    Ok(Code::OK)
+}

@@ -1,0 +1,97 @@
+//! The programs that stand for the papers', and their traces: given, or recorded by the command itself.
+
+use crate::exit::{self, Code};
+use anyhow::Context;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// One program.
+#[derive(Clone, Copy)]
+pub struct Program {
+    /// Its name in our workloads.
+    pub name: &'static str,
+    /// Options beside `-t`.
+    pub options: &'static [&'static str],
+    /// What the paper calls the one that it stands for.
+    pub stands_for: &'static str,
+}
+
+const fn program(name: &'static str, options: &'static [&'static str], stands_for: &'static str) -> Program {
+    Program { name, options, stands_for }
+}
+
+/// For Tikir & Hollingsworth: programs of the same access patterns as NAS BT, CG, FT, LU, MG and SP.
+pub const TIKIR: &[Program] = &[
+    program("adi", &[], "BT"),
+    program("cg", &[], "CG"),
+    program("fft", &[], "FT"),
+    program("sorbyc", &[], "LU"),
+    program("mg", &[], "MG"),
+    program("particles", &[], "SP"),
+];
+
+/// For Nikolopoulos et al.
+pub const NIKOLOPOULOS: &[Program] =
+    &[program("adi", &[], "BT"), program("sorbyr", &[], "SP"), program("cg", &[], "CG")];
+
+/// For Bolosky & Scott.
+pub const BOLOSKY: &[Program] = &[
+    program("sorbyr", &[], "sorbyr"),
+    program("sorbyc", &[], "sorbyc"),
+    program("gauss", &[], "gauss"),
+    program("matmult", &[], "matmult"),
+    program("fft", &[], "e-fft"),
+    program("bsort", &[], "bsort"),
+    program("kmerge", &[], "kmerge"),
+    program("qsort", &[], "p-qsort"),
+    program("life", &[], "p-life"),
+    program("cholesky", &[], "cholesky"),
+    program("particles", &[], "mp3d"),
+];
+
+/// Where traces are and come from.
+pub struct Traces<'a> {
+    /// Folder of the traces, by program and threads: `cg-12.homing`.
+    pub folder: &'a Path,
+    /// Folder of the programs.
+    pub workloads: &'a Path,
+}
+
+impl Traces<'_> {
+    /// The trace of a program with so many threads; recorded if the folder does not have it.
+    pub fn get(&self, program: &Program, threads: u32) -> anyhow::Result<PathBuf> {
+        let path = self.folder.join(format!("{}-{threads}.homing", program.name));
+        if path.is_file() {
+            return Ok(path);
+        }
+        let executable = self.workloads.join(program.name);
+        if !executable.is_file() {
+            let message = format!(
+                "neither the trace {} nor the program {} is there: run `make workloads`, or say where they are with --traces \
+                 and --workloads",
+                path.display(),
+                executable.display()
+            );
+            return Err(exit::error(Code::FAILURE, message));
+        }
+        std::fs::create_dir_all(self.folder)
+            .with_context(|| format!("cannot make {}", self.folder.display()))?;
+        eprintln!("recording {} with {threads} threads", program.name);
+        let homing = std::env::current_exe().context("cannot find this program")?;
+        let output = Command::new(homing)
+            .args(["record", "--recorder", "valgrind", "-o"])
+            .arg(&path)
+            .arg("--")
+            .arg(&executable)
+            .args(["-t", &threads.to_string()])
+            .args(program.options)
+            .output()
+            .context("cannot record")?;
+        if !output.status.success() {
+            let words = String::from_utf8_lossy(&output.stderr);
+            let message = format!("recording {} failed: {}", executable.display(), words.trim());
+            return Err(exit::error(Code::FAILURE, message));
+        }
+        Ok(path)
+    }
+}

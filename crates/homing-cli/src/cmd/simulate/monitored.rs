@@ -1,0 +1,268 @@
+//! `homing simulate --monitor`: a policy on what a monitor reports, in the loop with caches, frames and modelled time.
+
+use super::Args;
+use crate::exit::{self, Code, Result};
+use crate::input::{self, TraceFile};
+use crate::study::{self, Study};
+use crate::tables;
+use anyhow::Context;
+use homing_core::compare::{note_counts, Bound, Subject};
+use homing_core::machine::Machine;
+use homing_core::monitor::table::Choice;
+use homing_core::policy::placement::PlacementFile;
+use homing_core::policy::table::{Begin, Entry};
+use homing_core::report::{Parameter, Row};
+use homing_core::sharing;
+use homing_core::simulate::Simulation;
+use homing_core::system::{self, Run, Setup};
+use homing_core::time::Times;
+use serde_json::json;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// The arguments of the loop.
+#[derive(clap::Args)]
+pub struct MonitorArgs {
+    /// Let the policy see what this monitor reports: NAME or NAME:PARAM=VALUE,... (see `homing monitors`)
+    #[arg(long, value_name = "MONITOR", conflicts_with_all = ["info", "events"])]
+    pub monitor: Option<Choice>,
+    /// References between two ends of the monitor's intervals [default: a fiftieth of the trace]
+    #[arg(long, value_name = "COUNT", requires = "monitor", value_parser = clap::value_parser!(u64).range(1..))]
+    interval: Option<u64>,
+    /// Stop the program's threads while pages move, instead of moving them from a CPU of its own
+    #[arg(long, requires = "monitor")]
+    stop_threads: bool,
+    /// Write one line for each interval as CSV
+    #[arg(long, value_name = "FILE", requires = "monitor")]
+    intervals: Option<PathBuf>,
+}
+
+/// Both runs: nothing moves, and the policy acts.
+pub struct Pair {
+    /// Pages stay where they begin.
+    pub before: Run,
+    /// The policy moves them.
+    pub after: Run,
+}
+
+/// Simulates with a monitor in the loop.
+pub fn run(args: &Args, choice: &Choice) -> Result {
+    let machine = args.model.machine(study::is_machine)?;
+    let settings = study::settings(&args.model.set)?;
+    let entry = study::policy(&args.policy)?;
+    let placement = args.placement.as_deref().map(study::placement).transpose()?;
+    study::check(placement.as_ref(), &args.model.costs(&machine)?, &[entry])?;
+    let file = TraceFile::open(&args.trace)?;
+    let trace = file.trace()?;
+    let page_size = args.model.page_size(&machine);
+    let model = input::ModelArgs { misses: true, ..args.model.clone() };
+    let study = Study::new(&model, &args.scene, &machine, &trace, page_size, None)?;
+    let subject = Subject {
+        history: &study.history,
+        costs: &study.costs,
+        machine: machine.name(),
+        replication: false,
+        placement: placement.as_ref(),
+        information: args.info,
+        timeline: &study.timeline,
+        settings: &settings,
+    };
+    let bound = Bound::new(&subject, &sharing::classify(&study.history)?)?;
+    let interval = args.monitor.interval.unwrap_or(trace.references().div_ceil(50).max(1));
+    let begin = Instant::now();
+    let policy = entry.make(&study.costs, false, &settings);
+    if !policy.wants_samples() && matches!(entry.begin, Begin::Given | Begin::Global) && entry.name != "stay"
+    {
+        let message = format!(
+            "policy `{}` acts at faults, which no monitor reports: choose one that takes samples, such as homing or \
+             interval-majority",
+            entry.name
+        );
+        return Err(exit::error(Code::USAGE, message));
+    }
+    let times = Times::new(&machine, &study.costs);
+    let begin_rule = entry.placement(placement.as_ref(), &study.costs, &settings);
+    let cpus = input::cpus(&trace, &model.binding(&machine)?);
+    let setup = Setup {
+        trace: &trace,
+        costs: &study.costs,
+        shape: &input::hierarchy(&machine, page_size)?,
+        cpus: &cpus,
+        addresses: &input::addresses(&trace, page_size),
+        placement: &begin_rule,
+        monitor: choice.entry.name,
+        interval,
+        timeline: &study.timeline,
+        times: times.as_ref().ok(),
+        stopped: args.monitor.stop_threads,
+        log: args.actions.is_some(),
+    };
+    let pair = simulate(&setup, &*policy, choice).map_err(|e| exit::error(Code::USAGE, e.to_string()))?;
+    let rows = [
+        subject.optimal_row(&bound, 0.0),
+        row(&subject, &bound, "stay", &pair.before, 0.0),
+        row(&subject, &bound, entry.name, &pair.after, begin.elapsed().as_secs_f64()),
+    ];
+    let mut notes = subject.notes();
+    note_counts(&mut notes, entry.name, &simulation(&pair.after));
+    notes.extend_from_slice(&study.notes);
+    notes.push("moves change what misses; the gap is that of the mean costs per miss, to the bound of pages that stay".into());
+    notes.extend(times.as_ref().err().map(|e| format!("no times: {e}")));
+    write_files(args, &pair.after, &setup)?;
+    if args.json {
+        let mut parameters =
+            study::parameters(&model, page_size, args.placement.as_deref(), false, &[entry], &settings);
+        let mut add = |name: &str, value: String| parameters.push(Parameter { name: name.into(), value });
+        add("monitor", choice.describe());
+        add("interval", interval.to_string());
+        add("stop-threads", args.monitor.stop_threads.to_string());
+        let trace = study::trace_info(&file, &trace, &study);
+        let json = as_json(&rows[2], &pair, choice, interval, &trace, &parameters, &notes)?;
+        println!("{}", serde_json::to_string_pretty(&json)?);
+    } else {
+        print(&rows, &pair, choice, interval, &machine, entry);
+        notes.iter().for_each(|note| println!("note: {note}"));
+    }
+    Ok(if study.partial { Code::PARTIAL } else { Code::OK })
+}
+
+/// The run without moves and the run with the policy.
+pub fn simulate(
+    setup: &Setup,
+    policy: &dyn homing_core::policy::Policy,
+    choice: &Choice,
+) -> std::result::Result<Pair, system::SystemError> {
+    let quiet = Setup { log: false, ..*setup };
+    let (before, ()) = system::watch(&quiet, &homing_core::policy::stay::Stay, ())?;
+    Ok(Pair { before, after: system::run(setup, policy, choice)? })
+}
+
+fn simulation(run: &Run) -> Simulation {
+    Simulation { account: run.account, counts: run.counts, ..Simulation::default() }
+}
+
+/// The row of a run. Its misses are its own, since moves change them: the gap compares mean costs per miss.
+fn row(subject: &Subject, bound: &Bound, name: &str, run: &Run, seconds: f64) -> Row {
+    let mut row = subject.row(name, &simulation(run), bound, seconds);
+    row.references = run.account.references();
+    row.mcpr = if row.references > 0 { row.cost / row.references as f64 } else { 1.0 };
+    row.nonlocal_percent = nonlocal(run);
+    let bound = subject.optimal_row(bound, 0.0).mcpr;
+    row.gap_percent = 100.0 * (row.mcpr / bound - 1.0);
+    row.recovered_percent = None;
+    row
+}
+
+/// Share of misses served by another node, in per cent.
+pub fn nonlocal(run: &Run) -> f64 {
+    let account = &run.account;
+    100.0 * (account.remote + account.global) as f64 / (account.references() as f64).max(1.0)
+}
+
+fn as_json(
+    row: &Row,
+    pair: &Pair,
+    choice: &Choice,
+    interval: u64,
+    trace: &homing_core::report::TraceInfo,
+    parameters: &[Parameter],
+    notes: &[String],
+) -> anyhow::Result<serde_json::Value> {
+    let mut json = serde_json::to_value(row)?;
+    let run = |run: &Run| {
+        json!({
+            "nonlocal_percent": nonlocal(run),
+            "moves": run.account.moves,
+            "caches": run.caches,
+            "intervals": run.intervals,
+            "modelled": run.modelled,
+        })
+    };
+    json["schema"] = homing_core::report::SCHEMA.into();
+    json["monitor"] = choice.describe().into();
+    json["interval"] = interval.into();
+    json["samples"] = pair.after.samples.into();
+    json["samples_lost"] = pair.after.lost.into();
+    json["interrupts"] = pair.after.interrupts.into();
+    json["distance"] = serde_json::to_value(&pair.after.distance)?;
+    json["before"] = run(&pair.before);
+    json["after"] = run(&pair.after);
+    json["trace"] = serde_json::to_value(trace)?;
+    json["parameters"] = serde_json::to_value(parameters)?;
+    json["notes"] = serde_json::to_value(notes)?;
+    Ok(json)
+}
+
+fn write_files(args: &Args, run: &Run, setup: &Setup) -> anyhow::Result<()> {
+    if let Some(path) = &args.actions {
+        let address = |page| setup.addresses.address(page);
+        super::write_actions(path, &run.log, address)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if let Some(path) = &args.placement_out {
+        let text = PlacementFile::from_homes(&run.homes, setup.addresses.page_size()).text();
+        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if let Some(path) = &args.monitor.intervals {
+        write_intervals(path, run, setup.costs.memories())
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn write_intervals(path: &std::path::Path, run: &Run, memories: u16) -> anyhow::Result<()> {
+    let mut out = csv::Writer::from_path(path)?;
+    let mut header: Vec<String> =
+        ["interval", "end", "local", "remote", "write_backs", "modelled_ns"].map(String::from).to_vec();
+    header.extend((0..memories).map(|node| format!("moves_to_{node}")));
+    out.write_record(&header)?;
+    for (number, interval) in run.intervals.iter().enumerate() {
+        let modelled = interval.modelled.as_ref().map_or(String::new(), |m| format!("{:.0}", m.total_ns));
+        let counts = [interval.end, interval.local, interval.remote, interval.write_backs];
+        let mut record = vec![number.to_string()];
+        record.extend(counts.iter().map(u64::to_string));
+        record.push(modelled);
+        record.extend(interval.moves_to.iter().map(u64::to_string));
+        out.write_record(&record)?;
+    }
+    Ok(out.flush()?)
+}
+
+fn print(rows: &[Row], pair: &Pair, choice: &Choice, interval: u64, machine: &Machine, entry: &Entry) {
+    let run = &pair.after;
+    println!(
+        "{} sees {} on {}, intervals of {interval} references",
+        entry.name,
+        choice.describe(),
+        machine.name()
+    );
+    println!("{}", tables::rows(rows));
+    println!(
+        "\nsamples: {} to the policy, {} lost, {} interrupts; distance {:.3} (mean over CPUs), {:.2} % of transactions and \
+         {:.1} % of pages sampled",
+        run.samples,
+        run.lost,
+        run.interrupts,
+        run.distance.mean,
+        run.distance.sampled_percent,
+        run.distance.pages_percent
+    );
+    println!(
+        "misses: {} before, {} after; write-backs: {} before, {} after",
+        pair.before.caches.demand(),
+        run.caches.demand(),
+        pair.before.caches.write_backs,
+        run.caches.write_backs
+    );
+    if let (Some(before), Some(after)) = (&pair.before.modelled, &run.modelled) {
+        println!(
+            "modelled time: {:.3} ms before ({:.1} % contention), {:.3} ms after ({:.1} % contention, {:.1} % moving): {:+.1} %",
+            before.total_ns / 1e6,
+            100.0 * before.contention_ns / before.total_ns.max(1.0),
+            after.total_ns / 1e6,
+            100.0 * after.contention_ns / after.total_ns.max(1.0),
+            100.0 * after.moving_ns / after.total_ns.max(1.0),
+            100.0 * (after.total_ns / before.total_ns.max(1.0) - 1.0)
+        );
+    }
+}

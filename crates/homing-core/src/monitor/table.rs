@@ -1,0 +1,257 @@
+//! The table of monitors. `homing monitors`, `--monitor`, the documents and the registry tests derive from it.
+
+use super::interconnect::{Filter, Interconnect};
+use super::{access_bits, card, hints, misses, origin, perfect, precise, tlb, Monitor};
+use crate::cache::Addresses;
+use crate::ids::Page;
+use crate::policy::settings::Param;
+
+/// What a monitor is built for.
+pub struct Setup<'a> {
+    /// CPUs in use.
+    pub cpus: usize,
+    /// Nodes of the machine.
+    pub nodes: u16,
+    /// The pages.
+    pub addresses: &'a Addresses,
+    /// Values of the monitor's parameters, in the table's order.
+    pub values: &'a [f64],
+}
+
+impl Setup<'_> {
+    fn count(&self, index: usize) -> u64 {
+        self.values[index] as u64
+    }
+}
+
+/// How one is made.
+#[derive(Clone, Copy)]
+pub enum Build {
+    /// From its parameters.
+    Plain(fn(&Setup) -> Box<dyn Monitor>),
+    /// From what a run without page moves has seen.
+    Future(fn(perfect::Future) -> Box<dyn Monitor>),
+}
+
+/// One monitor.
+pub struct Entry {
+    /// Name on the command line and in results.
+    pub name: &'static str,
+    /// The real hardware or software that it stands for.
+    pub stands_for: &'static str,
+    /// One line about it.
+    pub summary: &'static str,
+    /// Its parameters.
+    pub params: &'static [Param],
+    /// True if it works by TLB misses, so that the machine needs TLBs.
+    pub needs_tlb: bool,
+    /// Makes one.
+    pub build: Build,
+}
+
+const fn param(name: &'static str, default: f64, unit: &'static str, doc: &'static str) -> Param {
+    Param { name, default, range: (1.0, 1e12), unit, doc }
+}
+
+const READ_TIME: Param = Param {
+    name: "read",
+    default: 60.0,
+    range: (0.0, 1e9),
+    unit: "references",
+    doc: "software's time for an entry",
+};
+
+/// All monitors.
+pub const MONITORS: &[Entry] = &[
+    Entry {
+        name: "perfect",
+        stands_for: "nothing real: a complete record of the interval that ends",
+        summary: "every transaction of the last interval",
+        params: &[],
+        needs_tlb: false,
+        build: Build::Plain(|_| Box::new(perfect::Last::default())),
+    },
+    Entry {
+        name: "perfect-next",
+        stands_for: "nothing real: a complete record of the interval that begins (Tikir & Hollingsworth's perfect profile)",
+        summary: "every transaction of the next interval, as a run without moves sees it",
+        params: &[],
+        needs_tlb: false,
+        build: Build::Future(|future| Box::new(perfect::Next::new(future))),
+    },
+    Entry {
+        name: "interconnect",
+        stands_for: "Sun Fire Link bus analyser, every Nth transaction",
+        summary: "every Nth transaction of the whole machine",
+        params: &[param("period", 512.0, "transactions", "take every so manieth"), READ_TIME],
+        needs_tlb: false,
+        build: Build::Plain(|s| Box::new(Interconnect::new(Filter::DEMAND, s.count(0), s.count(1)))),
+    },
+    Entry {
+        name: "interconnect-max",
+        stands_for: "Sun Fire Link bus analyser, as fast as software empties its FIFO of eight",
+        summary: "transactions at the maximum rate, in bursts of eight",
+        params: &[READ_TIME],
+        needs_tlb: false,
+        build: Build::Plain(|s| Box::new(Interconnect::new(Filter::DEMAND, 1, s.count(0)))),
+    },
+    Entry {
+        name: "cache-misses",
+        stands_for: "performance counters with event addresses: Itanium 2 EAR; precise cache-miss events",
+        summary: "every Nth miss of each CPU's last private cache",
+        params: &[param("period", 512.0, "misses", "take every so manieth of each CPU")],
+        needs_tlb: false,
+        build: Build::Plain(|s| Box::new(misses::CacheMisses::new(s.count(0), s.cpus))),
+    },
+    Entry {
+        name: "tlb-misses",
+        stands_for: "performance counters of data TLB misses; software-refilled TLBs",
+        summary: "every Nth TLB miss of each CPU",
+        params: &[param("period", 16.0, "misses", "take every so manieth of each CPU")],
+        needs_tlb: true,
+        build: Build::Plain(|s| Box::new(misses::TlbMisses::new(s.count(0), s.cpus))),
+    },
+    Entry {
+        name: "tlb-content",
+        stands_for: "valid bits of TLB entries, read by the kernel",
+        summary: "the pages in every CPU's TLB, again and again",
+        params: &[param("every", 16384.0, "references", "between two looks")],
+        needs_tlb: true,
+        build: Build::Plain(|s| Box::new(tlb::TlbContent::new(s.count(0), false))),
+    },
+    Entry {
+        name: "atc",
+        stands_for: "address translation counters, proposed hardware (Tikir & Hollingsworth, section 4.3)",
+        summary: "translations by each entry of every CPU's TLB",
+        params: &[param("every", 16384.0, "references", "between two looks")],
+        needs_tlb: true,
+        build: Build::Plain(|s| Box::new(tlb::TlbContent::new(s.count(0), true))),
+    },
+    Entry {
+        name: "origin",
+        stands_for: "SGI Origin 2000: 11-bit counters by page and node, 32-bit extensions in the kernel",
+        summary: "all misses by page and node",
+        params: &[],
+        needs_tlb: false,
+        build: Build::Plain(|_| Box::new(origin::Counters::default())),
+    },
+    Entry {
+        name: "card",
+        stands_for: "the Opium performance-monitor card: region filters on each node's port (Brock et al. 2001)",
+        summary: "non-local transactions that leave each node, by region",
+        params: &[
+            param("granularity", 4096.0, "bytes", "bytes that share a counter, 32 to 2M"),
+            Param {
+                name: "threshold",
+                default: 0.0,
+                range: (0.0, 1e12),
+                unit: "references",
+                doc: "a counter raises an event at each multiple; 0 for never",
+            },
+        ],
+        needs_tlb: false,
+        build: Build::Plain(|s| {
+            let pages: Vec<u64> = (0..s.addresses.pages()).map(|page| s.addresses.address(Page(page))).collect();
+            let page_size = s.addresses.page_size().bytes();
+            Box::new(card::Cards::over(s.nodes, &pages, page_size, s.count(0), s.count(1)))
+        }),
+    },
+    Entry {
+        name: "precise",
+        stands_for: "Intel PEBS load latency, AMD IBS, Arm SPE",
+        summary: "every Nth sufficiently slow miss of each CPU",
+        params: &[
+            param("period", 64.0, "misses", "take every so manieth of each CPU"),
+            Param {
+                name: "latency",
+                default: 0.0,
+                range: (0.0, 1e6),
+                unit: "local accesses",
+                doc: "least latency; above 1 only non-local misses",
+            },
+        ],
+        needs_tlb: false,
+        build: Build::Plain(|s| Box::new(precise::Precise::new(s.count(0), s.values[1], s.cpus))),
+    },
+    Entry {
+        name: "hint-faults",
+        stands_for: "Linux NUMA balancing's scanner and hint faults; no counters needed",
+        summary: "the next reference to pages whose mapping is taken away in turn",
+        params: &[
+            param("every", 65536.0, "references", "between two scans"),
+            param("window", 64.0, "pages", "mappings taken away at a time"),
+        ],
+        needs_tlb: true,
+        build: Build::Plain(|s| {
+            Box::new(hints::HintFaults::new(s.count(0), s.count(1) as u32, s.addresses.pages()))
+        }),
+    },
+    Entry {
+        name: "access-bits",
+        stands_for: "Linux DAMON on per-node page tables (Mitosis): access bits of one page a region",
+        summary: "whether a node touched a region since the last look",
+        params: &[
+            param("every", 65536.0, "references", "between two looks"),
+            param("region", 8.0, "pages", "pages that one is watched for"),
+        ],
+        needs_tlb: true,
+        build: Build::Plain(|s| {
+            Box::new(access_bits::AccessBits::new(s.count(0), s.count(1) as u32, s.addresses.pages()))
+        }),
+    },
+];
+
+/// A monitor and its parameters as a user asks for them.
+#[derive(Clone)]
+pub struct Choice {
+    /// The table's entry.
+    pub entry: &'static Entry,
+    /// Values in the order of its parameters.
+    pub values: Vec<f64>,
+}
+
+impl std::str::FromStr for Choice {
+    type Err = String;
+
+    /// Parses `NAME` or `NAME:PARAM=VALUE,...`.
+    fn from_str(text: &str) -> Result<Choice, String> {
+        let (name, rest) = text.split_once(':').unwrap_or((text, ""));
+        let Some(entry) = MONITORS.iter().find(|entry| entry.name == name) else {
+            let names: Vec<_> = MONITORS.iter().map(|entry| entry.name).collect();
+            return Err(format!("no monitor `{name}`: expected one of {}", names.join(", ")));
+        };
+        let mut values: Vec<f64> = entry.params.iter().map(|param| param.default).collect();
+        for part in rest.split(',').filter(|part| !part.is_empty()) {
+            let (key, value) = part.split_once('=').unwrap_or((part, ""));
+            let Some(at) = entry.params.iter().position(|param| param.name == key) else {
+                let names: Vec<_> = entry.params.iter().map(|param| param.name).collect();
+                return Err(format!(
+                    "monitor `{name}` has no parameter `{key}`: it has [{}]",
+                    names.join(", ")
+                ));
+            };
+            let (least, most) = entry.params[at].range;
+            values[at] = match value.parse::<f64>() {
+                Ok(number) if (least..=most).contains(&number) => number,
+                _ => {
+                    return Err(format!(
+                        "monitor `{name}`: `{part}`: expected a number from {least} to {most}"
+                    ))
+                }
+            };
+        }
+        Ok(Choice { entry, values })
+    }
+}
+
+impl Choice {
+    /// The name with all parameters, as it can be asked for again.
+    pub fn describe(&self) -> String {
+        let pairs: Vec<String> =
+            self.entry.params.iter().zip(&self.values).map(|(p, v)| format!("{}={v}", p.name)).collect();
+        match pairs.is_empty() {
+            true => self.entry.name.to_owned(),
+            false => format!("{}:{}", self.entry.name, pairs.join(",")),
+        }
+    }
+}

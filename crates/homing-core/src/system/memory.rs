@@ -1,0 +1,254 @@
+//! The modelled memory system as executor: it serves references, tells the monitor, moves pages, and accounts.
+
+use super::{Interval, Run, Setup, SystemError};
+use crate::account::Account;
+use crate::action::{Action, Kind as What, Locations, Outcome};
+use crate::cache::{Counts, Hierarchy, Sink, Transaction};
+use crate::engine::Executor;
+use crate::ids::{Node, Page, Time};
+use crate::machine::Costs;
+use crate::monitor::distance::Representation;
+use crate::monitor::{Missed, Monitor, Observed, Poll, Reports, Seen, NO_HOME};
+use crate::policy::placement::Placement;
+use crate::time::{CpuWork, Elapsed, Times, Work};
+use crate::trace::Turn;
+
+/// Caches, memory, and what watches them.
+pub(super) struct Memory<'a, M> {
+    hierarchy: Hierarchy,
+    pub watch: Watch<'a, M>,
+    times: Option<&'a Times>,
+    stopped: bool,
+    /// Counts of each CPU at the begin of the interval.
+    before: Vec<Counts>,
+    intervals: Vec<Interval>,
+    modelled: Option<Elapsed>,
+}
+
+/// What transactions are told to.
+pub(super) struct Watch<'a, M> {
+    pub monitor: M,
+    pub reports: Reports,
+    /// Time of the reference that is being served.
+    pub time: Time,
+    costs: &'a Costs,
+    placement: &'a Placement,
+    addresses: &'a crate::cache::Addresses,
+    nodes: Vec<Node>,
+    homes: Vec<Node>,
+    placed: u64,
+    representation: Representation,
+    account: Account,
+    /// In this interval: demand transactions by CPU and home, write-backs by node and home, moves to each node.
+    demand: Vec<u64>,
+    write_backs: Vec<u64>,
+    moves_to: Vec<u64>,
+}
+
+impl<'a, M: Monitor> Memory<'a, M> {
+    pub fn new(setup: &Setup<'a>, monitor: M) -> Result<Memory<'a, M>, SystemError> {
+        match setup.placement {
+            Placement::Best => return Err(SystemError::Placement("best")),
+            Placement::Worst => return Err(SystemError::Placement("worst")),
+            _ => {}
+        }
+        let hierarchy = Hierarchy::new(setup.shape, setup.cpus.cpus(), setup.addresses.clone())?;
+        let cpus = setup.cpus.cpus().len();
+        let memories = usize::from(setup.costs.memories());
+        let watch = Watch {
+            monitor,
+            reports: Reports::default(),
+            time: Time(0),
+            costs: setup.costs,
+            placement: setup.placement,
+            addresses: setup.addresses,
+            nodes: (0..cpus as u16).map(|cpu| setup.cpus.node(cpu)).collect(),
+            homes: vec![NO_HOME; setup.addresses.pages() as usize],
+            placed: 0,
+            representation: Representation::new(cpus, setup.addresses.pages()),
+            account: Account::default(),
+            demand: vec![0; cpus * memories],
+            write_backs: vec![0; memories * memories],
+            moves_to: vec![0; memories],
+        };
+        Ok(Memory {
+            hierarchy,
+            watch,
+            times: setup.times,
+            stopped: setup.stopped,
+            before: vec![Counts::default(); cpus],
+            intervals: Vec::new(),
+            modelled: None,
+        })
+    }
+
+    /// Serves references until one makes the monitor report something. Returns how many.
+    pub fn refer(&mut self, cpu: u16, turn: &Turn) -> usize {
+        for (i, (&address, &kind)) in turn.addresses.iter().zip(turn.kinds).enumerate() {
+            self.watch.time = Time(turn.first.0 + i as u64);
+            self.hierarchy.reference(cpu, address, kind, &mut self.watch);
+            if !self.watch.reports.samples.is_empty() {
+                return i + 1;
+            }
+        }
+        turn.addresses.len()
+    }
+
+    /// The monitor's software looks at the hardware.
+    pub fn poll(&mut self) {
+        let Watch { monitor, reports, nodes, homes, time, .. } = &mut self.watch;
+        let mut poll = Poll { hierarchy: &mut self.hierarchy, nodes, homes, time: *time };
+        monitor.poll(&mut poll, reports);
+    }
+
+    /// The monitor hears that an interval is over.
+    pub fn interval_end(&mut self) {
+        let Watch { monitor, reports, nodes, homes, time, .. } = &mut self.watch;
+        let mut poll = Poll { hierarchy: &mut self.hierarchy, nodes, homes, time: *time };
+        monitor.interval_end(&mut poll, reports);
+    }
+
+    /// What was reported, about pages that are somewhere: a profile of the future may name others.
+    pub fn take_samples(&mut self) -> Vec<Observed> {
+        let watch = &mut self.watch;
+        let mut samples = std::mem::take(&mut watch.reports.samples);
+        let all = samples.len();
+        samples.retain(|sample| watch.homes[sample.page as usize] != NO_HOME);
+        watch.reports.lost += (all - samples.len()) as u64;
+        samples.iter().for_each(|sample| watch.representation.sample(sample));
+        samples
+    }
+
+    /// Closes the books on an interval, after the policy has acted.
+    pub fn close_interval(&mut self, end: u64) {
+        let memories = self.watch.moves_to.len();
+        let mut work = Work { moves: self.watch.moves_to.iter().sum(), ..Work::default() };
+        let (mut local, mut remote) = (0, 0);
+        for (cpu, (counts, before)) in self.hierarchy.counts().zip(&mut self.before).enumerate() {
+            let node = self.watch.nodes[cpu];
+            let demand = self.watch.demand[cpu * memories..(cpu + 1) * memories].to_vec();
+            local += demand[node.index()];
+            remote += demand.iter().sum::<u64>() - demand[node.index()];
+            work.cpus.push(CpuWork {
+                node,
+                references: counts.references - before.references,
+                l1_misses: counts.l1_misses - before.l1_misses,
+                l3_hits: counts.l3_hits - before.l3_hits,
+                tlb_misses: counts.tlb_misses - before.tlb_misses,
+                shootdowns: counts.shootdowns - before.shootdowns,
+                demand,
+            });
+            *before = *counts;
+        }
+        work.write_backs = std::mem::replace(&mut self.watch.write_backs, vec![0; memories * memories]);
+        self.watch.demand.fill(0);
+        let elapsed = self.times.map(|times| times.elapsed(&work, self.stopped));
+        if let Some(elapsed) = &elapsed {
+            self.modelled.get_or_insert_with(Elapsed::default).add(elapsed);
+        }
+        self.intervals.push(Interval {
+            end,
+            local,
+            remote,
+            write_backs: work.write_backs.iter().sum(),
+            moves_to: std::mem::replace(&mut self.watch.moves_to, vec![0; memories]),
+            modelled: elapsed,
+        });
+    }
+
+    /// The sums, and the monitor.
+    pub fn finish(self) -> (Run, M) {
+        let watch = self.watch;
+        let homes = watch.homes.iter().enumerate().filter(|(_, &home)| home != NO_HOME);
+        let run = Run {
+            account: watch.account,
+            caches: self.hierarchy.total(),
+            intervals: self.intervals,
+            modelled: self.modelled,
+            distance: watch.representation.distance(),
+            lost: watch.reports.lost,
+            interrupts: watch.reports.interrupts,
+            homes: homes.map(|(page, &home)| (watch.addresses.address(Page(page as u32)), home)).collect(),
+            ..Run::default()
+        };
+        (run, watch.monitor)
+    }
+}
+
+impl<M: Monitor> Executor for Memory<'_, M> {
+    fn at(&self, page: Page) -> Locations {
+        Locations::single(self.watch.homes[page.index()])
+    }
+
+    fn execute(&mut self, action: &Action) -> Outcome {
+        let to = match action.kind {
+            What::Freeze | What::Defrost => return Outcome::Done,
+            What::Replicate { .. } => return Outcome::Refused("pages have one copy behind caches"),
+            What::Move { to } | What::Collapse { keep: to } => to,
+        };
+        let from = self.watch.homes[action.page.index()];
+        if to.0 >= self.watch.costs.memories() {
+            return Outcome::Refused("no such node");
+        }
+        if from == NO_HOME {
+            return Outcome::Refused("nothing has referred to the page yet");
+        }
+        if from == to {
+            return Outcome::Already;
+        }
+        self.hierarchy.relocate(action.page);
+        self.watch.homes[action.page.index()] = to;
+        self.watch.moves_to[to.index()] += 1;
+        let (from, to) = (Locations::single(from), Locations::single(to));
+        self.watch.account.relocate(self.watch.costs, from, to);
+        Outcome::Done
+    }
+}
+
+impl<M: Monitor> Sink for Watch<'_, M> {
+    fn tlb_miss(&mut self, cpu: u16, page: u32) {
+        let miss = Missed { cpu, node: self.nodes[cpu as usize], page, time: self.time };
+        self.monitor.tlb_miss(&miss, &mut self.reports);
+    }
+
+    fn transaction(&mut self, t: &Transaction) {
+        let node = self.nodes[t.cpu as usize];
+        let mut home = self.homes[t.page as usize];
+        let address = self.addresses.address(Page(t.page));
+        if home == NO_HOME {
+            home = self.first_home(address, node);
+            self.homes[t.page as usize] = home;
+            self.placed += 1;
+        }
+        let memories = self.moves_to.len();
+        if t.kind.is_demand() {
+            self.account.refer(self.costs, node, Locations::single(home), 1);
+            self.demand[t.cpu as usize * memories + home.index()] += 1;
+            self.representation.transaction(t.cpu, t.page);
+        } else {
+            self.write_backs[node.index() * memories + home.index()] += 1;
+        }
+        let seen = Seen {
+            cpu: t.cpu,
+            node,
+            home,
+            page: t.page,
+            address: address + u64::from(t.offset),
+            kind: t.kind,
+            latency: self.costs.access(node, home),
+            time: self.time,
+        };
+        self.monitor.transaction(&seen, &mut self.reports);
+    }
+}
+
+impl<M> Watch<'_, M> {
+    /// Where a page is put that `toucher` refers to first.
+    fn first_home(&self, address: u64, toucher: Node) -> Node {
+        let nodes = self.costs.memories() - u16::from(self.costs.global_node().is_some());
+        let number = address >> self.addresses.page_size().log2();
+        let rule = self.placement.by_rule(self.placed, number, nodes);
+        let global = || self.costs.global_node().filter(|_| *self.placement == Placement::Global);
+        rule.or_else(global).or_else(|| self.placement.in_file(address)).unwrap_or(toucher)
+    }
+}

@@ -1,0 +1,310 @@
+//! The memory system in the loop: references go through caches and TLBs, a monitor watches, a policy acts on what it
+//! reports, pages move to other frames, and that changes what misses next (Tikir & Hollingsworth 2008, section 5.3).
+//!
+//! The decisions are those of [`crate::engine`], the same as live: samples and ends of intervals go in, moves come out.
+//! Everything happens in the trace's order on one thread, since every event depends on all before it.
+
+mod memory;
+#[cfg(test)]
+mod tests;
+
+use crate::account::Account;
+use crate::action::Entry;
+use crate::cache::hierarchy::HierarchyError;
+use crate::cache::misses::CpusInUse;
+use crate::cache::{Addresses, Counts, HierarchyShape};
+use crate::engine::{self, Engine, Observation};
+use crate::history::SpillError;
+use crate::ids::{Node, Page, Time};
+use crate::machine::Costs;
+use crate::monitor::distance::Distance;
+use crate::monitor::{perfect, table, Monitor, Observed};
+use crate::policy::placement::Placement;
+use crate::policy::{stay::Stay, Context, Decides, End, Policy, Sample};
+use crate::time::{Elapsed, Times};
+use crate::timeline::{Mark, Moment, Timeline};
+use crate::trace::{Trace, TraceError, Turn, VisitStats, Visitor};
+use memory::Memory;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What is simulated.
+pub struct Setup<'a> {
+    /// The trace.
+    pub trace: &'a Trace<'a>,
+    /// The machine at the page size of `addresses`.
+    pub costs: &'a Costs,
+    /// Caches and TLBs.
+    pub shape: &'a HierarchyShape,
+    /// The CPUs that threads run on.
+    pub cpus: &'a CpusInUse,
+    /// The pages.
+    pub addresses: &'a Addresses,
+    /// Where pages begin.
+    pub placement: &'a Placement,
+    /// What the monitor is called, for the policy.
+    pub monitor: &'a str,
+    /// References of an interval.
+    pub interval: u64,
+    /// The program's iterations and phases.
+    pub timeline: &'a Timeline,
+    /// Times, if they are to be modelled.
+    pub times: Option<&'a Times>,
+    /// The threads stand still while pages move.
+    pub stopped: bool,
+    /// Whether to keep every action.
+    pub log: bool,
+}
+
+/// One interval, as it came out.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Interval {
+    /// One more than the Time of its last reference.
+    pub end: u64,
+    /// Demand transactions served by the requester's own node.
+    pub local: u64,
+    /// ... and by others.
+    pub remote: u64,
+    /// Changed lines written back.
+    pub write_backs: u64,
+    /// Pages moved to each node at its end, or in it.
+    pub moves_to: Vec<u64>,
+    /// Modelled time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub modelled: Option<Elapsed>,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default)]
+pub struct Run {
+    /// Demand transactions and moves, and what they cost in local misses.
+    pub account: Account,
+    /// What the caches counted.
+    pub caches: Counts,
+    /// By interval.
+    pub intervals: Vec<Interval>,
+    /// Modelled time in all.
+    pub modelled: Option<Elapsed>,
+    /// How representative the samples were.
+    pub distance: Distance,
+    /// Samples that went to the policy.
+    pub samples: u64,
+    /// Samples that the hardware or its software lost.
+    pub lost: u64,
+    /// Interrupts and faults that the monitor caused.
+    pub interrupts: u64,
+    /// Home of each page at the end, and its virtual address; pages without a transaction have none.
+    pub homes: Vec<(u64, Node)>,
+    /// Every action, if they were kept.
+    pub log: Vec<Entry>,
+    /// What did not go as the policy asked.
+    pub counts: engine::Counts,
+    /// What of the trace was visited.
+    pub visited: VisitStats,
+}
+
+/// A run that cannot be done.
+#[derive(Debug, thiserror::Error)]
+pub enum SystemError {
+    /// The caches.
+    #[error(transparent)]
+    Hierarchy(#[from] HierarchyError),
+    /// The trace.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The histories.
+    #[error(transparent)]
+    Spill(#[from] SpillError),
+    /// A placement that needs to know the whole trace.
+    #[error("placement {0} needs the whole trace beforehand and cannot begin a run with monitors; make a file of it")]
+    Placement(&'static str),
+    /// A monitor without what it watches.
+    #[error("monitor `{0}` works by TLB misses, and the machine has no `tlb` in its section [hierarchy]")]
+    NoTlb(&'static str),
+}
+
+/// Runs a policy on what a monitor of the table reports.
+pub fn run(setup: &Setup, policy: &dyn Policy, choice: &table::Choice) -> Result<Run, SystemError> {
+    if choice.entry.needs_tlb && setup.shape.tlbs.is_empty() {
+        return Err(SystemError::NoTlb(choice.entry.name));
+    }
+    let monitor: Box<dyn Monitor> = match choice.entry.build {
+        table::Build::Plain(build) => build(&table::Setup {
+            cpus: setup.cpus.cpus().len(),
+            nodes: setup.costs.memories(),
+            addresses: setup.addresses,
+            values: &choice.values,
+        }),
+        table::Build::Future(build) => {
+            let quiet = Setup { log: false, times: None, ..*setup };
+            let (_, recorder) = watch(&quiet, &Stay, perfect::Recorder::default())?;
+            build(recorder.finish())
+        }
+    };
+    watch(setup, policy, monitor).map(|(run, _)| run)
+}
+
+/// Runs a policy on what any monitor reports, and gives the monitor back.
+pub fn watch<M: Monitor>(setup: &Setup, policy: &dyn Policy, monitor: M) -> Result<(Run, M), SystemError> {
+    let memory = Memory::new(setup, monitor)?;
+    let mut policy = policy.boxed_clone();
+    let moments = setup.timeline.moments(setup.interval, Time(setup.trace.references()));
+    let at_ends = policy.decides() == Decides::AtEnds;
+    let poll_every = memory.watch.monitor.poll_every();
+    let mut engine = Engine::new(&mut *policy, memory, setup.log);
+    engine.begin(&Context {
+        monitor: setup.monitor.to_owned(),
+        weight: 1.0,
+        interval: Some(setup.interval),
+        iterations: setup.timeline.has_iterations(),
+        phases: setup.timeline.has_phases(),
+        page_bytes: setup.addresses.page_size().bytes(),
+        nodes: setup.costs.memories(),
+    });
+    let mut looped = Loop {
+        engine,
+        cpus: setup.cpus,
+        now: 0,
+        moments: moments.into_iter().peekable(),
+        poll_every,
+        next_poll: poll_every.unwrap_or(u64::MAX),
+        profile: at_ends.then(BTreeMap::new),
+        samples: 0,
+    };
+    let visited = setup.trace.visit_all(&mut looped)?;
+    // What is left if damage has cut the trace short.
+    looped.now = u64::MAX;
+    looped.come_to_moments();
+    let samples = looped.samples;
+    let (memory, log, counts) = looped.engine.finish();
+    let (run, monitor) = memory.finish();
+    Ok((Run { samples, log, counts, visited, ..run }, monitor))
+}
+
+struct Loop<'p, M> {
+    engine: Engine<'p, Memory<'p, M>>,
+    cpus: &'p CpusInUse,
+    /// Time of the next reference.
+    now: u64,
+    moments: std::iter::Peekable<std::vec::IntoIter<Moment>>,
+    poll_every: Option<u64>,
+    next_poll: u64,
+    /// For policies that decide at ends: what was reported since the last one, by page and node.
+    profile: Option<BTreeMap<(u32, Node), Sum>>,
+    samples: u64,
+}
+
+/// Samples of a page by a node, added up.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    reads: u64,
+    writes: u64,
+    /// Weighted references.
+    stands_for: f64,
+}
+
+impl<M: Monitor> Visitor for Loop<'_, M> {
+    fn turn(&mut self, turn: Turn<'_>) {
+        let cpu = self.cpus.of(turn.thread);
+        let mut from = 0;
+        while from < turn.addresses.len() {
+            // Up to the next end of an interval or poll; a sample ends a stretch too.
+            let to = turn.addresses.len().min(from.saturating_add((self.stop() - self.now) as usize));
+            let stretch = Turn {
+                thread: turn.thread,
+                first: Time(self.now),
+                addresses: &turn.addresses[from..to],
+                kinds: &turn.kinds[from..to],
+            };
+            let served = self.engine.executor_mut().refer(cpu, &stretch);
+            from += served;
+            self.go_on(served as u64);
+        }
+    }
+
+    fn lost(&mut self, _first: Time, references: u64, _reason: &str) {
+        // Time goes on through what damage has lost.
+        let mut left = references;
+        while left > 0 {
+            let step = left.min(self.stop() - self.now);
+            self.go_on(step);
+            left -= step;
+        }
+    }
+}
+
+impl<M: Monitor> Loop<'_, M> {
+    /// The next time at which something else than a reference happens.
+    fn stop(&mut self) -> u64 {
+        self.moments.peek().map_or(u64::MAX, |moment| moment.time.0).min(self.next_poll)
+    }
+
+    /// Time goes on, at most to the next stop.
+    fn go_on(&mut self, references: u64) {
+        self.now += references;
+        self.hand_over();
+        if self.now == self.next_poll {
+            self.next_poll += self.poll_every.unwrap_or(u64::MAX);
+            self.engine.executor_mut().poll();
+            self.hand_over();
+        }
+        self.come_to_moments();
+    }
+
+    fn come_to_moments(&mut self) {
+        while let Some(moment) = self.moments.next_if(|moment| moment.time.0 <= self.now) {
+            let end = End { number: moment.number, time: moment.time };
+            match moment.mark {
+                Mark::IntervalEnd => {
+                    self.engine.executor_mut().interval_end();
+                    self.hand_over();
+                    self.close_profile(end.time);
+                    self.engine.interval_end(&end);
+                    self.engine.executor_mut().close_interval(end.time.0);
+                }
+                Mark::IterationEnd => {
+                    self.close_profile(end.time);
+                    self.engine.iteration_end(&end);
+                }
+                Mark::PhaseBegin(phase) => self.engine.observe(Observation::PhaseBegin(phase, end.time)),
+                Mark::ThreadMoved(_) | Mark::ThreadsChanged(_) => {}
+            }
+        }
+    }
+
+    /// Gives the policy what the monitor has reported, at once or at the end.
+    fn hand_over(&mut self) {
+        let memory = self.engine.executor_mut();
+        if memory.watch.reports.samples.is_empty() {
+            return;
+        }
+        for sample in memory.take_samples() {
+            self.samples += 1;
+            let Some(profile) = &mut self.profile else {
+                self.tell(&sample, Time(self.now));
+                continue;
+            };
+            let sum = profile.entry((sample.page, sample.node)).or_default();
+            sum.reads += sample.reads;
+            sum.writes += sample.writes;
+            sum.stands_for += (sample.reads + sample.writes) as f64 * sample.weight;
+        }
+    }
+
+    fn tell(&mut self, sample: &Observed, time: Time) {
+        let Observed { node, reads, writes, weight, .. } = *sample;
+        let page = Page(sample.page);
+        let at = self.engine.at(page);
+        self.engine.observe(Observation::Sample(Sample { page, node, reads, writes, weight, time, at }));
+    }
+
+    /// Gives the policy that decides at ends what was reported since the last one.
+    fn close_profile(&mut self, time: Time) {
+        let Some(profile) = self.profile.as_mut().map(std::mem::take) else { return };
+        for ((page, node), sum) in profile {
+            let (reads, writes) = (sum.reads, sum.writes);
+            let weight = sum.stands_for / ((reads + writes) as f64).max(1.0);
+            self.tell(&Observed { cpu: None, node, page, reads, writes, weight }, time);
+        }
+    }
+}

@@ -1,0 +1,68 @@
+use super::*;
+
+fn times(name: &str) -> Times {
+    let machine = Machine::builtin(name).unwrap();
+    let costs = machine.costs(machine.page_size()).unwrap();
+    Times::new(&machine, &costs).unwrap()
+}
+
+/// Twelve CPUs on six boards, each with so many misses to each home.
+fn work(demand: impl Fn(usize, usize) -> u64) -> Work {
+    let cpu = |i: usize| CpuWork {
+        node: Node((i / 2) as u16),
+        references: 1_000_000,
+        l1_misses: 60_000,
+        demand: (0..6).map(|home| demand(i / 2, home)).collect(),
+        ..CpuWork::default()
+    };
+    Work { cpus: (0..12).map(cpu).collect(), write_backs: vec![0; 36], moves: 0 }
+}
+
+#[test]
+fn uniform_and_single_node_differ_by_contention_alone() {
+    // Tikir & Hollingsworth 2008, section 5.3.3: at the same share of non-local misses (5/6), all pages on one board are
+    // slower than pages on all boards, and pages where they are used are faster again.
+    let times = times("sunfire-6800");
+    let uniform = times.elapsed(&work(|_, _| 2_000), false);
+    let single = times.elapsed(&work(|_, home| if home == 0 { 12_000 } else { 0 }), false);
+    let local = times.elapsed(&work(|node, home| if home == node { 12_000 } else { 0 }), false);
+    assert!(single.total_ns > 1.02 * uniform.total_ns, "{} {}", single.total_ns, uniform.total_ns);
+    assert!(uniform.total_ns > local.total_ns);
+    assert!(single.contention_ns > 5.0 * uniform.contention_ns);
+    assert!(single.memory_utilisation > 2.0 * uniform.memory_utilisation);
+}
+
+#[test]
+fn time_is_never_below_what_the_busiest_memory_needs_nor_below_the_uncontended() {
+    let times = times("sunfire-6800");
+    for misses in [1, 1_000, 100_000, 10_000_000] {
+        let elapsed = times.elapsed(&work(|_, home| if home == 0 { misses } else { 0 }), false);
+        assert!(elapsed.total_ns >= 12.0 * misses as f64 * 80.0, "{misses}");
+        assert!(elapsed.contention_ns >= 0.0 && elapsed.memory_utilisation < 1.0, "{misses}: {elapsed:?}");
+        // The fixed point: the slowest CPU takes just the interval's time.
+        let slowest = elapsed.cpus_ns.iter().copied().fold(0.0, f64::max);
+        assert!((slowest / elapsed.total_ns - 1.0).abs() < 1e-6, "{misses}: {elapsed:?}");
+    }
+}
+
+#[test]
+fn without_load_time_is_the_sum_of_its_parts() {
+    let times = times("two-socket");
+    let cpu = CpuWork {
+        node: Node(0),
+        references: 100,
+        l1_misses: 10,
+        l3_hits: 4,
+        tlb_misses: 2,
+        shootdowns: 1,
+        demand: vec![0, 0],
+    };
+    let work = Work { cpus: vec![cpu], write_backs: vec![0; 4], moves: 3 };
+    let expected = 100.0 * (0.5 + 1.5) + 10.0 * 5.0 + 4.0 * 20.0 + 2.0 * 10.0 + 2000.0;
+    let running = times.elapsed(&work, false);
+    assert!((running.total_ns - expected).abs() < 1e-6, "{running:?}");
+    assert_eq!((running.moving_ns, running.mover_ns), (2000.0, 3.0 * 2024.0));
+    let stopped = times.elapsed(&work, true);
+    assert!((stopped.total_ns - expected - 3.0 * 2024.0).abs() < 1e-6);
+    assert_eq!(times.elapsed(&Work::default(), false).total_ns, 0.0);
+}
