@@ -133,7 +133,7 @@ impl Card {
             let counter =
                 self.counters.entry(region.base + (offset / region.granularity) as u32).or_insert(0);
             *counter = (*counter + 1).min(COUNTER_MAX);
-            self.events += u64::from(self.threshold > 0 && *counter % self.threshold == 0);
+            self.events += u64::from(self.threshold > 0 && counter.is_multiple_of(self.threshold));
         }
         for (secondary, count) in &mut self.secondary {
             *count += u64::from(secondary.regions & matched != 0 && secondary.kinds & kind != 0);

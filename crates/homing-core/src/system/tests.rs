@@ -4,7 +4,8 @@ use crate::history::ThreadsOn;
 use crate::ids::{PageSize, Thread};
 use crate::machine::Uniform;
 use crate::monitor::table::{Choice, MONITORS};
-use crate::policy::interval_majority::IntervalMajority;
+use crate::policy::settings::Settings;
+use crate::policy::table;
 use crate::timeline::NO_MARKS;
 use crate::trace::{Header, Kind, Summary, TraceWriter};
 
@@ -67,7 +68,8 @@ fn with<R>(test: impl FnOnce(&Setup) -> R) -> R {
 }
 
 fn run_with(setup: &Setup, monitor: &str) -> Run {
-    run(setup, &IntervalMajority::new(3, 0.0), &monitor.parse::<Choice>().unwrap()).unwrap()
+    let policy = table::find("interval-majority").unwrap().make(setup.costs, false, &Settings::default());
+    run(setup, &*policy, &monitor.parse::<Choice>().unwrap()).unwrap()
 }
 
 #[test]
