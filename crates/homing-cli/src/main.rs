@@ -26,6 +26,8 @@ struct Cli {
 enum Command {
     /// Bring the pages of running processes home
     Attach(Box<cmd::live::attach::Args>),
+    /// Measure latency and bandwidth between the nodes of this machine
+    Bench(cmd::bench::Args),
     /// Print a script that completes homing's commands in a shell
     Completions(cmd::manual::CompletionArgs),
     /// Print a manual page, or write all of them
@@ -50,8 +52,8 @@ enum Command {
     Trace(cmd::trace::Args),
     /// List the placement policies, with one line each
     Policies(cmd::policies::Args),
-    /// Make the decisions of a live run's log again, and compare
-    Replay(cmd::replay::Args),
+    /// Make the moves of an earlier live run again, or its decisions
+    Replay(Box<cmd::replay::Args>),
     /// Run a program and bring its pages home while it runs
     Run(Box<cmd::live::launch::Args>),
     /// Reproduce the papers' tables and figures beside the published numbers
@@ -67,6 +69,7 @@ enum Command {
 fn main() -> std::process::ExitCode {
     let result = match Cli::parse().command {
         Command::Attach(args) => cmd::live::attach::run(*args),
+        Command::Bench(args) => cmd::bench::run(args),
         Command::Completions(args) => cmd::manual::completions(args, Cli::command()),
         Command::Man(args) => cmd::manual::man(args, Cli::command()),
         Command::Compare(args) => cmd::compare::run(args),
@@ -79,7 +82,7 @@ fn main() -> std::process::ExitCode {
         Command::Optimal(args) => cmd::optimal::run(args),
         Command::Trace(args) => cmd::trace::run(args),
         Command::Policies(args) => cmd::policies::run(args),
-        Command::Replay(args) => cmd::replay::run(args),
+        Command::Replay(args) => cmd::replay::run(*args),
         Command::Run(args) => cmd::live::launch::run(*args),
         Command::Reproduce(args) => cmd::reproduce::run(args),
         Command::Simulate(args) => cmd::simulate::run(args),

@@ -9,6 +9,7 @@ pub mod hint_faults;
 pub mod inherit;
 pub mod interrupts;
 pub mod mapped;
+pub mod memory;
 pub mod move_pages;
 pub mod pagemap;
 pub mod perf;

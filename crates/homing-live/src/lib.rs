@@ -12,6 +12,7 @@ pub mod host;
 pub mod journal;
 pub mod mover;
 pub mod pages;
+pub mod plan;
 pub mod regions;
 pub mod session;
 pub mod source;

@@ -10,11 +10,12 @@ use crate::executor::{Asked, Kernel, Settled};
 use crate::host::Host;
 use crate::journal::{Header, Line, Place, Writer};
 use crate::mover::Mover;
+use crate::plan::{Due, Plan};
 use crate::regions::{self, Region};
 use crate::source::{self, Access, Places, Source};
 use crate::targets::{Changes, Choice, Targets};
 use homing_core::action::{Action, Kind, Locations, Outcome};
-use homing_core::engine::{Engine, Observation};
+use homing_core::engine::{Engine, Executor, Observation};
 use homing_core::ids::{Node, Page, Time};
 use homing_core::machine::Costs;
 use homing_core::policy::{Policy, Sample, ThreadMoved, ThreadsChanged};
@@ -59,6 +60,9 @@ pub enum SessionError {
 /// How often the processes' threads and mappings are looked at, at most.
 const LOOK: Duration = Duration::from_millis(200);
 
+/// How often the source is told whether anything moved.
+const PACE: Duration = Duration::from_secs(2);
+
 /// Where a page is is asked again when its last answer is older, in microseconds.
 const STALE_US: u64 = 500_000;
 
@@ -83,6 +87,8 @@ pub struct Setup<'p> {
     pub journal: Option<(Box<dyn Write>, bool)>,
     /// The program, for the journal.
     pub command: String,
+    /// Moves of an earlier run, to be made again.
+    pub plan: Plan,
 }
 
 /// A process's regions, and what tells its huge pages.
@@ -100,6 +106,7 @@ pub struct Session<'p> {
     views: BTreeMap<Pid, View>,
     processes: u32,
     threads: u32,
+    plan: Plan,
     source: Box<dyn Source>,
     entry: &'static source::Entry,
     engine: Engine<'p, Kernel>,
@@ -111,6 +118,8 @@ pub struct Session<'p> {
     flushed: Instant,
     cpu_before: Duration,
     bound: usize,
+    paced: Instant,
+    did: u64,
     would_move: u64,
     accesses: Vec<Access>,
 }
@@ -137,7 +146,7 @@ impl<'p> Session<'p> {
     /// # Errors
     /// If the source does not exist or does not work here, or the journal cannot be written.
     pub fn begin(setup: Setup<'p>) -> Result<Session<'p>, SessionError> {
-        let Setup { config, host, costs, policy, choice, places, journal, command } = setup;
+        let Setup { config, host, costs, policy, choice, places, journal, command, plan } = setup;
         let entry = match config.source.as_str() {
             "auto" => source::best(&places),
             name => source::find(name).ok_or_else(|| SessionError::NoSource(name.to_owned()))?,
@@ -167,6 +176,7 @@ impl<'p> Session<'p> {
             source,
             entry,
             engine,
+            plan,
             threads: 0,
             account: Account::default(),
             journal: journal.map_err(SessionError::Journal)?,
@@ -175,6 +185,8 @@ impl<'p> Session<'p> {
             flushed: Instant::now(),
             cpu_before: clock::cpu_time(),
             bound: 0,
+            paced: Instant::now(),
+            did: 0,
             would_move: 0,
             accesses: Vec::new(),
             config,
@@ -234,6 +246,7 @@ impl<'p> Session<'p> {
         let t = self.now();
         self.put(&Line::Interval { t })?;
         self.engine.observe(Observation::IntervalEnd(Time(t)));
+        self.follow_plan(t);
         self.note_asked(t)?;
         self.carry_out()?;
         self.account.end_interval(self.now() / 1000);
@@ -263,6 +276,12 @@ impl<'p> Session<'p> {
         self.count_threads()?;
         let fail = |error| SessionError::Source { name: self.entry.name, error };
         self.source.follow(&self.targets, &changes).map_err(fail)?;
+        if self.paced.elapsed() >= PACE {
+            self.paced = Instant::now();
+            let did = self.account.total.moved + self.would_move + self.account.threads_moved;
+            let calm = std::mem::replace(&mut self.did, did) == did && changes.begun.is_empty();
+            self.source.pace(calm);
+        }
         self.engine.executor_mut().look_at_memory();
         Ok(())
     }
@@ -388,6 +407,41 @@ impl<'p> Session<'p> {
         };
         self.account.moved_by_others += wanted.iter().zip(&before).filter(|pair| moved(*pair)).count() as u64;
         nowhere.into_iter().try_for_each(|page| self.page_gone(page))
+    }
+
+    /// Orders what the plan has for now. What is not there yet waits: this run may be slower than the other.
+    fn follow_plan(&mut self, t: u64) {
+        let mut waits = Vec::new();
+        for due in self.plan.take(t) {
+            match self.planned_page(&due, t) {
+                Some(page) => {
+                    let kind = Kind::Move { to: due.to };
+                    self.engine.executor_mut().execute(&Action { page, kind, reason: "as in the journal" });
+                }
+                None => waits.push(due),
+            }
+        }
+        self.plan.put_back(waits);
+    }
+
+    /// The page of a planned move, if its region is there and the page is somewhere.
+    fn planned_page(&mut self, due: &Due, t: u64) -> Option<Page> {
+        let (&pid, view) = self.views.iter().find(|(_, view)| view.number == due.place.process)?;
+        let region = view.regions.iter().find(|region| region.name == due.place.region)?;
+        let address = region.start.checked_add(due.place.offset).filter(|&address| address < region.end)?;
+        let class = maps::find(&self.targets.processes().get(&pid)?.maps, address)?.class();
+        let kernel = self.engine.executor_mut();
+        let page = kernel.pages_mut().number(pid, address, due.place.bytes, class);
+        if kernel.pages().entry(page).at.is_none() && !kernel.locate(&[page], t).is_empty() {
+            kernel.forget(page);
+            return None;
+        }
+        Some(page)
+    }
+
+    /// Moves of the plan that are left.
+    pub fn planned(&self) -> usize {
+        self.plan.len()
     }
 
     /// Tells the policy of an access.

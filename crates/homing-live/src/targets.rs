@@ -164,7 +164,9 @@ impl Targets {
 
     fn look_at(&mut self, pid: Pid, host: &Host, changes: &mut Changes) -> Result<(), ProcError> {
         let first = self.proc.stat(pid, Tid(pid.0))?;
-        if first.state == 'Z' && self.proc.tasks(pid)?.len() <= 1 {
+        // The helpers of hint faults are in the program's cgroup, and share its memory.
+        let helper = first.name == hint_faults::SCANNER_NAME;
+        if helper || first.state == 'Z' && self.proc.tasks(pid)?.len() <= 1 {
             return Err(ProcError::Gone { path: self.proc.path(pid, "stat") });
         }
         let command = self.proc.command(pid)?;
@@ -208,9 +210,6 @@ impl Targets {
         for tid in tids {
             // A thread that ended in between is left out.
             let Ok(stat) = self.proc.stat(pid, tid) else { continue };
-            if stat.name == hint_faults::SCANNER_NAME {
-                continue;
-            }
             let now = host.node_of_cpu(stat.processor);
             let task = process.tasks.entry(tid).or_insert_with(|| {
                 changes.new_tasks.push((pid, tid));

@@ -1,32 +1,58 @@
-//! `homing replay`: makes the decisions of a live run again in simulation.
+//! `homing replay`: makes the moves of an earlier run again in another run of the program, or, from a teed log, its
+//! decisions again in simulation.
 
+use super::live::launch::launch;
+use super::live::{Plan, Settings};
 use crate::exit::{Code, Result};
 use anyhow::Context;
 use homing_live::journal::{check, Journal};
+use homing_live::plan::Plan as Moves;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::PathBuf;
 
 /// Arguments of `homing replay`.
 #[derive(clap::Args)]
+#[command(
+    after_long_help = "Pages are found by region and offset, so address-space randomisation does not matter. With a \
+command, nothing is sampled and no policy decides, unless --source and --policy say so."
+)]
 pub struct Args {
-    /// A log that `homing run --tee` or `homing attach --tee` wrote
-    journal: PathBuf,
-    /// Tell a fresh policy what the log says and compare what it asks for; ends with 1 at a difference
-    #[arg(long, required = true)]
+    /// A log that `homing run` or `homing attach` wrote with --journal or --tee
+    log: PathBuf,
+    /// Tell a fresh policy what a teed log says and compare what it asks for; ends with 1 at a difference
+    #[arg(long, conflicts_with = "command")]
     check: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    settings: Settings,
+    /// The program and its arguments
+    #[arg(last = true, required_unless_present = "check", value_name = "COMMAND")]
+    command: Vec<OsString>,
 }
 
 /// Replays.
 pub fn run(args: Args) -> Result {
-    let name = args.journal.display();
-    let file = File::open(&args.journal).with_context(|| format!("cannot read {name}"))?;
+    let name = args.log.display();
+    let file = File::open(&args.log).with_context(|| format!("cannot read {name}"))?;
     let journal = Journal::read(BufReader::new(file)).with_context(|| name.to_string())?;
-    let checked = check(&journal).with_context(|| name.to_string())?;
-    if args.json {
+    if journal.cut {
+        eprintln!("homing: {name}: the last line is cut; it was left out");
+    }
+    if args.check {
+        return compare(&args, &journal);
+    }
+    let moves = Moves::of(&journal);
+    let planned = moves.len();
+    let plan = Plan::new(&args.settings.or("first-touch", "none"))?;
+    let (code, left) = launch(plan, &args.settings, &args.command, moves)?;
+    eprintln!("homing: {} of {planned} moves of {name} were made again", planned - left);
+    Ok(if code == Code::OK && left > 0 { Code::PARTIAL } else { code })
+}
+
+fn compare(args: &Args, journal: &Journal) -> Result {
+    let checked = check(journal).with_context(|| args.log.display().to_string())?;
+    if args.settings.json {
         println!("{}", serde_json::to_string_pretty(&checked)?);
     } else {
         println!(
@@ -34,9 +60,6 @@ pub fn run(args: Args) -> Result {
             checked.observations, checked.actions, checked.same
         );
         checked.first_difference.iter().for_each(|difference| println!("first difference: {difference}"));
-    }
-    if journal.cut {
-        eprintln!("homing: {name}: the last line is cut; it was left out");
     }
     Ok(match (checked.first_difference, journal.cut) {
         (Some(_), _) => Code::FAILURE,

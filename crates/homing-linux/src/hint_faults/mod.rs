@@ -2,7 +2,7 @@
 //! virtual machine, for programs that know nothing of it. [`scanner`] says how.
 //!
 //! Needs: the right to trace the process; NUMA balancing on, and its tunables in debugfs (root), because a thread's scan
-//! period must be short for the scanning thread alone. What is changed is put back at the end.
+//! period must be short for the scanning helper alone. What is changed is put back at the end.
 
 #[cfg(target_arch = "x86_64")]
 pub mod scanner;
@@ -12,7 +12,7 @@ use crate::tunables::Tunables;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The name of the scanning thread in `/proc`.
+/// The name of the scanning helper in `/proc`.
 pub const SCANNER_NAME: &str = "homing-scan";
 
 /// Where the kernel keeps the switch and the tunables.
@@ -54,11 +54,11 @@ pub fn missing(paths: &Paths) -> Option<String> {
     None
 }
 
-/// Milliseconds: a scan at every tick of the scanning thread, and none by others.
+/// Milliseconds: a scan at every tick of the scanning helper, and none by others.
 const SCANNER_PERIOD: &str = "1";
 const NEVER: &str = "3600000";
 
-/// Turns balancing on with periods for one scanning thread a process: short for threads that begin now, endless for all
+/// Turns balancing on with periods for one scanning helper a process: short for threads that begin now, endless for all
 /// whose period is computed anew. `scan_mb` is how much memory one scan covers.
 ///
 /// # Errors
@@ -104,10 +104,6 @@ pub fn switch_policy(proc: &Proc, pid: Pid, from: i32, to: i32, scratch: u64) ->
         let tasks = proc.tasks(pid).map_err(ptrace::to_io)?;
         let before = seen.len();
         for tid in tasks.into_iter().filter(|tid| seen.insert(*tid)).collect::<Vec<_>>() {
-            // The scanning thread must keep the default policy.
-            if proc.stat(pid, tid).is_ok_and(|stat| stat.name == SCANNER_NAME) {
-                continue;
-            }
             match switch(tid) {
                 Ok(was) => changed += usize::from(was),
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
@@ -162,7 +158,7 @@ mod tests {
         // Right after fork the child still is this test program: any state of it will do, if it has its vdso.
         let scanner = scanner::Scanner::start(&proc, pid).unwrap();
         let switch = |from, to| switch_policy(&proc, pid, from, to, scanner.scratch()).unwrap();
-        assert_eq!(switch(DEFAULT, LOCAL), 1, "all but the scanning thread");
+        assert_eq!(switch(DEFAULT, LOCAL), 1);
         assert_eq!((switch(DEFAULT, LOCAL), switch(BIND, DEFAULT), switch(LOCAL, DEFAULT)), (0, 0, 1));
         let scratch = scanner.scratch();
         child.kill().unwrap();

@@ -12,9 +12,11 @@ use homing_linux::proc::Pid;
 use homing_linux::tunables::Tunables;
 use std::collections::BTreeMap;
 use std::io;
+use std::time::{Duration, Instant};
 
-/// CPU time for one round of scanning: enough that a tick of 100 Hz finds the thread.
-const GRANT_NS: u64 = 12_000_000;
+/// Time between scans while something changes, and the longest when nothing does: a scan costs 38 ms of CPU time.
+const BUSY: Duration = Duration::from_millis(250);
+const CALM: Duration = Duration::from_secs(4);
 
 /// Memory that one scan covers, in MiB. Scans of the other threads, which mark nothing, begin anew at the first mapping,
 /// so one scan should reach the end.
@@ -27,6 +29,8 @@ pub struct HintFaults {
     scanners: BTreeMap<Pid, Scanner>,
     cpus: Vec<u32>,
     refused: u64,
+    pace: Duration,
+    scanned: Instant,
     /// Last, so that the kernel is back as it was after everything else is gone.
     _tunables: Tunables,
 }
@@ -44,6 +48,8 @@ impl HintFaults {
             scanners: BTreeMap::new(),
             cpus: host.cpus(),
             refused: 0,
+            pace: BUSY,
+            scanned: Instant::now(),
             _tunables: tunables,
         })
     }
@@ -75,10 +81,13 @@ impl Source for HintFaults {
         // A process whose threads of its own have all ended must be able to end.
         let idle = |pid: &Pid| targets.processes().get(pid).is_none_or(|process| process.tasks.is_empty());
         self.scanners.retain(|pid, _| !idle(pid));
+        let due = self.scanned.elapsed() >= self.pace;
+        if due {
+            self.scanned = Instant::now();
+        }
         for scanner in self.scanners.values_mut() {
-            // One that is still busy keeps its grant; a process that ended is noticed at the next look.
-            let result =
-                if scanner.idle().unwrap_or(false) { scanner.scan(GRANT_NS) } else { scanner.beat() };
+            // A process that ended is noticed at the next look.
+            let result = if due { scanner.scan() } else { scanner.beat() };
             if let Err(error) = result {
                 drop(error);
             }
@@ -88,6 +97,10 @@ impl Source for HintFaults {
 
     fn poll(&mut self, targets: &Targets, host: &Host, accesses: &mut Vec<Access>) {
         self.rings.poll(targets, host, accesses);
+    }
+
+    fn pace(&mut self, calm: bool) {
+        self.pace = if calm { (self.pace * 2).min(CALM) } else { BUSY };
     }
 
     fn losses(&self) -> Losses {

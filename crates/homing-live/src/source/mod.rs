@@ -91,6 +91,9 @@ pub trait Source {
     /// What was not seen so far.
     fn losses(&self) -> Losses;
 
+    /// Told now and then whether nothing has moved since the last time: it need not look so often.
+    fn pace(&mut self, _calm: bool) {}
+
     /// True if the kernel's own balancing may move pages because of this source.
     fn kernel_may_move(&self) -> bool {
         false

@@ -46,7 +46,7 @@ pub fn run(args: Args) -> Result {
         }
     };
     let caught = interrupts()?;
-    let mut session = plan.begin(choice, &args.settings, command)?;
+    let mut session = plan.begin(choice, &args.settings, command, Default::default())?;
     let begin = Instant::now();
     let driven = drive(&mut session, interval, |session| {
         let late = args.limit.is_some_and(|limit| begin.elapsed() >= limit);

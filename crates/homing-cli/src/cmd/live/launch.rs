@@ -5,6 +5,7 @@ use crate::exit::{Code, Result};
 use crate::recording::program;
 use homing_linux::interrupts::signal_child;
 use homing_linux::proc::Pid;
+use homing_live::plan::Plan as Moves;
 use homing_live::targets::Choice;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -26,17 +27,27 @@ pub struct Args {
 
 /// Runs.
 pub fn run(args: Args) -> Result {
-    let mut plan = Plan::new(&args.settings)?;
+    let plan = Plan::new(&args.settings)?;
+    launch(plan, &args.settings, &args.command, Moves::default()).map(|(code, _)| code)
+}
+
+/// Runs a command under a session, which also makes the moves of `moves`. Returns its status and how many were left.
+pub fn launch(
+    mut plan: Plan,
+    settings: &Settings,
+    words: &[OsString],
+    moves: Moves,
+) -> anyhow::Result<(Code, usize)> {
     let interval = plan.config.interval;
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let program = program::find(&args.command[0], &path)?;
+    let program = program::find(&words[0], &path)?;
     let caught = interrupts()?;
-    let text: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
+    let text: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
     let mut command = Command::new(program);
-    command.args(&args.command[1..]);
+    command.args(&words[1..]);
     // The source is opened before the program starts: what cannot work is said before anything runs.
     let choice = Choice::Processes { pids: Vec::new(), children: true };
-    let mut session = plan.begin(choice, &args.settings, text.join(" "))?;
+    let mut session = plan.begin(choice, settings, text.join(" "), moves)?;
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
@@ -53,6 +64,7 @@ pub fn run(args: Args) -> Result {
         status = status.or(child.try_wait().ok().flatten());
         status.is_some()
     });
+    let left = session.planned();
     let summary = session.finish().map_err(super::coded);
     // Whatever happened to the engine, the program runs to its end.
     let status = match status {
@@ -60,8 +72,8 @@ pub fn run(args: Args) -> Result {
         None => child.wait()?,
     };
     driven?;
-    report(&summary?, &args.settings)?;
-    Ok(code(status))
+    report(&summary?, settings)?;
+    Ok((code(status), left))
 }
 
 fn pass_on(child: &Child, signal: i32) {

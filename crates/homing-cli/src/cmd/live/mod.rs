@@ -5,7 +5,7 @@ pub mod launch;
 mod settings;
 mod show;
 
-pub use settings::Settings;
+pub use settings::{duration, Settings};
 
 use crate::exit::{self, Code};
 use crate::{host, input, study};
@@ -69,6 +69,7 @@ impl Plan {
         choice: Choice,
         settings: &Settings,
         command: String,
+        moves: homing_live::plan::Plan,
     ) -> anyhow::Result<Session<'_>> {
         let journal = match (&settings.tee, &settings.journal) {
             (Some(path), _) => Some((create(path)?, true)),
@@ -84,6 +85,7 @@ impl Plan {
             places: Places::default(),
             journal,
             command,
+            plan: moves,
         };
         Session::begin(setup).map_err(coded)
     }

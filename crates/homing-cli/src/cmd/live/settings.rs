@@ -75,7 +75,8 @@ enum BindHow {
     RoundRobin,
 }
 
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
+/// Parses a duration on the command line.
+pub fn duration(text: &str) -> Result<Duration, String> {
     parse_duration(text).ok_or_else(|| format!("`{text}`: expected a duration such as 100ms or 2s"))
 }
 
@@ -84,6 +85,14 @@ fn bytes(text: &str) -> Result<u64, String> {
 }
 
 impl Settings {
+    /// With another policy and source where none is given.
+    pub fn or(&self, policy: &str, source: &str) -> Settings {
+        let mut settings = self.clone();
+        settings.policy.get_or_insert_with(|| policy.to_owned());
+        settings.source.get_or_insert_with(|| source.to_owned());
+        settings
+    }
+
     /// The file, if there is one, with the options over it.
     pub fn config(&self) -> anyhow::Result<Config> {
         let mut config = match &self.config {

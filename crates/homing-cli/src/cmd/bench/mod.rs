@@ -1,0 +1,170 @@
+//! `homing bench`: latency and bandwidth between nodes, as a table, as JSON and as a machine model.
+
+mod measure;
+
+use super::live::duration;
+use crate::exit::{self, Code, Result};
+use anyhow::Context;
+use comfy_table::{presets, Table};
+use homing_core::ids::{parse_bytes, Node};
+use homing_live::host::Host;
+use measure::{bandwidth, latency, Sweep};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Arguments of `homing bench`.
+#[derive(clap::Args)]
+#[command(
+    after_long_help = "Measures what this machine does, whatever it is: in a virtual machine that does not show the \
+real nodes, all nodes measure alike, and that is said."
+)]
+pub struct Args {
+    /// Memory for each measurement; should be several times the last-level cache
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = bytes)]
+    size: usize,
+    /// Time for each measurement
+    #[arg(long, value_name = "DURATION", default_value = "200ms", value_parser = duration)]
+    time: Duration,
+    /// Write a machine model with the measured latencies, for --machine FILE
+    #[arg(long, value_name = "FILE")]
+    machine_out: Option<PathBuf>,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    json: bool,
+}
+
+fn bytes(text: &str) -> std::result::Result<usize, String> {
+    let expected = || format!("`{text}`: expected a size from 64K such as 64M");
+    parse_bytes(text).and_then(|n| usize::try_from(n).ok()).filter(|&n| n >= 1 << 16).ok_or_else(expected)
+}
+
+/// One row a node with CPUs, one column a memory. Megabytes are 10^6 bytes.
+#[derive(Serialize)]
+struct Matrices {
+    schema: u32,
+    /// The kernel's numbers of the nodes whose CPUs measured (rows).
+    cpu_nodes: Vec<u32>,
+    /// ... and of the memories (columns).
+    memory_nodes: Vec<u32>,
+    bytes: usize,
+    latency_ns: Vec<Vec<f64>>,
+    /// By one thread.
+    read_mb_s: Vec<Vec<f64>>,
+    write_mb_s: Vec<Vec<f64>>,
+    copy_mb_s: Vec<Vec<f64>>,
+    /// By a thread on each CPU of the row's node.
+    all_read_mb_s: Vec<Vec<f64>>,
+    all_copy_mb_s: Vec<Vec<f64>>,
+    /// True under a hypervisor.
+    virtual_machine: bool,
+}
+
+/// Measures.
+pub fn run(args: Args) -> Result {
+    let host = Host::read(Path::new("/sys")).map_err(|e| exit::error(Code::UNSUPPORTED, e.to_string()))?;
+    let matrices = measure_all(&host, &args)?;
+    if let Some(path) = &args.machine_out {
+        std::fs::write(path, machine(&matrices, &host)?)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&matrices)?);
+    } else {
+        print(&matrices);
+    }
+    Ok(Code::OK)
+}
+
+fn measure_all(host: &Host, args: &Args) -> anyhow::Result<Matrices> {
+    let nodes: Vec<Node> = (0..host.nodes() as u16).map(Node).collect();
+    let rows: Vec<Node> = nodes.iter().copied().filter(|&node| !host.cpus_of(node).is_empty()).collect();
+    let has_memory = |node: &Node| host.memory(*node).is_none_or(|(_, total)| total > 0);
+    let columns: Vec<Node> = nodes.iter().copied().filter(has_memory).collect();
+    let matrix =
+        |measure: &(dyn Fn(&[u32], u32) -> std::io::Result<f64> + Sync)| -> anyhow::Result<Vec<Vec<f64>>> {
+            let cell = |row: Node, column: Node| {
+                let (cpus, node) = (host.cpus_of(row).to_vec(), host.kernel_id(column));
+                // In a thread of its own, which is bound to a CPU and then gone.
+                let measured = std::thread::scope(|scope| scope.spawn(|| measure(&cpus, node)).join());
+                let measured = measured.map_err(|_| anyhow::anyhow!("a measuring thread failed"))?;
+                measured.with_context(|| format!("cannot measure memory of node {node} from CPU {}", cpus[0]))
+            };
+            rows.iter().map(|&row| columns.iter().map(|&column| cell(row, column)).collect()).collect()
+        };
+    let (size, time) = (args.size, args.time);
+    let one = |sweep| move |cpus: &[u32], node: u32| bandwidth(&cpus[..1], node, size, sweep, time);
+    let all = |sweep| move |cpus: &[u32], node: u32| bandwidth(cpus, node, size, sweep, time);
+    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    Ok(Matrices {
+        schema: 1,
+        cpu_nodes: rows.iter().map(|&node| host.kernel_id(node)).collect(),
+        memory_nodes: columns.iter().map(|&node| host.kernel_id(node)).collect(),
+        bytes: size,
+        latency_ns: matrix(&|cpus, node| latency(cpus[0], node, size, time))?,
+        read_mb_s: matrix(&one(Sweep::Read))?,
+        write_mb_s: matrix(&one(Sweep::Write))?,
+        copy_mb_s: matrix(&one(Sweep::Copy))?,
+        all_read_mb_s: matrix(&all(Sweep::Read))?,
+        all_copy_mb_s: matrix(&all(Sweep::Copy))?,
+        virtual_machine: cpuinfo.split_whitespace().any(|flag| flag == "hypervisor"),
+    })
+}
+
+/// The measured latencies as a machine file. Memory-only nodes have no row: theirs is the column turned.
+fn machine(matrices: &Matrices, host: &Host) -> anyhow::Result<String> {
+    let place = |ids: &[u32], id: u32| ids.iter().position(|&known| known == id);
+    let nodes: Vec<u32> = (0..host.nodes() as u16).map(|node| host.kernel_id(Node(node))).collect();
+    let latency = |by: u32, at: u32| -> Option<f64> {
+        let of = |row: u32, column: u32| {
+            Some(
+                matrices.latency_ns[place(&matrices.cpu_nodes, row)?][place(&matrices.memory_nodes, column)?],
+            )
+        };
+        of(by, at).or_else(|| of(at, by))
+    };
+    let least = matrices.latency_ns.iter().flatten().copied().fold(f64::INFINITY, f64::min);
+    let most = matrices.latency_ns.iter().flatten().copied().fold(0.0, f64::max);
+    let row = |&by: &u32| {
+        let cells: Vec<String> = nodes
+            .iter()
+            .map(|&at| latency(by, at).unwrap_or(if by == at { least } else { most }))
+            .map(|ns| format!("{ns:.1}"))
+            .collect();
+        format!("[{}]", cells.join(", "))
+    };
+    let cpus: Vec<usize> = (0..host.nodes() as u16).map(|node| host.cpus_of(Node(node)).len()).collect();
+    let copy = matrices.copy_mb_s.iter().flatten().copied().fold(f64::INFINITY, f64::min);
+    Ok(format!(
+        "# Latencies and copying as `homing bench` measured them; the overhead of a page move is assumed.\n\
+         name = \"measured\"\nsummary = \"measured by homing bench\"\nnodes = {}\ncpus_per_node = {cpus:?}\n\
+         [latency]\nmatrix = [{}]\npage_move = {{ per_byte = {:.4}, overhead = 1000.0 }}\n",
+        nodes.len(),
+        nodes.iter().map(row).collect::<Vec<_>>().join(", "),
+        2e3 / copy,
+    ))
+}
+
+fn print(matrices: &Matrices) {
+    let tables = [
+        ("latency, ns", &matrices.latency_ns, 1),
+        ("read, MB/s, one thread", &matrices.read_mb_s, 0),
+        ("write, MB/s, one thread", &matrices.write_mb_s, 0),
+        ("copy, MB/s, one thread", &matrices.copy_mb_s, 0),
+        ("read, MB/s, all CPUs of the node", &matrices.all_read_mb_s, 0),
+        ("copy, MB/s, all CPUs of the node", &matrices.all_copy_mb_s, 0),
+    ];
+    for (title, matrix, digits) in tables {
+        let mut table = Table::new();
+        let header = matrices.memory_nodes.iter().map(|node| format!("memory {node}"));
+        table.load_preset(presets::NOTHING).set_header(std::iter::once(title.to_owned()).chain(header));
+        for (node, row) in matrices.cpu_nodes.iter().zip(matrix) {
+            let cells = row.iter().map(|value| format!("{value:.digits$}"));
+            table.add_row(std::iter::once(format!("node {node}")).chain(cells));
+        }
+        println!("{table}\n");
+    }
+    if matrices.virtual_machine {
+        println!("note: under a hypervisor: nodes may be made up, and others may use the same memory");
+    }
+}
