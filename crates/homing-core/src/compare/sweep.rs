@@ -2,7 +2,7 @@
 
 use super::{CompareError, Parts, Subject};
 use crate::machine::{Costs, General, Global, Uniform};
-use crate::optimal::curve::{curve, Parameter, Range, Segment};
+use crate::optimal::curve::{curve_within, Parameter, Range, Segment};
 use crate::optimal::{solve, Options};
 use crate::policy::table::Entry;
 use crate::report::{CurvePoint, Series};
@@ -63,7 +63,8 @@ pub fn exact_optimum(subject: &Subject, low: f64, high: f64) -> Result<Option<Se
     let Costs::Uniform(uniform @ Uniform { global: None, .. }) = subject.costs else { return Ok(None) };
     let range = Range { parameter: Parameter::PageMove, low, high };
     let options = Options { replication: subject.replicates(), ..Options::default() };
-    let segments = curve(subject.history, uniform, range, options)?;
+    let precision = if subject.history.run_count() <= EXACT_RUNS { 0.0 } else { PRECISION };
+    let segments = curve_within(subject.history, uniform, range, options, precision)?;
     let at = |segment: &Segment, x: f64| {
         let costs = Uniform { page_move: x, ..*uniform };
         let counts = &segment.counts;
@@ -80,13 +81,18 @@ pub fn exact_optimum(subject: &Subject, low: f64, high: f64) -> Result<Option<Se
     };
     let mut points: Vec<_> = segments.iter().map(|segment| at(segment, segment.from)).collect();
     points.extend(segments.last().map(|segment| at(segment, segment.to)));
-    let exact = points.len() <= MOST_POINTS;
-    if !exact {
+    let exact = precision == 0.0 && points.len() <= MOST_POINTS;
+    if points.len() > MOST_POINTS {
         let last = points.len() - 1;
         points = (0..MOST_POINTS).map(|index| points[index * last / (MOST_POINTS - 1)]).collect();
     }
     Ok(Some(Series { policy: "optimal".into(), exact, points }))
 }
+
+/// A history of more page runs has break-points by the million, which take hours to find: its curve is right to
+/// [`PRECISION`] and not called exact.
+const EXACT_RUNS: u64 = 1 << 20;
+const PRECISION: f64 = 1e-4;
 
 /// Points that a curve in a report holds at most. One that has more break-points is sampled at some of them and no longer
 /// called exact.

@@ -103,13 +103,29 @@ impl HistoryBuilder {
         addresses: &[u64],
         writes: impl Iterator<Item = bool>,
     ) -> Result<(), SpillError> {
-        let granule_log2 = self.granule_log2;
-        for ((time, &address), write) in (first.0..).zip(addresses).zip(writes) {
-            self.add(granule_log2, node, Time(time), address, write);
+        if self.granule_log2 == FRAME_LOG2 {
+            // A constant shift.
+            self.add_all(FRAME_LOG2, node, first, addresses, writes);
+        } else {
+            self.add_all(self.granule_log2, node, first, addresses, writes);
         }
         self.references += addresses.len() as u64;
         self.duration = first.0 + addresses.len() as u64;
         self.store.spill_if_full()
+    }
+
+    #[inline(always)]
+    fn add_all(
+        &mut self,
+        granule_log2: u32,
+        node: Node,
+        first: Time,
+        addresses: &[u64],
+        writes: impl Iterator<Item = bool>,
+    ) {
+        for ((time, &address), write) in (first.0..).zip(addresses).zip(writes) {
+            self.add(granule_log2, node, Time(time), address, write);
+        }
     }
 
     #[cold]

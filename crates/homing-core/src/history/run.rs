@@ -29,54 +29,82 @@ pub struct PageRun {
 /// A run that spans this much Time is cut.
 const MAX_SPAN: u64 = 1 << 30;
 
-impl PageRun {
-    /// The run in progress of a page without references: any reference ends it.
-    pub(super) const NONE: PageRun = PageRun {
-        node: Node(u16::MAX),
+/// A run in progress. A read, the usual reference, changes two numbers only.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OpenRun {
+    first: Time,
+    last: Time,
+    reads: u32,
+    writes: u32,
+    /// Reads before the first and before the last write.
+    at_first_write: u32,
+    at_last_write: u32,
+    node: Node,
+}
+
+impl OpenRun {
+    /// That of a page without references: any reference ends it.
+    pub(super) const NONE: OpenRun = OpenRun {
         first: Time(0),
         last: Time(0),
-        reads_before: 0,
+        reads: 0,
         writes: 0,
-        reads_between: 0,
-        reads_after: 0,
+        at_first_write: 0,
+        at_last_write: 0,
+        node: Node(u16::MAX),
     };
 
     /// A run that begins with one reference.
     #[inline]
-    pub fn begin(node: Node, time: Time, write: bool) -> PageRun {
-        PageRun {
-            node,
-            first: time,
-            last: time,
-            reads_before: u32::from(!write),
-            writes: u32::from(write),
-            reads_between: 0,
-            reads_after: 0,
-        }
+    pub(super) fn begin(node: Node, time: Time, write: bool) -> OpenRun {
+        let (reads, writes) = (u32::from(!write), u32::from(write));
+        OpenRun { first: time, last: time, reads, writes, node, ..OpenRun::NONE }
     }
 
-    /// Adds a reference. If it belongs to another run, returns the finished one and begins the next in its place.
+    /// Adds a reference; false, and nothing done, if it belongs to another run.
     #[inline]
-    pub fn extend(&mut self, node: Node, time: Time, write: bool, read_gap: u32) -> Option<PageRun> {
-        let ends = self.node != node
-            || (write && self.writes > 0 && self.reads_after > read_gap)
-            || time.0 - self.first.0 >= MAX_SPAN;
-        if ends {
-            return Some(std::mem::replace(self, PageRun::begin(node, time, write)));
+    pub(super) fn extend(&mut self, node: Node, time: Time, write: bool, read_gap: u32) -> bool {
+        if self.node != node || time.0 - self.first.0 >= MAX_SPAN {
+            return false;
+        }
+        if write {
+            if self.writes == 0 {
+                self.at_first_write = self.reads;
+            } else if self.reads - self.at_last_write > read_gap {
+                return false;
+            }
+            self.writes += 1;
+            self.at_last_write = self.reads;
+        } else {
+            self.reads += 1;
         }
         self.last = time;
-        if write {
-            self.writes += 1;
-            self.reads_between += self.reads_after;
-            self.reads_after = 0;
-        } else if self.writes == 0 {
-            self.reads_before += 1;
-        } else {
-            self.reads_after += 1;
-        }
-        None
+        true
     }
 
+    /// The run as it is so far; `None` if it has no references.
+    #[inline]
+    pub(super) fn finished(&self) -> Option<PageRun> {
+        if self.reads + self.writes == 0 {
+            return None;
+        }
+        let (reads_before, reads_after) = match self.writes {
+            0 => (self.reads, 0),
+            _ => (self.at_first_write, self.reads - self.at_last_write),
+        };
+        Some(PageRun {
+            node: self.node,
+            first: self.first,
+            last: self.last,
+            reads_before,
+            writes: self.writes,
+            reads_between: self.reads - reads_before - reads_after,
+            reads_after,
+        })
+    }
+}
+
+impl PageRun {
     /// All reads of the run.
     pub fn reads(&self) -> u64 {
         u64::from(self.reads_before) + u64::from(self.reads_between) + u64::from(self.reads_after)
@@ -121,7 +149,8 @@ impl PageRun {
         let node = Node((head >> 2 & 0x7f) as u16);
         let count = (head >> 9 & 0x1ff) as u32;
         let last = Time(first.0 + (head >> 18 & 0x3fff));
-        let none = PageRun { node, first, last, ..PageRun::NONE };
+        let none =
+            PageRun { node, first, last, reads_before: 0, writes: 0, reads_between: 0, reads_after: 0 };
         let (run, used, gap) = match head & 3 {
             0 => (PageRun { reads_before: count, ..none }, 1, head >> 32),
             1 => (PageRun { writes: count, ..none }, 1, head >> 32),

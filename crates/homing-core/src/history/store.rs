@@ -1,6 +1,7 @@
 //! The runs of all pages: for each page the one in progress and the packed ones, in memory up to a budget; older parts go
 //! to a spill file beyond it.
 
+use super::run::OpenRun;
 use super::{PageRun, SpillError};
 use crate::ids::{Node, Page, Time};
 use std::borrow::Cow;
@@ -28,9 +29,27 @@ struct Segment {
 #[repr(align(64))]
 #[derive(Clone, Debug)]
 struct PageState {
-    run: PageRun,
+    run: OpenRun,
     /// The Time of the page's first reference, then its packed runs.
     packed: Vec<u64>,
+}
+
+impl PageState {
+    /// Ends the run in progress and begins the next; the number of runs that this has finished.
+    #[inline(never)]
+    fn begin(&mut self, node: Node, time: Time, write: bool) -> u64 {
+        let before = std::mem::replace(&mut self.run, OpenRun::begin(node, time, write));
+        match before.finished() {
+            Some(run) => {
+                run.pack(time.0 - run.last.0, &mut self.packed);
+                1
+            }
+            None => {
+                self.packed.push(time.0);
+                0
+            }
+        }
+    }
 }
 
 /// See the module.
@@ -71,7 +90,7 @@ impl Store {
 
     /// Adds `count` pages without references.
     pub(super) fn add_pages(&mut self, count: usize) {
-        let none = PageState { run: PageRun::NONE, packed: Vec::new() };
+        let none = PageState { run: OpenRun::NONE, packed: Vec::new() };
         self.pages.resize(self.pages.len() + count, none);
     }
 
@@ -84,21 +103,15 @@ impl Store {
     #[inline]
     pub(super) fn reference(&mut self, page: u32, node: Node, time: Time, write: bool) {
         let state = &mut self.pages[page as usize];
-        if let Some(run) = state.run.extend(node, time, write, self.read_gap) {
-            if run.node != PageRun::NONE.node {
-                run.pack(time.0 - run.last.0, &mut state.packed);
-                self.runs += 1;
-            } else {
-                state.packed.push(time.0);
-            }
+        if !state.run.extend(node, time, write, self.read_gap) {
+            self.runs += state.begin(node, time, write);
         }
     }
 
     /// Ends the runs in progress.
     pub(super) fn close(&mut self) {
         for state in &mut self.pages {
-            let run = std::mem::replace(&mut state.run, PageRun::NONE);
-            if run.references() > 0 {
+            if let Some(run) = std::mem::replace(&mut state.run, OpenRun::NONE).finished() {
                 run.pack(0, &mut state.packed);
                 self.runs += 1;
             }

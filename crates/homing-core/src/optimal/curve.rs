@@ -204,6 +204,9 @@ impl Segment {
     }
 }
 
+/// Costs that differ by less than this part are equal: the rest is rounding.
+const ROUNDING: f64 = 1e-12;
+
 /// The exact curve over `range`, which [`Range::clip`] gave for `costs`. The history must have been built with at most
 /// `range.read_gap(costs)`. Uses all threads of the current rayon pool; the result is the same for any number.
 pub fn curve(
@@ -212,13 +215,34 @@ pub fn curve(
     range: Range,
     options: Options,
 ) -> Result<Vec<Segment>, CurveError> {
+    curve_within(history, costs, range, options, 0.0)
+}
+
+/// The same, but a break-point is left out where it makes the optimum of its page cheaper by less than `precision` of
+/// it. A page with thousands of runs has as many break-points, each of which takes another look at all its runs; nearly
+/// all of them are too small to see. What is given costs of placements that are possible, at most that much too dear.
+pub fn curve_within(
+    history: &History,
+    costs: &Uniform,
+    range: Range,
+    options: Options,
+    precision: f64,
+) -> Result<Vec<Segment>, CurveError> {
+    let precision = precision.max(ROUNDING);
     let (mut first, mut breaks) = (0..history.pages())
         .into_par_iter()
         .try_fold(
             || (Counts::default(), Vec::new()),
             |(mut first, mut breaks), page| {
-                let mut lines =
-                    PageCurve { history, costs, range, options, page: Page(page), found: Vec::new() };
+                let mut lines = PageCurve {
+                    history,
+                    costs,
+                    range,
+                    options,
+                    precision,
+                    page: Page(page),
+                    found: Vec::new(),
+                };
                 first += lines.find()?;
                 breaks.append(&mut lines.found);
                 Ok::<_, OptimalError>((first, breaks))
@@ -288,6 +312,7 @@ struct PageCurve<'a> {
     costs: &'a Uniform,
     range: Range,
     options: Options,
+    precision: f64,
     page: Page,
     found: Vec<Break>,
 }
@@ -323,7 +348,7 @@ impl PageCurve<'_> {
         let middle = self.optimum(at)?;
         let (slope, base) = self.line(&middle);
         let crossing = base_low + slope_low as f64 * at;
-        let cheaper = base + slope as f64 * at < crossing - crossing.abs() * 1e-12;
+        let cheaper = base + slope as f64 * at < crossing - crossing.abs() * self.precision;
         if cheaper && slope < slope_low && slope > slope_high {
             self.between(low, (at, middle))?;
             return self.between((at, middle), high);

@@ -76,6 +76,8 @@ pub(super) struct CodeBlock {
     pub layout: Layout,
     /// Words of a full execution of the whole chain.
     pub words: usize,
+    /// The block with some of its accesses that was asked for last.
+    subset: Option<(u64, CodeBlockId)>,
 }
 
 /// How the accesses of a code block and the words of its executions belong together. Slots are arranged so that those of
@@ -256,7 +258,15 @@ impl CodeBlocks {
                 Some(expansion) if pieces == 1 => Layout::of(&expansion.sources, &expansion.exits),
                 _ => Layout::plain(accesses.len()),
             };
-            self.push(CodeBlock { kinds, executed, next, expansion, layout, words: def.words() });
+            self.push(CodeBlock {
+                kinds,
+                executed,
+                next,
+                expansion,
+                layout,
+                words: def.words(),
+                subset: None,
+            });
         }
         first
     }
@@ -264,7 +274,12 @@ impl CodeBlocks {
     /// The block with only those accesses of `id` whose bit in `present` is set, with all its instructions; `None` if
     /// there are too many such blocks already.
     pub(super) fn with_accesses(&mut self, id: CodeBlockId, present: u64) -> Option<CodeBlockId> {
+        match self.get(id).subset {
+            Some((last, known)) if last == present => return Some(known),
+            _ => {}
+        }
         if let Some(&known) = self.derived.get(&(id, present)) {
+            self.blocks[id.index()].subset = Some((present, known));
             return Some(known);
         }
         if self.derived.len() >= MAX_DISCOVERED {
@@ -281,7 +296,15 @@ impl CodeBlocks {
         }
         let layout = Layout::plain(kinds.len());
         let words = kinds.len();
-        let derived = self.push(CodeBlock { kinds, executed, next: None, expansion: None, layout, words });
+        let derived = self.push(CodeBlock {
+            kinds,
+            executed,
+            next: None,
+            expansion: None,
+            layout,
+            words,
+            subset: None,
+        });
         self.derived.insert((id, present), derived);
         Some(derived)
     }
@@ -302,6 +325,7 @@ impl CodeBlocks {
             expansion: None,
             layout,
             words: 1,
+            subset: None,
         });
         self.derived.insert(key, single);
         single
@@ -329,7 +353,15 @@ impl CodeBlocks {
         let executed = (0..=sequence.len() as u32).collect();
         let layout = Layout::plain(sequence.len());
         let words = sequence.len();
-        let block = self.push(CodeBlock { kinds, executed, next: None, expansion: None, layout, words });
+        let block = self.push(CodeBlock {
+            kinds,
+            executed,
+            next: None,
+            expansion: None,
+            layout,
+            words,
+            subset: None,
+        });
         self.discovered.insert(sequence.into(), block);
         block
     }

@@ -13,9 +13,13 @@ use super::TraceError;
 use crate::ids::Thread;
 use std::collections::HashMap;
 use std::io::Write;
+use std::sync::Arc;
 
 /// Recorder's block numbers up to this are looked up in an array.
 const MAX_DIRECT: u64 = 1 << 22;
+
+/// References of the parallel flavour that are filtered at a time; virtual time is late by less than this.
+const FEW: usize = 64;
 
 /// What part of a recording is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,10 +38,9 @@ struct Block {
     id: CodeBlockId,
     /// Words of a full execution.
     words: usize,
-    def: Box<[Access]>,
-    instructions: u32,
-    /// It is one code block of the trace, not a chain.
-    single: bool,
+    def: Arc<[Access]>,
+    /// It is one code block of the trace, not a chain, and has no atomic accesses.
+    simple: bool,
     /// Some of its accesses are atomic.
     atomic: bool,
 }
@@ -65,7 +68,10 @@ struct State<W: Write> {
     blocks: Vec<Option<Block>>,
     far_blocks: HashMap<u64, Block>,
     names: HashMap<u64, NameId>,
-    filters: HashMap<Thread, LineFilter>,
+    /// By thread.
+    filters: Vec<Option<LineFilter>>,
+    /// Scratch: the addresses of an execution.
+    addresses: Vec<u64>,
     /// Whether nothing is skipped, limited or filtered, so that executions go straight to the writer.
     plain: bool,
     /// In the serial flavour, whose one stream is in execution order: the last stamp given to a synchronisation.
@@ -87,7 +93,8 @@ impl<W: Write> Ingest<W> {
             blocks: Vec::new(),
             far_blocks: HashMap::new(),
             names: HashMap::new(),
-            filters: HashMap::new(),
+            filters: Vec::new(),
+            addresses: Vec::new(),
             plain: options == IngestOptions::default(),
             stamp: (flavour == Flavour::Serial).then_some(0),
             seen: 0,
@@ -199,34 +206,39 @@ impl<W: Write> State<W> {
         if !self.in_range() {
             return false;
         }
-        let passes =
-            !self.options.line_filter || self.filters.entry(self.thread).or_default().passes(address, write);
+        if !self.options.line_filter {
+            return true;
+        }
+        let thread = self.thread.index();
+        if self.filters.len() <= thread {
+            self.filters.resize_with(thread + 1, || None);
+        }
+        let passes = self.filters[thread].get_or_insert_default().passes(address, write);
         self.filtered += u64::from(!passes);
         passes
     }
 
-    /// An execution of which perhaps not all references are kept.
-    fn selected(&mut self, block: &Block, words: &[u64]) -> Result<(), TraceError> {
-        let mut addresses = Vec::new();
-        self.writer.addresses(block.id, words, &mut addresses);
-        for (access, &address) in addresses.iter().enumerate() {
-            if address != 0 && self.passes(address, block.def[access].write) {
-                self.writer.access(self.thread, block.id, access, address)?;
+    /// An execution of which perhaps not all references are kept: those that are not are accesses that did not happen.
+    fn selected(&mut self, block: CodeBlockId, def: &[Access], words: &[u64]) -> Result<(), TraceError> {
+        let mut addresses = std::mem::take(&mut self.addresses);
+        addresses.clear();
+        self.writer.addresses(block, words, &mut addresses);
+        for (address, access) in addresses.iter_mut().zip(def) {
+            if *address != 0 && !self.passes(*address, access.write) {
+                *address = 0;
             }
         }
-        let full = addresses.len() == block.def.len();
-        let ended =
-            addresses.len().checked_sub(1).map_or(0, |last| u32::from(block.def[last].instruction) + 1);
-        let instructions = if full { block.instructions } else { ended.min(block.instructions) };
-        self.writer.advance(self.thread, u64::from(instructions))
+        let result = self.writer.execute_addresses(self.thread, block, &addresses);
+        self.addresses = addresses;
+        result
     }
 
     fn define(&mut self, number: u64, def: &super::BlockDef) {
         let id = self.writer.define(def);
-        let (words, instructions) = (def.words(), def.instructions);
-        let single = def.accesses.len() <= MAX_ACCESSES;
+        let words = def.words();
         let atomic = def.accesses.iter().any(|access| access.atomic);
-        let block = Block { id, words, def: def.accesses.clone().into(), instructions, single, atomic };
+        let simple = def.accesses.len() <= MAX_ACCESSES && !atomic;
+        let block = Block { id, words, def: def.accesses.clone().into(), simple, atomic };
         if number < MAX_DIRECT {
             let number = number as usize;
             if self.blocks.len() <= number {
@@ -238,14 +250,34 @@ impl<W: Write> State<W> {
         }
     }
 
+    /// An execution that the writer cannot take as it is.
+    fn block_slowly(&mut self, number: u64, rest: &[u64]) -> Result<usize, TraceError> {
+        let Some(block) = self.block_of(number) else {
+            let count = wire::data_words(rest);
+            self.malformed(1 + count as u64);
+            return Ok(count);
+        };
+        let (id, atomic, def) = (block.id, block.atomic, Arc::clone(&block.def));
+        let words = &rest[..block.words.min(rest.len())];
+        let words = &words[..wire::data_words(words)];
+        if atomic {
+            self.order_atomics(id, &def, words)?;
+        }
+        if self.plain {
+            self.writer.execute(self.thread, id, words)?;
+        } else {
+            self.selected(id, &def, words)?;
+        }
+        Ok(words.len())
+    }
+
     /// Atomic accesses of an execution keep their recorded order: each is a synchronisation on its address. Their stamps
     /// and those of the recorder's own synchronisations are drawn from one counter, in the order of the stream.
     #[cold]
-    fn order_atomics(&mut self, number: u64, words: &[u64]) -> Result<(), TraceError> {
-        let Some(block) = self.block_of(number) else { return Ok(()) };
+    fn order_atomics(&mut self, block: CodeBlockId, def: &[Access], words: &[u64]) -> Result<(), TraceError> {
         let mut addresses = Vec::new();
-        self.writer.addresses(block.id, words, &mut addresses);
-        let accesses = block.def.iter().zip(addresses);
+        self.writer.addresses(block, words, &mut addresses);
+        let accesses = def.iter().zip(addresses);
         let objects: Vec<u64> = accesses.filter(|(a, at)| a.atomic && *at != 0).map(|(_, at)| at).collect();
         for object in objects {
             let stamp = self.stamp.map_or(0, |last| last + 1);
@@ -277,43 +309,27 @@ impl<W: Write> Calls for State<W> {
 
     #[inline]
     fn block(&mut self, number: u64, rest: &[u64]) -> Result<usize, TraceError> {
-        let Some(block) = self.block_of(number) else {
-            let count = wire::data_words(rest);
-            self.malformed(1 + count as u64);
-            return Ok(count);
-        };
-        let (id, single, words) = (block.id, block.single, block.words);
-        if block.atomic {
-            let given = &rest[..words.min(rest.len())];
-            self.order_atomics(number, &given[..wire::data_words(given)])?;
-        }
-        if self.plain && single {
+        let simple = self.block_of(number).filter(|block| block.simple).map(|block| block.id);
+        if let Some(id) = simple.filter(|_| self.plain) {
             if let Some(taken) = self.writer.execute_whole(self.thread, id, rest) {
                 return Ok(taken);
             }
         }
-        let given = &rest[..words.min(rest.len())];
-        let count = wire::data_words(given);
-        if self.plain {
-            self.writer.execute(self.thread, id, &given[..count])?;
-        } else if let Some(block) = self.block_of(number).cloned() {
-            self.selected(&block, &given[..count])?;
-        }
-        Ok(count)
+        self.block_slowly(number, rest)
     }
 
     fn references(&mut self, words: &[u64]) -> Result<(), TraceError> {
         if self.plain {
             return self.writer.reference_words(self.thread, words);
         }
-        for word in words {
-            let kind = runs::kind(*word);
-            if self.passes(runs::address(*word), kind.is_write()) {
-                self.writer.reference_words(self.thread, std::slice::from_ref(word))?;
-            } else {
-                self.writer.advance(self.thread, 1)?;
-            }
+        let mut kept = std::mem::take(&mut self.addresses);
+        for few in words.chunks(FEW) {
+            kept.clear();
+            kept.extend(few.iter().filter(|&&w| self.passes(runs::address(w), runs::kind(w).is_write())));
+            self.writer.reference_words(self.thread, &kept)?;
+            self.writer.advance(self.thread, (few.len() - kept.len()) as u64)?;
         }
+        self.addresses = kept;
         Ok(())
     }
 

@@ -38,6 +38,8 @@ pub struct TraceWriter<W: Write> {
     threads: Vec<Option<Box<ThreadWriter>>>,
     order: OrderEncoder,
     counts: Counts,
+    /// The code blocks of single references, by kind.
+    lone: Box<[Option<CodeBlockId>; 256]>,
     /// Scratch: the addresses of an execution.
     addresses: Vec<u64>,
 }
@@ -76,6 +78,7 @@ impl<W: Write> TraceWriter<W> {
             threads: Vec::new(),
             order: OrderEncoder::default(),
             counts: Counts::default(),
+            lone: Box::new([None; 256]),
             addresses: Vec::new(),
         })
     }
@@ -100,7 +103,7 @@ impl<W: Write> TraceWriter<W> {
         let mut addresses = std::mem::take(&mut self.addresses);
         addresses.clear();
         self.addresses(block, words, &mut addresses);
-        let result = self.execute_chain(thread, block, &addresses);
+        let result = self.execute_addresses(thread, block, &addresses);
         self.addresses = addresses;
         result
     }
@@ -113,7 +116,8 @@ impl<W: Write> TraceWriter<W> {
         }
     }
 
-    fn execute_chain(
+    /// One execution with these addresses, 0 for accesses that did not happen.
+    pub(super) fn execute_addresses(
         &mut self,
         thread: Thread,
         block: CodeBlockId,
@@ -177,23 +181,27 @@ impl<W: Write> TraceWriter<W> {
     }
 
     /// An execution in which some accesses did not happen: of the code block that has only the others.
-    #[cold]
     fn execute_guarded(
         &mut self,
         thread: Thread,
         block: CodeBlockId,
         addresses: &[u64],
     ) -> Result<(), TraceError> {
-        let present: Vec<u64> = addresses.iter().copied().filter(|&a| a != 0).collect();
         let mask = addresses.iter().enumerate().fold(0, |mask, (j, &a)| mask | u64::from(a != 0) << j);
         let code = self.blocks.get(block);
         let instructions = u64::from(code.instructions(addresses.len()));
-        if present.is_empty() {
+        if mask == 0 {
             return self.advance(thread, instructions);
         }
         if addresses.len() == code.kinds.len() {
             if let Some(derived) = self.blocks.with_accesses(block, mask) {
-                return self.execute_piece(thread, derived, &present);
+                let mut present = [0; MAX_ACCESSES];
+                let mut count = 0;
+                for &address in addresses.iter().filter(|&&a| a != 0) {
+                    present[count] = address;
+                    count += 1;
+                }
+                return self.encode(thread, derived, &present[..count]);
             }
         }
         for (j, &address) in addresses.iter().enumerate().filter(|(_, &a)| a != 0) {
@@ -221,6 +229,9 @@ impl<W: Write> TraceWriter<W> {
     /// One reference of a stream without code blocks: `pc` is the instruction's address, or 0 if it is not known. Counts
     /// as one unit of virtual time.
     pub fn reference(&mut self, thread: Thread, pc: u64, address: u64, kind: Kind) -> Result<(), TraceError> {
+        if pc == 0 {
+            return self.lone_reference(thread, address, kind);
+        }
         let writer = self.thread(thread);
         if writer.run.len() >= MAX_RUN || writer.run.last().is_some_and(|&(last, _)| pc <= last) {
             self.end_run(thread)?;
@@ -229,6 +240,21 @@ impl<W: Write> TraceWriter<W> {
         writer.run.push((pc, kind));
         writer.run_addresses.push(address);
         Ok(())
+    }
+
+    /// A reference by an instruction that is not known: a code block of its own, one for each kind.
+    fn lone_reference(&mut self, thread: Thread, address: u64, kind: Kind) -> Result<(), TraceError> {
+        if !self.thread(thread).run.is_empty() {
+            self.end_run(thread)?;
+        }
+        let block = match self.lone[usize::from(kind.0)] {
+            Some(block) => block,
+            None => *self.lone[usize::from(kind.0)].insert(self.blocks.discover_single((0, kind))),
+        };
+        if self.execute_whole(thread, block, &[address]).is_some() {
+            return Ok(());
+        }
+        self.encode(thread, block, &[address])
     }
 
     /// References in words of the parallel flavour ([`super::wire`]), each of which counts as one unit of virtual time. A

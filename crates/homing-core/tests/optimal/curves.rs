@@ -3,7 +3,7 @@
 use crate::cases::{options, trace, uniform};
 use homing_core::history::History;
 use homing_core::machine::{Costs, Global, Uniform};
-use homing_core::optimal::curve::{curve, CurveError, Parameter, Range, Segment};
+use homing_core::optimal::curve::{curve, curve_within, CurveError, Parameter, Range, Segment};
 use homing_core::optimal::{solve, Options};
 use proptest::prelude::*;
 
@@ -39,6 +39,16 @@ fn check_values(references: &[(u16, u64, bool)], machine: &Uniform, range: Range
         assert_eq!(counts.references(), references.len() as u64);
         let machine = range.parameter.at(machine, middle);
         assert!(near(counts.cost(&machine), segment.cost(middle)), "counts price to the line");
+    }
+    let rough = curve_within(&history, machine, range, options, 0.01).unwrap();
+    check_shape(&rough, range);
+    assert!(rough.len() <= segments.len());
+    for segment in &rough {
+        let (given, optimal) = (segment.cost(segment.to), cost(segment.to).cost);
+        assert!(
+            given >= optimal * (1.0 - 1e-9) && given <= optimal * (1.01 + 1e-9),
+            "{segment:?}: {optimal}"
+        );
     }
     for i in 0..20 {
         let value = range.low + (range.high - range.low) * f64::from(i) / 19.0;

@@ -5,17 +5,19 @@
 //! Addresses and sizes are decimal or hexadecimal behind `0x`; kind is `r` or `w`. Empty lines and lines that begin with
 //! `#` are skipped.
 
-use super::{number, quoted, size, ImportError, Imported, Report};
+use super::{number, quoted, size, ImportError, Imported, Report, MAX_BYTES};
 use crate::ids::Thread;
-use csv::{ByteRecord, ReaderBuilder, Trim};
 use std::collections::HashMap;
-use std::io::Read;
+use std::io::{BufRead, Read};
 
 /// The columns, in the order that a file without a header has.
 pub const COLUMNS: [&str; 4] = ["thread", "addr", "size", "kind"];
 
 /// The largest thread number that is taken as it is; larger ones (process ids of the system) need renumbering.
 pub const MAX_THREAD: u64 = (1 << 16) - 1;
+
+/// Of a longer line only so much is looked at.
+const MAX_LINE: u64 = 1 << 16;
 
 /// How to read.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,109 +28,174 @@ pub struct Options {
 
 /// Reads references and hands them to `sink`, in order.
 pub fn read<E>(
-    input: impl Read,
+    mut input: impl BufRead,
     options: Options,
     mut sink: impl FnMut(Imported) -> Result<(), E>,
 ) -> Result<Report, ImportError<E>> {
-    let mut reader = ReaderBuilder::new()
-        .has_headers(false)
-        .flexible(true)
-        .quoting(false)
-        .comment(Some(b'#'))
-        .trim(Trim::All)
-        .buffer_capacity(1 << 16)
-        .from_reader(input);
     let mut report = Report::default();
-    let mut places = [0, 1, 2, 3];
-    let mut numbers = options.renumber.then(HashMap::new);
-    let mut record = ByteRecord::new();
+    let mut rows = Rows { places: [0, 1, 2, 3], numbers: options.renumber.then(HashMap::new) };
+    let mut text = Vec::new();
+    let mut line = 1;
     let mut first = true;
     loop {
-        let line = reader.position().line();
-        match reader.read_byte_record(&mut record) {
-            Ok(true) => {}
-            Ok(false) => return Ok(report),
-            Err(error) => return Err(ImportError::Read { line, source: error.into() }),
+        let failed = |source| ImportError::Read { line, source };
+        let bytes = input.fill_buf().map_err(failed)?;
+        if bytes.is_empty() {
+            return Ok(report);
         }
-        if record.len() == 1 && record[0].is_empty() {
-            continue;
+        let mut used = 0;
+        while let Some((reference, length)) = rows.plain(&bytes[used..]) {
+            (used, line, first) = (used + length, line + 1, false);
+            report.references += 1;
+            sink(reference).map_err(ImportError::Sink)?;
         }
-        if std::mem::take(&mut first) && is_header(&record) {
-            places = columns(&record)?;
-            continue;
+        input.consume(used);
+        let failed = |source| ImportError::Read { line, source };
+        text.clear();
+        let length = Read::take(&mut input, MAX_LINE).read_until(b'\n', &mut text).map_err(failed)?;
+        if length as u64 == MAX_LINE && !text.ends_with(b"\n") {
+            input.skip_until(b'\n').map_err(failed)?;
         }
-        match parse(&record, places, &mut numbers) {
-            Ok(reference) => {
-                report.references += 1;
-                sink(reference).map_err(ImportError::Sink)?;
+        let row = if line == 1 { text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text) } else { &text };
+        if !row.trim_ascii().is_empty() && !row.starts_with(b"#") {
+            let fields: Vec<&[u8]> = row.split(|&b| b == b',').map(<[u8]>::trim_ascii).collect();
+            if std::mem::take(&mut first) && is_header(&fields) {
+                rows.places = columns(&fields)?;
+            } else {
+                match rows.parse(&fields) {
+                    Ok(reference) => {
+                        report.references += 1;
+                        sink(reference).map_err(ImportError::Sink)?;
+                    }
+                    Err(reason) => report.malformed(line, reason),
+                }
             }
-            Err(reason) => {
-                let line = record.position().map_or(line, csv::Position::line);
-                report.malformed(line, reason);
-            }
         }
+        line += 1;
     }
 }
 
-fn is_header(record: &ByteRecord) -> bool {
-    record.iter().any(|field| COLUMNS.iter().any(|name| name.as_bytes().eq_ignore_ascii_case(field)))
+fn is_header(fields: &[&[u8]]) -> bool {
+    fields.iter().any(|field| COLUMNS.iter().any(|name| name.as_bytes().eq_ignore_ascii_case(field)))
 }
 
 /// Where the header puts each column.
-fn columns<E>(header: &ByteRecord) -> Result<[usize; 4], ImportError<E>> {
+fn columns<E>(header: &[&[u8]]) -> Result<[usize; 4], ImportError<E>> {
     let mut places = [0; 4];
     for (place, column) in places.iter_mut().zip(COLUMNS) {
         let found = header.iter().position(|field| column.as_bytes().eq_ignore_ascii_case(field));
         *place = found.ok_or_else(|| {
-            let found: Vec<_> = header.iter().map(String::from_utf8_lossy).collect();
+            let found: Vec<_> = header.iter().map(|field| String::from_utf8_lossy(field)).collect();
             ImportError::Header { found: found.join(","), column }
         })?;
     }
     Ok(places)
 }
 
-fn parse(
-    record: &ByteRecord,
-    places: [usize; 4],
-    numbers: &mut Option<HashMap<u64, u32>>,
-) -> Result<Imported, String> {
-    let field = |i: usize| {
-        record.get(places[i]).ok_or_else(|| {
-            format!("{} fields, and no column `{}`; expected thread,addr,size,kind", record.len(), COLUMNS[i])
-        })
+/// Reads a number without signs or spaces from the front of `bytes`, which go on behind it; gives it and its length.
+#[inline]
+fn number_at(bytes: &[u8]) -> Option<(u64, usize)> {
+    let (start, base, most) = match bytes {
+        [b'0', b'x' | b'X', ..] => (2, 16, 16),
+        _ => (0, 10, 19),
     };
-    let wrong = |i: usize, field: &[u8], expected: &str| {
-        Err(format!("{} {}: expected {expected}", COLUMNS[i], quoted(field)))
-    };
-    let (thread, address, bytes, kind) = (field(0)?, field(1)?, field(2)?, field(3)?);
-    if places == [0, 1, 2, 3] && record.len() > 4 {
-        return Err(format!("{} fields; expected the four of thread,addr,size,kind", record.len()));
+    let mut value = 0u64;
+    for (length, &byte) in bytes[start..].iter().enumerate() {
+        let digit = match byte {
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'f' if base == 16 => byte - b'a' + 10,
+            b'A'..=b'F' if base == 16 => byte - b'A' + 10,
+            _ => return (1..=most).contains(&length).then_some((value, start + length)),
+        };
+        if length >= most {
+            return None;
+        }
+        value = value * base + u64::from(digit);
     }
-    let write = match kind {
-        b"r" | b"R" => false,
-        b"w" | b"W" => true,
-        other => return wrong(3, other, "r or w"),
-    };
-    let Some(virtual_address) = number(address) else {
-        return wrong(1, address, "a decimal number or 0x and hexadecimal digits, below 2^64");
-    };
-    let Some(bytes_number) = size(bytes) else {
-        return wrong(2, bytes, "a number of bytes from 1 to 32768");
-    };
-    let Some(thread_number) = number(thread) else {
-        return wrong(0, thread, "a number");
-    };
-    let thread = match numbers {
-        None if thread_number > MAX_THREAD => {
-            return wrong(0, thread, "a number below 65536 (--renumber takes any and numbers threads from 0)")
+    None
+}
+
+/// How rows become references.
+struct Rows {
+    /// The fields that are the columns.
+    places: [usize; 4],
+    /// The new number of each thread, if they are renumbered.
+    numbers: Option<HashMap<u64, u32>>,
+}
+
+impl Rows {
+    /// The reference and the length of the line that `bytes` begin with, if it is a whole one of the four columns
+    /// without spaces: the usual case, in one pass. Whatever is not quite so is left to [`Rows::parse`].
+    #[inline]
+    fn plain(&self, bytes: &[u8]) -> Option<(Imported, usize)> {
+        if self.places != [0, 1, 2, 3] || self.numbers.is_some() {
+            return None;
         }
-        None => thread_number as u32,
-        Some(numbers) => {
-            let next = numbers.len() as u32;
-            *numbers.entry(thread_number).or_insert(next)
+        let mut at = 0;
+        let mut field = || {
+            let (value, length) = number_at(&bytes[at..])?;
+            let comma = bytes.get(at + length)? == &b',';
+            at += length + 1;
+            comma.then_some(value)
+        };
+        let (thread, address, size) = (field()?, field()?, field()?);
+        let (write, end) = match bytes.get(at..at + 3)? {
+            [b'r', b'\n', _] => (false, 2),
+            [b'w', b'\n', _] => (true, 2),
+            b"r\r\n" => (false, 3),
+            b"w\r\n" => (true, 3),
+            _ => return None,
+        };
+        let known = thread <= MAX_THREAD && (1..=MAX_BYTES).contains(&size);
+        let reference = Imported { thread: Thread(thread as u32), address, bytes: size as u32, write };
+        known.then_some((reference, at + end))
+    }
+
+    /// The reference of a line with these fields.
+    fn parse(&mut self, fields: &[&[u8]]) -> Result<Imported, String> {
+        let field = |i: usize| {
+            fields.get(self.places[i]).copied().ok_or_else(|| {
+                let (count, column) = (fields.len(), COLUMNS[i]);
+                format!("{count} fields, and no column `{column}`; expected thread,addr,size,kind")
+            })
+        };
+        let wrong = |i: usize, field: &[u8], expected: &str| {
+            Err(format!("{} {}: expected {expected}", COLUMNS[i], quoted(field)))
+        };
+        let (thread, address, bytes, kind) = (field(0)?, field(1)?, field(2)?, field(3)?);
+        if self.places == [0, 1, 2, 3] && fields.len() > 4 {
+            return Err(format!("{} fields; expected the four of thread,addr,size,kind", fields.len()));
         }
-    };
-    Ok(Imported { thread: Thread(thread), address: virtual_address, bytes: bytes_number, write })
+        let write = match kind {
+            b"r" | b"R" => false,
+            b"w" | b"W" => true,
+            other => return wrong(3, other, "r or w"),
+        };
+        let Some(virtual_address) = number(address) else {
+            return wrong(1, address, "a decimal number or 0x and hexadecimal digits, below 2^64");
+        };
+        let Some(bytes_number) = size(bytes) else {
+            return wrong(2, bytes, "a number of bytes from 1 to 32768");
+        };
+        let Some(thread_number) = number(thread) else {
+            return wrong(0, thread, "a number");
+        };
+        let thread = match &mut self.numbers {
+            None if thread_number > MAX_THREAD => {
+                return wrong(
+                    0,
+                    thread,
+                    "a number below 65536 (--renumber takes any and numbers threads from 0)",
+                )
+            }
+            None => thread_number as u32,
+            Some(numbers) => {
+                let next = numbers.len() as u32;
+                *numbers.entry(thread_number).or_insert(next)
+            }
+        };
+        Ok(Imported { thread: Thread(thread), address: virtual_address, bytes: bytes_number, write })
+    }
 }
 
 #[cfg(test)]
@@ -156,6 +223,26 @@ mod tests {
             assert_eq!(references, expected, "{text}");
             assert_eq!((report.references, report.malformed), (2, 0));
         }
+    }
+
+    #[test]
+    fn the_short_way_gives_what_the_long_one_does() {
+        let lines =
+            ["0,0x10,8,r", "1,0XaF,4,w\r", "2,18446744073709551615,1,r", "3,0xffffffffffffffff,32768,w"];
+        for line in lines {
+            let fields: Vec<&[u8]> = line.trim().split(',').map(str::as_bytes).collect();
+            let mut rows = Rows { places: [0, 1, 2, 3], numbers: None };
+            let long = rows.parse(&fields).unwrap();
+            let short = rows.plain(format!("{line}\n#").as_bytes());
+            assert!(short.is_none_or(|short| short == (long, line.len() + 1)), "{line}");
+            assert_eq!(import(line, false).0, [(long.thread.0, long.address, long.bytes, long.write)]);
+        }
+        let (references, report) = import("\u{feff}0,1,1,r\n0,2,1,w\n0,3,1,r", false);
+        assert_eq!(
+            (references.len(), report.malformed),
+            (3, 0),
+            "a byte order mark, and no newline at the end"
+        );
     }
 
     #[test]

@@ -1,0 +1,203 @@
+//! Part 1 of a references block: the dictionary and the tokens, enough for [`super::super::steps`].
+
+use super::super::encode::{ADVANCE, EVENT, MANY, MANY_MASKED, MAX_REFERENCES, ONE_MASKED};
+use super::super::event::Event;
+use super::super::format::{self, BlockHeader, MAX_ACCESSES};
+use super::super::kind::Kind;
+use super::super::varint::Cursor;
+
+/// A line of a block's dictionary.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::trace) struct Entry {
+    pub slot: u32,
+    pub kinds: u32,
+    pub accesses: u32,
+    pub instructions: u32,
+    pub atomics: u32,
+    /// The code block's own entry (itself, if it is no prefix).
+    pub root: u32,
+}
+
+impl Entry {
+    /// Of no accesses.
+    pub(in crate::trace) const NONE: Entry =
+        Entry { slot: 0, kinds: 0, accesses: 0, instructions: 0, atomics: 0, root: 0 };
+}
+
+/// Executions with one mask.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::trace) struct Run {
+    /// The number of the dictionary's entry.
+    entry: u32,
+    pub count: u64,
+    pub mask: u64,
+}
+
+/// What a block consists of.
+#[derive(Debug)]
+pub(in crate::trace) enum Token {
+    Run(Run),
+    /// Boxed to keep runs, of which there are millions, small.
+    Event(Box<Event>),
+    Advance(u64),
+}
+
+/// Part 1 of a references block, read token by token.
+#[derive(Debug)]
+pub(in crate::trace) struct Tokens {
+    bytes: Vec<u8>,
+    at: usize,
+    end: usize,
+    event_at: usize,
+    pub entries: Vec<Entry>,
+    pub kinds: Vec<Kind>,
+    pub slots: u32,
+    /// References that tokens have yet to account for.
+    left: u64,
+}
+
+/// The two zstd frames of a references block and the raw length of each.
+pub(super) fn parts(header: &BlockHeader, stored: &[u8]) -> Option<[(usize, usize, usize); 2]> {
+    let first = format::read_u32(stored, 0)? as usize;
+    let raw = format::read_u32(stored, 4)?;
+    let second = header.raw.checked_sub(raw)?;
+    (first <= stored.len() - 8)
+        .then_some([(8, 8 + first, raw as usize), (8 + first, stored.len(), second as usize)])
+}
+
+/// The stored bytes of a references block from its compressed parts.
+pub(in crate::trace) fn join_parts(steps: &[u8], steps_raw: usize, values: &[u8]) -> Vec<u8> {
+    let mut stored = Vec::with_capacity(8 + steps.len() + values.len());
+    stored.extend((steps.len() as u32).to_le_bytes());
+    stored.extend((steps_raw as u32).to_le_bytes());
+    stored.extend_from_slice(steps);
+    stored.extend_from_slice(values);
+    stored
+}
+
+impl Tokens {
+    pub(in crate::trace) fn open(header: &BlockHeader, stored: &[u8]) -> Result<Tokens, String> {
+        if header.b > MAX_REFERENCES + MAX_ACCESSES as u32 {
+            return Err(format!("{} references in one block", header.b));
+        }
+        let [(from, to, raw), _] = parts(header, stored).ok_or("lengths of its parts are wrong")?;
+        let bytes = format::decompress(&stored[from..to], raw)?;
+        Self::parse(header, bytes).ok_or_else(|| "malformed dictionary".to_owned())
+    }
+
+    fn parse(header: &BlockHeader, bytes: Vec<u8>) -> Option<Tokens> {
+        let mut cursor = Cursor::new(&bytes);
+        let count = cursor.varint()?;
+        let tokens = usize::try_from(cursor.varint()?).ok()?;
+        let (mut entries, mut kinds, mut slots): (Vec<Entry>, Vec<Kind>, u32) = (Vec::new(), Vec::new(), 0);
+        for number in 0..count {
+            let parent = cursor.varint()?;
+            let accesses = cursor.varint32()?;
+            let instructions = cursor.varint32()?;
+            if accesses == 0 || accesses as usize > MAX_ACCESSES {
+                return None;
+            }
+            let entry = if parent == 0 {
+                let own = cursor.take(accesses as usize)?;
+                let at = kinds.len() as u32;
+                kinds.extend(own.iter().map(|&k| Kind(k)));
+                kinds.resize(kinds.len().next_multiple_of(8), Kind(0));
+                let root = u32::try_from(number).ok()?;
+                slots += accesses;
+                Entry { slot: slots - accesses, kinds: at, accesses, instructions, atomics: 0, root }
+            } else {
+                let parent = *entries.get(usize::try_from(parent - 1).ok()?)?;
+                if accesses >= parent.accesses {
+                    return None;
+                }
+                Entry { accesses, instructions, ..parent }
+            };
+            let own = &kinds[entry.kinds as usize..][..accesses as usize];
+            let atomics = own.iter().filter(|k| k.is_atomic()).count() as u32;
+            entries.push(Entry { atomics, ..entry });
+        }
+        let at = cursor.position();
+        let end = at.checked_add(tokens).filter(|&end| end <= bytes.len())?;
+        let left = u64::from(header.b);
+        Some(Tokens { bytes, at, end, event_at: end, entries, kinds, slots, left })
+    }
+
+    /// The next token; `None` at the end of the block.
+    #[inline]
+    pub(in crate::trace) fn next(&mut self) -> Result<Option<Token>, String> {
+        if self.at >= self.end {
+            let missing = self.left;
+            return if missing == 0 { Ok(None) } else { Err(format!("it ends {missing} references early")) };
+        }
+        self.token().map(Some).ok_or_else(|| format!("malformed token at {} of its tokens", self.at))
+    }
+
+    #[inline]
+    fn token(&mut self) -> Option<Token> {
+        match self.run() {
+            Some(run) => Some(Token::Run(run)),
+            None => self.other(),
+        }
+    }
+
+    /// A token that is no execution.
+    fn other(&mut self) -> Option<Token> {
+        let mut cursor = Cursor::at(&self.bytes[..self.end], self.at);
+        let token = match cursor.varint()? {
+            EVENT => {
+                let mut events = Cursor::at(&self.bytes, self.event_at);
+                let event = Event::decode(&mut events)?;
+                self.event_at = events.position();
+                Token::Event(Box::new(event))
+            }
+            ADVANCE => Token::Advance(cursor.varint()?),
+            _ => return None,
+        };
+        self.at = cursor.position();
+        Some(token)
+    }
+
+    /// The line of the dictionary that a run of this block names.
+    #[inline]
+    pub(in crate::trace) fn entry(&self, run: &Run) -> &Entry {
+        &self.entries[run.entry as usize]
+    }
+
+    /// The events that are still to come, without what lies between them.
+    pub(in crate::trace) fn into_events(self) -> impl Iterator<Item = Event> {
+        let mut at = self.event_at;
+        std::iter::from_fn(move || {
+            let mut cursor = Cursor::at(&self.bytes, at);
+            let event = Event::decode(&mut cursor)?;
+            at = cursor.position();
+            Some(event)
+        })
+    }
+
+    /// The next token, if that is a run; else nothing is taken.
+    #[inline]
+    pub(in crate::trace) fn run(&mut self) -> Option<Run> {
+        let mut cursor = Cursor::at(&self.bytes[..self.end], self.at);
+        let token = cursor.varint()?;
+        let (number, form) = ((token >> 2).checked_sub(1)?, token & 3);
+        let number = u32::try_from(number).ok()?;
+        let entry = self.entries.get(number as usize)?;
+        let count = if form == MANY || form == MANY_MASKED { cursor.varint()? } else { 1 };
+        let mut mask = 0;
+        if form == ONE_MASKED || form == MANY_MASKED {
+            for byte in 0..entry.accesses.div_ceil(8) {
+                mask |= u64::from(cursor.byte()?) << (8 * byte);
+            }
+            if entry.accesses < 64 && mask >> entry.accesses != 0 {
+                return None;
+            }
+        }
+        let references = count.checked_mul(u64::from(entry.accesses))?;
+        self.left = self.left.checked_sub(references)?;
+        if count == 0 {
+            return None;
+        }
+        self.at = cursor.position();
+        Some(Run { entry: number, count, mask })
+    }
+}
