@@ -11,3 +11,5 @@ echo "== page runs"
 cargo bench -q -p homing-core --bench history
 echo "== optimum"
 cargo bench -q -p homing-core --bench optimal
+echo "== caches, beside Cachegrind and pycachesim"
+benches/hierarchy.sh

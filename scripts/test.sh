@@ -19,6 +19,7 @@ part cargo cargo test --workspace --locked --no-fail-fast
 
 part workloads workloads/test.sh
 part record tests/workloads_record.sh
+part cachegrind tests/cachegrind.sh
 part page ui/run-tests.sh
 part deny scripts/deny.sh
 

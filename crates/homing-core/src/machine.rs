@@ -4,6 +4,7 @@
 //! `docs/machines.md` describes the form. Values may be overridden one by one ([`Machine::set`]); the constraints of the
 //! model are checked when a machine is read and when it is priced ([`Machine::costs`]).
 
+mod calibrate;
 mod costs;
 mod error;
 mod hierarchy;

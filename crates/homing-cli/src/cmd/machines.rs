@@ -2,6 +2,7 @@
 
 use crate::exit::{self, Code, Result};
 use crate::input::load_machine;
+use anyhow::Context;
 use comfy_table::{presets, CellAlignment, Table};
 use homing_core::ids::PageSize;
 use homing_core::machine::{Costs, Machine};
@@ -15,6 +16,9 @@ pub struct Args {
     /// Override a field, such as remote=15
     #[arg(long, value_name = "FIELD=VALUE", requires = "name")]
     set: Vec<String>,
+    /// Fit latencies and bandwidths to measurements: CSV with columns from,to,latency_ns,bandwidth_gbs
+    #[arg(long, value_name = "FILE", requires = "name")]
+    calibrate: Option<std::path::PathBuf>,
     /// Show costs at this page size [default: the machine's]
     #[arg(long, value_name = "SIZE")]
     page_size: Option<PageSize>,
@@ -36,6 +40,11 @@ fn show(args: &Args, name: &str) -> anyhow::Result<()> {
     let mut machine = load_machine(name)?;
     for setting in &args.set {
         machine.set(setting).map_err(|e| exit::error(Code::USAGE, e.to_string()))?;
+    }
+    if let Some(path) = &args.calibrate {
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read measurements {}", path.display()))?;
+        machine = machine.calibrated(&text).map_err(|e| exit::error(Code::USAGE, e.to_string()))?;
     }
     let (page_size, costs) = price(args, &machine)?;
     if args.json {

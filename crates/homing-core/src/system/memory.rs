@@ -37,6 +37,8 @@ pub(super) struct Watch<'a, M> {
     nodes: Vec<Node>,
     homes: Vec<Node>,
     placed: u64,
+    /// Pages that were placed and that the policy has not heard of.
+    pub born: Vec<u32>,
     representation: Representation,
     account: Account,
     /// In this interval: demand transactions by CPU and home, write-backs by node and home, moves to each node.
@@ -65,6 +67,7 @@ impl<'a, M: Monitor> Memory<'a, M> {
             nodes: (0..cpus as u16).map(|cpu| setup.cpus.node(cpu)).collect(),
             homes: vec![NO_HOME; setup.addresses.pages() as usize],
             placed: 0,
+            born: Vec::new(),
             representation: Representation::new(cpus, setup.addresses.pages()),
             account: Account::default(),
             demand: vec![0; cpus * memories],
@@ -219,6 +222,7 @@ impl<M: Monitor> Sink for Watch<'_, M> {
             home = self.first_home(address, node);
             self.homes[t.page as usize] = home;
             self.placed += 1;
+            self.born.push(t.page);
         }
         let memories = self.moves_to.len();
         if t.kind.is_demand() {

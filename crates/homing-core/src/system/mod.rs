@@ -164,6 +164,7 @@ pub fn watch<M: Monitor>(setup: &Setup, policy: &dyn Policy, monitor: M) -> Resu
     let mut looped = Loop {
         engine,
         cpus: setup.cpus,
+        addresses: setup.addresses,
         now: 0,
         moments: moments.into_iter().peekable(),
         poll_every,
@@ -184,6 +185,7 @@ pub fn watch<M: Monitor>(setup: &Setup, policy: &dyn Policy, monitor: M) -> Resu
 struct Loop<'p, M> {
     engine: Engine<'p, Memory<'p, M>>,
     cpus: &'p CpusInUse,
+    addresses: &'p Addresses,
     /// Time of the next reference.
     now: u64,
     moments: std::iter::Peekable<std::vec::IntoIter<Moment>>,
@@ -278,6 +280,11 @@ impl<M: Monitor> Loop<'_, M> {
         if memory.watch.reports.samples.is_empty() {
             return;
         }
+        for page in std::mem::take(&mut memory.watch.born) {
+            let address = self.addresses.address(Page(page));
+            self.engine.observe(Observation::PageNew(Page(page), address));
+        }
+        let memory = self.engine.executor_mut();
         for sample in memory.take_samples() {
             self.samples += 1;
             let Some(profile) = &mut self.profile else {

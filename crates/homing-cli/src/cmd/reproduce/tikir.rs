@@ -12,6 +12,7 @@ use homing_core::history::ThreadsOn;
 use homing_core::ids::Node;
 use homing_core::policy::placement::{Placement, PlacementFile};
 use homing_core::system::Run;
+use rayon::prelude::*;
 
 const THREADS: u32 = 12;
 const SCALE: &[&str] = &[
@@ -76,7 +77,7 @@ fn sampling(bench: &Bench) -> anyhow::Result<Vec<Exhibit>> {
         "interconnect:period=64",
     ];
     let runs: Vec<Run> =
-        monitors.iter().map(|monitor| bench.listen(monitor)).collect::<anyhow::Result<_>>()?;
+        monitors.par_iter().map(|monitor| bench.listen(monitor)).collect::<anyhow::Result<_>>()?;
     let distances: Vec<_> = runs.iter().map(|run| &run.distance).collect();
     let mean: Vec<f64> = distances.iter().map(|distance| distance.mean).collect();
     table.line("average distance", "average distance", mean.clone());
@@ -150,7 +151,7 @@ fn sources(scaled: &Scaled, traces: &Traces) -> anyhow::Result<Vec<Exhibit>> {
         let (before, runs) = bench(scaled, traces, program, |bench| {
             let before = bench.still(&Placement::FirstTouch)?;
             let run = |source: &&str| bench.moved(&Placement::FirstTouch, POLICY, source, false);
-            Ok((before, SOURCES.iter().map(run).collect::<anyhow::Result<Vec<Run>>>()?))
+            Ok((before, SOURCES.par_iter().map(run).collect::<anyhow::Result<Vec<Run>>>()?))
         })?;
         let name = label(program);
         let all = |of: &dyn Fn(&Run) -> f64| runs.iter().map(of).collect::<Vec<f64>>();

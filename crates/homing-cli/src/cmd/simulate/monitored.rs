@@ -133,8 +133,9 @@ pub fn simulate(
     choice: &Choice,
 ) -> std::result::Result<Pair, system::SystemError> {
     let quiet = Setup { log: false, ..*setup };
-    let (before, ()) = system::watch(&quiet, &homing_core::policy::stay::Stay, ())?;
-    Ok(Pair { before, after: system::run(setup, policy, choice)? })
+    let still = || system::watch(&quiet, &homing_core::policy::stay::Stay, ()).map(|(run, ())| run);
+    let (before, after) = rayon::join(still, || system::run(setup, policy, choice));
+    Ok(Pair { before: before?, after: after? })
 }
 
 fn simulation(run: &Run) -> Simulation {
