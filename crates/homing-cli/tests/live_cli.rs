@@ -1,5 +1,5 @@
 //! `run`, `attach`, `doctor` and `replay` from outside, on whatever machine this is: with one node nothing can move, but
-//! everything else must work. What moves pages is tested in the lab (`tests/lab_live.sh`).
+//! everything else must work.
 
 use serde_json::Value;
 use std::path::Path;

@@ -6,7 +6,7 @@ use homing_linux::move_pages::{self, PageStatus};
 use homing_linux::proc::{Pid, Proc};
 use homing_linux::{hint_faults, tunables};
 use homing_live::host::Host;
-use homing_live::source::{Places, SOURCES};
+use homing_live::source::{best, Places, SOURCES};
 use serde::Serialize;
 use std::path::Path;
 
@@ -48,7 +48,7 @@ pub fn run(args: Args) -> Result {
     let sources: Vec<&Check> =
         checks.iter().filter(|check| SOURCES.iter().any(|s| s.name == check.what)).collect();
     let sees = sources.iter().any(|check| check.works);
-    let best = sources.iter().find(|check| check.works).map_or("none", |check| check.what);
+    let best = best(&places).name;
     let verdict = match (moves, sees) {
         (true, true) => format!("`homing run` works here, with source {best}"),
         (true, false) => "pages can be moved, but nothing tells who uses them: observation only".into(),

@@ -74,8 +74,10 @@ impl Source for HintFaults {
         for &pid in changes.begun.iter().filter(|pid| targets.contains(**pid)) {
             match self.begin(targets, pid) {
                 Ok(()) => {}
-                Err(error) if error.raw_os_error() == Some(3) => {} // ESRCH: it has ended
-                Err(_) => self.refused += 1,
+                Err(error) => {
+                    eprintln!("homing: process {pid}: no hint faults: {error}");
+                    self.refused += 1;
+                }
             }
         }
         // A process whose threads of its own have all ended must be able to end.
