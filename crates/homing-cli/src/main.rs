@@ -5,6 +5,7 @@ mod exit;
 mod files;
 mod host;
 mod input;
+mod manifest;
 mod page;
 mod progress;
 mod recording;

@@ -111,21 +111,27 @@ impl Study {
 }
 
 /// What the report says about a trace.
-pub fn trace_info(file: &TraceFile, trace: &Trace<'_>, study: &Study) -> TraceInfo {
+pub fn trace_info(
+    file: &TraceFile,
+    trace: &Trace<'_>,
+    history: &History,
+    partial: bool,
+    caches: Option<Counts>,
+) -> TraceInfo {
     let header = trace.header();
-    let reads = study.history.reads();
+    let reads = history.reads();
     TraceInfo {
         name: file.path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
         digest: format!("{:016x}", xxhash_rust::xxh3::xxh3_64(file.bytes())),
         command: header.command.clone(),
         recorder: header.recorder.clone(),
-        references: study.history.references(),
+        references: history.references(),
         reads,
-        writes: study.history.references() - reads,
+        writes: history.references() - reads,
         threads: trace.threads().count() as u64,
-        pages: u64::from(study.history.pages()),
-        complete: !study.partial,
-        caches: study.caches,
+        pages: u64::from(history.pages()),
+        complete: !partial,
+        caches,
     }
 }
 

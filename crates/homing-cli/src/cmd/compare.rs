@@ -6,6 +6,7 @@ mod sweep;
 
 use crate::exit::{self, Code, Result};
 use crate::input::{ModelArgs, TraceFile};
+use crate::manifest::{self, Manifest};
 use crate::scene::{self, SceneArgs};
 use crate::study::{self, Study};
 use crate::tables;
@@ -45,6 +46,10 @@ pub struct Args {
     #[arg(long)]
     no_replication: bool,
     /// Also sweep a parameter: page-move=200..4000 (in local references) or page-size=512,1K,2K,4K; repeatable
+    ///
+    /// The curve of the optimum over page-move is exact, with all its break-points, on machines with one r and R and no
+    /// global memory. Where G is scaled with R, where distances are unequal, over page sizes, and for policies, it is
+    /// sampled: each point is exact, the lines between them are not. `homing optimal --curve` is always exact.
     #[arg(long, value_name = "PARAM=VALUES")]
     sweep: Vec<Sweep>,
     /// Also bound disturbed orders (Bolosky & Scott 1991, table II): local, gaps, or both
@@ -56,7 +61,7 @@ pub struct Args {
     /// Print the report as JSON instead of tables
     #[arg(long)]
     json: bool,
-    /// Write the rows as CSV
+    /// Write the rows as CSV, and FILE.manifest.json with the traces, the machine and all parameters
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     /// Write the report as one self-contained page
@@ -89,6 +94,8 @@ pub fn run(args: Args) -> Result {
     let report = report(&args, &plan, traces, notes)?;
     if let Some(path) = &args.csv {
         write_csv(path, &report).with_context(|| format!("cannot write {}", path.display()))?;
+        let traces = report.traces.iter().map(|trace| &trace.trace).collect();
+        Manifest::new(&report.machine, &report.parameters, traces).write_beside(path)?;
     }
     if let Some(path) = &args.html {
         let page = crate::page::page(&report)?;
@@ -126,7 +133,7 @@ fn one_trace(
     let costs = args.model.costs(&plan.machine)?;
     let read_gap = args.sweep.iter().filter_map(|sweep| sweep.read_gap(&costs)).min();
     let study = Study::new(&args.model, &args.scene, &plan.machine, &trace, page_size, read_gap)?;
-    let info = study::trace_info(&file, &trace, &study);
+    let info = study::trace_info(&file, &trace, &study.history, study.partial, study.caches);
     let subject = subject(args, plan, &study);
     let begin = Instant::now();
     let mut compared = compare(&subject, &plan.policies, &args.info[1..], &|| begin.elapsed().as_secs_f64())?;
@@ -187,7 +194,7 @@ fn report(args: &Args, plan: &Plan, traces: Vec<TraceReport>, notes: Vec<String>
     }
     Ok(Report {
         schema: SCHEMA,
-        generator: concat!("homing ", env!("CARGO_PKG_VERSION")).into(),
+        generator: manifest::GENERATOR.into(),
         machine: study::machine_info(&plan.machine, &costs, page_size),
         parameters,
         means: means(&traces),

@@ -3,6 +3,8 @@
 
 use crate::exit::{self, Code, Result};
 use crate::input::{self, ModelArgs, TraceFile};
+use crate::manifest::{Manifest, GENERATOR};
+use crate::study;
 use anyhow::Context;
 use clap::ValueEnum;
 use comfy_table::{presets, CellAlignment, Table};
@@ -10,7 +12,8 @@ use homing_core::history::History;
 use homing_core::machine::{Costs, Machine};
 use homing_core::optimal::curve::{curve, Range, Segment};
 use homing_core::optimal::{place, solve, Optimum, Options, PageAction, Sink, Start};
-use homing_core::report::Row;
+use homing_core::policy::settings::Settings;
+use homing_core::report::{Parameter, Row, TraceInfo, SCHEMA};
 use serde::Serialize;
 use std::fmt;
 use std::fs::File;
@@ -32,9 +35,12 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = StartArg::OneCopy)]
     start: StartArg,
     /// Also the exact cost over a range of R, r, G or g, in local references, such as R=200..20000
+    ///
+    /// All break-points are found, for every variant of the optimum on machines with one r and one R, with or without
+    /// global memory. Machines with unequal distances have no such parameter: `homing compare --sweep` samples there.
     #[arg(long, value_name = "PARAM=LO..HI")]
     curve: Option<Range>,
-    /// Write the placement: CSV, or JSON lines if the name ends in .jsonl
+    /// Write the placement: CSV, or JSON lines if the name ends in .jsonl; and FILE.manifest.json
     #[arg(long, value_name = "FILE")]
     placement: Option<PathBuf>,
     /// Print JSON instead of a table
@@ -64,6 +70,10 @@ impl fmt::Display for StartArg {
 /// What `--json` prints: the row, and what else was asked for.
 #[derive(Serialize)]
 struct Output {
+    schema: u32,
+    generator: &'static str,
+    trace: TraceInfo,
+    parameters: Vec<Parameter>,
     #[serde(flatten)]
     row: Row,
     page_size: u64,
@@ -144,9 +154,31 @@ pub fn run(args: Args) -> Result {
     };
     let mut notes = notes(&args, &costs, range.map(|(range, _)| range));
     notes.extend(laid);
-    let (page_size, replication) = (page_size.bytes(), optimum.replication);
+    let replication = optimum.replication;
     let start = args.start.to_string();
-    let output = Output { row, page_size, replication, start, lost_references: lost, notes, curve, caches };
+    let none = Settings::default();
+    let mut parameters =
+        study::parameters(&args.model, page_size, Some("the cheapest"), replication, &[], &none);
+    parameters.push(Parameter { name: "start".into(), value: start.clone() });
+    let info = study::trace_info(&file, &trace, &history, partial, caches);
+    if let Some(path) = &args.placement {
+        let machine = study::machine_info(&machine, &costs, page_size);
+        Manifest::new(&machine, &parameters, vec![&info]).write_beside(path)?;
+    }
+    let output = Output {
+        schema: SCHEMA,
+        generator: GENERATOR,
+        trace: info,
+        parameters,
+        row,
+        page_size: page_size.bytes(),
+        replication,
+        start,
+        lost_references: lost,
+        notes,
+        curve,
+        caches,
+    };
     print(&args, &output, &optimum)?;
     Ok(if partial { Code::PARTIAL } else { Code::OK })
 }

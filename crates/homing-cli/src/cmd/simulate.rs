@@ -6,6 +6,7 @@ pub use monitored::nonlocal;
 
 use crate::exit::{Code, Result};
 use crate::input::{ModelArgs, TraceFile};
+use crate::manifest::{Manifest, GENERATOR};
 use crate::scene::{self, SceneArgs};
 use crate::study::{self, Study};
 use crate::tables;
@@ -94,17 +95,21 @@ pub fn run(args: Args) -> Result {
         let text = PlacementFile::from_pages(&study.history, &result.last_homes)?.text();
         std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
+    let mut parameters = study::parameters(
+        &args.model,
+        page_size,
+        args.placement.as_deref(),
+        subject.replicates(),
+        &[entry],
+        &settings,
+    );
+    parameters.extend(args.scene.parameters(&[args.info]));
+    let info = study::trace_info(&file, &trace, &study.history, study.partial, study.caches);
+    let machine_info = study::machine_info(&machine, &study.costs, page_size);
+    let manifest = Manifest::new(&machine_info, &parameters, vec![&info]);
+    args.actions.iter().chain(&args.placement_out).try_for_each(|path| manifest.write_beside(path))?;
     if args.json {
-        let mut parameters = study::parameters(
-            &args.model,
-            page_size,
-            args.placement.as_deref(),
-            subject.replicates(),
-            &[entry],
-            &settings,
-        );
-        parameters.extend(args.scene.parameters(&[args.info]));
-        print_json(&row, &study::trace_info(&file, &trace, &study), &parameters, &notes)?;
+        print_json(&row, &info, &parameters, &notes)?;
     } else {
         println!("{}", tables::rows(&[subject.optimal_row(&bound, 0.0), row]));
         notes.iter().for_each(|note| println!("note: {note}"));
@@ -121,6 +126,7 @@ fn print_json(
 ) -> anyhow::Result<()> {
     let mut json = serde_json::to_value(row)?;
     json["schema"] = homing_core::report::SCHEMA.into();
+    json["generator"] = GENERATOR.into();
     json["trace"] = serde_json::to_value(trace)?;
     json["parameters"] = serde_json::to_value(parameters)?;
     json["notes"] = serde_json::to_value(notes)?;
