@@ -116,7 +116,13 @@ fn files_are_written_and_mistakes_are_usage_errors() {
         text.contains("% of references are non-local under first-touch")
             && text.contains("producer-consumer")
     );
-    assert!(std::fs::read_to_string(csv).unwrap().lines().count() > 10);
+    assert!(std::fs::read_to_string(&csv).unwrap().lines().count() > 10);
+    let manifest = std::fs::read(format!("{csv}.manifest.json")).unwrap();
+    let manifest: Value = serde_json::from_slice(&manifest).unwrap();
+    let digest = manifest["traces"][0]["digest"].as_str().unwrap();
+    assert_eq!(json(&[&["optimal", trace, "--json"], &on[..]].concat())["trace"]["digest"], digest);
+    assert!(manifest["generator"].as_str().unwrap().starts_with("homing "));
+    assert!(manifest["parameters"].as_array().unwrap().iter().any(|p| p["name"] == "threads-on"));
     assert!(std::fs::read_to_string(html).unwrap().contains("\"policy\":\"homing\""));
     let ace = homing(2, &[&["simulate", trace, "--policy", "ace", "--actions", &actions], &on[..]].concat());
     assert!(ace.status.success());
