@@ -4,29 +4,20 @@
 # runs (default 3). `none` is Valgrind's floor: its own no-op tool. Needs `make build workloads`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source benches/measure.sh
 
 runs=${RUNS:-3} threads=${THREADS:-2}
 homing=$PWD/target/release/homing programs=build/workloads
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export OMP_WAIT_POLICY=passive
-TIMEFORMAT='%U %S'
 
 # CPU seconds of a command, median of the runs.
-cpu() {
-  for _ in $(seq "$runs"); do
-    { time "$@" >"$work/out" 2>"$work/err" || { cat "$work/err" >&2; exit 1; }; } 2>&1 | awk '{print $1 + $2}'
-  done | sort -n | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'
+median() {
+  for _ in $(seq "$runs"); do cpu "$@"; done | sort -n | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'
 }
 
 field() { "$homing" trace info --json "$work/t.trace" | python3 -c "import json, sys; print(json.load(sys.stdin)['$1'])"; }
-
-# Peak resident memory of homing and what it ran, the largest process, in MiB.
-peak() {
-  python3 -c 'import resource, subprocess, sys
-subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
-print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024)' "$@"
-}
 
 # The instrumented builds for the second recorder.
 for name in cg is mg; do
@@ -38,13 +29,13 @@ printf '%-4s %9s %8s | %6s %9s %9s %6s %9s | %6s %10s %8s\n' \
 while read -r name arguments; do
   # shellcheck disable=SC2086 # the arguments are words
   set -- $arguments -t "$threads"
-  native=$(cpu "$programs/$name" "$@")
-  none=$(cpu valgrind -q --tool=none --fair-sched=yes "$programs/$name" "$@")
-  tsan=$(cpu "$homing" record -q --recorder tsan -o "$work/t.trace" -- "$work/tsan/$name" "$@")
-  tsanline=$(cpu "$homing" record -q --recorder tsan --filter line -o "$work/t.trace" -- "$work/tsan/$name" "$@")
-  line=$(cpu "$homing" record -q --filter line -o "$work/t.trace" -- "$programs/$name" "$@")
+  native=$(median "$programs/$name" "$@")
+  none=$(median valgrind -q --tool=none --fair-sched=yes "$programs/$name" "$@")
+  tsan=$(median "$homing" record -q --recorder tsan -o "$work/t.trace" -- "$work/tsan/$name" "$@")
+  tsanline=$(median "$homing" record -q --recorder tsan --filter line -o "$work/t.trace" -- "$work/tsan/$name" "$@")
+  line=$(median "$homing" record -q --filter line -o "$work/t.trace" -- "$programs/$name" "$@")
   bytes=$(field bytes)
-  full=$(cpu "$homing" record -q -o "$work/t.trace" -- "$programs/$name" "$@")
+  full=$(median "$homing" record -q -o "$work/t.trace" -- "$programs/$name" "$@")
   awk -v name="$name" -v refs="$(field references)" -v n="$native" -v none="$none" -v full="$full" -v line="$line" \
     -v tsan="$tsan" -v tsanline="$tsanline" -v size="$(field bytes)" -v bytes="$bytes" \
     -v peak="$(peak "$homing" record -q -o "$work/t.trace" -- "$programs/$name" "$@")" 'BEGIN {

@@ -5,6 +5,8 @@ cd "$(dirname "$0")/.."
 
 echo "== recording (CPU time as a multiple of native)"
 benches/recording.sh
+echo "== beside lackey and zstd"
+benches/rivals.sh
 echo "== traces: encoding, decoding, size"
 cargo bench -q -p homing-core --bench trace
 echo "== page runs"

@@ -3,6 +3,7 @@
 # tsan`, against the native program of the same run: benches/tsan.sh [ROUNDS] [arguments of cg]. Needs `make build`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source benches/measure.sh
 rounds=${1:-3}
 shift || true
 [ $# -gt 0 ] || set -- -n 20000 -i 50
@@ -13,11 +14,6 @@ export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2} OMP_WAIT_POLICY=passive
 
 make -s -C workloads OUT="$out/native" "$out/native/cg"
 make -s -C workloads OUT="$out/tsan" CFLAGS="-O2 $("$homing" cflags)" LDLIBS="$("$homing" ldflags)" "$out/tsan/cg"
-
-cpu() { # seconds of CPU of a command
-  local TIMEFORMAT='%U %S'
-  { time "$@" >/dev/null 2>&1; } 2>&1 | awk '{ print $1 + $2 }'
-}
 
 printf 'round\tnative s\tinert\trecorded\tline filter\n'
 for round in $(seq "$rounds"); do

@@ -5,6 +5,7 @@
 # benches/valgrind.sh [ROUNDS] [arguments of cg]. Needs `make build`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source benches/measure.sh
 rounds=${1:-3}
 shift || true
 [ $# -gt 0 ] || set -- -n 40000 -i 75
@@ -14,11 +15,6 @@ trap 'rm -rf "$out"' EXIT
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-2} OMP_WAIT_POLICY=passive
 
 make -s -C workloads OUT="$out" "$out/cg"
-
-cpu() { # seconds of CPU of a command
-  local TIMEFORMAT='%U %S'
-  { time "$@" >/dev/null 2>&1; } 2>&1 | awk '{ print $1 + $2 }'
-}
 
 printf 'round\tnative s\tnone\trecorded\tslice 100\tslice 1000\tslice 100000\tline filter\n'
 for round in $(seq "$rounds"); do
