@@ -116,7 +116,7 @@ pub fn run(args: &Args, choice: &Choice) -> Result {
         add("monitor", choice.describe());
         add("interval", interval.to_string());
         add("stop-threads", args.monitor.stop_threads.to_string());
-        let trace = study::trace_info(&file, &trace, &study);
+        let trace = study::trace_info(&file, &trace, &study.history, study.partial, study.caches);
         let json = as_json(&rows[2], &pair, choice, interval, &trace, &parameters, &notes)?;
         println!("{}", serde_json::to_string_pretty(&json)?);
     } else {
