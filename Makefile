@@ -29,6 +29,7 @@ setup: ## Install the system packages that building and recording need
 
 setup-test: ## ... and those that the tests need
 	scripts/setup.sh build test
+	lab/setup.sh
 
 recorders: setup ## Build the recorders against the installed Valgrind and C compiler
 	$(MAKE) -C recorders/valgrind OUT=$(BUILD)/valgrind

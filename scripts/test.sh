@@ -20,6 +20,7 @@ part cargo cargo test --workspace --locked --no-fail-fast
 part workloads workloads/test.sh
 part record tests/workloads_record.sh
 part cachegrind tests/cachegrind.sh
+part lab tests/lab.sh
 part page ui/run-tests.sh
 part deny scripts/deny.sh
 

@@ -8,6 +8,9 @@
  * the address space in use is one of the program's. The high bit is clear: the kernel compiles such constants inline. */
 enum { PROGRAM_MARK = 0x4d6f4831, OTHER_MARK = 0x4d6f4832 };
 
+/* Values of the long no-ops with which a program marks the section that counts (homing_section.h). */
+enum { SECTION_BEGIN = 0x4d6f4833, SECTION_END = 0x4d6f4834 };
+
 /* Marks the calling process and all its descendants. 0, or -1 with errno. */
 int mark_address_spaces(unsigned mark);
 

@@ -13,8 +13,13 @@ pub fn table(header: &[&str]) -> Table {
     table
 }
 
+/// A table with a header that is only known when it is made.
+pub fn plain(header: &[String]) -> Table {
+    table(&header.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
 /// A number of things in few characters: 12345 -> 12.3 k.
-fn count(number: u64) -> String {
+pub fn count(number: u64) -> String {
     match number {
         0..=9_999 => number.to_string(),
         10_000..=9_999_999 => format!("{:.1} k", number as f64 / 1e3),

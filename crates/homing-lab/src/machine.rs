@@ -1,8 +1,10 @@
 //! A running lab: QEMU's command line, the command's streams, the control port, and the end, however it comes.
 //!
-//! Nothing that the lab uses has a name on the host: the guest's files, its ports and the card's memory are descriptors. So two
+//! Nothing that the lab uses has a name on the host: the guest's files and its ports are descriptors. So two
 //! labs do not meet, and one that was killed leaves nothing behind; the kernel kills QEMU when this program dies.
 
+use crate::job::Prepared;
+use crate::observer::{Observer, Options};
 use crate::parts::Parts;
 use crate::topology::Topology;
 use crate::LabError;
@@ -39,10 +41,8 @@ pub struct Settings<'a> {
     pub cpu_model: &'a str,
     /// More words for the kernel's command line.
     pub kernel_words: &'a [String],
-    /// Words of `-plugin`, if the observer runs.
-    pub plugin: Option<String>,
-    /// Descriptors that the plugin knows by number.
-    pub plugin_descriptors: Vec<OwnedFd>,
+    /// What to observe, and where the trace goes.
+    pub observe: Option<(&'a Options, Option<OwnedFd>)>,
     /// Whether the terminal is the guest's console.
     pub shell: bool,
 }
@@ -58,6 +58,19 @@ pub struct Streams {
     pub stderr: UnixStream,
 }
 
+/// A machine that was started, and all that the host holds of it.
+#[derive(Debug)]
+pub struct Started {
+    /// The machine.
+    pub machine: Machine,
+    /// The command's streams.
+    pub streams: Streams,
+    /// The control port.
+    pub control: Control,
+    /// The observer, if there is one.
+    pub observer: Option<Observer>,
+}
+
 /// A running machine. Dropping it kills it.
 #[derive(Debug)]
 pub struct Machine {
@@ -67,10 +80,7 @@ pub struct Machine {
 
 impl Machine {
     /// Starts QEMU from the calling thread, which must live as long as the machine.
-    pub fn start(
-        settings: Settings<'_>,
-        initramfs: OwnedFd,
-    ) -> Result<(Machine, Streams, Control), LabError> {
+    pub fn start(mut settings: Settings<'_>, prepared: Prepared) -> Result<Started, LabError> {
         let pair = || UnixStream::pair().map_err(LabError::io("making a port of the machine"));
         let (stdin, stdout, stderr) = (pair()?, pair()?, pair()?);
         let (control, console) = (pair()?, pair()?);
@@ -82,12 +92,16 @@ impl Machine {
             stderr: port(&mut command, stderr.1),
             control: port(&mut command, control.1),
             console: port(&mut command, console.1),
-            initramfs: inherit::pass(&mut command, initramfs),
+            initramfs: inherit::pass(&mut command, prepared.initramfs),
         };
-        command.args(command_line::arguments(&settings, &ports));
-        for descriptor in settings.plugin_descriptors {
-            inherit::pass(&mut command, descriptor);
-        }
+        let observer = match settings.observe.take() {
+            Some((options, trace)) => {
+                let (topology, built) = (settings.topology, &settings.parts.built);
+                Some(Observer::prepare(options, topology, built, &prepared.programs, trace, &mut command)?)
+            }
+            None => None,
+        };
+        command.args(command_line::arguments(&settings, &ports, observer.as_ref()));
         child::own_group_dying_with_us(&mut command);
         if !settings.shell {
             command.stdin(Stdio::null());
@@ -103,7 +117,8 @@ impl Machine {
         }
         keep(console.0, Arc::clone(&kept));
         let streams = Streams { stdin: stdin.0, stdout: stdout.0, stderr: stderr.0 };
-        Ok((Machine { qemu, console: kept }, streams, Control::new(control.0)))
+        let machine = Machine { qemu, console: kept };
+        Ok(Started { machine, streams, control: Control::new(control.0), observer })
     }
 
     /// QEMU's process id.

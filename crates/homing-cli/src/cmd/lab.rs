@@ -1,11 +1,13 @@
 //! `homing lab`: a virtual ccNUMA machine with a real kernel, on any machine (`docs/lab.md`).
 
 mod flags;
+mod observe;
 mod run;
 mod session;
 mod setup;
 mod shell;
 mod topologies;
+mod trace_file;
 
 use crate::exit::{self, Code, Result};
 use homing_lab::LabError;

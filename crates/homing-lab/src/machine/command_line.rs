@@ -1,6 +1,7 @@
 //! QEMU's arguments.
 
 use super::{Settings, KERNEL_LINE};
+use crate::observer::Observer;
 use crate::topology::Topology;
 
 /// The numbers by which QEMU knows its descriptors.
@@ -15,7 +16,7 @@ pub(super) struct Ports {
 }
 
 /// All of them.
-pub(super) fn arguments(settings: &Settings<'_>, ports: &Ports) -> Vec<String> {
+pub(super) fn arguments(settings: &Settings<'_>, ports: &Ports, observer: Option<&Observer>) -> Vec<String> {
     let mut all = Vec::new();
     let mut add = |words: &[&str]| all.extend(words.iter().map(|&word| word.to_owned()));
     let hmat = if settings.topology.hmat.is_some() { "on" } else { "off" };
@@ -44,8 +45,8 @@ pub(super) fn arguments(settings: &Settings<'_>, ports: &Ports) -> Vec<String> {
     if settings.shell {
         add(&["-chardev", "stdio,id=terminal,signal=off", "-device", "virtconsole,chardev=terminal"]);
     }
-    if let Some(plugin) = &settings.plugin {
-        add(&["-plugin", plugin]);
+    if let Some(observer) = observer {
+        add(&["-plugin", &observer.words]);
     }
     all.extend(topology);
     all
@@ -143,8 +144,7 @@ mod tests {
             topology: &topology,
             cpu_model: "Nehalem",
             kernel_words: &[],
-            plugin: None,
-            plugin_descriptors: Vec::new(),
+            observe: None,
             shell: false,
         };
         let mut kernel_line = String::new();

@@ -1,6 +1,7 @@
 //! `homing lab run`: runs a program of this machine in a virtual NUMA machine.
 
 use super::flags::{KernelArgs, MachineArgs};
+use super::observe::ObserveArgs;
 use super::session::{check_files, working_directory, Lab};
 use crate::exit::Result;
 use homing_lab::job::{environment, Job};
@@ -20,6 +21,8 @@ pub struct Args {
     machine: MachineArgs,
     #[command(flatten)]
     kernel: KernelArgs,
+    #[command(flatten)]
+    observe: ObserveArgs,
     /// Take a further file or directory into the guest, with the libraries of programs in it
     #[arg(long, value_name = "PATH")]
     file: Vec<PathBuf>,
@@ -58,11 +61,24 @@ pub fn run(args: Args) -> Result {
         results: args.result.clone(),
         ..Job::default()
     };
-    let lab = Lab { machine: &args.machine, kernel: &args.kernel, job, timeout: args.timeout };
+    let lab = Lab {
+        machine: &args.machine,
+        kernel: &args.kernel,
+        job,
+        timeout: args.timeout,
+        observe: args.observe.options(),
+        trace: args.observe.trace(),
+    };
     let ended = lab.run(&topology)?;
+    if let Some(observed) = &ended.observed {
+        args.observe.show(observed, &topology)?;
+    }
     if args.verbose {
         let (boot, ran) = (ended.boot.as_secs_f64(), ended.ran.as_secs_f64());
         eprintln!("homing: lab {}: up after {boot:.1} s, the command ran {ran:.1} s", topology.name);
+        if let Some(references) = ended.references {
+            eprintln!("homing: the trace has {references} references");
+        }
         ended.files.iter().for_each(|file| eprintln!("homing: brought back {}", file.display()));
     }
     Ok(ended.code)

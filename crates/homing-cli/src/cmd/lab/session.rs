@@ -2,10 +2,12 @@
 
 use super::coded;
 use super::flags::{KernelArgs, MachineArgs};
+use super::trace_file::TraceFile;
 use crate::exit::{self, Code};
 use anyhow::Context;
 use homing_lab::job::Job;
 use homing_lab::machine::{Control, Machine, Message, Settings, Streams};
+use homing_lab::observer::{Observed, Observer, Options};
 use homing_lab::parts::Parts;
 use homing_lab::topology::Topology;
 use homing_lab::LabError;
@@ -34,6 +36,16 @@ pub struct Ended {
     pub boot: Duration,
     /// From then to the command's end.
     pub ran: Duration,
+    /// What the observer counted, if it was asked to.
+    pub observed: Option<Observed>,
+    /// References in the trace, if one was asked for.
+    pub references: Option<u64>,
+}
+
+impl Ended {
+    fn new(code: Code, files: Vec<PathBuf>, boot: Duration, ran: Duration) -> Ended {
+        Ended { code, files, boot, ran, observed: None, references: None }
+    }
 }
 
 /// A lab to run.
@@ -47,6 +59,10 @@ pub struct Lab<'a> {
     pub job: Job,
     /// No longer than this, from the start of the command.
     pub timeout: Option<Duration>,
+    /// What to observe.
+    pub observe: Option<Options>,
+    /// Where the trace of all that is observed goes.
+    pub trace: Option<PathBuf>,
 }
 
 impl Lab<'_> {
@@ -56,23 +72,38 @@ impl Lab<'_> {
         let parts = Parts::find().map_err(coded)?;
         self.job.tunes = self.kernel.tunes();
         let shell = self.job.shell;
+        self.job.observe = self.observe.is_some();
         let prepared = self.job.prepare(&parts).map_err(coded)?;
+        let (trace_pipe, trace) = match self.trace.take() {
+            Some(file) => {
+                let (trace, pipe) = TraceFile::start(file, topology, &self.job.command)?;
+                (Some(pipe), Some(trace))
+            }
+            None => (None, None),
+        };
         let settings = Settings {
             parts: &parts,
             topology,
             cpu_model: self.machine.cpu_model(),
             kernel_words: self.kernel.words(),
-            plugin: None,
-            plugin_descriptors: Vec::new(),
+            observe: self.observe.as_ref().map(|options| (options, trace_pipe)),
             shell,
         };
-        let (machine, streams, control) = Machine::start(settings, prepared.initramfs).map_err(coded)?;
-        let pumps = (!shell).then(|| Pumps::start(streams));
-        let mut run = Run { machine, control, interrupts, timeout: self.timeout, seen: 0 };
-        let ended = run.supervise()?;
+        let started = Machine::start(settings, prepared).map_err(coded)?;
+        let pumps = (!shell).then(|| Pumps::start(started.streams));
+        let mut run = Run {
+            machine: started.machine,
+            control: started.control,
+            interrupts,
+            timeout: self.timeout,
+            seen: 0,
+        };
+        let mut ended = run.supervise()?;
         if let Some(pumps) = pumps {
             pumps.finish();
         }
+        ended.observed = started.observer.map(Observer::finish).transpose().map_err(coded)?;
+        ended.references = trace.map(TraceFile::finish).transpose()?;
         Ok(ended)
     }
 }
@@ -106,7 +137,7 @@ impl Run {
                 Some(Message::Exit(status)) => {
                     self.machine.end(Duration::from_secs(10)).map_err(coded)?;
                     let boot = boot.unwrap_or_default();
-                    return Ok(Ended { code: Code(status), files, boot, ran: begin.elapsed() - boot });
+                    return Ok(Ended::new(Code(status), files, boot, begin.elapsed() - boot));
                 }
                 None => {}
             }
@@ -114,7 +145,8 @@ impl Run {
                 self.must_end(begin.elapsed().checked_sub(boot.unwrap_or(begin.elapsed())), boot.is_some())?
             {
                 self.machine.terminate().map_err(coded)?;
-                return Ok(Ended { code, files, boot: boot.unwrap_or_default(), ran: begin.elapsed() });
+                let ran = begin.elapsed().saturating_sub(boot.unwrap_or_default());
+                return Ok(Ended::new(code, files, boot.unwrap_or_default(), ran));
             }
         }
     }

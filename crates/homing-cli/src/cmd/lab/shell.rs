@@ -42,6 +42,7 @@ pub fn run(args: Args) -> Result {
         shell: true,
         ..Job::default()
     };
-    let lab = Lab { machine: &args.machine, kernel: &args.kernel, job, timeout: None };
+    let lab =
+        Lab { machine: &args.machine, kernel: &args.kernel, job, timeout: None, observe: None, trace: None };
     Ok(lab.run(&topology)?.code)
 }

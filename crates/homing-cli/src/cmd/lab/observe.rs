@@ -1,0 +1,210 @@
+//! What the observer shall count, and how its counts are shown: a table, JSON, CSV.
+
+use super::run::duration;
+use crate::tables;
+use anyhow::Context;
+use homing_core::ids::parse_bytes;
+use homing_lab::observer::{Counts, Interval, Observed, Options};
+use homing_lab::topology::Topology;
+use serde_json::{json, Value};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Version of the JSON.
+const SCHEMA: u32 = 1;
+
+/// The observer's options.
+#[derive(clap::Args, Clone, Debug)]
+pub struct ObserveArgs {
+    /// Count every access of the program by CPU and home node; write the counts as JSON, or as CSV if the name ends so
+    #[arg(long, value_name = "FILE")]
+    observe: Option<PathBuf>,
+    /// Length of the intervals in which the counts are also given
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "100ms")]
+    interval: Duration,
+    /// Model a cache of this size for each CPU, kept coherent, and count what misses it, too
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    cache: Option<u64>,
+    /// Count by page, too, which gives the bound for placements without moves
+    #[arg(long)]
+    pages: bool,
+    /// Count the kernel's accesses in the program's address spaces, too
+    #[arg(long)]
+    with_kernel: bool,
+    /// Count all processes, not only the command's (of which `homing` itself never counts)
+    #[arg(long)]
+    all_processes: bool,
+    /// Count only between the program's own marks (lab/guest/homing_section.h)
+    #[arg(long)]
+    marked: bool,
+    /// Delay each access (with --cache: each miss) by its latency in the topology, times this
+    #[arg(long, value_name = "SCALE", num_args = 0..=1, default_missing_value = "10", require_equals = true)]
+    delay: Option<f64>,
+    /// Write all that is counted as a trace, for `homing simulate`; its threads are the machine's CPUs
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    parse_bytes(text).ok_or_else(|| format!("`{text}`: expected a size such as 128K or 1M"))
+}
+
+impl ObserveArgs {
+    /// The observer's options; `None` if there is nothing to observe.
+    pub fn options(&self) -> Option<Options> {
+        let wanted = self.observe.is_some() || self.delay.is_some() || self.trace.is_some();
+        wanted.then(|| Options {
+            every: self.interval,
+            kernel: self.with_kernel,
+            pages: self.pages,
+            marked: self.marked,
+            all: self.all_processes,
+            cache: self.cache,
+            delay: self.delay,
+        })
+    }
+
+    /// Where the trace goes.
+    pub fn trace(&self) -> Option<PathBuf> {
+        self.trace.clone()
+    }
+
+    /// Writes the counts where they were asked for, and shows them on stderr: stdout is the program's.
+    pub fn show(&self, observed: &Observed, topology: &Topology) -> anyhow::Result<()> {
+        let Some(path) = &self.observe else { return Ok(()) };
+        if path.extension().is_some_and(|extension| extension == "csv") {
+            write_csv(path, observed).with_context(|| format!("cannot write {}", path.display()))?;
+        } else {
+            let text = serde_json::to_string_pretty(&json(observed, topology))?;
+            std::fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        eprintln!("{}", table(observed));
+        if !observed.complete {
+            eprintln!("homing: warning: the machine ended before the observer's report did: the last interval is missing");
+        }
+        Ok(())
+    }
+}
+
+/// All of it; `accesses` and `misses` are matrices with a row for each vCPU and a column for each home node.
+pub fn json(observed: &Observed, topology: &Topology) -> Value {
+    let total = observed.total();
+    let mut value = part(observed, &total);
+    value["schema"] = SCHEMA.into();
+    value["topology"] = topology.name.clone().into();
+    value["nodes"] = json!(observed.nodes);
+    let node_of_cpu: Vec<u32> = observed.node_of_cpu.iter().map(|&index| observed.nodes[index]).collect();
+    value["node_of_cpu"] = json!(node_of_cpu);
+    value["address_spaces"] = observed.spaces.into();
+    value["device_accesses"] = observed.devices.into();
+    value["complete"] = observed.complete.into();
+    value["intervals"] = observed.intervals.iter().map(|interval| part(observed, interval)).collect();
+    if !observed.delayed.is_empty() {
+        value["delayed_ns"] = json!(observed.delayed);
+    }
+    if !observed.pages.is_empty() {
+        let bound = |bytes| {
+            let bound = observed.bound(bytes);
+            json!({"pages": bound.pages, "access_percent": bound.access_percent, "miss_percent": bound.miss_percent})
+        };
+        value["static_bound"] = json!({"4K": bound(4 << 10), "2M": bound(2 << 20)});
+    }
+    value
+}
+
+fn part(observed: &Observed, interval: &Interval) -> Value {
+    let counts = &interval.accesses;
+    let mut value = json!({
+        "ms": interval.ms,
+        "nonlocal_percent": observed.nonlocal_percent(counts),
+        "accesses": counts.both(),
+        "reads": counts.reads,
+        "writes": counts.writes,
+    });
+    if observed.cached {
+        value["nonlocal_miss_percent"] = observed.nonlocal_percent(&interval.misses).into();
+        value["misses"] = json!(interval.misses.both());
+    }
+    value
+}
+
+fn write_csv(path: &Path, observed: &Observed) -> anyhow::Result<()> {
+    let mut out = csv::Writer::from_path(path)?;
+    out.write_record(["ms", "cpu", "cpu_node", "home", "reads", "writes", "read_misses", "write_misses"])?;
+    for interval in &observed.intervals {
+        for (cpu, &node) in observed.node_of_cpu.iter().enumerate() {
+            for (home, &id) in observed.nodes.iter().enumerate() {
+                let at = |counts: &Counts| [counts.reads[cpu][home], counts.writes[cpu][home]];
+                let numbers = [at(&interval.accesses), at(&interval.misses)].concat();
+                if numbers.iter().all(|&number| number == 0) {
+                    continue;
+                }
+                let place = [interval.ms, cpu as u64, u64::from(observed.nodes[node]), u64::from(id)];
+                out.write_record(place.iter().chain(&numbers).map(u64::to_string))?;
+            }
+        }
+    }
+    Ok(out.flush()?)
+}
+
+/// One line a node that asks, one column a home; then the summary, the course over time and the bound.
+fn table(observed: &Observed) -> String {
+    let total = observed.total();
+    let what = if observed.cached { "misses" } else { "accesses" };
+    let both = observed.transactions(&total).both();
+    let mut header = vec![format!("{what} by CPUs of")];
+    header.extend(observed.nodes.iter().map(|id| format!("to node {id}")));
+    header.push("non-local %".into());
+    let mut table = tables::plain(&header);
+    for (index, id) in observed.nodes.iter().enumerate() {
+        let rows = both.iter().zip(&observed.node_of_cpu).filter(|(_, &node)| node == index);
+        let mut sums = vec![0; observed.nodes.len()];
+        rows.for_each(|(row, _)| sums.iter_mut().zip(row).for_each(|(sum, count)| *sum += count));
+        let all: u64 = sums.iter().sum();
+        let percent = 100.0 * (all - sums[index]) as f64 / all.max(1) as f64;
+        let cells = sums.iter().map(|&sum| tables::count(sum));
+        table.add_row(
+            std::iter::once(format!("node {id}"))
+                .chain(cells)
+                .chain(std::iter::once(format!("{percent:.2}"))),
+        );
+    }
+    let mut text = format!(
+        "{table}\n{} accesses, {:.2} % non-local",
+        tables::count(total.accesses.total()),
+        observed.nonlocal_percent(&total.accesses)
+    );
+    if observed.cached {
+        let (misses, percent) = (total.misses.total(), observed.nonlocal_percent(&total.misses));
+        text.push_str(&format!("; {} misses, {percent:.2} % non-local", tables::count(misses)));
+    }
+    text.push_str(&format!("\nover time, non-local % of {what}: {}", course(observed)));
+    if !observed.pages.is_empty() {
+        let (small, huge) = (observed.bound(4 << 10), observed.bound(2 << 20));
+        let of = |bound: homing_lab::observer::Bound| {
+            if observed.cached {
+                bound.miss_percent
+            } else {
+                bound.access_percent
+            }
+        };
+        text.push_str(&format!("\nbest placement without moves, non-local % of {what}: {:.2} at 4 KiB ({} pages), {:.2} at 2 MiB", of(small), small.pages, of(huge)));
+    }
+    text
+}
+
+/// Ten points over the run.
+fn course(observed: &Observed) -> String {
+    let chunk = observed.intervals.len().div_ceil(10).max(1);
+    let point = |intervals: &[Interval]| {
+        let part = Observed {
+            node_of_cpu: observed.node_of_cpu.clone(),
+            nodes: observed.nodes.clone(),
+            cached: observed.cached,
+            intervals: intervals.to_vec(),
+            ..Observed::default()
+        };
+        format!("{:.1}", part.nonlocal_percent(part.transactions(&part.total())))
+    };
+    observed.intervals.chunks(chunk).map(point).collect::<Vec<_>>().join(" ")
+}

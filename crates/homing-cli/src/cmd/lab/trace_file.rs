@@ -1,0 +1,76 @@
+//! A trace of all that the observer saw: words that come through a pipe (lab/plugin/trace.c), written as a trace with their order.
+//! The threads of the trace are the machine's CPUs.
+
+use crate::files::{writing, Output};
+use anyhow::Context;
+use homing_core::ids::Thread;
+use homing_core::trace::{Header, Kind, Summary, TraceError, TraceWriter};
+use homing_lab::topology::Topology;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Read};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::thread::JoinHandle;
+
+/// A trace being written.
+pub struct TraceFile {
+    path: PathBuf,
+    writer: JoinHandle<anyhow::Result<(Output, u64)>>,
+}
+
+impl TraceFile {
+    /// Begins a trace; gives the end of the pipe that the observer writes to.
+    pub fn start(
+        path: PathBuf,
+        topology: &Topology,
+        command: &[OsString],
+    ) -> anyhow::Result<(TraceFile, OwnedFd)> {
+        let (reader, pipe) = std::io::pipe().context("cannot make a pipe for the trace")?;
+        let mut header = Header::new("lab", env!("CARGO_PKG_VERSION"));
+        header.command = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        header.more.insert("topology".into(), topology.name.clone().into());
+        let cpus = cpus(topology);
+        let output = Output::create(&path)?;
+        let file = File::from(OwnedFd::from(reader));
+        let writer = std::thread::spawn(move || {
+            let mut output = output;
+            let references = write(file, &mut output, &header, &cpus)?;
+            Ok((output, references))
+        });
+        Ok((TraceFile { path, writer }, pipe.into()))
+    }
+
+    /// The number of references, once all is written and the file has its name.
+    pub fn finish(self) -> anyhow::Result<u64> {
+        let written = self.writer.join().map_err(|_| anyhow::anyhow!("the writer of the trace panicked"))?;
+        let (output, references) = written.with_context(|| writing(&self.path))?;
+        output.commit()?;
+        Ok(references)
+    }
+}
+
+/// The CPU in each of QEMU's slots.
+fn cpus(topology: &Topology) -> Vec<u32> {
+    let mut next = 0..;
+    topology.cpu_slots().iter().map(|slot| slot.and_then(|_| next.next()).unwrap_or(u32::MAX)).collect()
+}
+
+fn write(input: File, output: &mut Output, header: &Header, cpus: &[u32]) -> Result<u64, TraceError> {
+    let mut input = BufReader::with_capacity(1 << 18, input);
+    let mut writer = TraceWriter::new(BufWriter::new(output), header)?;
+    let (mut word, mut references) = ([0; 8], 0);
+    // The end of the machine may cut the last word.
+    while input.read_exact(&mut word).is_ok() {
+        let word = u64::from_le_bytes(word);
+        let thread = Thread(cpus.get((word >> 8) as usize & 0xff).copied().unwrap_or(u32::MAX));
+        // The upper 16 bits of an address repeat bit 47.
+        let address = ((word as i64) >> 16) as u64;
+        writer.reference(thread, 0, address, Kind::new(1 << (word >> 2 & 7), word & 2 != 0, false))?;
+        writer.turn(thread, 1)?;
+        references += 1;
+    }
+    let (mut out, _) = writer.finish(Summary::default())?;
+    std::io::Write::flush(&mut out)?;
+    Ok(references)
+}

@@ -1,0 +1,328 @@
+//! The observer's options, and what it reports (`lab/plugin/`): who accessed which node's memory how often, over time.
+//!
+//! This is the judge of the live engine and of the simulator: it knows nothing of either.
+
+use crate::topology::Topology;
+use crate::LabError;
+use homing_linux::inherit;
+use std::io::{BufRead, BufReader};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+mod entry;
+mod pages;
+
+pub use pages::{Bound, Page};
+
+/// What to count.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Length of an interval.
+    pub every: Duration,
+    /// The kernel's accesses, too.
+    pub kernel: bool,
+    /// By page, too.
+    pub pages: bool,
+    /// Only between the program's marks (`lab/guest/homing_section.h`).
+    pub marked: bool,
+    /// Every process, the engine and the system's included.
+    pub all: bool,
+    /// A cache of so many bytes per vCPU: what misses it is a transaction of the interconnect.
+    pub cache: Option<u64>,
+    /// Delay each transaction by its latency times this.
+    pub delay: Option<f64>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        let every = Duration::from_millis(100);
+        Options { every, kernel: false, pages: false, marked: false, all: false, cache: None, delay: None }
+    }
+}
+
+/// A matrix of counts: by vCPU, by home node.
+pub type Matrix = Vec<Vec<u64>>;
+
+/// One kind of accesses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Reads by vCPU and home.
+    pub reads: Matrix,
+    /// Writes by vCPU and home.
+    pub writes: Matrix,
+}
+
+/// What came in one interval.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Interval {
+    /// Its end in milliseconds since the machine was started.
+    pub ms: u64,
+    /// Accesses.
+    pub accesses: Counts,
+    /// Those that missed the cache, if one was modelled.
+    pub misses: Counts,
+}
+
+/// All that was observed.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    /// The index of each vCPU's node among the topology's nodes.
+    pub node_of_cpu: Vec<usize>,
+    /// The nodes' ids.
+    pub nodes: Vec<u32>,
+    /// Whether a cache was modelled.
+    pub cached: bool,
+    /// The intervals in which there was something.
+    pub intervals: Vec<Interval>,
+    /// By page, if asked for.
+    pub pages: Vec<Page>,
+    /// Nanoseconds of delay by vCPU.
+    pub delayed: Vec<u64>,
+    /// Address spaces that were the program's.
+    pub spaces: u64,
+    /// Accesses to no node's memory.
+    pub devices: u64,
+    /// Whether the report has its end: false if the machine was killed.
+    pub complete: bool,
+}
+
+/// QEMU's words for the plugin, and the thread that takes in its report.
+#[derive(Debug)]
+pub struct Observer {
+    /// Behind `-plugin`.
+    pub words: String,
+    reader: JoinHandle<Result<Observed, LabError>>,
+}
+
+impl Observer {
+    /// Prepares the observation of what runs in a machine. `programs` are all programs in the guest; an engine is known by its name,
+    /// `homing`.
+    pub fn prepare(
+        options: &Options,
+        topology: &Topology,
+        built: &Path,
+        programs: &[PathBuf],
+        trace: Option<OwnedFd>,
+        qemu: &mut Command,
+    ) -> Result<Observer, LabError> {
+        let plugin = built.join("observer.so");
+        if !plugin.exists() {
+            return Err(LabError::Missing {
+                what: format!(
+                    "{} is missing: build it with `make lab`; for the rest of the lab",
+                    plugin.display()
+                ),
+            });
+        }
+        let doing = || LabError::io("making a pipe for the observer");
+        let (reader, out) = inherit::pipe_from_child(qemu).map_err(doing())?;
+        let mut words = format!("{},out={out},every={}", plugin.display(), options.every.as_millis().max(1));
+        let mut put = |key: &str, value: String| words.push_str(&format!(",{key}={value}"));
+        put("nodes", topology.nodes.len().to_string());
+        put("vcpus", join(topology.cpu_slots().iter().map(|slot| slot.unwrap_or(255).to_string()), "."));
+        let range = |(start, end, node)| format!("{start:x}-{end:x}:{node}");
+        put("ranges", join(topology.memory_map().into_iter().map(range), ";"));
+        for (key, on) in [
+            ("kernel", options.kernel),
+            ("pages", options.pages),
+            ("marked", options.marked),
+            ("all", options.all),
+        ] {
+            put(key, u8::from(on).to_string());
+        }
+        if let Some(bytes) = options.cache {
+            put("cache", bytes.to_string());
+        }
+        if let Some(scale) = options.delay {
+            put("scale", scale.to_string());
+            put("latency", join(topology.latency.iter().flatten().map(f64::to_string), ";"));
+        }
+        if let Some(trace) = trace {
+            put("trace", inherit::pass(qemu, trace).to_string());
+        }
+        for text in entry::all(programs)? {
+            put("entry", text);
+        }
+        let mut observed = Observed {
+            node_of_cpu: topology.node_of_cpu(),
+            nodes: topology.nodes.iter().map(|node| node.id).collect(),
+            cached: options.cache.is_some(),
+            ..Observed::default()
+        };
+        let cpus = cpu_of_slot(topology);
+        let reader = std::thread::spawn(move || {
+            observed.read(BufReader::new(reader), &cpus)?;
+            Ok(observed)
+        });
+        Ok(Observer { words, reader })
+    }
+
+    /// What was observed; waits for QEMU's end.
+    pub fn finish(self) -> Result<Observed, LabError> {
+        self.reader.join().unwrap_or_else(|_| Err(broken("the reader of the report panicked")))
+    }
+}
+
+fn join(words: impl Iterator<Item = String>, separator: &str) -> String {
+    words.collect::<Vec<_>>().join(separator)
+}
+
+/// The kernel's number of the CPU in each of QEMU's slots; empty slots get none.
+fn cpu_of_slot(topology: &Topology) -> Vec<Option<usize>> {
+    let mut next = 0..;
+    topology.cpu_slots().iter().map(|slot| slot.and_then(|_| next.next())).collect()
+}
+
+fn broken(what: &str) -> LabError {
+    LabError::Io {
+        doing: "reading the observer's report".into(),
+        source: std::io::Error::other(what.to_owned()),
+    }
+}
+
+impl Counts {
+    fn zero(cpus: usize, nodes: usize) -> Counts {
+        Counts { reads: vec![vec![0; nodes]; cpus], writes: vec![vec![0; nodes]; cpus] }
+    }
+
+    fn add(&mut self, cpu: usize, home: usize, reads: u64, writes: u64) {
+        self.reads[cpu][home] += reads;
+        self.writes[cpu][home] += writes;
+    }
+
+    /// Reads and writes together.
+    pub fn both(&self) -> Matrix {
+        let rows = self.reads.iter().zip(&self.writes);
+        rows.map(|(reads, writes)| reads.iter().zip(writes).map(|(r, w)| r + w).collect()).collect()
+    }
+
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.both().iter().flatten().sum()
+    }
+}
+
+impl Observed {
+    /// Takes in the report, line by line (lab/plugin/report.c has the form).
+    fn read(&mut self, report: impl BufRead, cpus: &[Option<usize>]) -> Result<(), LabError> {
+        for line in report.lines() {
+            let line = line.map_err(LabError::io("reading the observer's report"))?;
+            self.line(&line, cpus).ok_or_else(|| broken(&format!("it says `{line}`")))?;
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, line: &str, cpus: &[Option<usize>]) -> Option<()> {
+        let mut words = line.split(' ');
+        let kind = words.next()?;
+        let radix = if kind == "p" { 16 } else { 10 };
+        let numbers: Vec<&str> = words.collect();
+        let number = |n: usize| numbers.get(n)?.parse::<u64>().ok();
+        let cpu = |slot: u64| *cpus.get(slot as usize)?;
+        match kind {
+            "begin" => {}
+            "a" | "m" => {
+                let home = number(2)? as usize;
+                (home < self.nodes.len()).then_some(())?;
+                let (cpu, reads, writes) = (cpu(number(1)?)?, number(3)?, number(4)?);
+                let interval = self.interval(number(0)?);
+                let counts = if kind == "a" { &mut interval.accesses } else { &mut interval.misses };
+                counts.add(cpu, home, reads, writes);
+            }
+            "p" => self.pages.push(Page {
+                space: u64::from_str_radix(numbers.first()?, radix).ok()?,
+                number: u64::from_str_radix(numbers.get(1)?, radix).ok()?,
+                cpu: cpu(number(2)?)?,
+                reads: number(3)?,
+                writes: number(4)?,
+                misses: number(5)?,
+            }),
+            "d" => {
+                self.delayed.resize(self.node_of_cpu.len(), 0);
+                self.delayed[cpu(number(0)?)?] = number(1)?;
+            }
+            "end" => (self.spaces, self.devices, self.complete) = (number(0)?, number(1)?, true),
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn interval(&mut self, ms: u64) -> &mut Interval {
+        if self.intervals.last().is_none_or(|last| last.ms != ms) {
+            let zero = Counts::zero(self.node_of_cpu.len(), self.nodes.len());
+            self.intervals.push(Interval { ms, accesses: zero.clone(), misses: zero });
+        }
+        self.intervals.last_mut().expect("one was just put there")
+    }
+
+    /// The sum over all intervals.
+    pub fn total(&self) -> Interval {
+        let zero = Counts::zero(self.node_of_cpu.len(), self.nodes.len());
+        let mut total = Interval { ms: 0, accesses: zero.clone(), misses: zero };
+        for interval in &self.intervals {
+            total.ms = interval.ms;
+            for (sum, part) in
+                [(&mut total.accesses, &interval.accesses), (&mut total.misses, &interval.misses)]
+            {
+                for (cpu, (reads, writes)) in part.reads.iter().zip(&part.writes).enumerate() {
+                    for (home, (&reads, &writes)) in reads.iter().zip(writes).enumerate() {
+                        sum.add(cpu, home, reads, writes);
+                    }
+                }
+            }
+        }
+        total
+    }
+
+    /// The share of a matrix that another node than the requester's served, in percent.
+    pub fn nonlocal_percent(&self, counts: &Counts) -> f64 {
+        let both = counts.both();
+        let local: u64 = both.iter().zip(&self.node_of_cpu).map(|(row, &node)| row[node]).sum();
+        let all = counts.total();
+        100.0 * (all - local) as f64 / all.max(1) as f64
+    }
+
+    /// What counts as transactions: misses if a cache was modelled, else accesses.
+    pub fn transactions<'a>(&self, interval: &'a Interval) -> &'a Counts {
+        if self.cached {
+            &interval.misses
+        } else {
+            &interval.accesses
+        }
+    }
+
+    /// The lowest non-local % that a placement without moves could have had, by the counts by page, at a page size of `bytes`.
+    pub fn bound(&self, bytes: u64) -> Bound {
+        pages::bound(&self.pages, &self.node_of_cpu, self.nodes.len(), bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_becomes_matrices() {
+        let mut observed =
+            Observed { node_of_cpu: vec![0, 1], nodes: vec![0, 2], cached: true, ..Observed::default() };
+        let report = "begin 3 2\na 100 0 0 30 10\na 100 2 0 20 0\nm 100 2 0 5 0\na 200 2 1 40 0\n\
+                      p 1a ff 0 3 4 5\np 1a ff 2 30 40 50\nd 2 7\nend 1 9\n";
+        observed.read(report.as_bytes(), &[Some(0), None, Some(1)]).unwrap();
+        assert_eq!(observed.intervals.len(), 2);
+        let total = observed.total();
+        assert_eq!(total.accesses.both(), [[40, 0], [20, 40]]);
+        assert_eq!(observed.nonlocal_percent(&total.accesses), 20.0);
+        assert_eq!(observed.nonlocal_percent(observed.transactions(&total)), 100.0);
+        assert_eq!((observed.spaces, observed.devices, observed.complete), (1, 9, true));
+        assert_eq!(observed.delayed, [0, 7]);
+        let bound = observed.bound(4096);
+        assert_eq!((bound.pages, bound.access_percent), (1, 100.0 * 7.0 / 77.0));
+        assert!(
+            observed.read("a 1 1 0 1 1\n".as_bytes(), &[Some(0), None]).is_err(),
+            "an empty slot accesses nothing"
+        );
+    }
+}

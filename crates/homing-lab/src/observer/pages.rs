@@ -1,0 +1,51 @@
+//! Counts by page, and the static bound that they give.
+
+use std::collections::HashMap;
+
+/// Accesses of one vCPU to one 4 KiB page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Its address space.
+    pub space: u64,
+    /// Number of the virtual page.
+    pub number: u64,
+    /// Who.
+    pub cpu: usize,
+    /// Reads.
+    pub reads: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Misses among them (all of them, without a cache).
+    pub misses: u64,
+}
+
+/// The best that a placement without moves could do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bound {
+    /// Pages that were accessed.
+    pub pages: usize,
+    /// Non-local % of accesses with every page on the node that accesses it most.
+    pub access_percent: f64,
+    /// ... of misses with every page on the node that misses most on it.
+    pub miss_percent: f64,
+}
+
+/// Accesses and misses by node.
+type Both = (Vec<u64>, Vec<u64>);
+
+/// The bound at a page size.
+pub(super) fn bound(pages: &[Page], node_of_cpu: &[usize], nodes: usize, bytes: u64) -> Bound {
+    let mut by_page: HashMap<(u64, u64), Both> = HashMap::new();
+    for page in pages {
+        let key = (page.space, page.number / (bytes >> 12).max(1));
+        let (accesses, misses) = by_page.entry(key).or_insert_with(|| (vec![0; nodes], vec![0; nodes]));
+        accesses[node_of_cpu[page.cpu]] += page.reads + page.writes;
+        misses[node_of_cpu[page.cpu]] += page.misses;
+    }
+    let percent = |of: fn(&Both) -> &Vec<u64>| {
+        let best: u64 = by_page.values().map(|counts| of(counts).iter().max().copied().unwrap_or(0)).sum();
+        let all: u64 = by_page.values().map(|counts| of(counts).iter().sum::<u64>()).sum();
+        100.0 * (all - best) as f64 / all.max(1) as f64
+    };
+    Bound { pages: by_page.len(), access_percent: percent(|c| &c.0), miss_percent: percent(|c| &c.1) }
+}

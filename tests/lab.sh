@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# The lab with the built program: three topologies boot, streams and files and statuses pass through, the observer's counts of a
+# program with known accesses are exact to 1 %, the engine is not counted, a killed lab leaves nothing.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+root=$PWD homing=${HOMING:-$PWD/target/release/homing}
+work=$(mktemp -d) failed=0 passed=0
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+check() { # NAME COMMAND...: the command must succeed
+  local name=$1; shift
+  if "$@"; then passed=$((passed + 1)); echo "ok      $name"; else failed=$((failed + 1)); echo "FAILED  $name"; fi
+}
+lab() { timeout -k 5 240 "$homing" lab run "$@"; }
+
+"$homing" lab run --topology 2x2 -- true 2>first.err
+if [ $? -eq 3 ]; then
+  echo "SKIPPED 8 tests of the lab, which needs what is missing here: $(cat first.err)"
+  exit 0
+fi
+gcc -O2 -Wall -o known "$root/lab/tests/known.c" -pthread
+cp known homing # the engine is known by this name
+
+boots() { [ "$(lab --topology "$1" -- cat /sys/devices/system/node/online 2>boot.err)" = "$2" ] || { cat boot.err; false; }; }
+check "4x2 boots" boots 4x2 0-3
+check "node numbers with a gap" boots sparse 0,2-3
+check "a memory-only node" boots cxl 0-2
+
+echo words >in.txt
+lab --topology 2x2 -- sh -c 'cat; cat in.txt >out.txt; echo more >&2; exit 7' <in.txt >stdout 2>stderr
+check "status, streams, result files" [ "$? $(cat stdout out.txt stderr | tr '\n' ' ')" = "7 words words more " ]
+
+# CPUs 0 and 1 are of node 0, 2 and 3 of node 1. The program itself checks by move_pages where its pages are.
+lab --topology 2x2 --balancing off --observe counts.json -- ./known 0:0:1000000:0 0:1:2000000:0 2:0:0:3000000 3:1:0:4000000 >out 2>err
+check "counts of known accesses" python3 - <<'P'
+import json
+counts = json.load(open("counts.json"))
+def near(kind, cpu, home, expected):
+    found = counts[kind][cpu][home]
+    assert abs(found - expected) <= 0.01 * expected, (kind, cpu, home, found, expected)
+near("reads", 0, 0, 1e6); near("reads", 0, 1, 2e6); near("writes", 2, 0, 3e6); near("writes", 3, 1, 4e6)
+assert counts["complete"] and abs(counts["nonlocal_percent"] - 50) < 0.5, counts["nonlocal_percent"]
+summed = sum(sum(row) for part in counts["intervals"] for row in part["accesses"])
+assert summed == sum(map(sum, counts["accesses"]))
+P
+lab --topology 2x2 --balancing off --observe engine.json --cache 128K --pages -- \
+  sh -c './known 2:0:1000000:0 & ./homing 0:1:5000000:0; wait' >out 2>err
+check "the engine is not counted, its neighbour is; misses" python3 - <<'P'
+import json
+counts = json.load(open("engine.json"))
+assert abs(counts["reads"][2][0] - 1e6) < 1e4 and counts["reads"][0][1] < 5e4, counts["reads"]
+assert abs(counts["misses"][2][0] - 1e6) < 1e4, counts["misses"]
+assert counts["static_bound"]["4K"]["miss_percent"] < 5, counts["static_bound"]
+P
+
+"$homing" lab run --topology 2x2 -- sleep 60 2>killed.err &
+sleep 3
+qemu=$(pgrep -P $! -x qemu-system-x86)
+kill -9 $!
+wait $! 2>/dev/null
+sleep 1
+check "kill -9 leaves no process" [ -n "$qemu" -a ! -e "/proc/${qemu:-none}" ]
+lab --topology 2x2 --timeout 1s -- sleep 60 2>timed.err
+check "a time-out ends the machine" [ $? -eq 124 ]
+
+echo "lab: $passed passed, $failed failed"
+[ "$failed" -eq 0 ]
