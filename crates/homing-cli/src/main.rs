@@ -2,6 +2,7 @@
 
 mod cmd;
 mod exit;
+mod external;
 mod files;
 mod host;
 mod input;

@@ -23,6 +23,7 @@ use crate::optimal::OptimalError;
 use crate::policy::placement::Placement;
 use crate::policy::settings::Settings;
 use crate::policy::table::{Begin, Entry};
+use crate::policy::Policy;
 use crate::report::{ClassRow, PageMap, Row};
 use crate::sharing::{classify, Class, PageUse};
 use crate::simulate::{simulate, Setup, SimulateError, Simulation};
@@ -97,16 +98,26 @@ impl Subject<'_> {
         }
         let placement = entry.placement(self.placement, self.costs, self.settings);
         let policy = entry.make(self.costs, self.replicates(), self.settings);
+        self.simulate_policy(&*policy, &placement, log)
+    }
+
+    /// Simulates a policy that need not be in the table.
+    pub fn simulate_policy(
+        &self,
+        policy: &dyn Policy,
+        placement: &Placement,
+        log: bool,
+    ) -> Result<Simulation, CompareError> {
         let setup = Setup {
             history: self.history,
             costs: self.costs,
-            placement: &placement,
+            placement,
             replication: self.replicates(),
             information: self.information,
             timeline: self.timeline,
             log,
         };
-        Ok(simulate(&setup, &*policy)?)
+        Ok(simulate(&setup, policy)?)
     }
 
     /// The row of a policy that was simulated.

@@ -4,7 +4,8 @@ mod monitored;
 
 pub use monitored::nonlocal;
 
-use crate::exit::{Code, Result};
+use crate::exit::{self, Code};
+use crate::external::External;
 use crate::input::{ModelArgs, TraceFile};
 use crate::manifest::{Manifest, GENERATOR};
 use crate::scene::{self, SceneArgs};
@@ -15,11 +16,13 @@ use homing_core::action::Entry as Logged;
 use homing_core::compare::{note_counts, Bound, Subject};
 use homing_core::ids::Page;
 use homing_core::information::Information;
-use homing_core::policy::placement::PlacementFile;
+use homing_core::policy::placement::{Placement, PlacementFile};
+use homing_core::policy::table::Entry;
 use homing_core::report::Row;
 use homing_core::sharing;
+use homing_core::simulate::Simulation;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Arguments of `homing simulate`.
 #[derive(clap::Args)]
@@ -35,9 +38,12 @@ pub struct Args {
     /// What the policy sees: perfect, every:N, interval:N, intervals:K, or joined as every:64+intervals:100
     #[arg(long, value_name = "LEVEL", default_value = "perfect", value_parser = scene::information)]
     info: Information,
-    /// The policy (see `homing policies`)
+    /// The policy (see `homing policies`), or external:COMMAND (docs/external-policy.md)
     #[arg(long, short)]
     policy: String,
+    /// Seconds that an external policy may take for an answer
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
+    external_timeout: f64,
     /// Where pages begin: first-touch, round-robin, single-node[:NODE], striped[:PAGES], global, file:FILE
     #[arg(long, value_name = "RULE")]
     placement: Option<String>,
@@ -56,16 +62,18 @@ pub struct Args {
 }
 
 /// Simulates.
-pub fn run(args: Args) -> Result {
+pub fn run(args: Args) -> exit::Result {
     args.model.one_page_size()?;
     if let Some(choice) = args.monitor.monitor.clone() {
         return monitored::run(&args, &choice);
     }
     let machine = args.model.machine(study::is_machine)?;
     let settings = study::settings(&args.model.set)?;
-    let entry = study::policy(&args.policy)?;
+    let external = args.policy.strip_prefix("external:");
+    let entry = external.is_none().then(|| study::policy(&args.policy)).transpose()?;
+    let entries: Vec<&Entry> = entry.into_iter().collect();
     let placement = args.placement.as_deref().map(study::placement).transpose()?;
-    study::check(placement.as_ref(), &args.model.costs(&machine)?, &[entry])?;
+    study::check(placement.as_ref(), &args.model.costs(&machine)?, &entries)?;
     let file = TraceFile::open(&args.trace)?;
     let trace = file.trace()?;
     let page_size = args.model.page_size(&machine);
@@ -82,10 +90,16 @@ pub fn run(args: Args) -> Result {
     };
     let bound = Bound::new(&subject, &sharing::classify(&study.history)?)?;
     let begin = Instant::now();
-    let result = subject.simulate(entry, args.actions.is_some())?;
-    let row = subject.row(entry.name, &result, &bound, begin.elapsed().as_secs_f64());
+    let log = args.actions.is_some();
+    let result = match (entry, external) {
+        (Some(entry), _) => subject.simulate(entry, log)?,
+        (None, command) => {
+            external_policy(&subject, command.unwrap_or_default(), args.external_timeout, log)?
+        }
+    };
+    let row = subject.row(&args.policy, &result, &bound, begin.elapsed().as_secs_f64());
     let mut notes = subject.notes();
-    note_counts(&mut notes, entry.name, &result);
+    note_counts(&mut notes, &args.policy, &result);
     notes.extend_from_slice(&study.notes);
     if let Some(path) = &args.actions {
         write_actions(path, &result.log, |page| study.history.address(page))
@@ -100,7 +114,7 @@ pub fn run(args: Args) -> Result {
         page_size,
         args.placement.as_deref(),
         subject.replicates(),
-        &[entry],
+        &entries,
         &settings,
     );
     parameters.extend(args.scene.parameters(&[args.info]));
@@ -115,6 +129,23 @@ pub fn run(args: Args) -> Result {
         notes.iter().for_each(|note| println!("note: {note}"));
     }
     Ok(if study.partial { Code::PARTIAL } else { Code::OK })
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let value = text.parse::<f64>().ok().filter(|value| (0.001..=86_400.0).contains(value));
+    value.ok_or_else(|| format!("`{text}`: expected seconds from 0.001 to 86400"))
+}
+
+/// Simulates a policy that is a process of its own.
+fn external_policy(subject: &Subject, command: &str, timeout: f64, log: bool) -> anyhow::Result<Simulation> {
+    let timeout = Duration::from_secs_f64(timeout);
+    let policy = External::new(command, subject.costs, subject.replicates(), timeout);
+    let placement = subject.placement.cloned().unwrap_or(Placement::FirstTouch);
+    let result = subject.simulate_policy(&policy, &placement, log)?;
+    match policy.error() {
+        Some(error) => Err(exit::error(Code::FAILURE, error)),
+        None => Ok(result),
+    }
 }
 
 /// The row's fields, with the trace, every parameter and the notes beside them.
