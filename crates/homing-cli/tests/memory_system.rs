@@ -1,0 +1,206 @@
+//! The memory system from outside: `--misses`, `--monitor`, `monitors`, several page sizes, `reproduce`, `--calibrate`.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Caches that a few pages overflow.
+const SMALL: [&str; 8] = [
+    "--set",
+    "hierarchy.l1.size=2K",
+    "--set",
+    "hierarchy.l2.size=8K",
+    "--set",
+    "hierarchy.tlb=[{entries=4}]",
+    "--threads-on",
+    "round-robin",
+];
+
+fn homing(workers: usize, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_homing"))
+        .args(args)
+        .env("RAYON_NUM_THREADS", workers.to_string())
+        .output()
+        .expect("homing runs")
+}
+
+fn json(args: &[&str]) -> Value {
+    let output = homing(2, args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON on stdout")
+}
+
+/// `threads` threads on 32 pages: thread 0 makes them, then each walks its own.
+fn trace(dir: &Path, name: &str, threads: u64) -> PathBuf {
+    let mut csv = String::from("thread,addr,size,kind\n");
+    let mut line = |thread: u64, page: u64, at: u64, kind: char| {
+        csv += &format!("{thread},{},8,{kind}\n", 0x10000 + page * 4096 + at * 64);
+    };
+    (0..32).for_each(|page| line(0, page, 0, 'w'));
+    for round in 0..10u64 {
+        for at in 0..64 {
+            (0..32).for_each(|page| line(page % threads, page, at, if round % 2 == 0 { 'r' } else { 'w' }));
+        }
+    }
+    let (input, output) = (dir.join(format!("{name}.csv")), dir.join(format!("{name}.homing")));
+    std::fs::write(&input, csv).unwrap();
+    let done = homing(1, &["trace", "import", input.to_str().unwrap(), "-o", output.to_str().unwrap()]);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    output
+}
+
+#[test]
+fn policies_and_the_bound_see_misses() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = trace(dir.path(), "walk", 2);
+    let on = [&[path.to_str().unwrap(), "-m", "sunfire-6800", "--misses", "--json"], &SMALL[..]].concat();
+    let optimal = json(&[&["optimal"], &on[..]].concat());
+    let caches = &optimal["caches"];
+    assert_eq!(caches["references"], 32 + 10 * 64 * 32);
+    let demand = ["fetches_read", "fetches_write", "upgrades"]
+        .iter()
+        .map(|c| caches[*c].as_u64().unwrap())
+        .sum::<u64>();
+    assert_eq!(optimal["references"].as_u64(), Some(demand));
+    assert!(demand < caches["references"].as_u64().unwrap());
+    let compared = json(&[&["compare"], &on[..], &["--policies", "first-touch,homing"]].concat());
+    let rows = compared["traces"][0]["rows"].as_array().unwrap();
+    assert!(
+        rows.iter().all(|row| row["references"] == optimal["references"] && row["replications"] == 0),
+        "{rows:?}"
+    );
+    assert_eq!(&compared["traces"][0]["trace"]["caches"], caches);
+    let bare = homing(1, &["optimal", path.to_str().unwrap(), "-m", "butterfly", "--misses"]);
+    assert_eq!(bare.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&bare.stderr).contains("[hierarchy]"));
+}
+
+#[test]
+fn every_monitor_runs_in_the_loop_and_gives_the_same_at_any_number_of_workers() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = trace(dir.path(), "walk", 2);
+    let monitors = json(&["monitors", "--json"]);
+    let on = [
+        &["simulate", path.to_str().unwrap(), "-m", "sunfire-6800", "--policy", "interval-majority"],
+        &SMALL[..],
+        &["--page-size", "4K", "--interval", "2000", "--json"],
+    ]
+    .concat();
+    for monitor in monitors.as_array().unwrap() {
+        let name = monitor["name"].as_str().unwrap();
+        let args = [&on[..], &["--monitor", name]].concat();
+        let result = json(&args);
+        let (before, after) = (&result["before"], &result["after"]);
+        for field in ["nonlocal_percent", "caches", "intervals", "modelled"] {
+            assert!(!before[field].is_null() && !after[field].is_null(), "{name}: {field}");
+        }
+        assert!(after["modelled"]["total_ns"].as_f64().unwrap() > 0.0, "{name}");
+        assert_eq!(after["intervals"].as_array().unwrap().len(), 11, "{name}");
+        if name.starts_with("perfect") {
+            assert!(
+                result["moves"].as_u64().unwrap() >= 16,
+                "{name} moves half of the pages: {}",
+                result["moves"]
+            );
+            assert!(after["nonlocal_percent"].as_f64() < before["nonlocal_percent"].as_f64(), "{name}");
+        }
+        let same = |workers| {
+            let mut value: Value = serde_json::from_slice(&homing(workers, &args).stdout).unwrap();
+            value["seconds"] = 0.into();
+            value
+        };
+        assert_eq!(same(1), same(4), "{name}");
+    }
+    let refused = |extra: &[&str]| {
+        let output = homing(1, &[&on[..], extra].concat());
+        assert_eq!(output.status.code(), Some(2), "{extra:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert!(refused(&["--monitor", "nothing"]).contains("expected one of perfect"));
+    assert!(refused(&["--monitor", "atc", "--set", "hierarchy.tlb=[]"]).contains("no `tlb`"));
+    assert!(refused(&["--monitor", "perfect", "--placement", "nowhere"]).contains("nowhere"));
+}
+
+#[test]
+fn files_of_a_run_with_a_monitor() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = trace(dir.path(), "walk", 2);
+    let file = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (actions, intervals, placement) = (file("actions.csv"), file("intervals.csv"), file("placement"));
+    let args = [
+        &["simulate", path.to_str().unwrap(), "-m", "sunfire-6800", "--policy", "interval-majority"],
+        &SMALL[..],
+        &["--monitor", "perfect", "--interval", "2000", "--stop-threads", "--actions", &actions],
+        &["--intervals", &intervals, "--placement-out", &placement],
+    ]
+    .concat();
+    let output = homing(1, &args);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("modelled time"), "{text}");
+    assert!(std::fs::read_to_string(&actions).unwrap().contains("move"));
+    assert_eq!(std::fs::read_to_string(&intervals).unwrap().lines().count(), 12);
+    assert!(std::fs::read_to_string(&placement).unwrap().starts_with("# homing placement 1"));
+}
+
+#[test]
+fn large_pages_that_threads_share_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = trace(dir.path(), "walk", 2);
+    let report = json(&[
+        "compare",
+        path.to_str().unwrap(),
+        "-m",
+        "two-socket",
+        "--threads-on",
+        "one-per-node",
+        "--policies",
+        "first-touch,homing",
+        "--no-replication",
+        "--page-size",
+        "4K,64K",
+        "--json",
+    ]);
+    let trace = &report["traces"][0];
+    let rows = trace["page_sizes"].as_array().unwrap();
+    let cost = |size: u64, policy: &str| {
+        let row = rows.iter().find(|row| row["page_size"] == size && row["policy"] == policy).expect("a row");
+        row["cost"].as_f64().unwrap()
+    };
+    assert!(cost(65536, "optimal") > cost(4096, "optimal"), "threads take pages in turn");
+    assert!(!trace["split"].as_array().unwrap().is_empty());
+    let wrong = homing(1, &["optimal", path.to_str().unwrap(), "-m", "two-socket", "--page-size", "4K,64K"]);
+    assert_eq!(wrong.status.code(), Some(2));
+}
+
+#[test]
+fn tables_are_reproduced_from_given_traces() {
+    let dir = tempfile::tempdir().unwrap();
+    trace(dir.path(), "cg-12", 12);
+    trace(dir.path(), "mg-12", 12);
+    let folder = dir.path().to_str().unwrap();
+    let page = dir.path().join("page.html");
+    let args =
+        ["reproduce", "--traces", folder, "--workloads", folder, "--only", "table1,figure2,contention"];
+    let exhibits = json(&[&args[..], &["--json", "--html", page.to_str().unwrap()]].concat());
+    let names: Vec<_> = exhibits.as_array().unwrap().iter().map(|e| e["id"].as_str().unwrap()).collect();
+    assert_eq!(names, ["table1", "figure2", "contention"]);
+    assert_eq!(exhibits[0]["lines"][0]["published"][0], 0.56);
+    assert!(std::fs::read_to_string(&page).unwrap().contains("<svg"));
+    let text = homing(1, &args);
+    assert!(String::from_utf8_lossy(&text.stdout).contains("claims hold"));
+    let missing = homing(1, &["reproduce", "--traces", folder, "--workloads", folder, "--only", "table2"]);
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("make workloads"));
+    assert_eq!(homing(1, &["reproduce", "--only", "table99"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_machine_is_calibrated_from_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("measured.csv");
+    std::fs::write(&file, "from,to,latency_ns,bandwidth_gbs\n0,0,90,64\n0,1,160,32\n1,0,160,32\n1,1,90,64\n")
+        .unwrap();
+    let output = homing(1, &["machines", "two-socket", "--calibrate", file.to_str().unwrap()]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("memory_busy_ns = 1.0"), "{text}");
+    assert_eq!(homing(1, &["machines", "--calibrate", file.to_str().unwrap()]).status.code(), Some(2));
+}
