@@ -53,7 +53,7 @@ impl ObserveArgs {
     /// The observer's options; `None` if there is nothing to observe.
     pub fn options(&self) -> Option<Options> {
         let wanted = self.observe.is_some() || self.delay.is_some() || self.trace.is_some();
-        wanted.then(|| Options {
+        wanted.then_some(Options {
             every: self.interval,
             kernel: self.with_kernel,
             pages: self.pages,
