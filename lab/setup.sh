@@ -41,8 +41,9 @@ options=(-o Dir::Etc::sourcelist=/dev/null -o "Dir::Etc::sourceparts=$work/sourc
 target=()
 if [ "${ID:-}" = debian ] && [ "${VERSION_ID:-99}" -lt 13 ]; then
   mirror=$(apt-get indextargets --format '$(SITE) $(CODENAME)' 2>/dev/null | sed -n "s/ $VERSION_CODENAME\$//p" | head -n 1)
+  [ -n "$mirror" ] || fail "apt-get indextargets names no source of $VERSION_CODENAME: add one to the system's package sources, then run this again" 1
   printf 'Types: deb\nURIs: %s\nSuites: %s-backports\nComponents: main\nSigned-By: /usr/share/keyrings/debian-archive-keyring.gpg\n' \
-    "${mirror:-http://deb.debian.org/debian}" "$VERSION_CODENAME" >"$work/sources/homing-backports.sources"
+    "$mirror" "$VERSION_CODENAME" >"$work/sources/homing-backports.sources"
   target=(-t "$VERSION_CODENAME-backports")
 fi
 say "reading the package lists"
