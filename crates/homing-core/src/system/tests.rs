@@ -100,6 +100,8 @@ fn every_monitor_brings_the_pages_home() {
                 // Not a divisor of the walk's period, or always the same page would be taken.
                 "interconnect" => "interconnect:period=17,read=0".into(),
                 "cache-misses" => "cache-misses:period=17".into(),
+                "tlb-misses" => "tlb-misses:period=17".into(),
+                "precise" => "precise:period=17".into(),
                 name => name.into(),
             };
             let after = run_with(setup, &name);

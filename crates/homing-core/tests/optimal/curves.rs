@@ -42,7 +42,8 @@ fn check_values(references: &[(u16, u64, bool)], machine: &Uniform, range: Range
     }
     let rough = curve_within(&history, machine, range, options, 0.01).unwrap();
     check_shape(&rough, range);
-    assert!(rough.len() <= segments.len());
+    // With several pages the rough break-points of one may lie where exact ones of two coincide.
+    assert!(history.pages() > 1 || rough.len() <= segments.len());
     for segment in &rough {
         let (given, optimal) = (segment.cost(segment.to), cost(segment.to).cost);
         assert!(given >= optimal * (1.0 - 1e-9) && given <= optimal * 1.0102, "{segment:?}: {optimal}");

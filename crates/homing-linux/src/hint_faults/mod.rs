@@ -155,7 +155,13 @@ mod tests {
         use crate::policy::{BIND, DEFAULT, LOCAL};
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let (proc, pid) = (Proc::default(), Pid(child.id() as i32));
-        // Right after fork the child still is this test program: any state of it will do, if it has its vdso.
+        // Right after `spawn` the child may be in the middle of exec, with nothing mapped yet.
+        let mapped =
+            || fs::read_to_string(format!("/proc/{}/maps", child.id())).is_ok_and(|m| m.contains("[vdso]"));
+        assert!((0..1000).any(|_| mapped() || {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            false
+        }));
         let scanner = scanner::Scanner::start(&proc, pid).unwrap();
         let switch = |from, to| switch_policy(&proc, pid, from, to, scanner.scratch()).unwrap();
         assert_eq!(switch(DEFAULT, LOCAL), 1);
