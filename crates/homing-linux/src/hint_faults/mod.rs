@@ -117,6 +117,17 @@ pub fn switch_policy(proc: &Proc, pid: Pid, from: i32, to: i32, scratch: u64) ->
     }
 }
 
+/// A child that has made its last mapping: right after `spawn` it may be in the middle of exec, with nothing mapped yet.
+#[cfg(test)]
+fn settled_child() -> std::process::Child {
+    use std::io::{Read, Write};
+    use std::process::{Command, Stdio};
+    let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+    child.stdout.as_mut().unwrap().read_exact(&mut [0; 1]).unwrap();
+    child
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,15 +164,8 @@ mod tests {
     #[test]
     fn threads_of_default_policy_are_switched_and_others_left() {
         use crate::policy::{BIND, DEFAULT, LOCAL};
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let mut child = settled_child();
         let (proc, pid) = (Proc::default(), Pid(child.id() as i32));
-        // Right after `spawn` the child may be in the middle of exec, with nothing mapped yet.
-        let mapped =
-            || fs::read_to_string(format!("/proc/{}/maps", child.id())).is_ok_and(|m| m.contains("[vdso]"));
-        assert!((0..1000).any(|_| mapped() || {
-            std::thread::sleep(std::time::Duration::from_millis(10));
-            false
-        }));
         let scanner = scanner::Scanner::start(&proc, pid).unwrap();
         let switch = |from, to| switch_policy(&proc, pid, from, to, scanner.scratch()).unwrap();
         assert_eq!(switch(DEFAULT, LOCAL), 1);

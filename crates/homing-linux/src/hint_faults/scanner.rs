@@ -317,9 +317,8 @@ impl Drop for Scanner {
 
 #[cfg(test)]
 mod tests {
+    use super::super::settled_child;
     use super::*;
-    use std::io::{Read, Write};
-    use std::process::{Command, Stdio};
     use std::time::{Duration, Instant};
 
     fn until(what: &str, mut done: impl FnMut() -> bool) {
@@ -332,12 +331,8 @@ mod tests {
 
     #[test]
     fn a_helper_scans_in_another_process_and_leaves_no_trace() {
-        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = settled_child();
         let (proc, pid) = (Proc::default(), Pid(child.id() as i32));
-        // Once it echoes it has made its last mapping.
-        let (mut input, mut echo) = (child.stdin.take().unwrap(), [0; 1]);
-        input.write_all(b"x").unwrap();
-        child.stdout.as_mut().unwrap().read_exact(&mut echo).unwrap();
         let maps = proc.maps(pid).unwrap();
         let mut scanner = Scanner::start(&proc, pid).unwrap();
         let helper = scanner.helper();
@@ -351,13 +346,13 @@ mod tests {
         scanner.end(&proc).unwrap();
         assert!(name().is_err() || proc.stat(helper, Tid(helper.0)).unwrap().state == 'Z');
         assert_eq!(proc.maps(pid).unwrap(), maps);
-        drop(input);
+        drop(child.stdin.take());
         assert!(child.wait().unwrap().success());
     }
 
     #[test]
     fn a_helper_ends_with_its_program() {
-        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let mut child = settled_child();
         let (proc, pid) = (Proc::default(), Pid(child.id() as i32));
         let scanner = Scanner::start(&proc, pid).unwrap();
         let helper = scanner.helper();
