@@ -78,6 +78,17 @@ impl Prices {
         }
     }
 
+    /// The most that a reference from `by` can cost beyond a local one.
+    pub(super) fn dearest_loss(&self, by: Node) -> f64 {
+        match self {
+            Prices::Uniform { remote, .. } => remote - 1.0,
+            Prices::General { nodes, .. } => {
+                let dearest = (0..*nodes).map(|at| self.access(by, Node(at))).fold(0.0, f64::max);
+                dearest - self.access(by, by)
+            }
+        }
+    }
+
     /// Nodes other than the requester that can be worth a move: none but global memory where all processor memories are
     /// alike (Bolosky & Scott 1991, section 3.1), any where they are not.
     pub(super) fn havens(&self) -> std::ops::Range<u16> {

@@ -267,11 +267,11 @@ pub const POLICIES: &[Entry] = &[
     },
     Entry {
         name: "homing",
-        source: "this project: docs/policies.md",
+        source: "this project: docs/policy.md",
         summary:
             "per page, simple rules over the work function compete in hindsight; the page follows the leader",
         offline: false,
-        replicates: false,
+        replicates: true,
         begin: Begin::Given,
         params: &[
             Param {
@@ -291,7 +291,7 @@ pub const POLICIES: &[Entry] = &[
         ],
         build: |setup| {
             let (hysteresis, catch_up) = (setup.values.get("hysteresis"), setup.values.get("catch-up"));
-            Box::new(homing::Homing::new(setup.costs, hysteresis, catch_up))
+            Box::new(homing::Homing::new(setup.costs, setup.replication, hysteresis, catch_up))
         },
         restore: restore::<homing::Homing>,
     },

@@ -1,0 +1,74 @@
+//! What is known of one page: its work function, the reads of its present epoch, and where each expert has it.
+
+use super::super::prices::Prices;
+use super::super::work_function::WorkFunction;
+use super::expert::{Expert, EXPERTS};
+use crate::ids::Node;
+use serde::{Deserialize, Serialize};
+
+/// One page. Memory: `size_of::<State>()` and, for each node, a number of the work function and a [`Seat`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct State {
+    pub(super) work: WorkFunction,
+    pub(super) seats: Vec<Seat>,
+    pub(super) experts: [Expert; EXPERTS],
+    pub(super) leader: u8,
+    /// True if a node has read the page since its last write.
+    pub(super) read: bool,
+}
+
+/// What a page keeps for one node.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Seat {
+    /// Reads since the page's last write, as far as they matter.
+    pub(super) reads: f32,
+    /// Bit e: expert e has a copy here.
+    pub(super) holders: u8,
+}
+
+impl State {
+    /// A page that begins at `start`.
+    pub(super) fn new(prices: &Prices, start: Node, leader: usize) -> State {
+        let mut seats = vec![Seat::default(); usize::from(prices.memories())];
+        seats[start.index()].holders = u8::MAX;
+        State {
+            work: WorkFunction::new(prices, start),
+            seats,
+            experts: [Expert { home: start, replicas: 0, paid: 0.0 }; EXPERTS],
+            leader: leader as u8,
+            read: false,
+        }
+    }
+
+    /// True if the expert has a copy at `node`.
+    #[inline]
+    pub(super) fn holds(&self, expert: usize, node: Node) -> bool {
+        self.seats[node.index()].holders >> expert & 1 == 1
+    }
+
+    /// The expert gets a copy at `node` beside those it has.
+    pub(super) fn add_copy(&mut self, expert: usize, node: Node) {
+        self.seats[node.index()].holders |= 1 << expert;
+        self.experts[expert].replicas += 1;
+    }
+
+    /// The expert's only copy is now at `node`.
+    pub(super) fn set_home(&mut self, expert: usize, node: Node) {
+        let home = self.experts[expert].home;
+        if self.experts[expert].replicas > 0 {
+            self.seats.iter_mut().for_each(|seat| seat.holders &= !(1 << expert));
+        } else {
+            self.seats[home.index()].holders &= !(1 << expert);
+        }
+        self.seats[node.index()].holders |= 1 << expert;
+        self.experts[expert].home = node;
+        self.experts[expert].replicas = 0;
+    }
+
+    /// A write ends the epoch: reads count anew.
+    pub(super) fn end_epoch(&mut self) {
+        if std::mem::take(&mut self.read) {
+            self.seats.iter_mut().for_each(|seat| seat.reads = 0.0);
+        }
+    }
+}
