@@ -3,11 +3,32 @@
 use crate::ids::Page;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// Page numbers are dense, so that one multiplication spreads them well (Fibonacci hashing, Knuth 6.4).
+#[derive(Clone, Debug, Default)]
+struct PageHasher(u64);
+
+impl Hasher for PageHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u32(byte.into()));
+    }
+
+    #[inline]
+    fn write_u32(&mut self, number: u32) {
+        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+}
 
 /// A map from pages to state. Entries are made on first use and go with [`Pages::remove`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Pages<T> {
-    index: HashMap<Page, u32>,
+    index: HashMap<Page, u32, BuildHasherDefault<PageHasher>>,
     slots: Vec<T>,
     free: Vec<u32>,
     last: Option<(Page, u32)>,
@@ -15,7 +36,7 @@ pub struct Pages<T> {
 
 impl<T> Default for Pages<T> {
     fn default() -> Self {
-        Pages { index: HashMap::new(), slots: Vec::new(), free: Vec::new(), last: None }
+        Pages { index: HashMap::default(), slots: Vec::new(), free: Vec::new(), last: None }
     }
 }
 

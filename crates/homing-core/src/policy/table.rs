@@ -288,10 +288,29 @@ pub const POLICIES: &[Entry] = &[
                 unit: "page moves",
                 doc: "eagerness with which a page goes where its leader already is",
             },
+            Param {
+                name: "pooling",
+                default: 1.0,
+                range: (0.0, 1.0),
+                unit: "",
+                doc: "1: what the experts lost on other pages counts too; 0: pages learn alone",
+            },
+            Param {
+                name: "constructs",
+                default: 0.0,
+                range: (0.0, 1e6),
+                unit: "constructs",
+                doc: "parallel constructs after which the move of a thread counts (Nikolopoulos 2000: 2)",
+            },
         ],
         build: |setup| {
-            let (hysteresis, catch_up) = (setup.values.get("hysteresis"), setup.values.get("catch-up"));
-            Box::new(homing::Homing::new(setup.costs, setup.replication, hysteresis, catch_up))
+            let parameters = homing::Parameters {
+                hysteresis: setup.values.get("hysteresis"),
+                catch_up: setup.values.get("catch-up"),
+                pooling: setup.values.get("pooling") >= 0.5,
+                constructs: setup.values.count("constructs") as u32,
+            };
+            Box::new(homing::Homing::new(setup.costs, setup.replication, &parameters))
         },
         restore: restore::<homing::Homing>,
     },

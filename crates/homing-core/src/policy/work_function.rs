@@ -81,6 +81,11 @@ impl WorkFunction {
         }
     }
 
+    /// What is known of one node is from now on of the other.
+    pub(super) fn exchange(&mut self, a: Node, b: Node) {
+        self.values.swap(a.index(), b.index());
+    }
+
     fn relax(&mut self, nodes: usize, copy: &[f64]) {
         let before = self.values.clone();
         for (to, value) in self.values.iter_mut().enumerate() {

@@ -13,6 +13,9 @@ use crate::timeline::{Mark, Moment};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+/// References of one run that are told at a time where pages are told in order of Time.
+const PIECE: u64 = 512;
+
 /// What a policy hears of references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hears {
@@ -141,7 +144,8 @@ impl<'a> Drive<'a> {
         Ok(finish(engine, self.setup, not_in_file))
     }
 
-    /// Runs by the Time of their first reference; one that spans a moment is cut there.
+    /// Runs by the Time of their first reference; one that spans a moment is cut there, and a long one
+    /// into pieces.
     fn in_time_order(&self, mut cursors: Vec<Cursor>, engine: &mut Engine<Modelled>) {
         let mut profile = Profile::new(self.setup);
         let mut moments = self.moments.iter().peekable();
@@ -157,7 +161,10 @@ impl<'a> Drive<'a> {
                 engine.observe(Observation::PageNew(page, self.setup.history.address(page)));
             }
             let cursor = &mut cursors[page.index()];
-            self.step(cursor, page, moments.peek().map(|moment| moment.time), engine, &mut profile);
+            let limit = moments.peek().map(|moment| moment.time);
+            // What a policy learns from a long run must not come before what other pages do meanwhile.
+            let limit = limit.into_iter().chain(cursor.time_after(PIECE)).min();
+            self.step(cursor, page, limit, engine, &mut profile);
             next.extend(cursor.time().map(|time| Reverse((time, page))));
         }
         moments.for_each(|moment| tell(engine, moment));
@@ -257,6 +264,12 @@ impl<'a> Cursor<'a> {
     #[inline]
     fn time(&self) -> Option<Time> {
         self.now.as_ref().map(|(shape, from)| shape.time(*from))
+    }
+
+    /// Time of the reference that comes so many later, if the present run has it.
+    fn time_after(&self, references: u64) -> Option<Time> {
+        let (shape, from) = self.now.as_ref()?;
+        (from + references < shape.len()).then(|| shape.time(from + references))
     }
 
     /// Takes the references of the present run before `limit`.

@@ -4,10 +4,14 @@ use super::super::prices::Prices;
 use super::super::work_function::Rule;
 use super::expert::{rule, EXPERTS, FIRST_LEADER};
 use super::page::State;
+use super::pools::Losses;
 use crate::action::{Actions, Kind, Locations};
 use crate::ids::{Node, Page};
 use crate::machine::Costs;
 use serde::{Deserialize, Serialize};
+
+/// What remote references may cost, in page moves, before the experts are compared again.
+const ATTENTION: f64 = 0.25;
 
 /// Parameters and prices.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -32,8 +36,19 @@ impl Judge {
         Judge { prices: Prices::new(costs), replication, hysteresis, catch_up: Rule { eagerness: catch_up } }
     }
 
-    pub(super) fn begin(&self, start: Node) -> State {
-        State::new(&self.prices, start, FIRST_LEADER)
+    /// A page that begins at `start`; `prior` is what other pages say about the experts.
+    pub(super) fn begin(&self, start: Node, prior: &Losses) -> State {
+        let mut state = State::new(&self.prices, start, FIRST_LEADER);
+        self.elect(&mut state, start, prior);
+        state
+    }
+
+    /// What the experts lost since they had paid `before`, in page moves; `None` if nothing.
+    pub(super) fn lost(&self, state: &State, before: &[f64; EXPERTS]) -> Option<Losses> {
+        let now = state.paid();
+        let per_move = 1.0 / self.prices.least_copy();
+        (now != *before)
+            .then(|| std::array::from_fn(|index| ((now[index] - before[index]) * per_move) as f32))
     }
 
     /// What a rule wants at a reference from `by`, a node without a copy, when the page's home is `home`.
@@ -96,13 +111,13 @@ impl Judge {
         wish
     }
 
-    /// Gives the lead to the expert that paid least, if it paid less by the hysteresis.
-    fn elect(&self, state: &mut State, by: Node) {
-        let paid = |index: usize| state.experts[index].paid;
+    /// Gives the lead to the expert that paid least, other pages considered, if it paid less by the hysteresis.
+    pub(super) fn elect(&self, state: &mut State, by: Node, prior: &Losses) {
+        let unit = self.prices.least_copy();
+        let paid = |index: usize| state.experts[index].paid + f64::from(prior[index]) * unit;
         let best = (0..EXPERTS).min_by(|&a, &b| paid(a).total_cmp(&paid(b))).unwrap_or(FIRST_LEADER);
         let leader = usize::from(state.leader);
-        let margin =
-            self.hysteresis * self.prices.copy(state.experts[leader].home, by).max(self.prices.least_copy());
+        let margin = self.hysteresis * self.prices.copy(state.experts[leader].home, by).max(unit);
         if paid(leader) - paid(best) >= margin {
             state.leader = best as u8;
         }
@@ -120,7 +135,6 @@ impl Judge {
             state.end_epoch();
             self.charge_stretch(state, by, reads + writes - loose, true);
         }
-        self.elect(state, by);
     }
 
     /// Reads in a row for which no replica could pay.
@@ -167,18 +181,33 @@ impl Judge {
         }
     }
 
-    /// References from `by` until something could change for an expert, or for the page if it is at `at`.
+    /// True if `node` alone matters to the page, and every expert that moves has it there.
+    pub(super) fn belongs(&self, state: &State, node: Node) -> bool {
+        let beyond = |other: Node| {
+            let dear = self.prices.copy(node, other) * (1.0 - 1e-9);
+            other == node || -state.work.advantage(&self.prices, node, other) >= dear
+        };
+        state.experts[usize::from(state.leader)].home == node
+            && (0..self.prices.memories()).map(Node).all(beyond)
+    }
+
+    /// References from `by` until something could change for an expert, or for the page if it is at `at`. As long as
+    /// one of them refers remotely, no more than cost a part of a page move: another may deserve the lead by then.
     pub(super) fn patience(&self, state: &State, by: Node, at: Option<Locations>) -> u64 {
-        let mut least = u64::MAX;
-        for index in 0..EXPERTS {
-            if let Some(rule) = rule(index).filter(|_| !state.holds(index, by)) {
+        let remote = at.filter(|at| !at.holds(by));
+        let mut least = remote.map_or(u64::MAX, |at| self.patience_of(state, self.catch_up, at.home(), by));
+        let mut settled = remote.is_none();
+        for index in (0..EXPERTS).filter(|&index| !state.holds(index, by)) {
+            settled = false;
+            if let Some(rule) = rule(index) {
                 least = least.min(self.patience_of(state, rule, state.experts[index].home, by));
             }
         }
-        match at.filter(|at| !at.holds(by)) {
-            Some(at) => least.min(self.patience_of(state, self.catch_up, at.home(), by)),
-            None => least,
+        if settled {
+            return u64::MAX;
         }
+        let loss = self.prices.dearest_loss(by);
+        least.min((ATTENTION * self.prices.least_copy() / loss).ceil().max(1.0) as u64)
     }
 
     fn patience_of(&self, state: &State, rule: Rule, home: Node, by: Node) -> u64 {
@@ -202,7 +231,7 @@ impl Judge {
         write: bool,
         actions: &mut Actions,
     ) -> Locations {
-        let led = self.advance(state, by, write);
+        let led = if state.settled(by, write) { None } else { self.advance(state, by, write) };
         if !at.holds(by) {
             let wish = led.map(|wish| (wish, "the leader moved")).or_else(|| {
                 let there = state.holds(usize::from(state.leader), by);

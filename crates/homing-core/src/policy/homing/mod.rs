@@ -7,6 +7,9 @@
 //! ski rental to "at once". Each is simulated on the page's past: where it would have copies now, and what it would have
 //! paid. [`judge`] names the one that paid least the leader and turns the leader's moves into actions.
 //!
+//! A page has few misses of its own to learn from. What the experts lost on the pages around it and in the program
+//! ([`pools`]) counts for it too, at a discount. Pages of a thread that was moved come with it ([`heirs`]).
+//!
 //! With replication a copy made for a read leaves the others where they are (a replica), and a write keeps the copy
 //! that the work function favours: a replica is a home that the next write has for nothing.
 //!
@@ -14,38 +17,114 @@
 //! metrical task systems) in its follow-the-leader form. Derivation, bounds and measurements: docs/policy.md.
 
 mod expert;
+mod heirs;
 mod judge;
 mod page;
+mod pools;
+#[cfg(test)]
+mod tests;
 
 use super::pages::Pages;
-use super::{Fault, Next, Policy, Sample};
-use crate::action::Actions;
-use crate::ids::Page;
+use super::{End, Fault, Next, Policy, Sample, ThreadMoved};
+use crate::action::{Actions, Kind, Locations};
+use crate::ids::{Node, Page, Time};
 use crate::machine::Costs;
+use heirs::Heirs;
 use judge::Judge;
 use page::State;
+use pools::Pools;
 use serde::{Deserialize, Serialize};
 
 /// The policy.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Homing {
     judge: Judge,
+    pooling: bool,
+    pools: Pools,
+    heirs: Heirs,
     pages: Pages<State>,
 }
 
+/// Parameters.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameters {
+    /// How much less than the leader an expert must have paid to take the lead, in page moves.
+    pub hysteresis: f64,
+    /// Eagerness with which a page goes where its leader already is, in page moves.
+    pub catch_up: f64,
+    /// Whether other pages' losses count.
+    pub pooling: bool,
+    /// Parallel constructs after which the move of a thread counts.
+    pub constructs: u32,
+}
+
 impl Homing {
-    /// For a machine. `hysteresis` is in page moves; `catch_up` is the eagerness with which a page goes where a leader
-    /// already is.
-    pub fn new(costs: &Costs, replication: bool, hysteresis: f64, catch_up: f64) -> Homing {
-        Homing { judge: Judge::new(costs, replication, hysteresis, catch_up), pages: Pages::default() }
+    /// For a machine.
+    pub fn new(costs: &Costs, replication: bool, parameters: &Parameters) -> Homing {
+        Homing {
+            judge: Judge::new(costs, replication, parameters.hysteresis, parameters.catch_up),
+            pooling: parameters.pooling,
+            pools: Pools::default(),
+            heirs: Heirs::new(parameters.constructs),
+            pages: Pages::default(),
+        }
     }
+
+    /// Takes what the page's experts lost into the pools and lets the page choose its leader anew.
+    fn conclude(
+        judge: &Judge,
+        pools: Option<&mut Pools>,
+        state: &mut State,
+        before: &[f64; expert::EXPERTS],
+        on: On,
+    ) {
+        let Some(lost) = judge.lost(state, before) else { return };
+        let prior = pools.map_or_else(Default::default, |pools| {
+            pools.add(on.page, &lost);
+            pools.prior(on.page)
+        });
+        judge.elect(state, on.by, &prior);
+    }
+
+    /// A page of a moved thread comes to its thread. Returns where it then is.
+    fn inherit(
+        judge: &Judge,
+        heirs: &Heirs,
+        state: &mut State,
+        on: On,
+        at: Locations,
+        actions: &mut Actions,
+    ) -> Locations {
+        let owner = state.experts[usize::from(state.leader)].home;
+        let comes =
+            !at.holds(on.by) && heirs.inherits(owner, on.by, state.seen) && judge.belongs(state, owner);
+        state.seen = heirs.now();
+        if !comes {
+            return at;
+        }
+        state.exchange(owner, on.by);
+        actions.push(on.page, Kind::Move { to: on.by }, "its thread was moved");
+        Locations::single(on.by)
+    }
+}
+
+/// Who refers to what.
+#[derive(Clone, Copy)]
+struct On {
+    page: Page,
+    by: Node,
 }
 
 impl Policy for Homing {
     fn fault(&mut self, fault: &Fault, actions: &mut Actions) -> Next {
-        let state = self.pages.entry(fault.page, || self.judge.begin(fault.at.home()));
-        let at = self.judge.decide(state, fault.page, fault.at, fault.node, fault.write, actions);
-        Next::After(self.judge.patience(state, fault.node, Some(at)))
+        let Homing { judge, pools, heirs, pages, .. } = self;
+        let state = pages.entry(fault.page, || judge.begin(fault.at.home(), &pools.prior(fault.page)));
+        let on = On { page: fault.page, by: fault.node };
+        let at = Homing::inherit(judge, heirs, state, on, fault.at, actions);
+        let before = state.paid();
+        let at = judge.decide(state, fault.page, at, fault.node, fault.write, actions);
+        Homing::conclude(judge, self.pooling.then_some(pools), state, &before, on);
+        Next::After(judge.patience(state, fault.node, Some(at)))
     }
 
     fn wants_samples(&self) -> bool {
@@ -53,13 +132,38 @@ impl Policy for Homing {
     }
 
     fn sample(&mut self, sample: &Sample, actions: &mut Actions) {
-        let state = self.pages.entry(sample.page, || self.judge.begin(sample.at.home()));
+        let Homing { judge, pools, heirs, pages, .. } = self;
+        let state = pages.entry(sample.page, || judge.begin(sample.at.home(), &pools.prior(sample.page)));
+        let on = On { page: sample.page, by: sample.node };
+        let at = Homing::inherit(judge, heirs, state, on, sample.at, actions);
         let (reads, writes) = (sample.reads as f64 * sample.weight, sample.writes as f64 * sample.weight);
-        self.judge.decide(state, sample.page, sample.at, sample.node, writes > 0.0, actions);
-        self.judge.charge(state, sample.node, reads, writes);
+        let before = state.paid();
+        judge.decide(state, sample.page, at, sample.node, writes > 0.0, actions);
+        judge.charge(state, sample.node, reads, writes);
+        Homing::conclude(judge, self.pooling.then_some(pools), state, &before, on);
+    }
+
+    fn iteration_end(&mut self, _end: &End, _actions: &mut Actions) {
+        self.heirs.construct();
+    }
+
+    fn wants_marks(&self) -> bool {
+        true
+    }
+
+    fn phase_begin(&mut self, _phase: u32, _time: Time, _actions: &mut Actions) {
+        self.heirs.construct();
+    }
+
+    fn thread_moved(&mut self, moved: &ThreadMoved, _actions: &mut Actions) {
+        self.heirs.moved(moved);
     }
 
     fn page_gone(&mut self, page: Page) {
         self.pages.remove(page);
+    }
+
+    fn independent(&self) -> bool {
+        !self.pooling
     }
 }

@@ -6,6 +6,9 @@ use super::expert::{Expert, EXPERTS};
 use crate::ids::Node;
 use serde::{Deserialize, Serialize};
 
+/// Every expert.
+const ALL: u8 = (1 << EXPERTS) - 1;
+
 /// One page. Memory: `size_of::<State>()` and, for each node, a number of the work function and a [`Seat`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct State {
@@ -13,6 +16,8 @@ pub(super) struct State {
     pub(super) seats: Vec<Seat>,
     pub(super) experts: [Expert; EXPERTS],
     pub(super) leader: u8,
+    /// How many thread moves there were when the page was last used.
+    pub(super) seen: u32,
     /// True if a node has read the page since its last write.
     pub(super) read: bool,
 }
@@ -30,13 +35,14 @@ impl State {
     /// A page that begins at `start`.
     pub(super) fn new(prices: &Prices, start: Node, leader: usize) -> State {
         let mut seats = vec![Seat::default(); usize::from(prices.memories())];
-        seats[start.index()].holders = u8::MAX;
+        seats[start.index()].holders = ALL;
         State {
             work: WorkFunction::new(prices, start),
             seats,
             experts: [Expert { home: start, replicas: 0, paid: 0.0 }; EXPERTS],
             leader: leader as u8,
             read: false,
+            seen: 0,
         }
     }
 
@@ -63,6 +69,32 @@ impl State {
         self.seats[node.index()].holders |= 1 << expert;
         self.experts[expert].home = node;
         self.experts[expert].replicas = 0;
+    }
+
+    /// True if a reference from `by` is local to every expert and changes none.
+    #[inline]
+    pub(super) fn settled(&self, by: Node, write: bool) -> bool {
+        let single = || self.experts.iter().all(|expert| expert.replicas == 0);
+        self.seats[by.index()].holders == ALL && (!write || single())
+    }
+
+    /// What the experts have paid.
+    #[inline]
+    pub(super) fn paid(&self) -> [f64; EXPERTS] {
+        self.experts.map(|expert| expert.paid)
+    }
+
+    /// All that is known of `from` is from now on of `to`, and the other way round.
+    pub(super) fn exchange(&mut self, from: Node, to: Node) {
+        self.work.exchange(from, to);
+        self.seats.swap(from.index(), to.index());
+        for expert in &mut self.experts {
+            if expert.home == from {
+                expert.home = to;
+            } else if expert.home == to {
+                expert.home = from;
+            }
+        }
     }
 
     /// A write ends the epoch: reads count anew.

@@ -1,0 +1,133 @@
+//! What docs/policy.md says can be proven, and examples.
+
+use super::expert::EXPERTS;
+use super::*;
+use crate::action::{Action, Kind, Locations, Outcome};
+use crate::engine::{Engine, Executor, Observation};
+use crate::history::History;
+use crate::ids::Thread;
+use crate::policy::tests::{expand, read_gap, run, uniform};
+use proptest::prelude::*;
+
+/// Memory of one page that does as asked and counts what it costs beyond local references.
+struct Memory {
+    at: Locations,
+    costs: Costs,
+    paid: f64,
+}
+
+impl Executor for Memory {
+    fn at(&self, _: Page) -> Locations {
+        self.at
+    }
+
+    fn execute(&mut self, action: &Action) -> Outcome {
+        let to = match action.kind {
+            Kind::Move { to } | Kind::Collapse { keep: to } => Locations::single(to),
+            Kind::Replicate { to } => self.at.with_replica(to),
+            Kind::Freeze | Kind::Defrost => self.at,
+        };
+        let fresh = to.all().without(self.at.all());
+        self.paid += fresh.iter().map(|node| self.costs.copy(self.at.home(), node)).sum::<f64>();
+        self.at = to;
+        Outcome::Done
+    }
+
+    fn served(&mut self, sample: &Sample) {
+        let from = if self.at.holds(sample.node) { sample.node } else { self.at.home() };
+        let loss = self.costs.access(sample.node, from) - 1.0;
+        self.paid += (sample.reads + sample.writes) as f64 * loss;
+    }
+}
+
+/// What the page and its experts paid; the page begins at node 0 and learns alone.
+fn play(visits: &[(u16, u64, bool, usize)], costs: &Costs, replication: bool) -> (f64, [f64; EXPERTS]) {
+    let history = History::from_references(&expand(visits), read_gap(costs));
+    let parameters = Parameters { hysteresis: 1.0, catch_up: 0.0, pooling: false, constructs: 0 };
+    let mut policy = Homing::new(costs, replication, &parameters);
+    let memory = Memory { at: Locations::single(Node(0)), costs: costs.clone(), paid: 0.0 };
+    let mut engine = Engine::new(&mut policy, memory, false);
+    engine.drive(&mut history.runs(Page(0)).unwrap().map(|run| Observation::Run(Page(0), run)));
+    let paid = engine.finish().0.paid;
+    (paid, policy.pages.get_mut(Page(0)).unwrap().paid())
+}
+
+fn visits() -> impl Strategy<Value = Vec<(u16, u64, bool, usize)>> {
+    prop::collection::vec((0u16..3, Just(0u64), any::<bool>(), 1usize..60), 1..60)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_expert_that_never_moves_pays_what_doing_nothing_costs(visits in visits()) {
+        let costs = uniform(3, 5.0, 100.0, None);
+        let (_, paid) = play(&visits, &costs, false);
+        let history = History::from_references(&expand(&visits), read_gap(&costs));
+        let stay = run(&history, &costs, "single-node", None, &[], false).account.cost(&costs);
+        let stay = stay - history.references() as f64;
+        prop_assert!((paid[0] - stay).abs() < 1e-6, "{} {stay}", paid[0]);
+    }
+
+    #[test]
+    fn a_page_pays_at_most_the_bound(visits in visits()) {
+        let costs = uniform(3, 5.0, 100.0, None);
+        let (page, paid) = play(&visits, &costs, false);
+        let best = paid.iter().copied().fold(f64::INFINITY, f64::min);
+        let (experts, copy) = (EXPERTS as f64, 100.0);
+        // docs/policy.md, "What can be proven", with h = 1 and the overshoot of one stretch.
+        let changes = experts * (1.0 + best / copy);
+        let bound = experts * (best + 2.25 * copy) + 2.0 * copy * (1.0 + changes);
+        prop_assert!(page <= bound, "{page} > {bound}, best expert {best}");
+    }
+}
+
+#[test]
+fn a_page_whose_leader_never_moves_is_not_left_behind_in_a_long_run() {
+    let costs = uniform(2, 5.0, 100.0, None);
+    let mut visits: Vec<_> = (0..2000).map(|i| ((i % 2) as u16, 0, true, 3)).collect();
+    let (before, _) = play(&visits, &costs, false);
+    visits.push((1, 0, true, 100_000));
+    let (after, _) = play(&visits, &costs, false);
+    assert!(after - before < 40.0 * 100.0, "{before} {after}");
+}
+
+#[test]
+fn pages_that_are_only_read_get_replicas() {
+    let costs = uniform(3, 5.0, 100.0, None);
+    let visits: Vec<_> = (0..900).map(|i| ((i % 3) as u16, 0, i == 0, 10)).collect();
+    let (with, _) = play(&visits, &costs, true);
+    let (without, _) = play(&visits, &costs, false);
+    assert!(with <= 2.0 * 2.0 * 100.0 + 100.0, "two replicas by ski rental: {with}");
+    assert!(without > 10.0 * with, "{without}");
+}
+
+#[test]
+fn pages_of_a_moved_thread_come_at_their_first_use() {
+    let costs = uniform(3, 5.0, 100.0, None);
+    let parameters = Parameters { hysteresis: 1.0, catch_up: 0.0, pooling: true, constructs: 0 };
+    let mut policy = Homing::new(&costs, false, &parameters);
+    let memory = Memory { at: Locations::single(Node(0)), costs: costs.clone(), paid: 0.0 };
+    let mut engine = Engine::new(&mut policy, memory, false);
+    let sample = |node: u16, time: u64| {
+        let at = Locations::single(Node(0));
+        let (page, node, time) = (Page(0), Node(node), Time(time));
+        Observation::Sample(Sample { page, node, reads: 0, writes: 1, weight: 500.0, time, at })
+    };
+    engine.observe(sample(0, 0));
+    let (thread, time) = (Thread(7), Time(1));
+    engine.observe(Observation::ThreadMoved(ThreadMoved { thread, from: Node(0), to: Node(2), time }));
+    engine.observe(sample(1, 2));
+    assert_eq!(engine.executor().at.home(), Node(0), "a stranger's reference brings nothing along");
+    engine.observe(Observation::ThreadMoved(ThreadMoved { thread, from: Node(2), to: Node(0), time }));
+    engine.observe(sample(0, 3));
+    engine.observe(Observation::ThreadMoved(ThreadMoved { thread, from: Node(0), to: Node(2), time }));
+    engine.observe(sample(2, 4));
+    assert_eq!(engine.executor().at.home(), Node(2));
+}
+
+#[test]
+fn the_state_of_a_page_is_small() {
+    let nodes = |count: usize| count * (size_of::<f64>() + size_of::<page::Seat>());
+    assert_eq!((size_of::<State>(), nodes(4), size_of::<pools::Losses>()), (160, 64, 24));
+}
