@@ -68,9 +68,14 @@ impl Judge {
         self.prices.access(by, home) - self.prices.access(by, by)
     }
 
-    /// The home that a write by `by` leaves of copies at `nodes`.
-    fn keep(&self, state: &State, by: Node, nodes: impl Iterator<Item = Node>) -> Node {
-        let cost = |node: &Node| state.work.value(&self.prices, *node) + self.prices.access(by, *node);
+    /// The home that a write by `by` leaves of copies at `nodes`: the writer's if a rule that is eager enough would have
+    /// one made there now, else the one with the least W.
+    fn keep(&self, state: &State, rule: Option<Rule>, by: Node, nodes: impl Iterator<Item = Node>) -> Node {
+        let cost = |node: &Node| {
+            let bonus = if *node == by { rule.map_or(0.0, |rule| rule.eagerness.max(0.0)) } else { 0.0 };
+            let bonus = bonus * self.prices.least_copy();
+            state.work.value(&self.prices, *node) + self.prices.access(by, *node) - bonus
+        };
         nodes.min_by(|a, b| cost(a).total_cmp(&cost(b))).unwrap_or(by)
     }
 
@@ -105,7 +110,7 @@ impl Judge {
         }
         if write && state.experts[index].replicas > 0 {
             let nodes = (0..self.prices.memories()).map(Node).filter(|&node| state.holds(index, node));
-            let home = self.keep(state, by, nodes);
+            let home = self.keep(state, rule(index), by, nodes);
             state.set_home(index, home);
         }
         wish
@@ -251,7 +256,8 @@ impl Judge {
             }
         }
         if write && at.copies() > 1 {
-            let keep = self.keep(state, by, at.all().iter());
+            let home = state.experts[usize::from(state.leader)].home;
+            let keep = if at.holds(home) { home } else { self.keep(state, None, by, at.all().iter()) };
             actions.push(page, Kind::Collapse { keep }, "a write needs a single copy");
             return Locations::single(keep);
         }

@@ -103,6 +103,15 @@ fn pages_that_are_only_read_get_replicas() {
 }
 
 #[test]
+fn a_page_that_is_read_and_then_written_is_copied_once_a_visit() {
+    let costs = uniform(2, 5.0, 100.0, None);
+    let visit = |i: u16| [(i % 2, 0, false, 3), (i % 2, 0, true, 100)];
+    let visits: Vec<_> = (0..200).flat_map(visit).collect();
+    let (paid, _) = play(&visits, &costs, true);
+    assert!(paid <= 200.0 * 100.0 + 20.0 * 100.0, "{paid}");
+}
+
+#[test]
 fn pages_of_a_moved_thread_come_at_their_first_use() {
     let costs = uniform(3, 5.0, 100.0, None);
     let parameters = Parameters { hysteresis: 1.0, catch_up: 0.0, pooling: true, constructs: 0 };
