@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The lab with the built program: three topologies boot, streams and files and statuses pass through, the observer's counts of a
-# program with known accesses are exact to 1 %, the engine is not counted, a killed lab leaves nothing.
+# program with known accesses are exact to 1 %, the engine is not counted, delays have the asked ratios, the card says what is true,
+# the kernel's balancing does what it is told, a killed lab leaves nothing.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD homing=${HOMING:-$PWD/target/release/homing}
@@ -16,10 +17,10 @@ lab() { timeout -k 5 240 "$homing" lab run "$@"; }
 
 "$homing" lab run --topology 2x2 -- true 2>first.err
 if [ $? -eq 3 ]; then
-  echo "SKIPPED 8 tests of the lab, which needs what is missing here: $(cat first.err)"
+  echo "SKIPPED 12 tests of the lab, which needs what is missing here: $(cat first.err)"
   exit 0
 fi
-gcc -O2 -Wall -o known "$root/lab/tests/known.c" -pthread
+for program in known card latency; do gcc -O2 -Wall -o $program "$root/lab/tests/$program.c" -pthread; done
 # The engine is known by this name, and in the guest by the bytes at its entry point, so it must be another program than `known`.
 gcc -O1 -Wall -static -o homing "$root/lab/tests/known.c" -pthread
 
@@ -54,6 +55,22 @@ assert abs(counts["reads"][2][0] - 1e6) < 1e4 and counts["reads"][0][1] < 5e4, c
 assert abs(counts["misses"][2][0] - 1e6) < 1e4, counts["misses"]
 assert counts["static_bound"]["4K"]["miss_percent"] < 5, counts["static_bound"]
 P
+
+lab --topology "$root/lab/tests/ratios.toml" --balancing off --delay=100 -- ./latency 0 0 1 2 3 4 >ratios 2>err
+check "a pointer chase measures the delays' ratios" awk -v asked="1 1.33 2 3 6" '
+  BEGIN { split(asked, want) }
+  { print "        node " $1 ": " $2 " ns, ratio " $3 ", asked " want[NR]; wrong += $3 < 0.85 * want[NR] || $3 > 1.15 * want[NR] }
+  END { exit NR != 5 || wrong }' ratios
+lab --topology 2x2 --card --balancing off -- ./card >card.out 2>err
+check "the card against pagemap" [ $? -eq 0 ]
+grep WRONG card.out
+
+hint_faults() { # LEVEL: the kernel's hint faults while four threads use memory for some seconds
+  lab --topology 2x2 --balancing "$1" --start-on 0 --observe hints.json -- "$root/build/workloads/stream" -t 4 -n 65536 -i 60 >out 2>err &&
+    python3 -c 'import json; print(json.load(open("hints.json"))["kernel"]["numa_hint_faults"])'
+}
+check "no hint fault without balancing" [ "$(hint_faults off)" = 0 ]
+check "hint faults with balancing" [ "$(hint_faults fast)" -gt 50 ]
 
 "$homing" lab run --topology 2x2 -- sleep 60 2>killed.err &
 for _ in $(seq 300); do

@@ -5,10 +5,13 @@
  *   arg      one word of the command          env      NAME=VALUE for the command
  *   cwd      its working directory            tune     FILE=VALUE, written before the command starts
  *   result   a file, or a directory with files: what has changed goes back to the host
- *   observe  mark the command's address spaces for the observer (mark.h)
+ *   start    nodes on which the command's memory begins (start.c)
+ *   beside   a line for sh, run beside the command and not observed
+ *   observe  mark the command's address spaces for the observer (lab.h)
  *   shell    give a prompt on hvc0 instead of running a command
  */
 #define _GNU_SOURCE
+#include "init.h"
 #include "lab.h"
 
 #include <dirent.h>
@@ -35,15 +38,15 @@
 enum { MOST_WORDS = 65536, DEBUG_EXIT_PORT = 0xf4 };
 
 static struct {
-    char *args[MOST_WORDS], *env[MOST_WORDS], *tunes[MOST_WORDS], *results[MOST_WORDS];
-    int nargs, nenv, ntunes, nresults;
-    char *cwd;
+    char *args[MOST_WORDS], *env[MOST_WORDS], *tunes[MOST_WORDS], *results[MOST_WORDS], *beside[MOST_WORDS];
+    int nargs, nenv, ntunes, nresults, nbeside;
+    char *cwd, *start;
     int observe, shell;
 } job;
 
 static int control = -1;
 
-static void note(const char *what, const char *which) {
+void note(const char *what, const char *which) {
     dprintf(control >= 0 ? control : 2, "note %s %s: %s\n", what, which, strerror(errno));
 }
 
@@ -109,7 +112,9 @@ static void read_job(void) {
         else if (is(key, "env")) append(job.env, &job.nenv, value);
         else if (is(key, "tune")) append(job.tunes, &job.ntunes, value);
         else if (is(key, "result")) append(job.results, &job.nresults, value);
+        else if (is(key, "beside")) append(job.beside, &job.nbeside, value);
         else if (is(key, "cwd")) job.cwd = value;
+        else if (is(key, "start")) job.start = value;
         else if (is(key, "observe")) job.observe = 1;
         else if (is(key, "shell")) job.shell = 1;
     }
@@ -132,9 +137,16 @@ static void raise_loopback(void) {
     close(fd);
 }
 
+/* What the host gave the command, for it and for what runs beside it. */
+static void set_environment(void) {
+    clearenv();
+    for (int i = 0; i < job.nenv; i++) putenv(job.env[i]);
+}
+
 static void become_command(int in, int out, int error) {
     struct rlimit none = {0, 0};
     sigset_t all;
+    start_enter();
     sigemptyset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
     setsid();
@@ -145,11 +157,27 @@ static void become_command(int in, int out, int error) {
     dup2(error, 2);
     if (job.cwd != NULL && chdir(job.cwd) != 0) dprintf(2, "lab: cannot enter %s: %s\n", job.cwd, strerror(errno));
     if (job.observe && mark_address_spaces(PROGRAM_MARK) != 0) dprintf(2, "lab: cannot mark: %s\n", strerror(errno));
-    clearenv();
-    for (int i = 0; i < job.nenv; i++) putenv(job.env[i]);
+    set_environment();
     execvp(job.args[0], job.args);
     dprintf(2, "lab: cannot execute %s: %s\n", job.args[0], strerror(errno));
     _exit(errno == ENOENT ? 127 : 126);
+}
+
+/* Runs a line for sh that is none of the command's: a daemon that works on it. */
+static void run_beside(char *line, int error) {
+    if (fork() != 0) return;
+    int in = open("/dev/null", O_RDONLY);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    setsid();
+    dup2(in, 0);
+    dup2(error, 1);
+    dup2(error, 2);
+    set_environment();
+    execl("/bin/busybox", "sh", "-c", line, (char *)NULL);
+    dprintf(2, "lab: cannot execute busybox: %s\n", strerror(errno));
+    _exit(127);
 }
 
 /* Passes "signal N" from the host on to the command's process group. */
@@ -182,8 +210,10 @@ static int wait_for(pid_t command) {
         struct pollfd waiting = {.fd = control, .events = POLLIN};
         sigset_t none;
         sigemptyset(&none);
+        struct timespec soon = {.tv_nsec = 50000000};
+        if (start_waits()) start_look();
         /* SIGCHLD, blocked elsewhere, ends this wait. */
-        if (ppoll(&waiting, 1, NULL, &none) > 0) {
+        if (ppoll(&waiting, 1, start_waits() ? &soon : NULL, &none) > 0) {
             pass_signals(command);
             if ((waiting.revents & POLLHUP) != 0) usleep(10000);
         }
@@ -252,11 +282,16 @@ static int run_command(void) {
         note("no port", "for the command's streams");
         return 1;
     }
+    for (int i = 0; i < job.nbeside; i++) run_beside(job.beside[i], error);
+    if (job.start != NULL) start_begin(job.start);
+    vmstat_begin();
     pid_t command = fork();
     if (command == 0) become_command(in, out, error);
     /* The host sees the end of the input of a command only if nobody else holds the port. */
     close(in);
-    return command < 0 ? 1 : wait_for(command);
+    int status = command < 0 ? 1 : wait_for(command);
+    vmstat_end(control);
+    return status;
 }
 
 static void switch_off(void) {

@@ -12,7 +12,7 @@
 EXPORT int qemu_plugin_version = 3;
 
 struct vcpu vcpus[MOST_VCPUS];
-struct options options = {.out = -1, .every_ms = 100, .cache_ways = 8, .trace = -1};
+struct options options = {.out = -1, .every_ms = 100, .cache_ways = 8, .card = -1, .trace = -1};
 
 /* Delays are slept in portions of this many nanoseconds: a sleep costs more than a remote access. */
 static const double PORTION = 200e3;
@@ -54,25 +54,29 @@ static void delay(struct vcpu *vcpu, unsigned home) {
 
 static inline void on_access(unsigned index, mem_info info, uint64_t address, int write) {
     struct vcpu *vcpu = &vcpus[index];
-    if (!vcpu->counting) return;
+    int counting = vcpu->counting;
+    if (!counting && !card_sees_all()) return;
     struct mapping *mapping = map(vcpu, info, address);
     if (mapping == NULL || mapping->home == NO_NODE) {
-        vcpu->devices++;
+        if (counting) vcpu->devices++;
         return;
     }
     unsigned home = mapping->home;
     uint64_t physical = mapping->physical | (address & ((1 << PAGE_SHIFT) - 1));
     int miss = options.cache_bytes == 0 || cache_misses(vcpu, physical, write);
-    (write ? vcpu->accesses.writes : vcpu->accesses.reads)[home]++;
-    if (miss && options.cache_bytes != 0) (write ? vcpu->misses.writes : vcpu->misses.reads)[home]++;
-    if (options.pages) {
-        if (mapping->page == NULL) mapping->page = pages_find(vcpu, address >> PAGE_SHIFT);
-        *(write ? &mapping->page->writes : &mapping->page->reads) += 1;
-        mapping->page->misses += miss;
+    if (counting) {
+        (write ? vcpu->accesses.writes : vcpu->accesses.reads)[home]++;
+        if (miss && options.cache_bytes != 0) (write ? vcpu->misses.writes : vcpu->misses.reads)[home]++;
+        if (options.pages) {
+            if (mapping->page == NULL) mapping->page = pages_find(vcpu, address >> PAGE_SHIFT);
+            *(write ? &mapping->page->writes : &mapping->page->reads) += 1;
+            mapping->page->misses += miss;
+        }
+        if (options.trace >= 0)
+            trace_put(index, options.trace_physical ? physical : address, qemu_plugin_mem_size_shift(info), write);
+        if (miss && options.delay_scale > 0) delay(vcpu, home);
     }
-    if (options.trace >= 0)
-        trace_put(index, options.trace_physical ? physical : address, qemu_plugin_mem_size_shift(info), write);
-    if (miss && options.delay_scale > 0) delay(vcpu, home);
+    if (miss && card_runs()) card_transaction(vcpu, physical, home, write);
 }
 
 static void on_read(unsigned vcpu, mem_info info, uint64_t address, void *data) {
@@ -120,9 +124,12 @@ static void on_end(plugin_id id, void *data) {
 
 /* "0.0.255.1": the node of each vCPU; 255 for one that is not there. */
 static void parse_vcpus(const char *text) {
+    unsigned ncpus = 0;
     for (char *end; *text != 0 && options.nvcpus < MOST_VCPUS; text = *end == '.' ? end + 1 : end) {
         unsigned node = strtoul(text, &end, 10);
         vcpus[options.nvcpus].present = node != NO_NODE;
+        vcpus[options.nvcpus].cpu = ncpus;
+        ncpus += node != NO_NODE;
         vcpus[options.nvcpus++].node = node;
         if (end == text) return;
     }
@@ -164,6 +171,7 @@ static int parse(const char *argument) {
     else if (IS("cache")) options.cache_bytes = atol(value);
     else if (IS("ways")) options.cache_ways = atoi(value);
     else if (IS("scale")) options.delay_scale = strtod(value, NULL);
+    else if (IS("card")) options.card = atoi(value);
     else if (IS("trace")) options.trace = atoi(value);
     else if (IS("physical")) options.trace_physical = atoi(value);
     else if (IS("nodes")) options.nnodes = atoi(value);
@@ -187,7 +195,7 @@ EXPORT int qemu_plugin_install(plugin_id id, const struct qemu_info *info, int a
         return -1;
     }
     if (options.cache_bytes != 0) cache_begin();
-    if (trace_begin() != 0 || report_begin() != 0) {
+    if (card_begin() != 0 || trace_begin() != 0 || report_begin() != 0) {
         fprintf(stderr, "observer: cannot begin: %s\n", strerror(errno));
         return -1;
     }

@@ -43,6 +43,7 @@ struct mapping {
 
 struct vcpu {
     int present;
+    unsigned cpu;          /* the number that the guest knows it by */
     unsigned node;
     volatile int counting; /* the address space in use is the program's (and its marked section runs) */
     uint64_t space;        /* the address space in use: CR3 without its flags */
@@ -51,6 +52,7 @@ struct vcpu {
     uint64_t devices;      /* accesses to no memory of a node */
     double debt;           /* nanoseconds of delay not yet slept */
     uint64_t delayed;      /* nanoseconds slept */
+    uint64_t until_sample; /* misses to come before the card takes its next sample */
     struct mapping mappings[MAPPINGS];
     struct line *lines;    /* the cache, if one is modelled */
     struct page **pages;   /* hash table, if pages are counted */
@@ -71,6 +73,7 @@ extern struct options {
     long cache_bytes;     /* 0: no cache, every access is a transaction */
     int cache_ways;
     double delay_scale;   /* 0: none */
+    int card;             /* descriptor of the card's memory, or -1 */
     int trace;            /* descriptor that the trace goes to, or -1 */
     int trace_physical;
     unsigned nvcpus, nnodes, nranges;
@@ -93,6 +96,13 @@ int cache_misses(struct vcpu *vcpu, uint64_t physical, int write);
 /* pages.c: counts by page. */
 struct page *pages_find(struct vcpu *vcpu, uint64_t virtual_page);
 void pages_report(int out);
+
+/* card.c: the monitor card. */
+int card_begin(void);
+int card_runs(void);
+int card_sees_all(void);
+void card_tick(void);
+void card_transaction(struct vcpu *vcpu, uint64_t physical, unsigned home, int write);
 
 /* trace.c: the accesses themselves. */
 int trace_begin(void);

@@ -42,6 +42,7 @@ static void tell_interval(void) {
         tell('a', ms, i, &vcpus[i].accesses, &told_accesses[i]);
         tell('m', ms, i, &vcpus[i].misses, &told_misses[i]);
     }
+    card_tick();
     fflush(file);
 }
 

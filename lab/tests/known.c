@@ -1,9 +1,8 @@
-/* A program whose memory accesses are known: each thread, bound to a CPU, reads and writes pages whose home it has chosen.
+/* A program whose memory accesses are known: each thread, bound to a CPU, reads and writes pages that it has moved where it wants them.
  *
  *   known CPU:NODE:READS:WRITES...   one thread each, in turn; 8-byte accesses to 64 pages on NODE by CPU
  */
 #define _GNU_SOURCE
-#include <linux/mempolicy.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdint.h>
@@ -16,7 +15,7 @@
 
 #include "../guest/homing_section.h"
 
-enum { PAGES = 64, WORDS = PAGES * 4096 / 8 };
+enum { MPOL_MF_MOVE = 2, PAGES = 64, WORDS = PAGES * 4096 / 8 };
 
 struct job {
     unsigned cpu, node;
@@ -30,13 +29,12 @@ static void *run(void *data) {
     CPU_SET(job->cpu, &cpu);
     if (sched_setaffinity(0, sizeof cpu, &cpu) != 0) perror("sched_setaffinity"), exit(1);
     volatile uint64_t *words = mmap(NULL, WORDS * 8, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    unsigned long mask = 1ul << job->node;
-    if (syscall(SYS_mbind, words, WORDS * 8, MPOL_BIND, &mask, 64, 0) != 0) perror("mbind"), exit(1);
     void *pages[PAGES];
-    int status[PAGES], astray = 0;
-    for (int i = 0; i < PAGES; i++) words[i * 512] = 1, pages[i] = (void *)&words[i * 512];
+    int nodes[PAGES], moved[PAGES], status[PAGES], astray = 0;
+    for (int i = 0; i < PAGES; i++) words[i * 512] = 1, pages[i] = (void *)&words[i * 512], nodes[i] = job->node;
+    if (syscall(SYS_move_pages, 0, PAGES, pages, nodes, moved, MPOL_MF_MOVE) != 0) perror("move_pages"), exit(1);
     if (syscall(SYS_move_pages, 0, PAGES, pages, NULL, status, 0) != 0) perror("move_pages"), exit(1);
-    for (int i = 0; i < PAGES; i++) astray += status[i] != (int)job->node;
+    for (int i = 0; i < PAGES; i++) astray += moved[i] != nodes[i] || status[i] != nodes[i];
     if (astray != 0) printf("%d pages are not on node %u\n", astray, job->node), exit(1);
     /* The loops keep everything else in registers: one access a round. */
     HOMING_SECTION_BEGIN();

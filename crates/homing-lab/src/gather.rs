@@ -46,6 +46,11 @@ impl<'a> Gatherer<'a> {
         rest.iter().try_for_each(|word| self.named(word))
     }
 
+    /// All that a line for a shell names.
+    pub fn line(&mut self, line: &OsStr) -> Result<(), LabError> {
+        self.named(line)
+    }
+
     /// The program as a shell would find it; what only busybox has is there anyway.
     fn program(&mut self, name: &OsStr) -> Result<(), LabError> {
         match find_program(name) {

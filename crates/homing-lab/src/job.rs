@@ -27,6 +27,10 @@ pub struct Job {
     pub tunes: Vec<(String, String)>,
     /// Further files and directories that are brought back if the command changes them.
     pub results: Vec<PathBuf>,
+    /// Nodes on which the command's memory begins, as a list for the kernel; everywhere if there is none.
+    pub start: Option<String>,
+    /// Lines for a shell that runs beside the command and is not part of it: a daemon that works on it.
+    pub beside: Vec<String>,
     /// Whether address spaces are marked for the observer.
     pub observe: bool,
     /// Whether the command has the guest's console.
@@ -56,6 +60,7 @@ impl Job {
         guest.file(Path::new("/lab/job"), 0o600, &self.text())?;
         let mut gatherer = Gatherer::new(&mut guest, &parts.busybox)?;
         gatherer.command(&self.command)?;
+        self.beside.iter().try_for_each(|line| gatherer.line(line.as_ref()))?;
         self.files.iter().try_for_each(|file| gatherer.tree(file))?;
         let programs = gatherer.finish(&parts.busybox)?;
         Ok(Prepared { initramfs: guest.finish()?, programs })
@@ -80,6 +85,8 @@ impl Job {
         put("cwd", self.directory.as_os_str());
         self.tunes.iter().for_each(|(file, value)| put("tune", format!("{file}={value}").as_ref()));
         self.result_places().iter().for_each(|place| put("result", place.as_os_str()));
+        self.start.iter().for_each(|nodes| put("start", nodes.as_ref()));
+        self.beside.iter().for_each(|line| put("beside", line.as_ref()));
         if self.observe {
             put("observe", "1".as_ref());
         }

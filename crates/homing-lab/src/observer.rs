@@ -12,9 +12,11 @@ use std::process::Command;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+mod card;
 mod entry;
 mod pages;
 
+pub use card::CARD_BYTES;
 pub use pages::{Bound, Page};
 
 /// What to count.
@@ -34,12 +36,26 @@ pub struct Options {
     pub cache: Option<u64>,
     /// Delay each transaction by its latency times this.
     pub delay: Option<f64>,
+    /// The monitor card is plugged in.
+    pub card: bool,
+    /// The trace has physical addresses instead of virtual ones.
+    pub physical: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
         let every = Duration::from_millis(100);
-        Options { every, kernel: false, pages: false, marked: false, all: false, cache: None, delay: None }
+        Options {
+            every,
+            kernel: false,
+            pages: false,
+            marked: false,
+            all: false,
+            cache: None,
+            delay: None,
+            card: false,
+            physical: false,
+        }
     }
 }
 
@@ -94,6 +110,8 @@ pub struct Observed {
 pub struct Observer {
     /// Behind `-plugin`.
     pub words: String,
+    /// The number by which QEMU knows the card's memory, if there is a card.
+    pub card: Option<i32>,
     reader: JoinHandle<Result<Observed, LabError>>,
 }
 
@@ -130,6 +148,7 @@ impl Observer {
             ("pages", options.pages),
             ("marked", options.marked),
             ("all", options.all),
+            ("physical", options.physical),
         ] {
             put(key, u8::from(on).to_string());
         }
@@ -142,6 +161,10 @@ impl Observer {
         }
         if let Some(trace) = trace {
             put("trace", inherit::pass(qemu, trace).to_string());
+        }
+        let card = options.card.then(|| card::memory(qemu)).transpose()?;
+        if let Some(number) = card {
+            put("card", number.to_string());
         }
         for text in entry::all(programs)? {
             put("entry", text);
@@ -157,7 +180,7 @@ impl Observer {
             observed.read(BufReader::new(reader), &cpus)?;
             Ok(observed)
         });
-        Ok(Observer { words, reader })
+        Ok(Observer { words, card, reader })
     }
 
     /// What was observed; waits for QEMU's end.

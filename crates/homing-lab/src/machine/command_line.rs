@@ -1,7 +1,7 @@
 //! QEMU's arguments.
 
 use super::{Settings, KERNEL_LINE};
-use crate::observer::Observer;
+use crate::observer::{Observer, CARD_BYTES};
 use crate::topology::Topology;
 
 /// The numbers by which QEMU knows its descriptors.
@@ -47,6 +47,11 @@ pub(super) fn arguments(settings: &Settings<'_>, ports: &Ports, observer: Option
     }
     if let Some(observer) = observer {
         add(&["-plugin", &observer.words]);
+        if let Some(number) = observer.card {
+            let file = format!("mem-path=/proc/self/fd/{number}");
+            add(&["-object", &format!("memory-backend-file,id=card,size={CARD_BYTES},share=on,{file}")]);
+            add(&["-device", "ivshmem-plain,memdev=card"]);
+        }
     }
     all.extend(topology);
     all

@@ -23,6 +23,8 @@ pub enum Message {
         /// Its content.
         bytes: Vec<u8>,
     },
+    /// So often something happened in the kernel while the command ran (`/proc/vmstat`).
+    Count(String, u64),
     /// The command has ended with this status.
     Exit(u8),
 }
@@ -85,6 +87,10 @@ impl Control {
         let message = match line.split_once(' ').unwrap_or((&line, "")) {
             ("ready", _) => Message::Ready,
             ("note", text) => Message::Note(text.to_owned()),
+            ("count", rest) => {
+                let (name, number) = rest.split_once(' ').ok_or_else(|| not_understood(&line))?;
+                Message::Count(name.to_owned(), number.parse().map_err(|_| not_understood(&line))?)
+            }
             ("exit", status) => Message::Exit(status.parse().map_err(|_| not_understood(&line))?),
             ("file", rest) => {
                 let (mode, size, path) = file_line(rest).ok_or_else(|| not_understood(&line))?;
@@ -126,9 +132,10 @@ mod tests {
         guest.write_all(b"ready\nfile 755 5 /a b\n12").unwrap();
         assert_eq!(control.next(short).unwrap(), Some(Message::Ready));
         assert_eq!(control.next(short).unwrap(), None);
-        guest.write_all(b"345exit 3\nwhat\n").unwrap();
+        guest.write_all(b"345count a 7\nexit 3\nwhat\n").unwrap();
         let file = Message::File { path: "/a b".into(), mode: 0o755, bytes: b"12345".to_vec() };
         assert_eq!(control.next(short).unwrap(), Some(file));
+        assert_eq!(control.next(short).unwrap(), Some(Message::Count("a".into(), 7)));
         assert_eq!(control.next(short).unwrap(), Some(Message::Exit(3)));
         assert!(control.next(short).unwrap_err().to_string().contains("what"));
     }

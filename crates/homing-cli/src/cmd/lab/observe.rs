@@ -7,6 +7,7 @@ use homing_core::ids::parse_bytes;
 use homing_lab::observer::{Counts, Interval, Observed, Options};
 use homing_lab::topology::Topology;
 use serde_json::{json, Value};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -40,9 +41,15 @@ pub struct ObserveArgs {
     /// Delay each access (with --cache: each miss) by its latency in the topology, times this
     #[arg(long, value_name = "SCALE", num_args = 0..=1, default_missing_value = "10", require_equals = true)]
     delay: Option<f64>,
+    /// Plug the monitor card in, which programs of the guest can use (docs/monitor-card.md)
+    #[arg(long)]
+    card: bool,
     /// Write all that is counted as a trace, for `homing simulate`; its threads are the machine's CPUs
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// Let the trace have physical addresses instead of virtual ones
+    #[arg(long, requires = "trace")]
+    physical: bool,
 }
 
 fn bytes(text: &str) -> Result<u64, String> {
@@ -52,7 +59,7 @@ fn bytes(text: &str) -> Result<u64, String> {
 impl ObserveArgs {
     /// The observer's options; `None` if there is nothing to observe.
     pub fn options(&self) -> Option<Options> {
-        let wanted = self.observe.is_some() || self.delay.is_some() || self.trace.is_some();
+        let wanted = self.observe.is_some() || self.delay.is_some() || self.card || self.trace.is_some();
         wanted.then_some(Options {
             every: self.interval,
             kernel: self.with_kernel,
@@ -61,6 +68,8 @@ impl ObserveArgs {
             all: self.all_processes,
             cache: self.cache,
             delay: self.delay,
+            card: self.card,
+            physical: self.physical,
         })
     }
 
@@ -70,12 +79,19 @@ impl ObserveArgs {
     }
 
     /// Writes the counts where they were asked for, and shows them on stderr: stdout is the program's.
-    pub fn show(&self, observed: &Observed, topology: &Topology) -> anyhow::Result<()> {
+    pub fn show(
+        &self,
+        observed: &Observed,
+        topology: &Topology,
+        kernel: &BTreeMap<String, u64>,
+    ) -> anyhow::Result<()> {
         let Some(path) = &self.observe else { return Ok(()) };
         if path.extension().is_some_and(|extension| extension == "csv") {
             write_csv(path, observed).with_context(|| format!("cannot write {}", path.display()))?;
         } else {
-            let text = serde_json::to_string_pretty(&json(observed, topology))?;
+            let mut value = json(observed, topology);
+            value["kernel"] = json!(kernel);
+            let text = serde_json::to_string_pretty(&value)?;
             std::fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
         }
         eprintln!("{}", table(observed));

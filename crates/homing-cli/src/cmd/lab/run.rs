@@ -29,6 +29,12 @@ pub struct Args {
     /// Bring back a further file or directory, if the command changes it
     #[arg(long, value_name = "PATH")]
     result: Vec<PathBuf>,
+    /// Let the command's memory begin on these nodes, and come from all as soon as it does not grow for half a second
+    #[arg(long, value_name = "NODES")]
+    start_on: Option<String>,
+    /// Run a line for a shell beside the command, not observed, such as a daemon
+    #[arg(long, value_name = "LINE")]
+    beside: Vec<String>,
     /// Set an environment variable of the command
     #[arg(long, value_name = "NAME=VALUE")]
     env: Vec<String>,
@@ -59,6 +65,8 @@ pub fn run(args: Args) -> Result {
         directory: working_directory()?,
         files: args.file.clone(),
         results: args.result.clone(),
+        start: args.start_on.clone(),
+        beside: args.beside.clone(),
         ..Job::default()
     };
     let lab = Lab {
@@ -68,10 +76,11 @@ pub fn run(args: Args) -> Result {
         timeout: args.timeout,
         observe: args.observe.options(),
         trace: args.observe.trace(),
+        quiet: false,
     };
     let ended = lab.run(&topology)?;
     if let Some(observed) = &ended.observed {
-        args.observe.show(observed, &topology)?;
+        args.observe.show(observed, &topology, &ended.kernel)?;
     }
     if args.verbose {
         let (boot, ran) = (ended.boot.as_secs_f64(), ended.ran.as_secs_f64());

@@ -12,6 +12,7 @@ use homing_lab::parts::Parts;
 use homing_lab::topology::Topology;
 use homing_lab::LabError;
 use homing_linux::interrupts::Interrupts;
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::fs::PermissionsExt;
@@ -40,11 +41,13 @@ pub struct Ended {
     pub observed: Option<Observed>,
     /// References in the trace, if one was asked for.
     pub references: Option<u64>,
+    /// What the guest's kernel counted while the command ran (`/proc/vmstat`).
+    pub kernel: BTreeMap<String, u64>,
 }
 
 impl Ended {
     fn new(code: Code, files: Vec<PathBuf>, boot: Duration, ran: Duration) -> Ended {
-        Ended { code, files, boot, ran, observed: None, references: None }
+        Ended { code, files, boot, ran, observed: None, references: None, kernel: BTreeMap::new() }
     }
 }
 
@@ -63,6 +66,8 @@ pub struct Lab<'a> {
     pub observe: Option<Options>,
     /// Where the trace of all that is observed goes.
     pub trace: Option<PathBuf>,
+    /// Whether the command's output and files are dropped.
+    pub quiet: bool,
 }
 
 impl Lab<'_> {
@@ -90,15 +95,18 @@ impl Lab<'_> {
             shell,
         };
         let started = Machine::start(settings, prepared).map_err(coded)?;
-        let pumps = (!shell).then(|| Pumps::start(started.streams));
+        let pumps = (!shell).then(|| Pumps::start(started.streams, self.quiet));
         let mut run = Run {
             machine: started.machine,
             control: started.control,
             interrupts,
             timeout: self.timeout,
+            quiet: self.quiet,
+            kernel: BTreeMap::new(),
             seen: 0,
         };
         let mut ended = run.supervise()?;
+        ended.kernel = run.kernel;
         if let Some(pumps) = pumps {
             pumps.finish();
         }
@@ -114,6 +122,8 @@ struct Run {
     control: Control,
     interrupts: Interrupts,
     timeout: Option<Duration>,
+    quiet: bool,
+    kernel: BTreeMap<String, u64>,
     /// Interrupts that were acted upon.
     seen: u32,
 }
@@ -130,6 +140,10 @@ impl Run {
             match message {
                 Some(Message::Ready) => boot = Some(begin.elapsed()),
                 Some(Message::Note(text)) => eprintln!("homing: in the guest: {text}"),
+                Some(Message::Count(name, number)) => {
+                    self.kernel.insert(name, number);
+                }
+                Some(Message::File { .. }) if self.quiet => {}
                 Some(Message::File { path, mode, bytes }) => {
                     bring_back(&path, mode, &bytes)?;
                     files.push(path);
@@ -191,15 +205,20 @@ struct Pumps {
 }
 
 impl Pumps {
-    fn start(streams: Streams) -> Pumps {
+    fn start(streams: Streams, quiet: bool) -> Pumps {
         let Streams { stdin, stdout, stderr } = streams;
         let held = stdin.try_clone().ok();
         // It may wait for input for ever; the end of this program ends it.
-        std::thread::spawn(move || copy_input(stdin));
-        let output = vec![
-            std::thread::spawn(move || copy(stdout, std::io::stdout())),
-            std::thread::spawn(move || copy(stderr, std::io::stderr())),
-        ];
+        if quiet {
+            let _ = stdin.shutdown(Shutdown::Write);
+        } else {
+            std::thread::spawn(move || copy_input(stdin));
+        }
+        let to = |stream: UnixStream, to: Box<dyn Write + Send>| {
+            let to = if quiet { Box::new(std::io::sink()) } else { to };
+            std::thread::spawn(move || copy(stream, to))
+        };
+        let output = vec![to(stdout, Box::new(std::io::stdout())), to(stderr, Box::new(std::io::stderr()))];
         Pumps { output, _stdin: held }
     }
 

@@ -42,7 +42,14 @@ pub fn run(args: Args) -> Result {
         shell: true,
         ..Job::default()
     };
-    let lab =
-        Lab { machine: &args.machine, kernel: &args.kernel, job, timeout: None, observe: None, trace: None };
+    let lab = Lab {
+        machine: &args.machine,
+        kernel: &args.kernel,
+        job,
+        timeout: None,
+        observe: None,
+        trace: None,
+        quiet: false,
+    };
     Ok(lab.run(&topology)?.code)
 }

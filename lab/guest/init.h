@@ -1,0 +1,18 @@
+/* The parts of the guest's first process. */
+#ifndef HOMING_INIT_H
+#define HOMING_INIT_H
+
+/* Tells the host what failed, and with what; errno says why. */
+void note(const char *what, const char *which);
+
+/* start.c: the command's memory begins on some nodes. */
+void start_begin(const char *nodes);
+void start_enter(void);
+int start_waits(void);
+void start_look(void);
+
+/* vmstat.c: what the kernel counted while the command ran. */
+void vmstat_begin(void);
+void vmstat_end(int out);
+
+#endif

@@ -1,0 +1,63 @@
+/* A command whose memory begins on some nodes, as after an initialisation by one thread: it starts in a control group that may only
+ * allocate there, and may allocate everywhere as soon as its memory has not grown for a while. No memory policy is set, no page moved. */
+#define _GNU_SOURCE
+#include "init.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ROOT "/sys/fs/cgroup"
+#define GROUP ROOT "/command"
+
+/* "Not grown": by less than this in that time. */
+static const long GROWTH = 256 << 10, QUIET_MS = 500;
+
+static int waiting;
+static long last_bytes, last_growth_ms;
+
+static int put(const char *file, const char *value) {
+    int fd = open(file, O_WRONLY | O_CLOEXEC);
+    int done = fd >= 0 && write(fd, value, strlen(value)) == (ssize_t)strlen(value);
+    if (!done) note("cannot set", file);
+    if (fd >= 0) close(fd);
+    return done;
+}
+
+static long now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void start_begin(const char *nodes) {
+    waiting = put(ROOT "/cgroup.subtree_control", "+cpuset +memory") && (mkdir(GROUP, 0755), put(GROUP "/cpuset.mems", nodes));
+    last_growth_ms = now_ms();
+}
+
+/* By the command's process, before it becomes the command. */
+void start_enter(void) {
+    if (waiting) put(GROUP "/cgroup.procs", "0");
+}
+
+int start_waits(void) { return waiting; }
+
+void start_look(void) {
+    char text[32] = "";
+    int fd = open(GROUP "/memory.current", O_RDONLY | O_CLOEXEC);
+    if (fd >= 0 && read(fd, text, sizeof text - 1) < 0) text[0] = 0;
+    if (fd >= 0) close(fd);
+    long bytes = atol(text), now = now_ms();
+    if (bytes > last_bytes + GROWTH) {
+        last_bytes = bytes;
+        last_growth_ms = now;
+    }
+    if (last_bytes == 0 || now - last_growth_ms < QUIET_MS) return;
+    /* An empty line is: as the group above. */
+    put(GROUP "/cpuset.mems", "\n");
+    waiting = 0;
+}
