@@ -22,7 +22,7 @@ pub struct Args {
 #[derive(clap::Subcommand, Debug)]
 enum Command {
     /// Run a program of this machine in a virtual NUMA machine
-    Run(run::Args),
+    Run(Box<run::Args>),
     /// Give a prompt in a virtual NUMA machine
     Shell(shell::Args),
     /// Install what the lab needs: QEMU, busybox, a kernel
@@ -34,7 +34,7 @@ enum Command {
 /// Does what the subcommand says.
 pub fn run(args: Args) -> Result {
     match args.command {
-        Command::Run(args) => run::run(args),
+        Command::Run(args) => run::run(*args),
         Command::Shell(args) => shell::run(args),
         Command::Setup(args) => setup::run(args),
         Command::Topologies(args) => topologies::run(args),
