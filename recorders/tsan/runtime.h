@@ -10,6 +10,7 @@
  *   gomp.c     libgomp: teams, barriers, tasks, locks  ompt.c    the same from LLVM's libomp, by its tool interface
  *   alloc.c    malloc, new, and what they map          map.c     mmap, munmap, mremap, brk
  *   string.c   memcpy and its kin                      block.c   calls that wait in the kernel
+ *   signal.c   signal handlers
  */
 #ifndef HOMING_RUNTIME_H
 #define HOMING_RUNTIME_H
@@ -31,6 +32,11 @@ typedef uint64_t word;
 
 enum stream_state { STREAM_NEW = 0, STREAM_OPEN = 1, STREAM_ENDED = 2 };
 
+/* Addresses from start to before end. */
+struct stack_range {
+   word start, end;
+};
+
 /* The stream of one thread. Invariant: `*cursor < limit` only while the cursor is in a segment that this thread owns,
  * so the hot path needs no other test. The cursor, an address, lies in shared memory (open[].words of the header): what
  * a killed program wrote stays visible. */
@@ -47,6 +53,8 @@ struct stream {
    /* What the last acquiring load saw: a thread that spins on a flag sends one edge, not one a turn. */
    const volatile void *seen_at;
    word seen_value;
+   /* The stack of a signal handler that interrupted the runtime; end is 0 if none did. */
+   struct stack_range interrupted;
 };
 
 extern HIDDEN __thread struct stream homing_self;
@@ -92,6 +100,8 @@ HIDDEN void homing_range(word address, word bytes, unsigned write, word site);
 /* The next definition of a symbol after the runtime's own: libc's or libgomp's. Ends the program with a message where
  * there is none. */
 HIDDEN void *homing_next(const char *symbol);
+/* True in a signal handler that interrupted the runtime: a word of the segment may not be written yet. */
+HIDDEN int homing_interrupted(void);
 /* Writes to standard error, without stdio. */
 HIDDEN void homing_say(const char *text);
 
@@ -111,20 +121,35 @@ static inline __attribute__((always_inline)) word homing_word(word address, unsi
    return (word)high << 48 | (address & 0xffffffffffffULL);
 }
 
-/* Records one reference. The cursor moves before the word is stored: a signal handler that records in between
- * then writes behind this word instead of over it. */
+/* Moves a cursor and returns where it was, in one instruction: a signal handler that records comes before or after it,
+ * never in between. No other thread writes the cursor, so it needs no lock prefix. */
+static inline __attribute__((always_inline)) word homing_take(volatile unsigned long long *cursor, word bytes)
+{
+   __asm__ volatile("xaddq %0, %1" : "+r"(bytes), "+m"(*cursor) : : "memory");
+   return bytes;
+}
+
+/* Records one reference. A signal handler that interrupts between the taking of room and the store would find a word that
+ * is not written: signal.c writes it first, from the registers, so their names are fixed and the address of the store is
+ * put into a table. */
 static inline __attribute__((always_inline)) void homing_reference(word reference)
 {
    volatile unsigned long long *cursor = homing_self.cursor;
-   word at = *cursor;
-   if (UNLIKELY(at >= homing_self.limit)) {
+   if (UNLIKELY(*cursor >= homing_self.limit)) {
       homing_reference_slow(reference);
       return;
    }
-   *cursor = at + sizeof(word);
-   __asm__ volatile("" ::: "memory");
-   *(word *)at = reference;
+   word at = sizeof(word);
+   __asm__ volatile("xaddq %0, %1\n"
+                    "1:\tmovq %2, (%0)\n" /* HOMING_STORE_BYTES long */
+                    "\t.pushsection homing_stores, \"a\"\n"
+                    "\t.long 1b - .\n"
+                    "\t.popsection"
+                    : "+a"(at), "+m"(*cursor)
+                    : "d"(reference)
+                    : "memory");
 }
+enum { HOMING_STORE_BYTES = 3 };
 
 static inline word homing_event_word(unsigned op, word payload) { return HOMING_WORD(op, payload); }
 

@@ -13,6 +13,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,12 +38,17 @@ static uint32_t live;
 /* References that could not be sent, by reason. */
 enum loss { LOST_AFTER_END, LOST_IN_HANDLER, LOSSES };
 static uint64_t lost[LOSSES];
-static const char *const loss_names[LOSSES] = {"reference of a thread whose stream had ended",
-                                               "reference of a signal handler that interrupted the recorder"};
+/* With lengths: strlen is a function of the program's that records. */
+#define LOSS(text) {text, sizeof text - 1}
+static const struct {
+   const char *text;
+   unsigned length;
+} loss_names[LOSSES] = {LOSS("reference of a thread whose stream had ended"),
+                        LOSS("reference or event of a signal handler that interrupted the recorder at a segment's end")};
 static unsigned char slot_used[HOMING_WIRE_MAX_OPEN];
 static pthread_key_t end_key;
 
-enum { WAIT_BEFORE_COMPLAINING_MS = 10000, KEPT_FREE = 2 };
+enum { WAIT_BEFORE_COMPLAINING_MS = 10000, KEPT_FREE = 8 };
 
 void homing_say(const char *text) { (void)!syscall(SYS_write, 2, text, strlen(text)); }
 
@@ -62,8 +68,24 @@ void *homing_next(const char *symbol)
 static void stop_recording(void)
 {
    __atomic_store_n(&homing_active, 0, __ATOMIC_RELEASE);
-   homing_self.cursor = &nowhere;
    homing_self.limit = 0;
+   homing_self.cursor = &nowhere;
+}
+
+/* Segments change with all signals blocked: a handler would find a stream that is neither in one nor in the next, and
+ * might never return. Returns what to give to end_change(). */
+static uint64_t begin_change(void)
+{
+   uint64_t all = ~0ULL, before = 0;
+   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
+   homing_self.inside++;
+   return before;
+}
+
+static void end_change(uint64_t before)
+{
+   homing_self.inside--;
+   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
 }
 
 /* Takes a segment number from the credit pipe; -1 when there is nobody at its other end. */
@@ -142,18 +164,19 @@ static long take_slot(void)
    return -1;
 }
 
-/* The virtual time of function entries, in the room that `limit` keeps free. */
+/* The virtual time of function entries, in the room that `limit` keeps free: it also takes the words of code that
+ * signal handlers interrupted between its test of the limit and its taking of room. */
 static void send_advance(void)
 {
    struct stream *self = &homing_self;
-   if (self->advance == 0 || self->cursor == &nowhere)
+   if (self->advance == 0 || self->cursor == &nowhere || *self->cursor > self->limit)
       return;
-   word at = *self->cursor;
-   *self->cursor = at + sizeof(word);
-   *(word *)at = HOMING_WORD(HOMING_ADVANCE, self->advance);
+   word advance = self->advance;
    self->advance = 0;
+   *(word *)homing_take(self->cursor, sizeof(word)) = HOMING_WORD(HOMING_ADVANCE, advance);
 }
 
+/* Returns 1 if nobody has announced the thread: it was made by a raw clone(2). */
 static int open_stream(void)
 {
    struct stream *self = &homing_self;
@@ -167,14 +190,10 @@ static int open_stream(void)
    self->slot = (uint32_t)slot;
    self->state = STREAM_OPEN;
    __atomic_add_fetch(&live, 1, __ATOMIC_RELAXED);
-   if (!known) /* made by a raw clone(2): nobody announced it */
+   if (!known)
       self->thread = homing_new_thread();
    pthread_setspecific(end_key, (void *)1);
-   if (!open_segment())
-      return 0;
-   if (!known)
-      homing_send(2, HOMING_WORD(HOMING_THREAD_START, self->thread), self->thread, 0, 0, 0);
-   return 1;
+   return open_segment() && !known;
 }
 
 static void send_losses(void)
@@ -182,7 +201,7 @@ static void send_losses(void)
    for (unsigned reason = 0; reason < LOSSES; reason++) {
       uint64_t count = __atomic_exchange_n(&lost[reason], 0, __ATOMIC_RELAXED);
       if (count > 0) {
-         word name = homing_name(loss_names[reason], (unsigned)strlen(loss_names[reason]));
+         word name = homing_name(loss_names[reason].text, loss_names[reason].length);
          homing_send(2, HOMING_WORD(HOMING_LOST, count), name, 0, 0, 0);
       }
    }
@@ -191,30 +210,49 @@ static void send_losses(void)
 word *homing_reserve(unsigned n)
 {
    struct stream *self = &homing_self;
-   if (!__atomic_load_n(&homing_active, __ATOMIC_RELAXED) || self->inside)
+   if (!__atomic_load_n(&homing_active, __ATOMIC_RELAXED))
       return NULL;
-   if (UNLIKELY(lost[LOST_AFTER_END] | lost[LOST_IN_HANDLER]) && self->state == STREAM_OPEN)
+   int interrupted = homing_interrupted();
+   if (self->inside)
+      return NULL;
+   if (UNLIKELY(lost[LOST_AFTER_END] | lost[LOST_IN_HANDLER]) && self->state == STREAM_OPEN && !interrupted)
       send_losses();
-   int saved = errno;
-   self->inside++;
-   if (self->state == STREAM_NEW)
-      open_stream();
-   else if (*self->cursor + n * sizeof(word) > self->limit && self->state == STREAM_OPEN) {
-      if (self->cursor != &nowhere) {
-         send_advance();
-         post_segment();
+   int full = *self->cursor + n * sizeof(word) > self->limit;
+   if (self->state == STREAM_NEW || (full && self->state == STREAM_OPEN && !interrupted)) {
+      int saved = errno, unannounced = 0;
+      uint64_t mask = begin_change();
+      if (self->state == STREAM_NEW)
+         unannounced = open_stream();
+      else {
+         if (self->cursor != &nowhere) {
+            send_advance();
+            post_segment();
+         }
+         if (homing_active)
+            open_segment();
       }
-      if (homing_active)
-         open_segment();
+      end_change(mask);
+      errno = saved;
+      if (unannounced)
+         homing_send(2, HOMING_WORD(HOMING_THREAD_START, self->thread), self->thread, 0, 0, 0);
    }
-   self->inside--;
-   errno = saved;
-   word at = *self->cursor;
-   if (at + n * sizeof(word) > self->limit)
+   if (*self->cursor + n * sizeof(word) > self->limit)
       return NULL;
-   *self->cursor = at + n * sizeof(word);
-   __asm__ volatile("" ::: "memory");
-   return (word *)at;
+   word at = homing_take(self->cursor, n * sizeof(word));
+   if (LIKELY(at + n * sizeof(word) <= self->limit))
+      return (word *)at;
+   /* A signal handler took the room in between; it has returned, so this gives back just what was taken. */
+   homing_take(self->cursor, -(word)(n * sizeof(word)));
+   return homing_reserve(n);
+}
+
+/* After homing_reserve() found no room. */
+static void count_loss(void)
+{
+   if (homing_self.state == STREAM_ENDED)
+      __atomic_add_fetch(&lost[LOST_AFTER_END], 1, __ATOMIC_RELAXED);
+   else if (homing_active && (homing_self.inside || homing_interrupted()))
+      __atomic_add_fetch(&lost[LOST_IN_HANDLER], 1, __ATOMIC_RELAXED);
 }
 
 void homing_reference_slow(word reference)
@@ -224,10 +262,8 @@ void homing_reference_slow(word reference)
    word *room = homing_reserve(1);
    if (room != NULL)
       *room = reference;
-   else if (homing_self.state == STREAM_ENDED)
-      __atomic_add_fetch(&lost[LOST_AFTER_END], 1, __ATOMIC_RELAXED);
-   else if (homing_self.inside)
-      __atomic_add_fetch(&lost[LOST_IN_HANDLER], 1, __ATOMIC_RELAXED);
+   else
+      count_loss();
 }
 
 void homing_send(unsigned n, word head, word a, word b, word c, word d)
@@ -236,6 +272,9 @@ void homing_send(unsigned n, word head, word a, word b, word c, word d)
    word *room = homing_reserve(n);
    for (unsigned i = 0; room != NULL && i < n; i++)
       room[i] = words[i];
+   /* The runtime's own calls are dropped on purpose. */
+   if (room == NULL && !homing_self.inside)
+      count_loss();
 }
 
 void homing_sync(unsigned kind, word object)
@@ -260,13 +299,13 @@ void homing_begin_thread(uint32_t thread) { homing_self.thread = thread; }
 void homing_may_block(void)
 {
    struct stream *self = &homing_self;
-   if (!homing_active || self->inside || self->cursor == &nowhere || 2 * live <= header->segments)
+   if (!homing_active || self->inside || self->cursor == &nowhere || 2 * live <= header->segments || homing_interrupted())
       return;
    int saved = errno;
-   self->inside++;
+   uint64_t mask = begin_change();
    send_advance();
    post_segment();
-   self->inside--;
+   end_change(mask);
    errno = saved;
 }
 
@@ -276,7 +315,7 @@ void homing_end_thread(void)
    if (!homing_active || self->state == STREAM_ENDED)
       return;
    homing_send(1, HOMING_WORD(HOMING_THREAD_END, self->thread), 0, 0, 0, 0);
-   self->inside++;
+   uint64_t mask = begin_change();
    if (self->cursor != &nowhere)
       post_segment();
    if (self->state == STREAM_OPEN) {
@@ -284,7 +323,7 @@ void homing_end_thread(void)
       __atomic_sub_fetch(&live, 1, __ATOMIC_RELAXED);
    }
    self->state = STREAM_ENDED;
-   self->inside--;
+   end_change(mask);
 }
 
 /* Key destructors of the program may still refer to memory: the stream ends in the last round of them. */

@@ -124,9 +124,16 @@ fn ended(proc: &Proc, pid: Pid, tid: Tid) -> bool {
 }
 
 /// True if this user may trace the process: what decides whether the engine acts on it.
-pub fn may_trace(pid: Pid) -> bool {
+///
+/// # Errors
+/// If the process has ended, or cannot be asked about: it is then neither ours nor denied.
+pub fn may_trace(pid: Pid) -> io::Result<bool> {
     // The kernel checks PTRACE_MODE_ATTACH when a process's memory is opened for writing.
-    memory(pid).is_ok()
+    match memory(pid) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// The memory of a process, for reading and writing.
@@ -293,7 +300,7 @@ mod tests {
     fn calls_are_made_in_another_process_which_goes_on() {
         let mut shell = Shell::new();
         let (proc, pid) = (Proc::default(), shell.pid());
-        assert!(may_trace(pid));
+        assert!(may_trace(pid).unwrap());
         let memory = memory(pid).unwrap();
         let instruction = syscall_instruction(&proc, pid, &memory).unwrap();
         for round in 0..20 {
@@ -320,7 +327,7 @@ mod tests {
 
     #[test]
     fn what_has_ended_cannot_be_held() {
-        assert!(!may_trace(Pid(i32::MAX)));
+        assert!(may_trace(Pid(i32::MAX)).is_err());
         assert_eq!(Held::hold(Tid(i32::MAX)).unwrap_err().raw_os_error(), Some(libc::ESRCH));
         assert!(hold_all(&Proc::default(), Pid(i32::MAX)).unwrap().is_empty());
     }

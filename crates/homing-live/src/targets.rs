@@ -175,13 +175,15 @@ impl Targets {
             self.processes.remove(&pid);
             changes.ended.push(pid);
         }
+        let gone = |_| ProcError::Gone { path: self.proc.path(pid, "mem") };
         // Between fork and exec of a program that belongs to somebody else a process may be denied for a moment.
-        if self.processes.get(&pid).is_some_and(|process| !process.ours && ptrace::may_trace(pid)) {
+        let denied = self.processes.get(&pid).is_some_and(|process| !process.ours);
+        if denied && ptrace::may_trace(pid).map_err(gone)? {
             self.processes.remove(&pid);
             self.denied.remove(&pid);
         }
         if !self.processes.contains_key(&pid) {
-            let ours = ptrace::may_trace(pid);
+            let ours = ptrace::may_trace(pid).map_err(gone)?;
             if ours {
                 self.denied.remove(&pid);
             } else {

@@ -1,11 +1,13 @@
 /* What else a program can do to its recording: `behaviours NAME`. */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -118,21 +120,56 @@ static void handlers(void)
    signal(SIGUSR1, on_alarm);
    pid_t self = getpid(), child = fork();
    if (child == 0) {
-      for (int i = 0; i < 200; i++) {
+      for (int i = 0; i < 4000; i++) {
          kill(self, SIGUSR1);
-         usleep(100);
+         usleep(20);
       }
       _exit(0);
    }
    while (waitpid(child, NULL, WNOHANG) == 0)
       fill();
+   printf("%d", (int)handled);
+}
+
+static sigjmp_buf out;
+static volatile int jumped, turns;
+
+static void jump(int signal)
+{
+   (void)signal;
+   jumped++;
+   siglongjmp(out, 1);
+}
+
+/* Handlers that never return, on the thread's stack and on one of their own. */
+static void jumps(void)
+{
+   static char other[65536];
+   const stack_t alternate = {.ss_sp = other, .ss_size = sizeof other};
+   sigaltstack(&alternate, NULL);
+   for (int round = 0; round < 400; round++) {
+      struct sigaction action = {.sa_handler = jump, .sa_flags = round % 2 ? SA_ONSTACK : 0}, before;
+      sigaction(SIGALRM, &action, NULL);
+      sigaction(SIGALRM, NULL, &before);
+      if (before.sa_handler != jump || before.sa_flags & SA_SIGINFO)
+         _exit(1);
+      const struct itimerval soon = {.it_value = {.tv_usec = 200}};
+      if (sigsetjmp(out, 1) == 0) {
+         setitimer(ITIMER_REAL, &soon, NULL);
+         for (;;)
+            turns++;
+      }
+   }
+   fill();
+   printf("%d", jumped);
 }
 
 static const struct {
    const char *name;
    void (*run)(void);
 } programs[] = {{"ends", ends},   {"exits", exits}, {"crashes", crashes}, {"killed", killed},           {"forks", forks},
-                {"crowd", crowd}, {"maps", maps},   {"handlers", handlers}, {"allocations", allocations}};
+                {"crowd", crowd}, {"maps", maps},   {"handlers", handlers}, {"allocations", allocations},
+                {"jumps", jumps}};
 
 int main(int count, char **arguments)
 {

@@ -1,8 +1,9 @@
 //! Builds the runtime and the test programs, once a test run.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// A compiler that instruments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,10 +70,16 @@ fn flags(arguments: &[&str]) -> Vec<String> {
     serde_json::from_str(&run(homing().args(arguments).arg("--json"))).unwrap()
 }
 
-/// Compiles a test program; without `cflags` and `ldflags` if it is to be plain.
+/// Compiles a test program, once; without `cflags` and `ldflags` if it is to be plain.
 pub fn program(compiler: Compiler, source: &str, instrumented: bool) -> PathBuf {
+    static BUILT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
     let kind = if instrumented { "tsan" } else { "plain" };
     let program = directory().join(format!("{}-{source}-{kind}-{}", compiler.program(), std::process::id()));
+    // Tests run side by side: none may execute what another still writes.
+    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    if built.contains(&program) {
+        return program;
+    }
     let object = program.with_extension("o");
     let mut compile = Command::new(compiler.program());
     compile.args(["-O2", "-fopenmp", "-c"]).arg(sources().join(source)).arg("-o").arg(&object);
@@ -84,5 +91,6 @@ pub fn program(compiler: Compiler, source: &str, instrumented: bool) -> PathBuf 
     }
     run(&mut compile);
     run(&mut link);
+    built.insert(program.clone());
     program
 }

@@ -21,6 +21,7 @@ pub enum Item {
     Free { address: u64 },
     Fork { process: u64 },
     Advance { units: u64 },
+    Lost { count: u64 },
     Other,
 }
 
@@ -148,6 +149,7 @@ fn item(operation: u64, payload: u64, fields: &[u64], names: &mut BTreeMap<u64, 
             Item::Other
         }
         16 => Item::Advance { units: payload },
+        18 => Item::Lost { count: payload },
         19 => Item::Fork { process: payload },
         _ => Item::Other,
     }

@@ -61,10 +61,9 @@ pub fn run(args: Args) -> Result {
 
 /// Refuses processes that are not there or that this user may not trace.
 pub fn may_act(pid: Pid) -> anyhow::Result<()> {
-    if Proc::default().status(pid).is_err() {
-        return Err(exit::error(Code::FAILURE, format!("process {pid} does not exist")));
-    }
-    if !ptrace::may_trace(pid) {
+    let none = || exit::error(Code::FAILURE, format!("process {pid} does not exist"));
+    Proc::default().status(pid).map_err(|_| none())?;
+    if !ptrace::may_trace(pid).map_err(|_| none())? {
         let message = format!(
             "process {pid}: no permission to trace it: homing moves pages only of processes of the same user (or with \
              CAP_SYS_PTRACE), and not where kernel.yama.ptrace_scope forbids it"
