@@ -17,7 +17,7 @@ lab() { timeout -k 5 240 "$homing" lab run "$@"; }
 
 "$homing" lab run --topology 2x2 -- true 2>first.err
 if [ $? -eq 3 ]; then
-  echo "SKIPPED 12 tests of the lab, which needs what is missing here: $(cat first.err)"
+  echo "SKIPPED 18 tests of the lab, which needs what is missing here: $(cat first.err)"
   exit 0
 fi
 for program in known card latency; do gcc -O2 -Wall -o $program "$root/lab/tests/$program.c" -pthread; done
@@ -71,6 +71,48 @@ hint_faults() { # LEVEL: the kernel's hint faults while four threads use memory 
 }
 check "no hint fault without balancing" [ "$(hint_faults off)" = 0 ]
 check "hint faults with balancing" [ "$(hint_faults fast)" -gt 50 ]
+
+check "the simulator agrees with the observer" "$root/tests/lab_agree.sh" cg:first-touch
+
+"$homing" lab baseline --topology 2x2 --contenders single-node,fast --start-on 0 --thp never --json --env OMP_PROC_BIND=true -- \
+  "$root/build/workloads/stream" -t 4 -n 65536 -i 80 >baseline.json 2>err || cat err
+check "baselines: balancing is better than a single node" python3 - <<'P'
+import json
+single, fast = (row["median"] for row in json.load(open("baseline.json"))["rows"])
+# Half of the threads are at the node with all the memory.
+assert 45 < single["nonlocal_percent"] < 55 and single["moved_pages"] < 50, single
+assert fast["tail_percent"] < 25 and fast["moved_pages"] > 100 and fast["hint_faults"] > 100, fast
+assert fast["modelled_ms"] < single["modelled_ms"] and single["bound_4k_percent"] < 5, (single, fast)
+P
+
+cat >prompt.py <<'P'
+import os, pty, sys
+child, terminal = pty.fork()
+if child == 0: os.execv(sys.argv[1], [sys.argv[1], "lab", "shell", "--topology", "2x2"])
+said, asked = b"", False
+while True:
+    try: piece = os.read(terminal, 4096)
+    except OSError: break
+    if not piece: break
+    said += piece
+    if not asked and (b"# " in said or b"$ " in said):
+        os.write(terminal, b"cat /sys/devices/system/node/online; exit 3\n")
+        asked = True
+status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+assert status == 3 and b"0-1" in said, (status, said)
+P
+check "a prompt" timeout -k 5 240 python3 prompt.py "$homing"
+
+lab --topology 2x2 -- sh -c 'sleep 3; echo one' >one 2>err & first=$!
+lab --topology cxl -- sh -c 'sleep 3; echo two' >two 2>err2
+check "two labs side by side" [ "$? $(cat two)" = "0 two" ]
+wait $first
+check "... the other one" [ "$? $(cat one)" = "0 one" ]
+"$homing" lab run --topology 2x2 -- sh -c 'trap "echo caught; exit 9" TERM; echo up; while :; do sleep 0.1; done' >caught 2>err & told=$!
+for _ in $(seq 600); do grep -q up caught && break; sleep 0.1; done
+kill -TERM $told
+wait $told
+check "a signal is the command's" [ "$? $(tail -n 1 caught)" = "9 caught" ]
 
 "$homing" lab run --topology 2x2 -- sleep 60 2>killed.err &
 for _ in $(seq 300); do

@@ -19,6 +19,7 @@ static const long GROWTH = 256 << 10, QUIET_MS = 500;
 
 static int waiting;
 static long last_bytes, last_growth_ms;
+static char all_nodes[256];
 
 static int put(const char *file, const char *value) {
     int fd = open(file, O_WRONLY | O_CLOEXEC);
@@ -34,7 +35,15 @@ static long now_ms(void) {
     return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+static void get(const char *file, char *text, size_t size) {
+    int fd = open(file, O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd < 0 ? -1 : read(fd, text, size - 1);
+    text[length < 0 ? 0 : length] = 0;
+    if (fd >= 0) close(fd);
+}
+
 void start_begin(const char *nodes) {
+    get(ROOT "/cpuset.mems.effective", all_nodes, sizeof all_nodes);
     waiting = put(ROOT "/cgroup.subtree_control", "+cpuset +memory") && (mkdir(GROUP, 0755), put(GROUP "/cpuset.mems", nodes));
     last_growth_ms = now_ms();
 }
@@ -47,17 +56,14 @@ void start_enter(void) {
 int start_waits(void) { return waiting; }
 
 void start_look(void) {
-    char text[32] = "";
-    int fd = open(GROUP "/memory.current", O_RDONLY | O_CLOEXEC);
-    if (fd >= 0 && read(fd, text, sizeof text - 1) < 0) text[0] = 0;
-    if (fd >= 0) close(fd);
+    char text[32];
+    get(GROUP "/memory.current", text, sizeof text);
     long bytes = atol(text), now = now_ms();
     if (bytes > last_bytes + GROWTH) {
         last_bytes = bytes;
         last_growth_ms = now;
     }
     if (last_bytes == 0 || now - last_growth_ms < QUIET_MS) return;
-    /* An empty line is: as the group above. */
-    put(GROUP "/cpuset.mems", "\n");
+    put(GROUP "/cpuset.mems", all_nodes);
     waiting = 0;
 }

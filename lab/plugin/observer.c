@@ -69,6 +69,7 @@ static inline void on_access(unsigned index, mem_info info, uint64_t address, in
         if (miss && options.cache_bytes != 0) (write ? vcpu->misses.writes : vcpu->misses.reads)[home]++;
         if (options.pages) {
             if (mapping->page == NULL) mapping->page = pages_find(vcpu, address >> PAGE_SHIFT);
+            mapping->page->home = home;
             *(write ? &mapping->page->writes : &mapping->page->reads) += 1;
             mapping->page->misses += miss;
         }

@@ -30,6 +30,7 @@ struct counts {
 struct page {
     uint64_t space, number; /* of the address space; of the virtual page */
     uint64_t reads, writes, misses;
+    unsigned home;     /* when this vCPU last looked its place up */
     struct page *next; /* of the same hash */
 };
 

@@ -24,7 +24,7 @@ void pages_report(int out) {
     for (unsigned i = 0; file != NULL && i < options.nvcpus; i++)
         for (unsigned b = 0; vcpus[i].pages != NULL && b < BUCKETS; b++)
             for (struct page *page = vcpus[i].pages[b]; page != NULL; page = page->next)
-                fprintf(file, "p %lx %lx %u %lu %lu %lu\n", page->space >> PAGE_SHIFT, page->number, i, page->reads,
-                        page->writes, page->misses);
+                fprintf(file, "p %lx %lx %u %lu %lu %lu %u\n", page->space >> PAGE_SHIFT, page->number, i, page->reads,
+                        page->writes, page->misses, page->home);
     if (file != NULL) fclose(file);
 }

@@ -3,7 +3,7 @@
  *   begin VCPUS NODES
  *   a MS VCPU HOME READS WRITES      accesses since the last interval; MS: its end, since the machine was started
  *   m MS VCPU HOME READS WRITES      ... those that missed the cache
- *   p SPACE PAGE VCPU READS WRITES MISSES
+ *   p SPACE PAGE VCPU READS WRITES MISSES HOME      HOME: where this vCPU last found it
  *   d VCPU NANOSECONDS               delays slept
  *   end PROGRAMS DEVICES             address spaces of the program; accesses to no node's memory
  */

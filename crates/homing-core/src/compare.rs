@@ -6,6 +6,7 @@
 mod bound;
 mod map;
 mod means;
+mod requesters;
 mod sentence;
 pub mod sweep;
 #[cfg(test)]
@@ -13,6 +14,7 @@ mod tests;
 
 pub use bound::Bound;
 pub use means::means;
+pub use requesters::{requesters, Requester};
 pub use sentence::summary;
 
 use crate::account::Account;

@@ -262,6 +262,7 @@ impl Observed {
                 reads: number(3)?,
                 writes: number(4)?,
                 misses: number(5)?,
+                home: number(6).map(|home| home as usize).filter(|&home| home < self.nodes.len())?,
             }),
             "d" => {
                 self.delayed.resize(self.node_of_cpu.len(), 0);
@@ -283,9 +284,20 @@ impl Observed {
 
     /// The sum over all intervals.
     pub fn total(&self) -> Interval {
+        self.sum(&self.intervals)
+    }
+
+    /// The non-local % of transactions over time: so many parts of the run.
+    pub fn course(&self, parts: usize) -> Vec<f64> {
+        let chunks = self.intervals.chunks(self.intervals.len().div_ceil(parts).max(1));
+        chunks.map(|chunk| self.nonlocal_percent(self.transactions(&self.sum(chunk)))).collect()
+    }
+
+    /// The sum over some intervals; its end is the last one's.
+    pub fn sum(&self, intervals: &[Interval]) -> Interval {
         let zero = Counts::zero(self.node_of_cpu.len(), self.nodes.len());
         let mut total = Interval { ms: 0, accesses: zero.clone(), misses: zero };
-        for interval in &self.intervals {
+        for interval in intervals {
             total.ms = interval.ms;
             for (sum, part) in
                 [(&mut total.accesses, &interval.accesses), (&mut total.misses, &interval.misses)]
@@ -317,6 +329,12 @@ impl Observed {
         }
     }
 
+    /// Where each page was when its most frequent user last looked: address and index of the node, by address. Of the address
+    /// space with the most accesses; what is in several address spaces at once has no one place.
+    pub fn homes(&self) -> Vec<(u64, usize)> {
+        pages::homes(&self.pages)
+    }
+
     /// The lowest non-local % that a placement without moves could have had, by the counts by page, at a page size of `bytes`.
     pub fn bound(&self, bytes: u64) -> Bound {
         pages::bound(&self.pages, &self.node_of_cpu, self.nodes.len(), bytes)
@@ -332,7 +350,7 @@ mod tests {
         let mut observed =
             Observed { node_of_cpu: vec![0, 1], nodes: vec![0, 2], cached: true, ..Observed::default() };
         let report = "begin 3 2\na 100 0 0 30 10\na 100 2 0 20 0\nm 100 2 0 5 0\na 200 2 1 40 0\n\
-                      p 1a ff 0 3 4 5\np 1a ff 2 30 40 50\nd 2 7\nend 1 9\n";
+                      p 1a ff 0 3 4 5 1\np 1a ff 2 30 40 50 0\nd 2 7\nend 1 9\n";
         observed.read(report.as_bytes(), &[Some(0), None, Some(1)]).unwrap();
         assert_eq!(observed.intervals.len(), 2);
         let total = observed.total();
@@ -343,6 +361,7 @@ mod tests {
         assert_eq!(observed.delayed, [0, 7]);
         let bound = observed.bound(4096);
         assert_eq!((bound.pages, bound.access_percent), (1, 100.0 * 7.0 / 77.0));
+        assert_eq!(observed.homes(), [(0xff000, 0)]);
         assert!(
             observed.read("a 1 1 0 1 1\n".as_bytes(), &[Some(0), None]).is_err(),
             "an empty slot accesses nothing"

@@ -1,5 +1,6 @@
 //! `homing lab`: a virtual ccNUMA machine with a real kernel, on any machine (`docs/lab.md`).
 
+mod baseline;
 mod flags;
 mod observe;
 mod run;
@@ -23,6 +24,8 @@ pub struct Args {
 enum Command {
     /// Run a program of this machine in a virtual NUMA machine
     Run(Box<run::Args>),
+    /// Compare how first touch, interleaving, the kernel, numad and others place a program's memory
+    Baseline(Box<baseline::Args>),
     /// Give a prompt in a virtual NUMA machine
     Shell(shell::Args),
     /// Install what the lab needs: QEMU, busybox, a kernel
@@ -35,6 +38,7 @@ enum Command {
 pub fn run(args: Args) -> Result {
     match args.command {
         Command::Run(args) => run::run(*args),
+        Command::Baseline(args) => baseline::run(*args),
         Command::Shell(args) => shell::run(args),
         Command::Setup(args) => setup::run(args),
         Command::Topologies(args) => topologies::run(args),

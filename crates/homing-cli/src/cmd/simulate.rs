@@ -13,7 +13,7 @@ use crate::study::{self, Study};
 use crate::tables;
 use anyhow::Context;
 use homing_core::action::Entry as Logged;
-use homing_core::compare::{note_counts, Bound, Subject};
+use homing_core::compare::{note_counts, requesters, Bound, Requester, Subject};
 use homing_core::ids::Page;
 use homing_core::information::Information;
 use homing_core::policy::placement::{Placement, PlacementFile};
@@ -123,7 +123,8 @@ pub fn run(args: Args) -> exit::Result {
     let manifest = Manifest::new(&machine_info, &parameters, vec![&info]);
     args.actions.iter().chain(&args.placement_out).try_for_each(|path| manifest.write_beside(path))?;
     if args.json {
-        print_json(&row, &info, &parameters, &notes)?;
+        let by_node = requesters(&study.history, &result)?;
+        print_json(&row, by_node, &info, &parameters, &notes)?;
     } else {
         println!("{}", tables::rows(&[subject.optimal_row(&bound, 0.0), row]));
         notes.iter().for_each(|note| println!("note: {note}"));
@@ -148,14 +149,18 @@ fn external_policy(subject: &Subject, command: &str, timeout: f64, log: bool) ->
     }
 }
 
-/// The row's fields, with the trace, every parameter and the notes beside them.
+/// The row's fields, with who pays, the trace, every parameter and the notes beside them.
 fn print_json(
     row: &Row,
+    by_node: Option<Vec<Requester>>,
     trace: &homing_core::report::TraceInfo,
     parameters: &[homing_core::report::Parameter],
     notes: &[String],
 ) -> anyhow::Result<()> {
     let mut json = serde_json::to_value(row)?;
+    if let Some(by_node) = by_node {
+        json["by_node"] = serde_json::to_value(by_node)?;
+    }
     json["schema"] = homing_core::report::SCHEMA.into();
     json["generator"] = GENERATOR.into();
     json["trace"] = serde_json::to_value(trace)?;

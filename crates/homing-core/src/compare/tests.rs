@@ -123,3 +123,18 @@ fn the_file_policy_needs_a_file() {
     assert!(error.to_string().contains("--placement file:FILE"));
     assert_eq!(Node(0), Bound::new(&subject, &classify(&history).unwrap()).unwrap().last_homes[0]);
 }
+
+#[test]
+fn requesters_add_up_to_the_row() {
+    let costs = machines().remove(0);
+    let (history, settings) =
+        (history(&[(0, 1, true, 3), (1, 1, false, 2), (1, 2, true, 4)], &costs), Settings::default());
+    let subject = subject(&history, &costs, true, &settings);
+    let still = subject.simulate(find("first-touch").unwrap(), false).unwrap();
+    let rows = requesters(&history, &still).unwrap().unwrap();
+    let bound = Bound::new(&subject, &classify(&history).unwrap()).unwrap();
+    let row = subject.row("first-touch", &still, &bound, 0.0);
+    let nonlocal: f64 = rows.iter().map(|r| r.references as f64 * r.nonlocal_percent / 100.0).sum();
+    assert_eq!(rows.iter().map(|r| r.references).sum::<u64>(), row.references);
+    assert!((nonlocal - row.remote as f64).abs() < 1e-6 && row.remote == 2);
+}

@@ -1,6 +1,6 @@
 //! Counts by page, and the static bound that they give.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Accesses of one vCPU to one 4 KiB page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub struct Page {
     pub writes: u64,
     /// Misses among them (all of them, without a cache).
     pub misses: u64,
+    /// Index of the node where this vCPU last found it.
+    pub home: usize,
 }
 
 /// The best that a placement without moves could do.
@@ -32,6 +34,20 @@ pub struct Bound {
 
 /// Accesses and misses by node.
 type Both = (Vec<u64>, Vec<u64>);
+
+/// Address and home of each page of the address space with the most accesses, as its most frequent user last saw it.
+pub(super) fn homes(pages: &[Page]) -> Vec<(u64, usize)> {
+    let accesses = |page: &Page| page.reads + page.writes;
+    let mut by_space: HashMap<u64, u64> = HashMap::new();
+    pages.iter().for_each(|page| *by_space.entry(page.space).or_default() += accesses(page));
+    let largest = by_space.into_iter().max_by_key(|&(space, sum)| (sum, space)).map(|(space, _)| space);
+    let mut best: BTreeMap<u64, (u64, usize)> = BTreeMap::new();
+    for page in pages.iter().filter(|page| Some(page.space) == largest) {
+        let entry = best.entry(page.number << 12).or_insert((0, page.home));
+        *entry = (accesses(page), page.home).max(*entry);
+    }
+    best.into_iter().map(|(address, (_, home))| (address, home)).collect()
+}
 
 /// The bound at a page size.
 pub(super) fn bound(pages: &[Page], node_of_cpu: &[usize], nodes: usize, bytes: u64) -> Bound {

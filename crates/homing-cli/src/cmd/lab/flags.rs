@@ -90,7 +90,23 @@ pub enum HugePages {
     Never,
 }
 
+impl HugePages {
+    /// As the kernel calls it.
+    pub fn word(self) -> &'static str {
+        match self {
+            HugePages::Always => "always",
+            HugePages::Madvise => "madvise",
+            HugePages::Never => "never",
+        }
+    }
+}
+
 impl KernelArgs {
+    /// These settings and files that are written to.
+    pub fn new(balancing: Balancing, thp: HugePages, tune: &[(String, String)]) -> KernelArgs {
+        KernelArgs { balancing, thp, sysctl: Vec::new(), tune: tune.to_vec(), kernel_arg: Vec::new() }
+    }
+
     /// Files and what is written to them.
     pub fn tunes(&self) -> Vec<(String, String)> {
         const BALANCING: &str = "/sys/kernel/debug/sched/numa_balancing";
@@ -104,12 +120,7 @@ impl KernelArgs {
             put(&format!("{BALANCING}/scan_delay_ms"), "100");
             put(&format!("{BALANCING}/scan_period_min_ms"), "100");
         }
-        let thp = match self.thp {
-            HugePages::Always => "always",
-            HugePages::Madvise => "madvise",
-            HugePages::Never => "never",
-        };
-        put("/sys/kernel/mm/transparent_hugepage/enabled", thp);
+        put("/sys/kernel/mm/transparent_hugepage/enabled", self.thp.word());
         for (name, value) in &self.sysctl {
             put(&format!("/proc/sys/{}", name.replace('.', "/")), value);
         }
@@ -123,7 +134,7 @@ impl KernelArgs {
     }
 }
 
-fn assignment(text: &str) -> Result<(String, String), String> {
+pub fn assignment(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or_else(|| format!("`{text}`: expected NAME=VALUE"))?;
     Ok((name.to_owned(), value.to_owned()))
 }

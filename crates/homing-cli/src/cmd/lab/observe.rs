@@ -3,7 +3,8 @@
 use super::run::duration;
 use crate::tables;
 use anyhow::Context;
-use homing_core::ids::parse_bytes;
+use homing_core::ids::{parse_bytes, Node, PageSize};
+use homing_core::policy::placement::PlacementFile;
 use homing_lab::observer::{Counts, Interval, Observed, Options};
 use homing_lab::topology::Topology;
 use serde_json::{json, Value};
@@ -29,6 +30,9 @@ pub struct ObserveArgs {
     /// Count by page, too, which gives the bound for placements without moves
     #[arg(long)]
     pages: bool,
+    /// Write where the program's pages were, for `homing simulate --placement file:FILE`
+    #[arg(long, value_name = "FILE", requires = "pages")]
+    placement_out: Option<PathBuf>,
     /// Count the kernel's accesses in the program's address spaces, too
     #[arg(long)]
     with_kernel: bool,
@@ -52,14 +56,19 @@ pub struct ObserveArgs {
     physical: bool,
 }
 
-fn bytes(text: &str) -> Result<u64, String> {
+/// A size.
+pub fn bytes(text: &str) -> Result<u64, String> {
     parse_bytes(text).ok_or_else(|| format!("`{text}`: expected a size such as 128K or 1M"))
 }
 
 impl ObserveArgs {
     /// The observer's options; `None` if there is nothing to observe.
     pub fn options(&self) -> Option<Options> {
-        let wanted = self.observe.is_some() || self.delay.is_some() || self.card || self.trace.is_some();
+        let wanted = self.observe.is_some()
+            || self.placement_out.is_some()
+            || self.delay.is_some()
+            || self.card
+            || self.trace.is_some();
         wanted.then_some(Options {
             every: self.interval,
             kernel: self.with_kernel,
@@ -85,6 +94,10 @@ impl ObserveArgs {
         topology: &Topology,
         kernel: &BTreeMap<String, u64>,
     ) -> anyhow::Result<()> {
+        if let Some(path) = &self.placement_out {
+            std::fs::write(path, placement(observed))
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
         let Some(path) = &self.observe else { return Ok(()) };
         if path.extension().is_some_and(|extension| extension == "csv") {
             write_csv(path, observed).with_context(|| format!("cannot write {}", path.display()))?;
@@ -100,6 +113,13 @@ impl ObserveArgs {
         }
         Ok(())
     }
+}
+
+/// A placement file of the pages' homes. Its nodes are numbered as in the trace's machine: by position.
+fn placement(observed: &Observed) -> String {
+    let homes: Vec<_> =
+        observed.homes().into_iter().map(|(address, home)| (address, Node(home as u16))).collect();
+    PlacementFile::from_homes(&homes, PageSize::KIB4).text()
 }
 
 /// All of it; `accesses` and `misses` are matrices with a row for each vCPU and a column for each home node.
@@ -194,7 +214,8 @@ fn table(observed: &Observed) -> String {
         let (misses, percent) = (total.misses.total(), observed.nonlocal_percent(&total.misses));
         text.push_str(&format!("; {} misses, {percent:.2} % non-local", tables::count(misses)));
     }
-    text.push_str(&format!("\nover time, non-local % of {what}: {}", course(observed)));
+    let course: Vec<_> = observed.course(10).iter().map(|point| format!("{point:.1}")).collect();
+    text.push_str(&format!("\nover time, non-local % of {what}: {}", course.join(" ")));
     if !observed.pages.is_empty() {
         let (small, huge) = (observed.bound(4 << 10), observed.bound(2 << 20));
         let of = |bound: homing_lab::observer::Bound| {
@@ -207,20 +228,4 @@ fn table(observed: &Observed) -> String {
         text.push_str(&format!("\nbest placement without moves, non-local % of {what}: {:.2} at 4 KiB ({} pages), {:.2} at 2 MiB", of(small), small.pages, of(huge)));
     }
     text
-}
-
-/// Ten points over the run.
-fn course(observed: &Observed) -> String {
-    let chunk = observed.intervals.len().div_ceil(10).max(1);
-    let point = |intervals: &[Interval]| {
-        let part = Observed {
-            node_of_cpu: observed.node_of_cpu.clone(),
-            nodes: observed.nodes.clone(),
-            cached: observed.cached,
-            intervals: intervals.to_vec(),
-            ..Observed::default()
-        };
-        format!("{:.1}", part.nonlocal_percent(part.transactions(&part.total())))
-    };
-    observed.intervals.chunks(chunk).map(point).collect::<Vec<_>>().join(" ")
 }

@@ -66,7 +66,7 @@ pub struct Lab<'a> {
     pub observe: Option<Options>,
     /// Where the trace of all that is observed goes.
     pub trace: Option<PathBuf>,
-    /// Whether the command's output and files are dropped.
+    /// Whether the command's output and files are dropped, and it has no input; its errors are shown.
     pub quiet: bool,
 }
 
@@ -214,11 +214,12 @@ impl Pumps {
         } else {
             std::thread::spawn(move || copy_input(stdin));
         }
-        let to = |stream: UnixStream, to: Box<dyn Write + Send>| {
-            let to = if quiet { Box::new(std::io::sink()) } else { to };
-            std::thread::spawn(move || copy(stream, to))
-        };
-        let output = vec![to(stdout, Box::new(std::io::stdout())), to(stderr, Box::new(std::io::stderr()))];
+        let out: Box<dyn Write + Send> =
+            if quiet { Box::new(std::io::sink()) } else { Box::new(std::io::stdout()) };
+        let output = vec![
+            std::thread::spawn(move || copy(stdout, out)),
+            std::thread::spawn(move || copy(stderr, std::io::stderr())),
+        ];
         Pumps { output, _stdin: held }
     }
 

@@ -1,0 +1,70 @@
+//! The table and the JSON of `homing lab baseline`.
+
+use super::measure::Summary;
+use super::Args;
+use crate::tables;
+use homing_lab::topology::Topology;
+use serde_json::json;
+
+/// Version of the JSON.
+const SCHEMA: u32 = 1;
+
+pub fn print(args: &Args, topology: &Topology, rows: &[Summary]) -> anyhow::Result<()> {
+    let command: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
+    if args.json {
+        let value = json!({
+            "schema": SCHEMA,
+            "command": command,
+            "topology": topology.name,
+            "cache": args.cache,
+            "marked": args.marked,
+            "start_on": args.start_on,
+            "rows": rows,
+        });
+        println!("{}", serde_json::to_string_pretty(&value)?);
+        return Ok(());
+    }
+    let start = args.start_on.as_ref().map_or(String::new(), |nodes| format!(", memory begins on {nodes}"));
+    println!("{}: {}, cache {} KiB{start}", command.join(" "), topology.name, args.cache >> 10);
+    println!("{}", table(rows));
+    println!("\nnon-local % of misses over time, in tenths of the run");
+    for row in rows {
+        let points: Vec<_> = row.median.course_percent.iter().map(|point| format!("{point:5.1}")).collect();
+        println!("{:<12} thp {:<8} {}", row.contender, row.thp, points.join(" "));
+    }
+    Ok(())
+}
+
+fn table(rows: &[Summary]) -> comfy_table::Table {
+    let header = [
+        "contender",
+        "THP",
+        "non-local %",
+        "tail %",
+        "bound 4K",
+        "bound 2M",
+        "settled s",
+        "moved",
+        "failed",
+        "hint faults",
+        "modelled",
+    ];
+    let mut table = tables::table(&header);
+    let first = rows.first().map_or(0.0, |row| row.median.modelled_ms);
+    for Summary { contender, thp, median, .. } in rows {
+        table.add_row([
+            contender.clone(),
+            (*thp).to_owned(),
+            format!("{:.2}", median.nonlocal_percent),
+            format!("{:.2}", median.tail_percent),
+            format!("{:.2}", median.bound_4k_percent),
+            format!("{:.2}", median.bound_2m_percent),
+            format!("{:.1}", median.settled_seconds),
+            tables::count(median.moved_pages as u64),
+            tables::count(median.failed_pages as u64),
+            tables::count(median.hint_faults as u64),
+            format!("{:.3}", median.modelled_ms / first.max(f64::MIN_POSITIVE)),
+        ]);
+    }
+    table
+}
