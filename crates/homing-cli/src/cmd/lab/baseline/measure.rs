@@ -148,7 +148,7 @@ fn tail(intervals: &[Interval]) -> &[Interval] {
 fn settled_ms(observed: &Observed, tail_percent: f64) -> f64 {
     let begin = observed.intervals.first().map_or(0, |first| first.ms);
     let above = |window: &&[Interval]| percent(observed, window) > tail_percent + SETTLED;
-    let last = observed.intervals.chunks(WINDOW).filter(above).next_back();
+    let last = observed.intervals.chunks(WINDOW).rfind(above);
     last.and_then(<[Interval]>::last).map_or(0.0, |interval| interval.ms.saturating_sub(begin) as f64)
 }
 
