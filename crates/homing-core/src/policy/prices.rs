@@ -36,6 +36,18 @@ impl Prices {
         }
     }
 
+    /// The same with page moves at so many times their price.
+    pub(super) fn with_moves_at(mut self, scale: f64) -> Prices {
+        match &mut self {
+            Prices::Uniform { page_move, global, .. } => {
+                *page_move *= scale;
+                global.iter_mut().for_each(|(.., copy)| *copy *= scale);
+            }
+            Prices::General { copy, .. } => copy.iter_mut().for_each(|copy| *copy *= scale),
+        }
+        self
+    }
+
     pub(super) fn memories(&self) -> u16 {
         match self {
             Prices::Uniform { memories, .. } => *memories,

@@ -61,6 +61,16 @@ impl WorkFunction {
         self.value(prices, from) - self.value(prices, to)
     }
 
+    /// True if every other node is behind by all that a move from `node` costs: more references from there change
+    /// nothing.
+    pub(super) fn belongs_to(&self, prices: &Prices, node: Node) -> bool {
+        let behind = |other: Node| {
+            let copy = prices.copy(node, other) * (1.0 - EPSILON);
+            other == node || self.advantage(prices, other, node) >= copy
+        };
+        (0..prices.memories()).map(Node).all(behind)
+    }
+
     /// `count` references by `by`.
     pub(super) fn serve(&mut self, prices: &Prices, by: Node, count: f64) {
         match prices {
@@ -86,11 +96,11 @@ impl WorkFunction {
         self.values.swap(a.index(), b.index());
     }
 
+    /// In place, since `copy` is closed: what came from elsewhere already is no cheaper to pass on.
     fn relax(&mut self, nodes: usize, copy: &[f64]) {
-        let before = self.values.clone();
-        for (to, value) in self.values.iter_mut().enumerate() {
+        for to in 0..nodes {
             for from in 0..nodes {
-                *value = value.min(before[from] + copy[from * nodes + to]);
+                self.values[to] = self.values[to].min(self.values[from] + copy[from * nodes + to]);
             }
         }
         let least = self.values.iter().copied().fold(f64::INFINITY, f64::min);

@@ -1,31 +1,49 @@
-//! The experts: rules that differ in how much a node must have lost before it gets a copy.
+//! The experts: work function algorithms that differ in what they take a page move to cost.
+//!
+//! The work function algorithm waits until what the others lost here is worth a move forth and, if the page was long where
+//! it is, one back. One that takes a move to cost a fraction of its price follows a visit after that fraction of the wait,
+//! and still stays where it is as long as visits shorter than that alternate.
 
-use super::super::work_function::Rule;
 use crate::ids::Node;
 use serde::{Deserialize, Serialize};
 
-/// Their number.
-pub(super) const EXPERTS: usize = 6;
+/// What a page move costs for the experts that weigh it, in page moves.
+pub(super) const SCALES: [f64; 4] = [1.0, 0.35, 0.12, 0.04];
 
-/// The ladder of eagernesses, in page copies. Infinity stands for never.
-const LADDER: [f64; EXPERTS] = [f64::NEG_INFINITY, -1.0, -0.5, 0.0, 0.5, 1.0];
+/// How many experts there are.
+pub(super) const EXPERTS: usize = SCALES.len() + 2;
 
-/// The expert that leads before anything is known: the work function algorithm.
+/// The expert that leads before anything is known: the work function algorithm itself.
 pub(super) const FIRST_LEADER: usize = 1;
+
+/// What an expert does when a node without a copy refers to the page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rule {
+    /// Nothing, ever.
+    Never,
+    /// What the work function algorithm does where a move costs `SCALES[_]`.
+    Weighs(usize),
+    /// Goes there.
+    AtOnce,
+}
+
+/// The rule of an expert.
+#[inline]
+pub(super) fn rule(expert: usize) -> Rule {
+    match expert {
+        0 => Rule::Never,
+        _ if expert <= SCALES.len() => Rule::Weighs(expert - 1),
+        _ => Rule::AtOnce,
+    }
+}
 
 /// What one expert would have done with a page. Where its copies are stands in the page's seats.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Expert {
-    /// The copy that serves the others and stays at a write.
+    /// The copy that serves the others.
     pub(super) home: Node,
     /// Copies besides.
     pub(super) replicas: u8,
     /// What it would have paid beyond local references.
     pub(super) paid: f64,
-}
-
-/// The rule of an expert; `None` never copies.
-#[inline]
-pub(super) fn rule(expert: usize) -> Option<Rule> {
-    LADDER[expert].is_finite().then_some(Rule { eagerness: LADDER[expert] })
 }

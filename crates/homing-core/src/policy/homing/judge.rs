@@ -1,8 +1,8 @@
 //! Simulates the experts, names the leader, and says what the page should do.
 
 use super::super::prices::Prices;
-use super::super::work_function::Rule;
-use super::expert::{rule, EXPERTS, FIRST_LEADER};
+use super::super::work_function::Rule as Eagerness;
+use super::expert::{rule, Rule, EXPERTS, FIRST_LEADER, SCALES};
 use super::page::State;
 use super::pools::Losses;
 use crate::action::{Actions, Kind, Locations};
@@ -13,13 +13,21 @@ use serde::{Deserialize, Serialize};
 /// What remote references may cost, in page moves, before the experts are compared again.
 const ATTENTION: f64 = 0.25;
 
+/// Sums of prices are compared with this relative tolerance.
+const EPSILON: f64 = 1e-9;
+
 /// Parameters and prices.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Judge {
-    prices: Prices,
+    /// Where a move costs each of [`SCALES`]; the first are the machine's own.
+    scaled: [Prices; SCALES.len()],
     replication: bool,
     hysteresis: f64,
-    catch_up: Rule,
+    catch_up: Eagerness,
+    /// The cheapest page move.
+    unit: f64,
+    /// By node: remote reads that cost as much as the cheapest page move.
+    read_gaps: Vec<f64>,
 }
 
 /// A copy that a rule wants.
@@ -33,12 +41,31 @@ enum Wish {
 
 impl Judge {
     pub(super) fn new(costs: &Costs, replication: bool, hysteresis: f64, catch_up: f64) -> Judge {
-        Judge { prices: Prices::new(costs), replication, hysteresis, catch_up: Rule { eagerness: catch_up } }
+        let prices = Prices::new(costs);
+        let unit = prices.least_copy();
+        let gap = |by| match prices.dearest_loss(Node(by)) {
+            loss if loss > 0.0 => unit / loss,
+            _ => f64::INFINITY,
+        };
+        Judge {
+            replication,
+            hysteresis,
+            catch_up: Eagerness { eagerness: catch_up },
+            unit,
+            read_gaps: (0..prices.memories()).map(gap).collect(),
+            scaled: SCALES.map(|scale| prices.clone().with_moves_at(scale)),
+        }
+    }
+
+    /// The machine's prices.
+    #[inline]
+    fn prices(&self) -> &Prices {
+        &self.scaled[0]
     }
 
     /// A page that begins at `start`; `prior` is what other pages say about the experts.
     pub(super) fn begin(&self, start: Node, prior: &Losses) -> State {
-        let mut state = State::new(&self.prices, start, FIRST_LEADER);
+        let mut state = State::new(&self.scaled, start);
         self.elect(&mut state, start, prior);
         state
     }
@@ -46,36 +73,58 @@ impl Judge {
     /// What the experts lost since they had paid `before`, in page moves; `None` if nothing.
     pub(super) fn lost(&self, state: &State, before: &[f64; EXPERTS]) -> Option<Losses> {
         let now = state.paid();
-        let per_move = 1.0 / self.prices.least_copy();
+        let per_move = 1.0 / self.unit;
         (now != *before)
             .then(|| std::array::from_fn(|index| ((now[index] - before[index]) * per_move) as f32))
     }
 
-    /// What a rule wants at a reference from `by`, a node without a copy, when the page's home is `home`.
-    fn wish(&self, state: &State, rule: Rule, home: Node, by: Node, write: bool) -> Option<Wish> {
+    /// What an expert wants at a reference from `by`, a node where it has no copy.
+    fn wish(&self, state: &State, expert: usize, by: Node, write: bool) -> Option<Wish> {
+        let home = state.experts[expert].home;
         let beside = self.replication && !write;
-        if let Some(to) = rule.target(&self.prices, &state.work, home, by) {
+        let to = match rule(expert) {
+            Rule::Never => return None,
+            Rule::AtOnce => (self.loss(by, home) > 0.0).then_some(by),
+            Rule::Weighs(scale) => {
+                let (prices, work) = (&self.scaled[scale], &state.works[scale]);
+                Eagerness { eagerness: -1.0 }.target(prices, work, home, by)
+            }
+        };
+        let enough = |scale| beside && self.has_read_enough(state, scale, home, by);
+        match to {
+            Some(to) => Some(if beside && to == by { Wish::Replica(by) } else { Wish::Home(to) }),
+            None => matches!(rule(expert), Rule::Weighs(scale) if enough(scale)).then_some(Wish::Replica(by)),
+        }
+    }
+
+    /// What the page wants to catch up with its leader, who is at `by`.
+    fn wish_to_catch_up(&self, state: &State, home: Node, by: Node, write: bool) -> Option<Wish> {
+        let beside = self.replication && !write;
+        if let Some(to) = self.catch_up.target(self.prices(), &state.works[0], home, by) {
             return Some(if beside && to == by { Wish::Replica(by) } else { Wish::Home(to) });
         }
-        let copy = self.prices.copy(home, by);
+        (beside && self.has_read_enough(state, 0, home, by)).then_some(Wish::Replica(by))
+    }
+
+    /// True if the reads of `by` since the last write have cost what a replica may cost: as much as the rule would pay
+    /// before it moves, a page move at most.
+    fn has_read_enough(&self, state: &State, scale: usize, home: Node, by: Node) -> bool {
         let lost = f64::from(state.seats[by.index()].reads) * self.loss(by, home);
-        (beside && lost >= (1.0 - rule.eagerness.max(0.0)) * copy * (1.0 - 1e-9)).then_some(Wish::Replica(by))
+        lost >= enough_reading(scale) * self.prices().copy(home, by) * (1.0 - EPSILON)
     }
 
     /// What a reference from `by` costs beyond a local one.
     #[inline]
     fn loss(&self, by: Node, home: Node) -> f64 {
-        self.prices.access(by, home) - self.prices.access(by, by)
+        self.prices().access(by, home) - self.prices().access(by, by)
     }
 
-    /// The home that a write by `by` leaves of copies at `nodes`: the writer's if a rule that is eager enough would have
-    /// one made there now, else the one with the least W.
-    fn keep(&self, state: &State, rule: Option<Rule>, by: Node, nodes: impl Iterator<Item = Node>) -> Node {
-        let cost = |node: &Node| {
-            let bonus = if *node == by { rule.map_or(0.0, |rule| rule.eagerness.max(0.0)) } else { 0.0 };
-            let bonus = bonus * self.prices.least_copy();
-            state.work.value(&self.prices, *node) + self.prices.access(by, *node) - bonus
-        };
+    /// The one of an expert's copies that a write by `by` leaves.
+    fn keep(&self, state: &State, expert: usize, by: Node) -> Node {
+        let Rule::Weighs(scale) = rule(expert) else { return by };
+        let (prices, work) = (&self.scaled[scale], &state.works[scale]);
+        let cost = |node: &Node| work.value(prices, *node) + prices.access(by, *node);
+        let nodes = (0..prices.memories()).map(Node).filter(|&node| state.holds(expert, node));
         nodes.min_by(|a, b| cost(a).total_cmp(&cost(b))).unwrap_or(by)
     }
 
@@ -84,7 +133,7 @@ impl Judge {
         let mut led = None;
         for index in 0..EXPERTS {
             let wish = self.act(state, index, by, write);
-            if index == usize::from(state.leader) {
+            if index == state.leader() {
                 led = wish;
             }
         }
@@ -92,46 +141,69 @@ impl Judge {
     }
 
     fn act(&self, state: &mut State, index: usize, by: Node, write: bool) -> Option<Wish> {
-        let expert = state.experts[index];
         let mut wish = None;
         if !state.holds(index, by) {
-            wish = rule(index).and_then(|rule| self.wish(state, rule, expert.home, by, write));
+            wish = self.wish(state, index, by, write);
+            let home = state.experts[index].home;
             match wish {
                 Some(Wish::Replica(to)) => {
-                    state.experts[index].paid += self.prices.copy(expert.home, to);
+                    state.experts[index].paid += self.prices().copy(home, to);
                     state.add_copy(index, to);
                 }
                 Some(Wish::Home(to)) => {
-                    state.experts[index].paid += self.prices.copy(expert.home, to);
+                    state.experts[index].paid += self.prices().copy(home, to);
                     state.set_home(index, to);
                 }
                 None => {}
             }
         }
         if write && state.experts[index].replicas > 0 {
-            let nodes = (0..self.prices.memories()).map(Node).filter(|&node| state.holds(index, node));
-            let home = self.keep(state, rule(index), by, nodes);
-            state.set_home(index, home);
+            state.set_home(index, self.keep(state, index, by));
         }
         wish
     }
 
     /// Gives the lead to the expert that paid least, other pages considered, if it paid less by the hysteresis.
     pub(super) fn elect(&self, state: &mut State, by: Node, prior: &Losses) {
-        let unit = self.prices.least_copy();
-        let paid = |index: usize| state.experts[index].paid + f64::from(prior[index]) * unit;
+        let paid = |index: usize| state.experts[index].paid + f64::from(prior[index]) * self.unit;
         let best = (0..EXPERTS).min_by(|&a, &b| paid(a).total_cmp(&paid(b))).unwrap_or(FIRST_LEADER);
-        let leader = usize::from(state.leader);
-        let margin = self.hysteresis * self.prices.copy(state.experts[leader].home, by).max(unit);
+        let leader = state.leader();
+        let margin = self.hysteresis * self.prices().copy(state.experts[leader].home, by).max(self.unit);
         if paid(leader) - paid(best) >= margin {
             state.leader = best as u8;
         }
     }
 
-    /// Charges the experts and the work function for references from `by`. Reads too far from the writes to be among
+    /// True if references from `by` change nothing but the count of reads: the page is there, every expert has it there,
+    /// and no other node comes into question.
+    #[inline]
+    pub(super) fn is_routine(&self, state: &State, at: Locations, by: Node, write: bool) -> bool {
+        let single = !write || at.copies() == 1;
+        state.owner == Some(by) && at.holds(by) && single && state.settled(by, write)
+    }
+
+    /// Takes references that are [routine](Judge::is_routine).
+    #[inline]
+    pub(super) fn count(&self, state: &mut State, by: Node, reads: f64, writes: f64) {
+        if writes > 0.0 {
+            state.end_epoch();
+        } else if self.replication {
+            self.count_reads(state, by, reads);
+        }
+    }
+
+    fn count_reads(&self, state: &mut State, by: Node, count: f64) {
+        let (seat, gap) = (&mut state.seats[by.index()], self.read_gaps[by.index()]);
+        seat.reads = (f64::from(seat.reads) + count).min(4.0 * gap) as f32;
+        state.read = true;
+    }
+
+    /// Charges the experts and the work functions for references from `by`. Reads too far from the writes to be among
     /// them come first.
     pub(super) fn charge(&self, state: &mut State, by: Node, reads: f64, writes: f64) {
-        let loose = if writes > 0.0 { (reads - writes * self.read_gap(by)).max(0.0) } else { reads };
+        // With replication, more reads than this in a row are worth a replica.
+        let gap = if self.replication { self.read_gaps[by.index()] } else { f64::INFINITY };
+        let loose = if writes > 0.0 { (reads - writes * gap).max(0.0) } else { reads };
         if loose > 0.0 {
             self.charge_stretch(state, by, loose, !self.replication);
         }
@@ -139,14 +211,6 @@ impl Judge {
             self.advance(state, by, true);
             state.end_epoch();
             self.charge_stretch(state, by, reads + writes - loose, true);
-        }
-    }
-
-    /// Reads in a row for which no replica could pay.
-    fn read_gap(&self, by: Node) -> f64 {
-        match self.prices.dearest_loss(by) {
-            loss if loss > 0.0 && self.replication => self.prices.least_copy() / loss,
-            _ => f64::INFINITY,
         }
     }
 
@@ -170,60 +234,65 @@ impl Judge {
         }
     }
 
-    /// References from `by` enter the work function. Reads count up to the price of a replica in each epoch: all
+    /// References from `by` enter the work functions. Reads count up to the price of a replica in each epoch: all
     /// placements but those with a copy here pay that at most.
     fn serve(&self, state: &mut State, by: Node, count: f64, single: bool) {
         let mut counted = count;
         if !single {
-            let seat = &mut state.seats[by.index()];
-            let room = (self.read_gap(by) - f64::from(seat.reads)).max(0.0);
-            counted = count.min(room);
-            seat.reads = (f64::from(seat.reads) + count).min(4.0 * self.read_gap(by)) as f32;
-            state.read = true;
+            let room = self.read_gaps[by.index()] - f64::from(state.seats[by.index()].reads);
+            counted = count.min(room.max(0.0));
+            self.count_reads(state, by, count);
         }
-        if counted > 0.0 {
-            state.work.serve(&self.prices, by, counted);
+        if counted > 0.0 && state.owner != Some(by) {
+            let mut works = state.works.iter_mut().zip(&self.scaled);
+            works.by_ref().for_each(|(work, prices)| work.serve(prices, by, counted));
+            let mut works = state.works.iter().zip(&self.scaled);
+            state.owner = works.all(|(work, prices)| work.belongs_to(prices, by)).then_some(by);
         }
     }
 
-    /// True if `node` alone matters to the page, and every expert that moves has it there.
+    /// True if `node` alone matters to the page, and the leader has it there.
     pub(super) fn belongs(&self, state: &State, node: Node) -> bool {
-        let beyond = |other: Node| {
-            let dear = self.prices.copy(node, other) * (1.0 - 1e-9);
-            other == node || -state.work.advantage(&self.prices, node, other) >= dear
-        };
-        state.experts[usize::from(state.leader)].home == node
-            && (0..self.prices.memories()).map(Node).all(beyond)
+        state.experts[state.leader()].home == node && state.works[0].belongs_to(self.prices(), node)
     }
 
     /// References from `by` until something could change for an expert, or for the page if it is at `at`. As long as
     /// one of them refers remotely, no more than cost a part of a page move: another may deserve the lead by then.
     pub(super) fn patience(&self, state: &State, by: Node, at: Option<Locations>) -> u64 {
-        let remote = at.filter(|at| !at.holds(by));
-        let mut least = remote.map_or(u64::MAX, |at| self.patience_of(state, self.catch_up, at.home(), by));
-        let mut settled = remote.is_none();
+        let mut least = (ATTENTION * self.read_gaps[by.index()]).ceil().max(1.0) as u64;
+        let mut settled = true;
+        if let Some(at) = at.filter(|at| !at.holds(by)) {
+            settled = false;
+            let by_work = self.catch_up.patience(self.prices(), &state.works[0], at.home(), by);
+            least = least.min(by_work).min(self.until_read_enough(state, 0, at.home(), by));
+        }
         for index in (0..EXPERTS).filter(|&index| !state.holds(index, by)) {
             settled = false;
-            if let Some(rule) = rule(index) {
-                least = least.min(self.patience_of(state, rule, state.experts[index].home, by));
+            if let Rule::Weighs(scale) = rule(index) {
+                let (prices, work) = (&self.scaled[scale], &state.works[scale]);
+                let home = state.experts[index].home;
+                let by_work = Eagerness { eagerness: -1.0 }.patience(prices, work, home, by);
+                least = least.min(by_work).min(self.until_read_enough(state, scale, home, by));
             }
         }
         if settled {
-            return u64::MAX;
+            u64::MAX
+        } else {
+            least
         }
-        let loss = self.prices.dearest_loss(by);
-        least.min((ATTENTION * self.prices.least_copy() / loss).ceil().max(1.0) as u64)
     }
 
-    fn patience_of(&self, state: &State, rule: Rule, home: Node, by: Node) -> u64 {
-        let by_work = rule.patience(&self.prices, &state.work, home, by);
+    /// Reads until [`Judge::has_read_enough`].
+    fn until_read_enough(&self, state: &State, scale: usize, home: Node, by: Node) -> u64 {
         let loss = self.loss(by, home);
         if !self.replication || loss <= 0.0 {
-            return by_work;
+            return u64::MAX;
         }
-        let enough = (1.0 - rule.eagerness.max(0.0)) * self.prices.copy(home, by) / loss;
-        let missing = enough - f64::from(state.seats[by.index()].reads);
-        by_work.min(if missing > 0.0 { (missing * (1.0 - 1e-9)).ceil().max(1.0) as u64 } else { u64::MAX })
+        let enough = enough_reading(scale) * self.prices().copy(home, by) / loss;
+        match enough - f64::from(state.seats[by.index()].reads) {
+            missing if missing > 0.0 => (missing * (1.0 - EPSILON)).ceil().max(1.0) as u64,
+            _ => u64::MAX,
+        }
     }
 
     /// Asks for what the page should do at a reference from `by`. Returns where it then is.
@@ -239,9 +308,9 @@ impl Judge {
         let led = if state.settled(by, write) { None } else { self.advance(state, by, write) };
         if !at.holds(by) {
             let wish = led.map(|wish| (wish, "the leader moved")).or_else(|| {
-                let there = state.holds(usize::from(state.leader), by);
-                let wish = self.wish(state, self.catch_up, at.home(), by, write).filter(|_| there)?;
-                Some((wish, "the leader is there"))
+                let there = state.holds(state.leader(), by);
+                let wish = there.then(|| self.wish_to_catch_up(state, at.home(), by, write))?;
+                Some((wish?, "the leader is there"))
             });
             match wish {
                 Some((Wish::Replica(to), reason)) => {
@@ -256,11 +325,17 @@ impl Judge {
             }
         }
         if write && at.copies() > 1 {
-            let home = state.experts[usize::from(state.leader)].home;
-            let keep = if at.holds(home) { home } else { self.keep(state, None, by, at.all().iter()) };
+            let home = state.experts[state.leader()].home;
+            let candidates = [by, home, at.home()];
+            let keep = candidates.into_iter().find(|&node| at.holds(node)).unwrap_or(at.home());
             actions.push(page, Kind::Collapse { keep }, "a write needs a single copy");
             return Locations::single(keep);
         }
         at
     }
+}
+
+/// What reads since the last write may cost before they are worth a replica, in page moves.
+fn enough_reading(scale: usize) -> f64 {
+    (2.0 * SCALES[scale]).min(1.0)
 }

@@ -95,7 +95,7 @@ impl Homing {
         at: Locations,
         actions: &mut Actions,
     ) -> Locations {
-        let owner = state.experts[usize::from(state.leader)].home;
+        let owner = state.experts[state.leader()].home;
         let comes =
             !at.holds(on.by) && heirs.inherits(owner, on.by, state.seen) && judge.belongs(state, owner);
         state.seen = heirs.now();
@@ -137,6 +137,9 @@ impl Policy for Homing {
         let on = On { page: sample.page, by: sample.node };
         let at = Homing::inherit(judge, heirs, state, on, sample.at, actions);
         let (reads, writes) = (sample.reads as f64 * sample.weight, sample.writes as f64 * sample.weight);
+        if judge.is_routine(state, at, sample.node, writes > 0.0) {
+            return judge.count(state, sample.node, reads, writes);
+        }
         let before = state.paid();
         judge.decide(state, sample.page, at, sample.node, writes > 0.0, actions);
         judge.charge(state, sample.node, reads, writes);

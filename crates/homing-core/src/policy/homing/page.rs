@@ -1,25 +1,28 @@
-//! What is known of one page: its work function, the reads of its present epoch, and where each expert has it.
+//! What is known of one page: its work functions, the reads of its present epoch, and where each expert has it.
 
 use super::super::prices::Prices;
 use super::super::work_function::WorkFunction;
-use super::expert::{Expert, EXPERTS};
+use super::expert::{Expert, EXPERTS, FIRST_LEADER, SCALES};
 use crate::ids::Node;
 use serde::{Deserialize, Serialize};
 
 /// Every expert.
 const ALL: u8 = (1 << EXPERTS) - 1;
 
-/// One page. Memory: `size_of::<State>()` and, for each node, a number of the work function and a [`Seat`].
+/// One page. Memory: `size_of::<State>()` and, for each node, a number of each work function and a [`Seat`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct State {
-    pub(super) work: WorkFunction,
+    /// Where a move costs each of [`SCALES`].
+    pub(super) works: [WorkFunction; SCALES.len()],
     pub(super) seats: Vec<Seat>,
     pub(super) experts: [Expert; EXPERTS],
     pub(super) leader: u8,
-    /// How many thread moves there were when the page was last used.
-    pub(super) seen: u32,
     /// True if a node has read the page since its last write.
     pub(super) read: bool,
+    /// The node whose references change no work function any more: all other nodes are a move behind.
+    pub(super) owner: Option<Node>,
+    /// How many thread moves there were when the page was last used.
+    pub(super) seen: u32,
 }
 
 /// What a page keeps for one node.
@@ -32,18 +35,25 @@ pub(super) struct Seat {
 }
 
 impl State {
-    /// A page that begins at `start`.
-    pub(super) fn new(prices: &Prices, start: Node, leader: usize) -> State {
-        let mut seats = vec![Seat::default(); usize::from(prices.memories())];
+    /// A page that begins at `start`; `scaled` are the prices for each of [`SCALES`].
+    pub(super) fn new(scaled: &[Prices; SCALES.len()], start: Node) -> State {
+        let mut seats = vec![Seat::default(); usize::from(scaled[0].memories())];
         seats[start.index()].holders = ALL;
         State {
-            work: WorkFunction::new(prices, start),
+            works: std::array::from_fn(|scale| WorkFunction::new(&scaled[scale], start)),
             seats,
             experts: [Expert { home: start, replicas: 0, paid: 0.0 }; EXPERTS],
-            leader: leader as u8,
+            leader: FIRST_LEADER as u8,
             read: false,
+            owner: None,
             seen: 0,
         }
+    }
+
+    /// The leading expert.
+    #[inline]
+    pub(super) fn leader(&self) -> usize {
+        usize::from(self.leader)
     }
 
     /// True if the expert has a copy at `node`.
@@ -71,7 +81,7 @@ impl State {
         self.experts[expert].replicas = 0;
     }
 
-    /// True if a reference from `by` is local to every expert and changes none.
+    /// True if a reference from `by` is local to every expert and moves none.
     #[inline]
     pub(super) fn settled(&self, by: Node, write: bool) -> bool {
         let single = || self.experts.iter().all(|expert| expert.replicas == 0);
@@ -86,8 +96,9 @@ impl State {
 
     /// All that is known of `from` is from now on of `to`, and the other way round.
     pub(super) fn exchange(&mut self, from: Node, to: Node) {
-        self.work.exchange(from, to);
+        self.works.iter_mut().for_each(|work| work.exchange(from, to));
         self.seats.swap(from.index(), to.index());
+        self.owner = None;
         for expert in &mut self.experts {
             if expert.home == from {
                 expert.home = to;
@@ -98,6 +109,7 @@ impl State {
     }
 
     /// A write ends the epoch: reads count anew.
+    #[inline]
     pub(super) fn end_epoch(&mut self) {
         if std::mem::take(&mut self.read) {
             self.seats.iter_mut().for_each(|seat| seat.reads = 0.0);

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 /// Pages of a region.
 const REGION: u32 = 32;
 /// Page moves of difference between experts beyond which a pool forgets half.
-const MEMORY: f32 = 16.0;
+const MEMORY: f32 = 32.0;
 /// What a page move lost in the page's region counts, in page moves lost by itself.
-const OF_REGION: f32 = 0.3;
+const OF_REGION: f32 = 0.5;
 /// The same of the program.
 const OF_PROGRAM: f32 = 0.05;
 

@@ -137,6 +137,6 @@ fn pages_of_a_moved_thread_come_at_their_first_use() {
 
 #[test]
 fn the_state_of_a_page_is_small() {
-    let nodes = |count: usize| count * (size_of::<f64>() + size_of::<page::Seat>());
-    assert_eq!((size_of::<State>(), nodes(4), size_of::<pools::Losses>()), (160, 64, 24));
+    let nodes = |count: usize| count * (expert::SCALES.len() * size_of::<f64>() + size_of::<page::Seat>());
+    assert_eq!((size_of::<State>(), nodes(4), size_of::<pools::Losses>()), (264, 160, 24));
 }
