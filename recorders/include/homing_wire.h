@@ -123,6 +123,9 @@ enum {
 
 enum { HOMING_SYNC_RELEASE = 0, HOMING_SYNC_ACQUIRE = 1, HOMING_SYNC_BOTH = 2 };
 
+/* Bytes of a mark's name that count. */
+enum { HOMING_MARK_NAME = 200 };
+
 /* Allocation functions. */
 enum {
    HOMING_ALLOC_MALLOC = 0, HOMING_ALLOC_CALLOC = 1, HOMING_ALLOC_REALLOC = 2, HOMING_ALLOC_MEMALIGN = 3,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * Names: call-sites ("object+0xoffset", with the function where the symbol table has it) and mapped files. A name is
- * sent once, when it is first used; afterwards its id stands for it. */
+ * Names: the program's marks, call-sites ("object+0xoffset", with the function where the symbol table has it) and mapped
+ * files. A name is sent once, when it is first used; afterwards its id stands for it. */
 #include "runtime.h"
 
 #include <dlfcn.h>
@@ -42,6 +42,35 @@ static word send_name(const char *text, unsigned length)
 }
 
 word homing_name(const char *text, unsigned length) { return send_name(text, length); }
+
+/* What ../../include/homing.h calls. A program has few marks: their names are kept. */
+void EXPORT homing_mark(const char *name)
+{
+   enum { KEPT = 64 };
+   static struct {
+      char text[HOMING_MARK_NAME + 1];
+      word name;
+   } kept[KEPT];
+   static word marks;
+   if (!homing_active || homing_self.inside)
+      return;
+   unsigned length = 0, at = 0;
+   while (length < HOMING_MARK_NAME && name[length] != 0)
+      length++;
+   homing_self.inside++; /* memcmp is interposed */
+   while (at < KEPT - 1 && kept[at].name != 0 &&
+          (memcmp(kept[at].text, name, length) != 0 || kept[at].text[length] != 0))
+      at++;
+   if (kept[at].name == 0 || at == KEPT - 1) {
+      for (unsigned i = 0; i < length; i++)
+         kept[at].text[i] = name[i];
+      kept[at].text[length] = 0;
+      kept[at].name = send_name(name, length);
+   }
+   homing_self.inside--;
+   homing_send(2, HOMING_WORD(HOMING_MARK, marks), kept[at].name, 0, 0, 0);
+   marks++;
+}
 
 static const char *base_name(const char *path)
 {

@@ -170,6 +170,18 @@ static void joined(Addr pthread)
       homing_control(HOMING_THREAD_JOIN, number, 0, NULL);
 }
 
+static void mark(const HChar* name)
+{
+   static ULong marks = 0;
+   HChar text[HOMING_MARK_NAME + 1];
+   UInt length = 0;
+   for (; length < HOMING_MARK_NAME && name[length] != 0; length++)
+      text[length] = name[length];
+   text[length] = 0;
+   ULong id = homing_name(text);
+   homing_control(HOMING_MARK, marks++, 1, &id);
+}
+
 static Bool handle_request(ThreadId tid, UWord* args, UWord* result)
 {
    if (!VG_IS_TOOL_USERREQ('H', 'O', args[0]))
@@ -183,6 +195,7 @@ static Bool handle_request(ThreadId tid, UWord* args, UWord* result)
    case HOMING_REQUEST_ALLOCATED: allocated(tid, args[1], args[2], args[3]); break;
    case HOMING_REQUEST_FREE: free_block(args[1]); break;
    case HOMING_REQUEST_JOINED: joined(args[1]); break;
+   case HOMING_REQUEST_MARK: mark((const HChar*)args[1]); break;
    default: return False;
    }
    return True;

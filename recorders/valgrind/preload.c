@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
  * Runs inside the recorded program: wraps its allocation functions, whatever library they come from, so that the
- * program keeps its own allocator and its own addresses, and pthread_join.
+ * program keeps its own allocator and its own addresses, and pthread_join. Takes the program's marks.
  */
 #include <stddef.h>
 #include "requests.h"
@@ -137,4 +137,11 @@ int ANY(pthread_join)(unsigned long thread, void** result)
    if (error == 0)
       VALGRIND_DO_CLIENT_REQUEST_STMT(HOMING_REQUEST_JOINED, thread, 0, 0, 0, 0);
    return error;
+}
+
+/* What ../../include/homing.h calls. */
+void homing_mark(const char* name);
+void homing_mark(const char* name)
+{
+   VALGRIND_DO_CLIENT_REQUEST_STMT(HOMING_REQUEST_MARK, name, 0, 0, 0, 0);
 }

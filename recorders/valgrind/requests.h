@@ -15,7 +15,9 @@ enum {
    /* About to free: address */
    HOMING_REQUEST_FREE,
    /* pthread_join returned: pthread_t */
-   HOMING_REQUEST_JOINED
+   HOMING_REQUEST_JOINED,
+   /* The program marks an iteration or a phase: name */
+   HOMING_REQUEST_MARK
 };
 
 #endif

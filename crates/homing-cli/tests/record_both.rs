@@ -9,6 +9,7 @@ use build::Compiler;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::OnceLock;
 
 fn homing(arguments: &[&str], program: &[&str]) -> Output {
     let mut homing = build::homing();
@@ -65,14 +66,50 @@ fn each_recorder_refuses_the_other_ones_program() {
     assert!(message.contains("--recorder tsan"), "{message}");
 }
 
+/// Builds the Valgrind recorder, once; says so when a test has to go without.
+fn valgrind_is_there() -> bool {
+    static BUILT: OnceLock<bool> = OnceLock::new();
+    let build = || {
+        let recorder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recorders/valgrind");
+        let out = format!("OUT={}", build::directory().join("valgrind").display());
+        Command::new("make").arg("-s").arg("-C").arg(recorder).arg(out).status().is_ok_and(|s| s.success())
+    };
+    let there = *BUILT.get_or_init(build);
+    if !there {
+        eprintln!("SKIPPED: 1 test: Valgrind's tool headers are not installed");
+    }
+    there
+}
+
+/// The program's marks reach the trace and the policies; without a recorder they do nothing.
+#[test]
+fn iterations_and_phases_are_marked() {
+    let plain = build::program(Compiler::Gcc, "marks.c", false);
+    assert!(Command::new(&plain).status().unwrap().success());
+    let mut recorders = vec![("tsan", build::program(Compiler::Gcc, "marks.c", true))];
+    if valgrind_is_there() {
+        recorders.push(("valgrind", plain));
+    }
+    for (recorder, program) in recorders {
+        let out = trace(&format!("marks-{recorder}"));
+        let on = out.to_str().unwrap();
+        let recorded = homing(&["record", "--recorder", recorder, "-o", on], &[program.to_str().unwrap()]);
+        assert!(recorded.status.success(), "{}", String::from_utf8_lossy(&recorded.stderr));
+        assert_eq!(info(&out)["events"]["mark"], 15, "{recorder}");
+        let machine =
+            ["--machine", "butterfly", "--threads-on", "one-per-node", "--set", "page-move=30", "--json"];
+        let simulate = [&["simulate", on, "--policy", "record-replay"], &machine[..]].concat();
+        let moves = |more: &[&str]| number(&json(&homing(&[&simulate, more].concat(), &[])), "moves");
+        // Half of either array changes hands at each phase, and the policy knows it from the first iteration.
+        assert!(moves(&[]) >= 8.0, "{recorder}: {}", moves(&[]));
+    }
+}
+
 /// Where the compiler's code is the same, the recorders agree: Valgrind also sees the libraries and what registers
 /// could not hold, a few per cent here.
 #[test]
 fn the_recorders_agree() {
-    let recorder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recorders/valgrind");
-    let out = format!("OUT={}", build::directory().join("valgrind").display());
-    if !Command::new("make").arg("-s").arg("-C").arg(recorder).arg(out).status().is_ok_and(|s| s.success()) {
-        eprintln!("SKIPPED: 1 test: Valgrind's tool headers are not installed");
+    if !valgrind_is_there() {
         return;
     }
     let plain = build::program(Compiler::Gcc, "agree.c", false);

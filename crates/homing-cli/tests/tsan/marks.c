@@ -1,0 +1,21 @@
+/* Five iterations of two phases over two arrays, the second walked the other way round. */
+#include "../../../../include/homing.h"
+
+enum { ITEMS = 4096 };
+static double from[ITEMS], to[ITEMS];
+
+int main(void)
+{
+   for (int step = 0; step < 5; step++) {
+      homing_phase("fill");
+#pragma omp parallel for schedule(static)
+      for (int i = 0; i < ITEMS; i++)
+         from[i] = i + step;
+      homing_phase("turn");
+#pragma omp parallel for schedule(static)
+      for (int i = 0; i < ITEMS; i++)
+         to[ITEMS - 1 - i] += from[i];
+      homing_iteration();
+   }
+   return to[7] < 0;
+}
