@@ -5,6 +5,7 @@ import { h } from './dom.ts'
 import { parse, type Report, ReportError, type TraceReport } from './report.ts'
 import { costCharts } from './sections/cost.ts'
 import { curveChart } from './sections/curves.ts'
+import { levelsSection } from './sections/levels.ts'
 import { meansChart, overview, tabs } from './sections/means.ts'
 import { pageMapSection, redrawMaps } from './sections/pagemap.ts'
 import { sharingChart } from './sections/sharing.ts'
@@ -23,6 +24,7 @@ function tracePanel(trace: TraceReport, report: Report, single: boolean): HTMLEl
     provenance(trace.trace, machine),
     h('div', { class: 'pair' }, ...costCharts(trace.rows, machine)),
     h('section', {}, h('h3', {}, 'All figures'), policyTable(trace.rows, machine.page_size)),
+    levelsSection(trace),
     sharingChart(trace.sharing),
     pageMapSection(trace, machine),
     h('div', { class: 'pair' }, ...trace.curves.map(curveChart)),

@@ -29,6 +29,8 @@ export interface Row {
   /** The part of the cost that is page copies. */
   copy_cost: number
   moves_per_page: number
+  /** What the policy saw (`perfect`, `every:64`, ...); absent where it does not matter. */
+  information?: string
 }
 
 /** The whole file. */
@@ -75,6 +77,8 @@ export interface TraceReport {
   /** The result in a sentence for a person. */
   summary: string
   rows: Row[]
+  /** Rows of the policies at further information levels. */
+  further_levels?: Row[]
   sharing: ClassRow[]
   page_map: PageMap
   curves: Curve[]
