@@ -95,11 +95,6 @@ impl Study {
         let gap = costs.read_gap().min(read_gap.unwrap_or(u32::MAX));
         let mut binding = model.binding(machine)?;
         let scheduled = scene.schedule(trace, machine, &mut binding)?;
-        if model.misses && !scheduled.is_empty() {
-            let message =
-                "--events with --misses: caches are only modelled for threads that stay on their CPUs";
-            return Err(exit::error(Code::USAGE, message));
-        }
         let misses =
             model.misses.then(|| crate::input::misses(machine, trace, &binding, page_size)).transpose()?;
         let Laid { history, partial, notes, caches, mut marks, .. } =

@@ -207,3 +207,28 @@ fn a_machine_is_calibrated_from_a_file() {
     assert!(output.status.success() && text.contains("memory_busy_ns = 1.0"), "{text}");
     assert_eq!(homing(1, &["machines", "--calibrate", file.to_str().unwrap()]).status.code(), Some(2));
 }
+
+#[test]
+fn threads_that_move_leave_their_caches_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = trace(dir.path(), "moving", 2);
+    let events = dir.path().join("events.csv");
+    let path = path.to_str().unwrap();
+    let on = [
+        &["simulate", path, "-m", "sunfire-6800", "--misses", "--policy", "first-touch", "--json"],
+        &SMALL[..],
+    ];
+    let on = on.concat();
+    let still = json(&on);
+    let with = |text: &str| {
+        std::fs::write(&events, text).unwrap();
+        json(&[&on[..], &["--events", events.to_str().unwrap()]].concat())
+    };
+    let misses = |row: &Value| row["references"].as_u64().unwrap();
+    // A move to where the thread is changes nothing; one to another node's CPU begins with cold caches, and what
+    // misses there comes from that node.
+    assert_eq!(misses(&with("time,thread,cpu\n10000,1,1\n")), misses(&still));
+    let moved = with("time,thread,cpu\n10000,1,20\n");
+    assert!(misses(&moved) >= misses(&still), "{moved} {still}");
+    assert!(moved["nonlocal_percent"].as_f64() > still["nonlocal_percent"].as_f64(), "{moved} {still}");
+}

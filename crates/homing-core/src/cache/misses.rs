@@ -7,7 +7,7 @@
 use super::{Addresses, Counts, Hierarchy, HierarchyShape, Sink, Transaction};
 use crate::cache::hierarchy::HierarchyError;
 use crate::history::{Binding, HistoryBuilder, SpillError};
-use crate::ids::{Cpu, Node, Thread};
+use crate::ids::{Cpu, Node, Thread, Time};
 use crate::trace::Turn;
 use std::collections::HashMap;
 
@@ -15,6 +15,7 @@ use std::collections::HashMap;
 #[derive(Clone, Debug)]
 pub struct CpusInUse {
     of: HashMap<Thread, u16>,
+    binding: Binding,
     cpus: Vec<Cpu>,
     nodes: Vec<Node>,
 }
@@ -23,8 +24,7 @@ impl CpusInUse {
     /// Those of `threads`.
     pub fn new(threads: impl Iterator<Item = Thread>, binding: &Binding) -> CpusInUse {
         let threads: Vec<Thread> = threads.collect();
-        let mut used: Vec<(Cpu, Node)> =
-            threads.iter().map(|&thread| (binding.cpu(thread), binding.node(thread))).collect();
+        let mut used: Vec<(Cpu, Node)> = threads.iter().flat_map(|&thread| binding.places(thread)).collect();
         used.sort_unstable();
         used.dedup();
         let index = |thread: &Thread| {
@@ -32,14 +32,23 @@ impl CpusInUse {
         };
         CpusInUse {
             of: threads.iter().map(|thread| (*thread, index(thread))).collect(),
+            binding: binding.clone(),
             cpus: used.iter().map(|used| used.0).collect(),
             nodes: used.iter().map(|used| used.1).collect(),
         }
     }
 
-    /// The index of a thread's CPU among those in use.
+    /// The index, among those in use, of the CPU on which a thread begins.
     pub fn of(&self, thread: Thread) -> u16 {
         self.of[&thread]
+    }
+
+    /// The index of the CPU on which a thread runs at `time`, and until when (exclusive) it does.
+    fn at(&self, thread: Thread, time: Time) -> (u16, Option<Time>) {
+        let (place, until) = self.binding.place_at(thread, time);
+        let place_of = |index: usize| (self.cpus[index], self.nodes[index]);
+        let index = (0..self.cpus.len()).find(|&index| place_of(index) == place);
+        (index.expect("all places of the binding are in use") as u16, until)
     }
 
     /// The CPUs.
@@ -86,17 +95,21 @@ impl Misses {
         Ok(Misses { hierarchy, cpus })
     }
 
-    /// Sends some references through, and those that reach their page's home on to `builder`. A reference that crosses
+    /// Sends some references through the caches of the CPU that their thread runs on at their Time, and those that reach their page's home on to `builder`. A reference that crosses
     /// a line and misses both counts there once.
     pub fn turn(&mut self, turn: Turn<'_>, builder: &mut HistoryBuilder) -> Result<(), SpillError> {
-        let cpu = self.cpus.of(turn.thread);
-        let node = self.cpus.node(cpu);
+        let (mut cpu, mut until) = self.cpus.at(turn.thread, turn.first);
+        let mut node = self.cpus.node(cpu);
         let mut sent = Sent::default();
         for ((time, &address), &kind) in (turn.first.0..).zip(turn.addresses).zip(turn.kinds) {
+            if until.is_some_and(|until| until.0 <= time) {
+                (cpu, until) = self.cpus.at(turn.thread, Time(time));
+                node = self.cpus.node(cpu);
+            }
             self.hierarchy.reference(cpu, address, kind, &mut sent);
             if sent.any {
                 let write = std::mem::take(&mut sent).write;
-                builder.turn(node, crate::ids::Time(time), &[address], std::iter::once(write))?;
+                builder.turn(node, Time(time), &[address], std::iter::once(write))?;
             }
         }
         Ok(())

@@ -90,13 +90,12 @@ fn in_turn(all: impl Iterator<Item = (Cpu, Node)>) -> Vec<(Cpu, Node)> {
     (0..rounds).flat_map(round).collect()
 }
 
-/// The CPU and the node of every thread: a pattern that repeats, and changes of the node over Time (see
-/// [`super::Schedule`]).
+/// The CPU and the node of every thread: a pattern that repeats, and changes over Time (see [`super::Schedule`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binding {
     pattern: Vec<(Cpu, Node)>,
     /// For each thread that ever runs elsewhere, by Time: since when it runs where.
-    changes: HashMap<Thread, Vec<(Time, Node)>>,
+    changes: HashMap<Thread, Vec<(Time, (Cpu, Node))>>,
 }
 
 impl Binding {
@@ -105,33 +104,47 @@ impl Binding {
         self.pattern[thread.index() % self.pattern.len()].1
     }
 
-    /// The CPU on which `thread` runs.
+    /// The CPU on which `thread` begins.
     pub fn cpu(&self, thread: Thread) -> Cpu {
         self.pattern[thread.index() % self.pattern.len()].0
+    }
+
+    /// Every CPU on which `thread` ever runs, and its node.
+    pub fn places(&self, thread: Thread) -> impl Iterator<Item = (Cpu, Node)> + '_ {
+        let later = self.changes.get(&thread).into_iter().flatten().map(|&(_, place)| place);
+        std::iter::once((self.cpu(thread), self.node(thread))).chain(later)
     }
 
     /// The node on which `thread` runs at `time`, and until when (exclusive) it does.
     #[inline]
     pub fn node_at(&self, thread: Thread, time: Time) -> (Node, Option<Time>) {
+        let ((_, node), until) = self.place_at(thread, time);
+        (node, until)
+    }
+
+    /// The CPU on which `thread` runs at `time` and its node, and until when (exclusive) it does.
+    #[inline]
+    pub fn place_at(&self, thread: Thread, time: Time) -> ((Cpu, Node), Option<Time>) {
+        let first = || (self.cpu(thread), self.node(thread));
         match self.changes.get(&thread) {
-            None => (self.node(thread), None),
+            None => (first(), None),
             Some(changes) => {
                 let after = changes.partition_point(|&(since, _)| since <= time);
-                let node = match after {
-                    0 => self.node(thread),
+                let place = match after {
+                    0 => first(),
                     after => changes[after - 1].1,
                 };
-                (node, changes.get(after).map(|&(since, _)| since))
+                (place, changes.get(after).map(|&(since, _)| since))
             }
         }
     }
 
-    /// Lets `thread` run on `node` from `time` on. Changes of a thread come by rising Time; a later one at the same Time
+    /// Lets `thread` run elsewhere from `time` on. Changes of a thread come by rising Time; a later one at the same Time
     /// replaces the earlier.
-    pub(super) fn change(&mut self, thread: Thread, time: Time, node: Node) {
+    pub(super) fn change(&mut self, thread: Thread, time: Time, place: (Cpu, Node)) {
         let changes = self.changes.entry(thread).or_default();
         changes.retain(|&(since, _)| since < time);
-        changes.push((time, node));
+        changes.push((time, place));
     }
 }
 

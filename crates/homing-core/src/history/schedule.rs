@@ -163,11 +163,11 @@ impl Schedule {
         cpu_nodes: &[Node],
     ) -> Result<Vec<(Time, Mark)>, String> {
         let mut state = State {
-            own: (0..threads).map(|thread| binding.node(Thread(thread))).collect(),
+            own: (0..threads).map(Thread).map(|thread| (binding.cpu(thread), binding.node(thread))).collect(),
             active: threads.max(1),
             preempted: vec![None; threads as usize],
         };
-        let mut now = state.nodes(Time(0));
+        let mut now = state.places(Time(0));
         let mut marks = Vec::new();
         for (time, event) in self.with_resumptions() {
             let known = |thread: Thread| match thread.0 < threads {
@@ -184,7 +184,7 @@ impl Schedule {
                         let last = cpu_nodes.len().saturating_sub(1);
                         format!("a scheduling event names CPU {cpu}; the machine has CPUs 0 to {last}")
                     })?;
-                    state.own[known(thread)?] = *node;
+                    state.own[known(thread)?] = (cpu, *node);
                 }
                 Some(Event::Threads(active)) => {
                     state.active = active.min(threads.max(1));
@@ -192,11 +192,14 @@ impl Schedule {
                 }
                 Some(Event::Preempt { thread, until }) => state.preempted[known(thread)?] = Some(until),
             }
-            let after = state.nodes(time);
+            let after = state.places(time);
             for thread in (0..threads).map(Thread) {
-                let (from, to) = (now[thread.index()], after[thread.index()]);
+                let (before, place) = (now[thread.index()], after[thread.index()]);
+                if before != place {
+                    binding.change(thread, time, place);
+                }
+                let (from, to) = (before.1, place.1);
                 if from != to {
-                    binding.change(thread, time, to);
                     marks.push((time, Mark::ThreadMoved(ThreadMoved { thread, from, to, time })));
                 }
             }
@@ -220,15 +223,15 @@ impl Schedule {
 
 /// Where the work of each thread is done.
 struct State {
-    /// Node of each thread itself.
-    own: Vec<Node>,
+    /// CPU of each thread itself, and its node.
+    own: Vec<(Cpu, Node)>,
     active: u32,
     /// Until when a thread does not run.
     preempted: Vec<Option<Time>>,
 }
 
 impl State {
-    fn nodes(&self, time: Time) -> Vec<Node> {
+    fn places(&self, time: Time) -> Vec<(Cpu, Node)> {
         let runs = |worker: usize| self.preempted[worker].is_none_or(|until| until <= time);
         let place = |thread: usize| {
             let active = self.active as usize;
