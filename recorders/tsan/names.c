@@ -61,13 +61,13 @@ void EXPORT homing_mark(const char *name)
    while (at < KEPT - 1 && kept[at].name != 0 &&
           (memcmp(kept[at].text, name, length) != 0 || kept[at].text[length] != 0))
       at++;
+   homing_self.inside--;
    if (kept[at].name == 0 || at == KEPT - 1) {
       for (unsigned i = 0; i < length; i++)
          kept[at].text[i] = name[i];
       kept[at].text[length] = 0;
       kept[at].name = send_name(name, length);
    }
-   homing_self.inside--;
    homing_send(2, HOMING_WORD(HOMING_MARK, marks), kept[at].name, 0, 0, 0);
    marks++;
 }

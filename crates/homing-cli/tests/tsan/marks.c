@@ -1,4 +1,4 @@
-/* Five iterations of two phases over two arrays, the second walked the other way round. */
+/* Five iterations of two phases over two arrays, the first used from either end in turn. */
 #include "../../../../include/homing.h"
 
 enum { ITEMS = 4096 };
@@ -14,7 +14,7 @@ int main(void)
       homing_phase("turn");
 #pragma omp parallel for schedule(static)
       for (int i = 0; i < ITEMS; i++)
-         to[ITEMS - 1 - i] += from[i];
+         to[i] += from[ITEMS - 1 - i];
       homing_iteration();
    }
    return to[7] < 0;
