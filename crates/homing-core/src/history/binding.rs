@@ -90,12 +90,15 @@ fn in_turn(all: impl Iterator<Item = (Cpu, Node)>) -> Vec<(Cpu, Node)> {
     (0..rounds).flat_map(round).collect()
 }
 
+/// A CPU and its node.
+type Place = (Cpu, Node);
+
 /// The CPU and the node of every thread: a pattern that repeats, and changes over Time (see [`super::Schedule`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binding {
-    pattern: Vec<(Cpu, Node)>,
+    pattern: Vec<Place>,
     /// For each thread that ever runs elsewhere, by Time: since when it runs where.
-    changes: HashMap<Thread, Vec<(Time, (Cpu, Node))>>,
+    changes: HashMap<Thread, Vec<(Time, Place)>>,
 }
 
 impl Binding {
