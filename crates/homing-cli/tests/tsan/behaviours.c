@@ -120,7 +120,7 @@ static void handlers(void)
    signal(SIGUSR1, on_alarm);
    pid_t self = getpid(), child = fork();
    if (child == 0) {
-      for (int i = 0; i < 4000; i++) {
+      for (int i = 0; i < 1000; i++) {
          kill(self, SIGUSR1);
          usleep(20);
       }

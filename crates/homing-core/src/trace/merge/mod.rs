@@ -62,7 +62,8 @@ impl<I: Iterator<Item = Step>> Cursor for I {
 /// How to merge.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Instructions that a thread runs before another gets its turn, on average.
+    /// Instructions that a thread runs before another gets its turn, on average. The default is about what one access to
+    /// memory takes: threads that share a page for real cannot alternate faster (docs/recording.md).
     pub quantum: u32,
     /// Seed of the jitter and of the ties.
     pub seed: u64,
@@ -70,7 +71,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { quantum: 32, seed: 0 }
+        Options { quantum: 128, seed: 0 }
     }
 }
 

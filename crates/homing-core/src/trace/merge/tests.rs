@@ -50,8 +50,8 @@ fn independent_threads_interleave_finely() {
     let threads = vec![vec![run(3, 8, 10_000)]; 3];
     let (turns, report) = merged(&threads, Options::default());
     assert!(
-        turns.iter().all(|&(_, count)| count <= 2 * 18),
-        "a turn is at most two quanta of 48 instructions"
+        turns.iter().all(|&(_, count)| count <= 2 * 72),
+        "a turn is at most two quanta of 192 instructions"
     );
     assert_eq!(report.references, 90_000);
     assert_eq!(report.turns, turns.len() as u64);
