@@ -39,14 +39,25 @@ impl Held {
     /// # Errors
     /// EPERM if it may not be traced, or somebody else traces it; ESRCH if it has ended.
     pub fn hold(tid: Tid) -> io::Result<Held> {
-        request(libc::PTRACE_SEIZE, tid, 0, 0)?;
-        let mut held = Held { tid, signal: 0, _here: std::marker::PhantomData };
-        raw(libc::PTRACE_INTERRUPT, tid, 0, 0)?;
-        match held.wait()? {
-            Stop::Event => {}
-            Stop::Signal(signal) => held.signal = signal,
-        }
+        let mut held = Held::ask(tid)?;
+        held.stand()?;
         Ok(held)
+    }
+
+    /// Asks a thread to stop, which it does when it next runs.
+    fn ask(tid: Tid) -> io::Result<Held> {
+        request(libc::PTRACE_SEIZE, tid, 0, 0)?;
+        let held = Held { tid, signal: 0, _here: std::marker::PhantomData };
+        raw(libc::PTRACE_INTERRUPT, tid, 0, 0)?;
+        Ok(held)
+    }
+
+    /// Waits until it has.
+    fn stand(&mut self) -> io::Result<()> {
+        if let Stop::Signal(signal) = self.wait()? {
+            self.signal = signal;
+        }
+        Ok(())
     }
 
     /// The thread.
@@ -103,18 +114,26 @@ pub fn hold_all(proc: &Proc, pid: Pid) -> io::Result<Vec<Held>> {
         };
         let new: Vec<Tid> =
             tasks.into_iter().filter(|tid| held.iter().all(|held| held.tid != *tid)).collect();
-        let before = held.len();
+        // All are asked before the first is waited for: they stop at the same time.
+        let mut asked = Vec::new();
         for tid in new {
-            match Held::hold(tid) {
-                Ok(thread) => held.push(thread),
+            match Held::ask(tid) {
+                Ok(thread) => asked.push(thread),
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
                 // A zombie thread, or the first one after pthread_exit, cannot be seized.
                 Err(error) if ended(proc, pid, tid) => drop(error),
                 Err(error) => return Err(error),
             }
         }
-        if held.len() == before {
+        if asked.is_empty() {
             return Ok(held);
+        }
+        for mut thread in asked {
+            match thread.stand() {
+                Ok(()) => held.push(thread),
+                Err(error) if ended(proc, pid, thread.tid) => drop(error),
+                Err(error) => return Err(error),
+            }
         }
     }
 }

@@ -113,7 +113,10 @@ fn attempt_once(orders: &[Order], landed: &mut [Landed], open: &[usize]) -> Vec<
     let (mut said, mut is) = (Vec::new(), Vec::new());
     let failed = move_pages::move_to(pid, &addresses, &nodes, &mut said).err().and_then(|e| e.raw_os_error());
     if let Err(error) = move_pages::query(pid, &addresses, &mut is) {
-        let errno = error.raw_os_error().unwrap_or(libc_eio());
+        let errno = match error.raw_os_error().unwrap_or(libc_eio()) {
+            EINVAL => ESRCH, // it has given its memory up already
+            errno => errno,
+        };
         open.iter().for_each(|&index| landed[index] = Landed::Not(errno));
         return Vec::new();
     }
@@ -140,6 +143,8 @@ fn attempt_once(orders: &[Order], landed: &mut [Landed], open: &[usize]) -> Vec<
 const EAGAIN: i32 = 11;
 const ENOMEM: i32 = 12;
 const EBUSY: i32 = 16;
+const EINVAL: i32 = 22;
+const ESRCH: i32 = 3;
 
 fn libc_eio() -> i32 {
     5

@@ -124,7 +124,7 @@ pub struct Session<'p> {
     accesses: Vec<Access>,
 }
 
-/// Half of what makes a move worth it: a page that is seen from elsewhere twice or three times in a row should go.
+/// What makes a move worth it: a page that is seen from elsewhere twice in a row goes.
 fn weight_of_a_sighting(costs: &Costs) -> f64 {
     let nodes = costs.memories();
     let pairs = (0..nodes).flat_map(|a| (0..nodes).map(move |b| (Node(a), Node(b)))).filter(|(a, b)| a != b);
@@ -134,7 +134,7 @@ fn weight_of_a_sighting(costs: &Costs) -> f64 {
     });
     let least = references.fold(f64::INFINITY, f64::min);
     if least.is_finite() {
-        (least / 2.0).max(1.0)
+        least.max(1.0)
     } else {
         1.0
     }

@@ -44,7 +44,7 @@ pub struct Process {
     /// Its command line.
     pub command: String,
     /// When it started, in clock ticks: with the number, its identity.
-    start_ticks: u64,
+    pub start_ticks: u64,
     /// Its mappings, by address.
     pub maps: Vec<Mapping>,
     /// Its threads.

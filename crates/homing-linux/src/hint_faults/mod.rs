@@ -54,24 +54,59 @@ pub fn missing(paths: &Paths) -> Option<String> {
     None
 }
 
-/// Milliseconds: a scan at every tick of the scanning helper, and none by others.
-const SCANNER_PERIOD: &str = "1";
-const NEVER: &str = "3600000";
+/// Milliseconds. The kernel's floor under periods, which follows from [`IDLE_MB`], is above it.
+const PERIOD: &str = "1";
+/// Memory in a scan outside of windows, in MiB: with it periods are 10 ms, so that nobody keeps a scanner waiting for longer.
+const IDLE_MB: &str = "26";
+/// Memory in a scan in a window, in MiB: all. Each scan begins anew, so that what one does not reach is never scanned.
+const ALL_MB: &str = "1048576";
+/// Values of the switch: balancing between equal nodes, and between tiers of memory alone. The latter marks no page where memory
+/// is all of one tier. Going between the two costs nothing; to turn balancing off would change the code of the kernel.
+const NORMAL: &str = "1";
+const TIERS: &str = "2";
 
-/// Turns balancing on with periods for one scanning helper a process: short for threads that begin now, endless for all
-/// whose period is computed anew. `scan_mb` is how much memory one scan covers.
-///
-/// # Errors
-/// If a tunable is missing or may not be written; what was changed is back by then.
-pub fn prepare(paths: &Paths, state: &Path, scan_mb: u64) -> io::Result<Tunables> {
-    let mut tunables = Tunables::begin(state)?;
-    let file = |name: &str| paths.tunables.join(name);
-    tunables.set(&file("scan_delay_ms"), SCANNER_PERIOD)?;
-    tunables.set(&file("scan_period_max_ms"), NEVER)?;
-    tunables.set(&file("scan_period_min_ms"), NEVER)?;
-    tunables.set(&file("scan_size_mb"), &scan_mb.max(1).to_string())?;
-    tunables.set(&paths.switch, "1")?;
-    Ok(tunables)
+/// The kernel's settings while a session runs: nobody's pages are marked, except in the windows in which scanners work.
+#[derive(Debug)]
+pub struct Window {
+    paths: Paths,
+    tunables: Tunables,
+}
+
+impl Window {
+    /// Takes the settings over; dropping it puts them back.
+    ///
+    /// # Errors
+    /// If a tunable is missing or may not be written (the switch: before Linux 5.18); what was changed is back by then.
+    pub fn new(paths: &Paths, state: &Path) -> io::Result<Window> {
+        let mut window = Window { paths: paths.clone(), tunables: Tunables::begin(state)? };
+        for name in ["scan_delay_ms", "scan_period_min_ms", "scan_period_max_ms"] {
+            window.set(name, PERIOD)?;
+        }
+        window.close()?;
+        Ok(window)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> io::Result<()> {
+        self.tunables.set(&self.paths.tunables.join(name), value)
+    }
+
+    /// Lets the kernel mark pages.
+    ///
+    /// # Errors
+    /// If a tunable may not be written.
+    pub fn open(&mut self) -> io::Result<()> {
+        self.set("scan_size_mb", ALL_MB)?;
+        self.tunables.set(&self.paths.switch, NORMAL)
+    }
+
+    /// Ends that.
+    ///
+    /// # Errors
+    /// If a tunable may not be written.
+    pub fn close(&mut self) -> io::Result<()> {
+        self.tunables.set(&self.paths.switch, TIERS)?;
+        self.set("scan_size_mb", IDLE_MB)
+    }
 }
 
 /// Gives every thread of a process whose memory policy is `from` the policy `to` ([`crate::policy::LOCAL`] or
@@ -151,13 +186,18 @@ mod tests {
         }
         assert_eq!(missing(&paths), None);
         let state = root.path().join("state");
-        let prepared = prepare(&paths, &state, 256).unwrap();
+        let mut window = Window::new(&paths, &state).unwrap();
         let read = |name: &str| fs::read_to_string(paths.tunables.join(name)).unwrap();
-        assert_eq!((read("scan_delay_ms"), read("scan_size_mb")), ("1".into(), "256".into()));
-        assert_eq!(fs::read_to_string(&paths.switch).unwrap(), "1");
-        drop(prepared);
+        let switch = || fs::read_to_string(&paths.switch).unwrap();
+        let now = || (read("scan_delay_ms"), read("scan_size_mb"), switch());
+        assert_eq!(now(), (PERIOD.into(), IDLE_MB.into(), TIERS.into()));
+        window.open().unwrap();
+        assert_eq!(now(), (PERIOD.into(), ALL_MB.into(), NORMAL.into()));
+        window.close().unwrap();
+        assert_eq!(now(), (PERIOD.into(), IDLE_MB.into(), TIERS.into()));
+        drop(window);
         assert_eq!((read("scan_delay_ms"), read("scan_size_mb")), ("1000".into(), "1000".into()));
-        assert_eq!(fs::read_to_string(&paths.switch).unwrap(), "0");
+        assert_eq!(switch(), "0");
     }
 
     #[cfg(target_arch = "x86_64")]

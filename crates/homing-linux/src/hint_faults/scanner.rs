@@ -6,13 +6,17 @@
 //! take ticks, and `MPOL_LOCAL` (which allocates as the default does) for all others, pages get marked, every access to a
 //! marked page is a fault that perf can sample, and the kernel moves nothing.
 //!
-//! Three more rules of mm/kernel/sched/fair.c (6.12, `task_numa_work`) shape it:
-//! * a mapping is scanned again by a thread that took no fault in it only when the count of passes has grown by more
-//!   than the threads of its process: so the helper is a process of its own with one thread, not a thread of the
-//!   program's, and before each pass that marks it makes one that does not (with policy `MPOL_LOCAL`), which only counts;
-//! * after a pass a thread must run 32 times as long as the pass took before it may scan again: so each pass is made by
-//!   a fresh process;
-//! * a fresh process may scan after 13 ms of CPU time and a tick: that is what a pass costs.
+//! More rules of kernel/sched/fair.c (6.12) shape it:
+//! * all threads with one memory share one time before which nobody scans it (`numa_next_scan`). Whoever scans sets it
+//!   forward by its own period, and so does who takes faults on pages of other nodes only (`update_task_scan_period`). So
+//!   periods are a few ticks for all ([`super::Window`]), and the program's threads are held while the scan that matters
+//!   is made, or they would come first;
+//! * a mapping is scanned again by a thread that took no fault in it only when the count of scans has grown by more
+//!   than the threads of its process (`vma_is_accessed`): so the helper is a process of its own with one thread, and
+//!   before the scan that marks it makes one that does not (with policy `MPOL_LOCAL`), which only counts;
+//! * after a scan a thread must run 32 times as long as the scan took before it may scan again, so each pair of scans is
+//!   made by a fresh process, a *pass*. It may scan after 9 ms of CPU time (two ticks and its period), and then at ticks.
+//!   It sees by a fault of its own that the kernel has marked pages: on the page where it keeps its data.
 //!
 //! The helper ends when told, when the program is gone, and by itself when the engine's heartbeat stops for ten seconds,
 //! so that a killed engine leaves nothing behind but two pages of memory. Its parent is init, which reaps it.
@@ -25,7 +29,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-// The code is position-independent, uses no stack, and reaches its data through r12 alone, at the offsets of `control`.
+// The code is position-independent and reaches its data through r12 alone, at the offsets of `control`. Labels that are made
+// of 0 and 1 alone would be taken for binary numbers.
 std::arch::global_asm!(
     ".pushsection .rodata",
     ".global homing_scanner_begin",
@@ -58,22 +63,21 @@ std::arch::global_asm!(
     "mov edi, 15",
     "lea rsi, [r12 + 80]",
     "syscall",
+    "mov eax, 238", // set_mempolicy(MPOL_LOCAL, NULL, 0)
+    "mov edi, 4",
+    "xor esi, esi",
+    "xor edx, edx",
+    "syscall",
     "xor ebx, ebx", // rounds without a heartbeat
     "mov r14, [r12 + 16]",
-    "xor r15d, r15d", // grants used up
+    "xor r15d, r15d", // the last grant
     "4: cmp qword ptr [r12], 0",
     "jne 9f",
     "mov rax, [r12 + 72]",
     "cmp rax, r15",
     "je 6f",
     "mov r15, rax",
-    "mov edi, 4", // the first pass with MPOL_LOCAL, the second with MPOL_DEFAULT
-    "mov r13d, 2",
-    "5: mov eax, 238", // set_mempolicy(edi, NULL, 0)
-    "xor esi, esi",
-    "xor edx, edx",
-    "syscall",
-    "mov eax, 56", // clone: a process for one pass
+    "mov eax, 56", // clone: a pass
     "mov edi, 0x700",
     "lea rsi, [r12 + 2048]",
     "xor edx, edx",
@@ -88,9 +92,6 @@ std::arch::global_asm!(
     "mov edx, 0x40000000",
     "xor r10d, r10d",
     "syscall",
-    "xor edi, edi",
-    "dec r13d",
-    "jnz 5b",
     "mov [r12 + 112], r15",
     "jmp 4b",
     "6: mov eax, 35", // nanosleep(5 ms, NULL)
@@ -115,22 +116,55 @@ std::arch::global_asm!(
     "mov eax, 60", // exit
     "xor edi, edi",
     "syscall",
-    "7: mov eax, 228", // one pass: clock_gettime(CLOCK_THREAD_CPUTIME_ID, now) until the time is used
+    "7: call 40f", // a pass: the scan that counts
+    "cmp rax, [r12 + 8]",
+    "jb 7b",
+    "mov [r12 + 136], r15",
+    "xor ebx, ebx",
+    "5: cmp [r12 + 120], r15", // waits for its go, ten seconds at most
+    "je 30f",
+    "cmp qword ptr [r12], 0",
+    "jne 8f",
+    "inc ebx",
+    "cmp ebx, 10000",
+    "ja 8f",
+    "mov eax, 35", // nanosleep(1 ms, NULL)
+    "lea rdi, [r12 + 144]",
+    "xor esi, esi",
+    "syscall",
+    "jmp 5b",
+    "30:",
+    "mov eax, 238", // set_mempolicy(MPOL_DEFAULT, NULL, 0)
+    "xor edi, edi",
+    "xor esi, esi",
+    "xor edx, edx",
+    "syscall",
+    "31: call 40f", // the scan that marks
+    "mov r13, rax",
+    "mov eax, 98", // getrusage(RUSAGE_THREAD, usage)
+    "mov edi, 1",
+    "lea rsi, [r12 + 256]",
+    "syscall",
+    "cmp qword ptr [r12 + 320], 0", // minor faults
+    "jne 32f",
+    "cmp r13, [r12 + 160]",
+    "jb 31b",
+    "jmp 8f",
+    "32: mov [r12 + 168], r15", // marked
+    "8: mov eax, 60",           // exit
+    "xor edi, edi",
+    "syscall",
+    "40: mov ecx, 2000", // a while later: clock_gettime(CLOCK_THREAD_CPUTIME_ID, now), in nanoseconds in rax
+    "41: pause",
+    "dec ecx",
+    "jnz 41b",
+    "mov eax, 228",
     "mov edi, 3",
     "lea rsi, [r12 + 56]",
     "syscall",
     "imul rax, qword ptr [r12 + 56], 1000000000",
     "add rax, [r12 + 64]",
-    "cmp rax, [r12 + 8]",
-    "jae 8f",
-    "mov ecx, 2000",
-    "10: pause",
-    "dec ecx",
-    "jnz 10b",
-    "jmp 7b",
-    "8: mov eax, 60", // exit
-    "xor edi, edi",
-    "syscall",
+    "ret",
     "homing_scanner_end:",
     ".popsection",
 );
@@ -148,10 +182,11 @@ fn code() -> &'static [u8] {
     }
 }
 
-/// Offsets in the control page. Stacks, of which nothing is used, end at 1536 (go-between), 2048 and 3072.
+/// Offsets in the control page. Stacks end at 1536 (go-between), 2048 (pass) and 3072 (helper); from 256 on is a
+/// `struct rusage`.
 mod control {
     pub const STOP: u64 = 0;
-    pub const PASS_NS: u64 = 8;
+    pub const COUNT_NS: u64 = 8;
     pub const BEAT: u64 = 16;
     pub const ENDED: u64 = 24;
     pub const SIGNALS: u64 = 32;
@@ -161,16 +196,33 @@ mod control {
     pub const PROGRAM: u64 = 96;
     pub const HELPER: u64 = 104;
     pub const USED: u64 = 112;
+    pub const GO: u64 = 120;
     pub const SCRATCH: u64 = 128;
+    pub const READY: u64 = 136;
+    pub const SHORT_SLEEP: u64 = 144;
+    pub const PASS_NS: u64 = 160;
+    pub const MARKED: u64 = 168;
     pub const STACK: u64 = 1536;
+}
+
+/// What came of a pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    /// The kernel has marked pages.
+    Marked,
+    /// It did not within the pass's CPU time: balancing is off, or another thread was let in.
+    Nothing,
 }
 
 const PAGE: u64 = 4096;
 /// What the helper shares with the program.
 const SHARED: libc::c_int = libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_FILES;
 
-/// CPU time of one pass: 13 ms until a fresh process may scan, and a tick of 250 Hz or more after that.
-const PASS_NS: u64 = 19_000_000;
+/// CPU time of the scan that counts: 9 ms until a pass may scan, and a tick of 250 Hz.
+const COUNT_NS: u64 = 13_500_000;
+
+/// CPU time after which a pass gives up.
+const PASS_NS: u64 = 60_000_000;
 
 /// The helper of one process. Dropping it lets the helper end; [`Scanner::end`] also takes its memory away.
 #[derive(Debug)]
@@ -211,7 +263,9 @@ impl Scanner {
         let control = base + PAGE;
         memory.write_all_at(code(), base)?;
         let put = |offset: u64, value: u64| memory.write_all_at(&value.to_ne_bytes(), control + offset);
+        put(control::COUNT_NS, COUNT_NS)?;
         put(control::PASS_NS, PASS_NS)?;
+        put(control::SHORT_SLEEP + 8, 1_000_000)?;
         put(control::SIGNALS, u64::MAX)?;
         put(control::SLEEP + 8, 5_000_000)?;
         memory.write_all_at(format!("{SCANNER_NAME}\0").as_bytes(), control + control::NAME)?;
@@ -249,24 +303,42 @@ impl Scanner {
         self.put(control::BEAT, self.beat)
     }
 
-    /// Lets the helper make one scan, if it is not at one.
+    /// Lets the helper begin a pass, if it has none.
     ///
     /// # Errors
     /// As for [`Scanner::beat`].
-    pub fn scan(&mut self) -> io::Result<()> {
-        if self.scans()? == self.grants {
+    pub fn begin_pass(&mut self) -> io::Result<()> {
+        if self.get(control::USED)? == self.grants {
             self.grants += 1;
             self.put(control::GRANT, self.grants)?;
         }
         self.beat()
     }
 
-    /// Scans made so far.
+    /// True once the pass has counted and waits for its go, or has ended.
     ///
     /// # Errors
     /// As for [`Scanner::beat`].
-    pub fn scans(&self) -> io::Result<u64> {
-        self.get(control::USED)
+    pub fn ready(&self) -> io::Result<bool> {
+        Ok(self.get(control::READY)? == self.grants || self.get(control::USED)? == self.grants)
+    }
+
+    /// Lets the pass mark pages.
+    ///
+    /// # Errors
+    /// As for [`Scanner::beat`].
+    pub fn go(&mut self) -> io::Result<()> {
+        self.put(control::GO, self.grants)
+    }
+
+    /// What came of the last pass; `None` while it is at work.
+    ///
+    /// # Errors
+    /// As for [`Scanner::beat`].
+    pub fn passed(&self) -> io::Result<Option<Pass>> {
+        let ended = self.get(control::USED)? == self.grants;
+        let marked = self.get(control::MARKED)? == self.grants;
+        Ok(ended.then_some(if marked { Pass::Marked } else { Pass::Nothing }))
     }
 
     fn get(&self, offset: u64) -> io::Result<u64> {
@@ -339,9 +411,12 @@ mod tests {
         let name = || proc.stat(helper, Tid(helper.0)).map(|stat| stat.name);
         until("named", || name().is_ok_and(|name| name == SCANNER_NAME));
         assert_eq!(proc.children(pid), [], "it is nobody's child to wait for");
-        for scan in 1..=2 {
-            scanner.scan().unwrap();
-            until("scans", || scanner.scans().unwrap() == scan);
+        for _ in 0..2 {
+            scanner.begin_pass().unwrap();
+            until("ready", || scanner.ready().unwrap());
+            assert_eq!(scanner.passed().unwrap(), None, "it waits for its go");
+            scanner.go().unwrap();
+            until("passed", || scanner.passed().unwrap().is_some());
         }
         scanner.end(&proc).unwrap();
         assert!(name().is_err() || proc.stat(helper, Tid(helper.0)).unwrap().state == 'Z');

@@ -42,6 +42,8 @@ pub struct Losses {
     pub malformed: u64,
     /// Threads that could not be watched: no descriptors or no right.
     pub unwatched: u64,
+    /// Scans for hint faults that the kernel did not make.
+    pub scans_missed: u64,
 }
 
 /// Where a session's own files and the system's are.

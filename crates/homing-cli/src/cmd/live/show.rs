@@ -47,6 +47,7 @@ pub fn text(summary: &Summary) -> String {
         (losses.throttled, "times the kernel throttled the event"),
         (losses.malformed, "records made no sense"),
         (losses.unwatched, "threads or processes could not be watched"),
+        (losses.scans_missed, "scans for hint faults did not come"),
         (summary.denied, "processes were left alone: this user may not trace them"),
     ] {
         if count > 0 {

@@ -1,0 +1,84 @@
+/* A program whose best placement is known: main fills all memory (so it begins where main runs, on the node of CPU 0), then
+ * thread i, bound to CPU i, works on its own band alone. At the end every word is checked.
+ *
+ *   bands THREADS PAGES SECONDS [SHIFT]     PAGES each; with SHIFT thread i goes on to CPU i + SHIFT (modulo THREADS) half-way
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "../../lab/guest/homing_section.h"
+
+enum { MAX_THREADS = 1024, WORDS_A_PAGE = 512, STEP = 8 };
+
+static struct {
+    unsigned long threads, pages, shift;
+    double seconds;
+} job;
+
+struct band {
+    pthread_t thread;
+    unsigned long index, rounds;
+    uint64_t *words;
+};
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec + time.tv_nsec / 1e9;
+}
+
+static void bind_to(unsigned long cpu) {
+    cpu_set_t cpus;
+    CPU_ZERO(&cpus);
+    CPU_SET(cpu, &cpus);
+    if (sched_setaffinity(0, sizeof cpus, &cpus) != 0) perror("sched_setaffinity"), exit(1);
+}
+
+/* One word of each cache line counts the rounds. */
+static void *work(void *data) {
+    struct band *band = data;
+    double begin = now();
+    int shifted = job.shift == 0;
+    bind_to(band->index);
+    for (double spent = 0; spent < job.seconds; spent = now() - begin) {
+        if (!shifted && spent > job.seconds / 2) bind_to((band->index + job.shift) % job.threads), shifted = 1;
+        for (unsigned long i = 0; i < job.pages * WORDS_A_PAGE; i += STEP) band->words[i]++;
+        band->rounds++;
+    }
+    return NULL;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 4 || argc > 5) return fputs("usage: bands THREADS PAGES SECONDS [SHIFT]\n", stderr), 2;
+    job.threads = strtoul(argv[1], NULL, 10), job.pages = strtoul(argv[2], NULL, 10);
+    job.seconds = strtod(argv[3], NULL), job.shift = argc > 4 ? strtoul(argv[4], NULL, 10) : 0;
+    if (job.threads < 1 || job.threads > MAX_THREADS) return fputs("bands: 1 to 1024 threads\n", stderr), 2;
+    static struct band bands[MAX_THREADS];
+    size_t bytes = job.pages * 4096;
+    bind_to(0);
+    for (unsigned long i = 0; i < job.threads; i++) {
+        uint64_t *words = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (words == MAP_FAILED) return perror("mmap"), 1;
+        for (unsigned long w = 0; w < job.pages * WORDS_A_PAGE; w++) words[w] = i * bytes + w;
+        bands[i] = (struct band){.index = i, .words = words};
+    }
+    HOMING_SECTION_BEGIN();
+    for (unsigned long i = 0; i < job.threads; i++) pthread_create(&bands[i].thread, NULL, work, &bands[i]);
+    unsigned long wrong = 0, rounds = 0;
+    for (unsigned long i = 0; i < job.threads; i++) pthread_join(bands[i].thread, NULL);
+    HOMING_SECTION_END();
+    for (unsigned long i = 0; i < job.threads; i++) {
+        rounds += bands[i].rounds;
+        for (unsigned long w = 0; w < job.pages * WORDS_A_PAGE; w++)
+            wrong += bands[i].words[w] != i * bytes + w + (w % STEP == 0 ? bands[i].rounds : 0);
+    }
+    printf("rounds=%lu wrong=%lu\n", rounds, wrong);
+    return wrong != 0;
+}
