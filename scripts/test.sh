@@ -21,6 +21,7 @@ part workloads workloads/test.sh
 part record tests/workloads_record.sh
 part cachegrind tests/cachegrind.sh
 part lab tests/lab.sh
+part live tests/live.sh
 part page ui/run-tests.sh
 part deny scripts/deny.sh
 

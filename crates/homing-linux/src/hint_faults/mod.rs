@@ -1,8 +1,8 @@
 //! Hint faults without kernel migration: which thread touches which page, on any kernel with NUMA balancing, in any
 //! virtual machine, for programs that know nothing of it. [`scanner`] says how.
 //!
-//! Needs: the right to trace the process; NUMA balancing on, and its tunables in debugfs (root), because a thread's scan
-//! period must be short for the scanning helper alone. What is changed is put back at the end.
+//! Needs: the right to trace the process; NUMA balancing on, and its tunables in debugfs (root), because the
+//! kernel must scan when the helper is at work, and not else. What is changed is put back at the end.
 
 #[cfg(target_arch = "x86_64")]
 pub mod scanner;
@@ -41,6 +41,10 @@ pub fn missing(paths: &Paths) -> Option<String> {
     if !paths.switch.exists() {
         return Some("the kernel is built without CONFIG_NUMA_BALANCING".into());
     }
+    // Came with the mode that this needs, as a file of its own beside the switch (Linux 6.1).
+    if !paths.switch.with_file_name("numa_balancing_promote_rate_limit_MBps").exists() {
+        return Some("the kernel has no balancing between tiers of memory: needs Linux 6.1".into());
+    }
     let scan_size = paths.tunables.join("scan_size_mb");
     if !scan_size.exists() {
         let hint = "needs root and debugfs: mount -t debugfs none /sys/kernel/debug";
@@ -76,7 +80,7 @@ impl Window {
     /// Takes the settings over; dropping it puts them back.
     ///
     /// # Errors
-    /// If a tunable is missing or may not be written (the switch: before Linux 5.18); what was changed is back by then.
+    /// If a tunable is missing or may not be written (the switch: on kernels that [`missing`] tells of); what was changed is back by then.
     pub fn new(paths: &Paths, state: &Path) -> io::Result<Window> {
         let mut window = Window { paths: paths.clone(), tunables: Tunables::begin(state)? };
         for name in ["scan_delay_ms", "scan_period_min_ms", "scan_period_max_ms"] {
@@ -179,6 +183,8 @@ mod tests {
         let (root, paths) = snapshot();
         assert!(missing(&paths).unwrap().contains("CONFIG_NUMA_BALANCING"));
         fs::write(&paths.switch, "0\n").unwrap();
+        assert!(missing(&paths).unwrap().contains("6.1"));
+        fs::write(root.path().join("numa_balancing_promote_rate_limit_MBps"), "65536\n").unwrap();
         assert!(missing(&paths).unwrap().contains("debugfs"));
         fs::create_dir(&paths.tunables).unwrap();
         for name in ["scan_delay_ms", "scan_period_min_ms", "scan_period_max_ms", "scan_size_mb"] {

@@ -1,7 +1,6 @@
 //! Sources: what tells which thread accessed which page. To add one: a file beside [`rings`], and a line in [`SOURCES`].
 //!
-//! `auto` takes the first of the table that works here, of those marked so: hint faults must be asked for by name until they
-//! are proven in the lab.
+//! `auto` takes the first of the table that works here.
 
 pub mod hint_faults;
 pub mod rings;
@@ -114,8 +113,6 @@ pub struct Entry {
     pub summary: &'static str,
     /// How much its counts can be trusted.
     pub confidence: &'static str,
-    /// True if `auto` may choose it.
-    pub automatic: bool,
     /// What is missing for it here, if anything.
     pub missing: fn(&Places) -> Option<String>,
     /// Opens it.
@@ -128,7 +125,6 @@ pub const SOURCES: &[Entry] = &[
         name: "pmu",
         summary: "memory accesses sampled by the processor: PEBS on Intel, IBS on AMD",
         confidence: "high: a fair sample of the accesses that missed the near caches, with CPU and latency",
-        automatic: true,
         missing: pmu_missing,
         open: |places, host| open_pmu(places, host),
     },
@@ -136,15 +132,13 @@ pub const SOURCES: &[Entry] = &[
         name: "hint-faults",
         summary: "the kernel's NUMA scanner unmaps pages, and the faults tell who touches them; the kernel moves nothing",
         confidence: "good: every page in turn, who touched it first after each scan, not how often",
-        automatic: false,
-        missing: |places| homing_linux::hint_faults::missing(&places.hint_faults).or_else(faults_missing),
+        missing: hint_faults_missing,
         open: |places, host| Ok(Box::new(hint_faults::HintFaults::open(places, host)?)),
     },
     Entry {
         name: "page-faults",
         summary: "ordinary page faults: first touches, and hint faults where the kernel's own balancing is on",
         confidence: "low: without kernel balancing each page is seen once; with it the kernel moves pages too",
-        automatic: true,
         missing: |_| faults_missing(),
         open: |_, host| Ok(Box::new(rings::Rings::new(Event::PAGE_FAULTS, FAULTS, host))),
     },
@@ -152,7 +146,6 @@ pub const SOURCES: &[Entry] = &[
         name: "none",
         summary: "observes where pages are and decides nothing",
         confidence: "none: nothing is known of accesses",
-        automatic: true,
         missing: |_| None,
         open: |_, _| Ok(Box::new(Nothing)),
     },
@@ -172,7 +165,7 @@ pub fn find(name: &str) -> Option<&'static Entry> {
 
 /// The best source that works here; `none` always does.
 pub fn best(places: &Places) -> &'static Entry {
-    let works = |entry: &&Entry| entry.automatic && (entry.missing)(places).is_none();
+    let works = |entry: &&Entry| (entry.missing)(places).is_none();
     SOURCES.iter().find(works).unwrap_or(&SOURCES[SOURCES.len() - 1])
 }
 
@@ -181,6 +174,14 @@ fn faults_missing() -> Option<String> {
     let sampling = Sampling { ring_pages: 1, ..FAULTS };
     let error = homing_linux::perf::open(Event::PAGE_FAULTS, me, sampling).err()?;
     Some(format!("perf_event_open: {error}; needs kernel.perf_event_paranoid <= 2, or CAP_PERFMON"))
+}
+
+fn hint_faults_missing(places: &Places) -> Option<String> {
+    let online = std::fs::read_to_string(places.sys.join("devices/system/node/online")).unwrap_or_default();
+    if !online.contains(['-', ',']) {
+        return Some("the machine has one node: the kernel does not scan, and nothing could move".into());
+    }
+    homing_linux::hint_faults::missing(&places.hint_faults).or_else(faults_missing)
 }
 
 fn pmu_event(places: &Places) -> Result<(Event, Sampling), String> {

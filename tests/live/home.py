@@ -1,0 +1,29 @@
+"""Did the pages come home, twice? COUNTS of the observer, and the engine's SUMMARY, of `bands` whose threads shift half-way."""
+import json
+import sys
+
+counts, summary = (json.load(open(name)) for name in sys.argv[1:3])
+cpus = len(counts["accesses"]) // len(counts["accesses"][0])
+
+
+def nonlocal_percent(accesses):
+    total = sum(map(sum, accesses))
+    local = sum(row[cpu // cpus] for cpu, row in enumerate(accesses))
+    return 100 * (total - local) / total
+
+
+busy = max(sum(map(sum, part["accesses"])) for part in counts["intervals"]) / 10
+curve = [nonlocal_percent(part["accesses"]) for part in counts["intervals"] if sum(map(sum, part["accesses"])) > busy]
+print("non-local %:", *(f"{percent:.0f}" for percent in curve))
+
+wanted = [("away", lambda p: p > 65), ("home", lambda p: p < 10), ("threads moved", lambda p: p > 65), ("home again", lambda p: p < 10)]
+for percent in curve:
+    if wanted and wanted[0][1](percent):
+        del wanted[0]
+problems = [f"never {name}" for name, _ in wanted]
+if summary["pages_moved"] < 0.9 * 8 * 64 * 0.75:
+    problems.append(f"only {summary['pages_moved']} pages moved")
+if summary["threads_moved"] < 4:
+    problems.append(f"only {summary['threads_moved']} threads seen moving")
+print("pages moved:", summary["pages_moved"], "problems:", problems)
+sys.exit(bool(problems))
