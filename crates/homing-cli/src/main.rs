@@ -40,6 +40,8 @@ enum Command {
     Cflags(cmd::flags::CompileArgs),
     /// Probe what works on this machine for the live engine, and what is missing
     Doctor(cmd::doctor::Args),
+    /// Move threads and pages of processes off a node, and keep new ones from landing there
+    Evacuate(cmd::live::evacuate::Args),
     /// Print what to link a program with for `record --recorder tsan`
     Ldflags(cmd::flags::LinkArgs),
     /// A virtual NUMA machine with a real kernel, to run programs in
@@ -54,6 +56,8 @@ enum Command {
     Trace(cmd::trace::Args),
     /// List the placement policies, with one line each
     Policies(cmd::policies::Args),
+    /// Give an evacuated node back
+    Restore(cmd::live::evacuate::RestoreArgs),
     /// Make the moves of an earlier live run again, or its decisions
     Replay(Box<cmd::replay::Args>),
     /// Run a program and bring its pages home while it runs
@@ -77,6 +81,7 @@ fn main() -> std::process::ExitCode {
         Command::Compare(args) => cmd::compare::run(args),
         Command::Cflags(args) => cmd::flags::compile(args),
         Command::Doctor(args) => cmd::doctor::run(args),
+        Command::Evacuate(args) => cmd::live::evacuate::run(args),
         Command::Ldflags(args) => cmd::flags::link(args),
         Command::Lab(args) => cmd::lab::run(args),
         Command::Machines(args) => cmd::machines::run(args),
@@ -85,6 +90,7 @@ fn main() -> std::process::ExitCode {
         Command::Trace(args) => cmd::trace::run(args),
         Command::Policies(args) => cmd::policies::run(args),
         Command::Replay(args) => cmd::replay::run(*args),
+        Command::Restore(args) => cmd::live::evacuate::run_restore(args),
         Command::Run(args) => cmd::live::launch::run(*args),
         Command::Reproduce(args) => cmd::reproduce::run(args),
         Command::Simulate(args) => cmd::simulate::run(args),

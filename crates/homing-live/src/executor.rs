@@ -11,10 +11,6 @@ use homing_linux::proc::Pid;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Instant;
 
-/// Share of a node's memory that stays free: moves beyond it are refused (the pressure filter of Nikolopoulos 2000,
-/// section 2.2).
-const RESERVE: f64 = 0.02;
-
 /// An action that waits to be carried out.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
@@ -99,8 +95,7 @@ impl Kernel {
     /// Reads how much memory each node has free.
     pub fn look_at_memory(&mut self) {
         for (index, room) in self.room.iter_mut().enumerate() {
-            let reserve = |(free, total): (u64, u64)| free.saturating_sub((total as f64 * RESERVE) as u64);
-            *room = self.host.memory(Node(index as u16)).map(reserve);
+            *room = self.host.room(Node(index as u16));
         }
     }
 

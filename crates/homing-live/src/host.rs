@@ -5,6 +5,10 @@ use homing_linux::topology::{Topology, TopologyError};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// Share of a node's memory that stays free: moves beyond it are refused (the pressure filter of Nikolopoulos 2000,
+/// section 2.2).
+const RESERVE: f64 = 0.02;
+
 /// Nodes and CPUs of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
@@ -65,6 +69,12 @@ impl Host {
     /// All CPUs, node by node.
     pub fn cpus(&self) -> Vec<u32> {
         self.cpus.concat()
+    }
+
+    /// Bytes that a node can still take: a reserve stays free. `None` if the kernel does not say.
+    pub fn room(&self, node: Node) -> Option<u64> {
+        let (free, total) = self.memory(node)?;
+        Some(free.saturating_sub((total as f64 * RESERVE) as u64))
     }
 
     /// Free and total bytes of a node; `None` if the kernel does not say.

@@ -7,6 +7,7 @@
 
 pub mod account;
 pub mod config;
+pub mod evacuate;
 pub mod executor;
 pub mod host;
 pub mod journal;

@@ -1,6 +1,8 @@
-//! `homing run` and `homing attach`: the live engine for a program that is started, or for processes that run.
+//! `homing run` and `homing attach`: the live engine for a program that is started, or for processes that run; `homing
+//! evacuate` and `homing restore`.
 
 pub mod attach;
+pub mod evacuate;
 pub mod launch;
 mod settings;
 mod show;

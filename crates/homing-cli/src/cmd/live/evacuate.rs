@@ -1,0 +1,164 @@
+//! `homing evacuate` and `homing restore`: takes processes off a node, and gives it back.
+
+use super::attach::may_act;
+use crate::exit::{self, Code, Result};
+use anyhow::Context;
+use homing_core::ids::Node;
+use homing_linux::proc::{cgroup_processes, Pid, Proc};
+use homing_live::evacuate::{evacuate, restore, Report, Was};
+use homing_live::host::Host;
+use homing_live::source::Places;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Arguments of `homing evacuate`.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_long_help = "Threads lose the node's CPUs (one that has no others gets those of all other nodes), then pages move \
+where most memory is free. Affinities are inherited and memory is allocated where threads run, so nothing new lands on the node, except \
+under a memory policy of the process's own. Exit code 5: something is left, and the report says what. `homing restore NODE` gives \
+threads their CPUs back."
+)]
+pub struct Args {
+    /// The node, by the kernel's number
+    node: u32,
+    /// A process; may be given several times
+    #[arg(long, value_name = "N", required_unless_present = "cgroup")]
+    pid: Vec<i32>,
+    /// Also what these processes have started
+    #[arg(long)]
+    children: bool,
+    /// All processes of a cgroup and of those below it (a directory in /sys/fs/cgroup)
+    #[arg(long, value_name = "PATH", conflicts_with = "pid")]
+    cgroup: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Arguments of `homing restore`.
+#[derive(clap::Args, Debug)]
+pub struct RestoreArgs {
+    /// The node, by the kernel's number
+    node: u32,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Evacuates.
+pub fn run(args: Args) -> Result {
+    let host = Host::read(Path::new("/sys")).map_err(|e| exit::error(Code::UNSUPPORTED, e.to_string()))?;
+    let node = node_of(&host, args.node)?;
+    let proc = Proc::default();
+    let pids = match &args.cgroup {
+        Some(path) => cgroup_processes(path)?.into_iter().collect(),
+        None => {
+            let pids: BTreeSet<Pid> = args.pid.iter().copied().map(Pid).collect();
+            pids.iter().try_for_each(|&pid| may_act(pid))?;
+            if args.children {
+                with_children(&proc, pids)
+            } else {
+                pids
+            }
+        }
+    };
+    let (report, were) = evacuate(&host, &proc, &pids, node);
+    let file = state(args.node);
+    let mut all = remembered(&file)?;
+    all.extend(were);
+    std::fs::write(&file, serde_json::to_string(&all)?)
+        .with_context(|| format!("cannot write {}", file.display()))?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        print!("{}", text(&report, args.node));
+    }
+    Ok(if report.complete() { Code::OK } else { Code::PARTIAL })
+}
+
+/// Gives the node back.
+pub fn run_restore(args: RestoreArgs) -> Result {
+    let file = state(args.node);
+    let were = remembered(&file)?;
+    if were.is_empty() {
+        let message =
+            format!("node {} was not evacuated: no threads are remembered in {}", args.node, file.display());
+        return Err(exit::error(Code::FAILURE, message));
+    }
+    let restored = restore(&Proc::default(), &were).context("cannot give a thread its CPUs back")?;
+    std::fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;
+    if args.json {
+        println!("{}", serde_json::json!({ "node": args.node, "threads_restored": restored }));
+    } else {
+        println!("{restored} threads may run on node {} again; pages stay where they are until somebody moves them", args.node);
+    }
+    Ok(Code::OK)
+}
+
+fn node_of(host: &Host, id: u32) -> anyhow::Result<Node> {
+    let all = || {
+        (0..host.nodes())
+            .map(|node| host.kernel_id(Node(node as u16)).to_string())
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let node = host
+        .node(id)
+        .ok_or_else(|| exit::error(Code::USAGE, format!("no node {id}: expected one of {}", all())))?;
+    if host.nodes() < 2 {
+        return Err(exit::error(Code::UNSUPPORTED, "the machine has one node: nothing can be moved off it"));
+    }
+    Ok(node)
+}
+
+fn with_children(proc: &Proc, mut pids: BTreeSet<Pid>) -> BTreeSet<Pid> {
+    let mut open: Vec<Pid> = pids.iter().copied().collect();
+    while let Some(pid) = open.pop() {
+        open.extend(proc.children(pid).into_iter().filter(|child| pids.insert(*child)).collect::<Vec<_>>());
+    }
+    pids
+}
+
+/// Where the affinities of an evacuated node's threads are remembered.
+fn state(node: u32) -> PathBuf {
+    Places::default().state.with_file_name(format!("homing-evacuated-{node}"))
+}
+
+fn remembered(file: &Path) -> anyhow::Result<Vec<Was>> {
+    match std::fs::read_to_string(file) {
+        Ok(text) => serde_json::from_str(&text)
+            .with_context(|| format!("{} is not what homing wrote there", file.display())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", file.display())),
+    }
+}
+
+fn text(report: &Report, node: u32) -> String {
+    let to = |[to, pages]: &[u64; 2]| format!("{pages} to node {to}");
+    let moved: Vec<String> = report.moved.iter().map(to).collect();
+    let moved = if moved.is_empty() { "none".into() } else { moved.join(", ") };
+    let mut out = format!(
+        "node {node}: {} processes, {} threads moved; pages moved: {moved}\n",
+        report.processes, report.threads_moved
+    );
+    for (what, counts) in [("threads", &report.threads_left), ("pages", &report.pages_left)] {
+        for (why, count) in counts {
+            out += &format!("left: {count} {what} ({why})\n");
+        }
+    }
+    for (count, what) in [
+        (report.pages_shared, "left: {} pages that processes share or that belong to files"),
+        (
+            report.mappings_with_policy,
+            "{} mappings have a memory policy that names nodes: new pages may land on the node",
+        ),
+        (report.denied, "{} processes were left alone: this user may not trace them"),
+    ] {
+        if count > 0 {
+            out += &what.replace("{}", &count.to_string());
+            out.push('\n');
+        }
+    }
+    out
+}
