@@ -75,7 +75,7 @@ check "hint faults with balancing" [ "$(hint_faults fast)" -gt 50 ]
 check "the simulator agrees with the observer" "$root/tests/lab_agree.sh" cg:first-touch
 
 "$homing" lab baseline --topology 2x2 --contenders single-node,fast --start-on 0 --thp never --json --env OMP_PROC_BIND=true -- \
-  "$root/build/workloads/stream" -t 4 -n 65536 -i 80 >baseline.json 2>err || cat err
+  "$root/build/workloads/stream" -t 4 -n 65536 -i 160 >baseline.json 2>err || cat err
 check "baselines: balancing is better than a single node" python3 - <<'P'
 import json
 single, fast = (row["median"] for row in json.load(open("baseline.json"))["rows"])

@@ -102,8 +102,11 @@ impl Machine {
             None => None,
         };
         command.args(command_line::arguments(&settings, &ports, observer.as_ref()));
-        child::own_group_dying_with_us(&mut command);
-        if !settings.shell {
+        if settings.shell {
+            // It reads the terminal, which only the foreground group may; Ctrl-C is a byte for the guest then.
+            child::dying_with_us(&mut command);
+        } else {
+            child::own_group_dying_with_us(&mut command);
             command.stdin(Stdio::null());
         }
         command.stderr(Stdio::piped());
