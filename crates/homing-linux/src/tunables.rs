@@ -2,7 +2,8 @@
 //! kept in a state file, so that after a kill -9 the next run (or `homing doctor --restore`) can put them back.
 
 use crate::fail::{self, Call};
-use std::fs;
+use rustix::fs::{flock, FlockOperation};
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +13,8 @@ pub struct Tunables {
     state: PathBuf,
     /// Path and what it was, oldest change first.
     before: Vec<(PathBuf, String)>,
+    /// Held as long as this lives: two sessions would take each other's values for the original ones.
+    _lock: File,
 }
 
 impl Tunables {
@@ -19,10 +22,20 @@ impl Tunables {
     /// there is put back first.
     ///
     /// # Errors
-    /// If the state file cannot be written.
+    /// If another session has changed tunables and still runs, or the state file cannot be written.
     pub fn begin(state: &Path) -> io::Result<Tunables> {
+        let path = state.with_extension("lock");
+        let lock = File::create(&path)?;
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            let message = format!(
+                "another session of homing uses the kernel's tunables, and only one can at a time (it holds {}): wait for its end, or \
+                 use one session for all processes",
+                path.display()
+            );
+            return Err(io::Error::new(io::ErrorKind::ResourceBusy, message));
+        }
         restore(state)?;
-        Ok(Tunables { state: state.to_owned(), before: Vec::new() })
+        Ok(Tunables { state: state.to_owned(), before: Vec::new(), _lock: lock })
     }
 
     /// Writes `value`. Writing what is there already changes nothing and need not be permitted.
@@ -108,7 +121,11 @@ mod tests {
 
         let mut killed = Tunables::begin(&state).unwrap();
         killed.set(&a, "1").unwrap();
-        std::mem::forget(killed);
+        assert!(Tunables::begin(&state).unwrap_err().to_string().contains("another session"));
+        let left = fs::read_to_string(&state).unwrap();
+        drop(killed);
+        fs::write(&state, left).unwrap();
+        fs::write(&a, "1").unwrap();
         let next = Tunables::begin(&state).unwrap();
         assert_eq!(fs::read_to_string(&a).unwrap(), "0");
         drop(next);
