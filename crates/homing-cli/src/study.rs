@@ -5,10 +5,11 @@ use crate::exit::{self, Code};
 use crate::input::{lay, Laid, ModelArgs, TraceFile};
 use crate::scene::SceneArgs;
 use anyhow::Context;
+use homing_core::areas::{self, Located};
 use homing_core::cache::Counts;
 use homing_core::compare::CompareError;
 use homing_core::history::History;
-use homing_core::ids::PageSize;
+use homing_core::ids::{Page, PageSize};
 use homing_core::machine::{Costs, Machine};
 use homing_core::policy::placement::{Placement, PlacementFile};
 use homing_core::policy::settings::Settings;
@@ -16,6 +17,7 @@ use homing_core::policy::table::{self, Begin, Entry};
 use homing_core::report::{MachineInfo, Parameter, TraceInfo};
 use homing_core::timeline::Timeline;
 use homing_core::trace::Trace;
+use std::borrow::Cow;
 
 /// True if a `--set` is for a machine, not for a policy.
 pub fn is_machine(setting: &str) -> bool {
@@ -32,17 +34,68 @@ pub fn settings(sets: &[String]) -> anyhow::Result<Settings> {
     Ok(settings)
 }
 
-/// A placement, with its file read.
-pub fn placement(text: &str) -> anyhow::Result<Placement> {
-    match text.strip_prefix("file:") {
-        None => text.parse().map_err(|e: String| exit::error(Code::USAGE, e)),
-        Some(path) => {
-            let text =
-                std::fs::read_to_string(path).with_context(|| format!("cannot read placement {path}"))?;
-            let file = PlacementFile::parse(&text).with_context(|| path.to_owned())?;
-            Ok(Placement::File(file))
+/// A placement from the command line, with its file read.
+#[derive(Clone, Debug)]
+pub struct Begins {
+    placement: Placement,
+    /// The file's pages are found by their data areas.
+    by_area: bool,
+}
+
+impl Begins {
+    /// The placement by address.
+    pub fn placement(&self) -> &Placement {
+        &self.placement
+    }
+
+    /// The placement of a trace's pages.
+    pub fn of(&self, trace: &Trace<'_>, history: &History) -> Cow<'_, Placement> {
+        match &self.placement {
+            Placement::File(file) if self.by_area => {
+                Cow::Owned(Placement::File(file.by_area(&located(trace, history), history.page_size())))
+            }
+            placement => Cow::Borrowed(placement),
         }
     }
+}
+
+/// Where a trace's pages lie in its data areas.
+pub fn located(trace: &Trace<'_>, history: &History) -> Vec<Located> {
+    let addresses = (0..history.pages()).map(|page| history.address(Page(page)));
+    areas::locate(trace, addresses, history.page_size().bytes())
+}
+
+/// Reads a placement: a rule or `file:FILE`.
+pub fn placement(text: &str) -> anyhow::Result<Placement> {
+    match begins(text)? {
+        Begins { by_area: true, .. } => {
+            let message =
+                format!("--placement {text}: only `homing simulate` without --monitor takes areas:FILE");
+            Err(exit::error(Code::USAGE, message))
+        }
+        Begins { placement, .. } => Ok(placement),
+    }
+}
+
+/// Reads a placement: a rule, `file:FILE` (by address) or `areas:FILE` (by data area).
+pub fn begins(text: &str) -> anyhow::Result<Begins> {
+    let (path, by_area) = match (text.strip_prefix("file:"), text.strip_prefix("areas:")) {
+        (Some(path), _) => (path, false),
+        (_, Some(path)) => (path, true),
+        _ => {
+            let placement = text.parse().map_err(|e: String| exit::error(Code::USAGE, e))?;
+            return Ok(Begins { placement, by_area: false });
+        }
+    };
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read placement {path}"))?;
+    let file = PlacementFile::parse(&text).with_context(|| path.to_owned())?;
+    if by_area && !file.has_areas() {
+        let message = format!(
+            "{path} names no data areas; write it by `homing simulate --placement-out` from a trace that has names"
+        );
+        return Err(exit::error(Code::USAGE, message));
+    }
+    Ok(Begins { placement: Placement::File(file), by_area })
 }
 
 /// Fails if the machine or a policy cannot begin as the user said.

@@ -105,6 +105,30 @@ fn iterations_and_phases_are_marked() {
     }
 }
 
+/// A second run, at other addresses, begins where the first one says (Tikir & Hollingsworth's two-phase run).
+#[test]
+fn a_profile_places_the_pages_of_the_next_run() {
+    let program = build::program(Compiler::Gcc, "marks.c", true);
+    let record = |name: &str| {
+        let out = trace(name);
+        let arguments = ["record", "--recorder", "tsan", "-o", out.to_str().unwrap()];
+        assert!(homing(&arguments, &[program.to_str().unwrap()]).status.success());
+        out
+    };
+    let (first, second) = (record("first-run"), record("second-run"));
+    let file = first.with_extension("placement");
+    let on = ["--machine", "butterfly", "--threads-on", "one-per-node", "--no-replication", "--json"];
+    let simulate = |trace: &Path, more: &[&str]| {
+        json(&homing(&[&["simulate", trace.to_str().unwrap()], more, &on[..]].concat(), &[]))
+    };
+    simulate(&first, &["--policy", "best-static", "--placement-out", file.to_str().unwrap()]);
+    let begins = |rule: &str| simulate(&second, &["--policy", "file", "--placement", rule]);
+    let by_area = number(&begins(&format!("areas:{}", file.display())), "cost");
+    let best = number(&simulate(&second, &["--policy", "best-static"]), "cost");
+    let worst = number(&simulate(&second, &["--policy", "worst-static"]), "cost");
+    assert!(best <= by_area && by_area < best + 0.1 * (worst - best), "{best} {by_area} {worst}");
+}
+
 /// Where the compiler's code is the same, the recorders agree: Valgrind also sees the libraries and what registers
 /// could not hold, a few per cent here.
 #[test]

@@ -1,17 +1,18 @@
-//! How fast policies run on page runs, on one core, and what state they keep a page. Prints tables, for runs of different
-//! lengths: `cargo bench -p homing-core --bench policies`.
+//! How fast policies run on page runs and `homing` on samples, on one core, and what state they keep a page. Prints tables: `cargo bench -p homing-core --bench policies`.
 
+use homing_core::action::{Actions, Kind, Locations};
 use homing_core::history::{History, HistoryBuilder, Options};
-use homing_core::ids::{Node, Time};
-use homing_core::machine::{Costs, Uniform};
+use homing_core::ids::{Node, Page, Time};
+use homing_core::machine::{Costs, Machine, Uniform};
 use homing_core::policy::placement::Placement;
 use homing_core::policy::settings::Settings;
-use homing_core::policy::table;
+use homing_core::policy::{table, Sample};
 use homing_core::simulate::{simulate, Setup};
 use homing_core::timeline::Timeline;
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::time::Instant;
 
 /// Counts bytes in use and their maximum.
 struct Counting;
@@ -54,6 +55,12 @@ fn history(pages: u64, references: u64, length: u64) -> History {
     builder.finish(&(0..pages).map(|page| page << 12).collect::<Vec<_>>()).expect("nothing is spilled")
 }
 
+/// Seconds that this thread has had a CPU: other work on the machine does not count.
+fn cpu_seconds() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("a kernel with schedstats");
+    text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).expect("nanoseconds first") * 1e-9
+}
+
 fn run(history: &History, name: &str, level: &str) -> (f64, usize) {
     let costs = Costs::Uniform(Uniform { nodes: NODES, remote: 15.0, page_move: 3272.0, global: None });
     let policy = table::find(name).expect("in the table").make(&costs, true, &Settings::default());
@@ -70,17 +77,63 @@ fn run(history: &History, name: &str, level: &str) -> (f64, usize) {
     };
     let before = USED.load(Relaxed);
     MOST.store(before, Relaxed);
-    let begin = Instant::now();
+    let begin = cpu_seconds();
     let result = simulate(&setup, &*policy).expect("it runs");
-    let seconds = begin.elapsed().as_secs_f64();
+    let seconds = cpu_seconds() - begin;
     assert_eq!(result.account.references(), history.references());
     (history.references() as f64 / seconds / 1e6, MOST.load(Relaxed) - before)
 }
 
+const SAMPLES: usize = 1 << 21;
+const SAMPLED_PAGES: u32 = 1 << 14;
+
+/// Page and node of every sample; `strays` in a thousand come from any node.
+fn stream(strays: u32) -> Vec<(Page, Node)> {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(u64::from(strays));
+    let sample = |_| {
+        let page = random.gen_range(0..SAMPLED_PAGES);
+        let stray = random.gen_ratio(strays, 1000);
+        (Page(page), Node(if stray { random.gen_range(0..4) } else { (page % 4) as u16 }))
+    };
+    (0..SAMPLES).map(sample).collect()
+}
+
+/// Million samples a second of `homing`, samples alone as in life, each for 16 reads.
+fn samples(machine: &str, strays: u32) -> f64 {
+    let machine = Machine::builtin(machine).expect("a machine of the project");
+    let costs = machine.costs(machine.page_size()).expect("its prices");
+    let mut policy = table::find("homing").expect("in the table").make(&costs, true, &Settings::default());
+    let mut at: Vec<Locations> =
+        (0..SAMPLED_PAGES).map(|page| Locations::single(Node((page % 4) as u16))).collect();
+    let (mut actions, mut taken) = (Actions::default(), Vec::new());
+    let stream = stream(strays);
+    let begin = cpu_seconds();
+    for (time, &(page, node)) in stream.iter().enumerate() {
+        let (at, time) = (&mut at[page.index()], Time(time as u64));
+        let sample = Sample { page, node, reads: 1, writes: 0, weight: 16.0, time, at: *at };
+        policy.sample(&sample, &mut actions);
+        actions.take(&mut taken);
+        for action in taken.drain(..) {
+            *at = match action.kind {
+                Kind::Move { to } | Kind::Collapse { keep: to } => Locations::single(to),
+                Kind::Replicate { to } => at.with_replica(to),
+                Kind::Freeze | Kind::Defrost => *at,
+            };
+        }
+    }
+    SAMPLES as f64 / (cpu_seconds() - begin) / 1e6
+}
+
 fn main() {
+    println!("million samples a second of homing, of one core's time, {SAMPLED_PAGES} pages");
+    for (name, strays) in [("at home", 0), ("one stray in a hundred", 10), ("shared by all", 1000)] {
+        let best = |machine| (0..3).map(|_| samples(machine, strays)).fold(0.0, f64::max);
+        println!("{name:24} butterfly {:6.1}  four-socket {:6.1}", best("butterfly"), best("four-socket"));
+    }
+    println!();
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a worker");
     pool.install(|| {
-        println!("million references a second on one core, {NODES} nodes, 4096 pages, 100 intervals, 20 iterations");
+        println!("million references a second of one core's time, {NODES} nodes, 4096 pages, 100 intervals, 20 iterations");
         println!("{:18} {:>12} {:>12} {:>12} {:>12}", "policy", "runs of 8", "of 64", "of 512", "64, every:64");
         let histories = [8, 64, 512].map(|length| history(4096, 30_000_000, length));
         for name in ["first-touch", "work-function", "homing"].into_iter().chain(COUNTER_DRIVEN) {
@@ -95,7 +148,7 @@ fn main() {
         println!("\nbytes a page beyond first-touch, a million pages that 2 of {NODES} nodes use");
         let wide = history(1_000_000, 4_000_000, 1);
         let floor = run(&wide, "first-touch", "intervals:4").1;
-        for name in COUNTER_DRIVEN {
+        for name in COUNTER_DRIVEN.into_iter().chain(["work-function", "homing"]) {
             let bytes = run(&wide, name, "intervals:4").1.saturating_sub(floor);
             println!("{name:18} {:8.0}", bytes as f64 / 1e6);
         }

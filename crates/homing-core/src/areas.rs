@@ -17,6 +17,35 @@ pub struct Areas {
     pub of_page: Vec<i32>,
 }
 
+/// Where a page lies in its area.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Located {
+    /// The page's address.
+    pub address: u64,
+    /// The area, if it is known.
+    pub area: Option<String>,
+    /// Bytes of the area's pages at lower addresses: the same in each run that has the same pages, wherever they are.
+    pub offset: u64,
+}
+
+/// Places the pages at `addresses` (any order, repeated ones once) in their areas, by rising address.
+pub fn locate(trace: &Trace<'_>, addresses: impl Iterator<Item = u64>, page_bytes: u64) -> Vec<Located> {
+    let mut addresses: Vec<u64> = addresses.collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    let areas = name_pages(trace, &addresses, page_bytes);
+    let mut bytes = vec![0; areas.names.len()];
+    let located = |(&address, &area): (&u64, &i32)| match usize::try_from(area) {
+        Err(_) => Located { address, area: None, offset: 0 },
+        Ok(area) => {
+            let offset = bytes[area];
+            bytes[area] += page_bytes;
+            Located { address, area: Some(areas.names[area].clone()), offset }
+        }
+    };
+    addresses.iter().zip(&areas.of_page).map(located).collect()
+}
+
 /// What a name is taken from; a later kind only counts where there is none of an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Kind {

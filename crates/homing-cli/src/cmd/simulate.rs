@@ -44,7 +44,8 @@ pub struct Args {
     /// Seconds that an external policy may take for an answer
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
     external_timeout: f64,
-    /// Where pages begin: first-touch, round-robin, single-node[:NODE], striped[:PAGES], global, file:FILE
+    /// Where pages begin: first-touch, round-robin, single-node[:NODE], striped[:PAGES], global, file:FILE (by address),
+    /// areas:FILE (by data area and offset, where addresses differ from run to run)
     #[arg(long, value_name = "RULE")]
     placement: Option<String>,
     /// Never more than one copy of a page, in policy and bound
@@ -53,7 +54,7 @@ pub struct Args {
     /// Write every action as CSV
     #[arg(long, value_name = "FILE")]
     actions: Option<PathBuf>,
-    /// Write the placement at the end by address, for `--placement file:FILE` on another trace of the program
+    /// Write the placement at the end, for `--placement file:FILE` or `areas:FILE` on another trace of the program
     #[arg(long, value_name = "FILE")]
     placement_out: Option<PathBuf>,
     /// Print JSON instead of a table
@@ -72,18 +73,20 @@ pub fn run(args: Args) -> exit::Result {
     let external = args.policy.strip_prefix("external:");
     let entry = external.is_none().then(|| study::policy(&args.policy)).transpose()?;
     let entries: Vec<&Entry> = entry.into_iter().collect();
-    let placement = args.placement.as_deref().map(study::placement).transpose()?;
-    study::check(placement.as_ref(), &args.model.costs(&machine)?, &entries)?;
+    let placement = args.placement.as_deref().map(study::begins).transpose()?;
+    let by_address = placement.as_ref().map(study::Begins::placement);
+    study::check(by_address, &args.model.costs(&machine)?, &entries)?;
     let file = TraceFile::open(&args.trace)?;
     let trace = file.trace()?;
     let page_size = args.model.page_size(&machine);
     let study = Study::new(&args.model, &args.scene, &machine, &trace, page_size, None)?;
+    let placement = placement.as_ref().map(|begins| begins.of(&trace, &study.history));
     let subject = Subject {
         history: &study.history,
         costs: &study.costs,
         machine: machine.name(),
         replication: !args.no_replication && !args.model.misses,
-        placement: placement.as_ref(),
+        placement: placement.as_deref(),
         information: args.info,
         timeline: &study.timeline,
         settings: &settings,
@@ -106,8 +109,9 @@ pub fn run(args: Args) -> exit::Result {
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     if let Some(path) = &args.placement_out {
-        let text = PlacementFile::from_pages(&study.history, &result.last_homes)?.text();
-        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        let placement = PlacementFile::from_pages(&study.history, &result.last_homes)?;
+        let placement = placement.with_areas(&study::located(&trace, &study.history), page_size);
+        std::fs::write(path, placement.text()).with_context(|| format!("cannot write {}", path.display()))?;
     }
     let mut parameters = study::parameters(
         &args.model,

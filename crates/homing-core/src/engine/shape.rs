@@ -80,8 +80,8 @@ impl Shape {
         if at == 0 {
             return self.run.first;
         }
-        let span = u128::from(self.run.last.0 - self.run.first.0);
-        Time(self.run.first.0 + (span * u128::from(at) / u128::from(self.len - 1)) as u64)
+        let span = self.run.last.0 - self.run.first.0;
+        Time(self.run.first.0 + scaled(span, at, self.len - 1, 0))
     }
 
     /// References `from..to`, served by a page at `at`.
@@ -100,9 +100,17 @@ impl Shape {
         if due > self.run.last {
             return self.len;
         }
-        let span = u128::from(self.run.last.0 - self.run.first.0);
-        let into = u128::from(due.0 - self.run.first.0);
-        (into * u128::from(self.len - 1)).div_ceil(span) as u64
+        let span = self.run.last.0 - self.run.first.0;
+        scaled(due.0 - self.run.first.0, self.len - 1, span, span - 1)
+    }
+}
+
+/// (a * b + add) / by, where the result fits. Dividing 128 bits takes several times as long, and is hardly ever needed.
+#[inline]
+fn scaled(a: u64, b: u64, by: u64, add: u64) -> u64 {
+    match a.checked_mul(b).and_then(|product| product.checked_add(add)) {
+        Some(sum) => sum / by,
+        None => ((u128::from(a) * u128::from(b) + u128::from(add)) / u128::from(by)) as u64,
     }
 }
 
@@ -133,6 +141,16 @@ mod tests {
         assert_eq!(text(&shape(0, 4, 2, 0)), "wrwrww");
         assert_eq!(text(&shape(3, 0, 0, 0)), "rrr");
         assert_eq!(text(&shape(0, 1, 0, 2)), "wrr");
+    }
+
+    #[test]
+    fn long_spans_are_divided_exactly() {
+        let far = PageRun { last: Time(u64::MAX / 2), ..shape(3, 0, 0, 4).run };
+        let shape = Shape::new(&far);
+        let span = u128::from(u64::MAX / 2 - 100);
+        assert_eq!(shape.time(5), Time(100 + (span * 5 / 6) as u64));
+        assert_eq!(shape.position(shape.time(5)), 5);
+        assert_eq!(shape.position(Time(shape.time(5).0 + 1)), 6);
     }
 
     #[test]

@@ -99,12 +99,10 @@ impl Policy for IntervalMajority {
     fn interval_end(&mut self, end: &End, actions: &mut Actions) {
         for page in self.seen.drain(..) {
             let Some(state) = self.pages.get_mut(page) else { continue };
-            let counters = std::mem::take(&mut state.counters);
-            if end.number < state.free || counters.total() < self.threshold {
-                continue;
-            }
-            let to = counters.most(state.at.home());
-            if to != state.at.home() {
+            let to = state.counters.most(state.at.home());
+            let enough = state.counters.total() >= self.threshold;
+            state.counters.clear();
+            if end.number >= state.free && enough && to != state.at.home() {
                 state.free = end.number + 1 + self.freeze;
                 actions.push(page, Kind::Move { to }, "most references of the interval");
             }

@@ -1,5 +1,9 @@
 //! Initial placements: where pages are before their first reference.
 
+mod file;
+
+pub use file::{PlacementError, PlacementFile};
+
 use crate::history::{History, SpillError};
 use crate::ids::{Node, Page};
 use crate::machine::Costs;
@@ -63,8 +67,8 @@ impl FromStr for Placement {
                 pages => Ok(Placement::Striped(pages)),
             },
             _ => Err(format!(
-                "placement `{text}`: expected first-touch, round-robin, single-node[:NODE], striped[:PAGES], global \
-                 or file:FILE"
+                "placement `{text}`: expected first-touch, round-robin, single-node[:NODE], striped[:PAGES], global, \
+                 file:FILE or areas:FILE"
             )),
         }
     }
@@ -81,11 +85,9 @@ impl Placement {
             Placement::Global if costs.global_node().is_none() => {
                 Err("placement global: the machine has no global memory; choose another placement".into())
             }
-            Placement::File(file) => match file.ranges.iter().find(|range| range.node.0 >= memories) {
-                Some(range) => Err(format!(
-                    "placement file: address {:#x} is placed at node {}, the machine has nodes 0 to {}",
-                    range.begin,
-                    range.node,
+            Placement::File(file) => match file.homes().find(|(_, node)| node.0 >= memories) {
+                Some((address, node)) => Err(format!(
+                    "placement file: address {address:#x} is placed at node {node}, the machine has nodes 0 to {}",
                     memories - 1
                 )),
                 None => Ok(()),
@@ -177,106 +179,6 @@ pub fn references_by_node(history: &History, page: Page, costs: &Costs) -> Resul
     Ok(counts)
 }
 
-/// A placement by virtual address, so that it applies to another trace of the same program, or another page size.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct PlacementFile {
-    /// Sorted by address, disjoint.
-    ranges: Vec<Range>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Range {
-    begin: u64,
-    end: u64,
-    node: Node,
-}
-
-/// First line of a placement file.
-const HEADER: &str = "# homing placement 1: begin end node (addresses in hexadecimal, end exclusive)";
-
-/// A placement file that cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[error("placement file, line {line}: {message}")]
-pub struct PlacementError {
-    line: usize,
-    message: String,
-}
-
-impl PlacementFile {
-    /// Reads the text of a placement file.
-    pub fn parse(text: &str) -> Result<PlacementFile, PlacementError> {
-        let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
-        let fail = |line, message: &str| Err(PlacementError { line, message: message.into() });
-        if !lines.next().is_some_and(|(_, line)| line.starts_with("# homing placement 1")) {
-            return fail(1, "expected `# homing placement 1`; is this file made by `--placement-out`?");
-        }
-        let mut ranges: Vec<Range> = Vec::new();
-        for (number, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
-            let Some(range) = parse_range(line) else {
-                return fail(number, "expected `BEGIN END NODE`, such as `0x1000 0x3000 2`");
-            };
-            if ranges.last().is_some_and(|last| last.end > range.begin) {
-                return fail(number, "expected ranges by rising address that do not overlap");
-            }
-            ranges.push(range);
-        }
-        Ok(PlacementFile { ranges })
-    }
-
-    /// The placement that has each page at `node_of`. Where several pages had the same address one after the other, the
-    /// one with most references counts.
-    pub fn from_pages(history: &History, nodes: &[Node]) -> Result<PlacementFile, SpillError> {
-        let mut best: std::collections::BTreeMap<u64, (u64, Node)> = Default::default();
-        for page in (0..history.pages()).map(Page) {
-            let references: u64 = history.runs(page)?.map(|run| run.references()).sum();
-            let entry = best.entry(history.address(page)).or_insert((0, nodes[page.index()]));
-            if references > entry.0 {
-                *entry = (references, nodes[page.index()]);
-            }
-        }
-        let homes = best.into_iter().map(|(begin, (_, node))| (begin, node));
-        Ok(PlacementFile::from_sorted(homes, history.page_size().bytes()))
-    }
-
-    /// The placement that has pages of a size where they are, given as (address, node) in any order; the last one counts
-    /// where an address occurs more than once.
-    pub fn from_homes(homes: &[(u64, Node)], page_size: crate::ids::PageSize) -> PlacementFile {
-        let homes: std::collections::BTreeMap<u64, Node> = homes.iter().copied().collect();
-        PlacementFile::from_sorted(homes.into_iter(), page_size.bytes())
-    }
-
-    fn from_sorted(homes: impl Iterator<Item = (u64, Node)>, bytes: u64) -> PlacementFile {
-        let mut ranges: Vec<Range> = Vec::new();
-        for (begin, node) in homes {
-            match ranges.last_mut() {
-                Some(last) if last.end == begin && last.node == node => last.end = begin + bytes,
-                _ => ranges.push(Range { begin, end: begin + bytes, node }),
-            }
-        }
-        PlacementFile { ranges }
-    }
-
-    /// The text of the file.
-    pub fn text(&self) -> String {
-        let line = |r: &Range| format!("{:#x} {:#x} {}\n", r.begin, r.end, r.node);
-        format!("{HEADER}\n{}", self.ranges.iter().map(line).collect::<String>())
-    }
-
-    fn node(&self, address: u64) -> Option<Node> {
-        let after = self.ranges.partition_point(|range| range.begin <= address);
-        let range = self.ranges[..after].last()?;
-        (address < range.end).then_some(range.node)
-    }
-}
-
-fn parse_range(line: &str) -> Option<Range> {
-    let mut fields = line.split_whitespace();
-    let mut address = || u64::from_str_radix(fields.next()?.strip_prefix("0x")?, 16).ok();
-    let (begin, end) = (address()?, address()?);
-    let node = Node(fields.next()?.parse().ok()?);
-    (begin < end && fields.next().is_none()).then_some(Range { begin, end, node })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -314,23 +216,5 @@ mod tests {
         }
         assert!(Placement::SingleNode(Node(3)).check(&costs()).unwrap_err().contains("nodes 0 to 2"));
         assert!(Placement::Global.check(&costs()).unwrap_err().contains("no global memory"));
-    }
-
-    #[test]
-    fn files_go_round_and_apply_by_address() {
-        let history = History::from_references(&[(2, 1, true), (0, 2, true), (2, 3, true), (0, 3, true)], 0);
-        let file = PlacementFile::from_pages(&history, &[Node(2), Node(2), Node(1)]).unwrap();
-        assert_eq!(file.text().lines().skip(1).collect::<Vec<_>>(), ["0x1000 0x3000 2", "0x3000 0x4000 1"]);
-        let again = PlacementFile::parse(&file.text()).unwrap();
-        assert_eq!(again, file);
-        assert_eq!(
-            (again.node(0x2fff), again.node(0x3000), again.node(0x4000)),
-            (Some(Node(2)), Some(Node(1)), None)
-        );
-        let start = Placement::File(again).start(&history, Page(1), &costs()).unwrap();
-        assert_eq!(start, Start { node: Node(2), free: false, found: true });
-        for bad in ["", "# homing placement 1\n0x1 2", "# homing placement 1\n0x2 0x3 0\n0x1 0x2 0"] {
-            assert!(PlacementFile::parse(bad).is_err(), "{bad}");
-        }
     }
 }

@@ -304,12 +304,14 @@ struct Profile {
     /// Nodes that were counted.
     nodes: Vec<Node>,
     weight: f64,
+    /// What [`Profile::tell`] tells.
+    heard: Vec<Sample>,
 }
 
 impl Profile {
     fn new(setup: &Setup) -> Profile {
         let counts = vec![(0, 0); usize::from(setup.costs.memories())];
-        Profile { counts, nodes: Vec::new(), weight: setup.information.weight() }
+        Profile { counts, nodes: Vec::new(), weight: setup.information.weight(), heard: Vec::new() }
     }
 
     #[inline]
@@ -334,8 +336,9 @@ impl Profile {
 
     /// Tells the policy at once.
     fn tell(&mut self, page: Page, time: Time, engine: &mut Engine<Modelled>) {
-        let mut heard = Vec::new();
+        let mut heard = std::mem::take(&mut self.heard);
         self.take(page, time, engine, &mut heard);
         heard.drain(..).for_each(|sample| engine.observe(Observation::Sample(sample)));
+        self.heard = heard;
     }
 }

@@ -13,6 +13,9 @@ pub(super) const SCALES: [f64; 4] = [1.0, 0.35, 0.12, 0.04];
 /// How many experts there are.
 pub(super) const EXPERTS: usize = SCALES.len() + 2;
 
+/// The expert that never moves.
+pub(super) const NEVER: usize = 0;
+
 /// The expert that leads before anything is known: the work function algorithm itself.
 pub(super) const FIRST_LEADER: usize = 1;
 
@@ -31,7 +34,7 @@ pub(super) enum Rule {
 #[inline]
 pub(super) fn rule(expert: usize) -> Rule {
     match expert {
-        0 => Rule::Never,
+        NEVER => Rule::Never,
         _ if expert <= SCALES.len() => Rule::Weighs(expert - 1),
         _ => Rule::AtOnce,
     }

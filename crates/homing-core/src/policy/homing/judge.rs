@@ -13,6 +13,10 @@ use serde::{Deserialize, Serialize};
 /// What remote references may cost, in page moves, before the experts are compared again.
 const ATTENTION: f64 = 0.25;
 
+/// What the expert that never moves may owe, in page moves. Beyond it nobody counts: if the page comes to be shared by
+/// all, so many moves in vain bring it back.
+const DEBT: f64 = 8.0;
+
 /// Sums of prices are compared with this relative tolerance.
 const EPSILON: f64 = 1e-9;
 
@@ -174,12 +178,14 @@ impl Judge {
         }
     }
 
-    /// True if references from `by` change nothing but the count of reads: the page is there, every expert has it there,
-    /// and no other node comes into question.
+    /// True if references from `by` change nothing but the count of reads: the page is there, every expert that matters has
+    /// it there, and no work function changes.
     #[inline]
     pub(super) fn is_routine(&self, state: &State, at: Locations, by: Node, write: bool) -> bool {
         let single = !write || at.copies() == 1;
-        state.owner == Some(by) && at.holds(by) && single && state.settled(by, write)
+        let counted = || f64::from(state.seats[by.index()].reads) >= self.read_gaps[by.index()];
+        let known = state.owner == Some(by) || (self.replication && !write && counted());
+        known && at.holds(by) && single && state.settled_but_for_never(by, write, DEBT * self.unit)
     }
 
     /// Takes references that are [routine](Judge::is_routine).
@@ -218,8 +224,10 @@ impl Judge {
     /// copy.
     fn charge_stretch(&self, state: &mut State, by: Node, count: f64, single: bool) {
         let mut left = count;
+        // No expert waits for less.
+        let least = SCALES[SCALES.len() - 1] * self.read_gaps[by.index()];
         while left > 0.0 {
-            let stretch = left.min(self.patience(state, by, None) as f64);
+            let stretch = if left <= least { left } else { left.min(self.patience(state, by, None) as f64) };
             for index in 0..EXPERTS {
                 if !state.holds(index, by) {
                     let home = state.experts[index].home;

@@ -2,7 +2,7 @@
 
 use super::super::prices::Prices;
 use super::super::work_function::WorkFunction;
-use super::expert::{Expert, EXPERTS, FIRST_LEADER, SCALES};
+use super::expert::{Expert, EXPERTS, FIRST_LEADER, NEVER, SCALES};
 use crate::ids::Node;
 use serde::{Deserialize, Serialize};
 
@@ -84,8 +84,20 @@ impl State {
     /// True if a reference from `by` is local to every expert and moves none.
     #[inline]
     pub(super) fn settled(&self, by: Node, write: bool) -> bool {
-        let single = || self.experts.iter().all(|expert| expert.replicas == 0);
-        self.seats[by.index()].holders == ALL && (!write || single())
+        self.seats[by.index()].holders == ALL && (!write || self.single())
+    }
+
+    /// As [`State::settled`], but the expert that never moves may be left behind if it has paid that much more than the
+    /// leader.
+    #[inline]
+    pub(super) fn settled_but_for_never(&self, by: Node, write: bool, debt: f64) -> bool {
+        let lost = self.experts[NEVER].paid >= self.experts[self.leader()].paid + debt;
+        let holders = self.seats[by.index()].holders | u8::from(lost) << NEVER;
+        holders == ALL && (!write || self.single())
+    }
+
+    fn single(&self) -> bool {
+        self.experts.iter().all(|expert| expert.replicas == 0)
     }
 
     /// What the experts have paid.
