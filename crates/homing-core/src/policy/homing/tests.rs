@@ -60,13 +60,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_expert_that_never_moves_pays_what_doing_nothing_costs(visits in visits()) {
+    fn the_expert_that_never_moves_pays_what_doing_nothing_costs_until_it_is_left_behind(visits in visits()) {
         let costs = uniform(3, 5.0, 100.0, None);
         let (_, paid) = play(&visits, &costs, false);
         let history = History::from_references(&expand(&visits), read_gap(&costs));
         let stay = run(&history, &costs, "single-node", None, &[], false).account.cost(&costs);
         let stay = stay - history.references() as f64;
-        prop_assert!((paid[0] - stay).abs() < 1e-6, "{} {stay}", paid[0]);
+        let left_behind = paid[0] < stay && paid[0] >= 8.0 * 100.0;
+        prop_assert!((paid[0] - stay).abs() < 1e-6 || left_behind, "{} {stay}", paid[0]);
     }
 
     #[test]
