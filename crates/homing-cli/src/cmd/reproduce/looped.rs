@@ -18,6 +18,10 @@ use homing_core::timeline::NO_MARKS;
 use homing_core::trace::Trace;
 use std::path::Path;
 
+/// Intervals of a run: the programs have a multiple of as many iterations, so that an interval sees whole ones, as the
+/// papers' intervals of seconds do.
+pub const INTERVALS: u64 = 20;
+
 /// A machine scaled to our programs' sizes.
 pub struct Scaled {
     machine: Machine,
@@ -50,7 +54,7 @@ pub struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    /// Calls `work` with the trace of a file, threads bound round-robin to nodes (T5), and a fortieth of the trace as interval.
+    /// Calls `work` with the trace of a file, threads bound round-robin to nodes (T5), and [`INTERVALS`] intervals.
     pub fn with<R>(
         scaled: &Scaled,
         path: &Path,
@@ -68,7 +72,7 @@ impl<'a> Bench<'a> {
             trace: &trace,
             cpus: input::cpus(&trace, &binding),
             addresses: input::addresses(&trace, machine.page_size()),
-            interval: trace.references().div_ceil(40).max(1),
+            interval: trace.references().div_ceil(INTERVALS).max(1),
         })
     }
 

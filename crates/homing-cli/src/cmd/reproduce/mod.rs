@@ -25,7 +25,7 @@ pub struct Args {
     /// page-size-high-latency, policies-ace, policies-butterfly, sorbyr
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     only: Vec<String>,
-    /// Folder of the traces, PROGRAM-THREADS.homing; what is missing is recorded into it
+    /// Folder of the traces, PROGRAM[OPTIONS]-THREADS.homing; what is missing is recorded into it
     #[arg(long, value_name = "FOLDER", default_value = "build/reproduce")]
     traces: PathBuf,
     /// Folder of the programs

@@ -18,7 +18,7 @@ const THREADS: u32 = 12;
 const SCALE: &[&str] = &[
     "page_size=4K",
     "hierarchy.l1.size=4K",
-    "hierarchy.l2.size=32K",
+    "hierarchy.l2.size=64K",
     "hierarchy.l2.line=128",
     "hierarchy.tlb=[{entries=4}, {entries=16, ways=2}]",
     "latency.page_move=1100",
@@ -110,8 +110,8 @@ fn migration(scaled: &Scaled, traces: &Traces) -> anyhow::Result<Vec<Exhibit>> {
     let (mut shares, mut write_backs) = (Exhibit::new("table2")?, Exhibit::new("table3")?);
     for program in TIKIR {
         let (before, after) = bench(scaled, traces, program, |bench| {
-            let before = bench.still(&Placement::FirstTouch)?;
-            Ok((before, bench.moved(&Placement::FirstTouch, POLICY, SOURCES[0], true)?))
+            let start = start(program);
+            Ok((bench.still(&start)?, bench.moved(&start, POLICY, SOURCES[0], true)?))
         })?;
         let (name, remote) = (label(program), |run: &Run| run.account.remote as f64);
         let reduction = less(remote(&before), remote(&after));
@@ -133,6 +133,15 @@ fn migration(scaled: &Scaled, traces: &Traces) -> anyhow::Result<Vec<Exhibit>> {
     Ok(vec![shares, write_backs])
 }
 
+/// Where the pages are before migration.
+fn start(program: &Program) -> Placement {
+    if program.serial_start {
+        Placement::SingleNode(Node(0))
+    } else {
+        Placement::FirstTouch
+    }
+}
+
 fn label(program: &Program) -> String {
     format!("{} ({})", program.name, program.stands_for)
 }
@@ -149,9 +158,9 @@ fn sources(scaled: &Scaled, traces: &Traces) -> anyhow::Result<Vec<Exhibit>> {
     };
     for program in TIKIR {
         let (before, runs) = bench(scaled, traces, program, |bench| {
-            let before = bench.still(&Placement::FirstTouch)?;
-            let run = |source: &&str| bench.moved(&Placement::FirstTouch, POLICY, source, false);
-            Ok((before, SOURCES.par_iter().map(run).collect::<anyhow::Result<Vec<Run>>>()?))
+            let start = start(program);
+            let run = |source: &&str| bench.moved(&start, POLICY, source, false);
+            Ok((bench.still(&start)?, SOURCES.par_iter().map(run).collect::<anyhow::Result<Vec<Run>>>()?))
         })?;
         let name = label(program);
         let all = |of: &dyn Fn(&Run) -> f64| runs.iter().map(of).collect::<Vec<f64>>();
