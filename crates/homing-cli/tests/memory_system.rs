@@ -178,8 +178,8 @@ fn large_pages_that_threads_share_are_named() {
 #[test]
 fn tables_are_reproduced_from_given_traces() {
     let dir = tempfile::tempdir().unwrap();
-    trace(dir.path(), "cg-12", 12);
-    trace(dir.path(), "mg-12", 12);
+    trace(dir.path(), "cg-i80-12", 12);
+    trace(dir.path(), "mg-i20-12", 12);
     let folder = dir.path().to_str().unwrap();
     let page = dir.path().join("page.html");
     let args =
