@@ -17,7 +17,7 @@ lab() { timeout -k 5 240 "$homing" lab run "$@"; }
 
 "$homing" lab run --topology 2x2 -- true 2>first.err
 if [ $? -eq 3 ]; then
-  echo "SKIPPED 18 tests of the lab, which needs what is missing here: $(cat first.err)"
+  echo "SKIPPED 19 tests of the lab, which needs what is missing here: $(cat first.err)"
   exit 0
 fi
 for program in known card latency; do gcc -O2 -Wall -o $program "$root/lab/tests/$program.c" -pthread; done
@@ -126,6 +126,13 @@ for _ in $(seq 100); do # it may be a zombie until the init process looks
   sleep 0.1
 done
 check "kill -9 leaves no process" [ -n "$qemu" -a ! -e "/proc/${qemu:-none}" ]
+# A QEMU that ends at once when it is started for the first time.
+mkdir once
+printf '#!/bin/sh\ncase $1 in --version) ;; *) [ -e %s ] || { : >%s; exit 134; } ;; esac\nexec %s "$@"\n' \
+  "$work/once/seen" "$work/once/seen" "$(command -v qemu-system-x86_64)" >once/qemu-system-x86_64
+chmod +x once/qemu-system-x86_64
+check "a machine that does not boot is started again" \
+  [ "$(PATH=$work/once:$PATH lab --topology 2x2 -- echo up 2>once/err)$(grep -c 'starting it again' once/err)" = up1 ]
 lab --topology 2x2 --timeout 1s -- sleep 60 2>timed.err
 check "a time-out ends the machine" [ $? -eq 124 ]
 

@@ -23,6 +23,8 @@ use std::time::{Duration, Instant};
 
 /// How often the main loop looks for signals and the time-out.
 const TICK: Duration = Duration::from_millis(100);
+/// Starts of a machine that ends before the command can start.
+const ATTEMPTS: u32 = 3;
 /// What timeout(1) exits with.
 const TIMED_OUT: Code = Code(124);
 
@@ -76,62 +78,103 @@ impl Lab<'_> {
         let interrupts = Interrupts::catch()?;
         let parts = Parts::find().map_err(coded)?;
         self.job.tunes = self.kernel.tunes();
-        let shell = self.job.shell;
         self.job.observe = self.observe.is_some();
-        let prepared = self.job.prepare(&parts).map_err(coded)?;
-        let (trace_pipe, trace) = match self.trace.take() {
+        let mut attempt = 1;
+        let (mut run, streams, observer, trace) = loop {
+            let (mut run, streams, observer, trace) = self.start(&parts, topology, &interrupts)?;
+            match run.boot() {
+                Ok(()) => break (run, streams, observer, trace),
+                // Nothing of the command has run, and QEMU fails an assertion now and then while it boots on a busy host.
+                Err(error) if attempt < ATTEMPTS => eprintln!("homing: {error}\nhoming: starting it again"),
+                Err(error) => return Err(coded(error)),
+            }
+            trace.into_iter().for_each(TraceFile::abandon);
+            attempt += 1;
+        };
+        let pumps = (!self.job.shell).then(|| Pumps::start(streams, self.quiet));
+        let mut ended = run.supervise()?;
+        ended.kernel = run.kernel;
+        if let Some(pumps) = pumps {
+            pumps.finish();
+        }
+        ended.observed = observer.map(Observer::finish).transpose().map_err(coded)?;
+        ended.references = trace.map(TraceFile::finish).transpose()?;
+        Ok(ended)
+    }
+
+    /// Starts the machine.
+    fn start<'i>(
+        &self,
+        parts: &Parts,
+        topology: &Topology,
+        interrupts: &'i Interrupts,
+    ) -> anyhow::Result<(Run<'i>, Streams, Option<Observer>, Option<TraceFile>)> {
+        let prepared = self.job.prepare(parts).map_err(coded)?;
+        let (trace_pipe, trace) = match &self.trace {
             Some(file) => {
-                let (trace, pipe) = TraceFile::start(file, topology, &self.job.command)?;
+                let (trace, pipe) = TraceFile::start(file.clone(), topology, &self.job.command)?;
                 (Some(pipe), Some(trace))
             }
             None => (None, None),
         };
         let settings = Settings {
-            parts: &parts,
+            parts,
             topology,
             cpu_model: self.machine.cpu_model(),
             kernel_words: self.kernel.words(),
             observe: self.observe.as_ref().map(|options| (options, trace_pipe)),
-            shell,
+            shell: self.job.shell,
         };
         let started = Machine::start(settings, prepared).map_err(coded)?;
-        let pumps = (!shell).then(|| Pumps::start(started.streams, self.quiet));
-        let mut run = Run {
+        let run = Run {
             machine: started.machine,
             control: started.control,
             interrupts,
             timeout: self.timeout,
             quiet: self.quiet,
             kernel: BTreeMap::new(),
+            begin: Instant::now(),
+            boot: None,
             seen: 0,
         };
-        let mut ended = run.supervise()?;
-        ended.kernel = run.kernel;
-        if let Some(pumps) = pumps {
-            pumps.finish();
-        }
-        ended.observed = started.observer.map(Observer::finish).transpose().map_err(coded)?;
-        ended.references = trace.map(TraceFile::finish).transpose()?;
-        Ok(ended)
+        Ok((run, started.streams, started.observer, trace))
     }
 }
 
 /// A machine being watched.
-struct Run {
+struct Run<'i> {
     machine: Machine,
     control: Control,
-    interrupts: Interrupts,
+    interrupts: &'i Interrupts,
     timeout: Option<Duration>,
     quiet: bool,
     kernel: BTreeMap<String, u64>,
+    begin: Instant,
+    /// How long it took until the command could start, once that is so.
+    boot: Option<Duration>,
     /// Interrupts that were acted upon.
     seen: u32,
 }
 
-impl Run {
+impl Run<'_> {
+    /// Waits until the command is about to start, or a signal has come.
+    ///
+    /// # Errors
+    /// If the machine ended before.
+    fn boot(&mut self) -> Result<(), LabError> {
+        while self.boot.is_none() && self.interrupts.count() == 0 {
+            match self.control.next(TICK) {
+                Ok(Some(Message::Ready)) => self.boot = Some(self.begin.elapsed()),
+                Ok(Some(Message::Note(text))) => eprintln!("homing: in the guest: {text}"),
+                Ok(_) => {}
+                Err(_) => return Err(self.machine.died()),
+            }
+        }
+        Ok(())
+    }
+
     fn supervise(&mut self) -> anyhow::Result<Ended> {
-        let begin = Instant::now();
-        let (mut boot, mut files) = (None, Vec::new());
+        let (begin, mut boot, mut files) = (self.begin, self.boot, Vec::new());
         loop {
             let message = match self.control.next(TICK) {
                 Ok(message) => message,

@@ -41,6 +41,12 @@ impl TraceFile {
         Ok((TraceFile { path, writer }, pipe.into()))
     }
 
+    /// Gives the file up; waits until nothing of it is left.
+    pub fn abandon(self) {
+        // What went wrong with it is of no interest any more.
+        let _ = self.writer.join();
+    }
+
     /// The number of references, once all is written and the file has its name.
     pub fn finish(self) -> anyhow::Result<u64> {
         let written = self.writer.join().map_err(|_| anyhow::anyhow!("the writer of the trace panicked"))?;
