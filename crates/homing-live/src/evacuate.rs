@@ -63,10 +63,18 @@ impl Report {
     }
 }
 
-/// Moves threads and pages of `pids` off `node`. Returns also what the affinities were.
-pub fn evacuate(host: &Host, proc: &Proc, pids: &BTreeSet<Pid>, node: Node) -> (Report, Vec<Was>) {
+/// Moves threads and pages of `pids` off `node`. `remember` is given what affinities were before they are changed.
+///
+/// # Errors
+/// Those of `remember`: the threads that it was last asked to remember are as they were.
+pub fn evacuate<E>(
+    host: &Host,
+    proc: &Proc,
+    pids: &BTreeSet<Pid>,
+    node: Node,
+    remember: &mut impl FnMut(Vec<Was>) -> Result<(), E>,
+) -> Result<Report, E> {
     let mut report = Report::default();
-    let mut were = Vec::new();
     let mut left: BTreeMap<i32, u64> = BTreeMap::new();
     let mut moved: BTreeMap<Node, u64> = BTreeMap::new();
     for &pid in pids {
@@ -78,7 +86,8 @@ pub fn evacuate(host: &Host, proc: &Proc, pids: &BTreeSet<Pid>, node: Node) -> (
             continue;
         }
         report.processes += 1;
-        let failed = move_threads(host, proc, pid, node, &mut were);
+        let (threads, failed) = move_threads(host, proc, pid, node, remember)?;
+        report.threads_moved += threads;
         for (name, count) in by_name(&failed) {
             *report.threads_left.entry(name).or_default() += count;
         }
@@ -91,24 +100,31 @@ pub fn evacuate(host: &Host, proc: &Proc, pids: &BTreeSet<Pid>, node: Node) -> (
         }
         look_at_the_rest(host, proc, pid, node, &mut report);
     }
-    report.threads_moved = were.len() as u64;
     report.moved = moved.iter().map(|(&to, &pages)| [u64::from(host.kernel_id(to)), pages]).collect();
     report.pages_left = by_name(&left);
-    (report, were)
+    Ok(report)
 }
 
-/// Takes the node's CPUs from every thread; one that had no others gets those of all other nodes. Returns failures.
-fn move_threads(host: &Host, proc: &Proc, pid: Pid, node: Node, were: &mut Vec<Was>) -> BTreeMap<i32, u64> {
+/// Takes the node's CPUs from every thread; one that had no others gets those of all other nodes. Returns how many moved,
+/// and failures.
+fn move_threads<E>(
+    host: &Host,
+    proc: &Proc,
+    pid: Pid,
+    node: Node,
+    remember: &mut impl FnMut(Vec<Was>) -> Result<(), E>,
+) -> Result<(u64, BTreeMap<i32, u64>), E> {
     let here = host.cpus_of(node);
-    let mut failed = BTreeMap::new();
+    let (mut moved, mut failed) = (0, BTreeMap::new());
     let mut seen = BTreeSet::new();
     // Threads that begin meanwhile inherit from one that may not have been reached yet: until nothing new is seen.
     loop {
         let tasks = proc.tasks(pid).unwrap_or_default();
         let new: Vec<Tid> = tasks.into_iter().filter(|tid| seen.insert(*tid)).collect();
         if new.is_empty() {
-            return failed;
+            return Ok((moved, failed));
         }
+        let (mut were, mut wanted) = (Vec::new(), Vec::new());
         for tid in new {
             let Ok(stat) = proc.stat(pid, tid) else { continue };
             let Ok(cpus) = affinity(tid) else { continue };
@@ -119,8 +135,15 @@ fn move_threads(host: &Host, proc: &Proc, pid: Pid, node: Node, were: &mut Vec<W
             if rest.is_empty() {
                 rest = host.cpus().into_iter().filter(|cpu| !here.contains(cpu)).collect();
             }
-            match set_affinity(tid, &rest) {
-                Ok(()) => were.push(Was { pid: pid.0, tid: tid.0, start_ticks: stat.start_ticks, cpus }),
+            were.push(Was { pid: pid.0, tid: tid.0, start_ticks: stat.start_ticks, cpus });
+            wanted.push((tid, rest));
+        }
+        if !were.is_empty() {
+            remember(were)?;
+        }
+        for (tid, cpus) in wanted {
+            match set_affinity(tid, &cpus) {
+                Ok(()) => moved += 1,
                 Err(error) if proc.stat(pid, tid).is_err() => drop(error),
                 Err(error) => *failed.entry(error.raw_os_error().unwrap_or(0)).or_default() += 1,
             }
@@ -251,7 +274,15 @@ mod tests {
         std::fs::write(file(0), list(&before[..1])).unwrap();
         std::fs::write(file(2), list(&others)).unwrap();
         let host = Host::read(sys.path()).unwrap();
-        let (report, were) = evacuate(&host, &proc, &BTreeSet::from([pid]), Node(0));
+        let pids = BTreeSet::from([pid]);
+        assert!(evacuate(&host, &proc, &pids, Node(0), &mut |_| Err("no room")).is_err());
+        assert_eq!(affinity(Tid(pid.0)).unwrap(), before, "what cannot be remembered is not changed");
+        let mut were = Vec::new();
+        let mut remember = |more: Vec<Was>| -> Result<(), std::convert::Infallible> {
+            were.extend(more);
+            Ok(())
+        };
+        let report = evacuate(&host, &proc, &pids, Node(0), &mut remember).unwrap();
         if others.is_empty() {
             assert_eq!((report.threads_moved, report.threads_left.len()), (0, 1), "nowhere to go");
         } else {

@@ -151,11 +151,7 @@ impl Targets {
                 if *children {
                     // What a process of ours started stays ours when its parent ends.
                     wanted.extend(self.processes.keys());
-                    let mut open: Vec<Pid> = wanted.iter().copied().collect();
-                    while let Some(pid) = open.pop() {
-                        let new = self.proc.children(pid).into_iter().filter(|child| wanted.insert(*child));
-                        open.extend(new.collect::<Vec<_>>());
-                    }
+                    wanted = self.proc.with_descendants(wanted);
                 }
                 Ok(wanted)
             }

@@ -188,6 +188,12 @@ impl BlockDef {
 }
 
 impl CodeBlock {
+    /// A block by itself in which every access has a word.
+    fn plain(kinds: Vec<Kind>, executed: Vec<u32>) -> CodeBlock {
+        let (layout, words) = (Layout::plain(kinds.len()), kinds.len());
+        CodeBlock { kinds, executed, next: None, expansion: None, layout, words, subset: None }
+    }
+
     /// Instructions of an execution of the first `accesses` accesses.
     pub(super) fn instructions(&self, accesses: usize) -> u32 {
         self.executed[accesses]
@@ -294,17 +300,7 @@ impl CodeBlocks {
         if let (Some(full), Some(&all)) = (executed.last_mut(), block.executed.last()) {
             *full = all;
         }
-        let layout = Layout::plain(kinds.len());
-        let words = kinds.len();
-        let derived = self.push(CodeBlock {
-            kinds,
-            executed,
-            next: None,
-            expansion: None,
-            layout,
-            words,
-            subset: None,
-        });
+        let derived = self.push(CodeBlock::plain(kinds, executed));
         self.derived.insert((id, present), derived);
         Some(derived)
     }
@@ -317,16 +313,7 @@ impl CodeBlocks {
             return known;
         }
         let kind = self.get(id).kinds[access];
-        let layout = Layout::plain(1);
-        let single = self.push(CodeBlock {
-            kinds: vec![kind],
-            executed: vec![0, 0],
-            next: None,
-            expansion: None,
-            layout,
-            words: 1,
-            subset: None,
-        });
+        let single = self.push(CodeBlock::plain(vec![kind], vec![0, 0]));
         self.derived.insert(key, single);
         single
     }
@@ -351,17 +338,7 @@ impl CodeBlocks {
     fn enter(&mut self, sequence: &[(u64, Kind)]) -> CodeBlockId {
         let kinds = sequence.iter().map(|s| s.1).collect();
         let executed = (0..=sequence.len() as u32).collect();
-        let layout = Layout::plain(sequence.len());
-        let words = sequence.len();
-        let block = self.push(CodeBlock {
-            kinds,
-            executed,
-            next: None,
-            expansion: None,
-            layout,
-            words,
-            subset: None,
-        });
+        let block = self.push(CodeBlock::plain(kinds, executed));
         self.discovered.insert(sequence.into(), block);
         block
     }

@@ -8,6 +8,7 @@ pub mod task;
 use crate::fail::{self, Call};
 use maps::Mapping;
 use numa_maps::Range;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
 use std::io;
@@ -120,6 +121,15 @@ impl Proc {
             .flat_map(|list| list.split_whitespace())
             .filter_map(|pid| pid.parse().ok().map(Pid))
             .collect()
+    }
+
+    /// These processes and all that they have started, directly or not.
+    pub fn with_descendants(&self, mut pids: BTreeSet<Pid>) -> BTreeSet<Pid> {
+        let mut open: Vec<Pid> = pids.iter().copied().collect();
+        while let Some(pid) = open.pop() {
+            open.extend(self.children(pid).into_iter().filter(|child| pids.insert(*child)));
+        }
+        pids
     }
 
     /// `stat` of a thread.

@@ -18,6 +18,16 @@ Needs the right to trace them (same user, or CAP_SYS_PTRACE)."
 pub struct Args {
     #[command(flatten)]
     settings: Settings,
+    #[command(flatten)]
+    whom: Whom,
+    /// End after this time
+    #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
+    limit: Option<Duration>,
+}
+
+/// The processes to act on.
+#[derive(clap::Args, Debug)]
+pub struct Whom {
     /// A process; may be given several times
     #[arg(long, value_name = "N", required_unless_present = "cgroup")]
     pid: Vec<i32>,
@@ -27,23 +37,28 @@ pub struct Args {
     /// All processes of a cgroup and of those below it (a directory in /sys/fs/cgroup)
     #[arg(long, value_name = "PATH", conflicts_with = "pid")]
     cgroup: Option<PathBuf>,
-    /// End after this time
-    #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
-    limit: Option<Duration>,
+}
+
+impl Whom {
+    /// Which processes these are; refuses those that are not there or that this user may not trace.
+    pub fn choice(&self) -> anyhow::Result<Choice> {
+        if let Some(path) = &self.cgroup {
+            return Ok(Choice::Cgroup(path.clone()));
+        }
+        let pids: Vec<Pid> = self.pid.iter().copied().map(Pid).collect();
+        pids.iter().try_for_each(|&pid| may_act(pid))?;
+        Ok(Choice::Processes { pids, children: self.children })
+    }
 }
 
 /// Attaches.
 pub fn run(args: Args) -> Result {
     let mut plan = Plan::new(&args.settings)?;
     let interval = plan.config.interval;
-    let (choice, command) = match &args.cgroup {
-        Some(path) => (Choice::Cgroup(path.clone()), path.display().to_string()),
-        None => {
-            let pids: Vec<Pid> = args.pid.iter().copied().map(Pid).collect();
-            pids.iter().try_for_each(|&pid| may_act(pid))?;
-            let text = pids.iter().map(Pid::to_string).collect::<Vec<_>>().join(" ");
-            (Choice::Processes { pids, children: args.children }, text)
-        }
+    let choice = args.whom.choice()?;
+    let command = match &choice {
+        Choice::Cgroup(path) => path.display().to_string(),
+        Choice::Processes { pids, .. } => pids.iter().map(Pid::to_string).collect::<Vec<_>>().join(" "),
     };
     let caught = interrupts()?;
     let mut session = plan.begin(choice, &args.settings, command, Default::default())?;
@@ -60,7 +75,7 @@ pub fn run(args: Args) -> Result {
 }
 
 /// Refuses processes that are not there or that this user may not trace.
-pub fn may_act(pid: Pid) -> anyhow::Result<()> {
+fn may_act(pid: Pid) -> anyhow::Result<()> {
     let none = || exit::error(Code::FAILURE, format!("process {pid} does not exist"));
     Proc::default().status(pid).map_err(|_| none())?;
     if !ptrace::may_trace(pid).map_err(|_| none())? {

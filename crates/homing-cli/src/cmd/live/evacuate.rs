@@ -1,14 +1,15 @@
 //! `homing evacuate` and `homing restore`: takes processes off a node, and gives it back.
 
-use super::attach::may_act;
+use super::attach::Whom;
 use crate::exit::{self, Code, Result};
+use crate::files::Output;
 use anyhow::Context;
 use homing_core::ids::Node;
-use homing_linux::proc::{cgroup_processes, Pid, Proc};
+use homing_linux::proc::{cgroup_processes, Proc};
 use homing_live::evacuate::{evacuate, restore, Report, Was};
 use homing_live::host::Host;
 use homing_live::source::Places;
-use std::collections::BTreeSet;
+use homing_live::targets::Choice;
 use std::path::{Path, PathBuf};
 
 /// Arguments of `homing evacuate`.
@@ -22,15 +23,8 @@ threads their CPUs back."
 pub struct Args {
     /// The node, by the kernel's number
     node: u32,
-    /// A process; may be given several times
-    #[arg(long, value_name = "N", required_unless_present = "cgroup")]
-    pid: Vec<i32>,
-    /// Also what these processes have started
-    #[arg(long)]
-    children: bool,
-    /// All processes of a cgroup and of those below it (a directory in /sys/fs/cgroup)
-    #[arg(long, value_name = "PATH", conflicts_with = "pid")]
-    cgroup: Option<PathBuf>,
+    #[command(flatten)]
+    whom: Whom,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -51,24 +45,19 @@ pub fn run(args: Args) -> Result {
     let host = Host::read(Path::new("/sys")).map_err(|e| exit::error(Code::UNSUPPORTED, e.to_string()))?;
     let node = node_of(&host, args.node)?;
     let proc = Proc::default();
-    let pids = match &args.cgroup {
-        Some(path) => cgroup_processes(path)?.into_iter().collect(),
-        None => {
-            let pids: BTreeSet<Pid> = args.pid.iter().copied().map(Pid).collect();
-            pids.iter().try_for_each(|&pid| may_act(pid))?;
-            if args.children {
-                with_children(&proc, pids)
-            } else {
-                pids
-            }
-        }
+    let pids = match args.whom.choice()? {
+        Choice::Cgroup(path) => cgroup_processes(&path)?.into_iter().collect(),
+        Choice::Processes { pids, children: false } => pids.into_iter().collect(),
+        Choice::Processes { pids, children: true } => proc.with_descendants(pids.into_iter().collect()),
     };
-    let (report, were) = evacuate(&host, &proc, &pids, node);
     let file = state(args.node);
     let mut all = remembered(&file)?;
-    all.extend(were);
-    std::fs::write(&file, serde_json::to_string(&all)?)
-        .with_context(|| format!("cannot write {}", file.display()))?;
+    // Before a thread is changed: a run that is interrupted can be undone too.
+    let mut remember = |were| {
+        all.extend::<Vec<Was>>(were);
+        save(&file, &all)
+    };
+    let report = evacuate(&host, &proc, &pids, node, &mut remember)?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
     } else {
@@ -112,17 +101,15 @@ fn node_of(host: &Host, id: u32) -> anyhow::Result<Node> {
     Ok(node)
 }
 
-fn with_children(proc: &Proc, mut pids: BTreeSet<Pid>) -> BTreeSet<Pid> {
-    let mut open: Vec<Pid> = pids.iter().copied().collect();
-    while let Some(pid) = open.pop() {
-        open.extend(proc.children(pid).into_iter().filter(|child| pids.insert(*child)).collect::<Vec<_>>());
-    }
-    pids
-}
-
 /// Where the affinities of an evacuated node's threads are remembered.
 fn state(node: u32) -> PathBuf {
     Places::default().state.with_file_name(format!("homing-evacuated-{node}"))
+}
+
+fn save(file: &Path, were: &[Was]) -> anyhow::Result<()> {
+    let mut output = Output::create(file)?;
+    serde_json::to_writer(&mut output, were).with_context(|| format!("cannot write {}", file.display()))?;
+    output.commit()
 }
 
 fn remembered(file: &Path) -> anyhow::Result<Vec<Was>> {
