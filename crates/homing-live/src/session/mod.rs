@@ -1,0 +1,312 @@
+//! A session: one engine at work for some processes. The only place of this crate that reads the clock; time enters the
+//! policy as microseconds of the session.
+//!
+//! Each step looks at the processes, takes what the source saw, asks the kernel where those pages are, tells the policy,
+//! carries out what it asked for, and accounts.
+
+mod look;
+mod orders;
+mod sightings;
+
+use crate::account::{by_name, Account, Summary};
+use crate::config::Config;
+use crate::executor::Kernel;
+use crate::host::Host;
+use crate::journal::{Header, Line, Writer};
+use crate::mover::Mover;
+use crate::plan::Plan;
+use crate::regions::Region;
+use crate::source::{self, Access, Places, Source};
+use crate::targets::{Choice, Targets};
+use homing_core::engine::{Engine, Observation};
+use homing_core::ids::{Node, Time};
+use homing_core::machine::Costs;
+use homing_core::policy::Policy;
+use homing_linux::clock;
+use homing_linux::pagemap::PageMap;
+use homing_linux::proc::{Pid, Proc, ProcError};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+
+/// A session that cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// No such source.
+    #[error("no source `{0}`: expected auto, or one of {names}", names = source::SOURCES.iter().map(|s| s.name).collect::<Vec<_>>().join(", "))]
+    NoSource(String),
+    /// The source does not work here.
+    #[error("source {name} does not work here: {why}")]
+    Missing {
+        /// The source.
+        name: &'static str,
+        /// What is missing.
+        why: String,
+    },
+    /// The source failed.
+    #[error("source {name}: {error}")]
+    Source {
+        /// The source.
+        name: &'static str,
+        /// Why.
+        error: io::Error,
+    },
+    /// The processes cannot be looked at.
+    #[error(transparent)]
+    Proc(#[from] ProcError),
+    /// The journal cannot be written.
+    #[error("cannot write the journal: {0}")]
+    Journal(io::Error),
+}
+
+/// How often the processes' threads and mappings are looked at, at most.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// How often the source is told whether anything moved.
+const PACE: Duration = Duration::from_secs(2);
+
+/// Where a page is is asked again when its last answer is older, in microseconds.
+const STALE_US: u64 = 500_000;
+
+const PAGE: u64 = 4096;
+const HUGE: u64 = 2 << 20;
+
+/// What a session needs from its maker.
+pub struct Setup<'p> {
+    /// Settings.
+    pub config: Config,
+    /// The machine.
+    pub host: Host,
+    /// What accesses and moves cost.
+    pub costs: Costs,
+    /// The policy.
+    pub policy: &'p mut dyn Policy,
+    /// Which processes.
+    pub choice: Choice,
+    /// Where files are.
+    pub places: Places,
+    /// Where the log goes, and whether it is teed.
+    pub journal: Option<(Box<dyn Write>, bool)>,
+    /// The program, for the journal.
+    pub command: String,
+    /// Moves of an earlier run, to be made again.
+    pub plan: Plan,
+}
+
+/// A process's regions, and what tells its huge pages.
+struct View {
+    number: u32,
+    regions: Vec<Region>,
+    page_map: Option<PageMap>,
+}
+
+/// An engine at work.
+pub struct Session<'p> {
+    config: Config,
+    host: Host,
+    targets: Targets,
+    views: BTreeMap<Pid, View>,
+    processes: u32,
+    threads: u32,
+    plan: Plan,
+    source: Box<dyn Source>,
+    entry: &'static source::Entry,
+    engine: Engine<'p, Kernel>,
+    account: Account,
+    journal: Option<Writer<Box<dyn Write>>>,
+    weight: f64,
+    begin: Instant,
+    looked: Option<Instant>,
+    flushed: Instant,
+    cpu_before: Duration,
+    bound: usize,
+    paced: Instant,
+    did: u64,
+    would_move: u64,
+    accesses: Vec<Access>,
+}
+
+/// What makes a move worth it: a page that is seen from elsewhere twice in a row goes.
+fn weight_of_a_sighting(costs: &Costs) -> f64 {
+    let nodes = costs.memories();
+    let pairs = (0..nodes).flat_map(|a| (0..nodes).map(move |b| (Node(a), Node(b)))).filter(|(a, b)| a != b);
+    let references = pairs.filter_map(|(by, at)| {
+        let saved = costs.access(by, at) - costs.access(by, by);
+        (saved > 0.0).then(|| costs.copy(at, by) / saved)
+    });
+    let least = references.fold(f64::INFINITY, f64::min);
+    if least.is_finite() {
+        least.max(1.0)
+    } else {
+        1.0
+    }
+}
+
+impl<'p> Session<'p> {
+    /// Opens the source and begins. Processes are looked at in the first step.
+    ///
+    /// # Errors
+    /// If the source does not exist or does not work here, or the journal cannot be written.
+    pub fn begin(setup: Setup<'p>) -> Result<Session<'p>, SessionError> {
+        let Setup { config, host, costs, policy, choice, places, journal, command, plan } = setup;
+        let entry = match config.source.as_str() {
+            "auto" => source::best(&places),
+            name => source::find(name).ok_or_else(|| SessionError::NoSource(name.to_owned()))?,
+        };
+        if let Some(why) = (entry.missing)(&places) {
+            return Err(SessionError::Missing { name: entry.name, why });
+        }
+        let fail = |error| SessionError::Source { name: entry.name, error };
+        let source = (entry.open)(&places, &host).map_err(fail)?;
+        let mover = Mover { threads: config.movers, ..Mover::default() };
+        let kernel = Kernel::new(host.clone(), mover, config.dry_run);
+        let weight = config.weight.unwrap_or_else(|| weight_of_a_sighting(&costs));
+        let mut header = Header::new(&config.policy, entry.name, &costs);
+        (header.command, header.set) = (command, config.set.clone());
+        header.nodes = (0..host.nodes()).map(|node| host.kernel_id(Node(node as u16))).collect();
+        header.context.weight = weight;
+        header.context.interval = Some(config.interval.as_micros() as u64);
+        let mut engine = Engine::new(policy, kernel, false);
+        engine.begin(&header.context);
+        let header = |teed| Header { teed, ..header };
+        let journal = journal.map(|(out, teed)| Writer::new(out, &header(teed))).transpose();
+        Ok(Session {
+            weight,
+            targets: Targets::new(Proc::default(), choice),
+            views: BTreeMap::new(),
+            processes: 0,
+            source,
+            entry,
+            engine,
+            plan,
+            threads: 0,
+            account: Account::default(),
+            journal: journal.map_err(SessionError::Journal)?,
+            begin: Instant::now(),
+            looked: None,
+            flushed: Instant::now(),
+            cpu_before: clock::cpu_time(),
+            bound: 0,
+            paced: Instant::now(),
+            did: 0,
+            would_move: 0,
+            accesses: Vec::new(),
+            config,
+            host,
+        })
+    }
+
+    /// Takes one more process into the choice: the one that was started for it.
+    pub fn add(&mut self, pid: Pid) {
+        self.targets.add(pid);
+    }
+
+    /// The source that was chosen.
+    pub fn source(&self) -> &'static source::Entry {
+        self.entry
+    }
+
+    /// The processes.
+    pub fn targets(&self) -> &Targets {
+        &self.targets
+    }
+
+    /// Counts so far.
+    pub fn account(&self) -> &Account {
+        &self.account
+    }
+
+    /// The pages that were heard of.
+    pub fn kernel(&self) -> &Kernel {
+        self.engine.executor()
+    }
+
+    fn now(&self) -> u64 {
+        self.begin.elapsed().as_micros() as u64
+    }
+
+    /// One interval's work, without waiting for it.
+    ///
+    /// # Errors
+    /// If the source fails, the cgroup goes away, or the journal cannot be written.
+    pub fn step(&mut self) -> Result<(), SessionError> {
+        if self.looked.is_none_or(|looked| looked.elapsed() >= LOOK) {
+            self.looked = Some(Instant::now());
+            self.look()?;
+        }
+        let mut accesses = std::mem::take(&mut self.accesses);
+        self.source.poll(&self.targets, &self.host, &mut accesses);
+        let known = self.pages_of(&accesses)?;
+        self.locate(known.iter().flatten().copied())?;
+        for (access, page) in accesses.drain(..).zip(known) {
+            match page.filter(|&page| self.kernel().pages().alive(page)) {
+                Some(page) => self.tell(&access, page)?,
+                None => self.account.unmapped += 1,
+            }
+        }
+        self.accesses = accesses;
+        let t = self.now();
+        self.put(&Line::Interval { t })?;
+        self.engine.observe(Observation::IntervalEnd(Time(t)));
+        self.follow_plan(t);
+        self.note_asked(t)?;
+        self.carry_out()?;
+        self.account.end_interval(self.now() / 1000);
+        Ok(())
+    }
+
+    fn put(&mut self, line: &Line) -> Result<(), SessionError> {
+        match &mut self.journal {
+            Some(journal) => journal.put(line).map_err(SessionError::Journal),
+            None => Ok(()),
+        }
+    }
+
+    /// True once no process of the choice is left (and there was a look).
+    pub fn over(&self) -> bool {
+        self.looked.is_some() && self.targets.processes().is_empty()
+    }
+
+    /// Ends the session: undoes what the source changed, and sums up.
+    ///
+    /// # Errors
+    /// If the rest of the journal cannot be written.
+    pub fn finish(mut self) -> Result<Summary, SessionError> {
+        self.source.end(&self.targets);
+        if let Some(journal) = &mut self.journal {
+            journal.flush().map_err(SessionError::Journal)?;
+        }
+        let id = |node: Node| u64::from(self.host.kernel_id(node));
+        let account = &self.account;
+        let moved_before = account.total.moved == 0;
+        let before = if moved_before { account.total } else { account.before };
+        Ok(Summary {
+            schema: 1,
+            policy: self.config.policy.clone(),
+            source: self.entry.name,
+            confidence: self.entry.confidence,
+            dry_run: self.config.dry_run,
+            seconds: self.begin.elapsed().as_secs_f64(),
+            samples: account.total.local + account.total.remote,
+            nonlocal_percent_before: before.nonlocal_percent(),
+            nonlocal_percent_after: account.after().nonlocal_percent(),
+            pages: self.kernel().pages().len() as u64,
+            pages_moved: account.total.moved,
+            bytes_moved: account.bytes_moved,
+            would_move: self.would_move,
+            moves: account.moves.iter().map(|(&(from, to), &pages)| [id(from), id(to), pages]).collect(),
+            failures: by_name(&account.failures),
+            refused: account.refused.iter().map(|(why, &count)| ((*why).to_owned(), count)).collect(),
+            moved_by_others: account.moved_by_others,
+            left_waiting: self.kernel().waiting() as u64,
+            threads_moved: account.threads_moved,
+            by_class: account.by_class.iter().map(|(class, &count)| ((*class).to_owned(), count)).collect(),
+            losses: self.source.losses(),
+            denied: self.targets.denied().len() as u64,
+            engine_cpu_seconds: (clock::cpu_time().saturating_sub(self.cpu_before)).as_secs_f64(),
+            moving_seconds: account.moving_us as f64 / 1e6,
+            stopped_seconds: account.stopped_us as f64 / 1e6,
+            intervals: account.intervals.clone(),
+        })
+    }
+}

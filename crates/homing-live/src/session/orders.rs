@@ -1,0 +1,130 @@
+//! What the policy, or a plan, asked for: noted, carried out, settled.
+
+use super::{Session, SessionError, PAGE};
+use crate::executor::{Asked, Settled};
+use crate::journal::{Line, Place};
+use crate::plan::Due;
+use homing_core::action::{Action, Kind, Outcome};
+use homing_core::engine::Executor;
+use homing_core::ids::{Page, Time};
+use homing_linux::proc::maps;
+use homing_linux::ptrace;
+use std::time::Instant;
+
+impl Session<'_> {
+    /// Orders what the plan has for now. What is not there yet waits: this run may be slower than the other.
+    pub(super) fn follow_plan(&mut self, t: u64) {
+        let mut waits = Vec::new();
+        for due in self.plan.take(t) {
+            match self.planned_page(&due, t) {
+                Some(page) => {
+                    let kind = Kind::Move { to: due.to };
+                    self.engine.executor_mut().execute(&Action { page, kind, reason: "as in the journal" });
+                }
+                None => waits.push(due),
+            }
+        }
+        self.plan.put_back(waits);
+    }
+
+    /// The page of a planned move, if its region is there and the page is somewhere.
+    fn planned_page(&mut self, due: &Due, t: u64) -> Option<Page> {
+        let (&pid, view) = self.views.iter().find(|(_, view)| view.number == due.place.process)?;
+        let region = view.regions.iter().find(|region| region.name == due.place.region)?;
+        let address = region.start.checked_add(due.place.offset).filter(|&address| address < region.end)?;
+        let class = maps::find(&self.targets.processes().get(&pid)?.maps, address)?.class();
+        let kernel = self.engine.executor_mut();
+        let page = kernel.pages_mut().number(pid, address, due.place.bytes, class);
+        if kernel.pages().entry(page).at.is_none() && !kernel.locate(&[page], t).is_empty() {
+            kernel.forget(page);
+            return None;
+        }
+        Some(page)
+    }
+
+    /// Moves of the plan that are left.
+    pub fn planned(&self) -> usize {
+        self.plan.len()
+    }
+
+    /// Writes down what the policy asked for.
+    pub(super) fn note_asked(&mut self, t: u64) -> Result<(), SessionError> {
+        for asked in self.engine.executor_mut().take_asked() {
+            match asked.outcome {
+                Outcome::Refused(why) => *self.account.refused.entry(why).or_default() += 1,
+                Outcome::Done if self.config.dry_run && matches!(asked.action.kind, Kind::Move { .. }) => {
+                    self.would_move += 1;
+                }
+                _ => {}
+            }
+            if self.journal.is_some() {
+                let line = self.action_line(&asked, t);
+                self.put(&line)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn action_line(&self, asked: &Asked, t: u64) -> Line {
+        let Action { page, kind, reason } = asked.action;
+        let pages = self.kernel().pages();
+        let entry = pages.alive(page).then(|| pages.entry(page));
+        let place = entry.and_then(|entry| {
+            let (process, region) = self.region(entry.pid, entry.address)?;
+            let offset = entry.address.wrapping_sub(region.start);
+            Some(Place { process, region: region.name.clone(), offset, bytes: entry.bytes })
+        });
+        Line::Action {
+            t,
+            page: page.0,
+            action: kind,
+            from: asked.from.map(|node| node.0),
+            reason: reason.to_owned(),
+            profile: entry.map(|entry| entry.seen.clone()).unwrap_or_default(),
+            place: place.unwrap_or_default(),
+            outcome: asked.outcome.into(),
+        }
+    }
+
+    /// Moves pages, within the rate limit and the time budget.
+    pub(super) fn carry_out(&mut self) -> Result<(), SessionError> {
+        let since = std::mem::replace(&mut self.flushed, Instant::now());
+        if self.kernel().waiting() == 0 {
+            return Ok(());
+        }
+        let rate = |limit: u64| (limit as f64 * since.elapsed().as_secs_f64()) as u64;
+        let bytes =
+            if self.config.rate_limit == 0 { u64::MAX } else { rate(self.config.rate_limit).max(PAGE) };
+        let begin = Instant::now();
+        let held = if self.config.stop_world { self.hold() } else { Vec::new() };
+        let mut settled = Vec::new();
+        self.engine.executor_mut().flush(bytes, Some(begin + self.config.time_budget), &mut settled);
+        let took = begin.elapsed().as_micros() as u64;
+        self.account.moving_us += took;
+        self.account.stopped_us += if held.is_empty() { 0 } else { took };
+        drop(held);
+        let t = self.now();
+        settled.iter().try_for_each(|settled| self.settle(settled, t))?;
+        if let Some(journal) = &mut self.journal {
+            journal.flush().map_err(SessionError::Journal)?;
+        }
+        Ok(())
+    }
+
+    fn hold(&self) -> Vec<ptrace::Held> {
+        let ours = self.targets.processes().iter().filter(|(_, process)| process.ours);
+        // A process that cannot be held is moved while it runs: slower for it, never wrong.
+        ours.flat_map(|(&pid, _)| ptrace::hold_all(self.targets.proc(), pid).unwrap_or_default()).collect()
+    }
+
+    fn settle(&mut self, settled: &Settled, t: u64) -> Result<(), SessionError> {
+        let Settled { action, outcome, .. } = settled;
+        let bytes = self.kernel().pages().entry(action.page).bytes;
+        if let Kind::Move { to } | Kind::Collapse { keep: to } = action.kind {
+            self.account.settled(settled, to, bytes);
+        }
+        self.put(&Line::Result { t, page: action.page.0, action: action.kind, outcome: (*outcome).into() })?;
+        self.engine.settle(action, *outcome, Time(t));
+        self.note_asked(t)
+    }
+}

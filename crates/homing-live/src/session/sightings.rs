@@ -1,0 +1,118 @@
+//! Accesses: the pages that they are to, where those are, and the policy that hears of them.
+
+use super::{Session, SessionError, HUGE, PAGE, STALE_US};
+use crate::journal::Line;
+use crate::regions::{self, Region};
+use crate::source::Access;
+use homing_core::action::Locations;
+use homing_core::engine::Observation;
+use homing_core::ids::{Node, Page, Time};
+use homing_core::policy::Sample;
+use homing_linux::proc::maps::{self, Class};
+use homing_linux::proc::Pid;
+use std::collections::BTreeSet;
+
+impl Session<'_> {
+    /// The page of each access; `None` where no mapping of ours holds the address.
+    pub(super) fn pages_of(&mut self, accesses: &[Access]) -> Result<Vec<Option<Page>>, SessionError> {
+        let mut pages = Vec::with_capacity(accesses.len());
+        for access in accesses {
+            let page = match self.known_page(access) {
+                None => self.new_page(access)?,
+                known => known,
+            };
+            pages.push(page);
+        }
+        Ok(pages)
+    }
+
+    fn known_page(&self, access: &Access) -> Option<Page> {
+        let pages = self.kernel().pages();
+        pages.find(access.pid, access.address & !(PAGE - 1)).or_else(|| {
+            let page = pages.find(access.pid, access.address & !(HUGE - 1))?;
+            (pages.entry(page).bytes == HUGE).then_some(page)
+        })
+    }
+
+    fn new_page(&mut self, access: &Access) -> Result<Option<Page>, SessionError> {
+        let Some(process) = self.targets.processes().get(&access.pid) else { return Ok(None) };
+        let Some(mapping) = maps::find(&process.maps, access.address) else { return Ok(None) };
+        let class = mapping.class();
+        let huge = access.address & !(HUGE - 1);
+        let whole = huge >= mapping.start && huge + HUGE <= mapping.end;
+        let page_map = self.views.get(&access.pid).and_then(|view| view.page_map.as_ref());
+        let is_huge = whole
+            && matches!(class, Class::Anonymous | Class::Heap | Class::SharedMemory)
+            && page_map.is_some_and(|map| map.is_huge(access.address).unwrap_or(false));
+        let (address, bytes) = if is_huge { (huge, HUGE) } else { (access.address & !(PAGE - 1), PAGE) };
+        let page = self.engine.executor_mut().pages_mut().number(access.pid, address, bytes, class);
+        self.put(&Line::New { page: page.0, address })?;
+        self.engine.observe(Observation::PageNew(page, address));
+        Ok(Some(page))
+    }
+
+    /// Asks where pages are that nobody has asked for lately.
+    pub(super) fn locate(&mut self, pages: impl Iterator<Item = Page>) -> Result<(), SessionError> {
+        let now = self.now();
+        let kernel = self.engine.executor_mut();
+        let wanted: BTreeSet<Page> = pages
+            .filter(|&page| {
+                let entry = kernel.pages().entry(page);
+                entry.at.is_none() || now.saturating_sub(entry.asked) >= STALE_US
+            })
+            .collect();
+        let wanted: Vec<Page> = wanted.into_iter().collect();
+        let before: Vec<Option<Node>> = wanted.iter().map(|&page| kernel.pages().entry(page).at).collect();
+        let nowhere = kernel.locate(&wanted, now);
+        let moved = |(page, before): (&Page, &Option<Node>)| {
+            let at = kernel.pages().entry(*page).at;
+            before.is_some() && at.is_some() && at != *before
+        };
+        self.account.moved_by_others += wanted.iter().zip(&before).filter(|pair| moved(*pair)).count() as u64;
+        nowhere.into_iter().try_for_each(|page| self.page_gone(page))
+    }
+
+    /// Tells the policy of an access.
+    pub(super) fn tell(&mut self, access: &Access, page: Page) -> Result<(), SessionError> {
+        let t = self.now();
+        let entry = self.engine.executor_mut().pages_mut().entry_mut(page);
+        let Some(at) = entry.seen_at() else { return Ok(()) };
+        entry.sighted(access.node);
+        let (class, address, pid) = (entry.class, entry.address, entry.pid);
+        self.account.access(access.node, at, class.name());
+        if !class.movable() || !self.chosen(pid, address) {
+            return Ok(());
+        }
+        let weight = access.weight.unwrap_or(self.weight);
+        self.put(&Line::Sample {
+            t,
+            page: page.0,
+            node: access.node.0,
+            store: access.store,
+            weight,
+            at: at.0,
+        })?;
+        self.engine.observe(Observation::Sample(Sample {
+            page,
+            node: access.node,
+            reads: u64::from(!access.store),
+            writes: u64::from(access.store),
+            weight,
+            time: Time(t),
+            at: Locations::single(at),
+        }));
+        self.note_asked(t)
+    }
+
+    fn chosen(&self, pid: Pid, address: u64) -> bool {
+        self.config.regions.is_empty()
+            || self
+                .region(pid, address)
+                .is_some_and(|(_, region)| regions::chosen(&region.name, &self.config.regions))
+    }
+
+    pub(super) fn region(&self, pid: Pid, address: u64) -> Option<(u32, &Region)> {
+        let view = self.views.get(&pid)?;
+        Some((view.number, regions::find(&view.regions, address)?))
+    }
+}
