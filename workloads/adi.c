@@ -106,7 +106,7 @@ int main(int argc, char **argv)
    for (int m = 0; m < MODES; m++)
       mode[m] = make_mode(&o, (uint64_t)m);
 
-   double start = now();
+   double start = section_begin();
 #pragma omp parallel
    {
 #pragma omp for schedule(static)
@@ -119,7 +119,7 @@ int main(int argc, char **argv)
       for (long s = 0; s < o.iterations; s++)
          step(u, half, upper, n);
    }
-   double seconds = now() - start;
+   double seconds = section_end(start);
 
    for (int m = 0; m < MODES; m++) {
       double a = RATIO * mode[m].column_eigenvalue, b = RATIO * mode[m].row_eigenvalue;

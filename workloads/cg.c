@@ -167,9 +167,9 @@ int main(int argc, char **argv)
    struct options o = parse_options(&workload, argc, argv);
    struct matrix a = make_matrix(o.size, o.seed);
    double *x = new_pages((size_t)a.n, sizeof *x);
-   double start = now();
+   double start = section_begin();
    double recurrence = sqrt(solve(&a, x, o.iterations) / (double)a.n);
-   double seconds = now() - start;
+   double seconds = section_end(start);
 
    double squares = 0;
    for (long i = 0; i < a.n; i++) {

@@ -69,7 +69,7 @@ int main(int argc, char **argv)
    struct line **begin = new_pages((size_t)parts, sizeof *begin);
    link_lines(line, n, o.seed, begin, parts);
 
-   double start = now();
+   double start = section_begin();
 #pragma omp parallel reduction(+ : sum, astray)
    {
       long part = omp_get_thread_num();
@@ -80,7 +80,7 @@ int main(int argc, char **argv)
          astray += at != begin[part];
       }
    }
-   double seconds = now() - start;
+   double seconds = section_end(start);
    bool ok = astray == 0 && sum == (uint64_t)o.iterations * ((uint64_t)n * (uint64_t)(n - 1) / 2);
    free(line);
    free(begin);

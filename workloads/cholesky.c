@@ -147,11 +147,11 @@ int main(int argc, char **argv)
    for (long i = 0; i < o.iterations; i++) {
       uint64_t seed = random_bits(o.seed, (uint64_t)i);
       fill(matrix, tiles, seed);
-      double start = now();
+      double start = section_begin();
 #pragma omp parallel
 #pragma omp single
       factorise(matrix, tiles);
-      seconds += now() - start;
+      seconds += section_end(start);
       worst = larger_error(worst, factor_error(matrix, tiles, seed));
    }
    double last = tile(matrix, tiles - 1, tiles - 1)[TILE * TILE - 1];

@@ -114,7 +114,7 @@ int main(int argc, char **argv)
    struct complex probe[PROBES] = {{0, 0}};
    struct complex *result = NULL;
 
-   double start = now();
+   double start = section_begin();
 #pragma omp parallel
    {
       struct complex *data = shared[0], *other = shared[1];
@@ -139,7 +139,7 @@ int main(int argc, char **argv)
 #pragma omp single
       result = data;
    }
-   double seconds = now() - start;
+   double seconds = section_end(start);
 
    double error = inverse_error(result, &o);
    for (int p = 0; p < PROBES; p++)

@@ -105,9 +105,9 @@ int main(int argc, char **argv)
    for (long system = 0; system < o.iterations; system++) {
       uint64_t seed = random_bits(o.seed, (uint64_t)system);
       memcpy(row, storage, (size_t)n * sizeof *row);
-      double start = now();
+      double start = section_begin();
       solve(row, n, x, seed);
-      seconds += now() - start;
+      seconds += section_end(start);
       double relative = residual(x, n, seed);
       worst = larger_error(worst, relative);
    }

@@ -196,7 +196,7 @@ int main(int argc, char **argv)
    uint64_t added = 0, held = 0, digest = 0;
    long served = 0, missed = 0, torn = 0;
 
-   double start = now();
+   double start = section_begin();
    load_table(o.size);
    for (int t = 0; t < o.threads; t++)
       start_worker(&worker[t], t);
@@ -209,7 +209,7 @@ int main(int argc, char **argv)
       missed += worker[t].missed;
       torn += worker[t].torn;
    }
-   double seconds = now() - start;
+   double seconds = section_end(start);
 
    for (long k = 0; k < o.size; k++) {
       held += table.entry[k].field[0];

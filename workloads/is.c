@@ -135,7 +135,7 @@ int main(int argc, char **argv)
       .bucket_start = new_pages(BUCKETS + 1, sizeof *s.bucket_start),
       .rank = new_pages(VALUES, sizeof *s.rank),
    };
-   double start = now();
+   double start = section_begin();
 #pragma omp parallel
    {
 #pragma omp single
@@ -152,7 +152,7 @@ int main(int argc, char **argv)
          count(&s);
       }
    }
-   double seconds = now() - start;
+   double seconds = section_end(start);
    long middle = (long)s.rank[VALUES / 2];
    bool ok = ranks_are_right(&s);
    free(s.keys);

@@ -71,11 +71,11 @@ int main(int argc, char **argv)
       board[0][i] = board[1][i] = 0;
    add_gliders(board[0], n, o.seed, 0, 1);
 
-   double start = now();
+   double start = section_begin();
 #pragma omp parallel
    for (long generation = 0; generation < o.iterations; generation++)
       step(board[generation % 2], board[(generation + 1) % 2], n);
-   double seconds = now() - start;
+   double seconds = section_end(start);
 
    int *last = board[o.iterations % 2];
    long alive = 0, wrong = 0;

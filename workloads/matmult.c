@@ -84,7 +84,7 @@ int main(int argc, char **argv)
    long n = o.size;
    size_t entries = (size_t)(n * n);
    double *a = new_pages(entries, sizeof *a), *b = new_pages(entries, sizeof *b), *c = new_pages(entries, sizeof *c);
-   double start = now();
+   double start = section_begin();
 #pragma omp parallel
    {
 #pragma omp for schedule(static)
@@ -99,7 +99,7 @@ int main(int argc, char **argv)
          multiply(a, b, c, n);
       }
    }
-   double seconds = now() - start;
+   double seconds = section_end(start);
    double trace = 0;
    for (long i = 0; i < n; i++)
       trace += c[i * n + i];

@@ -164,7 +164,7 @@ int main(int argc, char **argv)
    long n = o.size;
    double eigenvalue = make_mode(wave, n, o.seed);
 
-   double start = now();
+   double start = section_begin();
 #pragma omp parallel
    {
       for (int l = 0; l < levels; l++)
@@ -177,7 +177,7 @@ int main(int argc, char **argv)
       for (long cycle = 0; cycle < o.iterations; cycle++)
          v_cycle(level, levels);
    }
-   double seconds = now() - start;
+   double seconds = section_end(start);
 
 #pragma omp parallel for schedule(static) reduction(max : worst)
    for (long i = 0; i <= n; i++)

@@ -133,7 +133,7 @@ int main(int argc, char **argv)
    uint64_t middle = 0; /* a digest of all places after the steps forwards */
    bool charged = true;
 
-   double start = now();
+   double start = section_begin();
 #pragma omp parallel
    {
 #pragma omp for schedule(static)
@@ -160,7 +160,7 @@ int main(int argc, char **argv)
          strayed += memcmp(&begin, &particle[i], sizeof begin) != 0;
       }
    }
-   double seconds = now() - start;
+   double seconds = section_end(start);
    free(particle);
    free(cell);
    return report(&workload, &o, seconds, strayed == 0 && charged, "middle=%016llx strayed=%ld",

@@ -53,7 +53,7 @@ int main(int argc, char **argv)
    long words = o.size * WORDS_A_PAGE, threads = o.threads, wrong = 0;
    uint64_t *blocks = zero_pages(threads * o.size);
 
-   double start = now();
+   double start = section_begin();
 #pragma omp parallel reduction(+ : wrong)
    {
       long thread = omp_get_thread_num();
@@ -66,7 +66,7 @@ int main(int argc, char **argv)
       }
       wrong += count_wrong(block, words, (uint64_t)(o.iterations * SWEEPS));
    }
-   double seconds = now() - start;
+   double seconds = section_end(start);
    long references = threads * words * (2 * SWEEPS * o.iterations + 1);
    long runs = threads * o.size * (threads > 1 ? o.iterations : 1);
    return report(&workload, &o, seconds, wrong == 0, "pages=%ld references=%ld page_runs=%ld", threads * o.size,

@@ -67,7 +67,7 @@ int main(int argc, char **argv)
    long words = o.size * WORDS_A_PAGE, wrong = 0;
    uint64_t *shared = zero_pages(o.size);
 
-   double start = now();
+   double start = section_begin();
 #pragma omp parallel reduction(+ : wrong)
    for (long turn = omp_get_thread_num(); turn < o.iterations; turn += omp_get_num_threads()) {
       wait_for(turn);
@@ -76,7 +76,7 @@ int main(int argc, char **argv)
          wrong += count_wrong(shared, words, (uint64_t)o.iterations);
       pass_on();
    }
-   double seconds = now() - start;
+   double seconds = section_end(start);
    long references = words * (2 * o.iterations + 1);
    return report(&workload, &o, seconds, wrong == 0, "pages=%ld references=%ld page_runs=%ld", o.size, references,
                  o.size * (o.threads > 1 ? o.iterations : 1));

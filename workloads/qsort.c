@@ -170,9 +170,9 @@ int main(int argc, char **argv)
       uint64_t seed = random_bits(o.seed, (uint64_t)array);
       for (long i = 0; i < n; i++)
          keys[i] = key_at(seed, i);
-      double start = now();
+      double start = section_begin();
       sort(keys, n, o.threads);
-      seconds += now() - start;
+      seconds += section_end(start);
       ok = ok && sorted_and_complete(keys, n, seed, 1); /* no OpenMP threads beside the workers */
       median = keys[n / 2];
    }

@@ -100,7 +100,7 @@ int main(int argc, char **argv)
    double omega = 2 / (1 + sin(M_PI / (double)(n + 1)));
    double amplitude[2] = {1, 1};
 
-   double start = now();
+   double start = section_begin();
 #pragma omp parallel
    {
 #pragma omp for schedule(static)
@@ -114,7 +114,7 @@ int main(int argc, char **argv)
          relax(grid, n, 1, omega);
       }
    }
-   double seconds = now() - start;
+   double seconds = section_end(start);
 
    for (long sweep = 0; sweep < o.iterations; sweep++)
       for (int colour = 0; colour < 2; colour++)

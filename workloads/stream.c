@@ -49,7 +49,7 @@ int main(int argc, char **argv)
    double *c = new_pages((size_t)n, sizeof *c);
    double initial = 1 + (double)(o.seed % 1024);
 
-   double start = now();
+   double start = section_begin();
 #pragma omp parallel
    {
 #pragma omp for schedule(static)
@@ -61,7 +61,7 @@ int main(int argc, char **argv)
       for (long round = 0; round < o.iterations; round++)
          run_round(a, b, c, n);
    }
-   double seconds = now() - start;
+   double seconds = section_end(start);
 
    double one[3] = {initial, 0, 0}; /* the same on one element */
    for (long round = 0; round < o.iterations; round++) {

@@ -289,8 +289,10 @@ impl Observed {
 
     /// The non-local % of transactions over time: so many parts of the run.
     pub fn course(&self, parts: usize) -> Vec<f64> {
-        let chunks = self.intervals.chunks(self.intervals.len().div_ceil(parts).max(1));
-        chunks.map(|chunk| self.nonlocal_percent(self.transactions(&self.sum(chunk)))).collect()
+        let all = self.intervals.len();
+        let parts = parts.min(all);
+        let part = |n: usize| &self.intervals[n * all / parts..(n + 1) * all / parts];
+        (0..parts).map(|n| self.nonlocal_percent(self.transactions(&self.sum(part(n))))).collect()
     }
 
     /// The sum over some intervals; its end is the last one's.

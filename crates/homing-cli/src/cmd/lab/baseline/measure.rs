@@ -9,8 +9,10 @@ use serde::Serialize;
 const HIT_NS: f64 = 1.0;
 /// Windows are joined intervals, so that a short one with few misses does not look like a change.
 const WINDOW: usize = 5;
-/// A window whose non-local % is no more than this above the tail's has settled.
+/// A window whose non-local % is no more than this above the highest of the tail has settled.
 const SETTLED: f64 = 2.0;
+/// A window with less than this share of the mean window's misses is no evidence.
+const THIN: f64 = 0.5;
 
 /// One run. Percentages are of misses.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -25,7 +27,7 @@ pub struct Measured {
     pub bound_4k_percent: f64,
     /// ... with pages of 2 MiB.
     pub bound_2m_percent: f64,
-    /// Seconds from the first counted access until the non-local % stays within 2 points of the tail's.
+    /// Seconds from the first counted access until the non-local % stays within 2 points of the tail's highest.
     pub settled_seconds: f64,
     /// Pages that the kernel moved, whoever asked.
     pub moved_pages: f64,
@@ -56,7 +58,7 @@ impl Measured {
             course_percent: observed.course(10),
             bound_4k_percent: observed.bound(4 << 10).miss_percent,
             bound_2m_percent: observed.bound(2 << 20).miss_percent,
-            settled_seconds: settled_ms(observed, tail_percent) / 1e3,
+            settled_seconds: settled_ms(observed) / 1e3,
             moved_pages: kernel("pgmigrate_success"),
             failed_pages: kernel("pgmigrate_fail"),
             hint_faults: kernel("numa_hint_faults"),
@@ -144,12 +146,23 @@ fn tail(intervals: &[Interval]) -> &[Interval] {
     &intervals[from..]
 }
 
-/// To the end of the last window that is above the tail.
-fn settled_ms(observed: &Observed, tail_percent: f64) -> f64 {
-    let begin = observed.intervals.first().map_or(0, |first| first.ms);
-    let above = |window: &&[Interval]| percent(observed, window) > tail_percent + SETTLED;
-    let last = observed.intervals.chunks(WINDOW).rfind(above);
-    last.and_then(<[Interval]>::last).map_or(0.0, |interval| interval.ms.saturating_sub(begin) as f64)
+/// To the end of the last window that is above all of the tail's, which have the program's own ups and downs.
+fn settled_ms(observed: &Observed) -> f64 {
+    let intervals = &observed.intervals;
+    let windows = |part: &'_ [Interval]| -> Vec<(f64, u64, u64)> {
+        let window = |window: &[Interval]| {
+            let misses = window.iter().map(|interval| interval.misses.total()).sum();
+            (percent(observed, window), misses, window[window.len() - 1].ms)
+        };
+        part.chunks(WINDOW).map(window).collect()
+    };
+    let all = windows(intervals);
+    let mean = all.iter().map(|window| window.1 as f64).sum::<f64>() / all.len().max(1) as f64;
+    let thick = |window: &&(f64, u64, u64)| window.1 as f64 >= THIN * mean;
+    let highest = windows(tail(intervals)).iter().filter(thick).map(|window| window.0).fold(0.0, f64::max);
+    let last = all.iter().filter(thick).rfind(|window| window.0 > highest + SETTLED);
+    let begin = intervals.first().map_or(0, |first| first.ms);
+    last.map_or(0.0, |window| window.2.saturating_sub(begin) as f64)
 }
 
 fn modelled_ms(total: &Interval, node_of_cpu: &[usize], latency: &[Vec<f64>]) -> f64 {
@@ -189,10 +202,21 @@ mod tests {
         let observed = observed(intervals);
         assert_eq!(tail(&observed.intervals).len(), 10);
         assert_eq!(percent(&observed, tail(&observed.intervals)), 10.0);
-        assert_eq!(settled_ms(&observed, 10.0), 900.0);
+        assert_eq!(settled_ms(&observed), 900.0);
         let ms =
             modelled_ms(&observed.total(), &observed.node_of_cpu, &[vec![80.0, 160.0], vec![160.0, 80.0]]);
         assert_eq!(ms, (3000.0 + 2000.0 * 80.0 + 1000.0 * 160.0) / 1e6);
+    }
+
+    #[test]
+    fn ups_and_downs_and_thin_windows_are_settled() {
+        let mut intervals: Vec<_> = (1..=10).map(|n| interval(100 * n, 20, 80)).collect();
+        let wave = |n: u64| interval(100 * n, 90 - n / 5 % 2 * 15, 10 + n / 5 % 2 * 15);
+        intervals.extend((11..=60).map(wave));
+        intervals.extend((61..=65).map(|n| interval(100 * n, 0, 5)));
+        assert_eq!(settled_ms(&observed(intervals)), 900.0);
+        assert_eq!(settled_ms(&observed((11..=60).map(wave).collect())), 0.0);
+        assert_eq!(settled_ms(&observed(Vec::new())), 0.0);
     }
 
     #[test]
