@@ -1,4 +1,4 @@
-//! CPU time of this process.
+//! CPU time of this process, and the unit in which `/proc` gives it.
 
 use std::time::Duration;
 
@@ -8,6 +8,11 @@ pub fn cpu_time() -> Duration {
     // SAFETY: the kernel writes one timespec. With a valid clock and pointer it does not fail.
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// A number of clock ticks, as `/proc` counts CPU time.
+pub fn ticks(count: u64) -> Duration {
+    Duration::from_secs_f64(count as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
 #[cfg(test)]

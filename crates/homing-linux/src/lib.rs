@@ -19,3 +19,4 @@ pub mod ptrace;
 pub mod terminal;
 pub mod topology;
 pub mod tunables;
+pub mod wait;

@@ -24,17 +24,8 @@ impl Tunables {
     /// # Errors
     /// If another session has changed tunables and still runs, or the state file cannot be written.
     pub fn begin(state: &Path) -> io::Result<Tunables> {
-        let path = state.with_extension("lock");
-        let lock = File::create(&path)?;
-        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-            let message = format!(
-                "another session of homing uses the kernel's tunables, and only one can at a time (it holds {}): wait for its end, or \
-                 use one session for all processes",
-                path.display()
-            );
-            return Err(io::Error::new(io::ErrorKind::ResourceBusy, message));
-        }
-        restore(state)?;
+        let lock = lock(state)?;
+        put_back(state)?;
         Ok(Tunables { state: state.to_owned(), before: Vec::new(), _lock: lock })
     }
 
@@ -66,7 +57,7 @@ impl Drop for Tunables {
         if self.before.is_empty() {
             return;
         }
-        if let Err(error) = restore(&self.state) {
+        if let Err(error) = put_back(&self.state) {
             eprintln!(
                 "homing: kernel tunables could not be put back ({error}); see {}",
                 self.state.display()
@@ -75,11 +66,36 @@ impl Drop for Tunables {
     }
 }
 
-/// Puts back what a state file says, newest change first, and removes it. Returns how many tunables it named.
+/// Takes the lock that a session holds while tunables are changed.
+fn lock(state: &Path) -> io::Result<File> {
+    let path = state.with_extension("lock");
+    let lock = File::create(&path)?;
+    if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        let message = format!(
+            "another session of homing uses the kernel's tunables, and only one can at a time (it holds {}): wait for its end, or \
+             use one session for all processes",
+            path.display()
+        );
+        return Err(io::Error::new(io::ErrorKind::ResourceBusy, message));
+    }
+    Ok(lock)
+}
+
+/// Puts back what a killed session left changed: what the state file says, newest change first; then removes the file.
+/// Returns how many tunables it named.
 ///
 /// # Errors
-/// If the file cannot be read, or a tunable cannot be written; then the file stays.
+/// If a session still runs and needs them as they are; if the file cannot be read, or a tunable cannot be written, and
+/// then the file stays.
 pub fn restore(state: &Path) -> io::Result<usize> {
+    if !state.exists() {
+        return Ok(0);
+    }
+    let _lock = lock(state)?;
+    put_back(state)
+}
+
+fn put_back(state: &Path) -> io::Result<usize> {
     let text = match fs::read_to_string(state) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
@@ -122,8 +138,17 @@ mod tests {
         let mut killed = Tunables::begin(&state).unwrap();
         killed.set(&a, "1").unwrap();
         assert!(Tunables::begin(&state).unwrap_err().to_string().contains("another session"));
+        assert!(
+            restore(&state).unwrap_err().to_string().contains("another session"),
+            "it needs them as they are"
+        );
         let left = fs::read_to_string(&state).unwrap();
         drop(killed);
+        assert_eq!(restore(&state).unwrap(), 0);
+        fs::write(&state, &left).unwrap();
+        fs::write(&a, "1").unwrap();
+        assert_eq!(restore(&state).unwrap(), 1);
+        assert_eq!(fs::read_to_string(&a).unwrap(), "0");
         fs::write(&state, left).unwrap();
         fs::write(&a, "1").unwrap();
         let next = Tunables::begin(&state).unwrap();

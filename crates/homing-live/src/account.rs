@@ -177,8 +177,11 @@ pub struct Summary {
     pub losses: Losses,
     /// Processes left alone because this user may not trace them.
     pub denied: u64,
-    /// CPU time of the engine.
+    /// CPU time of the engine, its helpers in the processes included.
     pub engine_cpu_seconds: f64,
+    /// ... by what it was used for: wait, look (at processes), scan (for hint faults), take (accesses), locate (pages), decide,
+    /// move, end, helpers.
+    pub engine_cpu_by_phase: BTreeMap<String, f64>,
     /// Time spent moving.
     pub moving_seconds: f64,
     /// Time in which the program was stopped for moves.

@@ -13,6 +13,7 @@ pub mod host;
 pub mod journal;
 pub mod mover;
 pub mod pages;
+pub mod phases;
 pub mod plan;
 pub mod regions;
 pub mod session;

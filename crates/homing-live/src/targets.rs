@@ -79,6 +79,18 @@ pub struct Changes {
     pub remapped: Vec<Pid>,
 }
 
+impl Changes {
+    /// True if nothing has changed.
+    pub fn is_empty(&self) -> bool {
+        let Changes { new_tasks, moved, begun, ended, remapped } = self;
+        new_tasks.is_empty()
+            && moved.is_empty()
+            && begun.is_empty()
+            && ended.is_empty()
+            && remapped.is_empty()
+    }
+}
+
 /// The processes.
 #[derive(Debug)]
 pub struct Targets {
@@ -121,6 +133,12 @@ impl Targets {
     /// True for an access of a process of ours.
     pub fn contains(&self, pid: Pid) -> bool {
         self.processes.get(&pid).is_some_and(|process| process.ours)
+    }
+
+    /// True if the last look saw the thread there.
+    pub fn stays_at(&self, pid: Pid, tid: Tid, node: Node) -> bool {
+        let task = self.processes.get(&pid).and_then(|process| process.tasks.get(&tid));
+        task.is_some_and(|task| task.node == Some(node))
     }
 
     /// Looks at everything anew.

@@ -22,6 +22,7 @@
 //! so that a killed engine leaves nothing behind but two pages of memory. Its parent is init, which reaps it.
 
 use super::SCANNER_NAME;
+use crate::clock;
 use crate::policy;
 use crate::proc::{Pid, Proc, Tid};
 use crate::ptrace::{self, Held};
@@ -287,6 +288,12 @@ impl Scanner {
     /// The helper.
     pub fn helper(&self) -> Pid {
         self.helper
+    }
+
+    /// CPU time that the helper and its passes have used. None once it has ended.
+    pub fn cpu_time(&self, proc: &Proc) -> Option<std::time::Duration> {
+        let stat = proc.stat(self.helper, Tid(self.helper.0)).ok()?;
+        Some(clock::ticks(stat.cpu_ticks + stat.waited_ticks))
     }
 
     /// Address of eight bytes in the process that are free for use.

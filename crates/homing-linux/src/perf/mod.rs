@@ -77,8 +77,27 @@ struct Attributes {
 
 const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
+const WATERMARK: u64 = 1 << 14;
 const PRECISE_SHIFT: u32 = 15;
 const USE_CLOCK: u64 = 1 << 25;
+
+/// As [`open`], with half as many pages for the ring, and half of that, down to one, until the kernel grants them
+/// (`perf_event_mlock_kb`, RLIMIT_MEMLOCK).
+///
+/// # Errors
+/// Those of [`open`] with a ring of one page.
+pub fn open_with_room(event: Event, watch: Watch, mut sampling: Sampling) -> io::Result<Ring> {
+    loop {
+        match open(event, watch, sampling) {
+            Err(error) if sampling.ring_pages > 1 && refuses_room(&error) => sampling.ring_pages /= 2,
+            result => return result,
+        }
+    }
+}
+
+fn refuses_room(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOMEM))
+}
 
 /// Opens an event that samples user-mode accesses with address, CPU, thread and monotonic time, and maps its ring. It
 /// counts from now on.
@@ -99,10 +118,10 @@ pub fn open(event: Event, watch: Watch, sampling: Sampling) -> io::Result<Ring> 
         config1: event.config1,
         sample_period: sampling.period,
         sample_type,
-        flags: exclude_kernel | u64::from(event.precise) << PRECISE_SHIFT | USE_CLOCK,
+        flags: exclude_kernel | WATERMARK | u64::from(event.precise) << PRECISE_SHIFT | USE_CLOCK,
         clock: libc::CLOCK_MONOTONIC,
-        // Nobody waits for this file: the rings are drained at intervals.
-        wakeup_events: u32::MAX,
+        // Rings are drained at intervals; one that fills up before says so. With a watermark this counts bytes.
+        wakeup_events: (sampling.ring_pages * ring::PAGE / 2) as u32,
         ..Attributes::default()
     };
     let (tid, cpu) = match watch {

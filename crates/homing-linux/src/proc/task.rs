@@ -11,6 +11,8 @@ pub struct Stat {
     pub state: char,
     /// CPU time in user and kernel mode, in clock ticks.
     pub cpu_ticks: u64,
+    /// CPU time of the children that ended and were waited for, in clock ticks; of the whole process.
+    pub waited_ticks: u64,
     /// When it started, in clock ticks since boot: with the number, its identity.
     pub start_ticks: u64,
     /// The CPU on which it ran last.
@@ -29,6 +31,7 @@ impl Stat {
             name: name.to_owned(),
             state: fields.first()?.chars().next()?,
             cpu_ticks: number(14)? + number(15)?,
+            waited_ticks: number(16)? + number(17)?,
             start_ticks: number(22)?,
             processor: u32::try_from(number(39)?).ok()?,
         })

@@ -1,6 +1,6 @@
 //! Processes, threads and mappings: what changed since the last look.
 
-use super::{Session, SessionError, View, PACE};
+use super::{Session, SessionError, View};
 use crate::config::Bind;
 use crate::journal::Line;
 use crate::regions;
@@ -11,12 +11,13 @@ use homing_core::policy::{ThreadMoved, ThreadsChanged};
 use homing_linux::pagemap::PageMap;
 use homing_linux::policy as affinity;
 use homing_linux::proc::Pid;
-use std::time::Instant;
+use homing_linux::wait::end_of;
 
 impl Session<'_> {
-    /// Looks at processes, threads and mappings.
-    pub(super) fn look(&mut self) -> Result<(), SessionError> {
+    /// Looks at processes, threads and mappings. True if nothing has changed.
+    pub(super) fn look(&mut self) -> Result<bool, SessionError> {
         let changes = self.targets.look(&self.host)?;
+        self.watch_ends(&changes);
         for pid in &changes.ended {
             self.views.remove(pid);
             self.drop_pages(|entry_pid, _| entry_pid == *pid)?;
@@ -37,14 +38,22 @@ impl Session<'_> {
         self.count_threads()?;
         let fail = |error| SessionError::Source { name: self.entry.name, error };
         self.source.follow(&self.targets, &changes).map_err(fail)?;
-        if self.paced.elapsed() >= PACE {
-            self.paced = Instant::now();
-            let did = self.account.total.moved + self.would_move + self.account.threads_moved;
-            let calm = std::mem::replace(&mut self.did, did) == did && changes.begun.is_empty();
-            self.source.pace(calm);
+        let did = self.account.total.moved + self.would_move + self.account.threads_moved;
+        if let Some(calm) = self.pace.calm(did, self.kernel().pages().len() as u64) {
+            self.source.pace(calm && changes.begun.is_empty() && changes.moved.is_empty());
         }
         self.engine.executor_mut().look_at_memory();
-        Ok(())
+        Ok(changes.is_empty())
+    }
+
+    /// A process without a descriptor is noticed to have ended by the looks alone.
+    fn watch_ends(&mut self, changes: &Changes) {
+        for pid in &changes.ended {
+            self.ends.remove(pid);
+        }
+        for &pid in &changes.begun {
+            self.ends.extend(end_of(pid).ok().map(|end| (pid, end)));
+        }
     }
 
     fn count_threads(&mut self) -> Result<(), SessionError> {

@@ -6,7 +6,9 @@
 
 mod look;
 mod orders;
+mod pace;
 mod sightings;
+mod wait;
 
 use crate::account::{by_name, Account, Summary};
 use crate::config::Config;
@@ -14,6 +16,7 @@ use crate::executor::Kernel;
 use crate::host::Host;
 use crate::journal::{Header, Line, Writer};
 use crate::mover::Mover;
+use crate::phases::Phases;
 use crate::plan::Plan;
 use crate::regions::Region;
 use crate::source::{self, Access, Places, Source};
@@ -22,12 +25,13 @@ use homing_core::engine::{Engine, Observation};
 use homing_core::ids::{Node, Time};
 use homing_core::machine::Costs;
 use homing_core::policy::Policy;
-use homing_linux::clock;
 use homing_linux::pagemap::PageMap;
 use homing_linux::proc::{Pid, Proc, ProcError};
+use pace::Pace;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::time::{Duration, Instant};
+use std::os::fd::OwnedFd;
+use std::time::Instant;
 
 /// A session that cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -58,12 +62,6 @@ pub enum SessionError {
     #[error("cannot write the journal: {0}")]
     Journal(io::Error),
 }
-
-/// How often the processes' threads and mappings are looked at, at most.
-const LOOK: Duration = Duration::from_millis(200);
-
-/// How often the source is told whether anything moved.
-const PACE: Duration = Duration::from_secs(2);
 
 /// Where a page is is asked again when its last answer is older, in microseconds.
 const STALE_US: u64 = 500_000;
@@ -116,12 +114,12 @@ pub struct Session<'p> {
     journal: Option<Writer<Box<dyn Write>>>,
     weight: f64,
     begin: Instant,
-    looked: Option<Instant>,
+    pace: Pace,
+    /// Of the processes that were there at the last look.
+    ends: BTreeMap<Pid, OwnedFd>,
     flushed: Instant,
-    cpu_before: Duration,
+    phases: Phases,
     bound: usize,
-    paced: Instant,
-    did: u64,
     would_move: u64,
     accesses: Vec<Access>,
 }
@@ -142,6 +140,37 @@ fn weight_of_a_sighting(costs: &Costs) -> f64 {
     }
 }
 
+/// Opens the source of that name. `auto` takes the best that works, which may be another than the best that could: only one
+/// session at a time has hint faults.
+fn open_source(
+    name: &str,
+    places: &Places,
+    host: &Host,
+) -> Result<(&'static source::Entry, Box<dyn Source>), SessionError> {
+    let entry = match name {
+        "auto" => source::best(places),
+        name => source::find(name).ok_or_else(|| SessionError::NoSource(name.to_owned()))?,
+    };
+    if let Some(why) = (entry.missing)(places) {
+        return Err(SessionError::Missing { name: entry.name, why });
+    }
+    let error = match (entry.open)(places, host) {
+        Ok(source) => return Ok((entry, source)),
+        Err(error) => error,
+    };
+    let after = source::SOURCES.iter().skip_while(|other| other.name != entry.name).skip(1);
+    for next in after.filter(|next| name == "auto" && (next.missing)(places).is_none()) {
+        if let Ok(source) = (next.open)(places, host) {
+            eprintln!(
+                "homing: source {}: {error}; going on with {}, confidence {}",
+                entry.name, next.name, next.confidence
+            );
+            return Ok((next, source));
+        }
+    }
+    Err(SessionError::Source { name: entry.name, error })
+}
+
 impl<'p> Session<'p> {
     /// Opens the source and begins. Processes are looked at in the first step.
     ///
@@ -149,15 +178,7 @@ impl<'p> Session<'p> {
     /// If the source does not exist or does not work here, or the journal cannot be written.
     pub fn begin(setup: Setup<'p>) -> Result<Session<'p>, SessionError> {
         let Setup { config, host, costs, policy, choice, places, journal, command, plan } = setup;
-        let entry = match config.source.as_str() {
-            "auto" => source::best(&places),
-            name => source::find(name).ok_or_else(|| SessionError::NoSource(name.to_owned()))?,
-        };
-        if let Some(why) = (entry.missing)(&places) {
-            return Err(SessionError::Missing { name: entry.name, why });
-        }
-        let fail = |error| SessionError::Source { name: entry.name, error };
-        let source = (entry.open)(&places, &host).map_err(fail)?;
+        let (entry, source) = open_source(&config.source, &places, &host)?;
         let mover = Mover { threads: config.movers, ..Mover::default() };
         let kernel = Kernel::new(host.clone(), mover, config.dry_run);
         let weight = config.weight.unwrap_or_else(|| weight_of_a_sighting(&costs));
@@ -183,12 +204,11 @@ impl<'p> Session<'p> {
             account: Account::default(),
             journal: journal.map_err(SessionError::Journal)?,
             begin: Instant::now(),
-            looked: None,
+            pace: Pace::new(),
+            ends: BTreeMap::new(),
             flushed: Instant::now(),
-            cpu_before: clock::cpu_time(),
+            phases: Phases::begin(),
             bound: 0,
-            paced: Instant::now(),
-            did: 0,
             would_move: 0,
             accesses: Vec::new(),
             config,
@@ -230,14 +250,17 @@ impl<'p> Session<'p> {
     /// # Errors
     /// If the source fails, the cgroup goes away, or the journal cannot be written.
     pub fn step(&mut self) -> Result<(), SessionError> {
-        if self.looked.is_none_or(|looked| looked.elapsed() >= LOOK) {
-            self.looked = Some(Instant::now());
-            self.look()?;
+        self.phases.lap("wait");
+        if self.pace.due() {
+            let quiet = self.look()?;
+            let cost = self.phases.lap("look");
+            self.pace.looked(cost, quiet);
         }
+        self.take_accesses();
         let mut accesses = std::mem::take(&mut self.accesses);
-        self.source.poll(&self.targets, &self.host, &mut accesses);
         let known = self.pages_of(&accesses)?;
         self.locate(known.iter().flatten().copied())?;
+        self.phases.lap("locate");
         for (access, page) in accesses.drain(..).zip(known) {
             match page.filter(|&page| self.kernel().pages().alive(page)) {
                 Some(page) => self.tell(&access, page)?,
@@ -250,7 +273,9 @@ impl<'p> Session<'p> {
         self.engine.observe(Observation::IntervalEnd(Time(t)));
         self.follow_plan(t);
         self.note_asked(t)?;
+        self.phases.lap("decide");
         self.carry_out()?;
+        self.phases.lap("move");
         self.account.end_interval(self.now() / 1000);
         Ok(())
     }
@@ -264,7 +289,7 @@ impl<'p> Session<'p> {
 
     /// True once no process of the choice is left (and there was a look).
     pub fn over(&self) -> bool {
-        self.looked.is_some() && self.targets.processes().is_empty()
+        self.pace.has_looked() && self.targets.processes().is_empty()
     }
 
     /// Ends the session: undoes what the source changed, and sums up.
@@ -272,7 +297,9 @@ impl<'p> Session<'p> {
     /// # Errors
     /// If the rest of the journal cannot be written.
     pub fn finish(mut self) -> Result<Summary, SessionError> {
+        self.phases.add("helpers", self.source.helpers_cpu());
         self.source.end(&self.targets);
+        self.phases.lap("end");
         if let Some(journal) = &mut self.journal {
             journal.flush().map_err(SessionError::Journal)?;
         }
@@ -303,7 +330,8 @@ impl<'p> Session<'p> {
             by_class: account.by_class.iter().map(|(class, &count)| ((*class).to_owned(), count)).collect(),
             losses: self.source.losses(),
             denied: self.targets.denied().len() as u64,
-            engine_cpu_seconds: (clock::cpu_time().saturating_sub(self.cpu_before)).as_secs_f64(),
+            engine_cpu_seconds: self.phases.total().as_secs_f64(),
+            engine_cpu_by_phase: self.phases.seconds(),
             moving_seconds: account.moving_us as f64 / 1e6,
             stopped_seconds: account.stopped_us as f64 / 1e6,
             intervals: account.intervals.clone(),

@@ -36,7 +36,10 @@ impl Session<'_> {
 
     fn new_page(&mut self, access: &Access) -> Result<Option<Page>, SessionError> {
         let Some(process) = self.targets.processes().get(&access.pid) else { return Ok(None) };
-        let Some(mapping) = maps::find(&process.maps, access.address) else { return Ok(None) };
+        let Some(mapping) = maps::find(&process.maps, access.address) else {
+            self.pace.hurry();
+            return Ok(None);
+        };
         let class = mapping.class();
         let huge = access.address & !(HUGE - 1);
         let whole = huge >= mapping.start && huge + HUGE <= mapping.end;
@@ -78,6 +81,9 @@ impl Session<'_> {
         let entry = self.engine.executor_mut().pages_mut().entry_mut(page);
         let Some(at) = entry.seen_at() else { return Ok(()) };
         entry.sighted(access.node);
+        if !self.targets.stays_at(access.pid, access.tid, access.node) {
+            self.pace.hurry();
+        }
         let (class, address, pid) = (entry.class, entry.address, entry.pid);
         self.account.access(access.node, at, class.name());
         if !class.movable() || !self.chosen(pid, address) {

@@ -12,6 +12,7 @@ use homing_linux::proc::{Pid, Tid};
 use homing_linux::ptrace::{hold_all, Held};
 use std::collections::BTreeMap;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 /// Time between scans while something changes, and the longest when nothing does.
@@ -22,7 +23,21 @@ const REST: u32 = 3;
 
 /// Longest wait for the passes of all processes, made or at work. They take 20 to 40 ms of CPU time.
 const PATIENCE: Duration = Duration::from_millis(400);
+/// How often it is asked whether passes are ready.
+const ASK: Duration = Duration::from_millis(12);
+/// ... and, while the program stands still, whether they have passed.
 const NAP: Duration = Duration::from_millis(1);
+/// Helpers end by themselves when they hear nothing for ten seconds.
+const BEAT: Duration = Duration::from_secs(2);
+
+/// What the helpers are at.
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    /// Nothing, until then.
+    Resting(Instant),
+    /// Their passes count since then, and are asked whether they are ready.
+    Counting(Instant),
+}
 
 /// Scanning helpers, and the rings that see the faults.
 #[derive(Debug)]
@@ -31,8 +46,10 @@ pub struct HintFaults {
     scanners: BTreeMap<Pid, Scanner>,
     cpus: Vec<u32>,
     pace: Duration,
-    scanned: Instant,
-    rest: Duration,
+    stage: Stage,
+    beaten: Instant,
+    /// CPU time of the helpers when last asked, those that have ended among them.
+    used: BTreeMap<Pid, Duration>,
     refused: u64,
     /// Scans that the kernel did not make.
     missed: u64,
@@ -56,8 +73,9 @@ impl HintFaults {
             refused: 0,
             missed: 0,
             pace: BUSY,
-            scanned: Instant::now(),
-            rest: Duration::ZERO,
+            stage: Stage::Resting(Instant::now() + BUSY),
+            beaten: Instant::now(),
+            used: BTreeMap::new(),
             window,
         })
     }
@@ -71,24 +89,26 @@ impl HintFaults {
         Ok(())
     }
 
-    /// One scan of all processes, whose threads stand still while pages are marked. A process that ended meanwhile is noticed at
-    /// the next look.
-    fn scan(&mut self, targets: &Targets) -> io::Result<()> {
-        let mut at_work: Vec<(&Pid, &mut Scanner)> = self
-            .scanners
-            .iter_mut()
-            .filter_map(|(pid, scanner)| scanner.begin_pass().is_ok().then_some((pid, scanner)))
-            .collect();
-        wait(|| at_work.iter().all(|(_, scanner)| !matches!(scanner.ready(), Ok(false))));
-        let held: Vec<Held> =
-            at_work.iter().flat_map(|(&pid, _)| hold_all(targets.proc(), pid).unwrap_or_default()).collect();
+    /// Begins a pass in each process. One that ended meanwhile is noticed at the next look.
+    fn begin_passes(&mut self) {
+        self.scanners.values_mut().for_each(|scanner| drop(scanner.begin_pass()));
+        self.stage = Stage::Counting(Instant::now());
+    }
+
+    /// Lets the passes mark pages, while the programs' threads stand still.
+    fn mark(&mut self, targets: &Targets) -> io::Result<()> {
+        let hold = |&pid: &Pid| hold_all(targets.proc(), pid).unwrap_or_default();
+        let held: Vec<Held> = self.scanners.keys().flat_map(hold).collect();
         self.window.open()?;
+        let mut at_work: Vec<(&Pid, &mut Scanner)> = self.scanners.iter_mut().collect();
         at_work.retain_mut(|(_, scanner)| scanner.go().is_ok());
         wait(|| at_work.iter().all(|(_, scanner)| !matches!(scanner.passed(), Ok(None))));
         self.window.close()?;
         drop(held);
-        let marked = at_work.iter().filter(|(_, scanner)| matches!(scanner.passed(), Ok(Some(Pass::Marked))));
-        self.missed += (at_work.len() - marked.count()) as u64;
+        for (pid, scanner) in at_work {
+            self.missed += u64::from(!matches!(scanner.passed(), Ok(Some(Pass::Marked))));
+            self.used.extend(scanner.cpu_time(targets.proc()).map(|used| (*pid, used)));
+        }
         Ok(())
     }
 }
@@ -118,18 +138,42 @@ impl Source for HintFaults {
         let idle = |pid: &Pid| targets.processes().get(pid).is_none_or(|process| process.tasks.is_empty());
         self.scanners.retain(|pid, _| !idle(pid));
         self.rings.follow(targets, changes)?;
-        if self.scanned.elapsed() < self.pace.max(self.rest) {
-            // A process that ended is noticed at the next look.
-            self.scanners.values_mut().for_each(|scanner| drop(scanner.beat()));
-            return Ok(());
-        }
-        let begin = Instant::now();
-        if !self.scanners.is_empty() {
-            self.scan(targets)?;
-        }
-        self.scanned = Instant::now();
-        self.rest = begin.elapsed() * REST;
         Ok(())
+    }
+
+    fn work(&mut self, targets: &Targets) -> io::Result<()> {
+        match self.stage {
+            Stage::Resting(until) if self.scanners.is_empty() => {
+                self.stage = Stage::Resting(until.max(Instant::now() + BUSY));
+            }
+            Stage::Resting(until) if Instant::now() >= until => self.begin_passes(),
+            Stage::Resting(_) => self.scanners.values_mut().for_each(|scanner| drop(scanner.beat())),
+            Stage::Counting(since) => {
+                let waits = self.scanners.values().any(|scanner| matches!(scanner.ready(), Ok(false)));
+                if !waits || since.elapsed() >= PATIENCE {
+                    self.mark(targets)?;
+                    let rest = self.pace.max(since.elapsed() * REST);
+                    self.stage = Stage::Resting(Instant::now() + rest);
+                }
+            }
+        }
+        self.beaten = Instant::now();
+        Ok(())
+    }
+
+    fn due(&self) -> Option<Instant> {
+        Some(match self.stage {
+            Stage::Resting(until) => until.min(self.beaten + BEAT),
+            Stage::Counting(_) => self.beaten + ASK,
+        })
+    }
+
+    fn wakers(&self) -> Vec<BorrowedFd<'_>> {
+        self.rings.wakers()
+    }
+
+    fn helpers_cpu(&self) -> Duration {
+        self.used.values().sum()
     }
 
     fn poll(&mut self, targets: &Targets, host: &Host, accesses: &mut Vec<Access>) {
@@ -138,6 +182,9 @@ impl Source for HintFaults {
 
     fn pace(&mut self, calm: bool) {
         self.pace = if calm { (self.pace * 2).min(CALM) } else { BUSY };
+        if let Stage::Resting(until) = &mut self.stage {
+            *until = (*until).min(Instant::now() + self.pace);
+        }
     }
 
     fn losses(&self) -> Losses {

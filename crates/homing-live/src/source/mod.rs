@@ -11,7 +11,9 @@ use homing_core::ids::Node;
 use homing_linux::perf::{pmu, Event, Sampling, Watch};
 use homing_linux::proc::{Pid, Tid};
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// One access that was seen.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -87,6 +89,29 @@ pub trait Source {
     /// If it cannot work at all any more.
     fn follow(&mut self, targets: &Targets, changes: &Changes) -> io::Result<()>;
 
+    /// Does what is due: called at [`Source::due`] or later.
+    ///
+    /// # Errors
+    /// If it cannot work at all any more.
+    fn work(&mut self, _targets: &Targets) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// When it next has something to do of its own.
+    fn due(&self) -> Option<Instant> {
+        None
+    }
+
+    /// Readable when there is much to hand out.
+    fn wakers(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
+    }
+
+    /// CPU time of its helpers outside of this process.
+    fn helpers_cpu(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// Hands out the accesses of the processes in `targets` that were seen since the last time.
     fn poll(&mut self, targets: &Targets, host: &Host, accesses: &mut Vec<Access>);
 
@@ -151,8 +176,11 @@ pub const SOURCES: &[Entry] = &[
     },
 ];
 
+/// Pages of a ring: some 18000 samples. Where less is granted, less.
+const RING_PAGES: usize = 256;
+
 /// Every page fault is a sample.
-const FAULTS: Sampling = Sampling { period: 1, memory: false, ring_pages: 64 };
+const FAULTS: Sampling = Sampling { period: 1, memory: false, ring_pages: RING_PAGES };
 
 /// Loads above the latency threshold between two samples; IBS counts all micro-operations instead.
 const PEBS_PERIOD: u64 = 2_003;
@@ -185,7 +213,7 @@ fn hint_faults_missing(places: &Places) -> Option<String> {
 }
 
 fn pmu_event(places: &Places) -> Result<(Event, Sampling), String> {
-    let sampling = |period| Sampling { period, memory: true, ring_pages: 64 };
+    let sampling = |period| Sampling { period, memory: true, ring_pages: RING_PAGES };
     match pmu::find(&places.sys) {
         None => Err(
             "the machine shows no PEBS, IBS or SPE below /sys/bus/event_source (virtual machines rarely do)"

@@ -11,6 +11,7 @@ use homing_linux::perf::{self, Event, Sampling, Watch};
 use homing_linux::proc::{Pid, Tid};
 use std::collections::BTreeMap;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// Rings of one event.
 #[derive(Debug)]
@@ -28,7 +29,7 @@ const KERNEL: u64 = 1 << 63;
 impl Rings {
     /// Watches all CPUs if that is permitted; else nothing yet.
     pub fn new(event: Event, sampling: Sampling, host: &Host) -> Rings {
-        let open = |cpu: u32| perf::open(event, Watch::Cpu(cpu), sampling).ok();
+        let open = |cpu: u32| perf::open_with_room(event, Watch::Cpu(cpu), sampling).ok();
         let cpus: Option<Vec<Ring>> = host.cpus().into_iter().map(open).collect();
         Rings {
             event,
@@ -64,7 +65,7 @@ impl Source for Rings {
         let lives = |tid: &Tid| targets.processes().values().any(|process| process.tasks.contains_key(tid));
         self.threads.retain(|tid, _| lives(tid));
         for &(_, tid) in &changes.new_tasks {
-            match perf::open(self.event, Watch::Thread(tid), self.sampling) {
+            match perf::open_with_room(self.event, Watch::Thread(tid), self.sampling) {
                 Ok(ring) => {
                     self.threads.insert(tid, ring);
                 }
@@ -73,6 +74,11 @@ impl Source for Rings {
             }
         }
         Ok(())
+    }
+
+    /// Rings of CPUs only: that of a thread which has ended would wake for ever.
+    fn wakers(&self) -> Vec<BorrowedFd<'_>> {
+        self.cpus.iter().map(|ring| ring.event().as_fd()).collect()
     }
 
     fn poll(&mut self, targets: &Targets, host: &Host, accesses: &mut Vec<Access>) {

@@ -109,10 +109,8 @@ pub fn coded(error: SessionError) -> anyhow::Error {
     exit::error(code, error.to_string())
 }
 
-/// The longest sleep, so that signals and the end of a program are noticed.
-const NAP: Duration = Duration::from_millis(20);
-
-/// Steps at every interval until `over` says so. `over` is asked some fifty times a second.
+/// Steps at every interval until `over` says so. `over` is asked when a process has ended, when a signal came, and a few times a
+/// second.
 pub fn drive(
     session: &mut Session<'_>,
     interval: Duration,
@@ -127,11 +125,10 @@ pub fn drive(
             if over(session) {
                 return session.step().map_err(coded);
             }
-            let left = next.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            if Instant::now() >= next {
                 break;
             }
-            std::thread::sleep(left.min(NAP));
+            session.wait(next).map_err(coded)?;
         }
     }
 }

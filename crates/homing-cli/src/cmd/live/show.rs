@@ -55,9 +55,15 @@ pub fn text(summary: &Summary) -> String {
         }
     }
     let share = 100.0 * summary.engine_cpu_seconds / summary.seconds.max(1e-9);
+    let mut phases: Vec<(&String, &f64)> = summary.engine_cpu_by_phase.iter().collect();
+    phases.sort_by(|a, b| b.1.total_cmp(a.1));
+    let most: Vec<String> = phases.iter().take(3).map(|(phase, used)| format!("{phase} {used:.2}")).collect();
     line(format!(
-        "engine: {:.2} s CPU ({share:.1} % of a core), {:.2} s moving, {:.2} s with the program stopped",
-        summary.engine_cpu_seconds, summary.moving_seconds, summary.stopped_seconds
+        "engine: {:.2} s CPU ({share:.1} % of a core; {}), {:.2} s moving, {:.2} s with the program stopped",
+        summary.engine_cpu_seconds,
+        most.join(", "),
+        summary.moving_seconds,
+        summary.stopped_seconds
     ));
     out
 }

@@ -1,0 +1,57 @@
+//! Waiting until something happens instead of looking now and then: for the end of processes, for rings that fill up.
+
+use crate::proc::Pid;
+use rustix::event::{poll, PollFd, PollFlags};
+use rustix::process::{pidfd_open, PidfdFlags};
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+/// A descriptor that becomes readable when the process ends.
+///
+/// # Errors
+/// ESRCH if it has ended and was waited for, EMFILE.
+pub fn end_of(pid: Pid) -> io::Result<OwnedFd> {
+    let none = || io::Error::from_raw_os_error(libc::ESRCH);
+    let pid = rustix::process::Pid::from_raw(pid.0).ok_or_else(none)?;
+    Ok(pidfd_open(pid, PidfdFlags::empty())?)
+}
+
+/// Waits until one of these can be read, a signal comes, or `limit` is over. Returns the places of those that can be read.
+///
+/// # Errors
+/// What `poll(2)` gives.
+pub fn readable(descriptors: &[BorrowedFd<'_>], limit: Duration) -> io::Result<Vec<usize>> {
+    let mut polled: Vec<PollFd<'_>> =
+        descriptors.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+    // Rounded up: a wait that is too short by part of a millisecond would be made again and again.
+    let limit = i32::try_from(limit.as_micros().div_ceil(1000)).unwrap_or(i32::MAX);
+    match poll(&mut polled, limit) {
+        Ok(_) => {}
+        Err(rustix::io::Errno::INTR) => return Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
+    }
+    let ready = |(place, fd): (usize, &PollFd<'_>)| fd.revents().contains(PollFlags::IN).then_some(place);
+    Ok(polled.iter().enumerate().filter_map(ready).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn the_end_of_a_process_wakes() {
+        let mut children = [(); 2].map(|()| Command::new("cat").stdin(Stdio::piped()).spawn().unwrap());
+        let ends: Vec<OwnedFd> =
+            children.iter().map(|child| end_of(Pid(child.id() as i32)).unwrap()).collect();
+        let ends: Vec<BorrowedFd<'_>> = ends.iter().map(|end| end.as_fd()).collect();
+        assert!(readable(&ends, Duration::from_millis(1)).unwrap().is_empty());
+        drop(children[1].stdin.take());
+        assert_eq!(readable(&ends, Duration::from_secs(60)).unwrap(), [1]);
+        drop(children[0].stdin.take());
+        children.iter_mut().for_each(|child| assert!(child.wait().unwrap().success()));
+        assert_eq!(end_of(Pid(i32::MAX)).unwrap_err().raw_os_error(), Some(libc::ESRCH));
+    }
+}

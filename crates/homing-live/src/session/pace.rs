@@ -1,0 +1,109 @@
+//! How often the processes are looked at: often while they change, seldom when all is quiet, and never so often that the looks
+//! themselves cost much.
+
+use std::time::{Duration, Instant};
+
+/// Time between two looks while something changes, and when nothing does.
+const BUSY: Duration = Duration::from_millis(200);
+const QUIET: Duration = Duration::from_millis(1600);
+
+/// Of so many parts of a CPU's time looks may use one: while something changes, and when nothing does.
+const BUSY_SHARE: u32 = 20;
+const QUIET_SHARE: u32 = 400;
+
+/// How often the source is told whether anything moved.
+const TELL: Duration = Duration::from_secs(2);
+
+/// Of so many pages one may move between two tellings, and all is still called calm.
+const CALM_SHARE: u64 = 200;
+
+/// When to look next.
+#[derive(Debug)]
+pub(super) struct Pace {
+    looked: Option<Instant>,
+    every: Duration,
+    /// Between looks, whatever happens.
+    rest: Duration,
+    told: Instant,
+    did: u64,
+}
+
+impl Pace {
+    /// The first look is due.
+    pub(super) fn new() -> Pace {
+        Pace { looked: None, every: BUSY, rest: Duration::ZERO, told: Instant::now(), did: 0 }
+    }
+
+    /// True once a look was made.
+    pub(super) fn has_looked(&self) -> bool {
+        self.looked.is_some()
+    }
+
+    /// True if it is time to look.
+    pub(super) fn due(&self) -> bool {
+        self.looked.is_none_or(|looked| looked.elapsed() >= self.every.max(self.rest))
+    }
+
+    /// A look was made, which used `cost`; `quiet`: and found nothing new.
+    pub(super) fn looked(&mut self, cost: Duration, quiet: bool) {
+        self.looked = Some(Instant::now());
+        self.rest = cost * if quiet { QUIET_SHARE } else { BUSY_SHARE };
+        self.every = if quiet { (self.every * 2).min(QUIET) } else { BUSY };
+    }
+
+    /// Something was seen that the last look did not know of.
+    pub(super) fn hurry(&mut self) {
+        self.every = BUSY;
+        self.rest = self.rest.min(QUIET);
+    }
+
+    /// A process has ended: the next look is due.
+    pub(super) fn at_once(&mut self) {
+        (self.every, self.rest) = (Duration::ZERO, Duration::ZERO);
+    }
+
+    /// Now and then: whether little has moved since the last time, of so many pages, if so much was moved until now.
+    pub(super) fn calm(&mut self, did: u64, pages: u64) -> Option<bool> {
+        if self.told.elapsed() < TELL {
+            return None;
+        }
+        self.told = Instant::now();
+        Some(did - std::mem::replace(&mut self.did, did) <= pages / CALM_SHARE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_come_further_apart_while_nothing_happens_and_at_once_when_something_ends() {
+        let mut pace = Pace::new();
+        assert!(pace.due() && !pace.has_looked());
+        for _ in 0..10 {
+            pace.looked(Duration::from_micros(10), true);
+            assert!(!pace.due());
+        }
+        assert_eq!(pace.every, QUIET);
+        pace.hurry();
+        assert_eq!(pace.every, BUSY);
+        pace.looked(Duration::from_secs(1), false);
+        assert_eq!(pace.rest, Duration::from_secs(20), "dear looks are seldom");
+        pace.at_once();
+        assert!(pace.due());
+    }
+
+    #[test]
+    fn few_moves_are_calm() {
+        let mut pace = Pace::new();
+        assert_eq!(pace.calm(100, 1000), None, "not yet");
+        let mut later = |did, pages| {
+            pace.told = Instant::now().checked_sub(TELL).unwrap();
+            pace.calm(did, pages).unwrap()
+        };
+        assert!(!later(100, 1000));
+        assert!(later(105, 1000));
+        assert!(!later(111, 1000));
+        assert!(later(111, 0));
+    }
+}
