@@ -68,6 +68,8 @@ enum Command {
     Simulate(cmd::simulate::Args),
     /// Policies on a grid of traces, machines, starts and information levels; resumable
     Study(cmd::study::Args),
+    /// Show where pages and threads are, process by process and node by node
+    Top(cmd::top::Args),
     /// Run a program and record every data reference of all its threads
     Record(cmd::record::Args),
 }
@@ -95,6 +97,7 @@ fn main() -> std::process::ExitCode {
         Command::Reproduce(args) => cmd::reproduce::run(args),
         Command::Simulate(args) => cmd::simulate::run(args),
         Command::Study(args) => cmd::study::run(args),
+        Command::Top(args) => cmd::top::run(args),
         Command::Record(args) => cmd::record::run(args),
     };
     exit::finish(result)

@@ -2,6 +2,11 @@
 
 use rustix::termios::{isatty, tcgetattr, tcsetattr, OptionalActions, Termios};
 
+/// True if a page can be shown and keys can be read: stdin and stdout are terminals.
+pub fn is_there() -> bool {
+    isatty(std::io::stdin()) && isatty(std::io::stdout())
+}
+
 /// The state of the terminal at stdin; dropping it puts the terminal back into that state.
 #[derive(Debug)]
 pub struct Saved(Termios);

@@ -16,4 +16,5 @@ pub mod replay;
 pub mod reproduce;
 pub mod simulate;
 pub mod study;
+pub mod top;
 pub mod trace;

@@ -143,10 +143,10 @@ impl Mapping {
         (self.start..self.end).contains(&address)
     }
 
-    /// The name that tables show: the last part of a file's path, or the class.
+    /// The name that tables show: the last part of a file's path, `heap`, `stack`, `anon:NAME`, or the class.
     pub fn short_name(&self) -> &str {
         match self.name.rsplit('/').next() {
-            Some(name) if !name.is_empty() => name,
+            Some(name) if !name.is_empty() => name.trim_start_matches('[').trim_end_matches(']'),
             _ => self.class().name(),
         }
     }
@@ -183,7 +183,7 @@ mod tests {
             [PageCache, FilePrivate, Heap, Anonymous, SharedMemory, SharedMemory, Special, Stack, Special]
         );
         assert_eq!((maps[0].name.as_str(), maps[0].short_name()), ("/usr/bin/a b", "a b"));
-        assert_eq!(maps[3].short_name(), "anonymous");
+        assert_eq!([maps[2].short_name(), maps[3].short_name()], ["heap", "anonymous"]);
         assert_eq!(find(&maps, 0x7f00_0020_0000), Some(&maps[4]));
         assert_eq!(find(&maps, 0x7f00_001f_ffff), Some(&maps[3]));
         assert_eq!((find(&maps, 0x7f00_0050_0000), find(&maps, 0)), (None, None));

@@ -4,6 +4,7 @@
 pub mod maps;
 pub mod numa_maps;
 pub mod task;
+pub mod vmstat;
 
 use crate::fail::{self, Call};
 use maps::Mapping;
@@ -14,6 +15,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use task::{Stat, Status};
+use vmstat::VmStat;
 
 /// A process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -137,6 +139,18 @@ impl Proc {
         let path = self.path(pid, &format!("task/{tid}/stat"));
         let text = read(&path)?;
         Stat::parse(&text).ok_or_else(|| content(path, text.trim(), "the fields of proc_pid_stat(5)"))
+    }
+
+    /// `stat` of a process as a whole: CPU time of all its threads; name and CPU of the first.
+    pub fn process_stat(&self, pid: Pid) -> Result<Stat, ProcError> {
+        let path = self.path(pid, "stat");
+        let text = read(&path)?;
+        Stat::parse(&text).ok_or_else(|| content(path, text.trim(), "the fields of proc_pid_stat(5)"))
+    }
+
+    /// The counters of `vmstat`.
+    pub fn vmstat(&self) -> Result<VmStat, ProcError> {
+        Ok(VmStat::parse(&read(&self.root.join("vmstat"))?))
     }
 
     /// `status` of a process.

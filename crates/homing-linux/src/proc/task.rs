@@ -2,7 +2,7 @@
 
 use super::Pid;
 
-/// What is used of `/proc/PID/task/TID/stat`.
+/// What is used of `/proc/PID/task/TID/stat`, and of `/proc/PID/stat`, which has the times of all threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stat {
     /// Name of the thread.
@@ -17,6 +17,10 @@ pub struct Stat {
     pub start_ticks: u64,
     /// The CPU on which it ran last.
     pub processor: u32,
+    /// Threads of the process.
+    pub threads: u32,
+    /// Resident pages of the process, of 4 KiB.
+    pub resident_pages: u64,
 }
 
 impl Stat {
@@ -34,6 +38,8 @@ impl Stat {
             waited_ticks: number(16)? + number(17)?,
             start_ticks: number(22)?,
             processor: u32::try_from(number(39)?).ok()?,
+            threads: u32::try_from(number(20)?).ok()?,
+            resident_pages: number(24)?,
         })
     }
 }
@@ -84,6 +90,7 @@ mod tests {
         let stat = Stat::parse(&format!("12 (a) (b c)) {tail}\n")).unwrap();
         assert_eq!((stat.name.as_str(), stat.state), ("a) (b c)", 'S'));
         assert_eq!((stat.cpu_ticks, stat.start_ticks, stat.processor), (12, 4242, 6));
+        assert_eq!((stat.threads, stat.resident_pages), (3, 10));
         assert_eq!(Stat::parse("12 (cut) S 1 2"), None);
         assert_eq!(Stat::parse(""), None);
     }

@@ -1,0 +1,99 @@
+//! The page on a terminal: keys, looks and drawing. Looking has a thread of its own, so keys are answered while a large
+//! process is looked at. The terminal is put back however this ends: on return, on a panic of any thread, on a signal.
+
+use super::app::App;
+use super::draw::draw;
+use crate::exit::{self, Code};
+use anyhow::Context;
+use homing_linux::interrupts::Interrupts;
+use homing_linux::proc::{Pid, ProcError};
+use homing_live::observe::snapshot::Snapshot;
+use homing_live::observe::{Observer, Wanted};
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};
+use std::time::{Duration, Instant};
+
+/// The longest wait for a key, so that looks and signals are noticed.
+const NAP: Duration = Duration::from_millis(100);
+
+/// Puts the terminal back when dropped. `ratatui::init` also does at a panic, before its message.
+struct Terminal(ratatui::DefaultTerminal);
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        ratatui::restore();
+    }
+}
+
+/// Shows the page until the user leaves it.
+pub fn run(observer: Observer, app: &mut App, interval: Duration) -> anyhow::Result<()> {
+    let caught = Interrupts::catch().context("cannot catch signals")?;
+    let (orders, looks) = start(observer, app.only.clone());
+    let mut terminal = Terminal(ratatui::try_init().context("cannot use the terminal")?);
+    let mut next = Instant::now();
+    let mut asked = false;
+    let mut changed = true;
+    loop {
+        if !asked && Instant::now() >= next {
+            asked = orders.send(app.wanted()).is_ok();
+            next = Instant::now() + interval;
+        }
+        match looks.try_recv() {
+            Ok(look) => {
+                app.set(look.context("cannot look at processes")?);
+                (asked, changed) = (false, true);
+            }
+            Err(TryRecvError::Empty) => {}
+            Err(TryRecvError::Disconnected) => {
+                return Err(exit::error(Code::FAILURE, "looking at processes ended by a fault of homing"));
+            }
+        }
+        if std::mem::take(&mut changed) {
+            terminal.0.draw(|frame| draw(frame, app)).context("cannot draw on the terminal")?;
+        }
+        if caught.count() > 0 {
+            return Ok(());
+        }
+        let nap = if asked { NAP / 5 } else { NAP.min(next.saturating_duration_since(Instant::now())) };
+        match wait_for_event(nap)? {
+            None => {}
+            Some(Event::Key(key)) if key.kind == KeyEventKind::Release => {}
+            Some(Event::Key(key)) => {
+                if !app.key(key) {
+                    return Ok(());
+                }
+                changed = true;
+            }
+            Some(_) => changed = true,
+        }
+    }
+}
+
+/// The next event; a signal that comes meanwhile is none.
+fn wait_for_event(nap: Duration) -> anyhow::Result<Option<Event>> {
+    let event = event::poll(nap).and_then(|any| if any { event::read().map(Some) } else { Ok(None) });
+    match event {
+        Err(error) if error.kind() == std::io::ErrorKind::Interrupted => Ok(None),
+        event => event.context("cannot read keys"),
+    }
+}
+
+type Look = Result<Snapshot, ProcError>;
+
+/// Starts to look, once an order. Ends when the orders' sender is dropped.
+fn start(mut observer: Observer, only: Vec<Pid>) -> (Sender<Wanted>, Receiver<Look>) {
+    let (orders, ordered) = channel::<Wanted>();
+    let (results, looks) = channel();
+    std::thread::spawn(move || {
+        for wanted in ordered {
+            let look = observer.look(&only).map(|mut look| {
+                observer.inspect(&wanted, &mut look);
+                look
+            });
+            if results.send(look).is_err() {
+                return;
+            }
+        }
+    });
+    (orders, looks)
+}
