@@ -202,8 +202,8 @@ impl Observer {
             for view in self.known.values().filter_map(|known| known.view.as_ref()) {
                 view.add_to(node, &mut row);
             }
-            let percent = |part: u64, all: u64| (all > 0).then(|| 100.0 * part as f64 / all as f64);
-            row.residency_percent = percent(row.with_threads_bytes, row.resident_bytes);
+            let (near, all) = (row.with_threads_bytes as f64, row.resident_bytes as f64);
+            row.residency_percent = (all > 0.0).then(|| 100.0 * near / all);
             row
         })
         .collect()
