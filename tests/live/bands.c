@@ -1,17 +1,20 @@
 /* A program whose best placement is known: main fills all memory (so it begins where main runs, on the node of CPU 0), then
- * thread i, bound to CPU i, works on its own band alone. At the end every word is checked.
+ * thread i, bound to CPU i (modulo the CPUs), works on its own band alone. At the end (after SECONDS, or at SIGTERM)
+ * every word is checked.
  *
  *   bands THREADS PAGES SECONDS [SHIFT]     PAGES each; with SHIFT thread i goes on to CPU i + SHIFT (modulo THREADS) half-way
  */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "../../lab/guest/homing_section.h"
 
@@ -37,8 +40,15 @@ static double now(void) {
 static void bind_to(unsigned long cpu) {
     cpu_set_t cpus;
     CPU_ZERO(&cpus);
-    CPU_SET(cpu, &cpus);
+    CPU_SET(cpu % sysconf(_SC_NPROCESSORS_ONLN), &cpus);
     if (sched_setaffinity(0, sizeof cpus, &cpus) != 0) perror("sched_setaffinity"), exit(1);
+}
+
+static volatile sig_atomic_t told_to_end;
+
+static void end(int signal) {
+    (void)signal;
+    told_to_end = 1;
 }
 
 /* One word of each cache line counts the rounds. */
@@ -47,7 +57,7 @@ static void *work(void *data) {
     double begin = now();
     int shifted = job.shift == 0;
     bind_to(band->index);
-    for (double spent = 0; spent < job.seconds; spent = now() - begin) {
+    for (double spent = 0; spent < job.seconds && !told_to_end; spent = now() - begin) {
         if (!shifted && spent > job.seconds / 2) bind_to((band->index + job.shift) % job.threads), shifted = 1;
         for (unsigned long i = 0; i < job.pages * WORDS_A_PAGE; i += STEP) band->words[i]++;
         band->rounds++;
@@ -60,6 +70,7 @@ int main(int argc, char **argv) {
     job.threads = strtoul(argv[1], NULL, 10), job.pages = strtoul(argv[2], NULL, 10);
     job.seconds = strtod(argv[3], NULL), job.shift = argc > 4 ? strtoul(argv[4], NULL, 10) : 0;
     if (job.threads < 1 || job.threads > MAX_THREADS) return fputs("bands: 1 to 1024 threads\n", stderr), 2;
+    signal(SIGTERM, end);
     static struct band bands[MAX_THREADS];
     size_t bytes = job.pages * 4096;
     bind_to(0);

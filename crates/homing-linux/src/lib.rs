@@ -5,6 +5,7 @@ pub mod child;
 pub mod clock;
 pub mod fail;
 pub mod follow;
+pub mod guard;
 pub mod hint_faults;
 pub mod inherit;
 pub mod interrupts;

@@ -122,6 +122,13 @@ impl Window {
 /// EPERM if the process may not be traced.
 #[cfg(target_arch = "x86_64")]
 pub fn switch_policy(proc: &Proc, pid: Pid, from: i32, to: i32, scratch: u64) -> io::Result<usize> {
+    let [changed, _] =
+        crate::guard::guarded(|| switch_all(proc, pid, from, to, scratch).map(|n| [n as u64, 0]))?;
+    Ok(changed as usize)
+}
+
+#[cfg(target_arch = "x86_64")]
+fn switch_all(proc: &Proc, pid: Pid, from: i32, to: i32, scratch: u64) -> io::Result<usize> {
     use crate::ptrace::{self, Held};
     use std::os::unix::fs::FileExt;
     let memory = ptrace::memory(pid)?;

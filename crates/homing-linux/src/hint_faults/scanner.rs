@@ -23,6 +23,7 @@
 
 use super::SCANNER_NAME;
 use crate::clock;
+use crate::guard::{guarded, Values};
 use crate::policy;
 use crate::proc::{Pid, Proc, Tid};
 use crate::ptrace::{self, Held};
@@ -244,6 +245,13 @@ impl Scanner {
     /// EPERM if the process may not be traced, ESRCH if it has ended, what `mmap`, `mprotect` and `clone` give inside it
     /// (a seccomp filter may forbid them).
     pub fn start(proc: &Proc, pid: Pid) -> io::Result<Scanner> {
+        let [helper, control] = guarded(|| Scanner::inject(proc, pid))?;
+        let (helper, memory) = (Pid(helper as i32), ptrace::memory(pid)?);
+        Ok(Scanner { pid, helper, memory, control, beat: 0, grants: 0 })
+    }
+
+    /// Makes memory and helper; gives the helper, and the address of the control page.
+    fn inject(proc: &Proc, pid: Pid) -> io::Result<Values> {
         let memory = ptrace::memory(pid)?;
         let instruction = ptrace::syscall_instruction(proc, pid, &memory)?;
         let mut held = Held::hold(Tid(pid.0))?;
@@ -251,7 +259,7 @@ impl Scanner {
         let writable = (libc::PROT_READ | libc::PROT_WRITE) as u64;
         let base = held.call(instruction, libc::SYS_mmap, &[0, 2 * PAGE, writable, flags, u64::MAX, 0])?;
         match Scanner::launch(&mut held, instruction, &memory, base) {
-            Ok(helper) => Ok(Scanner { pid, helper, memory, control: base + PAGE, beat: 0, grants: 0 }),
+            Ok(helper) => Ok([helper.0 as u64, base + PAGE]),
             Err(error) => {
                 // Best effort: the process keeps two unused pages at worst.
                 let _ = held.call(instruction, libc::SYS_munmap, &[base, 2 * PAGE]);
@@ -376,14 +384,20 @@ impl Scanner {
         for _ in 0..400 {
             let state = proc.stat(self.helper, Tid(self.helper.0)).map(|stat| stat.state);
             if self.get(control::ENDED)? == 1 && !matches!(state, Ok(running) if running != 'Z') {
-                let instruction = ptrace::syscall_instruction(proc, self.pid, &self.memory)?;
-                let mut held = Held::hold(Tid(self.pid.0))?;
-                held.call(instruction, libc::SYS_munmap, &[self.control - PAGE, 2 * PAGE])?;
-                return Ok(());
+                return guarded(|| self.unmap(proc)).map(drop);
             }
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
         Err(io::Error::new(io::ErrorKind::TimedOut, "the scanning helper did not end within two seconds"))
+    }
+}
+
+impl Scanner {
+    fn unmap(&self, proc: &Proc) -> io::Result<Values> {
+        let instruction = ptrace::syscall_instruction(proc, self.pid, &self.memory)?;
+        let mut held = Held::hold(Tid(self.pid.0))?;
+        held.call(instruction, libc::SYS_munmap, &[self.control - PAGE, 2 * PAGE])?;
+        Ok([0; 2])
     }
 }
 

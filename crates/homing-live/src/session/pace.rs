@@ -15,7 +15,7 @@ const QUIET_SHARE: u32 = 400;
 const TELL: Duration = Duration::from_secs(2);
 
 /// Of so many pages one may move between two tellings, and all is still called calm.
-const CALM_SHARE: u64 = 200;
+const CALM_SHARE: u64 = 1000;
 
 /// When to look next.
 #[derive(Debug)]
@@ -102,7 +102,7 @@ mod tests {
             pace.calm(did, pages).unwrap()
         };
         assert!(!later(100, 1000));
-        assert!(later(105, 1000));
+        assert!(later(101, 1000));
         assert!(!later(111, 1000));
         assert!(later(111, 0));
     }
