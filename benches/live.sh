@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 homing=${HOMING:-$PWD/target/release/homing} start=${START:-0} contenders=${CONTENDERS:-start,balancing,fast}
 out=${OUT:-$PWD/build/bench-live-$start}
 declare -A arguments=(
-  [cg]="-n 14000 -i 300" [mg]="-n 64 -i 8" [adi]="-n 384 -i 60" [fft]="-n 262144 -i 4" [sorbyr]="-n 512 -i 100" [hashserver]="-n 131072 -i 6"
+  [cg]="-n 14000 -i 300" [mg]="-n 32 -i 100" [adi]="-n 384 -i 60" [fft]="-n 65536 -i 20" [sorbyr]="-n 512 -i 100" [hashserver]="-n 131072 -i 6"
 )
 mkdir -p "$out"
 for name in ${PROGRAMS:-cg mg adi fft sorbyr hashserver}; do

@@ -25,5 +25,7 @@ if summary["pages_moved"] < 0.9 * 8 * 64 * 0.75:
     problems.append(f"only {summary['pages_moved']} pages moved")
 if summary["threads_moved"] < 4:
     problems.append(f"only {summary['threads_moved']} threads seen moving")
+used = {phase: round(seconds, 2) for phase, seconds in summary["engine_cpu_by_phase"].items()}
+print(f"engine: {100 * summary['engine_cpu_seconds'] / summary['seconds']:.1f} % of a vCPU, by phase, seconds of {summary['seconds']:.0f}:", used)
 print("pages moved:", summary["pages_moved"], "problems:", problems)
 sys.exit(bool(problems))
