@@ -62,6 +62,9 @@ install: build ## Install under PREFIX (default /usr/local)
 	target/release/homing completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/homing
 	target/release/homing completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_homing
 	target/release/homing completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/homing.fish
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	sed 's|/usr/local/bin|$(PREFIX)/bin|' packaging/homing.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/homing.service
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/homing packaging/homing.toml packaging/homing-hint-faults.conf
 	cp -a build/valgrind build/tsan build/lab $(DESTDIR)$(PREFIX)/lib/homing/
 	install -m 755 lab/setup.sh $(DESTDIR)$(PREFIX)/lib/homing/lab/
 

@@ -22,6 +22,7 @@ part record tests/workloads_record.sh
 part cachegrind tests/cachegrind.sh
 part lab tests/lab.sh
 part live tests/live.sh
+part unit tests/unit.sh
 part page ui/run-tests.sh
 part deny scripts/deny.sh
 

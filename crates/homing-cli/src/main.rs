@@ -38,6 +38,8 @@ enum Command {
     Compare(cmd::compare::Args),
     /// Print what to compile a program with for `record --recorder tsan`
     Cflags(cmd::flags::CompileArgs),
+    /// Bring the pages of cgroups home, as a service
+    Daemon(cmd::daemon::Args),
     /// Probe what works on this machine for the live engine, and what is missing
     Doctor(cmd::doctor::Args),
     /// Move threads and pages of processes off a node, and keep new ones from landing there
@@ -82,6 +84,7 @@ fn main() -> std::process::ExitCode {
         Command::Man(args) => cmd::manual::man(args, Cli::command()),
         Command::Compare(args) => cmd::compare::run(args),
         Command::Cflags(args) => cmd::flags::compile(args),
+        Command::Daemon(args) => cmd::daemon::run(args),
         Command::Doctor(args) => cmd::doctor::run(args),
         Command::Evacuate(args) => cmd::live::evacuate::run(args),
         Command::Ldflags(args) => cmd::flags::link(args),

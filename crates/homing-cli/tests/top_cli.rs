@@ -61,7 +61,7 @@ const LEAVE_PAGE: &str = "\x1b[?1049l";
 
 /// Both ends of a new terminal: what a person has, and what programs have.
 fn terminal() -> (File, File) {
-    let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("openpt");
+    let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("openpt");
     grantpt(&person).and_then(|()| unlockpt(&person)).expect("a terminal");
     let name = ptsname(&person, Vec::new()).expect("ptsname");
     let program = File::options().read(true).write(true).open(name.to_str().unwrap()).expect("the other end");

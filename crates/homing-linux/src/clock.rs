@@ -1,12 +1,21 @@
-//! CPU time of this process, and the unit in which `/proc` gives it.
+//! Clocks: CPU time of this process, monotonic time, and the unit in which `/proc` gives it.
 
 use std::time::Duration;
 
+/// Time since some point in the past, as CLOCK_MONOTONIC counts it.
+pub fn monotonic() -> Duration {
+    read(libc::CLOCK_MONOTONIC)
+}
+
 /// CPU time that all threads of this process have used.
 pub fn cpu_time() -> Duration {
+    read(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+fn read(clock: libc::clockid_t) -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel writes one timespec. With a valid clock and pointer it does not fail.
-    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+    unsafe { libc::clock_gettime(clock, &mut time) };
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 

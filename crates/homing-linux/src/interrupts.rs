@@ -10,11 +10,16 @@ const CAUGHT: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQU
 pub const SIGKILL: i32 = libc::SIGKILL;
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
+/// ... those that were SIGHUP.
+static HANGUPS: AtomicU32 = AtomicU32::new(0);
 /// The last one that was sent to this process alone (not by the terminal to the whole group); 0: none.
 static TO_FORWARD: AtomicI32 = AtomicI32::new(0);
 static LAST: AtomicI32 = AtomicI32::new(0);
 
 extern "C" fn count(signal: i32, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
+    if signal == libc::SIGHUP {
+        HANGUPS.fetch_add(1, Ordering::Relaxed);
+    }
     COUNT.fetch_add(1, Ordering::Relaxed);
     LAST.store(signal, Ordering::Relaxed);
     // SAFETY: the kernel passes a valid siginfo to a handler installed with SA_SIGINFO.
@@ -35,6 +40,7 @@ impl std::panic::UnwindSafe for Interrupts {}
 impl Interrupts {
     /// Begins to count, from 0. At most one should live at a time.
     pub fn catch() -> io::Result<Interrupts> {
+        HANGUPS.store(0, Ordering::Relaxed);
         COUNT.store(0, Ordering::Relaxed);
         TO_FORWARD.store(0, Ordering::Relaxed);
         let mut caught = Interrupts { before: Vec::new() };
@@ -56,6 +62,11 @@ impl Interrupts {
     /// How many have come.
     pub fn count(&self) -> u32 {
         COUNT.load(Ordering::Relaxed)
+    }
+
+    /// How many of them were SIGHUP, by which services are told to read their configuration again.
+    pub fn hangups(&self) -> u32 {
+        HANGUPS.load(Ordering::Relaxed)
     }
 
     /// The last one that came, 0 if none has.
@@ -113,7 +124,7 @@ mod tests {
         assert_eq!((caught.count(), caught.to_forward()), (0, None));
         // SAFETY: raising a signal whose handler only touches atomics.
         unsafe { libc::raise(libc::SIGHUP) };
-        assert_eq!((caught.count(), caught.last()), (1, libc::SIGHUP));
+        assert_eq!((caught.count(), caught.hangups(), caught.last()), (1, 1, libc::SIGHUP));
         assert_eq!(caught.to_forward(), Some(libc::SIGHUP));
         assert_eq!(caught.to_forward(), None);
     }

@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod compare;
+pub mod daemon;
 pub mod doctor;
 pub mod flags;
 pub mod lab;

@@ -236,6 +236,11 @@ impl<'p> Session<'p> {
         &self.account
     }
 
+    /// What the source has not seen.
+    pub fn losses(&self) -> source::Losses {
+        self.source.losses()
+    }
+
     /// The pages that were heard of.
     pub fn kernel(&self) -> &Kernel {
         self.engine.executor()

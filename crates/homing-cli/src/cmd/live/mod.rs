@@ -39,10 +39,14 @@ pub struct Plan {
 impl Plan {
     /// Checks settings, machine and policy.
     pub fn new(settings: &Settings) -> anyhow::Result<Plan> {
-        let config = settings.config()?;
+        Plan::of(settings.config()?, &settings.machine)
+    }
+
+    /// As [`Plan::new`], with the machine's name.
+    pub fn of(config: Config, machine: &str) -> anyhow::Result<Plan> {
         let sys = Path::new("/sys");
         let host = Host::read(sys).map_err(|e| exit::error(Code::UNSUPPORTED, e.to_string()))?;
-        let machine = match settings.machine.as_str() {
+        let machine = match machine {
             "host" => host::machine()?,
             name => input::load_machine(name)?,
         };
@@ -78,6 +82,17 @@ impl Plan {
             (None, Some(path)) => Some((create(path)?, false)),
             (None, None) => None,
         };
+        self.session(choice, journal, command, moves)
+    }
+
+    /// Begins a session with a journal, which may be teed.
+    pub fn session(
+        &mut self,
+        choice: Choice,
+        journal: Option<(Sink, bool)>,
+        command: String,
+        moves: homing_live::plan::Plan,
+    ) -> anyhow::Result<Session<'_>> {
         let setup = Setup {
             config: self.config.clone(),
             host: self.host.clone(),
@@ -93,7 +108,10 @@ impl Plan {
     }
 }
 
-fn create(path: &Path) -> anyhow::Result<Box<dyn Write>> {
+/// Where a journal goes.
+pub type Sink = Box<dyn Write>;
+
+fn create(path: &Path) -> anyhow::Result<Sink> {
     let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
     Ok(Box::new(BufWriter::new(file)))
 }

@@ -1,0 +1,168 @@
+//! The text of `/metrics`, in Prometheus's exposition format.
+
+use super::counters::Counters;
+use super::scope::{State, Status};
+use homing_linux::clock;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// A metric: its name, what it is, and its value.
+type Metric<Of> = (&'static str, &'static str, fn(&Of) -> f64);
+
+/// A counter with a label: its name, the label, what it is, and its values.
+type Labelled = (&'static str, &'static str, &'static str, fn(&Counters) -> &BTreeMap<String, u64>);
+
+/// What the daemon itself counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Own {
+    /// Reloads that took effect.
+    pub reloads: u64,
+    /// Reloads that were refused.
+    pub refused_reloads: u64,
+}
+
+/// The page.
+pub fn page(scopes: &BTreeMap<String, Status>, own: Own) -> String {
+    let mut page = Page(String::new());
+    page.family("homing_build_info", "gauge", "The version of homing.");
+    page.value("homing_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
+    page.family("homing_reloads_total", "counter", "Reloads of the configuration.");
+    page.value("homing_reloads_total", &[("result", "done")], own.reloads as f64);
+    page.value("homing_reloads_total", &[("result", "refused")], own.refused_reloads as f64);
+    page.family("homing_cpu_seconds_total", "counter", "CPU time of the daemon.");
+    page.value("homing_cpu_seconds_total", &[], clock::cpu_time().as_secs_f64());
+    gauges(&mut page, scopes);
+    counters(&mut page, scopes);
+    page.0
+}
+
+fn gauges(page: &mut Page, scopes: &BTreeMap<String, Status>) {
+    page.family(
+        "homing_scope_running",
+        "gauge",
+        "1 while the scope's session runs, 0 while it waits or has failed.",
+    );
+    for (scope, status) in scopes {
+        let (running, source) = match status.state {
+            State::Running(source) => (1.0, source),
+            _ => (0.0, ""),
+        };
+        page.value("homing_scope_running", &[("scope", scope), ("source", source)], running);
+    }
+    let gauges: [Metric<Status>; 3] = [
+        ("homing_processes", "Processes of the scope.", |status| status.processes as f64),
+        ("homing_threads", "Threads of the scope's processes.", |status| status.threads as f64),
+        ("homing_pages", "Pages that the scope's session knows.", |status| status.pages as f64),
+    ];
+    for (name, help, value) in gauges {
+        page.family(name, "gauge", help);
+        for (scope, status) in scopes {
+            page.value(name, &[("scope", scope)], value(status));
+        }
+    }
+}
+
+fn counters(page: &mut Page, scopes: &BTreeMap<String, Status>) {
+    page.family(
+        "homing_accesses_total",
+        "counter",
+        "Accesses that the source saw, to pages on the CPU's own node or not.",
+    );
+    for (scope, status) in scopes {
+        for (kind, count) in [("local", status.counters.local), ("remote", status.counters.remote)] {
+            page.value("homing_accesses_total", &[("scope", scope), ("to", kind)], count as f64);
+        }
+    }
+    let plain: [Metric<Counters>; 8] = [
+        ("homing_sessions_total", "Sessions begun.", |c| c.sessions as f64),
+        ("homing_pages_moved_total", "Pages moved, verified by asking the kernel.", |c| c.moved as f64),
+        ("homing_moved_bytes_total", "Bytes moved.", |c| c.moved_bytes as f64),
+        ("homing_pages_moved_by_others_total", "Pages that somebody else moved.", |c| {
+            c.moved_by_others as f64
+        }),
+        ("homing_threads_moved_total", "Threads that moved to another node and stayed.", |c| {
+            c.threads_moved as f64
+        }),
+        ("homing_samples_lost_total", "Samples that the source lost.", |c| c.lost as f64),
+        ("homing_moving_seconds_total", "Time spent moving pages.", |c| c.moving_us as f64 / 1e6),
+        ("homing_stopped_seconds_total", "Time in which threads stood for moves.", |c| {
+            c.stopped_us as f64 / 1e6
+        }),
+    ];
+    for (name, help, value) in plain {
+        page.family(name, "counter", help);
+        for (scope, status) in scopes {
+            page.value(name, &[("scope", scope)], value(&status.counters));
+        }
+    }
+    let named: [Labelled; 2] = [
+        ("homing_moves_failed_total", "error", "Moves that failed, by error.", |c| &c.failed),
+        ("homing_actions_refused_total", "rule", "Actions that a rule refused.", |c| &c.refused),
+    ];
+    for (name, label, help, values) in named {
+        page.family(name, "counter", help);
+        for (scope, status) in scopes {
+            for (what, &count) in values(&status.counters) {
+                page.value(name, &[("scope", scope), (label, what)], count as f64);
+            }
+        }
+    }
+}
+
+struct Page(String);
+
+impl Page {
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        // Writing to a string does not fail, here and below.
+        let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
+    }
+
+    fn value(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
+        let escaped = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        let labels: Vec<String> =
+            labels.iter().map(|(label, text)| format!("{label}=\"{}\"", escaped(text))).collect();
+        let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+        let _ = writeln!(self.0, "{name}{labels} {value}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    #[test]
+    fn families_are_described_once_and_labels_escaped() {
+        let counters = Counters {
+            local: 3,
+            moved: 7,
+            failed: BTreeMap::from([("EBUSY".to_owned(), 2)]),
+            ..Counters::default()
+        };
+        let status = Status {
+            state: State::Running("none"),
+            counters,
+            processes: 4,
+            threads: 9,
+            pages: 1,
+            alive: Instant::now(),
+        };
+        let scopes = BTreeMap::from([("a\"b".to_owned(), status.clone()), ("web".to_owned(), status)]);
+        let page = page(&scopes, Own { reloads: 2, refused_reloads: 1 });
+        for line in [
+            "homing_pages_moved_total{scope=\"web\"} 7",
+            "homing_accesses_total{scope=\"a\\\"b\",to=\"local\"} 3",
+            "homing_moves_failed_total{scope=\"web\",error=\"EBUSY\"} 2",
+            "homing_scope_running{scope=\"web\",source=\"none\"} 1",
+            "homing_reloads_total{result=\"refused\"} 1",
+            "homing_threads{scope=\"web\"} 9",
+        ] {
+            assert!(page.lines().any(|l| l == line), "{line}\n{page}");
+        }
+        let mut families: Vec<&str> = page.lines().filter(|line| line.starts_with("# TYPE")).collect();
+        let all = families.len();
+        families.dedup();
+        assert_eq!(families.len(), all);
+        assert!(page.ends_with('\n'));
+    }
+}

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# The systemd unit: accepted by systemd, and as closed as it claims. The example configuration: accepted by the program.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+homing=${HOMING:-$PWD/target/release/homing}
+failed=0
+"$homing" daemon --check --config packaging/homing.toml || failed=1
+if ! command -v systemd-analyze >/dev/null; then
+  echo "SKIPPED 2 tests of the systemd unit: no systemd-analyze on this machine (package systemd)"
+  exit $failed
+fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+sed "s|/usr/local/bin/homing|$homing|" packaging/homing.service >"$work/homing.service"
+if out=$(systemd-analyze verify --man=no "$work/homing.service" 2>&1) && ! grep -q "homing.service" <<<"$out"; then echo "unit: verified"
+else echo "unit: systemd-analyze verify FAILED: $out"; failed=1; fi
+# Exposure in tenths, 100 being a service without any protection.
+if out=$(systemd-analyze security --offline=yes --threshold=30 "$work/homing.service" 2>&1); then tail -1 <<<"$out"
+elif grep -q 'unrecognized option' <<<"$out"; then echo "SKIPPED 1 test of the systemd unit: this systemd-analyze cannot judge offline (needs 250)"
+else echo "$out"; echo "unit: more exposed than 3.0: FAILED"; failed=1; fi
+exit $failed
