@@ -123,9 +123,18 @@ fn configuration_files_refuse_unknown_fields() {
 
 #[test]
 fn the_program_survives_failing_system_calls_and_the_engine_says_so() {
-    for failing in
-        ["query_pages=EIO/2", "perf_open=EMFILE/2", "proc=ESRCH/7", "move_pages=ENOMEM/1", "ptrace=EPERM/1"]
-    {
+    for failing in [
+        "query_pages=EIO/2",
+        "query_pages=ESRCH/1",
+        "perf_open=EMFILE/2",
+        "perf_map=EPERM/2",
+        "proc=ESRCH/7",
+        "proc=EIO/3",
+        "move_pages=ENOMEM/1",
+        "ptrace=EPERM/1",
+        "tunable=EACCES/1",
+        "affinity=EPERM/1",
+    ] {
         let output = Command::new(env!("CARGO_BIN_EXE_homing"))
             .args([
                 "run",
@@ -133,6 +142,8 @@ fn the_program_survives_failing_system_calls_and_the_engine_says_so() {
                 source(),
                 "--interval",
                 "5ms",
+                "--bind",
+                "fill",
                 "--",
                 "sh",
                 "-c",
