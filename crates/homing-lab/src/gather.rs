@@ -22,6 +22,8 @@ pub struct Gatherer<'a> {
     done: BTreeSet<PathBuf>,
     /// The programs (ELF files that can be executed) that were taken along, with their names in the guest.
     pub programs: Vec<PathBuf>,
+    /// Libraries and interpreters that the host lacks itself, and what names them.
+    pub missing: Vec<String>,
 }
 
 impl<'a> Gatherer<'a> {
@@ -33,16 +35,22 @@ impl<'a> Gatherer<'a> {
             .map_err(LabError::io(format!("running {}", busybox.display())))?;
         let applets: BTreeSet<String> =
             String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect();
-        Ok(Gatherer { guest, applets, done: BTreeSet::new(), programs: Vec::new() })
+        Ok(Gatherer { guest, applets, done: BTreeSet::new(), programs: Vec::new(), missing: Vec::new() })
     }
 
     /// The command: its first word as a program, the others as whatever they name.
     ///
     /// # Errors
-    /// [`LabError::Program`] if there is no such program.
+    /// [`LabError::Program`] if there is no such program; [`LabError::Io`] if it could not run on the host either.
     pub fn command(&mut self, words: &[OsString]) -> Result<(), LabError> {
         let Some((program, rest)) = words.split_first() else { return Ok(()) };
         self.program(program)?;
+        if !self.missing.is_empty() {
+            return Err(LabError::Io {
+                doing: format!("gathering what {} needs", program.to_string_lossy()),
+                source: std::io::Error::other(format!("not found: {}", self.missing.join("; "))),
+            });
+        }
         rest.iter().try_for_each(|word| self.named(word))
     }
 
@@ -120,17 +128,26 @@ impl<'a> Gatherer<'a> {
         let head = &head[..length];
         if head.starts_with(b"\x7fELF") {
             self.programs.push(path.clone());
-            for library in libraries(&path)? {
-                self.file(&library)?;
+            let (libraries, missing) = libraries(&path)?;
+            libraries.iter().try_for_each(|library| self.file(library))?;
+            self.lacks(&path, missing);
+        }
+        for interpreter in interpreters(head) {
+            match self.program(&interpreter) {
+                Err(LabError::Program { name, .. }) => self.lacks(&path, vec![name]),
+                other => other?,
             }
-        } else if let Some(interpreter) = interpreter(head) {
-            self.program(&interpreter)?;
         }
         Ok(())
     }
 
-    /// Last, so that the host's programs come before busybox's: a link for each applet.
-    pub fn finish(self, busybox: &Path) -> Result<Vec<PathBuf>, LabError> {
+    fn lacks(&mut self, path: &Path, missing: Vec<String>) {
+        self.missing
+            .extend(missing.into_iter().map(|what| format!("{what}, which {} names", path.display())));
+    }
+
+    /// Last, so that the host's programs come before busybox's: a link for each applet. Gives the programs and what is missing.
+    pub fn finish(self, busybox: &Path) -> Result<(Vec<PathBuf>, Vec<String>), LabError> {
         self.guest.copy(busybox, Path::new("/bin/busybox"))?;
         for name in &self.applets {
             let taken = ["/bin", "/usr/bin", "/sbin", "/usr/sbin"].map(|place| Path::new(place).join(name));
@@ -138,7 +155,7 @@ impl<'a> Gatherer<'a> {
                 self.guest.link(&taken[0], Path::new("/bin/busybox"))?;
             }
         }
-        Ok(self.programs)
+        Ok((self.programs, self.missing))
     }
 }
 
@@ -177,32 +194,29 @@ pub fn is_executable(file: &Path) -> bool {
     file.metadata().is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
 }
 
-/// The interpreter that the first line of a script names.
-fn interpreter(head: &[u8]) -> Option<OsString> {
-    let line = head.strip_prefix(b"#!")?.split(|&byte| byte == b'\n').next()?;
+/// The interpreter that the first line of a script names, and the one that `env` is told to find.
+fn interpreters(head: &[u8]) -> Vec<OsString> {
+    let line =
+        head.strip_prefix(b"#!").and_then(|rest| rest.split(|&byte| byte == b'\n').next()).unwrap_or(b"");
     let mut words = line.split(|byte| b" \t".contains(byte)).filter(|word| !word.is_empty());
-    let first = words.next()?;
-    let by_env = first.ends_with(b"/env");
-    let word = if by_env { words.find(|word| !word.starts_with(b"-"))? } else { first };
-    Some(OsStr::from_bytes(word).to_owned())
+    let first = words.next();
+    let by_env = first.is_some_and(|word| word.ends_with(b"/env"));
+    let found = words.find(|word| by_env && !word.starts_with(b"-") && !word.contains(&b'='));
+    first.into_iter().chain(found).map(|word| OsStr::from_bytes(word).to_owned()).collect()
 }
 
-/// The shared libraries and the loader of a program, as `ldd` names them; none for a static one.
-fn libraries(program: &Path) -> Result<Vec<PathBuf>, LabError> {
+/// The shared libraries and the loader of a program, as `ldd` names them; none for a static one. Then the libraries that it does not
+/// find.
+fn libraries(program: &Path) -> Result<(Vec<PathBuf>, Vec<String>), LabError> {
     let output = Command::new("ldd")
         .arg(program)
         .env("LC_ALL", "C")
         .output()
         .map_err(LabError::io(format!("running ldd {}", program.display())))?;
     let text = String::from_utf8_lossy(&output.stdout);
-    let missing: Vec<&str> = text.lines().filter(|line| line.contains("=> not found")).collect();
-    if !missing.is_empty() {
-        return Err(LabError::Io {
-            doing: format!("gathering the libraries of {}", program.display()),
-            source: std::io::Error::other(missing.join(";").replace('\t', "")),
-        });
-    }
-    Ok(text.lines().filter_map(library).collect())
+    let missing = text.lines().filter_map(|line| line.trim().strip_suffix("=> not found"));
+    let missing = missing.map(|name| name.trim_end().to_owned()).collect();
+    Ok((text.lines().filter_map(library).collect(), missing))
 }
 
 /// "libm.so.6 => /lib/libm.so.6 (0x...)" or "/lib64/ld-linux-x86-64.so.2 (0x...)".
@@ -230,9 +244,10 @@ mod tests {
 
     #[test]
     fn interpreters_of_scripts() {
-        assert_eq!(interpreter(b"#!/bin/sh -e\necho"), Some("/bin/sh".into()));
-        assert_eq!(interpreter(b"#! /usr/bin/env -S python3 -u\n"), Some("python3".into()));
-        assert_eq!(interpreter(b"plain"), None);
+        let env = ["/usr/bin/env", "python3"].map(OsString::from);
+        assert_eq!(interpreters(b"#!/bin/sh -e\necho"), [OsString::from("/bin/sh")]);
+        assert_eq!(interpreters(b"#! /usr/bin/env -S A=1 python3 -u\n"), env);
+        assert!(interpreters(b"plain").is_empty());
     }
 
     #[test]
@@ -248,6 +263,7 @@ mod tests {
             applets: BTreeSet::new(),
             done: BTreeSet::new(),
             programs: Vec::new(),
+            missing: Vec::new(),
         };
         gatherer.command(&["sh".into(), "-c".into(), "cat /etc/passwd; ls >/tmp/x".into()]).unwrap();
         let programs = gatherer.programs.clone();
@@ -257,5 +273,23 @@ mod tests {
             guest.contains(Path::new("/etc/passwd"))
                 && guest.contains(Path::new("/lib64/ld-linux-x86-64.so.2"))
         );
+    }
+
+    #[test]
+    fn what_the_host_lacks_is_told_but_for_the_command_an_error() {
+        let place = tempfile::tempdir().unwrap();
+        let script = place.path().join("script");
+        std::fs::write(&script, "#!/no/such/interpreter\n").unwrap();
+        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let busybox = crate::parts::in_path("true").unwrap();
+        let mut guest = Initramfs::new().unwrap();
+        let mut gatherer = Gatherer::new(&mut guest, &busybox).unwrap();
+        gatherer.tree(place.path()).unwrap();
+        let told = format!("/no/such/interpreter, which {} names", script.display());
+        assert_eq!(gatherer.missing, [told.clone()]);
+        let mut guest = Initramfs::new().unwrap();
+        let mut gatherer = Gatherer::new(&mut guest, &busybox).unwrap();
+        let error = gatherer.command(&[script.into()]).unwrap_err();
+        assert!(error.to_string().contains(&told), "{error}");
     }
 }

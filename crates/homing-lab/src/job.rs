@@ -44,6 +44,8 @@ pub struct Prepared {
     pub initramfs: OwnedFd,
     /// The ELF files in it.
     pub programs: Vec<PathBuf>,
+    /// Libraries and interpreters that files in it name and the host lacks, too.
+    pub missing: Vec<String>,
 }
 
 impl Job {
@@ -62,8 +64,8 @@ impl Job {
         gatherer.command(&self.command)?;
         self.beside.iter().try_for_each(|line| gatherer.line(line.as_ref()))?;
         self.files.iter().try_for_each(|file| gatherer.tree(file))?;
-        let programs = gatherer.finish(&parts.busybox)?;
-        Ok(Prepared { initramfs: guest.finish()?, programs })
+        let (programs, missing) = gatherer.finish(&parts.busybox)?;
+        Ok(Prepared { initramfs: guest.finish()?, programs, missing })
     }
 
     /// The job as `init` reads it: pairs of NUL-ended strings.

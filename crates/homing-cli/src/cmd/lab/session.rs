@@ -110,6 +110,10 @@ impl Lab<'_> {
         interrupts: &'i Interrupts,
     ) -> anyhow::Result<(Run<'i>, Streams, Option<Observer>, Option<TraceFile>)> {
         let prepared = self.job.prepare(parts).map_err(coded)?;
+        if let Some(first) = prepared.missing.first() {
+            let count = prepared.missing.len();
+            eprintln!("homing: warning: {count} of the libraries and interpreters are not found here, so not in the guest; the first: {first}");
+        }
         let (trace_pipe, trace) = match &self.trace {
             Some(file) => {
                 let (trace, pipe) = TraceFile::start(file.clone(), topology, &self.job.command)?;
