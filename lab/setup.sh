@@ -13,8 +13,9 @@ newer() { [ "$(printf '%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]; } # is 
 
 [ "$(uname -m)" = x86_64 ] || fail "the lab runs on x86-64 hosts only" 3
 
+qemu_version() { qemu-system-x86_64 --version 2>/dev/null | sed -n 's/.*version \([0-9.]*\).*/\1/p' || true; }
 missing=()
-qemu=$(qemu-system-x86_64 --version 2>/dev/null | sed -n 's/.*version \([0-9.]*\).*/\1/p' || true)
+qemu=$(qemu_version)
 if [ -z "$qemu" ] || ! newer "$wanted_qemu" "$qemu"; then missing+=(qemu-system-x86); fi
 command -v busybox >/dev/null || missing+=(busybox-static)
 command -v numactl >/dev/null || missing+=(numactl)
@@ -52,7 +53,7 @@ apt-get "${options[@]}" update -q >&2
 if [ ${#missing[@]} -gt 0 ]; then
   sudo=()
   if [ "$(id -u)" -ne 0 ]; then
-    command -v sudo >/dev/null || fail "not root and no sudo; as root, run: apt-get install ${target[*]} ${missing[*]}" 4
+    command -v sudo >/dev/null || fail "not root and no sudo; run this as root, or have root run (with ${target[1]:-the release} among the package sources): apt-get install --no-install-recommends ${target[*]} ${missing[*]}" 4
     sudo=(sudo)
   fi
   say "installing ${missing[*]}"
@@ -64,6 +65,10 @@ if [ ${#missing[@]} -gt 0 ]; then
     "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get "${options[@]}" install -y -q \
       --no-install-recommends "${from[@]}" "$package" >&2
   done
+  hash -r
+  qemu=$(qemu_version)
+  newer "$wanted_qemu" "${qemu:-0}" ||
+    fail "$(command -v qemu-system-x86_64) is version ${qemu:-unknown} and not what was installed, expected $wanted_qemu or newer: upgrade it, or put /usr/bin before its directory in PATH" 3
 fi
 
 if [ ! -s "$cache/vmlinux" ]; then

@@ -17,7 +17,7 @@ lab() { timeout -k 5 240 "$homing" lab run "$@"; }
 
 "$homing" lab run --topology 2x2 -- true 2>first.err
 if [ $? -eq 3 ]; then
-  echo "SKIPPED 19 tests of the lab, which needs what is missing here: $(cat first.err)"
+  echo "SKIPPED 24 tests of the lab, which needs what is missing here: $(cat first.err)"
   exit 0
 fi
 for program in known card latency; do gcc -O2 -Wall -o $program "$root/lab/tests/$program.c" -pthread; done
@@ -27,11 +27,29 @@ gcc -O1 -Wall -static -o homing "$root/lab/tests/known.c" -pthread
 boots() { [ "$(lab --topology "$1" -- cat /sys/devices/system/node/online 2>boot.err)" = "$2" ] || { cat boot.err; false; }; }
 check "4x2 boots" boots 4x2 0-3
 check "node numbers with a gap" boots sparse 0,2-3
-check "a memory-only node" boots cxl 0-2
+lab --topology hmat -- sh -c 'cat /sys/devices/system/node/online; ls -d /sys/devices/system/node/node2/access0/initiators/node*' >hmat 2>err
+check "a memory-only node whose latencies the firmware tells" \
+  [ "$(tr '\n' ' ' <hmat)" = "0-2 /sys/devices/system/node/node2/access0/initiators/node0 " ]
+printf '10 20 31\n20 10 20\n31 20 10\n' >line.txt
+check "distances from a file" \
+  [ "$(lab --distances line.txt --cpus 3 --mem 1536M -- cat /sys/devices/system/node/node0/distance 2>err)" = "10 20 31" ]
+wrong() { # OPTIONS WORDS: it is refused at once, with these words
+  # shellcheck disable=SC2086 # options are words
+  timeout -k 5 60 "$homing" lab run $1 -- true 2>wrong.err
+  [ $? -eq 2 ] && grep -q "$2" wrong.err || { cat wrong.err; return 1; }
+}
+echo "10 20" >half.txt
+wrong_machines() {
+  wrong "--distances half.txt" "half.txt: 1 rows of up to 2" && wrong "--distances line.txt --nodes 2" "line.txt: 3 rows of up to 3" &&
+    wrong "--distances star" "expected full, ring, mesh or hypercube" && wrong "--topology star" "expected a TOML file or one of" &&
+    wrong "--nodes 3 --distances hypercube" "power of two" && wrong "--nodes 4 --cpus 2" "one CPU for each"
+}
+check "wrong machines are refused" wrong_machines
 
 echo words >in.txt
-lab --topology 2x2 -- sh -c 'cat; cat in.txt >out.txt; echo more >&2; exit 7' <in.txt >stdout 2>stderr
-check "status, streams, result files" [ "$? $(cat stdout out.txt stderr | tr '\n' ' ')" = "7 words words more " ]
+printf '#!/usr/bin/env bash\ncat; cat in.txt >out.txt; echo more >&2; exit 7\n' >script && chmod +x script
+lab --topology 2x2 -- ./script in.txt <in.txt >stdout 2>stderr
+check "a script: status, streams, result files" [ "$? $(cat stdout out.txt stderr | tr '\n' ' ')" = "7 words words more " ]
 
 # CPUs 0 and 1 are of node 0, 2 and 3 of node 1. The program itself checks by move_pages where its pages are.
 lab --topology 2x2 --balancing off --observe counts.json -- ./known 0:0:8000000:0 0:1:16000000:0 2:0:0:24000000 3:1:0:32000000 >out 2>err
@@ -114,18 +132,54 @@ kill -TERM $told
 wait $told
 check "a signal is the command's" [ "$? $(tail -n 1 caught)" = "9 caught" ]
 
-"$homing" lab run --topology 2x2 -- sleep 60 2>killed.err &
-for _ in $(seq 300); do
-  qemu=$(pgrep -P $! -x qemu-system-x86) && break
-  sleep 0.1
-done
-kill -9 $!
-wait $! 2>/dev/null
-for _ in $(seq 100); do # it may be a zombie until the init process looks
-  [ -e "/proc/${qemu:-none}" ] || break
-  sleep 0.1
-done
-check "kill -9 leaves no process" [ -n "$qemu" -a ! -e "/proc/${qemu:-none}" ]
+kill_9() { # HOW_FAR: ends a lab by kill -9 once its QEMU runs, or once the command does; QEMU must go, too
+  : >up
+  "$homing" lab run --topology 2x2 --trace killed.trace -- sh -c 'echo up; sleep 60' >up 2>killed.err &
+  local lab=$! qemu=
+  for _ in $(seq 1200); do
+    qemu=$(pgrep -P $lab -x qemu-system-x86) && { [ "$1" = starting ] || grep -q up up; } && break
+    sleep 0.1
+  done
+  kill -9 $lab
+  wait $lab 2>/dev/null
+  for _ in $(seq 100); do # it may be a zombie until the init process looks
+    [ -e "/proc/${qemu:-none}" ] || break
+    sleep 0.1
+  done
+  [ -n "$qemu" ] && [ ! -e "/proc/$qemu" ]
+}
+check "kill -9 of a lab that starts leaves no process" kill_9 starting
+rm -f .killed.trace.*
+check "kill -9 of a lab that runs leaves no process" kill_9 running
+cat >ctrl_c.py <<'P'
+# Ctrl-C at a terminal, as soon as the lab has said a word (and again, as a user would, if nothing happens for 20 s): it must end with
+# 130 and leave no process.
+import os, pty, select, signal, subprocess, sys, time
+word, *command = sys.argv[1:]
+child, terminal = pty.fork()
+if child == 0:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # it may be ignored here
+    os.execv(command[0], command)
+def machines(): return subprocess.run(["pgrep", "-P", str(child)], capture_output=True, text=True).stdout.split()
+said, started = b"", []
+while True:
+    if not select.select([terminal], [], [], 20)[0]:
+        if started: os.write(terminal, b"\x03")
+        continue
+    try: piece = os.read(terminal, 4096)
+    except OSError: break
+    if not piece: break
+    said += piece
+    if not started and word.encode() in said:
+        while not (started := machines()): time.sleep(0.05)
+        os.write(terminal, b"\x03")
+status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+left = [machine for machine in started if os.path.exists("/proc/" + machine)]
+assert started and status == 130 and not left, (status, said, left)
+P
+check "Ctrl-C ends the command" timeout -k 5 240 python3 ctrl_c.py up "$homing" lab run --topology 2x2 -- sh -c 'echo up; sleep 60'
+check "what kill -9 left of a trace is told; Ctrl-C ends a machine that boots" timeout -k 5 240 \
+  python3 ctrl_c.py "trace recover .killed.trace" "$homing" lab run --topology 2x2 --trace killed.trace -- sleep 60
 # A QEMU that ends at once when it is started for the first time.
 mkdir once
 printf '#!/bin/sh\ncase $1 in --version) ;; *) [ -e %s ] || { : >%s; exit 134; } ;; esac\nexec %s "$@"\n' \

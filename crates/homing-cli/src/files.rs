@@ -28,6 +28,20 @@ impl Output {
         Ok(Output { path: path.to_owned(), temporary: Some(temporary), file })
     }
 
+    /// What killed programs left of this output file under temporary names.
+    pub fn left_behind(path: &Path) -> Vec<PathBuf> {
+        let (Some(name), Some(parent)) = (path.file_name(), path.parent()) else { return Vec::new() };
+        let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+        let begin = format!(".{}.", name.to_string_lossy());
+        let dead = |entry: &std::fs::DirEntry| {
+            let name = entry.file_name();
+            let number = name.to_str()?.strip_prefix(&begin)?.strip_suffix(".part")?.parse::<u32>().ok()?;
+            Some(!Path::new("/proc").join(number.to_string()).exists())
+        };
+        let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
+        entries.filter(|entry| dead(entry) == Some(true)).map(|entry| entry.path()).collect()
+    }
+
     /// Gives the finished file its name.
     pub fn commit(mut self) -> anyhow::Result<()> {
         if let Some(temporary) = &self.temporary {
@@ -61,4 +75,22 @@ impl Drop for Output {
 /// The context of an error in writing to a file.
 pub fn writing(path: &Path) -> String {
     format!("writing {} failed, nothing of it was kept", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_killed_program_left_is_found() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("trace");
+        let output = Output::create(&path).unwrap();
+        // No process can have this number (pid_max is at most 2^22).
+        let left = place.path().join(".trace.4294967295.part");
+        File::create(&left).unwrap();
+        assert_eq!(Output::left_behind(&path), [left]);
+        drop(output);
+        assert!(Output::left_behind(Path::new("/")).is_empty());
+    }
 }

@@ -20,8 +20,9 @@ extern "C" fn count(signal: i32, info: *mut libc::siginfo_t, _context: *mut libc
     if signal == libc::SIGHUP {
         HANGUPS.fetch_add(1, Ordering::Relaxed);
     }
-    COUNT.fetch_add(1, Ordering::Relaxed);
-    LAST.store(signal, Ordering::Relaxed);
+    // Before the count: whoever sees that asks which signal it was.
+    LAST.store(signal, Ordering::SeqCst);
+    COUNT.fetch_add(1, Ordering::SeqCst);
     // SAFETY: the kernel passes a valid siginfo to a handler installed with SA_SIGINFO.
     if unsafe { (*info).si_code } != libc::SI_KERNEL {
         TO_FORWARD.store(signal, Ordering::Relaxed);

@@ -10,7 +10,7 @@ pub struct MachineArgs {
     /// A built-in topology (see `homing lab topologies`) or a TOML file [default: 4x2]
     #[arg(long, value_name = "NAME|FILE", conflicts_with_all = ["nodes", "cpus", "mem", "distances"])]
     topology: Option<String>,
-    /// Number of nodes [default: 4]
+    /// Number of nodes [default: 4, or as many as a file of distances has]
     #[arg(long, value_name = "N")]
     nodes: Option<u32>,
     /// Number of CPUs of the whole machine, dealt out evenly [default: 8]
@@ -35,15 +35,26 @@ impl MachineArgs {
         if !by_size {
             return Topology::load(self.topology.as_deref().unwrap_or("4x2")).map_err(coded);
         }
-        let nodes = self.nodes.unwrap_or(4);
         let how = self.distances.as_deref().unwrap_or("full");
-        let distances = match how.parse::<Shape>() {
-            Ok(shape) => shape.distances(nodes as usize).map_err(|e| exit::error(Code::USAGE, e))?,
+        let (nodes, distances) = match how.parse::<Shape>() {
+            Ok(shape) => {
+                let nodes = self.nodes.unwrap_or(4);
+                (nodes, shape.distances(nodes as usize).map_err(|e| exit::error(Code::USAGE, e))?)
+            }
             Err(expected) => {
-                let text = std::fs::read_to_string(how).map_err(|error| {
-                    exit::error(Code::USAGE, format!("--distances {how}: {expected}, or a file: {error}"))
-                })?;
-                distances_from_text(&text, how).map_err(coded)?
+                let wrong = |what: String| exit::error(Code::USAGE, format!("--distances {how}: {what}"));
+                let text = std::fs::read_to_string(how)
+                    .map_err(|error| wrong(format!("{expected}, or a file: {error}")))?;
+                let matrix = distances_from_text(&text, how).map_err(coded)?;
+                let (rows, nodes) = (matrix.len(), self.nodes.unwrap_or(matrix.len() as u32));
+                if rows != nodes as usize || rows == 0 || matrix.iter().any(|row| row.len() != rows) {
+                    let columns = matrix.iter().map(Vec::len).max().unwrap_or(0);
+                    let found = format!("{rows} rows of up to {columns} numbers");
+                    let wanted =
+                        self.nodes.map_or("as many of each".into(), |n| format!("{n} of each, as --nodes"));
+                    return Err(wrong(format!("{found}: expected {wanted}")));
+                }
+                (nodes, matrix)
             }
         };
         let cpus = self.cpus.unwrap_or(8.max(nodes));

@@ -29,7 +29,7 @@ pub struct Args {
     /// Bring back a further file or directory, if the command changes it
     #[arg(long, value_name = "PATH")]
     result: Vec<PathBuf>,
-    /// Let the command's memory begin on these nodes, and come from all once it computes for a second without growing
+    /// Let the command's memory begin on these nodes, and come from all once it has computed for 250 ms a CPU without growing
     #[arg(long, value_name = "NODES")]
     start_on: Option<String>,
     /// Run a line for a shell beside the command, not observed, such as a daemon

@@ -25,6 +25,8 @@ use std::time::{Duration, Instant};
 const TICK: Duration = Duration::from_millis(100);
 /// Starts of a machine that ends before the command can start.
 const ATTEMPTS: u32 = 3;
+/// A machine that is not up after this time never will be; with 64 CPUs on a busy host it takes minutes.
+const BOOT_PATIENCE: Duration = Duration::from_secs(600);
 /// What timeout(1) exits with.
 const TIMED_OUT: Code = Code(124);
 
@@ -164,9 +166,14 @@ impl Run<'_> {
     /// Waits until the command is about to start, or a signal has come.
     ///
     /// # Errors
-    /// If the machine ended before.
+    /// If the machine ended before, or did not come up.
     fn boot(&mut self) -> Result<(), LabError> {
         while self.boot.is_none() && self.interrupts.count() == 0 {
+            if self.begin.elapsed() > BOOT_PATIENCE {
+                eprintln!("homing: the machine is not up after {BOOT_PATIENCE:?}");
+                self.machine.terminate()?;
+                return Err(self.machine.died());
+            }
             match self.control.next(TICK) {
                 Ok(Some(Message::Ready)) => self.boot = Some(self.begin.elapsed()),
                 Ok(Some(Message::Note(text))) => eprintln!("homing: in the guest: {text}"),

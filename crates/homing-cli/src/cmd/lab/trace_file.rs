@@ -31,6 +31,10 @@ impl TraceFile {
         header.command = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         header.more.insert("topology".into(), topology.name.clone().into());
         let cpus = cpus(topology);
+        for left in Output::left_behind(&path) {
+            let (left, name) = (left.display(), path.display());
+            eprintln!("homing: a run that was killed left {left}: `homing trace recover {left} -o {name}` reads it, or remove it");
+        }
         let output = Output::create(&path)?;
         let file = File::from(OwnedFd::from(reader));
         let writer = std::thread::spawn(move || {
