@@ -286,7 +286,7 @@ mod tests {
         let mut gatherer = Gatherer::new(&mut guest, &busybox).unwrap();
         gatherer.tree(place.path()).unwrap();
         let told = format!("/no/such/interpreter, which {} names", script.display());
-        assert_eq!(gatherer.missing, [told.clone()]);
+        assert_eq!(gatherer.missing, std::slice::from_ref(&told));
         let mut guest = Initramfs::new().unwrap();
         let mut gatherer = Gatherer::new(&mut guest, &busybox).unwrap();
         let error = gatherer.command(&[script.into()]).unwrap_err();
