@@ -1,6 +1,6 @@
 //! How fast policies run on page runs and `homing` on samples, on one core, and what state they keep a page. Prints tables: `cargo bench -p homing-core --bench policies`.
 
-use homing_core::action::{Actions, Kind, Locations};
+use homing_core::action::{Actions, Locations};
 use homing_core::history::{History, HistoryBuilder, Options};
 use homing_core::ids::{Node, Page, Time};
 use homing_core::machine::{Costs, Machine, Uniform};
@@ -114,11 +114,7 @@ fn samples(machine: &str, strays: u32) -> f64 {
         policy.sample(&sample, &mut actions);
         actions.take(&mut taken);
         for action in taken.drain(..) {
-            *at = match action.kind {
-                Kind::Move { to } | Kind::Collapse { keep: to } => Locations::single(to),
-                Kind::Replicate { to } => at.with_replica(to),
-                Kind::Freeze | Kind::Defrost => *at,
-            };
+            *at = action.kind.applied(*at);
         }
     }
     SAMPLES as f64 / (cpu_seconds() - begin) / 1e6

@@ -140,6 +140,16 @@ impl Kind {
             Kind::Defrost => ("defrost", None),
         }
     }
+
+    /// Where a page that is `at` some nodes is afterwards.
+    #[inline]
+    pub fn applied(self, at: Locations) -> Locations {
+        match self {
+            Kind::Move { to } | Kind::Collapse { keep: to } => Locations::single(to),
+            Kind::Replicate { to } => at.with_replica(to),
+            Kind::Freeze | Kind::Defrost => at,
+        }
+    }
 }
 
 /// One thing a policy asks for, and why.

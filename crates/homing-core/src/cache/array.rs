@@ -33,10 +33,15 @@ impl Array {
     pub fn touch(&mut self, line: u32) -> Option<&mut u32> {
         let set = self.set(line);
         if set[0] >> 2 != line {
-            let way = (1..set.len()).find(|&way| set[way] >> 2 == line)?;
-            let entry = set[way];
-            set.copy_within(..way, 1);
-            set[0] = entry;
+            let found = match set.len() {
+                4 => to_front::<4>(set, line),
+                8 => to_front::<8>(set, line),
+                16 => to_front::<16>(set, line),
+                _ => to_front_of_any(set, line),
+            };
+            if !found {
+                return None;
+            }
         }
         Some(&mut set[0])
     }
@@ -53,7 +58,12 @@ impl Array {
         let set = self.set(line);
         let last = set.len() - 1;
         let victim = set[last];
-        set.copy_within(..last, 1);
+        match set.len() {
+            4 => age::<4>(set),
+            8 => age::<8>(set),
+            16 => age::<16>(set),
+            _ => set.copy_within(..last, 1),
+        }
         set[0] = line << 2 | flags;
         (victim != EMPTY).then_some(victim)
     }
@@ -73,5 +83,62 @@ impl Array {
     /// The numbers of all that is held.
     pub fn lines(&self) -> impl Iterator<Item = u32> + '_ {
         self.entries.iter().filter(|&&entry| entry != EMPTY).map(|entry| entry >> 2)
+    }
+}
+
+/// Makes `line`, which is not the first, the first of a set of `N` ways; false if it is not there. Which way it is
+/// in is hard to guess, so there is no branch for it and no call.
+#[inline(always)]
+fn to_front<const N: usize>(set: &mut [u32], line: u32) -> bool {
+    let Ok(set) = <&mut [u32; N]>::try_from(set) else { return false };
+    let old = *set;
+    let way = (0..N as u32).map(|way| if old[way as usize] >> 2 == line { way } else { 0 }).fold(0, u32::max);
+    if way == 0 {
+        return false;
+    }
+    for (at, entry) in (1..N as u32).zip(&mut set[1..]) {
+        *entry = if at <= way { old[at as usize - 1] } else { old[at as usize] };
+    }
+    set[0] = old[way as usize];
+    true
+}
+
+fn to_front_of_any(set: &mut [u32], line: u32) -> bool {
+    let Some(way) = set.iter().position(|entry| entry >> 2 == line) else { return false };
+    set[..=way].rotate_right(1);
+    true
+}
+
+/// Everything goes one way on; the last is lost.
+#[inline(always)]
+fn age<const N: usize>(set: &mut [u32]) {
+    let Ok(set) = <&mut [u32; N]>::try_from(set) else { return };
+    let old = *set;
+    set[1..].copy_from_slice(&old[..N - 1]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn sets_of_any_size_are_lists_in_order_of_use(ways in 1u32..18, lines in prop::collection::vec(0u32..24, 1..200)) {
+            let mut array = Array::new(1, ways);
+            let mut model: Vec<u32> = Vec::new();
+            for (at, line) in lines.into_iter().enumerate() {
+                let known = model.iter().position(|entry| entry >> 2 == line);
+                let entry = known.map(|way| model.remove(way));
+                prop_assert_eq!(array.touch(line).copied(), entry);
+                let flags = at as u32 % 4;
+                model.insert(0, entry.unwrap_or(line << 2 | flags));
+                let gone = (model.len() > ways as usize).then(|| model.pop()).flatten();
+                if entry.is_none() {
+                    prop_assert_eq!(array.insert(line, flags), gone);
+                }
+                prop_assert!(array.lines().eq(model.iter().map(|entry| entry >> 2)));
+            }
+        }
     }
 }

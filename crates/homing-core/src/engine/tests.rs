@@ -70,11 +70,7 @@ impl Executor for OnePage {
     }
 
     fn execute(&mut self, action: &Action) -> Outcome {
-        self.0 = match action.kind {
-            Kind::Move { to } | Kind::Collapse { keep: to } => Locations::single(to),
-            Kind::Replicate { to } => self.0.with_replica(to),
-            Kind::Freeze | Kind::Defrost => self.0,
-        };
+        self.0 = action.kind.applied(self.0);
         Outcome::Done
     }
 }

@@ -1,42 +1,57 @@
-//! State per page: a slab with an index, quick when the same page is asked for again.
+//! State per page. Page numbers are dense, so that tables of chunks find it.
 
 use crate::ids::Page;
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 
-/// Page numbers are dense, so that one multiplication spreads them well (Fibonacci hashing, Knuth 6.4).
-#[derive(Clone, Debug, Default)]
-struct PageHasher(u64);
+/// Pages of a chunk.
+const CHUNK: usize = 1024;
 
-impl Hasher for PageHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.write_u32(byte.into()));
+/// A small value for each page, the default one where none was set. Memory: the chunks of pages that have one.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Table<T> {
+    chunks: Vec<Option<Box<[T]>>>,
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Table { chunks: Vec::new() }
+    }
+}
+
+impl<T: Copy + Default> Table<T> {
+    /// The value of `page`.
+    #[inline]
+    pub fn get(&self, page: Page) -> T {
+        match self.chunks.get(page.index() / CHUNK) {
+            Some(Some(chunk)) => chunk[page.index() % CHUNK],
+            _ => T::default(),
+        }
     }
 
+    /// The value of `page`, to be changed.
     #[inline]
-    fn write_u32(&mut self, number: u32) {
-        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-
-    #[inline]
-    fn finish(&self) -> u64 {
-        self.0 ^ self.0 >> 32
+    pub fn get_mut(&mut self, page: Page) -> &mut T {
+        let number = page.index() / CHUNK;
+        if self.chunks.len() <= number {
+            self.chunks.resize_with(number + 1, || None);
+        }
+        let chunk = &mut self.chunks[number];
+        &mut chunk.get_or_insert_with(|| vec![T::default(); CHUNK].into())[page.index() % CHUNK]
     }
 }
 
 /// A map from pages to state. Entries are made on first use and go with [`Pages::remove`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Pages<T> {
-    index: HashMap<Page, u32, BuildHasherDefault<PageHasher>>,
+    /// Where a page's state is in `slots`, plus 1; 0 if it has none.
+    index: Table<u32>,
     slots: Vec<T>,
     free: Vec<u32>,
-    last: Option<(Page, u32)>,
 }
 
 impl<T> Default for Pages<T> {
     fn default() -> Self {
-        Pages { index: HashMap::default(), slots: Vec::new(), free: Vec::new(), last: None }
+        Pages { index: Table::default(), slots: Vec::new(), free: Vec::new() }
     }
 }
 
@@ -44,61 +59,44 @@ impl<T> Pages<T> {
     /// The state of `page`, made by `new` if there is none.
     #[inline]
     pub fn entry(&mut self, page: Page, new: impl FnOnce() -> T) -> &mut T {
-        let slot = match self.last {
-            Some((last, slot)) if last == page => slot,
-            _ => self.find(page, new),
-        };
-        &mut self.slots[slot as usize]
-    }
-
-    fn find(&mut self, page: Page, new: impl FnOnce() -> T) -> u32 {
-        let slot = match self.index.get(&page) {
-            Some(&slot) => slot,
-            None => {
-                let slot = match self.free.pop() {
-                    Some(slot) => {
-                        self.slots[slot as usize] = new();
-                        slot
-                    }
-                    None => {
-                        self.slots.push(new());
-                        self.slots.len() as u32 - 1
-                    }
-                };
-                self.index.insert(page, slot);
-                slot
-            }
-        };
-        self.last = Some((page, slot));
-        slot
+        let slot = self.index.get_mut(page);
+        if *slot == 0 {
+            *slot = match self.free.pop() {
+                Some(slot) => {
+                    self.slots[slot as usize - 1] = new();
+                    slot
+                }
+                None => {
+                    self.slots.push(new());
+                    self.slots.len() as u32
+                }
+            };
+        }
+        &mut self.slots[*slot as usize - 1]
     }
 
     /// The state of `page`, if there is any.
     #[inline]
     pub fn get_mut(&mut self, page: Page) -> Option<&mut T> {
-        let slot = match self.last {
-            Some((last, slot)) if last == page => slot,
-            _ => *self.index.get(&page)?,
-        };
+        let slot = self.index.get(page).checked_sub(1)?;
         Some(&mut self.slots[slot as usize])
     }
 
     /// Forgets `page`.
     pub fn remove(&mut self, page: Page) {
-        if let Some(slot) = self.index.remove(&page) {
-            self.free.push(slot);
+        if self.index.get(page) != 0 {
+            self.free.push(std::mem::take(self.index.get_mut(page)));
         }
-        self.last = self.last.filter(|&(last, _)| last != page);
     }
 
     /// Number of pages with state.
     pub fn len(&self) -> usize {
-        self.index.len()
+        self.slots.len() - self.free.len()
     }
 
     /// True if no page has state.
     pub fn is_empty(&self) -> bool {
-        self.index.is_empty()
+        self.len() == 0
     }
 }
 

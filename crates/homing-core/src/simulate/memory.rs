@@ -55,16 +55,16 @@ impl Executor for Modelled<'_> {
     fn execute(&mut self, action: &Action) -> Outcome {
         let at = self.page(action.page).at;
         let exists = |node: Node| node.0 < self.costs.memories();
-        let to = match action.kind {
+        match action.kind {
             Kind::Freeze | Kind::Defrost => return Outcome::Done,
             Kind::Move { to } | Kind::Replicate { to } if !exists(to) => {
                 return Outcome::Refused("no such node")
             }
             Kind::Replicate { .. } if !self.replication => return Outcome::Refused("replication is off"),
             Kind::Collapse { keep } if !at.holds(keep) => return Outcome::Refused("no copy there to keep"),
-            Kind::Replicate { to } => at.with_replica(to),
-            Kind::Move { to } | Kind::Collapse { keep: to } => Locations::single(to),
-        };
+            Kind::Move { .. } | Kind::Replicate { .. } | Kind::Collapse { .. } => {}
+        }
+        let to = action.kind.applied(at);
         if to == at {
             return Outcome::Already;
         }

@@ -185,7 +185,13 @@ impl Judge {
         let single = !write || at.copies() == 1;
         let counted = || f64::from(state.seats[by.index()].reads) >= self.read_gaps[by.index()];
         let known = state.owner == Some(by) || (self.replication && !write && counted());
-        known && at.holds(by) && single && state.settled_but_for_never(by, write, DEBT * self.unit)
+        known && at.holds(by) && single && self.is_settled(state, by, write)
+    }
+
+    /// True if a reference from `by` is local to every expert that matters and moves none.
+    #[inline]
+    pub(super) fn is_settled(&self, state: &State, by: Node, write: bool) -> bool {
+        state.settled_but_for_never(by, write, DEBT * self.unit)
     }
 
     /// Takes references that are [routine](Judge::is_routine).

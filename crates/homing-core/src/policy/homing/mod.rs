@@ -21,10 +21,11 @@ mod heirs;
 mod judge;
 mod page;
 mod pools;
+mod quiet;
 #[cfg(test)]
 mod tests;
 
-use super::pages::Pages;
+use super::pages::{Pages, Table};
 use super::{End, Fault, Next, Policy, Sample, ThreadMoved};
 use crate::action::{Actions, Kind, Locations};
 use crate::ids::{Node, Page, Time};
@@ -33,6 +34,7 @@ use heirs::Heirs;
 use judge::Judge;
 use page::State;
 use pools::Pools;
+use quiet::Quiet;
 use serde::{Deserialize, Serialize};
 
 /// The policy.
@@ -43,6 +45,8 @@ pub struct Homing {
     pools: Pools,
     heirs: Heirs,
     pages: Pages<State>,
+    /// What is looked at before the state.
+    quiet: Table<Quiet>,
 }
 
 /// Parameters.
@@ -67,6 +71,7 @@ impl Homing {
             pools: Pools::default(),
             heirs: Heirs::new(parameters.constructs),
             pages: Pages::default(),
+            quiet: Table::default(),
         }
     }
 
@@ -117,13 +122,16 @@ struct On {
 
 impl Policy for Homing {
     fn fault(&mut self, fault: &Fault, actions: &mut Actions) -> Next {
-        let Homing { judge, pools, heirs, pages, .. } = self;
+        let Homing { judge, pools, heirs, pages, quiet, .. } = self;
+        let quiet = quiet.get_mut(fault.page);
         let state = pages.entry(fault.page, || judge.begin(fault.at.home(), &pools.prior(fault.page)));
+        quiet.settle(judge, state);
         let on = On { page: fault.page, by: fault.node };
         let at = Homing::inherit(judge, heirs, state, on, fault.at, actions);
         let before = state.paid();
         let at = judge.decide(state, fault.page, at, fault.node, fault.write, actions);
         Homing::conclude(judge, self.pooling.then_some(pools), state, &before, on);
+        *quiet = Quiet::of(judge, state);
         Next::After(judge.patience(state, fault.node, Some(at)))
     }
 
@@ -132,18 +140,25 @@ impl Policy for Homing {
     }
 
     fn sample(&mut self, sample: &Sample, actions: &mut Actions) {
-        let Homing { judge, pools, heirs, pages, .. } = self;
+        let Homing { judge, pools, heirs, pages, quiet, .. } = self;
+        let quiet = quiet.get_mut(sample.page);
+        if quiet.takes(sample, heirs.now()) {
+            return;
+        }
         let state = pages.entry(sample.page, || judge.begin(sample.at.home(), &pools.prior(sample.page)));
+        quiet.settle(judge, state);
         let on = On { page: sample.page, by: sample.node };
         let at = Homing::inherit(judge, heirs, state, on, sample.at, actions);
         let (reads, writes) = (sample.reads as f64 * sample.weight, sample.writes as f64 * sample.weight);
         if judge.is_routine(state, at, sample.node, writes > 0.0) {
-            return judge.count(state, sample.node, reads, writes);
+            judge.count(state, sample.node, reads, writes);
+            return *quiet = Quiet::of(judge, state);
         }
         let before = state.paid();
         judge.decide(state, sample.page, at, sample.node, writes > 0.0, actions);
         judge.charge(state, sample.node, reads, writes);
         Homing::conclude(judge, self.pooling.then_some(pools), state, &before, on);
+        *quiet = Quiet::of(judge, state);
     }
 
     fn iteration_end(&mut self, _end: &End, _actions: &mut Actions) {
@@ -164,6 +179,7 @@ impl Policy for Homing {
 
     fn page_gone(&mut self, page: Page) {
         self.pages.remove(page);
+        *self.quiet.get_mut(page) = Quiet::default();
     }
 
     fn independent(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use super::expert::EXPERTS;
 use super::*;
-use crate::action::{Action, Kind, Locations, Outcome};
+use crate::action::{Action, Locations, Outcome};
 use crate::engine::{Engine, Executor, Observation};
 use crate::history::History;
 use crate::ids::Thread;
@@ -22,11 +22,7 @@ impl Executor for Memory {
     }
 
     fn execute(&mut self, action: &Action) -> Outcome {
-        let to = match action.kind {
-            Kind::Move { to } | Kind::Collapse { keep: to } => Locations::single(to),
-            Kind::Replicate { to } => self.at.with_replica(to),
-            Kind::Freeze | Kind::Defrost => self.at,
-        };
+        let to = action.kind.applied(self.at);
         let fresh = to.all().without(self.at.all());
         self.paid += fresh.iter().map(|node| self.costs.copy(self.at.home(), node)).sum::<f64>();
         self.at = to;
@@ -80,6 +76,43 @@ proptest! {
         let changes = experts * (1.0 + best / copy);
         let bound = experts * (best + 2.25 * copy) + 2.0 * copy * (1.0 + changes);
         prop_assert!(page <= bound, "{page} > {bound}, best expert {best}");
+    }
+
+    #[test]
+    fn quiet_references_change_nothing(
+        stream in prop::collection::vec((0u32..4, 0u16..3, 0u64..9, 0u64..3, 1u32..40), 1..400),
+        replication: bool,
+        moves in prop::collection::vec((0u16..3, 0u16..3), 0..3),
+    ) {
+        let parameters = Parameters { hysteresis: 1.0, catch_up: 0.0, pooling: true, constructs: 0 };
+        let costs = uniform(3, 5.0, 100.0, None);
+        let mut policies = [(); 2].map(|()| Homing::new(&costs, replication, &parameters));
+        let mut at = [Locations::single(Node(0)); 4];
+        let (mut actions, mut taken) = (Actions::default(), [Vec::new(), Vec::new()]);
+        let mut moves = moves.into_iter();
+        for (time, (page, node, reads, writes, again)) in stream.into_iter().enumerate() {
+            for _ in 0..again {
+                let (page, node, at, time) = (Page(page), Node(node), &mut at[page as usize], Time(time as u64));
+                let sample = Sample { page, node, reads: reads.max(1 - writes.min(1)), writes, weight: 4.0, time, at: *at };
+                for (policy, taken) in policies.iter_mut().zip(&mut taken) {
+                    policy.sample(&sample, &mut actions);
+                    taken.clear();
+                    actions.take(taken);
+                }
+                // Of one policy, no reference is quiet.
+                policies[1].quiet = Table::default();
+                prop_assert_eq!(&taken[0], &taken[1]);
+                for action in &taken[0] {
+                    *at = action.kind.applied(*at);
+                }
+            }
+            if let Some((from, to)) = moves.next() {
+                let moved = ThreadMoved { thread: Thread(1), from: Node(from), to: Node(to), time: Time(time as u64) };
+                policies.iter_mut().for_each(|policy| policy.thread_moved(&moved, &mut actions));
+            }
+        }
+        let paid = policies.map(|mut policy| [0, 1, 2, 3].map(|page| policy.pages.get_mut(Page(page)).map(|state| state.paid())));
+        prop_assert_eq!(paid[0], paid[1]);
     }
 }
 
@@ -140,4 +173,5 @@ fn pages_of_a_moved_thread_come_at_their_first_use() {
 fn the_state_of_a_page_is_small() {
     let nodes = |count: usize| count * (expert::SCALES.len() * size_of::<f64>() + size_of::<page::Seat>());
     assert_eq!((size_of::<State>(), nodes(4), size_of::<pools::Losses>()), (264, 160, 24));
+    assert_eq!(size_of::<Quiet>(), 16);
 }

@@ -1,0 +1,60 @@
+//! References that change nothing but a count: most of them, once pages are home. They are recognised from a few bytes
+//! a page; what they counted is handed to the page's state before that is looked at again.
+
+use super::judge::Judge;
+use super::page::State;
+use crate::ids::Node;
+use crate::policy::Sample;
+use serde::{Deserialize, Serialize};
+
+/// What is known of a page without its state.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Quiet {
+    /// The node whose reads are quiet.
+    owner: Option<Node>,
+    /// Its writes are, too.
+    writes: bool,
+    /// There was a quiet write that the state has not seen, ..
+    written: bool,
+    /// .. and so many reads since.
+    reads: f32,
+    /// How many thread moves there were when the page was last used.
+    seen: u32,
+}
+
+impl Quiet {
+    /// A page in this state.
+    pub(super) fn of(judge: &Judge, state: &State) -> Quiet {
+        let owner = state.owner.filter(|&owner| judge.is_settled(state, owner, false));
+        let writes = owner.is_some_and(|owner| judge.is_settled(state, owner, true));
+        Quiet { owner, writes, written: false, reads: 0.0, seen: state.seen }
+    }
+
+    /// Takes a sample, if it changes nothing but a count; false, and nothing done, if not. `moves` is the number of thread
+    /// moves so far.
+    #[inline]
+    pub(super) fn takes(&mut self, sample: &Sample, moves: u32) -> bool {
+        let local = self.owner == Some(sample.node) && self.seen == moves && sample.at.holds(sample.node);
+        if sample.writes == 0 {
+            self.reads += if local { (sample.reads as f64 * sample.weight) as f32 } else { 0.0 };
+            return local;
+        }
+        let takes = local && self.writes && sample.at.copies() == 1;
+        self.written |= takes;
+        self.reads = if takes { 0.0 } else { self.reads };
+        takes
+    }
+
+    /// Hands over what was counted.
+    #[inline]
+    pub(super) fn settle(&mut self, judge: &Judge, state: &mut State) {
+        let Some(owner) = self.owner else { return };
+        if std::mem::take(&mut self.written) {
+            judge.count(state, owner, 0.0, 1.0);
+        }
+        let reads = std::mem::take(&mut self.reads);
+        if reads > 0.0 {
+            judge.count(state, owner, f64::from(reads), 0.0);
+        }
+    }
+}
