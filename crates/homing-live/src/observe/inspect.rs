@@ -52,7 +52,6 @@ impl View {
                 policy: range.policy.clone(),
                 start: range.start,
                 bytes: range.bytes().map(|(node, count)| OnNode { node, count }).collect(),
-                accesses: None,
             });
         }
         all.sort_by_key(|region| std::cmp::Reverse(region.resident()));

@@ -17,8 +17,6 @@ pub struct Snapshot {
     pub nodes: Vec<NodeRow>,
     /// Moves and hint faults of the whole machine, whoever made them.
     pub moves: Moves,
-    /// Where shares of local accesses come from; absent: nothing tells, only residency is known.
-    pub source: Option<SourceRow>,
     /// The processes, by number.
     pub processes: Vec<ProcessRow>,
     /// CPU time of the observer itself since it began.
@@ -46,8 +44,6 @@ pub struct NodeRow {
     pub with_threads_bytes: u64,
     /// `with_threads_bytes` of `resident_bytes`.
     pub residency_percent: Option<f64>,
-    /// Accesses that the source saw by CPUs of this node, since the look before.
-    pub accesses: Option<Accesses>,
 }
 
 /// Counters of `/proc/vmstat`, a second; absent where the kernel does not count or before the second look.
@@ -61,44 +57,6 @@ pub struct Moves {
     pub failed_per_second: Option<f64>,
     /// Hint faults.
     pub hint_faults_per_second: Option<f64>,
-}
-
-/// The source of accesses.
-#[derive(Clone, Debug, Serialize)]
-pub struct SourceRow {
-    /// Its name.
-    pub name: &'static str,
-    /// How much its counts can be trusted.
-    pub confidence: &'static str,
-    /// Samples that it lost so far.
-    pub lost: u64,
-    /// Processes or threads that it could not watch.
-    pub unwatched: u64,
-}
-
-/// Accesses that the source saw.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Accesses {
-    /// To pages on the accessing CPU's node.
-    pub local: u64,
-    /// To pages elsewhere.
-    pub remote: u64,
-}
-
-impl Accesses {
-    /// Share of local ones in percent; `None` if none was seen.
-    pub fn local_percent(&self) -> Option<f64> {
-        let seen = self.local + self.remote;
-        (seen > 0).then(|| 100.0 * self.local as f64 / seen as f64)
-    }
-
-    /// Counts one.
-    pub fn count(&mut self, local: bool) {
-        match local {
-            true => self.local += 1,
-            false => self.remote += 1,
-        }
-    }
 }
 
 /// A process.
@@ -119,8 +77,6 @@ pub struct ProcessRow {
     pub resident_bytes: u64,
     /// True if this user may not look at its pages.
     pub denied: bool,
-    /// Accesses that the source saw, since the look before.
-    pub accesses: Option<Accesses>,
     /// Its pages; absent until they have been looked at.
     pub pages: Option<Pages>,
 }
@@ -142,7 +98,7 @@ pub struct Pages {
     pub residency_percent: Option<f64>,
     /// Threads by node, those that ran since the look before; if none did, all by where they ran last.
     pub threads: Vec<OnNode>,
-    /// Regions with most pages, or with most accesses where a source tells.
+    /// Regions with most pages.
     pub regions: Vec<RegionRow>,
     /// Regions that are not listed.
     pub regions_left_out: usize,
@@ -162,7 +118,7 @@ pub struct OnNode {
 /// A region of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RegionRow {
-    /// `heap#0`, `anonymous#3`, a file's name, or with a source a symbol.
+    /// `heap#0`, `anonymous#3`, or a file's name.
     pub name: String,
     /// What it holds: heap, stack, anonymous, page-cache, ...
     pub class: &'static str,
@@ -172,8 +128,6 @@ pub struct RegionRow {
     pub start: u64,
     /// Resident bytes by node.
     pub bytes: Vec<OnNode>,
-    /// Accesses that the source saw.
-    pub accesses: Option<Accesses>,
 }
 
 impl RegionRow {

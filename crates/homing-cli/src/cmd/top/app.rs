@@ -1,6 +1,6 @@
 //! What the page shows and what keys do: no terminal, no clock.
 
-use super::cells::locality;
+use super::cells::residency;
 use homing_linux::proc::Pid;
 use homing_live::observe::snapshot::{ProcessRow, Snapshot};
 use homing_live::observe::Wanted;
@@ -14,8 +14,8 @@ pub enum Sort {
     Cpu,
     /// Resident memory, most first
     Memory,
-    /// Share of local accesses, or residency: worst first
-    Local,
+    /// Residency, least first
+    Residency,
     /// Threads, most first
     Threads,
     /// Process number
@@ -29,7 +29,7 @@ impl Sort {
     pub const ALL: [(char, Sort, &'static str); 6] = [
         ('c', Sort::Cpu, "CPU time"),
         ('m', Sort::Memory, "resident memory"),
-        ('l', Sort::Local, "local share, or residency: worst first"),
+        ('l', Sort::Residency, "residency, least first"),
         ('t', Sort::Threads, "threads"),
         ('p', Sort::Pid, "process number"),
         ('n', Sort::Name, "name"),
@@ -128,10 +128,10 @@ impl App {
         match self.sort {
             Sort::Cpu => by_cpu(),
             Sort::Memory => b.resident_bytes.cmp(&a.resident_bytes),
-            Sort::Local => {
+            Sort::Residency => {
                 // What is not known comes last.
-                let local = |row: &ProcessRow| locality(&self.snapshot, row).unwrap_or(f64::INFINITY);
-                local(a).total_cmp(&local(b)).then_with(by_cpu)
+                let known = |row: &ProcessRow| residency(row).unwrap_or(f64::INFINITY);
+                known(a).total_cmp(&known(b)).then_with(by_cpu)
             }
             Sort::Threads => b.threads.cmp(&a.threads).then_with(by_cpu),
             Sort::Pid => Ordering::Equal,

@@ -64,21 +64,12 @@ pub fn shortened(name: &str, width: usize) -> String {
     letters[..begin].iter().chain(&['.', '.']).chain(&letters[letters.len() - end..]).collect()
 }
 
-/// The heading of the share of local accesses: what it is depends on what is known.
-pub fn locality_heading(snapshot: &Snapshot) -> &'static str {
-    if snapshot.source.is_some() {
-        "LOCAL%"
-    } else {
-        "RESID%"
-    }
-}
+/// The heading of residency.
+pub const RESIDENCY: &str = "RESID%";
 
-/// The share of local accesses where a source tells, else residency.
-pub fn locality(snapshot: &Snapshot, row: &ProcessRow) -> Option<f64> {
-    match &snapshot.source {
-        Some(_) => row.accesses.and_then(|accesses| accesses.local_percent()),
-        None => row.pages.as_ref().and_then(|pages| pages.residency_percent),
-    }
+/// A process's residency, where its pages have been looked at.
+pub fn residency(row: &ProcessRow) -> Option<f64> {
+    row.pages.as_ref().and_then(|pages| pages.residency_percent)
 }
 
 /// How old what is known of a process's pages is, or why nothing is.

@@ -49,11 +49,6 @@ pub fn lines(snapshot: &Snapshot, row: &ProcessRow) -> Vec<String> {
         cells::age(pages.age_seconds),
         pages.cost_ms
     ));
-    if let Some(accesses) = row.accesses {
-        let percent =
-            accesses.local_percent().map_or("none seen".into(), |percent| format!("{percent:.1} % local"));
-        lines.push(format!("accesses: {} local, {} remote: {percent}", accesses.local, accesses.remote));
-    }
     lines.push(String::new());
     regions(snapshot, pages, &mut lines);
     threads(pages, &mut lines);
@@ -72,14 +67,9 @@ fn on_nodes(on: &[OnNode], text: impl Fn(u64) -> String) -> String {
 }
 
 fn regions(snapshot: &Snapshot, pages: &Pages, lines: &mut Vec<String>) {
-    let seen = pages.regions.iter().any(|region| region.accesses.is_some());
-    let title = if seen { "hottest regions" } else { "largest regions" };
-    let mut header = format!("{title:<28} {:<14} {:>6}", "holds", "size");
+    let mut header = format!("{:<28} {:<14} {:>6}", "largest regions", "holds", "size");
     for node in &snapshot.nodes {
         header += &format!(" {:>4}", format!("N{}", node.node));
-    }
-    if seen {
-        header += &format!(" {:>8} {:>6}", "accesses", "local%");
     }
     lines.push(header + "  policy");
     for region in &pages.regions {
@@ -87,11 +77,6 @@ fn regions(snapshot: &Snapshot, pages: &Pages, lines: &mut Vec<String>) {
         let mut line = format!("{name:<28} {:<14} {:>6}", region.class, cells::size(region.resident()));
         for node in &snapshot.nodes {
             line += &format!(" {:>4}", cells::share(&region.bytes, node.node));
-        }
-        if seen {
-            let accesses = region.accesses.unwrap_or_default();
-            let all = accesses.local + accesses.remote;
-            line += &format!(" {all:>8} {:>6}", cells::percent(accesses.local_percent()));
         }
         lines.push(format!("{line}  {}", region.policy));
     }

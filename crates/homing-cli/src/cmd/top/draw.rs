@@ -85,11 +85,8 @@ fn node_table(snapshot: &Snapshot, width: u16) -> Table<'static> {
     let row = |node: &NodeRow| {
         let memory = node.memory_bytes.map_or("-".into(), cells::size);
         let free = node.free_bytes.map_or("-".into(), cells::size);
-        let local = match &snapshot.source {
-            Some(_) => node.accesses.and_then(|accesses| accesses.local_percent()),
-            None => node.residency_percent,
-        };
-        let filled = local.map_or(0, |percent| (bar as f64 * percent / 100.0).round() as usize).min(bar);
+        let resident = node.residency_percent;
+        let filled = resident.map_or(0, |percent| (bar as f64 * percent / 100.0).round() as usize).min(bar);
         Row::new([
             Cell::from(format!("node {}", node.node)),
             right(node.cpus.to_string(), 5),
@@ -97,13 +94,14 @@ fn node_table(snapshot: &Snapshot, width: u16) -> Table<'static> {
             right(free, 6),
             right(node.threads.to_string(), 8),
             right(cells::size(node.resident_bytes), 6),
-            right(cells::percent(local), 7),
-            Cell::from(format!("{}{}", "#".repeat(filled), ".".repeat(bar - filled))).style(shade(local)),
+            right(cells::percent(resident), 7),
+            Cell::from(format!("{}{}", "#".repeat(filled), ".".repeat(bar - filled))).style(shade(resident)),
         ])
     };
     let heading = [" CPUS", "   MEM", "  FREE", " THREADS", " PAGES"].map(Cell::from);
-    let local = right(cells::locality_heading(snapshot).to_owned(), 7);
-    let header = Row::new([Cell::from("")].into_iter().chain(heading).chain([local, Cell::from("")])).dim();
+    let residency = right(cells::RESIDENCY.to_owned(), 7);
+    let header =
+        Row::new([Cell::from("")].into_iter().chain(heading).chain([residency, Cell::from("")])).dim();
     let widths = [8, 5, 6, 6, 8, 6, 7, bar as u16].map(Constraint::Length);
     Table::new(snapshot.nodes.iter().map(row), widths).header(header).column_spacing(1)
 }
@@ -113,8 +111,8 @@ fn right(text: String, width: usize) -> Cell<'static> {
 }
 
 /// Green for near, red for far.
-fn shade(local: Option<f64>) -> Style {
-    match local {
+fn shade(residency: Option<f64>) -> Style {
+    match residency {
         None => Style::new(),
         Some(percent) if percent >= 80.0 => Style::new().fg(Color::Green),
         Some(percent) if percent >= 50.0 => Style::new().fg(Color::Yellow),
@@ -131,7 +129,7 @@ fn draw_list(frame: &mut Frame, area: Rect, app: &mut App) {
     let body = shown.map(|row| {
         let selected = row.pid == app.selected;
         let style = if selected { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
-        Row::new(columns.iter().map(|column| column.cell(&app.snapshot, row))).style(style)
+        Row::new(columns.iter().map(|column| column.cell(row))).style(style)
     });
     let header = Row::new(columns.iter().map(|column| column.heading(app)));
     let header = header.style(Style::new().add_modifier(Modifier::UNDERLINED));
@@ -147,7 +145,7 @@ enum Column {
     Name,
     Cpu,
     Memory,
-    Locality,
+    Residency,
     Threads,
     /// Share of the pages on a node of this number.
     Node(u32),
@@ -158,7 +156,7 @@ enum Column {
 /// The columns that fit, in their order from the left. What matters most is taken first.
 fn columns(snapshot: &Snapshot, width: u16) -> Vec<Column> {
     use Column::*;
-    let first = [Pid, Name, Locality, Memory, Cpu, Age, Threads];
+    let first = [Pid, Name, Residency, Memory, Cpu, Age, Threads];
     let nodes = snapshot.nodes.iter().map(|node| Node(node.node));
     let mut left = width + 1;
     let fits = |column: &Column| {
@@ -176,7 +174,7 @@ impl Column {
     fn width(&self) -> u16 {
         match self {
             Column::Name => 12,
-            Column::Pid | Column::Locality => 7,
+            Column::Pid | Column::Residency => 7,
             Column::Cpu | Column::Age => 6,
             Column::Memory | Column::Threads | Column::Node(_) => 5,
             Column::Command => 10,
@@ -199,7 +197,7 @@ impl Column {
             Column::Name => mark(Sort::Name, "NAME"),
             Column::Cpu => mark(Sort::Cpu, "CPU%"),
             Column::Memory => mark(Sort::Memory, "MEM"),
-            Column::Locality => mark(Sort::Local, cells::locality_heading(&app.snapshot)),
+            Column::Residency => mark(Sort::Residency, cells::RESIDENCY),
             Column::Threads => mark(Sort::Threads, "THR"),
             Column::Node(node) => self.aligned(format!("N{node}")),
             Column::Age => self.aligned("AGE".into()),
@@ -207,14 +205,14 @@ impl Column {
         }
     }
 
-    fn cell(&self, snapshot: &Snapshot, row: &ProcessRow) -> Cell<'static> {
-        let local = cells::locality(snapshot, row);
+    fn cell(&self, row: &ProcessRow) -> Cell<'static> {
+        let residency = cells::residency(row);
         let text = match self {
             Column::Pid => row.pid.map_or("-".into(), |pid| pid.to_string()),
             Column::Name => row.name.clone(),
             Column::Cpu => row.cpu_percent.map_or("-".into(), |cpu| format!("{cpu:.1}")),
             Column::Memory => cells::size(row.resident_bytes),
-            Column::Locality => cells::percent(local),
+            Column::Residency => cells::percent(residency),
             Column::Threads => row.threads.to_string(),
             Column::Node(node) => {
                 row.pages.as_ref().map_or(String::new(), |pages| cells::share(&pages.bytes, *node))
@@ -222,7 +220,7 @@ impl Column {
             Column::Age => cells::freshness(row),
             Column::Command => row.command.clone(),
         };
-        let style = if *self == Column::Locality { shade(local) } else { Style::new() };
+        let style = if *self == Column::Residency { shade(residency) } else { Style::new() };
         self.aligned(text).style(style)
     }
 
@@ -266,8 +264,7 @@ fn draw_help(frame: &mut Frame, area: Rect) {
             "",
             "N0 N1 ...   share of the process's resident pages on each node, in percent",
             "RESID%      residency: share of its resident pages on the nodes where its threads run.",
-            "            It says where pages are, not who uses them",
-            "LOCAL%      share of local accesses, where a source of accesses tells",
+            "            It says where pages are, not who uses them: homing attach --dry-run tells",
             "AGE         age of what is known of its pages; `waits`: not looked at yet; `denied`: another",
             "            user's. Looking at large processes is dear, so it has a budget (--budget)",
         ]

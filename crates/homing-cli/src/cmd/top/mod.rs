@@ -22,7 +22,7 @@ use std::time::Duration;
 #[derive(clap::Args, Debug)]
 #[command(
     after_long_help = "RESID % is residency: the share of a process's resident pages on the nodes where its threads run. It \
-says where pages are, not who uses them. Keys: h shows them. Processes of other users show their pages only to root (or with CAP_SYS_PTRACE). \
+says where pages are, not who uses them: `homing attach --dry-run` tells that. Keys: h shows them. Processes of other users show their pages only to root (or with CAP_SYS_PTRACE). \
 docs/top.md has the columns."
 )]
 pub struct Args {

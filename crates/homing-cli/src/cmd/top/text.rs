@@ -29,20 +29,13 @@ pub fn page(app: &App, limit: usize) -> String {
             }
         }
     }
-    if snapshot.source.is_none() {
-        out += "\nRESID%: share of resident pages on nodes where the process's threads run; who uses them is not known\n";
-    }
+    out += "\nRESID%: share of resident pages on nodes where the process's threads run. Not who uses them: homing attach --dry-run tells\n";
     out
 }
 
 fn nodes(app: &App) -> Table {
-    let heading = cells::locality_heading(&app.snapshot);
-    let mut table = tables::table(&["node", "CPUs", "memory", "free", "threads", "pages", heading]);
+    let mut table = tables::table(&["node", "CPUs", "memory", "free", "threads", "pages", cells::RESIDENCY]);
     for node in &app.snapshot.nodes {
-        let local = match app.snapshot.source {
-            Some(_) => node.accesses.and_then(|accesses| accesses.local_percent()),
-            None => node.residency_percent,
-        };
         table.add_row([
             node.node.to_string(),
             node.cpus.to_string(),
@@ -50,7 +43,7 @@ fn nodes(app: &App) -> Table {
             node.free_bytes.map_or("-".into(), cells::size),
             node.threads.to_string(),
             cells::size(node.resident_bytes),
-            cells::percent(local),
+            cells::percent(node.residency_percent),
         ]);
     }
     table
@@ -58,9 +51,7 @@ fn nodes(app: &App) -> Table {
 
 fn processes(app: &App, limit: usize) -> Table {
     let mut header: Vec<String> =
-        ["pid", "CPU%", "memory", cells::locality_heading(&app.snapshot), "threads"]
-            .map(String::from)
-            .to_vec();
+        ["pid", "CPU%", "memory", cells::RESIDENCY, "threads"].map(String::from).to_vec();
     header.extend(app.snapshot.nodes.iter().map(|node| format!("N{}%", node.node)));
     header.push("command".into());
     let mut table = tables::plain(&header);
@@ -72,7 +63,7 @@ fn processes(app: &App, limit: usize) -> Table {
             row.pid.map_or("-".into(), |pid| pid.to_string()),
             row.cpu_percent.map_or("-".into(), |cpu| format!("{cpu:.1}")),
             cells::size(row.resident_bytes),
-            if row.denied { "denied".into() } else { cells::percent(cells::locality(&app.snapshot, row)) },
+            if row.denied { "denied".into() } else { cells::percent(cells::residency(row)) },
             row.threads.to_string(),
         ];
         let pages = row.pages.as_ref();

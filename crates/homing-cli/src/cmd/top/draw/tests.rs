@@ -3,7 +3,7 @@
 use super::*;
 use crate::cmd::top::app::App;
 use homing_linux::proc::{Pid, Tid};
-use homing_live::observe::snapshot::{Accesses, Moves, OnNode, Pages, RegionRow, SourceRow, TaskRow};
+use homing_live::observe::snapshot::{Moves, OnNode, Pages, RegionRow, TaskRow};
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Terminal;
@@ -22,7 +22,6 @@ fn snapshot(nodes: u32) -> Snapshot {
         cpu_percent: Some(f64::from(number)),
         resident_bytes: 100 << 20,
         denied: number == 2,
-        accesses: None,
         pages: (number > 3).then(|| Pages {
             age_seconds: 7.0,
             cost_ms: 1.5,
@@ -145,16 +144,6 @@ fn details_have_regions_and_threads() {
     assert!(drawn(&mut app, 80, 30)[0].starts_with("paused"));
     app.set(snapshot(4));
     assert!(app.snapshot.processes.is_empty(), "nothing is taken over while paused");
-}
-
-#[test]
-fn a_source_changes_what_the_share_is_called() {
-    let mut app = app(4);
-    app.snapshot.source = Some(SourceRow { name: "pmu", confidence: "high: a test", lost: 0, unwatched: 0 });
-    app.snapshot.processes[39].accesses = Some(Accesses { local: 1, remote: 3 });
-    let page = drawn(&mut app, 120, 30);
-    assert!(!page.iter().any(|line| line.contains("RESID%")));
-    assert_eq!(line(&page, "prog40").split_whitespace().nth(4), Some("25"));
 }
 
 #[test]
