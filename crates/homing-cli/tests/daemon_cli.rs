@@ -1,9 +1,11 @@
 //! `homing daemon` from outside. A cgroup is a directory with a file `cgroup.procs` as far as the daemon can tell, so no right to make
 //! cgroups is needed.
 
-use std::fs;
+use rustix::fs::OFlags;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
@@ -34,9 +36,15 @@ impl Drop for Daemon {
 }
 
 impl Daemon {
+    /// One whose stderr is a pipe.
+    fn of(mut child: Child) -> Daemon {
+        let errors = BufReader::new(child.stderr.take().unwrap());
+        Daemon { child, errors, metrics: String::new() }
+    }
+
     /// Starts one that serves metrics.
     fn start(folder: &Path) -> Daemon {
-        let mut child = Command::new(PROGRAM)
+        let child = Command::new(PROGRAM)
             .args(["daemon", "--config"])
             .arg(folder.join("homing.toml"))
             .env("NOTIFY_SOCKET", folder.join("notify"))
@@ -44,8 +52,7 @@ impl Daemon {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let errors = BufReader::new(child.stderr.take().unwrap());
-        let mut daemon = Daemon { child, errors, metrics: String::new() };
+        let mut daemon = Daemon::of(child);
         let line = daemon.says("/metrics at ");
         daemon.metrics = line.rsplit(' ').next().unwrap().trim().to_owned();
         daemon
@@ -216,6 +223,27 @@ fn it_survives_programs_that_come_and_go_at_any_moment() {
     let mut rest = String::new();
     daemon.errors.read_to_string(&mut rest).unwrap();
     assert!(!rest.contains("panicked"), "{rest}");
+}
+
+#[test]
+fn a_signal_while_it_begins_ends_it_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("homing.toml");
+    assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
+    let child =
+        Command::new(PROGRAM).args(["daemon", "--config"]).arg(&file).stderr(Stdio::piped()).spawn().unwrap();
+    let mut daemon = Daemon::of(child);
+    // Opens once the daemon reads, which it does until the text has come.
+    let mut pipe = None;
+    wait_until("reading the configuration", || {
+        let open = File::options().write(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(&file);
+        pipe = open.ok();
+        pipe.is_some()
+    });
+    daemon.signal("TERM");
+    pipe.take().unwrap().write_all(b"source = \"none\"\n[scope.a]\ncgroup = \"/nowhere\"\n").unwrap();
+    daemon.says("homing daemon: ends");
+    assert_eq!(daemon.child.wait().unwrap().code(), Some(0));
 }
 
 #[test]

@@ -46,6 +46,8 @@ pub struct Args {
 
 /// Runs until it is told to end.
 pub fn run(args: Args) -> Result {
+    // Before anything else: a signal that comes while it begins ends it in order, too.
+    let caught = interrupts()?;
     let read = || Daemon::read(&args.config, &config::cgroups());
     let wanted = read().map_err(|error| exit::error(Code::USAGE, format!("{error:#}")))?;
     check(&wanted)?;
@@ -53,7 +55,6 @@ pub fn run(args: Args) -> Result {
         println!("{}: {} scopes", args.config.display(), wanted.scopes.len());
         return Ok(Code::OK);
     }
-    let caught = interrupts()?;
     let manager = Manager::from_environment().context("NOTIFY_SOCKET")?;
     let mut work = Work::default();
     work.take_over(wanted)?;
