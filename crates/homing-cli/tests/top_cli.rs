@@ -5,7 +5,7 @@ use rustix::termios::{tcgetattr, tcsetwinsize, Winsize};
 use serde_json::Value;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 fn homing(args: &[&str]) -> Output {
@@ -70,6 +70,16 @@ fn terminal() -> (File, File) {
     (File::from(person), program)
 }
 
+/// A page, killed when the test ends early.
+struct Page(Child);
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Reads until `done`, with a time-out that no sound machine meets.
 fn read_until(person: &mut File, seen: &mut Vec<u8>, done: impl Fn(&str) -> bool) {
     let begin = Instant::now();
@@ -91,7 +101,7 @@ fn the_page_answers_keys_and_leaves_the_terminal_as_it_was() {
         let state = || format!("{:?}", tcgetattr(&program).expect("state"));
         let before = state();
         let other = || Stdio::from(program.try_clone().unwrap());
-        let mut child = Command::new(env!("CARGO_BIN_EXE_homing"))
+        let child = Command::new(env!("CARGO_BIN_EXE_homing"))
             .args(["top", "--interval", "50ms"])
             .env("TERM", "xterm")
             .stdin(other())
@@ -99,6 +109,7 @@ fn the_page_answers_keys_and_leaves_the_terminal_as_it_was() {
             .stderr(other())
             .spawn()
             .unwrap();
+        let mut page = Page(child);
         let mut seen = Vec::new();
         read_until(&mut person, &mut seen, |text| text.contains(ENTER_PAGE) && text.contains("COMMAND"));
         assert_ne!(state(), before, "keys come one by one");
@@ -108,7 +119,7 @@ fn the_page_answers_keys_and_leaves_the_terminal_as_it_was() {
         person.write_all(b"x").unwrap();
         person.write_all(end).unwrap();
         read_until(&mut person, &mut seen, |text| text.contains(LEAVE_PAGE));
-        assert_eq!(child.wait().unwrap().code(), Some(0));
+        assert_eq!(page.0.wait().unwrap().code(), Some(0));
         assert_eq!(state(), before, "the terminal is as it was");
     }
 }
