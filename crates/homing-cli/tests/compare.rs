@@ -1,41 +1,28 @@
 //! `policies`, `simulate` and `compare` from outside, on traces imported from CSV.
 
+mod support;
+
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use support::{homing, import, succeeds};
 
 /// Threads on nodes of their own.
 const ON: [&str; 2] = ["--threads-on", "one-per-node"];
 
-fn homing(workers: usize, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_homing"))
-        .args(args)
-        .env("RAYON_NUM_THREADS", workers.to_string())
-        .output()
-        .expect("homing runs")
-}
-
 fn json(args: &[&str]) -> Value {
-    let output = homing(2, args);
-    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("JSON on stdout")
+    serde_json::from_slice(&succeeds(2, args).stdout).expect("JSON on stdout")
 }
 
 /// Two threads on eight pages: half of them filled by thread 0 and used by thread 1.
 fn trace(dir: &Path, name: &str) -> PathBuf {
-    let mut csv = String::from("thread,addr,size,kind\n");
+    let mut csv = String::new();
     for step in 0..6000u64 {
         let (page, filling) = (step % 8, step < 800);
         let thread = u64::from(!filling && page >= 4);
         let kind = if step % 3 == 0 { 'w' } else { 'r' };
         csv += &format!("{thread},{},8,{kind}\n", 0x10000 + page * 4096 + step % 512 * 8);
     }
-    let (input, output) = (dir.join(format!("{name}.csv")), dir.join(format!("{name}.trace")));
-    std::fs::write(&input, csv).unwrap();
-    let (input, out) = (input.to_str().unwrap(), output.to_str().unwrap());
-    let done = homing(1, &["trace", "import", input, "-o", out]);
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    output
+    import(dir, &format!("{name}.trace"), &csv)
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! The memory system from outside: `--misses`, `--monitor`, `monitors`, several page sizes, `reproduce`, `--calibrate`.
 
+mod support;
+
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use support::{homing, import, succeeds};
 
 /// Caches that a few pages overflow.
 const SMALL: [&str; 8] = [
@@ -16,23 +18,13 @@ const SMALL: [&str; 8] = [
     "round-robin",
 ];
 
-fn homing(workers: usize, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_homing"))
-        .args(args)
-        .env("RAYON_NUM_THREADS", workers.to_string())
-        .output()
-        .expect("homing runs")
-}
-
 fn json(args: &[&str]) -> Value {
-    let output = homing(2, args);
-    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("JSON on stdout")
+    serde_json::from_slice(&succeeds(2, args).stdout).expect("JSON on stdout")
 }
 
 /// `threads` threads on 32 pages: thread 0 makes them, then each walks its own.
 fn trace(dir: &Path, name: &str, threads: u64) -> PathBuf {
-    let mut csv = String::from("thread,addr,size,kind\n");
+    let mut csv = String::new();
     let mut line = |thread: u64, page: u64, at: u64, kind: char| {
         csv += &format!("{thread},{},8,{kind}\n", 0x10000 + page * 4096 + at * 64);
     };
@@ -42,11 +34,7 @@ fn trace(dir: &Path, name: &str, threads: u64) -> PathBuf {
             (0..32).for_each(|page| line(page % threads, page, at, if round % 2 == 0 { 'r' } else { 'w' }));
         }
     }
-    let (input, output) = (dir.join(format!("{name}.csv")), dir.join(format!("{name}.homing")));
-    std::fs::write(&input, csv).unwrap();
-    let done = homing(1, &["trace", "import", input.to_str().unwrap(), "-o", output.to_str().unwrap()]);
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    output
+    import(dir, &format!("{name}.homing"), &csv)
 }
 
 #[test]

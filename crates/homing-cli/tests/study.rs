@@ -1,36 +1,24 @@
 //! `study` from outside: the grid is whole, a killed study goes on, rows are the same at any number of workers.
 
+mod support;
+
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-
-fn command(workers: usize, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_homing"));
-    command.args(args).env("RAYON_NUM_THREADS", workers.to_string());
-    command
-}
-
-fn homing(workers: usize, args: &[&str]) -> Output {
-    let output = command(workers, args).output().expect("homing runs");
-    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    output
-}
+use std::process::{Output, Stdio};
+use support::{command, import, succeeds};
 
 /// Two threads; which pages the second takes over depends on `shift`.
 fn trace(dir: &Path, name: &str, shift: u64) -> PathBuf {
-    let mut csv = String::from("thread,addr,size,kind\n");
+    let mut csv = String::new();
     for step in 0..4000u64 {
         let page = step % 8;
         let thread = u64::from(step >= 500 && (page + shift) % 8 >= 4);
         let kind = if step % 3 == 0 { 'w' } else { 'r' };
         csv += &format!("{thread},{},8,{kind}\n", 0x10000 + page * 4096 + step % 512 * 8);
     }
-    let (input, output) = (dir.join(format!("{name}.csv")), dir.join(format!("{name}.trace")));
-    fs::write(&input, csv).unwrap();
-    homing(1, &["trace", "import", input.to_str().unwrap(), "-o", output.to_str().unwrap()]);
-    output
+    import(dir, &format!("{name}.trace"), &csv)
 }
 
 /// The plan of all tests here, as a file.
@@ -70,7 +58,7 @@ fn the_grid_is_whole_and_written_in_all_forms() {
     let dir = tempfile::tempdir().unwrap();
     let (plan, out) = (plan(dir.path()), dir.path().join("out"));
     let (plan, target) = (plan.to_str().unwrap(), out.to_str().unwrap());
-    let output = homing(2, &["study", "--plan", plan, "--out", target]);
+    let output = succeeds(2, &["study", "--plan", plan, "--out", target]);
     assert!(said(&output).contains(&format!("{CELLS} cells, {CELLS} of them computed now")));
     let rows = rows(&out);
     assert_eq!(rows.len(), CELLS);
@@ -101,7 +89,7 @@ fn a_killed_study_goes_on_where_it_was() {
     let args = |words: &[String]| words.iter().map(String::as_str).map(str::to_owned).collect::<Vec<_>>();
     let run = |workers, out: &Path| {
         let words = args(&study(out));
-        homing(workers, &words.iter().map(String::as_str).collect::<Vec<_>>())
+        succeeds(workers, &words.iter().map(String::as_str).collect::<Vec<_>>())
     };
     run(1, &whole);
     // A real kill at whatever moment, then a journal that ends in the middle of a line.
