@@ -90,7 +90,7 @@ hint_faults() { # LEVEL: the kernel's hint faults while four threads use memory 
 check "no hint fault without balancing" [ "$(hint_faults off)" = 0 ]
 check "hint faults with balancing" [ "$(hint_faults fast)" -gt 50 ]
 
-check "the simulator agrees with the observer" "$root/tests/lab_agree.sh" cg:first-touch
+check "the simulator agrees with the observer" "$root/tests/lab_agree.sh" cg:first-touch mg:round-robin is:single-node
 
 "$homing" lab baseline --topology 2x2 --contenders single-node,fast --start-on 0 --thp never --json --env OMP_PROC_BIND=true -- \
   "$root/build/workloads/stream" -t 4 -n 65536 -i 160 >baseline.json 2>err || cat err

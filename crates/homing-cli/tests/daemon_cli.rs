@@ -42,10 +42,10 @@ impl Daemon {
         Daemon { child, errors, metrics: String::new() }
     }
 
-    /// Starts one that serves metrics.
+    /// Starts one that serves metrics. SIGHUP was ignored before, as whatever starts it may have it: it is for the daemon all the same.
     fn start(folder: &Path) -> Daemon {
-        let child = Command::new(PROGRAM)
-            .args(["daemon", "--config"])
+        let child = Command::new("env")
+            .args(["--ignore-signal=HUP", PROGRAM, "daemon", "--config"])
             .arg(folder.join("homing.toml"))
             .env("NOTIFY_SOCKET", folder.join("notify"))
             .env("WATCHDOG_USEC", "900000")
@@ -99,13 +99,14 @@ fn receive(manager: &UnixDatagram, buffer: &mut [u8]) -> usize {
 /// What the service manager hears next, without what it hears all the time.
 fn heard(manager: &UnixDatagram) -> String {
     let mut buffer = [0; 500];
-    loop {
+    for _ in 0..200 {
         let count = receive(manager, &mut buffer);
         let text = String::from_utf8_lossy(&buffer[..count]).into_owned();
         if text != "WATCHDOG=1\n" {
             return text;
         }
     }
+    panic!("nothing but signs of life in a minute");
 }
 
 fn manager(folder: &Path) -> UnixDatagram {

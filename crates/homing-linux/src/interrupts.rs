@@ -29,8 +29,7 @@ extern "C" fn count(signal: i32, info: *mut libc::siginfo_t, _context: *mut libc
     }
 }
 
-/// While this lives, SIGINT, SIGTERM, SIGHUP and SIGQUIT are counted. A signal that was ignored before stays ignored.
-/// They interrupt blocking calls (no SA_RESTART). Dropping it restores what was before.
+/// While this lives, SIGINT, SIGTERM, SIGHUP and SIGQUIT are counted. They interrupt blocking calls (no SA_RESTART). Dropping it restores what was before.
 #[derive(Debug)]
 pub struct Interrupts {
     before: Vec<(i32, libc::sigaction)>,
@@ -39,15 +38,25 @@ pub struct Interrupts {
 impl std::panic::UnwindSafe for Interrupts {}
 
 impl Interrupts {
-    /// Begins to count, from 0. At most one should live at a time.
+    /// Begins to count, from 0. A signal that was ignored before, as under nohup, stays ignored. At most one should live
+    /// at a time.
     pub fn catch() -> io::Result<Interrupts> {
+        Interrupts::begin(|before| before.sa_sigaction != libc::SIG_IGN)
+    }
+
+    /// The same for a service, which is told what to do by these signals: they count however it was started.
+    pub fn catch_for_service() -> io::Result<Interrupts> {
+        Interrupts::begin(|_| true)
+    }
+
+    fn begin(counts: impl Fn(&libc::sigaction) -> bool) -> io::Result<Interrupts> {
         HANGUPS.store(0, Ordering::Relaxed);
         COUNT.store(0, Ordering::Relaxed);
         TO_FORWARD.store(0, Ordering::Relaxed);
         let mut caught = Interrupts { before: Vec::new() };
         for signal in CAUGHT {
             let before = action(signal, None)?;
-            if before.sa_sigaction == libc::SIG_IGN {
+            if !counts(&before) {
                 continue;
             }
             // SAFETY: an all-zero sigaction is valid: default action, empty mask, no flags.

@@ -9,10 +9,11 @@ mod notify;
 mod rotate;
 mod scope;
 
-use crate::cmd::live::{interrupts, Plan};
+use crate::cmd::live::Plan;
 use crate::exit::{self, Code, Result};
 use anyhow::Context;
 use config::Daemon;
+use homing_linux::interrupts::Interrupts;
 use http::Server;
 use metrics::Own;
 use notify::Manager;
@@ -47,7 +48,7 @@ pub struct Args {
 /// Runs until it is told to end.
 pub fn run(args: Args) -> Result {
     // Before anything else: a signal that comes while it begins ends it in order, too.
-    let caught = interrupts()?;
+    let caught = Interrupts::catch_for_service().context("cannot catch signals")?;
     let read = || Daemon::read(&args.config, &config::cgroups());
     let wanted = read().map_err(|error| exit::error(Code::USAGE, format!("{error:#}")))?;
     check(&wanted)?;
