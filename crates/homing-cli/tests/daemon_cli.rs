@@ -86,7 +86,8 @@ impl Daemon {
     }
 }
 
-/// The next datagram. The daemon watches this process, and a traced one's calls with a time-out are interrupted (signal(7)).
+/// The next datagram. A child of another test may end while its thread starts one with signals blocked: that SIGCHLD goes to
+/// this thread, and a wait with a time-out is not restarted (signal(7)).
 fn receive(manager: &UnixDatagram, buffer: &mut [u8]) -> usize {
     loop {
         match manager.recv(buffer) {
