@@ -39,7 +39,10 @@ impl Output {
             Some(!Path::new("/proc").join(number.to_string()).exists())
         };
         let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
-        entries.filter(|entry| dead(entry) == Some(true)).map(|entry| entry.path()).collect()
+        entries
+            .filter(|entry| dead(entry) == Some(true))
+            .map(|entry| path.with_file_name(entry.file_name()))
+            .collect()
     }
 
     /// Gives the finished file its name.
