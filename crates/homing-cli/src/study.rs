@@ -65,18 +65,6 @@ pub fn located(trace: &Trace<'_>, history: &History) -> Vec<Located> {
     areas::locate(trace, addresses, history.page_size().bytes())
 }
 
-/// Reads a placement: a rule or `file:FILE`.
-pub fn placement(text: &str) -> anyhow::Result<Placement> {
-    match begins(text)? {
-        Begins { by_area: true, .. } => {
-            let message =
-                format!("--placement {text}: only `homing simulate` without --monitor takes areas:FILE");
-            Err(exit::error(Code::USAGE, message))
-        }
-        Begins { placement, .. } => Ok(placement),
-    }
-}
-
 /// Reads a placement: a rule, `file:FILE` (by address) or `areas:FILE` (by data area).
 pub fn begins(text: &str) -> anyhow::Result<Begins> {
     let (path, by_area) = match (text.strip_prefix("file:"), text.strip_prefix("areas:")) {
@@ -132,6 +120,8 @@ pub struct Study {
     pub caches: Option<Counts>,
     /// What happens besides references.
     pub timeline: Timeline,
+    /// Where pages begin, if the user said it.
+    pub placement: Option<Placement>,
 }
 
 impl Study {
@@ -154,7 +144,13 @@ impl Study {
             lay(trace, &binding, page_size, gap, model.memory, misses)?;
         marks.extend(scheduled);
         let timeline = scene.timeline(marks, history.duration());
-        Ok(Study { costs, history, partial, notes, caches, timeline })
+        Ok(Study { costs, history, partial, notes, caches, timeline, placement: None })
+    }
+
+    /// The same with pages that begin as the user said.
+    pub fn begun(mut self, begins: Option<&Begins>, trace: &Trace<'_>) -> Study {
+        self.placement = begins.map(|begins| begins.of(trace, &self.history).into_owned());
+        self
     }
 }
 

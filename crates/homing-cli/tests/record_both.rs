@@ -127,6 +127,10 @@ fn a_profile_places_the_pages_of_the_next_run() {
     let best = number(&simulate(&second, &["--policy", "best-static"]), "cost");
     let worst = number(&simulate(&second, &["--policy", "worst-static"]), "cost");
     assert!(best <= by_area && by_area < best + 0.1 * (worst - best), "{best} {by_area} {worst}");
+    let rule = format!("areas:{}", file.display());
+    let compare = ["compare", second.to_str().unwrap(), "--policies", "file", "--placement", &rule];
+    let compared = json(&homing(&[&compare[..], &on[..]].concat(), &[]));
+    assert_eq!(number(&compared["traces"][0]["rows"][1], "cost"), by_area, "compare begins there too");
 }
 
 /// Where the compiler's code is the same, the recorders agree: Valgrind also sees the libraries and what registers

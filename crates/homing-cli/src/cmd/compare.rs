@@ -8,7 +8,7 @@ use crate::exit::{self, Code, Result};
 use crate::input::{ModelArgs, TraceFile};
 use crate::manifest::{self, Manifest};
 use crate::scene::{self, SceneArgs};
-use crate::study::{self, Study};
+use crate::study::{self, Begins, Study};
 use crate::tables;
 use anyhow::Context;
 use homing_core::compare::{compare, means, summary, Subject};
@@ -39,7 +39,8 @@ pub struct Args {
     /// Policies, separated by commas (see `homing policies`)
     #[arg(long, value_delimiter = ',', default_value = "all")]
     policies: Vec<String>,
-    /// Where pages begin: first-touch, round-robin, single-node[:NODE], striped[:PAGES], global, file:FILE
+    /// Where pages begin: first-touch, round-robin, single-node[:NODE], striped[:PAGES], global, file:FILE,
+    /// areas:FILE
     #[arg(long, value_name = "RULE")]
     placement: Option<String>,
     /// Never more than one copy of a page, in policies and bound
@@ -73,7 +74,7 @@ pub struct Args {
 struct Plan {
     machine: Machine,
     settings: Settings,
-    placement: Option<Placement>,
+    placement: Option<Begins>,
     policies: Vec<&'static Entry>,
 }
 
@@ -81,9 +82,10 @@ struct Plan {
 pub fn run(args: Args) -> Result {
     let machine = args.model.machine(study::is_machine)?;
     let settings = study::settings(&args.model.set)?;
-    let placement = args.placement.as_deref().map(study::placement).transpose()?;
-    let policies = policies(&args.policies, placement.as_ref())?;
-    study::check(placement.as_ref(), &args.model.costs(&machine)?, &policies)?;
+    let placement = args.placement.as_deref().map(study::begins).transpose()?;
+    let given = placement.as_ref().map(Begins::placement);
+    let policies = policies(&args.policies, given)?;
+    study::check(given, &args.model.costs(&machine)?, &policies)?;
     let plan = Plan { machine, settings, placement, policies };
     let mut notes = Vec::new();
     let mut traces = Vec::new();
@@ -132,7 +134,8 @@ fn one_trace(
     let page_size = args.model.page_size(&plan.machine);
     let costs = args.model.costs(&plan.machine)?;
     let read_gap = args.sweep.iter().filter_map(|sweep| sweep.read_gap(&costs)).min();
-    let study = Study::new(&args.model, &args.scene, &plan.machine, &trace, page_size, read_gap)?;
+    let study = Study::new(&args.model, &args.scene, &plan.machine, &trace, page_size, read_gap)?
+        .begun(plan.placement.as_ref(), &trace);
     let info = study::trace_info(&file, &trace, &study.history, study.partial, study.caches);
     let subject = subject(args, plan, &study);
     let begin = Instant::now();
@@ -171,7 +174,7 @@ fn subject<'a>(args: &Args, plan: &'a Plan, study: &'a Study) -> Subject<'a> {
         costs: &study.costs,
         machine: plan.machine.name(),
         replication: !args.no_replication && !args.model.misses,
-        placement: plan.placement.as_ref(),
+        placement: study.placement.as_ref(),
         information: args.info[0],
         timeline: &study.timeline,
         settings: &plan.settings,

@@ -17,6 +17,7 @@ use cell::Cell;
 use homing_core::compare::{Bound, Subject};
 use homing_core::information::Information;
 use homing_core::machine::Costs;
+use homing_core::policy::placement::Placement;
 use homing_core::policy::table::{Begin, Entry};
 use homing_core::sharing::{self, PageUse};
 use journal::Journal;
@@ -72,6 +73,8 @@ struct Laid {
     study: Study,
     uses: Vec<PageUse>,
     bound: Bound,
+    /// By start: where pages begin.
+    starts: Vec<Placement>,
 }
 
 impl<'a> Unit<'a> {
@@ -136,18 +139,25 @@ impl<'a> Unit<'a> {
         let page_size = self.model.page_size(&machine);
         let study = Study::new(self.model, &self.plan.scene, &machine, &trace, page_size, None)?;
         let uses = sharing::classify(&study.history)?;
-        let bound = Bound::new(&self.subject(&study, 0, Information::PERFECT), &uses)?;
-        Ok(Laid { study, uses, bound })
+        let starts: Vec<_> =
+            self.plan.starts.iter().map(|(_, start)| start.of(&trace, &study.history).into_owned()).collect();
+        let bound = Bound::new(&self.subject(&study, &starts[0], Information::PERFECT), &uses)?;
+        Ok(Laid { study, uses, bound, starts })
     }
 
-    fn subject<'s>(&'s self, study: &'s Study, start: usize, information: Information) -> Subject<'s> {
+    fn subject<'s>(
+        &'s self,
+        study: &'s Study,
+        start: &'s Placement,
+        information: Information,
+    ) -> Subject<'s> {
         let uniform = matches!(study.costs, Costs::Uniform(_));
         Subject {
             history: &study.history,
             costs: &study.costs,
             machine: &self.model.machine,
             replication: self.plan.replication && uniform && !self.model.misses,
-            placement: Some(&self.plan.starts[start].1),
+            placement: Some(start),
             information,
             timeline: &study.timeline,
             settings: &self.plan.settings,
@@ -162,7 +172,7 @@ impl<'a> Unit<'a> {
         information: Information,
         entry: &Entry,
     ) -> anyhow::Result<Cell> {
-        let subject = self.subject(&laid.study, start, information);
+        let subject = self.subject(&laid.study, &laid.starts[start], information);
         let begin = Instant::now();
         let result = subject.simulate(entry, false)?;
         let row = subject.row(entry.name, &result, &laid.bound, begin.elapsed().as_secs_f64());

@@ -43,14 +43,31 @@ fn history(visits: impl Iterator<Item = (u16, u64, bool, u64)>, costs: &Costs) -
     builder.finish(&(0..pages).map(|page| page << 12).collect::<Vec<_>>()).unwrap()
 }
 
+/// What `homing` pays beyond local references is at most three times what the optimum pays, and some page moves for each
+/// page that it learns from.
+fn hold_regret(history: &History, costs: &Costs, what: &str) {
+    let learning = 6.0 * costs.copy(Node(0), Node(1)) * history.pages() as f64;
+    let local = history.references() as f64;
+    for replication in [false, true] {
+        let bound = solve(history, costs, Optimal { replication, ..Optimal::default() }).unwrap().cost;
+        let result = run_with(history, costs, "homing", None, &[], replication, "perfect", &NO_MARKS);
+        let (paid, least) = (result.account.cost(costs) - local, bound - local);
+        assert!(paid <= 3.0 * least + learning, "{what}: {paid} beyond local, the optimum {least}");
+    }
+}
+
 #[test]
 fn ping_pong_at_every_period() {
     let costs = uniform(4, 5.0, 60.0, None);
     for period in [1, 2, 3, 5, 8, 13, 15, 16, 21, 34, 55, 89, 144, 233] {
         let writes = (0..3000 / period).map(|i| ((i % 2) as u16, 0, true, period));
-        hold(&history(writes, &costs), &costs, &format!("ping-pong of {period} writes"));
+        let writes = history(writes, &costs);
+        hold(&writes, &costs, &format!("ping-pong of {period} writes"));
+        hold_regret(&writes, &costs, &format!("ping-pong of {period} writes"));
         let mixed = (0..3000 / period).map(|i| ((i % 3) as u16, i % 2, i % 4 == 0, period));
-        hold(&history(mixed, &costs), &costs, &format!("three nodes, {period} references"));
+        let mixed = history(mixed, &costs);
+        hold(&mixed, &costs, &format!("three nodes, {period} references"));
+        hold_regret(&mixed, &costs, &format!("three nodes, {period} references"));
     }
 }
 
@@ -59,14 +76,18 @@ fn pages_touched_once_and_only_writes() {
     let costs = uniform(3, 5.0, 60.0, None);
     hold(&history((0..5000).map(|i| ((i % 3) as u16, i, i % 2 == 0, 1)), &costs), &costs, "one-touch pages");
     let writes = (0..4000).map(|i| ((i * i % 3) as u16, i * 7 % 11, true, 1 + i % 5));
-    hold(&history(writes, &costs), &costs, "all writes");
+    let writes = history(writes, &costs);
+    hold(&writes, &costs, "all writes");
+    hold_regret(&writes, &costs, "all writes");
 }
 
 #[test]
 fn sixty_four_nodes() {
     let costs = uniform(64, 3.0, 40.0, None);
     let visits = (0..6000).map(|i| ((i * 37 % 64) as u16, i * i % 9, i % 10 == 0, 1 + i % 30));
-    hold(&history(visits, &costs), &costs, "64 nodes");
+    let visits = history(visits, &costs);
+    hold(&visits, &costs, "64 nodes");
+    hold_regret(&visits, &costs, "64 nodes");
 }
 
 #[test]

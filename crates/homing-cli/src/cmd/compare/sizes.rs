@@ -24,7 +24,8 @@ pub fn compare(args: &Args, plan: &Plan, trace: &Trace<'_>) -> anyhow::Result<(V
     let mut rows = Vec::new();
     let (mut small, mut large): (Option<Study>, Option<Study>) = (None, None);
     for size in sizes {
-        let study = Study::new(&args.model, &args.scene, &plan.machine, trace, size, None)?;
+        let study = Study::new(&args.model, &args.scene, &plan.machine, trace, size, None)?
+            .begun(plan.placement.as_ref(), trace);
         rows.extend(at_size(args, plan, &study)?);
         if small.is_none() {
             small = Some(study);

@@ -93,7 +93,8 @@ fn page_moves(low: f64, high: f64, args: &Args, plan: &Plan, study: &Study) -> a
 fn page_sizes(sizes: &[PageSize], args: &Args, plan: &Plan, trace: &Trace<'_>) -> anyhow::Result<Curve> {
     let mut series = Vec::new();
     for &size in sizes {
-        let study = Study::new(&args.model, &args.scene, &plan.machine, trace, size, None)?;
+        let study = Study::new(&args.model, &args.scene, &plan.machine, trace, size, None)?
+            .begun(plan.placement.as_ref(), trace);
         add_point(&mut series, size.bytes() as f64, &subject(args, plan, &study), &plan.policies)?;
     }
     let here = Some(args.model.page_size(&plan.machine).bytes() as f64);

@@ -50,19 +50,20 @@ pub fn run(args: &Args, choice: &Choice) -> Result {
     let machine = args.model.machine(study::is_machine)?;
     let settings = study::settings(&args.model.set)?;
     let entry = study::policy(&args.policy)?;
-    let placement = args.placement.as_deref().map(study::placement).transpose()?;
-    study::check(placement.as_ref(), &args.model.costs(&machine)?, &[entry])?;
+    let placement = args.placement.as_deref().map(study::begins).transpose()?;
+    study::check(placement.as_ref().map(study::Begins::placement), &args.model.costs(&machine)?, &[entry])?;
     let file = TraceFile::open(&args.trace)?;
     let trace = file.trace()?;
     let page_size = args.model.page_size(&machine);
     let model = input::ModelArgs { misses: true, ..args.model.clone() };
-    let study = Study::new(&model, &args.scene, &machine, &trace, page_size, None)?;
+    let study =
+        Study::new(&model, &args.scene, &machine, &trace, page_size, None)?.begun(placement.as_ref(), &trace);
     let subject = Subject {
         history: &study.history,
         costs: &study.costs,
         machine: machine.name(),
         replication: false,
-        placement: placement.as_ref(),
+        placement: study.placement.as_ref(),
         information: args.info,
         timeline: &study.timeline,
         settings: &settings,
@@ -81,7 +82,7 @@ pub fn run(args: &Args, choice: &Choice) -> Result {
         return Err(exit::error(Code::USAGE, message));
     }
     let times = Times::new(&machine, &study.costs);
-    let begin_rule = entry.placement(placement.as_ref(), &study.costs, &settings);
+    let begin_rule = entry.placement(study.placement.as_ref(), &study.costs, &settings);
     let cpus = input::cpus(&trace, &model.binding(&machine)?);
     let setup = Setup {
         trace: &trace,

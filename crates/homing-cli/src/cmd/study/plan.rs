@@ -3,11 +3,10 @@
 use crate::exit::{self, Code};
 use crate::input::ModelArgs;
 use crate::scene::{self, Iterations, SceneArgs};
-use crate::study;
+use crate::study::{self, Begins};
 use anyhow::Context;
 use homing_core::ids::PageSize;
 use homing_core::information::Information;
-use homing_core::policy::placement::Placement;
 use homing_core::policy::settings::Settings;
 use homing_core::policy::table::{Begin, Entry, POLICIES};
 use homing_core::report::Parameter;
@@ -86,7 +85,7 @@ pub struct Plan {
     /// The machines, with what they share.
     pub models: Vec<ModelArgs>,
     /// Where pages begin, by name.
-    pub starts: Vec<(String, Placement)>,
+    pub starts: Vec<(String, Begins)>,
     /// Information levels.
     pub information: Vec<Information>,
     /// The policies.
@@ -156,12 +155,14 @@ impl Plan {
         let starts = file
             .starts
             .iter()
-            .map(|start| Ok((start.clone(), study::placement(start)?)))
+            .map(|start| Ok((start.clone(), study::begins(start)?)))
             .collect::<anyhow::Result<Vec<_>>>()?;
         let policies = policies(&file.policies)?;
         for model in &models {
             let costs = model.costs(&model.machine(study::is_machine)?)?;
-            starts.iter().try_for_each(|(_, start)| study::check(Some(start), &costs, &policies))?;
+            starts
+                .iter()
+                .try_for_each(|(_, start)| study::check(Some(start.placement()), &costs, &policies))?;
         }
         Ok(Plan {
             settings: study::settings(&file.set)?,

@@ -2,9 +2,10 @@
 
 use super::super::prices::Prices;
 use super::super::work_function::Rule as Eagerness;
-use super::expert::{rule, Rule, EXPERTS, FIRST_LEADER, SCALES};
+use super::expert::{rule, scale, Rule, EXPERTS, FIRST_LEADER, SCALES, UNFORESEEN};
 use super::page::State;
 use super::pools::Losses;
+use super::replay::{Ahead, Measure};
 use crate::action::{Actions, Kind, Locations};
 use crate::ids::{Node, Page};
 use crate::machine::Costs;
@@ -17,8 +18,14 @@ const ATTENTION: f64 = 0.25;
 /// all, so many moves in vain bring it back.
 const DEBT: f64 = 8.0;
 
+/// Page moves that a page's best expert has paid when what other pages say counts half.
+const NOVICE: f64 = 4.0;
+
 /// Sums of prices are compared with this relative tolerance.
 const EPSILON: f64 = 1e-9;
+
+/// The work function algorithm's.
+const CAUTIOUS: Eagerness = Eagerness { eagerness: -1.0 };
 
 /// Parameters and prices.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -41,6 +48,17 @@ enum Wish {
     Replica(Node),
     /// Instead of them.
     Home(Node),
+}
+
+impl Wish {
+    /// A copy at `to`: a replica if it is the reader's, `by`, and may stand beside others.
+    fn new(to: Node, by: Node, beside: bool) -> Wish {
+        if beside && to == by {
+            Wish::Replica(by)
+        } else {
+            Wish::Home(to)
+        }
+    }
 }
 
 impl Judge {
@@ -86,32 +104,57 @@ impl Judge {
     fn wish(&self, state: &State, expert: usize, by: Node, write: bool) -> Option<Wish> {
         let home = state.experts[expert].home;
         let beside = self.replication && !write;
-        let to = match rule(expert) {
-            Rule::Never => return None,
-            Rule::AtOnce => (self.loss(by, home) > 0.0).then_some(by),
-            Rule::Weighs(scale) => {
-                let (prices, work) = (&self.scaled[scale], &state.works[scale]);
-                Eagerness { eagerness: -1.0 }.target(prices, work, home, by)
-            }
-        };
-        let enough = |scale| beside && self.has_read_enough(state, scale, home, by);
-        match to {
-            Some(to) => Some(if beside && to == by { Wish::Replica(by) } else { Wish::Home(to) }),
-            None => matches!(rule(expert), Rule::Weighs(scale) if enough(scale)).then_some(Wish::Replica(by)),
+        match rule(expert) {
+            Rule::Never => None,
+            Rule::AtOnce => (self.loss(by, home) > 0.0).then(|| Wish::new(by, by, beside)),
+            Rule::Weighs(scale) => self.weigh(state, scale, home, by, beside),
+            Rule::Replays => match state.track.ahead(self.measure(by)) {
+                Some(ahead) => self.foresee(&ahead, home, by, beside),
+                None => self.weigh(state, UNFORESEEN, home, by, beside),
+            },
         }
+    }
+
+    /// What the past is worth, where a page move costs a share of its price.
+    fn weigh(&self, state: &State, scale: usize, home: Node, by: Node, beside: bool) -> Option<Wish> {
+        let to = CAUTIOUS.target(&self.scaled[scale], &state.works[scale], home, by);
+        let enough = || beside && self.has_read_enough(state, scale, home, by);
+        to.map(|to| Wish::new(to, by, beside)).or_else(|| enough().then_some(Wish::Replica(by)))
+    }
+
+    /// What the future is worth.
+    fn foresee(&self, ahead: &Ahead, home: Node, by: Node, beside: bool) -> Option<Wish> {
+        if beside && ahead.undisturbed * self.loss(by, home) >= self.prices().copy(home, by) {
+            return Some(Wish::Replica(by));
+        }
+        let to = CAUTIOUS.target(self.prices(), &ahead.to_go, home, by)?;
+        Some(Wish::new(to, by, beside))
+    }
+
+    /// What visits of `by` are measured by.
+    #[inline]
+    fn measure(&self, by: Node) -> Measure<'_> {
+        let (prices, gap) = (self.prices(), self.read_gaps[by.index()]);
+        Measure { prices, gap, replication: self.replication }
+    }
+
+    /// References from `by` belong to the page's visits.
+    #[inline]
+    pub(super) fn follow(&self, state: &mut State, by: Node, count: f64, wrote: bool) {
+        state.track.turn(by, self.measure(by));
+        state.track.extend(count, wrote);
     }
 
     /// What the page wants to catch up with its leader, who is at `by`.
     fn wish_to_catch_up(&self, state: &State, home: Node, by: Node, write: bool) -> Option<Wish> {
         let beside = self.replication && !write;
         if let Some(to) = self.catch_up.target(self.prices(), &state.works[0], home, by) {
-            return Some(if beside && to == by { Wish::Replica(by) } else { Wish::Home(to) });
+            return Some(Wish::new(to, by, beside));
         }
         (beside && self.has_read_enough(state, 0, home, by)).then_some(Wish::Replica(by))
     }
 
-    /// True if the reads of `by` since the last write have cost what a replica may cost: as much as the rule would pay
-    /// before it moves, a page move at most.
+    /// True if the reads of `by` since the last write have cost [`enough_reading`].
     fn has_read_enough(&self, state: &State, scale: usize, home: Node, by: Node) -> bool {
         let lost = f64::from(state.seats[by.index()].reads) * self.loss(by, home);
         lost >= enough_reading(scale) * self.prices().copy(home, by) * (1.0 - EPSILON)
@@ -134,6 +177,7 @@ impl Judge {
 
     /// A reference from `by` is coming: lets each expert act first. Returns what the leader wished.
     fn advance(&self, state: &mut State, by: Node, write: bool) -> Option<Wish> {
+        state.track.turn(by, self.measure(by));
         let mut led = None;
         for index in 0..EXPERTS {
             let wish = self.act(state, index, by, write);
@@ -169,7 +213,9 @@ impl Judge {
 
     /// Gives the lead to the expert that paid least, other pages considered, if it paid less by the hysteresis.
     pub(super) fn elect(&self, state: &mut State, by: Node, prior: &Losses) {
-        let paid = |index: usize| state.experts[index].paid + f64::from(prior[index]) * self.unit;
+        let own = state.experts.iter().map(|expert| expert.paid).fold(f64::INFINITY, f64::min) / self.unit;
+        let trust = self.unit * NOVICE / (NOVICE + own);
+        let paid = |index: usize| state.experts[index].paid + f64::from(prior[index]) * trust;
         let best = (0..EXPERTS).min_by(|&a, &b| paid(a).total_cmp(&paid(b))).unwrap_or(FIRST_LEADER);
         let leader = state.leader();
         let margin = self.hysteresis * self.prices().copy(state.experts[leader].home, by).max(self.unit);
@@ -251,6 +297,7 @@ impl Judge {
     /// References from `by` enter the work functions. Reads count up to the price of a replica in each epoch: all
     /// placements but those with a copy here pay that at most.
     fn serve(&self, state: &mut State, by: Node, count: f64, single: bool) {
+        self.follow(state, by, count, single);
         let mut counted = count;
         if !single {
             let room = self.read_gaps[by.index()] - f64::from(state.seats[by.index()].reads);
@@ -282,11 +329,15 @@ impl Judge {
         }
         for index in (0..EXPERTS).filter(|&index| !state.holds(index, by)) {
             settled = false;
-            if let Rule::Weighs(scale) = rule(index) {
+            if let Some(scale) = scale(rule(index)) {
                 let (prices, work) = (&self.scaled[scale], &state.works[scale]);
                 let home = state.experts[index].home;
-                let by_work = Eagerness { eagerness: -1.0 }.patience(prices, work, home, by);
+                let by_work = CAUTIOUS.patience(prices, work, home, by);
                 least = least.min(by_work).min(self.until_read_enough(state, scale, home, by));
+            }
+            let unknown = state.track.until_visit(self.measure(by));
+            if rule(index) == Rule::Replays && unknown > 0.0 {
+                least = least.min(unknown.ceil() as u64);
             }
         }
         if settled {
@@ -349,7 +400,8 @@ impl Judge {
     }
 }
 
-/// What reads since the last write may cost before they are worth a replica, in page moves.
+/// What reads since the last write may cost before they are worth a replica, in page moves: as much as the rule takes a
+/// move to cost, half a move at most. A page that was read for long without a write will mostly be read on.
 fn enough_reading(scale: usize) -> f64 {
-    (2.0 * SCALES[scale]).min(1.0)
+    SCALES[scale].min(0.5)
 }

@@ -4,7 +4,7 @@
 //! Per page it keeps the work function (see [`super::work_function`]), the reads of each node since the last write, and
 //! a tournament of *experts* ([`expert`]). An expert gives a node a copy once the node has lost so much by not having one
 //! that its eagerness allows it; the experts differ in eagerness only, from "never" by the work function algorithm and
-//! ski rental to "at once". Each is simulated on the page's past: where it would have copies now, and what it would have
+//! ski rental to "at once", and one that foresees what its page's past visits suggest ([`replay`]). Each is simulated on the page's past: where it would have copies now, and what it would have
 //! paid. [`judge`] names the one that paid least the leader and turns the leader's moves into actions.
 //!
 //! A page has few misses of its own to learn from. What the experts lost on the pages around it and in the program
@@ -22,6 +22,7 @@ mod judge;
 mod page;
 mod pools;
 mod quiet;
+mod replay;
 #[cfg(test)]
 mod tests;
 
@@ -151,6 +152,7 @@ impl Policy for Homing {
         let at = Homing::inherit(judge, heirs, state, on, sample.at, actions);
         let (reads, writes) = (sample.reads as f64 * sample.weight, sample.writes as f64 * sample.weight);
         if judge.is_routine(state, at, sample.node, writes > 0.0) {
+            judge.follow(state, sample.node, reads + writes, writes > 0.0);
             judge.count(state, sample.node, reads, writes);
             return *quiet = Quiet::of(judge, state);
         }

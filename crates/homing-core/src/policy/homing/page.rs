@@ -3,13 +3,15 @@
 use super::super::prices::Prices;
 use super::super::work_function::WorkFunction;
 use super::expert::{Expert, EXPERTS, FIRST_LEADER, NEVER, SCALES};
+use super::replay::Track;
 use crate::ids::Node;
 use serde::{Deserialize, Serialize};
 
 /// Every expert.
 const ALL: u8 = (1 << EXPERTS) - 1;
 
-/// One page. Memory: `size_of::<State>()` and, for each node, a number of each work function and a [`Seat`].
+/// One page. Memory: `size_of::<State>()` and, for each node, a number of each work function and a [`Seat`];
+/// and its last visits, if several nodes came.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct State {
     /// Where a move costs each of [`SCALES`].
@@ -23,6 +25,8 @@ pub(super) struct State {
     pub(super) owner: Option<Node>,
     /// How many thread moves there were when the page was last used.
     pub(super) seen: u32,
+    /// Its last visits.
+    pub(super) track: Track,
 }
 
 /// What a page keeps for one node.
@@ -47,6 +51,7 @@ impl State {
             read: false,
             owner: None,
             seen: 0,
+            track: Track::default(),
         }
     }
 
@@ -111,6 +116,7 @@ impl State {
         self.works.iter_mut().for_each(|work| work.exchange(from, to));
         self.seats.swap(from.index(), to.index());
         self.owner = None;
+        self.track.exchange(from, to);
         for expert in &mut self.experts {
             if expert.home == from {
                 expert.home = to;

@@ -14,6 +14,8 @@ pub(super) struct Quiet {
     owner: Option<Node>,
     /// Its writes are, too.
     writes: bool,
+    /// So many quiet references that the state has not seen.
+    count: f32,
     /// There was a quiet write that the state has not seen, ..
     written: bool,
     /// .. and so many reads since.
@@ -27,7 +29,7 @@ impl Quiet {
     pub(super) fn of(judge: &Judge, state: &State) -> Quiet {
         let owner = state.owner.filter(|&owner| judge.is_settled(state, owner, false));
         let writes = owner.is_some_and(|owner| judge.is_settled(state, owner, true));
-        Quiet { owner, writes, written: false, reads: 0.0, seen: state.seen }
+        Quiet { owner, writes, count: 0.0, written: false, reads: 0.0, seen: state.seen }
     }
 
     /// Takes a sample, if it changes nothing but a count; false, and nothing done, if not. `moves` is the number of thread
@@ -35,20 +37,25 @@ impl Quiet {
     #[inline]
     pub(super) fn takes(&mut self, sample: &Sample, moves: u32) -> bool {
         let local = self.owner == Some(sample.node) && self.seen == moves && sample.at.holds(sample.node);
-        if sample.writes == 0 {
-            self.reads += if local { (sample.reads as f64 * sample.weight) as f32 } else { 0.0 };
-            return local;
+        let write = sample.writes > 0;
+        if !local || (write && !(self.writes && sample.at.copies() == 1)) {
+            return false;
         }
-        let takes = local && self.writes && sample.at.copies() == 1;
-        self.written |= takes;
-        self.reads = if takes { 0.0 } else { self.reads };
-        takes
+        let count = ((sample.reads + sample.writes) as f64 * sample.weight) as f32;
+        self.count += count;
+        self.reads = if write { 0.0 } else { self.reads + count };
+        self.written |= write;
+        true
     }
 
     /// Hands over what was counted.
     #[inline]
     pub(super) fn settle(&mut self, judge: &Judge, state: &mut State) {
         let Some(owner) = self.owner else { return };
+        let count = std::mem::take(&mut self.count);
+        if count > 0.0 {
+            judge.follow(state, owner, f64::from(count), self.written);
+        }
         if std::mem::take(&mut self.written) {
             judge.count(state, owner, 0.0, 1.0);
         }

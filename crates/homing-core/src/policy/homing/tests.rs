@@ -172,6 +172,6 @@ fn pages_of_a_moved_thread_come_at_their_first_use() {
 #[test]
 fn the_state_of_a_page_is_small() {
     let nodes = |count: usize| count * (expert::SCALES.len() * size_of::<f64>() + size_of::<page::Seat>());
-    assert_eq!((size_of::<State>(), nodes(4), size_of::<pools::Losses>()), (264, 160, 24));
-    assert_eq!(size_of::<Quiet>(), 16);
+    assert_eq!((size_of::<State>(), nodes(4), size_of::<pools::Losses>()), (328, 160, 28));
+    assert_eq!(size_of::<Quiet>(), 20);
 }
