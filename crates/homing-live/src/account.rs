@@ -1,7 +1,7 @@
 //! What a session saw and did: the numbers of the exit summary, of `homing top` and of `/metrics`.
 
 use crate::executor::Settled;
-use crate::source::Losses;
+use crate::source::{Losses, Scans};
 use homing_core::action::Outcome;
 use homing_core::ids::Node;
 use homing_linux::move_pages;
@@ -175,6 +175,8 @@ pub struct Summary {
     pub by_class: BTreeMap<String, u64>,
     /// What the source did not see.
     pub losses: Losses,
+    /// What the source did to the processes.
+    pub scans: Scans,
     /// Processes left alone because this user may not trace them.
     pub denied: u64,
     /// CPU time of the engine, its helpers in the processes included.

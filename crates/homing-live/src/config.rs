@@ -18,7 +18,7 @@ pub enum Bind {
 /// A session's settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Policy.
+    /// Policy, or `auto` for the one that suits the source.
     pub policy: String,
     /// Source, or `auto`.
     pub source: String,
@@ -36,7 +36,7 @@ pub struct Config {
     pub bind: Option<Bind>,
     /// Decide, move nothing.
     pub dry_run: bool,
-    /// References that a sighting without a count stands for; `None`: derived from the cost of a move.
+    /// References that a visit of a page stands for, where the source does not count; `None`: derived from the cost of a move.
     pub weight: Option<f64>,
     /// Threads that move pages.
     pub movers: usize,
@@ -47,7 +47,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Config {
-            policy: "homing".into(),
+            policy: "auto".into(),
             source: "auto".into(),
             interval: Duration::from_millis(100),
             rate_limit: 0,

@@ -20,3 +20,4 @@ pub mod regions;
 pub mod session;
 pub mod source;
 pub mod targets;
+pub mod users;

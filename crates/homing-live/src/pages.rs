@@ -3,13 +3,14 @@
 //! Numbers of pages whose mapping went away are used again, once the policy has been told, so memory stays bounded by
 //! the pages that are there.
 
+use crate::users::Users;
 use homing_core::ids::{Node, Page};
 use homing_linux::proc::maps::Class;
 use homing_linux::proc::Pid;
 use std::collections::HashMap;
 
 /// A page of a process.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     /// The process.
     pub pid: Pid,
@@ -31,6 +32,8 @@ pub struct Entry {
     pub moves: u32,
     /// Sightings by node since it was first seen.
     pub seen: Vec<u32>,
+    /// Who uses it, by sightings without a count.
+    pub users: Users,
     alive: bool,
 }
 
@@ -82,6 +85,7 @@ impl PageTable {
             failures: 0,
             moves: 0,
             seen: Vec::new(),
+            users: Users::default(),
             alive: true,
         };
         let page = match self.free.pop() {

@@ -33,14 +33,16 @@ impl Session<'_> {
             let moved = ThreadMoved { thread: moved.thread, from, to, time: Time(t) };
             self.engine.observe(Observation::ThreadMoved(moved));
             self.account.threads_moved += 1;
+            self.news.moved();
             self.note_asked(t)?;
         }
         self.count_threads()?;
         let fail = |error| SessionError::Source { name: self.entry.name, error };
         self.source.follow(&self.targets, &changes).map_err(fail)?;
-        let did = self.account.total.moved + self.would_move + self.account.threads_moved;
-        if let Some(calm) = self.pace.calm(did, self.kernel().pages().len() as u64) {
-            self.source.pace(calm && changes.begun.is_empty() && changes.moved.is_empty());
+        let (divided, grown) =
+            (self.news.threads(self.threads), self.news.pages(self.kernel().pages().len() as u64));
+        if divided || grown || !changes.begun.is_empty() || !changes.moved.is_empty() {
+            self.source.hurry();
         }
         self.engine.executor_mut().look_at_memory();
         Ok(changes.is_empty())

@@ -5,6 +5,7 @@
 //! carries out what it asked for, and accounts.
 
 mod look;
+mod news;
 mod orders;
 mod pace;
 mod sightings;
@@ -27,6 +28,7 @@ use homing_core::machine::Costs;
 use homing_core::policy::Policy;
 use homing_linux::pagemap::PageMap;
 use homing_linux::proc::{Pid, Proc, ProcError};
+use news::News;
 use pace::Pace;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -64,7 +66,13 @@ pub enum SessionError {
 }
 
 /// Where a page is is asked again when its last answer is older, in microseconds.
-const STALE_US: u64 = 500_000;
+const STALE_US: u64 = 5_000_000;
+
+/// ... where the kernel moves pages by itself.
+const STALE_WITH_BALANCING_US: u64 = 500_000;
+
+/// Moves that are made at once; fewer wait for the end of the step, since a call costs much by itself.
+const MANY: usize = 256;
 
 const PAGE: u64 = 4096;
 const HUGE: u64 = 2 << 20;
@@ -115,6 +123,7 @@ pub struct Session<'p> {
     weight: f64,
     begin: Instant,
     pace: Pace,
+    news: News,
     /// Of the processes that were there at the last look.
     ends: BTreeMap<Pid, OwnedFd>,
     flushed: Instant,
@@ -124,8 +133,8 @@ pub struct Session<'p> {
     accesses: Vec<Access>,
 }
 
-/// What makes a move worth it: a page that is seen from elsewhere twice in a row goes.
-fn weight_of_a_sighting(costs: &Costs) -> f64 {
+/// References of a visit: as many as make a move worth it.
+fn weight_of_a_visit(costs: &Costs) -> f64 {
     let nodes = costs.memories();
     let pairs = (0..nodes).flat_map(|a| (0..nodes).map(move |b| (Node(a), Node(b)))).filter(|(a, b)| a != b);
     let references = pairs.filter_map(|(by, at)| {
@@ -181,7 +190,7 @@ impl<'p> Session<'p> {
         let (entry, source) = open_source(&config.source, &places, &host)?;
         let mover = Mover { threads: config.movers, ..Mover::default() };
         let kernel = Kernel::new(host.clone(), mover, config.dry_run);
-        let weight = config.weight.unwrap_or_else(|| weight_of_a_sighting(&costs));
+        let weight = config.weight.unwrap_or_else(|| weight_of_a_visit(&costs));
         let mut header = Header::new(&config.policy, entry.name, &costs);
         (header.command, header.set) = (command, config.set.clone());
         header.nodes = (0..host.nodes()).map(|node| host.kernel_id(Node(node as u16))).collect();
@@ -205,6 +214,7 @@ impl<'p> Session<'p> {
             journal: journal.map_err(SessionError::Journal)?,
             begin: Instant::now(),
             pace: Pace::new(),
+            news: News::default(),
             ends: BTreeMap::new(),
             flushed: Instant::now(),
             phases: Phases::begin(),
@@ -267,6 +277,12 @@ impl<'p> Session<'p> {
         self.locate(known.iter().flatten().copied())?;
         self.phases.lap("locate");
         for (access, page) in accesses.drain(..).zip(known) {
+            // What is known to belong elsewhere does not wait for the rest.
+            if self.config.rate_limit == 0 && self.kernel().waiting() >= MANY {
+                self.phases.lap("decide");
+                self.carry_out()?;
+                self.phases.lap("move");
+            }
             match page.filter(|&page| self.kernel().pages().alive(page)) {
                 Some(page) => self.tell(&access, page)?,
                 None => self.account.unmapped += 1,
@@ -278,6 +294,8 @@ impl<'p> Session<'p> {
         self.engine.observe(Observation::IntervalEnd(Time(t)));
         self.follow_plan(t);
         self.note_asked(t)?;
+        let (sightings, news) = self.news.take();
+        self.source.learnt(sightings, news);
         self.phases.lap("decide");
         self.carry_out()?;
         self.phases.lap("move");
@@ -334,6 +352,7 @@ impl<'p> Session<'p> {
             threads_moved: account.threads_moved,
             by_class: account.by_class.iter().map(|(class, &count)| ((*class).to_owned(), count)).collect(),
             losses: self.source.losses(),
+            scans: self.source.scans(),
             denied: self.targets.denied().len() as u64,
             engine_cpu_seconds: self.phases.total().as_secs_f64(),
             engine_cpu_by_phase: self.phases.seconds(),

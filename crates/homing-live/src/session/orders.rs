@@ -52,8 +52,10 @@ impl Session<'_> {
         for asked in self.engine.executor_mut().take_asked() {
             match asked.outcome {
                 Outcome::Refused(why) => *self.account.refused.entry(why).or_default() += 1,
+                Outcome::Pending => self.news.moves(),
                 Outcome::Done if self.config.dry_run && matches!(asked.action.kind, Kind::Move { .. }) => {
                     self.would_move += 1;
+                    self.news.moves();
                 }
                 _ => {}
             }

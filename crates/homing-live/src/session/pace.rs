@@ -11,12 +11,6 @@ const QUIET: Duration = Duration::from_millis(1600);
 const BUSY_SHARE: u32 = 20;
 const QUIET_SHARE: u32 = 400;
 
-/// How often the source is told whether anything moved.
-const TELL: Duration = Duration::from_secs(2);
-
-/// Of so many pages one may move between two tellings, and all is still called calm.
-const CALM_SHARE: u64 = 1000;
-
 /// When to look next.
 #[derive(Debug)]
 pub(super) struct Pace {
@@ -24,14 +18,12 @@ pub(super) struct Pace {
     every: Duration,
     /// Between looks, whatever happens.
     rest: Duration,
-    told: Instant,
-    did: u64,
 }
 
 impl Pace {
     /// The first look is due.
     pub(super) fn new() -> Pace {
-        Pace { looked: None, every: BUSY, rest: Duration::ZERO, told: Instant::now(), did: 0 }
+        Pace { looked: None, every: BUSY, rest: Duration::ZERO }
     }
 
     /// True once a look was made.
@@ -61,15 +53,6 @@ impl Pace {
     pub(super) fn at_once(&mut self) {
         (self.every, self.rest) = (Duration::ZERO, Duration::ZERO);
     }
-
-    /// Now and then: whether little has moved since the last time, of so many pages, if so much was moved until now.
-    pub(super) fn calm(&mut self, did: u64, pages: u64) -> Option<bool> {
-        if self.told.elapsed() < TELL {
-            return None;
-        }
-        self.told = Instant::now();
-        Some(did - std::mem::replace(&mut self.did, did) <= pages / CALM_SHARE)
-    }
 }
 
 #[cfg(test)]
@@ -91,19 +74,5 @@ mod tests {
         assert_eq!(pace.rest, Duration::from_secs(20), "dear looks are seldom");
         pace.at_once();
         assert!(pace.due());
-    }
-
-    #[test]
-    fn few_moves_are_calm() {
-        let mut pace = Pace::new();
-        assert_eq!(pace.calm(100, 1000), None, "not yet");
-        let mut later = |did, pages| {
-            pace.told = Instant::now().checked_sub(TELL).unwrap();
-            pace.calm(did, pages).unwrap()
-        };
-        assert!(!later(100, 1000));
-        assert!(later(101, 1000));
-        assert!(!later(111, 1000));
-        assert!(later(111, 0));
     }
 }

@@ -1,9 +1,9 @@
 //! Accesses: the pages that they are to, where those are, and the policy that hears of them.
 
-use super::{Session, SessionError, HUGE, PAGE, STALE_US};
+use super::{Session, SessionError, HUGE, PAGE, STALE_US, STALE_WITH_BALANCING_US};
 use crate::journal::Line;
 use crate::regions::{self, Region};
-use crate::source::Access;
+use crate::source::{Access, Weight};
 use homing_core::action::Locations;
 use homing_core::engine::Observation;
 use homing_core::ids::{Node, Page, Time};
@@ -57,11 +57,12 @@ impl Session<'_> {
     /// Asks where pages are that nobody has asked for lately.
     pub(super) fn locate(&mut self, pages: impl Iterator<Item = Page>) -> Result<(), SessionError> {
         let now = self.now();
+        let stale = if self.source.kernel_may_move() { STALE_WITH_BALANCING_US } else { STALE_US };
         let kernel = self.engine.executor_mut();
         let wanted: BTreeSet<Page> = pages
             .filter(|&page| {
                 let entry = kernel.pages().entry(page);
-                entry.at.is_none() || now.saturating_sub(entry.asked) >= STALE_US
+                entry.at.is_none() || now.saturating_sub(entry.asked) >= stale
             })
             .collect();
         let wanted: Vec<Page> = wanted.into_iter().collect();
@@ -77,10 +78,20 @@ impl Session<'_> {
 
     /// Tells the policy of an access.
     pub(super) fn tell(&mut self, access: &Access, page: Page) -> Result<(), SessionError> {
-        let t = self.now();
         let entry = self.engine.executor_mut().pages_mut().entry_mut(page);
         let Some(at) = entry.seen_at() else { return Ok(()) };
+        let first = entry.seen.is_empty();
         entry.sighted(access.node);
+        let shares = match access.weight {
+            Weight::References(_) => Vec::new(),
+            // Who makes a page, or is first met where it is, need not be its user.
+            Weight::Visits(_) if first && access.node == at => vec![(access.node, 1.0)],
+            Weight::Visits(_) => {
+                let new = entry.users.sighted(access.node, self.news.era());
+                self.news.sighted(new && access.node != at);
+                entry.users.shares(access.node)
+            }
+        };
         if !self.targets.stays_at(access.pid, access.tid, access.node) {
             self.pace.hurry();
         }
@@ -89,7 +100,25 @@ impl Session<'_> {
         if !class.movable() || !self.chosen(pid, address) {
             return Ok(());
         }
-        let weight = access.weight.unwrap_or(self.weight);
+        let visits = match access.weight {
+            Weight::References(count) => return self.observe(*access, page, count, at),
+            // One tells all that there is to tell of a page that nobody else uses.
+            Weight::Visits(_) if access.node == at && shares.len() == 1 => 1.0,
+            Weight::Visits(count) => count,
+        };
+        for (node, share) in shares {
+            self.observe(Access { node, ..*access }, page, share * visits * self.weight, at)?;
+        }
+        if access.node != at {
+            // A policy decides at a reference, by what came before it.
+            self.observe(*access, page, 1.0, at)?;
+        }
+        Ok(())
+    }
+
+    /// Tells the policy of references to a page at `at`.
+    fn observe(&mut self, access: Access, page: Page, weight: f64, at: Node) -> Result<(), SessionError> {
+        let t = self.now();
         self.put(&Line::Sample {
             t,
             page: page.0,

@@ -1,9 +1,10 @@
 //! Hint faults without kernel migration, for any process that may be traced (`homing_linux::hint_faults` says how).
 
-use super::rings::Rings;
-use super::{Access, Losses, Places, Source, FAULTS};
+use super::rings::{access, Rings};
+use super::{Access, Losses, Places, Scans, Source, Weight, FAULTS};
 use crate::host::Host;
 use crate::targets::{Changes, Targets};
+use homing_linux::clock;
 use homing_linux::hint_faults::scanner::{Pass, Scanner};
 use homing_linux::hint_faults::{switch_policy, Window};
 use homing_linux::perf::Event;
@@ -14,6 +15,12 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
+
+/// A scan is worth the next one soon if one in so many of its sightings is news.
+const NEWS: u64 = 20;
+
+/// Most visits that one sighting stands for: enough to move a page of which nothing else is known.
+const VISITS: f64 = 2.5;
 
 /// Time between scans while something changes, and the longest when nothing does.
 const BUSY: Duration = Duration::from_millis(400);
@@ -39,20 +46,59 @@ enum Stage {
     Counting(Instant),
 }
 
+/// How often to scan: by what the last scan told.
+#[derive(Debug)]
+struct Rhythm {
+    pace: Duration,
+    /// Since the last scan.
+    sightings: u64,
+    news: u64,
+    /// The last scan was not made everywhere; nor was the first yet.
+    again: bool,
+}
+
+impl Default for Rhythm {
+    fn default() -> Self {
+        Rhythm { pace: BUSY, sightings: 0, news: 0, again: true }
+    }
+}
+
+impl Rhythm {
+    /// The rest is over: how much longer it is to be, since the last scan told little that was new.
+    fn rest_on(&mut self) -> Option<Duration> {
+        let (sightings, news) = (std::mem::take(&mut self.sightings), std::mem::take(&mut self.news));
+        // A scan that the kernel did not make says nothing.
+        if std::mem::take(&mut self.again) {
+            return None;
+        }
+        if news * NEWS > sightings {
+            self.pace = BUSY;
+            return None;
+        }
+        let before = self.pace;
+        self.pace = (before * 2).min(CALM);
+        Some(self.pace - before).filter(|more| !more.is_zero())
+    }
+}
+
 /// Scanning helpers, and the rings that see the faults.
 #[derive(Debug)]
 pub struct HintFaults {
     rings: Rings,
     scanners: BTreeMap<Pid, Scanner>,
     cpus: Vec<u32>,
-    pace: Duration,
+    rhythm: Rhythm,
     stage: Stage,
+    /// When pages were last marked, by the clock of samples, and how long that had been ago before.
+    marked: Option<Duration>,
+    period: Duration,
     beaten: Instant,
     /// CPU time of the helpers when last asked, those that have ended among them.
     used: BTreeMap<Pid, Duration>,
     refused: u64,
     /// Scans that the kernel did not make.
     missed: u64,
+    scans: Scans,
     /// Last, so that the kernel is back as it was after everything else is gone.
     window: Window,
 }
@@ -72,8 +118,11 @@ impl HintFaults {
             cpus: host.cpus(),
             refused: 0,
             missed: 0,
-            pace: BUSY,
+            scans: Scans::default(),
+            rhythm: Rhythm::default(),
             stage: Stage::Resting(Instant::now() + BUSY),
+            marked: None,
+            period: BUSY,
             beaten: Instant::now(),
             used: BTreeMap::new(),
             window,
@@ -97,6 +146,7 @@ impl HintFaults {
 
     /// Lets the passes mark pages, while the programs' threads stand still.
     fn mark(&mut self, targets: &Targets) -> io::Result<()> {
+        let begin = Instant::now();
         let hold = |&pid: &Pid| hold_all(targets.proc(), pid).unwrap_or_default();
         let held: Vec<Held> = self.scanners.keys().flat_map(hold).collect();
         self.window.open()?;
@@ -104,12 +154,26 @@ impl HintFaults {
         at_work.retain_mut(|(_, scanner)| scanner.go().is_ok());
         wait(|| at_work.iter().all(|(_, scanner)| !matches!(scanner.passed(), Ok(None))));
         self.window.close()?;
+        let now = clock::monotonic();
+        self.period = self.marked.map_or(BUSY, |before| now.saturating_sub(before));
+        self.marked = Some(now);
         drop(held);
+        self.scans.stopped_seconds += begin.elapsed().as_secs_f64();
         for (pid, scanner) in at_work {
-            self.missed += u64::from(!matches!(scanner.passed(), Ok(Some(Pass::Marked))));
+            let missed = !matches!(scanner.passed(), Ok(Some(Pass::Marked)));
+            self.missed += u64::from(missed);
+            self.rhythm.again |= missed;
             self.used.extend(scanner.cpu_time(targets.proc()).map(|used| (*pid, used)));
         }
         Ok(())
+    }
+}
+
+/// Visits that a sighting stands for: as many as fit, at the rate of the first, into the time between two scans.
+fn visits(period: Duration, marked: Option<Duration>, seen: Duration) -> f64 {
+    match marked.and_then(|marked| seen.checked_sub(marked)) {
+        Some(after) => (period.as_secs_f64() / after.as_secs_f64().max(1e-6)).clamp(1.0, VISITS),
+        None => 1.0,
     }
 }
 
@@ -146,13 +210,18 @@ impl Source for HintFaults {
             Stage::Resting(until) if self.scanners.is_empty() => {
                 self.stage = Stage::Resting(until.max(Instant::now() + BUSY));
             }
-            Stage::Resting(until) if Instant::now() >= until => self.begin_passes(),
+            Stage::Resting(until) if Instant::now() >= until => match self.rhythm.rest_on() {
+                Some(more) => self.stage = Stage::Resting(until + more),
+                None => self.begin_passes(),
+            },
             Stage::Resting(_) => self.scanners.values_mut().for_each(|scanner| drop(scanner.beat())),
             Stage::Counting(since) => {
                 let waits = self.scanners.values().any(|scanner| matches!(scanner.ready(), Ok(false)));
                 if !waits || since.elapsed() >= PATIENCE {
                     self.mark(targets)?;
-                    let rest = self.pace.max(since.elapsed() * REST);
+                    self.scans.scans += 1;
+                    self.scans.seconds += since.elapsed().as_secs_f64();
+                    let rest = self.rhythm.pace.max(since.elapsed() * REST);
                     self.stage = Stage::Resting(Instant::now() + rest);
                 }
             }
@@ -177,14 +246,27 @@ impl Source for HintFaults {
     }
 
     fn poll(&mut self, targets: &Targets, host: &Host, accesses: &mut Vec<Access>) {
-        self.rings.poll(targets, host, accesses);
+        let (period, marked) = (self.period, self.marked);
+        self.rings.drain(targets, |sample| {
+            let visits = visits(period, marked, Duration::from_nanos(sample.time));
+            accesses.extend(access(sample, host, Weight::Visits(visits)));
+        });
     }
 
-    fn pace(&mut self, calm: bool) {
-        self.pace = if calm { (self.pace * 2).min(CALM) } else { BUSY };
+    fn learnt(&mut self, sightings: u64, news: u64) {
+        self.rhythm.sightings += sightings;
+        self.rhythm.news += news;
+    }
+
+    fn hurry(&mut self) {
+        self.rhythm.pace = BUSY;
         if let Stage::Resting(until) = &mut self.stage {
-            *until = (*until).min(Instant::now() + self.pace);
+            *until = (*until).min(Instant::now() + BUSY);
         }
+    }
+
+    fn scans(&self) -> Scans {
+        self.scans
     }
 
     fn losses(&self) -> Losses {
@@ -205,5 +287,38 @@ impl Source for HintFaults {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scans_come_soon_while_they_tell_news_and_seldom_when_not() {
+        let mut rhythm = Rhythm::default();
+        let mut rests = |sightings, news, again| {
+            (rhythm.sightings, rhythm.news, rhythm.again) = (sightings, news, again);
+            rhythm.rest_on()
+        };
+        assert_eq!(rests(0, 0, true), None, "nothing was scanned yet");
+        assert_eq!(rests(1000, 51, false), None);
+        assert_eq!(rests(1000, 50, false), Some(BUSY), "twice as long");
+        assert_eq!(rests(0, 0, true), None, "a missed scan is no calm");
+        let more: Vec<_> = (0..6).map(|_| rests(1000, 0, false)).collect();
+        assert_eq!((more[0], more[4], more[5]), (Some(2 * BUSY), None, None), "{more:?}");
+        assert_eq!((rests(10, 10, false), rests(1000, 0, false)), (None, Some(BUSY)));
+    }
+
+    #[test]
+    fn a_page_that_is_touched_soon_is_visited_often() {
+        let seen = |ms| {
+            visits(BUSY, Some(Duration::from_secs(5)), Duration::from_secs(5) + Duration::from_millis(ms))
+        };
+        assert_eq!(
+            (seen(1), seen(100), seen(200), seen(399), seen(10_000)),
+            (VISITS, VISITS, 2.0, 400.0 / 399.0, 1.0)
+        );
+        assert_eq!((visits(BUSY, None, BUSY), visits(BUSY, Some(BUSY), Duration::ZERO)), (1.0, 1.0));
     }
 }

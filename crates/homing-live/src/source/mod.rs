@@ -28,8 +28,17 @@ pub struct Access {
     pub address: u64,
     /// A store; loads, and where the source cannot tell, false.
     pub store: bool,
-    /// References that it stands for; `None`: the session's weight for sightings without a count.
-    pub weight: Option<f64>,
+    /// What it stands for.
+    pub weight: Weight,
+}
+
+/// What an access stands for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Weight {
+    /// So many references, by this thread.
+    References(f64),
+    /// A sighting without a count: so many visits of the page, this one the first. Each is as much as makes a move worth it.
+    Visits(f64),
 }
 
 /// What a source did not see.
@@ -45,6 +54,17 @@ pub struct Losses {
     pub unwatched: u64,
     /// Scans for hint faults that the kernel did not make.
     pub scans_missed: u64,
+}
+
+/// What a source that scans did to the processes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Scans {
+    /// Scans.
+    pub scans: u64,
+    /// From the beginning of a scan until pages were marked, all together, in seconds. The processes run meanwhile.
+    pub seconds: f64,
+    /// ... during which their threads stood still.
+    pub stopped_seconds: f64,
 }
 
 /// Where a session's own files and the system's are.
@@ -115,11 +135,20 @@ pub trait Source {
     /// Hands out the accesses of the processes in `targets` that were seen since the last time.
     fn poll(&mut self, targets: &Targets, host: &Host, accesses: &mut Vec<Access>);
 
+    /// The scans so far.
+    fn scans(&self) -> Scans {
+        Scans::default()
+    }
+
     /// What was not seen so far.
     fn losses(&self) -> Losses;
 
-    /// Told now and then whether nothing has moved since the last time: it need not look so often.
-    fn pace(&mut self, _calm: bool) {}
+    /// Told what came of the accesses that it handed out: of so many sightings so many were news. It need not look often where
+    /// few are.
+    fn learnt(&mut self, _sightings: u64, _news: u64) {}
+
+    /// What was known is no longer so: threads began or moved, memory grew. It should look soon.
+    fn hurry(&mut self) {}
 
     /// True if the kernel's own balancing may move pages because of this source.
     fn kernel_may_move(&self) -> bool {
@@ -138,6 +167,8 @@ pub struct Entry {
     pub summary: &'static str,
     /// How much its counts can be trusted.
     pub confidence: &'static str,
+    /// The policy that suits it: experts are judged by what they would have paid, which sightings without a count do not tell.
+    pub policy: &'static str,
     /// What is missing for it here, if anything.
     pub missing: fn(&Places) -> Option<String>,
     /// Opens it.
@@ -150,6 +181,7 @@ pub const SOURCES: &[Entry] = &[
         name: "pmu",
         summary: "memory accesses sampled by the processor: PEBS on Intel, IBS on AMD",
         confidence: "high: a fair sample of the accesses that missed the near caches, with CPU and latency",
+        policy: "homing",
         missing: pmu_missing,
         open: |places, host| open_pmu(places, host),
     },
@@ -157,6 +189,7 @@ pub const SOURCES: &[Entry] = &[
         name: "hint-faults",
         summary: "the kernel's NUMA scanner unmaps pages, and the faults tell who touches them; the kernel moves nothing",
         confidence: "good: every page in turn, who touched it first after each scan, not how often",
+        policy: "work-function",
         missing: hint_faults_missing,
         open: |places, host| Ok(Box::new(hint_faults::HintFaults::open(places, host)?)),
     },
@@ -164,6 +197,7 @@ pub const SOURCES: &[Entry] = &[
         name: "page-faults",
         summary: "ordinary page faults: first touches, and hint faults where the kernel's own balancing is on",
         confidence: "low: without kernel balancing each page is seen once; with it the kernel moves pages too",
+        policy: "work-function",
         missing: |_| faults_missing(),
         open: |_, host| Ok(Box::new(rings::Rings::new(Event::PAGE_FAULTS, FAULTS, host))),
     },
@@ -171,6 +205,7 @@ pub const SOURCES: &[Entry] = &[
         name: "none",
         summary: "observes where pages are and decides nothing",
         confidence: "none: nothing is known of accesses",
+        policy: "homing",
         missing: |_| None,
         open: |_, _| Ok(Box::new(Nothing)),
     },
@@ -195,6 +230,12 @@ pub fn find(name: &str) -> Option<&'static Entry> {
 pub fn best(places: &Places) -> &'static Entry {
     let works = |entry: &&Entry| (entry.missing)(places).is_none();
     SOURCES.iter().find(works).unwrap_or(&SOURCES[SOURCES.len() - 1])
+}
+
+/// The policy that suits the source of that name, which may be `auto`.
+pub fn suited_policy(name: &str, places: &Places) -> &'static str {
+    let entry = if name == "auto" { Some(best(places)) } else { find(name) };
+    entry.map_or("homing", |entry| entry.policy)
 }
 
 fn faults_missing() -> Option<String> {
@@ -282,5 +323,8 @@ mod tests {
         assert!((find("pmu").unwrap().missing)(&places).unwrap().contains("no PEBS"));
         assert!(["page-faults", "none"].contains(&best(&places).name));
         assert!(find("magic").is_none());
+        assert_eq!(suited_policy("hint-faults", &places), "work-function");
+        assert_eq!(suited_policy("auto", &places), best(&places).policy);
+        assert!(SOURCES.iter().all(|entry| homing_core::policy::table::find(entry.policy).is_some()));
     }
 }

@@ -1,7 +1,7 @@
 //! Accesses from perf events. Where it is permitted there is one ring a CPU, which sees every thread of every process
 //! from its first instruction; else one a thread, opened when the thread is first seen.
 
-use super::{Access, Losses, Source};
+use super::{Access, Losses, Source, Weight};
 use crate::host::Host;
 use crate::targets::{Changes, Targets};
 use homing_linux::perf::data_src::DataSource;
@@ -21,6 +21,13 @@ pub struct Rings {
     cpus: Vec<Ring>,
     threads: BTreeMap<Tid, Ring>,
     losses: Losses,
+}
+
+/// A sample as a load; `None` if it comes from a CPU that is not known.
+pub(super) fn access(sample: &Sample, host: &Host, weight: Weight) -> Option<Access> {
+    let node = host.node_of_cpu(sample.cpu)?;
+    let (pid, tid) = (Pid(sample.pid), Tid(sample.tid));
+    Some(Access { pid, tid, node, address: sample.address, store: false, weight })
 }
 
 /// Addresses from here on are the kernel's.
@@ -84,20 +91,17 @@ impl Source for Rings {
     fn poll(&mut self, targets: &Targets, host: &Host, accesses: &mut Vec<Access>) {
         let (memory, period) = (self.sampling.memory, self.sampling.period);
         self.drain(targets, |sample| {
+            if !memory {
+                return accesses.extend(access(sample, host, Weight::Visits(1.0)));
+            }
             let source = DataSource::decode(sample.data_src);
             // Placement of pages decides nothing about what a near cache served.
-            if memory && !source.left_the_node_or_missed() {
-                return;
+            if source.left_the_node_or_missed() {
+                let weight = Weight::References(sample.period.max(period) as f64);
+                accesses.extend(
+                    access(sample, host, weight).map(|access| Access { store: source.store, ..access }),
+                );
             }
-            let Some(node) = host.node_of_cpu(sample.cpu) else { return };
-            accesses.push(Access {
-                pid: Pid(sample.pid),
-                tid: Tid(sample.tid),
-                node,
-                address: sample.address,
-                store: memory && source.store,
-                weight: memory.then_some(sample.period.max(period) as f64),
-            });
         });
     }
 

@@ -19,7 +19,7 @@ use homing_live::account::Summary;
 use homing_live::config::Config;
 use homing_live::host::Host;
 use homing_live::session::{Session, SessionError, Setup};
-use homing_live::source::Places;
+use homing_live::source::{suited_policy, Places};
 use homing_live::targets::Choice;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -43,7 +43,7 @@ impl Plan {
     }
 
     /// As [`Plan::new`], with the machine's name.
-    pub fn of(config: Config, machine: &str) -> anyhow::Result<Plan> {
+    pub fn of(mut config: Config, machine: &str) -> anyhow::Result<Plan> {
         let sys = Path::new("/sys");
         let host = Host::read(sys).map_err(|e| exit::error(Code::UNSUPPORTED, e.to_string()))?;
         let machine = match machine {
@@ -59,6 +59,9 @@ impl Plan {
                 host.nodes()
             );
             return Err(exit::error(Code::USAGE, message));
+        }
+        if config.policy == "auto" {
+            config.policy = suited_policy(&config.source, &Places::default()).to_owned();
         }
         let entry = study::policy(&config.policy)?;
         if entry.offline {

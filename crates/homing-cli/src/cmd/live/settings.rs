@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Settings of the live engine.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Settings {
-    /// Policy (see `homing policies`) [default: homing]
+    /// Policy (see `homing policies`) [default: auto, the one that suits the source: homing where it counts, else work-function]
     #[arg(long, short)]
     policy: Option<String>,
     /// Source of accesses: auto, pmu, hint-faults, page-faults, none (see `homing doctor`) [default: auto]
@@ -37,7 +37,7 @@ pub struct Settings {
     /// Decide and account, move nothing
     #[arg(long)]
     dry_run: bool,
-    /// References that one sighting of a page stands for, for sources that cannot count [default: from the cost of a move]
+    /// References that one visit of a page stands for, for sources that cannot count [default: from the cost of a move]
     #[arg(long, value_name = "N")]
     weight: Option<f64>,
     /// Threads that move pages [default: 1]

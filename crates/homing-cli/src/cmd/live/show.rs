@@ -1,6 +1,7 @@
 //! The exit summary for people.
 
 use homing_live::account::Summary;
+use homing_live::source::Scans;
 use indicatif::HumanBytes;
 use std::fmt::Write;
 
@@ -53,6 +54,12 @@ pub fn text(summary: &Summary) -> String {
         if count > 0 {
             line(format!("{count} {what}"));
         }
+    }
+    let Scans { scans, stopped_seconds, .. } = summary.scans;
+    if scans > 0 {
+        line(format!(
+            "{scans} scans for hint faults, for which the program stood still for {stopped_seconds:.2} s"
+        ));
     }
     let share = 100.0 * summary.engine_cpu_seconds / summary.seconds.max(1e-9);
     let mut phases: Vec<(&String, &f64)> = summary.engine_cpu_by_phase.iter().collect();

@@ -1,0 +1,96 @@
+//! Who uses a page, as hint faults tell it. A scan shows who came first after it, not who came after that and how often, so one
+//! sighting of a page is a guess at all its users: those seen lately, the last one most. A sighting stands for several
+//! *visits* of the page until the next scan, of which each user has its share ([`Users::shares`]). A page with one user
+//! is known at the first sighting; one that all nodes use in turn gives no node an advantage by chance.
+
+use homing_core::ids::Node;
+
+/// What a sighting before the last counts, of what the one after it does.
+const MEMORY: f32 = 0.85;
+
+/// After so many sightings in a row by one node the page is its own, whoever used it before.
+const ROW: u8 = 3;
+
+/// A user who was seen for less than this part of a sighting has left.
+const LEAST: f32 = 0.15;
+
+/// The users of one page.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Users {
+    /// Sightings by node, older ones for less.
+    recent: Vec<f32>,
+    /// The last one, and how many in a row were its own.
+    last: Option<Node>,
+    row: u8,
+    /// All nodes of this era, by number modulo 64.
+    met: u64,
+    /// What was seen in another era says nothing about this one.
+    era: u32,
+}
+
+impl Users {
+    /// Takes a sighting. True if the node was not seen at the page before in this era.
+    pub fn sighted(&mut self, by: Node, era: u32) -> bool {
+        if std::mem::replace(&mut self.era, era) != era {
+            *self = Users { era, ..Users::default() };
+        }
+        self.row = if self.last.replace(by) == Some(by) { self.row.saturating_add(1) } else { 1 };
+        if self.row == ROW {
+            self.recent.clear();
+        }
+        if self.recent.len() <= by.index() {
+            self.recent.resize(by.index() + 1, 0.0);
+        }
+        self.recent.iter_mut().for_each(|count| *count *= MEMORY);
+        self.recent[by.index()] += 1.0;
+        let (before, bit) = (self.met, 1 << (by.index() % 64));
+        self.met |= bit;
+        before & bit == 0
+    }
+
+    /// The share that each user has in the visits that follow a sighting by `seen`, who comes last.
+    pub fn shares(&self, seen: Node) -> Vec<(Node, f64)> {
+        let users = || self.recent.iter().enumerate().filter(|(index, _)| *index != seen.index());
+        let own = self.recent.get(seen.index()).copied().unwrap_or(1.0);
+        let sum: f32 = own + users().map(|(_, count)| count).filter(|count| **count >= LEAST).sum::<f32>();
+        let share = |(index, count): (usize, &f32)| (Node(index as u16), f64::from(count / sum));
+        users()
+            .filter(|(_, count)| **count >= LEAST)
+            .map(share)
+            .chain([(seen, f64::from(own / sum))])
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In percent.
+    fn shares(users: &Users, seen: u16) -> Vec<(u16, u32)> {
+        users.shares(Node(seen)).into_iter().map(|(node, share)| (node.0, (share * 100.0) as u32)).collect()
+    }
+
+    #[test]
+    fn a_page_with_one_user_is_its_own_and_a_shared_one_is_everybodys() {
+        let mut users = Users::default();
+        assert!(users.sighted(Node(2), 0));
+        assert_eq!(shares(&users, 2), [(2, 100)]);
+        assert!(users.sighted(Node(1), 0) && !users.sighted(Node(2), 0) && !users.sighted(Node(1), 0));
+        assert_eq!(shares(&users, 1), [(2, 45), (1, 54)]);
+        for _ in 0..ROW {
+            users.sighted(Node(3), 0);
+        }
+        assert_eq!(shares(&users, 3), [(3, 100)], "the users of long ago are forgotten");
+    }
+
+    #[test]
+    fn another_era_begins_anew() {
+        let mut users = Users::default();
+        users.sighted(Node(0), 0);
+        users.sighted(Node(0), 0);
+        assert!(users.sighted(Node(1), 1));
+        assert_eq!(shares(&users, 1), [(1, 100)]);
+        assert!(users.sighted(Node(0), 1));
+    }
+}
