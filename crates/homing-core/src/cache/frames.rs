@@ -20,6 +20,9 @@ pub struct Addresses {
     offset_of: Vec<u32>,
     /// Virtual address of each page's first byte.
     addresses: Vec<u64>,
+    /// All granules page by page, and where each page's begin.
+    granules: Vec<u32>,
+    granules_from: Vec<u32>,
 }
 
 impl Addresses {
@@ -46,7 +49,8 @@ impl Addresses {
             }
             *birth += 1;
         }
-        Addresses { page_size, granule_log2, page_of, offset_of, addresses }
+        let (granules, granules_from) = by_page(&page_of, addresses.len());
+        Addresses { page_size, granule_log2, page_of, offset_of, addresses, granules, granules_from }
     }
 
     /// The page size.
@@ -81,7 +85,39 @@ impl Addresses {
     pub fn offset(&self, granule: u64) -> u32 {
         self.offset_of[granule as usize]
     }
+
+    /// The granules of a page.
+    fn granules(&self, page: u32) -> &[u32] {
+        let from = |page: usize| self.granules_from[page] as usize;
+        &self.granules[from(page as usize)..from(page as usize + 1)]
+    }
 }
+
+/// All granules page by page, and where each page's begin and the last page's end.
+fn by_page(page_of: &[u32], pages: usize) -> (Vec<u32>, Vec<u32>) {
+    let mut from = vec![0u32; pages + 1];
+    page_of.iter().for_each(|&page| from[page as usize + 1] += 1);
+    (0..pages).for_each(|page| from[page + 1] += from[page]);
+    let mut next = from.clone();
+    let mut granules = vec![0; page_of.len()];
+    for (granule, &page) in page_of.iter().enumerate() {
+        granules[next[page as usize] as usize] = granule as u32;
+        next[page as usize] += 1;
+    }
+    (granules, from)
+}
+
+/// Where a granule of dense addresses is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    /// Its page; [`NOWHERE`] until the page has a frame.
+    pub page: u32,
+    /// The first-level line that it begins with in physical memory.
+    pub line: u32,
+}
+
+/// The page of a granule whose page has no frame yet.
+pub(super) const NOWHERE: u32 = u32::MAX;
 
 /// How frames are chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -112,6 +148,10 @@ impl Colours {
 #[derive(Clone, Debug)]
 pub(super) struct Frames {
     colours: Colours,
+    page_log2: u32,
+    line_log2: u32,
+    /// Place of each granule.
+    places: Vec<Place>,
     /// Frame of each page.
     of: Vec<u32>,
     /// Page in each frame.
@@ -132,6 +172,9 @@ impl Frames {
         let most = of_colour.values().max().map_or(0, |pages| (2 * pages + 2) << colours.bits());
         (most << lines_log2 <= u64::from(MAX_LINE)).then(|| Frames {
             colours,
+            page_log2: addresses.page_size().log2(),
+            line_log2: addresses.page_size().log2() - lines_log2,
+            places: vec![Place { page: NOWHERE, line: 0 }; addresses.page_of.len()],
             of: vec![NONE; addresses.pages() as usize],
             page_in: Vec::new(),
             next: HashMap::new(),
@@ -145,19 +188,26 @@ impl Frames {
         Some(self.of[page as usize]).filter(|&frame| frame != NONE)
     }
 
-    /// The page in a frame.
-    #[inline]
-    pub fn page_in(&self, frame: u32) -> u32 {
-        self.page_in[frame as usize]
+    /// Where each granule is.
+    #[inline(always)]
+    pub fn places(&self) -> &[Place] {
+        &self.places
     }
 
-    /// Frames that were ever in use, and those of unused colours between them.
-    pub fn span(&self) -> u32 {
-        self.page_in.len() as u32
+    /// The page at a physical address.
+    #[inline]
+    pub fn page_at(&self, physical: u64) -> u32 {
+        self.page_in[(physical >> self.page_log2) as usize]
+    }
+
+    /// Where in its page a physical address is.
+    #[inline]
+    pub fn offset(&self, physical: u64) -> u32 {
+        (physical & ((1 << self.page_log2) - 1)) as u32
     }
 
     /// Gives a page another frame.
-    pub fn assign(&mut self, page: u32, addresses: &Addresses) -> u32 {
+    pub fn assign(&mut self, page: u32, addresses: &Addresses) {
         let colour = self.colours.of(addresses, page);
         let next = self.next.entry(colour).or_insert(0);
         let free = self.free.entry(colour).or_default();
@@ -178,6 +228,9 @@ impl Frames {
         }
         self.of[page as usize] = frame;
         self.page_in[frame as usize] = page;
-        frame
+        for &granule in addresses.granules(page) {
+            let physical = (u64::from(frame) << self.page_log2) + u64::from(addresses.offset(granule.into()));
+            self.places[granule as usize] = Place { page, line: (physical >> self.line_log2) as u32 };
+        }
     }
 }

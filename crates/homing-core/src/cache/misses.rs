@@ -62,25 +62,57 @@ impl CpusInUse {
     }
 }
 
+/// Where a thread runs, and until when (exclusive).
+#[derive(Clone, Copy, Debug)]
+struct Where {
+    thread: Thread,
+    cpu: u16,
+    until: Time,
+}
+
 /// A hierarchy that filters references.
 #[derive(Debug)]
 pub struct Misses {
     hierarchy: Hierarchy,
     cpus: CpusInUse,
+    /// Where the threads of the last turns run, by the low bits of their numbers.
+    recent: [Option<Where>; 64],
 }
 
-/// What one reference sent to its page's home.
-#[derive(Default)]
-struct Sent {
+/// Sends on what references send to their pages' homes.
+struct Sent<'a> {
+    builder: &'a mut HistoryBuilder,
+    node: Node,
+    first: Time,
+    addresses: &'a [u64],
+    /// The reference that is being served, and what it has sent.
+    at: usize,
     any: bool,
     write: bool,
+    failed: Result<(), SpillError>,
 }
 
-impl Sink for Sent {
+impl Sink for Sent<'_> {
+    const WRITE_BACKS: bool = false;
+
+    #[inline]
+    fn begin(&mut self, index: usize) {
+        (self.at, self.any, self.write) = (index, false, false);
+    }
+
     #[inline]
     fn transaction(&mut self, transaction: &Transaction) {
-        self.any |= transaction.kind.is_demand();
-        self.write |= transaction.kind.is_demand() && transaction.kind.is_write();
+        self.any = true;
+        self.write |= transaction.kind.is_write();
+    }
+
+    #[inline]
+    fn more(&mut self) -> bool {
+        if self.any {
+            let (time, addresses) = (Time(self.first.0 + self.at as u64), &self.addresses[self.at..=self.at]);
+            self.failed = self.builder.turn(self.node, time, addresses, std::iter::once(self.write));
+        }
+        self.failed.is_ok()
     }
 }
 
@@ -92,27 +124,39 @@ impl Misses {
         addresses: Addresses,
     ) -> Result<Misses, HierarchyError> {
         let hierarchy = Hierarchy::new(shape, cpus.cpus(), addresses)?;
-        Ok(Misses { hierarchy, cpus })
+        Ok(Misses { hierarchy, cpus, recent: [None; 64] })
     }
 
-    /// Sends some references through the caches of the CPU that their thread runs on at their Time, and those that reach their page's home on to `builder`. A reference that crosses
-    /// a line and misses both counts there once.
+    /// Sends some references through the caches of the CPU that their thread runs on at their Time, and those that reach
+    /// their page's home on to `builder`. A reference that crosses a line and misses both counts there once.
     pub fn turn(&mut self, turn: Turn<'_>, builder: &mut HistoryBuilder) -> Result<(), SpillError> {
-        let (mut cpu, mut until) = self.cpus.at(turn.thread, turn.first);
-        let mut node = self.cpus.node(cpu);
-        let mut sent = Sent::default();
-        for ((time, &address), &kind) in (turn.first.0..).zip(turn.addresses).zip(turn.kinds) {
-            if until.is_some_and(|until| until.0 <= time) {
-                (cpu, until) = self.cpus.at(turn.thread, Time(time));
-                node = self.cpus.node(cpu);
-            }
-            self.hierarchy.reference(cpu, address, kind, &mut sent);
-            if sent.any {
-                let write = std::mem::take(&mut sent).write;
-                builder.turn(node, Time(time), &[address], std::iter::once(write))?;
-            }
+        let mut done = 0;
+        while done < turn.addresses.len() {
+            let first = Time(turn.first.0 + done as u64);
+            let place = self.place(turn.thread, first);
+            let part =
+                done..turn.addresses.len().min(done.saturating_add((place.until.0 - first.0) as usize));
+            let (addresses, kinds) = (&turn.addresses[part.clone()], &turn.kinds[part.clone()]);
+            let node = self.cpus.node(place.cpu);
+            let mut sent =
+                Sent { builder, node, first, addresses, at: 0, any: false, write: false, failed: Ok(()) };
+            self.hierarchy.serve(place.cpu, addresses, kinds, &mut sent);
+            sent.failed?;
+            done = part.end;
         }
         Ok(())
+    }
+
+    #[inline]
+    fn place(&mut self, thread: Thread, time: Time) -> Where {
+        let recent = &mut self.recent[thread.index() % 64];
+        match *recent {
+            Some(place) if place.thread == thread && time < place.until => place,
+            _ => {
+                let (cpu, until) = self.cpus.at(thread, time);
+                *recent.insert(Where { thread, cpu, until: until.unwrap_or(Time(u64::MAX)) })
+            }
+        }
     }
 
     /// What the caches counted.

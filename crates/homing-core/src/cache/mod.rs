@@ -5,21 +5,22 @@
 //! coherence by a directory (MESI), and physical indexing: a page that moves gets another frame, and with it other cache
 //! sets. Instructions are left out.
 //!
-//! [`array`] is one set-associative LRU array, [`shape`] how large they are, [`frames`] which frame a page has,
-//! [`hierarchy`] the walk of a reference through them, [`private`] what a CPU has for itself, [`shared`] what the CPUs
-//! have in common, [`counts`] what is counted. [`misses`] is the stage before the page histories that lets everything
-//! downstream see misses instead of references.
+//! [`array`] is set-associative LRU arrays, [`shape`] how large they are, [`frames`] which frame a page has, [`tlbs`] and
+//! [`caches`] what a CPU looks up, the latter with their coherence, [`third`] the level that neighbours share,
+//! [`hierarchy`] the walk of a reference through them, [`counts`] what is counted. [`misses`] is the stage before the page
+//! histories that lets everything downstream see misses instead of references.
 
 pub mod array;
+mod caches;
 pub mod counts;
 pub mod frames;
 pub mod hierarchy;
 pub mod misses;
-mod private;
 pub mod shape;
-mod shared;
 #[cfg(test)]
 mod tests;
+mod third;
+mod tlbs;
 
 pub use counts::Counts;
 pub use frames::{Addresses, Colours};
@@ -80,18 +81,29 @@ pub struct Transaction {
 
 /// Takes what a hierarchy does. All methods default to nothing.
 pub trait Sink {
+    /// Whether it wants to know of write-backs.
+    const WRITE_BACKS: bool = true;
+
+    /// What follows belongs to the reference with this index among those that are served.
+    #[inline]
+    fn begin(&mut self, _index: usize) {}
+
     /// A translation that no TLB of the CPU held.
     #[inline]
     fn tlb_miss(&mut self, _cpu: u16, _page: u32) {}
 
-    /// A reference that missed the first level of cache.
-    #[inline]
-    fn l1_miss(&mut self, _cpu: u16, _page: u32) {}
-
     /// Something went to a page's home.
     #[inline]
     fn transaction(&mut self, _transaction: &Transaction) {}
+
+    /// The reference that has begun is served. False to stop after it.
+    #[inline]
+    fn more(&mut self) -> bool {
+        true
+    }
 }
 
 /// Nobody listens.
-impl Sink for () {}
+impl Sink for () {
+    const WRITE_BACKS: bool = false;
+}

@@ -33,8 +33,9 @@ impl Shape {
         (sets * ways == entries && sets.is_power_of_two()).then_some(Shape { sets, ways, line_log2: 0 })
     }
 
-    pub(super) fn array(&self) -> Array {
-        Array::new(self.sets, self.ways)
+    /// Empty arrays of so many caches.
+    pub(super) fn array(&self, caches: usize) -> Array {
+        Array::new(self.sets, self.ways, caches)
     }
 
     /// Size in bytes.

@@ -29,7 +29,8 @@ pub(super) struct Memory<'a, M> {
 pub(super) struct Watch<'a, M> {
     pub monitor: M,
     pub reports: Reports,
-    /// Time of the reference that is being served.
+    /// Time of the first reference of the stretch, and of the one that is being served.
+    first: Time,
     pub time: Time,
     costs: &'a Costs,
     placement: &'a Placement,
@@ -60,6 +61,7 @@ impl<'a, M: Monitor> Memory<'a, M> {
         let watch = Watch {
             monitor,
             reports: Reports::default(),
+            first: Time(0),
             time: Time(0),
             costs: setup.costs,
             placement: setup.placement,
@@ -87,14 +89,10 @@ impl<'a, M: Monitor> Memory<'a, M> {
 
     /// Serves references until one makes the monitor report something. Returns how many.
     pub fn refer(&mut self, cpu: u16, turn: &Turn) -> usize {
-        for (i, (&address, &kind)) in turn.addresses.iter().zip(turn.kinds).enumerate() {
-            self.watch.time = Time(turn.first.0 + i as u64);
-            self.hierarchy.reference(cpu, address, kind, &mut self.watch);
-            if !self.watch.reports.samples.is_empty() {
-                return i + 1;
-            }
-        }
-        turn.addresses.len()
+        self.watch.first = turn.first;
+        let served = self.hierarchy.serve(cpu, turn.addresses, turn.kinds, &mut self.watch);
+        self.watch.time = Time(turn.first.0 + served.saturating_sub(1) as u64);
+        served
     }
 
     /// The monitor's software looks at the hardware.
@@ -209,6 +207,14 @@ impl<M: Monitor> Executor for Memory<'_, M> {
 }
 
 impl<M: Monitor> Sink for Watch<'_, M> {
+    fn begin(&mut self, index: usize) {
+        self.time = Time(self.first.0 + index as u64);
+    }
+
+    fn more(&mut self) -> bool {
+        self.reports.samples.is_empty()
+    }
+
     fn tlb_miss(&mut self, cpu: u16, page: u32) {
         let miss = Missed { cpu, node: self.nodes[cpu as usize], page, time: self.time };
         self.monitor.tlb_miss(&miss, &mut self.reports);

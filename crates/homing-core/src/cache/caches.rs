@@ -1,0 +1,255 @@
+//! The caches of all CPUs and their coherence (MESI), by physical line; of pages they know nothing.
+
+use super::array::{Array, Sets, LIST};
+use super::counts::Counts;
+use super::shape::HierarchyShape;
+use super::third::Third;
+use super::{Kind, Served};
+
+/// Flag of a first-level line: the CPU has written it, so the second level holds it changed and alone.
+const WRITTEN: u32 = 1;
+/// Flag of a second-level line: no other CPU has it (MESI: E or M).
+const EXCLUSIVE: u32 = 2;
+/// Flag of a second-level line: it differs from memory (M).
+const CHANGED: u32 = 1;
+
+/// Takes what caches ask of memory.
+pub(super) trait Events {
+    /// A CPU waits for a line.
+    fn demand(&mut self, cpu: u16, kind: Kind, served: Served);
+
+    /// A changed second-level line goes back to memory.
+    fn write_back(&mut self, cpu: u16, line: u32);
+}
+
+/// A CPU's first level, as references go through it.
+pub(super) struct First<'a, const WIDTH: usize> {
+    sets: Sets<'a, WIDTH>,
+    pub misses: u64,
+}
+
+impl<const WIDTH: usize> First<'_, WIDTH> {
+    fn once(mut self, line: u32, write: bool) -> (bool, u64) {
+        (self.hit(line, write), self.misses)
+    }
+
+    /// A reference to a first-level line. True if that is all: it was there, and may be written if it is. Otherwise
+    /// [`Caches::second`] comes next.
+    #[inline(always)]
+    pub fn hit(&mut self, line: u32, write: bool) -> bool {
+        match self.sets.again().touch(line) {
+            Some(entry) => {
+                let known = !write || *entry & WRITTEN != 0;
+                if !known {
+                    *entry |= WRITTEN;
+                }
+                known
+            }
+            None => {
+                self.misses += 1;
+                // What leaves the first level is in the second, which knows of every write.
+                self.sets.again().insert(line, if write { WRITTEN } else { 0 });
+                false
+            }
+        }
+    }
+}
+
+/// Two private levels a CPU, the second holding all that the first one does, and perhaps a third that neighbours share.
+#[derive(Clone, Debug)]
+pub(super) struct Caches {
+    l1: Vec<Array>,
+    l2: Array,
+    third: Option<Third>,
+    /// First-level lines in one of the second level.
+    parts_log2: u32,
+    pub counts: Vec<Counts>,
+}
+
+impl Caches {
+    /// Empty ones. `cpus`: the number of each CPU in the machine, which says which third level it shares.
+    pub fn new(shape: &HierarchyShape, cpus: &[u16]) -> Caches {
+        Caches {
+            l1: vec![shape.l1.array(1); cpus.len()],
+            l2: shape.l2.array(cpus.len()),
+            third: shape.l3.map(|(shape, each)| Third::new(&shape, each, cpus)),
+            parts_log2: shape.l2.line_log2 - shape.l1.line_log2,
+            counts: vec![Counts::default(); cpus.len()],
+        }
+    }
+
+    /// The width of a first level's sets.
+    pub fn first_width(&self) -> usize {
+        self.l1[0].width()
+    }
+
+    /// A CPU's first level, whose width must be right.
+    #[inline(always)]
+    pub fn first<const WIDTH: usize>(&mut self, cpu: u16) -> First<'_, WIDTH> {
+        First { sets: self.l1[cpu as usize].of(0).alone(), misses: 0 }
+    }
+
+    /// A reference to a first-level line, see [`First::hit`].
+    pub fn hit(&mut self, cpu: u16, line: u32, write: bool) -> bool {
+        let (hit, misses) = match self.first_width() {
+            4 => self.first::<4>(cpu).once(line, write),
+            8 => self.first::<8>(cpu).once(line, write),
+            16 => self.first::<16>(cpu).once(line, write),
+            _ => self.first::<LIST>(cpu).once(line, write),
+        };
+        self.counts[cpu as usize].l1_misses += misses;
+        hit
+    }
+
+    /// The second level: a first-level miss, or the first write to a first-level line.
+    #[inline]
+    pub fn second(&mut self, cpu: u16, l1_line: u32, write: bool, events: &mut impl Events) {
+        let line = l1_line >> self.parts_log2;
+        let Some(entry) = self.l2.touch(cpu.into(), line) else {
+            return self.fetch(cpu, line, write, events);
+        };
+        if write {
+            let alone = *entry & EXCLUSIVE != 0;
+            *entry |= EXCLUSIVE | CHANGED;
+            if !alone {
+                self.upgrade(cpu, line, events);
+            }
+        }
+    }
+
+    /// A write to a line that others may hold too.
+    fn upgrade(&mut self, cpu: u16, line: u32, events: &mut impl Events) {
+        let others = self.l2.others(cpu as usize, line);
+        let third = self.third.as_mut();
+        let far = third.is_none_or(|third| third.far(cpu, others) || third.elsewhere(cpu, line) != 0);
+        self.take(others, line);
+        if let Some(third) = &mut self.third {
+            third.settle_elsewhere(cpu, line, true);
+        }
+        if far {
+            self.counts[cpu as usize].upgrades += 1;
+            events.demand(cpu, Kind::Upgrade, Served::Memory);
+        }
+    }
+
+    /// Takes a line away from CPUs. True if one had changed it.
+    fn take(&mut self, mut from: u64, line: u32) -> bool {
+        let mut changed = false;
+        while from != 0 {
+            let other = from.trailing_zeros() as u16;
+            changed |= self.l2.remove(other.into(), line).is_some_and(|entry| entry & CHANGED != 0);
+            self.drop_parts(other, line);
+            self.counts[other as usize].invalidations += 1;
+            from &= from - 1;
+        }
+        changed
+    }
+
+    /// Takes the parts of a second-level line out of the first level.
+    fn drop_parts(&mut self, cpu: u16, line: u32) {
+        for part in 0..1 << self.parts_log2 {
+            self.l1[cpu as usize].remove(0, line << self.parts_log2 | part);
+        }
+    }
+
+    /// Another CPU reads a line that this one holds alone: both hold it now. True if it was changed.
+    fn share(&mut self, owner: u16, line: u32) -> bool {
+        let Some(entry) = self.l2.peek(owner.into(), line) else { return false };
+        let changed = *entry & CHANGED != 0;
+        *entry &= !(CHANGED | EXCLUSIVE);
+        if changed {
+            for part in 0..1 << self.parts_log2 {
+                if let Some(entry) = self.l1[owner as usize].peek(0, line << self.parts_log2 | part) {
+                    *entry &= !WRITTEN;
+                }
+            }
+        }
+        changed
+    }
+
+    /// A second-level miss.
+    #[inline(never)]
+    fn fetch(&mut self, cpu: u16, line: u32, write: bool, events: &mut impl Events) {
+        self.counts[cpu as usize].l2_misses += 1;
+        let others = self.l2.others(cpu as usize, line);
+        let third = self.third.as_mut();
+        let (in_third, elsewhere, far) = third.map_or((false, false, others != 0), |third| {
+            (third.hit(cpu, line), third.elsewhere(cpu, line) != 0, third.far(cpu, others))
+        });
+        // A changed copy: in the one other second level that holds the line, or in one third level.
+        let mut changed_by = None;
+        if write {
+            if self.take(others, line) {
+                changed_by = Some(others.trailing_zeros() as u16);
+            }
+        } else if others.is_power_of_two() {
+            let owner = others.trailing_zeros() as u16;
+            if self.share(owner, line) {
+                changed_by = Some(owner);
+                self.write_back(owner, line, events);
+            }
+        }
+        let third = self.third.as_mut().filter(|_| elsewhere);
+        let changed_third = third.is_some_and(|third| third.settle_elsewhere(cpu, line, write));
+        if changed_third && !write {
+            self.give_back(cpu, line, events);
+        }
+        let within = match changed_by {
+            Some(owner) => self.third.as_ref().is_some_and(|third| third.near(cpu, owner)),
+            None => in_third && !(write && (far || elsewhere)),
+        };
+        let counts = &mut self.counts[cpu as usize];
+        if within {
+            counts.l3_hits += 1;
+        } else {
+            let kind = if write { Kind::ReadOwn } else { Kind::Read };
+            let by_cache = changed_by.is_some() || changed_third;
+            counts.interventions += u64::from(by_cache);
+            counts.fetches_read += u64::from(!write);
+            counts.fetches_write += u64::from(write);
+            events.demand(cpu, kind, if by_cache { Served::Cache } else { Served::Memory });
+        }
+        let flags = match write {
+            true => EXCLUSIVE | CHANGED,
+            false if others == 0 && !elsewhere => EXCLUSIVE,
+            false => 0,
+        };
+        if let Some(victim) = self.l2.insert(cpu.into(), line, flags) {
+            self.evict(cpu, victim, events);
+        }
+        let third = self.third.as_mut();
+        if let Some(victim) = third.and_then(|third| third.fill(cpu, line, false)) {
+            self.give_back(cpu, victim, events);
+        }
+    }
+
+    /// A line leaves a second level.
+    fn evict(&mut self, cpu: u16, victim: u32, events: &mut impl Events) {
+        let line = victim >> 2;
+        self.drop_parts(cpu, line);
+        if victim & CHANGED != 0 {
+            self.write_back(cpu, line, events);
+        }
+    }
+
+    /// A changed line goes to the third level if there is one, or to memory.
+    fn write_back(&mut self, cpu: u16, line: u32, events: &mut impl Events) {
+        let Some(third) = &mut self.third else { return self.give_back(cpu, line, events) };
+        if let Some(victim) = third.fill(cpu, line, true) {
+            self.give_back(cpu, victim, events);
+        }
+    }
+
+    fn give_back(&mut self, cpu: u16, line: u32, events: &mut impl Events) {
+        self.counts[cpu as usize].write_backs += 1;
+        events.write_back(cpu, line);
+    }
+
+    /// Takes a second-level line out of all caches: how many CPUs held it, and whether one of the caches held it changed.
+    pub fn drop_line(&mut self, line: u32) -> (u32, bool) {
+        let holders = self.l2.holders(line);
+        let changed = self.take(holders, line);
+        let third = self.third.as_mut().is_some_and(|third| third.drop_line(line));
+        (holders.count_ones(), changed | third)
+    }
+}
