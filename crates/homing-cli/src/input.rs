@@ -25,6 +25,9 @@ pub struct ModelArgs {
     #[arg(long, value_name = "SIZE", value_delimiter = ',')]
     pub page_size: Vec<PageSize>,
     /// CPUs that threads run on: fill, round-robin, one-per-node, or a list such as 0-3,5
+    ///
+    /// fill: thread i on CPU i, so that nodes fill up one by one. round-robin: thread i on the next CPU of node i.
+    /// one-per-node: thread i on the first CPU of node i. A list: thread i on its i-th CPU. All begin again at their end.
     #[arg(long, value_name = "HOW", default_value = "fill")]
     pub threads_on: ThreadsOn,
     /// Memory for page histories; what is beyond goes to a temporary file

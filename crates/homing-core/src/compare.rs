@@ -276,7 +276,7 @@ fn sharing_rows(uses: &[PageUse], bound: &Bound, shown: Option<&(&str, Simulatio
         let sum =
             |part: fn(&PageUse) -> u64| uses.iter().filter(|page| page.class == class).map(part).sum::<u64>();
         let cost = |costs: &[f64]| {
-            uses.iter().enumerate().filter(of_class).map(|(page, _)| costs[page]).sum::<f64>()
+            uses.iter().enumerate().filter(of_class).fold(0.0, |sum, (page, _)| sum + costs[page])
         };
         let (references, writes) = (sum(|page| page.references), sum(|page| page.writes));
         ClassRow {

@@ -20,6 +20,8 @@ use std::time::Duration;
 pub const MOST_AT_ONCE: usize = 64;
 /// A child's channel is smaller than the first process's: 2 MiB.
 const CAPACITY: Capacity = Capacity { segments: 16, segment_words: 1 << 14 };
+/// Segments that wait for a child to execute a program, after which its trace is named.
+const HELD: usize = 16;
 const POLL: Duration = Duration::from_millis(100);
 
 /// How the children are recorded.
@@ -66,7 +68,14 @@ struct Member {
     pid: u32,
     address: String,
     process: Arc<Process>,
-    command: Arc<Mutex<Vec<String>>>,
+    program: Arc<Mutex<Program>>,
+}
+
+/// What a child runs.
+struct Program {
+    command: Vec<String>,
+    /// Whether it executed that itself: until then it is its parent's.
+    own: bool,
 }
 
 impl Family {
@@ -110,7 +119,7 @@ impl Family {
                 .map(|(_, m)| m.clone())
         };
         if let Some(member) = &newest {
-            *lock(&member.command) = visitor.command.clone();
+            *lock(&member.program) = Program { command: visitor.command.clone(), own: true };
         }
         Ok(visitor.answer(newest.as_ref().map(|m| m.address.as_str()))?)
     }
@@ -132,7 +141,7 @@ impl Family {
             pid: visitor.pid,
             address: channel.address(),
             process,
-            command: Arc::new(Mutex::new(visitor.command.clone())),
+            program: Arc::new(Mutex::new(Program { command: visitor.command.clone(), own: false })),
         };
         self.state().running.insert(number, member.clone());
         let stream = Stream::new(channel, file, plan.settings.clone());
@@ -141,7 +150,7 @@ impl Family {
             let left = follow(&member, stream);
             let forks = left.as_ref().map_or(0, |left| left.children);
             let recorded = left.and_then(|left| complete(output, left, merge));
-            let command = lock(&member.command).clone();
+            let command = lock(&member.program).command.clone();
             let mut state = family.state();
             state.running.remove(&number);
             state.forks += forks;
@@ -201,14 +210,17 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Takes what a child sends until it has ended. Its first segment waits for the second one: a child that soon executes
-/// a program is named after that.
+/// Takes what a child sends until it has ended. Its first segments are held: a child that soon executes a program is named
+/// after that.
 fn follow(member: &Member, mut stream: Stream) -> anyhow::Result<Left> {
-    let mut first: Option<Filled> = None;
     let mut named = false;
-    let mut name_and_take = |stream: &mut Stream, filled: Filled| -> anyhow::Result<()> {
+    let mut take = |stream: &mut Stream, filled: Filled| -> anyhow::Result<()> {
         if !named {
-            stream.set_command(lock(&member.command).clone());
+            let program = lock(&member.program);
+            if !program.own && stream.held() < HELD {
+                return stream.hold(filled);
+            }
+            stream.set_command(program.command.clone());
             named = true;
         }
         if let Some(message) = stream.take(filled)? {
@@ -218,13 +230,7 @@ fn follow(member: &Member, mut stream: Stream) -> anyhow::Result<Left> {
     };
     loop {
         match stream.channel().receive(POLL)? {
-            Received::Segment(filled) if filled.index == 0 => first = Some(filled),
-            Received::Segment(filled) => {
-                if let Some(first) = first.take() {
-                    name_and_take(&mut stream, first)?;
-                }
-                name_and_take(&mut stream, filled)?;
-            }
+            Received::Segment(filled) => take(&mut stream, filled)?,
             Received::Idle | Received::Closed if member.process.has_ended()? => break,
             Received::Idle => {}
             // Not attached yet, or between two programs.
@@ -232,15 +238,10 @@ fn follow(member: &Member, mut stream: Stream) -> anyhow::Result<Left> {
         }
     }
     while let Received::Segment(filled) = stream.channel().receive(Duration::ZERO)? {
-        if let Some(first) = first.take() {
-            name_and_take(&mut stream, first)?;
-        }
-        name_and_take(&mut stream, filled)?;
+        take(&mut stream, filled)?;
     }
-    match first.take() {
-        Some(first) => name_and_take(&mut stream, first)?,
-        None if !named => stream.set_command(lock(&member.command).clone()),
-        None => {}
+    if !named {
+        stream.set_command(lock(&member.program).command.clone());
     }
     stream.finish()
 }

@@ -26,9 +26,17 @@ pub struct Stream {
     /// Before the first segment: the file.
     file: Option<File>,
     ingest: Option<Ingest<BufWriter<File>>>,
+    /// Segments that wait for the program's name: stream, index, words.
+    held: Vec<(u32, u32, Vec<u64>)>,
     /// The index of each stream's next segment.
     next: HashMap<u32, u32>,
     failed: Option<anyhow::Error>,
+}
+
+/// Where the words of a segment are.
+enum Words<'a> {
+    Held(&'a [u64]),
+    Posted(&'a Filled),
 }
 
 /// What a process left.
@@ -45,7 +53,15 @@ pub struct Left {
 impl Stream {
     /// What arrives through `channel` goes to `file`.
     pub fn new(channel: Channel, file: File, settings: Settings) -> Stream {
-        Stream { channel, settings, file: Some(file), ingest: None, next: HashMap::new(), failed: None }
+        Stream {
+            channel,
+            settings,
+            file: Some(file),
+            ingest: None,
+            held: Vec::new(),
+            next: HashMap::new(),
+            failed: None,
+        }
     }
 
     /// The channel.
@@ -63,11 +79,22 @@ impl Stream {
         self.settings.header.command = command;
     }
 
+    /// Keeps a copy of a segment for when the trace begins, and gives it back.
+    pub fn hold(&mut self, filled: Filled) -> anyhow::Result<()> {
+        self.held.push((filled.stream, filled.index, self.channel.words(&filled).to_vec()));
+        Ok(self.channel.release(filled)?)
+    }
+
+    /// How many segments are held.
+    pub fn held(&self) -> usize {
+        self.held.len()
+    }
+
     /// Encodes a segment and gives it back. Returns the message for the user if the file can be written no longer.
     pub fn take(&mut self, filled: Filled) -> anyhow::Result<Option<String>> {
         let mut message = None;
         if self.failed.is_none() {
-            if let Err(error) = self.begin().and_then(|()| self.encode(&filled)) {
+            if let Err(error) = self.take_words(&filled) {
                 self.channel.stop();
                 message = Some(format!("homing: {error:#}; the program goes on without being recorded"));
                 self.failed = Some(error);
@@ -75,6 +102,11 @@ impl Stream {
         }
         self.channel.release(filled)?;
         Ok(message)
+    }
+
+    fn take_words(&mut self, filled: &Filled) -> anyhow::Result<()> {
+        self.begin()?;
+        self.encode(filled.stream, filled.index, Words::Posted(filled))
     }
 
     /// Begins the trace, now that a recorder has attached.
@@ -95,14 +127,20 @@ impl Stream {
         let out = BufWriter::with_capacity(BUFFER, file);
         let writer = TraceWriter::new(out, &self.settings.header).context("cannot write the trace")?;
         self.ingest = Some(Ingest::new(writer, flavour, self.settings.options));
+        for (stream, index, words) in std::mem::take(&mut self.held) {
+            self.encode(stream, index, Words::Held(&words))?;
+        }
         Ok(())
     }
 
-    fn encode(&mut self, filled: &Filled) -> anyhow::Result<()> {
+    fn encode(&mut self, stream: u32, index: u32, words: Words<'_>) -> anyhow::Result<()> {
         let Some(ingest) = &mut self.ingest else { return Ok(()) };
-        let words = self.channel.words(filled);
-        ingest.segment(filled.stream, filled.index, words).context("cannot write the trace")?;
-        self.next.insert(filled.stream, filled.index.saturating_add(1));
+        let words = match words {
+            Words::Held(words) => words,
+            Words::Posted(filled) => self.channel.words(filled),
+        };
+        ingest.segment(stream, index, words).context("cannot write the trace")?;
+        self.next.insert(stream, index.saturating_add(1));
         if ingest.reached_limit() {
             self.channel.stop();
         }
@@ -113,6 +151,9 @@ impl Stream {
     pub fn finish(mut self) -> anyhow::Result<Left> {
         while let Received::Segment(filled) = self.channel.receive(Duration::ZERO)? {
             self.take(filled)?;
+        }
+        if !self.held.is_empty() {
+            self.begin()?;
         }
         for open in self.channel.open_segments() {
             if self.failed.is_none() {

@@ -2,7 +2,7 @@
 
 use super::store::{Spill, Store};
 use super::{History, SpillError};
-use crate::ids::{Node, Page, PageSize, Time};
+use crate::ids::{Node, PageSize, Time};
 use std::collections::HashMap;
 
 /// Base-2 logarithm of the bytes of a frame, the granule of dense addresses in a trace.
@@ -28,12 +28,49 @@ impl Default for Options {
     }
 }
 
+/// Which frames form a page, where pages are larger.
+#[derive(Debug, Default)]
+struct Groups {
+    /// The group of each frame; empty where a page is no larger than a frame.
+    of: Vec<u32>,
+    /// The page of each group, numbered at its first reference.
+    page: Vec<u32>,
+}
+
+impl Groups {
+    fn of(frames: &[u64], page_size: PageSize) -> Groups {
+        let mut births: HashMap<u64, u32> = HashMap::new();
+        let mut groups: HashMap<(u64, u32), u32> = HashMap::new();
+        let group = |&address: &u64| {
+            let birth = births.entry(address).or_insert(0);
+            let base = address & !(page_size.bytes() - 1);
+            let next = groups.len() as u32;
+            let group = *groups.entry((base, *birth)).or_insert(next);
+            *birth += 1;
+            group
+        };
+        let of = frames.iter().map(group).collect();
+        Groups { of, page: vec![NONE; groups.len()] }
+    }
+
+    /// The page of a granule that is referenced for the first time: `next`, unless its group has one.
+    fn page(&mut self, granule: usize, next: u32) -> u32 {
+        let Some(&group) = self.of.get(granule) else { return next };
+        let page = &mut self.page[group as usize];
+        if *page == NONE {
+            *page = next;
+        }
+        *page
+    }
+}
+
 /// Builds a [`History`]. Memory: 64 bytes a page for the run in progress, and the packed runs up to the budget.
 pub struct HistoryBuilder {
     page_size: PageSize,
     granule_log2: u32,
     /// Page number of each granule (a frame, or a page where pages are smaller than frames).
     page_of: Vec<u32>,
+    groups: Groups,
     addresses: Vec<u64>,
     pub(super) store: Store,
     references: u64,
@@ -47,6 +84,7 @@ impl HistoryBuilder {
             page_size: options.page_size,
             granule_log2: options.page_size.log2().min(FRAME_LOG2),
             page_of: Vec::new(),
+            groups: Groups::default(),
             addresses: Vec::new(),
             store: Store::new(options.read_gap, options.budget, options.spill),
             references: 0,
@@ -58,40 +96,16 @@ impl HistoryBuilder {
     /// it before the first reference. Frames of one page whose address was never born before share the page's first
     /// number, those born again its second, and so on: a page whose mapping came back is a new page.
     pub fn group_frames(&mut self, frames: &[u64]) {
-        if self.page_size.log2() <= FRAME_LOG2 {
-            return;
+        if self.page_size.log2() > FRAME_LOG2 {
+            self.groups = Groups::of(frames, self.page_size);
         }
-        let mut births: HashMap<u64, u32> = HashMap::new();
-        let mut groups: HashMap<(u64, u32), u32> = HashMap::new();
-        for &address in frames {
-            let birth = births.entry(address).or_insert(0);
-            let base = address & !(self.page_size.bytes() - 1);
-            let next = groups.len() as u32;
-            let group = *groups.entry((base, *birth)).or_insert(next);
-            *birth += 1;
-            self.page_of.push(group);
-            if group == next {
-                self.addresses.push(base);
-            }
-        }
-        self.store.add_pages(groups.len());
     }
 
     /// Adds one reference of a thread on `node`; `address` is dense.
     pub fn reference(&mut self, node: Node, time: Time, address: u64, write: bool) {
+        self.add_all(self.granule_log2, node, time, &[address], std::iter::once(write));
         self.references += 1;
         self.duration = time.0 + 1;
-        self.add(self.granule_log2, node, time, address, write);
-    }
-
-    #[inline(always)]
-    fn add(&mut self, granule_log2: u32, node: Node, time: Time, address: u64, write: bool) {
-        let granule = (address >> granule_log2) as usize;
-        let page = match self.page_of.get(granule) {
-            Some(&page) if page != NONE => page,
-            _ => self.new_page(granule),
-        };
-        self.store.reference(page, node, time, write);
     }
 
     /// Adds references of one thread on `node` that follow one another in Time.
@@ -123,8 +137,26 @@ impl HistoryBuilder {
         addresses: &[u64],
         writes: impl Iterator<Item = bool>,
     ) {
-        for ((time, &address), write) in (first.0..).zip(addresses).zip(writes) {
-            self.add(granule_log2, node, Time(time), address, write);
+        let mut references = addresses.iter().zip(writes).zip(first.0..);
+        loop {
+            let mut open = self.store.open();
+            // A granule without a page ends the inner loop, which so has all that it needs in registers.
+            let new = references.by_ref().find_map(|((&address, write), time)| {
+                let granule = (address >> granule_log2) as usize;
+                match self.page_of.get(granule) {
+                    Some(&page) if page != NONE => {
+                        open.reference(page, node, Time(time), write);
+                        None
+                    }
+                    _ => Some((granule, Time(time), write)),
+                }
+            });
+            open.close();
+            let Some((granule, time, write)) = new else { return };
+            let page = self.new_page(granule);
+            let mut open = self.store.open();
+            open.reference(page, node, time, write);
+            open.close();
         }
     }
 
@@ -133,11 +165,14 @@ impl HistoryBuilder {
         if granule >= self.page_of.len() {
             self.page_of.resize((granule + 1).next_power_of_two().max(1024), NONE);
         }
-        let page = self.store.pages() as u32;
+        let next = self.store.pages() as u32;
+        let page = self.groups.page(granule, next);
         self.page_of[granule] = page;
-        // Until finish() knows the frames' virtual addresses, a page remembers its granule.
-        self.addresses.push(granule as u64);
-        self.store.add_pages(1);
+        if page == next {
+            // Until finish() knows the frames' virtual addresses, a page remembers its granule.
+            self.addresses.push(granule as u64);
+            self.store.add_pages(1);
+        }
         page
     }
 
@@ -145,17 +180,13 @@ impl HistoryBuilder {
     pub fn finish(mut self, frames: &[u64]) -> Result<History, SpillError> {
         self.store.close();
         self.store.spill_if_full()?;
-        if self.page_size.log2() <= FRAME_LOG2 {
-            let shift = FRAME_LOG2 - self.granule_log2;
-            for address in &mut self.addresses {
-                let (frame, part) = ((*address >> shift) as usize, *address & ((1 << shift) - 1));
-                *address = frames.get(frame).copied().unwrap_or(0) + (part << self.granule_log2);
-            }
+        let shift = FRAME_LOG2 - self.granule_log2;
+        for address in &mut self.addresses {
+            let (frame, part) = ((*address >> shift) as usize, *address & ((1 << shift) - 1));
+            let first = frames.get(frame).copied().unwrap_or(0) + (part << self.granule_log2);
+            *address = first & !(self.page_size.bytes() - 1);
         }
-        let mut reads = 0;
-        for page in 0..self.addresses.len() as u32 {
-            reads += self.store.page(Page(page))?.map(|run| run.reads()).sum::<u64>();
-        }
+        let reads = self.store.reads();
         Ok(History {
             page_size: self.page_size,
             addresses: self.addresses,

@@ -34,21 +34,58 @@ struct PageState {
     packed: Vec<u64>,
 }
 
+/// What finished runs add up to.
+#[derive(Clone, Copy, Debug, Default)]
+struct Finished {
+    runs: u64,
+    reads: u64,
+}
+
 impl PageState {
-    /// Ends the run in progress and begins the next; the number of runs that this has finished.
+    /// Ends the run in progress and begins the next.
     #[inline(never)]
-    fn begin(&mut self, node: Node, time: Time, write: bool) -> u64 {
+    fn begin(&mut self, node: Node, time: Time, write: bool, finished: &mut Finished) {
         let before = std::mem::replace(&mut self.run, OpenRun::begin(node, time, write));
         match before.finished() {
             Some(run) => {
                 run.pack(time.0 - run.last.0, &mut self.packed);
-                1
+                finished.add(&run);
             }
-            None => {
-                self.packed.push(time.0);
-                0
-            }
+            None => self.packed.push(time.0),
         }
+    }
+}
+
+impl Finished {
+    #[inline]
+    fn add(&mut self, run: &PageRun) {
+        self.runs += 1;
+        self.reads += run.reads();
+    }
+}
+
+/// A store that takes references.
+pub(super) struct Open<'a> {
+    pages: &'a mut [PageState],
+    read_gap: u32,
+    finished: Finished,
+    total: &'a mut Finished,
+}
+
+impl Open<'_> {
+    /// Adds a reference to a page.
+    #[inline]
+    pub(super) fn reference(&mut self, page: u32, node: Node, time: Time, write: bool) {
+        let state = &mut self.pages[page as usize];
+        if !state.run.extend(node, time, write, self.read_gap) {
+            state.begin(node, time, write, &mut self.finished);
+        }
+    }
+
+    /// Counts what was finished.
+    pub(super) fn close(self) {
+        self.total.runs += self.finished.runs;
+        self.total.reads += self.finished.reads;
     }
 }
 
@@ -62,13 +99,13 @@ pub(super) struct Store {
     spill: Option<Mutex<Box<dyn Spill>>>,
     budget: u64,
     spilled: u64,
-    runs: u64,
+    finished: Finished,
     runs_at_check: u64,
 }
 
 impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Store({} pages, {} runs, {} bytes spilled)", self.pages.len(), self.runs, self.spilled)
+        write!(f, "Store({} pages, {} runs, {} bytes spilled)", self.pages.len(), self.runs(), self.spilled)
     }
 }
 
@@ -83,7 +120,7 @@ impl Store {
             spill: spill.map(Mutex::new),
             budget,
             spilled: 0,
-            runs: 0,
+            finished: Finished::default(),
             runs_at_check: 0,
         }
     }
@@ -99,12 +136,14 @@ impl Store {
         self.pages.len()
     }
 
-    /// Adds a reference to a page.
+    /// Takes references. [`Open::close`] it before asking for counts.
     #[inline]
-    pub(super) fn reference(&mut self, page: u32, node: Node, time: Time, write: bool) {
-        let state = &mut self.pages[page as usize];
-        if !state.run.extend(node, time, write, self.read_gap) {
-            self.runs += state.begin(node, time, write);
+    pub(super) fn open(&mut self) -> Open<'_> {
+        Open {
+            pages: &mut self.pages,
+            read_gap: self.read_gap,
+            finished: Finished::default(),
+            total: &mut self.finished,
         }
     }
 
@@ -113,7 +152,7 @@ impl Store {
         for state in &mut self.pages {
             if let Some(run) = std::mem::replace(&mut state.run, OpenRun::NONE).finished() {
                 run.pack(0, &mut state.packed);
-                self.runs += 1;
+                self.finished.add(&run);
             }
         }
     }
@@ -122,10 +161,10 @@ impl Store {
     #[inline]
     pub(super) fn spill_if_full(&mut self) -> Result<(), SpillError> {
         // A run takes six words at most, so the budget cannot be reached sooner than this.
-        if self.spill.is_none() || (self.runs - self.runs_at_check) * 48 < self.budget / 8 {
+        if self.spill.is_none() || (self.runs() - self.runs_at_check) * 48 < self.budget / 8 {
             return Ok(());
         }
-        self.runs_at_check = self.runs;
+        self.runs_at_check = self.runs();
         if self.bytes().0 > self.budget {
             self.write_spill().map_err(|source| SpillError { action: "write", source })?;
         }
@@ -159,7 +198,12 @@ impl Store {
 
     /// Number of finished runs.
     pub(super) fn runs(&self) -> u64 {
-        self.runs
+        self.finished.runs
+    }
+
+    /// Number of reads in finished runs.
+    pub(super) fn reads(&self) -> u64 {
+        self.finished.reads
     }
 
     /// Bytes of packed runs (in memory, spilled).

@@ -41,6 +41,20 @@ fn pages_of_any_size_group_and_split_frames() {
     assert_eq!(addresses(&build(512)), [0x10000, 0x11000, 0x10800, 0x10000]);
 }
 
+#[test]
+fn large_pages_are_numbered_in_order_of_first_reference() {
+    let frames = [0x4000, 0x8000, 0x5000, 0x20000];
+    let page_size = PageSize::new(16384).unwrap();
+    let mut builder = HistoryBuilder::new(Options { page_size, ..Options::default() });
+    builder.group_frames(&frames);
+    for (time, frame) in [1u64, 2, 0, 1].into_iter().enumerate() {
+        builder.reference(Node(0), Time(time as u64), frame << 12, false);
+    }
+    let history = builder.finish(&frames).unwrap();
+    assert_eq!((history.pages(), history.references()), (2, 4));
+    assert_eq!((history.address(Page(0)), history.address(Page(1))), (0x8000, 0x4000));
+}
+
 proptest! {
     #[test]
     fn spilling_changes_nothing(refs in prop::collection::vec((0u16..4, 0u64..6, any::<bool>()), 0..400)) {

@@ -180,7 +180,15 @@ impl Machine {
         let field = format!("{field}.{name}");
         let price = |figure: f64| figure * units as f64 + overhead;
         match figure {
-            Figure::One(figure) => self.positive(&field, *figure).map(|()| Priced::One(price(*figure))),
+            Figure::One(figure) => {
+                // A copy may take the same time whatever its size, but it takes some.
+                if *figure == 0.0 {
+                    self.positive(&field, *overhead)?;
+                } else {
+                    self.positive(&field, *figure)?;
+                }
+                Ok(Priced::One(price(*figure)))
+            }
             Figure::Matrix(rows) => {
                 Ok(Priced::Matrix(self.flat(&field, rows)?.into_iter().map(price).collect()))
             }

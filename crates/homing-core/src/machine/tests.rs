@@ -96,6 +96,7 @@ fn errors_name_file_field_found_and_expected() {
         ("remote=nan", "r > 1"),
         ("page_move=-4", "above 0"),
         ("page_move.per_word=-1", "`reference.page_move.per_word` is -1"),
+        ("page_move={per_word=0,overhead=0}", "above 0"),
         ("page_move.per_byte=1", "one of `per_byte` and `per_word`"),
         ("nodes=0", "1 to 1024"),
         ("cpus_per_node=0", "1 to 65535 CPUs"),

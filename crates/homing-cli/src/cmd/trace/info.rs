@@ -21,6 +21,8 @@ pub struct Args {
     json: bool,
 }
 
+/// Letters of a call site that the table shows.
+const SITE_LETTERS: usize = 90;
 /// Call sites that are shown.
 const SITES: usize = 10;
 
@@ -171,12 +173,20 @@ fn tables(trace: &Trace<'_>, info: &Info) -> String {
         let mut table = plain();
         table.set_header(["bytes", "allocations", "call site"]);
         top.iter().for_each(|(site, count, bytes)| {
-            table.add_row([grouped(*bytes), grouped(*count), (*site).to_owned()]);
+            table.add_row([grouped(*bytes), grouped(*count), shortened(site)]);
         });
         right_align(&mut table, 0..2);
-        text += &format!("\n\n{table}");
+        text += &format!("\n\n{}", table.trim_fmt());
     }
     text
+}
+
+/// A call site that fits on a line: C++ names may have thousands of letters. `--json` has them whole.
+fn shortened(site: &str) -> String {
+    match site.char_indices().nth(SITE_LETTERS) {
+        Some((end, _)) => format!("{}...", &site[..end]),
+        None => site.to_owned(),
+    }
 }
 
 fn plain() -> Table {

@@ -14,8 +14,11 @@ use slots::{Row, Slots};
 use tokens::parts;
 pub(super) use tokens::{join_parts, Entry, Run, Token, Tokens};
 
-/// References that a [`Chunk`] takes, but for the last execution.
-const CHUNK: usize = 1 << 12;
+/// References that a [`Chunk`] takes, but for the last execution. Those of a few threads, and the pages that they use, fit
+/// into a core's first-level cache together.
+const CHUNK: usize = 1 << 11;
+/// A run of so many executions is one row: its loop is worth a branch that is hard to guess.
+const LONG_RUN: usize = 6;
 
 /// Decoded references on their way to a visitor.
 #[derive(Debug)]
@@ -63,7 +66,8 @@ pub(super) enum Filled {
 pub(super) struct Decoder {
     tokens: Tokens,
     slots: Slots,
-    run: Option<Run>,
+    /// What the last chunk had no room for.
+    rest: Option<Run>,
     /// The executions of each code block, by its entry, that are in the chunk but not decoded, and which have any.
     rows: Vec<Vec<Row>>,
     touched: Vec<u32>,
@@ -81,7 +85,7 @@ impl Decoder {
             return Err("malformed links".to_owned());
         }
         let rows = vec![Vec::new(); tokens.entries.len()];
-        Ok(Decoder { tokens, slots, run: None, rows, touched: Vec::new(), frames: u64::from(frames) })
+        Ok(Decoder { tokens, slots, rest: None, rows, touched: Vec::new(), frames: u64::from(frames) })
     }
 
     /// Appends references to the chunk until it is full, an event comes, or the block ends.
@@ -107,40 +111,50 @@ impl Decoder {
 
     /// Gives executions their places in the chunk, and their kinds.
     fn collect(&mut self, chunk: &mut Chunk) -> Result<Filled, String> {
-        loop {
-            let Some(run) = &mut self.run else {
-                match self.tokens.next()? {
-                    None => return Ok(Filled::End),
-                    Some(Token::Advance(_)) => {}
-                    Some(Token::Event(event)) => return Ok(Filled::Event(*event)),
-                    Some(Token::Run(run)) => self.run = Some(run),
-                }
-                continue;
-            };
-            if chunk.len >= CHUNK {
-                return Ok(Filled::Full);
-            }
-            let entry = *self.tokens.entry(run);
-            let accesses = entry.accesses as usize;
-            let room = (CHUNK - chunk.len).div_ceil(accesses);
-            let now =
-                if run.count == 1 { 1 } else { room.min(usize::try_from(run.count).unwrap_or(usize::MAX)) };
-            let mask = run.mask;
-            run.count -= now as u64;
-            if run.count == 0 {
-                self.run = None;
-            }
-            let end = chunk.len + now * accesses;
-            let rows = &mut self.rows[entry.root as usize];
-            if rows.is_empty() {
-                self.touched.push(entry.root);
-            }
-            let row = |at| Row { mask, at: at as u16, accesses: accesses as u8 };
-            rows.extend((chunk.len..end).step_by(accesses).map(row));
-            let kinds = &self.tokens.kinds[entry.kinds as usize..];
-            copy_kinds(&mut chunk.kinds[chunk.len..], kinds, accesses, now);
-            chunk.len = end;
+        if let Some(rest) = self.rest.take() {
+            self.place(rest, chunk);
         }
+        while chunk.len < CHUNK {
+            // Runs, of which there are millions, by themselves: in registers.
+            if let Some(run) = self.tokens.run() {
+                self.place(run, chunk);
+                continue;
+            }
+            match self.tokens.next()? {
+                None => return Ok(Filled::End),
+                Some(Token::Advance(_)) => {}
+                Some(Token::Event(event)) => return Ok(Filled::Event(*event)),
+                Some(Token::Run(run)) => self.place(run, chunk),
+            }
+        }
+        Ok(Filled::Full)
+    }
+
+    /// Gives the executions of a run their places, as many as the chunk has room for.
+    #[inline(always)]
+    fn place(&mut self, mut run: Run, chunk: &mut Chunk) {
+        let entry = *self.tokens.entry(&run);
+        let accesses = entry.accesses as usize;
+        let mut count = run.count;
+        if count.saturating_mul(accesses as u64) > (CHUNK + MAX_ACCESSES - chunk.len) as u64 {
+            count = (CHUNK - chunk.len).div_ceil(accesses) as u64;
+            run.count -= count;
+            self.rest = Some(run);
+        }
+        let count = count as usize;
+        let rows = &mut self.rows[entry.root as usize];
+        if rows.is_empty() {
+            self.touched.push(entry.root);
+        }
+        let row = Row { mask: run.mask, at: chunk.len as u16, accesses: accesses as u8, count: 1 };
+        if count < LONG_RUN {
+            rows.extend((0..count).map(|i| Row { at: row.at + (i * accesses) as u16, ..row }));
+        } else {
+            rows.push(Row { count: count as u16, ..row });
+        }
+        let kinds = &self.tokens.kinds[entry.kinds as usize..];
+        copy_kinds(&mut chunk.kinds[chunk.len..], kinds, accesses, count);
+        chunk.len += count * accesses;
     }
 
     /// Decodes the executions that have their places.
@@ -163,10 +177,17 @@ impl Decoder {
 /// Writes the kinds of `count` executions. Copies eight at a time and so may write up to seven beyond.
 #[inline]
 fn copy_kinds(out: &mut [Kind], kinds: &[Kind], accesses: usize, count: usize) {
+    let (first, _) = kinds.as_chunks::<8>();
+    if accesses <= 8 {
+        for execution in 0..count {
+            out[execution * accesses..][..8].copy_from_slice(&first[0]);
+        }
+        return;
+    }
     for execution in 0..count {
-        let row = &mut out[execution * accesses..];
-        for (to, from) in row.chunks_exact_mut(8).zip(kinds.chunks_exact(8)).take(accesses.div_ceil(8)) {
-            to.copy_from_slice(from);
+        let (rows, _) = out[execution * accesses..].as_chunks_mut::<8>();
+        for (to, from) in rows.iter_mut().zip(first).take(accesses.div_ceil(8)) {
+            *to = *from;
         }
     }
 }

@@ -5,13 +5,28 @@ use super::super::format::FRAME_SHIFT;
 use super::super::varint::Cursor;
 use super::tokens::Entry;
 
-/// One execution with its place in the chunk.
+/// Executions that are alike and follow one another, with the place of the first in the chunk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
-    /// Its explicit accesses.
+    /// The explicit accesses of each.
     pub mask: u64,
     pub at: u16,
+    /// How many executions.
+    pub count: u16,
     pub accesses: u8,
+}
+
+/// Calls `place` for the access `j` of each execution that has it, with its place in the chunk and whether it is explicit
+/// (0 or 1). `WHOLE`: every execution has all accesses.
+#[inline(always)]
+fn each<const WHOLE: bool>(rows: &[Row], j: usize, mut place: impl FnMut(usize, u64)) {
+    for row in rows.iter().filter(|row| WHOLE || usize::from(row.accesses) > j) {
+        let mut at = usize::from(row.at) + j;
+        for _ in 0..row.count {
+            place(at, row.mask >> j & 1);
+            at += usize::from(row.accesses);
+        }
+    }
 }
 
 /// The state of the slots: what part 2 says and what the predictor learns.
@@ -41,7 +56,7 @@ impl Slots {
         if explicit > u64::from(references) {
             return None;
         }
-        let mut slots = Slots { values: Vec::with_capacity(explicit as usize + 1), ..Slots::default() };
+        let mut slots = Slots { values: Vec::with_capacity(explicit as usize), ..Slots::default() };
         for head in &heads {
             slots.at.push(slots.values.len() as u32);
             head.values(&mut cursor, &mut slots.values)?;
@@ -56,7 +71,6 @@ impl Slots {
                 slots.stride[slot] = head.first;
             }
         }
-        slots.values.push(0);
         cursor.is_empty().then_some(slots)
     }
 
@@ -75,49 +89,65 @@ impl Slots {
 
     /// Decodes executions of one code block, one access after the other.
     pub(super) fn decode(&mut self, entry: &Entry, rows: &[Row], out: &mut [u64]) -> Option<()> {
-        let explicit = rows.iter().fold(0, |mask, row| mask | row.mask);
-        let most = rows.iter().map(|row| row.accesses).max()?;
-        (0..usize::from(most)).try_for_each(|j| {
+        let (mut explicit, mut whole) = (0, true);
+        for row in rows {
+            explicit |= row.mask;
+            whole &= u32::from(row.accesses) == entry.accesses;
+        }
+        if whole {
+            self.columns::<true>(entry, explicit, rows, out)
+        } else {
+            self.columns::<false>(entry, explicit, rows, out)
+        }
+    }
+
+    /// `explicit`: the accesses that are explicit in some execution.
+    fn columns<const WHOLE: bool>(
+        &mut self,
+        entry: &Entry,
+        explicit: u64,
+        rows: &[Row],
+        out: &mut [u64],
+    ) -> Option<()> {
+        (0..entry.accesses as usize).try_for_each(|j| {
             let slot = entry.slot as usize + j;
             match (self.modes[slot], explicit >> j & 1 == 1) {
-                (Mode::Linked(to), _) => self.linked(slot, usize::from(to), j, rows, out),
-                (_, false) => {
-                    self.predicted(slot, j, rows, out);
-                    Some(())
+                (Mode::Linked(to), _) => {
+                    self.linked::<WHOLE>(slot, usize::from(to), j, rows, out);
                 }
-                (mode, true) => self.explicit(slot, mode == Mode::Absolute, j, rows, out),
+                (_, false) => self.predicted::<WHOLE>(slot, j, rows, out),
+                (mode, true) => self.explicit::<WHOLE>(slot, mode == Mode::Absolute, j, rows, out),
             }
+            (self.at[slot] <= self.end[slot]).then_some(())
         })
     }
 
     /// An access that is as predicted in all executions.
-    fn predicted(&mut self, slot: usize, j: usize, rows: &[Row], out: &mut [u64]) {
+    fn predicted<const WHOLE: bool>(&mut self, slot: usize, j: usize, rows: &[Row], out: &mut [u64]) {
         let (mut last, stride) = (self.last[slot], self.stride[slot]);
-        for row in rows.iter().filter(|row| usize::from(row.accesses) > j) {
+        each::<WHOLE>(rows, j, |at, _| {
             last = last.wrapping_add(stride);
-            out[usize::from(row.at) + j] = last;
-        }
+            out[at] = last;
+        });
         self.last[slot] = last;
     }
 
     /// An access with an explicit value in some executions. Which ones is hard to guess, so there is no branch for it.
-    fn explicit(
+    fn explicit<const WHOLE: bool>(
         &mut self,
         slot: usize,
         absolute: bool,
         j: usize,
         rows: &[Row],
         out: &mut [u64],
-    ) -> Option<()> {
+    ) {
         let (mut last, mut stride, mut candidate) =
             (self.last[slot], self.stride[slot], self.candidate[slot]);
-        let mut at = self.at[slot] as usize;
+        let mut values = self.values_of(slot);
         let absolute = if absolute { u64::MAX } else { 0 };
-        for row in rows.iter().filter(|row| usize::from(row.accesses) > j) {
-            let explicit = row.mask >> j & 1;
-            // Behind the last value there is one more, for a prediction to read in vain.
-            let delta = self.values.get(at)?.wrapping_sub(last & absolute);
-            at += explicit as usize;
+        each::<WHOLE>(rows, j, |at, explicit| {
+            let delta = values.peek().wrapping_sub(last & absolute);
+            values.skip(explicit);
             let delta = if explicit == 1 { delta } else { stride };
             let next = last.wrapping_add(delta);
             // The rule of strides: two equal differences in a row within a frame.
@@ -125,26 +155,47 @@ impl Slots {
             stride = if learns && delta == candidate { delta } else { stride };
             candidate = if learns { delta } else { candidate };
             last = next;
-            out[usize::from(row.at) + j] = next;
-        }
+            out[at] = next;
+        });
+        self.at[slot] = values.at as u32;
         (self.last[slot], self.stride[slot], self.candidate[slot]) = (last, stride, candidate);
-        self.at[slot] = at as u32;
-        (self.at[slot] <= self.end[slot]).then_some(())
     }
 
     /// An access that is predicted by another one of the same execution.
-    fn linked(&mut self, slot: usize, to: usize, j: usize, rows: &[Row], out: &mut [u64]) -> Option<()> {
+    fn linked<const WHOLE: bool>(&mut self, slot: usize, to: usize, j: usize, rows: &[Row], out: &mut [u64]) {
         let mut stride = self.stride[slot];
-        let mut at = self.at[slot] as usize;
-        for row in rows.iter().filter(|row| usize::from(row.accesses) > j) {
-            let explicit = row.mask >> j & 1;
-            let value = *self.values.get(at)?;
-            at += explicit as usize;
+        let mut values = self.values_of(slot);
+        each::<WHOLE>(rows, j, |at, explicit| {
+            let value = values.peek();
+            values.skip(explicit);
             stride = if explicit == 1 { value } else { stride };
-            out[usize::from(row.at) + j] = out[usize::from(row.at) + to].wrapping_add(stride);
-        }
+            out[at] = out[at - j + to].wrapping_add(stride);
+        });
+        self.at[slot] = values.at as u32;
         self.stride[slot] = stride;
-        self.at[slot] = at as u32;
-        (self.at[slot] <= self.end[slot]).then_some(())
+    }
+
+    fn values_of(&self, slot: usize) -> Values<'_> {
+        Values { values: &self.values, at: self.at[slot] as usize }
+    }
+}
+
+/// The values that a slot has yet to take.
+struct Values<'a> {
+    values: &'a [u64],
+    at: usize,
+}
+
+impl Values<'_> {
+    /// The next value; any, where there is none: a prediction reads it in vain, and a block that ends early is found out
+    /// by the count.
+    #[inline]
+    fn peek(&self) -> u64 {
+        self.values.get(self.at).copied().unwrap_or(0)
+    }
+
+    #[inline]
+    fn skip(&mut self, explicit: u64) {
+        self.at += explicit as usize;
     }
 }

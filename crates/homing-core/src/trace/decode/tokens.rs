@@ -174,8 +174,8 @@ impl Tokens {
         })
     }
 
-    /// The next token, if that is a run; else nothing is taken.
-    #[inline]
+    /// The next token, if that is a run; else nothing is taken. Inlined, so that a run is never in memory.
+    #[inline(always)]
     pub(in crate::trace) fn run(&mut self) -> Option<Run> {
         let mut cursor = Cursor::at(&self.bytes[..self.end], self.at);
         let token = cursor.varint()?;
@@ -185,7 +185,8 @@ impl Tokens {
         let count = if form == MANY || form == MANY_MASKED { cursor.varint()? } else { 1 };
         let mut mask = 0;
         if form == ONE_MASKED || form == MANY_MASKED {
-            for byte in 0..entry.accesses.div_ceil(8) {
+            mask = u64::from(cursor.byte()?);
+            for byte in 1..entry.accesses.div_ceil(8) {
                 mask |= u64::from(cursor.byte()?) << (8 * byte);
             }
             if entry.accesses < 64 && mask >> entry.accesses != 0 {
