@@ -5,6 +5,13 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+/// Writes a file whole, or leaves the name as it was.
+pub fn write(path: &Path, contents: impl AsRef<[u8]>) -> anyhow::Result<()> {
+    let mut output = Output::create(path)?;
+    output.write_all(contents.as_ref()).with_context(|| format!("cannot write {}", path.display()))?;
+    output.commit()
+}
+
 /// An output file, written under a temporary name beside its own and renamed by [`Output::commit`]. Dropped before that,
 /// it leaves nothing behind. What exists and is no regular file (a pipe, a device) is written directly.
 pub struct Output {

@@ -1,5 +1,8 @@
 //! The program `homing`: parses the command line, calls one file under `cmd/`, and decides the exit code once, here.
 
+#[macro_use]
+mod stdout;
+
 mod cmd;
 mod exit;
 mod external;

@@ -1,7 +1,6 @@
 //! The manifest of a result: which trace, which program, which parameters gave it (docs/report-schema.md). JSON results
 //! carry it; beside any other file it lies as `FILE.manifest.json`.
 
-use anyhow::Context;
 use homing_core::report::{MachineInfo, Parameter, TraceInfo, SCHEMA};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -31,6 +30,6 @@ impl<'a> Manifest<'a> {
         name.push(".manifest.json");
         let name = PathBuf::from(name);
         let text = serde_json::to_string_pretty(self)?;
-        std::fs::write(&name, text + "\n").with_context(|| format!("cannot write {}", name.display()))
+        crate::files::write(&name, text + "\n")
     }
 }

@@ -5,6 +5,14 @@ use homing_core::ids::PageSize;
 use homing_core::page_sizes::Region;
 use homing_core::report::{ClassRow, Curve, MeanRow, PerturbationRow, Row, Series, SizeRow};
 
+/// Prints the notes below a table.
+pub fn print_notes(notes: &[String]) -> anyhow::Result<()> {
+    for note in notes {
+        outln!("note: {note}");
+    }
+    Ok(())
+}
+
 /// A table with a left column of names and right-aligned ones.
 pub fn table(header: &[&str]) -> Table {
     let mut table = Table::new();

@@ -7,8 +7,9 @@ mod lab;
 use homing_core::trace::Trace;
 use lab::{interrupt, stderr, Lab};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// The traces of the children, by name: the program and the number of its references.
 fn children(lab: &Lab) -> Vec<(String, u64)> {
@@ -53,6 +54,51 @@ fn programs_of_a_shell_script_are_recorded_each_by_itself() {
     }
     assert!(stderr(&output).contains("homing: 4 child processes:"), "{}", stderr(&output));
     assert!(!stderr(&output).contains("not recorded"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_child_that_runs_on_before_it_executes_a_program_is_named_after_that() {
+    let lab = Lab::new();
+    let program = lab.compile(
+        "#include <sys/wait.h>\n#include <unistd.h>\nstatic volatile long a[60000];\n\
+        int main(void) { if (fork() == 0) { for (int i = 0; i < 60000; i++) a[i] = i;\n\
+        execl(\"/bin/echo\", \"echo\", \"late\", (char*)0); } int s; wait(&s); return 0; }\n",
+        &[],
+    );
+    let output = lab.record(&["--follow"], &[program.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let found = children(&lab);
+    let (command, references) = &found[0];
+    assert!(command.ends_with("echo late") && *references > 60_000, "{found:?}");
+}
+
+#[test]
+fn a_killed_recorder_leaves_a_readable_prefix() {
+    let lab = Lab::new();
+    let program = lab.compile(
+        "#include <unistd.h>\nstatic volatile long a[100];\n\
+        int main(void) { write(1, \"r\", 1); for (long i = 0; i < 1000000000; i++) a[i % 100] = i; return 0; }\n",
+        &[],
+    );
+    let mut homing = lab.homing(&[], &[program.to_str().unwrap()]);
+    // A group of its own, so that the program ends with its recorder.
+    let mut child = homing.process_group(0).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let part = lab.path("out.trace.part");
+    let written = || std::fs::read(&part).is_ok_and(|bytes| bytes.windows(4).any(|w| w == b"HBLK"));
+    // Two minutes are for a machine with much else to do.
+    for _ in 0..1200 {
+        if written() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    let killed = Command::new("kill").args(["-KILL", &format!("-{}", child.id())]).status().unwrap();
+    assert!(killed.success() && !child.wait().unwrap().success());
+    let mut recover = Command::new(env!("CARGO_BIN_EXE_homing"));
+    let output = recover.args(["trace", "recover"]).arg(&part).arg("-o").arg(lab.path("out.trace")).output().unwrap();
+    assert!(matches!(output.status.code(), Some(0 | 5)), "{}", stderr(&output));
+    let bytes = std::fs::read(lab.path("out.trace")).unwrap();
+    assert!(Trace::open(&bytes).unwrap().references() > 100_000);
 }
 
 const FORKS: &str =

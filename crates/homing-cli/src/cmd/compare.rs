@@ -101,13 +101,15 @@ pub fn run(args: Args) -> Result {
     }
     if let Some(path) = &args.html {
         let page = crate::page::page(&report)?;
-        std::fs::write(path, page).with_context(|| format!("cannot write {}", path.display()))?;
+        crate::files::write(path, page)?;
     }
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        outln!("{}", serde_json::to_string_pretty(&report)?);
     } else {
-        print(&report);
-        args.html.iter().for_each(|path| println!("\nreport page: {}", path.display()));
+        print(&report)?;
+        if let Some(path) = &args.html {
+            outln!("\nreport page: {}", path.display());
+        }
     }
     Ok(if partial { Code::PARTIAL } else { Code::OK })
 }
@@ -268,36 +270,36 @@ impl<'a> CsvRow<'a> {
     }
 }
 
-fn print(report: &Report) {
+fn print(report: &Report) -> anyhow::Result<()> {
     for trace in &report.traces {
         let info = &trace.trace;
-        println!(
+        outln!(
             "{} on {}: {} references, {} pages",
             info.name, report.machine.name, info.references, info.pages
         );
-        println!("{}", tables::rows(&trace.rows));
+        outln!("{}", tables::rows(&trace.rows));
         if !trace.further_levels.is_empty() {
-            println!("\ngap % (recovered %) by what the policy sees");
-            println!("{}", tables::levels(&trace.rows, &trace.further_levels));
+            outln!("\ngap % (recovered %) by what the policy sees");
+            outln!("{}", tables::levels(&trace.rows, &trace.further_levels));
         }
-        println!("\n{}", tables::sharing(&trace.sharing));
+        outln!("\n{}", tables::sharing(&trace.sharing));
         for curve in &trace.curves {
-            println!("\nmean cost per reference against {} ({})", curve.parameter, curve.unit);
-            println!("{}", tables::curve(curve));
+            outln!("\nmean cost per reference against {} ({})", curve.parameter, curve.unit);
+            outln!("{}", tables::curve(curve));
         }
         if !trace.page_sizes.is_empty() {
-            println!("\n{}", tables::page_sizes(&trace.page_sizes));
-            println!("\n{}", tables::split(&trace.split));
+            outln!("\n{}", tables::page_sizes(&trace.page_sizes));
+            outln!("\n{}", tables::split(&trace.split));
         }
         if !trace.perturbation.is_empty() {
-            println!("\n{}", tables::perturbation(&trace.perturbation));
+            outln!("\n{}", tables::perturbation(&trace.perturbation));
         }
-        println!("\n{}\n", trace.summary);
+        outln!("\n{}\n", trace.summary);
     }
     if !report.means.is_empty() {
-        println!("{}\n", tables::means(&report.means));
+        outln!("{}\n", tables::means(&report.means));
     }
-    report.notes.iter().for_each(|note| println!("note: {note}"));
+    tables::print_notes(&report.notes)
 }
 
 /// A usage error.

@@ -57,14 +57,14 @@ pub fn run(args: Args) -> Result {
     };
     if args.json {
         let json = serde_json::json!({ "schema": 1, "checks": checks, "source": best, "verdict": verdict });
-        println!("{}", serde_json::to_string_pretty(&json)?);
+        outln!("{}", serde_json::to_string_pretty(&json)?);
     } else {
         let mut table = Table::new();
         table.load_preset(presets::NOTHING).set_header(["", "works", "detail"]);
         for check in &checks {
             table.add_row([check.what, if check.works { "yes" } else { "no" }, &check.detail]);
         }
-        println!("{table}\n\n{verdict}");
+        outln!("{table}\n\n{verdict}");
     }
     Ok(if moves || sees { Code::OK } else { Code::UNSUPPORTED })
 }

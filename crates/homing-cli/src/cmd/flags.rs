@@ -62,7 +62,7 @@ pub fn link(args: LinkArgs) -> Result {
 
 fn print(flags: &[String], json: bool) -> Result {
     if json {
-        println!("{}", serde_json::to_string(flags)?);
+        outln!("{}", serde_json::to_string(flags)?);
         return Ok(Code::OK);
     }
     if let Some(flag) = flags.iter().find(|flag| flag.contains(char::is_whitespace)) {
@@ -73,6 +73,6 @@ fn print(flags: &[String], json: bool) -> Result {
             ),
         ));
     }
-    println!("{}", flags.join(" "));
+    outln!("{}", flags.join(" "));
     Ok(Code::OK)
 }

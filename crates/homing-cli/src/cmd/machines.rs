@@ -48,16 +48,16 @@ fn show(args: &Args, name: &str) -> anyhow::Result<()> {
     }
     let (page_size, costs) = price(args, &machine)?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&describe(&machine, page_size, &costs))?);
+        outln!("{}", serde_json::to_string_pretty(&describe(&machine, page_size, &costs))?);
         return Ok(());
     }
-    print!("{}", machine.to_toml());
-    println!("\n# Costs at a page size of {page_size}, in local word references");
+    out!("{}", machine.to_toml());
+    outln!("\n# Costs at a page size of {page_size}, in local word references");
     match &costs {
         Costs::Uniform(u) => {
-            println!("# r = {}, R = {}", number(u.remote), number(u.page_move));
+            outln!("# r = {}, R = {}", number(u.remote), number(u.page_move));
             if let Some(g) = u.global {
-                println!(
+                outln!(
                     "# g = {}, G = {} (global memory is node {})",
                     number(g.access),
                     number(g.page_move),
@@ -69,9 +69,9 @@ fn show(args: &Args, name: &str) -> anyhow::Result<()> {
             for (what, matrix) in
                 [("access by (row) to (column)", &g.access), ("copy from (row) to (column)", &g.copy)]
             {
-                println!("# {what}:");
+                outln!("# {what}:");
                 for row in matrix.chunks(usize::from(g.nodes)) {
-                    println!(
+                    outln!(
                         "#   {}",
                         row.iter().map(|&c| format!("{:>7}", number(c))).collect::<Vec<_>>().join(" ")
                     );
@@ -90,7 +90,7 @@ fn list(args: &Args) -> anyhow::Result<()> {
             let (page_size, costs) = price(args, machine)?;
             all.push(describe(machine, page_size, &costs));
         }
-        println!("{}", serde_json::to_string_pretty(&all)?);
+        outln!("{}", serde_json::to_string_pretty(&all)?);
         return Ok(());
     }
     let mut table = Table::new();
@@ -106,8 +106,8 @@ fn list(args: &Args) -> anyhow::Result<()> {
     for column in 1..8 {
         table.column_mut(column).expect("the header has it").set_cell_alignment(CellAlignment::Right);
     }
-    println!("{table}");
-    println!("Costs are in local word references. `homing machines NAME` shows one; a TOML file works as a name too.");
+    outln!("{table}");
+    outln!("Costs are in local word references. `homing machines NAME` shows one; a TOML file works as a name too.");
     Ok(())
 }
 

@@ -54,8 +54,7 @@ pub fn man(args: ManArgs, mut table: clap::Command) -> Result {
 /// Writes the page of a command and those of all below it.
 fn write_pages(command: &clap::Command, name: &str, directory: &Path) -> anyhow::Result<()> {
     let file = directory.join(format!("{name}.1"));
-    std::fs::write(&file, page(command, name)?)
-        .with_context(|| format!("cannot write {}", file.display()))?;
+    crate::files::write(&file, page(command, name)?)?;
     let subcommands = command.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help");
     for subcommand in subcommands {
         write_pages(subcommand, &format!("{name}-{}", subcommand.get_name()), directory)?;

@@ -22,17 +22,17 @@ pub fn run(args: Args) -> Result {
     };
     if args.json {
         let json: Vec<_> = entries.iter().map(|entry| as_json(entry)).collect();
-        println!("{}", serde_json::to_string_pretty(&json)?);
+        outln!("{}", serde_json::to_string_pretty(&json)?);
     } else if args.name.is_some() {
-        entries.iter().for_each(|entry| show(entry));
+        entries.iter().try_for_each(|entry| show(entry))?;
     } else {
         let mut table = Table::new();
         table.load_preset(presets::NOTHING).set_header(["monitor", "what it sees", "stands for"]);
         entries.iter().for_each(|entry| {
             table.add_row([entry.name, entry.summary, entry.stands_for]);
         });
-        println!("{table}");
-        println!("\n`homing simulate TRACE --monitor NAME[:PARAMETER=VALUE,...]` runs a policy on one.");
+        outln!("{table}");
+        outln!("\n`homing simulate TRACE --monitor NAME[:PARAMETER=VALUE,...]` runs a policy on one.");
     }
     Ok(Code::OK)
 }
@@ -47,13 +47,14 @@ fn as_json(entry: &Entry) -> serde_json::Value {
     })
 }
 
-fn show(entry: &Entry) {
-    println!("{}: {}", entry.name, entry.summary);
-    println!("  stands for  {}", entry.stands_for);
-    println!("  needs       {}", if entry.needs_tlb { "TLBs in the machine's hierarchy" } else { "caches" });
+fn show(entry: &Entry) -> anyhow::Result<()> {
+    outln!("{}: {}", entry.name, entry.summary);
+    outln!("  stands for  {}", entry.stands_for);
+    outln!("  needs       {}", if entry.needs_tlb { "TLBs in the machine's hierarchy" } else { "caches" });
     for param in entry.params {
         let (least, most) = param.range;
-        println!("  {}={} {}", param.name, param.default, param.unit);
-        println!("      {} (from {least} to {most})", param.doc);
+        outln!("  {}={} {}", param.name, param.default, param.unit);
+        outln!("      {} (from {least} to {most})", param.doc);
     }
+    Ok(())
 }

@@ -2,6 +2,7 @@
 //! placement itself, and the exact cost as a function of one parameter of the machine.
 
 use crate::exit::{self, Code, Result};
+use crate::files;
 use crate::input::{self, ModelArgs, TraceFile};
 use crate::manifest::{Manifest, GENERATOR};
 use crate::study;
@@ -16,7 +17,6 @@ use homing_core::policy::settings::Settings;
 use homing_core::report::{Parameter, Row, TraceInfo, SCHEMA};
 use serde::Serialize;
 use std::fmt;
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -360,19 +360,18 @@ fn write_placement(
     costs: &Costs,
     options: Options,
 ) -> anyhow::Result<Optimum> {
-    let failed = || format!("cannot write placement {}", path.display());
-    let file = BufWriter::new(File::create(path).with_context(failed)?);
+    let mut file = files::Output::create(path)?;
+    let buffer = BufWriter::new(&mut file);
     let out = if path.extension().is_some_and(|e| e == "jsonl") {
-        Format::JsonLines(file)
+        Format::JsonLines(buffer)
     } else {
-        Format::Csv(Box::new(csv::Writer::from_writer(file)))
+        Format::Csv(Box::new(csv::Writer::from_writer(buffer)))
     };
-    let mut writer = PlacementWriter { history, out, error: None };
-    let optimum = place(history, costs, options, &mut writer)?;
-    match writer.error {
-        Some(error) => Err(error).with_context(failed),
-        None => writer.out.finish().map(|()| optimum).with_context(failed),
-    }
+    let optimum = PlacementWriter { history, out, error: None }
+        .write(costs, options)
+        .with_context(|| format!("cannot write placement {}", path.display()))?;
+    file.commit()?;
+    Ok(optimum)
 }
 
 /// A line of the placement file (`docs/optimal.md`).
@@ -417,6 +416,15 @@ struct PlacementWriter<'a, W: Write> {
     history: &'a History,
     out: Format<W>,
     error: Option<anyhow::Error>,
+}
+
+impl<W: Write> PlacementWriter<'_, W> {
+    fn write(mut self, costs: &Costs, options: Options) -> anyhow::Result<Optimum> {
+        let optimum = place(self.history, costs, options, &mut self)?;
+        self.error.map_or(Ok(()), Err)?;
+        self.out.finish()?;
+        Ok(optimum)
+    }
 }
 
 impl<W: Write> Sink for PlacementWriter<'_, W> {

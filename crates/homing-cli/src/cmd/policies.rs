@@ -23,17 +23,17 @@ pub fn run(args: Args) -> Result {
     };
     if args.json {
         let json: Vec<_> = entries.iter().map(|entry| as_json(entry)).collect();
-        println!("{}", serde_json::to_string_pretty(&json)?);
+        outln!("{}", serde_json::to_string_pretty(&json)?);
     } else if args.name.is_some() {
-        entries.iter().for_each(|entry| show(entry));
+        entries.iter().try_for_each(|entry| show(entry))?;
     } else {
         let mut table = Table::new();
         table.load_preset(presets::NOTHING).set_header(["policy", "what it does"]);
         entries.iter().for_each(|entry| {
             table.add_row([entry.name, entry.summary]);
         });
-        println!("{table}");
-        println!("\n`homing policies NAME` shows a policy's source and parameters; `--set NAME.PARAMETER=VALUE` sets one.");
+        outln!("{table}");
+        outln!("\n`homing policies NAME` shows a policy's source and parameters; `--set NAME.PARAMETER=VALUE` sets one.");
     }
     Ok(Code::OK)
 }
@@ -59,18 +59,19 @@ fn as_json(entry: &Entry) -> serde_json::Value {
     })
 }
 
-fn show(entry: &Entry) {
-    println!("{}: {}", entry.name, entry.summary);
-    println!("  source      {}", entry.source);
-    println!(
+fn show(entry: &Entry) -> anyhow::Result<()> {
+    outln!("{}: {}", entry.name, entry.summary);
+    outln!("  source      {}", entry.source);
+    outln!(
         "  knowledge   {}",
         if entry.offline { "of the whole trace (off-line)" } else { "of the past only" }
     );
-    println!("  replicates  {}", if entry.replicates { "yes, unless --no-replication" } else { "no" });
-    println!("  pages begin {}", begins(entry));
+    outln!("  replicates  {}", if entry.replicates { "yes, unless --no-replication" } else { "no" });
+    outln!("  pages begin {}", begins(entry));
     for param in entry.params {
         let (least, most) = param.range;
-        println!("  --set {}.{}={} {}", entry.name, param.name, param.default, param.unit);
-        println!("      {} (from {least} to {most})", param.doc);
+        outln!("  --set {}.{}={} {}", entry.name, param.name, param.default, param.unit);
+        outln!("      {} (from {least} to {most})", param.doc);
     }
+    Ok(())
 }

@@ -164,14 +164,14 @@ fn header(args: &Args) -> Header {
 /// Orders the trace, gives it its name, tells what was recorded.
 fn conclude(args: &Args, output: Output, ended: Ended, family: Option<&Family>) -> Result {
     let part = output.part().to_owned();
-    let left = || format!("what was written is in {0}: homing trace recover {0}", part.display());
+    let left = || format!("`homing trace recover {}` mends what was written", part.display());
     let Some(recorded) = ended.left else {
         eprintln!("homing: ended at once; {}", left());
         return Ok(ended.code);
     };
     let children = family.map(Family::take_ended).unwrap_or_default();
     if let Some(error) = recorded.failed {
-        return Err(error.context(left()));
+        anyhow::bail!("{error:#}; {}", left());
     }
     let Some(summary) = recorded.summary else {
         output.discard();

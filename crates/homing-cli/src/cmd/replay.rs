@@ -53,13 +53,15 @@ pub fn run(args: Args) -> Result {
 fn compare(args: &Args, journal: &Journal) -> Result {
     let checked = check(journal).with_context(|| args.log.display().to_string())?;
     if args.settings.json {
-        println!("{}", serde_json::to_string_pretty(&checked)?);
+        outln!("{}", serde_json::to_string_pretty(&checked)?);
     } else {
-        println!(
+        outln!(
             "{} observations, {} actions, {} the same",
             checked.observations, checked.actions, checked.same
         );
-        checked.first_difference.iter().for_each(|difference| println!("first difference: {difference}"));
+        if let Some(difference) = &checked.first_difference {
+            outln!("first difference: {difference}");
+        }
     }
     Ok(match (checked.first_difference, journal.cut) {
         (Some(_), _) => Code::FAILURE,

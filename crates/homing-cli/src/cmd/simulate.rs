@@ -111,7 +111,7 @@ pub fn run(args: Args) -> exit::Result {
     if let Some(path) = &args.placement_out {
         let placement = PlacementFile::from_pages(&study.history, &result.last_homes)?;
         let placement = placement.with_areas(&study::located(&trace, &study.history), page_size);
-        std::fs::write(path, placement.text()).with_context(|| format!("cannot write {}", path.display()))?;
+        crate::files::write(path, placement.text())?;
     }
     let mut parameters = study::parameters(
         &args.model,
@@ -130,8 +130,8 @@ pub fn run(args: Args) -> exit::Result {
         let by_node = requesters(&study.history, &result)?;
         print_json(&row, by_node, &info, &parameters, &notes)?;
     } else {
-        println!("{}", tables::rows(&[subject.optimal_row(&bound, 0.0), row]));
-        notes.iter().for_each(|note| println!("note: {note}"));
+        outln!("{}", tables::rows(&[subject.optimal_row(&bound, 0.0), row]));
+        tables::print_notes(&notes)?;
     }
     Ok(if study.partial { Code::PARTIAL } else { Code::OK })
 }
@@ -170,7 +170,7 @@ fn print_json(
     json["trace"] = serde_json::to_value(trace)?;
     json["parameters"] = serde_json::to_value(parameters)?;
     json["notes"] = serde_json::to_value(notes)?;
-    println!("{}", serde_json::to_string_pretty(&json)?);
+    outln!("{}", serde_json::to_string_pretty(&json)?);
     Ok(())
 }
 

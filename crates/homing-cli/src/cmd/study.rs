@@ -53,8 +53,8 @@ pub fn run(args: Args) -> Result {
     let cells: Vec<Cell> = cells.into_iter().flatten().collect();
     output::write(&plan, &cells)?;
     let computed = computed.into_inner();
-    println!("{}", output::table(&cells));
-    println!("\n{} cells, {computed} of them computed now; results in {}", cells.len(), plan.out.display());
+    outln!("{}", output::table(&cells));
+    outln!("\n{} cells, {computed} of them computed now; results in {}", cells.len(), plan.out.display());
     Ok(if partial.into_inner() { Code::PARTIAL } else { Code::OK })
 }
 

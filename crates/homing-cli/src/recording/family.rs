@@ -248,7 +248,7 @@ fn follow(member: &Member, mut stream: Stream) -> anyhow::Result<Left> {
 
 fn complete(output: Output, left: Left, options: merge::Options) -> anyhow::Result<(PathBuf, u64)> {
     if let Some(error) = left.failed {
-        return Err(error.context(format!("what was written is in {}", output.part().display())));
+        anyhow::bail!("{error:#}; `homing trace recover {}` mends what was written", output.part().display());
     }
     if left.summary.is_none() {
         output.discard();

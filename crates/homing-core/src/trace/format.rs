@@ -212,7 +212,7 @@ impl<W: Write> BlockSink<W> {
         self.put_stored(BlockHeader { raw: raw.len() as u32, ..header }, &stored)
     }
 
-    /// Writes a block whose stored bytes are ready.
+    /// Writes a block whose stored bytes are ready, and passes it on to the file: who kills the writer loses no block.
     pub(super) fn put_stored(&mut self, header: BlockHeader, stored: &[u8]) -> std::io::Result<()> {
         let header = BlockHeader { stored: stored.len() as u32, ..header };
         let head = header.encode();
@@ -221,8 +221,13 @@ impl<W: Write> BlockSink<W> {
         self.put_bytes(&head)?;
         self.put_bytes(&sum)?;
         self.put_bytes(stored)?;
+        self.flush()?;
         self.index.push(placed);
         Ok(())
+    }
+
+    pub(super) fn flush(&mut self) -> std::io::Result<()> {
+        self.out.flush().inspect_err(|_| self.failed = true)
     }
 
     /// Writes the bytes of a block of another file as they are.

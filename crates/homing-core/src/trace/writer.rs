@@ -66,6 +66,7 @@ impl<W: Write> TraceWriter<W> {
     pub fn new(out: W, header: &Header) -> Result<Self, TraceError> {
         let mut sink = BlockSink::new(out, 0, Vec::new())?;
         sink.put_bytes(&header.encode()?)?;
+        sink.flush()?;
         Ok(TraceWriter {
             sink,
             frames: FrameTable::default(),

@@ -65,13 +65,12 @@ pub fn run(args: Args) -> Result {
     let host = Host::read(Path::new("/sys")).map_err(|e| exit::error(Code::UNSUPPORTED, e.to_string()))?;
     let matrices = measure_all(&host, &args)?;
     if let Some(path) = &args.machine_out {
-        std::fs::write(path, machine(&matrices, &host)?)
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        crate::files::write(path, machine(&matrices, &host)?)?;
     }
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&matrices)?);
+        outln!("{}", serde_json::to_string_pretty(&matrices)?);
     } else {
-        print(&matrices);
+        print(&matrices)?;
     }
     Ok(Code::OK)
 }
@@ -145,7 +144,7 @@ fn machine(matrices: &Matrices, host: &Host) -> anyhow::Result<String> {
     ))
 }
 
-fn print(matrices: &Matrices) {
+fn print(matrices: &Matrices) -> anyhow::Result<()> {
     let tables = [
         ("latency, ns", &matrices.latency_ns, 1),
         ("read, MB/s, one thread", &matrices.read_mb_s, 0),
@@ -162,9 +161,10 @@ fn print(matrices: &Matrices) {
             let cells = row.iter().map(|value| format!("{value:.digits$}"));
             table.add_row(std::iter::once(format!("node {node}")).chain(cells));
         }
-        println!("{table}\n");
+        outln!("{table}\n");
     }
     if matrices.virtual_machine {
-        println!("note: under a hypervisor: nodes may be made up, and others may use the same memory");
+        outln!("note: under a hypervisor: nodes may be made up, and others may use the same memory");
     }
+    Ok(())
 }

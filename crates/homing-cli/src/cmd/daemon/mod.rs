@@ -53,7 +53,7 @@ pub fn run(args: Args) -> Result {
     let wanted = read().map_err(|error| exit::error(Code::USAGE, format!("{error:#}")))?;
     check(&wanted)?;
     if args.check {
-        println!("{}: {} scopes", args.config.display(), wanted.scopes.len());
+        outln!("{}: {} scopes", args.config.display(), wanted.scopes.len());
         return Ok(Code::OK);
     }
     let manager = Manager::from_environment().context("NOTIFY_SOCKET")?;

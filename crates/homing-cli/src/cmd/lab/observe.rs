@@ -95,8 +95,7 @@ impl ObserveArgs {
         kernel: &BTreeMap<String, u64>,
     ) -> anyhow::Result<()> {
         if let Some(path) = &self.placement_out {
-            std::fs::write(path, placement(observed))
-                .with_context(|| format!("cannot write {}", path.display()))?;
+            crate::files::write(path, placement(observed))?;
         }
         let Some(path) = &self.observe else { return Ok(()) };
         if path.extension().is_some_and(|extension| extension == "csv") {
@@ -105,7 +104,7 @@ impl ObserveArgs {
             let mut value = json(observed, topology);
             value["kernel"] = json!(kernel);
             let text = serde_json::to_string_pretty(&value)?;
-            std::fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
+            crate::files::write(path, text + "\n")?;
         }
         eprintln!("{}", table(observed));
         if !observed.complete {

@@ -23,12 +23,12 @@ pub fn run(args: Args) -> Result {
                 .collect();
             serde_json::json!({"name": t.name, "summary": t.summary, "nodes": nodes, "distances": t.distances, "latency_ns": t.latency})
         };
-        println!("{}", serde_json::to_string_pretty(&all.iter().map(entry).collect::<Vec<_>>())?);
+        outln!("{}", serde_json::to_string_pretty(&all.iter().map(entry).collect::<Vec<_>>())?);
         return Ok(Code::OK);
     }
     for topology in &all {
         let (nodes, cpus, memory) = (topology.nodes.len(), topology.cpus(), topology.memory() >> 20);
-        println!(
+        outln!(
             "{:<12}{nodes:>2} nodes {cpus:>3} CPUs {memory:>6} MiB  {}",
             topology.name, topology.summary
         );

@@ -59,9 +59,9 @@ pub fn run(args: Args) -> Result {
     };
     let report = evacuate(&host, &proc, &pids, node, &mut remember)?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        outln!("{}", serde_json::to_string_pretty(&report)?);
     } else {
-        print!("{}", text(&report, args.node));
+        out!("{}", text(&report, args.node));
     }
     Ok(if report.complete() { Code::OK } else { Code::PARTIAL })
 }
@@ -78,9 +78,9 @@ pub fn run_restore(args: RestoreArgs) -> Result {
     let restored = restore(&Proc::default(), &were).context("cannot give a thread its CPUs back")?;
     std::fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;
     if args.json {
-        println!("{}", serde_json::json!({ "node": args.node, "threads_restored": restored }));
+        outln!("{}", serde_json::json!({ "node": args.node, "threads_restored": restored }));
     } else {
-        println!("{restored} threads may run on node {} again; pages stay where they are until somebody moves them", args.node);
+        outln!("{restored} threads may run on node {} again; pages stay where they are until somebody moves them", args.node);
     }
     Ok(Code::OK)
 }

@@ -158,10 +158,10 @@ pub fn drive(
 pub fn report(summary: &Summary, settings: &Settings) -> anyhow::Result<()> {
     if let Some(path) = &settings.summary {
         let text = serde_json::to_string_pretty(summary)?;
-        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        crate::files::write(path, text)?;
     }
     if settings.json {
-        println!("{}", serde_json::to_string_pretty(summary)?);
+        outln!("{}", serde_json::to_string_pretty(summary)?);
     } else if !settings.quiet {
         eprint!("{}", show::text(summary));
     }

@@ -12,7 +12,6 @@ mod render;
 mod tikir;
 
 use crate::exit::{self, Code, Result};
-use anyhow::Context;
 use exhibit::Exhibit;
 use programs::Traces;
 use std::path::PathBuf;
@@ -90,16 +89,17 @@ pub fn run(args: Args) -> Result {
     exhibits.extend(bolosky::exhibits(&chosen, &traces)?);
     exhibits.retain(|exhibit| chosen.any(&[&exhibit.id]));
     if let Some(path) = &args.html {
-        std::fs::write(path, render::html(&exhibits, HOW))
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        crate::files::write(path, render::html(&exhibits, HOW))?;
     }
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&exhibits)?);
+        outln!("{}", serde_json::to_string_pretty(&exhibits)?);
         return Ok(Code::OK);
     }
-    exhibits.iter().for_each(|exhibit| println!("{}", render::text(exhibit)));
+    for exhibit in &exhibits {
+        outln!("{}", render::text(exhibit));
+    }
     let claims = || exhibits.iter().flat_map(|exhibit| &exhibit.claims);
     let held = claims().filter(|claim| claim.holds).count();
-    println!("{HOW}\n{held} of {} claims hold", claims().count());
+    outln!("{HOW}\n{held} of {} claims hold", claims().count());
     Ok(Code::OK)
 }

@@ -119,10 +119,10 @@ pub fn run(args: &Args, choice: &Choice) -> Result {
         add("stop-threads", args.monitor.stop_threads.to_string());
         let trace = study::trace_info(&file, &trace, &study.history, study.partial, study.caches);
         let json = as_json(&rows[2], &pair, choice, interval, &trace, &parameters, &notes)?;
-        println!("{}", serde_json::to_string_pretty(&json)?);
+        outln!("{}", serde_json::to_string_pretty(&json)?);
     } else {
-        print(&rows, &pair, choice, interval, &machine, entry);
-        notes.iter().for_each(|note| println!("note: {note}"));
+        print(&rows, &pair, choice, interval, &machine, entry)?;
+        tables::print_notes(&notes)?;
     }
     Ok(if study.partial { Code::PARTIAL } else { Code::OK })
 }
@@ -203,7 +203,7 @@ fn write_files(args: &Args, run: &Run, setup: &Setup) -> anyhow::Result<()> {
     }
     if let Some(path) = &args.placement_out {
         let text = PlacementFile::from_homes(&run.homes, setup.addresses.page_size()).text();
-        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        crate::files::write(path, text)?;
     }
     if let Some(path) = &args.monitor.intervals {
         write_intervals(path, run, setup.costs.memories())
@@ -230,16 +230,23 @@ fn write_intervals(path: &std::path::Path, run: &Run, memories: u16) -> anyhow::
     Ok(out.flush()?)
 }
 
-fn print(rows: &[Row], pair: &Pair, choice: &Choice, interval: u64, machine: &Machine, entry: &Entry) {
+fn print(
+    rows: &[Row],
+    pair: &Pair,
+    choice: &Choice,
+    interval: u64,
+    machine: &Machine,
+    entry: &Entry,
+) -> anyhow::Result<()> {
     let run = &pair.after;
-    println!(
+    outln!(
         "{} sees {} on {}, intervals of {interval} references",
         entry.name,
         choice.describe(),
         machine.name()
     );
-    println!("{}", tables::rows(rows));
-    println!(
+    outln!("{}", tables::rows(rows));
+    outln!(
         "\nsamples: {} to the policy, {} lost, {} interrupts; distance {:.3} (mean over CPUs), {:.2} % of transactions and \
          {:.1} % of pages sampled",
         run.samples,
@@ -249,7 +256,7 @@ fn print(rows: &[Row], pair: &Pair, choice: &Choice, interval: u64, machine: &Ma
         run.distance.sampled_percent,
         run.distance.pages_percent
     );
-    println!(
+    outln!(
         "misses: {} before, {} after; write-backs: {} before, {} after",
         pair.before.caches.demand(),
         run.caches.demand(),
@@ -257,7 +264,7 @@ fn print(rows: &[Row], pair: &Pair, choice: &Choice, interval: u64, machine: &Ma
         run.caches.write_backs
     );
     if let (Some(before), Some(after)) = (&pair.before.modelled, &run.modelled) {
-        println!(
+        outln!(
             "modelled time: {:.3} ms before ({:.1} % contention), {:.3} ms after ({:.1} % contention, {:.1} % moving): {:+.1} %",
             before.total_ns / 1e6,
             100.0 * before.contention_ns / before.total_ns.max(1.0),
@@ -267,4 +274,5 @@ fn print(rows: &[Row], pair: &Pair, choice: &Choice, interval: u64, machine: &Ma
             100.0 * (after.total_ns / before.total_ns.max(1.0) - 1.0)
         );
     }
+    Ok(())
 }

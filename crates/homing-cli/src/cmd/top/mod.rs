@@ -96,9 +96,9 @@ fn once(args: &Args, host: Host, mut app: App) -> Result {
     if args.json {
         let listed: Vec<_> = app.rows().into_iter().cloned().collect();
         app.snapshot.processes = listed;
-        println!("{}", serde_json::to_string_pretty(&app.snapshot)?);
+        outln!("{}", serde_json::to_string_pretty(&app.snapshot)?);
     } else {
-        print!("{}", text::page(&app, args.limit));
+        out!("{}", text::page(&app, args.limit));
     }
     Ok(Code::OK)
 }

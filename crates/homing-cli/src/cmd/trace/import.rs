@@ -69,7 +69,7 @@ pub fn run(args: Args) -> Result {
         return Err(exit::error(Code::FAILURE, message));
     }
     out.commit()?;
-    print(&args, &report);
+    print(&args, &report)?;
     Ok(if report.malformed == 0 { Code::OK } else { Code::PARTIAL })
 }
 
@@ -80,12 +80,12 @@ fn expected(format: Format) -> &'static str {
     }
 }
 
-fn print(args: &Args, report: &Report) {
+fn print(args: &Args, report: &Report) -> anyhow::Result<()> {
     let (references, malformed) = (report.references, report.malformed);
     if args.json {
         let skipped = report.skipped;
-        println!("{}", json!({ "references": references, "malformed": malformed, "skipped": skipped }));
-        return;
+        outln!("{}", json!({ "references": references, "malformed": malformed, "skipped": skipped }));
+        return Ok(());
     }
     let left_out = match malformed {
         0 => String::new(),
@@ -93,6 +93,7 @@ fn print(args: &Args, report: &Report) {
         n => format!("; {n} malformed lines were left out"),
     };
     eprintln!("{}: {references} references{left_out}", args.output.display());
+    Ok(())
 }
 
 /// The format that a file seems to have, by its first line.

@@ -70,7 +70,7 @@ pub fn run(args: Args) -> Result {
     out.commit()?;
     let references = trace.references();
     if args.json {
-        println!("{}", json!({ "references": references, "turns": turns }));
+        outln!("{}", json!({ "references": references, "turns": turns }));
     } else {
         eprintln!("{}: {references} references in {turns} turns", args.output.display());
     }

@@ -40,7 +40,7 @@ pub fn run(args: Args) -> Result {
     drop(buffer);
     out.commit()?;
     if args.json {
-        println!(
+        outln!(
             "{}",
             json!({
                 "references": recovered.references,
@@ -55,10 +55,10 @@ pub fn run(args: Args) -> Result {
         );
     } else {
         let name = args.output.display();
-        println!("{name}: {} references kept, {} lost", recovered.references, recovered.lost);
-        println!("order: {} references kept, {} merged anew", recovered.order_kept, recovered.order_made);
+        outln!("{name}: {} references kept, {} lost", recovered.references, recovered.lost);
+        outln!("order: {} references kept, {} merged anew", recovered.order_kept, recovered.order_made);
         if unfinished {
-            println!("the recording was not finished: what its recorder had not yet written is lost, and not counted");
+            outln!("the recording was not finished: what its recorder had not yet written is lost, and not counted");
         }
     }
     if recovered.damaged_tables > 0 {

@@ -21,16 +21,16 @@ pub fn print(args: &Args, topology: &Topology, rows: &[Summary]) -> anyhow::Resu
             "start_on": args.start_on,
             "rows": rows,
         });
-        println!("{}", serde_json::to_string_pretty(&value)?);
+        outln!("{}", serde_json::to_string_pretty(&value)?);
         return Ok(());
     }
     let start = args.start_on.as_ref().map_or(String::new(), |nodes| format!(", memory begins on {nodes}"));
-    println!("{}: {}, cache {} KiB{start}", command.join(" "), topology.name, args.cache >> 10);
-    println!("{}", table(rows));
-    println!("\nnon-local % of misses over time, in tenths of the run");
+    outln!("{}: {}, cache {} KiB{start}", command.join(" "), topology.name, args.cache >> 10);
+    outln!("{}", table(rows));
+    outln!("\nnon-local % of misses over time, in tenths of the run");
     for row in rows {
         let points: Vec<_> = row.median.course_percent.iter().map(|point| format!("{point:5.1}")).collect();
-        println!("{:<12} thp {:<8} {}", row.contender, row.thp, points.join(" "));
+        outln!("{:<12} thp {:<8} {}", row.contender, row.thp, points.join(" "));
     }
     Ok(())
 }

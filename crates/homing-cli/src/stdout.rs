@@ -1,0 +1,26 @@
+//! What a command prints: `println!` and `print!` panic where nobody reads the output (`homing machines | head -1`) or it
+//! cannot be written (a full disk); [`outln!`] and [`out!`] return the error, and [`crate::exit::finish`] says what it means.
+
+use anyhow::Context;
+use std::fmt::Arguments;
+use std::io::Write;
+
+/// Prints to standard output, or returns the error from the function around.
+macro_rules! out {
+    ($($words:tt)*) => {
+        $crate::stdout::print(format_args!($($words)*))?
+    };
+}
+
+/// [`out!`] with the end of a line.
+macro_rules! outln {
+    ($($words:tt)*) => {
+        $crate::stdout::print(format_args!("{}\n", format_args!($($words)*)))?
+    };
+}
+
+/// Prints to standard output.
+pub fn print(words: Arguments<'_>) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_fmt(words).and_then(|()| out.flush()).context("cannot write to standard output")
+}
