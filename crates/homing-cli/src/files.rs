@@ -3,7 +3,14 @@
 use anyhow::Context;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+/// Whether two names stand for one existing file.
+pub fn same_file(left: &Path, right: &Path) -> bool {
+    let facts = |path: &Path| path.metadata().ok().map(|facts| (facts.dev(), facts.ino()));
+    facts(left).is_some_and(|left| facts(right) == Some(left))
+}
 
 /// Writes a file whole, or leaves the name as it was.
 pub fn write(path: &Path, contents: impl AsRef<[u8]>) -> anyhow::Result<()> {

@@ -236,9 +236,13 @@ pub fn lay(
 fn notes(trace: &Trace<'_>, binding: &Binding, lost: u64, partial: bool) -> Vec<String> {
     let mut notes = Vec::new();
     if partial {
+        let lost = match lost {
+            0 => "no reference is lost".to_owned(),
+            lost => format!("{lost} references are lost and are not counted"),
+        };
         notes.push(format!(
-            "the trace is damaged or unfinished: {lost} references are lost and are not counted; `homing trace info` says \
-             where, `homing trace recover` makes a whole trace of the rest"
+            "the trace is damaged or unfinished: {lost}; `homing trace info` says where, `homing trace recover` makes a \
+             whole trace of what is there"
         ));
     }
     let mut nodes: Vec<Node> = trace.threads().map(|(thread, _)| binding.node(thread)).collect();

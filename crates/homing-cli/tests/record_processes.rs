@@ -95,7 +95,8 @@ fn a_killed_recorder_leaves_a_readable_prefix() {
     let killed = Command::new("kill").args(["-KILL", &format!("-{}", child.id())]).status().unwrap();
     assert!(killed.success() && !child.wait().unwrap().success());
     let mut recover = Command::new(env!("CARGO_BIN_EXE_homing"));
-    let output = recover.args(["trace", "recover"]).arg(&part).arg("-o").arg(lab.path("out.trace")).output().unwrap();
+    let output =
+        recover.args(["trace", "recover"]).arg(&part).arg("-o").arg(lab.path("out.trace")).output().unwrap();
     assert!(matches!(output.status.code(), Some(0 | 5)), "{}", stderr(&output));
     let bytes = std::fs::read(lab.path("out.trace")).unwrap();
     assert!(Trace::open(&bytes).unwrap().references() > 100_000);

@@ -4,7 +4,7 @@
 //! allocations counted as often as they were made. A page that a variable lies in is not called after the file that
 //! the variable comes from.
 
-use crate::trace::{Event, Names, Trace};
+use crate::trace::{Event, NameId, Names, Trace};
 use rayon::prelude::*;
 use std::collections::HashMap;
 
@@ -55,7 +55,13 @@ enum Kind {
     Stack,
     /// A mapped file or a region that the recorder named.
     Mapping,
+    /// Below the main stack as it was when the program began: it grows without an event.
+    Growth,
 }
+
+/// What a recorder calls the main stack, and how far it grows where nobody set another limit.
+const MAIN_STACK: &str = "[stack]";
+const MAIN_STACK_BYTES: u64 = 8 << 20;
 
 /// Something with a name at some addresses.
 #[derive(Clone, Copy, Debug)]
@@ -76,15 +82,16 @@ pub fn name_pages(trace: &Trace<'_>, addresses: &[u64], page_bytes: u64) -> Area
         address: s.address,
         bytes: s.size,
     });
+    let main_stack = |name| trace.names().get(name) == MAIN_STACK;
     let found: Vec<Vec<Piece>> =
-        threads.par_iter().map(|&thread| pieces(trace.thread_events(thread))).collect();
+        threads.par_iter().map(|&thread| pieces(trace.thread_events(thread), main_stack)).collect();
     let mut overlaps = Overlaps::new(addresses, page_bytes);
     symbols.chain(found.into_iter().flatten()).for_each(|piece| overlaps.add(piece));
     overlaps.finish(trace.names())
 }
 
 /// What one thread allocated and mapped.
-fn pieces(events: impl Iterator<Item = Event>) -> Vec<Piece> {
+fn pieces(events: impl Iterator<Item = Event>, main_stack: impl Fn(NameId) -> bool) -> Vec<Piece> {
     let mut all = Vec::new();
     let mut reserved = None;
     for event in events {
@@ -94,6 +101,11 @@ fn pieces(events: impl Iterator<Item = Event>) -> Vec<Piece> {
             }
             Event::Mmap { address, length, name, .. } if name.0 != 0 => {
                 all.push(Piece { kind: Kind::Mapping, name: name.0, address, bytes: length });
+                if main_stack(name) {
+                    let lowest = address.saturating_sub(MAIN_STACK_BYTES);
+                    let bytes = address - lowest;
+                    all.push(Piece { kind: Kind::Growth, name: name.0, address: lowest, bytes });
+                }
             }
             // The C library maps a stack without access rights, makes most of it accessible, and creates the thread.
             Event::Mmap { protection: 0, address, length, .. } => reserved = Some((address, length)),
@@ -144,6 +156,7 @@ impl<'a> Overlaps<'a> {
                     (**bytes, std::cmp::Reverse(key.1))
                 });
             let number = most.map_or(-1, |(&(kind, name), _)| {
+                let kind = if kind == Kind::Growth { Kind::Mapping } else { kind };
                 *numbers.entry((kind, name)).or_insert_with(|| {
                     areas.names.push(text(kind, name, names));
                     areas.names.len() as i32 - 1
@@ -158,7 +171,7 @@ impl<'a> Overlaps<'a> {
 fn text(kind: Kind, name: u32, names: &Names) -> String {
     match kind {
         Kind::Stack => format!("stack of thread {name}"),
-        Kind::Data | Kind::Mapping => names.get(crate::trace::NameId(name)).to_owned(),
+        Kind::Data | Kind::Mapping | Kind::Growth => names.get(NameId(name)).to_owned(),
     }
 }
 
@@ -166,7 +179,7 @@ fn text(kind: Kind, name: u32, names: &Names) -> String {
 mod tests {
     use super::*;
     use crate::ids::Thread;
-    use crate::trace::{AllocFunction, NameId};
+    use crate::trace::AllocFunction;
 
     fn named(pieces: &[(Kind, u32, u64, u64)], addresses: &[u64]) -> Vec<i32> {
         let mut overlaps = Overlaps::new(addresses, 4096);
@@ -192,6 +205,25 @@ mod tests {
     }
 
     #[test]
+    fn the_main_stack_grows_over_what_has_no_other_name() {
+        let stack = Event::Mmap {
+            protection: 3,
+            flags: 0x22,
+            address: 0x1000_0000,
+            length: 0x1000,
+            offset: 0,
+            name: NameId(5),
+        };
+        let found: Vec<_> = pieces([stack].into_iter(), |name| name == NameId(5))
+            .iter()
+            .map(|p| (p.kind, p.name, p.address, p.bytes))
+            .chain([(Kind::Mapping, 6, 0x0fff_0000, 0x1000)])
+            .collect();
+        let pages = [0x0f00_0000, 0x0fff_0000, 0x0fff_f000, 0x1000_0000, 0x1000_1000];
+        assert_eq!(named(&found, &pages), [-1, 0, 1, 1, -1]);
+    }
+
+    #[test]
     fn stacks_are_told_from_other_mappings() {
         let map = |protection, address, name| Event::Mmap {
             protection,
@@ -210,7 +242,8 @@ mod tests {
         };
         let events =
             [map(3, 0x1000, 0), map(0, 0x2000, 0), start(4), start(5), map(1, 0x3000, 9), alloc(0), alloc(2)];
-        let found: Vec<_> = pieces(events.into_iter()).iter().map(|p| (p.kind, p.name, p.address)).collect();
+        let found: Vec<_> =
+            pieces(events.into_iter(), |_| false).iter().map(|p| (p.kind, p.name, p.address)).collect();
         assert_eq!(found, [(Kind::Stack, 4, 0x2000), (Kind::Mapping, 9, 0x3000), (Kind::Data, 2, 0x8000)]);
     }
 }

@@ -275,7 +275,10 @@ fn print(report: &Report) -> anyhow::Result<()> {
         let info = &trace.trace;
         outln!(
             "{} on {}: {} references, {} pages",
-            info.name, report.machine.name, info.references, info.pages
+            info.name,
+            report.machine.name,
+            info.references,
+            info.pages
         );
         outln!("{}", tables::rows(&trace.rows));
         if !trace.further_levels.is_empty() {

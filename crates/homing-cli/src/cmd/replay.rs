@@ -57,7 +57,9 @@ fn compare(args: &Args, journal: &Journal) -> Result {
     } else {
         outln!(
             "{} observations, {} actions, {} the same",
-            checked.observations, checked.actions, checked.same
+            checked.observations,
+            checked.actions,
+            checked.same
         );
         if let Some(difference) = &checked.first_difference {
             outln!("first difference: {difference}");

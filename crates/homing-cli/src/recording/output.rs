@@ -49,7 +49,8 @@ impl Output {
     }
 }
 
-fn refuse_other_files(wanted: &Path) -> anyhow::Result<()> {
+/// Fails if `wanted` exists and is no trace.
+pub fn refuse_other_files(wanted: &Path) -> anyhow::Result<()> {
     let Ok(mut file) = File::open(wanted) else { return Ok(()) };
     let refuse = |what: &str| {
         let name = wanted.display();

@@ -16,6 +16,8 @@ pub struct Info {
     pub threads: Vec<ThreadInfo>,
     /// All damage found.
     pub damage: Vec<Damage>,
+    /// References without a place in the total order: of a damaged or a missing order block.
+    pub unordered: u64,
 }
 
 /// What is there of a thread.
@@ -72,7 +74,11 @@ impl Info {
         }
         let orders =
             (0..trace.order.len()).into_par_iter().filter_map(|block| trace.order_turns(block).err());
-        damage.extend(orders.collect::<Vec<_>>());
+        let orders: Vec<Damage> = orders.collect();
+        let ordered: u64 = trace.order_blocks().map(|block| block.references).sum();
+        let unordered = trace.references().saturating_sub(ordered)
+            + orders.iter().map(|damage| damage.references).sum::<u64>();
+        damage.extend(orders);
         let mut summary = trace.summary();
         if depth == Depth::References {
             summary.references = counts.references;
@@ -82,7 +88,7 @@ impl Info {
             summary.bytes_accessed = counts.bytes_accessed;
             summary.events = counts.all_events();
         }
-        Info { summary, counts, threads, damage }
+        Info { summary, counts, threads, damage, unordered }
     }
 
     /// References that damage has taken, as far as they are known.

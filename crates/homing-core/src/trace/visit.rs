@@ -312,6 +312,14 @@ impl<'a> Trace<'a> {
                 }
             }
         }
+        let total = self.references();
+        if blocks.end >= self.order.len() && visit.time < total {
+            let references = total - visit.time;
+            let reason = "the end of the total order is missing".to_owned();
+            visit.lost(references, &reason);
+            let offset = self.blocks_end;
+            visit.stats.damage.push(Damage { offset, reason, thread: None, references });
+        }
         let mut stats = visit.stats;
         let mut cursors: Vec<_> = cursors.into_values().collect();
         cursors.sort_by_key(|cursor| cursor.thread);

@@ -28,10 +28,7 @@ pub fn run(args: Args) -> Result {
     }
     for topology in &all {
         let (nodes, cpus, memory) = (topology.nodes.len(), topology.cpus(), topology.memory() >> 20);
-        outln!(
-            "{:<12}{nodes:>2} nodes {cpus:>3} CPUs {memory:>6} MiB  {}",
-            topology.name, topology.summary
-        );
+        outln!("{:<12}{nodes:>2} nodes {cpus:>3} CPUs {memory:>6} MiB  {}", topology.name, topology.summary);
     }
     Ok(Code::OK)
 }

@@ -2,7 +2,7 @@
 
 use super::parquet::ParquetFile;
 use crate::exit::{self, Code, Result};
-use crate::files::{writing, Output};
+use crate::files::{same_file, writing, Output};
 use crate::input::TraceFile;
 use crate::progress;
 use anyhow::Context;
@@ -55,6 +55,11 @@ pub fn run(args: Args) -> Result {
     }
     if args.from > args.to {
         let message = format!("--from {} is after --to {}; expected an earlier Time", args.from, args.to);
+        return Err(exit::error(Code::USAGE, message));
+    }
+    if same_file(&args.trace, &args.output) {
+        let message =
+            format!("{} is the trace itself; give another name with --output", args.output.display());
         return Err(exit::error(Code::USAGE, message));
     }
     let selection = Selection { window: args.from..args.to, dense: args.dense };

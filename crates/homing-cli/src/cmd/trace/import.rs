@@ -4,6 +4,7 @@ use super::show_some;
 use crate::exit::{self, Code, Result};
 use crate::files::{writing, Output};
 use crate::progress;
+use crate::recording::output::refuse_other_files;
 use anyhow::Context;
 use homing_core::trace::import::{csv, lackey, ImportError, Imported, Report};
 use homing_core::trace::{Header, Kind, Summary, TraceError, TraceWriter};
@@ -57,6 +58,12 @@ pub fn run(args: Args) -> Result {
         Some(format) => format,
         None => guess(input.fill_buf().with_context(|| format!("reading {name}"))?),
     };
+    if let Some(advice) = not_text(input.fill_buf()?) {
+        return Err(exit::error(Code::USAGE, format!("{name}: {advice}")));
+    }
+    if args.output.metadata().is_ok_and(|facts| facts.is_file()) {
+        refuse_other_files(&args.output)?;
+    }
     let mut out = Output::create(&args.output)?;
     let report = match import(input, format, args.renumber, BufWriter::new(&mut out)) {
         Ok(report) => report,
@@ -94,6 +101,29 @@ fn print(args: &Args, report: &Report) -> anyhow::Result<()> {
     };
     eprintln!("{}: {references} references{left_out}", args.output.display());
     Ok(())
+}
+
+/// What to do with a file that is no text, by its first bytes.
+fn not_text(start: &[u8]) -> Option<&'static str> {
+    let known: [(&[u8], &str); 6] = [
+        (b"HOMINGTR", "this is a trace already; `homing trace info` shows what is in it"),
+        (
+            b"\x1f\x8b",
+            "this is compressed by gzip; expected text: zcat FILE | homing trace import - -o TRACE",
+        ),
+        (
+            b"\x28\xb5\x2f\xfd",
+            "this is compressed by zstd; expected text: zstdcat FILE | homing trace import - -o TRACE",
+        ),
+        (
+            b"\xfd7zXZ\0",
+            "this is compressed by xz; expected text: xzcat FILE | homing trace import - -o TRACE",
+        ),
+        (b"BZh", "this is compressed by bzip2; expected text: bzcat FILE | homing trace import - -o TRACE"),
+        (b"PAR1", "this is a Parquet file; expected text: lines thread,addr,size,kind"),
+    ];
+    let known = known.iter().find(|(magic, _)| start.starts_with(magic)).map(|(_, advice)| *advice);
+    known.or_else(|| start.contains(&0).then_some("this is no text; expected lines thread,addr,size,kind"))
 }
 
 /// The format that a file seems to have, by its first line.

@@ -42,10 +42,19 @@ pub fn run(args: Args) -> Result {
         return Ok(Code::OK);
     }
     show_some("damage", info.damage.len() as u64, info.damage.iter().map(ToString::to_string));
+    let lost = match (info.lost(), info.unordered) {
+        (0, 0) => "no reference is lost to damage".to_owned(),
+        (0, unordered) => {
+            format!("no reference is lost to damage, but the places of {unordered} in the order")
+        }
+        (lost, 0) => format!("{lost} references are lost to damage"),
+        (lost, unordered) => {
+            format!("{lost} references are lost to damage, and the places of {unordered} in the order")
+        }
+    };
     eprintln!(
-        "homing: {}: {} references are lost to damage; `homing trace recover` makes a whole trace of the rest",
-        args.trace.display(),
-        info.lost()
+        "homing: {}: {lost}; `homing trace recover` makes a whole trace of what is there",
+        args.trace.display()
     );
     Ok(Code::PARTIAL)
 }
@@ -120,6 +129,7 @@ fn json(trace: &Trace<'_>, info: &Info) -> Value {
         "symbols": trace.symbols().len(),
         "damage": damage.collect::<Vec<_>>(),
         "damaged_references": info.lost(),
+        "unordered_references": info.unordered,
     })
 }
 
