@@ -24,7 +24,7 @@ pub struct ModelArgs {
     /// Page size, a power of two from 512 to 1G [default: the machine's]; `compare` takes several
     #[arg(long, value_name = "SIZE", value_delimiter = ',')]
     pub page_size: Vec<PageSize>,
-    /// CPUs that threads run on: fill, round-robin, one-per-node, or a list such as 0-3,5
+    /// CPUs that threads run on: fill, round-robin, one-per-node, or a list such as 0-3,5 or !2
     ///
     /// fill: thread i on CPU i, so that nodes fill up one by one. round-robin: thread i on the next CPU of node i.
     /// one-per-node: thread i on the first CPU of node i. A list: thread i on its i-th CPU. All begin again at their end.

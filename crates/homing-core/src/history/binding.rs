@@ -17,19 +17,25 @@ pub enum ThreadsOn {
     OnePerNode,
     /// Thread i on the i-th CPU of the list, which is repeated as often as needed.
     List(Vec<Cpu>),
+    /// Thread i on the i-th CPU that is not in the list.
+    Except(Vec<Cpu>),
 }
 
 impl FromStr for ThreadsOn {
     type Err = String;
 
-    /// Parses `fill`, `round-robin`, `one-per-node` or a CPU list such as `0-3,5`.
+    /// Parses `fill`, `round-robin`, `one-per-node` or a CPU list as `numactl` has them: `0-3,5`, `all`, `!2`.
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
-            "fill" => Ok(ThreadsOn::Fill),
+            "fill" | "all" => Ok(ThreadsOn::Fill),
             "round-robin" => Ok(ThreadsOn::RoundRobin),
             "one-per-node" => Ok(ThreadsOn::OnePerNode),
-            list => parse_list(list).map(ThreadsOn::List).ok_or_else(|| {
-                format!("`{text}`: expected fill, round-robin, one-per-node or a list of CPUs such as 0-3,5")
+            list => match list.strip_prefix('!') {
+                Some(others) => parse_list(others).map(ThreadsOn::Except),
+                None => parse_list(list).map(ThreadsOn::List),
+            }
+            .ok_or_else(|| {
+                format!("`{text}`: expected fill, round-robin, one-per-node or a list of CPUs such as 0-3,5 or !2")
             }),
         }
     }
@@ -41,10 +47,8 @@ impl fmt::Display for ThreadsOn {
             ThreadsOn::Fill => f.write_str("fill"),
             ThreadsOn::RoundRobin => f.write_str("round-robin"),
             ThreadsOn::OnePerNode => f.write_str("one-per-node"),
-            ThreadsOn::List(cpus) => {
-                let cpus: Vec<String> = cpus.iter().map(Cpu::to_string).collect();
-                f.write_str(&cpus.join(","))
-            }
+            ThreadsOn::List(cpus) => f.write_str(&listed(cpus)),
+            ThreadsOn::Except(cpus) => write!(f, "!{}", listed(cpus)),
         }
     }
 }
@@ -60,16 +64,10 @@ impl ThreadsOn {
                 let nodes = cpu_nodes.iter().collect::<BTreeSet<_>>().len();
                 in_turn(all).into_iter().take(nodes).collect()
             }
-            ThreadsOn::List(cpus) => {
-                let node = |&cpu: &Cpu| {
-                    cpu_nodes.get(cpu.index()).map(|&node| (cpu, node)).ok_or_else(|| {
-                        format!(
-                            "--threads-on names CPU {cpu}, but the machine has CPUs 0 to {}",
-                            cpu_nodes.len() - 1
-                        )
-                    })
-                };
-                cpus.iter().map(node).collect::<Result<_, _>>()?
+            ThreadsOn::List(cpus) => places(cpus, cpu_nodes)?,
+            ThreadsOn::Except(cpus) => {
+                let left_out = places(cpus, cpu_nodes)?;
+                all.filter(|place| !left_out.contains(place)).collect()
             }
         };
         if pattern.is_empty() {
@@ -77,6 +75,20 @@ impl ThreadsOn {
         }
         Ok(Binding { pattern, changes: HashMap::new() })
     }
+}
+
+/// The CPUs of a list with their nodes.
+fn places(cpus: &[Cpu], cpu_nodes: &[Node]) -> Result<Vec<Place>, String> {
+    let place = |&cpu: &Cpu| {
+        cpu_nodes.get(cpu.index()).map(|&node| (cpu, node)).ok_or_else(|| {
+            format!("--threads-on names CPU {cpu}, but the machine has CPUs 0 to {}", cpu_nodes.len() - 1)
+        })
+    };
+    cpus.iter().map(place).collect()
+}
+
+fn listed(cpus: &[Cpu]) -> String {
+    cpus.iter().map(Cpu::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// The CPUs node by node in turn: the first of each node, then the second of each, until the nodes with most CPUs are
@@ -177,6 +189,9 @@ mod tests {
             (0..6).map(|t| binding.node(Thread(t)).0).collect()
         };
         assert_eq!(nodes("fill"), [0, 0, 1, 1, 3, 0]);
+        assert_eq!(nodes("all"), nodes("fill"));
+        assert_eq!(nodes("!0,2-3"), [0, 3, 0, 3, 0, 3]);
+        assert_eq!("!0,2-3".parse::<ThreadsOn>().unwrap().to_string(), "!0,2,3");
         assert_eq!(nodes("round-robin"), [0, 1, 3, 0, 1, 3]);
         assert_eq!(nodes("4,0-1"), [3, 0, 0, 3, 0, 0]);
         let on = |text: &str| -> Vec<u16> {
