@@ -317,7 +317,7 @@ impl<'a> Trace<'a> {
             let references = total - visit.time;
             let reason = "the end of the total order is missing".to_owned();
             visit.lost(references, &reason);
-            let offset = self.blocks_end;
+            let offset = self.blocks_end();
             visit.stats.damage.push(Damage { offset, reason, thread: None, references });
         }
         let mut stats = visit.stats;
