@@ -61,7 +61,7 @@ export function table<T>(
   }
   heads.forEach((head, i) => {
     if (!options.sortable) return head.append(columns[i]!.title)
-    const button = h('button', { type: 'button' }, columns[i]!.title)
+    const button = h('button', { type: 'button', title: 'Sort by this column' }, columns[i]!.title)
     button.addEventListener('click', () => sortBy(i))
     head.append(button)
   })

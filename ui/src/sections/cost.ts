@@ -50,7 +50,7 @@ function mcprChart(rows: readonly Row[]): HTMLElement {
   return figure({
     name: 'mcpr',
     title: 'Mean cost per reference',
-    note: 'In local references: 1 would be all-local without a page copy. No policy can be left of the dashed line, the optimum.',
+    note: 'In local references: 1, where the bars begin, would be all-local without a page copy. No policy can be left of the dashed line, the optimum.',
     label,
     controls: fold.controls,
     draw: (width) => drawMcpr(fold.shown, optimal, width),
@@ -71,6 +71,8 @@ function drawMcpr(policies: readonly Row[], optimal: Row | undefined, width: num
   const { margin, fit } = nameMargin(policies.map((row) => row.policy), width)
   const top = Math.max(optimal?.mcpr ?? 0, ...policies.map((row) => row.mcpr), 1)
   const opt = optimal?.mcpr
+  // All-local is the least where a local reference costs 1: what is above it is what placement is about.
+  const base = [...policies, ...(optimal ? [optimal] : [])].every((row) => row.mcpr >= 1) && top > 1 ? 1 : 0
   return Plot.plot({
     width,
     marginLeft: margin,
@@ -79,11 +81,12 @@ function drawMcpr(policies: readonly Row[], optimal: Row | undefined, width: num
     marginBottom: 34,
     height: 64 + Math.max(policies.length, 1) * 26,
     style: { fontSize: '13px', fontFamily: 'inherit', background: 'none' },
-    x: { label: 'MCPR', domain: [0, top], grid: true, ticks: Math.max(2, Math.floor((width - margin) / 90)) },
+    x: { label: 'MCPR', domain: [base, top], grid: true, ticks: Math.max(2, Math.floor((width - margin) / 90)) },
     y: { label: null, domain: policies.map((row) => row.policy), tickFormat: fit, tickSize: 0 },
     marks: [
       Plot.barX(policies, {
-        x: 'mcpr',
+        x1: base,
+        x2: 'mcpr',
         y: 'policy',
         fill: (row: Row) => (row.policy === HOMING ? 'var(--accent)' : 'var(--bar)'),
         insetTop: 3,

@@ -41,7 +41,7 @@ export function levelsSection(trace: TraceReport): HTMLElement | undefined {
     policies,
     [{ title: 'Policy', value: ({ policy }) => policy, text: ({ policy }) => policy }, ...levels.map(gap)],
     {
-      caption: 'Gap to the optimum by information level. Click a column’s title to sort.',
+      caption: 'Gap to the optimum by information level.',
       sortable: true,
       mark: ({ policy }) => (policy === HOMING ? 'homing' : undefined),
     },

@@ -33,7 +33,7 @@ export function policyTable(rows: readonly Row[], pageSize: number | undefined):
   const columns = COLUMNS.filter(empty('Global', (row) => row.global)).filter(empty('Replications', (row) => row.replications))
   const size = pageSize === undefined ? '' : `, pages of ${bytes(pageSize)}`
   const element = table(rows, columns, {
-    caption: `All policies${size}. Click a column's title to sort.`,
+    caption: `All policies${size}.`,
     sortable: true,
     mark: (row) => (row.policy === OPTIMAL ? 'optimal' : row.policy === HOMING ? 'homing' : undefined),
   })
