@@ -25,7 +25,7 @@ const VISITS: f64 = 2.5;
 /// Time between scans while something changes, and the longest when nothing does.
 const BUSY: Duration = Duration::from_millis(400);
 const CALM: Duration = Duration::from_secs(8);
-/// ... and at least this many times as long as the last one took.
+/// ... and at least this many times as long as the programs stood still for the last one.
 const REST: u32 = 3;
 
 /// Longest wait for the passes of all processes, made or at work. They take 20 to 40 ms of CPU time.
@@ -89,9 +89,11 @@ pub struct HintFaults {
     cpus: Vec<u32>,
     rhythm: Rhythm,
     stage: Stage,
-    /// When pages were last marked, by the clock of samples, and how long that had been ago before.
+    /// When pages were last marked, by the clock of samples, and when they may be again after that.
     marked: Option<Duration>,
     period: Duration,
+    /// How long the programs stood still for that.
+    stopped: Duration,
     beaten: Instant,
     /// CPU time of the helpers when last asked, those that have ended among them.
     used: BTreeMap<Pid, Duration>,
@@ -123,6 +125,7 @@ impl HintFaults {
             stage: Stage::Resting(Instant::now() + BUSY),
             marked: None,
             period: BUSY,
+            stopped: Duration::ZERO,
             beaten: Instant::now(),
             used: BTreeMap::new(),
             window,
@@ -154,11 +157,9 @@ impl HintFaults {
         at_work.retain_mut(|(_, scanner)| scanner.go().is_ok());
         wait(|| at_work.iter().all(|(_, scanner)| !matches!(scanner.passed(), Ok(None))));
         self.window.close()?;
-        let now = clock::monotonic();
-        self.period = self.marked.map_or(BUSY, |before| now.saturating_sub(before));
-        self.marked = Some(now);
+        self.marked = Some(clock::monotonic());
         drop(held);
-        self.scans.stopped_seconds += begin.elapsed().as_secs_f64();
+        self.stopped = begin.elapsed();
         for (pid, scanner) in at_work {
             let missed = !matches!(scanner.passed(), Ok(Some(Pass::Marked)));
             self.missed += u64::from(missed);
@@ -221,7 +222,9 @@ impl Source for HintFaults {
                     self.mark(targets)?;
                     self.scans.scans += 1;
                     self.scans.seconds += since.elapsed().as_secs_f64();
-                    let rest = self.rhythm.pace.max(since.elapsed() * REST);
+                    self.scans.stopped_seconds += self.stopped.as_secs_f64();
+                    let rest = self.rhythm.pace.max(self.stopped * REST);
+                    self.period = since.elapsed() + rest;
                     self.stage = Stage::Resting(Instant::now() + rest);
                 }
             }
