@@ -28,7 +28,9 @@ const CALM: Duration = Duration::from_secs(8);
 /// ... and at least this many times as long as the programs stood still for the last one.
 const REST: u32 = 3;
 
-/// Longest wait for the passes of all processes, made or at work. They take 20 to 40 ms of CPU time.
+/// Longest wait until the passes of all processes are ready, which takes some 14 ms of CPU time. The programs run meanwhile.
+const READY: Duration = Duration::from_secs(4);
+/// Longest wait for passes that mark pages, while the programs stand still.
 const PATIENCE: Duration = Duration::from_millis(400);
 /// How often it is asked whether passes are ready.
 const ASK: Duration = Duration::from_millis(12);
@@ -218,7 +220,7 @@ impl Source for HintFaults {
             Stage::Resting(_) => self.scanners.values_mut().for_each(|scanner| drop(scanner.beat())),
             Stage::Counting(since) => {
                 let waits = self.scanners.values().any(|scanner| matches!(scanner.ready(), Ok(false)));
-                if !waits || since.elapsed() >= PATIENCE {
+                if !waits || since.elapsed() >= READY {
                     self.mark(targets)?;
                     self.scans.scans += 1;
                     self.scans.seconds += since.elapsed().as_secs_f64();
