@@ -205,14 +205,40 @@ fn hierarchy(shape: &HierarchyShape, cpus: u16, pages: u64) -> Hierarchy {
     Hierarchy::new(shape, &cpus, Addresses::new(PageSize::KIB4, &frames(pages))).unwrap()
 }
 
+/// Few sets of few to many ways, each kind of set that arrays know.
+fn shapes() -> impl Strategy<Value = HierarchyShape> {
+    let level = |line_log2| {
+        let ways = prop::sample::select(vec![1u32, 2, 3, 4, 8, 11, 16, 20]);
+        (0u32..4, ways).prop_map(move |(log2, ways)| Shape { sets: 1 << log2, ways, line_log2 })
+    };
+    (level(5), level(7), level(0)).prop_map(|(l1, l2, tlb)| HierarchyShape {
+        l1,
+        l2,
+        tlbs: vec![tlb],
+        ..small()
+    })
+}
+
+/// Wants no more after every third reference that something comes of.
+#[derive(Default)]
+struct Stops(u32);
+
+impl Sink for Stops {
+    fn more(&mut self) -> bool {
+        self.0 += 1;
+        !self.0.is_multiple_of(3)
+    }
+}
+
 proptest! {
     /// Random references and moves of several CPUs, packed tightly enough that everything happens.
     #[test]
     fn the_hierarchy_is_the_obvious_model(
+        shape in shapes(),
         steps in prop::collection::vec((0u16..3, 0u64..6, 0u64..4096, any::<bool>(), 0u8..60), 1..1500)
     ) {
-        let mut fast = hierarchy(&small(), 3, 6);
-        let mut model = Model::new(&small(), 3, 6);
+        let mut fast = hierarchy(&shape, 3, 6);
+        let mut model = Model::new(&shape, 3, 6);
         for (cpu, page, offset, write, what) in steps {
             if what == 0 && model.next_frame < 12 {
                 // Up to here both take frames in order; afterwards the hierarchy uses old ones again.
@@ -226,6 +252,27 @@ proptest! {
             model.reference(cpu as usize, address, write);
         }
         prop_assert_eq!(fast.total(), model.counts);
+    }
+
+    /// A stretch of references is its references one by one, wherever a sink stops it.
+    #[test]
+    fn stretches_are_their_references(
+        shape in shapes(),
+        turns in prop::collection::vec(
+            (0u16..3, prop::collection::vec((0u64..6 << 12, any::<bool>(), 0u32..7), 1..20)), 1..60)
+    ) {
+        let (mut whole, mut single) = (hierarchy(&shape, 3, 6), hierarchy(&shape, 3, 6));
+        let mut stops = Stops::default();
+        for (cpu, turn) in turns {
+            let addresses: Vec<u64> = turn.iter().map(|&(address, ..)| address).collect();
+            let kinds: Vec<Access> = turn.iter().map(|&(_, write, log2)| Access::new(1 << log2, write, false)).collect();
+            let mut from = 0;
+            while from < addresses.len() {
+                from += whole.serve(cpu, &addresses[from..], &kinds[from..], &mut stops);
+            }
+            addresses.iter().zip(&kinds).for_each(|(&address, &kind)| single.reference(cpu, address, kind, &mut ()));
+        }
+        prop_assert!(whole.counts().eq(single.counts()));
     }
 }
 
