@@ -17,10 +17,10 @@ lab() { timeout -k 5 240 "$homing" lab run "$@"; }
 
 "$homing" lab run --topology 2x2 -- true 2>first.err
 if [ $? -eq 3 ]; then
-  echo "SKIPPED 24 tests of the lab, which needs what is missing here: $(cat first.err)"
+  echo "SKIPPED 28 tests of the lab, which needs what is missing here: $(cat first.err)"
   exit 0
 fi
-for program in known card latency; do gcc -O2 -Wall -o $program "$root/lab/tests/$program.c" -pthread; done
+for program in known patterns card latency; do gcc -O2 -Wall -o $program "$root/lab/tests/$program.c" -pthread; done
 # The engine is known by this name, and in the guest by the bytes at its entry point, so it must be another program than `known`.
 gcc -O1 -Wall -static -o homing "$root/lab/tests/known.c" -pthread
 
@@ -45,11 +45,21 @@ wrong_machines() {
     wrong "--nodes 3 --distances hypercube" "power of two" && wrong "--nodes 4 --cpus 2" "one CPU for each"
 }
 check "wrong machines are refused" wrong_machines
+mkdir cut
+head -c 10000000 "${HOMING_LAB_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/homing/lab}/vmlinux" >cut/vmlinux
+HOMING_LAB_CACHE=$work/cut timeout -k 5 60 "$homing" lab run -- true 2>cut.err
+check "a kernel of which a part is missing is told" [ "$? $(grep -c 'no whole kernel' cut.err)" = "3 1" ]
+timeout -k 5 60 "$homing" lab run --observe absent/counts.json -- true 2>absent.err
+check "counts that cannot be written are told before the start" [ "$? $(grep -c 'cannot write absent/counts.json' absent.err)" = "1 1" ]
 
 echo words >in.txt
 printf '#!/usr/bin/env bash\ncat; cat in.txt >out.txt; echo more >&2; exit 7\n' >script && chmod +x script
 lab --topology 2x2 -- ./script in.txt <in.txt >stdout 2>stderr
 check "a script: status, streams, result files" [ "$? $(cat stdout out.txt stderr | tr '\n' ' ')" = "7 words words more " ]
+
+lab --topology 2x2 -- sh -c 'head -c 4000000 /dev/zero >big; seq 1 100000; exit 5' 2>err | (sleep 20; md5sum >sum)
+check "all output comes to a slow reader, and the end after it" \
+  [ "${PIPESTATUS[0]} $(cat sum) $(stat -c %s big)" = "5 $(seq 1 100000 | md5sum) 4000000" ]
 
 # CPUs 0 and 1 are of node 0, 2 and 3 of node 1. The program itself checks by move_pages where its pages are.
 lab --topology 2x2 --balancing off --observe counts.json -- ./known 0:0:8000000:0 0:1:16000000:0 2:0:0:24000000 3:1:0:32000000 >out 2>err
@@ -63,6 +73,16 @@ near("reads", 0, 0, 8e6); near("reads", 0, 1, 16e6); near("writes", 2, 0, 24e6);
 assert counts["complete"] and abs(counts["nonlocal_percent"] - 50) < 0.5, counts["nonlocal_percent"]
 summed = sum(sum(row) for part in counts["intervals"] for row in part["accesses"])
 assert summed == sum(map(sum, counts["accesses"]))
+P
+lab --topology unequal --balancing off --marked --observe patterns.json -- ./patterns 8 2 0 >patterns.out 2>err
+check "counts of strides, chases, vectors, atomics, strings, page crossings" python3 - <<'P'
+import json
+counts, cells = json.load(open("patterns.json")), [line.split() for line in open("patterns.out")]
+assert len(cells) == 16, cells
+for name, cpu, node, reads, writes in cells:
+    for kind, expected in (("reads", int(reads)), ("writes", int(writes))):
+        found = counts[kind][int(cpu)][int(node)]
+        assert abs(found - expected) <= 0.01 * max(int(reads), int(writes)), (name, kind, found, expected)
 P
 lab --topology 2x2 --balancing off --observe engine.json --cache 128K --pages -- \
   sh -c './known 2:0:1000000:0 & ./homing 0:1:5000000:0; wait' >out 2>err

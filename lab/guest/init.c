@@ -71,26 +71,6 @@ static void mount_all(void) {
     chmod("/tmp", 01777);
 }
 
-/* Opens the virtio port of a name; its device number is only known from sysfs. */
-static int open_port(const char *wanted) {
-    DIR *ports = opendir("/sys/class/virtio-ports");
-    struct dirent *entry;
-    int fd = -1;
-    while (ports != NULL && fd < 0 && (entry = readdir(ports)) != NULL) {
-        char path[512], name[64] = "";
-        snprintf(path, sizeof path, "/sys/class/virtio-ports/%s/name", entry->d_name);
-        FILE *file = fopen(path, "r");
-        if (file == NULL) continue;
-        if (fgets(name, sizeof name, file) != NULL) name[strcspn(name, "\n")] = 0;
-        fclose(file);
-        if (strcmp(name, wanted) != 0) continue;
-        snprintf(path, sizeof path, "/dev/%s", entry->d_name);
-        fd = open(path, O_RDWR | O_CLOEXEC);
-    }
-    if (ports != NULL) closedir(ports);
-    return fd;
-}
-
 static int is(const char *key, const char *name) { return strcmp(key, name) == 0; }
 
 static void append(char **list, int *count, char *value) {
@@ -294,6 +274,18 @@ static int run_command(void) {
     return status;
 }
 
+/* What was written to a port is still under way, and lost if the machine is switched off: the host says when it has all of it. */
+static void tell_end(int status) {
+    unsigned long long out = job.shell ? 0 : port_sent("homing.stdout"), error = job.shell ? 0 : port_sent("homing.stderr");
+    char line[64] = "";
+    size_t used = 0;
+    dprintf(control, "exit %d %llu %llu\n", status, out, error);
+    while (strcmp(line, "end") != 0 && read(control, &line[used], 1) == 1) {
+        if (line[used] == '\n') line[used] = 0, used = 0;
+        else if (used < sizeof line - 2) line[++used] = 0;
+    }
+}
+
 static void switch_off(void) {
     /* QEMU's debug-exit device ends the machine at once; the kernel's own way takes a second. */
     if (ioperm(DEBUG_EXIT_PORT, 1, 1) == 0) outb(0, DEBUG_EXIT_PORT);
@@ -323,6 +315,6 @@ int main(void) {
     dprintf(control, "ready\n");
     int status = job.nargs > 0 ? run_command() : 127;
     for (int i = 0; i < job.nresults; i++) send_results(job.results[i], &start, root.st_dev, 64);
-    dprintf(control, "exit %d\n", status);
+    tell_end(status);
     switch_off();
 }

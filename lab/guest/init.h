@@ -5,6 +5,10 @@
 /* Tells the host what failed, and with what; errno says why. */
 void note(const char *what, const char *which);
 
+/* ports.c: a port for reading and writing, or -1; bytes that were written to it. */
+int open_port(const char *name);
+unsigned long long port_sent(const char *name);
+
 /* start.c: the command's memory begins on some nodes. */
 void start_begin(const char *nodes);
 void start_enter(void);

@@ -39,11 +39,15 @@ pub enum LabError {
     },
     /// The machine ended before the command did.
     #[error(
-        "the virtual machine ended before the command did ({how}); the last lines of its console:\n{console}"
+        "the virtual machine {} ({how}); {}:\n{console}",
+        if *refused { "cannot be started" } else { "ended before the command did" },
+        if *refused { "QEMU says" } else { "the last lines of its console" }
     )]
     Died {
         /// How QEMU ended.
         how: String,
+        /// Whether QEMU refused to start at all: its options or a file, which another try does not change.
+        refused: bool,
         /// Its last messages.
         console: String,
     },

@@ -29,6 +29,8 @@ const KERNEL_LINE: &str =
 const CONSOLE_KEPT: usize = 2000;
 /// QEMU writes what its plugin counted when it is asked to end; then it is killed.
 const GRACE: Duration = Duration::from_secs(5);
+/// QEMU's exit status when it cannot do what its options say.
+const REFUSED: i32 = 1;
 
 /// What to start QEMU with.
 #[derive(Debug)]
@@ -152,12 +154,12 @@ impl Machine {
 
     /// The error for a machine that ended by itself, with the last lines of its console.
     pub fn died(&mut self) -> LabError {
-        let how = match self.end(GRACE) {
-            Ok(status) => format!("QEMU: {status}"),
-            Err(error) => error.to_string(),
+        let (how, refused) = match self.end(GRACE) {
+            Ok(status) => (format!("QEMU: {status}"), status.code() == Some(REFUSED)),
+            Err(error) => (error.to_string(), false),
         };
         let text = self.console.lock().map(|bytes| String::from_utf8_lossy(&bytes).replace('\r', ""));
-        LabError::Died { how, console: text.unwrap_or_default().trim().to_owned() }
+        LabError::Died { how, refused, console: text.unwrap_or_default().trim().to_owned() }
     }
 }
 

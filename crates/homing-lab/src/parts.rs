@@ -2,6 +2,8 @@
 //! there; `make lab` builds the others.
 
 use crate::LabError;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -38,11 +40,37 @@ impl Parts {
         let busybox = in_path("busybox")
             .ok_or_else(|| missing("busybox is not installed (Debian: busybox-static)".into()))?;
         let kernel = cache_directory().join("vmlinux");
-        if !kernel.exists() {
-            return Err(missing(format!("there is no kernel for the guest at {}", kernel.display())));
-        }
+        check_kernel(&kernel)?;
         Ok(Parts { qemu, kernel, busybox, built: built_directory()? })
     }
+}
+
+/// Refuses a kernel that is not there, or of which a part is missing: QEMU's own words for that help nobody.
+fn check_kernel(kernel: &Path) -> Result<(), LabError> {
+    let name = kernel.display();
+    let missing = |what: String| LabError::Missing { what };
+    let mut file = match File::open(kernel) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return Err(missing(format!("there is no kernel for the guest at {name}")));
+        }
+        opened => opened.map_err(LabError::io(format!("opening the guest's kernel {name}")))?,
+    };
+    let doing = || LabError::io(format!("reading the guest's kernel {name}"));
+    let length = file.metadata().map_err(doing())?.len();
+    let mut head = [0; 64];
+    match file.read_exact(&mut head) {
+        Ok(()) if elf_bytes(&head).is_some_and(|bytes| length >= bytes) => Ok(()),
+        Err(error) if error.kind() != ErrorKind::UnexpectedEof => Err(doing()(error)),
+        _ => Err(missing(format!("{name} is no whole kernel (an ELF file); remove it first"))),
+    }
+}
+
+/// The bytes that a 64-bit ELF file has at least, by its header: up to the end of its table of sections.
+fn elf_bytes(head: &[u8; 64]) -> Option<u64> {
+    let number = |at: usize, bytes: usize| {
+        head[at..at + bytes].iter().rev().fold(0u64, |sum, &byte| sum << 8 | u64::from(byte))
+    };
+    head.starts_with(b"\x7fELF\x02").then(|| number(40, 8).saturating_add(number(58, 2) * number(60, 2)))
 }
 
 /// Where the kernel is kept: `$HOMING_LAB_CACHE`, or `homing/lab` in the user's cache directory.
@@ -121,6 +149,22 @@ fn version(text: &str) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kernel_is_there_and_whole() {
+        let place = tempfile::tempdir().unwrap();
+        let kernel = place.path().join("vmlinux");
+        let error = || check_kernel(&kernel).unwrap_err().to_string();
+        assert!(error().contains("there is no kernel"));
+        // Any other ELF file does as well.
+        let whole = std::fs::read(in_path("true").unwrap()).unwrap();
+        std::fs::write(&kernel, &whole).unwrap();
+        check_kernel(&kernel).unwrap();
+        for part in [&whole[..whole.len() - 1], &whole[..30], b"no kernel".as_slice()] {
+            std::fs::write(&kernel, part).unwrap();
+            assert!(error().contains("remove it first: run `homing lab setup`"));
+        }
+    }
 
     #[test]
     fn versions_are_read() {

@@ -17,6 +17,8 @@ const LOCAL_NS: f64 = 80.0;
 pub const MOST_NODES: usize = 32;
 /// See [`MOST_NODES`].
 pub const MOST_CPUS: usize = 64;
+/// Node ids are below this: QEMU knows 128 nodes, those that fill gaps included.
+const MOST_IDS: u32 = 64;
 const MIB: u64 = 1 << 20;
 /// Below this the kernel does not boot with its per-node tables.
 const LEAST_MEMORY: u64 = 64 * MIB;
@@ -112,8 +114,9 @@ impl Topology {
         let spec: Spec = toml::from_str(text).map_err(|e| wrong(e.to_string().trim_end().to_owned()))?;
         let mut nodes: Vec<Node> = Vec::new();
         for node in &spec.nodes {
-            for _ in 0..node.count.unwrap_or(1) {
-                let id = node.id.unwrap_or(nodes.last().map_or(0, |last| last.id + 1));
+            // One more than can be is enough to be refused.
+            for _ in 0..node.count.unwrap_or(1).min(MOST_NODES as u32 + 1) {
+                let id = node.id.unwrap_or(nodes.last().map_or(0, |last| last.id.saturating_add(1)));
                 let memory = memory(&node.memory).map_err(&wrong)?;
                 nodes.push(Node { id, cpus: node.cpus, memory });
             }
@@ -175,12 +178,20 @@ impl Topology {
             all.then_some(())
                 .ok_or(format!("`{what}` is not a matrix of {count} by {count}, the number of nodes"))
         };
-        if !(1..=MOST_NODES).contains(&count) || !(1..=MOST_CPUS).contains(&(self.cpus() as usize)) {
-            let found = format!("has {count} nodes and {} CPUs", self.cpus());
-            return Err(format!("{found}: expected 1 to {MOST_NODES} and 1 to {MOST_CPUS}"));
+        let cpus: u64 = self.nodes.iter().map(|node| u64::from(node.cpus)).sum();
+        if !(1..=MOST_NODES).contains(&count) || !(1..=MOST_CPUS as u64).contains(&cpus) {
+            let found = if count > MOST_NODES { "too many".into() } else { count.to_string() };
+            return Err(format!(
+                "has {found} nodes and {cpus} CPUs: expected 1 to {MOST_NODES} and 1 to {MOST_CPUS}"
+            ));
         }
-        if self.nodes[0].cpus == 0 || self.nodes.windows(2).any(|pair| pair[0].id >= pair[1].id) {
-            return Err("expected CPUs in the first node and rising node ids".into());
+        let rising = self.nodes.windows(2).all(|pair| pair[0].id < pair[1].id);
+        if self.nodes[0].cpus == 0 || self.nodes[0].id != 0 || !rising || self.nodes[count - 1].id >= MOST_IDS
+        {
+            let ids: Vec<u32> = self.nodes.iter().map(|node| node.id).collect();
+            return Err(format!(
+                "node ids {ids:?}: expected them to rise from 0 and to be below {MOST_IDS}, and CPUs in the first node"
+            ));
         }
         if let Some(small) =
             self.nodes.iter().find(|node| node.memory < LEAST_MEMORY || !node.memory.is_multiple_of(2 * MIB))

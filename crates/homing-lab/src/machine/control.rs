@@ -25,8 +25,13 @@ pub enum Message {
     },
     /// So often something happened in the kernel while the command ran (`/proc/vmstat`).
     Count(String, u64),
-    /// The command has ended with this status.
-    Exit(u8),
+    /// The command has ended.
+    Exit {
+        /// With this status.
+        status: u8,
+        /// Bytes that were written to its stdout and its stderr. The machine waits until it is told that they have come.
+        sent: [u64; 2],
+    },
 }
 
 /// The host's end of the control port.
@@ -69,6 +74,11 @@ impl Control {
         self.stream.write_all(format!("signal {number}\n").as_bytes()).map_err(gone)
     }
 
+    /// Tells the guest that all it sent has come: it switches off.
+    pub fn end(&mut self) -> Result<(), LabError> {
+        self.stream.write_all(b"end\n").map_err(gone)
+    }
+
     fn wait(&self, patience: Duration) -> Result<bool, LabError> {
         let mut waiting =
             [rustix::event::PollFd::from_borrowed_fd(self.stream.as_fd(), rustix::event::PollFlags::IN)];
@@ -91,7 +101,7 @@ impl Control {
                 let (name, number) = rest.split_once(' ').ok_or_else(|| not_understood(&line))?;
                 Message::Count(name.to_owned(), number.parse().map_err(|_| not_understood(&line))?)
             }
-            ("exit", status) => Message::Exit(status.parse().map_err(|_| not_understood(&line))?),
+            ("exit", rest) => exit_line(rest).ok_or_else(|| not_understood(&line))?,
             ("file", rest) => {
                 let (mode, size, path) = file_line(rest).ok_or_else(|| not_understood(&line))?;
                 let Some(bytes) = self.pending.get(used..used + size) else { return Ok(None) };
@@ -103,6 +113,13 @@ impl Control {
         self.pending.drain(..used);
         Ok(Some(message))
     }
+}
+
+/// "STATUS OUT ERR".
+fn exit_line(rest: &str) -> Option<Message> {
+    let mut words = rest.split(' ');
+    let status = words.next()?.parse().ok()?;
+    Some(Message::Exit { status, sent: [words.next()?.parse().ok()?, words.next()?.parse().ok()?] })
 }
 
 /// "MODE SIZE PATH".
@@ -132,11 +149,11 @@ mod tests {
         guest.write_all(b"ready\nfile 755 5 /a b\n12").unwrap();
         assert_eq!(control.next(short).unwrap(), Some(Message::Ready));
         assert_eq!(control.next(short).unwrap(), None);
-        guest.write_all(b"345count a 7\nexit 3\nwhat\n").unwrap();
+        guest.write_all(b"345count a 7\nexit 3 10 20\nwhat\n").unwrap();
         let file = Message::File { path: "/a b".into(), mode: 0o755, bytes: b"12345".to_vec() };
         assert_eq!(control.next(short).unwrap(), Some(file));
         assert_eq!(control.next(short).unwrap(), Some(Message::Count("a".into(), 7)));
-        assert_eq!(control.next(short).unwrap(), Some(Message::Exit(3)));
+        assert_eq!(control.next(short).unwrap(), Some(Message::Exit { status: 3, sent: [10, 20] }));
         assert!(control.next(short).unwrap_err().to_string().contains("what"));
     }
 

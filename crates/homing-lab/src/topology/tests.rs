@@ -64,7 +64,13 @@ fn errors_say_what_was_expected() {
     assert!(error(&format!("{head}{nodes}distances = [[10, 20], [20, 9]]")).contains("row 1"));
     assert!(error(&format!("{head}{nodes}colour = 1")).contains("unknown field"));
     assert!(error(&format!("{head}nodes = [{{ cpus = 1, memory = \"1\" }}]")).contains("512M"));
-    assert!(error(&format!("{head}nodes = [{{ cpus = 0, memory = \"1G\" }}]")).contains("1 to 64"));
+    let of_nodes = |nodes: &str| error(&format!("{head}nodes = [{nodes}]"));
+    assert!(of_nodes("{ cpus = 0, memory = \"1G\" }").contains("1 to 64"));
+    assert!(of_nodes("{ count = 4000000000, cpus = 1, memory = \"1G\" }").contains("has too many nodes"));
+    assert!(of_nodes("{ count = 2, cpus = 4000000000, memory = \"1G\" }").contains("8000000000 CPUs"));
+    assert!(of_nodes("{ id = 1, cpus = 2, memory = \"1G\" }").contains("[1]: expected them to rise from 0"));
+    assert!(of_nodes("{ cpus = 1, memory = \"1G\" }, { id = 64, cpus = 1, memory = \"1G\" }")
+        .contains("below 64"));
     assert!(Topology::load("absent").unwrap_err().to_string().contains("4x2"));
     assert!(distances_from_text("10 20\n20 x", "d").unwrap_err().to_string().contains("20 x"));
     assert_eq!(distances_from_text("# c\n10, 20\n21 10\n", "d").unwrap(), [[10, 20], [21, 10]]);

@@ -1,15 +1,15 @@
 //! What the observer shall count, and how its counts are shown: a table, JSON, CSV.
 
 use super::run::duration;
+use crate::files::{self, Output};
 use crate::tables;
-use anyhow::Context;
 use homing_core::ids::{parse_bytes, Node, PageSize};
 use homing_core::policy::placement::PlacementFile;
 use homing_lab::observer::{Counts, Interval, Observed, Options};
 use homing_lab::topology::Topology;
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Version of the JSON.
@@ -87,6 +87,14 @@ impl ObserveArgs {
         self.trace.clone()
     }
 
+    /// Refuses files that cannot be written before anything is started. Pipes and devices are left alone: their readers would see an
+    /// end.
+    pub fn check(&self) -> anyhow::Result<()> {
+        let all = [&self.observe, &self.placement_out].into_iter().flatten();
+        let mut files = all.filter(|path| path.metadata().map_or(true, |facts| facts.is_file()));
+        files.try_for_each(|path| Output::create(path).map(drop))
+    }
+
     /// Writes the counts where they were asked for, and shows them on stderr: stdout is the program's.
     pub fn show(
         &self,
@@ -95,16 +103,16 @@ impl ObserveArgs {
         kernel: &BTreeMap<String, u64>,
     ) -> anyhow::Result<()> {
         if let Some(path) = &self.placement_out {
-            crate::files::write(path, placement(observed))?;
+            files::write(path, placement(observed))?;
         }
         let Some(path) = &self.observe else { return Ok(()) };
         if path.extension().is_some_and(|extension| extension == "csv") {
-            write_csv(path, observed).with_context(|| format!("cannot write {}", path.display()))?;
+            files::write(path, csv(observed)?)?;
         } else {
             let mut value = json(observed, topology);
             value["kernel"] = json!(kernel);
             let text = serde_json::to_string_pretty(&value)?;
-            crate::files::write(path, text + "\n")?;
+            files::write(path, text + "\n")?;
         }
         eprintln!("{}", table(observed));
         if !observed.complete {
@@ -163,8 +171,8 @@ fn part(observed: &Observed, interval: &Interval) -> Value {
     value
 }
 
-fn write_csv(path: &Path, observed: &Observed) -> anyhow::Result<()> {
-    let mut out = csv::Writer::from_path(path)?;
+fn csv(observed: &Observed) -> anyhow::Result<Vec<u8>> {
+    let mut out = csv::Writer::from_writer(Vec::new());
     out.write_record(["ms", "cpu", "cpu_node", "home", "reads", "writes", "read_misses", "write_misses"])?;
     for interval in &observed.intervals {
         for (cpu, &node) in observed.node_of_cpu.iter().enumerate() {
@@ -179,7 +187,7 @@ fn write_csv(path: &Path, observed: &Observed) -> anyhow::Result<()> {
             }
         }
     }
-    Ok(out.flush()?)
+    Ok(out.into_inner()?)
 }
 
 /// One line a node that asks, one column a home; then the summary, the course over time and the bound.

@@ -52,6 +52,7 @@ pub struct Args {
 /// Runs.
 pub fn run(args: Args) -> Result {
     check_files(&args.file)?;
+    args.observe.check()?;
     let topology = args.machine.topology()?;
     let mut environment = environment();
     for setting in &args.env {

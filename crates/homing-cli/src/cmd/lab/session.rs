@@ -18,6 +18,8 @@ use std::net::Shutdown;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -27,6 +29,8 @@ const TICK: Duration = Duration::from_millis(100);
 const ATTEMPTS: u32 = 3;
 /// A machine that is not up after this time never will be; with 64 CPUs on a busy host it takes minutes.
 const BOOT_PATIENCE: Duration = Duration::from_secs(600);
+/// The observer writes its report when the machine is switched off; on a busy host that takes a while.
+const END_PATIENCE: Duration = Duration::from_secs(60);
 /// What timeout(1) exits with.
 const TIMED_OUT: Code = Code(124);
 
@@ -87,18 +91,20 @@ impl Lab<'_> {
             match run.boot() {
                 Ok(()) => break (run, streams, observer, trace),
                 // Nothing of the command has run, and QEMU fails an assertion now and then while it boots on a busy host.
-                Err(error) if attempt < ATTEMPTS => eprintln!("homing: {error}\nhoming: starting it again"),
-                Err(error) => return Err(coded(error)),
+                Err(error)
+                    if attempt == ATTEMPTS || matches!(error, LabError::Died { refused: true, .. }) =>
+                {
+                    return Err(coded(error));
+                }
+                Err(error) => eprintln!("homing: {error}\nhoming: starting it again"),
             }
             trace.into_iter().for_each(TraceFile::abandon);
             attempt += 1;
         };
-        let pumps = (!self.job.shell).then(|| Pumps::start(streams, self.quiet));
-        let mut ended = run.supervise()?;
+        let pumps = if self.job.shell { Pumps::default() } else { Pumps::start(streams, self.quiet) };
+        let mut ended = run.supervise(&pumps)?;
         ended.kernel = run.kernel;
-        if let Some(pumps) = pumps {
-            pumps.finish();
-        }
+        pumps.finish();
         ended.observed = observer.map(Observer::finish).transpose().map_err(coded)?;
         ended.references = trace.map(TraceFile::finish).transpose()?;
         Ok(ended)
@@ -184,7 +190,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn supervise(&mut self) -> anyhow::Result<Ended> {
+    fn supervise(&mut self, pumps: &Pumps) -> anyhow::Result<Ended> {
         let (begin, mut boot, mut files) = (self.begin, self.boot, Vec::new());
         loop {
             let message = match self.control.next(TICK) {
@@ -202,10 +208,17 @@ impl Run<'_> {
                     bring_back(&path, mode, &bytes)?;
                     files.push(path);
                 }
-                Some(Message::Exit(status)) => {
-                    self.machine.end(Duration::from_secs(10)).map_err(coded)?;
+                Some(Message::Exit { status, sent }) => {
                     let boot = boot.unwrap_or_default();
-                    return Ok(Ended::new(Code(status), files, boot, begin.elapsed() - boot));
+                    let ran = begin.elapsed().saturating_sub(boot);
+                    // Whoever reads the output may be slow; a signal ends the waiting, as it would have ended the command.
+                    let seen = self.interrupts.count();
+                    while !pumps.copied(sent) && self.interrupts.count() == seen {
+                        std::thread::sleep(Duration::from_millis(5));
+                    }
+                    self.control.end().map_err(coded)?;
+                    self.machine.end(END_PATIENCE).map_err(coded)?;
+                    return Ok(Ended::new(Code(status), files, boot, ran));
                 }
                 None => {}
             }
@@ -252,8 +265,9 @@ fn bring_back(path: &Path, mode: u32, bytes: &[u8]) -> anyhow::Result<()> {
 }
 
 /// Threads that copy between the command's streams and this program's.
+#[derive(Default)]
 struct Pumps {
-    output: Vec<JoinHandle<()>>,
+    output: Vec<Pump>,
     /// Shut down at the end of the input, but held open: QEMU drops what it has not read of a stream that is closed.
     _stdin: Option<UnixStream>,
 }
@@ -270,18 +284,23 @@ impl Pumps {
         }
         let out: Box<dyn Write + Send> =
             if quiet { Box::new(std::io::sink()) } else { Box::new(std::io::stdout()) };
-        let output = vec![
-            std::thread::spawn(move || copy(stdout, out)),
-            std::thread::spawn(move || copy(stderr, std::io::stderr())),
-        ];
+        let output = vec![Pump::start(stdout, out), Pump::start(stderr, std::io::stderr())];
         Pumps { output, _stdin: held }
+    }
+
+    /// Whether so many bytes of stdout and stderr have gone through.
+    fn copied(&self, sent: [u64; 2]) -> bool {
+        self.output
+            .iter()
+            .zip(sent)
+            .all(|(pump, sent)| pump.thread.is_finished() || pump.copied.load(Relaxed) >= sent)
     }
 
     /// All that the command wrote has been copied when QEMU is gone and its ends of the streams with it.
     fn finish(self) {
         for pump in self.output {
             // A panic in it has been reported.
-            let _ = pump.join();
+            let _ = pump.thread.join();
         }
     }
 }
@@ -292,11 +311,25 @@ fn copy_input(mut to: UnixStream) {
     let _ = to.shutdown(Shutdown::Write);
 }
 
-fn copy(mut from: UnixStream, mut to: impl Write) {
-    let mut buffer = [0; 1 << 14];
-    while let Ok(length @ 1..) = from.read(&mut buffer) {
-        // If nobody reads our output, the command still runs to its end.
-        let _ = to.write_all(&buffer[..length]).and_then(|()| to.flush());
+/// A thread that copies one stream.
+struct Pump {
+    thread: JoinHandle<()>,
+    copied: Arc<AtomicU64>,
+}
+
+impl Pump {
+    fn start(mut from: UnixStream, mut to: impl Write + Send + 'static) -> Pump {
+        let copied = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&copied);
+        let thread = std::thread::spawn(move || {
+            let mut buffer = [0; 1 << 14];
+            while let Ok(length @ 1..) = from.read(&mut buffer) {
+                // If nobody reads our output, the command still runs to its end.
+                let _ = to.write_all(&buffer[..length]).and_then(|()| to.flush());
+                count.fetch_add(length as u64, Relaxed);
+            }
+        });
+        Pump { thread, copied }
     }
 }
 

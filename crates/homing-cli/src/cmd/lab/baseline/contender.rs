@@ -79,18 +79,17 @@ fn numad() -> anyhow::Result<String> {
     Ok(format!("mkdir -p /var/log /var/run; {line}"))
 }
 
-/// The words of a prefix; `homing` is this program.
+/// The words of a prefix; a first word `homing` is this program.
 fn words(prefix: &str) -> anyhow::Result<Vec<OsString>> {
-    let own = |word: &str| match word {
-        "homing" => std::env::current_exe().map(OsString::from),
-        _ => Ok(word.into()),
-    };
-    let words = prefix.split_whitespace().map(own).collect::<std::io::Result<Vec<_>>>()?;
-    if words.is_empty() {
+    let mut words: Vec<OsString> = prefix.split_whitespace().map(OsString::from).collect();
+    let Some(first) = words.first_mut() else {
         return Err(exit::error(
             Code::USAGE,
             "--with: expected NAME=PREFIX with at least one word behind `=`",
         ));
+    };
+    if first == "homing" {
+        *first = std::env::current_exe()?.into();
     }
     Ok(words)
 }
@@ -109,6 +108,7 @@ mod tests {
         assert_eq!((all[2].balancing, all[2].starts), (Balancing::On, true));
         assert!(!all[0].starts && all[3].starts && all[3].prefix.len() == 5);
         assert_eq!(all[3].prefix[0], std::env::current_exe().unwrap());
+        assert_eq!(all[3].prefix[1..], ["run", "--policy", "homing", "--"]);
         assert!(KNOWN.iter().all(|name| known(name).is_ok()) && known("best").is_err());
     }
 }

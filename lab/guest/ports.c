@@ -1,0 +1,48 @@
+/* The virtio ports by which the guest talks to the host; their device numbers are only known from sysfs. */
+#define _GNU_SOURCE
+#include "init.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The device of the port of a name; "" if there is none. */
+static void find_port(const char *wanted, char *device, size_t size) {
+    DIR *ports = opendir("/sys/class/virtio-ports");
+    struct dirent *entry;
+    device[0] = 0;
+    while (ports != NULL && device[0] == 0 && (entry = readdir(ports)) != NULL) {
+        char path[512], name[64] = "";
+        snprintf(path, sizeof path, "/sys/class/virtio-ports/%s/name", entry->d_name);
+        FILE *file = fopen(path, "re");
+        if (file == NULL) continue;
+        if (fgets(name, sizeof name, file) != NULL) name[strcspn(name, "\n")] = 0;
+        fclose(file);
+        if (strcmp(name, wanted) == 0) snprintf(device, size, "%s", entry->d_name);
+    }
+    if (ports != NULL) closedir(ports);
+}
+
+int open_port(const char *name) {
+    char device[256], path[512];
+    find_port(name, device, sizeof device);
+    if (device[0] == 0) return -1;
+    snprintf(path, sizeof path, "/dev/%s", device);
+    return open(path, O_RDWR | O_CLOEXEC);
+}
+
+unsigned long long port_sent(const char *name) {
+    char device[256], path[512], line[128];
+    unsigned long long sent = 0;
+    find_port(name, device, sizeof device);
+    snprintf(path, sizeof path, "/sys/kernel/debug/virtio-ports/%s", device);
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        note("cannot read", path);
+        return 0;
+    }
+    while (fgets(line, sizeof line, file) != NULL && sscanf(line, "bytes_sent: %llu", &sent) != 1) continue;
+    fclose(file);
+    return sent;
+}
