@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::trace::format::{self, BlockKind, Placed};
+use crate::trace::info::Info;
 use std::io::{Error, Write};
 
 /// A small trace of many small blocks, with its order.
@@ -51,6 +52,29 @@ fn a_truncated_trace_keeps_its_whole_blocks() {
             .sum();
         assert_eq!(read, expected);
     }
+}
+
+#[test]
+fn references_behind_the_end_of_the_order_are_counted() {
+    let mut writer = TraceWriter::new(Vec::new(), &Header::new("test", "1")).unwrap();
+    let total = (1u64 << 18) + 1000;
+    for i in 0..total {
+        let thread = Thread((i % 2) as u32);
+        writer.reference(thread, 1, 8 * (i % 4096), Kind::read(8)).unwrap();
+        writer.turn(thread, 1).unwrap();
+    }
+    let bytes = writer.finish(Summary::default()).unwrap().0;
+    let orders: Vec<_> =
+        blocks(&bytes).into_iter().filter(|placed| placed.header.kind == BlockKind::Order).collect();
+    let last = orders.last().unwrap();
+    assert!(orders.len() > 1 && last.header.c > 0);
+    let trace = Trace::open(&bytes[..last.offset as usize + 20]).unwrap();
+    assert_eq!(trace.references(), total);
+    let stats = trace.visit_all(&mut Collector::default()).unwrap();
+    assert_eq!((stats.references, stats.lost), (last.header.c, total - last.header.c));
+    assert!(stats.damage.iter().any(|damage| damage.references == stats.lost), "{:?}", stats.damage);
+    let info = Info::of(&trace, |_| ());
+    assert_eq!((info.lost(), info.unordered), (0, stats.lost));
 }
 
 #[test]
