@@ -167,7 +167,7 @@ mod tests {
         assert_eq!((web.config.policy.as_str(), web.config.rate_limit), ("work-function", 64 << 20));
         assert_eq!(
             (db.config.policy.as_str(), db.config.source.as_str(), db.config.dry_run),
-            ("homing", "none", true)
+            ("auto", "none", true)
         );
         assert_eq!(web.journal, Some(("/log/web.journal".into(), 1 << 20)));
         assert_eq!(daemon.metrics.unwrap().port(), 9188);
