@@ -92,7 +92,7 @@ fn a_killed_recorder_leaves_a_readable_prefix() {
         }
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
-    let killed = Command::new("kill").args(["-KILL", &format!("-{}", child.id())]).status().unwrap();
+    let killed = Command::new("kill").args(["-KILL", "--", &format!("-{}", child.id())]).status().unwrap();
     assert!(killed.success() && !child.wait().unwrap().success());
     let mut recover = Command::new(env!("CARGO_BIN_EXE_homing"));
     let output =
