@@ -178,6 +178,22 @@ fn it_serves_reloads_and_ends_and_tells_the_manager() {
     assert!(journal.starts_with("{\"homing_journal\":1,"), "{journal}");
 }
 
+#[test]
+fn a_second_daemon_takes_a_cgroup_when_the_first_leaves_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let _manager = manager(folder);
+    configure(folder, &["a"], "");
+    put(folder, "a", &[std::process::id()]);
+    let mut first = Daemon::start(folder);
+    first.says("scope a: begins");
+    let mut second = Daemon::start(folder);
+    assert!(second.says("another homing").contains("scope a: "));
+    first.signal("TERM");
+    assert_eq!(first.child.wait().unwrap().code(), Some(0));
+    second.says("scope a: begins");
+}
+
 /// Descriptors and resident kilobytes of a process.
 fn usage(pid: u32) -> (usize, u64) {
     let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count);

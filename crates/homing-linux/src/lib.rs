@@ -2,6 +2,7 @@
 
 pub mod channel;
 pub mod child;
+pub mod claim;
 pub mod clock;
 pub mod fail;
 pub mod follow;

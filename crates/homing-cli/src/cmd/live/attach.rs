@@ -3,6 +3,8 @@
 use super::settings::duration;
 use super::{drive, interrupts, report, Plan, Settings};
 use crate::exit::{self, Code, Result};
+use anyhow::Context;
+use homing_linux::claim::Claim;
 use homing_linux::proc::{Pid, Proc};
 use homing_linux::ptrace;
 use homing_live::targets::Choice;
@@ -60,6 +62,7 @@ pub fn run(args: Args) -> Result {
         Choice::Cgroup(path) => path.display().to_string(),
         Choice::Processes { pids, .. } => pids.iter().map(Pid::to_string).collect::<Vec<_>>().join(" "),
     };
+    let _claim = args.whom.cgroup.as_deref().map(Claim::of).transpose().context("cannot claim the cgroup")?;
     let caught = interrupts()?;
     let mut session = plan.begin(choice, &args.settings, command, Default::default())?;
     let begin = Instant::now();
