@@ -49,6 +49,8 @@ pub struct Process {
     pub maps: Vec<Mapping>,
     /// Its threads.
     pub tasks: BTreeMap<Tid, Task>,
+    /// Pages that it had in memory at the last look.
+    pub resident_pages: u64,
     /// True if this user may trace it: only then is anything done to it.
     pub ours: bool,
 }
@@ -208,6 +210,7 @@ impl Targets {
                 start_ticks: first.start_ticks,
                 maps: Vec::new(),
                 tasks: BTreeMap::new(),
+                resident_pages: 0,
                 ours,
             };
             self.processes.insert(pid, process);
@@ -216,6 +219,7 @@ impl Targets {
         let Some(process) = self.processes.get_mut(&pid).filter(|process| process.ours) else {
             return Ok(());
         };
+        process.resident_pages = first.resident_pages;
         let maps = self.proc.maps(pid)?;
         if maps != process.maps {
             process.maps = maps;

@@ -14,7 +14,7 @@ use homing_linux::proc::Pid;
 use homing_linux::wait::end_of;
 
 impl Session<'_> {
-    /// Looks at processes, threads and mappings. True if nothing has changed.
+    /// Looks at processes, threads, mappings and what is resident. True if nothing has changed.
     pub(super) fn look(&mut self) -> Result<bool, SessionError> {
         let changes = self.targets.look(&self.host)?;
         self.watch_ends(&changes);
@@ -39,13 +39,13 @@ impl Session<'_> {
         self.count_threads()?;
         let fail = |error| SessionError::Source { name: self.entry.name, error };
         self.source.follow(&self.targets, &changes).map_err(fail)?;
-        let (divided, grown) =
-            (self.news.threads(self.threads), self.news.pages(self.kernel().pages().len() as u64));
+        let resident = self.targets.processes().values().map(|process| process.resident_pages).sum();
+        let (divided, grown) = (self.news.threads(self.threads), self.news.pages(resident));
         if divided || grown || !changes.begun.is_empty() || !changes.moved.is_empty() {
             self.source.hurry();
         }
         self.engine.executor_mut().look_at_memory();
-        Ok(changes.is_empty())
+        Ok(changes.is_empty() && !grown)
     }
 
     /// A process without a descriptor is noticed to have ended by the looks alone.

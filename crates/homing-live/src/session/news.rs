@@ -33,7 +33,7 @@ impl News {
         anew
     }
 
-    /// So many pages are known. True if they have become many more.
+    /// So many pages are resident. True if they have become many more.
     pub(super) fn pages(&mut self, now: u64) -> bool {
         let more = now > self.pages + self.pages / GROWTH;
         if more || now < self.pages / 2 {

@@ -19,6 +19,10 @@ use std::time::{Duration, Instant};
 /// A scan is worth the next one soon if one in so many of its sightings is news.
 const NEWS: u64 = 20;
 
+/// Scans that follow a change, whatever they tell. The first only makes mappings known that are new to the kernel: what it has not seen
+/// before it leaves for `scan_delay_ms` (`task_numa_work`, Linux 6.4 and later).
+const OWED: u32 = 2;
+
 /// Most visits that one sighting stands for: enough to move a page of which nothing else is known.
 const VISITS: f64 = 2.5;
 
@@ -55,13 +59,13 @@ struct Rhythm {
     /// Since the last scan.
     sightings: u64,
     news: u64,
-    /// The last scan was not made everywhere; nor was the first yet.
-    again: bool,
+    /// Scans to come whatever the last one told.
+    owed: u32,
 }
 
 impl Default for Rhythm {
     fn default() -> Self {
-        Rhythm { pace: BUSY, sightings: 0, news: 0, again: true }
+        Rhythm { pace: BUSY, sightings: 0, news: 0, owed: OWED }
     }
 }
 
@@ -69,8 +73,8 @@ impl Rhythm {
     /// The rest is over: how much longer it is to be, since the last scan told little that was new.
     fn rest_on(&mut self) -> Option<Duration> {
         let (sightings, news) = (std::mem::take(&mut self.sightings), std::mem::take(&mut self.news));
-        // A scan that the kernel did not make says nothing.
-        if std::mem::take(&mut self.again) {
+        if self.owed > 0 {
+            self.owed -= 1;
             return None;
         }
         if news * NEWS > sightings {
@@ -165,7 +169,10 @@ impl HintFaults {
         for (pid, scanner) in at_work {
             let missed = !matches!(scanner.passed(), Ok(Some(Pass::Marked)));
             self.missed += u64::from(missed);
-            self.rhythm.again |= missed;
+            if missed {
+                // A scan that the kernel did not make says nothing.
+                self.rhythm.owed = self.rhythm.owed.max(1);
+            }
             self.used.extend(scanner.cpu_time(targets.proc()).map(|used| (*pid, used)));
         }
         Ok(())
@@ -264,7 +271,7 @@ impl Source for HintFaults {
     }
 
     fn hurry(&mut self) {
-        self.rhythm.pace = BUSY;
+        (self.rhythm.pace, self.rhythm.owed) = (BUSY, OWED);
         if let Stage::Resting(until) = &mut self.stage {
             *until = (*until).min(Instant::now() + BUSY);
         }
@@ -302,17 +309,19 @@ mod tests {
     #[test]
     fn scans_come_soon_while_they_tell_news_and_seldom_when_not() {
         let mut rhythm = Rhythm::default();
-        let mut rests = |sightings, news, again| {
-            (rhythm.sightings, rhythm.news, rhythm.again) = (sightings, news, again);
+        let mut rests = |sightings, news, owed: Option<u32>| {
+            rhythm.owed = owed.unwrap_or(rhythm.owed);
+            (rhythm.sightings, rhythm.news) = (sightings, news);
             rhythm.rest_on()
         };
-        assert_eq!(rests(0, 0, true), None, "nothing was scanned yet");
-        assert_eq!(rests(1000, 51, false), None);
-        assert_eq!(rests(1000, 50, false), Some(BUSY), "twice as long");
-        assert_eq!(rests(0, 0, true), None, "a missed scan is no calm");
-        let more: Vec<_> = (0..6).map(|_| rests(1000, 0, false)).collect();
+        assert_eq!(rests(0, 0, None), None, "nothing was scanned yet");
+        assert_eq!(rests(100, 0, None), None, "and new mappings need a second scan");
+        assert_eq!(rests(1000, 51, None), None);
+        assert_eq!(rests(1000, 50, None), Some(BUSY), "twice as long");
+        assert_eq!(rests(0, 0, Some(1)), None, "a missed scan is no calm");
+        let more: Vec<_> = (0..6).map(|_| rests(1000, 0, None)).collect();
         assert_eq!((more[0], more[4], more[5]), (Some(2 * BUSY), None, None), "{more:?}");
-        assert_eq!((rests(10, 10, false), rests(1000, 0, false)), (None, Some(BUSY)));
+        assert_eq!((rests(10, 10, None), rests(1000, 0, None)), (None, Some(BUSY)));
     }
 
     #[test]
