@@ -23,6 +23,9 @@ pub struct Measured {
     pub tail_percent: f64,
     /// Over time: ten parts of the run.
     pub course_percent: Vec<f64>,
+    /// Every interval of one run: its end in seconds since the first, and its non-local %. Runs have it, medians do not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub curve: Vec<[f64; 2]>,
     /// Every page at the node that misses most on it, from this run's counts by page.
     pub bound_4k_percent: f64,
     /// ... with pages of 2 MiB.
@@ -56,6 +59,7 @@ impl Measured {
             nonlocal_percent: observed.nonlocal_percent(&total.misses),
             tail_percent,
             course_percent: observed.course(10),
+            curve: curve(observed),
             bound_4k_percent: observed.bound(4 << 10).miss_percent,
             bound_2m_percent: observed.bound(2 << 20).miss_percent,
             settled_seconds: settled_ms(observed) / 1e3,
@@ -116,9 +120,19 @@ impl Summary {
             columns.iter_mut().zip(numbers).for_each(|(column, number)| column.push(*number));
         }
         let mut median = all.first().cloned().unwrap_or_default();
+        median.curve.clear();
         median.numbers().into_iter().zip(columns).for_each(|(number, column)| *number = middle(column));
         Summary { contender: contender.into(), thp, median, runs }
     }
+}
+
+fn curve(observed: &Observed) -> Vec<[f64; 2]> {
+    let first = observed.intervals.first().map_or(0, |interval| interval.ms);
+    let point = |interval: &Interval| {
+        let percent = observed.nonlocal_percent(observed.transactions(interval));
+        [interval.ms.saturating_sub(first) as f64 / 1e3, percent]
+    };
+    observed.intervals.iter().map(point).collect()
 }
 
 fn middle(mut numbers: Vec<f64>) -> f64 {
