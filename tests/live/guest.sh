@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs inside the lab, as root: attach, memory policies, two engines, kill -9, evacuation of a cgroup, churn, a thousand threads.
+# Runs inside the lab, as root: attach, memory policies, two engines, kill -9, evacuation of a cgroup, a daemon's scopes, churn, a thousand threads.
 # Each check prints a line `ok NAME` or `not ok NAME: why`. Nothing is timed: what must happen is waited for.
 passed=0 failed=0
 ok() { echo "ok $1"; passed=$((passed + 1)); }
@@ -73,6 +73,38 @@ esac
 [ "$(cpus)" = "$had" ] && ok 'restore gives affinities back' || not_ok restore "had $had, has $(cpus)" restore.out
 end_bands evacuated.out evacuate
 rmdir $group
+
+# A daemon serves the cgroup of its scope, and after a reload another one.
+groups='first second'
+for name in $groups; do
+  mkdir /sys/fs/cgroup/$name
+  sh -c "echo \$\$ >/sys/fs/cgroup/$name/cgroup.procs; exec ./bands 8 64 3600" >$name.out &
+  eval "$name=\$!"
+done
+scope() { printf 'source = "hint-faults"\njournals = "journals"\n[scope.%s]\ncgroup = "%s"\n' "$1" "$1" >daemon.toml; }
+tunables >before.tunables
+mkdir journals
+scope first
+./homing daemon --config daemon.toml 2>daemon.err & engine=$!
+until_true home journals/first.journal
+bands=$second others=$(anonymous_on_0)
+[ "$(landed journals/first.journal)" -ge $enough ] && [ "$others" -ge 500 ] &&
+  ok "daemon: $(landed journals/first.journal) pages moved in its scope, $others left where they were outside" ||
+  not_ok daemon "$(landed journals/first.journal) pages moved in its scope, $others left outside" daemon.err
+scope second
+kill -HUP $engine
+until_true home journals/second.journal && ok "daemon, after a reload: $(landed journals/second.journal) pages moved in the other scope" ||
+  not_ok 'daemon, after a reload' "$(landed journals/second.journal) pages moved" daemon.err
+kill -TERM $engine
+wait $engine
+status=$?
+tunables >after.tunables
+[ $status -eq 0 ] && cmp -s before.tunables after.tunables && ok 'daemon: a clean stop' || not_ok 'daemon: stop' "status $status, or tunables differ" daemon.err
+for name in $groups; do
+  eval "bands=\$$name"
+  end_bands $name.out "daemon, $name scope"
+  rmdir /sys/fs/cgroup/$name
+done
 
 ./homing run --source hint-faults --quiet --journal churn.log -- ./churn 8 14 >churn.out 2>churn.err & engine=$!
 sleep 5

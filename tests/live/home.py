@@ -1,8 +1,8 @@
-"""Did the pages come home, twice? COUNTS of the observer, and the engine's SUMMARY, of `bands` whose threads shift half-way."""
+"""Did the pages come home, twice? COUNTS of the observer of `bands` whose threads shift half-way, and the engine's SUMMARY if there is one."""
 import json
 import sys
 
-counts, summary = (json.load(open(name)) for name in sys.argv[1:3])
+counts, summary = ([json.load(open(name)) for name in sys.argv[1:]] + [None])[:2]
 cpus = len(counts["accesses"]) // len(counts["accesses"][0])
 
 
@@ -21,11 +21,13 @@ for percent in curve:
     if wanted and wanted[0][1](percent):
         del wanted[0]
 problems = [f"never {name}" for name, _ in wanted]
-if summary["pages_moved"] < 0.9 * 8 * 64 * 0.75:
-    problems.append(f"only {summary['pages_moved']} pages moved")
-if summary["threads_moved"] < 4:
-    problems.append(f"only {summary['threads_moved']} threads seen moving")
-used = {phase: round(seconds, 2) for phase, seconds in summary["engine_cpu_by_phase"].items()}
-print(f"engine: {100 * summary['engine_cpu_seconds'] / summary['seconds']:.1f} % of a vCPU, by phase, seconds of {summary['seconds']:.0f}:", used)
-print("pages moved:", summary["pages_moved"], "problems:", problems)
+if summary:
+    if summary["pages_moved"] < 0.9 * 8 * 64 * 0.75:
+        problems.append(f"only {summary['pages_moved']} pages moved")
+    if summary["threads_moved"] < 4:
+        problems.append(f"only {summary['threads_moved']} threads seen moving")
+    used = {phase: round(seconds, 2) for phase, seconds in summary["engine_cpu_by_phase"].items()}
+    print(f"engine: {100 * summary['engine_cpu_seconds'] / summary['seconds']:.1f} % of a vCPU, by phase, seconds of {summary['seconds']:.0f}:", used)
+    print("pages moved:", summary["pages_moved"], "after their threads:", summary["forwarded"])
+print("problems:", problems)
 sys.exit(bool(problems))
