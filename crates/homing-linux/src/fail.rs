@@ -28,11 +28,13 @@ pub enum Call {
     Tunable,
     /// `sched_setaffinity(2)`.
     Affinity,
+    /// Splitting huge pages.
+    Split,
 }
 
 /// Names, in the order of [`Call`].
-const NAMES: [&str; 8] =
-    ["move_pages", "query_pages", "perf_open", "perf_map", "ptrace", "proc", "tunable", "affinity"];
+const NAMES: [&str; 9] =
+    ["move_pages", "query_pages", "perf_open", "perf_map", "ptrace", "proc", "tunable", "affinity", "split"];
 
 /// Errors that can be asked for.
 const ERRORS: &[(&str, i32)] = &[

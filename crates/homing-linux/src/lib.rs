@@ -8,6 +8,7 @@ pub mod fail;
 pub mod follow;
 pub mod guard;
 pub mod hint_faults;
+pub mod huge;
 pub mod inherit;
 pub mod interrupts;
 pub mod mapped;

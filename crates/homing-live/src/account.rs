@@ -65,6 +65,12 @@ pub struct Account {
     pub moved_by_others: u64,
     /// Threads that moved and stayed.
     pub threads_moved: u64,
+    /// Pages that were sent after a thread that moved.
+    pub forwarded: u64,
+    /// Huge pages that were split.
+    pub split: u64,
+    /// Huge pages that the kernel would not split.
+    pub not_split: u64,
     /// Accesses whose page is not movable, by class.
     pub by_class: BTreeMap<&'static str, u64>,
     /// Accesses seen whose address is in no mapping any more.
@@ -171,6 +177,12 @@ pub struct Summary {
     pub left_waiting: u64,
     /// Threads that moved and stayed.
     pub threads_moved: u64,
+    /// Pages that were sent after a thread that moved.
+    pub forwarded: u64,
+    /// Huge pages that were split, since several nodes use them.
+    pub huge_pages_split: u64,
+    /// Huge pages that the kernel would not split.
+    pub huge_pages_not_split: u64,
     /// Accesses by class of mapping.
     pub by_class: BTreeMap<String, u64>,
     /// What the source did not see.

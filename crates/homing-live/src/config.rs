@@ -40,6 +40,8 @@ pub struct Config {
     pub weight: Option<f64>,
     /// Threads that move pages.
     pub movers: usize,
+    /// Never split huge pages that several nodes use.
+    pub keep_huge_pages: bool,
     /// Parameters of policies, `policy.name=value`.
     pub set: Vec<String>,
 }
@@ -58,6 +60,7 @@ impl Default for Config {
             dry_run: false,
             weight: None,
             movers: Mover::default().threads,
+            keep_huge_pages: false,
             set: Vec::new(),
         }
     }
@@ -78,6 +81,7 @@ struct File {
     dry_run: Option<bool>,
     weight: Option<f64>,
     movers: Option<usize>,
+    keep_huge_pages: Option<bool>,
     set: Option<Vec<String>>,
 }
 
@@ -135,6 +139,7 @@ impl Config {
             dry_run: file.dry_run.unwrap_or_default(),
             weight: file.weight,
             movers: file.movers.unwrap_or(default.movers),
+            keep_huge_pages: file.keep_huge_pages.unwrap_or_default(),
             set: file.set.unwrap_or_default(),
         };
         config.check()?;

@@ -28,6 +28,8 @@ pub struct Entry {
     pub asked: u64,
     /// Moves that failed in a row.
     pub failures: u32,
+    /// A huge page that the kernel would not split.
+    pub whole: bool,
     /// Moves that succeeded.
     pub moves: u32,
     /// Sightings by node since it was first seen.
@@ -83,6 +85,7 @@ impl PageTable {
             ordered: None,
             asked: 0,
             failures: 0,
+            whole: false,
             moves: 0,
             seen: Vec::new(),
             users: Users::default(),

@@ -6,6 +6,9 @@ use homing_core::action::Kind;
 use homing_core::ids::Node;
 use std::collections::HashMap;
 
+/// The reason of planned moves.
+pub(crate) const PLANNED: &str = "as in the journal";
+
 /// A move to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Due {

@@ -143,6 +143,19 @@ impl Targets {
         task.is_some_and(|task| task.node == Some(node))
     }
 
+    /// The session's number of a thread that a look has found.
+    pub fn number(&self, pid: Pid, tid: Tid) -> Option<Thread> {
+        Some(self.processes.get(&pid)?.tasks.get(&tid)?.number)
+    }
+
+    /// A thread stays on another node now, as was seen between two looks. None if it is not known, or was there.
+    pub fn moved(&mut self, pid: Pid, tid: Tid, to: Node) -> Option<Moved> {
+        let task = self.processes.get_mut(&pid)?.tasks.get_mut(&tid)?;
+        task.seen = Some(to);
+        let from = task.node.replace(to).filter(|&from| from != to)?;
+        Some(Moved { thread: task.number, from, to })
+    }
+
     /// Looks at everything anew.
     ///
     /// # Errors

@@ -3,7 +3,8 @@
 //! *visits* of the page until the next scan, of which each user has its share ([`Users::shares`]). A page with one user
 //! is known at the first sighting; one that all nodes use in turn gives no node an advantage by chance.
 
-use homing_core::ids::Node;
+use crate::session::news::Era;
+use homing_core::ids::{Node, Thread};
 
 /// What a sighting before the last counts, of what the one after it does.
 const MEMORY: f32 = 0.85;
@@ -24,16 +25,24 @@ pub struct Users {
     row: u8,
     /// All nodes of this era, by number modulo 64.
     met: u64,
-    /// What was seen in another era says nothing about this one.
-    era: u32,
+    /// The thread that was seen last, how many sightings in a row were its own, and whether there were others before.
+    thread: Option<Thread>,
+    thread_row: u8,
+    others: bool,
+    era: Era,
 }
 
 impl Users {
     /// Takes a sighting. True if the node was not seen at the page before in this era.
-    pub fn sighted(&mut self, by: Node, era: u32) -> bool {
-        if std::mem::replace(&mut self.era, era) != era {
+    pub(crate) fn sighted(&mut self, by: Node, thread: Option<Thread>, era: Era) -> bool {
+        let before = std::mem::replace(&mut self.era, era);
+        if before.division != era.division {
             *self = Users { era, ..Users::default() };
+        } else if before != era {
+            let Users { thread, thread_row, others, .. } = *self;
+            *self = Users { thread, thread_row, others, era, ..Users::default() };
         }
+        self.sighted_by(thread);
         self.row = if self.last.replace(by) == Some(by) { self.row.saturating_add(1) } else { 1 };
         if self.row == ROW {
             self.recent.clear();
@@ -46,6 +55,21 @@ impl Users {
         let (before, bit) = (self.met, 1 << (by.index() % 64));
         self.met |= bit;
         before & bit == 0
+    }
+
+    fn sighted_by(&mut self, thread: Option<Thread>) {
+        if thread.is_some() && self.thread == thread {
+            self.thread_row = self.thread_row.saturating_add(1);
+        } else {
+            self.others |= self.thread_row > 0;
+            (self.thread, self.thread_row) = (thread, 1);
+        }
+        self.others &= self.thread_row < ROW;
+    }
+
+    /// The only thread that was seen lately, since the work was last divided.
+    pub(crate) fn owner(&self, era: Era) -> Option<Thread> {
+        self.thread.filter(|_| !self.others && self.era.division == era.division)
     }
 
     /// The share that each user has in the visits that follow a sighting by `seen`, who comes last.
@@ -71,15 +95,21 @@ mod tests {
         users.shares(Node(seen)).into_iter().map(|(node, share)| (node.0, (share * 100.0) as u32)).collect()
     }
 
+    const ERA: Era = Era { division: 0, nodes: 0 };
+
     #[test]
     fn a_page_with_one_user_is_its_own_and_a_shared_one_is_everybodys() {
         let mut users = Users::default();
-        assert!(users.sighted(Node(2), 0));
+        assert!(users.sighted(Node(2), None, ERA));
         assert_eq!(shares(&users, 2), [(2, 100)]);
-        assert!(users.sighted(Node(1), 0) && !users.sighted(Node(2), 0) && !users.sighted(Node(1), 0));
+        assert!(
+            users.sighted(Node(1), None, ERA)
+                && !users.sighted(Node(2), None, ERA)
+                && !users.sighted(Node(1), None, ERA)
+        );
         assert_eq!(shares(&users, 1), [(2, 45), (1, 54)]);
         for _ in 0..ROW {
-            users.sighted(Node(3), 0);
+            users.sighted(Node(3), None, ERA);
         }
         assert_eq!(shares(&users, 3), [(3, 100)], "the users of long ago are forgotten");
     }
@@ -87,10 +117,27 @@ mod tests {
     #[test]
     fn another_era_begins_anew() {
         let mut users = Users::default();
-        users.sighted(Node(0), 0);
-        users.sighted(Node(0), 0);
-        assert!(users.sighted(Node(1), 1));
+        users.sighted(Node(0), None, ERA);
+        users.sighted(Node(0), None, ERA);
+        assert!(users.sighted(Node(1), None, Era { nodes: 1, ..ERA }));
         assert_eq!(shares(&users, 1), [(1, 100)]);
-        assert!(users.sighted(Node(0), 1));
+        assert!(users.sighted(Node(0), None, Era { division: 1, nodes: 1 }));
+    }
+
+    #[test]
+    fn a_page_is_a_threads_own_while_nobody_else_is_seen_there() {
+        let mut users = Users::default();
+        let mut owner = |thread: u32, era| {
+            users.sighted(Node(0), Some(Thread(thread)), era);
+            users.owner(era)
+        };
+        let elsewhere = Era { nodes: 1, ..ERA };
+        assert_eq!((owner(3, ERA), owner(3, elsewhere)), (Some(Thread(3)), Some(Thread(3))));
+        assert_eq!((owner(4, elsewhere), owner(4, elsewhere)), (None, None), "two used it");
+        assert_eq!(owner(4, elsewhere), Some(Thread(4)), "and one does now");
+        let anew = Era { division: 1, nodes: 1 };
+        assert_eq!(users.owner(anew), None);
+        users.sighted(Node(0), None, anew);
+        assert_eq!(users.owner(anew), None, "nobody knows the thread");
     }
 }

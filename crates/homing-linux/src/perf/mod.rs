@@ -28,6 +28,10 @@ pub struct Event {
 impl Event {
     /// Page faults, hint faults of NUMA balancing among them. A software event: there on every machine.
     pub const PAGE_FAULTS: Event = Event { kind: 1, config: 2, config1: 0, precise: 0 };
+
+    /// Threads that come to another CPU, sampled there, and threads that begin ([`record::Record::Began`]). A software event, of the
+    /// kernel's own doing: needs the right to watch the kernel.
+    pub const MIGRATIONS: Event = Event { kind: 1, config: 4, config1: 0, precise: 0 };
 }
 
 /// Whom an event watches.
@@ -77,6 +81,7 @@ struct Attributes {
 
 const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
+const TASKS: u64 = 1 << 13;
 const WATERMARK: u64 = 1 << 14;
 const PRECISE_SHIFT: u32 = 15;
 const USE_CLOCK: u64 = 1 << 25;
@@ -109,8 +114,13 @@ pub fn open(event: Event, watch: Watch, sampling: Sampling) -> io::Result<Ring> 
     let more = if sampling.memory { fields::PERIOD | fields::WEIGHT | fields::DATA_SRC } else { 0 };
     let sample_type = fields::TID | fields::TIME | fields::ADDR | fields::CPU | more;
     // IBS cannot leave the kernel out on older kernels; the addresses tell it apart.
-    let exclude_kernel =
-        if sampling.memory && event.precise == 0 { 0 } else { EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR };
+    let of_kernel = event == Event::MIGRATIONS;
+    let exclude_kernel = if of_kernel || sampling.memory && event.precise == 0 {
+        0
+    } else {
+        EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR
+    };
+    let tasks = if of_kernel { TASKS } else { 0 };
     let attributes = Attributes {
         kind: event.kind,
         size: std::mem::size_of::<Attributes>() as u32,
@@ -118,7 +128,7 @@ pub fn open(event: Event, watch: Watch, sampling: Sampling) -> io::Result<Ring> 
         config1: event.config1,
         sample_period: sampling.period,
         sample_type,
-        flags: exclude_kernel | WATERMARK | u64::from(event.precise) << PRECISE_SHIFT | USE_CLOCK,
+        flags: exclude_kernel | tasks | WATERMARK | u64::from(event.precise) << PRECISE_SHIFT | USE_CLOCK,
         clock: libc::CLOCK_MONOTONIC,
         // Rings are drained at intervals; one that fills up before says so. With a watermark this counts bytes.
         wakeup_events: (sampling.ring_pages * ring::PAGE / 2) as u32,

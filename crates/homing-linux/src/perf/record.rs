@@ -52,6 +52,13 @@ pub enum Record {
     Throttle,
     /// The thread was put on the CPU (true) or taken off.
     Switch(bool),
+    /// A thread began.
+    Began {
+        /// Its process: a new one, or that of the thread that made it.
+        pid: i32,
+        /// The process of the thread that made it.
+        parent: i32,
+    },
     /// A kind that is not used here.
     Other(u32),
 }
@@ -76,6 +83,7 @@ pub enum RecordError {
 
 const LOST: u32 = 2;
 const THROTTLE: u32 = 5;
+const FORK: u32 = 7;
 const SAMPLE: u32 = 9;
 const LOST_SAMPLES: u32 = 13;
 const SWITCH: u32 = 14;
@@ -106,6 +114,10 @@ pub fn decode(bytes: &[u8], sample_type: u64) -> Result<Record, RecordError> {
         LOST => words.nth(1).map(Record::Lost).ok_or(short(24)),
         LOST_SAMPLES => words.next().map(Record::Lost).ok_or(short(16)),
         THROTTLE => Ok(Record::Throttle),
+        FORK => {
+            let [pid, parent] = halves(words.next().ok_or(short(16))?).map(|half| half as i32);
+            Ok(Record::Began { pid, parent })
+        }
         SWITCH => Ok(Record::Switch(misc & MISC_SWITCH_OUT == 0)),
         other => Ok(Record::Other(other)),
     }
@@ -179,7 +191,10 @@ mod tests {
         assert_eq!(decode(&record(SWITCH, MISC_SWITCH_OUT, &[]), TID), Ok(Record::Switch(false)));
         assert_eq!(decode(&record(SWITCH, 0, &[]), TID), Ok(Record::Switch(true)));
         assert_eq!(decode(&record(THROTTLE, 0, &[1, 2, 3]), TID), Ok(Record::Throttle));
-        assert_eq!(decode(&record(7, 0, &[1]), TID), Ok(Record::Other(7)));
+        assert_eq!(decode(&record(4, 0, &[1]), TID), Ok(Record::Other(4)));
+        let began = record(FORK, 0, &[7 | 5 << 32, 8 | 5 << 32, 100]);
+        assert_eq!(decode(&began, TID), Ok(Record::Began { pid: 7, parent: 5 }));
+        assert!(decode(&record(FORK, 0, &[]), TID).is_err());
     }
 
     #[test]

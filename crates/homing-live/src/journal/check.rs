@@ -1,6 +1,8 @@
 //! Makes the decisions of a teed log again.
 
 use super::{Journal, JournalError, Line};
+use crate::plan::PLANNED;
+use crate::session::threads::FORWARDED;
 use homing_core::action::{Action, Locations, Outcome};
 use homing_core::engine::{Engine, Executor, Observation};
 use homing_core::ids::{Node, Page, Thread, Time};
@@ -8,6 +10,9 @@ use homing_core::policy::settings::Settings;
 use homing_core::policy::{table, Sample, ThreadMoved, ThreadsChanged};
 use serde::Serialize;
 use std::collections::VecDeque;
+
+/// Reasons of moves that the session made by itself.
+const OTHERS: [&str; 2] = [FORWARDED, PLANNED];
 
 /// What [`check`] found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -43,7 +48,11 @@ pub fn check(journal: &Journal) -> Result<Checked, JournalError> {
     let mut lines = journal.lines.iter().peekable();
     let mut checked = Checked::default();
     while let Some(line) = lines.next() {
-        while let Some(action @ Line::Action { .. }) = lines.peek() {
+        while let Some(action @ Line::Action { reason, .. }) = lines.peek() {
+            if OTHERS.contains(&reason.as_str()) {
+                lines.next();
+                continue;
+            }
             engine.executor_mut().expected.push_back((*action).clone());
             checked.actions += 1;
             lines.next();
@@ -95,8 +104,8 @@ fn tell(engine: &mut Engine<Recorded>, line: &Line) {
             let action = Action { page: Page(*page), kind: *action, reason: "as in the journal" };
             engine.settle(&action, outcome.outcome(), Time(*t));
         }
-        // Only where a log begins with one.
-        Line::Action { .. } => {}
+        // Actions stand here only where a log begins with one; what is split is told as gone.
+        Line::Action { .. } | Line::Split { .. } => {}
     }
 }
 

@@ -238,6 +238,15 @@ pub enum Line {
         /// What came of it at once.
         outcome: Came,
     },
+    /// A huge page was split, since several nodes use it: it is gone, its parts are new pages.
+    Split {
+        /// When.
+        t: u64,
+        /// The page.
+        page: u32,
+        /// Which page.
+        place: Place,
+    },
     /// What came of an action that was pending.
     Result {
         /// When.
@@ -274,7 +283,7 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// If it cannot be written.
     pub fn put(&mut self, line: &Line) -> io::Result<()> {
-        if !self.teed && !matches!(line, Line::Action { .. } | Line::Result { .. }) {
+        if !self.teed && !matches!(line, Line::Action { .. } | Line::Result { .. } | Line::Split { .. }) {
             return Ok(());
         }
         self.line.clear();

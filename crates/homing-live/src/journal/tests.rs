@@ -45,6 +45,9 @@ fn a_teed_log_gives_the_same_decisions_and_a_changed_one_does_not() {
     let checked = check(&journal).unwrap();
     assert_eq!((checked.actions, checked.same, checked.observations), (1, 1, 6), "{checked:?}");
     assert_eq!(checked.first_difference, None);
+    let forwarded = [&lines[..5], &[action(5, crate::session::threads::FORWARDED)], &lines[5..]].concat();
+    let checked = check(&Journal::read(&log(true, &forwarded)[..]).unwrap()).unwrap();
+    assert_eq!((checked.actions, checked.first_difference), (1, None), "nobody asked the policy");
     let changed = [&seen[..], &[action(5, "another")]].concat();
     let checked = check(&Journal::read(&log(true, &changed)[..]).unwrap()).unwrap();
     assert!(checked.first_difference.unwrap().contains("another"));

@@ -7,7 +7,7 @@ use crate::regions;
 use crate::targets::Changes;
 use homing_core::engine::Observation;
 use homing_core::ids::{Node, Page, Time};
-use homing_core::policy::{ThreadMoved, ThreadsChanged};
+use homing_core::policy::ThreadsChanged;
 use homing_linux::pagemap::PageMap;
 use homing_linux::policy as affinity;
 use homing_linux::proc::Pid;
@@ -26,22 +26,13 @@ impl Session<'_> {
             self.remapped(pid)?;
         }
         self.bind(&changes);
-        for moved in &changes.moved {
-            let t = self.now();
-            let (from, to) = (moved.from, moved.to);
-            self.put(&Line::ThreadMoved { t, thread: moved.thread.0, from: from.0, to: to.0 })?;
-            let moved = ThreadMoved { thread: moved.thread, from, to, time: Time(t) };
-            self.engine.observe(Observation::ThreadMoved(moved));
-            self.account.threads_moved += 1;
-            self.news.moved();
-            self.note_asked(t)?;
-        }
+        self.threads_moved(&changes.moved)?;
         self.count_threads()?;
         let fail = |error| SessionError::Source { name: self.entry.name, error };
         self.source.follow(&self.targets, &changes).map_err(fail)?;
         let resident = self.targets.processes().values().map(|process| process.resident_pages).sum();
         let (divided, grown) = (self.news.threads(self.threads), self.news.pages(resident));
-        if divided || grown || !changes.begun.is_empty() || !changes.moved.is_empty() {
+        if divided || grown || !changes.begun.is_empty() {
             self.source.hurry();
         }
         self.engine.executor_mut().look_at_memory();

@@ -4,11 +4,14 @@
 //! Each step looks at the processes, takes what the source saw, asks the kernel where those pages are, tells the policy,
 //! carries out what it asked for, and accounts.
 
+mod huge;
 mod look;
-mod news;
+mod migrations;
+pub(crate) mod news;
 mod orders;
 mod pace;
 mod sightings;
+pub(crate) mod threads;
 mod wait;
 
 use crate::account::{by_name, Account, Summary};
@@ -23,11 +26,13 @@ use crate::regions::Region;
 use crate::source::{self, Access, Places, Source};
 use crate::targets::{Choice, Targets};
 use homing_core::engine::{Engine, Observation};
-use homing_core::ids::{Node, Time};
+use homing_core::ids::{Node, Page, Time};
 use homing_core::machine::Costs;
 use homing_core::policy::Policy;
+use homing_linux::huge::Splitter;
 use homing_linux::pagemap::PageMap;
 use homing_linux::proc::{Pid, Proc, ProcError};
+use migrations::Migrations;
 use news::News;
 use pace::Pace;
 use std::collections::BTreeMap;
@@ -124,6 +129,9 @@ pub struct Session<'p> {
     begin: Instant,
     pace: Pace,
     news: News,
+    migrations: Migrations,
+    splitter: Splitter,
+    to_split: Vec<Page>,
     /// Of the processes that were there at the last look.
     ends: BTreeMap<Pid, OwnedFd>,
     flushed: Instant,
@@ -215,6 +223,9 @@ impl<'p> Session<'p> {
             begin: Instant::now(),
             pace: Pace::new(),
             news: News::default(),
+            migrations: Migrations::begin(&host),
+            splitter: Splitter::default(),
+            to_split: Vec::new(),
             ends: BTreeMap::new(),
             flushed: Instant::now(),
             phases: Phases::begin(),
@@ -266,6 +277,7 @@ impl<'p> Session<'p> {
     /// If the source fails, the cgroup goes away, or the journal cannot be written.
     pub fn step(&mut self) -> Result<(), SessionError> {
         self.phases.lap("wait");
+        self.follow_threads()?;
         if self.pace.due() {
             let quiet = self.look()?;
             let cost = self.phases.lap("look");
@@ -289,6 +301,7 @@ impl<'p> Session<'p> {
             }
         }
         self.accesses = accesses;
+        self.split_pages()?;
         let t = self.now();
         self.put(&Line::Interval { t })?;
         self.engine.observe(Observation::IntervalEnd(Time(t)));
@@ -350,6 +363,9 @@ impl<'p> Session<'p> {
             moved_by_others: account.moved_by_others,
             left_waiting: self.kernel().waiting() as u64,
             threads_moved: account.threads_moved,
+            forwarded: account.forwarded,
+            huge_pages_split: account.split,
+            huge_pages_not_split: account.not_split,
             by_class: account.by_class.iter().map(|(class, &count)| ((*class).to_owned(), count)).collect(),
             losses: self.source.losses(),
             scans: self.source.scans(),

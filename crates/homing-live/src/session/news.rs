@@ -3,10 +3,19 @@
 /// Memory that has grown by one part in so many may have users that nobody knows.
 const GROWTH: u64 = 4;
 
+/// What was seen in another says nothing about this one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Era {
+    /// The work was divided anew: nothing says who uses a page.
+    pub(crate) division: u32,
+    /// Half of the threads have changed nodes: threads still use their pages, from elsewhere.
+    pub(crate) nodes: u32,
+}
+
 /// Counts since the source was last told, and what they are measured by.
 #[derive(Debug, Default)]
 pub(super) struct News {
-    era: u32,
+    era: Era,
     /// Threads when the era began.
     threads: u32,
     /// Threads that went to other nodes since.
@@ -18,8 +27,8 @@ pub(super) struct News {
 }
 
 impl News {
-    /// The present era: what was seen in another says nothing about this one.
-    pub(super) fn era(&self) -> u32 {
+    /// The present era.
+    pub(super) fn era(&self) -> Era {
         self.era
     }
 
@@ -28,7 +37,8 @@ impl News {
     pub(super) fn threads(&mut self, now: u32) -> bool {
         let anew = now >= 2 * self.threads.max(1) || 2 * now <= self.threads;
         if anew {
-            (self.era, self.threads, self.moved) = (self.era + 1, now, 0);
+            self.era.division += 1;
+            (self.threads, self.moved) = (now, 0);
         }
         anew
     }
@@ -46,7 +56,8 @@ impl News {
     pub(super) fn moved(&mut self) {
         self.moved += 1;
         if 2 * self.moved >= self.threads {
-            (self.era, self.moved) = (self.era + 1, 0);
+            self.era.nodes += 1;
+            self.moved = 0;
         }
     }
 
@@ -76,14 +87,14 @@ mod tests {
         let mut news = News::default();
         let eras = [1, 1, 2, 3, 8, 9, 4].map(|threads| {
             news.threads(threads);
-            news.era()
+            news.era().division
         });
         assert_eq!(eras, [0, 0, 1, 1, 2, 2, 3]);
         let eras = [(); 3].map(|()| {
             news.moved();
             news.era()
         });
-        assert_eq!(eras, [3, 4, 4]);
+        assert_eq!(eras, [0, 1, 1].map(|nodes| Era { division: 3, nodes }));
         assert!(news.pages(100) && !news.pages(125) && news.pages(126) && !news.pages(126));
         assert!(!news.pages(10) && news.pages(100));
         news.sighted(true);

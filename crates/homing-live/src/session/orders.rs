@@ -3,7 +3,7 @@
 use super::{Session, SessionError, PAGE};
 use crate::executor::{Asked, Settled};
 use crate::journal::{Line, Place};
-use crate::plan::Due;
+use crate::plan::{Due, PLANNED};
 use homing_core::action::{Action, Kind, Outcome};
 use homing_core::engine::Executor;
 use homing_core::ids::{Page, Time};
@@ -19,7 +19,7 @@ impl Session<'_> {
             match self.planned_page(&due, t) {
                 Some(page) => {
                     let kind = Kind::Move { to: due.to };
-                    self.engine.executor_mut().execute(&Action { page, kind, reason: "as in the journal" });
+                    self.engine.executor_mut().execute(&Action { page, kind, reason: PLANNED });
                 }
                 None => waits.push(due),
             }

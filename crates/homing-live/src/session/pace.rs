@@ -16,6 +16,8 @@ const QUIET_SHARE: u32 = 400;
 pub(super) struct Pace {
     looked: Option<Instant>,
     every: Duration,
+    /// What the last look used.
+    cost: Duration,
     /// Between looks, whatever happens.
     rest: Duration,
 }
@@ -23,7 +25,7 @@ pub(super) struct Pace {
 impl Pace {
     /// The first look is due.
     pub(super) fn new() -> Pace {
-        Pace { looked: None, every: BUSY, rest: Duration::ZERO }
+        Pace { looked: None, every: BUSY, cost: Duration::ZERO, rest: Duration::ZERO }
     }
 
     /// True once a look was made.
@@ -39,6 +41,7 @@ impl Pace {
     /// A look was made, which used `cost`; `quiet`: and found nothing new.
     pub(super) fn looked(&mut self, cost: Duration, quiet: bool) {
         self.looked = Some(Instant::now());
+        self.cost = cost;
         self.rest = cost * if quiet { QUIET_SHARE } else { BUSY_SHARE };
         self.every = if quiet { (self.every * 2).min(QUIET) } else { BUSY };
     }
@@ -47,6 +50,11 @@ impl Pace {
     pub(super) fn hurry(&mut self) {
         self.every = BUSY;
         self.rest = self.rest.min(QUIET);
+    }
+
+    /// Threads began: the next look is due, if looks do not cost too much.
+    pub(super) fn soon(&mut self) {
+        (self.every, self.rest) = (Duration::ZERO, self.rest.min(self.cost * BUSY_SHARE));
     }
 
     /// A process has ended: the next look is due.
@@ -72,7 +80,12 @@ mod tests {
         assert_eq!(pace.every, BUSY);
         pace.looked(Duration::from_secs(1), false);
         assert_eq!(pace.rest, Duration::from_secs(20), "dear looks are seldom");
+        pace.soon();
+        assert!(!pace.due(), "whatever happens");
         pace.at_once();
         assert!(pace.due());
+        pace.looked(Duration::from_nanos(1), true);
+        pace.soon();
+        assert_eq!((pace.every, pace.rest), (Duration::ZERO, Duration::from_nanos(20)));
     }
 }

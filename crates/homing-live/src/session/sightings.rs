@@ -78,6 +78,7 @@ impl Session<'_> {
 
     /// Tells the policy of an access.
     pub(super) fn tell(&mut self, access: &Access, page: Page) -> Result<(), SessionError> {
+        let thread = self.targets.number(access.pid, access.tid);
         let entry = self.engine.executor_mut().pages_mut().entry_mut(page);
         let Some(at) = entry.seen_at() else { return Ok(()) };
         let first = entry.seen.is_empty();
@@ -87,7 +88,7 @@ impl Session<'_> {
             // Who makes a page, or is first met where it is, need not be its user.
             Weight::Visits(_) if first && access.node == at => vec![(access.node, 1.0)],
             Weight::Visits(_) => {
-                let new = entry.users.sighted(access.node, self.news.era());
+                let new = entry.users.sighted(access.node, thread, self.news.era());
                 self.news.sighted(new && access.node != at);
                 entry.users.shares(access.node)
             }
@@ -100,6 +101,7 @@ impl Session<'_> {
         if !class.movable() || !self.chosen(pid, address) {
             return Ok(());
         }
+        self.consider_split(page, &shares);
         let visits = match access.weight {
             Weight::References(count) => return self.observe(*access, page, count, at),
             // One tells all that there is to tell of a page that nobody else uses.
@@ -139,7 +141,8 @@ impl Session<'_> {
         self.note_asked(t)
     }
 
-    fn chosen(&self, pid: Pid, address: u64) -> bool {
+    /// True if the regions that may move hold the address.
+    pub(super) fn chosen(&self, pid: Pid, address: u64) -> bool {
         self.config.regions.is_empty()
             || self
                 .region(pid, address)

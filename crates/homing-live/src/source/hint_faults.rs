@@ -29,6 +29,8 @@ const VISITS: f64 = 2.5;
 /// Time between scans while something changes, and the longest when nothing does.
 const BUSY: Duration = Duration::from_millis(400);
 const CALM: Duration = Duration::from_secs(8);
+/// ... and before a scan that a change asked for.
+const SOON: Duration = Duration::from_millis(20);
 /// ... and at least this many times as long as the programs stood still for the last one.
 const REST: u32 = 3;
 
@@ -98,11 +100,13 @@ pub struct HintFaults {
     /// When pages were last marked, by the clock of samples, and when they may be again after that.
     marked: Option<Duration>,
     period: Duration,
-    /// How long the programs stood still for that.
+    /// How long the programs stood still for that, and until when they must not again.
     stopped: Duration,
+    not_before: Instant,
     beaten: Instant,
-    /// CPU time of the helpers when last asked, those that have ended among them.
+    /// CPU time of the helpers when last asked, and of those that have ended.
     used: BTreeMap<Pid, Duration>,
+    used_before: Duration,
     refused: u64,
     /// Scans that the kernel did not make.
     missed: u64,
@@ -128,12 +132,14 @@ impl HintFaults {
             missed: 0,
             scans: Scans::default(),
             rhythm: Rhythm::default(),
-            stage: Stage::Resting(Instant::now() + BUSY),
+            stage: Stage::Resting(Instant::now()),
             marked: None,
             period: BUSY,
             stopped: Duration::ZERO,
+            not_before: Instant::now(),
             beaten: Instant::now(),
             used: BTreeMap::new(),
+            used_before: Duration::ZERO,
             window,
         })
     }
@@ -153,8 +159,8 @@ impl HintFaults {
         self.stage = Stage::Counting(Instant::now());
     }
 
-    /// Lets the passes mark pages, while the programs' threads stand still.
-    fn mark(&mut self, targets: &Targets) -> io::Result<()> {
+    /// Lets the passes mark pages, while the programs' threads stand still. False if one did not.
+    fn mark(&mut self, targets: &Targets) -> io::Result<bool> {
         let begin = Instant::now();
         let hold = |&pid: &Pid| hold_all(targets.proc(), pid).unwrap_or_default();
         let held: Vec<Held> = self.scanners.keys().flat_map(hold).collect();
@@ -166,16 +172,30 @@ impl HintFaults {
         self.marked = Some(clock::monotonic());
         drop(held);
         self.stopped = begin.elapsed();
+        let mut all = true;
         for (pid, scanner) in at_work {
-            let missed = !matches!(scanner.passed(), Ok(Some(Pass::Marked)));
-            self.missed += u64::from(missed);
-            if missed {
-                // A scan that the kernel did not make says nothing.
-                self.rhythm.owed = self.rhythm.owed.max(1);
-            }
+            let marked = matches!(scanner.passed(), Ok(Some(Pass::Marked)));
+            self.missed += u64::from(!marked);
+            all &= marked;
             self.used.extend(scanner.cpu_time(targets.proc()).map(|used| (*pid, used)));
         }
-        Ok(())
+        Ok(all)
+    }
+
+    /// Pages were marked, or not everywhere, by a scan that began then: rests until the next.
+    fn marked(&mut self, began: Instant, everywhere: bool) {
+        self.scans.scans += 1;
+        self.scans.seconds += began.elapsed().as_secs_f64();
+        self.scans.stopped_seconds += self.stopped.as_secs_f64();
+        let rest = if everywhere && self.rhythm.owed > 0 { SOON } else { self.rhythm.pace };
+        if !everywhere {
+            // A scan that the kernel did not make says nothing.
+            self.rhythm.owed = self.rhythm.owed.max(1);
+        }
+        let rest_of_program = self.stopped * REST;
+        self.not_before = Instant::now() + rest_of_program;
+        self.period = began.elapsed() + rest_of_program.max(self.rhythm.pace);
+        self.stage = Stage::Resting(Instant::now() + rest.max(rest_of_program));
     }
 }
 
@@ -199,6 +219,7 @@ impl Source for HintFaults {
     fn follow(&mut self, targets: &Targets, changes: &Changes) -> io::Result<()> {
         for pid in &changes.ended {
             self.scanners.remove(pid);
+            self.used_before += self.used.remove(pid).unwrap_or_default();
         }
         for &pid in changes.begun.iter().filter(|pid| targets.contains(**pid)) {
             if let Err(error) = self.begin(targets, pid) {
@@ -228,13 +249,8 @@ impl Source for HintFaults {
             Stage::Counting(since) => {
                 let waits = self.scanners.values().any(|scanner| matches!(scanner.ready(), Ok(false)));
                 if !waits || since.elapsed() >= READY {
-                    self.mark(targets)?;
-                    self.scans.scans += 1;
-                    self.scans.seconds += since.elapsed().as_secs_f64();
-                    self.scans.stopped_seconds += self.stopped.as_secs_f64();
-                    let rest = self.rhythm.pace.max(self.stopped * REST);
-                    self.period = since.elapsed() + rest;
-                    self.stage = Stage::Resting(Instant::now() + rest);
+                    let everywhere = self.mark(targets)?;
+                    self.marked(since, everywhere);
                 }
             }
         }
@@ -254,7 +270,7 @@ impl Source for HintFaults {
     }
 
     fn helpers_cpu(&self) -> Duration {
-        self.used.values().sum()
+        self.used_before + self.used.values().sum::<Duration>()
     }
 
     fn poll(&mut self, targets: &Targets, host: &Host, accesses: &mut Vec<Access>) {
@@ -273,7 +289,7 @@ impl Source for HintFaults {
     fn hurry(&mut self) {
         (self.rhythm.pace, self.rhythm.owed) = (BUSY, OWED);
         if let Stage::Resting(until) = &mut self.stage {
-            *until = (*until).min(Instant::now() + BUSY);
+            *until = (*until).min((Instant::now() + SOON).max(self.not_before));
         }
     }
 

@@ -45,6 +45,13 @@ impl Whom {
     /// Which processes these are; refuses those that are not there or that this user may not trace.
     pub fn choice(&self) -> anyhow::Result<Choice> {
         if let Some(path) = &self.cgroup {
+            if !path.join("cgroup.procs").is_file() {
+                let message = format!(
+                    "{} is no cgroup: expected a directory such as /sys/fs/cgroup/system.slice, with a file cgroup.procs",
+                    path.display()
+                );
+                return Err(exit::error(Code::FAILURE, message));
+            }
             return Ok(Choice::Cgroup(path.clone()));
         }
         let pids: Vec<Pid> = self.pid.iter().copied().map(Pid).collect();

@@ -13,6 +13,7 @@ use crate::exit::{self, Code};
 use crate::{host, input, study};
 use anyhow::Context;
 use homing_core::ids::PageSize;
+use homing_core::policy::settings::Settings as Parameters;
 use homing_core::policy::Policy;
 use homing_linux::interrupts::Interrupts;
 use homing_live::account::Summary;
@@ -68,7 +69,11 @@ impl Plan {
             let message = format!("policy {} needs to know the future: it cannot run live", entry.name);
             return Err(exit::error(Code::USAGE, message));
         }
-        let policy = entry.make(&costs, false, &study::settings(&config.set)?);
+        let mut parameters = Parameters::default();
+        for set in &config.set {
+            parameters.set(set).map_err(|error| exit::error(Code::USAGE, error))?;
+        }
+        let policy = entry.make(&costs, false, &parameters);
         Ok(Plan { config, host, costs, policy })
     }
 

@@ -43,6 +43,9 @@ pub struct Settings {
     /// Threads that move pages [default: 1]
     #[arg(long, value_name = "N")]
     movers: Option<usize>,
+    /// Never split huge pages that several nodes use
+    #[arg(long)]
+    keep_huge_pages: bool,
     /// Set a policy's parameter (POLICY.PARAM=VALUE)
     #[arg(long, value_name = "POLICY.PARAM=VALUE")]
     set: Vec<String>,
@@ -112,6 +115,7 @@ impl Settings {
         config.time_budget = given.time_budget.unwrap_or(config.time_budget);
         config.stop_world |= given.stop_world;
         config.dry_run |= given.dry_run;
+        config.keep_huge_pages |= given.keep_huge_pages;
         config.weight = given.weight.or(config.weight);
         config.movers = given.movers.unwrap_or(config.movers);
         if !given.regions.is_empty() {

@@ -44,6 +44,12 @@ pub fn text(summary: &Summary) -> String {
         (summary.moved_by_others, "pages were moved by others (the kernel's balancing?)"),
         (summary.left_waiting, "moves were still waiting at the end: raise --time-budget or --rate-limit"),
         (summary.threads_moved, "threads moved to another node"),
+        (summary.forwarded, "pages were sent after a thread that alone uses them"),
+        (summary.huge_pages_split, "huge pages were split, since several nodes use them"),
+        (
+            summary.huge_pages_not_split,
+            "huge pages that several nodes use could not be split (needs root and debugfs)",
+        ),
         (losses.lost, "samples were lost: a ring was full"),
         (losses.throttled, "times the kernel throttled the event"),
         (losses.malformed, "records made no sense"),
