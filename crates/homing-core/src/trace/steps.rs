@@ -116,8 +116,10 @@ impl Steps<'_> {
         Some(Step::Lost { references, reason })
     }
 
-    fn step(&mut self, token: Token) -> Step {
-        match token {
+    fn step(&mut self, token: Token) -> Option<Step> {
+        Some(match token {
+            // Its runs come next.
+            Token::Loop => return None,
             Token::Event(event) => Step::Event(*event),
             Token::Advance(units) => {
                 self.time = self.time.saturating_add(units);
@@ -127,7 +129,7 @@ impl Steps<'_> {
                 let Executions { count, references, instructions, atomics } = self.executions(&run);
                 Step::Run { executions: count, references, instructions, atomics }
             }
-        }
+        })
     }
 
     /// The next step, if that is a run; else nothing is taken. The short way for who wants millions of them.
@@ -158,7 +160,11 @@ impl Iterator for Steps<'_> {
         loop {
             if let Some(tokens) = &mut self.tokens {
                 match tokens.next() {
-                    Ok(Some(token)) => return Some(self.step(token)),
+                    Ok(Some(token)) => {
+                        if let Some(step) = self.step(token) {
+                            return Some(step);
+                        }
+                    }
                     Ok(None) => self.tokens = None,
                     Err(reason) => {
                         self.tokens = None;

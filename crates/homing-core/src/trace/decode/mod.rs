@@ -7,18 +7,19 @@
 mod slots;
 mod tokens;
 
+use super::encode::MAX_BODY;
 use super::event::Event;
 use super::format::{self, BlockHeader, FRAME_SHIFT, MAX_ACCESSES};
 use super::kind::Kind;
 use slots::{Row, Slots};
-use tokens::parts;
 pub(super) use tokens::{join_parts, Entry, Run, Token, Tokens};
+use tokens::{parts, Loop};
 
 /// References that a [`Chunk`] takes, but for the last execution. Those of a few threads, and the pages that they use, fit
 /// into a core's first-level cache together.
 const CHUNK: usize = 1 << 11;
-/// A run of so many executions is one row: its loop is worth a branch that is hard to guess.
-const LONG_RUN: usize = 6;
+/// References of a round from which on a loop is decoded run by run.
+const LARGE_BODY: u64 = CHUNK as u64 / 8;
 
 /// Decoded references on their way to a visitor.
 #[derive(Debug)]
@@ -59,6 +60,14 @@ pub(super) enum Filled {
     Event(Event),
     /// The block has ended.
     End,
+}
+
+/// A run of a loop's body: its code block, its first execution and how many there are.
+#[derive(Clone, Copy, Debug, Default)]
+struct Part {
+    root: u32,
+    row: Row,
+    count: usize,
 }
 
 /// Decodes one references block.
@@ -114,6 +123,9 @@ impl Decoder {
         if let Some(rest) = self.rest.take() {
             self.place(rest, chunk);
         }
+        if self.place_loop(chunk) {
+            return Ok(Filled::Full);
+        }
         while chunk.len < CHUNK {
             // Runs, of which there are millions, by themselves: in registers.
             if let Some(run) = self.tokens.run() {
@@ -123,6 +135,8 @@ impl Decoder {
             match self.tokens.next()? {
                 None => return Ok(Filled::End),
                 Some(Token::Advance(_)) => {}
+                Some(Token::Loop) if self.place_loop(chunk) => return Ok(Filled::Full),
+                Some(Token::Loop) => {}
                 Some(Token::Event(event)) => return Ok(Filled::Event(*event)),
                 Some(Token::Run(run)) => self.place(run, chunk),
             }
@@ -146,15 +160,77 @@ impl Decoder {
         if rows.is_empty() {
             self.touched.push(entry.root);
         }
-        let row = Row { mask: run.mask, at: chunk.len as u16, accesses: accesses as u8, count: 1 };
-        if count < LONG_RUN {
-            rows.extend((0..count).map(|i| Row { at: row.at + (i * accesses) as u16, ..row }));
-        } else {
-            rows.push(Row { count: count as u16, ..row });
-        }
+        let row = Row { mask: run.mask, at: chunk.len as u16, accesses: accesses as u8, ..Row::default() };
+        row.put(rows, count, accesses);
         let kinds = &self.tokens.kinds[entry.kinds as usize..];
         copy_kinds(&mut chunk.kinds[chunk.len..], kinds, accesses, count);
         chunk.len += count * accesses;
+    }
+
+    /// Gives the rounds of the loop in progress, if there is one, their places, as many as the chunk has room for; true
+    /// if it had not enough. Leaves loops with large bodies to [`Decoder::place`].
+    fn place_loop(&mut self, chunk: &mut Chunk) -> bool {
+        let Loop { references, rounds: left, .. } = self.tokens.repeating;
+        if left == 0 || references > LARGE_BODY {
+            return false;
+        }
+        let room = (CHUNK + MAX_ACCESSES - chunk.len) as u64;
+        let rounds = left.min(room / references);
+        self.tokens.repeating.rounds -= rounds;
+        if rounds > 0 {
+            self.place_rounds(rounds as usize, references as usize, chunk);
+        }
+        rounds < left
+    }
+
+    /// Gives `rounds` rounds of the loop in progress, of `length` references each, their places.
+    fn place_rounds(&mut self, rounds: usize, length: usize, chunk: &mut Chunk) {
+        let start = chunk.len;
+        let body = self.tokens.repeating;
+        let body = body.body();
+        let mut parts = [Part::default(); MAX_BODY];
+        let parts = &mut parts[..body.len()];
+        for (part, run) in parts.iter_mut().zip(body) {
+            let entry = *self.tokens.entry(run);
+            let (accesses, count) = (entry.accesses as usize, run.count as usize);
+            let kinds = &self.tokens.kinds[entry.kinds as usize..];
+            copy_kinds(&mut chunk.kinds[chunk.len..], kinds, accesses, count);
+            let row = Row {
+                mask: run.mask,
+                at: chunk.len as u16,
+                accesses: entry.accesses as u8,
+                ..Row::default()
+            };
+            *part = Part { root: entry.root, row, count };
+            chunk.len += count * accesses;
+        }
+        for (number, part) in parts.iter().enumerate() {
+            let same_root = |other: &&Part| other.root == part.root;
+            if parts[..number].iter().any(|other| same_root(&other)) {
+                continue;
+            }
+            let rows = &mut self.rows[part.root as usize];
+            if rows.is_empty() {
+                self.touched.push(part.root);
+            }
+            if part.count == 1 && parts.iter().filter(same_root).count() == 1 {
+                part.row.put(rows, rounds, length);
+                continue;
+            }
+            // The executions of a code block are decoded in their order.
+            for round in 0..rounds {
+                for part in parts.iter().filter(same_root) {
+                    let at = part.row.at + (round * length) as u16;
+                    Row { at, ..part.row }.put(rows, part.count, usize::from(part.row.accesses));
+                }
+            }
+        }
+        let end = start + rounds * length;
+        while chunk.len < end {
+            let count = (chunk.len - start).min(end - chunk.len);
+            chunk.kinds.copy_within(start..start + count, chunk.len);
+            chunk.len += count;
+        }
     }
 
     /// Decodes the executions that have their places.

@@ -5,15 +5,33 @@ use super::super::format::FRAME_SHIFT;
 use super::super::varint::Cursor;
 use super::tokens::Entry;
 
-/// Executions that are alike and follow one another, with the place of the first in the chunk.
-#[derive(Clone, Copy, Debug)]
+/// So many executions that are alike are one row: its loop is worth a branch that is hard to guess.
+const LONG: usize = 6;
+
+/// Executions that are alike, with the place of the first in the chunk.
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Row {
     /// The explicit accesses of each.
     pub mask: u64,
     pub at: u16,
+    /// From the place of one to that of the next.
+    pub step: u16,
     /// How many executions.
     pub count: u16,
     pub accesses: u8,
+}
+
+impl Row {
+    /// Adds `count` executions, `step` apart, that are like this one, the first of them.
+    #[inline(always)]
+    pub(super) fn put(self, rows: &mut Vec<Row>, count: usize, step: usize) {
+        let step = step as u16;
+        if count < LONG {
+            rows.extend((0..count as u16).map(|i| Row { at: self.at + i * step, count: 1, ..self }));
+        } else {
+            rows.push(Row { step, count: count as u16, ..self });
+        }
+    }
 }
 
 /// Calls `place` for the access `j` of each execution that has it, with its place in the chunk and whether it is explicit
@@ -24,7 +42,7 @@ fn each<const WHOLE: bool>(rows: &[Row], j: usize, mut place: impl FnMut(usize, 
         let mut at = usize::from(row.at) + j;
         for _ in 0..row.count {
             place(at, row.mask >> j & 1);
-            at += usize::from(row.accesses);
+            at += usize::from(row.step);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Part 1 of a references block: the dictionary and the tokens, enough for [`super::super::steps`].
 
-use super::super::encode::{ADVANCE, EVENT, MANY, MANY_MASKED, MAX_REFERENCES, ONE_MASKED};
+use super::super::encode::{ADVANCE, EVENT, LOOP, MANY, MANY_MASKED, MAX_BODY, MAX_REFERENCES, ONE_MASKED};
 use super::super::event::Event;
 use super::super::format::{self, BlockHeader, MAX_ACCESSES};
 use super::super::kind::Kind;
@@ -25,7 +25,7 @@ impl Entry {
 }
 
 /// Executions with one mask.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(in crate::trace) struct Run {
     /// The number of the dictionary's entry.
     entry: u32,
@@ -33,10 +33,44 @@ pub(in crate::trace) struct Run {
     pub mask: u64,
 }
 
+/// Runs that come again and again in the same order.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::trace) struct Loop {
+    runs: [Run; MAX_BODY],
+    len: usize,
+    /// References of a round.
+    pub references: u64,
+    /// Rounds that are still to come; the first of them lacks its first `at` runs.
+    pub rounds: u64,
+    at: usize,
+}
+
+impl Loop {
+    /// The runs of a round.
+    pub(super) fn body(&self) -> &[Run] {
+        &self.runs[..self.len]
+    }
+
+    #[inline]
+    fn next(&mut self) -> Option<Run> {
+        if self.rounds == 0 {
+            return None;
+        }
+        let run = self.runs[self.at];
+        self.at += 1;
+        if self.at == self.len {
+            (self.at, self.rounds) = (0, self.rounds - 1);
+        }
+        Some(run)
+    }
+}
+
 /// What a block consists of.
 #[derive(Debug)]
 pub(in crate::trace) enum Token {
     Run(Run),
+    /// A loop begins: its runs come next, or are taken from [`Tokens::repeating`].
+    Loop,
     /// Boxed to keep runs, of which there are millions, small.
     Event(Box<Event>),
     Advance(u64),
@@ -54,6 +88,8 @@ pub(in crate::trace) struct Tokens {
     pub slots: u32,
     /// References that tokens have yet to account for.
     left: u64,
+    /// The loop in progress, if it has rounds.
+    pub repeating: Loop,
 }
 
 /// The two zstd frames of a references block and the raw length of each.
@@ -119,13 +155,23 @@ impl Tokens {
         let at = cursor.position();
         let end = at.checked_add(tokens).filter(|&end| end <= bytes.len())?;
         let left = u64::from(header.b);
-        Some(Tokens { bytes, at, end, event_at: end, entries, kinds, slots, left })
+        Some(Tokens {
+            bytes,
+            at,
+            end,
+            event_at: end,
+            entries,
+            kinds,
+            slots,
+            left,
+            repeating: Loop::default(),
+        })
     }
 
     /// The next token; `None` at the end of the block.
     #[inline]
     pub(in crate::trace) fn next(&mut self) -> Result<Option<Token>, String> {
-        if self.at >= self.end {
+        if self.at >= self.end && self.repeating.rounds == 0 {
             let missing = self.left;
             return if missing == 0 { Ok(None) } else { Err(format!("it ends {missing} references early")) };
         }
@@ -140,7 +186,7 @@ impl Tokens {
         }
     }
 
-    /// A token that is no execution.
+    /// A token that is no run.
     fn other(&mut self) -> Option<Token> {
         let mut cursor = Cursor::at(&self.bytes[..self.end], self.at);
         let token = match cursor.varint()? {
@@ -151,10 +197,31 @@ impl Tokens {
                 Token::Event(Box::new(event))
             }
             ADVANCE => Token::Advance(cursor.varint()?),
+            LOOP => {
+                let (len, rounds) = (cursor.varint()?, cursor.varint()?);
+                let at = cursor.position();
+                return self.begin_loop(at, usize::try_from(len).ok()?, rounds);
+            }
             _ => return None,
         };
         self.at = cursor.position();
         Some(token)
+    }
+
+    /// Takes the `len` runs that begin at `at` as a loop's body.
+    fn begin_loop(&mut self, at: usize, len: usize, rounds: u64) -> Option<Token> {
+        if len == 0 || len > MAX_BODY || rounds == 0 {
+            return None;
+        }
+        self.at = at;
+        let (mut body, before) = (Loop { len, rounds, ..Loop::default() }, self.left);
+        for run in &mut body.runs[..len] {
+            *run = self.parse_run()?;
+        }
+        body.references = before - self.left;
+        self.left = before.checked_sub(body.references.checked_mul(rounds)?)?;
+        self.repeating = body;
+        Some(Token::Loop)
     }
 
     /// The line of the dictionary that a run of this block names.
@@ -174,9 +241,17 @@ impl Tokens {
         })
     }
 
-    /// The next token, if that is a run; else nothing is taken. Inlined, so that a run is never in memory.
+    /// What comes next, if that is a run; else nothing is taken. Inlined, so that a run is never in memory.
     #[inline(always)]
     pub(in crate::trace) fn run(&mut self) -> Option<Run> {
+        if self.repeating.rounds > 0 {
+            return self.repeating.next();
+        }
+        self.parse_run()
+    }
+
+    #[inline(always)]
+    fn parse_run(&mut self) -> Option<Run> {
         let mut cursor = Cursor::at(&self.bytes[..self.end], self.at);
         let token = cursor.varint()?;
         let (number, form) = ((token >> 2).checked_sub(1)?, token & 3);

@@ -8,6 +8,7 @@
 mod dictionary;
 mod modes;
 mod slots;
+mod tokens;
 
 use super::code::{CodeBlock, CodeBlockId, CodeBlocks};
 use super::columns::{self, Mode};
@@ -21,6 +22,7 @@ use dictionary::{Cell, Entry};
 use modes::Choice;
 use slots::{Row, Scan, Slot};
 use std::collections::HashMap;
+use tokens::TokenWriter;
 
 /// References after which a references block is full; an execution may add 63 more.
 pub(super) const MAX_REFERENCES: u32 = 1 << 20;
@@ -37,22 +39,7 @@ const BATCH_ITEMS: usize = 1 << 13;
 const MAX_IDLE: u64 = 1024;
 const NO_ENTRY: u32 = u32::MAX;
 
-/// Token forms (`docs/trace-format.md`).
-pub(super) const ONE: u64 = 0;
-pub(super) const ONE_MASKED: u64 = 1;
-pub(super) const MANY_MASKED: u64 = 2;
-pub(super) const MANY: u64 = 3;
-/// Tokens that are no execution.
-pub(super) const EVENT: u64 = 0;
-pub(super) const ADVANCE: u64 = 1;
-
-/// Executions with the same mask in a row.
-#[derive(Clone, Copy, Debug, Default)]
-struct Run {
-    entry: u32,
-    count: u32,
-    mask: u64,
-}
+pub(super) use tokens::{ADVANCE, EVENT, LOOP, MANY, MANY_MASKED, MAX_BODY, ONE_MASKED};
 
 /// What happened, in order: a number of an entry, an event, or virtual time that passed.
 #[derive(Clone, Copy, Debug)]
@@ -109,9 +96,8 @@ pub(super) struct ThreadEncoder {
     used: usize,
     slots: Vec<Slot>,
     batch: Batch,
-    run: Run,
     dictionary: Vec<u8>,
-    tokens: Vec<u8>,
+    tokens: TokenWriter,
     events: Vec<u8>,
     /// How a code block's slots are encoded, as the last block found best.
     choices: HashMap<CodeBlockId, Box<[Choice]>>,
@@ -139,9 +125,8 @@ impl ThreadEncoder {
             used: 0,
             slots: Vec::new(),
             batch: Batch::default(),
-            run: Run::default(),
             dictionary: Vec::new(),
-            tokens: Vec::new(),
+            tokens: TokenWriter::default(),
             events: Vec::new(),
             choices: HashMap::new(),
             by_kind: Box::new([0; 256]),
@@ -314,52 +299,13 @@ impl ThreadEncoder {
                         let line = self.entries[entry as usize];
                         always = self.entries[line.root as usize].always & u64::MAX >> (64 - line.accesses);
                     }
-                    self.repeat(entry, mask | always);
+                    self.tokens.execution(entry, mask | always, &self.entries);
                 }
-                Item::Event => {
-                    self.end_run();
-                    varint::put(&mut self.tokens, EVENT);
-                }
-                Item::Advance(units) => {
-                    self.end_run();
-                    varint::put(&mut self.tokens, ADVANCE);
-                    varint::put(&mut self.tokens, u64::from(units));
-                }
+                Item::Event => self.tokens.event(&self.entries),
+                Item::Advance(units) => self.tokens.advance(units, &self.entries),
             }
         }
         self.full |= self.tokens.len() >= MAX_TOKENS;
-    }
-
-    #[inline]
-    fn repeat(&mut self, entry: u32, mask: u64) {
-        if self.run.entry == entry && self.run.mask == mask && self.run.count > 0 {
-            self.run.count += 1;
-        } else {
-            self.end_run();
-            self.run = Run { entry, mask, count: 1 };
-        }
-    }
-
-    fn end_run(&mut self) {
-        let Run { entry, count, mask } = self.run;
-        if count == 0 {
-            return;
-        }
-        self.run.count = 0;
-        let form = match (count, mask) {
-            (1, 0) => ONE,
-            (1, _) => ONE_MASKED,
-            (_, 0) => MANY,
-            _ => MANY_MASKED,
-        };
-        varint::put(&mut self.tokens, (u64::from(entry) + 1) << 2 | form);
-        if count > 1 {
-            varint::put(&mut self.tokens, u64::from(count));
-        }
-        if mask != 0 {
-            let bytes = (self.entries[entry as usize].accesses as usize).div_ceil(8);
-            self.tokens.extend_from_slice(&mask.to_le_bytes()[..bytes]);
-        }
     }
 
     /// Adds to the virtual time.
@@ -404,18 +350,17 @@ impl ThreadEncoder {
 
     /// Ends the block in progress, whose batch is empty; `None` if there is nothing in it.
     pub(super) fn seal(&mut self) -> Option<Sealed> {
-        self.end_run();
-        if self.tokens.is_empty() {
+        let mut tokens = self.tokens.finish(&self.entries);
+        if tokens.is_empty() {
             return None;
         }
         self.choose();
         self.sum_kinds();
-        let mut steps =
-            Vec::with_capacity(self.dictionary.len() + self.tokens.len() + self.events.len() + 16);
+        let mut steps = Vec::with_capacity(self.dictionary.len() + tokens.len() + self.events.len() + 16);
         varint::put(&mut steps, self.entries.len() as u64);
-        varint::put(&mut steps, self.tokens.len() as u64);
+        varint::put(&mut steps, tokens.len() as u64);
         steps.append(&mut self.dictionary);
-        steps.append(&mut self.tokens);
+        steps.append(&mut tokens);
         steps.append(&mut self.events);
         let (mut heads, mut planes) = (Vec::new(), Vec::new());
         for slot in &mut self.slots[..self.used] {

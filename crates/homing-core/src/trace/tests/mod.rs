@@ -103,6 +103,8 @@ struct Program {
     state: HashMap<(Thread, usize, usize), (u64, u64)>,
     turns: Vec<(Thread, u64)>,
     span: u64,
+    /// An inner loop runs: strides and the way through the blocks stay the same.
+    steady: bool,
 }
 
 impl Program {
@@ -138,10 +140,16 @@ impl Program {
             state: HashMap::new(),
             turns: Vec::new(),
             span,
+            steady: false,
         }
     }
 
+    fn chance(&mut self, chance: f64) -> bool {
+        !self.steady && self.random.gen_bool(chance)
+    }
+
     fn address(&mut self, thread: Thread, block: usize, word: usize) -> u64 {
+        let strays = self.chance(0.05);
         let (random, span) = (&mut self.random, self.span);
         let (address, stride) = self.state.entry((thread, block, word)).or_insert_with(|| {
             (
@@ -149,8 +157,7 @@ impl Program {
                 [8, 4, 0, 64, 4096, 5000, 1u64.wrapping_neg()][random.gen_range(0..7)],
             )
         });
-        *address =
-            if random.gen_bool(0.05) { random.gen_range(1..span) } else { address.wrapping_add(*stride) };
+        *address = if strays { random.gen_range(1..span) } else { address.wrapping_add(*stride) };
         if *address < 4096 || *address > 1 << 62 {
             *address = random.gen_range(4096..1 << 41);
         }
@@ -171,6 +178,7 @@ impl Program {
                     self.model.reference(thread, address, kind);
                 }
             }
+            13..=22 => self.inner_loop(thread),
             10..=12 => self.writer.advance(thread, self.random.gen_range(0..3000)).unwrap(),
             _ => {
                 let block = self.random.gen_range(0..self.blocks.len());
@@ -183,11 +191,29 @@ impl Program {
         self.turns.push((thread, (after - before) as u64));
     }
 
+    fn inner_loop(&mut self, thread: Thread) {
+        let blocks = self.blocks.len();
+        let length = self.random.gen_range(1..11);
+        let body: Vec<(usize, u32)> = (0..length)
+            .map(|_| {
+                let times = if self.random.gen_bool(0.7) { 1 } else { self.random.gen_range(2..5) };
+                (self.random.gen_range(0..blocks), times)
+            })
+            .collect();
+        self.steady = true;
+        for _ in 0..self.random.gen_range(1..16) {
+            for &(block, times) in &body {
+                (0..times).for_each(|_| self.execute(thread, block));
+            }
+        }
+        self.steady = false;
+    }
+
     fn execute(&mut self, thread: Thread, block: usize) {
         let (id, def) = self.blocks[block].clone();
         let all = def.words();
-        let words = if self.random.gen_bool(0.1) { self.random.gen_range(0..=all) } else { all };
-        let guarded = self.random.gen_bool(0.1);
+        let words = if self.chance(0.1) { self.random.gen_range(0..=all) } else { all };
+        let guarded = self.chance(0.1);
         let leaned: Vec<u16> = def
             .accesses
             .iter()

@@ -1,0 +1,149 @@
+//! Writes what happened in a block as tokens: equal executions in a row as one run, and runs that come again and again
+//! in the same order, as those of an inner loop of several code blocks do, as one loop.
+
+use super::super::varint;
+use super::dictionary::Entry;
+
+/// Token forms (`docs/trace-format.md`).
+pub(in crate::trace) const ONE: u64 = 0;
+pub(in crate::trace) const ONE_MASKED: u64 = 1;
+pub(in crate::trace) const MANY_MASKED: u64 = 2;
+pub(in crate::trace) const MANY: u64 = 3;
+/// Tokens that are no execution.
+pub(in crate::trace) const EVENT: u64 = 0;
+pub(in crate::trace) const ADVANCE: u64 = 1;
+pub(in crate::trace) const LOOP: u64 = 2;
+/// The most runs of a loop's body.
+pub(in crate::trace) const MAX_BODY: usize = 8;
+
+/// A body that came less often than this is written out.
+const LEAST_ROUNDS: usize = 4;
+
+/// Executions with the same mask in a row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Run {
+    entry: u32,
+    count: u32,
+    mask: u64,
+}
+
+/// The tokens of a block in progress.
+#[derive(Debug, Default)]
+pub(super) struct TokenWriter {
+    bytes: Vec<u8>,
+    /// The run in progress; empty if its count is 0.
+    run: Run,
+    /// The last runs that were written, oldest first, and where each begins in `bytes`.
+    recent: Vec<(Run, usize)>,
+    /// Length of the body, the last of the recent runs, that seems to come again; 0 for none.
+    body: usize,
+    /// Runs that were as the body foretold, not written yet.
+    foretold: usize,
+}
+
+impl TokenWriter {
+    /// Bytes so far, but for the runs that are held back.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// One execution.
+    #[inline]
+    pub(super) fn execution(&mut self, entry: u32, mask: u64, entries: &[Entry]) {
+        if self.run.entry == entry && self.run.mask == mask && self.run.count > 0 {
+            self.run.count += 1;
+        } else {
+            self.end_run(entries);
+            self.run = Run { entry, mask, count: 1 };
+        }
+    }
+
+    /// An event.
+    pub(super) fn event(&mut self, entries: &[Entry]) {
+        self.end(entries);
+        varint::put(&mut self.bytes, EVENT);
+    }
+
+    /// Virtual time without references.
+    pub(super) fn advance(&mut self, units: u32, entries: &[Entry]) {
+        self.end(entries);
+        varint::put(&mut self.bytes, ADVANCE);
+        varint::put(&mut self.bytes, u64::from(units));
+    }
+
+    /// Writes all that is held back; returns the tokens of the block, and begins the next.
+    pub(super) fn finish(&mut self, entries: &[Entry]) -> Vec<u8> {
+        self.end(entries);
+        std::mem::take(&mut self.bytes)
+    }
+
+    fn end(&mut self, entries: &[Entry]) {
+        self.end_run(entries);
+        self.end_loop(entries);
+        self.recent.clear();
+    }
+
+    fn end_run(&mut self, entries: &[Entry]) {
+        let run = std::mem::take(&mut self.run);
+        if run.count == 0 {
+            return;
+        }
+        if self.body > 0 {
+            let next = self.recent.len() - self.body + self.foretold % self.body;
+            if self.recent[next].0 == run {
+                self.foretold += 1;
+                return;
+            }
+            self.end_loop(entries);
+        }
+        // Neighbours differ, so a body has two runs at least.
+        match self.recent.iter().rev().position(|&(recent, _)| recent == run) {
+            Some(back) => (self.body, self.foretold) = (back + 1, 1),
+            None => self.write(run, entries),
+        }
+    }
+
+    /// Writes the runs that are held back, as a loop if there are many.
+    fn end_loop(&mut self, entries: &[Entry]) {
+        let (body, foretold) = (std::mem::take(&mut self.body), std::mem::take(&mut self.foretold));
+        if body == 0 {
+            return;
+        }
+        let start = self.recent.len() - body;
+        let (runs, mut left) = (self.recent[start..].to_vec(), foretold);
+        let rounds = 1 + foretold / body;
+        if rounds >= LEAST_ROUNDS {
+            let mut token = Vec::with_capacity(8);
+            [LOOP, body as u64, rounds as u64].iter().for_each(|&part| varint::put(&mut token, part));
+            let at = runs[0].1;
+            self.bytes.splice(at..at, token);
+            self.recent.clear();
+            left %= body;
+        }
+        for i in 0..left {
+            self.write(runs[i % body].0, entries);
+        }
+    }
+
+    fn write(&mut self, run: Run, entries: &[Entry]) {
+        if self.recent.len() == MAX_BODY {
+            self.recent.remove(0);
+        }
+        self.recent.push((run, self.bytes.len()));
+        let Run { entry, count, mask } = run;
+        let form = match (count, mask) {
+            (1, 0) => ONE,
+            (1, _) => ONE_MASKED,
+            (_, 0) => MANY,
+            _ => MANY_MASKED,
+        };
+        varint::put(&mut self.bytes, (u64::from(entry) + 1) << 2 | form);
+        if count > 1 {
+            varint::put(&mut self.bytes, u64::from(count));
+        }
+        if mask != 0 {
+            let bytes = (entries[entry as usize].accesses as usize).div_ceil(8);
+            self.bytes.extend_from_slice(&mask.to_le_bytes()[..bytes]);
+        }
+    }
+}
