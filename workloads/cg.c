@@ -17,10 +17,11 @@ static const struct workload workload = {
    .iterations_is = "iterations; every 25 a new solution is begun",
    .size = 7000, .min_size = 16, .max_size = 1L << 27,
    .iterations = 24,
+   .extra_is = "random entries a row, each with its mirror image (120 as in NAS class C)",
+   .extra = 6, .min_extra = 1, .max_extra = 1000,
 };
 
 enum {
-   PAIRS = 6,    /* random entries a row, each with its mirror image */
    BLOCK = 256,  /* elements whose products are added up before the blocks are */
    SOLUTION = 25 /* iterations of one solution, as in NAS CG */
 };
@@ -32,30 +33,30 @@ struct matrix {
    double *value;
 };
 
-/* The k-th random entry of row i: its column, never i itself. */
-static long random_column(uint64_t seed, long n, long i, int k)
+/* The column of a random entry of row i, never i itself. `number` counts the entries of all rows. */
+static long random_column(uint64_t seed, long n, long i, long number)
 {
-   return (i + 1 + (long)(random_bits(seed, (uint64_t)(i * PAIRS + k)) % (uint64_t)(n - 1))) % n;
+   return (i + 1 + (long)(random_bits(seed, (uint64_t)number) % (uint64_t)(n - 1))) % n;
 }
 
-static double random_value(uint64_t seed, long i, int k)
+static double random_value(uint64_t seed, long number)
 {
-   return random_unit(~seed, (uint64_t)(i * PAIRS + k)) - 0.5;
+   return random_unit(~seed, (uint64_t)number) - 0.5;
 }
 
 /* A symmetric matrix with a dominant diagonal: positive definite. Made by one thread, as in many codes: under first
  * touch all of it lands on one node. Duplicates of an entry stay side by side; they add up. */
-static struct matrix make_matrix(long n, uint64_t seed)
+static struct matrix make_matrix(long n, long pairs, uint64_t seed)
 {
-   long entries = n + 2 * PAIRS * n;
+   long entries = n + 2 * pairs * n;
    struct matrix a = {n, new_pages((size_t)n + 1, sizeof *a.start), new_pages((size_t)entries, sizeof *a.column),
                       new_pages((size_t)entries, sizeof *a.value)};
    int64_t *next = new_pages((size_t)n, sizeof *next);
    for (long i = 0; i < n; i++)
-      next[i] = 1 + PAIRS;
+      next[i] = 1 + pairs;
    for (long i = 0; i < n; i++)
-      for (int k = 0; k < PAIRS; k++)
-         next[random_column(seed, n, i, k)]++;
+      for (long k = 0; k < pairs; k++)
+         next[random_column(seed, n, i, i * pairs + k)]++;
    a.start[0] = 0;
    for (long i = 0; i < n; i++) {
       a.start[i + 1] = a.start[i] + next[i];
@@ -64,9 +65,9 @@ static struct matrix make_matrix(long n, uint64_t seed)
       a.value[next[i]++] = 0.5;
    }
    for (long i = 0; i < n; i++)
-      for (int k = 0; k < PAIRS; k++) {
-         long j = random_column(seed, n, i, k);
-         double value = random_value(seed, i, k);
+      for (long k = 0; k < pairs; k++) {
+         long j = random_column(seed, n, i, i * pairs + k);
+         double value = random_value(seed, i * pairs + k);
          a.column[next[i]] = (int32_t)j;
          a.value[next[i]++] = value;
          a.column[next[j]] = (int32_t)i;
@@ -165,7 +166,7 @@ static double solve(const struct matrix *a, double *x, long iterations)
 int main(int argc, char **argv)
 {
    struct options o = parse_options(&workload, argc, argv);
-   struct matrix a = make_matrix(o.size, o.seed);
+   struct matrix a = make_matrix(o.size, o.extra, o.seed);
    double *x = new_pages((size_t)a.n, sizeof *x);
    double start = section_begin();
    double recurrence = sqrt(solve(&a, x, o.iterations) / (double)a.n);

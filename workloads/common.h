@@ -33,11 +33,14 @@ struct workload {
    const char *iterations_is; /* what ITERATIONS counts */
    long size, min_size, max_size;
    long iterations;
+   const char *extra_is;      /* what -e EXTRA counts; NULL if there is no such option */
+   long extra, min_extra, max_extra;
 };
 
 struct options {
    long size;
    long iterations;
+   long extra;
    uint64_t seed;
    int threads;
 };
@@ -46,15 +49,17 @@ static inline void print_usage(const struct workload *w, FILE *to)
 {
    fprintf(to,
            "%s: %s\n\n"
-           "usage: %s [-n SIZE] [-i ITERATIONS] [-t THREADS] [-s SEED]\n\n"
+           "usage: %s [-n SIZE] [-i ITERATIONS] [-t THREADS] [-s SEED]%s\n\n"
            "  -n SIZE        %s, %ld to %ld [default: %ld]\n"
            "  -i ITERATIONS  %s [default: %ld]\n"
            "  -t THREADS     1 to %d [default: OMP_NUM_THREADS, or the number of CPUs]\n"
-           "  -s SEED        of the data [default: 1]\n"
-           "  -h, --help     print this text\n\n"
-           "Prints one line, and exits with 0 if the result is right, 1 if it is wrong, 2 on wrong usage.\n",
-           w->name, w->about, w->name, w->size_is, w->min_size, w->max_size, w->size, w->iterations_is, w->iterations,
-           MAX_THREADS);
+           "  -s SEED        of the data [default: 1]\n",
+           w->name, w->about, w->name, w->extra_is != NULL ? " [-e EXTRA]" : "", w->size_is, w->min_size, w->max_size,
+           w->size, w->iterations_is, w->iterations, MAX_THREADS);
+   if (w->extra_is != NULL)
+      fprintf(to, "  -e EXTRA       %s, %ld to %ld [default: %ld]\n", w->extra_is, w->min_extra, w->max_extra, w->extra);
+   fprintf(to, "  -h, --help     print this text\n\n"
+               "Prints one line, and exits with 0 if the result is right, 1 if it is wrong, 2 on wrong usage.\n");
 }
 
 /* Says what is wrong with the command line, and ends the program. */
@@ -86,7 +91,8 @@ static inline unsigned long long number(const struct workload *w, const char *op
 
 static inline struct options parse_options(const struct workload *w, int argc, char **argv)
 {
-   struct options o = {.size = w->size, .iterations = w->iterations, .seed = 1, .threads = 0};
+   struct options o = {.size = w->size, .iterations = w->iterations, .extra = w->extra, .seed = 1, .threads = 0};
+   const char *letters = w->extra_is != NULL ? "nitse" : "nits";
    for (int i = 1; i < argc; i += 2) {
       const char *option = argv[i];
       const char *value = i + 1 < argc ? argv[i + 1] : NULL;
@@ -94,13 +100,15 @@ static inline struct options parse_options(const struct workload *w, int argc, c
          print_usage(w, stdout);
          exit(EXIT_SUCCESS);
       }
-      if (option[0] != '-' || option[1] == '\0' || option[2] != '\0' || strchr("nits", option[1]) == NULL)
+      if (option[0] != '-' || option[1] == '\0' || option[2] != '\0' || strchr(letters, option[1]) == NULL)
          usage_error(w, "unknown argument '%s'", option);
       switch (option[1]) {
       case 'n': o.size = (long)number(w, option, value, (unsigned long long)w->min_size,
                                       (unsigned long long)w->max_size); break;
       case 'i': o.iterations = (long)number(w, option, value, 1, 1000000); break;
       case 't': o.threads = (int)number(w, option, value, 1, MAX_THREADS); break;
+      case 'e': o.extra = (long)number(w, option, value, (unsigned long long)w->min_extra,
+                                       (unsigned long long)w->max_extra); break;
       case 's': o.seed = number(w, option, value, 0, UINT64_MAX); break;
       }
    }

@@ -20,6 +20,7 @@ fail() {
 small() {
    case $1 in
    adi) echo "-n 48 -i 4" ;;
+   adi3) echo "-n 6 -i 3" ;;
    bsort | kmerge) echo "-n 5000 -i 2" ;;
    cg) echo "-n 700 -i 30" ;;
    chase) echo "-n 1000 -i 9" ;;

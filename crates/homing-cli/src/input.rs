@@ -2,7 +2,8 @@
 
 use crate::exit::{self, Code};
 use anyhow::Context;
-use homing_core::cache::misses::{CpusInUse, Misses};
+use homing_core::cache::cpus::CpusInUse;
+use homing_core::cache::misses::Misses;
 use homing_core::cache::{Addresses, Counts, HierarchyShape};
 use homing_core::history::{Binding, History, HistoryBuilder, Options, SpillError, ThreadsOn};
 use homing_core::ids::{parse_bytes, Cpu, Node, PageSize, Thread, Time};
@@ -90,7 +91,8 @@ pub fn misses(
     let shape = hierarchy(machine, page_size)?;
     let cpus = CpusInUse::new(trace.threads().map(|(thread, _)| thread), binding);
     let addresses = Addresses::new(page_size, &frames(trace));
-    Misses::new(&shape, cpus, addresses).map_err(|e| exit::error(Code::UNSUPPORTED, e.to_string()))
+    Misses::new(&shape, cpus, addresses, rayon::current_num_threads())
+        .map_err(|e| exit::error(Code::UNSUPPORTED, e.to_string()))
 }
 
 /// The machine's caches and TLBs.
@@ -225,7 +227,7 @@ pub fn lay(
     if let Some(error) = visitor.error {
         return Err(error.into());
     }
-    let caches = visitor.misses.map(|misses| misses.counts());
+    let caches = visitor.misses.map(|misses| misses.finish(&mut visitor.builder)).transpose()?;
     let (history, lost, marks) = (visitor.builder.finish(&frames)?, visitor.lost, visitor.marks.marks);
     let partial = lost > 0 || !trace.complete() || !trace.damage().is_empty();
     let mut notes = notes(trace, binding, lost, partial);

@@ -2,6 +2,8 @@
 //! cannot be written (a full disk); [`outln!`] and [`out!`] return the error, and [`crate::exit::finish`] says what it means.
 
 use anyhow::Context;
+use homing_core::report::SCHEMA;
+use serde_json::Value;
 use std::fmt::Arguments;
 use std::io::Write;
 
@@ -23,4 +25,11 @@ macro_rules! outln {
 pub fn print(words: Arguments<'_>) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     out.write_fmt(words).and_then(|()| out.flush()).context("cannot write to standard output")
+}
+
+/// Prints an object as JSON, with the version of what its fields mean in `schema`.
+pub fn json(mut object: Value) -> anyhow::Result<()> {
+    object["schema"] = SCHEMA.into();
+    outln!("{}", serde_json::to_string_pretty(&object)?);
+    Ok(())
 }

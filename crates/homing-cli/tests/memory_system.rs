@@ -59,6 +59,23 @@ fn policies_and_the_bound_see_misses() {
         "{rows:?}"
     );
     assert_eq!(&compared["traces"][0]["trace"]["caches"], caches);
+    let policies = ["--policies", "first-touch,ace,interval-majority"];
+    let monitors = ["--monitor", "perfect", "--monitor", "card:inbound=1"];
+    let watched = json(&[&["compare"], &on[..], &policies, &monitors].concat());
+    let further = watched["traces"][0]["further_levels"].as_array().unwrap();
+    let names: Vec<_> = further.iter().map(|row| (&row["policy"], &row["information"])).collect();
+    assert_eq!(names.len(), 4, "{names:?}");
+    assert_eq!(names[1].0, "interval-majority");
+    assert!(names[2].1.as_str().unwrap().starts_with("monitor card:"), "{names:?}");
+    assert!(watched["notes"].as_array().unwrap().iter().any(|n| n.as_str().unwrap().ends_with(": ace")));
+    // The same from any number of workers, who take parts of the caches.
+    let timeless = |workers| {
+        let mut value: Value =
+            serde_json::from_slice(&homing(workers, &[&["optimal"], &on[..]].concat()).stdout).unwrap();
+        value["seconds"] = 0.into();
+        value.to_string()
+    };
+    assert_eq!(timeless(1), timeless(4));
     let bare = homing(1, &["optimal", path.to_str().unwrap(), "-m", "butterfly", "--misses"]);
     assert_eq!(bare.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&bare.stderr).contains("[hierarchy]"));
@@ -75,7 +92,7 @@ fn every_monitor_runs_in_the_loop_and_gives_the_same_at_any_number_of_workers() 
         &["--page-size", "4K", "--interval", "2000", "--json"],
     ]
     .concat();
-    for monitor in monitors.as_array().unwrap() {
+    for monitor in monitors["monitors"].as_array().unwrap() {
         let name = monitor["name"].as_str().unwrap();
         let args = [&on[..], &["--monitor", name]].concat();
         let result = json(&args);
@@ -166,16 +183,17 @@ fn large_pages_that_threads_share_are_named() {
 #[test]
 fn tables_are_reproduced_from_given_traces() {
     let dir = tempfile::tempdir().unwrap();
-    trace(dir.path(), "cg-i80-12", 12);
+    trace(dir.path(), "cg-n700-e120-i60-12", 12);
     trace(dir.path(), "mg-i20-12", 12);
     let folder = dir.path().to_str().unwrap();
     let page = dir.path().join("page.html");
     let args =
         ["reproduce", "--traces", folder, "--workloads", folder, "--only", "table1,figure2,contention"];
     let exhibits = json(&[&args[..], &["--json", "--html", page.to_str().unwrap()]].concat());
-    let names: Vec<_> = exhibits.as_array().unwrap().iter().map(|e| e["id"].as_str().unwrap()).collect();
+    let names: Vec<_> =
+        exhibits["exhibits"].as_array().unwrap().iter().map(|e| e["id"].as_str().unwrap()).collect();
     assert_eq!(names, ["table1", "figure2", "contention"]);
-    assert_eq!(exhibits[0]["lines"][0]["published"][0], 0.56);
+    assert_eq!(exhibits["exhibits"][0]["lines"][0]["published"][0], 0.56);
     assert!(std::fs::read_to_string(&page).unwrap().contains("<svg"));
     let text = homing(1, &args);
     assert!(String::from_utf8_lossy(&text.stdout).contains("claims hold"));
@@ -218,4 +236,16 @@ fn threads_that_move_leave_their_caches_behind() {
     let moved = with("time,thread,cpu\n10000,1,1\n");
     assert!(moved["trace"]["caches"]["interventions"].as_u64() > Some(0), "lines in the old caches: {moved}");
     assert!((nonlocal(&moved) - nonlocal(&still) / 2.0).abs() < 2.0, "{moved} {still}");
+    // The same with a monitor in the loop.
+    let watched: Vec<&str> = on.iter().copied().filter(|arg| *arg != "--misses").collect();
+    let extra = ["--policy", "stay", "--monitor", "perfect", "--interval", "2000", "--page-size", "4K"];
+    let watched: Vec<&str> = watched
+        .iter()
+        .copied()
+        .filter(|arg| !["--policy", "first-touch"].contains(arg))
+        .chain(extra)
+        .collect();
+    let still = json(&[&watched[..], &["--events", events.to_str().unwrap()]].concat());
+    assert!((nonlocal(&still) - nonlocal(&moved)).abs() < 5.0, "{moved} {still}");
+    assert!(still["parameters"].as_array().unwrap().iter().any(|parameter| parameter["name"] == "events"));
 }

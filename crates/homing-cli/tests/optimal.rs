@@ -129,7 +129,7 @@ fn machines_are_listed_and_shown() {
         assert!(list.lines().any(|line| line.trim_start().starts_with(name)), "{name} in {list}");
     }
     let all = json(&["machines", "--json"]);
-    let butterfly = all.as_array().unwrap().iter().find(|m| m["name"] == "butterfly").unwrap();
+    let butterfly = all["machines"].as_array().unwrap().iter().find(|m| m["name"] == "butterfly").unwrap();
     assert_eq!(
         (&butterfly["costs"]["page_move"], &butterfly["cpus"]),
         (&Value::from(3272.0), &Value::from(7))

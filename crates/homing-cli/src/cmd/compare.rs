@@ -1,8 +1,11 @@
 //! `homing compare`: policies against the bound and each other, for a person, as JSON, CSV, and as a page.
 
+mod monitors;
 mod perturb;
 mod sizes;
 mod sweep;
+
+pub use perturb::{disturb, Filter};
 
 use crate::exit::{self, Code, Result};
 use crate::input::{ModelArgs, TraceFile};
@@ -14,10 +17,11 @@ use anyhow::Context;
 use homing_core::compare::{compare, means, summary, Subject};
 use homing_core::information::Information;
 use homing_core::machine::Machine;
+use homing_core::monitor::table::Choice;
 use homing_core::policy::placement::Placement;
 use homing_core::policy::settings::Settings;
 use homing_core::policy::table::{Begin, Entry, POLICIES};
-use homing_core::report::{Report, TraceReport, SCHEMA};
+use homing_core::report::{Parameter, Report, TraceReport, SCHEMA};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use sweep::Sweep;
@@ -36,6 +40,10 @@ pub struct Args {
     /// every:64+intervals:100
     #[arg(long, value_name = "LEVELS", value_delimiter = ',', default_value = "perfect", value_parser = scene::information)]
     info: Vec<Information>,
+    /// Also let policies see what this monitor reports (see `homing monitors`), in the loop with the machine's caches;
+    /// repeatable
+    #[arg(long, value_name = "MONITOR", requires = "misses")]
+    monitor: Vec<Choice>,
     /// Policies, separated by commas (see `homing policies`)
     #[arg(long, value_delimiter = ',', default_value = "all")]
     policies: Vec<String>,
@@ -55,7 +63,7 @@ pub struct Args {
     sweep: Vec<Sweep>,
     /// Also bound disturbed orders (Bolosky & Scott 1991, table II): local, gaps, or both
     #[arg(long, value_name = "FILTERS", value_delimiter = ',', value_enum, conflicts_with = "misses")]
-    perturb: Vec<perturb::Filter>,
+    perturb: Vec<Filter>,
     /// Seeds of each disturbance, from 0 up
     #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
@@ -143,6 +151,13 @@ fn one_trace(
     let begin = Instant::now();
     let mut compared = compare(&subject, &plan.policies, &args.info[1..], &|| begin.elapsed().as_secs_f64())?;
     compared.page_map.name_areas(&trace, page_size);
+    let (watched, unable) = monitors::rows(args, plan, &trace, &study, &subject)?;
+    compared.further_levels.extend(watched);
+    if !unable.is_empty() {
+        let unable = unable.join(", ");
+        let why = "no rows with monitors for policies that act at faults or need the whole trace beforehand";
+        compared.notes.push(format!("{why}: {unable}"));
+    }
     let about =
         |note: &String| if args.traces.len() > 1 { format!("{}: {note}", info.name) } else { note.clone() };
     let common = subject.notes();
@@ -193,8 +208,10 @@ fn report(args: &Args, plan: &Plan, traces: Vec<TraceReport>, notes: Vec<String>
     let mut parameters =
         study::parameters(&args.model, page_size, placement, replication, &plan.policies, &plan.settings);
     parameters.extend(args.scene.parameters(&args.info));
+    let monitor = |choice: &Choice| Parameter { name: "monitor".into(), value: choice.describe() };
+    parameters.extend(args.monitor.iter().map(monitor));
     if !args.perturb.is_empty() {
-        let seeds = homing_core::report::Parameter { name: "seeds".into(), value: args.seeds.to_string() };
+        let seeds = Parameter { name: "seeds".into(), value: args.seeds.to_string() };
         parameters.push(seeds);
     }
     Ok(Report {

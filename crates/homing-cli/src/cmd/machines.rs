@@ -48,8 +48,7 @@ fn show(args: &Args, name: &str) -> anyhow::Result<()> {
     }
     let (page_size, costs) = price(args, &machine)?;
     if args.json {
-        outln!("{}", serde_json::to_string_pretty(&describe(&machine, page_size, &costs))?);
-        return Ok(());
+        return crate::stdout::json(describe(&machine, page_size, &costs));
     }
     out!("{}", machine.to_toml());
     outln!("\n# Costs at a page size of {page_size}, in local word references");
@@ -90,8 +89,7 @@ fn list(args: &Args) -> anyhow::Result<()> {
             let (page_size, costs) = price(args, machine)?;
             all.push(describe(machine, page_size, &costs));
         }
-        outln!("{}", serde_json::to_string_pretty(&all)?);
-        return Ok(());
+        return crate::stdout::json(json!({ "machines": all }));
     }
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);

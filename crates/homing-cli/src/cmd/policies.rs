@@ -23,7 +23,7 @@ pub fn run(args: Args) -> Result {
     };
     if args.json {
         let json: Vec<_> = entries.iter().map(|entry| as_json(entry)).collect();
-        outln!("{}", serde_json::to_string_pretty(&json)?);
+        crate::stdout::json(serde_json::json!({ "policies": json }))?;
     } else if args.name.is_some() {
         entries.iter().try_for_each(|entry| show(entry))?;
     } else {

@@ -2,7 +2,7 @@
 
 mod monitored;
 
-pub use monitored::nonlocal;
+pub use monitored::{row, takes_samples, Rig};
 
 use crate::exit::{self, Code};
 use crate::external::External;

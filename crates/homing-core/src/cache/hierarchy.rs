@@ -30,12 +30,12 @@ pub enum HierarchyError {
 /// The caches and TLBs of the CPUs in use, and the frames of memory.
 #[derive(Clone, Debug)]
 pub struct Hierarchy {
-    tlbs: Vec<Tlbs>,
-    caches: Caches,
-    addresses: Addresses,
-    frames: Frames,
-    l1_log2: u32,
-    l2_log2: u32,
+    pub(super) tlbs: Vec<Tlbs>,
+    pub(super) caches: Caches,
+    pub(super) addresses: Addresses,
+    pub(super) frames: Frames,
+    pub(super) l1_log2: u32,
+    pub(super) l2_log2: u32,
     write_backs_of_moves: u64,
 }
 

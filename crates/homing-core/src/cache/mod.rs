@@ -7,15 +7,17 @@
 //!
 //! [`array`] is set-associative LRU arrays, [`shape`] how large they are, [`frames`] which frame a page has, [`tlbs`] and
 //! [`caches`] what a CPU looks up, the latter with their coherence, [`third`] the level that neighbours share,
-//! [`hierarchy`] the walk of a reference through them, [`counts`] what is counted. [`misses`] is the stage before the page
-//! histories that lets everything downstream see misses instead of references.
+//! [`hierarchy`] the walk of a reference through them, [`counts`] what is counted, [`cpus`] which CPUs threads run on. [`misses`] is the stage before the page
+//! histories that lets everything downstream see misses instead of references, by several workers with [`parts`].
 
 pub mod array;
 mod caches;
 pub mod counts;
+pub mod cpus;
 pub mod frames;
 pub mod hierarchy;
 pub mod misses;
+mod parts;
 pub mod shape;
 #[cfg(test)]
 mod tests;

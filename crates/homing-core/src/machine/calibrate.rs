@@ -46,6 +46,9 @@ impl Machine {
             latencies.entry(pair).or_default().extend(row.latency_ns);
             bandwidths.entry(pair.0 == pair.1).or_default().extend(row.bandwidth_gbs);
         }
+        if latencies.values().chain(bandwidths.values()).all(Vec::is_empty) {
+            return Err(fail("without measurements".into(), "CSV lines from,to,latency_ns,bandwidth_gbs"));
+        }
         let costs = self.costs(self.page_size())?;
         let local = self.local_ns().ok_or_else(|| {
             fail(
@@ -113,6 +116,9 @@ mod tests {
         assert!(calibrate("two-socket", "0,2,100,").contains("nodes 0 to 1"));
         assert!(calibrate("two-socket", "0,1,-5,").contains("calibration[0, 1]"));
         assert!(calibrate("two-socket", "0,x,100,").contains("CSV lines"));
+        for nothing in ["", "0,1,,"] {
+            assert!(calibrate("two-socket", nothing).contains("without measurements"));
+        }
         assert!(calibrate("butterfly", "0,1,100,").contains("in nanoseconds"));
     }
 }

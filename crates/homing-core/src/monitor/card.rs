@@ -156,10 +156,12 @@ impl Card {
     }
 }
 
-/// One card a node, outbound, with regions over all pages of the program; read at the ends of intervals. Granules larger
-/// than a page give all of their pages the same count each.
+/// One card a node, with regions over all pages of the program; read at the ends of intervals. Granules larger than a page
+/// give all of their pages the same count each. What comes in has no sender that the card could tell: each of the other
+/// nodes with CPUs gets an even share.
 #[derive(Debug)]
 pub struct Cards {
+    inbound: bool,
     cards: Vec<Card>,
     /// For each counter, the pages that share it.
     pages: BTreeMap<u32, Vec<u32>>,
@@ -168,7 +170,16 @@ pub struct Cards {
 
 impl Cards {
     /// Regions over `pages` (virtual address of each page), as fine as `granularity` or as the counters and filters allow.
-    pub fn over(nodes: u16, pages: &[u64], page_size: u64, granularity: u64, threshold: u64) -> Cards {
+    /// They count what leaves their nodes, or what comes in if they are `inbound`.
+    pub fn over(
+        nodes: u16,
+        pages: &[u64],
+        page_size: u64,
+        granularity: u64,
+        threshold: u64,
+        inbound: bool,
+    ) -> Cards {
+        let direction = if inbound { Direction::Inbound } else { Direction::Outbound };
         let mut granularity = granularity.clamp(32, 2 << 20).next_power_of_two();
         let regions = loop {
             match regions(pages, page_size, granularity) {
@@ -179,7 +190,7 @@ impl Cards {
             }
         };
         let card = |node| {
-            Card::new(Node(node), Direction::Outbound, regions.clone(), Vec::new(), threshold)
+            Card::new(Node(node), direction, regions.clone(), Vec::new(), threshold)
                 .expect("regions() keeps to the card's limits")
         };
         let mut shared: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
@@ -194,7 +205,7 @@ impl Cards {
         }
         let cards: Vec<Card> = (0..nodes).map(card).collect();
         let read = vec![BTreeMap::new(); cards.len()];
-        Cards { cards, pages: shared, read }
+        Cards { inbound, cards, pages: shared, read }
     }
 }
 
@@ -230,12 +241,16 @@ fn regions(pages: &[u64], page_size: u64, granularity: u64) -> Option<Vec<Region
 
 impl Monitor for Cards {
     fn transaction(&mut self, seen: &Seen, reports: &mut Reports) {
-        let Some(card) = self.cards.get_mut(seen.node.index()) else { return };
+        let node = if self.inbound { seen.home } else { seen.node };
+        let Some(card) = self.cards.get_mut(node.index()) else { return };
         card.see(seen);
         reports.interrupts += card.take_events();
     }
 
-    fn interval_end(&mut self, _: &mut Poll, reports: &mut Reports) {
+    fn interval_end(&mut self, poll: &mut Poll, reports: &mut Reports) {
+        let mut users = poll.nodes.to_vec();
+        users.sort_unstable();
+        users.dedup();
         for (card, read) in self.cards.iter().zip(&mut self.read) {
             let mut by_page: BTreeMap<u32, f64> = BTreeMap::new();
             for (counter, &count) in card.counters() {
@@ -245,10 +260,15 @@ impl Monitor for Cards {
                     *by_page.entry(page).or_default() += new as f64 / pages.len() as f64;
                 }
             }
-            let node = card.node;
-            let sample =
-                |(page, count)| Observed { cpu: None, node, page, reads: 1, writes: 0, weight: count };
-            reports.samples.extend(by_page.into_iter().map(sample));
+            let senders: Vec<Node> = match self.inbound {
+                true => users.iter().copied().filter(|&node| node != card.node).collect(),
+                false => vec![card.node],
+            };
+            for (page, count) in by_page {
+                let weight = count / senders.len() as f64;
+                let sample = |&node| Observed { cpu: None, node, page, reads: 1, writes: 0, weight };
+                reports.samples.extend(senders.iter().map(sample));
+            }
         }
     }
 }

@@ -138,9 +138,15 @@ pub const MONITORS: &[Entry] = &[
     Entry {
         name: "card",
         stands_for: "the Opium performance-monitor card: region filters on each node's port (Brock et al. 2001)",
-        summary: "non-local transactions that leave each node, by region",
+        summary: "non-local transactions that leave each node, or that come in, by region",
         params: &[
-            param("granularity", 4096.0, "bytes", "bytes that share a counter, 32 to 2M"),
+            Param {
+                name: "granularity",
+                default: 4096.0,
+                range: (32.0, 2097152.0),
+                unit: "bytes",
+                doc: "bytes that share a counter, a power of two; more where the counters do not suffice",
+            },
             Param {
                 name: "threshold",
                 default: 0.0,
@@ -148,12 +154,20 @@ pub const MONITORS: &[Entry] = &[
                 unit: "references",
                 doc: "a counter raises an event at each multiple; 0 for never",
             },
+            Param {
+                name: "inbound",
+                default: 0.0,
+                range: (0.0, 1.0),
+                unit: "",
+                doc: "1: count what comes into a node; the other nodes cannot be told apart and get even shares",
+            },
         ],
         needs_tlb: false,
         build: Build::Plain(|s| {
             let pages: Vec<u64> = (0..s.addresses.pages()).map(|page| s.addresses.address(Page(page))).collect();
             let page_size = s.addresses.page_size().bytes();
-            Box::new(card::Cards::over(s.nodes, &pages, page_size, s.count(0), s.count(1)))
+            let inbound = s.count(2) == 1;
+            Box::new(card::Cards::over(s.nodes, &pages, page_size, s.count(0), s.count(1), inbound))
         }),
     },
     Entry {
@@ -225,17 +239,25 @@ impl std::str::FromStr for Choice {
             let (key, value) = part.split_once('=').unwrap_or((part, ""));
             let Some(at) = entry.params.iter().position(|param| param.name == key) else {
                 let names: Vec<_> = entry.params.iter().map(|param| param.name).collect();
-                return Err(format!(
-                    "monitor `{name}` has no parameter `{key}`: it has [{}]",
-                    names.join(", ")
-                ));
+                let names = if names.is_empty() { "none".into() } else { names.join(", ") };
+                return Err(format!("monitor `{name}` has no parameter `{key}`: it has {names}"));
             };
             let (least, most) = entry.params[at].range;
+            let kind = match key {
+                "latency" => "number",
+                "granularity" => "power of two",
+                _ => "whole number",
+            };
+            let fits = |number: f64| match kind {
+                "power of two" => number.fract() == 0.0 && (number as u64).is_power_of_two(),
+                "whole number" => number.fract() == 0.0,
+                _ => true,
+            };
             values[at] = match value.parse::<f64>() {
-                Ok(number) if (least..=most).contains(&number) => number,
+                Ok(number) if (least..=most).contains(&number) && fits(number) => number,
                 _ => {
                     return Err(format!(
-                        "monitor `{name}`: `{part}`: expected a number from {least} to {most}"
+                        "monitor `{name}`: `{part}`: expected a {kind} from {least} to {most}"
                     ))
                 }
             };

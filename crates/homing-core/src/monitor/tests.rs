@@ -175,14 +175,17 @@ fn cards_cover_scattered_pages_with_thirty_two_filters() {
     // Forty clusters of pages, a megabyte apart: the smallest gaps are counted along.
     let pages: Vec<u64> =
         (0..40u64).flat_map(|c| (0..3).map(move |p| (c << 20) * (1 + c / 20) + (p << 12))).collect();
-    let mut cards = card::Cards::over(2, &pages, 4096, 4096, 0);
-    let all =
-        (0..pages.len() as u32).map(|page| Seen { address: pages[page as usize], ..seen(0, 1, page, 0) });
-    feed(&mut cards, all);
-    let mut samples = Vec::new();
-    ends(&mut cards, &mut samples);
-    assert_eq!(samples.len(), pages.len(), "every page has a counter");
-    assert!(samples.iter().all(|s| s.weight == 1.0 && s.node == Node(0)));
+    for (inbound, requester) in [(false, 0), (true, 1)] {
+        let mut cards = card::Cards::over(2, &pages, 4096, 4096, 0, inbound);
+        let all = (0..pages.len() as u32)
+            .map(|page| Seen { address: pages[page as usize], ..seen(requester, 1 - requester, page, 0) });
+        feed(&mut cards, all);
+        let mut samples = Vec::new();
+        ends(&mut cards, &mut samples);
+        assert_eq!(samples.len(), pages.len(), "every page has a counter");
+        // Of two nodes, what comes in can be from one only.
+        assert!(samples.iter().all(|s| s.weight == 1.0 && s.node == Node(requester)));
+    }
 }
 
 #[test]
@@ -217,4 +220,22 @@ fn scanned_pages_fault_once_and_watched_pages_set_their_bits() {
     bits.poll(&mut poll, &mut reports);
     let seen: Vec<_> = reports.samples.iter().map(|s| (s.page, s.node.0)).collect();
     assert_eq!(seen, [(0, 0), (1, 0), (0, 1), (1, 1)], "page 0 is watched for page 1 too");
+}
+
+#[test]
+fn wrong_parameters_are_refused_with_what_was_expected() {
+    let refused = |text: &str| text.parse::<Choice>().err().unwrap_or_default();
+    for (text, words) in [
+        ("nothing", "expected one of perfect"),
+        ("perfect:x=1", "it has none"),
+        ("interconnect:period", "a whole number from 1"),
+        ("interconnect:period=1.5", "a whole number from 1"),
+        ("interconnect:period=0", "a whole number from 1"),
+        ("card:granularity=33", "a power of two from 32 to 2097152"),
+        ("card:inbound=2", "a whole number from 0 to 1"),
+        ("precise:latency=x", "a number from 0"),
+    ] {
+        assert!(refused(text).contains(words), "{text}: {}", refused(text));
+    }
+    assert_eq!(refused("precise:latency=1.5,period=3"), "");
 }

@@ -10,8 +10,8 @@ mod tests;
 
 use crate::account::Account;
 use crate::action::Entry;
+use crate::cache::cpus::{CpusInUse, Whereabouts};
 use crate::cache::hierarchy::HierarchyError;
-use crate::cache::misses::CpusInUse;
 use crate::cache::{Addresses, Counts, HierarchyShape};
 use crate::engine::{self, Engine, Observation};
 use crate::history::SpillError;
@@ -46,7 +46,7 @@ pub struct Setup<'a> {
     pub monitor: &'a str,
     /// References of an interval.
     pub interval: u64,
-    /// The program's iterations and phases.
+    /// The program's iterations and phases, and threads that move.
     pub timeline: &'a Timeline,
     /// Times, if they are to be modelled.
     pub times: Option<&'a Times>,
@@ -125,10 +125,15 @@ pub enum SystemError {
 
 /// Runs a policy on what a monitor of the table reports.
 pub fn run(setup: &Setup, policy: &dyn Policy, choice: &table::Choice) -> Result<Run, SystemError> {
+    watch(setup, policy, monitor(setup, choice)?).map(|(run, _)| run)
+}
+
+/// A monitor of the table, for what is simulated.
+pub fn monitor(setup: &Setup, choice: &table::Choice) -> Result<Box<dyn Monitor>, SystemError> {
     if choice.entry.needs_tlb && setup.shape.tlbs.is_empty() {
         return Err(SystemError::NoTlb(choice.entry.name));
     }
-    let monitor: Box<dyn Monitor> = match choice.entry.build {
+    Ok(match choice.entry.build {
         table::Build::Plain(build) => build(&table::Setup {
             cpus: setup.cpus.cpus().len(),
             nodes: setup.costs.memories(),
@@ -140,8 +145,7 @@ pub fn run(setup: &Setup, policy: &dyn Policy, choice: &table::Choice) -> Result
             let (_, recorder) = watch(&quiet, &Stay, perfect::Recorder::default())?;
             build(recorder.finish())
         }
-    };
-    watch(setup, policy, monitor).map(|(run, _)| run)
+    })
 }
 
 /// Runs a policy on what any monitor reports, and gives the monitor back.
@@ -164,6 +168,7 @@ pub fn watch<M: Monitor>(setup: &Setup, policy: &dyn Policy, monitor: M) -> Resu
     let mut looped = Loop {
         engine,
         cpus: setup.cpus,
+        whereabouts: Whereabouts::default(),
         addresses: setup.addresses,
         now: 0,
         moments: moments.into_iter().peekable(),
@@ -185,6 +190,7 @@ pub fn watch<M: Monitor>(setup: &Setup, policy: &dyn Policy, monitor: M) -> Resu
 struct Loop<'p, M> {
     engine: Engine<'p, Memory<'p, M>>,
     cpus: &'p CpusInUse,
+    whereabouts: Whereabouts,
     addresses: &'p Addresses,
     /// Time of the next reference.
     now: u64,
@@ -207,18 +213,19 @@ struct Sum {
 
 impl<M: Monitor> Visitor for Loop<'_, M> {
     fn turn(&mut self, turn: Turn<'_>) {
-        let cpu = self.cpus.of(turn.thread);
         let mut from = 0;
         while from < turn.addresses.len() {
-            // Up to the next end of an interval or poll; a sample ends a stretch too.
-            let to = turn.addresses.len().min(from.saturating_add((self.stop() - self.now) as usize));
+            // Up to the next end of an interval or poll, or until the thread moves; a sample ends a stretch too.
+            let place = self.whereabouts.of(self.cpus, turn.thread, Time(self.now));
+            let stop = self.stop().min(place.until.0) - self.now;
+            let to = turn.addresses.len().min(from.saturating_add(stop as usize));
             let stretch = Turn {
                 thread: turn.thread,
                 first: Time(self.now),
                 addresses: &turn.addresses[from..to],
                 kinds: &turn.kinds[from..to],
             };
-            let served = self.engine.executor_mut().refer(cpu, &stretch);
+            let served = self.engine.executor_mut().refer(place.cpu, &stretch);
             from += served;
             self.go_on(served as u64);
         }
@@ -269,7 +276,8 @@ impl<M: Monitor> Loop<'_, M> {
                     self.engine.iteration_end(&end);
                 }
                 Mark::PhaseBegin(phase) => self.engine.observe(Observation::PhaseBegin(phase, end.time)),
-                Mark::ThreadMoved(_) | Mark::ThreadsChanged(_) => {}
+                Mark::ThreadMoved(moved) => self.engine.observe(Observation::ThreadMoved(moved)),
+                Mark::ThreadsChanged(changed) => self.engine.observe(Observation::ThreadsChanged(changed)),
             }
         }
     }

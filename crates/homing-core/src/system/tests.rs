@@ -48,7 +48,7 @@ fn with<R>(test: impl FnOnce(&Setup) -> R) -> R {
     let trace = Trace::open(&bytes).unwrap();
     let binding = ThreadsOn::Fill.bind(&[Node(0), Node(1)]).unwrap();
     let cpus = CpusInUse::new(trace.threads().map(|(thread, _)| thread), &binding);
-    assert_eq!(cpus.of(Thread(1)), 1);
+    assert_eq!(Whereabouts::default().of(&cpus, Thread(1), Time(0)).cpu, 1);
     let frames: Vec<u64> = trace.frames().iter().map(|frame| frame << 12).collect();
     let addresses = Addresses::new(PageSize::KIB4, &frames);
     test(&Setup {

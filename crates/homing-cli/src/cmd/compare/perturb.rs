@@ -43,7 +43,7 @@ pub fn table(
 }
 
 /// The same trace in another order, in memory.
-fn disturb(trace: &Trace<'_>, filter: Filter, seed: u64) -> anyhow::Result<Vec<u8>> {
+pub fn disturb(trace: &Trace<'_>, filter: Filter, seed: u64) -> anyhow::Result<Vec<u8>> {
     let writer = RefCell::new(OrderWriter::copy(Vec::new(), trace)?);
     let mut totals = Vec::new();
     for (thread, references) in trace.threads() {

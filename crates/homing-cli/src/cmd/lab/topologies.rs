@@ -23,7 +23,8 @@ pub fn run(args: Args) -> Result {
                 .collect();
             serde_json::json!({"name": t.name, "summary": t.summary, "nodes": nodes, "distances": t.distances, "latency_ns": t.latency})
         };
-        outln!("{}", serde_json::to_string_pretty(&all.iter().map(entry).collect::<Vec<_>>())?);
+        let topologies: Vec<_> = all.iter().map(entry).collect();
+        crate::stdout::json(serde_json::json!({ "topologies": topologies }))?;
         return Ok(Code::OK);
     }
     for topology in &all {

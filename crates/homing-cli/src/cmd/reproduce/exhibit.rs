@@ -24,6 +24,8 @@ struct Paper {
 struct Published {
     place: String,
     columns: Vec<String>,
+    /// The columns that one scale fits; all unless some are named.
+    plot: Option<Vec<usize>>,
     #[serde(default)]
     rows: BTreeMap<String, Vec<f64>>,
 }
@@ -59,6 +61,9 @@ pub struct Exhibit {
     pub place: String,
     /// What the numbers are.
     pub columns: Vec<String>,
+    /// The columns that the page plots.
+    #[serde(skip)]
+    pub plotted: Vec<usize>,
     /// Rows.
     pub lines: Vec<Line>,
     /// Claims.
@@ -76,6 +81,7 @@ impl Exhibit {
                     id: id.into(),
                     source: paper.source,
                     place: published.place,
+                    plotted: published.plot.unwrap_or_else(|| (0..published.columns.len()).collect()),
                     columns: published.columns,
                     lines,
                     claims: Vec::new(),
@@ -120,6 +126,8 @@ mod tests {
             let paper: Paper = toml::from_str(text).unwrap();
             for (id, published) in &paper.results {
                 assert!(!published.place.is_empty(), "{id}");
+                let plotted = published.plot.iter().flatten();
+                assert!(plotted.max() < Some(&published.columns.len()), "{id}");
                 for (row, values) in &published.rows {
                     assert_eq!(values.len(), published.columns.len(), "{id}, {row}");
                 }

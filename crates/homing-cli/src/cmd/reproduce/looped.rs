@@ -4,15 +4,18 @@
 use crate::exit::{self, Code};
 use crate::input::{self, TraceFile};
 use crate::study;
-use homing_core::cache::misses::CpusInUse;
+use homing_core::areas;
+use homing_core::cache::cpus::CpusInUse;
 use homing_core::cache::{Addresses, HierarchyShape};
 use homing_core::history::ThreadsOn;
-use homing_core::ids::{Cpu, Node};
+use homing_core::ids::{Cpu, Node, Page};
 use homing_core::machine::{Costs, Machine};
+use homing_core::monitor::Monitor;
 use homing_core::policy::placement::Placement;
 use homing_core::policy::settings::Settings;
 use homing_core::policy::stay::Stay;
-use homing_core::system::{run, watch, Run, Setup};
+use homing_core::policy::Policy;
+use homing_core::system::{monitor, run, watch, Interval, Run, Setup};
 use homing_core::time::Times;
 use homing_core::timeline::NO_MARKS;
 use homing_core::trace::Trace;
@@ -116,16 +119,86 @@ impl<'a> Bench<'a> {
         let policy = study::policy(policy)?.make(&self.scaled.costs, false, &Settings::default());
         Ok(run(&self.setup(placement, stopped), &*policy, &choice)?)
     }
+
+    /// A policy moves pages, or nothing does; another monitor is around that of the table.
+    pub fn watched<M: Monitor>(
+        &self,
+        placement: &Placement,
+        policy: Option<&str>,
+        name: &str,
+        around: impl FnOnce(Box<dyn Monitor>) -> M,
+    ) -> anyhow::Result<(Run, M)> {
+        let choice = name.parse().map_err(|e: String| exit::error(Code::FAILURE, e))?;
+        let make = |name| -> anyhow::Result<Box<dyn Policy>> {
+            Ok(study::policy(name)?.make(&self.scaled.costs, false, &Settings::default()))
+        };
+        let policy = policy.map_or_else(|| Ok(Box::new(Stay) as Box<dyn Policy>), make)?;
+        let setup = Setup { log: true, ..self.setup(placement, false) };
+        let inner = monitor(&setup, &choice)?;
+        Ok(watch(&setup, &*policy, around(inner))?)
+    }
+
+    /// The name of the data area of each page.
+    pub fn areas(&self) -> Vec<Option<String>> {
+        let addresses = || (0..self.addresses.pages()).map(|page| self.addresses.address(Page(page)));
+        let located = areas::locate(self.trace, addresses(), self.addresses.page_size().bytes());
+        let of = |address| located.iter().find(|page| page.address == address);
+        addresses().map(|address| of(address).and_then(|page| page.area.clone())).collect()
+    }
+
+    /// The memories of the machine.
+    pub fn nodes(&self) -> u16 {
+        self.scaled.costs.memories()
+    }
 }
 
-/// Demand transactions served by another node, in per cent.
-pub fn nonlocal(run: &Run) -> f64 {
-    crate::cmd::simulate::nonlocal(run)
-}
+/// The intervals in which threads work together. The papers' programs run so long that making the data and checking the
+/// result, which one thread does, do not count; in ours they would be most of the time.
+pub struct Together(Vec<bool>);
 
-/// Modelled time in nanoseconds.
-pub fn time(run: &Run) -> f64 {
-    run.modelled.as_ref().map_or(f64::NAN, |modelled| modelled.total_ns)
+impl Together {
+    /// Where, in a run without moves, no thread takes more time than all others.
+    pub fn of(run: &Run) -> Together {
+        let shared = |interval: &Interval| {
+            let times = interval.modelled.as_ref().map_or(&[][..], |modelled| &modelled.cpus_ns);
+            2.0 * times.iter().copied().fold(0.0, f64::max) <= times.iter().sum()
+        };
+        let together: Vec<bool> = run.intervals.iter().map(shared).collect();
+        // A program of one thread's work throughout is taken as a whole.
+        let any = together.contains(&true);
+        Together(together.into_iter().map(|shared| shared || !any).collect())
+    }
+
+    /// A sum over these intervals.
+    fn sum(&self, run: &Run, of: impl Fn(&Interval) -> f64) -> f64 {
+        run.intervals.iter().zip(&self.0).filter(|(_, together)| **together).map(|(i, _)| of(i)).sum()
+    }
+
+    /// Demand transactions served by another node.
+    pub fn remote(&self, run: &Run) -> f64 {
+        self.sum(run, |interval| interval.remote as f64)
+    }
+
+    /// The same, in per cent of all.
+    pub fn nonlocal(&self, run: &Run) -> f64 {
+        100.0 * self.remote(run)
+            / self.sum(run, |interval| (interval.local + interval.remote) as f64).max(1.0)
+    }
+
+    /// Changed lines written back.
+    pub fn write_backs(&self, run: &Run) -> f64 {
+        self.sum(run, |interval| interval.write_backs as f64)
+    }
+
+    /// Modelled time in nanoseconds.
+    pub fn time(&self, run: &Run) -> f64 {
+        self.sum(run, |interval| interval.modelled.as_ref().map_or(f64::NAN, |modelled| modelled.total_ns))
+    }
+
+    /// Modelled time of moving pages, in nanoseconds.
+    pub fn moving(&self, run: &Run) -> f64 {
+        self.sum(run, |interval| interval.modelled.as_ref().map_or(f64::NAN, |modelled| modelled.moving_ns))
+    }
 }
 
 /// How much less `after` is than `before`, in per cent.

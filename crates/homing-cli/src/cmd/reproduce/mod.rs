@@ -9,6 +9,7 @@ mod looped;
 mod nikolopoulos;
 mod programs;
 mod render;
+mod tally;
 mod tikir;
 
 use crate::exit::{self, Code, Result};
@@ -19,9 +20,9 @@ use std::path::PathBuf;
 /// Arguments of `homing reproduce`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Only these tables and figures, separated by commas: table1, figure2, table2, table3, table6a, table6b, table7, figure7,
-    /// contention, slowdown, gain, move-cost-ace, moves-per-page, move-cost-butterfly, page-size-butterfly,
-    /// page-size-high-latency, policies-ace, policies-butterfly, sorbyr
+    /// Only these tables and figures, separated by commas: table1, figure2, table2, table3, table4, table6a, table6b, table7,
+    /// figure7, contention, slowdown, gain, statistics, remote-accesses, move-cost-ace, moves-per-page, move-cost-butterfly, page-size-butterfly,
+    /// page-size-high-latency, policies-ace, policies-butterfly, sorbyr, perturbation
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     only: Vec<String>,
     /// Folder of the traces, PROGRAM[OPTIONS]-THREADS.homing; what is missing is recorded into it
@@ -39,11 +40,12 @@ pub struct Args {
 }
 
 /// All names for `--only`.
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 23] = [
     "table1",
     "figure2",
     "table2",
     "table3",
+    "table4",
     "table6a",
     "table6b",
     "table7",
@@ -51,6 +53,8 @@ const NAMES: [&str; 19] = [
     "contention",
     "slowdown",
     "gain",
+    "statistics",
+    "remote-accesses",
     "move-cost-ace",
     "moves-per-page",
     "move-cost-butterfly",
@@ -59,6 +63,7 @@ const NAMES: [&str; 19] = [
     "policies-ace",
     "policies-butterfly",
     "sorbyr",
+    "perturbation",
 ];
 
 /// What `--only` leaves.
@@ -92,7 +97,7 @@ pub fn run(args: Args) -> Result {
         crate::files::write(path, render::html(&exhibits, HOW))?;
     }
     if args.json {
-        outln!("{}", serde_json::to_string_pretty(&exhibits)?);
+        crate::stdout::json(serde_json::json!({ "how": HOW, "exhibits": exhibits }))?;
         return Ok(Code::OK);
     }
     for exhibit in &exhibits {

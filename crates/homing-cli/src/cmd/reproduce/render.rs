@@ -34,6 +34,7 @@ fn cells(line: &Line) -> impl Iterator<Item = String> + '_ {
 
 fn number(value: f64) -> String {
     match value.abs() {
+        0.0005..0.05 => format!("{value:.3}"),
         0.0..10.0 => format!("{value:.2}"),
         10.0..1000.0 => format!("{value:.1}"),
         _ => format!("{value:.0}"),
@@ -95,19 +96,20 @@ const COLOURS: [&str; 8] =
 
 /// Bars of our numbers, one group a row, one colour a column.
 fn plot(exhibit: &Exhibit) -> String {
-    let values = || exhibit.lines.iter().flat_map(|line| &line.ours).copied().filter(|v| v.is_finite());
+    let of = |line: &Line| -> Vec<f64> { exhibit.plotted.iter().map(|&column| line.ours[column]).collect() };
+    let values = || exhibit.lines.iter().flat_map(of).filter(|v| v.is_finite());
     let (low, high) = values().fold((0.0f64, 0.0f64), |(low, high), v| (low.min(v), high.max(v)));
     if high <= low || exhibit.columns.len() < 2 {
         return String::new();
     }
     let (width, height) = (9.0, 160.0);
-    let group = width * exhibit.columns.len() as f64 + 14.0;
+    let group = width * exhibit.plotted.len() as f64 + 14.0;
     let y = |value: f64| 10.0 + height * (high - value) / (high - low);
     let total = group * exhibit.lines.len() as f64 + 170.0;
     let mut svg = format!("<svg width=\"{total:.0}\" height=\"{:.0}\">", height + 40.0);
     for (row, line) in exhibit.lines.iter().enumerate() {
         let x = group * row as f64;
-        for (column, value) in line.ours.iter().enumerate().filter(|(_, value)| value.is_finite()) {
+        for (column, value) in of(line).into_iter().enumerate().filter(|(_, value)| value.is_finite()) {
             let (top, bottom) = (y(value.max(0.0)), y(value.min(0.0)));
             let _ = write!(
                 svg,
@@ -120,7 +122,7 @@ fn plot(exhibit: &Exhibit) -> String {
         }
         let _ = write!(svg, "<text x=\"{x:.1}\" y=\"{:.1}\">{}</text>", height + 28.0, escape(&line.label));
     }
-    for (column, name) in exhibit.columns.iter().enumerate() {
+    for (column, name) in exhibit.plotted.iter().map(|&column| &exhibit.columns[column]).enumerate() {
         let (x, y) = (total - 160.0, 20.0 + 15.0 * column as f64);
         let colour = COLOURS[column % COLOURS.len()];
         let _ =

@@ -1,11 +1,11 @@
-//! Tikir & Hollingsworth 2008: sampling (Table 1, Figure 2), migration (Tables 2 and 3), profile sources (Tables 6 and 7,
+//! Tikir & Hollingsworth 2008: sampling (Table 1, Figure 2), migration (Tables 2 to 4, Figure 3), profile sources (Tables 6 and 7,
 //! Figures 6 and 7), contention (section 5.3.3).
 //!
 //! The machine is `sunfire-6800` with caches, TLBs and the cost of a move scaled to programs of a hundredth of the size
 //! (docs/reproduction.md).
 
 use super::exhibit::Exhibit;
-use super::looped::{less, nonlocal, time, Bench, Scaled};
+use super::looped::{less, Bench, Scaled, Together};
 use super::programs::{Program, Traces, TIKIR};
 use super::Chosen;
 use homing_core::history::ThreadsOn;
@@ -45,7 +45,7 @@ pub fn exhibits(chosen: &Chosen, traces: &Traces) -> anyhow::Result<Vec<Exhibit>
     if chosen.any(&["table1", "figure2"]) {
         all.extend(bench(&scaled, traces, program("cg"), sampling)?);
     }
-    if chosen.any(&["table2", "table3"]) {
+    if chosen.any(&["table2", "table3", "table4"]) {
         all.extend(migration(&scaled, traces)?);
     }
     if chosen.any(&["table6a", "table6b", "table7", "figure7"]) {
@@ -88,6 +88,7 @@ fn sampling(bench: &Bench) -> anyhow::Result<Vec<Exhibit>> {
     let mut figure = Exhibit {
         id: "figure2".into(),
         place: "section 5.1, Figure 2 (no numbers printed)".into(),
+        plotted: vec![0],
         columns: vec!["distance".into(), "% of pages sampled".into()],
         lines: Vec::new(),
         ..Exhibit::new("table1")?
@@ -108,16 +109,22 @@ fn sampling(bench: &Bench) -> anyhow::Result<Vec<Exhibit>> {
 
 fn migration(scaled: &Scaled, traces: &Traces) -> anyhow::Result<Vec<Exhibit>> {
     let (mut shares, mut write_backs) = (Exhibit::new("table2")?, Exhibit::new("table3")?);
+    let mut times = Exhibit::new("table4")?;
     for program in TIKIR {
         let (before, after) = bench(scaled, traces, program, |bench| {
             let start = start(program);
             Ok((bench.still(&start)?, bench.moved(&start, POLICY, SOURCES[0], true)?))
         })?;
-        let (name, remote) = (label(program), |run: &Run| run.account.remote as f64);
-        let reduction = less(remote(&before), remote(&after));
-        shares.line(&name, program.stands_for, vec![nonlocal(&before), nonlocal(&after), reduction]);
-        let change = |run: &Run| run.caches.write_backs as f64;
-        write_backs.line(&name, program.stands_for, vec![-less(change(&before), change(&after))]);
+        let (name, together) = (label(program), Together::of(&before));
+        let reduction = less(together.remote(&before), together.remote(&after));
+        let shares_of = vec![together.nonlocal(&before), together.nonlocal(&after), reduction];
+        shares.line(&name, program.stands_for, shares_of);
+        let change = -less(together.write_backs(&before), together.write_backs(&after));
+        write_backs.line(&name, program.stands_for, vec![change]);
+        let time = together.time(&before);
+        let overhead = 100.0 * together.moving(&after) / time;
+        let values = vec![less(time, together.time(&after)), overhead, after.account.moves as f64];
+        times.line(&name, program.stands_for, values);
     }
     let reduced = shares.lines.iter().all(|line| line.ours[2] > 0.0);
     shares.claim(reduced, "migration reduces non-local accesses of every program");
@@ -130,7 +137,22 @@ fn migration(scaled: &Scaled, traces: &Traces) -> anyhow::Result<Vec<Exhibit>> {
     );
     let small = write_backs.lines.iter().all(|line| line.ours[0].abs() < 5.0);
     write_backs.claim(small, "migration hardly changes write-backs");
-    Ok(vec![shares, write_backs])
+    claims_of_times(&mut times);
+    Ok(vec![shares, write_backs, times])
+}
+
+fn claims_of_times(times: &mut Exhibit) {
+    let lines = times.lines.clone();
+    let of = |program: &str, column: usize| -> f64 {
+        let line = lines.iter().find(|line| line.label.ends_with(&format!("({program})")));
+        line.map_or(f64::NAN, |line| line.ours[column])
+    };
+    let gains = ["MG", "CG", "SP"].iter().all(|many| ["BT", "LU"].iter().all(|few| of(many, 0) > of(few, 0)));
+    let overhead = ["BT", "CG", "LU", "MG", "SP"].iter().all(|other| of("FT", 1) > of(other, 1));
+    let least = ["BT", "CG", "LU", "MG", "SP"].iter().all(|other| of("FT", 0) < of(other, 0));
+    times.claim(gains, "MG, CG and SP gain more time than BT and LU");
+    times.claim(overhead, "overhead takes the largest share of the time of FT");
+    times.claim(least && of("FT", 0) < 0.0, "FT alone loses time, by that overhead");
 }
 
 /// Where the pages are before migration.
@@ -154,6 +176,7 @@ fn sources(scaled: &Scaled, traces: &Traces) -> anyhow::Result<Vec<Exhibit>> {
         id: "figure7".into(),
         place: "section 5.3.2, Figure 7 (no numbers printed): % of all moves of mg in the first eighth, quarter, half".into(),
         columns: ["first eighth", "first quarter", "first half", "moves"].map(String::from).to_vec(),
+        plotted: vec![0, 1, 2],
         ..Exhibit::new("table6a")?
     };
     for program in TIKIR {
@@ -162,13 +185,13 @@ fn sources(scaled: &Scaled, traces: &Traces) -> anyhow::Result<Vec<Exhibit>> {
             let run = |source: &&str| bench.moved(&start, POLICY, source, false);
             Ok((bench.still(&start)?, SOURCES.par_iter().map(run).collect::<anyhow::Result<Vec<Run>>>()?))
         })?;
-        let name = label(program);
+        let (name, together) = (label(program), Together::of(&before));
         let all = |of: &dyn Fn(&Run) -> f64| runs.iter().map(of).collect::<Vec<f64>>();
-        let remote = before.account.remote as f64;
-        reduced.line(&name, program.stands_for, all(&|run| less(remote, run.account.remote as f64)));
+        let remote = together.remote(&before);
+        reduced.line(&name, program.stands_for, all(&|run| less(remote, together.remote(run))));
         let perfect = (runs[5].account.moves as f64).max(1.0);
         moves.line(&name, program.stands_for, all(&|run| run.account.moves as f64 / perfect)[..5].to_vec());
-        times.line(&name, program.stands_for, all(&|run| less(time(&before), time(run))));
+        times.line(&name, program.stands_for, all(&|run| less(together.time(&before), together.time(run))));
         if program.name == "mg" {
             runs.iter().zip(SOURCES).for_each(|(run, source)| over_time.line(source, "", first_moves(run)));
         }
@@ -207,13 +230,15 @@ fn contention(bench: &Bench) -> anyhow::Result<Exhibit> {
     let used = PlacementFile::from_homes(&learnt.homes, homing_core::ids::PageSize::KIB4);
     let used = bench.still(&Placement::File(used))?;
     let mut table = Exhibit::new("contention")?;
-    table.line("mg (MG)", "MG", vec![less(time(&single), time(&uniform)), less(time(&single), time(&used))]);
+    let together = Together::of(&single);
+    let gain = |run: &Run| less(together.time(&single), together.time(run));
+    table.line("mg (MG)", "MG", vec![gain(&uniform), gain(&used)]);
     let place = format!(
         "{}; non-local % of ours {:.0}, {:.0}, {:.0}",
         table.place,
-        nonlocal(&single),
-        nonlocal(&uniform),
-        nonlocal(&used)
+        together.nonlocal(&single),
+        together.nonlocal(&uniform),
+        together.nonlocal(&used)
     );
     table.place = place;
     let (uniform, used) = (table.lines[0].ours[0], table.lines[0].ours[1]);

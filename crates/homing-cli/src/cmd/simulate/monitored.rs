@@ -2,20 +2,25 @@
 
 use super::Args;
 use crate::exit::{self, Code, Result};
-use crate::input::{self, TraceFile};
+use crate::input::{self, ModelArgs, TraceFile};
+use crate::scene::SceneArgs;
 use crate::study::{self, Study};
 use crate::tables;
 use anyhow::Context;
+use homing_core::cache::cpus::CpusInUse;
+use homing_core::cache::{Addresses, HierarchyShape};
 use homing_core::compare::{note_counts, Bound, Subject};
-use homing_core::machine::Machine;
+use homing_core::machine::{Costs, Machine};
 use homing_core::monitor::table::Choice;
-use homing_core::policy::placement::PlacementFile;
+use homing_core::policy::placement::{Placement, PlacementFile};
 use homing_core::policy::table::{Begin, Entry};
+use homing_core::policy::Policy;
 use homing_core::report::{Parameter, Row};
 use homing_core::sharing;
 use homing_core::simulate::Simulation;
 use homing_core::system::{self, Run, Setup};
-use homing_core::time::Times;
+use homing_core::time::{NoTimes, Times};
+use homing_core::trace::Trace;
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -24,7 +29,7 @@ use std::time::Instant;
 #[derive(clap::Args)]
 pub struct MonitorArgs {
     /// Let the policy see what this monitor reports: NAME or NAME:PARAM=VALUE,... (see `homing monitors`)
-    #[arg(long, value_name = "MONITOR", conflicts_with_all = ["info", "events"])]
+    #[arg(long, value_name = "MONITOR", conflicts_with = "info")]
     pub monitor: Option<Choice>,
     /// References between two ends of the monitor's intervals [default: a fiftieth of the trace]
     #[arg(long, value_name = "COUNT", requires = "monitor", value_parser = clap::value_parser!(u64).range(1..))]
@@ -35,6 +40,64 @@ pub struct MonitorArgs {
     /// Write one line for each interval as CSV
     #[arg(long, value_name = "FILE", requires = "monitor")]
     intervals: Option<PathBuf>,
+}
+
+/// What runs in the loop need beside a trace that is laid over a machine.
+pub struct Rig {
+    shape: HierarchyShape,
+    cpus: CpusInUse,
+    addresses: Addresses,
+    times: std::result::Result<Times, NoTimes>,
+}
+
+impl Rig {
+    /// For a trace on a machine.
+    pub fn new(
+        model: &ModelArgs,
+        scene: &SceneArgs,
+        machine: &Machine,
+        trace: &Trace<'_>,
+        costs: &Costs,
+    ) -> anyhow::Result<Rig> {
+        let page_size = model.page_size(machine);
+        let mut binding = model.binding(machine)?;
+        scene.schedule(trace, machine, &mut binding)?;
+        Ok(Rig {
+            shape: input::hierarchy(machine, page_size)?,
+            cpus: input::cpus(trace, &binding),
+            addresses: input::addresses(trace, page_size),
+            times: Times::new(machine, costs),
+        })
+    }
+
+    /// What is simulated, with intervals of a fiftieth of the trace.
+    pub fn setup<'a>(
+        &'a self,
+        trace: &'a Trace<'a>,
+        study: &'a Study,
+        placement: &'a Placement,
+        choice: &Choice,
+    ) -> Setup<'a> {
+        Setup {
+            trace,
+            costs: &study.costs,
+            shape: &self.shape,
+            cpus: &self.cpus,
+            addresses: &self.addresses,
+            placement,
+            monitor: choice.entry.name,
+            interval: trace.references().div_ceil(50).max(1),
+            timeline: &study.timeline,
+            times: self.times.as_ref().ok(),
+            stopped: false,
+            log: false,
+        }
+    }
+}
+
+/// Whether a policy does anything on what monitors report: those that act at faults do not.
+pub fn takes_samples(entry: &Entry, policy: &dyn Policy) -> bool {
+    policy.wants_samples() || !matches!(entry.begin, Begin::Given | Begin::Global) || entry.name == "stay"
 }
 
 /// Both runs: nothing moves, and the policy acts.
@@ -55,7 +118,7 @@ pub fn run(args: &Args, choice: &Choice) -> Result {
     let file = TraceFile::open(&args.trace)?;
     let trace = file.trace()?;
     let page_size = args.model.page_size(&machine);
-    let model = input::ModelArgs { misses: true, ..args.model.clone() };
+    let model = ModelArgs { misses: true, ..args.model.clone() };
     let study =
         Study::new(&model, &args.scene, &machine, &trace, page_size, None)?.begun(placement.as_ref(), &trace);
     let subject = Subject {
@@ -69,11 +132,9 @@ pub fn run(args: &Args, choice: &Choice) -> Result {
         settings: &settings,
     };
     let bound = Bound::new(&subject, &sharing::classify(&study.history)?)?;
-    let interval = args.monitor.interval.unwrap_or(trace.references().div_ceil(50).max(1));
     let begin = Instant::now();
     let policy = entry.make(&study.costs, false, &settings);
-    if !policy.wants_samples() && matches!(entry.begin, Begin::Given | Begin::Global) && entry.name != "stay"
-    {
+    if !takes_samples(entry, &*policy) {
         let message = format!(
             "policy `{}` acts at faults, which no monitor reports: choose one that takes samples, such as homing or \
              interval-majority",
@@ -81,23 +142,12 @@ pub fn run(args: &Args, choice: &Choice) -> Result {
         );
         return Err(exit::error(Code::USAGE, message));
     }
-    let times = Times::new(&machine, &study.costs);
     let begin_rule = entry.placement(study.placement.as_ref(), &study.costs, &settings);
-    let cpus = input::cpus(&trace, &model.binding(&machine)?);
-    let setup = Setup {
-        trace: &trace,
-        costs: &study.costs,
-        shape: &input::hierarchy(&machine, page_size)?,
-        cpus: &cpus,
-        addresses: &input::addresses(&trace, page_size),
-        placement: &begin_rule,
-        monitor: choice.entry.name,
-        interval,
-        timeline: &study.timeline,
-        times: times.as_ref().ok(),
-        stopped: args.monitor.stop_threads,
-        log: args.actions.is_some(),
-    };
+    let rig = Rig::new(&model, &args.scene, &machine, &trace, &study.costs)?;
+    let setup = rig.setup(&trace, &study, &begin_rule, choice);
+    let interval = args.monitor.interval.unwrap_or(setup.interval);
+    let (stopped, log) = (args.monitor.stop_threads, args.actions.is_some());
+    let setup = Setup { interval, stopped, log, ..setup };
     let pair = simulate(&setup, &*policy, choice).map_err(|e| exit::error(Code::USAGE, e.to_string()))?;
     let rows = [
         subject.optimal_row(&bound, 0.0),
@@ -108,7 +158,7 @@ pub fn run(args: &Args, choice: &Choice) -> Result {
     note_counts(&mut notes, entry.name, &simulation(&pair.after));
     notes.extend_from_slice(&study.notes);
     notes.push("moves change what misses; the gap is that of the mean costs per miss, to the bound of pages that stay".into());
-    notes.extend(times.as_ref().err().map(|e| format!("no times: {e}")));
+    notes.extend(rig.times.as_ref().err().map(|e| format!("no times: {e}")));
     write_files(args, &pair.after, &setup)?;
     if args.json {
         let mut parameters =
@@ -117,6 +167,7 @@ pub fn run(args: &Args, choice: &Choice) -> Result {
         add("monitor", choice.describe());
         add("interval", interval.to_string());
         add("stop-threads", args.monitor.stop_threads.to_string());
+        parameters.extend(args.scene.parameters(&[]).into_iter().filter(|p| p.name != "info"));
         let trace = study::trace_info(&file, &trace, &study.history, study.partial, study.caches);
         let json = as_json(&rows[2], &pair, choice, interval, &trace, &parameters, &notes)?;
         outln!("{}", serde_json::to_string_pretty(&json)?);
@@ -130,7 +181,7 @@ pub fn run(args: &Args, choice: &Choice) -> Result {
 /// The run without moves and the run with the policy.
 pub fn simulate(
     setup: &Setup,
-    policy: &dyn homing_core::policy::Policy,
+    policy: &dyn Policy,
     choice: &Choice,
 ) -> std::result::Result<Pair, system::SystemError> {
     let quiet = Setup { log: false, ..*setup };
@@ -144,7 +195,7 @@ fn simulation(run: &Run) -> Simulation {
 }
 
 /// The row of a run. Its misses are its own, since moves change them: the gap compares mean costs per miss.
-fn row(subject: &Subject, bound: &Bound, name: &str, run: &Run, seconds: f64) -> Row {
+pub fn row(subject: &Subject, bound: &Bound, name: &str, run: &Run, seconds: f64) -> Row {
     let mut row = subject.row(name, &simulation(run), bound, seconds);
     row.references = run.account.references();
     row.mcpr = if row.references > 0 { row.cost / row.references as f64 } else { 1.0 };
@@ -156,7 +207,7 @@ fn row(subject: &Subject, bound: &Bound, name: &str, run: &Run, seconds: f64) ->
 }
 
 /// Share of misses served by another node, in per cent.
-pub fn nonlocal(run: &Run) -> f64 {
+fn nonlocal(run: &Run) -> f64 {
     let account = &run.account;
     100.0 * (account.remote + account.global) as f64 / (account.references() as f64).max(1.0)
 }

@@ -91,7 +91,7 @@ fn print(args: &Args, report: &Report) -> anyhow::Result<()> {
     let (references, malformed) = (report.references, report.malformed);
     if args.json {
         let skipped = report.skipped;
-        outln!("{}", json!({ "references": references, "malformed": malformed, "skipped": skipped }));
+        crate::stdout::json(json!({ "references": references, "malformed": malformed, "skipped": skipped }))?;
         return Ok(());
     }
     let left_out = match malformed {

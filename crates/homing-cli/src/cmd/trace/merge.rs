@@ -53,7 +53,7 @@ pub fn run(args: Args) -> Result {
     let report = report.with_context(|| writing(&args.output))?;
     out.commit()?;
     if args.json {
-        outln!("{}", report_json(&report));
+        crate::stdout::json(report_json(&report))?;
     } else {
         let (references, turns) = (report.references, report.turns);
         eprintln!("{}: {references} references in {turns} turns", args.output.display());

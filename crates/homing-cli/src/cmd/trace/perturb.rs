@@ -70,7 +70,7 @@ pub fn run(args: Args) -> Result {
     out.commit()?;
     let references = trace.references();
     if args.json {
-        outln!("{}", json!({ "references": references, "turns": turns }));
+        crate::stdout::json(json!({ "references": references, "turns": turns }))?;
     } else {
         eprintln!("{}: {references} references in {turns} turns", args.output.display());
     }

@@ -40,19 +40,16 @@ pub fn run(args: Args) -> Result {
     drop(buffer);
     out.commit()?;
     if args.json {
-        outln!(
-            "{}",
-            json!({
-                "references": recovered.references,
-                "lost": recovered.lost,
-                "damaged_blocks": recovered.damaged_blocks,
-                "damaged_tables": recovered.damaged_tables,
-                "order_kept": recovered.order_kept,
-                "order_made": recovered.order_made,
-                "unfinished": unfinished,
-                "merge": report_json(&recovered.merge),
-            })
-        );
+        crate::stdout::json(json!({
+            "references": recovered.references,
+            "lost": recovered.lost,
+            "damaged_blocks": recovered.damaged_blocks,
+            "damaged_tables": recovered.damaged_tables,
+            "order_kept": recovered.order_kept,
+            "order_made": recovered.order_made,
+            "unfinished": unfinished,
+            "merge": report_json(&recovered.merge),
+        }))?;
     } else {
         let name = args.output.display();
         outln!("{name}: {} references kept, {} lost", recovered.references, recovered.lost);
