@@ -33,7 +33,7 @@ pub fn rows(
         let placement = entry.placement(study.placement.as_ref(), &study.costs, &plan.settings);
         takes_samples(entry, &*policy) && !matches!(placement, Placement::Best | Placement::Worst)
     };
-    let (able, unable): (Vec<&'static Entry>, Vec<_>) = plan.policies.iter().partition(|entry| able(&entry));
+    let (able, unable): (Vec<&'static Entry>, Vec<_>) = plan.policies.iter().partition(|entry| able(entry));
     let all: Vec<_> =
         args.monitor.iter().flat_map(|choice| able.iter().map(move |&entry| (choice, entry))).collect();
     let one = |&(choice, entry): &(&Choice, &Entry)| -> anyhow::Result<Row> {
