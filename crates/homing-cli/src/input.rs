@@ -10,7 +10,9 @@ use homing_core::ids::{parse_bytes, Cpu, Node, PageSize, Thread, Time};
 use homing_core::machine::{Costs, Machine};
 use homing_core::timeline::Mark;
 use homing_core::trace::{Event, NameId, Trace, Turn, Visitor, FRAME_BYTES};
+use rayon::prelude::*;
 use std::fs::File;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// The machine model and how a trace is laid over it.
@@ -196,7 +198,8 @@ pub struct Laid {
     pub marks: Vec<(Time, Mark)>,
 }
 
-/// Builds the page histories of a trace: of all its references, or of those that get past `misses`.
+/// Builds the page histories of a trace: of all its references, or of those that get past `misses`. Without caches, whose
+/// state goes through the whole trace, parts of the trace are read at the same time.
 pub fn lay(
     trace: &Trace<'_>,
     binding: &Binding,
@@ -205,34 +208,49 @@ pub fn lay(
     memory: u64,
     misses: Option<Misses>,
 ) -> anyhow::Result<Laid> {
-    let spill = tempfile::tempfile().context("cannot make a temporary file for page histories")?;
-    let options = Options { page_size, read_gap, budget: memory, spill: Some(Box::new(spill)) };
     let frames = frames(trace);
-    let mut builder = HistoryBuilder::new(options);
-    builder.group_frames(&frames);
     let progress = crate::progress::references(trace.references(), "page runs");
-    let mut visitor = Build {
-        builder,
-        binding,
-        misses,
-        error: None,
-        lost: 0,
-        marks: Marks::default(),
-        trace,
-        progress: &progress,
-        unreported: 0,
+    let options = |budget, spill| Options { page_size, read_gap, budget, spill };
+    let new = |builder, is_part| Build::new(binding, &progress, builder, is_part, &frames);
+    let parts = match misses {
+        None => trace.parts(rayon::current_num_threads()),
+        Some(_) => vec![0..usize::MAX],
     };
-    trace.visit_all(&mut visitor)?;
+    let budget = memory / parts.len() as u64;
+    let mut built = None;
+    if parts.len() > 1 {
+        let part = |(number, range): (usize, Range<usize>)| {
+            let builder = if number == 0 { HistoryBuilder::new } else { HistoryBuilder::continuing };
+            let mut build = new(builder(options(budget, None)), true);
+            trace.visit(range, &mut build)?;
+            anyhow::Ok((!build.full).then_some(build))
+        };
+        let parts: Option<Vec<Build<'_>>> =
+            parts.into_par_iter().enumerate().map(part).collect::<anyhow::Result<_>>()?;
+        built = parts.into_iter().flatten().reduce(Build::followed_by);
+    }
+    // What does not fit into memory is read once more, in one go, with a file to spill to.
+    let mut build = match built {
+        Some(build) => build,
+        None => {
+            progress.reset();
+            let spill = tempfile::tempfile().context("cannot make a temporary file for page histories")?;
+            let mut build = new(HistoryBuilder::new(options(memory, Some(Box::new(spill)))), false);
+            build.misses = misses;
+            trace.visit_all(&mut build)?;
+            build
+        }
+    };
     progress.finish_and_clear();
-    if let Some(error) = visitor.error {
+    if let Some(error) = build.error {
         return Err(error.into());
     }
-    let caches = visitor.misses.map(|misses| misses.finish(&mut visitor.builder)).transpose()?;
-    let (history, lost, marks) = (visitor.builder.finish(&frames)?, visitor.lost, visitor.marks.marks);
+    let caches = build.misses.map(|misses| misses.finish(&mut build.builder)).transpose()?;
+    let (history, lost) = (build.builder.finish(&frames)?, build.lost);
     let partial = lost > 0 || !trace.complete() || !trace.damage().is_empty();
     let mut notes = notes(trace, binding, lost, partial);
     notes.extend(caches.as_ref().map(filtered));
-    Ok(Laid { history, lost, partial, notes, caches, marks })
+    Ok(Laid { history, lost, partial, notes, caches, marks: marks(trace, &build.marks) })
 }
 
 fn notes(trace: &Trace<'_>, binding: &Binding, lost: u64, partial: bool) -> Vec<String> {
@@ -279,35 +297,66 @@ fn filtered(counts: &Counts) -> String {
 
 /// Iterations and phases as a program marks them: a mark named `iteration` ends one, any other begins the phase of its
 /// name.
-#[derive(Default)]
-struct Marks {
-    names: Vec<NameId>,
-    marks: Vec<(Time, Mark)>,
-}
-
-impl Marks {
-    fn add(&mut self, trace: &Trace<'_>, time: Time, name: NameId) {
+fn marks(trace: &Trace<'_>, named: &[(Time, NameId)]) -> Vec<(Time, Mark)> {
+    let mut names: Vec<NameId> = Vec::new();
+    let mark = |&(time, name): &(Time, NameId)| {
         if trace.names().get(name) == "iteration" {
-            return self.marks.push((time, Mark::IterationEnd));
+            return (time, Mark::IterationEnd);
         }
-        let phase = self.names.iter().position(|&known| known == name).unwrap_or_else(|| {
-            self.names.push(name);
-            self.names.len() - 1
+        let phase = names.iter().position(|&known| known == name).unwrap_or_else(|| {
+            names.push(name);
+            names.len() - 1
         });
-        self.marks.push((time, Mark::PhaseBegin(phase as u32)));
-    }
+        (time, Mark::PhaseBegin(phase as u32))
+    };
+    named.iter().map(mark).collect()
 }
 
+/// Builds the histories of a trace, or of a part of it.
 struct Build<'a> {
     builder: HistoryBuilder,
     binding: &'a Binding,
     misses: Option<Misses>,
     error: Option<SpillError>,
+    /// A part has no file to spill to: if it takes more memory than it may have, it is full, and its rest is skipped.
+    is_part: bool,
+    full: bool,
     lost: u64,
-    marks: Marks,
-    trace: &'a Trace<'a>,
+    marks: Vec<(Time, NameId)>,
     progress: &'a indicatif::ProgressBar,
     unreported: u64,
+}
+
+impl<'a> Build<'a> {
+    fn new(
+        binding: &'a Binding,
+        progress: &'a indicatif::ProgressBar,
+        mut builder: HistoryBuilder,
+        is_part: bool,
+        frames: &[u64],
+    ) -> Build<'a> {
+        builder.group_frames(frames);
+        Build {
+            builder,
+            binding,
+            misses: None,
+            error: None,
+            is_part,
+            full: false,
+            lost: 0,
+            marks: Vec::new(),
+            progress,
+            unreported: 0,
+        }
+    }
+
+    /// Adds what comes after this part.
+    fn followed_by(mut self, later: Build<'a>) -> Build<'a> {
+        self.builder.append(later.builder);
+        self.lost += later.lost;
+        self.marks.extend(later.marks);
+        self
+    }
 }
 
 impl Build<'_> {
@@ -329,7 +378,7 @@ impl Build<'_> {
 
 impl Visitor for Build<'_> {
     fn turn(&mut self, turn: Turn<'_>) {
-        if self.error.is_some() {
+        if self.error.is_some() || self.full {
             return;
         }
         self.error = match &mut self.misses {
@@ -339,12 +388,13 @@ impl Visitor for Build<'_> {
         self.unreported += turn.addresses.len() as u64;
         if self.unreported > 1 << 22 {
             self.progress.inc(std::mem::take(&mut self.unreported));
+            self.full = self.is_part && self.builder.is_full();
         }
     }
 
     fn event(&mut self, _thread: Thread, time: Time, event: &Event) {
         if let Event::Mark { name, .. } = event {
-            self.marks.add(self.trace, time, *name);
+            self.marks.push((time, *name));
         }
     }
 

@@ -89,6 +89,17 @@ fn the_curve_is_exact() {
     let (code, message) = failure(&["optimal", trace, "-m", "butterfly", "--curve", "g=1..2"]);
     assert_eq!(code, 2);
     assert!(message.contains("no global memory"), "{message}");
+    for (wrong, says) in [
+        (["--curve", "R=5..2"], "expected the smaller number first, R=2..5"),
+        (["--set", "homing.cap=2"], "the optimum has no policy"),
+    ] {
+        let (code, message) = failure(&[&["optimal", trace, "-m", "butterfly"][..], &wrong].concat());
+        assert_eq!(code, 2);
+        assert!(message.contains(says), "{message}");
+    }
+    let (code, message) = failure(&["compare", trace, "-m", "ace", "--policies", "ace,first-touch,ace"]);
+    assert_eq!(code, 2);
+    assert!(message.contains("names `ace` twice"), "{message}");
 }
 
 #[test]

@@ -129,7 +129,16 @@ fn policies(names: &[String], placement: Option<&Placement>) -> anyhow::Result<V
         let usable = |entry: &&Entry| has_file || !matches!(entry.begin, Begin::File);
         return Ok(POLICIES.iter().filter(usable).collect());
     }
-    names.iter().map(|name| study::policy(name.trim())).collect()
+    let mut policies: Vec<&'static Entry> = Vec::new();
+    for name in names {
+        let policy = study::policy(name.trim())?;
+        if policies.iter().any(|known| known.name == policy.name) {
+            let message = format!("--policies names `{}` twice: expected each policy once", policy.name);
+            return Err(exit::error(Code::USAGE, message));
+        }
+        policies.push(policy);
+    }
+    Ok(policies)
 }
 
 fn one_trace(

@@ -116,6 +116,12 @@ struct SegmentRow {
 
 /// Computes and prints the optimum.
 pub fn run(args: Args) -> Result {
+    if let Some(setting) = args.model.set.iter().find(|setting| !study::is_machine(setting)) {
+        let message = format!(
+            "--set {setting}: the optimum has no policy; expected a field of the machine, such as remote=15"
+        );
+        return Err(exit::error(Code::USAGE, message));
+    }
     let machine = args.model.machine(|_| true)?;
     args.model.one_page_size()?;
     let costs = args.model.costs(&machine)?;

@@ -80,13 +80,22 @@ pub struct HistoryBuilder {
 impl HistoryBuilder {
     /// A builder without references.
     pub fn new(options: Options) -> HistoryBuilder {
+        HistoryBuilder::with_store(options, false)
+    }
+
+    /// A builder for references that follow those of another one, which [appends](HistoryBuilder::append) it.
+    pub fn continuing(options: Options) -> HistoryBuilder {
+        HistoryBuilder::with_store(options, true)
+    }
+
+    fn with_store(options: Options, leads: bool) -> HistoryBuilder {
         HistoryBuilder {
             page_size: options.page_size,
             granule_log2: options.page_size.log2().min(FRAME_LOG2),
             page_of: Vec::new(),
             groups: Groups::default(),
             addresses: Vec::new(),
-            store: Store::new(options.read_gap, options.budget, options.spill),
+            store: Store::new(options.read_gap, options.budget, options.spill, leads),
             references: 0,
             duration: 0,
         }
@@ -174,6 +183,31 @@ impl HistoryBuilder {
             self.store.add_pages(1);
         }
         page
+    }
+
+    /// Adds the references of `later`, which [continues](HistoryBuilder::continuing) this builder: all of them come after
+    /// those that are here. The history is that of one builder that took all references.
+    ///
+    /// # Panics
+    /// If `later` has spilled: it must be without a spill file.
+    pub fn append(&mut self, mut later: HistoryBuilder) {
+        assert_eq!(later.store.bytes().1, 0, "a builder that continues another one must not spill");
+        self.store.add_counts(&later.store);
+        for (there, &granule) in later.addresses.iter().enumerate() {
+            let granule = granule as usize;
+            let page = match self.page_of.get(granule) {
+                Some(&page) if page != NONE => page,
+                _ => self.new_page(granule),
+            };
+            self.store.append(page, &mut later.store, there);
+        }
+        self.references += later.references;
+        self.duration = self.duration.max(later.duration);
+    }
+
+    /// Whether the packed runs have reached the budget. Cheap to call often.
+    pub fn is_full(&mut self) -> bool {
+        self.store.is_full()
     }
 
     /// Closes all runs. `frames`: the virtual address of each frame of the trace, in frame order.

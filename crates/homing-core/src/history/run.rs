@@ -6,8 +6,8 @@ use crate::ids::{Node, Time};
 ///
 /// A stretch of reads between two writes of the same node that is longer than the history's `read_gap` ends the run and
 /// begins another of the same node, so that `reads_between` only holds gaps in which no replica could pay
-/// (gap * (r - 1) <= R): the optimum with replication is then exact on runs. A run is also cut when it spans 2^30
-/// references of Time, which keeps its counters small and changes no cost.
+/// (gap * (r - 1) <= R): the optimum with replication is then exact on runs. A run is also cut where Time passes a
+/// multiple of 2^30, which keeps its counters small and changes no cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageRun {
     /// The node whose CPUs made the references.
@@ -26,8 +26,10 @@ pub struct PageRun {
     pub reads_after: u32,
 }
 
-/// A run that spans this much Time is cut.
+/// Runs are cut at multiples of this Time.
 const MAX_SPAN: u64 = 1 << 30;
+/// In place of a run's reads before its last write: its first write begins a run of its own.
+const LEADING: u32 = u32::MAX;
 
 /// A run in progress. A read, the usual reference, changes two numbers only.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +38,7 @@ pub(super) struct OpenRun {
     last: Time,
     reads: u32,
     writes: u32,
-    /// Reads before the first and before the last write.
+    /// Reads before the first and before the last write; [`LEADING`].
     at_first_write: u32,
     at_last_write: u32,
     node: Node,
@@ -61,14 +63,68 @@ impl OpenRun {
         OpenRun { first: time, last: time, reads, writes, node, ..OpenRun::NONE }
     }
 
+    /// A run to be continued.
+    pub(super) fn of(run: &PageRun) -> OpenRun {
+        let reads = run.reads() as u32;
+        let (at_first_write, at_last_write) = match run.writes {
+            0 => (0, 0),
+            _ => (run.reads_before, reads - run.reads_after),
+        };
+        let &PageRun { node, first, last, writes, .. } = run;
+        OpenRun { first, last, reads, writes, at_first_write, at_last_write, node }
+    }
+
+    /// Lets the first write, if none has come, begin a run of its own.
+    pub(super) fn lead(&mut self) {
+        if self.writes == 0 {
+            self.at_last_write = LEADING;
+        }
+    }
+
+    /// Takes back [`OpenRun::lead`].
+    pub(super) fn follow(&mut self) {
+        if self.writes == 0 {
+            self.at_last_write = 0;
+        }
+    }
+
+    #[inline]
+    fn is_other(&self, node: Node, time: Time) -> bool {
+        self.node != node || time.0 ^ self.first.0 >= MAX_SPAN
+    }
+
+    /// Adds the page's next run, which has no reads before its first write if it has writes; false, and nothing done, if
+    /// that stays a run of its own.
+    pub(super) fn join(&mut self, next: &PageRun, read_gap: u32) -> bool {
+        if self.is_other(next.node, next.first) {
+            return false;
+        }
+        if next.writes > 0 {
+            debug_assert_eq!(next.reads_before, 0);
+            if self.writes == 0 {
+                self.at_first_write = self.reads;
+            } else if self.reads - self.at_last_write > read_gap {
+                return false;
+            }
+            self.writes += next.writes;
+            self.at_last_write = self.reads + next.reads_between;
+        }
+        self.reads += next.reads() as u32;
+        self.last = next.last;
+        true
+    }
+
     /// Adds a reference; false, and nothing done, if it belongs to another run.
     #[inline]
     pub(super) fn extend(&mut self, node: Node, time: Time, write: bool, read_gap: u32) -> bool {
-        if self.node != node || time.0 - self.first.0 >= MAX_SPAN {
+        if self.is_other(node, time) {
             return false;
         }
         if write {
             if self.writes == 0 {
+                if self.at_last_write == LEADING {
+                    return false;
+                }
                 self.at_first_write = self.reads;
             } else if self.reads - self.at_last_write > read_gap {
                 return false;

@@ -42,17 +42,62 @@ struct Finished {
 }
 
 impl PageState {
-    /// Ends the run in progress and begins the next.
+    /// A page without references.
+    const NONE: PageState = PageState { run: OpenRun::NONE, packed: Vec::new() };
+
+    /// Ends the run in progress and begins the next. `leads`: see [`Store::new`].
     #[inline(never)]
-    fn begin(&mut self, node: Node, time: Time, write: bool, finished: &mut Finished) {
-        let before = std::mem::replace(&mut self.run, OpenRun::begin(node, time, write));
-        match before.finished() {
+    fn begin(&mut self, node: Node, time: Time, write: bool, leads: bool, finished: &mut Finished) {
+        self.end(time, finished);
+        self.run = OpenRun::begin(node, time, write);
+        if leads && self.packed.len() == 1 {
+            self.run.lead();
+        }
+    }
+
+    /// Ends the run in progress; the next one begins at `next`.
+    #[inline]
+    fn end(&mut self, next: Time, finished: &mut Finished) {
+        match self.run.finished() {
             Some(run) => {
-                run.pack(time.0 - run.last.0, &mut self.packed);
+                run.pack(next.0 - run.last.0, &mut self.packed);
                 finished.add(&run);
             }
-            None => self.packed.push(time.0),
+            None => self.packed.push(next.0),
         }
+    }
+
+    /// Adds what a store that continues this one has of the page. `finished` counts the runs of both.
+    fn append(&mut self, later: &PageState, read_gap: u32, finished: &mut Finished) {
+        let mut open = later.run;
+        open.follow();
+        // The first run may go on with what is here, and the one after it with that; then all is as it is.
+        let mut ended = false;
+        let mut goes_on = |this: &mut Self, run: &PageRun, finished: &mut Finished| {
+            let joined = this.run.join(run, read_gap);
+            let take = joined || !ended;
+            if take && !joined {
+                ended = true;
+                this.end(run.first, finished);
+                this.run = OpenRun::of(run);
+            }
+            take
+        };
+        let (mut at, mut first) = (1, Time(later.packed[0]));
+        while let Some((run, used, gap)) = PageRun::unpack(&later.packed[at..], first) {
+            if !goes_on(self, &run, finished) {
+                break;
+            }
+            finished.remove(&run);
+            (at, first) = (at + used, Time(run.last.0 + gap));
+        }
+        let only_open = at == later.packed.len();
+        if only_open && open.finished().is_none_or(|run| goes_on(self, &run, finished)) {
+            return;
+        }
+        self.end(first, finished);
+        self.packed.extend_from_slice(&later.packed[at..]);
+        self.run = open;
     }
 }
 
@@ -62,12 +107,18 @@ impl Finished {
         self.runs += 1;
         self.reads += run.reads();
     }
+
+    fn remove(&mut self, run: &PageRun) {
+        self.runs -= 1;
+        self.reads -= run.reads();
+    }
 }
 
 /// A store that takes references.
 pub(super) struct Open<'a> {
     pages: &'a mut [PageState],
     read_gap: u32,
+    leads: bool,
     finished: Finished,
     total: &'a mut Finished,
 }
@@ -78,7 +129,7 @@ impl Open<'_> {
     pub(super) fn reference(&mut self, page: u32, node: Node, time: Time, write: bool) {
         let state = &mut self.pages[page as usize];
         if !state.run.extend(node, time, write, self.read_gap) {
-            state.begin(node, time, write, &mut self.finished);
+            state.begin(node, time, write, self.leads, &mut self.finished);
         }
     }
 
@@ -93,6 +144,7 @@ impl Open<'_> {
 pub(super) struct Store {
     pages: Vec<PageState>,
     read_gap: u32,
+    leads: bool,
     /// Newest segment of each page, +1; 0 for none. Empty until something is spilled.
     newest_plus_1: Vec<u32>,
     segments: Vec<Segment>,
@@ -110,11 +162,13 @@ impl std::fmt::Debug for Store {
 }
 
 impl Store {
-    /// An empty store that spills once it holds more than `budget` bytes, if it has somewhere to spill to.
-    pub(super) fn new(read_gap: u32, budget: u64, spill: Option<Box<dyn Spill>>) -> Store {
+    /// An empty store that spills once it holds more than `budget` bytes, if it has somewhere to spill to. `leads`: it
+    /// continues another one, and so knows only later to which run its first references of a page belong.
+    pub(super) fn new(read_gap: u32, budget: u64, spill: Option<Box<dyn Spill>>, leads: bool) -> Store {
         Store {
             pages: Vec::new(),
             read_gap,
+            leads,
             newest_plus_1: Vec::new(),
             segments: Vec::new(),
             spill: spill.map(Mutex::new),
@@ -127,8 +181,7 @@ impl Store {
 
     /// Adds `count` pages without references.
     pub(super) fn add_pages(&mut self, count: usize) {
-        let none = PageState { run: OpenRun::NONE, packed: Vec::new() };
-        self.pages.resize(self.pages.len() + count, none);
+        self.pages.resize(self.pages.len() + count, PageState::NONE);
     }
 
     /// Number of pages.
@@ -142,6 +195,7 @@ impl Store {
         Open {
             pages: &mut self.pages,
             read_gap: self.read_gap,
+            leads: self.leads,
             finished: Finished::default(),
             total: &mut self.finished,
         }
@@ -157,15 +211,33 @@ impl Store {
         }
     }
 
+    /// Adds what a store that continues this one has of the page `page` there.
+    pub(super) fn append(&mut self, page: u32, later: &mut Store, there: usize) {
+        let state = std::mem::replace(&mut later.pages[there], PageState::NONE);
+        self.pages[page as usize].append(&state, self.read_gap, &mut self.finished);
+    }
+
+    /// Adds what was counted in a store whose pages come next.
+    pub(super) fn add_counts(&mut self, later: &Store) {
+        self.finished.runs += later.finished.runs;
+        self.finished.reads += later.finished.reads;
+    }
+
+    /// Whether the budget is reached. Cheap to call often.
+    #[inline]
+    pub(super) fn is_full(&mut self) -> bool {
+        // A run takes six words at most, so the budget cannot be reached sooner than this.
+        if (self.runs() - self.runs_at_check) * 48 < self.budget / 8 {
+            return false;
+        }
+        self.runs_at_check = self.runs();
+        self.bytes().0 > self.budget
+    }
+
     /// Moves packed runs to the spill file if the budget is reached. Cheap to call often.
     #[inline]
     pub(super) fn spill_if_full(&mut self) -> Result<(), SpillError> {
-        // A run takes six words at most, so the budget cannot be reached sooner than this.
-        if self.spill.is_none() || (self.runs() - self.runs_at_check) * 48 < self.budget / 8 {
-            return Ok(());
-        }
-        self.runs_at_check = self.runs();
-        if self.bytes().0 > self.budget {
+        if self.spill.is_some() && self.is_full() {
             self.write_spill().map_err(|source| SpillError { action: "write", source })?;
         }
         Ok(())

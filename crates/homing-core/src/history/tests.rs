@@ -80,6 +80,49 @@ proptest! {
         }
     }
 
+    /// References at any Time, cut into parts of which each has a builder of its own.
+    #[test]
+    fn parts_make_the_whole(
+        refs in prop::collection::vec((0u16..3, 0u64..5, any::<bool>(), 0u64..3), 0..300),
+        cuts in prop::collection::vec(0usize..300, 0..5),
+        gap in 0u32..4,
+        large in any::<bool>(),
+    ) {
+        let page_size = if large { PageSize::new(8192).unwrap() } else { PageSize::KIB4 };
+        let frames = [0x1000, 0x2000, 0x3000, 0x2000, 0x10000];
+        let options = || Options { page_size, read_gap: gap, ..Options::default() };
+        let starting = |mut builder: HistoryBuilder| {
+            builder.group_frames(&frames);
+            builder
+        };
+        let mut parts = vec![starting(HistoryBuilder::new(options()))];
+        let mut whole = starting(HistoryBuilder::new(options()));
+        // Some Times lie around a multiple of 2^30, where runs are cut.
+        let mut time = (1 << 30) - 150;
+        for (i, &(node, frame, write, pause)) in refs.iter().enumerate() {
+            for _ in cuts.iter().filter(|&&cut| cut == i) {
+                parts.push(starting(HistoryBuilder::continuing(options())));
+            }
+            let add = |builder: &mut HistoryBuilder| builder.reference(Node(node), Time(time), frame << 12, write);
+            add(&mut whole);
+            add(parts.last_mut().unwrap());
+            time += 1 + pause;
+        }
+        let mut parts = parts.into_iter();
+        let mut joined = parts.next().unwrap();
+        parts.for_each(|part| joined.append(part));
+        let (whole, joined) = (whole.finish(&frames).unwrap(), joined.finish(&frames).unwrap());
+        prop_assert_eq!(whole.pages(), joined.pages());
+        prop_assert_eq!((whole.references(), whole.reads()), (joined.references(), joined.reads()));
+        prop_assert_eq!((whole.run_count(), whole.duration()), (joined.run_count(), joined.duration()));
+        for page in (0..whole.pages()).map(Page) {
+            prop_assert_eq!(whole.address(page), joined.address(page));
+            let left: Vec<_> = whole.runs(page).unwrap().collect();
+            let right: Vec<_> = joined.runs(page).unwrap().collect();
+            prop_assert_eq!(left, right);
+        }
+    }
+
     #[test]
     fn every_reference_is_in_exactly_one_run(
         refs in prop::collection::vec((0u16..4, 0u64..6, any::<bool>()), 0..400),

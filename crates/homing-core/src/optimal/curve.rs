@@ -66,6 +66,18 @@ pub enum CurveError {
         /// What was given.
         found: String,
     },
+    /// The range ends before it begins.
+    #[error(
+        "{parameter} from {low} to {high}: expected the smaller number first, {parameter}={high}..{low}"
+    )]
+    Reversed {
+        /// The parameter.
+        parameter: Parameter,
+        /// Asked from.
+        low: f64,
+        /// Asked to.
+        high: f64,
+    },
     /// The machine has matrices instead of parameters.
     #[error("the machine has unequal distances and no single {parameter}: a curve needs a machine with one r and one R")]
     General {
@@ -118,7 +130,11 @@ impl FromStr for Range {
         let (low, high) = range.split_once("..").ok_or_else(error)?;
         let number = |text: &str| text.trim().parse::<f64>().ok().filter(|n| n.is_finite()).ok_or_else(error);
         let parameter = parameter.trim().parse().map_err(|_| error())?;
-        Ok(Range { parameter, low: number(low)?, high: number(high)? })
+        let (low, high) = (number(low)?, number(high)?);
+        if low > high {
+            return Err(CurveError::Reversed { parameter, low, high });
+        }
+        Ok(Range { parameter, low, high })
     }
 }
 

@@ -10,6 +10,11 @@ use crate::ids::{Thread, Time};
 use std::collections::HashMap;
 use std::ops::Range;
 
+/// Why references between two order blocks are lost.
+const GAP: &str = "an order block is missing";
+/// References that a visit decodes in vain for each thread, if it begins anywhere: half a block.
+const IN_VAIN: u64 = 1 << 19;
+
 /// References of one thread that follow one another in the total order.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn<'a> {
@@ -281,9 +286,10 @@ impl<'a> Trace<'a> {
                 visit.rest(&mut ThreadCursor::new(self, thread, blocks));
             }
         }
+        let range_end = range.end;
         for placed in &self.order[range] {
             if placed.header.c > visit.time {
-                visit.lost(placed.header.c - visit.time, "an order block is missing");
+                visit.lost(placed.header.c - visit.time, GAP);
             }
             match self.turns(placed) {
                 Ok(turns) => {
@@ -312,6 +318,9 @@ impl<'a> Trace<'a> {
                 }
             }
         }
+        if let Some(next) = self.order.get(range_end).filter(|next| next.header.c > visit.time) {
+            visit.lost(next.header.c - visit.time, GAP);
+        }
         let total = self.references();
         if blocks.end >= self.order.len() && visit.time < total {
             let references = total - visit.time;
@@ -325,6 +334,21 @@ impl<'a> Trace<'a> {
         cursors.sort_by_key(|cursor| cursor.thread);
         cursors.iter_mut().for_each(|cursor| stats.damage.append(&mut cursor.damage));
         Ok(stats)
+    }
+
+    /// Cuts the total order into at most `most` ranges of order blocks, of about as many references each, to visit them at
+    /// the same time. There are fewer where a part would not be worth it: a visit that begins within the trace decodes
+    /// some references of each thread in vain.
+    pub fn parts(&self, most: usize) -> Vec<Range<usize>> {
+        let worth = (self.threads.len() as u64).saturating_mul(4 * IN_VAIN).max(8 * IN_VAIN);
+        let most = (self.references() / worth).min(most as u64).max(1);
+        let cut = |part: u64| {
+            let time = (u128::from(self.references()) * u128::from(part) / u128::from(most)) as u64;
+            self.order.partition_point(|placed| placed.header.c < time)
+        };
+        (0..most)
+            .map(|part| cut(part)..if part + 1 == most { self.order.len() } else { cut(part + 1) })
+            .collect()
     }
 
     /// Visits the whole trace.

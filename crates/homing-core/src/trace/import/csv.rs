@@ -83,8 +83,12 @@ fn is_header(fields: &[&[u8]]) -> bool {
 fn columns<E>(header: &[&[u8]]) -> Result<[usize; 4], ImportError<E>> {
     let mut places = [0; 4];
     for (place, column) in places.iter_mut().zip(COLUMNS) {
-        let found = header.iter().position(|field| column.as_bytes().eq_ignore_ascii_case(field));
-        *place = found.ok_or_else(|| {
+        let mut found = (0..header.len()).filter(|&i| column.as_bytes().eq_ignore_ascii_case(header[i]));
+        let first = found.next();
+        if found.next().is_some() {
+            return Err(ImportError::Twice { column });
+        }
+        *place = first.ok_or_else(|| {
             let found: Vec<_> = header.iter().map(|field| String::from_utf8_lossy(field)).collect();
             ImportError::Header { found: found.join(","), column }
         })?;
@@ -156,7 +160,15 @@ impl Rows {
         let field = |i: usize| {
             fields.get(self.places[i]).copied().ok_or_else(|| {
                 let (count, column) = (fields.len(), COLUMNS[i]);
-                format!("{count} fields, and no column `{column}`; expected thread,addr,size,kind")
+                let other = [b'\t', b';', b' '].into_iter().find(|by| fields[0].contains(by));
+                match other.filter(|_| count == 1) {
+                    Some(by) => {
+                        format!("no comma, but `{}`: expected commas between the fields", by.escape_ascii())
+                    }
+                    None => {
+                        format!("{count} fields, and no column `{column}`; expected thread,addr,size,kind")
+                    }
+                }
             })
         };
         let wrong = |i: usize, field: &[u8], expected: &str| {
@@ -169,7 +181,8 @@ impl Rows {
         let write = match kind {
             b"r" | b"R" => false,
             b"w" | b"W" => true,
-            other => return wrong(3, other, "r or w"),
+            [b'"', ..] => return wrong(3, kind, "r or w, without quotation marks"),
+            other => return wrong(3, other, "r (read) or w (write)"),
         };
         let Some(virtual_address) = number(address) else {
             return wrong(1, address, "a decimal number or 0x and hexadecimal digits, below 2^64");
@@ -223,6 +236,17 @@ mod tests {
             assert_eq!(references, expected, "{text}");
             assert_eq!((report.references, report.malformed), (2, 0));
         }
+    }
+
+    #[test]
+    fn other_dialects_are_named() {
+        let first = |text: &str| import(text, false).1.examples[0].reason.clone();
+        assert!(first("0\t0x1000\t8\tr\n").contains("no comma, but `\\t`"), "{}", first("0\t0x1000\t8\tr\n"));
+        assert!(first("0;0x1000;8;r\n").contains("no comma, but `;`"));
+        assert!(first("0,0x1000,8,\"r\"\n").contains("without quotation marks"));
+        let twice =
+            read("thread,addr,size,kind,addr\n".as_bytes(), Options::default(), |_| Ok::<_, Infallible>(()));
+        assert!(twice.unwrap_err().to_string().contains("`addr` twice"));
     }
 
     #[test]

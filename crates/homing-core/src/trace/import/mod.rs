@@ -70,6 +70,12 @@ pub enum ImportError<E> {
         /// The column.
         column: &'static str,
     },
+    /// A CSV header that names a column that is needed more than once.
+    #[error("the header line names the column `{column}` twice; expected the columns thread,addr,size,kind once each")]
+    Twice {
+        /// The column.
+        column: &'static str,
+    },
     /// The receiver of the references failed.
     #[error(transparent)]
     Sink(E),
