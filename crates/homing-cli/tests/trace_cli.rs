@@ -113,7 +113,7 @@ fn malformed_lines_are_shown_and_counted() {
     std::fs::write(lab.path("bad.csv"), "0,0x10,8,r\n0,0x10,8,q\n1,5,4,w\n").unwrap();
     let (code, _, err) = lab.trace(&["import", "bad.csv", "-o", "bad.trace"]);
     assert_eq!(code, 5);
-    assert!(err.contains("bad.csv: line 2: kind `q`: expected r or w"), "{err}");
+    assert!(err.contains("bad.csv: line 2: kind `q`: expected r (read) or w (write)"), "{err}");
     assert!(err.contains("2 references; 1 malformed line was left out"), "{err}");
     std::fs::write(lab.path("none.csv"), "what is this\n").unwrap();
     let (code, _, err) = lab.trace(&["import", "none.csv", "-o", "none.trace"]);

@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(examples[0], "line 3: 3 fields, and no column `kind`; expected thread,addr,size,kind");
         assert!(examples[1].starts_with("line 4: addr `zz`: expected a decimal number"), "{}", examples[1]);
         assert_eq!(examples[2], "line 5: size `0`: expected a number of bytes from 1 to 32768");
-        assert_eq!(examples[3], "line 6: kind `x`: expected r or w");
+        assert_eq!(examples[3], "line 6: kind `x`: expected r (read) or w (write)");
         assert!(examples[4].contains("--renumber"), "{}", examples[4]);
     }
 
