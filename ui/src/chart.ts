@@ -43,14 +43,14 @@ export function redrawOne(element: HTMLElement): void {
   drawn.get(element)?.()
 }
 
-/** Draws the charts inside an element: those in sight for their width now, or all for a fixed one. */
-export function redraw(root: HTMLElement, width?: number): void {
-  for (const [element, draw] of drawn) if (due(root, element, width)) draw(width)
+/** Draws the charts inside an element: those in sight for their width now, or all for a fixed one each. */
+export function redraw(root: HTMLElement, width?: (chart: HTMLElement) => number): void {
+  for (const [element, draw] of drawn) if (due(root, element, width !== undefined)) draw(width?.(element))
 }
 
 /** Whether a figure is to be drawn: hidden ones wait until they come to sight, or go to paper. */
-export function due(root: HTMLElement, element: HTMLElement, width?: number): boolean {
-  return root.contains(element) && (width !== undefined || element.closest('[hidden]') === null)
+export function due(root: HTMLElement, element: HTMLElement, onPaper: boolean): boolean {
+  return root.contains(element) && (onPaper || element.closest('[hidden]') === null)
 }
 
 /** More bars than this are folded away behind a button. */

@@ -50,8 +50,8 @@ function build(report: Report, page: HTMLElement): void {
   follow(page)
 }
 
-/** Pixels of a sheet of A4 between its margins; two page maps stand beside each other. */
-const SHEET = { chart: 690, map: 335 }
+/** Pixels of a sheet of A4 between its margins, and of one of two charts or page maps beside each other. */
+const SHEET = { whole: 690, half: 335 }
 
 /** Draws anew when the width changes, and for paper before printing, where all panels are shown. */
 function follow(page: HTMLElement): void {
@@ -64,8 +64,8 @@ function follow(page: HTMLElement): void {
     timer = window.setTimeout(() => draw(page), 80)
   }).observe(page)
   window.addEventListener('beforeprint', () => {
-    redraw(page, SHEET.chart)
-    redrawMaps(page, SHEET.map)
+    redraw(page, (chart) => (chart.parentElement?.matches('.pair:has(> :nth-child(2))') ? SHEET.half : SHEET.whole))
+    redrawMaps(page, SHEET.half)
   })
   window.addEventListener('afterprint', () => draw(page))
 }

@@ -214,11 +214,11 @@ pub fn lay(
     let new = |builder, is_part| Build::new(binding, &progress, builder, is_part, &frames);
     let parts = match misses {
         None => trace.parts(rayon::current_num_threads()),
-        Some(_) => vec![0..usize::MAX],
+        Some(_) => Vec::new(),
     };
-    let budget = memory / parts.len() as u64;
     let mut built = None;
     if parts.len() > 1 {
+        let budget = memory / parts.len() as u64;
         let part = |(number, range): (usize, Range<usize>)| {
             let builder = if number == 0 { HistoryBuilder::new } else { HistoryBuilder::continuing };
             let mut build = new(builder(options(budget, None)), true);

@@ -102,7 +102,7 @@ const resizers = new Map<HTMLElement, (width?: number) => void>()
 
 /** Lays out and paints the maps inside an element anew, as `redraw` does with charts. */
 export function redrawMaps(root: HTMLElement, width?: number): void {
-  for (const [element, draw] of resizers) if (due(root, element, width)) draw(width)
+  for (const [element, draw] of resizers) if (due(root, element, width !== undefined)) draw(width)
 }
 
 function side(view: View, name: string, placement: () => Placement): Side {

@@ -1,7 +1,7 @@
 // The full table: every figure of every policy, sortable.
 
 import { type Column, table } from '../dom.ts'
-import { bytes, count, digits, integer, mcpr, percent, seconds } from '../format.ts'
+import { bytes, digits, integer, mcpr, percent, seconds } from '../format.ts'
 import type { Row } from '../report.ts'
 import { HOMING, OPTIMAL } from '../roles.ts'
 
@@ -19,10 +19,10 @@ const COLUMNS: Column<Row>[] = [
   { title: 'Moves / page', help: '(moves + replications) / pages', value: (row) => row.moves_per_page, text: (row) => digits(row.moves_per_page, 3) },
   { title: 'Moves', value: (row) => row.moves, text: (row) => integer(row.moves) },
   { title: 'Replications', value: (row) => row.replications, text: (row) => integer(row.replications) },
-  { title: 'Local', help: 'references', value: (row) => row.local, text: (row) => count(row.local) },
-  { title: 'Remote', help: 'references', value: (row) => row.remote, text: (row) => count(row.remote) },
-  { title: 'Global', help: 'references to global memory', value: (row) => row.global, text: (row) => count(row.global) },
-  { title: 'Cost', help: 'in local references', value: (row) => row.cost, text: (row) => count(row.cost) },
+  { title: 'Local', help: 'references', value: (row) => row.local, text: (row) => integer(row.local) },
+  { title: 'Remote', help: 'references', value: (row) => row.remote, text: (row) => integer(row.remote) },
+  { title: 'Global', help: 'references to global memory', value: (row) => row.global, text: (row) => integer(row.global) },
+  { title: 'Cost', help: 'in local references', value: (row) => row.cost, text: (row) => integer(row.cost) },
   { title: 'Computed in', help: 'wall-clock time of this row (measured)', value: (row) => row.seconds, text: (row) => seconds(row.seconds) },
 ]
 

@@ -93,7 +93,7 @@ export function perturbationSection(rows: readonly PerturbationRow[]): HTMLEleme
     [
       { title: 'Filter', value: (row) => row.filter, text: (row) => row.filter },
       { title: 'Seed', value: (row) => row.seed, text: (row) => String(row.seed) },
-      { title: 'Optimal cost', value: (row) => row.optimal_cost, text: (row) => count(row.optimal_cost) },
+      { title: 'Optimal cost', value: (row) => row.optimal_cost, text: (row) => integer(row.optimal_cost) },
       {
         title: 'Change',
         help: '(disturbed - recorded) / recorded',
