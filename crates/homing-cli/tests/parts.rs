@@ -20,7 +20,7 @@ fn trace(path: &Path) {
             let page = if shared { random.gen_range(0..100) } else { 100 * u64::from(thread.0 + 1) + i / 5 };
             let write = if shared { random.gen_ratio(1, 50) } else { turn / 3000 % 2 == 0 };
             let kind = if write { Kind::write(8) } else { Kind::read(8) };
-            writer.reference(thread, i % 5, page << 12 | i % 512 << 3, kind).unwrap();
+            writer.reference(thread, i % 5, page << 12 | (i % 512) << 3, kind).unwrap();
         }
         writer.turn(thread, 500).unwrap();
     }
