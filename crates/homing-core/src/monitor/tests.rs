@@ -41,15 +41,6 @@ fn the_table_is_sound() {
         let again: Choice = choice.describe().parse().unwrap();
         assert_eq!(again.values, choice.values);
     }
-    for (bad, says) in [
-        ("nothing", "expected one of perfect"),
-        ("perfect:period=3", "no parameter `period`"),
-        ("interconnect:period=x", "expected a number"),
-        ("interconnect:period=0", "from 1"),
-    ] {
-        let error = bad.parse::<Choice>().err().unwrap();
-        assert!(error.contains(says), "{error}");
-    }
 }
 
 #[test]
@@ -227,7 +218,7 @@ fn wrong_parameters_are_refused_with_what_was_expected() {
     let refused = |text: &str| text.parse::<Choice>().err().unwrap_or_default();
     for (text, words) in [
         ("nothing", "expected one of perfect"),
-        ("perfect:x=1", "it has none"),
+        ("perfect:x=1", "no parameter `x`: it has none"),
         ("interconnect:period", "a whole number from 1"),
         ("interconnect:period=1.5", "a whole number from 1"),
         ("interconnect:period=0", "a whole number from 1"),

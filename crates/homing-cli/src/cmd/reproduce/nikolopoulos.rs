@@ -18,6 +18,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const THREADS: u32 = 16;
 const SCALE: &[&str] = &[
     "page_size=4K",
+    // As IRIX chooses frames: a page that moves keeps its cache sets.
+    "hierarchy.page_colouring=true",
     "hierarchy.l1.size=4K",
     "hierarchy.l2.size=16K",
     "hierarchy.tlb=[{entries=16}]",

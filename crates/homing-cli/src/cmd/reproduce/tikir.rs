@@ -17,6 +17,8 @@ use rayon::prelude::*;
 const THREADS: u32 = 12;
 const SCALE: &[&str] = &[
     "page_size=4K",
+    // As Solaris chooses frames: a page that moves keeps its cache sets.
+    "hierarchy.page_colouring=true",
     "hierarchy.l1.size=4K",
     "hierarchy.l2.size=64K",
     "hierarchy.l2.line=128",
