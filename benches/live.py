@@ -84,5 +84,5 @@ parser.add_argument("--svg", type=pathlib.Path, metavar="FILE")
 parser.add_argument("--case", default="node0", help="the case that is drawn [default: node0]")
 arguments = parser.parse_args()
 table(arguments.directory)
-if arguments.svg:
+if arguments.svg and (arguments.directory / arguments.case).is_dir():
     draw(arguments.directory, arguments.case, arguments.svg)

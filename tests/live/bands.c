@@ -1,5 +1,5 @@
 /* A program whose best placement is known: main fills all memory (so it begins where main runs, on the node of CPU 0), then
- * thread i, bound to CPU i (modulo the CPUs), works on its own band alone. At the end (after SECONDS, or at SIGTERM)
+ * thread i, bound to CPU i (modulo the CPUs), works on its own band alone. Bands lie side by side: where pages are huge, several share one. At the end (after SECONDS, or at SIGTERM)
  * every word is checked.
  *
  *   bands THREADS PAGES SECONDS [SHIFT]     PAGES each; with SHIFT thread i goes on to CPU i + SHIFT (modulo THREADS) half-way
@@ -74,9 +74,10 @@ int main(int argc, char **argv) {
     static struct band bands[MAX_THREADS];
     size_t bytes = job.pages * 4096;
     bind_to(0);
+    char *all = mmap(NULL, job.threads * bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (all == MAP_FAILED) return perror("mmap"), 1;
     for (unsigned long i = 0; i < job.threads; i++) {
-        uint64_t *words = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (words == MAP_FAILED) return perror("mmap"), 1;
+        uint64_t *words = (uint64_t *)(all + i * bytes);
         for (unsigned long w = 0; w < job.pages * WORDS_A_PAGE; w++) words[w] = i * bytes + w;
         bands[i] = (struct band){.index = i, .words = words};
     }

@@ -32,6 +32,22 @@ kill -TERM $engine
 wait $engine
 right policy.out && ok 'under a memory policy: data are right' || not_ok 'under a memory policy' 'wrong data' policy.out
 
+# Huge pages that four bands share.
+thp=/sys/kernel/mm/transparent_hugepage/enabled
+echo always >$thp
+./bands 8 128 3600 >huge.out & bands=$!
+huge() { awk '/^AnonHugePages/ { n += $2 } END { print n + 0 }' /proc/$bands/smaps_rollup; }
+is_huge() { [ "$(huge)" -ge 2048 ]; }
+until_true is_huge
+./homing attach --source hint-faults --quiet --journal huge.log --pid $bands 2>huge.err & engine=$!
+all_home() { [ "$(landed huge.log)" -ge $((2 * enough)) ]; }
+until_true all_home && grep -q '"is":"split"' huge.log && ok "shared huge pages: $(grep -c '"is":"split"' huge.log) split, $(landed huge.log) pages moved" ||
+  not_ok 'shared huge pages' "$(landed huge.log) pages moved, $(huge) KiB are huge" huge.err
+kill -TERM $engine
+wait $engine
+end_bands huge.out 'shared huge pages'
+echo never >$thp
+
 before=$(tunables)
 bands killed.out
 for pause in 0.1 0.3 0.6 1 2 4; do

@@ -1,8 +1,10 @@
-//! Splitting huge pages. The kernel splits those of a process on a word in debugfs (mm/huge_memory.c, `split_huge_pages_write`; Linux
+//! Splitting huge pages, for good. The kernel splits those of a process on a word in debugfs (mm/huge_memory.c, `split_huge_pages_write`; Linux
 //! 5.12, root). The process's data stay as they are; the pages are then 4 KiB each, and move one by one.
 
 use crate::fail::{self, Call};
 use crate::proc::Pid;
+#[cfg(target_arch = "x86_64")]
+use crate::proc::Proc;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -36,9 +38,48 @@ impl Splitter {
     }
 }
 
+/// Tells the kernel, in the process's name, not to join the pages of these ranges (address, bytes) into huge ones again. The process
+/// is stopped for that moment. It holds as long as the mappings do: the kernel knows no way back to the default.
+///
+/// # Errors
+/// EPERM if the process may not be traced, ESRCH if it has ended, EINVAL where the kernel has no huge pages, ENOMEM where nothing is mapped.
+#[cfg(target_arch = "x86_64")]
+pub fn keep_small(proc: &Proc, pid: Pid, ranges: &[(u64, u64)]) -> io::Result<()> {
+    use crate::proc::Tid;
+    use crate::ptrace::{self, Held};
+    let advise = || {
+        let memory = ptrace::memory(pid)?;
+        let instruction = ptrace::syscall_instruction(proc, pid, &memory)?;
+        let mut held = Held::hold(Tid(pid.0))?;
+        for &(start, bytes) in ranges {
+            held.call(instruction, libc::SYS_madvise, &[start, bytes, libc::MADV_NOHUGEPAGE as u64])?;
+        }
+        Ok([0; 2])
+    };
+    crate::guard::guarded(advise).map(drop)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn a_range_of_another_process_is_kept_small() {
+        let mut child = crate::hint_faults::settled_child();
+        let (proc, pid) = (Proc::default(), Pid(child.id() as i32));
+        let maps = proc.maps(pid).unwrap();
+        let heap = maps.iter().find(|mapping| mapping.name == "[heap]").unwrap();
+        let advised = keep_small(&proc, pid, &[(heap.start, 4096)]);
+        let smaps = std::fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap();
+        match advised {
+            Ok(()) => assert!(smaps.lines().any(|line| line.starts_with("VmFlags:") && line.contains(" nh"))),
+            Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EINVAL), "a kernel without huge pages"),
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(keep_small(&proc, pid, &[(heap.start, 4096)]).is_err());
+    }
 
     #[test]
     fn the_kernel_is_told_the_process_and_the_range() {

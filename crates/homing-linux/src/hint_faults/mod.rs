@@ -165,7 +165,7 @@ fn switch_all(proc: &Proc, pid: Pid, from: i32, to: i32, scratch: u64) -> io::Re
 
 /// A child that has made its last mapping: right after `spawn` it may be in the middle of exec, with nothing mapped yet.
 #[cfg(test)]
-fn settled_child() -> std::process::Child {
+pub(crate) fn settled_child() -> std::process::Child {
     use std::io::{Read, Write};
     use std::process::{Command, Stdio};
     let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();

@@ -11,6 +11,9 @@ const QUIET: Duration = Duration::from_millis(1600);
 const BUSY_SHARE: u32 = 20;
 const QUIET_SHARE: u32 = 400;
 
+/// ... but are never further apart than this: a process that begins in a cgroup is told by nothing else.
+const LONGEST: Duration = Duration::from_secs(2);
+
 /// When to look next.
 #[derive(Debug)]
 pub(super) struct Pace {
@@ -42,7 +45,7 @@ impl Pace {
     pub(super) fn looked(&mut self, cost: Duration, quiet: bool) {
         self.looked = Some(Instant::now());
         self.cost = cost;
-        self.rest = cost * if quiet { QUIET_SHARE } else { BUSY_SHARE };
+        self.rest = (cost * if quiet { QUIET_SHARE } else { BUSY_SHARE }).min(LONGEST);
         self.every = if quiet { (self.every * 2).min(QUIET) } else { BUSY };
     }
 
@@ -79,7 +82,7 @@ mod tests {
         pace.hurry();
         assert_eq!(pace.every, BUSY);
         pace.looked(Duration::from_secs(1), false);
-        assert_eq!(pace.rest, Duration::from_secs(20), "dear looks are seldom");
+        assert_eq!(pace.rest, LONGEST, "dear looks are seldom");
         pace.soon();
         assert!(!pace.due(), "whatever happens");
         pace.at_once();

@@ -29,8 +29,11 @@ const VISITS: f64 = 2.5;
 /// Time between scans while something changes, and the longest when nothing does.
 const BUSY: Duration = Duration::from_millis(400);
 const CALM: Duration = Duration::from_secs(8);
-/// ... and before a scan that a change asked for.
+/// ... and before a scan that a change asked for, as long as the programs have not stood still for more than so long, and one part in
+/// so many of all time. A program that changes all the time has scans at the common pace.
 const SOON: Duration = Duration::from_millis(20);
+const BURST: Duration = Duration::from_secs(1);
+const PART: u32 = 50;
 /// ... and at least this many times as long as the programs stood still for the last one.
 const REST: u32 = 3;
 
@@ -103,6 +106,7 @@ pub struct HintFaults {
     /// How long the programs stood still for that, and until when they must not again.
     stopped: Duration,
     not_before: Instant,
+    opened: Instant,
     beaten: Instant,
     /// CPU time of the helpers when last asked, and of those that have ended.
     used: BTreeMap<Pid, Duration>,
@@ -137,6 +141,7 @@ impl HintFaults {
             period: BUSY,
             stopped: Duration::ZERO,
             not_before: Instant::now(),
+            opened: Instant::now(),
             beaten: Instant::now(),
             used: BTreeMap::new(),
             used_before: Duration::ZERO,
@@ -182,12 +187,22 @@ impl HintFaults {
         Ok(all)
     }
 
+    /// Time before a scan that a change asks for.
+    fn soon(&self) -> Duration {
+        let allowed = BURST + self.opened.elapsed() / PART;
+        if self.scans.stopped_seconds <= allowed.as_secs_f64() {
+            SOON
+        } else {
+            BUSY
+        }
+    }
+
     /// Pages were marked, or not everywhere, by a scan that began then: rests until the next.
     fn marked(&mut self, began: Instant, everywhere: bool) {
         self.scans.scans += 1;
         self.scans.seconds += began.elapsed().as_secs_f64();
         self.scans.stopped_seconds += self.stopped.as_secs_f64();
-        let rest = if everywhere && self.rhythm.owed > 0 { SOON } else { self.rhythm.pace };
+        let rest = if everywhere && self.rhythm.owed > 0 { self.soon() } else { self.rhythm.pace };
         if !everywhere {
             // A scan that the kernel did not make says nothing.
             self.rhythm.owed = self.rhythm.owed.max(1);
@@ -288,8 +303,9 @@ impl Source for HintFaults {
 
     fn hurry(&mut self) {
         (self.rhythm.pace, self.rhythm.owed) = (BUSY, OWED);
+        let soon = self.soon();
         if let Stage::Resting(until) = &mut self.stage {
-            *until = (*until).min((Instant::now() + SOON).max(self.not_before));
+            *until = (*until).min((Instant::now() + soon).max(self.not_before));
         }
     }
 
