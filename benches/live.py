@@ -35,8 +35,9 @@ def table(directory):
             )
 
 
-def smooth(curve, width=5):
-    """Means of `width` intervals."""
+def smooth(curve):
+    """Some forty means."""
+    width = max(1, len(curve) // 40)
     parts = [curve[i : i + width] for i in range(0, len(curve), width)]
     return [(part[-1][0], sum(percent for _, percent in part) / len(part)) for part in parts]
 
@@ -67,7 +68,7 @@ def draw(directory, case, file):
     lines = -(-len(panels) // COLUMNS)
     width, height = LEFT + COLUMNS * (PANEL + GAP), TOP + lines * (HEIGHT + GAP)
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">', f"<style>{STYLE}</style>"]
-    out.append(f'<text class="title" x="{LEFT}" y="16">Non-local % of misses over time, in seconds of the virtual machine</text>')
+    out.append(f'<text class="title" x="{LEFT}" y="16">Non-local % of misses over time, in {arguments.unit}</text>')
     left = LEFT
     for name in [row["contender"] for row in panels[0][1]] + ["bound"]:
         text = "best fixed placement (bound)" if name == "bound" else NAMES.get(name, name)
@@ -82,6 +83,7 @@ parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("directory", type=pathlib.Path)
 parser.add_argument("--svg", type=pathlib.Path, metavar="FILE")
 parser.add_argument("--case", default="node0", help="the case that is drawn [default: node0]")
+parser.add_argument("--unit", default="seconds of the virtual machine", help="of the times in curves [default: %(default)s]")
 arguments = parser.parse_args()
 table(arguments.directory)
 if arguments.svg and (arguments.directory / arguments.case).is_dir():

@@ -40,7 +40,7 @@ huge() { awk '/^AnonHugePages/ { n += $2 } END { print n + 0 }' /proc/$bands/sma
 is_huge() { [ "$(huge)" -ge 2048 ]; }
 until_true is_huge
 ./homing attach --source hint-faults --quiet --journal huge.log --pid $bands 2>huge.err & engine=$!
-all_home() { [ "$(landed huge.log)" -ge $((2 * enough)) ]; }
+all_home() { count=$(landed huge.log); [ "${count:-0}" -ge $((2 * enough)) ]; }
 until_true all_home && grep -q '"is":"split"' huge.log && ok "shared huge pages: $(grep -c '"is":"split"' huge.log) split, $(landed huge.log) pages moved" ||
   not_ok 'shared huge pages' "$(landed huge.log) pages moved, $(huge) KiB are huge" huge.err
 kill -TERM $engine
