@@ -19,6 +19,8 @@ pub struct Access {
     pub source: Source,
     /// Whether an execution may end just before it (a side exit).
     pub exit: bool,
+    /// Whether it may not happen; its word is 0 then.
+    pub guarded: bool,
 }
 
 /// Where the address of an access comes from.
@@ -39,7 +41,7 @@ pub enum Source {
 impl Access {
     /// A plain access with an address of its own.
     pub fn new(instruction: u16, bytes: u32, write: bool) -> Access {
-        Access { instruction, bytes, write, atomic: false, source: Source::Word, exit: false }
+        Access { instruction, bytes, write, atomic: false, source: Source::Word, exit: false, guarded: false }
     }
 }
 
@@ -94,6 +96,8 @@ pub(super) struct Layout {
     pub accesses: Vec<u8>,
     /// For each word the smallest and the largest offset of the accesses derived from it, 0 included.
     pub spans: Vec<(i64, i64)>,
+    /// Bit n: an execution may end where its n-th word would be.
+    pub exits: u64,
     /// The derived accesses: the access of the word and the offset; `None` for others.
     pub derived: Vec<Option<(u8, i64)>>,
 }
@@ -107,6 +111,12 @@ impl Layout {
     /// The layout of a block in which every access has a word.
     fn plain(accesses: usize) -> Layout {
         Layout::of(&vec![Source::Word; accesses], &vec![true; accesses])
+    }
+
+    fn of_def(def: &BlockDef) -> Layout {
+        let sources: Vec<Source> = def.accesses.iter().map(|a| a.source).collect();
+        let exits: Vec<bool> = def.accesses.iter().map(|a| a.exit).collect();
+        Layout::of(&sources, &exits)
     }
 
     fn of(sources: &[Source], exits: &[bool]) -> Layout {
@@ -135,10 +145,16 @@ impl Layout {
             sources.len() as u8
         };
         let accesses = (0..=words).map(ends).collect();
+        let mut taken = 0;
+        let mut early = 0;
+        for (source, &exit) in sources.iter().zip(exits) {
+            early |= u64::from(exit && taken < words) << taken.min(63);
+            taken += usize::from(*source == Source::Word);
+        }
         own.append(&mut others);
         let mut place = vec![0; sources.len()];
         own.iter().enumerate().for_each(|(at, &j)| place[usize::from(j)] = at as u8);
-        Layout { place, access: own, words, accesses, spans, derived }
+        Layout { place, access: own, words, accesses, spans, exits: early, derived }
     }
 }
 
@@ -260,10 +276,7 @@ impl CodeBlocks {
             let kinds = accesses.iter().map(|a| Kind::new(a.bytes, a.write, a.atomic)).collect();
             let next = (!last).then_some(CodeBlockId(first.0 + piece as u32 + 1));
             let expansion = if piece == 0 { Expansion::of(&def) } else { None };
-            let layout = match &expansion {
-                Some(expansion) if pieces == 1 => Layout::of(&expansion.sources, &expansion.exits),
-                _ => Layout::plain(accesses.len()),
-            };
+            let layout = if pieces == 1 { Layout::of_def(&def) } else { Layout::plain(accesses.len()) };
             self.push(CodeBlock {
                 kinds,
                 executed,

@@ -7,7 +7,8 @@ use super::format::MAX_ACCESSES;
 use super::names::{NameId, Symbol};
 use super::runs;
 use super::summary::Summary;
-use super::wire::{self, Calls, Control, Flavour};
+use super::encode::Known;
+use super::wire::{self, Calls, Control, Flavour, PAYLOAD};
 use super::writer::TraceWriter;
 use super::TraceError;
 use crate::ids::Thread;
@@ -39,8 +40,6 @@ struct Block {
     /// Words of a full execution.
     words: usize,
     def: Arc<[Access]>,
-    /// It is one code block of the trace, not a chain, and has no atomic accesses.
-    simple: bool,
     /// Some of its accesses are atomic.
     atomic: bool,
 }
@@ -66,6 +65,8 @@ struct State<W: Write> {
     options: IngestOptions,
     thread: Thread,
     blocks: Vec<Option<Block>>,
+    /// For the same, what the writer needs to take executions from where they lie.
+    known: Vec<Known>,
     far_blocks: HashMap<u64, Block>,
     names: HashMap<u64, NameId>,
     /// By thread.
@@ -91,6 +92,7 @@ impl<W: Write> Ingest<W> {
             options,
             thread: Thread(0),
             blocks: Vec::new(),
+            known: Vec::new(),
             far_blocks: HashMap::new(),
             names: HashMap::new(),
             filters: Vec::new(),
@@ -237,14 +239,20 @@ impl<W: Write> State<W> {
         let id = self.writer.define(def);
         let words = def.words();
         let atomic = def.accesses.iter().any(|access| access.atomic);
-        let simple = def.accesses.len() <= MAX_ACCESSES && !atomic;
-        let block = Block { id, words, def: def.accesses.clone().into(), simple, atomic };
+        let block = Block { id, words, def: def.accesses.clone().into(), atomic };
         if number < MAX_DIRECT {
             let number = number as usize;
             if self.blocks.len() <= number {
-                self.blocks.resize((number + 1).next_power_of_two(), None);
+                let room = (number + 1).next_power_of_two();
+                self.blocks.resize(room, None);
+                self.known.resize(room, Known::default());
             }
             self.blocks[number] = Some(block);
+            self.known[number] = Known {
+                id: (def.accesses.len() <= MAX_ACCESSES && !atomic).then_some(id),
+                guarded: def.accesses.iter().any(|access| access.guarded),
+                idle: def.instructions,
+            };
         } else {
             self.far_blocks.insert(number, block);
         }
@@ -307,15 +315,15 @@ impl<W: Write> State<W> {
 impl<W: Write> Calls for State<W> {
     type Error = TraceError;
 
-    #[inline]
-    fn block(&mut self, number: u64, rest: &[u64]) -> Result<usize, TraceError> {
-        let simple = self.block_of(number).filter(|block| block.simple).map(|block| block.id);
-        if let Some(id) = simple.filter(|_| self.plain) {
-            if let Some(taken) = self.writer.execute_whole(self.thread, id, rest) {
-                return Ok(taken);
+    fn executions(&mut self, words: &[u64]) -> Result<usize, TraceError> {
+        if self.plain {
+            let taken = self.writer.take(self.thread, &self.known, words)?;
+            self.malformed += taken.wrong;
+            if taken.words > 0 {
+                return Ok(taken.words);
             }
         }
-        self.block_slowly(number, rest)
+        Ok(1 + self.block_slowly(words[0] & PAYLOAD, &words[1..])?)
     }
 
     fn references(&mut self, words: &[u64]) -> Result<(), TraceError> {

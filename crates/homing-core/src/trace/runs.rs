@@ -8,7 +8,8 @@ use std::collections::HashMap;
 
 /// The longest run.
 const MAX_RUN: usize = 32;
-const ADDRESS: u64 = (1 << 48) - 1;
+/// The bits of a word that are the address.
+pub(super) const ADDRESS: u64 = (1 << 48) - 1;
 /// The bits of a word's upper half that are of the instruction's address.
 const INSTRUCTION: u16 = 0x7ff;
 
@@ -30,7 +31,6 @@ pub(super) struct Runs {
 /// A run at the begin of some words.
 pub(super) struct Found {
     pub id: CodeBlockId,
-    pub addresses: [u64; MAX_RUN],
     pub len: usize,
     /// Its number, for the next look-up.
     pub number: u32,
@@ -62,9 +62,7 @@ impl Runs {
             run.next = number;
         }
         let run = &self.runs[number as usize];
-        let mut addresses = [0; MAX_RUN];
-        addresses.iter_mut().zip(words).for_each(|(to, &word)| *to = address(word));
-        Found { id: run.id, addresses, len: run.signature.len(), number }
+        Found { id: run.id, len: run.signature.len(), number }
     }
 
     #[cold]

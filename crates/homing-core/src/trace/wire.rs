@@ -8,6 +8,10 @@ use crate::ids::Thread;
 
 /// Bit 63: a control word.
 pub const CONTROL: u64 = 1 << 63;
+/// The payload of a control word.
+pub(super) const PAYLOAD: u64 = (1 << 56) - 1;
+/// The begin of an execution, but for the block's number.
+pub(super) const BLOCK: u64 = CONTROL | 1 << 56;
 /// The most accesses of a code block.
 const MAX_ACCESSES: u64 = 1 << 12;
 /// Threads are numbered below this.
@@ -58,9 +62,9 @@ pub trait Calls {
     /// Why parsing may have to stop.
     type Error;
 
-    /// One execution of a code block whose words are at the begin of `rest`: as many as it has, or up to a control word
-    /// or the end of `rest`. Returns how many it took.
-    fn block(&mut self, number: u64, rest: &[u64]) -> Result<usize, Self::Error>;
+    /// Executions of code blocks, of which the first begins `words`; its own words go up to a control word or the end of
+    /// `words`. Returns how many words it took; at least one execution's.
+    fn executions(&mut self, words: &[u64]) -> Result<usize, Self::Error>;
 
     /// References in the words of the parallel flavour.
     fn references(&mut self, words: &[u64]) -> Result<(), Self::Error>;
@@ -92,9 +96,9 @@ pub fn parse<C: Calls>(words: &[u64], flavour: Flavour, end: bool, calls: &mut C
             at += count;
             continue;
         }
-        let (operation, payload) = (word >> 56 & 0x7f, word & ((1 << 56) - 1));
+        let (operation, payload) = (word >> 56 & 0x7f, word & PAYLOAD);
         if operation == 1 && flavour == Flavour::Serial {
-            at += 1 + calls.block(payload, rest)?.min(rest.len());
+            at += calls.executions(&words[at..])?.clamp(1, 1 + rest.len());
             continue;
         }
         match operands(operation, payload, rest) {
@@ -215,6 +219,7 @@ fn definition(words: &[u64]) -> Option<BlockDef> {
             atomic: word >> 33 & 1 == 1,
             source,
             exit: word >> 35 & 1 == 1,
+            guarded: source == Source::Word && word >> 36 & 1 == 1,
         });
     }
     Some(BlockDef { accesses, instructions: words[0] as u32 })

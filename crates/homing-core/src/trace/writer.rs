@@ -4,14 +4,14 @@ mod finish;
 
 use super::code::{BlockDef, CodeBlockId, CodeBlocks};
 use super::decode::join_parts;
-use super::encode::ThreadEncoder;
+use super::encode::{Known, Taken, ThreadEncoder};
 use super::event::Event;
 use super::format::{BlockHeader, BlockSink, Header, FRAME_SHIFT, MAX_ACCESSES};
 use super::frames::FrameTable;
 use super::kind::Kind;
 use super::names::{NameId, Names, Symbol};
 use super::order::OrderEncoder;
-use super::runs::Runs;
+use super::runs::{self, Runs};
 use super::TraceError;
 use crate::ids::Thread;
 use std::io::Write;
@@ -138,17 +138,19 @@ impl<W: Write> TraceWriter<W> {
         }
     }
 
-    /// Executes the whole of `block` if `rest` begins with all its words, and returns their number. `None`, and nothing
-    /// done, if that is not as simple as it sounds: [`TraceWriter::execute`] does it then.
-    #[inline]
-    pub(super) fn execute_whole(
+    /// Takes executions in a recorder's words from the begin of `words`, as far as they are simple; none if the first is
+    /// not: [`TraceWriter::execute`] does it then. `known` is by the recorder's numbers of code blocks.
+    pub(super) fn take(
         &mut self,
         thread: Thread,
-        block: CodeBlockId,
-        rest: &[u64],
-    ) -> Option<usize> {
-        let writer = self.threads.get_mut(thread.index())?.as_mut()?;
-        writer.encoder.execute_whole(block, rest, u64::MAX)
+        known: &[Known],
+        words: &[u64],
+    ) -> Result<Taken, TraceError> {
+        if self.thread(thread).encoder.is_blocked() {
+            self.unblock(thread)?;
+        }
+        let TraceWriter { threads, blocks, frames, .. } = self;
+        Ok(thread_of(threads, thread).encoder.take(known, words, blocks, frames))
     }
 
     fn execute_piece(
@@ -252,9 +254,6 @@ impl<W: Write> TraceWriter<W> {
             Some(block) => block,
             None => *self.lone[usize::from(kind.0)].insert(self.blocks.discover_single((0, kind))),
         };
-        if self.execute_whole(thread, block, &[address]).is_some() {
-            return Ok(());
-        }
         self.encode(thread, block, &[address])
     }
 
@@ -263,11 +262,17 @@ impl<W: Write> TraceWriter<W> {
     pub(super) fn reference_words(&mut self, thread: Thread, words: &[u64]) -> Result<(), TraceError> {
         let mut left = words;
         while !left.is_empty() {
-            let after = self.thread(thread).last_run;
-            let found = self.runs.find(left, after, &mut self.blocks);
-            self.thread(thread).last_run = found.number;
-            self.encode(thread, found.id, &found.addresses[..found.len])?;
-            left = &left[found.len..];
+            if self.thread(thread).encoder.is_blocked() {
+                self.unblock(thread)?;
+            }
+            let TraceWriter { threads, blocks, frames, runs, .. } = self;
+            let ThreadWriter { encoder, last_run, .. } = thread_of(threads, thread);
+            let taken = encoder.take_runs(left, runs::ADDRESS, blocks, frames, |words, blocks| {
+                let found = runs.find(words, *last_run, blocks);
+                *last_run = found.number;
+                (found.id, found.len)
+            });
+            left = &left[taken..];
         }
         Ok(())
     }

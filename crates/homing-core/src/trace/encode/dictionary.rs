@@ -15,7 +15,9 @@ pub(super) struct Entry {
     /// Words of an execution.
     pub words: u32,
     pub instructions: u32,
-    /// Executions of it; of its code block also those of prefixes.
+    /// Of a whole code block: bit n, an execution may end where the n-th word would be.
+    pub exits: u64,
+    /// Executions of just this.
     pub executions: u32,
     pub block: CodeBlockId,
     /// The entry of the whole code block.
@@ -50,6 +52,7 @@ impl ThreadEncoder {
             accesses: n as u32,
             words: block.layout.words as u32,
             instructions,
+            exits: block.layout.exits,
             executions: 0,
             block: id,
             root: entry,

@@ -1,6 +1,6 @@
 //! The encoder of one thread: executions of code blocks into references blocks.
 //!
-//! Executions are collected in a batch first: their words and the order in which they came. A full batch is encoded column
+//! Executions are collected in a batch first: where their words lie and the order in which they came. A full batch is encoded column
 //! by column (`slots`): one access of a code block through all its executions, which gives every execution the mask of
 //! its explicit accesses. Then the executions go out as tokens, in order, equal neighbours as one run. Only at the end
 //! of a block it is known which slots are best encoded how (`modes`); the next block makes use of it.
@@ -8,6 +8,7 @@
 mod dictionary;
 mod modes;
 mod slots;
+mod taking;
 mod tokens;
 
 use super::code::{CodeBlock, CodeBlockId, CodeBlocks};
@@ -21,6 +22,7 @@ use crate::ids::Thread;
 use dictionary::{Cell, Entry};
 use modes::Choice;
 use slots::{Row, Scan, Slot};
+pub(super) use taking::{Known, Taken};
 use std::collections::HashMap;
 use tokens::TokenWriter;
 
@@ -33,7 +35,7 @@ const MAX_SLOTS: usize = 1 << 16;
 /// Words of a batch: they fit into a core's own caches.
 const BATCH_WORDS: usize = 1 << 14;
 /// Executions, events and stretches of idle time of a batch.
-const BATCH_ITEMS: usize = 1 << 13;
+const BATCH_ITEMS: usize = 1 << 11;
 /// Instructions of code blocks without accesses are collected up to this many before they become a token, so that they
 /// do not interrupt runs: the virtual time of a reference is late by less than this.
 const MAX_IDLE: u64 = 1024;
@@ -52,7 +54,6 @@ enum Item {
 /// What is not encoded yet.
 #[derive(Debug, Default)]
 struct Batch {
-    words: Vec<u64>,
     items: Vec<Item>,
     /// The executions of each code block, by its entry, and which entries have any.
     rows: Vec<Vec<Row>>,
@@ -96,6 +97,8 @@ pub(super) struct ThreadEncoder {
     used: usize,
     slots: Vec<Slot>,
     batch: Batch,
+    /// The words of the batch's executions, where they are not taken from where they lie ([`taking`]).
+    words: Vec<u64>,
     dictionary: Vec<u8>,
     tokens: TokenWriter,
     events: Vec<u8>,
@@ -125,6 +128,7 @@ impl ThreadEncoder {
             used: 0,
             slots: Vec::new(),
             batch: Batch::default(),
+            words: Vec::new(),
             dictionary: Vec::new(),
             tokens: TokenWriter::default(),
             events: Vec::new(),
@@ -148,37 +152,8 @@ impl ThreadEncoder {
         self.blocked
     }
 
-    /// Executes the whole of `id`, if it is known and nothing stands in the way: `rest` begins with all its words, of
-    /// which the bits of `mask` are addresses, none of them 0 or with bit 63. Returns their number; else does nothing.
-    #[inline]
-    pub(super) fn execute_whole(&mut self, id: CodeBlockId, rest: &[u64], mask: u64) -> Option<usize> {
-        let cell = *self.cells.get(id.index())?;
-        if cell.generation != self.generation || self.blocked {
-            return None;
-        }
-        let line = &mut self.entries[cell.entry as usize];
-        let words = rest.get(..line.words as usize)?;
-        let at = self.batch.words.len();
-        let mut wrong = 0;
-        self.batch.words.extend(words.iter().map(|&word| {
-            let word = word & mask;
-            wrong |= word | word.wrapping_sub(1);
-            word
-        }));
-        if wrong >> 63 != 0 || words.is_empty() {
-            self.batch.words.truncate(at);
-            return None;
-        }
-        line.executions += 1;
-        self.time += u64::from(line.instructions);
-        self.references += line.accesses;
-        let accesses = line.accesses as u8;
-        self.append(cell.entry, cell.entry, at, accesses);
-        Some(words.len())
-    }
-
-    /// Adds an execution, whose words are in the batch already, to its items.
-    #[inline]
+    /// Adds an execution, whose words begin at `at` in those of the batch, to its items.
+    #[inline(always)]
     fn append(&mut self, root: u32, entry: u32, at: usize, accesses: u8) {
         let batch = &mut self.batch;
         let rows = &mut batch.rows[root as usize];
@@ -187,8 +162,12 @@ impl ThreadEncoder {
         }
         rows.push(Row { item: batch.items.len() as u32, at: at as u16, accesses });
         batch.items.push(Item::Execution(entry));
+        let line = &mut self.entries[entry as usize];
+        line.executions += 1;
+        self.time += u64::from(line.instructions);
+        self.references += line.accesses;
         self.full |= self.references >= MAX_REFERENCES;
-        self.blocked |= self.full || batch.words.len() >= BATCH_WORDS || batch.items.len() >= BATCH_ITEMS;
+        self.blocked |= self.full || batch.items.len() >= BATCH_ITEMS;
     }
 
     /// One execution of `block` that ends after the accesses that `words` are enough for. The encoder is not blocked.
@@ -199,41 +178,48 @@ impl ThreadEncoder {
         }
         let root = self.entry(id, block);
         let entry = if n == block.kinds.len() { root } else { self.prefix(root, block, n, words.len()) };
-        let at = self.batch.words.len();
-        self.batch.words.extend_from_slice(words);
-        self.entries[root as usize].executions += 1;
-        let line = &mut self.entries[entry as usize];
-        if entry != root {
-            line.executions += 1;
-        }
-        self.time += u64::from(line.instructions);
-        self.references += line.accesses;
+        let at = self.words.len();
+        self.words.extend_from_slice(words);
         self.append(root, entry, at, n as u8);
+        self.blocked |= self.words.len() >= BATCH_WORDS;
     }
 
     /// Encodes the batch.
     pub(super) fn encode_batch(&mut self, blocks: &CodeBlocks, frames: &mut FrameTable) {
+        let mut words = std::mem::take(&mut self.words);
+        self.encode_words(&words, u64::MAX, blocks, frames);
+        words.clear();
+        self.words = words;
+    }
+
+    /// Encodes the batch, the words of whose executions lie in `words`; the bits of `mask` are their addresses. Returns how
+    /// many explicit ones of them were no addresses.
+    fn encode_words(
+        &mut self,
+        words: &[u64],
+        mask: u64,
+        blocks: &CodeBlocks,
+        frames: &mut FrameTable,
+    ) -> u64 {
         let mut batch = std::mem::take(&mut self.batch);
         batch.masks.clear();
         batch.masks.resize(batch.items.len(), 0);
+        let mut wrong = 0;
         for root in batch.touched.drain(..) {
             let rows = &mut batch.rows[root as usize];
-            let scan = Scan {
-                rows: rows.as_slice(),
-                words: &batch.words,
-                masks: &mut batch.masks,
-                frames: &mut *frames,
-            };
+            let mut scan =
+                Scan { rows: rows.as_slice(), words, mask, masks: &mut batch.masks, frames: &mut *frames, wrong: 0 };
             let block = blocks.get(self.entries[root as usize].block);
-            self.scan(root, block, scan, &mut batch.crossings);
+            self.scan(root, block, &mut scan, &mut batch.crossings);
+            wrong += scan.wrong;
             rows.clear();
         }
         self.emit(&batch);
         batch.items.clear();
-        batch.words.clear();
         self.batch = batch;
         self.full |= self.explicit >= MAX_EXPLICIT;
         self.blocked = self.full;
+        wrong
     }
 
     /// Encodes the last batch of a block.
@@ -243,7 +229,7 @@ impl ThreadEncoder {
     }
 
     /// Takes the executions of one code block through its slots.
-    fn scan(&mut self, root: u32, block: &CodeBlock, mut scan: Scan<'_>, crossings: &mut Vec<u32>) {
+    fn scan(&mut self, root: u32, block: &CodeBlock, scan: &mut Scan<'_>, crossings: &mut Vec<u32>) {
         let layout = &block.layout;
         let slot = self.entries[root as usize].slot as usize;
         let slots = &mut self.slots[slot..slot + block.kinds.len()];
@@ -258,18 +244,18 @@ impl ThreadEncoder {
                 (Some(_), _) => {}
                 (None, Mode::Linked(to)) => {
                     let base = usize::from(layout.place[usize::from(to)]);
-                    slot.scan_linked(&mut scan, place, base, j);
+                    slot.scan_linked(scan, place, base, j);
                     recent = Some((to, base));
                 }
                 _ if slot.always => {
                     always |= 1 << j;
-                    slot.scan_always(&mut scan, place, j);
+                    slot.scan_always(scan, place, j);
                     if let Some((to, base)) = recent {
-                        slot.sample_links(scan.rows, scan.words, place, to, base);
+                        slot.sample_links(scan, place, to, base);
                     }
                     recent = Some((j as u8, place));
                 }
-                _ => slot.scan_word(&mut scan, place, j),
+                _ => slot.scan_word(scan, place, j),
             }
         }
         for (word, &span) in
@@ -280,7 +266,7 @@ impl ThreadEncoder {
                 if let Some((_, offset)) =
                     derived.filter(|&(of, _)| usize::from(layout.place[usize::from(of)]) == word)
                 {
-                    slots[j].scan_derived(&mut scan, (word, offset), j, crossings);
+                    slots[j].scan_derived(scan, (word, offset), j, crossings);
                 }
             }
         }
@@ -354,8 +340,8 @@ impl ThreadEncoder {
         if tokens.is_empty() {
             return None;
         }
-        self.choose();
         self.sum_kinds();
+        self.choose();
         let mut steps = Vec::with_capacity(self.dictionary.len() + tokens.len() + self.events.len() + 16);
         varint::put(&mut steps, self.entries.len() as u64);
         varint::put(&mut steps, tokens.len() as u64);
@@ -394,13 +380,9 @@ impl ThreadEncoder {
 
     /// Adds the references of this block to `by_kind`.
     fn sum_kinds(&mut self) {
-        let mut executions: Vec<u32> = self.entries.iter().map(|e| e.executions).collect();
-        for (number, entry) in self.entries.iter().enumerate().filter(|(n, e)| e.root as usize != *n) {
-            executions[entry.root as usize] -= executions[number];
-        }
-        for (entry, count) in self.entries.iter().zip(executions) {
+        for entry in &self.entries {
             for kind in &self.kinds[entry.kinds as usize..][..entry.accesses as usize] {
-                self.by_kind[usize::from(kind.0)] += u64::from(count);
+                self.by_kind[usize::from(kind.0)] += u64::from(entry.executions);
             }
         }
     }
@@ -412,6 +394,12 @@ impl ThreadEncoder {
 
     /// Chooses how each slot is encoded in the next block from what this one saw.
     fn choose(&mut self) {
+        for number in 0..self.entries.len() {
+            let Entry { root, executions, .. } = self.entries[number];
+            if root as usize != number {
+                self.entries[root as usize].executions += executions;
+            }
+        }
         for (number, entry) in self.entries.iter().enumerate() {
             if entry.root as usize != number {
                 continue;

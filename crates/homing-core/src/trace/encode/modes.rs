@@ -25,7 +25,7 @@ pub(super) fn choose(slots: &[Slot], executions: u32) -> Box<[Choice]> {
     for (j, slot) in slots.iter().enumerate() {
         let mode = mode(slots, j, &chosen, executions);
         let explicit = slot.column.len();
-        let unpredicted = if slot.always { explicit - slot.repeats as usize } else { explicit };
+        let unpredicted = if slot.always { slot.unpredictable() } else { explicit };
         let always = !matches!(mode, Mode::Linked(_))
             && match slot.mode {
                 Mode::Linked(_) => false,

@@ -12,6 +12,8 @@ use super::super::varint;
 const NEVER: u64 = 1 << 40;
 /// Executions of a batch from which a slot is judged by it.
 const ENOUGH: usize = 16;
+/// Values of an `always` slot whose width and repetition are looked at in a references block, or a few more.
+const SAMPLE: u32 = 1 << 12;
 /// Executions that are looked at for links in a references block.
 const LINK_SAMPLE: u32 = 256;
 
@@ -30,12 +32,34 @@ pub(super) struct Row {
 pub(super) struct Scan<'a> {
     pub rows: &'a [Row],
     pub words: &'a [u64],
+    /// The bits of a word that are an address.
+    pub mask: u64,
     /// The explicit accesses of each item, a bit an access.
     pub masks: &'a mut [u64],
     pub frames: &'a mut FrameTable,
+    /// Explicit words that are no addresses: 0, or with bit 63.
+    pub wrong: u64,
 }
 
-impl Scan<'_> {
+impl<'a> Scan<'a> {
+    /// The rows that have access `j`, each with its word at `place`.
+    #[inline]
+    fn column(&self, place: usize, j: usize) -> impl Iterator<Item = (u32, u64)> + 'a {
+        let Scan { rows, words, mask, .. } = *self;
+        let rows = rows.iter().filter(move |row| usize::from(row.accesses) > j);
+        rows.map(move |row| (row.item, words[usize::from(row.at) + place] & mask))
+    }
+
+    #[inline]
+    fn word(&self, row: Row, place: usize) -> Option<u64> {
+        Some(*self.words.get(usize::from(row.at) + place)? & self.mask)
+    }
+
+    #[inline]
+    fn check(&mut self, word: u64) {
+        self.wrong += word.wrapping_sub(1) >> 63;
+    }
+
     /// The dense address minus the virtual one.
     #[inline]
     fn offset(&mut self, address: u64) -> u64 {
@@ -58,7 +82,7 @@ impl Scan<'_> {
     pub(super) fn crossings(&self, place: usize, (low, high): (i64, i64), out: &mut Vec<u32>) {
         out.clear();
         for (i, row) in self.rows.iter().enumerate() {
-            let Some(&word) = self.words.get(usize::from(row.at) + place) else { continue };
+            let Some(word) = self.word(*row, place) else { continue };
             if (word.wrapping_add(low as u64) ^ word.wrapping_add(high as u64)) >> FRAME_SHIFT != 0 {
                 out.push(i as u32);
             }
@@ -87,8 +111,11 @@ pub(super) struct Slot {
     /// Others are derived from it.
     pub anchor: bool,
     pub mode: Mode,
-    /// Of an `always` slot: differences that were equal to the one before.
-    pub repeats: u32,
+    /// Values taken as an `always` slot, how many of them were sampled, and in how many of these the difference was equal
+    /// to the one before.
+    always_taken: u32,
+    sampled: u32,
+    repeats: u32,
     /// How often the difference to the address of the explicit access just before was as last time, of how many.
     pub link_hits: u32,
     pub link_rows: u32,
@@ -96,7 +123,7 @@ pub(super) struct Slot {
     pub column: Vec<u64>,
     pub smallest: u64,
     pub largest: u64,
-    /// All explicit differences, as they are and zigzag, by inclusive or: their alignment and width.
+    /// All explicit differences (a sample of an `always` slot's), as they are and zigzag, by inclusive or: their alignment and width.
     pub any_delta: u64,
     pub any_zigzag: u64,
 }
@@ -115,6 +142,8 @@ impl Slot {
             derived: false,
             anchor: false,
             mode: Mode::Delta,
+            always_taken: 0,
+            sampled: 0,
             repeats: 0,
             link_hits: 0,
             link_rows: 0,
@@ -169,15 +198,13 @@ impl Slot {
 
     /// An access with a word of its own: `place` in the execution, access `j` of the code block.
     pub(super) fn scan_word(&mut self, scan: &mut Scan<'_>, place: usize, j: usize) {
-        let (rows, words) = (scan.rows, scan.words);
         let (mut last, mut stride) = (self.last, self.check());
         let explicit = self.column.len();
-        for row in rows.iter().filter(|row| usize::from(row.accesses) > j) {
-            let word = words[usize::from(row.at) + place];
+        for (item, word) in scan.column(place, j) {
             if (word.wrapping_sub(last) ^ stride) | (word ^ last) >> FRAME_SHIFT != 0 {
                 self.last = last;
                 if self.unpredicted(word, scan) {
-                    scan.masks[row.item as usize] |= 1 << j;
+                    scan.masks[item as usize] |= 1 << j;
                 }
                 stride = self.check();
             }
@@ -186,7 +213,7 @@ impl Slot {
         self.last = last;
         let explicit = self.column.len() - explicit;
         // Mode and masks of the batches to come; this one has the masks that it has.
-        self.always = rows.len() >= ENOUGH && explicit * 4 > rows.len();
+        self.always = scan.rows.len() >= ENOUGH && explicit * 4 > scan.rows.len();
     }
 
     /// The stride to compare with; one that never fits where the state holds no prediction.
@@ -202,6 +229,7 @@ impl Slot {
     /// An access that is not as predicted; false if it needs no explicit value, being the first.
     fn unpredicted(&mut self, word: u64, scan: &mut Scan<'_>) -> bool {
         let first = !self.started;
+        scan.check(word);
         let (dense, old) = self.advance(word, scan);
         if first {
             return false;
@@ -221,10 +249,36 @@ impl Slot {
     /// The same with an explicit value in every execution; the caller has set the masks. Such a slot predicts nothing
     /// any more until the block ends, so stride and candidate need not follow.
     pub(super) fn scan_always(&mut self, scan: &mut Scan<'_>, place: usize, j: usize) {
-        let (rows, words) = (scan.rows, scan.words);
+        let before = self.column.len();
+        if self.sampled < SAMPLE {
+            self.sample_always(scan, place, j);
+            self.sampled += (self.column.len() - before) as u32;
+        } else {
+            self.column.reserve(scan.rows.len());
+            let (mut last, mut offset) = (self.last, self.offset);
+            // A relocated frame's offset no longer holds: look it up at the first word.
+            let mut page = if self.stale { u64::MAX } else { last >> FRAME_SHIFT };
+            self.stale = false;
+            for (_, word) in scan.column(place, j) {
+                let old = last.wrapping_add(offset);
+                if word >> FRAME_SHIFT != page {
+                    page = word >> FRAME_SHIFT;
+                    offset = scan.offset(word);
+                    scan.check(word);
+                }
+                last = word;
+                let dense = word.wrapping_add(offset);
+                self.column.push(if self.mode == Mode::Absolute { dense } else { dense.wrapping_sub(old) });
+            }
+            (self.last, self.offset) = (last, offset);
+        }
+        self.always_taken += (self.column.len() - before) as u32;
+    }
+
+    fn sample_always(&mut self, scan: &mut Scan<'_>, place: usize, j: usize) {
         let mut before = 0;
-        for row in rows.iter().filter(|row| usize::from(row.accesses) > j) {
-            let word = words[usize::from(row.at) + place];
+        for (_, word) in scan.column(place, j) {
+            scan.check(word);
             let (dense, old) = self.advance(word, scan);
             let delta = dense.wrapping_sub(old);
             self.push(delta, dense);
@@ -233,12 +287,17 @@ impl Slot {
         }
     }
 
+    /// About how many of the explicit values would have been so by the rule of strides.
+    pub(super) fn unpredictable(&self) -> usize {
+        let repeats = u64::from(self.repeats) * u64::from(self.always_taken) / u64::from(self.sampled.max(1));
+        self.column.len() - repeats as usize
+    }
+
     /// An access that is predicted by the one whose word is at `base`; also where it has a word of its own.
     pub(super) fn scan_linked(&mut self, scan: &mut Scan<'_>, place: usize, base: usize, j: usize) {
-        let (rows, words) = (scan.rows, scan.words);
-        for row in rows.iter().filter(|row| usize::from(row.accesses) > j) {
-            let word = words[usize::from(row.at) + place];
-            let difference = scan.difference(word, words[usize::from(row.at) + base]);
+        for row in scan.rows.iter().filter(|row| usize::from(row.accesses) > j) {
+            let (Some(word), Some(base)) = (scan.word(*row, place), scan.word(*row, base)) else { continue };
+            let difference = scan.difference(word, base);
             self.linked(difference, row.item, j, scan);
         }
     }
@@ -264,7 +323,7 @@ impl Slot {
         j: usize,
         crossings: &[u32],
     ) {
-        let (rows, words) = (scan.rows, scan.words);
+        let rows = scan.rows;
         let mut at = 0;
         for &crossing in crossings.iter().chain(&[rows.len() as u32]) {
             let crossing = crossing as usize;
@@ -275,8 +334,7 @@ impl Slot {
                 at += 1;
             }
             let Some(row) = rows.get(crossing) else { return };
-            if usize::from(row.accesses) > j {
-                let word = words[usize::from(row.at) + base];
+            if let Some(word) = scan.word(*row, base).filter(|_| usize::from(row.accesses) > j) {
                 let difference = scan.difference(word.wrapping_add(offset as u64), word);
                 self.linked(difference, row.item, j, scan);
             }
@@ -285,7 +343,7 @@ impl Slot {
     }
 
     /// Looks how often this access lies at the same distance from access `to` of the same execution.
-    pub(super) fn sample_links(&mut self, rows: &[Row], words: &[u64], place: usize, to: u8, base: usize) {
+    pub(super) fn sample_links(&mut self, scan: &Scan<'_>, place: usize, to: u8, base: usize) {
         if self.link_rows >= LINK_SAMPLE {
             return;
         }
@@ -293,9 +351,8 @@ impl Slot {
             (self.link_to, self.link_hits, self.link_rows) = (to, 0, 0);
         }
         let mut before = None;
-        for row in rows.iter().take(LINK_SAMPLE as usize) {
-            let at = usize::from(row.at);
-            let (Some(&word), Some(&other)) = (words.get(at + place), words.get(at + base)) else { continue };
+        for row in scan.rows.iter().take(LINK_SAMPLE as usize) {
+            let (Some(word), Some(other)) = (scan.word(*row, place), scan.word(*row, base)) else { continue };
             let difference = word.wrapping_sub(other);
             self.link_hits += u32::from(before == Some(difference));
             self.link_rows += u32::from(before.is_some());

@@ -33,7 +33,7 @@ fn addresses(collector: &Collector, frames: &[u64], thread: u32) -> Vec<u64> {
     references.iter().map(|(a, _)| frames[(a >> 12) as usize] << 12 | a & 4095).collect()
 }
 
-/// A read, a write derived from it (+8), an exit, a read, a guarded or plain write.
+/// A read, a write derived from it (+8), an exit, a read, a guarded write.
 fn definition() -> Vec<u64> {
     vec![
         control(2, 77),
@@ -42,7 +42,7 @@ fn definition() -> Vec<u64> {
         1 | 8 << 16,
         2 | 8 << 16 | 1 << 32 | 1 << 34 | 8 << 48,
         4 | 4 << 16 | 1 << 35,
-        6 | 4 << 16 | 1 << 32,
+        6 | 4 << 16 | 1 << 32 | 1 << 36,
     ]
 }
 

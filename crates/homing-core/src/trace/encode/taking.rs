@@ -1,0 +1,147 @@
+//! Executions taken from where their words lie, in a recorder's segment: nothing is copied, and each is looked at once
+//! before its columns are encoded.
+
+use super::super::code::{CodeBlockId, CodeBlocks};
+use super::super::frames::FrameTable;
+use super::super::wire::{BLOCK, CONTROL};
+use super::{ThreadEncoder, NO_ENTRY};
+
+/// Rows name the begin of their words by 16 bits.
+const MOST_WORDS: usize = 1 << 16;
+
+/// What is known of a recorder's code block.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::trace) struct Known {
+    /// `None`: there is no such block, or its executions are not taken this way.
+    pub id: Option<CodeBlockId>,
+    /// Some of its accesses may not happen.
+    pub guarded: bool,
+    /// Of a block without accesses: its instructions.
+    pub idle: u32,
+}
+
+/// What was taken.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::trace) struct Taken {
+    /// Words.
+    pub words: usize,
+    /// Those that should have been addresses and are not.
+    pub wrong: u64,
+}
+
+impl ThreadEncoder {
+    /// Takes executions of the serial flavour from the begin of `words`, until one needs another treatment or the encoder
+    /// is blocked. `known` is by the recorder's number.
+    pub(in crate::trace) fn take(
+        &mut self,
+        known: &[Known],
+        words: &[u64],
+        blocks: &CodeBlocks,
+        frames: &mut FrameTable,
+    ) -> Taken {
+        if !self.words.is_empty() {
+            self.encode_batch(blocks, frames);
+        }
+        let mut at = 0;
+        while !self.blocked && at < MOST_WORDS - 1 {
+            match self.take_one(known, words, at, blocks) {
+                Some(after) => at = after,
+                None => break,
+            }
+        }
+        Taken { words: at, wrong: self.encode_words(words, u64::MAX, blocks, frames) }
+    }
+
+    /// Takes the execution at `at`; returns where the next one begins.
+    #[inline]
+    fn take_one(&mut self, known: &[Known], words: &[u64], at: usize, blocks: &CodeBlocks) -> Option<usize> {
+        let block = known.get((words.get(at)? ^ BLOCK) as usize)?;
+        let (id, first) = (block.id?, at + 1);
+        let root = self.root(id, blocks);
+        if root == NO_ENTRY {
+            self.advance(u64::from(block.idle));
+            return Some(first);
+        }
+        let line = &self.entries[root as usize];
+        let mut exits = line.exits;
+        let (count, accesses) = (line.words as usize, line.accesses as u8);
+        while exits != 0 {
+            let given = exits.trailing_zeros() as usize;
+            if words.get(first + given).is_none_or(|&word| word & CONTROL != 0) {
+                return self.take_part(id, root, words, first..first + given, blocks);
+            }
+            exits &= exits - 1;
+        }
+        let end = first + count;
+        if end > words.len() || block.guarded && words[first..end].contains(&0) {
+            return None;
+        }
+        self.append(root, root, first, accesses);
+        Some(end)
+    }
+
+    /// Takes an execution that left its block by a side exit.
+    fn take_part(
+        &mut self,
+        id: CodeBlockId,
+        root: u32,
+        words: &[u64],
+        part: std::ops::Range<usize>,
+        blocks: &CodeBlocks,
+    ) -> Option<usize> {
+        let block = blocks.get(id);
+        let accesses = usize::from(block.layout.accesses[part.len()]);
+        if words[part.clone()].contains(&0) {
+            return None;
+        }
+        if accesses == 0 {
+            self.advance(u64::from(block.instructions(0)));
+        } else {
+            let entry = self.prefix(root, block, accesses, part.len());
+            self.append(root, entry, part.start, accesses as u8);
+        }
+        Some(part.end)
+    }
+
+    /// Takes references of the parallel flavour from the begin of `words`, until the encoder is blocked; returns how many.
+    /// `find` gives the code block that some words begin with and its length; the bits of `mask` are addresses.
+    pub(in crate::trace) fn take_runs(
+        &mut self,
+        words: &[u64],
+        mask: u64,
+        blocks: &mut CodeBlocks,
+        frames: &mut FrameTable,
+        mut find: impl FnMut(&[u64], &mut CodeBlocks) -> (CodeBlockId, usize),
+    ) -> usize {
+        if !self.words.is_empty() {
+            self.encode_batch(blocks, frames);
+        }
+        let mut at = 0;
+        while !self.blocked && at < words.len().min(MOST_WORDS) {
+            let (id, count) = find(&words[at..], blocks);
+            let root = self.root(id, blocks);
+            self.append(root, root, at, count as u8);
+            at += count;
+        }
+        self.encode_words(words, mask, blocks, frames);
+        at
+    }
+
+    /// The dictionary entry of a code block; none if that has no accesses.
+    #[inline]
+    fn root(&mut self, id: CodeBlockId, blocks: &CodeBlocks) -> u32 {
+        match self.cells.get(id.index()) {
+            Some(cell) if cell.generation == self.generation => cell.entry,
+            _ => self.new_root(id, blocks),
+        }
+    }
+
+    #[cold]
+    fn new_root(&mut self, id: CodeBlockId, blocks: &CodeBlocks) -> u32 {
+        let block = blocks.get(id);
+        if block.kinds.is_empty() {
+            return NO_ENTRY;
+        }
+        self.entry(id, block)
+    }
+}
