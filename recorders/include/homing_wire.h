@@ -18,7 +18,7 @@
 
 /* The version of all that this file says, which the recorder puts into the header. A recorder is linked into programs
  * and may be older than homing: homing then refuses, since it would misread it. Raised with every change. */
-#define HOMING_WIRE_VERSION 2
+#define HOMING_WIRE_VERSION 3
 
 /* The environment variable that names the wire: "MEMFD,CREDIT_FD,FULL_FD" (inherited descriptors). */
 #define HOMING_WIRE_ENV "HOMING_WIRE"
@@ -74,7 +74,7 @@ enum {
     * an access: bits 0..15 index of its instruction in the block, 16..31 size in bytes, 32 write, 33 atomic
     * read-modify-write (one word for the pair, counted as one write), 34 derived. Sent before the block's first
     * execution; a number is never reused with another meaning.
-    * An access that is not derived takes the next word of the execution. A derived access has no word of its own: its
+    * An access that is not derived takes the next word of the execution; bit 36: it may be guarded, and its word 0. A derived access has no word of its own: its
     * address is word `bits 36..47` of this execution (counted from 0) plus the signed `bits 48..63`, and it never
     * leans on a guarded word.
     * The execution may end before an access with bit 35 set (a side exit lies there), and nowhere else: it ends there

@@ -173,6 +173,8 @@ static void send_definition(ULong number)
                  | (ULong)access->atomic << 33 | (ULong)(access->stretch != stretch) << 35;
       if (access->derived)
          word |= 1ULL << 34 | (ULong)access->word << 36 | (ULong)(access->offset & 0xffff) << 48;
+      else
+         word |= (ULong)(access->guard != NULL) << 36;
       words[3 + i] = word;
       stretch = access->stretch;
    }

@@ -6,6 +6,7 @@
 
 /* Of the core, which the tool is linked with, but not among the headers for tools. */
 extern Int VG_(safe_fd)(Int oldfd);
+extern Int VG_(kill)(Int pid, Int signo);
 extern SysRes VG_(do_syscall)(UWord number, UWord, UWord, UWord, UWord, UWord, UWord, UWord, UWord);
 extern SysRes VG_(am_shared_mmap_file_float_valgrind)(SizeT length, UInt prot, Int fd, Off64T offset);
 
@@ -100,13 +101,20 @@ static void use_segment(void)
    header->open[0].segment_plus_1 = segment + 1;
 }
 
+/* Homing was killed: what it records ends with it, as the kernel sees to for the first process. */
+static void end_without_homing(void)
+{
+   VG_(kill)(VG_(getpid)(), VKI_SIGKILL);
+}
+
 static void begin_segment(void)
 {
    if (take_credit()) {
       use_segment();
       return;
    }
-   VG_(umsg)("homing is gone: the program goes on unrecorded\n");
+   if (!header->stop)
+      end_without_homing();
    forsake();
 }
 

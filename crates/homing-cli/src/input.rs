@@ -176,6 +176,11 @@ impl TraceFile {
         Trace::open(&self.map).with_context(|| format!("cannot read trace {}", self.path.display()))
     }
 
+    /// The trace, even if its header is damaged.
+    pub fn salvage(&self) -> anyhow::Result<Trace<'_>> {
+        Trace::salvage(&self.map).with_context(|| format!("cannot read trace {}", self.path.display()))
+    }
+
     /// Its bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.map

@@ -6,8 +6,8 @@ mod lab;
 
 use homing_core::trace::Trace;
 use lab::{interrupt, stderr, Lab};
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -73,16 +73,15 @@ fn a_child_that_runs_on_before_it_executes_a_program_is_named_after_that() {
 }
 
 #[test]
-fn a_killed_recorder_leaves_a_readable_prefix() {
+fn a_killed_recorder_ends_the_processes_and_leaves_a_readable_prefix() {
     let lab = Lab::new();
     let program = lab.compile(
-        "#include <unistd.h>\nstatic volatile long a[100];\n\
-        int main(void) { write(1, \"r\", 1); for (long i = 0; i < 1000000000; i++) a[i % 100] = i; return 0; }\n",
+        "#include <signal.h>\n#include <unistd.h>\nstatic volatile long a[100];\n\
+        int main(void) { signal(SIGPIPE, SIG_IGN); fork(); for (long i = 0;; i++) a[i % 100] = i; }\n",
         &[],
     );
-    let mut homing = lab.homing(&[], &[program.to_str().unwrap()]);
-    // A group of its own, so that the program ends with its recorder.
-    let mut child = homing.process_group(0).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let mut homing = lab.homing(&["--follow"], &[program.to_str().unwrap()]);
+    let mut child = homing.stderr(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
     let part = lab.path("out.trace.part");
     let written = || std::fs::read(&part).is_ok_and(|bytes| bytes.windows(4).any(|w| w == b"HBLK"));
     // Two minutes are for a machine with much else to do.
@@ -92,14 +91,28 @@ fn a_killed_recorder_leaves_a_readable_prefix() {
         }
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
-    let killed = Command::new("kill").args(["-KILL", "--", &format!("-{}", child.id())]).status().unwrap();
-    assert!(killed.success() && !child.wait().unwrap().success());
+    child.kill().unwrap();
+    // Both processes hold the pipe: it ends when they have ended.
+    child.stdout.take().unwrap().read_to_end(&mut Vec::new()).unwrap();
+    assert!(!child.wait().unwrap().success());
     let mut recover = Command::new(env!("CARGO_BIN_EXE_homing"));
     let output =
         recover.args(["trace", "recover"]).arg(&part).arg("-o").arg(lab.path("out.trace")).output().unwrap();
     assert!(matches!(output.status.code(), Some(0 | 5)), "{}", stderr(&output));
     let bytes = std::fs::read(lab.path("out.trace")).unwrap();
     assert!(Trace::open(&bytes).unwrap().references() > 100_000);
+}
+
+#[test]
+fn a_program_that_closes_all_descriptors_before_it_executes_another_is_followed_in_silence() {
+    let lab = Lab::new();
+    let source = "#include <sys/wait.h>\n#include <unistd.h>\nint main(void) { if (fork() == 0) {\n\
+        for (int fd = 3; fd < 2000; fd++) close(fd); execl(\"/bin/echo\", \"echo\", \"x\", (char*)0); }\n\
+        int s; wait(&s); return 0; }\n";
+    let program = lab.compile(source, &[]);
+    let output = lab.record(&["--follow", "--quiet"], &[program.to_str().unwrap()]);
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+    assert_eq!(children(&lab).len(), 1);
 }
 
 const FORKS: &str =

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The version of the wire that this end knows: HOMING_WIRE_VERSION.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// The environment variable that names the wire to the recorder.
 pub const WIRE_ENV: &str = "HOMING_WIRE";

@@ -18,7 +18,8 @@ use std::process::Command;
 #[derive(clap::Args, Debug)]
 #[command(
     after_long_help = "The program's exit status is passed through (128 + N for signal N). Ctrl-C ends the \
-program and completes the trace; a second Ctrl-C ends at once and leaves FILE.part for `homing trace recover`."
+program and completes the trace; a second Ctrl-C ends at once and leaves FILE.part for `homing trace recover`, as does \
+a kill of homing, with which the recorded processes end."
 )]
 pub struct Args {
     /// The trace to write; an existing trace is replaced when the new one is complete
@@ -37,7 +38,7 @@ pub struct Args {
     /// Leave out the first N references
     #[arg(long, value_name = "N", default_value_t = 0)]
     skip: u64,
-    /// Record at most N references; the program runs on
+    /// Record at most N references, of those that a filter leaves; the program runs on
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
     /// Seed of the order in which the threads' references are merged

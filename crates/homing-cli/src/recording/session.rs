@@ -42,7 +42,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Starts the command, whose references go to `file`.
+    /// Starts the command, whose references go to `file`. It ends with the thread that calls this.
     pub fn start(
         mut command: Command,
         mut channel: Channel,
@@ -50,6 +50,8 @@ impl Session {
         settings: Settings,
     ) -> anyhow::Result<Session> {
         let name = command.get_program().to_string_lossy().into_owned();
+        // Nobody would take what it writes.
+        homing_linux::child::dying_with_us(&mut command);
         let child = channel.spawn(&mut command).with_context(|| format!("cannot start {name}"))?;
         let stream = Stream::new(channel, file, settings);
         Ok(Session { stream, child, family: None, progress: Progress::new() })

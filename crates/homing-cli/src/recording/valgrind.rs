@@ -5,6 +5,7 @@ use anyhow::Context;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,7 +50,7 @@ pub fn command(
     arguments: &[OsString],
 ) -> anyhow::Result<(Command, Messages)> {
     let mut command = Command::new("valgrind");
-    let (reader, log_fd) = homing_linux::inherit::pipe_from_child(&mut command)
+    let (reader, _) = homing_linux::inherit::pipe_from_child(&mut command)
         .context("cannot make a pipe for the recorder's messages")?;
     command.env("VALGRIND_LIB", tool.canonicalize()?);
     // `-q` would leave out which instruction was not known.
@@ -60,7 +61,9 @@ pub fn command(
     // The tool switches this off in forked children: they, and what they execute, are not recorded.
     command.args(["--trace-children=yes".to_owned(), format!("--homing-wire={wire}")]);
     command.args(["--run-libc-freeres=no", "--run-cxx-freeres=no", "--max-threads=4096"]);
-    command.args([format!("--log-fd={log_fd}"), format!("--homing-slice={slice}")]);
+    // By its path, not by a number: a program may close all descriptors that it does not know before it executes another.
+    let log = format!("--log-file=/proc/{}/fd/{}", std::process::id(), reader.as_raw_fd());
+    command.args([log, format!("--homing-slice={slice}")]);
     command.arg("--").arg(program).args(arguments);
     Ok((command, Messages::read(reader)))
 }

@@ -78,8 +78,6 @@ pub(super) struct CodeBlock {
     pub layout: Layout,
     /// Words of a full execution of the whole chain.
     pub words: usize,
-    /// The block with some of its accesses that was asked for last.
-    subset: Option<(u64, CodeBlockId)>,
 }
 
 /// How the accesses of a code block and the words of its executions belong together. Slots are arranged so that those of
@@ -207,7 +205,7 @@ impl CodeBlock {
     /// A block by itself in which every access has a word.
     fn plain(kinds: Vec<Kind>, executed: Vec<u32>) -> CodeBlock {
         let (layout, words) = (Layout::plain(kinds.len()), kinds.len());
-        CodeBlock { kinds, executed, next: None, expansion: None, layout, words, subset: None }
+        CodeBlock { kinds, executed, next: None, expansion: None, layout, words }
     }
 
     /// Instructions of an execution of the first `accesses` accesses.
@@ -222,12 +220,23 @@ pub(super) struct CodeBlocks {
     blocks: Vec<CodeBlock>,
     /// Blocks with only some of the accesses of another (a bit an access), and blocks of single accesses.
     derived: HashMap<(CodeBlockId, u64), CodeBlockId>,
+    /// The latest of those with only some accesses, by a hash of block and accesses.
+    recent: Vec<(CodeBlockId, u64, CodeBlockId)>,
     discovered: HashMap<Box<[(u64, Kind)]>, CodeBlockId>,
 }
 
 /// Beyond this many discovered or derived blocks, new sequences are split into single references, so that no stream
 /// makes the table grow without bound.
 const MAX_DISCOVERED: usize = 1 << 17;
+
+/// Entries of [`CodeBlocks::recent`].
+const RECENT: usize = 1 << 11;
+
+#[inline]
+fn recent_cell(id: CodeBlockId, present: u64) -> usize {
+    let key = (present ^ u64::from(id.0) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (key >> 53) as usize
+}
 
 impl CodeBlocks {
     pub(super) fn get(&self, id: CodeBlockId) -> &CodeBlock {
@@ -277,15 +286,7 @@ impl CodeBlocks {
             let next = (!last).then_some(CodeBlockId(first.0 + piece as u32 + 1));
             let expansion = if piece == 0 { Expansion::of(&def) } else { None };
             let layout = if pieces == 1 { Layout::of_def(&def) } else { Layout::plain(accesses.len()) };
-            self.push(CodeBlock {
-                kinds,
-                executed,
-                next,
-                expansion,
-                layout,
-                words: def.words(),
-                subset: None,
-            });
+            self.push(CodeBlock { kinds, executed, next, expansion, layout, words: def.words() });
         }
         first
     }
@@ -293,12 +294,20 @@ impl CodeBlocks {
     /// The block with only those accesses of `id` whose bit in `present` is set, with all its instructions; `None` if
     /// there are too many such blocks already.
     pub(super) fn with_accesses(&mut self, id: CodeBlockId, present: u64) -> Option<CodeBlockId> {
-        match self.get(id).subset {
-            Some((last, known)) if last == present => return Some(known),
-            _ => {}
+        let cell = recent_cell(id, present);
+        match self.recent.get(cell) {
+            Some(&(block, accesses, known)) if block == id && accesses == present => return Some(known),
+            Some(_) => {}
+            None => self.recent.resize(RECENT, (CodeBlockId(u32::MAX), 0, CodeBlockId(0))),
         }
+        let known = self.subset(id, present)?;
+        self.recent[cell] = (id, present, known);
+        Some(known)
+    }
+
+    #[cold]
+    fn subset(&mut self, id: CodeBlockId, present: u64) -> Option<CodeBlockId> {
         if let Some(&known) = self.derived.get(&(id, present)) {
-            self.blocks[id.index()].subset = Some((present, known));
             return Some(known);
         }
         if self.derived.len() >= MAX_DISCOVERED {

@@ -16,8 +16,8 @@ pub enum TraceError {
         /// The version that this program reads.
         known: u32,
     },
-    /// The header is cut off or damaged; without it nothing can be trusted.
-    #[error("the trace's header is damaged: {0}")]
+    /// The header is cut off or damaged. What follows may be whole ([`super::Trace::salvage`]).
+    #[error("the trace's header is damaged: {0}; `homing trace recover` goes on without it")]
     Header(String),
     /// The references have no total order yet.
     #[error(

@@ -43,6 +43,9 @@ pub struct Header {
     pub more: serde_json::Map<String, serde_json::Value>,
 }
 
+/// Bytes of the file before the header's JSON.
+pub(super) const HEADER: usize = 24;
+
 impl Header {
     /// A header with the recorder's name and version, no filter, and 4 KiB frames.
     pub fn new(recorder: &str, recorder_version: &str) -> Header {
@@ -77,7 +80,7 @@ impl Header {
         }
         let length = read_u32(bytes, 12).ok_or_else(short)? as usize;
         let checksum = read_u64(bytes, 16).ok_or_else(short)?;
-        let json = bytes.get(24..24 + length).ok_or_else(short)?;
+        let json = bytes.get(HEADER..HEADER + length).ok_or_else(short)?;
         if xxh3_64(json) != checksum {
             return Err(TraceError::Header("its checksum is wrong".to_owned()));
         }
@@ -86,7 +89,7 @@ impl Header {
             let reason = format!("frames of {} bytes; expected {FRAME_BYTES}", header.frame_bytes);
             return Err(TraceError::Header(reason));
         }
-        Ok((header, 24 + length))
+        Ok((header, HEADER + length))
     }
 }
 

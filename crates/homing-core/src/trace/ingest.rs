@@ -1,20 +1,19 @@
 //! Takes the segments of a recording and writes the trace.
 
 use super::code::{Access, CodeBlockId};
+use super::encode::Known;
 use super::event::{Event, SyncOp};
-use super::filter::LineFilter;
 use super::format::MAX_ACCESSES;
 use super::names::{NameId, Symbol};
 use super::runs;
+use super::selection::Selection;
 use super::summary::Summary;
-use super::encode::Known;
 use super::wire::{self, Calls, Control, Flavour, PAYLOAD};
 use super::writer::TraceWriter;
 use super::TraceError;
 use crate::ids::Thread;
 use std::collections::HashMap;
 use std::io::Write;
-use std::sync::Arc;
 
 /// Recorder's block numbers up to this are looked up in an array.
 const MAX_DIRECT: u64 = 1 << 22;
@@ -29,7 +28,7 @@ pub struct IngestOptions {
     pub line_filter: bool,
     /// Drops this many references at the begin.
     pub skip: u64,
-    /// Drops all references after this many were kept or filtered.
+    /// Drops all references after this many were kept.
     pub limit: Option<u64>,
 }
 
@@ -39,7 +38,7 @@ struct Block {
     id: CodeBlockId,
     /// Words of a full execution.
     words: usize,
-    def: Arc<[Access]>,
+    def: Box<[Access]>,
     /// Some of its accesses are atomic.
     atomic: bool,
 }
@@ -62,25 +61,19 @@ pub struct Ingest<W: Write> {
 
 struct State<W: Write> {
     writer: TraceWriter<W>,
-    options: IngestOptions,
+    selection: Selection,
     thread: Thread,
     blocks: Vec<Option<Block>>,
     /// For the same, what the writer needs to take executions from where they lie.
     known: Vec<Known>,
     far_blocks: HashMap<u64, Block>,
     names: HashMap<u64, NameId>,
-    /// By thread.
-    filters: Vec<Option<LineFilter>>,
     /// Scratch: the addresses of an execution.
     addresses: Vec<u64>,
     /// Whether nothing is skipped, limited or filtered, so that executions go straight to the writer.
     plain: bool,
     /// In the serial flavour, whose one stream is in execution order: the last stamp given to a synchronisation.
     stamp: Option<u64>,
-    seen: u64,
-    filtered: u64,
-    skipped: u64,
-    beyond_limit: u64,
     malformed: u64,
 }
 
@@ -89,20 +82,15 @@ impl<W: Write> Ingest<W> {
     pub fn new(writer: TraceWriter<W>, flavour: Flavour, options: IngestOptions) -> Self {
         let state = State {
             writer,
-            options,
+            selection: Selection::new(options),
             thread: Thread(0),
             blocks: Vec::new(),
             known: Vec::new(),
             far_blocks: HashMap::new(),
             names: HashMap::new(),
-            filters: Vec::new(),
             addresses: Vec::new(),
             plain: options == IngestOptions::default(),
             stamp: (flavour == Flavour::Serial).then_some(0),
-            seen: 0,
-            filtered: 0,
-            skipped: 0,
-            beyond_limit: 0,
             malformed: 0,
         };
         Ingest { state, flavour, streams: HashMap::new(), lost_segments: 0 }
@@ -144,10 +132,7 @@ impl<W: Write> Ingest<W> {
 
     /// Whether the limit is reached: the recorder may stop.
     pub fn reached_limit(&self) -> bool {
-        self.state
-            .options
-            .limit
-            .is_some_and(|limit| self.state.seen >= limit.saturating_add(self.state.options.skip))
+        self.state.selection.reached_limit()
     }
 
     /// The writer, to add what the recorder does not know.
@@ -171,70 +156,15 @@ impl<W: Write> Ingest<W> {
             wire::parse(&stream.tail, self.flavour, true, &mut self.state)?;
         }
         let state = self.state;
-        state.writer.finish(Summary {
-            filtered: state.filtered,
-            skipped: state.skipped,
-            beyond_limit: state.beyond_limit,
+        state.writer.finish(state.selection.count(Summary {
             lost_segments: self.lost_segments,
             malformed: state.malformed,
             ..Summary::default()
-        })
+        }))
     }
 }
 
 impl<W: Write> State<W> {
-    fn block_of(&self, number: u64) -> Option<&Block> {
-        match self.blocks.get(usize::try_from(number).ok()?) {
-            Some(block) => block.as_ref(),
-            None => self.far_blocks.get(&number),
-        }
-    }
-
-    /// Whether a reference is kept as far as skip and limit go.
-    fn in_range(&mut self) -> bool {
-        let options = &self.options;
-        self.seen += 1;
-        if self.seen <= options.skip {
-            self.skipped += 1;
-        } else if options.limit.is_some_and(|limit| self.seen - options.skip > limit) {
-            self.beyond_limit += 1;
-        } else {
-            return true;
-        }
-        false
-    }
-
-    fn passes(&mut self, address: u64, write: bool) -> bool {
-        if !self.in_range() {
-            return false;
-        }
-        if !self.options.line_filter {
-            return true;
-        }
-        let thread = self.thread.index();
-        if self.filters.len() <= thread {
-            self.filters.resize_with(thread + 1, || None);
-        }
-        let passes = self.filters[thread].get_or_insert_default().passes(address, write);
-        self.filtered += u64::from(!passes);
-        passes
-    }
-
-    /// An execution of which perhaps not all references are kept: those that are not are accesses that did not happen.
-    fn selected(&mut self, block: CodeBlockId, def: &[Access], words: &[u64]) -> Result<(), TraceError> {
-        let mut addresses = std::mem::take(&mut self.addresses);
-        addresses.clear();
-        self.writer.addresses(block, words, &mut addresses);
-        for (address, access) in addresses.iter_mut().zip(def) {
-            if *address != 0 && !self.passes(*address, access.write) {
-                *address = 0;
-            }
-        }
-        let result = self.writer.execute_addresses(self.thread, block, &addresses);
-        self.addresses = addresses;
-        result
-    }
-
     fn define(&mut self, number: u64, def: &super::BlockDef) {
         let id = self.writer.define(def);
         let words = def.words();
@@ -260,39 +190,27 @@ impl<W: Write> State<W> {
 
     /// An execution that the writer cannot take as it is.
     fn block_slowly(&mut self, number: u64, rest: &[u64]) -> Result<usize, TraceError> {
-        let Some(block) = self.block_of(number) else {
+        let near = usize::try_from(number).ok().and_then(|number| self.blocks.get(number));
+        let Some(block) = near.map_or_else(|| self.far_blocks.get(&number), Option::as_ref) else {
             let count = wire::data_words(rest);
             self.malformed(1 + count as u64);
             return Ok(count);
         };
-        let (id, atomic, def) = (block.id, block.atomic, Arc::clone(&block.def));
-        let words = &rest[..block.words.min(rest.len())];
+        let (id, words) = (block.id, &rest[..block.words.min(rest.len())]);
         let words = &words[..wire::data_words(words)];
-        if atomic {
-            self.order_atomics(id, &def, words)?;
+        let State { writer, selection, thread, addresses, stamp, .. } = self;
+        if block.atomic {
+            order_atomics(writer, *thread, stamp, block, words)?;
         }
         if self.plain {
-            self.writer.execute(self.thread, id, words)?;
+            writer.execute(*thread, id, words)?;
         } else {
-            self.selected(id, &def, words)?;
+            addresses.clear();
+            writer.addresses(id, words, addresses);
+            selection.apply(*thread, addresses, &block.def);
+            writer.execute_addresses(*thread, id, addresses)?;
         }
         Ok(words.len())
-    }
-
-    /// Atomic accesses of an execution keep their recorded order: each is a synchronisation on its address. Their stamps
-    /// and those of the recorder's own synchronisations are drawn from one counter, in the order of the stream.
-    #[cold]
-    fn order_atomics(&mut self, block: CodeBlockId, def: &[Access], words: &[u64]) -> Result<(), TraceError> {
-        let mut addresses = Vec::new();
-        self.writer.addresses(block, words, &mut addresses);
-        let accesses = def.iter().zip(addresses);
-        let objects: Vec<u64> = accesses.filter(|(a, at)| a.atomic && *at != 0).map(|(_, at)| at).collect();
-        for object in objects {
-            let stamp = self.stamp.map_or(0, |last| last + 1);
-            self.stamp = Some(stamp);
-            self.writer.event(self.thread, &Event::Sync { op: SyncOp::Both, object, stamp })?;
-        }
-        Ok(())
     }
 
     /// Replaces the recorder's name ids by the trace's.
@@ -310,6 +228,26 @@ impl<W: Write> State<W> {
             other => other,
         }
     }
+}
+
+/// Atomic accesses of an execution keep their recorded order: each is a synchronisation on its address. Their stamps
+/// and those of the recorder's own synchronisations are drawn from one counter, in the order of the stream.
+#[cold]
+fn order_atomics<W: Write>(
+    writer: &mut TraceWriter<W>,
+    thread: Thread,
+    last: &mut Option<u64>,
+    block: &Block,
+    words: &[u64],
+) -> Result<(), TraceError> {
+    let mut addresses = Vec::new();
+    writer.addresses(block.id, words, &mut addresses);
+    for (_, object) in block.def.iter().zip(addresses).filter(|&(access, at)| access.atomic && at != 0) {
+        let stamp = last.map_or(0, |last| last + 1);
+        *last = Some(stamp);
+        writer.event(thread, &Event::Sync { op: SyncOp::Both, object, stamp })?;
+    }
+    Ok(())
 }
 
 impl<W: Write> Calls for State<W> {
@@ -333,7 +271,10 @@ impl<W: Write> Calls for State<W> {
         let mut kept = std::mem::take(&mut self.addresses);
         for few in words.chunks(FEW) {
             kept.clear();
-            kept.extend(few.iter().filter(|&&w| self.passes(runs::address(w), runs::kind(w).is_write())));
+            let selection = &mut self.selection;
+            let mut passes =
+                |w: u64| selection.passes(self.thread, runs::address(w), runs::kind(w).is_write());
+            kept.extend(few.iter().copied().filter(|&w| passes(w)));
             self.writer.reference_words(self.thread, &kept)?;
             self.writer.advance(self.thread, (few.len() - kept.len()) as u64)?;
         }

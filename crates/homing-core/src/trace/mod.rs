@@ -28,6 +28,7 @@ pub mod perturb;
 mod reader;
 pub mod recover;
 mod runs;
+mod selection;
 pub mod steps;
 mod summary;
 mod varint;

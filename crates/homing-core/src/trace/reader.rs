@@ -1,7 +1,7 @@
 //! Opens a trace.
 
 use super::error::{Damage, TraceError};
-use super::format::{self, BlockKind, Header, Placed, BLOCK_MAGIC};
+use super::format::{self, BlockKind, Header, Placed, BLOCK_MAGIC, HEADER};
 use super::names::{Names, Symbol};
 use super::order::{OrderBlock, Turns};
 use super::summary::Summary;
@@ -47,7 +47,21 @@ impl<'a> Trace<'a> {
     /// [`Trace::complete`]); only a damaged header, another version, or another kind of file are errors.
     pub fn open(bytes: &'a [u8]) -> Result<Trace<'a>, TraceError> {
         let (header, start) = Header::decode(bytes)?;
-        let mut damage = Vec::new();
+        Ok(Trace::of_blocks(bytes, header, start, Vec::new()))
+    }
+
+    /// Opens a trace even if its header is damaged: command, recorder and host are unknown then, and the first
+    /// [`Trace::damage`] says so. The blocks need nothing of it.
+    pub fn salvage(bytes: &'a [u8]) -> Result<Trace<'a>, TraceError> {
+        let reason = match Trace::open(bytes) {
+            Err(TraceError::Header(reason)) => format!("header: {reason}"),
+            other => return other,
+        };
+        let damage = vec![Damage { offset: 0, reason, thread: None, references: 0 }];
+        Ok(Trace::of_blocks(bytes, Header::new("unknown", ""), HEADER.min(bytes.len()), damage))
+    }
+
+    fn of_blocks(bytes: &'a [u8], header: Header, start: usize, mut damage: Vec<Damage>) -> Trace<'a> {
         let (indexed, blocks_end, blocks) = match format::read_index(bytes) {
             Some((offset, blocks)) => (true, offset, blocks),
             None => {
@@ -74,7 +88,7 @@ impl<'a> Trace<'a> {
         }
         trace.order_threads();
         trace.order_order();
-        Ok(trace)
+        trace
     }
 
     fn take(&mut self, placed: Placed) {

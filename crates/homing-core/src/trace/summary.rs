@@ -26,7 +26,7 @@ pub struct Summary {
     pub filtered: u64,
     /// References before the recording began (`--skip`).
     pub skipped: u64,
-    /// References after it ended (`--limit`).
+    /// References after it ended (`--limit`), as far as they arrived before the recorder stopped.
     pub beyond_limit: u64,
     /// References that the recorder reported as lost.
     pub lost: u64,

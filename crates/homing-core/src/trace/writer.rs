@@ -42,6 +42,8 @@ pub struct TraceWriter<W: Write> {
     lone: Box<[Option<CodeBlockId>; 256]>,
     /// Scratch: the addresses of an execution.
     addresses: Vec<u64>,
+    /// Scratch: those of them that are not 0.
+    present: Vec<u64>,
 }
 
 /// What the writer counts by itself.
@@ -81,6 +83,7 @@ impl<W: Write> TraceWriter<W> {
             counts: Counts::default(),
             lone: Box::new([None; 256]),
             addresses: Vec::new(),
+            present: Vec::new(),
         })
     }
 
@@ -198,13 +201,12 @@ impl<W: Write> TraceWriter<W> {
         }
         if addresses.len() == code.kinds.len() {
             if let Some(derived) = self.blocks.with_accesses(block, mask) {
-                let mut present = [0; MAX_ACCESSES];
-                let mut count = 0;
-                for &address in addresses.iter().filter(|&&a| a != 0) {
-                    present[count] = address;
-                    count += 1;
-                }
-                return self.encode(thread, derived, &present[..count]);
+                let mut present = std::mem::take(&mut self.present);
+                present.clear();
+                present.extend(addresses.iter().filter(|&&a| a != 0));
+                let result = self.encode(thread, derived, &present);
+                self.present = present;
+                return result;
             }
         }
         for (j, &address) in addresses.iter().enumerate().filter(|(_, &a)| a != 0) {

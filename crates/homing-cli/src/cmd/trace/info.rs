@@ -154,7 +154,9 @@ fn tables(trace: &Trace<'_>, info: &Info) -> String {
     row("filter", format!("{}, {} references filtered out", header.filter, grouped(summary.filtered)));
     if summary.skipped + summary.beyond_limit > 0 {
         let (before, after) = (grouped(summary.skipped), grouped(summary.beyond_limit));
-        row("not recorded", format!("{before} references before, {after} after"));
+        // Recording stops soon after the limit.
+        let least = if summary.beyond_limit > 0 { "at least " } else { "" };
+        row("not recorded", format!("{before} references before, {least}{after} after"));
     }
     row(
         "dropped",

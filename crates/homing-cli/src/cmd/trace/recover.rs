@@ -26,10 +26,11 @@ pub struct Args {
     json: bool,
 }
 
-/// Recovers; exit code 5 if references or tables are lost.
+/// Recovers; exit code 5 if references, tables or the header are lost.
 pub fn run(args: Args) -> Result {
     let file = TraceFile::open(&args.trace)?;
-    let trace = file.trace()?;
+    let trace = file.salvage()?;
+    let headless = file.trace().is_err();
     let unfinished = !trace.complete();
     let mut out = Output::create(&args.output)?;
     let progress = progress::references(trace.references(), "checking");
@@ -48,6 +49,7 @@ pub fn run(args: Args) -> Result {
             "order_kept": recovered.order_kept,
             "order_made": recovered.order_made,
             "unfinished": unfinished,
+            "header_lost": headless,
             "merge": report_json(&recovered.merge),
         }))?;
     } else {
@@ -58,9 +60,18 @@ pub fn run(args: Args) -> Result {
             outln!("the recording was not finished: what its recorder had not yet written is lost, and not counted");
         }
     }
+    if headless {
+        eprintln!(
+            "homing: the header is damaged: command line, recorder and machine of the recording are lost"
+        );
+    }
     if recovered.damaged_tables > 0 {
         eprintln!("homing: {} blocks of names, symbols or page addresses are lost", recovered.damaged_tables);
     }
     warn_broken(&recovered.merge);
-    Ok(if recovered.lost + recovered.damaged_tables == 0 { Code::OK } else { Code::PARTIAL })
+    Ok(if recovered.lost + recovered.damaged_tables + u64::from(headless) == 0 {
+        Code::OK
+    } else {
+        Code::PARTIAL
+    })
 }

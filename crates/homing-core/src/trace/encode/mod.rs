@@ -22,8 +22,8 @@ use crate::ids::Thread;
 use dictionary::{Cell, Entry};
 use modes::Choice;
 use slots::{Row, Scan, Slot};
-pub(super) use taking::{Known, Taken};
 use std::collections::HashMap;
+pub(super) use taking::{Known, Taken};
 use tokens::TokenWriter;
 
 /// References after which a references block is full; an execution may add 63 more.
@@ -207,8 +207,14 @@ impl ThreadEncoder {
         let mut wrong = 0;
         for root in batch.touched.drain(..) {
             let rows = &mut batch.rows[root as usize];
-            let mut scan =
-                Scan { rows: rows.as_slice(), words, mask, masks: &mut batch.masks, frames: &mut *frames, wrong: 0 };
+            let mut scan = Scan {
+                rows: rows.as_slice(),
+                words,
+                mask,
+                masks: &mut batch.masks,
+                frames: &mut *frames,
+                wrong: 0,
+            };
             let block = blocks.get(self.entries[root as usize].block);
             self.scan(root, block, &mut scan, &mut batch.crossings);
             wrong += scan.wrong;

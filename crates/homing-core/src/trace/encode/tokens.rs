@@ -19,6 +19,9 @@ pub(in crate::trace) const MAX_BODY: usize = 8;
 /// A body that came less often than this is written out.
 const LEAST_ROUNDS: usize = 4;
 
+/// Runs that are remembered before all but the last few are forgotten at once.
+const MAX_RECENT: usize = 8 * MAX_BODY;
+
 /// Executions with the same mask in a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Run {
@@ -33,7 +36,7 @@ pub(super) struct TokenWriter {
     bytes: Vec<u8>,
     /// The run in progress; empty if its count is 0.
     run: Run,
-    /// The last runs that were written, oldest first, and where each begins in `bytes`.
+    /// The last runs that were written (at least those that a body may hold), oldest first, and where each begins in `bytes`.
     recent: Vec<(Run, usize)>,
     /// Length of the body, the last of the recent runs, that seems to come again; 0 for none.
     body: usize,
@@ -97,7 +100,7 @@ impl TokenWriter {
             self.end_loop(entries);
         }
         // Neighbours differ, so a body has two runs at least.
-        match self.recent.iter().rev().position(|&(recent, _)| recent == run) {
+        match self.recent.iter().rev().take(MAX_BODY).position(|&(recent, _)| recent == run) {
             Some(back) => (self.body, self.foretold) = (back + 1, 1),
             None => self.write(run, entries),
         }
@@ -110,7 +113,9 @@ impl TokenWriter {
             return;
         }
         let start = self.recent.len() - body;
-        let (runs, mut left) = (self.recent[start..].to_vec(), foretold);
+        let mut runs = [(Run::default(), 0); MAX_BODY];
+        runs[..body].copy_from_slice(&self.recent[start..]);
+        let mut left = foretold;
         let rounds = 1 + foretold / body;
         if rounds >= LEAST_ROUNDS {
             let mut token = Vec::with_capacity(8);
@@ -126,8 +131,8 @@ impl TokenWriter {
     }
 
     fn write(&mut self, run: Run, entries: &[Entry]) {
-        if self.recent.len() == MAX_BODY {
-            self.recent.remove(0);
+        if self.recent.len() == MAX_RECENT {
+            self.recent.drain(..MAX_RECENT - MAX_BODY);
         }
         self.recent.push((run, self.bytes.len()));
         let Run { entry, count, mask } = run;

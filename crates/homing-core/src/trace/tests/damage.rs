@@ -55,6 +55,27 @@ fn a_truncated_trace_keeps_its_whole_blocks() {
 }
 
 #[test]
+fn a_damaged_header_costs_what_it_says_and_nothing_else() {
+    let (bytes, _) = small();
+    let whole = Trace::open(&bytes).unwrap();
+    let start = blocks(&bytes)[0].offset as usize;
+    for at in 12..start {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 1 << (at % 8);
+        assert!(matches!(Trace::open(&damaged), Err(TraceError::Header(_))), "byte {at}");
+        let trace = Trace::salvage(&damaged).unwrap();
+        assert_eq!(trace.references(), whole.references());
+        assert!(trace.damage()[0].reason.contains("header"));
+        let options = crate::trace::merge::Options::default();
+        let (mended, recovered) = crate::trace::recover::recover(trace, Vec::new(), options, |_| ()).unwrap();
+        assert_eq!((recovered.references, recovered.lost), (whole.references(), 0));
+        let mended = Trace::open(&mended).unwrap();
+        assert!(mended.complete() && mended.header().recorder == "unknown");
+        assert_eq!(mended.frames(), whole.frames());
+    }
+}
+
+#[test]
 fn references_behind_the_end_of_the_order_are_counted() {
     let mut writer = TraceWriter::new(Vec::new(), &Header::new("test", "1")).unwrap();
     let total = (1u64 << 18) + 1000;
