@@ -127,13 +127,14 @@ fn details(scaled: &Scaled, traces: &Traces) -> anyhow::Result<Vec<Exhibit>> {
     table.claim(early, "most of its migrations are done in the first two iterations");
     let pairs: Vec<_> =
         figure.lines.chunks(2).map(|pair| (pair[0].ours.clone(), pair[1].ours.clone())).collect();
+    let any = !pairs.is_empty();
     let falls = pairs.iter().all(|(still, moved)| (1..4).all(|quarter| moved[quarter] < still[quarter]));
     figure.claim(
-        falls,
+        any && falls,
         "remote accesses to each array are fewer with migration in every later quarter of the run",
     );
     let stays = pairs.iter().all(|(_, moved)| moved[3] <= 1.1 * moved[1]);
-    figure.claim(stays, "and stay as few from the second quarter on");
+    figure.claim(any && stays, "and stay as few from the second quarter on");
     Ok(vec![table, figure])
 }
 
