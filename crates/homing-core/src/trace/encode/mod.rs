@@ -48,13 +48,15 @@ pub(super) use tokens::{ADVANCE, EVENT, LOOP, MANY, MANY_MASKED, MAX_BODY, ONE_M
 enum Item {
     Execution(u32),
     Event,
-    Advance(u32),
+    /// As much of it as the next of [`Batch::advances`] says.
+    Advance,
 }
 
 /// What is not encoded yet.
 #[derive(Debug, Default)]
 struct Batch {
     items: Vec<Item>,
+    advances: Vec<u64>,
     /// The executions of each code block, by its entry, and which entries have any.
     rows: Vec<Vec<Row>>,
     touched: Vec<u32>,
@@ -222,6 +224,7 @@ impl ThreadEncoder {
         }
         self.emit(&batch);
         batch.items.clear();
+        batch.advances.clear();
         self.batch = batch;
         self.full |= self.explicit >= MAX_EXPLICIT;
         self.blocked = self.full;
@@ -283,6 +286,7 @@ impl ThreadEncoder {
     /// Writes the items of a batch as tokens.
     fn emit(&mut self, batch: &Batch) {
         let (mut current, mut always) = (NO_ENTRY, 0);
+        let mut advances = batch.advances.iter();
         for (&item, &mask) in batch.items.iter().zip(&batch.masks) {
             match item {
                 Item::Execution(entry) => {
@@ -294,7 +298,10 @@ impl ThreadEncoder {
                     self.tokens.execution(entry, mask | always, &self.entries);
                 }
                 Item::Event => self.tokens.event(&self.entries),
-                Item::Advance(units) => self.tokens.advance(units, &self.entries),
+                Item::Advance => {
+                    let units = advances.next().expect("each item of passing time has its length");
+                    self.tokens.advance(*units, &self.entries);
+                }
             }
         }
         self.full |= self.tokens.len() >= MAX_TOKENS;
@@ -310,11 +317,11 @@ impl ThreadEncoder {
     }
 
     fn end_idle(&mut self) {
-        self.time = self.time.saturating_add(self.idle);
-        while self.idle > 0 {
-            let units = u32::try_from(self.idle).unwrap_or(u32::MAX);
-            self.push_item(Item::Advance(units));
-            self.idle -= u64::from(units);
+        let idle = std::mem::take(&mut self.idle);
+        if idle > 0 {
+            self.time = self.time.saturating_add(idle);
+            self.batch.advances.push(idle);
+            self.push_item(Item::Advance);
         }
     }
 

@@ -68,10 +68,10 @@ impl TokenWriter {
     }
 
     /// Virtual time without references.
-    pub(super) fn advance(&mut self, units: u32, entries: &[Entry]) {
+    pub(super) fn advance(&mut self, units: u64, entries: &[Entry]) {
         self.end(entries);
         varint::put(&mut self.bytes, ADVANCE);
-        varint::put(&mut self.bytes, u64::from(units));
+        varint::put(&mut self.bytes, units);
     }
 
     /// Writes all that is held back; returns the tokens of the block, and begins the next.
