@@ -10,7 +10,7 @@
  * Check, against a closed form at every point: the start is a sum of eigenmodes, and a step multiplies each by a
  * known factor.
  */
-#include "common.h"
+#include "heat.h"
 
 static const struct workload workload = {
    .name = "adi",
@@ -33,14 +33,6 @@ struct mode {
    double column_eigenvalue, row_eigenvalue;
 };
 
-static double *wave(long n, double half_waves)
-{
-   double *w = new_pages((size_t)n + 2, sizeof *w);
-   for (long i = 0; i < n + 2; i++)
-      w[i] = sin(M_PI * half_waves * (double)i / (double)(n + 1));
-   return w;
-}
-
 static struct mode make_mode(const struct options *o, uint64_t m)
 {
    double p = 1 + (double)(random_bits(o->seed, 3 * m) % 4), q = 1 + (double)(random_bits(o->seed, 3 * m + 1) % 4);
@@ -60,16 +52,6 @@ static double value(const struct mode *mode, long i, long j)
    for (int m = 0; m < MODES; m++)
       sum += mode[m].factor * mode[m].column[i] * mode[m].row[j];
    return sum;
-}
-
-/* Factors of the constant tridiagonal matrix (-RATIO, 1 + 2 RATIO, -RATIO): the upper diagonal after elimination. */
-static double *make_upper(long n)
-{
-   double *upper = new_pages((size_t)n + 1, sizeof *upper);
-   upper[0] = 0;
-   for (long i = 1; i <= n; i++)
-      upper[i] = -RATIO / (1 + 2 * RATIO + RATIO * upper[i - 1]);
-   return upper;
 }
 
 /* One line of `to`: implicit along the line (points `along` apart), explicit across it (neighbours `across` apart). */
@@ -101,7 +83,7 @@ int main(int argc, char **argv)
    struct options o = parse_options(&workload, argc, argv);
    long n = o.size, row = n + 2;
    double *u = new_pages((size_t)(row * row), sizeof *u), *half = new_pages((size_t)(row * row), sizeof *half);
-   double *upper = make_upper(n), worst = 0;
+   double *upper = make_upper(n, RATIO), worst = 0;
    struct mode mode[MODES];
    for (int m = 0; m < MODES; m++)
       mode[m] = make_mode(&o, (uint64_t)m);

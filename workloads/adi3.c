@@ -10,7 +10,7 @@
  * Check, against a closed form at every point: each quantity starts as an eigenmode, and a step multiplies it by a known
  * factor.
  */
-#include "common.h"
+#include "heat.h"
 
 static const struct workload workload = {
    .name = "adi3",
@@ -40,14 +40,6 @@ struct mode {
    double eigenvalue[3];
 };
 
-static double *wave(long n, double half_waves)
-{
-   double *w = new_pages((size_t)n + 2, sizeof *w);
-   for (long i = 0; i < n + 2; i++)
-      w[i] = sin(M_PI * half_waves * (double)i / (double)(n + 1));
-   return w;
-}
-
 static struct mode make_mode(const struct options *o, uint64_t quantity)
 {
    const long points[3] = {LENGTH, o->size, o->size};
@@ -75,16 +67,6 @@ static double of_step(const struct mode *mode)
       product *= 1 + RATIO * mode->eigenvalue[d];
    }
    return 1 - sum / product;
-}
-
-/* Factors of the constant tridiagonal matrix (-RATIO, 1 + 2 RATIO, -RATIO): the upper diagonal after elimination. */
-static double *make_upper(long n)
-{
-   double *upper = new_pages((size_t)n + 1, sizeof *upper);
-   upper[0] = 0;
-   for (long i = 1; i <= n; i++)
-      upper[i] = -RATIO / (1 + 2 * RATIO + RATIO * upper[i - 1]);
-   return upper;
 }
 
 /* Solves in place along a line of points whose neighbours are `along` apart, for all quantities. */
@@ -204,7 +186,7 @@ int main(int argc, char **argv)
    struct options o = parse_options(&workload, argc, argv);
    long n = o.size, points = (n + 2) * (n + 2) * ROW;
    double *u = new_pages((size_t)points, sizeof *u), *change = new_pages((size_t)points, sizeof *change);
-   double *const upper[2] = {make_upper(LENGTH), make_upper(n)};
+   double *const upper[2] = {make_upper(LENGTH, RATIO), make_upper(n, RATIO)};
    struct mode mode[QUANTITIES];
    for (int q = 0; q < QUANTITIES; q++)
       mode[q] = make_mode(&o, (uint64_t)q);
