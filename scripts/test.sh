@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
-# Everything that CI runs, after setup and build: each part in turn, all of them even when one fails, then a summary.
+# Everything that CI runs, after setup and build: each part in turn, all of them even when one fails, then a summary, with the end of
+# what each failed part said.
 set -uo pipefail
 cd "$(dirname "$0")/.."
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
 
 parts=0 failed=() started=$SECONDS
 part() {
@@ -9,7 +12,7 @@ part() {
   shift
   parts=$((parts + 1))
   printf '\n== %s: %s\n' "$name" "$*"
-  if "$@"; then printf '== %s: ok in %d s\n' "$name" $((SECONDS - from))
+  if "$@" 2>&1 | tee "$logs/$name"; then printf '== %s: ok in %d s\n' "$name" $((SECONDS - from))
   else printf '== %s: FAILED after %d s\n' "$name" $((SECONDS - from)); failed+=("$name"); fi
 }
 
@@ -27,4 +30,10 @@ part page ui/run-tests.sh
 part deny scripts/deny.sh
 
 printf '\n%d parts in %d s\n%d passed, %d failed\n' "$parts" $((SECONDS - started)) $((parts - ${#failed[@]})) ${#failed[@]}
-[ ${#failed[@]} -eq 0 ] || { echo "failed: ${failed[*]}"; exit 1; }
+[ ${#failed[@]} -eq 0 ] && exit
+for name in "${failed[@]}"; do
+  printf '\n== the end of %s, which failed:\n' "$name"
+  tail -n 60 "$logs/$name"
+done
+echo "failed: ${failed[*]}"
+exit 1

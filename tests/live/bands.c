@@ -2,7 +2,7 @@
  * thread i, bound to CPU i (modulo the CPUs), works on its own band alone. Bands lie side by side: where pages are huge, several share one. At the end (after SECONDS, or at SIGTERM)
  * every word is checked.
  *
- *   bands THREADS PAGES SECONDS [SHIFT]     PAGES each; with SHIFT thread i goes on to CPU i + SHIFT (modulo THREADS) half-way
+ *   bands THREADS PAGES SECONDS [SHIFT]     PAGES each; at SIGUSR1 thread i goes on to CPU i + SHIFT (modulo THREADS)
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -44,21 +44,21 @@ static void bind_to(unsigned long cpu) {
     if (sched_setaffinity(0, sizeof cpus, &cpus) != 0) perror("sched_setaffinity"), exit(1);
 }
 
-static volatile sig_atomic_t told_to_end;
+static volatile sig_atomic_t told_to_end, told_to_shift;
 
-static void end(int signal) {
-    (void)signal;
-    told_to_end = 1;
+static void hear(int signal) {
+    if (signal == SIGTERM) told_to_end = 1;
+    else told_to_shift = 1;
 }
 
 /* One word of each cache line counts the rounds. */
 static void *work(void *data) {
     struct band *band = data;
     double begin = now();
-    int shifted = job.shift == 0;
+    int shifted = 0;
     bind_to(band->index);
     for (double spent = 0; spent < job.seconds && !told_to_end; spent = now() - begin) {
-        if (!shifted && spent > job.seconds / 2) bind_to((band->index + job.shift) % job.threads), shifted = 1;
+        if (told_to_shift && !shifted) bind_to((band->index + job.shift) % job.threads), shifted = 1;
         for (unsigned long i = 0; i < job.pages * WORDS_A_PAGE; i += STEP) band->words[i]++;
         band->rounds++;
     }
@@ -70,7 +70,7 @@ int main(int argc, char **argv) {
     job.threads = strtoul(argv[1], NULL, 10), job.pages = strtoul(argv[2], NULL, 10);
     job.seconds = strtod(argv[3], NULL), job.shift = argc > 4 ? strtoul(argv[4], NULL, 10) : 0;
     if (job.threads < 1 || job.threads > MAX_THREADS) return fputs("bands: 1 to 1024 threads\n", stderr), 2;
-    signal(SIGTERM, end);
+    signal(SIGTERM, hear), signal(SIGUSR1, hear);
     static struct band bands[MAX_THREADS];
     size_t bytes = job.pages * 4096;
     bind_to(0);

@@ -1,4 +1,4 @@
-"""Did the pages come home, twice? COUNTS of the observer of `bands` whose threads shift half-way, and the engine's SUMMARY if there is one."""
+"""Did the pages come home, twice? COUNTS of the observer of `bands` whose threads shift when its pages are home, and the engine's SUMMARY if there is one."""
 import json
 import sys
 
@@ -16,7 +16,8 @@ busy = max(sum(map(sum, part["accesses"])) for part in counts["intervals"]) / 10
 curve = [nonlocal_percent(part["accesses"]) for part in counts["intervals"] if sum(map(sum, part["accesses"])) > busy]
 print("non-local %:", *(f"{percent:.0f}" for percent in curve))
 
-wanted = [("away", lambda p: p > 65), ("home", lambda p: p < 10), ("threads moved", lambda p: p > 65), ("home again", lambda p: p < 10)]
+# Pages may follow while an interval goes on, so that no interval shows all of them away.
+wanted = [("away", lambda p: p > 50), ("home", lambda p: p < 10), ("threads moved", lambda p: p > 25), ("home again", lambda p: p < 10)]
 for percent in curve:
     if wanted and wanted[0][1](percent):
         del wanted[0]

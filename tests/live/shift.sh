@@ -1,0 +1,37 @@
+#!/bin/sh
+# Runs inside the lab, as root: `bands 8 64`, whose pages begin on one node, under a session or in the scope of a daemon. When its pages
+# are home its threads go on to other nodes, and when its pages have followed it ends. What was done is counted from outside.
+#
+#   shift.sh session|daemon
+. ./wait.sh
+# The program and the number that it is known by.
+program() { echo 'echo $$ >pid; exec ./bands 8 64 3600 2 >bands.out'; }
+case $1 in
+session)
+  journal=session.journal
+  ./homing run --source hint-faults --quiet --journal $journal --summary summary.json -- sh -c "$(program)" 2>engine.err & engine=$!
+  ;;
+daemon)
+  group=/sys/fs/cgroup/served journal=journals/served.journal
+  mkdir $group journals
+  printf 'source = "hint-faults"\njournals = "journals"\n[scope.served]\ncgroup = "served"\n' >daemon.toml
+  ./homing daemon --config daemon.toml 2>engine.err & engine=$!
+  until_true grep -q begins engine.err
+  sh -c "echo \$\$ >$group/cgroup.procs; $(program)" & served=$!
+  ;;
+esac
+
+status=0
+# Of 512 pages three quarters begin away from home; when the threads have moved, all of them are.
+until_true has_landed $journal 365 || { echo "only $(landed $journal) pages came home" >&2; status=1; }
+sleep 2
+before=$(landed $journal)
+kill -USR1 "$(cat pid)"
+until_true has_landed $journal $((before + 490)) || { echo "only $(($(landed $journal) - before)) pages followed their threads" >&2; status=1; }
+sleep 2
+kill -TERM "$(cat pid)"
+[ $1 = session ] || { wait $served; kill -TERM $engine; }
+wait $engine || status=1
+cat bands.out
+cat engine.err >&2
+grep -q ' wrong=0$' bands.out && exit $status
