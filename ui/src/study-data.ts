@@ -27,6 +27,7 @@ export interface Study {
   schema: number
   generator: string
   parameters: { name: string; value: string }[]
+  notes?: string[]
   cells: Cell[]
 }
 

@@ -65,7 +65,9 @@ function place(cell: Cell): string {
 }
 
 function worst(study: Study): HTMLElement {
-  const cells = [...study.cells].sort((a, b) => b.gap_percent - a.gap_percent).slice(0, WORST)
+  // Costs by class are not known where a monitor is in the loop.
+  const split = study.cells.filter((cell) => cell.classes.length > 0)
+  const cells = split.sort((a, b) => b.gap_percent - a.gap_percent).slice(0, WORST)
   const classes = cells[0]?.classes.map((part) => part.class) ?? []
   const excess = (cell: Cell, name: string) => {
     const part = cell.classes.find((part) => part.class === name)
@@ -83,7 +85,9 @@ function worst(study: Study): HTMLElement {
   return figure({
     name: 'worst',
     title: 'The worst cells, and on which pages they pay',
-    note: 'The gap of each cell, split by the sharing class of the pages on which it arises.',
+    note:
+      'The gap of each cell, split by the sharing class of the pages on which it arises.' +
+      (split.length < study.cells.length ? ' Cells with monitors are not split: their misses are their own.' : ''),
     label: `The ${cells.length} cells with the largest gaps, split by sharing class`,
     draw: (width) => worstChart(cells.map((cell) => ({ name: `${cell.policy} · ${place(cell)}`, cell })), classes, excess, width),
     table: table(cells, columns, { caption: 'Gap by sharing class, in per cent of the optimal cost', sortable: true }),
@@ -103,6 +107,7 @@ function build(study: Study, page: HTMLElement): void {
   page.append(h('header', {}, h('h1', {}, 'Homing study'), h('p', {}, `${study.cells.length} cells over ${traces} traces. Costs are modelled, in local word references.`)))
   if (study.cells.length === 0) page.append(h('p', { class: 'empty' }, 'The study holds no cell.'))
   else page.append(gaps(study), recovered(study), worst(study))
+  for (const note of study.notes ?? []) page.append(h('p', {}, `Note: ${note}.`))
   page.append(manifest(study))
   redraw(page)
   let width = page.clientWidth

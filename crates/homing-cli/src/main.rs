@@ -13,6 +13,7 @@ mod manifest;
 mod page;
 mod progress;
 mod recording;
+mod rig;
 mod scene;
 mod study;
 mod tables;

@@ -3,6 +3,7 @@
 mod support;
 
 use serde_json::Value;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use support::{homing, import, succeeds};
 
@@ -79,6 +80,52 @@ fn policies_and_the_bound_see_misses() {
     let bare = homing(1, &["optimal", path.to_str().unwrap(), "-m", "butterfly", "--misses"]);
     assert_eq!(bare.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&bare.stderr).contains("[hierarchy]"));
+}
+
+#[test]
+fn a_study_has_the_same_rows_with_monitors_as_a_comparison() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, out) = (trace(dir.path(), "walk", 2), dir.path().join("out"));
+    let (path, out) = (path.to_str().unwrap(), out.to_str().unwrap());
+    let common = [
+        &SMALL[..],
+        &["--policies", "first-touch,interval-majority,verghese,ace"],
+        &["--monitor", "cache-misses:period=4", "--monitor", "perfect"],
+    ]
+    .concat();
+    let on = ["-m", "sunfire-6800", "--misses"];
+    let compare = [&["compare", path], &on[..], &common, &["--placement", "single-node", "--json"]].concat();
+    let compared = json(&compare);
+    let study =
+        [&["study", path, "-o", out], &on[..], &common, &["--starts", "first-touch,single-node"]].concat();
+    let output = homing(2, &study);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("act at faults") && said.contains(": ace"), "{said}");
+    let rows: Vec<HashMap<String, String>> = csv::Reader::from_path(format!("{out}/cells.csv"))
+        .unwrap()
+        .deserialize()
+        .map(Result::unwrap)
+        .collect();
+    let watched: Vec<_> = rows.iter().filter(|row| row["information"].starts_with("monitor ")).collect();
+    let further = compared["traces"][0]["further_levels"].as_array().unwrap();
+    let mut found = 0;
+    for row in further.iter().filter(|row| row["policy"] != "first-touch") {
+        let same = |cell: &&&HashMap<String, String>| {
+            cell["start"] == "single-node"
+                && ["policy", "information"].iter().all(|&name| row[name] == cell[name])
+        };
+        let cell = watched.iter().find(same).unwrap_or_else(|| panic!("no cell like {row}"));
+        assert_eq!(cell["gap_percent"].parse::<f64>().unwrap(), row["gap_percent"].as_f64().unwrap());
+        assert_eq!(cell["private_excess"], "", "costs by class are not known in the loop");
+        found += 1;
+    }
+    assert_eq!(watched.len(), 2 * found, "two starts: {watched:?}");
+    assert!(found >= 2, "{further:?}");
+    let again = homing(2, &study);
+    assert!(String::from_utf8_lossy(&again.stdout).contains(", 0 of them computed now"));
+    let refused = homing(1, &["study", path, "-o", out, "-m", "sunfire-6800", "--monitor", "perfect"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("--misses"));
 }
 
 #[test]

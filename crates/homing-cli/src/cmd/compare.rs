@@ -10,6 +10,7 @@ pub use perturb::{disturb, Filter};
 use crate::exit::{self, Code, Result};
 use crate::input::{ModelArgs, TraceFile};
 use crate::manifest::{self, Manifest};
+use crate::rig;
 use crate::scene::{self, SceneArgs};
 use crate::study::{self, Begins, Study};
 use crate::tables;
@@ -164,8 +165,7 @@ fn one_trace(
     compared.further_levels.extend(watched);
     if !unable.is_empty() {
         let unable = unable.join(", ");
-        let why = "no rows with monitors for policies that act at faults or need the whole trace beforehand";
-        compared.notes.push(format!("{why}: {unable}"));
+        compared.notes.push(format!("{}: {unable}", rig::UNABLE));
     }
     let about =
         |note: &String| if args.traces.len() > 1 { format!("{}: {note}", info.name) } else { note.clone() };

@@ -2,8 +2,6 @@
 
 mod monitored;
 
-pub use monitored::{row, takes_samples, Rig};
-
 use crate::exit::{self, Code};
 use crate::external::External;
 use crate::input::{ModelArgs, TraceFile};

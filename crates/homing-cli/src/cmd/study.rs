@@ -1,4 +1,4 @@
-//! `homing study`: policies on a grid of traces, machines, starts and information levels, one row a cell.
+//! `homing study`: policies on a grid of traces, machines, starts and information levels or monitors, one row a cell.
 //!
 //! Cells are computed in units of a trace on a machine, which share the page histories and the bound. Each finished cell
 //! goes to a journal at once, under a key that names everything it depends on; a study that was killed goes on from there,
@@ -11,7 +11,9 @@ mod plan;
 
 use crate::exit::{Code, Result};
 use crate::input::{ModelArgs, TraceFile};
+use crate::rig::{self, Rig};
 use crate::study::{self, Study};
+use crate::tables;
 use anyhow::Context;
 use cell::Cell;
 use homing_core::compare::{Bound, Subject};
@@ -22,10 +24,12 @@ use homing_core::policy::table::{Begin, Entry};
 use homing_core::sharing::{self, PageUse};
 use journal::Journal;
 pub use plan::Args;
-use plan::Plan;
+use plan::{Level, Plan};
 use rayon::prelude::*;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Mutex;
 use std::time::Instant;
 
 /// Runs the study.
@@ -33,7 +37,7 @@ pub fn run(args: Args) -> Result {
     let plan = Plan::new(args)?;
     std::fs::create_dir_all(&plan.out).with_context(|| format!("cannot make {}", plan.out.display()))?;
     let journal = Journal::open(&plan.out.join("cells.jsonl"))?;
-    let (partial, computed) = (AtomicBool::new(false), AtomicU64::new(0));
+    let tally = Tally::default();
     let units: Vec<_> = plan
         .traces
         .iter()
@@ -43,19 +47,35 @@ pub fn run(args: Args) -> Result {
     let cells = units
         .par_iter()
         .map(|(trace, model)| {
-            let unit =
-                Unit::new(&plan, &journal, trace, model).and_then(|unit| unit.cells(&computed, &partial));
+            let unit = Unit::new(&plan, &journal, trace, model).and_then(|unit| unit.cells(&tally));
             progress.inc(1);
             unit.with_context(|| format!("{} on {}", trace.display(), model.machine))
         })
         .collect::<anyhow::Result<Vec<Vec<Cell>>>>()?;
     progress.finish_and_clear();
     let cells: Vec<Cell> = cells.into_iter().flatten().collect();
-    output::write(&plan, &cells)?;
+    let Tally { partial, computed, unable } = tally;
+    let unable = unable.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let unable: Vec<&str> = unable.into_iter().collect();
+    let notes =
+        if unable.is_empty() { vec![] } else { vec![format!("{}: {}", rig::UNABLE, unable.join(", "))] };
+    output::write(&plan, &cells, &notes)?;
     let computed = computed.into_inner();
     outln!("{}", output::table(&cells));
+    tables::print_notes(&notes)?;
     outln!("\n{} cells, {computed} of them computed now; results in {}", cells.len(), plan.out.display());
     Ok(if partial.into_inner() { Code::PARTIAL } else { Code::OK })
+}
+
+/// What the units of a study say together.
+#[derive(Default)]
+struct Tally {
+    /// A trace was damaged or unfinished.
+    partial: AtomicBool,
+    /// Cells that no earlier run had computed.
+    computed: AtomicU64,
+    /// Policies that cannot run with monitors.
+    unable: Mutex<BTreeSet<&'static str>>,
 }
 
 /// One trace on one machine.
@@ -75,6 +95,8 @@ struct Laid {
     bound: Bound,
     /// By start: where pages begin.
     starts: Vec<Placement>,
+    /// What monitors run in, if there are any.
+    rig: Option<Rig>,
 }
 
 impl<'a> Unit<'a> {
@@ -102,17 +124,29 @@ impl<'a> Unit<'a> {
     }
 
     /// The cells of the unit, from the journal where it has them.
-    fn cells(&self, computed: &AtomicU64, partial: &AtomicBool) -> anyhow::Result<Vec<Cell>> {
+    fn cells(&self, tally: &Tally) -> anyhow::Result<Vec<Cell>> {
+        let costs = self.model.costs(&self.model.machine(study::is_machine)?)?;
+        let (able, unable): (Vec<&Entry>, Vec<_>) =
+            self.plan.policies.iter().partition(|entry| rig::able(entry, &costs, &self.plan.settings));
+        if self.plan.has_monitors() {
+            let mut all = tally.unable.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            all.extend(unable.iter().map(|entry| entry.name));
+        }
         let mut laid = None;
         let mut cells = Vec::new();
         for (index, start) in self.plan.starts.iter().enumerate() {
-            for (level, &information) in self.plan.information.iter().enumerate() {
-                let first = index == 0 && level == 0;
+            for (number, level) in self.plan.levels.iter().enumerate() {
+                let first = index == 0 && number == 0;
                 // Static policies begin as they say and see nothing: once is enough.
                 let wanted = |entry: &&&Entry| first || !matches!(entry.begin, Begin::Own(_));
-                for entry in self.plan.policies.iter().filter(wanted) {
+                let policies = match level {
+                    Level::Information(_) => &self.plan.policies,
+                    Level::Monitor(_) => &able,
+                };
+                for entry in policies.iter().filter(wanted) {
                     let parameters = self.plan.settings.of(entry).all();
-                    let key = format!("{} {} {information} {} {parameters:?}", self.key, start.0, entry.name);
+                    let key =
+                        format!("{} {} {} {} {parameters:?}", self.key, start.0, level.name(), entry.name);
                     let key = cell::digest(key.as_bytes());
                     if let Some(cell) = self.journal.get(&key) {
                         cells.push(cell);
@@ -122,10 +156,10 @@ impl<'a> Unit<'a> {
                         Some(laid) => laid,
                         None => laid.insert(self.lay()?),
                     };
-                    let cell = self.compute(laid, key, index, information, entry)?;
+                    let cell = self.compute(laid, key, index, level, entry)?;
                     self.journal.add(&cell)?;
-                    computed.fetch_add(1, Ordering::Relaxed);
-                    partial.fetch_or(laid.study.partial, Ordering::Relaxed);
+                    tally.computed.fetch_add(1, Ordering::Relaxed);
+                    tally.partial.fetch_or(laid.study.partial, Ordering::Relaxed);
                     cells.push(cell);
                 }
             }
@@ -142,7 +176,9 @@ impl<'a> Unit<'a> {
         let starts: Vec<_> =
             self.plan.starts.iter().map(|(_, start)| start.of(&trace, &study.history).into_owned()).collect();
         let bound = Bound::new(&self.subject(&study, &starts[0], Information::PERFECT), &uses)?;
-        Ok(Laid { study, uses, bound, starts })
+        let rig = |_| Rig::new(self.model, &self.plan.scene, &machine, &trace, &study.costs);
+        let rig = self.plan.has_monitors().then_some(()).map(rig).transpose()?;
+        Ok(Laid { study, uses, bound, starts, rig })
     }
 
     fn subject<'s>(
@@ -169,18 +205,28 @@ impl<'a> Unit<'a> {
         laid: &Laid,
         key: String,
         start: usize,
-        information: Information,
+        level: &Level,
         entry: &Entry,
     ) -> anyhow::Result<Cell> {
-        let subject = self.subject(&laid.study, &laid.starts[start], information);
-        let begin = Instant::now();
-        let result = subject.simulate(entry, false)?;
-        let row = subject.row(entry.name, &result, &laid.bound, begin.elapsed().as_secs_f64());
+        let subject = |information| self.subject(&laid.study, &laid.starts[start], information);
+        let (row, classes) = match (level, &laid.rig) {
+            (Level::Monitor(choice), Some(rig)) => {
+                let (trace, subject) = (self.file.trace()?, subject(Information::PERFECT));
+                (rig.watched(&trace, &laid.study, &subject, &laid.bound, entry, choice)?, Vec::new())
+            }
+            (Level::Monitor(_), None) => unreachable!("laid with a rig where there are monitors"),
+            (Level::Information(information), _) => {
+                let (subject, begin) = (subject(*information), Instant::now());
+                let result = subject.simulate(entry, false)?;
+                let row = subject.row(entry.name, &result, &laid.bound, begin.elapsed().as_secs_f64());
+                (row, cell::classes(laid, &result))
+            }
+        };
         let trace = self.file.path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let start = match entry.begin {
             Begin::Own(_) => "own".to_owned(),
             _ => self.plan.starts[start].0.clone(),
         };
-        Ok(Cell { key, trace, start, classes: cell::classes(laid, &result), row })
+        Ok(Cell { key, trace, start, classes, row })
     }
 }

@@ -2,25 +2,20 @@
 
 use super::Args;
 use crate::exit::{self, Code, Result};
-use crate::input::{self, ModelArgs, TraceFile};
-use crate::scene::SceneArgs;
+use crate::input::{ModelArgs, TraceFile};
+use crate::rig::{self, Rig};
 use crate::study::{self, Study};
 use crate::tables;
 use anyhow::Context;
-use homing_core::cache::cpus::CpusInUse;
-use homing_core::cache::{Addresses, HierarchyShape};
 use homing_core::compare::{note_counts, Bound, Subject};
-use homing_core::machine::{Costs, Machine};
+use homing_core::machine::Machine;
 use homing_core::monitor::table::Choice;
-use homing_core::policy::placement::{Placement, PlacementFile};
-use homing_core::policy::table::{Begin, Entry};
+use homing_core::policy::placement::PlacementFile;
+use homing_core::policy::table::Entry;
 use homing_core::policy::Policy;
 use homing_core::report::{Parameter, Row};
 use homing_core::sharing;
-use homing_core::simulate::Simulation;
 use homing_core::system::{self, Run, Setup};
-use homing_core::time::{NoTimes, Times};
-use homing_core::trace::Trace;
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -40,64 +35,6 @@ pub struct MonitorArgs {
     /// Write one line for each interval as CSV
     #[arg(long, value_name = "FILE", requires = "monitor")]
     intervals: Option<PathBuf>,
-}
-
-/// What runs in the loop need beside a trace that is laid over a machine.
-pub struct Rig {
-    shape: HierarchyShape,
-    cpus: CpusInUse,
-    addresses: Addresses,
-    times: std::result::Result<Times, NoTimes>,
-}
-
-impl Rig {
-    /// For a trace on a machine.
-    pub fn new(
-        model: &ModelArgs,
-        scene: &SceneArgs,
-        machine: &Machine,
-        trace: &Trace<'_>,
-        costs: &Costs,
-    ) -> anyhow::Result<Rig> {
-        let page_size = model.page_size(machine);
-        let mut binding = model.binding(machine)?;
-        scene.schedule(trace, machine, &mut binding)?;
-        Ok(Rig {
-            shape: input::hierarchy(machine, page_size)?,
-            cpus: input::cpus(trace, &binding),
-            addresses: input::addresses(trace, page_size),
-            times: Times::new(machine, costs),
-        })
-    }
-
-    /// What is simulated, with intervals of a fiftieth of the trace.
-    pub fn setup<'a>(
-        &'a self,
-        trace: &'a Trace<'a>,
-        study: &'a Study,
-        placement: &'a Placement,
-        choice: &Choice,
-    ) -> Setup<'a> {
-        Setup {
-            trace,
-            costs: &study.costs,
-            shape: &self.shape,
-            cpus: &self.cpus,
-            addresses: &self.addresses,
-            placement,
-            monitor: choice.entry.name,
-            interval: trace.references().div_ceil(50).max(1),
-            timeline: &study.timeline,
-            times: self.times.as_ref().ok(),
-            stopped: false,
-            log: false,
-        }
-    }
-}
-
-/// Whether a policy does anything on what monitors report: those that act at faults do not.
-pub fn takes_samples(entry: &Entry, policy: &dyn Policy) -> bool {
-    policy.wants_samples() || !matches!(entry.begin, Begin::Given | Begin::Global)
 }
 
 /// Both runs: nothing moves, and the policy acts.
@@ -134,7 +71,7 @@ pub fn run(args: &Args, choice: &Choice) -> Result {
     let bound = Bound::new(&subject, &sharing::classify(&study.history)?)?;
     let begin = Instant::now();
     let policy = entry.make(&study.costs, false, &settings);
-    if !takes_samples(entry, &*policy) {
+    if !rig::takes_samples(entry, &*policy) {
         let message = format!(
             "policy `{}` acts at faults, which no monitor reports: choose one that takes samples, such as homing or \
              interval-majority",
@@ -151,14 +88,14 @@ pub fn run(args: &Args, choice: &Choice) -> Result {
     let pair = simulate(&setup, &*policy, choice).map_err(|e| exit::error(Code::USAGE, e.to_string()))?;
     let rows = [
         subject.optimal_row(&bound, 0.0),
-        row(&subject, &bound, "stay", &pair.before, 0.0),
-        row(&subject, &bound, entry.name, &pair.after, begin.elapsed().as_secs_f64()),
+        rig::row(&subject, &bound, "stay", &pair.before, 0.0),
+        rig::row(&subject, &bound, entry.name, &pair.after, begin.elapsed().as_secs_f64()),
     ];
     let mut notes = subject.notes();
-    note_counts(&mut notes, entry.name, &simulation(&pair.after));
+    note_counts(&mut notes, entry.name, &rig::simulation(&pair.after));
     notes.extend_from_slice(&study.notes);
     notes.push("moves change what misses; the gap is that of the mean costs per miss, to the bound of pages that stay".into());
-    notes.extend(rig.times.as_ref().err().map(|e| format!("no times: {e}")));
+    notes.extend(rig.no_times().map(|e| format!("no times: {e}")));
     write_files(args, &pair.after, &setup)?;
     if args.json {
         let mut parameters =
@@ -190,28 +127,6 @@ pub fn simulate(
     Ok(Pair { before: before?, after: after? })
 }
 
-fn simulation(run: &Run) -> Simulation {
-    Simulation { account: run.account, counts: run.counts, ..Simulation::default() }
-}
-
-/// The row of a run. Its misses are its own, since moves change them: the gap compares mean costs per miss.
-pub fn row(subject: &Subject, bound: &Bound, name: &str, run: &Run, seconds: f64) -> Row {
-    let mut row = subject.row(name, &simulation(run), bound, seconds);
-    row.references = run.account.references();
-    row.mcpr = if row.references > 0 { row.cost / row.references as f64 } else { 1.0 };
-    row.nonlocal_percent = nonlocal(run);
-    let bound = subject.optimal_row(bound, 0.0).mcpr;
-    row.gap_percent = 100.0 * (row.mcpr / bound - 1.0);
-    row.recovered_percent = None;
-    row
-}
-
-/// Share of misses served by another node, in per cent.
-fn nonlocal(run: &Run) -> f64 {
-    let account = &run.account;
-    100.0 * (account.remote + account.global) as f64 / (account.references() as f64).max(1.0)
-}
-
 fn as_json(
     row: &Row,
     pair: &Pair,
@@ -224,7 +139,7 @@ fn as_json(
     let mut json = serde_json::to_value(row)?;
     let run = |run: &Run| {
         json!({
-            "nonlocal_percent": nonlocal(run),
+            "nonlocal_percent": rig::nonlocal(run),
             "moves": run.account.moves,
             "caches": run.caches,
             "intervals": run.intervals,

@@ -23,11 +23,12 @@ struct Document<'a> {
     schema: u32,
     generator: &'static str,
     parameters: Vec<Parameter>,
+    notes: &'a [String],
     cells: &'a [Cell],
 }
 
-/// Writes all files.
-pub fn write(plan: &Plan, cells: &[Cell]) -> anyhow::Result<()> {
+/// Writes all files. `notes`: what a reader of the results must know.
+pub fn write(plan: &Plan, cells: &[Cell], notes: &[String]) -> anyhow::Result<()> {
     let file = |name: &str, fill: &dyn Fn(&mut Output) -> anyhow::Result<()>| {
         let path = plan.out.join(name);
         let mut output = Output::create(&path)?;
@@ -37,12 +38,13 @@ pub fn write(plan: &Plan, cells: &[Cell]) -> anyhow::Result<()> {
     file("cells.csv", &|out| csv(out, cells))?;
     file("cells.parquet", &|out| parquet(out, cells))?;
     let generator = concat!("homing ", env!("CARGO_PKG_VERSION"));
-    let document = Document { schema: SCHEMA, generator, parameters: plan.parameters(), cells };
+    let document = Document { schema: SCHEMA, generator, parameters: plan.parameters(), notes, cells };
     file("manifest.json", &|out| {
         let manifest = serde_json::json!({
             "schema": SCHEMA,
             "generator": generator,
             "parameters": document.parameters,
+            "notes": notes,
             "cells": cells.len(),
         });
         Ok(serde_json::to_writer_pretty(out, &manifest)?)

@@ -2,11 +2,13 @@
 
 use crate::exit::{self, Code};
 use crate::input::ModelArgs;
+use crate::rig;
 use crate::scene::{self, Iterations, SceneArgs};
 use crate::study::{self, Begins};
 use anyhow::Context;
 use homing_core::ids::PageSize;
 use homing_core::information::Information;
+use homing_core::monitor::table::Choice;
 use homing_core::policy::settings::Settings;
 use homing_core::policy::table::{Begin, Entry, POLICIES};
 use homing_core::report::Parameter;
@@ -18,7 +20,7 @@ use std::path::PathBuf;
 pub struct Args {
     /// The traces
     traces: Vec<PathBuf>,
-    /// A TOML file with the lists traces, machines, starts, info, policies, set, and threads-on, page-size, iterations,
+    /// A TOML file with the lists traces, machines, starts, info, monitors, policies, set, and threads-on, page-size, iterations,
     /// events, no-replication, misses; flags come on top of it
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
@@ -34,6 +36,10 @@ pub struct Args {
     /// What policies see [default: perfect]
     #[arg(long, value_delimiter = ',', value_name = "LEVELS", value_parser = scene::information)]
     info: Vec<Information>,
+    /// Also let policies see what this monitor reports (see `homing monitors`), in the loop with the machines' caches;
+    /// repeatable; needs misses
+    #[arg(long, value_name = "MONITOR")]
+    monitor: Vec<Choice>,
     /// Policies [default: all]
     #[arg(long, value_delimiter = ',', value_name = "POLICIES")]
     policies: Vec<String>,
@@ -68,6 +74,7 @@ struct File {
     machines: Vec<String>,
     starts: Vec<String>,
     info: Vec<String>,
+    monitors: Vec<String>,
     policies: Vec<String>,
     set: Vec<String>,
     threads_on: Option<String>,
@@ -78,6 +85,24 @@ struct File {
     misses: bool,
 }
 
+/// What policies see in a cell.
+pub enum Level {
+    /// References, as if something reported them.
+    Information(Information),
+    /// What a monitor reports, in the loop with the machine's caches.
+    Monitor(Choice),
+}
+
+impl Level {
+    /// Its name in tables and keys.
+    pub fn name(&self) -> String {
+        match self {
+            Level::Information(information) => information.to_string(),
+            Level::Monitor(choice) => rig::level(choice),
+        }
+    }
+}
+
 /// What is to be computed.
 pub struct Plan {
     /// The traces.
@@ -86,8 +111,8 @@ pub struct Plan {
     pub models: Vec<ModelArgs>,
     /// Where pages begin, by name.
     pub starts: Vec<(String, Begins)>,
-    /// Information levels.
-    pub information: Vec<Information>,
+    /// What policies see, the perfect level first unless others are asked for.
+    pub levels: Vec<Level>,
     /// The policies.
     pub policies: Vec<&'static Entry>,
     /// Their parameters.
@@ -126,6 +151,17 @@ impl Plan {
         if information.is_empty() {
             information.push(Information::PERFECT);
         }
+        let misses = args.misses || file.misses;
+        let mut monitors: Vec<Choice> =
+            file.monitors.iter().map(|text| text.parse().map_err(usage)).collect::<Result<_, _>>()?;
+        monitors.extend(args.monitor);
+        if !monitors.is_empty() && !misses {
+            return Err(usage(
+                "a monitor watches misses: expected --misses too, or `misses = true` in the plan".into(),
+            ));
+        }
+        let levels = information.into_iter().map(Level::Information);
+        let levels = levels.chain(monitors.into_iter().map(Level::Monitor)).collect();
         if file.traces.is_empty() || file.machines.is_empty() {
             return Err(usage(
                 "a study needs traces and machines: as arguments and --machines, or in --plan FILE".into(),
@@ -149,7 +185,7 @@ impl Plan {
             page_size: page_size.into_iter().collect(),
             threads_on: Clone::clone(&threads_on),
             memory: 8 << 30,
-            misses: args.misses || file.misses,
+            misses,
         };
         let models: Vec<ModelArgs> = file.machines.iter().map(model).collect();
         let starts = file
@@ -169,12 +205,17 @@ impl Plan {
             traces: file.traces,
             models,
             starts,
-            information,
+            levels,
             policies,
             scene,
             replication: !(args.no_replication || file.no_replication),
             out: args.out,
         })
+    }
+
+    /// Whether some cells have a monitor in the loop.
+    pub fn has_monitors(&self) -> bool {
+        self.levels.iter().any(|level| matches!(level, Level::Monitor(_)))
     }
 
     /// Every parameter, for the manifest.
@@ -193,7 +234,8 @@ impl Plan {
         }
         let parameter = |(name, value): (&str, String)| Parameter { name: name.into(), value };
         let mut all: Vec<Parameter> = all.into_iter().map(parameter).collect();
-        all.extend(self.scene.parameters(&self.information));
+        all.extend(self.scene.parameters(&[]).into_iter().filter(|parameter| parameter.name != "info"));
+        all.push(parameter(("info", join(self.levels.iter().map(Level::name).collect()))));
         for entry in &self.policies {
             let values = self.settings.of(entry).all().into_iter();
             all.extend(values.map(|(name, value)| Parameter { name, value: value.to_string() }));
