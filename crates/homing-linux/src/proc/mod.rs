@@ -3,6 +3,7 @@
 
 pub mod maps;
 pub mod numa_maps;
+pub mod symbols;
 pub mod task;
 pub mod vmstat;
 

@@ -1,6 +1,7 @@
 //! One process's threads and pages, by node.
 
-use super::snapshot::{NodeRow, OnNode, Pages, RegionRow, TaskRow};
+use super::snapshot::{NodeRow, OnNode, Pages, RegionRow, SymbolRow, TaskRow};
+use super::symbols::Tables;
 use crate::host::Host;
 use crate::regions;
 use homing_core::ids::Node;
@@ -22,15 +23,23 @@ pub struct View {
     threads: Vec<u64>,
     regions: Vec<RegionRow>,
     left_out: usize,
+    symbols: Vec<SymbolRow>,
     tasks: Vec<TaskRow>,
 }
 
 impl View {
-    /// Looks at a process. `ticks` has the CPU time of each thread at the look before, and afterwards that of this one.
+    /// Looks at a process. `ticks` has the CPU time of each thread at the look before, and afterwards that of this one. Static data
+    /// is looked at by name if there are `tables`.
     ///
     /// # Errors
     /// If it has ended or this user may not look at it.
-    pub fn of(proc: &Proc, host: &Host, pid: Pid, ticks: &mut BTreeMap<Tid, u64>) -> Result<View, ProcError> {
+    pub fn of(
+        proc: &Proc,
+        host: &Host,
+        pid: Pid,
+        ticks: &mut BTreeMap<Tid, u64>,
+        tables: Option<&mut Tables>,
+    ) -> Result<View, ProcError> {
         let at = Instant::now();
         let ranges = proc.numa_maps(pid)?;
         let maps = proc.maps(pid)?;
@@ -57,9 +66,10 @@ impl View {
         all.sort_by_key(|region| std::cmp::Reverse(region.resident()));
         let left_out = all.len().saturating_sub(REGIONS);
         all.truncate(REGIONS);
+        let symbols = tables.map(|tables| tables.rows(proc, host, pid, &maps)).unwrap_or_default();
         let tasks = tasks(proc, host, pid, ticks)?;
         let threads = threads(host, &tasks);
-        Ok(View { at, took: at.elapsed(), bytes, threads, regions: all, left_out, tasks })
+        Ok(View { at, took: at.elapsed(), bytes, threads, regions: all, left_out, symbols, tasks })
     }
 
     /// Seconds since the look.
@@ -91,6 +101,7 @@ impl View {
             threads: on(&self.threads),
             regions: self.regions.clone(),
             regions_left_out: self.left_out,
+            symbols: if detailed { self.symbols.clone() } else { Vec::new() },
             tasks: if detailed { self.tasks.clone() } else { Vec::new() },
         }
     }

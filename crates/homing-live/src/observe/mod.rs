@@ -6,6 +6,7 @@
 
 mod inspect;
 pub mod snapshot;
+mod symbols;
 
 use crate::host::Host;
 use homing_core::ids::Node;
@@ -17,6 +18,7 @@ use inspect::View;
 use snapshot::{Moves, NodeRow, ProcessRow, Snapshot, SCHEMA};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
+use symbols::Tables;
 
 /// Seconds that looking may take at first, so that the first page is full.
 const FIRST: f64 = 0.2;
@@ -60,12 +62,21 @@ pub struct Observer {
     credit: f64,
     before: Option<(Instant, VmStat)>,
     known: BTreeMap<Pid, Known>,
+    tables: Tables,
 }
 
 impl Observer {
     /// Has seen nothing yet. `share` is the part of one CPU's time that looking at pages may take.
     pub fn new(proc: Proc, host: Host, share: f64) -> Observer {
-        Observer { proc, host, share, credit: FIRST, before: None, known: BTreeMap::new() }
+        Observer {
+            proc,
+            host,
+            share,
+            credit: FIRST,
+            before: None,
+            known: BTreeMap::new(),
+            tables: Tables::default(),
+        }
     }
 
     /// Looks at processes, nodes and counters; of pages it tells what is known. `only` these processes, or all if it is empty.
@@ -111,7 +122,7 @@ impl Observer {
             }
             if self.known.get(&pid).is_some_and(|known| !known.denied) && done.insert(pid) {
                 let begin = Instant::now();
-                self.inspect_one(pid);
+                self.inspect_one(pid, wanted.selected == Some(pid));
                 self.credit -= if self.share.is_finite() { begin.elapsed().as_secs_f64() } else { 0.0 };
             }
         }
@@ -178,9 +189,10 @@ impl Observer {
         }
     }
 
-    fn inspect_one(&mut self, pid: Pid) {
+    fn inspect_one(&mut self, pid: Pid, detailed: bool) {
         let Some(known) = self.known.get_mut(&pid) else { return };
-        match View::of(&self.proc, &self.host, pid, &mut known.tasks) {
+        let tables = detailed.then_some(&mut self.tables);
+        match View::of(&self.proc, &self.host, pid, &mut known.tasks, tables) {
             Ok(view) => known.view = Some(view),
             Err(ProcError::Denied { .. }) => known.denied = true,
             // It has ended, which the next look notices.

@@ -102,6 +102,8 @@ pub struct Pages {
     pub regions: Vec<RegionRow>,
     /// Regions that are not listed.
     pub regions_left_out: usize,
+    /// Static data with most pages: parts of the regions of programs and libraries. Only of a process shown in detail.
+    pub symbols: Vec<SymbolRow>,
     /// The threads; of a process that is not shown in detail, none.
     pub tasks: Vec<TaskRow>,
 }
@@ -133,7 +135,35 @@ pub struct RegionRow {
 impl RegionRow {
     /// Resident bytes.
     pub fn resident(&self) -> u64 {
-        self.bytes.iter().map(|on| on.count).sum()
+        resident(&self.bytes)
+    }
+}
+
+fn resident(bytes: &[OnNode]) -> u64 {
+    bytes.iter().map(|on| on.count).sum()
+}
+
+/// Static data of a process, at least a page.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SymbolRow {
+    /// Its name, as the linker knows it.
+    pub name: String,
+    /// The program or library.
+    pub file: String,
+    /// First address.
+    pub start: u64,
+    /// Bytes, resident or not.
+    pub size: u64,
+    /// True if not every page was looked at: the resident bytes are an estimate.
+    pub sampled: bool,
+    /// Resident bytes by node.
+    pub bytes: Vec<OnNode>,
+}
+
+impl SymbolRow {
+    /// Resident bytes.
+    pub fn resident(&self) -> u64 {
+        resident(&self.bytes)
     }
 }
 

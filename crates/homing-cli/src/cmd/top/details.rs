@@ -51,6 +51,7 @@ pub fn lines(snapshot: &Snapshot, row: &ProcessRow) -> Vec<String> {
     ));
     lines.push(String::new());
     regions(snapshot, pages, &mut lines);
+    symbols(snapshot, pages, &mut lines);
     threads(pages, &mut lines);
     lines
 }
@@ -67,22 +68,39 @@ fn on_nodes(on: &[OnNode], text: impl Fn(u64) -> String) -> String {
 }
 
 fn regions(snapshot: &Snapshot, pages: &Pages, lines: &mut Vec<String>) {
-    let mut header = format!("{:<28} {:<14} {:>6}", "largest regions", "holds", "size");
-    for node in &snapshot.nodes {
-        header += &format!(" {:>4}", format!("N{}", node.node));
-    }
-    lines.push(header + "  policy");
+    lines.push(header(snapshot, "largest regions", "holds") + "  policy");
     for region in &pages.regions {
-        let name = cells::shortened(&region.name, 28);
-        let mut line = format!("{name:<28} {:<14} {:>6}", region.class, cells::size(region.resident()));
-        for node in &snapshot.nodes {
-            line += &format!(" {:>4}", cells::share(&region.bytes, node.node));
-        }
+        let line = placed(snapshot, &region.name, region.class, region.resident(), &region.bytes);
         lines.push(format!("{line}  {}", region.policy));
     }
     if pages.regions_left_out > 0 {
         lines.push(format!("... and {} smaller ones", pages.regions_left_out));
     }
+}
+
+fn symbols(snapshot: &Snapshot, pages: &Pages, lines: &mut Vec<String>) {
+    if pages.symbols.is_empty() {
+        return;
+    }
+    lines.push(String::new());
+    lines.push(header(snapshot, "largest static data", "of"));
+    for symbol in &pages.symbols {
+        let line = placed(snapshot, &symbol.name, &symbol.file, symbol.resident(), &symbol.bytes);
+        lines.push(line + if symbol.sampled { "  by some of its pages" } else { "" });
+    }
+}
+
+/// The header of a table of `placed` lines.
+fn header(snapshot: &Snapshot, what: &str, of: &str) -> String {
+    let nodes = snapshot.nodes.iter().map(|node| format!(" {:>4}", format!("N{}", node.node)));
+    format!("{what:<28} {of:<14} {:>6}", "size") + &nodes.collect::<String>()
+}
+
+/// Something by name, its resident bytes and on which nodes they are.
+fn placed(snapshot: &Snapshot, name: &str, of: &str, resident: u64, bytes: &[OnNode]) -> String {
+    let (name, of) = (cells::shortened(name, 28), cells::shortened(of, 14));
+    let nodes = snapshot.nodes.iter().map(|node| format!(" {:>4}", cells::share(bytes, node.node)));
+    format!("{name:<28} {of:<14} {:>6}", cells::size(resident)) + &nodes.collect::<String>()
 }
 
 fn threads(pages: &Pages, lines: &mut Vec<String>) {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::cmd::top::app::App;
 use homing_linux::proc::{Pid, Tid};
-use homing_live::observe::snapshot::{Moves, OnNode, Pages, RegionRow, TaskRow};
+use homing_live::observe::snapshot::{Moves, OnNode, Pages, RegionRow, SymbolRow, TaskRow};
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Terminal;
@@ -35,6 +35,13 @@ fn snapshot(nodes: u32) -> Snapshot {
                 ..RegionRow::default()
             }],
             regions_left_out: 12,
+            symbols: vec![SymbolRow {
+                name: "colidx".into(),
+                file: "cg.B".into(),
+                sampled: true,
+                bytes: on([2, 6, 0, 0]),
+                ..SymbolRow::default()
+            }],
             tasks: vec![TaskRow {
                 tid: Tid(number),
                 name: "worker".into(),
@@ -134,6 +141,8 @@ fn details_have_regions_and_threads() {
     assert!(page.iter().any(|line| line.contains("process 40: /usr/bin/prog40 --fast")), "{page:#?}");
     assert!(line(&page, "residency").contains("0: 40M, 1: 60M"));
     assert!(line(&page, "heap#0").contains("4.0M   25   75    .    ."), "{page:#?}");
+    let symbol = line(&page, "colidx");
+    assert!(symbol.contains("cg.B") && symbol.contains("8.0M   25   75    .    .  by some"), "{page:#?}");
     assert!(line(&page, "worker").contains('5') && line(&page, "12 smaller").starts_with("..."));
     assert_eq!((app.wanted().selected, app.wanted().others), (Some(Pid(40)), false));
     app.snapshot.processes.clear();

@@ -1,0 +1,89 @@
+//! Static data by name: where the pages of a process's large data symbols are.
+
+use super::snapshot::{OnNode, SymbolRow};
+use crate::host::Host;
+use homing_core::ids::Node;
+use homing_linux::move_pages::{self, PageStatus};
+use homing_linux::proc::maps::{Class, Mapping};
+use homing_linux::proc::symbols::{Symbol, Table};
+use homing_linux::proc::{Pid, Proc};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Symbols that are kept, largest first.
+const SYMBOLS: usize = 32;
+
+/// Smaller ones share their pages with others.
+const LEAST_BYTES: u64 = 4096;
+
+/// Pages of a symbol that are looked at; of a larger one, so many at equal distances.
+const PAGES: u64 = 1024;
+
+/// Files whose symbols are remembered.
+const FILES: usize = 256;
+
+/// The symbols of files, read once.
+#[derive(Default)]
+pub struct Tables(BTreeMap<(String, u64), Table>);
+
+impl Tables {
+    /// The data symbols of a process, by address. Files that cannot be read have none.
+    fn of(&mut self, proc: &Proc, pid: Pid, maps: &[Mapping]) -> Vec<(String, Symbol)> {
+        let mut symbols = Vec::new();
+        let mut last = None;
+        for mapping in maps.iter().filter(|mapping| mapping.class() == Class::FilePrivate) {
+            if last == Some(&mapping.name) {
+                continue;
+            }
+            last = Some(&mapping.name);
+            if self.0.len() >= FILES {
+                self.0.clear();
+            }
+            let table = self.0.entry((mapping.name.clone(), mapping.inode)).or_insert_with(|| {
+                let inside = mapping.name.trim_start_matches('/');
+                let path = proc.path(pid, "root").join(Path::new(inside));
+                Table::read(&path, mapping.inode, LEAST_BYTES).unwrap_or_default()
+            });
+            let file = mapping.short_name();
+            symbols.extend(table.at(maps, &mapping.name).into_iter().map(|symbol| (file.to_owned(), symbol)));
+        }
+        symbols
+    }
+
+    /// The data symbols with most resident bytes. None if the pages may not be looked at.
+    pub fn rows(&mut self, proc: &Proc, host: &Host, pid: Pid, maps: &[Mapping]) -> Vec<SymbolRow> {
+        let mut symbols = self.of(proc, pid, maps);
+        symbols.sort_by_key(|(_, symbol)| std::cmp::Reverse(symbol.end - symbol.start));
+        symbols.truncate(SYMBOLS);
+        let mut rows: Vec<SymbolRow> =
+            symbols.into_iter().filter_map(|(file, symbol)| row(host, pid, file, symbol)).collect();
+        rows.retain(|row| row.resident() > 0);
+        rows.sort_by_key(|row| std::cmp::Reverse(row.resident()));
+        rows
+    }
+}
+
+fn row(host: &Host, pid: Pid, file: String, symbol: Symbol) -> Option<SymbolRow> {
+    let (first, last) = (symbol.start / 4096, (symbol.end - 1) / 4096);
+    let step = (last - first + 1).div_ceil(PAGES);
+    let pages: Vec<u64> = (first..=last).step_by(step as usize).map(|page| page * 4096).collect();
+    let mut statuses = Vec::new();
+    move_pages::query(pid, &pages, &mut statuses).ok()?;
+    let mut bytes = vec![0; host.nodes()];
+    for (&page, &status) in pages.iter().zip(&statuses) {
+        let PageStatus::On(id) = PageStatus::from(status) else { continue };
+        let behind = (page + step * 4096).min(symbol.end);
+        if let Some(node) = host.node(id) {
+            bytes[node.index()] += behind - page.max(symbol.start);
+        }
+    }
+    let on = |(index, &count): (usize, &u64)| OnNode { node: host.kernel_id(Node(index as u16)), count };
+    Some(SymbolRow {
+        name: symbol.name,
+        file,
+        start: symbol.start,
+        size: symbol.end - symbol.start,
+        sampled: step > 1,
+        bytes: bytes.iter().enumerate().map(on).collect(),
+    })
+}
