@@ -162,3 +162,14 @@ fn the_program_survives_failing_system_calls_and_the_engine_says_so() {
         assert!(!text(&output.stderr).contains("panicked"), "{failing}: {}", text(&output.stderr));
     }
 }
+
+#[test]
+fn a_refused_event_for_threads_that_move_is_told() {
+    let output = Command::new(env!("CARGO_BIN_EXE_homing"))
+        .args(["run", "--source", "none", "--", "sleep", "0.1"])
+        .env("HOMING_FAIL", "perf_open=EACCES/1")
+        .output()
+        .unwrap();
+    let told = text(&output.stderr);
+    assert!(told.contains("noticed late") && told.contains("Permission denied"), "{told}");
+}

@@ -177,6 +177,8 @@ pub struct Summary {
     pub left_waiting: u64,
     /// Threads that moved and stayed.
     pub threads_moved: u64,
+    /// Why the kernel gave no event for threads that move, so that looks at /proc alone told of them; absent if it gave it.
+    pub thread_events_refused: Option<String>,
     /// Pages that were sent after a thread that moved.
     pub forwarded: u64,
     /// Huge pages that were split, since several nodes use them.

@@ -12,6 +12,7 @@ use homing_linux::perf::ring::Ring;
 use homing_linux::perf::{self, Event, Sampling, Watch};
 use homing_linux::proc::{Pid, Tid};
 use std::collections::BTreeMap;
+use std::io;
 use std::time::Duration;
 
 /// How long a thread must stay, at first and at most.
@@ -54,15 +55,23 @@ pub(super) struct Migrations {
     rings: Vec<Ring>,
     away: BTreeMap<Tid, Away>,
     patience: BTreeMap<Tid, Patience>,
+    refused: Option<io::Error>,
 }
 
 impl Migrations {
     /// Watches all CPUs, if that is permitted.
     pub(super) fn begin(host: &Host) -> Migrations {
         let sampling = Sampling { period: 1, memory: false, ring_pages: RING_PAGES };
-        let open = |cpu: u32| perf::open_with_room(Event::MIGRATIONS, Watch::Cpu(cpu), sampling).ok();
-        let rings: Option<Vec<Ring>> = host.cpus().into_iter().map(open).collect();
-        Migrations { rings: rings.unwrap_or_default(), ..Migrations::default() }
+        let open = |cpu: u32| perf::open_with_room(Event::MIGRATIONS, Watch::Cpu(cpu), sampling);
+        match host.cpus().into_iter().map(open).collect() {
+            Ok(rings) => Migrations { rings, ..Migrations::default() },
+            Err(e) => Migrations { refused: Some(e), ..Migrations::default() },
+        }
+    }
+
+    /// Why there is no event, if there is none.
+    pub(super) fn refused(&self) -> Option<String> {
+        self.refused.as_ref().map(ToString::to_string)
     }
 
     /// What happened until `now` of the monotonic clock.

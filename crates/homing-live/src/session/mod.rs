@@ -363,6 +363,7 @@ impl<'p> Session<'p> {
             moved_by_others: account.moved_by_others,
             left_waiting: self.kernel().waiting() as u64,
             threads_moved: account.threads_moved,
+            thread_events_refused: self.migrations.refused(),
             forwarded: account.forwarded,
             huge_pages_split: account.split,
             huge_pages_not_split: account.not_split,

@@ -61,6 +61,12 @@ pub fn text(summary: &Summary) -> String {
             line(format!("{count} {what}"));
         }
     }
+    if let Some(why) = &summary.thread_events_refused {
+        line(format!(
+            "threads that move were noticed late, by looks at /proc: no software event ({why}; it needs CAP_PERFMON or \
+             kernel.perf_event_paranoid at 0 or below)"
+        ));
+    }
     let Scans { scans, stopped_seconds, .. } = summary.scans;
     if scans > 0 {
         line(format!(
