@@ -59,6 +59,7 @@ pub struct BlockDef {
 pub struct CodeBlockId(pub(super) u32);
 
 impl CodeBlockId {
+    #[inline]
     pub(super) fn index(self) -> usize {
         self.0 as usize
     }
@@ -102,6 +103,7 @@ pub(super) struct Layout {
 
 impl Layout {
     /// Whether every access has a word.
+    #[inline]
     pub(super) fn is_plain(&self) -> bool {
         self.words == self.place.len()
     }
@@ -209,6 +211,7 @@ impl CodeBlock {
     }
 
     /// Instructions of an execution of the first `accesses` accesses.
+    #[inline]
     pub(super) fn instructions(&self, accesses: usize) -> u32 {
         self.executed[accesses]
     }
@@ -239,6 +242,7 @@ fn recent_cell(id: CodeBlockId, present: u64) -> usize {
 }
 
 impl CodeBlocks {
+    #[inline]
     pub(super) fn get(&self, id: CodeBlockId) -> &CodeBlock {
         &self.blocks[id.index()]
     }

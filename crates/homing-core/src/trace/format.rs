@@ -191,6 +191,8 @@ pub(super) struct BlockSink<W> {
     offset: u64,
     index: Vec<Placed>,
     compressor: zstd::bulk::Compressor<'static>,
+    /// Scratch: what was compressed last.
+    compressed: Vec<u8>,
     failed: bool,
 }
 
@@ -198,20 +200,24 @@ impl<W: Write> BlockSink<W> {
     /// Continues a file that has `offset` bytes and these blocks.
     pub(super) fn new(out: W, offset: u64, index: Vec<Placed>) -> std::io::Result<Self> {
         let compressor = zstd::bulk::Compressor::new(LEVEL)?;
-        Ok(BlockSink { out, offset, index, compressor, failed: false })
+        Ok(BlockSink { out, offset, index, compressor, compressed: Vec::new(), failed: false })
     }
 
     pub(super) fn offset(&self) -> u64 {
         self.offset
     }
 
-    pub(super) fn compress(&mut self, raw: &[u8]) -> std::io::Result<Vec<u8>> {
-        self.compressor.compress(raw)
+    /// The bytes as a zstd frame.
+    pub(super) fn compress(&mut self, raw: &[u8]) -> std::io::Result<&[u8]> {
+        self.compressed.clear();
+        self.compressed.reserve(zstd::zstd_safe::compress_bound(raw.len()));
+        self.compressor.compress_to_buffer(raw, &mut self.compressed)?;
+        Ok(&self.compressed)
     }
 
     /// Writes a block whose raw bytes are one zstd frame. `header.stored` and `header.raw` are filled in here.
     pub(super) fn put(&mut self, header: BlockHeader, raw: &[u8]) -> std::io::Result<()> {
-        let stored = self.compress(raw)?;
+        let stored = self.compress(raw)?.to_vec();
         self.put_stored(BlockHeader { raw: raw.len() as u32, ..header }, &stored)
     }
 

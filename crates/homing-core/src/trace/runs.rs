@@ -36,16 +36,19 @@ pub(super) struct Found {
     pub number: u32,
 }
 
+#[inline]
 fn signature(word: u64) -> u16 {
     (word >> 48) as u16
 }
 
 /// The kind of a reference.
+#[inline]
 pub(super) fn kind(word: u64) -> Kind {
     Kind::new(1 << (word >> 59 & 7).min(6), word >> 62 & 1 == 1, false)
 }
 
 /// The address of a reference.
+#[inline]
 pub(super) fn address(word: u64) -> u64 {
     word & ADDRESS
 }
@@ -92,6 +95,7 @@ impl Runs {
     }
 }
 
+#[inline]
 fn ascends(before: u64, word: u64) -> bool {
     signature(word) & INSTRUCTION > signature(before) & INSTRUCTION
 }

@@ -30,10 +30,12 @@ pub(super) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
+    #[inline]
     pub(super) fn new(bytes: &'a [u8]) -> Cursor<'a> {
         Cursor { bytes, at: 0 }
     }
 
+    #[inline]
     pub(super) fn at(bytes: &'a [u8], at: usize) -> Cursor<'a> {
         Cursor { bytes, at }
     }
@@ -56,6 +58,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next `count` bytes.
+    #[inline]
     pub(super) fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let taken = self.bytes.get(self.at..self.at.checked_add(count)?)?;
         self.at += count;

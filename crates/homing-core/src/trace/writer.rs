@@ -3,8 +3,7 @@
 mod finish;
 
 use super::code::{BlockDef, CodeBlockId, CodeBlocks};
-use super::decode::join_parts;
-use super::encode::{Known, Taken, ThreadEncoder};
+use super::encode::{Known, Sealed, Taken, ThreadEncoder};
 use super::event::Event;
 use super::format::{BlockHeader, BlockSink, Header, FRAME_SHIFT, MAX_ACCESSES};
 use super::frames::FrameTable;
@@ -40,6 +39,10 @@ pub struct TraceWriter<W: Write> {
     counts: Counts,
     /// The code blocks of single references, by kind.
     lone: Box<[Option<CodeBlockId>; 256]>,
+    /// Scratch: the raw and the stored bytes of a references block. Kept, since new memory for each costs as much as the
+    /// compression.
+    sealed: Sealed,
+    stored: Vec<u8>,
     /// Scratch: the addresses of an execution.
     addresses: Vec<u64>,
     /// Scratch: those of them that are not 0.
@@ -82,6 +85,8 @@ impl<W: Write> TraceWriter<W> {
             order: OrderEncoder::default(),
             counts: Counts::default(),
             lone: Box::new([None; 256]),
+            sealed: Sealed::default(),
+            stored: Vec::new(),
             addresses: Vec::new(),
             present: Vec::new(),
         })
@@ -420,6 +425,7 @@ impl<W: Write> TraceWriter<W> {
         self.sink.offset()
     }
 
+    #[inline]
     fn thread(&mut self, thread: Thread) -> &mut ThreadWriter {
         thread_of(&mut self.threads, thread)
     }
@@ -429,13 +435,17 @@ impl<W: Write> TraceWriter<W> {
         let TraceWriter { threads, blocks, frames, .. } = self;
         thread_of(threads, thread).encoder.end_batch(blocks, frames);
         self.write_tables()?;
-        let writer = thread_of(&mut self.threads, thread);
-        let Some(sealed) = writer.encoder.seal() else { return Ok(()) };
-        let steps = self.sink.compress(&sealed.steps)?;
-        let values = self.sink.compress(&sealed.values)?;
+        let TraceWriter { threads, sink, sealed, stored, .. } = self;
+        let Some(header) = thread_of(threads, thread).encoder.seal(sealed) else { return Ok(()) };
+        stored.clear();
+        stored.resize(8, 0);
+        stored.extend_from_slice(sink.compress(&sealed.steps)?);
+        let steps = (stored.len() - 8) as u32;
+        stored[..4].copy_from_slice(&steps.to_le_bytes());
+        stored[4..8].copy_from_slice(&(sealed.steps.len() as u32).to_le_bytes());
+        stored.extend_from_slice(sink.compress(&sealed.values)?);
         let raw = (sealed.steps.len() + sealed.values.len()) as u32;
-        let stored = join_parts(&steps, sealed.steps.len(), &values);
-        self.sink.put_stored(BlockHeader { raw, ..sealed.header }, &stored)?;
+        sink.put_stored(BlockHeader { raw, ..header }, stored)?;
         Ok(())
     }
 }

@@ -12,8 +12,8 @@ use super::event::Event;
 use super::format::{self, BlockHeader, FRAME_SHIFT, MAX_ACCESSES};
 use super::kind::Kind;
 use slots::{Row, Slots};
-pub(super) use tokens::{join_parts, Entry, Run, Token, Tokens};
 use tokens::{parts, Loop};
+pub(super) use tokens::{Entry, Run, Token, Tokens};
 
 /// References that a [`Chunk`] takes, but for the last execution. Those of a few threads, and the pages that they use, fit
 /// into a core's first-level cache together.

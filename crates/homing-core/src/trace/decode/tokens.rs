@@ -101,16 +101,6 @@ pub(super) fn parts(header: &BlockHeader, stored: &[u8]) -> Option<[(usize, usiz
         .then_some([(8, 8 + first, raw as usize), (8 + first, stored.len(), second as usize)])
 }
 
-/// The stored bytes of a references block from its compressed parts.
-pub(in crate::trace) fn join_parts(steps: &[u8], steps_raw: usize, values: &[u8]) -> Vec<u8> {
-    let mut stored = Vec::with_capacity(8 + steps.len() + values.len());
-    stored.extend((steps.len() as u32).to_le_bytes());
-    stored.extend((steps_raw as u32).to_le_bytes());
-    stored.extend_from_slice(steps);
-    stored.extend_from_slice(values);
-    stored
-}
-
 impl Tokens {
     pub(in crate::trace) fn open(header: &BlockHeader, stored: &[u8]) -> Result<Tokens, String> {
         if header.b > MAX_REFERENCES + MAX_ACCESSES as u32 {

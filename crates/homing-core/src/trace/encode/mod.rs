@@ -65,13 +65,15 @@ struct Batch {
     crossings: Vec<u32>,
 }
 
-/// A sealed references block.
+/// The two parts of a sealed references block.
+#[derive(Debug, Default)]
 pub(super) struct Sealed {
-    pub header: BlockHeader,
     /// Dictionary, tokens and events.
     pub steps: Vec<u8>,
     /// Slots and explicit values.
     pub values: Vec<u8>,
+    /// Scratch: the values by themselves.
+    planes: Vec<u8>,
 }
 
 /// The references of one thread on their way into blocks.
@@ -145,11 +147,13 @@ impl ThreadEncoder {
     }
 
     /// Whether the block is to be sealed before the next execution or event.
+    #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.full
     }
 
     /// Whether the batch is to be encoded ([`ThreadEncoder::encode_batch`]) before the next execution.
+    #[inline]
     pub(super) fn is_blocked(&self) -> bool {
         self.blocked
     }
@@ -267,9 +271,8 @@ impl ThreadEncoder {
                 _ => slot.scan_word(scan, place, j),
             }
         }
-        for (word, &span) in
-            layout.spans.iter().enumerate().filter(|(_, &span)| span != (0, 0) || !layout.is_plain())
-        {
+        let others = if layout.is_plain() { &[][..] } else { &layout.spans[..] };
+        for (word, &span) in others.iter().enumerate() {
             scan.crossings(word, span, crossings);
             for (j, derived) in layout.derived.iter().enumerate() {
                 if let Some((_, offset)) =
@@ -347,25 +350,25 @@ impl ThreadEncoder {
         self.slots[..self.used].iter_mut().for_each(|slot| slot.forget(first, last));
     }
 
-    /// Ends the block in progress, whose batch is empty; `None` if there is nothing in it.
-    pub(super) fn seal(&mut self) -> Option<Sealed> {
-        let mut tokens = self.tokens.finish(&self.entries);
-        if tokens.is_empty() {
+    /// Ends the block in progress, whose batch is empty, and replaces `sealed` by it; `None` if there is nothing in it.
+    pub(super) fn seal(&mut self, sealed: &mut Sealed) -> Option<BlockHeader> {
+        self.tokens.end(&self.entries);
+        if self.tokens.len() == 0 {
             return None;
         }
         self.sum_kinds();
         self.choose();
-        let mut steps = Vec::with_capacity(self.dictionary.len() + tokens.len() + self.events.len() + 16);
-        varint::put(&mut steps, self.entries.len() as u64);
-        varint::put(&mut steps, tokens.len() as u64);
+        let Sealed { steps, values, planes } = sealed;
+        [&mut *steps, &mut *values, &mut *planes].into_iter().for_each(Vec::clear);
+        varint::put(steps, self.entries.len() as u64);
+        varint::put(steps, self.tokens.len() as u64);
         steps.append(&mut self.dictionary);
-        steps.append(&mut tokens);
+        steps.append(self.tokens.bytes());
         steps.append(&mut self.events);
-        let (mut heads, mut planes) = (Vec::new(), Vec::new());
         for slot in &mut self.slots[..self.used] {
-            columns::encode(&mut heads, &mut planes, slot.mode, slot.first, &mut slot.column);
+            columns::encode(values, planes, slot.mode, slot.first, &mut slot.column);
         }
-        heads.append(&mut planes);
+        values.append(planes);
         let header = BlockHeader {
             kind: BlockKind::References,
             stored: 0,
@@ -376,7 +379,7 @@ impl ThreadEncoder {
             d: self.start_time,
         };
         self.restart();
-        Some(Sealed { header, steps, values: heads })
+        Some(header)
     }
 
     fn restart(&mut self) {

@@ -81,6 +81,9 @@ impl<'a> Scan<'a> {
     /// The rows in which the accesses at these offsets from a word do not all lie in one frame.
     pub(super) fn crossings(&self, place: usize, (low, high): (i64, i64), out: &mut Vec<u32>) {
         out.clear();
+        if (low, high) == (0, 0) {
+            return;
+        }
         for (i, row) in self.rows.iter().enumerate() {
             let Some(word) = self.word(*row, place) else { continue };
             if (word.wrapping_add(low as u64) ^ word.wrapping_add(high as u64)) >> FRAME_SHIFT != 0 {

@@ -30,6 +30,14 @@ struct Run {
     mask: u64,
 }
 
+impl Run {
+    #[inline]
+    fn hash(&self) -> u32 {
+        let key = self.mask ^ u64::from(self.entry).rotate_left(40) ^ u64::from(self.count) << 20;
+        (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
+    }
+}
+
 /// The tokens of a block in progress.
 #[derive(Debug, Default)]
 pub(super) struct TokenWriter {
@@ -38,6 +46,9 @@ pub(super) struct TokenWriter {
     run: Run,
     /// The last runs that were written (at least those that a body may hold), oldest first, and where each begins in `bytes`.
     recent: Vec<(Run, usize)>,
+    /// Of the last runs that were written, the last one first: their hashes. Most runs are like none of them, which is
+    /// seen by comparing these all at once.
+    hashes: [u32; MAX_BODY],
     /// Length of the body, the last of the recent runs, that seems to come again; 0 for none.
     body: usize,
     /// Runs that were as the body foretold, not written yet.
@@ -74,13 +85,13 @@ impl TokenWriter {
         varint::put(&mut self.bytes, units);
     }
 
-    /// Writes all that is held back; returns the tokens of the block, and begins the next.
-    pub(super) fn finish(&mut self, entries: &[Entry]) -> Vec<u8> {
-        self.end(entries);
-        std::mem::take(&mut self.bytes)
+    /// The tokens written so far; to be taken at the end of a block, after [`TokenWriter::end`].
+    pub(super) fn bytes(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
     }
 
-    fn end(&mut self, entries: &[Entry]) {
+    /// Writes all that is held back.
+    pub(super) fn end(&mut self, entries: &[Entry]) {
         self.end_run(entries);
         self.end_loop(entries);
         self.recent.clear();
@@ -100,10 +111,24 @@ impl TokenWriter {
             self.end_loop(entries);
         }
         // Neighbours differ, so a body has two runs at least.
-        match self.recent.iter().rev().take(MAX_BODY).position(|&(recent, _)| recent == run) {
+        match self.find(run) {
             Some(back) => (self.body, self.foretold) = (back + 1, 1),
             None => self.write(run, entries),
         }
+    }
+
+    /// How many runs were written after the last one that was like this one, if that was not long ago.
+    #[inline]
+    fn find(&self, run: Run) -> Option<usize> {
+        let hash = run.hash();
+        let mut like = false;
+        for known in self.hashes {
+            like |= known == hash;
+        }
+        if !like {
+            return None;
+        }
+        self.recent.iter().rev().take(MAX_BODY).position(|&(recent, _)| recent == run)
     }
 
     /// Writes the runs that are held back, as a loop if there are many.
@@ -135,6 +160,8 @@ impl TokenWriter {
             self.recent.drain(..MAX_RECENT - MAX_BODY);
         }
         self.recent.push((run, self.bytes.len()));
+        self.hashes.copy_within(..MAX_BODY - 1, 1);
+        self.hashes[0] = run.hash();
         let Run { entry, count, mask } = run;
         let form = match (count, mask) {
             (1, 0) => ONE,

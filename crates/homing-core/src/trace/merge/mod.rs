@@ -475,9 +475,11 @@ impl<C> Lane<C> {
     #[inline]
     fn execute(&mut self, end: u64, most: u64) {
         let instructions = u64::from(self.instructions);
-        let mut take = 1;
-        if most > 1 {
-            take = div_ceil(end.saturating_sub(self.clock), instructions).clamp(1, most);
+        let budget = end.saturating_sub(self.clock);
+        let mut take = most;
+        // A division costs more than all the rest, and most runs are short.
+        if most > 1 && most.saturating_mul(instructions) > budget {
+            take = div_ceil(budget, instructions).clamp(1, most);
         }
         let each = u64::from(self.references);
         let mut made = take.saturating_mul(each) - self.partly;
