@@ -99,6 +99,8 @@ pub(super) struct Layout {
     pub exits: u64,
     /// The derived accesses: the access of the word and the offset; `None` for others.
     pub derived: Vec<Option<(u8, i64)>>,
+    /// Where the address of each access comes from: a word of the execution and what is added to it.
+    pub origin: Vec<(u8, i64)>,
 }
 
 impl Layout {
@@ -154,7 +156,12 @@ impl Layout {
         own.append(&mut others);
         let mut place = vec![0; sources.len()];
         own.iter().enumerate().for_each(|(at, &j)| place[usize::from(j)] = at as u8);
-        Layout { place, access: own, words, accesses, spans, exits: early, derived }
+        let origin = (0..sources.len()).map(|j| match derived[j] {
+            Some((of, offset)) => (place[usize::from(of)], offset),
+            None => (place[j], 0),
+        });
+        let origin = origin.collect();
+        Layout { place, access: own, words, accesses, spans, exits: early, derived, origin }
     }
 }
 

@@ -23,12 +23,11 @@ impl LineFilter {
     pub(super) fn passes(&mut self, address: u64, write: bool) -> bool {
         let line = address >> LINE_SHIFT;
         let held = &mut self.lines[line as usize % LINES];
-        let present = *held & !DIRTY == line;
-        if present && (!write || *held & DIRTY != 0) {
-            return false;
-        }
-        *held = line | if write { DIRTY } else { 0 };
-        true
+        let dirty = if write { DIRTY } else { 0 };
+        let hit = (*held & !DIRTY == line) & (*held & dirty == dirty);
+        // No branch: whether it hits is hard to foretell.
+        *held = if hit { *held } else { line | dirty };
+        !hit
     }
 }
 

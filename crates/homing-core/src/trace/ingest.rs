@@ -19,7 +19,7 @@ use std::io::Write;
 const MAX_DIRECT: u64 = 1 << 22;
 
 /// References of the parallel flavour that are filtered at a time; virtual time is late by less than this.
-const FEW: usize = 64;
+const FEW: usize = 256;
 
 /// What part of a recording is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -254,9 +254,16 @@ impl<W: Write> Calls for State<W> {
     type Error = TraceError;
 
     fn executions(&mut self, words: &[u64]) -> Result<usize, TraceError> {
-        if self.plain {
-            let taken = self.writer.take(self.thread, &self.known, words)?;
+        let taken = if self.plain {
+            Some(self.writer.take(self.thread, &self.known, words)?)
+        } else if let Some(filter) = self.selection.only_filter(self.thread) {
+            Some(self.writer.take_filtered(self.thread, &self.known, words, filter)?)
+        } else {
+            None
+        };
+        if let Some(taken) = taken {
             self.malformed += taken.wrong;
+            self.selection.count_filtered(taken.filtered);
             if taken.words > 0 {
                 return Ok(taken.words);
             }
@@ -272,9 +279,19 @@ impl<W: Write> Calls for State<W> {
         for few in words.chunks(FEW) {
             kept.clear();
             let selection = &mut self.selection;
-            let mut passes =
-                |w: u64| selection.passes(self.thread, runs::address(w), runs::kind(w).is_write());
-            kept.extend(few.iter().copied().filter(|&w| passes(w)));
+            if let Some(filter) = selection.only_filter(self.thread) {
+                let mut count = 0;
+                kept.resize(few.len(), 0);
+                for &word in few {
+                    kept[count] = word;
+                    count += usize::from(filter.passes(runs::address(word), runs::is_write(word)));
+                }
+                kept.truncate(count);
+                selection.count_filtered((few.len() - count) as u64);
+            } else {
+                let mut passes = |w: u64| selection.passes(self.thread, runs::address(w), runs::is_write(w));
+                kept.extend(few.iter().copied().filter(|&w| passes(w)));
+            }
             self.writer.reference_words(self.thread, &kept)?;
             self.writer.advance(self.thread, (few.len() - kept.len()) as u64)?;
         }

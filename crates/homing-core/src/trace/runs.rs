@@ -1,6 +1,7 @@
 //! Finds code blocks in the words of the parallel flavour: runs of ascending instruction addresses, whose (instruction,
 //! kind) sequence, the upper 16 bits of the words, names the block. A loop executes the same runs in the same order, so
-//! each run remembers the one that came after it, and the usual case is a comparison instead of a look-up.
+//! each run remembers the last two that came after it (an inner loop goes on or ends), and the usual case is a comparison
+//! instead of a look-up.
 
 use super::code::{CodeBlockId, CodeBlocks};
 use super::kind::Kind;
@@ -17,8 +18,8 @@ const INSTRUCTION: u16 = 0x7ff;
 struct Run {
     id: CodeBlockId,
     signature: Box<[u16]>,
-    /// The run that came after it last time.
-    next: u32,
+    /// The runs that came after it: last time, and the last time that it was another one.
+    next: [u32; 2],
 }
 
 /// All runs seen so far.
@@ -44,7 +45,13 @@ fn signature(word: u64) -> u16 {
 /// The kind of a reference.
 #[inline]
 pub(super) fn kind(word: u64) -> Kind {
-    Kind::new(1 << (word >> 59 & 7).min(6), word >> 62 & 1 == 1, false)
+    Kind::new(1 << (word >> 59 & 7).min(6), is_write(word), false)
+}
+
+/// Whether a reference writes.
+#[inline]
+pub(super) fn is_write(word: u64) -> bool {
+    word >> 62 & 1 == 1
 }
 
 /// The address of a reference.
@@ -56,14 +63,17 @@ pub(super) fn address(word: u64) -> u64 {
 impl Runs {
     /// The run that `words` (not empty) begins with; `after` is the number of the thread's run before.
     pub(super) fn find(&mut self, words: &[u64], after: u32, blocks: &mut CodeBlocks) -> Found {
-        let guess = self.runs.get(after as usize).map_or(0, |run| run.next);
-        let number = match self.runs.get(guess as usize) {
-            Some(run) if run.matches(words) => guess,
-            _ => self.look_up(words, blocks),
+        let [last, other] = self.runs.get(after as usize).map_or([0; 2], |run| run.next);
+        let fits = |guess: u32| self.runs.get(guess as usize).is_some_and(|run| run.matches(words));
+        let number = if fits(last) {
+            last
+        } else {
+            let number = if fits(other) { other } else { self.look_up(words, blocks) };
+            if let Some(run) = self.runs.get_mut(after as usize) {
+                run.next = [number, last];
+            }
+            number
         };
-        if let Some(run) = self.runs.get_mut(after as usize) {
-            run.next = number;
-        }
         let run = &self.runs[number as usize];
         Found { id: run.id, len: run.signature.len(), number }
     }
@@ -90,7 +100,7 @@ impl Runs {
         };
         let number = self.runs.len() as u32;
         self.numbers.insert(signature.clone(), number);
-        self.runs.push(Run { id, signature, next: number });
+        self.runs.push(Run { id, signature, next: [number; 2] });
         number
     }
 }

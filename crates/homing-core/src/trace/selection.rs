@@ -28,6 +28,19 @@ impl Selection {
         self.options.limit.is_some_and(|limit| self.kept >= limit)
     }
 
+    /// The filter of a thread, if that is all that drops references; the caller counts what it drops.
+    #[inline]
+    pub(super) fn only_filter(&mut self, thread: Thread) -> Option<&mut LineFilter> {
+        let IngestOptions { line_filter, skip, limit } = self.options;
+        let only = line_filter && skip == 0 && limit.is_none();
+        only.then(|| filter_of(&mut self.filters, thread))
+    }
+
+    /// Counts references that [`Selection::only_filter`] dropped.
+    pub(super) fn count_filtered(&mut self, references: u64) {
+        self.filtered += references;
+    }
+
     /// Whether a reference is kept.
     #[inline]
     pub(super) fn passes(&mut self, thread: Thread, address: u64, write: bool) -> bool {
@@ -37,27 +50,11 @@ impl Selection {
     }
 
     /// Sets the addresses of an execution's references that are not kept to 0, as those of accesses that did not happen.
-    /// Returns how many are left.
-    pub(super) fn apply(&mut self, thread: Thread, addresses: &mut [u64], accesses: &[Access]) -> usize {
+    pub(super) fn apply(&mut self, thread: Thread, addresses: &mut [u64], accesses: &[Access]) {
         let pairs = addresses.iter_mut().zip(accesses).filter(|(address, _)| **address != 0);
-        let mut left = 0;
-        if self.options.skip == 0 && self.options.limit.is_none() {
-            let mut filtered = 0;
-            let filter = filter_of(&mut self.filters, thread);
-            for (address, access) in pairs {
-                let passes = filter.passes(*address, access.write);
-                *address *= u64::from(passes);
-                left += usize::from(passes);
-                filtered += u64::from(!passes);
-            }
-            self.filtered += filtered;
-            return left;
-        }
         for (address, access) in pairs {
             self.apply_one(thread, address, access.write);
-            left += usize::from(*address != 0);
         }
-        left
     }
 
     fn apply_one(&mut self, thread: Thread, address: &mut u64, write: bool) {

@@ -5,6 +5,7 @@ mod finish;
 use super::code::{BlockDef, CodeBlockId, CodeBlocks};
 use super::encode::{Known, Sealed, Taken, ThreadEncoder};
 use super::event::Event;
+use super::filter::LineFilter;
 use super::format::{BlockHeader, BlockSink, Header, FRAME_SHIFT, MAX_ACCESSES};
 use super::frames::FrameTable;
 use super::kind::Kind;
@@ -159,6 +160,21 @@ impl<W: Write> TraceWriter<W> {
         }
         let TraceWriter { threads, blocks, frames, .. } = self;
         Ok(thread_of(threads, thread).encoder.take(known, words, blocks, frames))
+    }
+
+    /// The same without the references that hit in the filter.
+    pub(super) fn take_filtered(
+        &mut self,
+        thread: Thread,
+        known: &[Known],
+        words: &[u64],
+        filter: &mut LineFilter,
+    ) -> Result<Taken, TraceError> {
+        if self.thread(thread).encoder.is_blocked() {
+            self.unblock(thread)?;
+        }
+        let TraceWriter { threads, blocks, .. } = self;
+        Ok(thread_of(threads, thread).encoder.take_filtered(known, words, blocks, filter))
     }
 
     fn execute_piece(

@@ -2,6 +2,8 @@
 //! before its columns are encoded.
 
 use super::super::code::{CodeBlockId, CodeBlocks};
+use super::super::filter::LineFilter;
+use super::super::format::MAX_ACCESSES;
 use super::super::frames::FrameTable;
 use super::super::wire::{BLOCK, CONTROL};
 use super::{ThreadEncoder, NO_ENTRY};
@@ -27,6 +29,30 @@ pub(in crate::trace) struct Taken {
     pub words: usize,
     /// Those that should have been addresses and are not.
     pub wrong: u64,
+    /// References that the line filter dropped.
+    pub filtered: u64,
+}
+
+/// The code block whose execution `words` begins with, and how many words follow; `None` if it needs another treatment.
+#[inline]
+fn given(known: &[Known], words: &[u64], blocks: &CodeBlocks) -> Option<(CodeBlockId, usize)> {
+    let block = known.get((words.first()? ^ BLOCK) as usize)?;
+    let id = block.id?;
+    let layout = &blocks.get(id).layout;
+    let rest = &words[1..];
+    let ends = |given: usize| rest.get(given).is_none_or(|&word| word & CONTROL != 0);
+    let mut exits = layout.exits;
+    let mut given = layout.words;
+    while exits != 0 {
+        let exit = exits.trailing_zeros() as usize;
+        if ends(exit) {
+            given = exit;
+            break;
+        }
+        exits &= exits - 1;
+    }
+    let wrong = |&word: &u64| word == 0 || word & CONTROL != 0;
+    (!rest.get(..given)?.iter().any(wrong)).then_some((id, given))
 }
 
 impl ThreadEncoder {
@@ -49,7 +75,79 @@ impl ThreadEncoder {
                 None => break,
             }
         }
-        Taken { words: at, wrong: self.encode_words(words, u64::MAX, blocks, frames) }
+        Taken { words: at, wrong: self.encode_words(words, u64::MAX, blocks, frames), filtered: 0 }
+    }
+
+    /// The same without the references that hit in the filter.
+    pub(in crate::trace) fn take_filtered(
+        &mut self,
+        known: &[Known],
+        words: &[u64],
+        blocks: &mut CodeBlocks,
+        filter: &mut LineFilter,
+    ) -> Taken {
+        let mut taken = Taken::default();
+        while !self.blocked {
+            let Some((id, given)) = given(known, &words[taken.words..], blocks) else { break };
+            let first = taken.words + 1;
+            taken.words = first + given;
+            taken.filtered += self.take_one_filtered(id, &words[first..taken.words], blocks, filter);
+        }
+        taken
+    }
+
+    /// Takes an execution but for what the filter drops, and returns how many references that is.
+    fn take_one_filtered(
+        &mut self,
+        id: CodeBlockId,
+        words: &[u64],
+        blocks: &mut CodeBlocks,
+        filter: &mut LineFilter,
+    ) -> u64 {
+        let block = blocks.get(id);
+        let accesses = usize::from(block.layout.accesses[words.len()]);
+        let (mut kept, mut addresses) = (0u64, [0; MAX_ACCESSES]);
+        let mut count = 0;
+        for (j, (&(place, offset), kind)) in
+            block.layout.origin.iter().zip(&block.kinds).take(accesses).enumerate()
+        {
+            let address = words[usize::from(place)].wrapping_add(offset as u64);
+            let passes = filter.passes(address, kind.is_write());
+            addresses[count] = address;
+            count += usize::from(passes);
+            kept |= u64::from(passes) << j;
+        }
+        if count == 0 {
+            self.advance(u64::from(block.instructions(accesses)));
+        } else if count == accesses {
+            self.execute(id, block, words);
+        } else {
+            self.execute_some(id, kept, &addresses[..count], accesses, blocks);
+        }
+        (accesses - count) as u64
+    }
+
+    /// An execution of the first `accesses` accesses of a code block of which only some count.
+    fn execute_some(
+        &mut self,
+        id: CodeBlockId,
+        kept: u64,
+        addresses: &[u64],
+        accesses: usize,
+        blocks: &mut CodeBlocks,
+    ) {
+        if accesses == blocks.get(id).kinds.len() {
+            if let Some(some) = blocks.with_accesses(id, kept) {
+                return self.execute(some, blocks.get(some), addresses);
+            }
+        }
+        let instructions = blocks.get(id).instructions(accesses);
+        let which = (0..accesses).filter(|j| kept >> j & 1 == 1);
+        for (j, address) in which.zip(addresses) {
+            let single = blocks.single(id, j);
+            self.execute(single, blocks.get(single), std::slice::from_ref(address));
+        }
+        self.advance(u64::from(instructions));
     }
 
     /// Takes the execution at `at`; returns where the next one begins.

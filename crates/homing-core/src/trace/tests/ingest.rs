@@ -180,3 +180,62 @@ proptest! {
         collect(ingest);
     }
 }
+
+/// What is left of a stream: by thread its references and its virtual time; and how many were dropped.
+fn left_of(words: &[u64], flavour: Flavour, options: IngestOptions) -> (Vec<(Vec<(u64, Kind)>, u64)>, u64) {
+    let mut ingest = ingest(flavour, options);
+    ingest.segment(0, 0, words).unwrap();
+    let (bytes, summary) = ingest.finish().unwrap();
+    let trace = Trace::open(&bytes).unwrap();
+    let times = trace.threads().map(|(thread, _)| {
+        let mut steps = trace.thread_steps(thread);
+        steps.by_ref().for_each(drop);
+        steps.time()
+    });
+    let times: Vec<u64> = times.collect();
+    let mut writer = OrderWriter::copy(Vec::new(), &trace).unwrap();
+    for (thread, references) in trace.threads() {
+        writer.turn(thread, references).unwrap();
+    }
+    let bytes = writer.finish().unwrap().0;
+    let trace = Trace::open(&bytes).unwrap();
+    let mut collector = Collector::default();
+    trace.visit_all(&mut collector).unwrap();
+    let frames = trace.frames();
+    let threads = trace.threads().zip(times).map(|((thread, _), time)| {
+        let own = collector.threads.get(&thread).into_iter().flatten();
+        (own.map(|&(a, kind)| (frames[(a >> 12) as usize] << 12 | a & 4095, kind)).collect(), time)
+    });
+    (threads.collect(), summary.filtered)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Executions are filtered a batch at a time, or reference by reference where something else is dropped, too.
+    #[test]
+    fn both_ways_to_filter_leave_the_same(
+        executions in proptest::collection::vec((0u64..2, 0u64..64, 0u64..64, 0u64..64, 0usize..8), 1..400),
+        parallel: bool,
+    ) {
+        let flavour = if parallel { Flavour::Parallel } else { Flavour::Serial };
+        let mut words = if parallel { Vec::new() } else { definition() };
+        for (thread, first, second, third, form) in executions {
+            let [first, second, third] = [0x1ff8 + first * 24, 0x20000 + second * 512, 0x9000 + third * 64];
+            if parallel {
+                words.extend([first | 5 << 48, second | 9 << 48 | 1 << 62 | 3 << 59, third | 2 << 48]);
+                continue;
+            }
+            words.extend([control(3, thread), control(1, 77), first]);
+            match form {
+                0 => {} // a side exit
+                1 => words.extend([second, 0]),
+                _ => words.extend([second, third]),
+            }
+        }
+        let filter = IngestOptions { line_filter: true, ..IngestOptions::default() };
+        let batches = left_of(&words, flavour, filter);
+        let singly = left_of(&words, flavour, IngestOptions { limit: Some(u64::MAX), ..filter });
+        prop_assert_eq!(batches, singly);
+    }
+}
