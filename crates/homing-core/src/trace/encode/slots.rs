@@ -161,8 +161,9 @@ impl Slot {
 
     pub(super) fn restart(&mut self, mode: Mode, always: bool, derived: bool) {
         let mut column = std::mem::take(&mut self.column);
+        // What it needed last time it will need again.
+        column.shrink_to((2 * column.len()).max(1 << 12));
         column.clear();
-        column.shrink_to(1 << 12);
         *self = Slot { column, mode, always, derived, ..Slot::new() };
     }
 
