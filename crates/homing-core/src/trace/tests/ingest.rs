@@ -181,8 +181,11 @@ proptest! {
     }
 }
 
-/// What is left of a stream: by thread its references and its virtual time; and how many were dropped.
-fn left_of(words: &[u64], flavour: Flavour, options: IngestOptions) -> (Vec<(Vec<(u64, Kind)>, u64)>, u64) {
+/// The references of a thread, and its virtual time.
+type Left = (Vec<(u64, Kind)>, u64);
+
+/// What is left of a stream, by thread; and how many references were dropped.
+fn left_of(words: &[u64], flavour: Flavour, options: IngestOptions) -> (Vec<Left>, u64) {
     let mut ingest = ingest(flavour, options);
     ingest.segment(0, 0, words).unwrap();
     let (bytes, summary) = ingest.finish().unwrap();
