@@ -37,6 +37,17 @@ pub fn units(total: u64, what: &'static str) -> ProgressBar {
     bar
 }
 
+/// What is being done, of a number of things that nobody knows beforehand: `inc` and `set_message` for each.
+pub fn steps(what: &'static str) -> ProgressBar {
+    let style = "{prefix} {pos}: {msg}, {elapsed} in all";
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden())
+        .with_prefix(what)
+        .with_style(ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_spinner()));
+    bar.enable_steady_tick(Duration::from_secs(1));
+    show_later(&bar);
+    bar
+}
+
 /// Shows a bar once a second has passed.
 fn show_later(bar: &ProgressBar) {
     if !std::io::stderr().is_terminal() {

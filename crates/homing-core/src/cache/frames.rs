@@ -156,8 +156,8 @@ pub(super) struct Frames {
     of: Vec<u32>,
     /// Page in each frame.
     page_in: Vec<u32>,
-    next: HashMap<u32, u32>,
-    free: HashMap<u32, VecDeque<u32>>,
+    /// Of each colour, how many frames were ever in use, and those that pages left.
+    used: Vec<(u32, VecDeque<u32>)>,
 }
 
 impl Frames {
@@ -177,8 +177,7 @@ impl Frames {
             places: vec![Place { page: NOWHERE, line: 0 }; addresses.page_of.len()],
             of: vec![NONE; addresses.pages() as usize],
             page_in: Vec::new(),
-            next: HashMap::new(),
-            free: HashMap::new(),
+            used: vec![(0, VecDeque::new()); 1 << colours.bits()],
         })
     }
 
@@ -209,8 +208,8 @@ impl Frames {
     /// Gives a page another frame.
     pub fn assign(&mut self, page: u32, addresses: &Addresses) {
         let colour = self.colours.of(addresses, page);
-        let next = self.next.entry(colour).or_insert(0);
-        let free = self.free.entry(colour).or_default();
+        let old = self.of(page);
+        let (next, free) = &mut self.used[colour as usize];
         // A frame just left is not taken again at once, as the free list of a real machine is longer than that.
         let frame = match free.front() {
             Some(_) if free.len() as u32 > *next / 3 => free.pop_front().expect("there is a first"),
@@ -219,8 +218,8 @@ impl Frames {
                 (*next - 1) << self.colours.bits() | colour
             }
         };
-        if let Some(old) = self.of(page) {
-            self.free.entry(colour).or_default().push_back(old);
+        if let Some(old) = old {
+            free.push_back(old);
             self.page_in[old as usize] = NONE;
         }
         if frame as usize >= self.page_in.len() {

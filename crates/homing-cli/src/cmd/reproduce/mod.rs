@@ -88,10 +88,12 @@ pub fn run(args: Args) -> Result {
         return Err(exit::error(Code::USAGE, message));
     }
     let chosen = Chosen(args.only.clone());
-    let traces = Traces { folder: &args.traces, workloads: &args.workloads };
+    let progress = crate::progress::steps("program");
+    let traces = Traces { folder: &args.traces, workloads: &args.workloads, progress };
     let mut exhibits: Vec<Exhibit> = tikir::exhibits(&chosen, &traces)?;
     exhibits.extend(nikolopoulos::exhibits(&chosen, &traces)?);
     exhibits.extend(bolosky::exhibits(&chosen, &traces)?);
+    traces.progress.finish_and_clear();
     exhibits.retain(|exhibit| chosen.any(&[&exhibit.id]));
     if let Some(path) = &args.html {
         crate::files::write(path, render::html(&exhibits, HOW))?;

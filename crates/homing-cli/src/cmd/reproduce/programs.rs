@@ -2,6 +2,7 @@
 
 use crate::exit::{self, Code};
 use anyhow::Context;
+use indicatif::ProgressBar;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -67,11 +68,15 @@ pub struct Traces<'a> {
     pub folder: &'a Path,
     /// Folder of the programs.
     pub workloads: &'a Path,
+    /// Says which program is at work.
+    pub progress: ProgressBar,
 }
 
 impl Traces<'_> {
     /// The trace of a program with so many threads; recorded if the folder does not have it.
     pub fn get(&self, program: &Program, threads: u32) -> anyhow::Result<PathBuf> {
+        self.progress.inc(1);
+        self.progress.set_message(format!("{} with {threads} threads", program.name));
         let options = program.options.concat();
         let path = self.folder.join(format!("{}{options}-{threads}.homing", program.name));
         if path.is_file() {
@@ -89,7 +94,7 @@ impl Traces<'_> {
         }
         std::fs::create_dir_all(self.folder)
             .with_context(|| format!("cannot make {}", self.folder.display()))?;
-        eprintln!("recording {} with {threads} threads", program.name);
+        self.progress.suspend(|| eprintln!("recording {} with {threads} threads", program.name));
         let homing = std::env::current_exe().context("cannot find this program")?;
         let output = Command::new(homing)
             .args(["record", "--recorder", "valgrind", "-o"])
