@@ -373,9 +373,9 @@ impl Judge {
         let led = if state.settled(by, write) { None } else { self.advance(state, by, write) };
         if !at.holds(by) {
             let wish = led.map(|wish| (wish, "the leader moved")).or_else(|| {
-                let there = state.holds(state.leader(), by);
-                let wish = there.then(|| self.wish_to_catch_up(state, at.home(), by, write))?;
-                Some((wish?, "the leader is there"))
+                let wish = self.wish_to_catch_up(state, at.home(), by, write)?;
+                let (Wish::Replica(to) | Wish::Home(to)) = wish;
+                state.holds(state.leader(), to).then_some((wish, "the leader is there"))
             });
             match wish {
                 Some((Wish::Replica(to), reason)) => {
