@@ -94,41 +94,118 @@ fn html_table(exhibit: &Exhibit) -> String {
 const COLOURS: [&str; 8] =
     ["#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7", "#a463f2", "#97bbf5"];
 
-/// Bars of our numbers, one group a row, one colour a column.
+/// Width of a bar, and height and margins of what bars stand in, in pixels.
+const BAR: f64 = 9.0;
+const HEIGHT: f64 = 160.0;
+const LEFT: f64 = 46.0;
+const TOP: f64 = 12.0;
+const LABELS: f64 = 96.0;
+
+/// Bars of our numbers, one group a row, one colour a column; a dark line where the published number is.
 fn plot(exhibit: &Exhibit) -> String {
-    let of = |line: &Line| -> Vec<f64> { exhibit.plotted.iter().map(|&column| line.ours[column]).collect() };
-    let values = || exhibit.lines.iter().flat_map(of).filter(|v| v.is_finite());
-    let (low, high) = values().fold((0.0f64, 0.0f64), |(low, high), v| (low.min(v), high.max(v)));
+    let rows: Vec<Vec<Pair>> = exhibit.lines.iter().map(|line| pairs(exhibit, line)).collect();
+    let both = |&(ours, published): &Pair| [Some(ours), published].into_iter().flatten();
+    let values = rows.iter().flatten().flat_map(both).filter(|value| value.is_finite());
+    let (low, high) = values.fold((0.0f64, 0.0f64), |(low, high), v| (low.min(v), high.max(v)));
     if high <= low || exhibit.columns.len() < 2 {
         return String::new();
     }
-    let (width, height) = (9.0, 160.0);
-    let group = width * exhibit.plotted.len() as f64 + 14.0;
-    let y = |value: f64| 10.0 + height * (high - value) / (high - low);
-    let total = group * exhibit.lines.len() as f64 + 170.0;
-    let mut svg = format!("<svg width=\"{total:.0}\" height=\"{:.0}\">", height + 40.0);
-    for (row, line) in exhibit.lines.iter().enumerate() {
-        let x = group * row as f64;
-        for (column, value) in of(line).into_iter().enumerate().filter(|(_, value)| value.is_finite()) {
-            let (top, bottom) = (y(value.max(0.0)), y(value.min(0.0)));
+    let y = |value: f64| TOP + HEIGHT * (high - value) / (high - low);
+    let group = (BAR * exhibit.plotted.len() as f64).max(12.0) + 14.0;
+    let right = LEFT + group * rows.len() as f64;
+    let mut drawn = String::new();
+    for tick in ticks(low, high) {
+        let (at, x) = (y(tick), LEFT - 5.0);
+        let _ = write!(
+            drawn,
+            "<path d=\"M{LEFT} {at:.1}H{right:.1}\" stroke=\"#ddd\"/>\
+             <text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+            at + 4.0,
+            (tick * 1e6).round() / 1e6
+        );
+    }
+    for (row, (line, pairs)) in exhibit.lines.iter().zip(&rows).enumerate() {
+        let x = LEFT + group * row as f64 + 7.0;
+        drawn += &bars(pairs, x, y);
+        drawn += &label(&line.label, x + (group - 14.0) / 2.0 + 4.0);
+    }
+    let has_published = rows.iter().flatten().any(|(_, published)| published.is_some());
+    let (legend, width) = legend(exhibit, has_published, right + 14.0);
+    let (total, height) = (right + 14.0 + width, TOP + HEIGHT + LABELS);
+    format!("<svg width=\"{total:.0}\" height=\"{height:.0}\" role=\"img\">{drawn}{legend}</svg>\n")
+}
+
+/// Ours and the published number, if there is one.
+type Pair = (f64, Option<f64>);
+
+fn pairs(exhibit: &Exhibit, line: &Line) -> Vec<Pair> {
+    let both = |&column: &usize| (line.ours[column], line.published.get(column).copied().flatten());
+    exhibit.plotted.iter().map(both).collect()
+}
+
+fn bars(pairs: &[Pair], left: f64, y: impl Fn(f64) -> f64) -> String {
+    let mut drawn = String::new();
+    for (column, &(ours, published)) in pairs.iter().enumerate() {
+        let (x, width) = (left + BAR * column as f64, BAR - 1.0);
+        if ours.is_finite() {
+            let (top, bottom) = (y(ours.max(0.0)), y(ours.min(0.0)));
+            let (height, colour) = ((bottom - top).max(0.5), COLOURS[column % COLOURS.len()]);
             let _ = write!(
-                svg,
-                "<rect x=\"{:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{}\"/>",
-                x + width * column as f64,
-                width - 1.0,
-                (bottom - top).max(0.5),
-                COLOURS[column % COLOURS.len()]
+                drawn,
+                "<rect x=\"{x:.1}\" y=\"{top:.1}\" width=\"{width}\" height=\"{height:.1}\" fill=\"{colour}\"/>"
             );
         }
-        let _ = write!(svg, "<text x=\"{x:.1}\" y=\"{:.1}\">{}</text>", height + 28.0, escape(&line.label));
+        if let Some(at) = published.map(&y) {
+            let _ = write!(drawn, "<path d=\"M{x:.1} {at:.1}h{width}\" stroke=\"#222\" stroke-width=\"2\"/>");
+        }
     }
-    for (column, name) in exhibit.plotted.iter().map(|&column| &exhibit.columns[column]).enumerate() {
-        let (x, y) = (total - 160.0, 20.0 + 15.0 * column as f64);
-        let colour = COLOURS[column % COLOURS.len()];
-        let _ =
-            write!(svg, "<text x=\"{x:.0}\" y=\"{y:.0}\" fill=\"{colour}\">\u{25a0} {}</text>", escape(name));
+    drawn
+}
+
+fn label(text: &str, x: f64) -> String {
+    let y = TOP + HEIGHT + 12.0;
+    format!(
+        "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"end\" transform=\"rotate(-40 {x:.1} {y:.1})\">{}<title>{}</title></text>",
+        escape(&shortened(text)),
+        escape(text)
+    )
+}
+
+/// The names of the columns, and the width that they take.
+fn legend(exhibit: &Exhibit, has_published: bool, x: f64) -> (String, f64) {
+    let names = exhibit.plotted.iter().map(|&column| exhibit.columns[column].as_str());
+    let marked = names.enumerate().map(|(column, name)| (COLOURS[column % COLOURS.len()], '\u{25a0}', name));
+    let published = has_published.then_some(("#222", '\u{2013}', "published"));
+    let (mut drawn, mut longest) = (String::new(), 0);
+    for (row, (colour, mark, name)) in marked.chain(published).enumerate() {
+        let y = 20.0 + 15.0 * row as f64;
+        let name = escape(name);
+        longest = longest.max(name.chars().count());
+        let _ = write!(
+            drawn,
+            "<text x=\"{x:.0}\" y=\"{y:.0}\"><tspan fill=\"{colour}\">{mark}</tspan> {name}</text>"
+        );
     }
-    svg + "</svg>\n"
+    (drawn, 30.0 + 6.5 * longest as f64)
+}
+
+/// Round numbers between the two, three to seven.
+fn ticks(low: f64, high: f64) -> Vec<f64> {
+    let rough = (high - low) / 6.0;
+    let power = 10f64.powf(rough.log10().floor());
+    let steps = [1.0, 2.0, 5.0].map(|digit| digit * power);
+    let step = steps.into_iter().find(|&step| step >= rough).unwrap_or(10.0 * power);
+    let first = (low / step - 1e-9).ceil() as i64;
+    (first..).map(|tick| tick as f64 * step).take_while(|&tick| tick <= high + 1e-9 * step).collect()
+}
+
+/// A label that fits below its bars.
+fn shortened(label: &str) -> String {
+    const MOST: usize = 20;
+    match label.chars().count() {
+        0..=MOST => label.to_owned(),
+        _ => label.chars().take(MOST - 1).chain(['\u{2026}']).collect(),
+    }
 }
 
 fn escape(text: &str) -> String {
@@ -138,6 +215,17 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ticks_are_round_and_inside() {
+        assert_eq!(ticks(0.0, 84.4), [0.0, 20.0, 40.0, 60.0, 80.0]);
+        assert_eq!(ticks(-3.0, 8.0), [-2.0, 0.0, 2.0, 4.0, 6.0, 8.0]);
+        for (low, high) in [(0.0, 0.57), (-1.5, 12.9), (0.0, 1000.0), (-0.02, 0.0)] {
+            let all = ticks(low, high);
+            let inside = |tick: &f64| (low - 1e-6..=high + 1e-6).contains(tick);
+            assert!((3..=7).contains(&all.len()) && all.iter().all(inside), "{all:?}");
+        }
+    }
 
     #[test]
     fn ours_stand_beside_the_published_in_text_and_page() {
@@ -152,9 +240,14 @@ mod tests {
             "{text}"
         );
         let page = html(&[exhibit], "small & quick");
-        for part in
-            ["cg &lt;12&gt;", "81.0 <small>[80.9]</small>", "<svg", "small &amp; quick", "class=\"no\""]
-        {
+        for part in [
+            "cg &lt;12&gt;",
+            "81.0 <small>[80.9]</small>",
+            "<svg",
+            "small &amp; quick",
+            "class=\"no\"",
+            "</tspan> published",
+        ] {
             assert!(page.contains(part), "{part}: {page}");
         }
     }
