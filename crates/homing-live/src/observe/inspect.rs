@@ -24,6 +24,7 @@ pub struct View {
     regions: Vec<RegionRow>,
     left_out: usize,
     symbols: Vec<SymbolRow>,
+    symbols_left_out: usize,
     tasks: Vec<TaskRow>,
 }
 
@@ -66,10 +67,21 @@ impl View {
         all.sort_by_key(|region| std::cmp::Reverse(region.resident()));
         let left_out = all.len().saturating_sub(REGIONS);
         all.truncate(REGIONS);
-        let symbols = tables.map(|tables| tables.rows(proc, host, pid, &maps)).unwrap_or_default();
+        let (symbols, symbols_left_out) =
+            tables.map(|tables| tables.rows(proc, host, pid, &maps)).unwrap_or_default();
         let tasks = tasks(proc, host, pid, ticks)?;
         let threads = threads(host, &tasks);
-        Ok(View { at, took: at.elapsed(), bytes, threads, regions: all, left_out, symbols, tasks })
+        Ok(View {
+            at,
+            took: at.elapsed(),
+            bytes,
+            threads,
+            regions: all,
+            left_out,
+            symbols,
+            symbols_left_out,
+            tasks,
+        })
     }
 
     /// Seconds since the look.
@@ -102,6 +114,7 @@ impl View {
             regions: self.regions.clone(),
             regions_left_out: self.left_out,
             symbols: if detailed { self.symbols.clone() } else { Vec::new() },
+            symbols_left_out: if detailed { self.symbols_left_out } else { 0 },
             tasks: if detailed { self.tasks.clone() } else { Vec::new() },
         }
     }

@@ -104,6 +104,8 @@ pub struct Pages {
     pub regions_left_out: usize,
     /// Static data with most pages: parts of the regions of programs and libraries. Only of a process shown in detail.
     pub symbols: Vec<SymbolRow>,
+    /// Smaller static data of a page or more that is not listed.
+    pub symbols_left_out: usize,
     /// The threads; of a process that is not shown in detail, none.
     pub tasks: Vec<TaskRow>,
 }

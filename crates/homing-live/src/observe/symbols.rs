@@ -7,10 +7,10 @@ use homing_linux::move_pages::{self, PageStatus};
 use homing_linux::proc::maps::{Class, Mapping};
 use homing_linux::proc::symbols::{Symbol, Table};
 use homing_linux::proc::{Pid, Proc};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Symbols that are kept, largest first.
+/// Symbols that are looked at, largest first.
 const SYMBOLS: usize = 32;
 
 /// Smaller ones share their pages with others.
@@ -29,13 +29,11 @@ pub struct Tables(BTreeMap<(String, u64), Table>);
 impl Tables {
     /// The data symbols of a process, by address. Files that cannot be read have none.
     fn of(&mut self, proc: &Proc, pid: Pid, maps: &[Mapping]) -> Vec<(String, Symbol)> {
-        let mut symbols = Vec::new();
-        let mut last = None;
+        let (mut symbols, mut seen) = (Vec::new(), BTreeSet::new());
         for mapping in maps.iter().filter(|mapping| mapping.class() == Class::FilePrivate) {
-            if last == Some(&mapping.name) {
+            if !seen.insert(&mapping.name) {
                 continue;
             }
-            last = Some(&mapping.name);
             if self.0.len() >= FILES {
                 self.0.clear();
             }
@@ -50,16 +48,18 @@ impl Tables {
         symbols
     }
 
-    /// The data symbols with most resident bytes. None if the pages may not be looked at.
-    pub fn rows(&mut self, proc: &Proc, host: &Host, pid: Pid, maps: &[Mapping]) -> Vec<SymbolRow> {
+    /// The largest data symbols, those with most resident bytes first, and how many others there are. None if the pages may not
+    /// be looked at.
+    pub fn rows(&mut self, proc: &Proc, host: &Host, pid: Pid, maps: &[Mapping]) -> (Vec<SymbolRow>, usize) {
         let mut symbols = self.of(proc, pid, maps);
         symbols.sort_by_key(|(_, symbol)| std::cmp::Reverse(symbol.end - symbol.start));
+        let left_out = symbols.len().saturating_sub(SYMBOLS);
         symbols.truncate(SYMBOLS);
         let mut rows: Vec<SymbolRow> =
             symbols.into_iter().filter_map(|(file, symbol)| row(host, pid, file, symbol)).collect();
         rows.retain(|row| row.resident() > 0);
         rows.sort_by_key(|row| std::cmp::Reverse(row.resident()));
-        rows
+        (rows, left_out)
     }
 }
 

@@ -88,6 +88,9 @@ fn symbols(snapshot: &Snapshot, pages: &Pages, lines: &mut Vec<String>) {
         let line = placed(snapshot, &symbol.name, &symbol.file, symbol.resident(), &symbol.bytes);
         lines.push(line + if symbol.sampled { "  by some of its pages" } else { "" });
     }
+    if pages.symbols_left_out > 0 {
+        lines.push(format!("... and {} smaller ones", pages.symbols_left_out));
+    }
 }
 
 /// The header of a table of `placed` lines.

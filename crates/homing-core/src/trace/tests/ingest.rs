@@ -11,15 +11,20 @@ fn ingest(flavour: Flavour, options: IngestOptions) -> Ingest<Vec<u8>> {
     Ingest::new(TraceWriter::new(Vec::new(), &Header::new("test", "1")).unwrap(), flavour, options)
 }
 
+/// The trace ordered thread after thread.
+fn one_after_another(trace: &Trace<'_>) -> Vec<u8> {
+    let mut writer = OrderWriter::copy(Vec::new(), trace).unwrap();
+    for (thread, references) in trace.threads() {
+        writer.turn(thread, references).unwrap();
+    }
+    writer.finish().unwrap().0
+}
+
 /// Finishes, orders thread after thread, and collects.
 fn collect(ingest: Ingest<Vec<u8>>) -> (Collector, Summary, Vec<u64>) {
     let (bytes, summary) = ingest.finish().unwrap();
     let trace = Trace::open(&bytes).unwrap();
-    let mut writer = OrderWriter::copy(Vec::new(), &trace).unwrap();
-    for (thread, references) in trace.threads() {
-        writer.turn(thread, references).unwrap();
-    }
-    let bytes = writer.finish().unwrap().0;
+    let bytes = one_after_another(&trace);
     let trace = Trace::open(&bytes).unwrap();
     let mut collector = Collector::default();
     let stats = trace.visit_all(&mut collector).unwrap();
@@ -196,11 +201,7 @@ fn left_of(words: &[u64], flavour: Flavour, options: IngestOptions) -> (Vec<Left
         steps.time()
     });
     let times: Vec<u64> = times.collect();
-    let mut writer = OrderWriter::copy(Vec::new(), &trace).unwrap();
-    for (thread, references) in trace.threads() {
-        writer.turn(thread, references).unwrap();
-    }
-    let bytes = writer.finish().unwrap().0;
+    let bytes = one_after_another(&trace);
     let trace = Trace::open(&bytes).unwrap();
     let mut collector = Collector::default();
     trace.visit_all(&mut collector).unwrap();

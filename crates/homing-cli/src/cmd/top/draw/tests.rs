@@ -42,6 +42,7 @@ fn snapshot(nodes: u32) -> Snapshot {
                 bytes: on([2, 6, 0, 0]),
                 ..SymbolRow::default()
             }],
+            symbols_left_out: 3,
             tasks: vec![TaskRow {
                 tid: Tid(number),
                 name: "worker".into(),
@@ -143,6 +144,7 @@ fn details_have_regions_and_threads() {
     assert!(line(&page, "heap#0").contains("4.0M   25   75    .    ."), "{page:#?}");
     let symbol = line(&page, "colidx");
     assert!(symbol.contains("cg.B") && symbol.contains("8.0M   25   75    .    .  by some"), "{page:#?}");
+    assert!(line(&page, "and 3 smaller ones").starts_with("..."), "{page:#?}");
     assert!(line(&page, "worker").contains('5') && line(&page, "12 smaller").starts_with("..."));
     assert_eq!((app.wanted().selected, app.wanted().others), (Some(Pid(40)), false));
     app.snapshot.processes.clear();
