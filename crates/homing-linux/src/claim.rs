@@ -1,7 +1,6 @@
 //! One engine a cgroup: who works on a cgroup holds a lock on its directory, which goes with its holder, however that ends.
 
-use rustix::fs::{flock, FlockOperation};
-use rustix::io::Errno;
+use crate::lock::Lock;
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -9,7 +8,7 @@ use std::path::Path;
 /// The right to move the pages of a cgroup's processes.
 #[derive(Debug)]
 pub struct Claim {
-    _lock: File,
+    _lock: Lock,
 }
 
 impl Claim {
@@ -18,16 +17,12 @@ impl Claim {
     /// # Errors
     /// [`io::ErrorKind::ResourceBusy`] if another engine has claimed it.
     pub fn of(cgroup: &Path) -> io::Result<Claim> {
-        let lock = File::open(cgroup)?;
-        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Claim { _lock: lock }),
-            Err(Errno::WOULDBLOCK) => {
-                let message =
-                    format!("another homing moves the pages of {}: only one can at a time", cgroup.display());
-                Err(io::Error::new(io::ErrorKind::ResourceBusy, message))
-            }
-            Err(error) => Err(error.into()),
-        }
+        let lock = Lock::take(File::open(cgroup)?)?.ok_or_else(|| {
+            let message =
+                format!("another homing moves the pages of {}: only one can at a time", cgroup.display());
+            io::Error::new(io::ErrorKind::ResourceBusy, message)
+        })?;
+        Ok(Claim { _lock: lock })
     }
 }
 

@@ -2,7 +2,7 @@
 //! kept in a state file, so that after a kill -9 the next run (or `homing doctor --restore`) can put them back.
 
 use crate::fail::{self, Call};
-use rustix::fs::{flock, FlockOperation};
+use crate::lock::Lock;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ pub struct Tunables {
     /// Path and what it was, oldest change first.
     before: Vec<(PathBuf, String)>,
     /// Held as long as this lives: two sessions would take each other's values for the original ones.
-    _lock: File,
+    _lock: Lock,
 }
 
 impl Tunables {
@@ -67,18 +67,16 @@ impl Drop for Tunables {
 }
 
 /// Takes the lock that a session holds while tunables are changed.
-fn lock(state: &Path) -> io::Result<File> {
+fn lock(state: &Path) -> io::Result<Lock> {
     let path = state.with_extension("lock");
-    let lock = File::create(&path)?;
-    if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+    Lock::take(File::create(&path)?)?.ok_or_else(|| {
         let message = format!(
             "another session of homing uses the kernel's tunables, and only one can at a time (it holds {}): wait for its end, or \
              use one session for all processes",
             path.display()
         );
-        return Err(io::Error::new(io::ErrorKind::ResourceBusy, message));
-    }
-    Ok(lock)
+        io::Error::new(io::ErrorKind::ResourceBusy, message)
+    })
 }
 
 /// Puts back what a killed session left changed: what the state file says, newest change first; then removes the file.

@@ -192,7 +192,9 @@ impl<'a> Drive<'a> {
                 *due = cursor.time();
             }
             if moment.mark.ends_profile() {
-                heard.drain(..).for_each(|sample| engine.observe(Observation::Sample(sample)));
+                // What was counted before a mark within the interval is told with the rest, at the end.
+                let at_end = |sample| Observation::Sample(Sample { time: moment.time, ..sample });
+                heard.drain(..).for_each(|sample| engine.observe(at_end(sample)));
             }
             tell(engine, moment);
         }
