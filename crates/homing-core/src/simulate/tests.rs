@@ -1,9 +1,9 @@
 use super::*;
 use crate::action::{Actions, Kind};
-use crate::ids::{Page, Time};
+use crate::ids::{Page, Thread, Time};
 use crate::machine::Uniform;
-use crate::policy::{Fault, Next};
-use crate::timeline::NO_MARKS;
+use crate::policy::{Fault, Next, Sample, ThreadMoved};
+use crate::timeline::{Mark, Timeline, NO_MARKS};
 
 /// Freezes all pages at the Time of the first fault on any: state across pages.
 #[derive(Clone, serde::Serialize, serde::Deserialize)]
@@ -45,6 +45,53 @@ fn policies_with_state_across_pages_see_runs_in_time_order() {
     assert_eq!((result.account.local, result.account.remote, result.account.moves), (4, 1, 1));
     assert_eq!(result.last_homes, [Node(0), Node(1)]);
     assert_eq!((result.log[0].time, result.log[0].action.page), (Time(2), Page(1)));
+}
+
+/// Moves pages to whoever is seen; state across pages.
+#[derive(Clone, serde::Serialize, serde::Deserialize)]
+struct MovesAtSamples;
+
+impl Policy for MovesAtSamples {
+    fn fault(&mut self, _fault: &Fault, _actions: &mut Actions) -> Next {
+        Next::Never
+    }
+
+    fn wants_samples(&self) -> bool {
+        true
+    }
+
+    fn wants_marks(&self) -> bool {
+        true
+    }
+
+    fn sample(&mut self, sample: &Sample, actions: &mut Actions) {
+        actions.push(sample.page, Kind::Move { to: sample.node }, "somebody is there");
+    }
+
+    fn independent(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn what_was_counted_before_a_mark_is_told_at_the_end_of_the_interval() {
+    let references: Vec<_> = (0..10).map(|time| (u16::from(time > 0), 0, false)).collect();
+    let history = History::from_references(&references, 0);
+    let costs = Costs::Uniform(Uniform { nodes: 2, remote: 5.0, page_move: 20.0, global: None });
+    let mut timeline = Timeline::default();
+    let moved = ThreadMoved { thread: Thread(0), from: Node(0), to: Node(1), time: Time(4) };
+    timeline.add([(Time(4), Mark::ThreadMoved(moved))]);
+    let setup = Setup {
+        history: &history,
+        costs: &costs,
+        placement: &Placement::FirstTouch,
+        replication: false,
+        information: "interval:8".parse().unwrap(),
+        timeline: &timeline,
+        log: true,
+    };
+    let log = simulate(&setup, &MovesAtSamples).unwrap().log;
+    assert!(!log.is_empty() && log.iter().all(|entry| entry.time >= Time(8)), "{log:?}");
 }
 
 #[test]
