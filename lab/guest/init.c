@@ -256,8 +256,14 @@ static void send_results(const char *path, const struct timespec *start, dev_t d
 }
 
 static int run_command(void) {
-    int in = open_port("homing.stdin"), out = open_port("homing.stdout"), error = open_port("homing.stderr");
-    if (job.shell) in = out = error = open("/dev/hvc0", O_RDWR | O_CLOEXEC);
+    int in, out, error;
+    if (job.shell) {
+        in = out = error = open("/dev/hvc0", O_RDWR | O_CLOEXEC);
+    } else {
+        in = open_port("homing.stdin");
+        out = open_port("homing.stdout");
+        error = open_port("homing.stderr");
+    }
     if (in < 0 || out < 0 || error < 0) {
         note("no port", "for the command's streams");
         return 1;

@@ -5,7 +5,7 @@
 /* Tells the host what failed, and with what; errno says why. */
 void note(const char *what, const char *which);
 
-/* ports.c: a port for reading and writing, or -1; bytes that were written to it. */
+/* ports.c: a port for reading and writing, waited for half a minute, or -1; bytes that were written to it. */
 int open_port(const char *name);
 unsigned long long port_sent(const char *name);
 

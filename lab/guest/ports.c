@@ -6,6 +6,11 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+/* The driver learns of ports and their names by messages from the host: they may come after the first process has begun, and late where
+ * the host is busy. */
+enum { PORT_LOOKS = 3000, PORT_LOOK_US = 10000 };
 
 /* The device of the port of a name; "" if there is none. */
 static void find_port(const char *wanted, char *device, size_t size) {
@@ -26,10 +31,15 @@ static void find_port(const char *wanted, char *device, size_t size) {
 
 int open_port(const char *name) {
     char device[256], path[512];
-    find_port(name, device, sizeof device);
-    if (device[0] == 0) return -1;
-    snprintf(path, sizeof path, "/dev/%s", device);
-    return open(path, O_RDWR | O_CLOEXEC);
+    for (int look = 0; look < PORT_LOOKS; look++) {
+        if (look > 0) usleep(PORT_LOOK_US);
+        find_port(name, device, sizeof device);
+        if (device[0] == 0) continue;
+        snprintf(path, sizeof path, "/dev/%s", device);
+        int port = open(path, O_RDWR | O_CLOEXEC);
+        if (port >= 0) return port;
+    }
+    return -1;
 }
 
 unsigned long long port_sent(const char *name) {
