@@ -189,7 +189,8 @@ impl ThreadEncoder {
     ) -> Option<usize> {
         let block = blocks.get(id);
         let accesses = usize::from(block.layout.accesses[part.len()]);
-        if words[part.clone()].contains(&0) {
+        // Words that end elsewhere than at an exit are damaged.
+        if words.get(part.clone()).is_none_or(|words| words.contains(&0)) {
             return None;
         }
         if accesses == 0 {

@@ -186,6 +186,18 @@ proptest! {
     }
 }
 
+#[test]
+fn words_that_end_before_an_exit_are_damage() {
+    // Found by `no_words_panic`: a code block whose first exit is two words on, and a segment that ends before.
+    let segments: [&[u64]; 2] =
+        [&[9367487224930631681, 8589934592, 0, 0, 9233255856114499584], &[9295429630892703745]];
+    let mut ingest = ingest(Flavour::Serial, IngestOptions::default());
+    for (index, words) in segments.into_iter().enumerate() {
+        ingest.segment(0, index as u32, words).unwrap();
+    }
+    collect(ingest);
+}
+
 /// The references of a thread, and its virtual time.
 type Left = (Vec<(u64, Kind)>, u64);
 
