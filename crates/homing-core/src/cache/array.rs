@@ -2,14 +2,14 @@
 //! words, one a way, a word of sixteen digits that names the ways in order of use, and a byte of each way's line: a hit on
 //! the last one used costs one comparison, any other finds its byte and moves one digit, and a victim is the last digit.
 //! The arrays of several caches of one shape lie side by side, set by set, so that who else holds a line is one search
-//! through neighbouring words: no directory is kept.
+//! through neighbouring words: no directory is kept. For all levels but the first, whose arrays are [`super::stamped`].
 
 /// No line.
 const EMPTY: u32 = u32::MAX;
 /// The most ways that are kept in order by digits. Sets of more ways are lists, most recently used first.
 const DIGITS: usize = 16;
 /// The width of such sets, where one is asked for.
-pub const LIST: usize = 0;
+const LIST: usize = 0;
 
 /// The largest number that an array can hold.
 pub const MAX_LINE: u32 = (1 << 30) - 2;
@@ -61,19 +61,9 @@ impl Array {
         Array { entries: vec![EMPTY; all * width], orders, mask: sets - 1, ways, width, caches }
     }
 
-    /// The width that [`Array::of`] wants to know.
-    pub fn width(&self) -> usize {
-        if self.width > DIGITS {
-            LIST
-        } else {
-            self.width
-        }
-    }
-
     /// The sets of one cache, whose width must be right.
     #[inline(always)]
-    pub fn of<const WIDTH: usize>(&mut self, cache: usize) -> Sets<'_, WIDTH> {
-        debug_assert_eq!(WIDTH, self.width());
+    fn of<const WIDTH: usize>(&mut self, cache: usize) -> Sets<'_, WIDTH> {
         let orders = if WIDTH == LIST { &mut [] } else { &mut self.orders[cache..] };
         let (entries, mask) = (&mut self.entries[cache * self.width..], self.mask);
         Sets { entries, orders, mask, ways: self.ways, caches: self.caches }
@@ -142,7 +132,7 @@ fn holds(entries: &[u32], line: u32) -> bool {
 }
 
 /// The sets of one cache, with all in registers that finding one takes.
-pub struct Sets<'a, const WIDTH: usize> {
+struct Sets<'a, const WIDTH: usize> {
     entries: &'a mut [u32],
     orders: &'a mut [Order],
     mask: u32,
@@ -151,20 +141,6 @@ pub struct Sets<'a, const WIDTH: usize> {
 }
 
 impl<'a, const WIDTH: usize> Sets<'a, WIDTH> {
-    /// The same sets once more.
-    #[inline(always)]
-    pub fn again(&mut self) -> Sets<'_, WIDTH> {
-        let Sets { entries, orders, mask, ways, caches } = self;
-        Sets { entries, orders, mask: *mask, ways: *ways, caches: *caches }
-    }
-
-    /// These are the sets of an array for one cache alone.
-    #[inline(always)]
-    pub fn alone(self) -> Sets<'a, WIDTH> {
-        debug_assert_eq!(self.caches, 1);
-        Sets { caches: 1, ..self }
-    }
-
     #[inline(always)]
     fn list(self, line: u32) -> &'a mut [u32] {
         let first = (line & self.mask) as usize * self.caches * self.ways;
@@ -180,7 +156,7 @@ impl<'a, const WIDTH: usize> Sets<'a, WIDTH> {
 
     /// Makes `line` the most recently used of its set; its entry if it is there, with the flags in the two low bits.
     #[inline(always)]
-    pub fn touch(self, line: u32) -> Option<&'a mut u32> {
+    fn touch(self, line: u32) -> Option<&'a mut u32> {
         if WIDTH == LIST {
             return to_front(self.list(line), line);
         }
@@ -195,7 +171,7 @@ impl<'a, const WIDTH: usize> Sets<'a, WIDTH> {
 
     /// Puts in a line that is not there, as the most recently used. Returns the entry that had to go.
     #[inline(always)]
-    pub fn insert(self, line: u32, flags: u32) -> Option<u32> {
+    fn insert(self, line: u32, flags: u32) -> Option<u32> {
         let entry = line << 2 | flags;
         let last = self.ways - 1;
         let victim = if WIDTH == LIST {

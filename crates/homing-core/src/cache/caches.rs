@@ -1,13 +1,14 @@
 //! The caches of all CPUs and their coherence (MESI), by physical line; of pages they know nothing.
 
-use super::array::{Array, Sets, LIST};
+use super::array::Array;
 use super::counts::Counts;
 use super::shape::HierarchyShape;
+use super::stamped::{Stamped, FLAG};
 use super::third::Third;
 use super::{Kind, Served};
 
 /// Flag of a first-level line: the CPU has written it, so the second level holds it changed and alone.
-const WRITTEN: u32 = 1;
+const WRITTEN: u32 = FLAG;
 /// Flag of a second-level line: no other CPU has it (MESI: E or M).
 const EXCLUSIVE: u32 = 2;
 /// Flag of a second-level line: it differs from memory (M).
@@ -22,43 +23,11 @@ pub(super) trait Events {
     fn write_back(&mut self, cpu: u16, line: u32);
 }
 
-/// A CPU's first level, as references go through it.
-pub(super) struct First<'a, const WIDTH: usize> {
-    sets: Sets<'a, WIDTH>,
-    pub misses: u64,
-}
-
-impl<const WIDTH: usize> First<'_, WIDTH> {
-    fn once(mut self, line: u32, write: bool) -> (bool, u64) {
-        (self.hit(line, write), self.misses)
-    }
-
-    /// A reference to a first-level line. True if that is all: it was there, and may be written if it is. Otherwise
-    /// [`Caches::second`] comes next.
-    #[inline(always)]
-    pub fn hit(&mut self, line: u32, write: bool) -> bool {
-        match self.sets.again().touch(line) {
-            Some(entry) => {
-                let known = !write || *entry & WRITTEN != 0;
-                if !known {
-                    *entry |= WRITTEN;
-                }
-                known
-            }
-            None => {
-                self.misses += 1;
-                // What leaves the first level is in the second, which knows of every write.
-                self.sets.again().insert(line, if write { WRITTEN } else { 0 });
-                false
-            }
-        }
-    }
-}
-
 /// Two private levels a CPU, the second holding all that the first one does, and perhaps a third that neighbours share.
 #[derive(Clone, Debug)]
 pub(super) struct Caches {
-    l1: Vec<Array>,
+    /// Of each CPU.
+    pub l1: Vec<Stamped>,
     l2: Array,
     third: Option<Third>,
     /// First-level lines in one of the second level.
@@ -70,7 +39,7 @@ impl Caches {
     /// Empty ones. `cpus`: the number of each CPU in the machine, which says which third level it shares.
     pub fn new(shape: &HierarchyShape, cpus: &[u16]) -> Caches {
         Caches {
-            l1: vec![shape.l1.array(1); cpus.len()],
+            l1: vec![Stamped::new(&shape.l1); cpus.len()],
             l2: shape.l2.array(cpus.len()),
             third: shape.l3.map(|(shape, each)| Third::new(&shape, each, cpus)),
             parts_log2: shape.l2.line_log2 - shape.l1.line_log2,
@@ -78,27 +47,21 @@ impl Caches {
         }
     }
 
-    /// The width of a first level's sets.
-    pub fn first_width(&self) -> usize {
-        self.l1[0].width()
-    }
-
-    /// A CPU's first level, whose width must be right.
-    #[inline(always)]
-    pub fn first<const WIDTH: usize>(&mut self, cpu: u16) -> First<'_, WIDTH> {
-        First { sets: self.l1[cpu as usize].of(0).alone(), misses: 0 }
-    }
-
-    /// A reference to a first-level line, see [`First::hit`].
-    pub fn hit(&mut self, cpu: u16, line: u32, write: bool) -> bool {
-        let (hit, misses) = match self.first_width() {
-            4 => self.first::<4>(cpu).once(line, write),
-            8 => self.first::<8>(cpu).once(line, write),
-            16 => self.first::<16>(cpu).once(line, write),
-            _ => self.first::<LIST>(cpu).once(line, write),
+    /// A reference to a first-level line. Its slot, and true if that is all: it was there, and may be written if it is.
+    /// Otherwise [`Caches::second`] comes next.
+    #[inline]
+    pub fn first(&mut self, cpu: u16, line: u32, write: bool) -> (usize, bool) {
+        let l1 = &mut self.l1[cpu as usize];
+        let Some(slot) = l1.find(line) else {
+            self.counts[cpu as usize].l1_misses += 1;
+            // What leaves the first level is in the second, which knows of every write.
+            return (l1.insert(line, write).0, false);
         };
-        self.counts[cpu as usize].l1_misses += misses;
-        hit
+        l1.touch(slot);
+        let entry = &mut l1.entries[slot];
+        let known = !write || *entry & WRITTEN != 0;
+        *entry |= if write { WRITTEN } else { 0 };
+        (slot, known)
     }
 
     /// The second level: a first-level miss, or the first write to a first-level line.
@@ -148,7 +111,7 @@ impl Caches {
     /// Takes the parts of a second-level line out of the first level.
     fn drop_parts(&mut self, cpu: u16, line: u32) {
         for part in 0..1 << self.parts_log2 {
-            self.l1[cpu as usize].remove(0, line << self.parts_log2 | part);
+            self.l1[cpu as usize].remove(line << self.parts_log2 | part);
         }
     }
 
@@ -159,7 +122,7 @@ impl Caches {
         *entry &= !(CHANGED | EXCLUSIVE);
         if changed {
             for part in 0..1 << self.parts_log2 {
-                if let Some(entry) = self.l1[owner as usize].peek(0, line << self.parts_log2 | part) {
+                if let Some(entry) = self.l1[owner as usize].peek(line << self.parts_log2 | part) {
                     *entry &= !WRITTEN;
                 }
             }

@@ -87,7 +87,7 @@ impl Addresses {
     }
 
     /// The granules of a page.
-    fn granules(&self, page: u32) -> &[u32] {
+    pub(super) fn granules(&self, page: u32) -> &[u32] {
         let from = |page: usize| self.granules_from[page] as usize;
         &self.granules[from(page as usize)..from(page as usize + 1)]
     }
@@ -191,6 +191,14 @@ impl Frames {
     #[inline(always)]
     pub fn places(&self) -> &[Place] {
         &self.places
+    }
+
+    /// Gets the places of granules into this machine's own caches, all at once: one after the other each would be waited
+    /// for.
+    #[inline]
+    pub fn fetch(&self, granules: impl Iterator<Item = u64>) {
+        let pages = granules.map(|granule| self.places[granule as usize].page);
+        std::hint::black_box(pages.fold(0, |all, page| all | page));
     }
 
     /// The page at a physical address.

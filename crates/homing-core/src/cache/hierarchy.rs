@@ -1,9 +1,10 @@
 //! The walk of a reference through TLBs and caches to the home of its page.
 
-use super::array::{LIST, MAX_LINE};
+use super::array::MAX_LINE;
 use super::caches::{Caches, Events};
 use super::counts::Counts;
-use super::frames::{Addresses, Frames, Place, NOWHERE};
+use super::frames::{Addresses, Frames, NOWHERE};
+use super::quick::Quick;
 use super::shape::HierarchyShape;
 use super::tlbs::Tlbs;
 use super::{Kind, Served, Sink, Transaction};
@@ -12,6 +13,9 @@ use crate::trace::Kind as Access;
 
 /// The most CPUs that a hierarchy has.
 pub const MAX_CPUS: usize = 64;
+
+/// Where pages jump about, the places of so many references are looked up at a time.
+const AHEAD: usize = 8;
 
 /// A hierarchy that cannot be simulated.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -31,23 +35,13 @@ pub enum HierarchyError {
 #[derive(Clone, Debug)]
 pub struct Hierarchy {
     pub(super) tlbs: Vec<Tlbs>,
+    quick: Vec<Quick>,
     pub(super) caches: Caches,
     pub(super) addresses: Addresses,
     pub(super) frames: Frames,
     pub(super) l1_log2: u32,
     pub(super) l2_log2: u32,
     write_backs_of_moves: u64,
-}
-
-/// [`Hierarchy::hits`] for some widths of sets.
-type Hits = fn(&mut Hierarchy, u16, &[u64], &[Access]) -> Option<Stop>;
-
-/// Where references stop to be quick.
-struct Stop {
-    /// The index of the reference.
-    at: usize,
-    /// The place of its granule if its translation is done and its line has gone through the first level of cache.
-    place: Option<Place>,
 }
 
 /// What moving a page did to the caches and TLBs.
@@ -78,6 +72,7 @@ impl Hierarchy {
         let numbers: Vec<u16> = cpus.iter().map(|cpu| cpu.0).collect();
         Ok(Hierarchy {
             tlbs: vec![Tlbs::new(shape); cpus.len()],
+            quick: vec![Quick::new(shape.l1.line_log2); cpus.len()],
             caches: Caches::new(shape, &numbers),
             addresses,
             frames,
@@ -112,111 +107,55 @@ impl Hierarchy {
     /// References of `cpu` to dense addresses, up to the one after which the sink wants no more. Returns how many were
     /// served. A reference belongs to one page, that of its first byte.
     pub fn serve(&mut self, cpu: u16, addresses: &[u64], accesses: &[Access], sink: &mut impl Sink) -> usize {
-        let mut served = 0;
-        let hits = self.hits_of();
-        while let Some(stop) = hits(self, cpu, &addresses[served..], &accesses[served..]) {
-            let at = served + stop.at;
-            sink.begin(at);
-            match stop.place {
-                None => self.walk(cpu, addresses[at], accesses[at], sink),
-                Some(place) => {
-                    let rest = addresses[at] & self.granule_mask();
-                    self.second(cpu, place, rest, accesses[at].is_write(), sink);
-                }
+        let (mut served, mut fetched) = (0, 0);
+        loop {
+            served += self.quick(cpu, &addresses[served..], &accesses[served..]);
+            if served == addresses.len() {
+                break;
             }
-            served = at + 1;
+            sink.begin(served);
+            let strange = self.walk(cpu, addresses[served], accesses[served], sink);
+            served += 1;
+            if strange && served >= fetched {
+                fetched = addresses.len().min(served + AHEAD);
+                self.frames
+                    .fetch(addresses[served..fetched].iter().map(|at| at >> self.addresses.granule_log2()));
+            }
             if !sink.more() {
-                self.count(cpu, served);
-                return served;
+                break;
             }
         }
-        self.count(cpu, addresses.len());
-        addresses.len()
-    }
-
-    fn count(&mut self, cpu: u16, references: usize) {
         let counts = &mut self.caches.counts[cpu as usize];
-        counts.references += references as u64;
-        counts.lines += references as u64;
+        counts.references += served as u64;
+        counts.lines += served as u64;
+        served
     }
 
-    /// The right one of [`Hierarchy::hits`] for the widths of the sets.
-    fn hits_of(&self) -> Hits {
-        fn of<const T: usize>(cache: usize) -> Hits {
-            match cache {
-                4 => Hierarchy::hits::<T, 4>,
-                8 => Hierarchy::hits::<T, 8>,
-                16 => Hierarchy::hits::<T, 16>,
-                _ => Hierarchy::hits::<T, LIST>,
-            }
-        }
-        let cache = self.caches.first_width();
-        match self.tlbs[0].first_width() {
-            4 => of::<4>(cache),
-            8 => of::<8>(cache),
-            16 => of::<16>(cache),
-            _ => of::<LIST>(cache),
-        }
+    /// How many references from the first on are quick, which are served.
+    #[inline]
+    fn quick(&mut self, cpu: u16, addresses: &[u64], accesses: &[Access]) -> usize {
+        let cpu = cpu as usize;
+        let Some(tlb) = self.tlbs[cpu].first() else { return 0 };
+        self.quick[cpu].serve(tlb, &mut self.caches.l1[cpu], addresses, accesses)
     }
 
     fn granule_mask(&self) -> u64 {
         (1 << self.addresses.granule_log2()) - 1
     }
 
-    /// References that go no further than the first level of TLB and cache, and the first one that does: nothing else of
-    /// the hierarchy is touched here, so that all of it is in registers.
-    fn hits<const T: usize, const L: usize>(
-        &mut self,
-        cpu: u16,
-        addresses: &[u64],
-        accesses: &[Access],
-    ) -> Option<Stop> {
-        let mut tlb = self.tlbs[cpu as usize].first::<T>();
-        let mut first = self.caches.first::<L>(cpu);
-        let places = self.frames.places();
-        let granule_log2 = self.addresses.granule_log2();
-        let (granule_mask, line_log2) = ((1u64 << granule_log2) - 1, self.l1_log2);
-        let line_mask = (1u64 << line_log2) - 1;
-        let Some(tlb) = &mut tlb else {
-            return (!addresses.is_empty()).then_some(Stop { at: 0, place: None });
-        };
-        let mut stop = None;
-        // The line of the last reference, if it may be read, or written too.
-        let mut known = [u64::MAX; 2];
-        for (at, (&address, &access)) in addresses.iter().zip(accesses).enumerate() {
-            let crosses = (address & line_mask) + u64::from(access.bytes()) > line_mask + 1;
-            let write = access.is_write();
-            if !crosses && address >> line_log2 == known[usize::from(write)] {
-                continue;
-            }
-            let place = places[(address >> granule_log2) as usize];
-            if crosses || tlb.again().touch(place.page).is_none() {
-                stop = Some(Stop { at, place: None });
-                break;
-            }
-            let line = place.line + ((address & granule_mask) >> line_log2) as u32;
-            if !first.hit(line, write) {
-                stop = Some(Stop { at, place: Some(place) });
-                break;
-            }
-            let number = address >> line_log2;
-            known = [number, if write { number } else { u64::MAX }];
-        }
-        let misses = first.misses;
-        self.caches.counts[cpu as usize].l1_misses += misses;
-        stop
-    }
-
-    /// A reference that takes more than one look: to a page that the first TLB does not hold, or to several lines.
+    /// A reference that takes more than a look at what is known. True if the first TLB did not hold its page.
     #[inline(never)]
-    fn walk(&mut self, cpu: u16, address: u64, access: Access, sink: &mut impl Sink) {
+    fn walk(&mut self, cpu: u16, address: u64, access: Access, sink: &mut impl Sink) -> bool {
         let granule = address >> self.addresses.granule_log2();
         if self.frames.places()[granule as usize].page == NOWHERE {
             self.frames.assign(self.addresses.page(granule), &self.addresses);
         }
         let place = self.frames.places()[granule as usize];
         let counts = &mut self.caches.counts[cpu as usize];
-        if self.tlbs[cpu as usize].translate(place.page, counts) {
+        let before = counts.tlb1_misses;
+        let (page_slot, missed) = self.tlbs[cpu as usize].translate(place.page, counts);
+        let strange = counts.tlb1_misses != before;
+        if missed {
             sink.tlb_miss(cpu, place.page);
         }
         let first = address & self.granule_mask();
@@ -224,19 +163,23 @@ impl Hierarchy {
         let parts = first >> self.l1_log2..=last >> self.l1_log2;
         self.caches.counts[cpu as usize].lines += parts.end() - parts.start();
         for part in parts {
-            if !self.caches.hit(cpu, place.line + part as u32, access.is_write()) {
-                let rest = first.max(part << self.l1_log2);
-                self.second(cpu, place, rest, access.is_write(), sink);
+            let line = place.line + part as u32;
+            let (slot, done) = self.caches.first(cpu, line, access.is_write());
+            let from = first.max(part << self.l1_log2);
+            self.quick[cpu as usize].learn(address - first + from, (line, slot), (place.page, page_slot));
+            if !done {
+                let physical = (u64::from(place.line) << self.l1_log2) + from;
+                self.second(cpu, place.page, physical, access.is_write(), sink);
             }
         }
+        strange
     }
 
-    /// A line goes to the second level; `rest` is where in its granule the reference is.
+    /// The line of a physical address, in `page`, goes to the second level.
     #[inline]
-    fn second(&mut self, cpu: u16, place: Place, rest: u64, write: bool, sink: &mut impl Sink) {
-        let line = place.line + (rest >> self.l1_log2) as u32;
-        let physical = (u64::from(place.line) << self.l1_log2) + rest;
-        let mut told = Told { page: place.page, physical, frames: &self.frames, l2_log2: self.l2_log2, sink };
+    fn second(&mut self, cpu: u16, page: u32, physical: u64, write: bool, sink: &mut impl Sink) {
+        let line = (physical >> self.l1_log2) as u32;
+        let mut told = Told { page, physical, frames: &self.frames, l2_log2: self.l2_log2, sink };
         self.caches.second(cpu, line, write, &mut told);
     }
 
@@ -254,6 +197,10 @@ impl Hierarchy {
         done.shootdowns = self.unmap(page);
         self.write_backs_of_moves += u64::from(done.write_backs);
         self.frames.assign(page.0, &self.addresses);
+        let bytes = 1 << self.addresses.granule_log2();
+        for &granule in self.addresses.granules(page.0) {
+            self.quick.iter_mut().for_each(|quick| quick.forget(u64::from(granule) * bytes, bytes));
+        }
         done
     }
 

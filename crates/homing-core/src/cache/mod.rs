@@ -5,10 +5,11 @@
 //! coherence by a directory (MESI), and physical indexing: a page that moves gets another frame, and with it other cache
 //! sets. Instructions are left out.
 //!
-//! [`array`] is set-associative LRU arrays, [`shape`] how large they are, [`frames`] which frame a page has, [`tlbs`] and
-//! [`caches`] what a CPU looks up, the latter with their coherence, [`third`] the level that neighbours share,
-//! [`hierarchy`] the walk of a reference through them, [`counts`] what is counted, [`cpus`] which CPUs threads run on. [`misses`] is the stage before the page
-//! histories that lets everything downstream see misses instead of references, by several workers with [`parts`].
+//! [`array`] is set-associative LRU arrays, [`stamped`] those of the first level, [`shape`] how large they are, [`frames`] which
+//! frame a page has, [`tlbs`] and [`caches`] what a CPU looks up, the latter with their coherence, [`third`] the level that
+//! neighbours share, [`hierarchy`] the walk of a reference through them, [`quick`] the way round it that most references take,
+//! [`counts`] what is counted, [`cpus`] which CPUs threads run on. [`misses`] is the stage before the page histories that lets
+//! everything downstream see misses instead of references, by several workers with [`parts`].
 
 pub mod array;
 mod caches;
@@ -18,7 +19,9 @@ pub mod frames;
 pub mod hierarchy;
 pub mod misses;
 mod parts;
+mod quick;
 pub mod shape;
+mod stamped;
 #[cfg(test)]
 mod tests;
 mod third;

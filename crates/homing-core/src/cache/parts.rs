@@ -6,7 +6,6 @@
 //! those of one CPU from those of another. References are collected in batches, whose lines are dealt out to the parts and
 //! whose pages to the TLBs; while the workers serve one batch, the next is collected.
 
-use super::array::LIST;
 use super::caches::{Caches, Events};
 use super::counts::Counts;
 use super::frames::{Addresses, Frames, NOWHERE};
@@ -108,29 +107,9 @@ impl Events for Told<'_> {
 
 impl Part {
     fn serve(&mut self, items: &[Item]) {
-        match self.caches.first_width() {
-            4 => self.serve_width::<4>(items),
-            8 => self.serve_width::<8>(items),
-            16 => self.serve_width::<16>(items),
-            _ => self.serve_width::<LIST>(items),
-        }
-    }
-
-    fn serve_width<const WIDTH: usize>(&mut self, items: &[Item]) {
-        let mut at = 0;
-        while let Some(&Item { cpu, .. }) = items.get(at) {
-            let mut first = self.caches.first::<WIDTH>(cpu);
-            let mut own = items[at..].iter().take_while(|item| item.cpu == cpu);
-            let hit = |item: &&Item| {
-                at += 1;
-                !first.hit(item.line, item.write)
-            };
-            let missed = own.find(hit);
-            let misses = first.misses;
-            self.caches.counts[cpu as usize].l1_misses += misses;
-            if let Some(item) = missed {
-                let mut told = Told { index: item.index, sent: &mut self.sent };
-                self.caches.second(cpu, item.line, item.write, &mut told);
+        for &Item { line, index, cpu, write } in items {
+            if !self.caches.first(cpu, line, write).1 {
+                self.caches.second(cpu, line, write, &mut Told { index, sent: &mut self.sent });
             }
         }
     }

@@ -1,14 +1,15 @@
 //! The data TLBs of a CPU: one or two levels, the second holding all that the first one does.
 
-use super::array::{Array, Sets};
+use super::array::Array;
 use super::counts::Counts;
-use super::shape::HierarchyShape;
+use super::shape::{HierarchyShape, Shape};
+use super::stamped::Stamped;
 
 /// The translations that a CPU holds.
 #[derive(Clone, Debug)]
 pub(super) struct Tlbs {
-    /// On machines without modelled TLBs, a single entry that nobody counts.
-    first: Array,
+    /// On machines without modelled TLBs, one that nobody counts.
+    first: Stamped,
     second: Option<Array>,
     modelled: bool,
     /// Translations by each page since it came into the TLBs (Tikir & Hollingsworth's address translation counters),
@@ -18,64 +19,62 @@ pub(super) struct Tlbs {
 
 impl Tlbs {
     pub fn new(shape: &HierarchyShape) -> Tlbs {
-        let mut levels = shape.tlbs.iter().map(|shape| shape.array(1));
-        let first = levels.next();
+        let unseen = Shape { sets: 64, ways: 4, line_log2: 0 };
         Tlbs {
-            modelled: first.is_some(),
-            first: first.unwrap_or_else(|| Array::new(1, 1, 1)),
-            second: levels.next(),
+            modelled: !shape.tlbs.is_empty(),
+            first: Stamped::new(shape.tlbs.first().unwrap_or(&unseen)),
+            second: shape.tlbs.get(1).map(|shape| shape.array(1)),
             translations: None,
         }
     }
 
-    /// The width of the first level's sets.
-    pub fn first_width(&self) -> usize {
-        self.first.width()
-    }
-
-    /// The first level, whose width must be right, if no more than that is to be looked at: none if each translation is
-    /// counted.
-    #[inline(always)]
-    pub fn first<const WIDTH: usize>(&mut self) -> Option<Sets<'_, WIDTH>> {
-        self.translations.is_none().then(|| self.first.of(0).alone())
-    }
-
-    /// Looks a page up and loads it where it is missing. True if no level held it.
+    /// The first level, if no more than that is to be looked at: none if each translation is counted.
     #[inline]
-    pub fn translate(&mut self, page: u32, counts: &mut Counts) -> bool {
-        let missed = self.first.touch(0, page).is_none() && self.load(page, counts);
+    pub fn first(&mut self) -> Option<&mut Stamped> {
+        self.translations.is_none().then_some(&mut self.first)
+    }
+
+    /// Looks a page up and loads it where it is missing. Its slot in the first level, and true if no level held it.
+    #[inline]
+    pub fn translate(&mut self, page: u32, counts: &mut Counts) -> (usize, bool) {
+        let found = match self.first.find(page) {
+            Some(slot) => {
+                self.first.touch(slot);
+                (slot, false)
+            }
+            None => self.load(page, counts),
+        };
         if let Some(translations) = &mut self.translations {
             translations[page as usize] += 1;
         }
-        missed
+        found
     }
 
-    /// Loads a page that the first level misses. True if no level held it.
-    fn load(&mut self, page: u32, counts: &mut Counts) -> bool {
-        let mut gone = self.first.insert(0, page, 0);
+    /// Loads a page that the first level misses. Its slot there, and true if no level held it.
+    fn load(&mut self, page: u32, counts: &mut Counts) -> (usize, bool) {
+        let (slot, mut gone) = self.first.insert(page, true);
         if !self.modelled {
-            return false;
+            return (slot, false);
         }
         let mut missed = true;
         if let Some(second) = &mut self.second {
             missed = second.touch(0, page).is_none();
-            let lost = if missed { second.insert(0, page, 0) } else { None };
-            if let Some(lost) = lost {
-                self.first.remove(0, lost >> 2);
+            gone = if missed { second.insert(0, page, 0).map(|lost| lost >> 2) } else { None };
+            if let Some(lost) = gone {
+                self.first.remove(lost);
             }
-            gone = lost;
         }
         counts.tlb1_misses += 1;
         counts.tlb_misses += u64::from(missed);
         if let (Some(translations), Some(gone)) = (&mut self.translations, gone) {
-            translations[(gone >> 2) as usize] = 0;
+            translations[gone as usize] = 0;
         }
-        missed
+        (slot, missed)
     }
 
     /// Drops a page's translation. True if there was one.
     pub fn shoot_down(&mut self, page: u32) -> bool {
-        let mut held = self.first.remove(0, page).is_some();
+        let mut held = self.first.remove(page);
         if let Some(second) = &mut self.second {
             held |= second.remove(0, page).is_some();
         }
@@ -95,9 +94,14 @@ impl Tlbs {
         if !self.modelled {
             return;
         }
-        for page in self.second.as_ref().unwrap_or(&self.first).lines(0) {
-            let counts = self.translations.as_mut();
+        let translations = &mut self.translations;
+        let mut read = |page: u32| {
+            let counts = translations.as_mut();
             each(page, counts.map_or(0, |counts| std::mem::take(&mut counts[page as usize])));
+        };
+        match &self.second {
+            Some(second) => second.lines(0).for_each(&mut read),
+            None => self.first.numbers().for_each(&mut read),
         }
     }
 }

@@ -45,6 +45,21 @@ impl Kind {
     pub fn bytes(self) -> u32 {
         1 << (self.0 >> 4)
     }
+
+    /// How far behind its first byte an access has its last one.
+    #[inline]
+    pub(crate) fn last(self) -> u64 {
+        const LAST: [u64; 16] = {
+            let mut last = [0; 16];
+            let mut log2 = 0;
+            while log2 < 16 {
+                last[log2] = (1 << log2) - 1;
+                log2 += 1;
+            }
+            last
+        };
+        LAST[usize::from(self.0 >> 4)]
+    }
 }
 
 #[cfg(test)]
