@@ -154,8 +154,9 @@ pub struct TraceFile {
 impl TraceFile {
     /// Maps the file.
     pub fn open(path: &Path) -> anyhow::Result<TraceFile> {
-        let file = File::open(path).with_context(|| format!("cannot open trace {}", path.display()))?;
-        let facts = file.metadata().with_context(|| format!("cannot examine {}", path.display()))?;
+        let context = || format!("cannot open trace {}", path.display());
+        // Before it is opened: a pipe would wait for its writer.
+        let facts = path.metadata().with_context(context)?;
         if !facts.is_file() {
             return Err(exit::error(Code::FAILURE, format!("{} is not a regular file", path.display())));
         }
@@ -164,6 +165,7 @@ impl TraceFile {
                 format!("{} is empty: expected a trace, as `homing record` writes it", path.display());
             return Err(exit::error(Code::FAILURE, message));
         }
+        let file = File::open(path).with_context(context)?;
         // SAFETY: the map is only read. Another process that truncates the file meanwhile ends this one with SIGBUS,
         // which is what reading it would have ended in.
         let map = unsafe { memmap2::Mmap::map(&file) };

@@ -21,10 +21,19 @@ macro_rules! outln {
     };
 }
 
+/// What went wrong where the output goes to standard output.
+pub const FAILED: &str = "cannot write to standard output";
+
 /// Prints to standard output.
 pub fn print(words: Arguments<'_>) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    out.write_fmt(words).and_then(|()| out.flush()).context("cannot write to standard output")
+    out.write_fmt(words).and_then(|()| out.flush()).context(FAILED)
+}
+
+/// Writes bytes to standard output.
+pub fn bytes(bytes: &[u8]) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(bytes).and_then(|()| out.flush()).context(FAILED)
 }
 
 /// Prints an object as JSON, with the version of what its fields mean in `schema`.

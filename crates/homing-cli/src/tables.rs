@@ -36,6 +36,11 @@ pub fn count(number: u64) -> String {
     }
 }
 
+/// A number of things: `1 page`, `2 pages`.
+pub fn things(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
 /// One line a policy.
 pub fn rows(rows: &[Row]) -> Table {
     let header = [

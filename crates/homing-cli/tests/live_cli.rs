@@ -173,3 +173,24 @@ fn a_refused_event_for_threads_that_move_is_told() {
     let told = text(&output.stderr);
     assert!(told.contains("noticed late") && told.contains("Permission denied"), "{told}");
 }
+
+#[test]
+fn a_journal_replaces_no_trace() {
+    let directory = tempfile::tempdir().unwrap();
+    let trace = directory.path().join("app.trace");
+    std::fs::write(&trace, b"HOMINGTR and all references").unwrap();
+    for option in ["--journal", "--tee", "--summary"] {
+        let name = trace.to_str().unwrap();
+        let output = homing(&["run", "--source", "none", "--quiet", option, name, "--", "true"]);
+        assert_eq!(output.status.code(), Some(2), "{option}: {}", text(&output.stderr));
+        assert_eq!(std::fs::read(&trace).unwrap(), b"HOMINGTR and all references", "{option}");
+    }
+}
+
+#[test]
+fn no_time_is_refused() {
+    for arguments in [&["bench", "--time", "0s"][..], &["run", "--time-budget", "0s", "--", "true"]] {
+        let output = homing(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stdout));
+    }
+}

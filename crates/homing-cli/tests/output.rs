@@ -14,8 +14,15 @@ fn stderr(output: &Output) -> String {
 }
 
 /// Commands that print in several ways.
-const PRINTING: [&[&str]; 5] =
-    [&["machines"], &["machines", "ace"], &["policies", "homing"], &["monitors"], &["machines", "--json"]];
+const PRINTING: [&[&str]; 7] = [
+    &["machines"],
+    &["machines", "ace"],
+    &["policies", "homing"],
+    &["monitors"],
+    &["machines", "--json"],
+    &["man", "trace", "info"],
+    &["completions", "bash"],
+];
 
 #[test]
 fn a_closed_pipe_ends_a_command_quietly() {
@@ -54,6 +61,11 @@ fn only_traces_are_overwritten_by_traces_and_no_trace_by_its_export() {
         assert!(homing(&["trace", "import", &csv, "-o", &trace]).output().unwrap().status.success());
     }
     refused(&["trace", "export", &trace, "-o", &trace], "the trace itself");
+    for option in ["--actions", "--placement-out"] {
+        let simulate = ["simulate", &trace, "--machine", "ace", "--policy", "delay", option, &trace];
+        refused(&simulate, "is a trace: choose another name");
+    }
+    refused(&["compare", &trace, "--machine", "ace", "--csv", &trace], "is a trace: choose another name");
     refused(&["trace", "import", &trace, "-o", &path("again.trace")], "a trace already");
     std::fs::write(path("packed.gz"), b"\x1f\x8b\x08\x00").unwrap();
     refused(&["trace", "import", &path("packed.gz"), "-o", &path("again.trace")], "zcat");

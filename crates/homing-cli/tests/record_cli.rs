@@ -170,6 +170,11 @@ fn a_full_disk_lets_the_program_go_on() {
     let text = stderr(&output);
     assert!(text.contains("No space left") && text.contains("goes on without being recorded"), "{text}");
     assert!(!lab.path("out.trace").exists());
+    // A program whose trace is only written when it has ended.
+    let output = lab.record(&[], &["true"]);
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text.contains("No space left") && text.contains("homing trace recover"), "{text}");
 }
 
 #[test]

@@ -127,3 +127,29 @@ fn what_is_missing_or_wrong_is_named() {
     fs::write(&plan, "machine = [\"x\"]\n").unwrap();
     assert!(fails(&["--plan", plan.to_str().unwrap()]).contains("unknown field `machine`"));
 }
+
+#[test]
+fn json_has_all_cells_and_damage_is_told_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = trace(dir.path(), "one", 0);
+    let mut bytes = fs::read(&path).unwrap();
+    // Into the references block: its magic, then its kind.
+    let at = bytes.windows(5).position(|window| window == b"HBLK\x01").unwrap();
+    bytes[at + 60] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let out = dir.path().join("out");
+    // The second run has its cells from the journal.
+    for _ in 0..2 {
+        let output =
+            command(1, &["study", path.to_str().unwrap(), "-m", "ace", "--policies", "delay", "--json"])
+                .arg("--out")
+                .arg(&out)
+                .output()
+                .unwrap();
+        assert_eq!(output.status.code(), Some(5));
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(json["cells"].as_array().unwrap().len(), 1);
+        assert_eq!(json["cells"][0]["policy"], "delay");
+        assert!(json["notes"][0].as_str().unwrap().contains("one.trace"), "{}", json["notes"]);
+    }
+}

@@ -262,3 +262,46 @@ fn a_full_disk_leaves_nothing() {
     let (code, _, err) = lab.trace(&["import", "a.csv", "-o", "/dev/full"]);
     assert!(code == 1 && err.contains("No space left on device"), "{err}");
 }
+
+#[test]
+fn a_new_order_of_a_damaged_trace_says_so() {
+    let lab = Lab::new();
+    lab.sample();
+    let mut bytes = read(&lab.path("a.trace"));
+    // Into the first references block: its magic, then its kind.
+    let at = bytes.windows(5).position(|window| window == b"HBLK\x01").unwrap();
+    bytes[at + 60] ^= 1;
+    std::fs::write(lab.path("damaged.trace"), bytes).unwrap();
+    for command in [&["merge"][..], &["perturb", "--local"]] {
+        let (code, _, err) = lab.trace(&[command, &["damaged.trace", "-o", "out.trace"]].concat());
+        assert_eq!(code, 5, "{command:?}: {err}");
+        assert!(err.contains("the damage was copied"), "{command:?}: {err}");
+    }
+    let (code, out, _) = lab.trace(&["info", "out.trace"]);
+    assert_eq!(code, 5);
+    let complete = out.lines().find(|line| line.trim_start().starts_with("complete")).unwrap();
+    assert!(complete.contains("no (damaged)"), "{complete}");
+}
+
+#[test]
+fn a_pipe_is_no_trace_and_is_not_waited_for() {
+    let lab = Lab::new();
+    assert!(Command::new("mkfifo").arg(lab.path("pipe")).status().unwrap().success());
+    let (code, _, err) = lab.trace(&["info", "pipe"]);
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("pipe is not a regular file"), "{err}");
+}
+
+#[test]
+fn traces_overwrite_traces_only() {
+    let lab = Lab::new();
+    lab.sample();
+    std::fs::write(lab.path("precious.txt"), "a thesis").unwrap();
+    for command in [&["merge"][..], &["perturb", "--local"], &["recover"]] {
+        let (code, _, err) = lab.trace(&[command, &["a.trace", "-o", "precious.txt"]].concat());
+        assert_eq!(code, 2, "{command:?}: {err}");
+        assert!(err.contains("precious.txt exists and is not a trace"), "{err}");
+    }
+    assert_eq!(read(&lab.path("precious.txt")), b"a thesis");
+    assert_eq!(lab.files(), ["a.csv", "a.trace", "precious.txt"]);
+}

@@ -23,4 +23,5 @@ pub mod ptrace;
 pub mod terminal;
 pub mod topology;
 pub mod tunables;
+pub mod unnamed;
 pub mod wait;

@@ -155,8 +155,11 @@ impl Config {
         if self.interval < Duration::from_millis(1) || self.interval > Duration::from_secs(3600) {
             return fail("interval", format!("{:?}", self.interval), "1ms to 1h");
         }
-        if self.weight.is_some_and(|weight| !(weight > 0.0 && weight.is_finite())) {
-            return fail("weight", format!("{:?}", self.weight), "a number above 0");
+        if let Some(weight) = self.weight.filter(|weight| !(*weight > 0.0 && weight.is_finite())) {
+            return fail("weight", weight.to_string(), "a number above 0");
+        }
+        if self.time_budget.is_zero() {
+            return fail("time-budget", "0s".into(), "more than nothing (`dry-run` moves nothing)");
         }
         if !(1..=64).contains(&self.movers) {
             return fail("movers", self.movers.to_string(), "1 to 64 threads");

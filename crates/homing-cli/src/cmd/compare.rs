@@ -14,7 +14,6 @@ use crate::rig;
 use crate::scene::{self, SceneArgs};
 use crate::study::{self, Begins, Study};
 use crate::tables;
-use anyhow::Context;
 use homing_core::compare::{compare, means, summary, Subject};
 use homing_core::information::Information;
 use homing_core::machine::Machine;
@@ -104,7 +103,7 @@ pub fn run(args: Args) -> Result {
     }
     let report = report(&args, &plan, traces, notes)?;
     if let Some(path) = &args.csv {
-        write_csv(path, &report).with_context(|| format!("cannot write {}", path.display()))?;
+        write_csv(path, &report)?;
         let traces = report.traces.iter().map(|trace| &trace.trace).collect();
         Manifest::new(&report.machine, &report.parameters, traces).write_beside(path)?;
     }
@@ -235,13 +234,14 @@ fn report(args: &Args, plan: &Plan, traces: Vec<TraceReport>, notes: Vec<String>
 }
 
 fn write_csv(path: &Path, report: &Report) -> anyhow::Result<()> {
-    let mut out = csv::Writer::from_path(path)?;
-    for trace in &report.traces {
-        for row in trace.rows.iter().chain(&trace.further_levels) {
-            out.serialize(CsvRow::new(&trace.trace.name, row))?;
+    crate::files::write_csv(path, |out| {
+        for trace in &report.traces {
+            for row in trace.rows.iter().chain(&trace.further_levels) {
+                out.serialize(CsvRow::new(&trace.trace.name, row))?;
+            }
         }
-    }
-    Ok(out.flush()?)
+        Ok(())
+    })
 }
 
 /// The fields of a row, flat, with the trace's name first.

@@ -50,6 +50,9 @@ pub fn run(args: Args) -> Result {
     let sees = sources.iter().any(|check| check.works);
     let best = best(&places).name;
     let verdict = match (moves, sees) {
+        (true, true) if !checks[0].works => {
+            format!("`homing run` works here, with source {best}, but there is nowhere to move pages to")
+        }
         (true, true) => format!("`homing run` works here, with source {best}"),
         (true, false) => "pages can be moved, but nothing tells who uses them: observation only".into(),
         (false, true) => "accesses can be seen, but pages cannot be moved: dry runs only".into(),
@@ -75,7 +78,7 @@ fn nodes() -> Check {
         Ok(host) if host.nodes() > 1 => {
             Check { what, works: true, detail: format!("{} nodes", host.nodes()) }
         }
-        Ok(_) => Check { what, works: true, detail: "one node: there is nowhere to move pages to".into() },
+        Ok(_) => Check { what, works: false, detail: "one node: there is nowhere to move pages to".into() },
         Err(error) => Check { what, works: false, detail: error.to_string() },
     }
 }

@@ -3,7 +3,6 @@
 use crate::exit::{Code, Result};
 use anyhow::Context;
 use clap_complete::Shell;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Arguments of `homing completions`.
@@ -28,7 +27,7 @@ pub struct ManArgs {
 pub fn completions(args: CompletionArgs, mut table: clap::Command) -> Result {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut table, "homing", &mut script);
-    std::io::stdout().write_all(&script)?;
+    crate::stdout::bytes(&script)?;
     Ok(Code::OK)
 }
 
@@ -47,7 +46,7 @@ pub fn man(args: ManArgs, mut table: clap::Command) -> Result {
             command.find_subcommand(part).with_context(|| format!("{name} has no subcommand `{part}`"))?;
         name = format!("{name}-{part}");
     }
-    std::io::stdout().write_all(&page(command, &name)?)?;
+    crate::stdout::bytes(&page(command, &name)?)?;
     Ok(Code::OK)
 }
 

@@ -185,7 +185,7 @@ pub fn run(args: Args) -> Result {
         curve,
         caches,
     };
-    print(&args, &output, &optimum)?;
+    print(&args, &output, &optimum).context(crate::stdout::FAILED)?;
     Ok(if partial { Code::PARTIAL } else { Code::OK })
 }
 

@@ -4,6 +4,7 @@ use crate::exit::{self, Code, Result};
 use crate::recording::family::{Child, Family, Plan, MOST_AT_ONCE};
 use crate::recording::output::Output;
 use crate::recording::{order, program, valgrind, Ended, Session, Settings};
+use crate::tables::things;
 use anyhow::Context;
 use homing_core::trace::{merge, Header, IngestOptions, Summary};
 use homing_linux::channel::{Capacity, Channel};
@@ -165,7 +166,10 @@ fn header(args: &Args) -> Header {
 /// Orders the trace, gives it its name, tells what was recorded.
 fn conclude(args: &Args, output: Output, ended: Ended, family: Option<&Family>) -> Result {
     let part = output.part().to_owned();
-    let left = || format!("`homing trace recover {}` mends what was written", part.display());
+    let left = || {
+        let (part, wanted) = (part.display(), args.output.display());
+        format!("`homing trace recover {part} -o {wanted}` mends what was written")
+    };
     let Some(recorded) = ended.left else {
         eprintln!("homing: ended at once; {}", left());
         return Ok(ended.code);
@@ -178,7 +182,8 @@ fn conclude(args: &Args, output: Output, ended: Ended, family: Option<&Family>) 
         output.discard();
         return nothing_recorded(args, ended.code);
     };
-    let ordered = order::append(&part, merge_options(args))?;
+    let ordered = order::append(&part, merge_options(args))
+        .map_err(|error| anyhow::anyhow!("{error:#}; {}", left()))?;
     let name = output.complete()?;
     if !args.quiet {
         report(&name, &ordered);
@@ -186,7 +191,7 @@ fn conclude(args: &Args, output: Output, ended: Ended, family: Option<&Family>) 
     list(&children, args.quiet);
     let unrecorded = family.map_or(recorded.children, |family| family.unrecorded(recorded.children));
     if !args.quiet && unrecorded > 0 {
-        not_recorded(unrecorded, family);
+        not_recorded(unrecorded, family, args.recorder);
     }
     warn(&summary, &ordered.report);
     let failed = children.iter().any(|child| child.recorded.is_err());
@@ -206,15 +211,18 @@ fn nothing_recorded(args: &Args, code: Code) -> Result {
 
 fn report(name: &Path, ordered: &order::Ordered) {
     let summary = &ordered.summary;
-    let per_reference = ordered.bytes as f64 / summary.references.max(1) as f64;
+    let each = match summary.references {
+        0 => String::new(),
+        references => format!(", {:.3} bytes a reference", ordered.bytes as f64 / references as f64),
+    };
     eprintln!(
-        "homing: {}: {} references ({} reads, {} writes), {} threads, {} pages, {}, {per_reference:.3} bytes a reference",
+        "homing: {}: {} ({}, {}), {}, {}, {}{each}",
         name.display(),
-        summary.references,
-        summary.reads,
-        summary.writes,
-        summary.threads,
-        summary.frames,
+        things(summary.references, "reference"),
+        things(summary.reads, "read"),
+        things(summary.writes, "write"),
+        things(summary.threads.into(), "thread"),
+        things(summary.frames.into(), "page"),
         HumanBytes(ordered.bytes),
     );
 }
@@ -236,9 +244,10 @@ fn list(children: &[Child], quiet: bool) {
     }
 }
 
-fn not_recorded(processes: u32, family: Option<&Family>) {
+fn not_recorded(processes: u32, family: Option<&Family>, recorder: Recorder) {
     let were = if processes == 1 { "process was" } else { "processes were" };
     let why = match family {
+        None if recorder == Recorder::Tsan => " (only the Valgrind recorder can, with --follow)".to_owned(),
         None => " (--follow records them, too)".to_owned(),
         Some(family) if family.turned_away() > 0 => {
             format!(" ({} while {MOST_AT_ONCE} others were)", family.turned_away())

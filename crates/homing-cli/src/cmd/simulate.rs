@@ -9,7 +9,6 @@ use crate::manifest::{Manifest, GENERATOR};
 use crate::scene::{self, SceneArgs};
 use crate::study::{self, Study};
 use crate::tables;
-use anyhow::Context;
 use homing_core::action::Entry as Logged;
 use homing_core::compare::{note_counts, requesters, Bound, Requester, Subject};
 use homing_core::ids::Page;
@@ -103,8 +102,7 @@ pub fn run(args: Args) -> exit::Result {
     note_counts(&mut notes, &args.policy, &result);
     notes.extend_from_slice(&study.notes);
     if let Some(path) = &args.actions {
-        write_actions(path, &result.log, |page| study.history.address(page))
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        write_actions(path, &result.log, |page| study.history.address(page))?;
     }
     if let Some(path) = &args.placement_out {
         let placement = PlacementFile::from_pages(&study.history, &result.last_homes)?;
@@ -173,19 +171,20 @@ fn print_json(
 }
 
 fn write_actions(path: &Path, log: &[Logged], address: impl Fn(Page) -> u64) -> anyhow::Result<()> {
-    let mut out = csv::Writer::from_path(path)?;
-    out.write_record(["time", "page", "address", "action", "node", "reason", "outcome"])?;
-    for entry in log {
-        let (name, node) = entry.action.kind.describe();
-        out.write_record([
-            entry.time.to_string(),
-            entry.action.page.to_string(),
-            format!("{:#x}", address(entry.action.page)),
-            name.to_owned(),
-            node.map(|node| node.to_string()).unwrap_or_default(),
-            entry.action.reason.to_owned(),
-            entry.outcome.to_string(),
-        ])?;
-    }
-    Ok(out.flush()?)
+    crate::files::write_csv(path, |out| {
+        out.write_record(["time", "page", "address", "action", "node", "reason", "outcome"])?;
+        for entry in log {
+            let (name, node) = entry.action.kind.describe();
+            out.write_record([
+                entry.time.to_string(),
+                entry.action.page.to_string(),
+                format!("{:#x}", address(entry.action.page)),
+                name.to_owned(),
+                node.map(|node| node.to_string()).unwrap_or_default(),
+                entry.action.reason.to_owned(),
+                entry.outcome.to_string(),
+            ])?;
+        }
+        Ok(())
+    })
 }

@@ -28,12 +28,13 @@ use plan::{Level, Plan};
 use rayon::prelude::*;
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
 /// Runs the study.
 pub fn run(args: Args) -> Result {
+    let json = args.json;
     let plan = Plan::new(args)?;
     std::fs::create_dir_all(&plan.out).with_context(|| format!("cannot make {}", plan.out.display()))?;
     let journal = Journal::open(&plan.out.join("cells.jsonl"))?;
@@ -54,28 +55,53 @@ pub fn run(args: Args) -> Result {
         .collect::<anyhow::Result<Vec<Vec<Cell>>>>()?;
     progress.finish_and_clear();
     let cells: Vec<Cell> = cells.into_iter().flatten().collect();
-    let Tally { partial, computed, unable } = tally;
-    let unable = unable.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let unable: Vec<&str> = unable.into_iter().collect();
-    let notes =
-        if unable.is_empty() { vec![] } else { vec![format!("{}: {}", rig::UNABLE, unable.join(", "))] };
+    let (damaged, notes) = tally.notes();
     output::write(&plan, &cells, &notes)?;
-    let computed = computed.into_inner();
-    outln!("{}", output::table(&cells));
-    tables::print_notes(&notes)?;
-    outln!("\n{} cells, {computed} of them computed now; results in {}", cells.len(), plan.out.display());
-    Ok(if partial.into_inner() { Code::PARTIAL } else { Code::OK })
+    if json {
+        outln!("{}", serde_json::to_string_pretty(&output::document(&plan, &cells, &notes))?);
+    } else {
+        outln!("{}", output::table(&cells));
+        tables::print_notes(&notes)?;
+        let computed = tally.computed.into_inner();
+        outln!("\n{} cells, {computed} of them computed now; results in {}", cells.len(), plan.out.display());
+    }
+    Ok(if damaged { Code::PARTIAL } else { Code::OK })
 }
 
 /// What the units of a study say together.
 #[derive(Default)]
 struct Tally {
-    /// A trace was damaged or unfinished.
-    partial: AtomicBool,
+    /// Traces that are damaged or unfinished.
+    damaged: Mutex<BTreeSet<String>>,
     /// Cells that no earlier run had computed.
     computed: AtomicU64,
     /// Policies that cannot run with monitors.
     unable: Mutex<BTreeSet<&'static str>>,
+}
+
+impl Tally {
+    /// Whether a trace is damaged, and what a reader of the results must know.
+    fn notes(&self) -> (bool, Vec<String>) {
+        let (damaged, unable) = (held(&self.damaged), held(&self.unable));
+        let mut notes = Vec::new();
+        if !damaged.is_empty() {
+            let names: Vec<_> = damaged.iter().map(String::as_str).collect();
+            notes.push(format!(
+                "damaged or unfinished, what is lost is not counted (`homing trace info` says where): {}",
+                names.join(", ")
+            ));
+        }
+        if !unable.is_empty() {
+            let names: Vec<_> = unable.iter().copied().collect();
+            notes.push(format!("{}: {}", rig::UNABLE, names.join(", ")));
+        }
+        (!damaged.is_empty(), notes)
+    }
+}
+
+/// What is behind a lock; units that panicked do not return here.
+fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// One trace on one machine.
@@ -129,8 +155,11 @@ impl<'a> Unit<'a> {
         let (able, unable): (Vec<&Entry>, Vec<_>) =
             self.plan.policies.iter().partition(|entry| rig::able(entry, &costs, &self.plan.settings));
         if self.plan.has_monitors() {
-            let mut all = tally.unable.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            all.extend(unable.iter().map(|entry| entry.name));
+            held(&tally.unable).extend(unable.iter().map(|entry| entry.name));
+        }
+        let trace = self.file.trace()?;
+        if !trace.complete() || trace.damaged_blocks() > 0 {
+            held(&tally.damaged).insert(self.file.path.display().to_string());
         }
         let mut laid = None;
         let mut cells = Vec::new();
@@ -159,7 +188,6 @@ impl<'a> Unit<'a> {
                     let cell = self.compute(laid, key, index, level, entry)?;
                     self.journal.add(&cell)?;
                     tally.computed.fetch_add(1, Ordering::Relaxed);
-                    tally.partial.fetch_or(laid.study.partial, Ordering::Relaxed);
                     cells.push(cell);
                 }
             }
@@ -209,13 +237,13 @@ impl<'a> Unit<'a> {
         entry: &Entry,
     ) -> anyhow::Result<Cell> {
         let subject = |information| self.subject(&laid.study, &laid.starts[start], information);
-        let (row, classes) = match (level, &laid.rig) {
-            (Level::Monitor(choice), Some(rig)) => {
+        let (row, classes) = match level {
+            Level::Monitor(choice) => {
+                let rig = laid.rig.as_ref().context("the plan has no monitors")?;
                 let (trace, subject) = (self.file.trace()?, subject(Information::PERFECT));
                 (rig.watched(&trace, &laid.study, &subject, &laid.bound, entry, choice)?, Vec::new())
             }
-            (Level::Monitor(_), None) => unreachable!("laid with a rig where there are monitors"),
-            (Level::Information(information), _) => {
+            Level::Information(information) => {
                 let (subject, begin) = (subject(*information), Instant::now());
                 let result = subject.simulate(entry, false)?;
                 let row = subject.row(entry.name, &result, &laid.bound, begin.elapsed().as_secs_f64());

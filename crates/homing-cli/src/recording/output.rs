@@ -1,12 +1,10 @@
 //! The file that a recording goes to: written as `NAME.part`, renamed when it is complete.
 
 use crate::exit::{self, Code};
+use crate::files::refuse_other_files;
 use anyhow::Context;
 use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
-
-const TRACE_MAGIC: &[u8; 8] = b"HOMINGTR";
 
 /// A trace being written.
 #[derive(Debug)]
@@ -21,6 +19,11 @@ impl Output {
     /// # Errors
     /// If `wanted` exists and is anything but a trace: a recording overwrites recordings only.
     pub fn create(wanted: &Path) -> anyhow::Result<(Output, File)> {
+        if wanted.metadata().is_ok_and(|facts| !facts.is_file()) {
+            let name = wanted.display();
+            let message = format!("{name} exists and is not a regular file: choose another name with -o");
+            return Err(exit::error(Code::USAGE, message));
+        }
         refuse_other_files(wanted)?;
         let mut part = wanted.as_os_str().to_owned();
         part.push(".part");
@@ -47,24 +50,6 @@ impl Output {
         // Nothing of worth is lost if it stays.
         let _ = std::fs::remove_file(&self.part);
     }
-}
-
-/// Fails if `wanted` exists and is no trace.
-pub fn refuse_other_files(wanted: &Path) -> anyhow::Result<()> {
-    let Ok(mut file) = File::open(wanted) else { return Ok(()) };
-    let refuse = |what: &str| {
-        let name = wanted.display();
-        Err(exit::error(Code::USAGE, format!("{name} exists and is {what}: choose another name with -o")))
-    };
-    if !file.metadata()?.is_file() {
-        return refuse("not a regular file");
-    }
-    let mut magic = Vec::new();
-    file.by_ref().take(8).read_to_end(&mut magic)?;
-    if magic.is_empty() || magic == TRACE_MAGIC {
-        return Ok(());
-    }
-    refuse("not a trace")
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ use std::io::BufWriter;
 use std::time::Duration;
 
 const BUFFER: usize = 1 << 20;
+/// What went wrong where the file cannot be written.
+const WRITING: &str = "cannot write the trace";
 
 /// What to record and how.
 #[derive(Clone, Debug)]
@@ -125,7 +127,7 @@ impl Stream {
             _ => trace::wire::Flavour::Serial,
         };
         let out = BufWriter::with_capacity(BUFFER, file);
-        let writer = TraceWriter::new(out, &self.settings.header).context("cannot write the trace")?;
+        let writer = TraceWriter::new(out, &self.settings.header).context(WRITING)?;
         self.ingest = Some(Ingest::new(writer, flavour, self.settings.options));
         for (stream, index, words) in std::mem::take(&mut self.held) {
             self.encode(stream, index, Words::Held(&words))?;
@@ -139,7 +141,7 @@ impl Stream {
             Words::Held(words) => words,
             Words::Posted(filled) => self.channel.words(filled),
         };
-        ingest.segment(stream, index, words).context("cannot write the trace")?;
+        ingest.segment(stream, index, words).context(WRITING)?;
         self.next.insert(stream, index.saturating_add(1));
         if ingest.reached_limit() {
             self.channel.stop();
@@ -155,21 +157,26 @@ impl Stream {
         if !self.held.is_empty() {
             self.begin()?;
         }
+        let written = if self.failed.is_none() { self.write_rest() } else { Ok(None) };
+        let (summary, failed) = match written {
+            Ok(summary) => (summary, self.failed),
+            Err(error) => (None, Some(error)),
+        };
+        Ok(Left { summary, children: self.channel.children(), failed })
+    }
+
+    /// Writes what the recorder had in progress, and what a trace ends with.
+    fn write_rest(&mut self) -> anyhow::Result<Option<Summary>> {
         for open in self.channel.open_segments() {
-            if self.failed.is_none() {
-                self.begin()?;
-                if let Some(ingest) = &mut self.ingest {
-                    let index = self.next.get(&open.thread).copied().unwrap_or(0);
-                    ingest.segment(open.thread, index, self.channel.open_words(&open))?;
-                }
+            self.begin()?;
+            if let Some(ingest) = &mut self.ingest {
+                let index = self.next.get(&open.thread).copied().unwrap_or(0);
+                ingest.segment(open.thread, index, self.channel.open_words(&open)).context(WRITING)?;
             }
         }
-        let mut summary = None;
-        if let (Some(ingest), None) = (self.ingest, &self.failed) {
-            let (out, counts) = ingest.finish().context("cannot write the trace")?;
-            out.into_inner().map_err(|e| e.into_error()).context("cannot write the trace")?;
-            summary = Some(counts);
-        }
-        Ok(Left { summary, children: self.channel.children(), failed: self.failed })
+        let Some(ingest) = self.ingest.take() else { return Ok(None) };
+        let (out, counts) = ingest.finish().context(WRITING)?;
+        out.into_inner().map_err(|e| e.into_error()).context(WRITING)?;
+        Ok(Some(counts))
     }
 }

@@ -62,7 +62,8 @@ impl Representation {
             pairs.map(|(&a, &s)| (share(s, sampled) - share(a, all)).abs() / share(a, all)).collect();
         let pages = |set: &[bool]| set.iter().filter(|&&page| page).count() as u64;
         Distance {
-            mean: by_cpu.iter().sum::<f64>() / (by_cpu.len() as f64).max(1.0),
+            // `sum` would be -0 where there is nothing.
+            mean: by_cpu.iter().fold(0.0, |sum, distance| sum + distance) / (by_cpu.len() as f64).max(1.0),
             by_cpu,
             sampled_percent: 100.0 * if all > 0.0 { sampled / all } else { 0.0 },
             pages_percent: 100.0 * share(pages(&self.sampled_pages), pages(&self.pages) as f64),

@@ -7,6 +7,7 @@ use super::order::{OrderBlock, Turns};
 use super::summary::Summary;
 use super::varint::{unzigzag, Cursor};
 use crate::ids::Thread;
+use rayon::prelude::*;
 use std::collections::BTreeMap;
 
 /// The most frames that a damaged file is allowed to leave out.
@@ -269,6 +270,13 @@ impl<'a> Trace<'a> {
     /// What was found damaged when opening. Visiting finds damage inside of blocks.
     pub fn damage(&self) -> &[Damage] {
         &self.damage
+    }
+
+    /// Reads all blocks and gives the number of those whose checksum is wrong, the order's left out: what a new order
+    /// cannot mend.
+    pub fn damaged_blocks(&self) -> usize {
+        let kept = self.blocks.par_iter().filter(|p| p.header.kind != BlockKind::Order);
+        kept.filter(|placed| format::stored(self.bytes, placed.offset).is_err()).count()
     }
 
     /// The stretches of the total order that can be visited by themselves.

@@ -2,11 +2,11 @@
 
 mod measure;
 
-use super::live::duration;
 use crate::exit::{self, Code, Result};
+use crate::tables;
 use anyhow::Context;
-use comfy_table::{presets, Table};
 use homing_core::ids::{parse_bytes, Node};
+use homing_live::config::parse_duration;
 use homing_live::host::Host;
 use measure::{bandwidth, latency, Sweep};
 use serde::Serialize;
@@ -24,7 +24,7 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = bytes)]
     size: usize,
     /// Time for each measurement
-    #[arg(long, value_name = "DURATION", default_value = "200ms", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "200ms", value_parser = time)]
     time: Duration,
     /// Write a machine model with the measured latencies, for --machine FILE
     #[arg(long, value_name = "FILE")]
@@ -32,6 +32,13 @@ pub struct Args {
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
+}
+
+/// Less than a millisecond measures nothing.
+fn time(text: &str) -> std::result::Result<Duration, String> {
+    let enough = |time: &Duration| (Duration::from_millis(1)..=Duration::from_secs(60)).contains(time);
+    let expected = || format!("`{text}`: expected a duration from 1ms to 60s");
+    parse_duration(text).filter(enough).ok_or_else(expected)
 }
 
 fn bytes(text: &str) -> std::result::Result<usize, String> {
@@ -145,7 +152,7 @@ fn machine(matrices: &Matrices, host: &Host) -> anyhow::Result<String> {
 }
 
 fn print(matrices: &Matrices) -> anyhow::Result<()> {
-    let tables = [
+    let kinds = [
         ("latency, ns", &matrices.latency_ns, 1),
         ("read, MB/s, one thread", &matrices.read_mb_s, 0),
         ("write, MB/s, one thread", &matrices.write_mb_s, 0),
@@ -153,10 +160,9 @@ fn print(matrices: &Matrices) -> anyhow::Result<()> {
         ("read, MB/s, all CPUs of the node", &matrices.all_read_mb_s, 0),
         ("copy, MB/s, all CPUs of the node", &matrices.all_copy_mb_s, 0),
     ];
-    for (title, matrix, digits) in tables {
-        let mut table = Table::new();
+    for (title, matrix, digits) in kinds {
         let header = matrices.memory_nodes.iter().map(|node| format!("memory {node}"));
-        table.load_preset(presets::NOTHING).set_header(std::iter::once(title.to_owned()).chain(header));
+        let mut table = tables::plain(&std::iter::once(title.to_owned()).chain(header).collect::<Vec<_>>());
         for (node, row) in matrices.cpu_nodes.iter().zip(matrix) {
             let cells = row.iter().map(|value| format!("{value:.digits$}"));
             table.add_row(std::iter::once(format!("node {node}")).chain(cells));

@@ -258,7 +258,7 @@ fn bring_back(path: &Path, mode: u32, bytes: &[u8]) -> anyhow::Result<()> {
     if let Some(parent) = path.parent() {
         std::fs::create_dir_all(parent).with_context(context)?;
     }
-    let mut output = crate::files::Output::create(path).with_context(context)?;
+    let mut output = crate::files::Output::replace(path).with_context(context)?;
     output.write_all(bytes).with_context(context)?;
     output.commit()?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).with_context(context)

@@ -35,7 +35,7 @@ impl TraceFile {
             let (left, name) = (left.display(), path.display());
             eprintln!("homing: a run that was killed left {left}: `homing trace recover {left} -o {name}` reads it, or remove it");
         }
-        let output = Output::create(&path)?;
+        let output = Output::recoverable_trace(&path)?;
         let file = File::from(OwnedFd::from(reader));
         let writer = std::thread::spawn(move || {
             let mut output = output;

@@ -10,6 +10,7 @@ mod show;
 pub use settings::{duration, Settings};
 
 use crate::exit::{self, Code};
+use crate::files::refuse_traces;
 use crate::{host, input, study};
 use anyhow::Context;
 use homing_core::ids::PageSize;
@@ -120,6 +121,7 @@ impl Plan {
 pub type Sink = Box<dyn Write>;
 
 fn create(path: &Path) -> anyhow::Result<Sink> {
+    refuse_traces(path)?;
     let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
     Ok(Box::new(BufWriter::new(file)))
 }

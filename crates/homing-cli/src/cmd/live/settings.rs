@@ -19,7 +19,7 @@ pub struct Settings {
     /// How often decisions are made [default: 100ms]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     interval: Option<Duration>,
-    /// Move at most this many bytes a second [default: no limit]
+    /// Move at most this many bytes a second; 0 is no limit [default: 0]
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     rate_limit: Option<u64>,
     /// Spend at most this long on moves in an interval [default: 50ms]

@@ -95,10 +95,12 @@ impl Traces<'_> {
         std::fs::create_dir_all(self.folder)
             .with_context(|| format!("cannot make {}", self.folder.display()))?;
         self.progress.suspend(|| eprintln!("recording {} with {threads} threads", program.name));
+        // A recording that Ctrl-C has cut short is complete in itself, and no trace of the program.
+        let unfinished = path.with_extension("unfinished");
         let homing = std::env::current_exe().context("cannot find this program")?;
         let output = Command::new(homing)
             .args(["record", "--recorder", "valgrind", "-o"])
-            .arg(&path)
+            .arg(&unfinished)
             .arg("--")
             .arg(&executable)
             .args(["-t", &threads.to_string()])
@@ -110,6 +112,8 @@ impl Traces<'_> {
             let message = format!("recording {} failed: {}", executable.display(), words.trim());
             return Err(exit::error(Code::FAILURE, message));
         }
+        std::fs::rename(&unfinished, &path)
+            .with_context(|| format!("cannot rename {} to {}", unfinished.display(), path.display()))?;
         Ok(path)
     }
 }

@@ -6,7 +6,6 @@ use crate::input::{ModelArgs, TraceFile};
 use crate::rig::{self, Rig};
 use crate::study::{self, Study};
 use crate::tables;
-use anyhow::Context;
 use homing_core::compare::{note_counts, Bound, Subject};
 use homing_core::machine::Machine;
 use homing_core::monitor::table::Choice;
@@ -164,36 +163,35 @@ fn as_json(
 fn write_files(args: &Args, run: &Run, setup: &Setup) -> anyhow::Result<()> {
     if let Some(path) = &args.actions {
         let address = |page| setup.addresses.address(page);
-        super::write_actions(path, &run.log, address)
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        super::write_actions(path, &run.log, address)?;
     }
     if let Some(path) = &args.placement_out {
         let text = PlacementFile::from_homes(&run.homes, setup.addresses.page_size()).text();
         crate::files::write(path, text)?;
     }
     if let Some(path) = &args.monitor.intervals {
-        write_intervals(path, run, setup.costs.memories())
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        write_intervals(path, run, setup.costs.memories())?;
     }
     Ok(())
 }
 
 fn write_intervals(path: &std::path::Path, run: &Run, memories: u16) -> anyhow::Result<()> {
-    let mut out = csv::Writer::from_path(path)?;
     let mut header: Vec<String> =
         ["interval", "end", "local", "remote", "write_backs", "modelled_ns"].map(String::from).to_vec();
     header.extend((0..memories).map(|node| format!("moves_to_{node}")));
-    out.write_record(&header)?;
-    for (number, interval) in run.intervals.iter().enumerate() {
-        let modelled = interval.modelled.as_ref().map_or(String::new(), |m| format!("{:.0}", m.total_ns));
-        let counts = [interval.end, interval.local, interval.remote, interval.write_backs];
-        let mut record = vec![number.to_string()];
-        record.extend(counts.iter().map(u64::to_string));
-        record.push(modelled);
-        record.extend(interval.moves_to.iter().map(u64::to_string));
-        out.write_record(&record)?;
-    }
-    Ok(out.flush()?)
+    crate::files::write_csv(path, |out| {
+        out.write_record(&header)?;
+        for (number, interval) in run.intervals.iter().enumerate() {
+            let modelled = interval.modelled.as_ref().map_or(String::new(), |m| format!("{:.0}", m.total_ns));
+            let counts = [interval.end, interval.local, interval.remote, interval.write_backs];
+            let mut record = vec![number.to_string()];
+            record.extend(counts.iter().map(u64::to_string));
+            record.push(modelled);
+            record.extend(interval.moves_to.iter().map(u64::to_string));
+            out.write_record(&record)?;
+        }
+        Ok(())
+    })
 }
 
 fn print(

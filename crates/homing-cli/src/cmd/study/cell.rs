@@ -102,5 +102,6 @@ pub const COLUMNS: &[Column] = &[
 
 /// What the policy pays more than the optimum on pages of a class.
 fn excess(cell: &Cell, class: Class) -> Value {
-    Value::Number(cell.classes.get(class as usize).map(|class| class.cost - class.optimal_cost))
+    // Adding 0 makes 0 of -0, which sums over no pages are.
+    Value::Number(cell.classes.get(class as usize).map(|class| class.cost - class.optimal_cost + 0.0))
 }

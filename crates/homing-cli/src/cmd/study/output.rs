@@ -17,14 +17,25 @@ use std::sync::Arc;
 /// Version of the study's JSON.
 const SCHEMA: u32 = 1;
 
-/// What the page reads.
+/// What the page reads and `--json` prints.
 #[derive(Serialize)]
-struct Document<'a> {
+pub struct Document<'a> {
     schema: u32,
     generator: &'static str,
     parameters: Vec<Parameter>,
     notes: &'a [String],
     cells: &'a [Cell],
+}
+
+/// All of a study.
+pub fn document<'a>(plan: &Plan, cells: &'a [Cell], notes: &'a [String]) -> Document<'a> {
+    Document {
+        schema: SCHEMA,
+        generator: crate::manifest::GENERATOR,
+        parameters: plan.parameters(),
+        notes,
+        cells,
+    }
 }
 
 /// Writes all files. `notes`: what a reader of the results must know.
@@ -37,12 +48,11 @@ pub fn write(plan: &Plan, cells: &[Cell], notes: &[String]) -> anyhow::Result<()
     };
     file("cells.csv", &|out| csv(out, cells))?;
     file("cells.parquet", &|out| parquet(out, cells))?;
-    let generator = concat!("homing ", env!("CARGO_PKG_VERSION"));
-    let document = Document { schema: SCHEMA, generator, parameters: plan.parameters(), notes, cells };
+    let document = document(plan, cells, notes);
     file("manifest.json", &|out| {
         let manifest = serde_json::json!({
             "schema": SCHEMA,
-            "generator": generator,
+            "generator": document.generator,
             "parameters": document.parameters,
             "notes": notes,
             "cells": cells.len(),

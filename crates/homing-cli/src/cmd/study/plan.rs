@@ -64,6 +64,9 @@ pub struct Args {
     /// Let the machines' caches filter the references first
     #[arg(long)]
     misses: bool,
+    /// Print all cells as JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// The file of `--plan`.

@@ -4,7 +4,7 @@ use super::show_some;
 use crate::exit::{self, Code, Result};
 use crate::files::{writing, Output};
 use crate::progress;
-use crate::recording::output::refuse_other_files;
+use crate::tables::things;
 use anyhow::Context;
 use homing_core::trace::import::{csv, lackey, ImportError, Imported, Report};
 use homing_core::trace::{Header, Kind, Summary, TraceError, TraceWriter};
@@ -61,10 +61,7 @@ pub fn run(args: Args) -> Result {
     if let Some(advice) = not_text(input.fill_buf()?) {
         return Err(exit::error(Code::USAGE, format!("{name}: {advice}")));
     }
-    if args.output.metadata().is_ok_and(|facts| facts.is_file()) {
-        refuse_other_files(&args.output)?;
-    }
-    let mut out = Output::create(&args.output)?;
+    let mut out = Output::trace(&args.output)?;
     let report = match import(input, format, args.renumber, BufWriter::new(&mut out)) {
         Ok(report) => report,
         Err(ImportError::Sink(error)) => return Err(error).with_context(|| writing(&args.output)),
@@ -99,7 +96,7 @@ fn print(args: &Args, report: &Report) -> anyhow::Result<()> {
         1 => "; 1 malformed line was left out".to_owned(),
         n => format!("; {n} malformed lines were left out"),
     };
-    eprintln!("{}: {references} references{left_out}", args.output.display());
+    eprintln!("{}: {}{left_out}", args.output.display(), things(references, "reference"));
     Ok(())
 }
 

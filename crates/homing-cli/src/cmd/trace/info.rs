@@ -8,7 +8,6 @@ use comfy_table::{presets, CellAlignment, Table};
 use homing_core::trace::info::Info;
 use homing_core::trace::Trace;
 use serde_json::{json, Value};
-use std::io::{self, Write};
 use std::path::PathBuf;
 
 /// Arguments of `homing trace info`.
@@ -34,9 +33,9 @@ pub fn run(args: Args) -> Result {
     let info = Info::of(&trace, |references| progress.inc(references));
     progress.finish_and_clear();
     if args.json {
-        writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&json(&trace, &info))?)?;
+        crate::stdout::json(json(&trace, &info))?;
     } else {
-        writeln!(io::stdout(), "{}", tables(&trace, &info))?;
+        outln!("{}", tables(&trace, &info));
     }
     if info.damage.is_empty() {
         return Ok(Code::OK);
@@ -98,7 +97,6 @@ fn json(trace: &Trace<'_>, info: &Info) -> Value {
         |d| json!({ "offset": d.offset, "reason": d.reason, "thread": d.thread, "references": d.references }),
     );
     json!({
-        "schema": 1,
         "references": summary.references,
         "reads": summary.reads,
         "writes": summary.writes,
@@ -150,7 +148,12 @@ fn tables(trace: &Trace<'_>, info: &Info) -> String {
     row("file", format!("{} bytes, {each:.3} per reference", grouped(trace.file_bytes())));
     let order = if trace.ordered() { "part of the order is missing" } else { "no order" };
     let unfinished = format!("no ({order}): complete it with `homing trace recover`");
-    row("complete", if trace.complete() { "yes".to_owned() } else { unfinished });
+    let complete = match (trace.complete(), info.damage.is_empty()) {
+        (true, true) => "yes".to_owned(),
+        (true, false) => "no (damaged): see below".to_owned(),
+        (false, _) => unfinished,
+    };
+    row("complete", complete);
     row("filter", format!("{}, {} references filtered out", header.filter, grouped(summary.filtered)));
     if summary.skipped + summary.beyond_limit > 0 {
         let (before, after) = (grouped(summary.skipped), grouped(summary.beyond_limit));

@@ -1,5 +1,6 @@
 //! `homing trace merge`: another interleaving of the same execution.
 
+use super::copied_damage;
 use crate::exit::{Code, Result};
 use crate::files::{writing, Output};
 use crate::input::TraceFile;
@@ -33,7 +34,7 @@ pub struct OrderArgs {
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Instructions that a thread runs before another gets its turn, on average
-    #[arg(long, value_name = "INSTRUCTIONS", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
+    #[arg(long, value_name = "INSTRUCTIONS", default_value_t = Options::default().quantum, value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
     quantum: u32,
 }
 
@@ -48,7 +49,7 @@ impl OrderArgs {
 pub fn run(args: Args) -> Result {
     let file = TraceFile::open(&args.trace)?;
     let trace = file.trace()?;
-    let mut out = Output::create(&args.output)?;
+    let mut out = Output::trace(&args.output)?;
     let report = merge(&trace, args.order.options(), BufWriter::new(&mut out));
     let report = report.with_context(|| writing(&args.output))?;
     out.commit()?;
@@ -59,13 +60,7 @@ pub fn run(args: Args) -> Result {
         eprintln!("{}: {references} references in {turns} turns", args.output.display());
     }
     warn_broken(&report);
-    let damaged = !trace.damage().is_empty();
-    if damaged {
-        eprintln!(
-            "homing: {}: damaged, see `homing trace info`; the damage was copied",
-            args.trace.display()
-        );
-    }
+    let damaged = copied_damage(&args.trace, &trace);
     Ok(if damaged || broken(&report) > 0 { Code::PARTIAL } else { Code::OK })
 }
 

@@ -9,6 +9,8 @@ mod perturb;
 mod recover;
 
 use crate::exit::Result;
+use homing_core::trace::Trace;
+use std::path::Path;
 
 /// Arguments of `homing trace`.
 #[derive(clap::Args)]
@@ -43,6 +45,15 @@ pub fn run(args: Args) -> Result {
         Command::Perturb(args) => perturb::run(args),
         Command::Recover(args) => recover::run(args),
     }
+}
+
+/// Whether a trace whose blocks were copied is damaged; says so.
+fn copied_damage(path: &Path, trace: &Trace<'_>) -> bool {
+    let damaged = !trace.damage().is_empty() || trace.damaged_blocks() > 0;
+    if damaged {
+        eprintln!("homing: {}: damaged, see `homing trace info`; the damage was copied", path.display());
+    }
+    damaged
 }
 
 /// Shows the first few of a list of problems on standard error.

@@ -1,5 +1,6 @@
 //! `homing trace perturb`: shakes the interleaving (Bolosky & Scott 1991, section 4.2).
 
+use super::copied_damage;
 use crate::exit::{self, Code, Result};
 use crate::files::{writing, Output};
 use crate::input::TraceFile;
@@ -65,7 +66,7 @@ pub fn run(args: Args) -> Result {
         let message = format!("{name} has no complete order to perturb; `homing trace recover` completes it");
         return Err(exit::error(Code::FAILURE, message));
     }
-    let mut out = Output::create(&args.output)?;
+    let mut out = Output::trace(&args.output)?;
     let turns = perturb(&args, &trace, BufWriter::new(&mut out)).with_context(|| writing(&args.output))?;
     out.commit()?;
     let references = trace.references();
@@ -74,11 +75,7 @@ pub fn run(args: Args) -> Result {
     } else {
         eprintln!("{}: {references} references in {turns} turns", args.output.display());
     }
-    if trace.damage().is_empty() {
-        return Ok(Code::OK);
-    }
-    eprintln!("homing: {}: damaged, see `homing trace info`; the damage was copied", args.trace.display());
-    Ok(Code::PARTIAL)
+    Ok(if copied_damage(&args.trace, &trace) { Code::PARTIAL } else { Code::OK })
 }
 
 fn perturb(args: &Args, trace: &Trace<'_>, out: impl Write) -> anyhow::Result<u64> {

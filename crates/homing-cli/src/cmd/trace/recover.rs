@@ -32,7 +32,7 @@ pub fn run(args: Args) -> Result {
     let trace = file.salvage()?;
     let headless = file.trace().is_err();
     let unfinished = !trace.complete();
-    let mut out = Output::create(&args.output)?;
+    let mut out = Output::trace(&args.output)?;
     let progress = progress::references(trace.references(), "checking");
     let recovered = recover(trace, BufWriter::new(&mut out), args.order.options(), |n| progress.inc(n));
     progress.finish_and_clear();
