@@ -102,9 +102,8 @@ impl Array {
     /// The caches other than `cache` that hold the line, one bit each.
     #[inline]
     pub fn others(&self, cache: usize, line: u32) -> u64 {
-        let (before, rest) = self.neighbours(line).split_at(cache * self.width);
         // Hardly ever one: all are searched at once before any is for itself.
-        if !holds(before, line) && !holds(&rest[self.width..], line) {
+        if !holds(self.neighbours(line), line) {
             return 0;
         }
         self.holders(line) & !(1 << cache)
