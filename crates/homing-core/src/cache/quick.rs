@@ -4,8 +4,8 @@
 use super::stamped::{tag, Stamped};
 use crate::trace::Kind as Access;
 
-/// Lines that are remembered for a CPU: some times as many as first-level caches mostly hold.
-const LINES: usize = 1024;
+/// Lines that are remembered for a CPU: four times as many as first-level caches mostly hold, since two can want one place.
+const LINES: usize = 2048;
 /// No line of a trace has this number.
 const NONE: u32 = u32::MAX;
 
