@@ -18,21 +18,24 @@ pub(super) use tokens::{Entry, Run, Token, Tokens};
 /// References that a [`Chunk`] takes, but for the last execution. Those of a few threads, and the pages that they use, fit
 /// into a core's first-level cache together.
 const CHUNK: usize = 1 << 11;
+/// Places of a chunk; a power of two, so that a place needs no check against it.
+const ROOM: usize = (CHUNK + 2 * MAX_ACCESSES).next_power_of_two();
+/// The addresses of a chunk.
+type Addresses = [u64; ROOM];
 /// References of a round from which on a loop is decoded run by run.
 const LARGE_BODY: u64 = CHUNK as u64 / 8;
 
 /// Decoded references on their way to a visitor.
 #[derive(Debug)]
 pub(super) struct Chunk {
-    addresses: Vec<u64>,
+    addresses: Box<Addresses>,
     kinds: Vec<Kind>,
     len: usize,
 }
 
 impl Default for Chunk {
     fn default() -> Self {
-        let room = CHUNK + 2 * MAX_ACCESSES;
-        Chunk { addresses: vec![0; room], kinds: vec![Kind(0); room], len: 0 }
+        Chunk { addresses: Box::new([0; ROOM]), kinds: vec![Kind(0); ROOM], len: 0 }
     }
 }
 
@@ -160,7 +163,7 @@ impl Decoder {
         if rows.is_empty() {
             self.touched.push(entry.root);
         }
-        let row = Row { mask: run.mask, at: chunk.len as u16, accesses: accesses as u8, ..Row::default() };
+        let row = Row { mask: run.mask, at: chunk.len as u16, accesses: accesses as u8 };
         row.put(rows, count, accesses);
         let kinds = &self.tokens.kinds[entry.kinds as usize..];
         copy_kinds(&mut chunk.kinds[chunk.len..], kinds, accesses, count);
@@ -195,12 +198,7 @@ impl Decoder {
             let (accesses, count) = (entry.accesses as usize, run.count as usize);
             let kinds = &self.tokens.kinds[entry.kinds as usize..];
             copy_kinds(&mut chunk.kinds[chunk.len..], kinds, accesses, count);
-            let row = Row {
-                mask: run.mask,
-                at: chunk.len as u16,
-                accesses: entry.accesses as u8,
-                ..Row::default()
-            };
+            let row = Row { mask: run.mask, at: chunk.len as u16, accesses: entry.accesses as u8 };
             *part = Part { root: entry.root, row, count };
             chunk.len += count * accesses;
         }

@@ -4,33 +4,26 @@ use super::super::columns::{Mode, SlotHead};
 use super::super::format::FRAME_SHIFT;
 use super::super::varint::Cursor;
 use super::tokens::Entry;
+use super::{Addresses, ROOM};
 
-/// So many executions that are alike are one row: its loop is worth a branch that is hard to guess.
-const LONG: usize = 6;
-
-/// Executions that are alike, with the place of the first in the chunk.
+/// An execution of a code block, and its place in the chunk.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Row {
-    /// The explicit accesses of each.
+    /// Its explicit accesses.
     pub mask: u64,
     pub at: u16,
-    /// From the place of one to that of the next.
-    pub step: u16,
-    /// How many executions.
-    pub count: u16,
     pub accesses: u8,
 }
 
 impl Row {
-    /// Adds `count` executions, `step` apart, that are like this one, the first of them.
+    /// Adds `count` executions, `step` apart, that are like this one, the first of them. One row each: a row for all of them
+    /// would cost every access a branch that is hard to guess.
     #[inline(always)]
     pub(super) fn put(self, rows: &mut Vec<Row>, count: usize, step: usize) {
-        let step = step as u16;
-        if count < LONG {
-            rows.extend((0..count as u16).map(|i| Row { at: self.at + i * step, count: 1, ..self }));
-        } else {
-            rows.push(Row { step, count: count as u16, ..self });
+        if count == 1 {
+            return rows.push(self);
         }
+        rows.extend((0..count).map(|i| Row { at: self.at + (i * step) as u16, ..self }));
     }
 }
 
@@ -39,11 +32,7 @@ impl Row {
 #[inline(always)]
 fn each<const WHOLE: bool>(rows: &[Row], j: usize, mut place: impl FnMut(usize, u64)) {
     for row in rows.iter().filter(|row| WHOLE || usize::from(row.accesses) > j) {
-        let mut at = usize::from(row.at) + j;
-        for _ in 0..row.count {
-            place(at, row.mask >> j & 1);
-            at += usize::from(row.step);
-        }
+        place(usize::from(row.at) + j, row.mask >> j & 1);
     }
 }
 
@@ -106,7 +95,7 @@ impl Slots {
     }
 
     /// Decodes executions of one code block, one access after the other.
-    pub(super) fn decode(&mut self, entry: &Entry, rows: &[Row], out: &mut [u64]) -> Option<()> {
+    pub(super) fn decode(&mut self, entry: &Entry, rows: &[Row], out: &mut Addresses) -> Option<()> {
         let (mut explicit, mut whole) = (0, true);
         for row in rows {
             explicit |= row.mask;
@@ -125,69 +114,84 @@ impl Slots {
         entry: &Entry,
         explicit: u64,
         rows: &[Row],
-        out: &mut [u64],
+        out: &mut Addresses,
     ) -> Option<()> {
         (0..entry.accesses as usize).try_for_each(|j| {
             let slot = entry.slot as usize + j;
             match (self.modes[slot], explicit >> j & 1 == 1) {
-                (Mode::Linked(to), _) => {
-                    self.linked::<WHOLE>(slot, usize::from(to), j, rows, out);
-                }
+                (Mode::Linked(to), false) => self.follow::<WHOLE>(slot, usize::from(to), j, rows, out),
+                (Mode::Linked(to), true) => self.linked::<WHOLE>(slot, usize::from(to), j, rows, out),
                 (_, false) => self.predicted::<WHOLE>(slot, j, rows, out),
-                (mode, true) => self.explicit::<WHOLE>(slot, mode == Mode::Absolute, j, rows, out),
+                (Mode::Absolute, true) => self.explicit::<WHOLE, true>(slot, j, rows, out),
+                (Mode::Delta, true) => self.explicit::<WHOLE, false>(slot, j, rows, out),
             }
             (self.at[slot] <= self.end[slot]).then_some(())
         })
     }
 
     /// An access that is as predicted in all executions.
-    fn predicted<const WHOLE: bool>(&mut self, slot: usize, j: usize, rows: &[Row], out: &mut [u64]) {
+    fn predicted<const WHOLE: bool>(&mut self, slot: usize, j: usize, rows: &[Row], out: &mut Addresses) {
         let (mut last, stride) = (self.last[slot], self.stride[slot]);
         each::<WHOLE>(rows, j, |at, _| {
             last = last.wrapping_add(stride);
-            out[at] = last;
+            out[at % ROOM] = last;
         });
         self.last[slot] = last;
     }
 
     /// An access with an explicit value in some executions. Which ones is hard to guess, so there is no branch for it.
-    fn explicit<const WHOLE: bool>(
+    fn explicit<const WHOLE: bool, const ABSOLUTE: bool>(
         &mut self,
         slot: usize,
-        absolute: bool,
         j: usize,
         rows: &[Row],
-        out: &mut [u64],
+        out: &mut Addresses,
     ) {
         let (mut last, mut stride, mut candidate) =
             (self.last[slot], self.stride[slot], self.candidate[slot]);
         let mut values = self.values_of(slot);
-        let absolute = if absolute { u64::MAX } else { 0 };
         each::<WHOLE>(rows, j, |at, explicit| {
-            let delta = values.peek().wrapping_sub(last & absolute);
+            let value = values.peek();
             values.skip(explicit);
-            let delta = if explicit == 1 { delta } else { stride };
-            let next = last.wrapping_add(delta);
+            let delta = if ABSOLUTE { value.wrapping_sub(last) } else { value };
+            let next = match (explicit == 1, ABSOLUTE) {
+                (false, _) => last.wrapping_add(stride),
+                (true, true) => value,
+                (true, false) => last.wrapping_add(delta),
+            };
             // The rule of strides: two equal differences in a row within a frame.
             let learns = explicit == 1 && (next ^ last) >> FRAME_SHIFT == 0;
             stride = if learns && delta == candidate { delta } else { stride };
             candidate = if learns { delta } else { candidate };
             last = next;
-            out[at] = next;
+            out[at % ROOM] = next;
         });
         self.at[slot] = values.at as u32;
         (self.last[slot], self.stride[slot], self.candidate[slot]) = (last, stride, candidate);
     }
 
-    /// An access that is predicted by another one of the same execution.
-    fn linked<const WHOLE: bool>(&mut self, slot: usize, to: usize, j: usize, rows: &[Row], out: &mut [u64]) {
+    /// An access that is predicted by another one in all executions.
+    fn follow<const WHOLE: bool>(&self, slot: usize, to: usize, j: usize, rows: &[Row], out: &mut Addresses) {
+        let stride = self.stride[slot];
+        each::<WHOLE>(rows, j, |at, _| out[at % ROOM] = out[(at - j + to) % ROOM].wrapping_add(stride));
+    }
+
+    /// An access that is predicted by another one of the same execution, in some executions with an explicit difference.
+    fn linked<const WHOLE: bool>(
+        &mut self,
+        slot: usize,
+        to: usize,
+        j: usize,
+        rows: &[Row],
+        out: &mut Addresses,
+    ) {
         let mut stride = self.stride[slot];
         let mut values = self.values_of(slot);
         each::<WHOLE>(rows, j, |at, explicit| {
             let value = values.peek();
             values.skip(explicit);
             stride = if explicit == 1 { value } else { stride };
-            out[at] = out[at - j + to].wrapping_add(stride);
+            out[at % ROOM] = out[(at - j + to) % ROOM].wrapping_add(stride);
         });
         self.at[slot] = values.at as u32;
         self.stride[slot] = stride;
