@@ -375,8 +375,7 @@ impl Build<'_> {
             let (node, until) = self.binding.node_at(turn.thread, first);
             let rest = turn.addresses.len() - done;
             let part = done..done + until.map_or(rest, |until| rest.min((until.0 - first.0) as usize));
-            let writes = turn.kinds[part.clone()].iter().map(|kind| kind.is_write());
-            self.builder.turn(node, first, &turn.addresses[part.clone()], writes)?;
+            self.builder.turn(node, first, &turn.addresses[part.clone()], &turn.kinds[part.clone()])?;
             done = part.end;
         }
         Ok(())

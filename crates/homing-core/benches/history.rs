@@ -6,14 +6,19 @@
 use criterion::{criterion_group, criterion_main, BatchSize, Criterion, Throughput};
 use homing_core::history::{HistoryBuilder, Options};
 use homing_core::ids::{Node, Time};
+use homing_core::trace::Kind;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 const REFERENCES: usize = 1 << 22;
 const TURN: usize = 12;
 
+fn kind(write: bool) -> Kind {
+    Kind::new(8, write, false)
+}
+
 /// Addresses as a sparse matrix-vector product makes them: two private streams and a gather from a shared vector.
-fn gather() -> (Vec<u64>, Vec<bool>) {
+fn gather() -> (Vec<u64>, Vec<Kind>) {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let mut at = [0u64; 4];
     let address = |i: usize| {
@@ -29,19 +34,19 @@ fn gather() -> (Vec<u64>, Vec<bool>) {
         }
     };
     let mut write = Xoshiro256PlusPlus::seed_from_u64(2);
-    ((0..REFERENCES).map(address).collect(), (0..REFERENCES).map(|_| write.gen_ratio(1, 20)).collect())
+    ((0..REFERENCES).map(address).collect(), (0..REFERENCES).map(|_| kind(write.gen_ratio(1, 20))).collect())
 }
 
 /// Four threads that stride through pages of their own.
-fn private() -> (Vec<u64>, Vec<bool>) {
+fn private() -> (Vec<u64>, Vec<Kind>) {
     let address = |i: usize| (((i / TURN % 4) as u64) << 26) | ((i / 4) as u64 * 8);
-    ((0..REFERENCES).map(address).collect(), (0..REFERENCES).map(|i| i % 3 == 0).collect())
+    ((0..REFERENCES).map(address).collect(), (0..REFERENCES).map(|i| kind(i % 3 == 0)).collect())
 }
 
-fn random() -> (Vec<u64>, Vec<bool>) {
+fn random() -> (Vec<u64>, Vec<Kind>) {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
     let addresses = (0..REFERENCES).map(|_| random.gen_range(0..1u64 << 31)).collect();
-    (addresses, (0..REFERENCES).map(|i| i % 2 == 0).collect())
+    (addresses, (0..REFERENCES).map(|i| kind(i % 2 == 0)).collect())
 }
 
 fn page_runs(c: &mut Criterion) {
@@ -56,7 +61,7 @@ fn page_runs(c: &mut Criterion) {
                 |mut builder| {
                     for (turn, (a, w)) in addresses.chunks(TURN).zip(writes.chunks(TURN)).enumerate() {
                         let node = Node((turn % 4) as u16);
-                        builder.turn(node, Time((turn * TURN) as u64), a, w.iter().copied()).unwrap();
+                        builder.turn(node, Time((turn * TURN) as u64), a, w).unwrap();
                     }
                     builder
                 },

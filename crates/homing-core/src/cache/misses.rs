@@ -10,7 +10,7 @@ use super::{Addresses, Counts, Hierarchy, HierarchyShape, Sink, Transaction};
 use crate::cache::hierarchy::HierarchyError;
 use crate::history::{HistoryBuilder, SpillError};
 use crate::ids::{Node, Time};
-use crate::trace::Turn;
+use crate::trace::{Kind, Turn};
 
 /// A hierarchy that filters references, by one worker or by several with the same result.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Sink for Sent<'_> {
     fn more(&mut self) -> bool {
         if self.any {
             let (time, addresses) = (Time(self.first.0 + self.at as u64), &self.addresses[self.at..=self.at]);
-            self.failed = self.builder.turn(self.node, time, addresses, std::iter::once(self.write));
+            self.failed = self.builder.turn(self.node, time, addresses, &[Kind::new(1, self.write, false)]);
         }
         self.failed.is_ok()
     }
@@ -131,5 +131,5 @@ fn to_builder<'a>(
     cpus: &'a CpusInUse,
     builder: &'a mut HistoryBuilder,
 ) -> impl FnMut(u16, Time, &[u64], bool) -> Result<(), SpillError> + 'a {
-    |cpu, time, address, write| builder.turn(cpus.node(cpu), time, address, std::iter::once(write))
+    |cpu, time, address, write| builder.turn(cpus.node(cpu), time, address, &[Kind::new(1, write, false)])
 }

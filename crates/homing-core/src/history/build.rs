@@ -1,13 +1,15 @@
 //! From references to page runs.
 
+use super::run::By;
 use super::store::{Spill, Store};
 use super::{History, SpillError};
 use crate::ids::{Node, PageSize, Time};
+use crate::trace::Kind;
 use std::collections::HashMap;
 
 /// Base-2 logarithm of the bytes of a frame, the granule of dense addresses in a trace.
 const FRAME_LOG2: u32 = 12;
-/// A page number that is not given yet.
+/// A page number that is not given yet, and never will be: no page has it.
 const NONE: u32 = u32::MAX;
 
 /// How a history is built.
@@ -112,9 +114,7 @@ impl HistoryBuilder {
 
     /// Adds one reference of a thread on `node`; `address` is dense.
     pub fn reference(&mut self, node: Node, time: Time, address: u64, write: bool) {
-        self.add_all(self.granule_log2, node, time, &[address], std::iter::once(write));
-        self.references += 1;
-        self.duration = time.0 + 1;
+        self.add(self.granule_log2, node, time, &[address], &[Kind::new(1, write, false)]);
     }
 
     /// Adds references of one thread on `node` that follow one another in Time.
@@ -124,49 +124,57 @@ impl HistoryBuilder {
         node: Node,
         first: Time,
         addresses: &[u64],
-        writes: impl Iterator<Item = bool>,
+        kinds: &[Kind],
     ) -> Result<(), SpillError> {
         if self.granule_log2 == FRAME_LOG2 {
             // A constant shift.
-            self.add_all(FRAME_LOG2, node, first, addresses, writes);
+            self.add(FRAME_LOG2, node, first, addresses, kinds);
         } else {
-            self.add_all(self.granule_log2, node, first, addresses, writes);
+            self.add(self.granule_log2, node, first, addresses, kinds);
         }
-        self.references += addresses.len() as u64;
-        self.duration = first.0 + addresses.len() as u64;
         self.store.spill_if_full()
     }
 
     #[inline(always)]
-    fn add_all(
-        &mut self,
-        granule_log2: u32,
-        node: Node,
-        first: Time,
-        addresses: &[u64],
-        writes: impl Iterator<Item = bool>,
-    ) {
-        let mut references = addresses.iter().zip(writes).zip(first.0..);
-        loop {
-            let mut open = self.store.open();
-            // A granule without a page ends the inner loop, which so has all that it needs in registers.
-            let new = references.by_ref().find_map(|((&address, write), time)| {
-                let granule = (address >> granule_log2) as usize;
-                match self.page_of.get(granule) {
-                    Some(&page) if page != NONE => {
-                        open.reference(page, node, Time(time), write);
-                        None
-                    }
-                    _ => Some((granule, Time(time), write)),
-                }
-            });
-            open.close();
-            let Some((granule, time, write)) = new else { return };
-            let page = self.new_page(granule);
-            let mut open = self.store.open();
-            open.reference(page, node, time, write);
-            open.close();
+    fn add(&mut self, granule_log2: u32, node: Node, first: Time, addresses: &[u64], kinds: &[Kind]) {
+        let mut at = 0;
+        while at < addresses.len() {
+            let mut time = Time(first.0 + at as u64);
+            let by = By::new(node, time);
+            let end = addresses.len().min(at + By::room(time) as usize);
+            let extending = self.extend(granule_log2, by, time, &addresses[at..end], &kinds[at..end]);
+            at += extending;
+            if at < end {
+                time.0 += extending as u64;
+                self.begin((addresses[at] >> granule_log2) as usize, by, time, kinds[at].is_write());
+                at += 1;
+            }
         }
+        self.references += addresses.len() as u64;
+        self.duration = first.0 + addresses.len() as u64;
+    }
+
+    /// Adds references up to the first one that begins a run; how many. A loop that calls nothing and so has all that it needs
+    /// in registers.
+    #[inline(always)]
+    fn extend(&mut self, granule_log2: u32, by: By, first: Time, addresses: &[u64], kinds: &[Kind]) -> usize {
+        let (page_of, mut open) = (&self.page_of[..], self.store.open());
+        let extends = |(place, (&address, kind)): (usize, (&u64, &Kind))| {
+            let page = page_of.get((address >> granule_log2) as usize).copied().unwrap_or(NONE);
+            open.extend(page, by, Time(first.0 + place as u64), kind.is_write())
+        };
+        let begins = addresses.iter().zip(kinds).enumerate().map(extends).position(|extends| !extends);
+        begins.unwrap_or(addresses.len())
+    }
+
+    /// Adds a reference that begins a run, and a page if it is the first to its granule.
+    #[inline(never)]
+    fn begin(&mut self, granule: usize, by: By, time: Time, write: bool) {
+        let page = match self.page_of.get(granule) {
+            Some(&page) if page != NONE => page,
+            _ => self.new_page(granule),
+        };
+        self.store.reference(page, by, time, write);
     }
 
     #[cold]

@@ -31,6 +31,30 @@ const MAX_SPAN: u64 = 1 << 30;
 /// In place of a run's reads before its last write: its first write begins a run of its own.
 const LEADING: u32 = u32::MAX;
 
+/// A node, and the stretch of Time between two multiples of [`MAX_SPAN`] in which it makes references: what all references of a
+/// run have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct By(u64);
+
+impl By {
+    const NODE_BITS: u32 = u16::BITS;
+
+    #[inline]
+    pub(super) fn new(node: Node, time: Time) -> By {
+        By((time.0 / MAX_SPAN) << Self::NODE_BITS | u64::from(node.0))
+    }
+
+    /// How many references from `time` on are in the same stretch.
+    #[inline]
+    pub(super) fn room(time: Time) -> u64 {
+        MAX_SPAN - time.0 % MAX_SPAN
+    }
+
+    fn node(self) -> Node {
+        Node(self.0 as u16)
+    }
+}
+
 /// A run in progress. A read, the usual reference, changes two numbers only.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OpenRun {
@@ -41,7 +65,7 @@ pub(super) struct OpenRun {
     /// Reads before the first and before the last write; [`LEADING`].
     at_first_write: u32,
     at_last_write: u32,
-    node: Node,
+    by: By,
 }
 
 impl OpenRun {
@@ -53,14 +77,14 @@ impl OpenRun {
         writes: 0,
         at_first_write: 0,
         at_last_write: 0,
-        node: Node(u16::MAX),
+        by: By(u64::MAX),
     };
 
     /// A run that begins with one reference.
     #[inline]
-    pub(super) fn begin(node: Node, time: Time, write: bool) -> OpenRun {
+    pub(super) fn begin(by: By, time: Time, write: bool) -> OpenRun {
         let (reads, writes) = (u32::from(!write), u32::from(write));
-        OpenRun { first: time, last: time, reads, writes, node, ..OpenRun::NONE }
+        OpenRun { first: time, last: time, reads, writes, by, ..OpenRun::NONE }
     }
 
     /// A run to be continued.
@@ -71,7 +95,8 @@ impl OpenRun {
             _ => (run.reads_before, reads - run.reads_after),
         };
         let &PageRun { node, first, last, writes, .. } = run;
-        OpenRun { first, last, reads, writes, at_first_write, at_last_write, node }
+        let by = By::new(node, first);
+        OpenRun { first, last, reads, writes, at_first_write, at_last_write, by }
     }
 
     /// Lets the first write, if none has come, begin a run of its own.
@@ -88,15 +113,10 @@ impl OpenRun {
         }
     }
 
-    #[inline]
-    fn is_other(&self, node: Node, time: Time) -> bool {
-        self.node != node || time.0 ^ self.first.0 >= MAX_SPAN
-    }
-
     /// Adds the page's next run, which has no reads before its first write if it has writes; false, and nothing done, if
     /// that stays a run of its own.
     pub(super) fn join(&mut self, next: &PageRun, read_gap: u32) -> bool {
-        if self.is_other(next.node, next.first) {
+        if self.by != By::new(next.node, next.first) {
             return false;
         }
         if next.writes > 0 {
@@ -114,10 +134,10 @@ impl OpenRun {
         true
     }
 
-    /// Adds a reference; false, and nothing done, if it belongs to another run.
+    /// Adds a reference, made at `time` by `by`; false, and nothing done, if it belongs to another run.
     #[inline]
-    pub(super) fn extend(&mut self, node: Node, time: Time, write: bool, read_gap: u32) -> bool {
-        if self.is_other(node, time) {
+    pub(super) fn extend(&mut self, by: By, time: Time, write: bool, read_gap: u32) -> bool {
+        if self.by != by {
             return false;
         }
         if write {
@@ -149,7 +169,7 @@ impl OpenRun {
             _ => (self.at_first_write, self.reads - self.at_last_write),
         };
         Some(PageRun {
-            node: self.node,
+            node: self.by.node(),
             first: self.first,
             last: self.last,
             reads_before,

@@ -1,9 +1,9 @@
 //! The runs of all pages: for each page the one in progress and the packed ones, in memory up to a budget; older parts go
 //! to a spill file beyond it.
 
-use super::run::OpenRun;
+use super::run::{By, OpenRun};
 use super::{PageRun, SpillError};
-use crate::ids::{Node, Page, Time};
+use crate::ids::{Page, Time};
 use std::borrow::Cow;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::sync::Mutex;
@@ -46,10 +46,10 @@ impl PageState {
     const NONE: PageState = PageState { run: OpenRun::NONE, packed: Vec::new() };
 
     /// Ends the run in progress and begins the next. `leads`: see [`Store::new`].
-    #[inline(never)]
-    fn begin(&mut self, node: Node, time: Time, write: bool, leads: bool, finished: &mut Finished) {
+    #[inline]
+    fn begin(&mut self, by: By, time: Time, write: bool, leads: bool, finished: &mut Finished) {
         self.end(time, finished);
-        self.run = OpenRun::begin(node, time, write);
+        self.run = OpenRun::begin(by, time, write);
         if leads && self.packed.len() == 1 {
             self.run.lead();
         }
@@ -114,29 +114,19 @@ impl Finished {
     }
 }
 
-/// A store that takes references.
+/// The runs in progress of a store.
 pub(super) struct Open<'a> {
     pages: &'a mut [PageState],
     read_gap: u32,
-    leads: bool,
-    finished: Finished,
-    total: &'a mut Finished,
 }
 
 impl Open<'_> {
-    /// Adds a reference to a page.
-    #[inline]
-    pub(super) fn reference(&mut self, page: u32, node: Node, time: Time, write: bool) {
-        let state = &mut self.pages[page as usize];
-        if !state.run.extend(node, time, write, self.read_gap) {
-            state.begin(node, time, write, self.leads, &mut self.finished);
-        }
-    }
-
-    /// Counts what was finished.
-    pub(super) fn close(self) {
-        self.total.runs += self.finished.runs;
-        self.total.reads += self.finished.reads;
+    /// Adds a reference to the run in progress of a page; false, and nothing done, if it belongs to another run or there is no
+    /// such page.
+    #[inline(always)]
+    pub(super) fn extend(&mut self, page: u32, by: By, time: Time, write: bool) -> bool {
+        let state = self.pages.get_mut(page as usize);
+        state.is_some_and(|state| state.run.extend(by, time, write, self.read_gap))
     }
 }
 
@@ -189,15 +179,18 @@ impl Store {
         self.pages.len()
     }
 
-    /// Takes references. [`Open::close`] it before asking for counts.
+    /// The runs in progress.
     #[inline]
     pub(super) fn open(&mut self) -> Open<'_> {
-        Open {
-            pages: &mut self.pages,
-            read_gap: self.read_gap,
-            leads: self.leads,
-            finished: Finished::default(),
-            total: &mut self.finished,
+        Open { pages: &mut self.pages, read_gap: self.read_gap }
+    }
+
+    /// Adds a reference to a page.
+    #[inline]
+    pub(super) fn reference(&mut self, page: u32, by: By, time: Time, write: bool) {
+        let state = &mut self.pages[page as usize];
+        if !state.run.extend(by, time, write, self.read_gap) {
+            state.begin(by, time, write, self.leads, &mut self.finished);
         }
     }
 

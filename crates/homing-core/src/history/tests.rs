@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::ids::Node;
+use crate::trace::Kind;
 use proptest::prelude::*;
 
 fn counts(history: &History, page: u32) -> Vec<(u16, u32, u32, u32, u32)> {
@@ -55,7 +56,72 @@ fn large_pages_are_numbered_in_order_of_first_reference() {
     assert_eq!((history.address(Page(0)), history.address(Page(1))), (0x8000, 0x4000));
 }
 
+/// References of a page run: Time, node, is a write.
+type Stretch = Vec<(u64, u16, bool)>;
+
+/// The runs of each page (in order of first reference) by their definition. `refs`: (node, page, is a write).
+fn runs_by_definition(refs: &[(u16, u64, bool)], start: u64, read_gap: usize) -> Vec<Vec<PageRun>> {
+    let mut pages: Vec<(u64, Vec<Stretch>)> = Vec::new();
+    for (time, &(node, page, write)) in (start..).zip(refs) {
+        let known = pages.iter().position(|&(known, _)| known == page).unwrap_or_else(|| {
+            pages.push((page, Vec::new()));
+            pages.len() - 1
+        });
+        let runs = &mut pages[known].1;
+        let goes_on = runs.last().is_some_and(|run| {
+            let written = run.iter().rposition(|r| r.2);
+            let read_since = written.map_or(0, |last| run.len() - 1 - last);
+            run[0].1 == node && run[0].0 >> 30 == time >> 30 && !(write && read_since > read_gap)
+        });
+        if !goes_on {
+            runs.push(Vec::new());
+        }
+        runs.last_mut().unwrap().push((time, node, write));
+    }
+    let run = |run: &Stretch| {
+        let writes = run.iter().filter(|r| r.2).count();
+        let before = run.iter().take_while(|r| !r.2).count();
+        let after = if writes > 0 { run.iter().rev().take_while(|r| !r.2).count() } else { 0 };
+        PageRun {
+            node: Node(run[0].1),
+            first: Time(run[0].0),
+            last: Time(run[run.len() - 1].0),
+            reads_before: before as u32,
+            writes: writes as u32,
+            reads_between: (run.len() - writes - before - after) as u32,
+            reads_after: after as u32,
+        }
+    };
+    pages.iter().map(|(_, runs)| runs.iter().map(run).collect()).collect()
+}
+
 proptest! {
+    /// Turns of any length, around a Time at which runs are cut.
+    #[test]
+    fn turns_make_the_runs_of_the_definition(
+        turns in prop::collection::vec((0u16..3, prop::collection::vec((0u64..5, any::<bool>()), 0..40)), 0..20),
+        gap in 0u32..4,
+        before in 0u64..300,
+    ) {
+        let start = (1 << 30) - before;
+        let mut builder = HistoryBuilder::new(Options { read_gap: gap, ..Options::default() });
+        let mut refs = Vec::new();
+        for (node, turn) in &turns {
+            let addresses: Vec<u64> = turn.iter().map(|&(page, _)| page << 12 | 8).collect();
+            let kinds: Vec<Kind> = turn.iter().map(|&(_, write)| Kind::new(8, write, false)).collect();
+            builder.turn(Node(*node), Time(start + refs.len() as u64), &addresses, &kinds).unwrap();
+            refs.extend(turn.iter().map(|&(page, write)| (*node, page, write)));
+        }
+        let history = builder.finish(&[0; 5]).unwrap();
+        let expected = runs_by_definition(&refs, start, gap as usize);
+        prop_assert_eq!(history.references(), refs.len() as u64);
+        prop_assert_eq!(history.pages() as usize, expected.len());
+        for (page, expected) in expected.iter().enumerate() {
+            let runs: Vec<_> = history.runs(Page(page as u32)).unwrap().collect();
+            prop_assert_eq!(&runs, expected);
+        }
+    }
+
     #[test]
     fn spilling_changes_nothing(refs in prop::collection::vec((0u16..4, 0u64..6, any::<bool>()), 0..400)) {
         let whole = History::from_references(&refs, 2);
