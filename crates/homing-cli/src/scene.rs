@@ -89,6 +89,9 @@ impl SceneArgs {
                 Schedule::parse(&text).map_err(|e| usage(e.to_string()))?
             }
         };
+        if schedule.is_empty() && !events.starts_with("random:") {
+            return Err(usage("no events in it; expected lines such as time,thread,cpu".into()));
+        }
         schedule.apply(binding, threads, &cpus).map_err(usage)
     }
 

@@ -74,3 +74,31 @@ fn only_traces_are_overwritten_by_traces_and_no_trace_by_its_export() {
             && !directory.path().join("again.trace").exists()
     );
 }
+
+#[test]
+fn each_table_has_its_manifest_and_wrong_arguments_their_code() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let (csv, trace, events) = (path("in.csv"), path("in.trace"), path("events.csv"));
+    std::fs::write(&csv, "0,0x1000,8,r\n1,0x1000,8,w\n").unwrap();
+    std::fs::write(&events, "").unwrap();
+    assert!(homing(&["trace", "import", &csv, "-o", &trace]).output().unwrap().status.success());
+    let simulate = ["simulate", &trace, "--machine", "two-socket", "--policy", "homing"];
+    let (actions, intervals) = (path("actions.csv"), path("intervals.csv"));
+    let monitored = ["--monitor", "perfect", "--actions", &actions, "--intervals", &intervals];
+    let output = homing(&[&simulate[..], &monitored].concat()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    for table in [actions, intervals] {
+        let manifest = std::fs::read_to_string(format!("{table}.manifest.json")).unwrap();
+        assert!(manifest.contains("\"monitor\""), "{manifest}");
+    }
+    for (arguments, said) in [
+        ([&simulate[..], &["--events", &events]].concat(), "no events in it"),
+        ([&simulate[..], &["--threads-on", "!0-63"]].concat(), "--threads-on"),
+        (vec!["man", "nosuch"], "no subcommand `nosuch`"),
+    ] {
+        let output = homing(&arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(stderr(&output).contains(said), "{arguments:?}: {}", stderr(&output));
+    }
+}

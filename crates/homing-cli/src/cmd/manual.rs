@@ -1,6 +1,6 @@
 //! `homing completions` and `homing man`: what shells and man(1) want, from the same table as `--help`.
 
-use crate::exit::{Code, Result};
+use crate::exit::{self, Code, Result};
 use anyhow::Context;
 use clap_complete::Shell;
 use std::path::{Path, PathBuf};
@@ -42,8 +42,8 @@ pub fn man(args: ManArgs, mut table: clap::Command) -> Result {
     let mut command = &table;
     let mut name = "homing".to_owned();
     for part in &args.subcommand {
-        command =
-            command.find_subcommand(part).with_context(|| format!("{name} has no subcommand `{part}`"))?;
+        let missing = || exit::error(Code::USAGE, format!("{name} has no subcommand `{part}`"));
+        command = command.find_subcommand(part).ok_or_else(missing)?;
         name = format!("{name}-{part}");
     }
     crate::stdout::bytes(&page(command, &name)?)?;

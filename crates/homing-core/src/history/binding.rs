@@ -71,7 +71,10 @@ impl ThreadsOn {
             }
         };
         if pattern.is_empty() {
-            return Err("the machine has no CPUs to bind threads to".into());
+            return Err(format!(
+                "--threads-on {self} leaves no CPU: the machine has 0 to {}",
+                cpu_nodes.len() - 1
+            ));
         }
         Ok(Binding { pattern, changes: HashMap::new() })
     }

@@ -111,6 +111,10 @@ impl Machine {
         let local = (0..nodes).all(|i| !own(i) || access[i * nodes + i] == 1.0);
         if nodes > 1 && local && equal(&access) && equal(&costs) {
             let (remote, page_move) = (access[remote[0]], costs[remote[0]]);
+            if remote <= 1.0 {
+                let found = format!("{remote} local references between any two nodes");
+                return Err(self.field(&field, &found, "r > 1"));
+            }
             return self.uniform(section, Uniform { nodes: self.nodes(), remote, page_move, global: None });
         }
         Ok(Costs::General(General { nodes: self.nodes(), access, copy: costs }))

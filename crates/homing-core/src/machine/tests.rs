@@ -125,6 +125,10 @@ fn files_with_unknown_fields_or_without_costs_are_refused() {
         ("name = 'x'\nnodes = 2\n[latency]\nmatrix = [[1, 2]]\npage_move = 9", "2 rows of 2 numbers"),
         ("name = 'x'\nnodes = 2\n[latency]\nmatrix = [[1, 2], [0, 1]]\npage_move = 9", "matrix[1][0]"),
         ("name = 'x'\nnodes = 2\n[reference]\nremote = 2\npage_move = 9\nglobal = 2", "global_page_move"),
+        (
+            "name = 'x'\nnodes = 2\n[reference]\naccess = [[1, 1], [1, 1]]\npage_move = 9",
+            "`reference.access` is 1 local references between any two nodes: expected r > 1",
+        ),
         ("name = ", "line"),
     ] {
         let message = Machine::from_toml(text, "x.toml").unwrap_err().to_string();

@@ -305,7 +305,7 @@ impl<W: Write> Writer<W> {
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// Cannot be read.
-    #[error("journal: {0}")]
+    #[error("journal cannot be read")]
     Read(#[from] io::Error),
     /// A line makes no sense.
     #[error("journal, line {line}: {message}")]

@@ -55,10 +55,10 @@ impl Plan {
         let costs = machine.costs(PageSize::KIB4).map_err(|e| exit::error(Code::USAGE, e.to_string()))?;
         if usize::from(costs.memories()) != host.nodes() || costs.global_node().is_some() {
             let message = format!(
-                "machine {} has {} memories, this machine has {} nodes: expected as many; `--machine host` always fits",
+                "machine {} has {} memories, this machine {}: expected as many; `--machine host` always fits",
                 machine.name(),
                 costs.memories(),
-                host.nodes()
+                crate::tables::things(host.nodes() as u64, "node")
             );
             return Err(exit::error(Code::USAGE, message));
         }

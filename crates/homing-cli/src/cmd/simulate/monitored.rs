@@ -3,6 +3,7 @@
 use super::Args;
 use crate::exit::{self, Code, Result};
 use crate::input::{ModelArgs, TraceFile};
+use crate::manifest::Manifest;
 use crate::rig::{self, Rig};
 use crate::study::{self, Study};
 use crate::tables;
@@ -95,16 +96,20 @@ pub fn run(args: &Args, choice: &Choice) -> Result {
     notes.extend_from_slice(&study.notes);
     notes.push("moves change what misses; the gap is that of the mean costs per miss, to the bound of pages that stay".into());
     notes.extend(rig.no_times().map(|e| format!("no times: {e}")));
+    let mut parameters =
+        study::parameters(&model, page_size, args.placement.as_deref(), false, &[entry], &settings);
+    let mut add = |name: &str, value: String| parameters.push(Parameter { name: name.into(), value });
+    add("monitor", choice.describe());
+    add("interval", interval.to_string());
+    add("stop-threads", args.monitor.stop_threads.to_string());
+    parameters.extend(args.scene.parameters(&[]).into_iter().filter(|p| p.name != "info"));
+    let trace = study::trace_info(&file, &trace, &study.history, study.partial, study.caches);
     write_files(args, &pair.after, &setup)?;
+    let machine_info = study::machine_info(&machine, &study.costs, page_size);
+    let manifest = Manifest::new(&machine_info, &parameters, vec![&trace]);
+    let written = args.actions.iter().chain(&args.placement_out).chain(&args.monitor.intervals);
+    written.into_iter().try_for_each(|path| manifest.write_beside(path))?;
     if args.json {
-        let mut parameters =
-            study::parameters(&model, page_size, args.placement.as_deref(), false, &[entry], &settings);
-        let mut add = |name: &str, value: String| parameters.push(Parameter { name: name.into(), value });
-        add("monitor", choice.describe());
-        add("interval", interval.to_string());
-        add("stop-threads", args.monitor.stop_threads.to_string());
-        parameters.extend(args.scene.parameters(&[]).into_iter().filter(|p| p.name != "info"));
-        let trace = study::trace_info(&file, &trace, &study.history, study.partial, study.caches);
         let json = as_json(&rows[2], &pair, choice, interval, &trace, &parameters, &notes)?;
         outln!("{}", serde_json::to_string_pretty(&json)?);
     } else {

@@ -145,7 +145,8 @@ fn tables(trace: &Trace<'_>, info: &Info) -> String {
     row("threads", grouped(info.threads.len() as u64));
     row("pages", format!("{} of 4 KiB", grouped(summary.frames.into())));
     let each = bytes_per_reference(trace, info);
-    row("file", format!("{} bytes, {each:.3} per reference", grouped(trace.file_bytes())));
+    let each = if summary.references > 0 { format!(", {each:.3} per reference") } else { String::new() };
+    row("file", format!("{} bytes{each}", grouped(trace.file_bytes())));
     let order = if trace.ordered() { "part of the order is missing" } else { "no order" };
     let unfinished = format!("no ({order}): complete it with `homing trace recover`");
     let complete = match (trace.complete(), info.damage.is_empty()) {
