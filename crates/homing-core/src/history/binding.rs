@@ -73,7 +73,7 @@ impl ThreadsOn {
         if pattern.is_empty() {
             return Err(format!(
                 "--threads-on {self} leaves no CPU: the machine has 0 to {}",
-                cpu_nodes.len() - 1
+                cpu_nodes.len().saturating_sub(1)
             ));
         }
         Ok(Binding { pattern, changes: HashMap::new() })
