@@ -25,7 +25,7 @@ struct Known {
 /// Where a CPU's last lines are.
 #[derive(Clone, Debug)]
 pub(super) struct Quick {
-    lines: Vec<Known>,
+    lines: Box<[Known; LINES]>,
     line_log2: u32,
 }
 
@@ -33,7 +33,7 @@ impl Quick {
     /// Nothing is known.
     pub fn new(line_log2: u32) -> Quick {
         let none = Known { number: NONE, tag: 0, page_tag: 0, slot: 0, page_slot: 0 };
-        Quick { lines: vec![none; LINES], line_log2 }
+        Quick { lines: vec![none; LINES].try_into().expect("so many"), line_log2 }
     }
 
     /// How many references from the first on are quick: to a page in the TLB and a line in the cache, that may be written
@@ -62,7 +62,6 @@ impl Quick {
         addresses: &[u64],
         accesses: &[Access],
     ) -> usize {
-        let Ok(lines): Result<&[Known; LINES], _> = self.lines[..].try_into() else { return 0 };
         let line = 1u64 << line_log2;
         // Only the order within each of them counts.
         let clock = tlb.clock.max(cache.clock) + 1;
@@ -71,7 +70,7 @@ impl Quick {
         let mut served = 0;
         for (&address, &access) in addresses.iter().zip(accesses) {
             let number = (address >> line_log2) as u32;
-            let known = &lines[number as usize % LINES];
+            let known = &self.lines[number as usize % LINES];
             let (slot, page_slot) = (usize::from(known.slot), usize::from(known.page_slot));
             let entry = entries[slot] | u32::from(!access.is_write());
             let within = (address & (line - 1)) + access.last() < line;
