@@ -76,6 +76,9 @@ const STALE_US: u64 = 5_000_000;
 /// ... where the kernel moves pages by itself.
 const STALE_WITH_BALANCING_US: u64 = 500_000;
 
+/// Accesses whose pages are located together.
+const AT_ONCE: usize = 2048;
+
 /// Moves that are made at once; fewer wait for the end of the step, since a call costs much by itself.
 const MANY: usize = 256;
 
@@ -285,21 +288,8 @@ impl<'p> Session<'p> {
         }
         self.take_accesses();
         let mut accesses = std::mem::take(&mut self.accesses);
-        let known = self.pages_of(&accesses)?;
-        self.locate(known.iter().flatten().copied())?;
-        self.phases.lap("locate");
-        for (access, page) in accesses.drain(..).zip(known) {
-            // What is known to belong elsewhere does not wait for the rest.
-            if self.config.rate_limit == 0 && self.kernel().waiting() >= MANY {
-                self.phases.lap("decide");
-                self.carry_out()?;
-                self.phases.lap("move");
-            }
-            match page.filter(|&page| self.kernel().pages().alive(page)) {
-                Some(page) => self.tell(&access, page)?,
-                None => self.account.unmapped += 1,
-            }
-        }
+        accesses.chunks(AT_ONCE).try_for_each(|accesses| self.hear(accesses))?;
+        accesses.clear();
         self.accesses = accesses;
         self.split_pages()?;
         let t = self.now();
@@ -313,6 +303,27 @@ impl<'p> Session<'p> {
         self.carry_out()?;
         self.phases.lap("move");
         self.account.end_interval(self.now() / 1000);
+        Ok(())
+    }
+
+    /// Finds the pages of some accesses and tells the policy of each. What it knows to belong elsewhere does not wait for
+    /// the rest.
+    fn hear(&mut self, accesses: &[Access]) -> Result<(), SessionError> {
+        let known = self.pages_of(accesses)?;
+        self.locate(known.iter().flatten().copied())?;
+        self.phases.lap("locate");
+        for (access, page) in accesses.iter().zip(known) {
+            if self.config.rate_limit == 0 && self.kernel().waiting() >= MANY {
+                self.phases.lap("decide");
+                self.carry_out()?;
+                self.phases.lap("move");
+            }
+            match page.filter(|&page| self.kernel().pages().alive(page)) {
+                Some(page) => self.tell(access, page)?,
+                None => self.account.unmapped += 1,
+            }
+        }
+        self.phases.lap("decide");
         Ok(())
     }
 
