@@ -125,7 +125,7 @@ pub fn simulation(run: &Run) -> Simulation {
 
 /// The row of a run. Its misses are its own, since moves change them: the gap compares mean costs per miss.
 pub fn row(subject: &Subject, bound: &Bound, name: &str, run: &Run, seconds: f64) -> Row {
-    let mut row = subject.row(name, &simulation(run), bound, seconds);
+    let mut row = subject.row_above(&bound.floor, name, &simulation(run), bound, seconds);
     row.references = run.account.references();
     row.mcpr = if row.references > 0 { row.cost / row.references as f64 } else { 1.0 };
     row.nonlocal_percent = nonlocal(run);

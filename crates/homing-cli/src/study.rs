@@ -7,7 +7,7 @@ use crate::scene::SceneArgs;
 use anyhow::Context;
 use homing_core::areas::{self, Located};
 use homing_core::cache::Counts;
-use homing_core::compare::CompareError;
+use homing_core::compare::{BoundStart, CompareError};
 use homing_core::history::History;
 use homing_core::ids::{Page, PageSize};
 use homing_core::machine::{Costs, Machine};
@@ -104,6 +104,11 @@ pub fn policy(name: &str) -> anyhow::Result<&'static Entry> {
         let names: Vec<_> = table::POLICIES.iter().map(|entry| entry.name).collect();
         exit::error(Code::USAGE, format!("no policy `{name}`: expected one of {}", names.join(", ")))
     })
+}
+
+/// Where the bound begins, as a parameter.
+pub fn bound_start(start: BoundStart) -> Parameter {
+    Parameter { name: "bound-start".into(), value: start.to_string() }
 }
 
 /// A trace laid over a machine at one page size.

@@ -129,6 +129,51 @@ fn a_study_has_the_same_rows_with_monitors_as_a_comparison() {
 }
 
 #[test]
+fn a_study_and_a_comparison_bound_from_where_policies_begin() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, out) = (trace(dir.path(), "walk", 2), dir.path().join("out"));
+    let (path, out) = (path.to_str().unwrap(), out.to_str().unwrap());
+    let common = [
+        &SMALL[..],
+        &["-m", "sunfire-6800", "--misses", "--page-size", "4K", "--policies", "interval-majority,striped"],
+        &["--monitor", "perfect", "--bound-start", "same"],
+    ]
+    .concat();
+    let study =
+        [&["study", path, "-o", out, "--json"], &common[..], &["--starts", "first-touch,single-node:1"]];
+    let cells = json(&study.concat())["cells"].as_array().unwrap().clone();
+    assert_eq!(cells.len(), 2 * 2 + 1, "striped begins as it says: once is enough: {cells:?}");
+    let free = json(
+        &[&["optimal", path, "-m", "sunfire-6800", "--misses", "--page-size", "4K", "--json"], &SMALL[..]]
+            .concat(),
+    );
+    for start in ["first-touch", "single-node:1"] {
+        let compared = json(&[&["compare", path, "--json", "--placement", start], &common[..]].concat());
+        let notes = compared["notes"].to_string();
+        assert!(notes.contains("begins where it begins"), "{notes}");
+        let trace = &compared["traces"][0];
+        let further = trace["further_levels"].as_array().unwrap();
+        let rows: Vec<&Value> = trace["rows"].as_array().unwrap().iter().chain(further).collect();
+        assert!(rows[0]["cost"].as_f64() > free["cost"].as_f64(), "pages pay for leaving {start}");
+        let of_start = |cell: &&Value| cell["start"] == start || cell["start"] == "own";
+        let mut found = 0;
+        for cell in cells.iter().filter(of_start) {
+            let same = |row: &&&Value| ["policy", "information"].iter().all(|&name| row[name] == cell[name]);
+            let row = rows.iter().find(same).unwrap_or_else(|| panic!("no row like {cell}"));
+            assert_eq!(row["gap_percent"], cell["gap_percent"], "{row} {cell}");
+            found += 1;
+        }
+        assert_eq!(found, 3);
+    }
+    let refused = homing(
+        1,
+        &["compare", path, "-m", "butterfly", "--bound-start", "same", "--sweep", "page-move=20..40"],
+    );
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("from one copy anywhere"));
+}
+
+#[test]
 fn every_monitor_runs_in_the_loop_and_gives_the_same_at_any_number_of_workers() {
     let dir = tempfile::tempdir().unwrap();
     let path = trace(dir.path(), "walk", 2);

@@ -12,7 +12,7 @@ pub mod sweep;
 #[cfg(test)]
 mod tests;
 
-pub use bound::Bound;
+pub use bound::{Bound, BoundStart, Floor};
 pub use means::means;
 pub use requesters::{requesters, Requester};
 pub use sentence::summary;
@@ -44,6 +44,8 @@ pub struct Subject<'a> {
     pub replication: bool,
     /// Where pages begin, if the user said.
     pub placement: Option<&'a Placement>,
+    /// Where the optimum begins that policies are measured against.
+    pub bound_start: BoundStart,
     /// What policies see.
     pub information: Information,
     /// What happens besides references.
@@ -123,19 +125,39 @@ impl Subject<'_> {
     }
 
     /// The row of a policy that was simulated.
-    pub fn row(&self, policy: &str, result: &Simulation, bound: &Bound, seconds: f64) -> Row {
-        let account = &result.account;
-        let mut row = self.plain_row(policy, Parts::of_account(account, self.costs), bound.optimum.cost);
+    pub fn row(
+        &self,
+        policy: &str,
+        result: &Simulation,
+        bound: &Bound,
+        seconds: f64,
+    ) -> Result<Row, CompareError> {
+        let floor = bound.floor_of(self, result)?;
+        Ok(self.row_above(&floor, policy, result, bound, seconds))
+    }
+
+    /// The row of a policy that was simulated, measured against an optimum.
+    pub fn row_above(
+        &self,
+        floor: &Floor,
+        policy: &str,
+        result: &Simulation,
+        bound: &Bound,
+        seconds: f64,
+    ) -> Row {
+        let optimum = &floor.optimum;
+        let mut row = self.plain_row(policy, Parts::of_account(&result.account, self.costs), optimum.cost);
         row.information = self.information.to_string();
-        row.recovered_percent = bound.recovered_percent(row.cost);
+        row.recovered_percent = bound.recovered_percent(row.cost, optimum);
         row.seconds = seconds;
         row
     }
 
     /// The row of the bound.
     pub fn optimal_row(&self, bound: &Bound, seconds: f64) -> Row {
-        let mut row = self.plain_row("optimal", Parts::of_optimum(&bound.optimum), bound.optimum.cost);
-        row.recovered_percent = bound.recovered_percent(row.cost);
+        let optimum = &bound.floor.optimum;
+        let mut row = self.plain_row("optimal", Parts::of_optimum(optimum), optimum.cost);
+        row.recovered_percent = bound.recovered_percent(row.cost, optimum);
         row.seconds = seconds;
         row
     }
@@ -209,7 +231,7 @@ pub fn compare(
     for entry in policies {
         let begin = clock();
         let result = subject.simulate(entry, false)?;
-        rows.push(subject.row(entry.name, &result, &bound, clock() - begin));
+        rows.push(subject.row(entry.name, &result, &bound, clock() - begin)?);
         note_counts(&mut notes, entry.name, &result);
         if shown.as_ref().is_none_or(|(name, _)| *name != "homing") {
             shown = Some((entry.name, result));
@@ -221,7 +243,7 @@ pub fn compare(
         for entry in policies {
             let begin = clock();
             let result = subject.simulate(entry, false)?;
-            further_levels.push(subject.row(entry.name, &result, &bound, clock() - begin));
+            further_levels.push(subject.row(entry.name, &result, &bound, clock() - begin)?);
         }
     }
     let sharing = sharing_rows(&uses, &bound, shown.as_ref());
@@ -250,6 +272,12 @@ impl Subject<'_> {
             );
         } else if !self.replication {
             notes.push("without replication, policies and bound alike".into());
+        }
+        if self.bound_start == BoundStart::Same {
+            notes.push(
+                "every policy is measured against the optimum that begins where it begins; `optimal` begins where pages do"
+                    .into(),
+            );
         }
         notes
     }
@@ -286,7 +314,7 @@ fn sharing_rows(uses: &[PageUse], bound: &Bound, shown: Option<&(&str, Simulatio
             reads: references - writes,
             writes,
             references_percent: if total > 0 { 100.0 * references as f64 / total as f64 } else { 0.0 },
-            optimal_cost: bound.class_costs[class as usize],
+            optimal_cost: bound.floor.class_costs[class as usize],
             first_touch_cost: cost(&bound.first_touch.page_costs),
             homing_cost: homing.map(|result| cost(&result.page_costs)),
         }

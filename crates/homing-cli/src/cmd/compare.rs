@@ -14,7 +14,7 @@ use crate::rig;
 use crate::scene::{self, SceneArgs};
 use crate::study::{self, Begins, Study};
 use crate::tables;
-use homing_core::compare::{compare, means, summary, Subject};
+use homing_core::compare::{compare, means, summary, BoundStart, Subject};
 use homing_core::information::Information;
 use homing_core::machine::Machine;
 use homing_core::monitor::table::Choice;
@@ -54,6 +54,10 @@ pub struct Args {
     /// Never more than one copy of a page, in policies and bound
     #[arg(long)]
     no_replication: bool,
+    /// Where the optimum begins that policies are measured against: one-copy (each page where that is cheapest, free of charge)
+    /// or same (where the policy begins)
+    #[arg(long, value_name = "WHERE", default_value_t)]
+    bound_start: BoundStart,
     /// Also sweep a parameter: page-move=200..4000 (in local references) or page-size=512,1K,2K,4K; repeatable
     ///
     /// The curve of the optimum over page-move is exact, with all its break-points, on machines with one r and R and no
@@ -95,6 +99,12 @@ pub fn run(args: Args) -> Result {
     let policies = policies(&args.policies, given)?;
     study::check(given, &args.model.costs(&machine)?, &policies)?;
     let plan = Plan { machine, settings, placement, policies };
+    let elsewhere = !args.sweep.is_empty() || !args.perturb.is_empty();
+    if args.bound_start == BoundStart::Same && elsewhere {
+        let message =
+            "--bound-start same: --sweep and --perturb bound from one copy anywhere; leave one of them out";
+        return Err(exit::error(Code::USAGE, message));
+    }
     let mut notes = Vec::new();
     let mut traces = Vec::new();
     let mut partial = false;
@@ -200,6 +210,7 @@ fn subject<'a>(args: &Args, plan: &'a Plan, study: &'a Study) -> Subject<'a> {
         machine: plan.machine.name(),
         replication: !args.no_replication && !args.model.misses,
         placement: study.placement.as_ref(),
+        bound_start: args.bound_start,
         information: args.info[0],
         timeline: &study.timeline,
         settings: &plan.settings,
@@ -215,6 +226,7 @@ fn report(args: &Args, plan: &Plan, traces: Vec<TraceReport>, notes: Vec<String>
     let placement = args.placement.as_deref();
     let mut parameters =
         study::parameters(&args.model, page_size, placement, replication, &plan.policies, &plan.settings);
+    parameters.push(study::bound_start(args.bound_start));
     parameters.extend(args.scene.parameters(&args.info));
     let monitor = |choice: &Choice| Parameter { name: "monitor".into(), value: choice.describe() };
     parameters.extend(args.monitor.iter().map(monitor));

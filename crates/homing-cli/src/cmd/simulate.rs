@@ -10,7 +10,7 @@ use crate::scene::{self, SceneArgs};
 use crate::study::{self, Study};
 use crate::tables;
 use homing_core::action::Entry as Logged;
-use homing_core::compare::{note_counts, requesters, Bound, Requester, Subject};
+use homing_core::compare::{note_counts, requesters, Bound, BoundStart, Requester, Subject};
 use homing_core::ids::Page;
 use homing_core::information::Information;
 use homing_core::policy::placement::{Placement, PlacementFile};
@@ -48,6 +48,10 @@ pub struct Args {
     /// Never more than one copy of a page, in policy and bound
     #[arg(long)]
     no_replication: bool,
+    /// Where the optimum begins that policies are measured against: one-copy (each page where that is cheapest, free of charge)
+    /// or same (where the policy begins)
+    #[arg(long, value_name = "WHERE", default_value_t)]
+    bound_start: BoundStart,
     /// Write every action as CSV
     #[arg(long, value_name = "FILE")]
     actions: Option<PathBuf>,
@@ -84,6 +88,7 @@ pub fn run(args: Args) -> exit::Result {
         machine: machine.name(),
         replication: !args.no_replication && !args.model.misses,
         placement: placement.as_deref(),
+        bound_start: args.bound_start,
         information: args.info,
         timeline: &study.timeline,
         settings: &settings,
@@ -97,7 +102,7 @@ pub fn run(args: Args) -> exit::Result {
             external_policy(&subject, command.unwrap_or_default(), args.external_timeout, log)?
         }
     };
-    let row = subject.row(&args.policy, &result, &bound, begin.elapsed().as_secs_f64());
+    let row = subject.row(&args.policy, &result, &bound, begin.elapsed().as_secs_f64())?;
     let mut notes = subject.notes();
     note_counts(&mut notes, &args.policy, &result);
     notes.extend_from_slice(&study.notes);
@@ -117,6 +122,7 @@ pub fn run(args: Args) -> exit::Result {
         &entries,
         &settings,
     );
+    parameters.push(study::bound_start(args.bound_start));
     parameters.extend(args.scene.parameters(&[args.info]));
     let info = study::trace_info(&file, &trace, &study.history, study.partial, study.caches);
     let machine_info = study::machine_info(&machine, &study.costs, page_size);

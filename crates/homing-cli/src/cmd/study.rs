@@ -16,7 +16,7 @@ use crate::study::{self, Study};
 use crate::tables;
 use anyhow::Context;
 use cell::Cell;
-use homing_core::compare::{Bound, Subject};
+use homing_core::compare::{Bound, BoundStart, Subject};
 use homing_core::information::Information;
 use homing_core::machine::Costs;
 use homing_core::policy::placement::Placement;
@@ -118,7 +118,8 @@ struct Unit<'a> {
 struct Laid {
     study: Study,
     uses: Vec<PageUse>,
-    bound: Bound,
+    /// By start, or one for all starts if the bound does not begin there.
+    bounds: Vec<Bound>,
     /// By start: where pages begin.
     starts: Vec<Placement>,
     /// What monitors run in, if there are any.
@@ -137,12 +138,13 @@ impl<'a> Unit<'a> {
             events => format!("{events:?}"),
         };
         let key = format!(
-            "{} {digest} {:?} {machine:?} {page_size} {} {} {} {} {}",
+            "{} {digest} {:?} {machine:?} {page_size} {} {} {} {} {} {}",
             env!("CARGO_PKG_VERSION"),
             model.costs(&machine)?,
             model.threads_on,
             model.misses,
             plan.replication,
+            plan.bound_start,
             plan.scene.iterations,
             events
         );
@@ -203,10 +205,15 @@ impl<'a> Unit<'a> {
         let uses = sharing::classify(&study.history)?;
         let starts: Vec<_> =
             self.plan.starts.iter().map(|(_, start)| start.of(&trace, &study.history).into_owned()).collect();
-        let bound = Bound::new(&self.subject(&study, &starts[0], Information::PERFECT), &uses)?;
+        let bounded = match self.plan.bound_start {
+            BoundStart::OneCopy => &starts[..1],
+            BoundStart::Same => &starts,
+        };
+        let bound = |start| Bound::new(&self.subject(&study, start, Information::PERFECT), &uses);
+        let bounds = bounded.iter().map(bound).collect::<std::result::Result<_, _>>()?;
         let rig = |_| Rig::new(self.model, &self.plan.scene, &machine, &trace, &study.costs);
         let rig = self.plan.has_monitors().then_some(()).map(rig).transpose()?;
-        Ok(Laid { study, uses, bound, starts, rig })
+        Ok(Laid { study, uses, bounds, starts, rig })
     }
 
     fn subject<'s>(
@@ -222,6 +229,7 @@ impl<'a> Unit<'a> {
             machine: &self.model.machine,
             replication: self.plan.replication && uniform && !self.model.misses,
             placement: Some(start),
+            bound_start: self.plan.bound_start,
             information,
             timeline: &study.timeline,
             settings: &self.plan.settings,
@@ -237,17 +245,20 @@ impl<'a> Unit<'a> {
         entry: &Entry,
     ) -> anyhow::Result<Cell> {
         let subject = |information| self.subject(&laid.study, &laid.starts[start], information);
+        let bound = laid.bounds.get(start).unwrap_or(&laid.bounds[0]);
         let (row, classes) = match level {
             Level::Monitor(choice) => {
                 let rig = laid.rig.as_ref().context("the plan has no monitors")?;
                 let (trace, subject) = (self.file.trace()?, subject(Information::PERFECT));
-                (rig.watched(&trace, &laid.study, &subject, &laid.bound, entry, choice)?, Vec::new())
+                (rig.watched(&trace, &laid.study, &subject, bound, entry, choice)?, Vec::new())
             }
             Level::Information(information) => {
                 let (subject, begin) = (subject(*information), Instant::now());
                 let result = subject.simulate(entry, false)?;
-                let row = subject.row(entry.name, &result, &laid.bound, begin.elapsed().as_secs_f64());
-                (row, cell::classes(laid, &result))
+                let floor = bound.floor_of(&subject, &result)?;
+                let seconds = begin.elapsed().as_secs_f64();
+                let row = subject.row_above(&floor, entry.name, &result, bound, seconds);
+                (row, cell::classes(laid, &floor, &result))
             }
         };
         let trace = self.file.path.file_stem().unwrap_or_default().to_string_lossy().into_owned();

@@ -37,7 +37,7 @@ pub(super) fn page_map(
         most_frequent: pages.iter().map(|&page| uses[page].most_frequent.0).collect(),
         last: pages.iter().map(|&page| last[page].0).collect(),
         policy: shown.map_or("first-touch", |(name, _)| name).into(),
-        optimal: pages.iter().map(|&page| bound.last_homes[page].0).collect(),
+        optimal: pages.iter().map(|&page| bound.floor.last_homes[page].0).collect(),
         by_node: by_node?,
         areas: Vec::new(),
         area: Vec::new(),

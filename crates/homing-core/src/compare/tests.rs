@@ -36,6 +36,7 @@ fn subject<'a>(
         machine: "test",
         replication,
         placement: None,
+        bound_start: BoundStart::OneCopy,
         information: Information::PERFECT,
         timeline: &crate::timeline::NO_MARKS,
         settings,
@@ -49,10 +50,13 @@ proptest! {
     fn no_policy_is_below_the_bound_and_parts_add_up(
         visits in prop::collection::vec((0u16..3, 0u64..4, any::<bool>(), 1usize..60), 1..60),
         replication in any::<bool>(),
+        bound_start in prop_oneof![Just(BoundStart::OneCopy), Just(BoundStart::Same)],
+        placement in prop_oneof![Just(None), Just(Some(Placement::SingleNode(Node(1)))), Just(Some(Placement::RoundRobin))],
     ) {
         for costs in machines() {
             let (history, settings) = (history(&visits, &costs), Settings::default());
             let subject = subject(&history, &costs, replication, &settings);
+            let subject = Subject { bound_start, placement: placement.as_ref(), ..subject };
             let compared = compare(&subject, &all(), &[], &|| 0.0).unwrap();
             for row in &compared.rows {
                 let tolerance = 1e-9 * row.cost;
@@ -89,6 +93,27 @@ fn a_page_that_one_node_fills_and_another_uses() {
 }
 
 #[test]
+fn a_bound_from_where_policies_begin_pays_for_leaving() {
+    let costs = machines().remove(0);
+    let history = history(&[(0, 1, true, 10), (1, 1, true, 1000), (2, 2, true, 100)], &costs);
+    let settings = Settings::default();
+    let subject = Subject { bound_start: BoundStart::Same, ..subject(&history, &costs, false, &settings) };
+    let compared = compare(&subject, &all(), &[], &|| 0.0).unwrap();
+    let row = |name: &str| compared.rows.iter().find(|row| row.policy == name).unwrap();
+    // From the first touch: 10 local references, one move.
+    assert_eq!(row("optimal").cost, 1110.0 + 60.0);
+    assert_eq!(row("first-touch").optimal_cost, 1170.0);
+    // The best static placement begins at nodes 1 and 2, and nothing is better from there.
+    assert_eq!((row("best-static").optimal_cost, row("best-static").gap_percent), (1150.0, 0.0));
+    // From node 0: the second page pays for leaving too.
+    let single = Placement::SingleNode(Node(0));
+    let subject = Subject { placement: Some(&single), ..subject };
+    let compared = compare(&subject, &all(), &[], &|| 0.0).unwrap();
+    assert_eq!(compared.rows[0].cost, 1110.0 + 2.0 * 60.0);
+    assert!(compared.notes.iter().any(|note| note.contains("begins where it begins")));
+}
+
+#[test]
 fn sweeps_touch_the_machine_itself_and_rise_with_the_price() {
     for costs in machines() {
         let visits: Vec<_> = (0..200u64).map(|i| ((i % 3) as u16, i % 5, i % 2 == 0, 30)).collect();
@@ -121,7 +146,7 @@ fn the_file_policy_needs_a_file() {
     let subject = subject(&history, &costs, true, &settings);
     let error = subject.simulate(find("file").unwrap(), false).unwrap_err();
     assert!(error.to_string().contains("--placement file:FILE"));
-    assert_eq!(Node(0), Bound::new(&subject, &classify(&history).unwrap()).unwrap().last_homes[0]);
+    assert_eq!(Node(0), Bound::new(&subject, &classify(&history).unwrap()).unwrap().floor.last_homes[0]);
 }
 
 #[test]
@@ -133,7 +158,7 @@ fn requesters_add_up_to_the_row() {
     let still = subject.simulate(find("first-touch").unwrap(), false).unwrap();
     let rows = requesters(&history, &still).unwrap().unwrap();
     let bound = Bound::new(&subject, &classify(&history).unwrap()).unwrap();
-    let row = subject.row("first-touch", &still, &bound, 0.0);
+    let row = subject.row("first-touch", &still, &bound, 0.0).unwrap();
     let nonlocal: f64 = rows.iter().map(|r| r.references as f64 * r.nonlocal_percent / 100.0).sum();
     assert_eq!(rows.iter().map(|r| r.references).sum::<u64>(), row.references);
     assert!((nonlocal - row.remote as f64).abs() < 1e-6 && row.remote == 2);

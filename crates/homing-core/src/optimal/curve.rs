@@ -345,7 +345,7 @@ impl PageCurve<'_> {
     fn optimum(&self, value: f64) -> Result<Counts, OptimalError> {
         let costs = self.range.parameter.at(self.costs, value);
         let runs = self.history.runs(self.page)?;
-        Ok(UniformSolver::new(costs, self.options).page(self.page, runs, &mut ())?.counts)
+        Ok(UniformSolver::new(costs, self.options).page(self.page, None, runs, &mut ())?.counts)
     }
 
     fn line(&self, counts: &Counts) -> (u64, f64) {

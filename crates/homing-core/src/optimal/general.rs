@@ -86,9 +86,11 @@ impl GeneralSolver {
         }
     }
 
+    /// `at`: where the page begins, if it is not as the options say.
     pub fn page(
         &mut self,
         page: Page,
+        at: Option<Node>,
         runs: impl Iterator<Item = PageRun> + Clone,
         sink: &mut impl Sink,
     ) -> Result<PageOptimum, OptimalError> {
@@ -96,11 +98,12 @@ impl GeneralSolver {
             return Ok(PageOptimum { cost: 0.0, first_home: Node(0), last_home: Node(0) });
         };
         self.trail.clear();
-        if self.first_touch {
-            self.states.fill(State::NEVER);
-            self.states[first.node.index()] = State::FREE;
-        } else {
-            self.states.fill(State::FREE);
+        match at.or(self.first_touch.then_some(first.node)) {
+            Some(start) => {
+                self.states.fill(State::NEVER);
+                self.states[start.index()] = State::FREE;
+            }
+            None => self.states.fill(State::FREE),
         }
         for (event, run) in (0u32..).zip(runs.clone()) {
             if event >= MAX_RUNS {

@@ -188,15 +188,26 @@ impl Solver {
         runs: impl Iterator<Item = PageRun> + Clone,
         sink: &mut impl Sink,
     ) -> Result<PageOptimum, OptimalError> {
+        self.page_from(page, None, runs, sink)
+    }
+
+    /// Adds one page that begins with its copy at a node, and pays for leaving it, if one is given; else as the options say.
+    pub fn page_from(
+        &mut self,
+        page: Page,
+        start: Option<Node>,
+        runs: impl Iterator<Item = PageRun> + Clone,
+        sink: &mut impl Sink,
+    ) -> Result<PageOptimum, OptimalError> {
         self.pages += 1;
         match &mut self.kind {
             Kinds::Uniform(solver, counts) => {
-                let placed = solver.page(page, runs, sink)?;
+                let placed = solver.page(page, start, runs, sink)?;
                 *counts += placed.counts;
                 let cost = placed.counts.cost(&solver.costs);
                 Ok(PageOptimum { cost, first_home: placed.first_home, last_home: placed.last_home })
             }
-            Kinds::General(solver) => solver.page(page, runs, sink),
+            Kinds::General(solver) => solver.page(page, start, runs, sink),
         }
     }
 

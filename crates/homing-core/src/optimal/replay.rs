@@ -3,7 +3,7 @@
 
 use super::replicated::Epoch;
 use super::trail::Step;
-use super::{Counts, Kind, Options, PageAction, Sink, Start};
+use super::{Counts, Kind, Options, PageAction, Sink};
 use crate::history::PageRun;
 use crate::ids::{Node, Page, Time};
 use crate::machine::{Global, Uniform};
@@ -17,7 +17,6 @@ struct At {
 
 pub(super) struct Replay {
     replication: bool,
-    start: Start,
     remote_excess: f64,
     page_move: f64,
     global: Option<Global>,
@@ -57,7 +56,6 @@ impl Replay {
         let nodes = usize::from(costs.nodes);
         Replay {
             replication: options.replication,
-            start: options.start,
             remote_excess: costs.remote - 1.0,
             page_move: costs.page_move,
             global: costs.global,
@@ -68,19 +66,21 @@ impl Replay {
         }
     }
 
-    /// Replays one page that ends at `last_home` after the changes of home in `path`.
+    /// Replays one page that ends at `last_home` after the changes of home in `path`; `any_set`: it begins with a copy at every
+    /// reader.
     pub fn page(
         &mut self,
         page: Page,
         runs: impl Iterator<Item = PageRun>,
         last_home: usize,
         path: &[Step],
+        any_set: bool,
         sink: &mut impl Sink,
     ) -> Counts {
         let mut walk = Walk { page, sink, counts: Counts::default() };
         let mut home = path.first().map_or(last_home, |step| usize::from(step.from));
         let mut steps = path.iter().peekable();
-        let mut replicated_start = self.replication && self.start == Start::AnySet;
+        let mut replicated_start = self.replication && any_set;
         if !replicated_start {
             walk.emit(Kind::Place, At::default(), home, home);
         }

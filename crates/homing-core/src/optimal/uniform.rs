@@ -49,16 +49,19 @@ impl UniformSolver {
         UniformSolver { costs, options, forward, trail: Trail::default(), path: Vec::new(), replay }
     }
 
+    /// `at`: where the page begins, if it is not as the options say.
     pub fn page(
         &mut self,
         page: Page,
+        at: Option<Node>,
         runs: impl Iterator<Item = PageRun> + Clone,
         sink: &mut impl Sink,
     ) -> Result<Placed, OptimalError> {
         let Some(first) = runs.clone().next() else { return Ok(Placed::default()) };
         self.trail.clear();
-        let start = (self.options.start == Start::FirstTouch).then_some(first.node.index());
-        let free = self.options.start == Start::AnySet;
+        let first_touch = (self.options.start == Start::FirstTouch).then_some(first.node);
+        let start = at.or(first_touch).map(Node::index);
+        let free = start.is_none() && self.options.start == Start::AnySet;
         let (trail, again) = (&mut self.trail, runs.clone());
         let end = match &mut self.forward {
             Pass::Single(pass) => forward(pass, start, free, again, trail),
@@ -69,7 +72,7 @@ impl UniformSolver {
         let (home, link) = end.ok_or(OptimalError::TooManyRuns { page })?;
         self.trail.path(link, &mut self.path);
         let first_home = self.path.first().map_or(home, |step| usize::from(step.from));
-        let counts = self.replay.page(page, runs, home, &self.path, sink);
+        let counts = self.replay.page(page, runs, home, &self.path, free, sink);
         Ok(Placed { counts, first_home: Node(first_home as u16), last_home: Node(home as u16) })
     }
 }

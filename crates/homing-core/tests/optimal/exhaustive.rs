@@ -10,20 +10,26 @@ pub type Reference = (u16, bool);
 
 /// The cheapest cost of any valid placement.
 pub fn cheapest(references: &[Reference], costs: &Costs, options: Options) -> f64 {
+    let first_touch = (options.start == Start::FirstTouch).then_some(Node(references[0].0));
+    cheapest_from(first_touch, references, costs, options)
+}
+
+/// The cheapest cost of any valid placement that begins at a node, if one is given.
+pub fn cheapest_from(at: Option<Node>, references: &[Reference], costs: &Costs, options: Options) -> f64 {
     match costs {
-        Costs::Uniform(_) => by_sets(references, costs, options),
-        Costs::General(_) => by_memories(references, costs, options.start),
+        Costs::Uniform(_) => by_sets(at, references, costs, options),
+        Costs::General(_) => by_memories(at, references, costs),
     }
 }
 
-fn by_sets(references: &[Reference], costs: &Costs, options: Options) -> f64 {
+fn by_sets(at: Option<Node>, references: &[Reference], costs: &Costs, options: Options) -> f64 {
     let memories = costs.memories();
     let sets: Vec<u32> =
         (1..1u32 << memories).filter(|set| options.replication || set.count_ones() == 1).collect();
-    let starts = |set: u32| match options.start {
-        Start::OneCopy => set.count_ones() == 1,
-        Start::AnySet => true,
-        Start::FirstTouch => set == 1 << references[0].0,
+    let any_set = at.is_none() && options.start == Start::AnySet;
+    let starts = |set: u32| match at {
+        Some(node) => set == 1 << node.0,
+        None => any_set || set.count_ones() == 1,
     };
     let free = |ok: bool| if ok { 0.0 } else { f64::INFINITY };
     let mut before: Vec<f64> = sets.iter().map(|&set| free(starts(set))).collect();
@@ -33,7 +39,7 @@ fn by_sets(references: &[Reference], costs: &Costs, options: Options) -> f64 {
             if !valid(set) {
                 return f64::INFINITY;
             }
-            let free_choice = time == 0 && options.start == Start::AnySet;
+            let free_choice = time == 0 && any_set;
             let from = |(&old, cost): (&u32, &f64)| {
                 cost + if free_choice { free(old == set) } else { movement(old, set, costs) }
             };
@@ -61,10 +67,10 @@ pub fn movement(old: u32, new: u32, costs: &Costs) -> f64 {
 }
 
 /// General machines, one copy: before every reference the page may go anywhere by any chain of copies.
-fn by_memories(references: &[Reference], costs: &Costs, start: Start) -> f64 {
+fn by_memories(start: Option<Node>, references: &[Reference], costs: &Costs) -> f64 {
     let memories = costs.memories();
     let mut cost: Vec<f64> = (0..memories)
-        .map(|m| if start == Start::FirstTouch && m != references[0].0 { f64::INFINITY } else { 0.0 })
+        .map(|m| if start.is_some_and(|start| start.0 != m) { f64::INFINITY } else { 0.0 })
         .collect();
     for &(node, _) in references {
         for _ in 0..memories {

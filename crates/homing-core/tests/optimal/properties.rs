@@ -2,10 +2,11 @@
 
 use crate::cases::{any_case, options, trace, uniform};
 use crate::evaluate::evaluate;
-use crate::exhaustive::{cheapest, Reference};
+use crate::exhaustive::{cheapest, cheapest_from, Reference};
 use homing_core::history::History;
+use homing_core::ids::{Node, Page};
 use homing_core::machine::{Costs, Global, Uniform};
-use homing_core::optimal::{place, solve, Optimum, Options, PageAction};
+use homing_core::optimal::{place, solve, Optimum, Options, PageAction, Solver};
 use proptest::prelude::*;
 
 pub fn history(trace: &[Reference], read_gap: u32) -> History {
@@ -50,6 +51,22 @@ proptest! {
         let (optimum, actions) = optimum(&trace, &costs, options);
         prop_assert_eq!(optimum.cost, expected, "{:?}", actions);
         prop_assert_eq!(evaluate(&trace, &actions, &costs).0, optimum.cost);
+    }
+
+    /// From any given node, whatever the options say of the start.
+    #[test]
+    fn equals_the_exhaustive_search_from_a_given_node(
+        (costs, trace) in any_case(12), options in options(), at in any::<prop::sample::Index>(),
+    ) {
+        let nodes = costs.memories() - u16::from(costs.global_node().is_some());
+        let at = Some(Node(at.index(usize::from(nodes)) as u16));
+        let mut actions = Vec::new();
+        let mut solver = Solver::new(&costs, options);
+        let history = history(&trace, costs.read_gap());
+        let page = solver.page_from(Page(0), at, history.runs(Page(0)).unwrap(), &mut actions).unwrap();
+        prop_assert_eq!(Some(page.first_home), at);
+        prop_assert_eq!(page.cost, cheapest_from(at, &trace, &costs, options), "{:?}", actions);
+        prop_assert_eq!(evaluate(&trace, &actions, &costs).0, page.cost);
     }
 
     /// Cutting page runs at shorter read gaps than necessary changes nothing.

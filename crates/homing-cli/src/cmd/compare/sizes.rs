@@ -49,7 +49,7 @@ fn at_size(args: &Args, plan: &Plan, study: &Study) -> Result<Vec<SizeRow>, Comp
         |row| SizeRow { page_size: size, row, tlb_misses: study.caches.map(|caches| caches.tlb_misses) };
     let mut rows = vec![row(subject.optimal_row(&bound, 0.0))];
     for entry in &plan.policies {
-        rows.push(row(subject.row(entry.name, &subject.simulate(entry, false)?, &bound, 0.0)));
+        rows.push(row(subject.row(entry.name, &subject.simulate(entry, false)?, &bound, 0.0)?));
     }
     Ok(rows)
 }

@@ -64,6 +64,7 @@ pub fn run(args: &Args, choice: &Choice) -> Result {
         machine: machine.name(),
         replication: false,
         placement: study.placement.as_ref(),
+        bound_start: args.bound_start,
         information: args.info,
         timeline: &study.timeline,
         settings: &settings,
@@ -98,6 +99,7 @@ pub fn run(args: &Args, choice: &Choice) -> Result {
     notes.extend(rig.no_times().map(|e| format!("no times: {e}")));
     let mut parameters =
         study::parameters(&model, page_size, args.placement.as_deref(), false, &[entry], &settings);
+    parameters.push(study::bound_start(args.bound_start));
     let mut add = |name: &str, value: String| parameters.push(Parameter { name: name.into(), value });
     add("monitor", choice.describe());
     add("interval", interval.to_string());

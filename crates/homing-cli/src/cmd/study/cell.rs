@@ -1,6 +1,7 @@
 //! One cell of a study: its row, its costs by sharing class, and the columns under which they are written.
 
 use super::Laid;
+use homing_core::compare::Floor;
 use homing_core::report::Row;
 use homing_core::sharing::Class;
 use homing_core::simulate::Simulation;
@@ -38,7 +39,7 @@ pub struct ClassCost {
 }
 
 /// The costs by class.
-pub(super) fn classes(laid: &Laid, result: &Simulation) -> Vec<ClassCost> {
+pub(super) fn classes(laid: &Laid, floor: &Floor, result: &Simulation) -> Vec<ClassCost> {
     let row = |class: Class| {
         let pages = || laid.uses.iter().zip(&result.page_costs).filter(|(page, _)| page.class == class);
         ClassCost {
@@ -46,7 +47,7 @@ pub(super) fn classes(laid: &Laid, result: &Simulation) -> Vec<ClassCost> {
             pages: pages().count() as u64,
             references: pages().map(|(page, _)| page.references).sum(),
             cost: pages().map(|(_, cost)| cost).sum(),
-            optimal_cost: laid.bound.class_costs[class as usize],
+            optimal_cost: floor.class_costs[class as usize],
         }
     };
     Class::ALL.into_iter().map(row).collect()

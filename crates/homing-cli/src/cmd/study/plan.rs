@@ -6,6 +6,7 @@ use crate::rig;
 use crate::scene::{self, Iterations, SceneArgs};
 use crate::study::{self, Begins};
 use anyhow::Context;
+use homing_core::compare::BoundStart;
 use homing_core::ids::PageSize;
 use homing_core::information::Information;
 use homing_core::monitor::table::Choice;
@@ -21,7 +22,7 @@ pub struct Args {
     /// The traces
     traces: Vec<PathBuf>,
     /// A TOML file with the lists traces, machines, starts, info, monitors, policies, set, and threads-on, page-size, iterations,
-    /// events, no-replication, misses; flags come on top of it
+    /// events, no-replication, bound-start, misses; flags come on top of it
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
     /// Where results go; what is there already is not computed again
@@ -61,6 +62,10 @@ pub struct Args {
     /// Never more than one copy of a page, in policies and bound
     #[arg(long)]
     no_replication: bool,
+    /// Where the optimum begins that policies are measured against: one-copy (each page where that is cheapest, free of charge)
+    /// or same (where the policy begins) [default: one-copy]
+    #[arg(long, value_name = "WHERE")]
+    bound_start: Option<BoundStart>,
     /// Let the machines' caches filter the references first
     #[arg(long)]
     misses: bool,
@@ -85,6 +90,7 @@ struct File {
     iterations: Option<String>,
     events: Option<String>,
     no_replication: bool,
+    bound_start: Option<String>,
     misses: bool,
 }
 
@@ -124,6 +130,8 @@ pub struct Plan {
     pub scene: SceneArgs,
     /// Whether pages may have several copies.
     pub replication: bool,
+    /// Where the optimum begins.
+    pub bound_start: BoundStart,
     /// Where results go.
     pub out: PathBuf,
 }
@@ -197,6 +205,8 @@ impl Plan {
             .map(|start| Ok((start.clone(), study::begins(start)?)))
             .collect::<anyhow::Result<Vec<_>>>()?;
         let policies = policies(&file.policies)?;
+        let bound_start = file.bound_start.map(|text| text.parse()).transpose().map_err(usage)?;
+        let bound_start = args.bound_start.or(bound_start).unwrap_or_default();
         for model in &models {
             let costs = model.costs(&model.machine(study::is_machine)?)?;
             starts
@@ -212,6 +222,7 @@ impl Plan {
             policies,
             scene,
             replication: !(args.no_replication || file.no_replication),
+            bound_start,
             out: args.out,
         })
     }
@@ -229,6 +240,7 @@ impl Plan {
             ("machines", join(self.models.iter().map(|model| model.machine.clone()).collect())),
             ("starts", join(self.starts.iter().map(|start| start.0.clone()).collect())),
             ("replication", self.replication.to_string()),
+            ("bound-start", self.bound_start.to_string()),
         ];
         if let Some(model) = self.models.first() {
             let size = model.page_size.first().map_or("the machine's".to_owned(), |size| size.to_string());
