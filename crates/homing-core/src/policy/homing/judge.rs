@@ -21,6 +21,10 @@ const DEBT: f64 = 8.0;
 /// Page moves that a page's best expert has paid when what other pages say counts half.
 const NOVICE: f64 = 4.0;
 
+/// The most that one sample tells, in page moves. What it stands for need not be one visit: where samples are rarer than moves
+/// are dear, a page that several nodes use would follow every one of them.
+const TOLD: f64 = 0.6;
+
 /// Sums of prices are compared with this relative tolerance.
 const EPSILON: f64 = 1e-9;
 
@@ -129,6 +133,16 @@ impl Judge {
         }
         let to = CAUTIOUS.target(self.prices(), &ahead.to_go, home, by)?;
         Some(Wish::new(to, by, beside))
+    }
+
+    /// References of `by` that one sample of `weight` references tells of. Where pages have replicas, the reads of several nodes do
+    /// not exclude each other.
+    #[inline]
+    pub(super) fn told(&self, weight: f64, by: Node, write: bool) -> f64 {
+        if self.replication && !write {
+            return weight;
+        }
+        weight.min((TOLD * self.read_gaps[by.index()]).max(1.0))
     }
 
     /// What visits of `by` are measured by.

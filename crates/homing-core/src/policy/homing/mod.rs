@@ -150,7 +150,8 @@ impl Policy for Homing {
         quiet.settle(judge, state);
         let on = On { page: sample.page, by: sample.node };
         let at = Homing::inherit(judge, heirs, state, on, sample.at, actions);
-        let (reads, writes) = (sample.reads as f64 * sample.weight, sample.writes as f64 * sample.weight);
+        let weight = judge.told(sample.weight, sample.node, sample.writes > 0);
+        let (reads, writes) = (sample.reads as f64 * weight, sample.writes as f64 * weight);
         if judge.is_routine(state, at, sample.node, writes > 0.0) {
             judge.follow(state, sample.node, reads + writes, writes > 0.0);
             judge.count(state, sample.node, reads, writes);

@@ -187,3 +187,30 @@ fn the_state_of_a_page_is_small() {
     assert_eq!((size_of::<State>(), nodes(4), size_of::<pools::Losses>()), (328, 160, 28));
     assert_eq!(size_of::<Quiet>(), 20);
 }
+
+#[test]
+fn samples_that_are_rare_move_a_page_by_agreeing() {
+    // A page move is worth 25 references; a sample stands for 1000.
+    let costs = uniform(3, 5.0, 100.0, None);
+    let parameters = Parameters { hysteresis: 0.5, catch_up: 0.0, pooling: true, constructs: 0 };
+    let homes = |nodes: &[u16]| -> Vec<u16> {
+        let mut policy = Homing::new(&costs, false, &parameters);
+        let (mut actions, mut taken, mut at) = (Actions::default(), Vec::new(), Locations::single(Node(0)));
+        let sampled = |(time, &node): (usize, &u16)| {
+            let time = Time(1000 * time as u64);
+            let sample =
+                Sample { page: Page(0), node: Node(node), reads: 1, writes: 0, weight: 1000.0, time, at };
+            policy.sample(&sample, &mut actions);
+            taken.clear();
+            actions.take(&mut taken);
+            taken.iter().for_each(|action| at = action.kind.applied(at));
+            at.home().0
+        };
+        nodes.iter().enumerate().map(sampled).collect()
+    };
+    let moved = homes(&[0, 0, 0, 2, 2, 2, 2]);
+    assert!(moved[3] == 0 && moved[6] == 2, "one sample is not enough, some are: {moved:?}");
+    let shared: Vec<u16> = (0..200).map(|i| [0, 2, 1, 0, 1, 2][i % 6]).collect();
+    let moves = homes(&shared).windows(2).filter(|pair| pair[0] != pair[1]).count();
+    assert!(moves < 10, "a page that all use follows nobody: {moves} moves");
+}
