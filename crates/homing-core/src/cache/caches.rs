@@ -3,7 +3,7 @@
 use super::array::Array;
 use super::counts::Counts;
 use super::shape::HierarchyShape;
-use super::stamped::{Stamped, FLAG};
+use super::stamped::{Entered, Stamped, FLAG};
 use super::third::Third;
 use super::{Kind, Served};
 
@@ -21,6 +21,17 @@ pub(super) trait Events {
 
     /// A changed second-level line goes back to memory.
     fn write_back(&mut self, cpu: u16, line: u32);
+}
+
+/// Where a line comes from that a second level misses: from memory, and nobody else has it, unless said.
+#[derive(Clone, Copy, Debug, Default)]
+struct Source {
+    /// From a cache behind the CPU's third level, or from that, so that nothing is asked of the interconnect.
+    within: bool,
+    /// A cache held it changed.
+    cache: bool,
+    /// Others hold it, or did before it was written.
+    shared: bool,
 }
 
 /// Two private levels a CPU, the second holding all that the first one does, and perhaps a third that neighbours share.
@@ -49,19 +60,17 @@ impl Caches {
 
     /// A reference to a first-level line. Its slot, and true if that is all: it was there, and may be written if it is.
     /// Otherwise [`Caches::second`] comes next.
-    #[inline]
+    #[inline(always)]
     pub fn first(&mut self, cpu: u16, line: u32, write: bool) -> (usize, bool) {
-        let l1 = &mut self.l1[cpu as usize];
-        let Some(slot) = l1.find(line) else {
-            self.counts[cpu as usize].l1_misses += 1;
+        let (slot, entered) = self.l1[cpu as usize].enter(line, write);
+        match entered {
+            Entered::Held(before) => (slot, !write || before & WRITTEN != 0),
             // What leaves the first level is in the second, which knows of every write.
-            return (l1.insert(line, write).0, false);
-        };
-        l1.touch(slot);
-        let entry = &mut l1.entries[slot];
-        let known = !write || *entry & WRITTEN != 0;
-        *entry |= if write { WRITTEN } else { 0 };
-        (slot, known)
+            Entered::For(_) => {
+                self.counts[cpu as usize].l1_misses += 1;
+                (slot, false)
+            }
+        }
     }
 
     /// The second level: a first-level miss, or the first write to a first-level line.
@@ -109,9 +118,11 @@ impl Caches {
     }
 
     /// Takes the parts of a second-level line out of the first level.
+    #[inline]
     fn drop_parts(&mut self, cpu: u16, line: u32) {
-        for part in 0..1 << self.parts_log2 {
-            self.l1[cpu as usize].remove(line << self.parts_log2 | part);
+        let (l1, first) = (&mut self.l1[cpu as usize], line << self.parts_log2);
+        for part in first..first + (1 << self.parts_log2) {
+            l1.remove(part);
         }
     }
 
@@ -131,10 +142,44 @@ impl Caches {
     }
 
     /// A second-level miss.
-    #[inline(never)]
+    #[inline]
     fn fetch(&mut self, cpu: u16, line: u32, write: bool, events: &mut impl Events) {
-        self.counts[cpu as usize].l2_misses += 1;
-        let others = self.l2.others(cpu as usize, line);
+        let others = self.l2.others(cpu.into(), line);
+        let source = match &self.third {
+            None if others == 0 => Source::default(),
+            _ => self.source(cpu, line, (write, others), events),
+        };
+        let counts = &mut self.counts[cpu as usize];
+        counts.l2_misses += 1;
+        if source.within {
+            counts.l3_hits += 1;
+        } else {
+            counts.interventions += u64::from(source.cache);
+            counts.fetches_read += u64::from(!write);
+            counts.fetches_write += u64::from(write);
+            let kind = if write { Kind::ReadOwn } else { Kind::Read };
+            events.demand(cpu, kind, if source.cache { Served::Cache } else { Served::Memory });
+        }
+        let alone = if write || !source.shared { EXCLUSIVE } else { 0 };
+        let changed = if write { CHANGED } else { 0 };
+        if let Some(victim) = self.l2.insert(cpu.into(), line, alone | changed) {
+            self.evict(cpu, victim, events);
+        }
+        let third = self.third.as_mut();
+        if let Some(victim) = third.and_then(|third| third.fill(cpu, line, false)) {
+            self.give_back(cpu, victim, events);
+        }
+    }
+
+    /// Where a missing line comes from, if some third level or other CPU may hold it; `others` are the CPUs that do. They
+    /// give up or share what they hold.
+    fn source(
+        &mut self,
+        cpu: u16,
+        line: u32,
+        (write, others): (bool, u64),
+        events: &mut impl Events,
+    ) -> Source {
         let third = self.third.as_mut();
         let (in_third, elsewhere, far) = third.map_or((false, false, others != 0), |third| {
             (third.hit(cpu, line), third.elsewhere(cpu, line) != 0, third.far(cpu, others))
@@ -161,32 +206,11 @@ impl Caches {
             Some(owner) => self.third.as_ref().is_some_and(|third| third.near(cpu, owner)),
             None => in_third && !(write && (far || elsewhere)),
         };
-        let counts = &mut self.counts[cpu as usize];
-        if within {
-            counts.l3_hits += 1;
-        } else {
-            let kind = if write { Kind::ReadOwn } else { Kind::Read };
-            let by_cache = changed_by.is_some() || changed_third;
-            counts.interventions += u64::from(by_cache);
-            counts.fetches_read += u64::from(!write);
-            counts.fetches_write += u64::from(write);
-            events.demand(cpu, kind, if by_cache { Served::Cache } else { Served::Memory });
-        }
-        let flags = match write {
-            true => EXCLUSIVE | CHANGED,
-            false if others == 0 && !elsewhere => EXCLUSIVE,
-            false => 0,
-        };
-        if let Some(victim) = self.l2.insert(cpu.into(), line, flags) {
-            self.evict(cpu, victim, events);
-        }
-        let third = self.third.as_mut();
-        if let Some(victim) = third.and_then(|third| third.fill(cpu, line, false)) {
-            self.give_back(cpu, victim, events);
-        }
+        Source { within, cache: changed_by.is_some() || changed_third, shared: others != 0 || elsewhere }
     }
 
     /// A line leaves a second level.
+    #[inline]
     fn evict(&mut self, cpu: u16, victim: u32, events: &mut impl Events) {
         let line = victim >> 2;
         self.drop_parts(cpu, line);

@@ -14,12 +14,19 @@ const NONE: u32 = u32::MAX;
 pub struct Addresses {
     page_size: PageSize,
     granule_log2: u32,
+    /// Virtual address of each page's first byte.
+    addresses: Vec<u64>,
+    /// None where each granule is a page.
+    larger: Option<Larger>,
+}
+
+/// Which pages granules belong to where pages are larger.
+#[derive(Clone, Debug)]
+struct Larger {
     /// Page of each granule.
     page_of: Vec<u32>,
     /// Where in its page each granule begins.
     offset_of: Vec<u32>,
-    /// Virtual address of each page's first byte.
-    addresses: Vec<u64>,
     /// All granules page by page, and where each page's begin.
     granules: Vec<u32>,
     granules_from: Vec<u32>,
@@ -49,8 +56,11 @@ impl Addresses {
             }
             *birth += 1;
         }
-        let (granules, granules_from) = by_page(&page_of, addresses.len());
-        Addresses { page_size, granule_log2, page_of, offset_of, addresses, granules, granules_from }
+        let larger = (page_size.log2() > GRANULE_LOG2).then(|| {
+            let (granules, granules_from) = by_page(&page_of, addresses.len());
+            Larger { page_of, offset_of, granules, granules_from }
+        });
+        Addresses { page_size, granule_log2, addresses, larger }
     }
 
     /// The page size.
@@ -74,22 +84,35 @@ impl Addresses {
         self.granule_log2
     }
 
+    /// The number of granules.
+    fn all(&self) -> usize {
+        self.larger.as_ref().map_or(self.addresses.len(), |larger| larger.page_of.len())
+    }
+
     /// The page of a granule.
     #[inline]
     pub fn page(&self, granule: u64) -> u32 {
-        self.page_of[granule as usize]
+        self.larger.as_ref().map_or(granule as u32, |larger| larger.page_of[granule as usize])
     }
 
     /// Where in its page a granule begins.
     #[inline]
     pub fn offset(&self, granule: u64) -> u32 {
-        self.offset_of[granule as usize]
+        self.larger.as_ref().map_or(0, |larger| larger.offset_of[granule as usize])
     }
 
-    /// The granules of a page.
-    pub(super) fn granules(&self, page: u32) -> &[u32] {
-        let from = |page: usize| self.granules_from[page] as usize;
-        &self.granules[from(page as usize)..from(page as usize + 1)]
+    /// The granules of a page, and where in it each begins.
+    pub(super) fn granules(&self, page: u32) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let range = match &self.larger {
+            Some(larger) => {
+                larger.granules_from[page as usize] as usize..larger.granules_from[page as usize + 1] as usize
+            }
+            None => page as usize..page as usize + 1,
+        };
+        range.map(|at| {
+            let granule = self.larger.as_ref().map_or(at as u32, |larger| larger.granules[at]);
+            (granule, self.offset(granule.into()))
+        })
     }
 }
 
@@ -139,6 +162,9 @@ impl Colours {
     }
 
     fn of(self, addresses: &Addresses, page: u32) -> u32 {
+        if self.bits() == 0 {
+            return 0;
+        }
         let number = addresses.address(Page(page)) >> addresses.page_size().log2();
         (number & ((1 << self.bits()) - 1)) as u32
     }
@@ -152,8 +178,6 @@ pub(super) struct Frames {
     line_log2: u32,
     /// Place of each granule.
     places: Vec<Place>,
-    /// Frame of each page.
-    of: Vec<u32>,
     /// Page in each frame.
     page_in: Vec<u32>,
     /// Of each colour, how many frames were ever in use, and those that pages left.
@@ -174,17 +198,17 @@ impl Frames {
             colours,
             page_log2: addresses.page_size().log2(),
             line_log2: addresses.page_size().log2() - lines_log2,
-            places: vec![Place { page: NOWHERE, line: 0 }; addresses.page_of.len()],
-            of: vec![NONE; addresses.pages() as usize],
+            places: vec![Place { page: NOWHERE, line: 0 }; addresses.all()],
             page_in: Vec::new(),
             used: vec![(0, VecDeque::new()); 1 << colours.bits()],
         })
     }
 
     /// The frame of a page, if it has one.
-    #[inline]
-    pub fn of(&self, page: u32) -> Option<u32> {
-        Some(self.of[page as usize]).filter(|&frame| frame != NONE)
+    pub fn of(&self, page: u32, addresses: &Addresses) -> Option<u32> {
+        let (granule, _) = addresses.granules(page).next()?;
+        let place = self.places[granule as usize];
+        (place.page != NOWHERE).then(|| place.line >> (self.page_log2 - self.line_log2))
     }
 
     /// Where each granule is.
@@ -213,10 +237,17 @@ impl Frames {
         (physical & ((1 << self.page_log2) - 1)) as u32
     }
 
+    /// The page of a granule, which has no frame, gets one. Returns where the granule is then.
+    #[inline(never)]
+    pub fn enter(&mut self, granule: u64, addresses: &Addresses) -> Place {
+        self.assign(addresses.page(granule), addresses);
+        self.places[granule as usize]
+    }
+
     /// Gives a page another frame.
     pub fn assign(&mut self, page: u32, addresses: &Addresses) {
         let colour = self.colours.of(addresses, page);
-        let old = self.of(page);
+        let old = self.of(page, addresses);
         let (next, free) = &mut self.used[colour as usize];
         // A frame just left is not taken again at once, as the free list of a real machine is longer than that.
         let frame = match free.front() {
@@ -233,10 +264,9 @@ impl Frames {
         if frame as usize >= self.page_in.len() {
             self.page_in.resize(frame as usize + 1, NONE);
         }
-        self.of[page as usize] = frame;
         self.page_in[frame as usize] = page;
-        for &granule in addresses.granules(page) {
-            let physical = (u64::from(frame) << self.page_log2) + u64::from(addresses.offset(granule.into()));
+        for (granule, offset) in addresses.granules(page) {
+            let physical = (u64::from(frame) << self.page_log2) + u64::from(offset);
             self.places[granule as usize] = Place { page, line: (physical >> self.line_log2) as u32 };
         }
     }

@@ -6,7 +6,7 @@ use super::counts::Counts;
 use super::frames::{Addresses, Frames, NOWHERE};
 use super::quick::Quick;
 use super::shape::HierarchyShape;
-use super::tlbs::Tlbs;
+use super::tlbs::{Found, Tlbs};
 use super::{Kind, Served, Sink, Transaction};
 use crate::ids::{Cpu, Page};
 use crate::trace::Kind as Access;
@@ -15,7 +15,7 @@ use crate::trace::Kind as Access;
 pub const MAX_CPUS: usize = 64;
 
 /// Where pages jump about, the places of so many references are looked up at a time.
-const AHEAD: usize = 8;
+const AHEAD: usize = 16;
 
 /// A hierarchy that cannot be simulated.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -36,6 +36,8 @@ pub enum HierarchyError {
 pub struct Hierarchy {
     pub(super) tlbs: Vec<Tlbs>,
     quick: Vec<Quick>,
+    /// If the last page that each CPU looked for was not in its first TLB.
+    strange: Vec<bool>,
     pub(super) caches: Caches,
     pub(super) addresses: Addresses,
     pub(super) frames: Frames,
@@ -73,6 +75,7 @@ impl Hierarchy {
         Ok(Hierarchy {
             tlbs: vec![Tlbs::new(shape); cpus.len()],
             quick: vec![Quick::new(shape.l1.line_log2); cpus.len()],
+            strange: vec![false; cpus.len()],
             caches: Caches::new(shape, &numbers),
             addresses,
             frames,
@@ -107,19 +110,20 @@ impl Hierarchy {
     /// References of `cpu` to dense addresses, up to the one after which the sink wants no more. Returns how many were
     /// served. A reference belongs to one page, that of its first byte.
     pub fn serve(&mut self, cpu: u16, addresses: &[u64], accesses: &[Access], sink: &mut impl Sink) -> usize {
-        let (mut served, mut fetched) = (0, 0);
-        loop {
-            served += self.quick(cpu, &addresses[served..], &accesses[served..]);
-            if served == addresses.len() {
-                break;
+        let mut served = 0;
+        let mut fetched = if self.strange[cpu as usize] { self.fetch(addresses, 0) } else { 0 };
+        while served < addresses.len() {
+            if self.quick[cpu as usize].knows(addresses[served]) {
+                served += self.quick(cpu, &addresses[served..], &accesses[served..]);
+                if served == addresses.len() {
+                    break;
+                }
             }
             sink.begin(served);
             let strange = self.walk(cpu, addresses[served], accesses[served], sink);
             served += 1;
             if strange && served >= fetched {
-                fetched = addresses.len().min(served + AHEAD);
-                self.frames
-                    .fetch(addresses[served..fetched].iter().map(|at| at >> self.addresses.granule_log2()));
+                fetched = self.fetch(addresses, served);
             }
             if !sink.more() {
                 break;
@@ -129,6 +133,14 @@ impl Hierarchy {
         counts.references += served as u64;
         counts.lines += served as u64;
         served
+    }
+
+    /// Gets the places of the next addresses into this machine's own caches. Returns how far.
+    #[inline]
+    fn fetch(&self, addresses: &[u64], from: usize) -> usize {
+        let to = addresses.len().min(from + AHEAD);
+        self.frames.fetch(addresses[from..to].iter().map(|at| at >> self.addresses.granule_log2()));
+        to
     }
 
     /// How many references from the first on are quick, which are served.
@@ -147,46 +159,41 @@ impl Hierarchy {
     #[inline(never)]
     fn walk(&mut self, cpu: u16, address: u64, access: Access, sink: &mut impl Sink) -> bool {
         let granule = address >> self.addresses.granule_log2();
-        if self.frames.places()[granule as usize].page == NOWHERE {
-            self.frames.assign(self.addresses.page(granule), &self.addresses);
+        let mut place = self.frames.places()[granule as usize];
+        if place.page == NOWHERE {
+            place = self.frames.enter(granule, &self.addresses);
         }
-        let place = self.frames.places()[granule as usize];
         let counts = &mut self.caches.counts[cpu as usize];
-        let before = counts.tlb1_misses;
-        let (page_slot, missed) = self.tlbs[cpu as usize].translate(place.page, counts);
-        let strange = counts.tlb1_misses != before;
-        if missed {
+        let (page_slot, found) = self.tlbs[cpu as usize].translate(place.page, counts);
+        if found == Found::Nowhere {
             sink.tlb_miss(cpu, place.page);
         }
-        let first = address & self.granule_mask();
-        let last = (first + u64::from(access.bytes()) - 1).min(self.granule_mask());
-        let parts = first >> self.l1_log2..=last >> self.l1_log2;
-        self.caches.counts[cpu as usize].lines += parts.end() - parts.start();
-        for part in parts {
-            let line = place.line + part as u32;
+        self.strange[cpu as usize] = found != Found::First;
+        let (mut at, mask) = (address & self.granule_mask(), (1 << self.l1_log2) - 1);
+        let last = (at + access.last()).min(self.granule_mask());
+        loop {
+            let line = place.line + (at >> self.l1_log2) as u32;
             let (slot, done) = self.caches.first(cpu, line, access.is_write());
-            let from = first.max(part << self.l1_log2);
-            self.quick[cpu as usize].learn(address - first + from, (line, slot), (place.page, page_slot));
+            let dense = address & !self.granule_mask() | at;
+            self.quick[cpu as usize].learn(dense, (line, slot), (place.page, page_slot));
             if !done {
-                let physical = (u64::from(place.line) << self.l1_log2) + from;
-                self.second(cpu, place.page, physical, access.is_write(), sink);
+                let physical = u64::from(line) << self.l1_log2 | at & mask;
+                let mut told =
+                    Told { page: place.page, physical, frames: &self.frames, l2_log2: self.l2_log2, sink };
+                self.caches.second(cpu, line, access.is_write(), &mut told);
             }
+            at = (at | mask) + 1;
+            if at > last {
+                return found != Found::First;
+            }
+            self.caches.counts[cpu as usize].lines += 1;
         }
-        strange
-    }
-
-    /// The line of a physical address, in `page`, goes to the second level.
-    #[inline]
-    fn second(&mut self, cpu: u16, page: u32, physical: u64, write: bool, sink: &mut impl Sink) {
-        let line = (physical >> self.l1_log2) as u32;
-        let mut told = Told { page, physical, frames: &self.frames, l2_log2: self.l2_log2, sink };
-        self.caches.second(cpu, line, write, &mut told);
     }
 
     /// Moves a page to another frame: its lines leave all caches, its translations all TLBs.
     pub fn relocate(&mut self, page: Page) -> Relocation {
         let mut done = Relocation::default();
-        let Some(frame) = self.frames.of(page.0) else { return done };
+        let Some(frame) = self.frames.of(page.0, &self.addresses) else { return done };
         let lines_log2 = self.addresses.page_size().log2() - self.l2_log2;
         let first = frame << lines_log2;
         for line in first..first + (1 << lines_log2) {
@@ -198,7 +205,7 @@ impl Hierarchy {
         self.write_backs_of_moves += u64::from(done.write_backs);
         self.frames.assign(page.0, &self.addresses);
         let bytes = 1 << self.addresses.granule_log2();
-        for &granule in self.addresses.granules(page.0) {
+        for (granule, _) in self.addresses.granules(page.0) {
             self.quick.iter_mut().for_each(|quick| quick.forget(u64::from(granule) * bytes, bytes));
         }
         done

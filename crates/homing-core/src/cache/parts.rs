@@ -219,8 +219,7 @@ impl Parts {
             let granule = address >> granule_log2;
             let mut place = self.frames.places()[granule as usize];
             if place.page == NOWHERE {
-                self.frames.assign(self.addresses.page(granule), &self.addresses);
-                place = self.frames.places()[granule as usize];
+                place = self.frames.enter(granule, &self.addresses);
             }
             if place.page != *last_page {
                 *last_page = place.page;

@@ -36,6 +36,13 @@ impl Quick {
         Quick { lines: vec![none; LINES].try_into().expect("so many"), line_log2 }
     }
 
+    /// False if the reference to this address is certainly not quick.
+    #[inline]
+    pub fn knows(&self, address: u64) -> bool {
+        let number = (address >> self.line_log2) as u32;
+        self.lines[number as usize % LINES].number == number
+    }
+
     /// How many references from the first on are quick: to a page in the TLB and a line in the cache, that may be written
     /// if it is.
     #[inline]

@@ -25,6 +25,15 @@ pub(super) struct Stamped {
     width: usize,
 }
 
+/// What became of a number that was to be in an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Entered {
+    /// It was there: its entry before.
+    Held(u32),
+    /// It was put in, and this number had to go.
+    For(Option<u32>),
+}
+
 /// The entry of a number, with the flag.
 #[inline(always)]
 pub(super) fn tag(number: u32) -> u32 {
@@ -42,18 +51,23 @@ impl Stamped {
         Stamped { entries: vec![EMPTY; all], used, clock: 0, mask: shape.sets - 1, width }
     }
 
+    /// The number of a number's set.
+    #[inline(always)]
+    fn set(&self, number: u32) -> usize {
+        (number & self.mask) as usize
+    }
+
     /// Where a number is.
     #[inline(always)]
-    pub fn find(&self, number: u32) -> Option<usize> {
-        let first = (number & self.mask) as usize * self.width;
-        let tag = tag(number);
+    fn find(&self, number: u32) -> Option<usize> {
+        let (set, tag) = (self.set(number), tag(number));
         let way = match self.width {
-            4 => find_in(array::<u32, 4>(&self.entries, first), tag),
-            8 => find_in(array::<u32, 8>(&self.entries, first), tag),
-            16 => find_in(array::<u32, 16>(&self.entries, first), tag),
-            width => self.entries[first..][..width].iter().position(|entry| entry | FLAG == tag),
+            8 => find_in(&self.entries.as_chunks::<8>().0[set], tag),
+            4 => find_in(&self.entries.as_chunks::<4>().0[set], tag),
+            16 => find_in(&self.entries.as_chunks::<16>().0[set], tag),
+            width => self.entries[set * width..][..width].iter().position(|entry| entry | FLAG == tag),
         };
-        way.map(|way| first + way)
+        way.map(|way| set * self.width + way)
     }
 
     /// All entries, and when each was used last.
@@ -63,27 +77,39 @@ impl Stamped {
         (&self.entries, used)
     }
 
-    /// Slot `slot` is used now.
+    /// A number is used now, with that flag added to its own, and put in if it is not there. Returns its slot.
     #[inline(always)]
-    pub fn touch(&mut self, slot: usize) {
+    pub fn enter(&mut self, number: u32, flag: bool) -> (usize, Entered) {
+        let (set, tag, entry) = (self.set(number), tag(number), number << 1 | u32::from(flag));
         self.clock += 1;
-        self.used[slot] = self.clock;
+        let (way, before) = match self.width {
+            8 => self.enter_in::<8>(set, tag, entry),
+            4 => self.enter_in::<4>(set, tag, entry),
+            16 => self.enter_in::<16>(set, tag, entry),
+            width => {
+                let slots = set * width..(set + 1) * width;
+                let (entries, used) = (&mut self.entries[slots.clone()], &mut self.used[slots]);
+                let way =
+                    entries.iter().position(|entry| entry | FLAG == tag).unwrap_or_else(|| oldest(used));
+                used[way] = self.clock;
+                (way, put(&mut entries[way], tag, entry))
+            }
+        };
+        let entered = match before {
+            held if held | FLAG == tag => Entered::Held(held),
+            EMPTY => Entered::For(None),
+            gone => Entered::For(Some(gone >> 1)),
+        };
+        (set * self.width + way, entered)
     }
 
-    /// Puts in a number that is not there, as the last one used. Returns its slot, and the number that had to go.
     #[inline(always)]
-    pub fn insert(&mut self, number: u32, flag: bool) -> (usize, Option<u32>) {
-        let first = (number & self.mask) as usize * self.width;
-        let way = match self.width {
-            4 => oldest(array::<u64, 4>(&self.used, first)),
-            8 => oldest(array::<u64, 8>(&self.used, first)),
-            16 => oldest(array::<u64, 16>(&self.used, first)),
-            width => oldest(&self.used[first..][..width]),
-        };
-        let slot = first + way;
-        self.touch(slot);
-        let victim = std::mem::replace(&mut self.entries[slot], number << 1 | u32::from(flag));
-        (slot, (victim != EMPTY).then_some(victim >> 1))
+    fn enter_in<const WIDTH: usize>(&mut self, set: usize, tag: u32, entry: u32) -> (usize, u32) {
+        let entries = &mut self.entries.as_chunks_mut::<WIDTH>().0[set];
+        let used = &mut self.used.as_chunks_mut::<WIDTH>().0[set];
+        let way = find_in(entries, tag).unwrap_or_else(|| oldest(used)) % WIDTH;
+        used[way] = self.clock;
+        (way, put(&mut entries[way], tag, entry))
     }
 
     /// The entry of a number, whose age stays as it is.
@@ -106,18 +132,30 @@ impl Stamped {
     }
 }
 
-/// A set, as long as the compiler knows.
+/// Puts an entry in another's place, or adds its flag to its own. Returns what was there.
 #[inline(always)]
-fn array<T, const WIDTH: usize>(all: &[T], first: usize) -> &[T; WIDTH] {
-    all[first..][..WIDTH].try_into().expect("as long as that")
+fn put(place: &mut u32, tag: u32, entry: u32) -> u32 {
+    let before = *place;
+    if before | FLAG != tag {
+        *place = entry;
+    } else if before | entry != before {
+        *place |= entry;
+    }
+    before
 }
 
 /// The way of a tag, found without branches.
 #[inline(always)]
 fn find_in<const WIDTH: usize>(set: &[u32; WIDTH], tag: u32) -> Option<usize> {
-    let number = |way: usize| if set[way] | FLAG == tag { way as u32 + 1 } else { 0 };
-    let found = (0..WIDTH).fold(0, |found, way| found | number(way));
-    (found as usize).checked_sub(1)
+    // Two bits a way, collected in four lanes, which compilers put into one vector.
+    let mut lanes = [0u32; 4];
+    for (row, entries) in set.as_chunks::<4>().0.iter().enumerate() {
+        for (lane, entry) in entries.iter().enumerate() {
+            lanes[lane] |= if entry | FLAG == tag { 3 << (2 * (4 * row + lane)) } else { 0 };
+        }
+    }
+    let found = lanes.iter().fold(0, |all, lane| all | lane);
+    (found != 0).then_some(found.trailing_zeros() as usize / 2)
 }
 
 /// The way that was used least recently.
@@ -154,11 +192,11 @@ mod tests {
                     continue;
                 }
                 model.insert(0, held.unwrap_or(number << 1 | u32::from(flag)));
+                model[0] |= u32::from(flag);
                 let gone = (model.len() > ways as usize).then(|| model.pop().unwrap() >> 1);
-                match array.find(number) {
-                    Some(slot) => array.touch(slot),
-                    None => prop_assert_eq!(array.insert(number, flag).1, gone),
-                }
+                let (slot, entered) = array.enter(number, flag);
+                prop_assert_eq!(entered, held.map_or(Entered::For(gone), Entered::Held));
+                prop_assert_eq!(array.slots().0[slot], number << 1 | u32::from(flag) | held.unwrap_or(0) & FLAG);
                 let mut has: Vec<u32> = array.numbers().collect();
                 let mut wants: Vec<u32> = models.iter().flatten().map(|entry| entry >> 1).collect();
                 has.sort_unstable();

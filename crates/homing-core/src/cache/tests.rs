@@ -55,12 +55,13 @@ impl List {
     }
 }
 
-/// Two private levels a CPU, one TLB, MESI; no third level.
+/// Two private levels a CPU, one or two TLBs, MESI; no third level.
 struct Model {
     shape: HierarchyShape,
     l1: Vec<List>,
     l2: Vec<List>,
     tlb: Vec<List>,
+    second_tlb: Vec<List>,
     frames: Vec<Option<u64>>,
     next_frame: u64,
     counts: Counts,
@@ -73,6 +74,10 @@ impl Model {
             l1: (0..cpus).map(|_| List::new(shape.l1)).collect(),
             l2: (0..cpus).map(|_| List::new(shape.l2)).collect(),
             tlb: (0..cpus).map(|_| List::new(shape.tlbs[0])).collect(),
+            second_tlb: shape
+                .tlbs
+                .get(1)
+                .map_or(Vec::new(), |&tlb| (0..cpus).map(|_| List::new(tlb)).collect()),
             frames: vec![None; pages],
             next_frame: 0,
             counts: Counts::default(),
@@ -94,11 +99,7 @@ impl Model {
             self.frames[page] = Some(self.next_frame);
             self.next_frame += 1;
         }
-        if !self.tlb[cpu].touch(page as u64) {
-            self.counts.tlb_misses += 1;
-            self.counts.tlb1_misses += 1;
-            self.tlb[cpu].insert(page as u64, State::Shared);
-        }
+        self.translate(cpu, page as u64);
         let physical = self.frames[page].unwrap() * 4096 + address % 4096;
         let l1_line = physical >> self.shape.l1.line_log2;
         let line = physical >> self.shape.l2.line_log2;
@@ -113,6 +114,24 @@ impl Model {
         self.counts.l1_misses += 1;
         self.l1[cpu].insert(l1_line, if write { State::Modified } else { State::Shared });
         self.second(cpu, line, write);
+    }
+
+    fn translate(&mut self, cpu: usize, page: u64) {
+        if self.tlb[cpu].touch(page) {
+            return;
+        }
+        self.counts.tlb1_misses += 1;
+        self.tlb[cpu].insert(page, State::Shared);
+        let Some(second) = self.second_tlb.get_mut(cpu) else {
+            self.counts.tlb_misses += 1;
+            return;
+        };
+        if !second.touch(page) {
+            self.counts.tlb_misses += 1;
+            if let Some((lost, _)) = second.insert(page, State::Shared) {
+                self.tlb[cpu].remove(lost);
+            }
+        }
     }
 
     fn second(&mut self, cpu: usize, line: u64, write: bool) {
@@ -178,8 +197,10 @@ impl Model {
                 }
             }
         }
-        for tlb in &mut self.tlb {
-            self.counts.shootdowns += u64::from(tlb.remove(page as u64).is_some());
+        for (cpu, tlb) in self.tlb.iter_mut().enumerate() {
+            let first = tlb.remove(page as u64);
+            let second = self.second_tlb.get_mut(cpu).and_then(|tlb| tlb.remove(page as u64));
+            self.counts.shootdowns += u64::from(first.or(second).is_some());
         }
         self.frames[page] = Some(self.next_frame);
         self.next_frame += 1;
@@ -211,10 +232,11 @@ fn shapes() -> impl Strategy<Value = HierarchyShape> {
         let ways = prop::sample::select(vec![1u32, 2, 3, 4, 8, 11, 16, 20]);
         (0u32..4, ways).prop_map(move |(log2, ways)| Shape { sets: 1 << log2, ways, line_log2 })
     };
-    (level(5), level(7), level(0)).prop_map(|(l1, l2, tlb)| HierarchyShape {
+    let tlbs = (level(0), prop::option::of(level(0)));
+    (level(5), level(7), tlbs).prop_map(|(l1, l2, (first, second))| HierarchyShape {
         l1,
         l2,
-        tlbs: vec![tlb],
+        tlbs: [Some(first), second].into_iter().flatten().collect(),
         ..small()
     })
 }

@@ -1,6 +1,6 @@
 //! Third-level caches, which neighbouring CPUs share.
 
-use super::array::Array;
+use super::array::{Array, Entered};
 use super::shape::Shape;
 
 /// A third-level line differs from memory.
@@ -81,11 +81,13 @@ impl Third {
     /// Puts a line into the CPU's third level. Returns a changed line that has to go back to memory for it.
     pub fn fill(&mut self, cpu: u16, line: u32, changed: bool) -> Option<u32> {
         let own = self.own(cpu);
-        if let Some(entry) = self.caches.touch(own, line) {
-            *entry |= u32::from(changed);
-            return None;
-        }
-        let victim = self.caches.insert(own, line, u32::from(changed))?;
+        let victim = match self.caches.enter(own, line, u32::from(changed)) {
+            Entered::Held(entry) => {
+                *entry |= u32::from(changed);
+                return None;
+            }
+            Entered::For(victim) => victim?,
+        };
         (victim & CHANGED != 0).then_some(victim >> 2)
     }
 

@@ -1,9 +1,20 @@
 //! The data TLBs of a CPU: one or two levels, the second holding all that the first one does.
 
-use super::array::Array;
+use super::array::{self, Array};
 use super::counts::Counts;
 use super::shape::{HierarchyShape, Shape};
-use super::stamped::Stamped;
+use super::stamped::{Entered, Stamped};
+
+/// Where a translation was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// In the first level, or nobody counts.
+    First,
+    /// In the second.
+    Second,
+    /// In none.
+    Nowhere,
+}
 
 /// The translations that a CPU holds.
 #[derive(Clone, Debug)]
@@ -34,42 +45,41 @@ impl Tlbs {
         self.translations.is_none().then_some(&mut self.first)
     }
 
-    /// Looks a page up and loads it where it is missing. Its slot in the first level, and true if no level held it.
-    #[inline]
-    pub fn translate(&mut self, page: u32, counts: &mut Counts) -> (usize, bool) {
-        let found = match self.first.find(page) {
-            Some(slot) => {
-                self.first.touch(slot);
-                (slot, false)
-            }
-            None => self.load(page, counts),
+    /// Looks a page up and loads it where it is missing. Its slot in the first level, and where it was found.
+    #[inline(always)]
+    pub fn translate(&mut self, page: u32, counts: &mut Counts) -> (usize, Found) {
+        let (slot, entered) = self.first.enter(page, true);
+        let found = match entered {
+            Entered::For(gone) if self.modelled => self.load(page, gone, counts),
+            _ => Found::First,
         };
         if let Some(translations) = &mut self.translations {
             translations[page as usize] += 1;
         }
-        found
+        (slot, found)
     }
 
-    /// Loads a page that the first level misses. Its slot there, and true if no level held it.
-    fn load(&mut self, page: u32, counts: &mut Counts) -> (usize, bool) {
-        let (slot, mut gone) = self.first.insert(page, true);
-        if !self.modelled {
-            return (slot, false);
-        }
-        let mut missed = true;
+    /// A page comes into the first level for another one.
+    #[inline(always)]
+    fn load(&mut self, page: u32, mut gone: Option<u32>, counts: &mut Counts) -> Found {
+        counts.tlb1_misses += 1;
+        let mut found = Found::Nowhere;
         if let Some(second) = &mut self.second {
-            missed = second.touch(0, page).is_none();
-            gone = if missed { second.insert(0, page, 0).map(|lost| lost >> 2) } else { None };
-            if let Some(lost) = gone {
-                self.first.remove(lost);
+            match second.enter(0, page, 0) {
+                array::Entered::Held(_) => (found, gone) = (Found::Second, None),
+                array::Entered::For(lost) => {
+                    gone = lost.map(|entry| entry >> 2);
+                    if let Some(lost) = gone {
+                        self.first.remove(lost);
+                    }
+                }
             }
         }
-        counts.tlb1_misses += 1;
-        counts.tlb_misses += u64::from(missed);
+        counts.tlb_misses += u64::from(found == Found::Nowhere);
         if let (Some(translations), Some(gone)) = (&mut self.translations, gone) {
             translations[gone as usize] = 0;
         }
-        (slot, missed)
+        found
     }
 
     /// Drops a page's translation. True if there was one.
