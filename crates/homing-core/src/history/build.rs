@@ -1,6 +1,6 @@
 //! From references to page runs.
 
-use super::run::By;
+use super::run::{By, OpenRun};
 use super::store::{Spill, Store};
 use super::{History, SpillError};
 use crate::ids::{Node, PageSize, Time};
@@ -30,49 +30,57 @@ impl Default for Options {
     }
 }
 
-/// Which frames form a page, where pages are larger.
+/// Which granules have their run in progress in one place: those of one page.
 #[derive(Debug, Default)]
-struct Groups {
-    /// The group of each frame; empty where a page is no larger than a frame.
+struct Places {
+    /// The place of each granule, where pages are larger than frames.
     of: Vec<u32>,
-    /// The page of each group, numbered at its first reference.
-    page: Vec<u32>,
+    /// The places in it. A granule that is not in it has a place of its own behind them.
+    shared: usize,
 }
 
-impl Groups {
-    fn of(frames: &[u64], page_size: PageSize) -> Groups {
+impl Places {
+    fn of_frames(frames: &[u64], page_size: PageSize) -> Places {
         let mut births: HashMap<u64, u32> = HashMap::new();
-        let mut groups: HashMap<(u64, u32), u32> = HashMap::new();
-        let group = |&address: &u64| {
+        let mut places: HashMap<(u64, u32), u32> = HashMap::new();
+        let place = |&address: &u64| {
             let birth = births.entry(address).or_insert(0);
             let base = address & !(page_size.bytes() - 1);
-            let next = groups.len() as u32;
-            let group = *groups.entry((base, *birth)).or_insert(next);
+            let next = places.len() as u32;
+            let place = *places.entry((base, *birth)).or_insert(next);
             *birth += 1;
-            group
+            place
         };
-        let of = frames.iter().map(group).collect();
-        Groups { of, page: vec![NONE; groups.len()] }
+        let of = frames.iter().map(place).collect();
+        Places { of, shared: places.len() }
     }
 
-    /// The page of a granule that is referenced for the first time: `next`, unless its group has one.
-    fn page(&mut self, granule: usize, next: u32) -> u32 {
-        let Some(&group) = self.of.get(granule) else { return next };
-        let page = &mut self.page[group as usize];
-        if *page == NONE {
-            *page = next;
+    #[inline]
+    fn of(&self, granule: usize) -> usize {
+        match self.of.get(granule) {
+            Some(&place) => place as usize,
+            None => self.shared + granule - self.of.len(),
         }
-        *page
+    }
+
+    /// Whether the place of each granule is its own number.
+    #[inline]
+    fn are_granules(&self) -> bool {
+        self.of.is_empty()
     }
 }
 
-/// Builds a [`History`]. Memory: 64 bytes a page for the run in progress, and the packed runs up to the budget.
+/// Builds a [`History`]. Memory: 64 bytes a page for the run in progress and what else is known of it, and the packed runs up
+/// to the budget.
 pub struct HistoryBuilder {
     page_size: PageSize,
     granule_log2: u32,
-    /// Page number of each granule (a frame, or a page where pages are smaller than frames).
+    /// Where the run in progress of a granule (a frame, or a page where pages are smaller than frames) is.
+    places: Places,
+    /// The runs in progress, so that a reference finds its run by its address, and the page that has it.
+    runs: Vec<OpenRun>,
     page_of: Vec<u32>,
-    groups: Groups,
+    /// By page, until [`HistoryBuilder::finish`] knows the frames' virtual addresses: its granule of the first reference.
     addresses: Vec<u64>,
     pub(super) store: Store,
     references: u64,
@@ -94,8 +102,9 @@ impl HistoryBuilder {
         HistoryBuilder {
             page_size: options.page_size,
             granule_log2: options.page_size.log2().min(FRAME_LOG2),
+            places: Places::default(),
+            runs: Vec::new(),
             page_of: Vec::new(),
-            groups: Groups::default(),
             addresses: Vec::new(),
             store: Store::new(options.read_gap, options.budget, options.spill, leads),
             references: 0,
@@ -108,13 +117,13 @@ impl HistoryBuilder {
     /// number, those born again its second, and so on: a page whose mapping came back is a new page.
     pub fn group_frames(&mut self, frames: &[u64]) {
         if self.page_size.log2() > FRAME_LOG2 {
-            self.groups = Groups::of(frames, self.page_size);
+            self.places = Places::of_frames(frames, self.page_size);
         }
     }
 
     /// Adds one reference of a thread on `node`; `address` is dense.
     pub fn reference(&mut self, node: Node, time: Time, address: u64, write: bool) {
-        self.add(self.granule_log2, node, time, &[address], &[Kind::new(1, write, false)]);
+        self.add::<false>(self.granule_log2, node, time, &[address], &[Kind::new(1, write, false)]);
     }
 
     /// Adds references of one thread on `node` that follow one another in Time.
@@ -126,28 +135,38 @@ impl HistoryBuilder {
         addresses: &[u64],
         kinds: &[Kind],
     ) -> Result<(), SpillError> {
-        if self.granule_log2 == FRAME_LOG2 {
-            // A constant shift.
-            self.add(FRAME_LOG2, node, first, addresses, kinds);
+        if self.granule_log2 == FRAME_LOG2 && self.places.are_granules() {
+            // A constant shift, and nothing to look up.
+            self.add::<true>(FRAME_LOG2, node, first, addresses, kinds);
         } else {
-            self.add(self.granule_log2, node, first, addresses, kinds);
+            self.add::<false>(self.granule_log2, node, first, addresses, kinds);
         }
         self.store.spill_if_full()
     }
 
+    /// `DIRECT`: the place of each granule is its own number.
     #[inline(always)]
-    fn add(&mut self, granule_log2: u32, node: Node, first: Time, addresses: &[u64], kinds: &[Kind]) {
+    fn add<const DIRECT: bool>(
+        &mut self,
+        granule_log2: u32,
+        node: Node,
+        first: Time,
+        addresses: &[u64],
+        kinds: &[Kind],
+    ) {
         let mut at = 0;
         while at < addresses.len() {
-            let mut time = Time(first.0 + at as u64);
+            let time = Time(first.0 + at as u64);
             let by = By::new(node, time);
             let end = addresses.len().min(at + By::room(time) as usize);
-            let extending = self.extend(granule_log2, by, time, &addresses[at..end], &kinds[at..end]);
-            at += extending;
-            if at < end {
-                time.0 += extending as u64;
-                self.begin((addresses[at] >> granule_log2) as usize, by, time, kinds[at].is_write());
-                at += 1;
+            while at < end {
+                let time = Time(first.0 + at as u64);
+                at += self.extend::<DIRECT>(granule_log2, by, time, &addresses[at..end], &kinds[at..end]);
+                if at < end {
+                    let time = Time(first.0 + at as u64);
+                    self.begin((addresses[at] >> granule_log2) as usize, by, time, kinds[at].is_write());
+                    at += 1;
+                }
             }
         }
         self.references += addresses.len() as u64;
@@ -157,39 +176,47 @@ impl HistoryBuilder {
     /// Adds references up to the first one that begins a run; how many. A loop that calls nothing and so has all that it needs
     /// in registers.
     #[inline(always)]
-    fn extend(&mut self, granule_log2: u32, by: By, first: Time, addresses: &[u64], kinds: &[Kind]) -> usize {
-        let (page_of, mut open) = (&self.page_of[..], self.store.open());
-        let extends = |(place, (&address, kind)): (usize, (&u64, &Kind))| {
-            let page = page_of.get((address >> granule_log2) as usize).copied().unwrap_or(NONE);
-            open.extend(page, by, Time(first.0 + place as u64), kind.is_write())
+    fn extend<const DIRECT: bool>(
+        &mut self,
+        granule_log2: u32,
+        by: By,
+        first: Time,
+        addresses: &[u64],
+        kinds: &[Kind],
+    ) -> usize {
+        let (runs, places) = (&mut self.runs[..], &self.places);
+        let (within, read_gap) = (By::within(first), self.store.read_gap);
+        let extends = |(number, (&address, kind)): (usize, (&u64, &Kind))| {
+            let granule = (address >> granule_log2) as usize;
+            let run = runs.get_mut(if DIRECT { granule } else { places.of(granule) });
+            run.is_some_and(|run| run.extend(by, within + number as u32, kind.is_write(), read_gap))
         };
         let begins = addresses.iter().zip(kinds).enumerate().map(extends).position(|extends| !extends);
         begins.unwrap_or(addresses.len())
     }
 
-    /// Adds a reference that begins a run, and a page if it is the first to its granule.
+    /// Adds a reference that begins a run, and a page if it is the first to its place.
     #[inline(never)]
     fn begin(&mut self, granule: usize, by: By, time: Time, write: bool) {
-        let page = match self.page_of.get(granule) {
+        let place = self.places.of(granule);
+        let page = match self.page_of.get(place) {
             Some(&page) if page != NONE => page,
-            _ => self.new_page(granule),
+            _ => self.new_page(granule, place),
         };
-        self.store.reference(page, by, time, write);
+        self.store.begin(page, &mut self.runs[place], by, time, write);
     }
 
     #[cold]
-    fn new_page(&mut self, granule: usize) -> u32 {
-        if granule >= self.page_of.len() {
-            self.page_of.resize((granule + 1).next_power_of_two().max(1024), NONE);
+    fn new_page(&mut self, granule: usize, place: usize) -> u32 {
+        if place >= self.page_of.len() {
+            let room = (place + 1).next_power_of_two().max(1024);
+            self.page_of.resize(room, NONE);
+            self.runs.resize(room, OpenRun::NONE);
         }
-        let next = self.store.pages() as u32;
-        let page = self.groups.page(granule, next);
-        self.page_of[granule] = page;
-        if page == next {
-            // Until finish() knows the frames' virtual addresses, a page remembers its granule.
-            self.addresses.push(granule as u64);
-            self.store.add_pages(1);
-        }
+        let page = self.store.pages() as u32;
+        self.page_of[place] = page;
+        self.addresses.push(granule as u64);
+        self.store.add_page();
         page
     }
 
@@ -203,11 +230,12 @@ impl HistoryBuilder {
         self.store.add_counts(&later.store);
         for (there, &granule) in later.addresses.iter().enumerate() {
             let granule = granule as usize;
-            let page = match self.page_of.get(granule) {
+            let (place, open) = (self.places.of(granule), later.runs[later.places.of(granule)]);
+            let page = match self.page_of.get(place) {
                 Some(&page) if page != NONE => page,
-                _ => self.new_page(granule),
+                _ => self.new_page(granule, place),
             };
-            self.store.append(page, &mut later.store, there);
+            self.store.append(page, &mut self.runs[place], &mut later.store, there, open);
         }
         self.references += later.references;
         self.duration = self.duration.max(later.duration);
@@ -220,7 +248,9 @@ impl HistoryBuilder {
 
     /// Closes all runs. `frames`: the virtual address of each frame of the trace, in frame order.
     pub fn finish(mut self, frames: &[u64]) -> Result<History, SpillError> {
-        self.store.close();
+        for (page, &granule) in self.addresses.iter().enumerate() {
+            self.store.close(page as u32, &self.runs[self.places.of(granule as usize)]);
+        }
         self.store.spill_if_full()?;
         let shift = FRAME_LOG2 - self.granule_log2;
         for address in &mut self.addresses {

@@ -50,41 +50,57 @@ impl By {
         MAX_SPAN - time.0 % MAX_SPAN
     }
 
+    /// `time`, counted from the begin of the stretch that it lies in.
+    #[inline]
+    pub(super) fn within(time: Time) -> u32 {
+        (time.0 % MAX_SPAN) as u32
+    }
+
+    /// The Time that is `within` after the begin of the stretch.
+    #[inline]
+    fn time(self, within: u32) -> Time {
+        Time((self.0 >> Self::NODE_BITS) * MAX_SPAN + u64::from(within))
+    }
+
+    #[inline]
     fn node(self) -> Node {
         Node(self.0 as u16)
     }
 }
 
-/// A run in progress. A read, the usual reference, changes two numbers only.
+/// A run in progress. A read, the usual reference, changes two numbers only. Half a cache line, as nearly every reference
+/// needs another one.
+#[repr(align(32))]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OpenRun {
-    first: Time,
-    last: Time,
+    by: By,
+    /// Of its first and its last reference, [within](By::within) the stretch.
+    first: u32,
+    last: u32,
     reads: u32,
     writes: u32,
     /// Reads before the first and before the last write; [`LEADING`].
     at_first_write: u32,
     at_last_write: u32,
-    by: By,
 }
 
 impl OpenRun {
     /// That of a page without references: any reference ends it.
     pub(super) const NONE: OpenRun = OpenRun {
-        first: Time(0),
-        last: Time(0),
+        by: By(u64::MAX),
+        first: 0,
+        last: 0,
         reads: 0,
         writes: 0,
         at_first_write: 0,
         at_last_write: 0,
-        by: By(u64::MAX),
     };
 
     /// A run that begins with one reference.
     #[inline]
     pub(super) fn begin(by: By, time: Time, write: bool) -> OpenRun {
-        let (reads, writes) = (u32::from(!write), u32::from(write));
-        OpenRun { first: time, last: time, reads, writes, by, ..OpenRun::NONE }
+        let (reads, writes, at) = (u32::from(!write), u32::from(write), By::within(time));
+        OpenRun { by, first: at, last: at, reads, writes, ..OpenRun::NONE }
     }
 
     /// A run to be continued.
@@ -95,8 +111,8 @@ impl OpenRun {
             _ => (run.reads_before, reads - run.reads_after),
         };
         let &PageRun { node, first, last, writes, .. } = run;
-        let by = By::new(node, first);
-        OpenRun { first, last, reads, writes, at_first_write, at_last_write, by }
+        let (by, first, last) = (By::new(node, first), By::within(first), By::within(last));
+        OpenRun { by, first, last, reads, writes, at_first_write, at_last_write }
     }
 
     /// Lets the first write, if none has come, begin a run of its own.
@@ -130,13 +146,13 @@ impl OpenRun {
             self.at_last_write = self.reads + next.reads_between;
         }
         self.reads += next.reads() as u32;
-        self.last = next.last;
+        self.last = By::within(next.last);
         true
     }
 
-    /// Adds a reference, made at `time` by `by`; false, and nothing done, if it belongs to another run.
-    #[inline]
-    pub(super) fn extend(&mut self, by: By, time: Time, write: bool, read_gap: u32) -> bool {
+    /// Adds a reference, made by `by` at the Time `within` its stretch; false, and nothing done, if it belongs to another run.
+    #[inline(always)]
+    pub(super) fn extend(&mut self, by: By, within: u32, write: bool, read_gap: u32) -> bool {
         if self.by != by {
             return false;
         }
@@ -154,7 +170,7 @@ impl OpenRun {
         } else {
             self.reads += 1;
         }
-        self.last = time;
+        self.last = within;
         true
     }
 
@@ -170,8 +186,8 @@ impl OpenRun {
         };
         Some(PageRun {
             node: self.by.node(),
-            first: self.first,
-            last: self.last,
+            first: self.by.time(self.first),
+            last: self.by.time(self.last),
             reads_before,
             writes: self.writes,
             reads_between: self.reads - reads_before - reads_after,

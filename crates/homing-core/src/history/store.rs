@@ -1,5 +1,4 @@
-//! The runs of all pages: for each page the one in progress and the packed ones, in memory up to a budget; older parts go
-//! to a spill file beyond it.
+//! The finished runs of all pages, packed, in memory up to a budget; older parts go to a spill file beyond it.
 
 use super::run::{By, OpenRun};
 use super::{PageRun, SpillError};
@@ -25,14 +24,8 @@ struct Segment {
     previous_plus_1: u32,
 }
 
-/// One page; a cache line, since a reference to a random page costs one miss for each line it needs.
-#[repr(align(64))]
-#[derive(Clone, Debug)]
-struct PageState {
-    run: OpenRun,
-    /// The Time of the page's first reference, then its packed runs.
-    packed: Vec<u64>,
-}
+/// The Time of a page's first reference, then its packed runs.
+type Packed = Vec<u64>;
 
 /// What finished runs add up to.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,64 +34,54 @@ struct Finished {
     reads: u64,
 }
 
-impl PageState {
-    /// A page without references.
-    const NONE: PageState = PageState { run: OpenRun::NONE, packed: Vec::new() };
-
-    /// Ends the run in progress and begins the next. `leads`: see [`Store::new`].
-    #[inline]
-    fn begin(&mut self, by: By, time: Time, write: bool, leads: bool, finished: &mut Finished) {
-        self.end(time, finished);
-        self.run = OpenRun::begin(by, time, write);
-        if leads && self.packed.len() == 1 {
-            self.run.lead();
+/// Ends the run in progress of a page; the next one begins at `next`.
+#[inline]
+fn end(run: &OpenRun, next: Time, packed: &mut Packed, finished: &mut Finished) {
+    match run.finished() {
+        Some(run) => {
+            run.pack(next.0 - run.last.0, packed);
+            finished.add(&run);
         }
+        None => packed.push(next.0),
     }
+}
 
-    /// Ends the run in progress; the next one begins at `next`.
-    #[inline]
-    fn end(&mut self, next: Time, finished: &mut Finished) {
-        match self.run.finished() {
-            Some(run) => {
-                run.pack(next.0 - run.last.0, &mut self.packed);
-                finished.add(&run);
-            }
-            None => self.packed.push(next.0),
+/// Adds to a page what a store that continues this one has of it: packed runs and the one in progress. `finished` counts the
+/// runs of both.
+fn append(
+    (packed, run): (&mut Packed, &mut OpenRun),
+    (later, mut open): (&Packed, OpenRun),
+    read_gap: u32,
+    finished: &mut Finished,
+) {
+    open.follow();
+    // The first run may go on with what is here, and the one after it with that; then all is as it is.
+    let mut ended = false;
+    let mut goes_on = |packed: &mut Packed, run: &mut OpenRun, next: &PageRun, finished: &mut Finished| {
+        let joined = run.join(next, read_gap);
+        let take = joined || !ended;
+        if take && !joined {
+            ended = true;
+            end(run, next.first, packed, finished);
+            *run = OpenRun::of(next);
         }
+        take
+    };
+    let (mut at, mut first) = (1, Time(later[0]));
+    while let Some((next, used, gap)) = PageRun::unpack(&later[at..], first) {
+        if !goes_on(packed, run, &next, finished) {
+            break;
+        }
+        finished.remove(&next);
+        (at, first) = (at + used, Time(next.last.0 + gap));
     }
-
-    /// Adds what a store that continues this one has of the page. `finished` counts the runs of both.
-    fn append(&mut self, later: &PageState, read_gap: u32, finished: &mut Finished) {
-        let mut open = later.run;
-        open.follow();
-        // The first run may go on with what is here, and the one after it with that; then all is as it is.
-        let mut ended = false;
-        let mut goes_on = |this: &mut Self, run: &PageRun, finished: &mut Finished| {
-            let joined = this.run.join(run, read_gap);
-            let take = joined || !ended;
-            if take && !joined {
-                ended = true;
-                this.end(run.first, finished);
-                this.run = OpenRun::of(run);
-            }
-            take
-        };
-        let (mut at, mut first) = (1, Time(later.packed[0]));
-        while let Some((run, used, gap)) = PageRun::unpack(&later.packed[at..], first) {
-            if !goes_on(self, &run, finished) {
-                break;
-            }
-            finished.remove(&run);
-            (at, first) = (at + used, Time(run.last.0 + gap));
-        }
-        let only_open = at == later.packed.len();
-        if only_open && open.finished().is_none_or(|run| goes_on(self, &run, finished)) {
-            return;
-        }
-        self.end(first, finished);
-        self.packed.extend_from_slice(&later.packed[at..]);
-        self.run = open;
+    let only_open = at == later.len();
+    if only_open && open.finished().is_none_or(|next| goes_on(packed, run, &next, finished)) {
+        return;
     }
+    end(run, first, packed, finished);
+    packed.extend_from_slice(&later[at..]);
+    *run = open;
 }
 
 impl Finished {
@@ -114,26 +97,10 @@ impl Finished {
     }
 }
 
-/// The runs in progress of a store.
-pub(super) struct Open<'a> {
-    pages: &'a mut [PageState],
-    read_gap: u32,
-}
-
-impl Open<'_> {
-    /// Adds a reference to the run in progress of a page; false, and nothing done, if it belongs to another run or there is no
-    /// such page.
-    #[inline(always)]
-    pub(super) fn extend(&mut self, page: u32, by: By, time: Time, write: bool) -> bool {
-        let state = self.pages.get_mut(page as usize);
-        state.is_some_and(|state| state.run.extend(by, time, write, self.read_gap))
-    }
-}
-
 /// See the module.
 pub(super) struct Store {
-    pages: Vec<PageState>,
-    read_gap: u32,
+    pages: Vec<Packed>,
+    pub(super) read_gap: u32,
     leads: bool,
     /// Newest segment of each page, +1; 0 for none. Empty until something is spilled.
     newest_plus_1: Vec<u32>,
@@ -169,9 +136,9 @@ impl Store {
         }
     }
 
-    /// Adds `count` pages without references.
-    pub(super) fn add_pages(&mut self, count: usize) {
-        self.pages.resize(self.pages.len() + count, PageState::NONE);
+    /// Adds a page without runs.
+    pub(super) fn add_page(&mut self) {
+        self.pages.push(Vec::new());
     }
 
     /// Number of pages.
@@ -179,35 +146,37 @@ impl Store {
         self.pages.len()
     }
 
-    /// The runs in progress.
+    /// Ends the run in progress of a page and begins the next with a reference.
     #[inline]
-    pub(super) fn open(&mut self) -> Open<'_> {
-        Open { pages: &mut self.pages, read_gap: self.read_gap }
-    }
-
-    /// Adds a reference to a page.
-    #[inline]
-    pub(super) fn reference(&mut self, page: u32, by: By, time: Time, write: bool) {
-        let state = &mut self.pages[page as usize];
-        if !state.run.extend(by, time, write, self.read_gap) {
-            state.begin(by, time, write, self.leads, &mut self.finished);
+    pub(super) fn begin(&mut self, page: u32, run: &mut OpenRun, by: By, time: Time, write: bool) {
+        let packed = &mut self.pages[page as usize];
+        end(run, time, packed, &mut self.finished);
+        *run = OpenRun::begin(by, time, write);
+        if self.leads && packed.len() == 1 {
+            run.lead();
         }
     }
 
-    /// Ends the runs in progress.
-    pub(super) fn close(&mut self) {
-        for state in &mut self.pages {
-            if let Some(run) = std::mem::replace(&mut state.run, OpenRun::NONE).finished() {
-                run.pack(0, &mut state.packed);
-                self.finished.add(&run);
-            }
+    /// Ends the last run of a page.
+    pub(super) fn close(&mut self, page: u32, run: &OpenRun) {
+        if let Some(run) = run.finished() {
+            run.pack(0, &mut self.pages[page as usize]);
+            self.finished.add(&run);
         }
     }
 
-    /// Adds what a store that continues this one has of the page `page` there.
-    pub(super) fn append(&mut self, page: u32, later: &mut Store, there: usize) {
-        let state = std::mem::replace(&mut later.pages[there], PageState::NONE);
-        self.pages[page as usize].append(&state, self.read_gap, &mut self.finished);
+    /// Adds what a store that continues this one has of the page `there` to the page `page` here; each with its run in
+    /// progress.
+    pub(super) fn append(
+        &mut self,
+        page: u32,
+        run: &mut OpenRun,
+        later: &mut Store,
+        there: usize,
+        open: OpenRun,
+    ) {
+        let later = std::mem::take(&mut later.pages[there]);
+        append((&mut self.pages[page as usize], run), (&later, open), self.read_gap, &mut self.finished);
     }
 
     /// Adds what was counted in a store whose pages come next.
@@ -244,19 +213,19 @@ impl Store {
         let mut at = out.seek(SeekFrom::End(0))?;
         self.newest_plus_1.resize(self.pages.len(), 0);
         let least = SPILL_AT_LEAST.min(self.budget as usize / 8 / self.pages.len().max(1));
-        for (state, newest) in self.pages.iter_mut().zip(&mut self.newest_plus_1) {
-            if state.packed.len() <= least {
+        for (packed, newest) in self.pages.iter_mut().zip(&mut self.newest_plus_1) {
+            if packed.len() <= least {
                 continue;
             }
-            for word in &state.packed {
+            for word in &*packed {
                 out.write_all(&word.to_le_bytes())?;
             }
-            let words = state.packed.len() as u32;
+            let words = packed.len() as u32;
             self.segments.push(Segment { offset: at, words, previous_plus_1: *newest });
             *newest = self.segments.len() as u32;
             at += u64::from(words) * 8;
             self.spilled += u64::from(words) * 8;
-            state.packed = Vec::new();
+            *packed = Vec::new();
         }
         out.flush()
     }
@@ -273,17 +242,17 @@ impl Store {
 
     /// Bytes of packed runs (in memory, spilled).
     pub(super) fn bytes(&self) -> (u64, u64) {
-        (self.pages.iter().map(|state| state.packed.capacity() as u64 * 8).sum(), self.spilled)
+        (self.pages.iter().map(|packed| packed.capacity() as u64 * 8).sum(), self.spilled)
     }
 
     /// The runs of a page.
     pub(super) fn page(&self, page: Page) -> Result<Runs<'_>, SpillError> {
-        let Some(state) = self.pages.get(page.index()) else { return Ok(Runs::new(Cow::Borrowed(&[]))) };
+        let Some(packed) = self.pages.get(page.index()) else { return Ok(Runs::new(Cow::Borrowed(&[]))) };
         let newest = self.newest_plus_1.get(page.index()).copied().unwrap_or(0);
         if newest == 0 {
-            return Ok(Runs::new(Cow::Borrowed(&state.packed)));
+            return Ok(Runs::new(Cow::Borrowed(packed)));
         }
-        let words = self.read_back(newest, &state.packed);
+        let words = self.read_back(newest, packed);
         words
             .map(|words| Runs::new(Cow::Owned(words)))
             .map_err(|source| SpillError { action: "read back", source })

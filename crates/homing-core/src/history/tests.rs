@@ -56,6 +56,19 @@ fn large_pages_are_numbered_in_order_of_first_reference() {
     assert_eq!((history.address(Page(0)), history.address(Page(1))), (0x8000, 0x4000));
 }
 
+#[test]
+fn frames_that_no_page_is_known_of_are_pages_of_their_own() {
+    let page_size = PageSize::new(8192).unwrap();
+    let mut builder = HistoryBuilder::new(Options { page_size, ..Options::default() });
+    builder.group_frames(&[0x4000, 0x5000]);
+    for (time, frame) in [5u64, 0, 2, 1, 5].into_iter().enumerate() {
+        builder.reference(Node(0), Time(time as u64), frame << 12, false);
+    }
+    let history = builder.finish(&[0x4000, 0x5000]).unwrap();
+    let reads: Vec<_> = (0..history.pages()).map(|page| counts(&history, page)[0].1).collect();
+    assert_eq!(reads, [2, 2, 1]);
+}
+
 /// References of a page run: Time, node, is a write.
 type Stretch = Vec<(u64, u16, bool)>;
 
