@@ -177,7 +177,9 @@ impl<W: Write> State<W> {
                 self.blocks.resize(room, None);
                 self.known.resize(room, Known::default());
             }
-            self.blocks[number] = Some(block);
+            if self.blocks[number].replace(block).is_some() {
+                self.writer.forget_block(number);
+            }
             self.known[number] = Known {
                 id: (def.accesses.len() <= MAX_ACCESSES && !atomic).then_some(id),
                 guarded: def.accesses.iter().any(|access| access.guarded),

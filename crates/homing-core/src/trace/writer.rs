@@ -162,7 +162,12 @@ impl<W: Write> TraceWriter<W> {
         Ok(thread_of(threads, thread).encoder.take(known, words, blocks, frames))
     }
 
-    /// The same without the references that hit in the filter.
+    /// Says that a recorder's number of a code block is now another one's.
+    pub(super) fn forget_block(&mut self, number: usize) {
+        self.threads.iter_mut().flatten().for_each(|writer| writer.encoder.forget_block(number));
+    }
+
+    /// The same as [`TraceWriter::take`] without the references that hit in the filter.
     pub(super) fn take_filtered(
         &mut self,
         thread: Thread,

@@ -23,6 +23,7 @@ use dictionary::{Cell, Entry};
 use modes::Choice;
 use slots::{Row, Scan, Slot};
 use std::collections::HashMap;
+use taking::Line;
 pub(super) use taking::{Known, Taken};
 use tokens::TokenWriter;
 
@@ -93,6 +94,8 @@ pub(super) struct ThreadEncoder {
     /// The same, or the batch is to be encoded before the next execution.
     blocked: bool,
     cells: Vec<Cell>,
+    /// By the recorder's number of a code block, where executions are taken from its words.
+    lines: Vec<Line>,
     entries: Vec<Entry>,
     /// The entry of the first n accesses of a code block at its slot + n.
     prefixes: Vec<u32>,
@@ -100,6 +103,8 @@ pub(super) struct ThreadEncoder {
     /// Slots of this block; `slots` may have more, kept for their memory.
     used: usize,
     slots: Vec<Slot>,
+    /// Memory of long columns of blocks before. The next block's long columns are those of other slots.
+    spare: Vec<Vec<u64>>,
     batch: Batch,
     /// The words of the batch's executions, where they are not taken from where they lie ([`taking`]).
     words: Vec<u64>,
@@ -126,11 +131,13 @@ impl ThreadEncoder {
             full: false,
             blocked: false,
             cells: Vec::new(),
+            lines: Vec::new(),
             entries: Vec::new(),
             prefixes: Vec::new(),
             kinds: Vec::new(),
             used: 0,
             slots: Vec::new(),
+            spare: Vec::new(),
             batch: Batch::default(),
             words: Vec::new(),
             dictionary: Vec::new(),
@@ -252,6 +259,7 @@ impl ThreadEncoder {
         // Of the explicit accesses before: the access that is not linked, and the place of its word.
         let mut recent = None;
         for (j, slot) in slots.iter_mut().enumerate() {
+            slot.make_room(scan.rows.len(), &mut self.spare);
             let place = usize::from(layout.place[j]);
             match (layout.derived[j], slot.mode) {
                 (Some(_), _) => {}
@@ -290,6 +298,7 @@ impl ThreadEncoder {
     fn emit(&mut self, batch: &Batch) {
         let (mut current, mut always) = (NO_ENTRY, 0);
         let mut advances = batch.advances.iter();
+        let mut run = self.tokens.take_run();
         for (&item, &mask) in batch.items.iter().zip(&batch.masks) {
             match item {
                 Item::Execution(entry) => {
@@ -298,15 +307,20 @@ impl ThreadEncoder {
                         let line = self.entries[entry as usize];
                         always = self.entries[line.root as usize].always & u64::MAX >> (64 - line.accesses);
                     }
-                    self.tokens.execution(entry, mask | always, &self.entries);
+                    run = self.tokens.execution(run, entry, mask | always, &self.entries);
                 }
-                Item::Event => self.tokens.event(&self.entries),
+                Item::Event => {
+                    self.tokens.resume(std::mem::take(&mut run));
+                    self.tokens.event(&self.entries);
+                }
                 Item::Advance => {
                     let units = advances.next().expect("each item of passing time has its length");
+                    self.tokens.resume(std::mem::take(&mut run));
                     self.tokens.advance(*units, &self.entries);
                 }
             }
         }
+        self.tokens.resume(run);
         self.full |= self.tokens.len() >= MAX_TOKENS;
     }
 
@@ -367,6 +381,7 @@ impl ThreadEncoder {
         steps.append(&mut self.events);
         for slot in &mut self.slots[..self.used] {
             columns::encode(values, planes, slot.mode, slot.first, &mut slot.column);
+            slot.give_memory(&mut self.spare, 4 * MAX_EXPLICIT);
         }
         values.append(planes);
         let header = BlockHeader {

@@ -14,6 +14,8 @@ const NEVER: u64 = 1 << 40;
 const ENOUGH: usize = 16;
 /// Values of an `always` slot whose width and repetition are looked at in a references block, or a few more.
 const SAMPLE: u32 = 1 << 12;
+/// Values from which on the memory of a column is not kept with its slot.
+const LONG: usize = 1 << 12;
 /// Executions that are looked at for links in a references block.
 const LINK_SAMPLE: u32 = 256;
 
@@ -161,10 +163,40 @@ impl Slot {
 
     pub(super) fn restart(&mut self, mode: Mode, always: bool, derived: bool) {
         let mut column = std::mem::take(&mut self.column);
-        // What it needed last time it will need again.
-        column.shrink_to((2 * column.len()).max(1 << 12));
         column.clear();
         *self = Slot { column, mode, always, derived, ..Slot::new() };
+    }
+
+    /// Makes room for `count` values more: in the memory of a long column of the block before, if there is any.
+    #[inline]
+    pub(super) fn make_room(&mut self, count: usize, spare: &mut Vec<Vec<u64>>) {
+        if self.column.capacity() - self.column.len() < count && self.column.len() >= LONG / 4 {
+            self.grow(count, spare);
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, count: usize, spare: &mut Vec<Vec<u64>>) {
+        let largest = (0..spare.len()).max_by_key(|&i| spare[i].capacity());
+        let larger = largest.filter(|&i| spare[i].capacity() >= 2 * self.column.len() + count);
+        if let Some(i) = larger {
+            let mut column = spare.swap_remove(i);
+            column.extend_from_slice(&self.column);
+            self.column = column;
+        }
+    }
+
+    /// Leaves the memory of its column, if that is long, to whoever needs it next, but no more than `most` values in all; its
+    /// values are no longer needed.
+    pub(super) fn give_memory(&mut self, spare: &mut Vec<Vec<u64>>, most: usize) {
+        self.column.clear();
+        if self.column.capacity() < LONG {
+            return;
+        }
+        let column = std::mem::take(&mut self.column);
+        if spare.iter().map(Vec::capacity).sum::<usize>() + column.capacity() <= most {
+            spare.push(column);
+        }
     }
 
     /// Notes an explicit value.

@@ -6,6 +6,7 @@ use super::super::filter::LineFilter;
 use super::super::format::MAX_ACCESSES;
 use super::super::frames::FrameTable;
 use super::super::wire::{BLOCK, CONTROL};
+use super::dictionary::Entry;
 use super::{ThreadEncoder, NO_ENTRY};
 
 /// Rows name the begin of their words by 16 bits.
@@ -20,6 +21,25 @@ pub(in crate::trace) struct Known {
     pub guarded: bool,
     /// Of a block without accesses: its instructions.
     pub idle: u32,
+}
+
+/// What an execution needs to know of its code block as long as that is in the dictionary of the block in progress: all in
+/// one place, since where the next execution begins is known only then.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Line {
+    exits: u64,
+    generation: u32,
+    /// Its entry; none if it has no accesses.
+    root: u32,
+    words: u16,
+    accesses: u8,
+    guarded: bool,
+}
+
+impl Line {
+    /// Of a code block that was not executed yet: no block has this generation.
+    const NONE: Line =
+        Line { exits: 0, generation: 0, root: NO_ENTRY, words: 0, accesses: 0, guarded: false };
 }
 
 /// What was taken.
@@ -78,7 +98,14 @@ impl ThreadEncoder {
         Taken { words: at, wrong: self.encode_words(words, u64::MAX, blocks, frames), filtered: 0 }
     }
 
-    /// The same without the references that hit in the filter.
+    /// Forgets a code block, whose number the recorder gives to another one.
+    pub(in crate::trace) fn forget_block(&mut self, number: usize) {
+        if let Some(line) = self.lines.get_mut(number) {
+            *line = Line::NONE;
+        }
+    }
+
+    /// The same as [`ThreadEncoder::take`] without the references that hit in the filter.
     pub(in crate::trace) fn take_filtered(
         &mut self,
         known: &[Known],
@@ -153,41 +180,64 @@ impl ThreadEncoder {
     /// Takes the execution at `at`; returns where the next one begins.
     #[inline]
     fn take_one(&mut self, known: &[Known], words: &[u64], at: usize, blocks: &CodeBlocks) -> Option<usize> {
-        let block = known.get((words.get(at)? ^ BLOCK) as usize)?;
-        let (id, first) = (block.id?, at + 1);
-        let root = self.root(id, blocks);
-        if root == NO_ENTRY {
-            self.advance(u64::from(block.idle));
+        let (number, first) = ((words.get(at)? ^ BLOCK) as usize, at + 1);
+        let line = match self.lines.get(number) {
+            Some(line) if line.generation == self.generation => *line,
+            _ => self.new_line(known, number, blocks)?,
+        };
+        if line.root == NO_ENTRY {
+            self.advance(u64::from(known.get(number)?.idle));
             return Some(first);
         }
-        let line = &self.entries[root as usize];
         let mut exits = line.exits;
-        let (count, accesses) = (line.words as usize, line.accesses as u8);
         while exits != 0 {
             let given = exits.trailing_zeros() as usize;
             if words.get(first + given).is_none_or(|&word| word & CONTROL != 0) {
-                return self.take_part(id, root, words, first..first + given, blocks);
+                return self.take_part(line.root, words, first..first + given, blocks);
             }
             exits &= exits - 1;
         }
-        let end = first + count;
-        if end > words.len() || block.guarded && words[first..end].contains(&0) {
+        let end = first + usize::from(line.words);
+        if end > words.len() || line.guarded && words[first..end].contains(&0) {
             return None;
         }
-        self.append(root, root, first, accesses);
+        self.append(line.root, line.root, first, line.accesses);
         Some(end)
+    }
+
+    /// Notes a code block that is executed for the first time since a block began; none if its executions are not taken this
+    /// way.
+    #[cold]
+    fn new_line(&mut self, known: &[Known], number: usize, blocks: &CodeBlocks) -> Option<Line> {
+        let block = known.get(number)?;
+        let root = self.root(block.id?, blocks);
+        let line = match self.entries.get(root as usize) {
+            None => Line { generation: self.generation, ..Line::NONE },
+            Some(&Entry { exits, words, accesses, .. }) => Line {
+                exits,
+                generation: self.generation,
+                root,
+                words: words as u16,
+                accesses: accesses as u8,
+                guarded: block.guarded,
+            },
+        };
+        if self.lines.len() <= number {
+            self.lines.resize((number + 1).next_power_of_two(), Line::NONE);
+        }
+        self.lines[number] = line;
+        Some(line)
     }
 
     /// Takes an execution that left its block by a side exit.
     fn take_part(
         &mut self,
-        id: CodeBlockId,
         root: u32,
         words: &[u64],
         part: std::ops::Range<usize>,
         blocks: &CodeBlocks,
     ) -> Option<usize> {
-        let block = blocks.get(id);
+        let block = blocks.get(self.entries[root as usize].block);
         let accesses = usize::from(block.layout.accesses[part.len()]);
         // Words that end elsewhere than at an exit are damaged.
         if words.get(part.clone()).is_none_or(|words| words.contains(&0)) {

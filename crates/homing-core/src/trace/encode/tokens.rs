@@ -24,7 +24,7 @@ const MAX_RECENT: usize = 8 * MAX_BODY;
 
 /// Executions with the same mask in a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Run {
+pub(super) struct Run {
     entry: u32,
     count: u32,
     mask: u64,
@@ -32,23 +32,31 @@ struct Run {
 
 impl Run {
     #[inline]
-    fn hash(&self) -> u32 {
+    fn hash(&self) -> u8 {
         let key = self.mask ^ u64::from(self.entry).rotate_left(40) ^ u64::from(self.count) << 20;
-        (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
+        (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
     }
+}
+
+/// Whether one of the eight bytes of `bytes` is `byte`.
+#[inline]
+fn has_byte(bytes: u64, byte: u8) -> bool {
+    const ONES: u64 = u64::MAX / 0xff;
+    let zero_if_like = bytes ^ (u64::from(byte) * ONES);
+    zero_if_like.wrapping_sub(ONES) & !zero_if_like & (ONES << 7) != 0
 }
 
 /// The tokens of a block in progress.
 #[derive(Debug, Default)]
 pub(super) struct TokenWriter {
     bytes: Vec<u8>,
-    /// The run in progress; empty if its count is 0.
+    /// The run in progress; empty if its count is 0. It is taken out while executions are added.
     run: Run,
     /// The last runs that were written (at least those that a body may hold), oldest first, and where each begins in `bytes`.
     recent: Vec<(Run, usize)>,
-    /// Of the last runs that were written, the last one first: their hashes. Most runs are like none of them, which is
-    /// seen by comparing these all at once.
-    hashes: [u32; MAX_BODY],
+    /// Of the last runs that were written, as many as a body may hold, the last one first: their hashes, a byte each. Most
+    /// runs are like none of them, which is seen by comparing these all at once.
+    hashes: u64,
     /// Length of the body, the last of the recent runs, that seems to come again; 0 for none.
     body: usize,
     /// Runs that were as the body foretold, not written yet.
@@ -61,15 +69,27 @@ impl TokenWriter {
         self.bytes.len()
     }
 
-    /// One execution.
+    /// Gives the run in progress, to be handed from execution to execution and then [back](TokenWriter::resume). It changes
+    /// with every execution: the caller has it in registers.
     #[inline]
-    pub(super) fn execution(&mut self, entry: u32, mask: u64, entries: &[Entry]) {
-        if self.run.entry == entry && self.run.mask == mask && self.run.count > 0 {
-            self.run.count += 1;
-        } else {
-            self.end_run(entries);
-            self.run = Run { entry, mask, count: 1 };
+    pub(super) fn take_run(&mut self) -> Run {
+        std::mem::take(&mut self.run)
+    }
+
+    /// Takes back the run in progress.
+    #[inline]
+    pub(super) fn resume(&mut self, run: Run) {
+        self.run = run;
+    }
+
+    /// One execution after those of `run`; returns the run in progress.
+    #[inline]
+    pub(super) fn execution(&mut self, run: Run, entry: u32, mask: u64, entries: &[Entry]) -> Run {
+        if run.entry == entry && run.mask == mask && run.count > 0 {
+            return Run { count: run.count + 1, ..run };
         }
+        self.end_run(run, entries);
+        Run { entry, mask, count: 1 }
     }
 
     /// An event.
@@ -92,13 +112,13 @@ impl TokenWriter {
 
     /// Writes all that is held back.
     pub(super) fn end(&mut self, entries: &[Entry]) {
-        self.end_run(entries);
+        let run = self.take_run();
+        self.end_run(run, entries);
         self.end_loop(entries);
         self.recent.clear();
     }
 
-    fn end_run(&mut self, entries: &[Entry]) {
-        let run = std::mem::take(&mut self.run);
+    fn end_run(&mut self, run: Run, entries: &[Entry]) {
         if run.count == 0 {
             return;
         }
@@ -120,12 +140,7 @@ impl TokenWriter {
     /// How many runs were written after the last one that was like this one, if that was not long ago.
     #[inline]
     fn find(&self, run: Run) -> Option<usize> {
-        let hash = run.hash();
-        let mut like = false;
-        for known in self.hashes {
-            like |= known == hash;
-        }
-        if !like {
+        if !has_byte(self.hashes, run.hash()) {
             return None;
         }
         self.recent.iter().rev().take(MAX_BODY).position(|&(recent, _)| recent == run)
@@ -160,8 +175,7 @@ impl TokenWriter {
             self.recent.drain(..MAX_RECENT - MAX_BODY);
         }
         self.recent.push((run, self.bytes.len()));
-        self.hashes.copy_within(..MAX_BODY - 1, 1);
-        self.hashes[0] = run.hash();
+        self.hashes = (self.hashes << 8) | u64::from(run.hash());
         let Run { entry, count, mask } = run;
         let form = match (count, mask) {
             (1, 0) => ONE,
@@ -174,8 +188,11 @@ impl TokenWriter {
             varint::put(&mut self.bytes, u64::from(count));
         }
         if mask != 0 {
+            // All eight of them, which is faster than a copy of some.
             let bytes = (entries[entry as usize].accesses as usize).div_ceil(8);
-            self.bytes.extend_from_slice(&mask.to_le_bytes()[..bytes]);
+            let end = self.bytes.len() + bytes;
+            self.bytes.extend_from_slice(&mask.to_le_bytes());
+            self.bytes.truncate(end);
         }
     }
 }

@@ -72,6 +72,20 @@ fn a_serial_stream_becomes_references() {
 }
 
 #[test]
+fn a_number_may_become_another_code_blocks() {
+    let one_read = [control(2, 77), 1 << 32 | 3, 0x50_0000, 1 | 8 << 16];
+    let mut words = definition();
+    words.extend([control(1, 77), 0x1000, 0x2000, 0x3000]);
+    words.extend(one_read);
+    words.extend([control(1, 77), 0x4000, control(1, 77), 0x4008]);
+    let mut ingest = ingest(Flavour::Serial, IngestOptions::default());
+    ingest.segment(0, 0, &words).unwrap();
+    let (collector, summary, frames) = collect(ingest);
+    assert_eq!(addresses(&collector, &frames, 0), [0x1000, 0x1008, 0x2000, 0x3000, 0x4000, 0x4008]);
+    assert_eq!((summary.malformed, summary.reads, summary.writes), (0, 4, 2));
+}
+
+#[test]
 fn a_parallel_stream_becomes_references() {
     let word = |address: u64, pc: u64, log2: u64, write: u64| address | pc << 48 | log2 << 59 | write << 62;
     let mut ingest = ingest(Flavour::Parallel, IngestOptions::default());
