@@ -139,7 +139,8 @@ impl Slots {
         self.last[slot] = last;
     }
 
-    /// An access with an explicit value in some executions. Which ones is hard to guess, so there is no branch for it.
+    /// An access with an explicit value in some executions. The compiler makes a branch of whether there is one: code without
+    /// any was slower, since each address then waits for all that the one before depends on.
     fn explicit<const WHOLE: bool, const ABSOLUTE: bool>(
         &mut self,
         slot: usize,
