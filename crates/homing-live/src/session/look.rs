@@ -77,6 +77,7 @@ impl Session<'_> {
     }
 
     fn drop_pages(&mut self, gone: impl Fn(Pid, u64) -> bool) -> Result<(), SessionError> {
+        self.neighbours.forget(&gone);
         let pages = self.kernel().pages().iter();
         let gone: Vec<Page> =
             pages.filter(|(_, entry)| gone(entry.pid, entry.address)).map(|(page, _)| page).collect();

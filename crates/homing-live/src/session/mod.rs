@@ -20,6 +20,7 @@ use crate::executor::Kernel;
 use crate::host::Host;
 use crate::journal::{Header, Line, Writer};
 use crate::mover::Mover;
+use crate::neighbours::Neighbours;
 use crate::phases::Phases;
 use crate::plan::Plan;
 use crate::regions::Region;
@@ -132,6 +133,7 @@ pub struct Session<'p> {
     begin: Instant,
     pace: Pace,
     news: News,
+    neighbours: Neighbours,
     migrations: Migrations,
     splitter: Splitter,
     to_split: Vec<Page>,
@@ -226,6 +228,7 @@ impl<'p> Session<'p> {
             begin: Instant::now(),
             pace: Pace::new(),
             news: News::default(),
+            neighbours: Neighbours::default(),
             migrations: Migrations::begin(&host),
             splitter: Splitter::default(),
             to_split: Vec::new(),

@@ -3,7 +3,7 @@
 use super::{Session, SessionError, HUGE, PAGE, STALE_US, STALE_WITH_BALANCING_US};
 use crate::journal::Line;
 use crate::regions::{self, Region};
-use crate::source::{Access, Weight};
+use crate::source::{Access, Weight, VISITS};
 use homing_core::action::Locations;
 use homing_core::engine::Observation;
 use homing_core::ids::{Node, Page, Time};
@@ -105,6 +105,7 @@ impl Session<'_> {
             self.pace.hurry();
         }
         let (class, address, pid) = (entry.class, entry.address, entry.pid);
+        let alone = self.neighbours.sighted(pid, address, access.node, self.news.era());
         self.account.access(access.node, at, class.name());
         if !class.movable() || !self.chosen(pid, address) {
             return Ok(());
@@ -114,6 +115,8 @@ impl Session<'_> {
             Weight::References(count) => return self.observe(*access, page, count, at),
             // One tells all that there is to tell of a page that nobody else uses.
             Weight::Visits(_) if access.node == at && shares.len() == 1 => 1.0,
+            // As good as one that comes at once after the scan.
+            Weight::Visits(_) if alone && shares.len() == 1 => VISITS,
             Weight::Visits(count) => count,
         };
         for (node, share) in shares {

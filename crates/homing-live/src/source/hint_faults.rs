@@ -1,7 +1,7 @@
 //! Hint faults without kernel migration, for any process that may be traced (`homing_linux::hint_faults` says how).
 
 use super::rings::{access, Rings};
-use super::{Access, Losses, Places, Scans, Source, Weight, FAULTS};
+use super::{Access, Losses, Places, Scans, Source, Weight, FAULTS, VISITS};
 use crate::host::Host;
 use crate::targets::{Changes, Targets};
 use homing_linux::clock;
@@ -22,9 +22,6 @@ const NEWS: u64 = 20;
 /// Scans that follow a change, whatever they tell. The first only makes mappings known that are new to the kernel: what it has not seen
 /// before it leaves for `scan_delay_ms` (`task_numa_work`, Linux 6.4 and later).
 const OWED: u32 = 2;
-
-/// Most visits that one sighting stands for: enough to move a page of which nothing else is known.
-const VISITS: f64 = 2.5;
 
 /// Time between scans while something changes, and the longest when nothing does.
 const BUSY: Duration = Duration::from_millis(400);

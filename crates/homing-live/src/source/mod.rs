@@ -41,6 +41,9 @@ pub enum Weight {
     Visits(f64),
 }
 
+/// Most visits that one sighting stands for: enough to move a page of which nothing else is known.
+pub(crate) const VISITS: f64 = 2.5;
+
 /// What a source did not see.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Losses {
