@@ -3,12 +3,13 @@
 use crate::host::Host;
 use crate::mover::{Landed, Mover, Order};
 use crate::pages::PageTable;
+use ahash::AHashMap;
 use homing_core::action::{Action, Kind, Locations, Outcome};
 use homing_core::engine::Executor;
 use homing_core::ids::{Node, Page};
 use homing_linux::move_pages::{self, PageStatus};
 use homing_linux::proc::Pid;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::time::Instant;
 
 /// An action that waits to be carried out.
@@ -37,7 +38,7 @@ pub struct Kernel {
     mover: Mover,
     dry_run: bool,
     queue: Vec<Page>,
-    waiting: HashMap<Page, Waiting>,
+    waiting: AHashMap<Page, Waiting>,
     /// Bytes that each node can still take.
     room: Vec<Option<u64>>,
     /// What was asked for, and where the page was, until [`Kernel::take_asked`].
@@ -65,7 +66,7 @@ impl Kernel {
             mover,
             dry_run,
             queue: Vec::new(),
-            waiting: HashMap::new(),
+            waiting: AHashMap::new(),
             asked: Vec::new(),
         };
         kernel.look_at_memory();

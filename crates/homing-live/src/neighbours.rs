@@ -4,9 +4,9 @@
 //! taken for its own.
 
 use crate::session::news::Era;
+use ahash::AHashMap;
 use homing_core::ids::Node;
 use homing_linux::proc::Pid;
-use std::collections::HashMap;
 
 /// Base-2 logarithm of the bytes of a block: pages of one huge page.
 const BLOCK_LOG2: u32 = 21;
@@ -25,7 +25,7 @@ struct Row {
 /// The blocks in which pages were sighted: 40 bytes for each 2 MiB.
 #[derive(Debug, Default)]
 pub(crate) struct Neighbours {
-    blocks: HashMap<(Pid, u64), Row>,
+    blocks: AHashMap<(Pid, u64), Row>,
 }
 
 impl Neighbours {

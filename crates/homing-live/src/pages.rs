@@ -4,10 +4,10 @@
 //! the pages that are there.
 
 use crate::users::Users;
+use ahash::AHashMap;
 use homing_core::ids::{Node, Page};
 use homing_linux::proc::maps::Class;
 use homing_linux::proc::Pid;
-use std::collections::HashMap;
 
 /// A page of a process.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,7 +65,7 @@ impl Entry {
 /// All pages.
 #[derive(Debug, Default)]
 pub struct PageTable {
-    numbers: HashMap<(Pid, u64), Page>,
+    numbers: AHashMap<(Pid, u64), Page>,
     entries: Vec<Entry>,
     free: Vec<Page>,
 }
