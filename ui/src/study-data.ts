@@ -46,6 +46,16 @@ export function parseStudy(text: string): Study {
   return study
 }
 
+/** Least loss of first touch, in per cent of the optimal cost, of which a recovered share says something. */
+const LOSS = 1
+
+/** The recovered share in per cent, if first touch loses enough. */
+export function recovered(cell: Cell): number | undefined {
+  const share = cell.recovered_percent
+  if (share === undefined || share === null || share >= 100) return share ?? undefined
+  return cell.gap_percent / (1 - share / 100) >= LOSS ? share : undefined
+}
+
 /** The mean of what is there. */
 export function mean(values: readonly (number | undefined)[]): number | undefined {
   const known = values.filter((value) => value !== undefined)

@@ -3,7 +3,7 @@
 import { figure, redraw } from './chart.ts'
 import { h, table, type Column } from './dom.ts'
 import { digits, percent } from './format.ts'
-import { type Cell, Groups, mean, parseStudy, type Study, StudyError } from './study-data.ts'
+import { type Cell, Groups, mean, parseStudy, recovered, type Study, StudyError } from './study-data.ts'
 import { heatMap } from './sections/heat.ts'
 import { worstChart } from './sections/worst.ts'
 import './style.css'
@@ -39,9 +39,9 @@ function gapTable(groups: Groups): HTMLElement {
   return table(groups.policies, columns, { caption: 'Geometric mean of the gap in per cent', sortable: true })
 }
 
-function recovered(study: Study): HTMLElement {
+function policies(study: Study): HTMLElement {
   const groups = new Groups(study.cells)
-  const share = (policy: string) => mean(study.cells.filter((cell) => cell.policy === policy).map((cell) => cell.recovered_percent))
+  const share = (policy: string) => mean(study.cells.filter((cell) => cell.policy === policy).map(recovered))
   const worst = (policy: string) =>
     study.cells.filter((cell) => cell.policy === policy).reduce((a, b) => (b.gap_percent > a.gap_percent ? b : a))
   const columns: Column<string>[] = [
@@ -49,7 +49,7 @@ function recovered(study: Study): HTMLElement {
     { title: 'mean gap %', value: (policy) => groups.gap(policy), text: (policy) => digits(groups.gap(policy) ?? NaN, 3) },
     {
       title: 'recovered share',
-      help: '(first touch − cost) / (first touch − optimum), mean over cells in which first touch is not optimal',
+      help: '(first touch − cost) / (first touch − optimum), mean over cells in which first touch costs at least 1 % more than the optimum',
       value: share,
       text: (policy) => percent(share(policy)),
     },
@@ -106,7 +106,7 @@ function build(study: Study, page: HTMLElement): void {
   const traces = new Set(study.cells.map((cell) => cell.trace)).size
   page.append(h('header', {}, h('h1', {}, 'Homing study'), h('p', {}, `${study.cells.length} cells over ${traces} traces. Costs are modelled, in local word references.`)))
   if (study.cells.length === 0) page.append(h('p', { class: 'empty' }, 'The study holds no cell.'))
-  else page.append(gaps(study), recovered(study), worst(study))
+  else page.append(gaps(study), policies(study), worst(study))
   for (const note of study.notes ?? []) page.append(h('p', {}, `Note: ${note}.`))
   page.append(manifest(study))
   redraw(page)

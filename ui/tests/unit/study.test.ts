@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { type Cell, Groups, meanGap, parseStudy } from '../../src/study-data.ts'
+import { type Cell, Groups, meanGap, parseStudy, recovered } from '../../src/study-data.ts'
 
 const cell = (policy: string, start: string, gap_percent: number, trace = 'a'): Cell => ({
   trace, machine: 'm', start, information: 'perfect', policy, gap_percent, cost: 1, optimal_cost: 1, classes: [],
@@ -20,4 +20,10 @@ test('what cannot be shown is named', () => {
   expect(() => parseStudy('')).toThrow('holds no study')
   expect(() => parseStudy('{"schema":1,')).toThrow('damaged')
   expect(() => parseStudy('{"schema":9}')).toThrow('schema 9')
+})
+
+test('a share of next to nothing is not averaged', () => {
+  const of = (gap_percent: number, recovered_percent?: number) => recovered({ gap_percent, recovered_percent } as Cell)
+  expect([of(1, -9900), of(0)]).toEqual([undefined, undefined])
+  expect([of(1, 90), of(20, -100), of(0, 100)]).toEqual([90, -100, 100])
 })
