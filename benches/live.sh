@@ -17,7 +17,7 @@ homing=${HOMING:-$PWD/target/release/homing} out=${OUT:-$PWD/build/bench-live}
 declare -A arguments=(
   [cg]="-n 14000 -i 300" [mg]="-n 32 -i 100" [adi]="-n 384 -i 60" [fft]="-n 65536 -i 20" [sorbyr]="-n 512 -i 100" [hashserver]="-n 131072 -i 6"
 )
-declare -A large=([stream]="-n 12000000 -i 15" [sorbyr]="-n 6000 -i 8" [hashserver]="-n 8388608 -i 3")
+declare -A large=([stream]="-n 12000000 -i 40" [sorbyr]="-n 6000 -i 8" [hashserver]="-n 8388608 -i 3")
 declare -A topology=([six-boards]=six-boards) start=([round-robin]=0,1,2,3) thp=([huge]=always) contenders=([numad]=start,numad) threads=([six-boards]=12)
 
 # one CASE PROGRAM ARGUMENTS: all contenders, into OUT/CASE/PROGRAM.json.

@@ -80,16 +80,21 @@ fn read(path: &Path) -> Result<String, TopologyError> {
 /// A file with a list such as `0-3,5`; empty for none.
 fn read_list(path: &Path) -> Result<Vec<u32>, TopologyError> {
     let text = read(path)?;
+    parse_list(&text).ok_or_else(|| TopologyError::Content {
+        path: path.into(),
+        found: text,
+        expected: "a list such as 0-3,5",
+    })
+}
+
+/// The numbers of a list such as `0-3,5`.
+pub(crate) fn parse_list(text: &str) -> Option<Vec<u32>> {
     let parse = |part: &str| {
         let (low, high) = part.split_once('-').unwrap_or((part, part));
         Some(low.trim().parse().ok()?..=high.trim().parse::<u32>().ok()?)
     };
     let ranges: Option<Vec<_>> = text.split(',').filter(|part| !part.is_empty()).map(parse).collect();
-    ranges.map(|ranges| ranges.into_iter().flatten().collect()).ok_or_else(|| TopologyError::Content {
-        path: path.into(),
-        found: text,
-        expected: "a list such as 0-3,5",
-    })
+    Some(ranges?.into_iter().flatten().collect())
 }
 
 #[cfg(test)]

@@ -39,6 +39,10 @@ pub struct Kernel {
     dry_run: bool,
     queue: Vec<Page>,
     waiting: AHashMap<Page, Waiting>,
+    /// The nodes whose memory a process may use, if that is known.
+    allowed: BTreeMap<Pid, Vec<Node>>,
+    /// The last move of each page to a node whose memory its process may not use.
+    barred: AHashMap<Page, Action>,
     /// Bytes that each node can still take.
     room: Vec<Option<u64>>,
     /// What was asked for, and where the page was, until [`Kernel::take_asked`].
@@ -67,6 +71,8 @@ impl Kernel {
             dry_run,
             queue: Vec::new(),
             waiting: AHashMap::new(),
+            allowed: BTreeMap::new(),
+            barred: AHashMap::new(),
             asked: Vec::new(),
         };
         kernel.look_at_memory();
@@ -100,6 +106,26 @@ impl Kernel {
         }
     }
 
+    /// A process may use these nodes' memory (none: it is not known, or the process has ended). Moves that were refused since it
+    /// might not are ordered now.
+    pub fn allow(&mut self, pid: Pid, nodes: Vec<Node>) {
+        if nodes.is_empty() {
+            self.allowed.remove(&pid);
+        } else {
+            self.allowed.insert(pid, nodes);
+        }
+        let barred = self.barred.iter().filter(|(page, _)| self.pages.entry(**page).pid == pid);
+        let mut again: Vec<Action> = barred.map(|(_, action)| *action).collect();
+        again.sort_unstable_by_key(|action| action.page);
+        for action in again {
+            self.execute(&action);
+        }
+    }
+
+    fn may_use(&self, pid: Pid, node: Node) -> bool {
+        self.allowed.get(&pid).is_none_or(|nodes| nodes.contains(&node))
+    }
+
     /// Asks the kernel where pages are. Returns those that are nowhere: not mapped, or not touched.
     pub fn locate(&mut self, pages: &[Page], now: u64) -> Vec<Page> {
         let mut by_process: BTreeMap<Pid, Vec<Page>> = BTreeMap::new();
@@ -130,6 +156,7 @@ impl Kernel {
     /// Forgets a page and what was ordered for it.
     pub fn forget(&mut self, page: Page) {
         self.waiting.remove(&page);
+        self.barred.remove(&page);
         self.pages.remove(page);
     }
 
@@ -187,6 +214,9 @@ impl Kernel {
         if to.index() >= self.host.nodes() {
             return Outcome::Refused("no such node");
         }
+        self.barred.remove(&action.page);
+        let pid = self.pages.entry(action.page).pid;
+        let may_use = self.may_use(pid, to);
         let entry = self.pages.entry_mut(action.page);
         if entry.seen_at() == Some(to) {
             return Outcome::Already;
@@ -196,6 +226,10 @@ impl Kernel {
         }
         if entry.unmovable() {
             return Outcome::Refused("the kernel would not move the page three times");
+        }
+        if !may_use {
+            self.barred.insert(action.page, *action);
+            return Outcome::Refused("the process may not use the target node's memory (cpuset)");
         }
         if let Some(room) = &mut self.room[to.index()] {
             match room.checked_sub(entry.bytes) {
@@ -293,6 +327,23 @@ mod tests {
         assert!(matches!(kernel.execute(&replicate), Outcome::Refused(_)));
         kernel.forget(page);
         assert!(matches!(kernel.execute(&action(page, 1)), Outcome::Refused("the page is gone")));
+    }
+
+    #[test]
+    fn a_move_that_a_cpuset_forbids_is_made_when_it_may_be() {
+        let (_sys, mut kernel, page) = kernel(false);
+        let pid = Pid(i32::MAX);
+        kernel.allow(pid, vec![Node(0)]);
+        assert!(matches!(kernel.execute(&action(page, 1)), Outcome::Refused(why) if why.contains("cpuset")));
+        assert_eq!((kernel.at(page).home(), kernel.waiting()), (Node(0), 0));
+        kernel.allow(pid, vec![Node(0), Node(1)]);
+        assert_eq!((kernel.at(page).home(), kernel.waiting(), kernel.take_asked().len()), (Node(1), 1, 2));
+        kernel.allow(pid, vec![Node(0)]);
+        kernel.execute(&action(page, 0));
+        kernel.execute(&action(page, 1));
+        kernel.forget(page);
+        kernel.allow(pid, Vec::new());
+        assert_eq!(kernel.barred.len(), 0, "what is gone is not moved");
     }
 
     #[test]

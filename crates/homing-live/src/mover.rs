@@ -40,7 +40,7 @@ pub struct Mover {
 
 impl Default for Mover {
     fn default() -> Self {
-        Mover { threads: 1, tries: 3 }
+        Mover { threads: 4, tries: 3 }
     }
 }
 

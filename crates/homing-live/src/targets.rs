@@ -51,6 +51,8 @@ pub struct Process {
     pub tasks: BTreeMap<Tid, Task>,
     /// Pages that it had in memory at the last look.
     pub resident_pages: u64,
+    /// Nodes whose memory it may use, the kernel's numbers; empty if the kernel does not say.
+    pub memories: Vec<u32>,
     /// True if this user may trace it: only then is anything done to it.
     pub ours: bool,
 }
@@ -79,17 +81,20 @@ pub struct Changes {
     pub ended: Vec<Pid>,
     /// Processes whose mappings changed.
     pub remapped: Vec<Pid>,
+    /// Processes that may use the memory of other nodes than before.
+    pub allowed: Vec<Pid>,
 }
 
 impl Changes {
     /// True if nothing has changed.
     pub fn is_empty(&self) -> bool {
-        let Changes { new_tasks, moved, begun, ended, remapped } = self;
+        let Changes { new_tasks, moved, begun, ended, remapped, allowed } = self;
         new_tasks.is_empty()
             && moved.is_empty()
             && begun.is_empty()
             && ended.is_empty()
             && remapped.is_empty()
+            && allowed.is_empty()
     }
 }
 
@@ -224,6 +229,7 @@ impl Targets {
                 maps: Vec::new(),
                 tasks: BTreeMap::new(),
                 resident_pages: 0,
+                memories: Vec::new(),
                 ours,
             };
             self.processes.insert(pid, process);
@@ -237,6 +243,11 @@ impl Targets {
         if maps != process.maps {
             process.maps = maps;
             changes.remapped.push(pid);
+        }
+        let memories = self.proc.status(pid).map(|status| status.memories).unwrap_or_default();
+        if memories != process.memories {
+            process.memories = memories;
+            changes.allowed.push(pid);
         }
         let tids = self.proc.tasks(pid)?;
         process.tasks.retain(|tid, _| tids.binary_search(tid).is_ok());
@@ -311,6 +322,34 @@ mod tests {
         look_until(&mut targets, &host, |t| t.processes().is_empty());
         child.wait().unwrap();
         assert!(targets.denied().is_empty());
+    }
+
+    #[test]
+    fn a_cpuset_that_widens_is_a_change() {
+        let (_sys, host) = snapshot(2);
+        let root = tempfile::tempdir().unwrap();
+        let me = Pid(std::process::id() as i32);
+        let directory = root.path().join(format!("{me}/task/{me}"));
+        std::fs::create_dir_all(&directory).unwrap();
+        std::fs::write(root.path().join(format!("{me}/cmdline")), "x\0").unwrap();
+        std::fs::write(root.path().join(format!("{me}/maps")), "").unwrap();
+        let stat = format!(
+            "{me} (x) R 1 1 1 0 -1 0 0 0 0 0 1 0 0 0 20 0 1 0 5 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0"
+        );
+        std::fs::write(directory.join("stat"), stat).unwrap();
+        let mut targets =
+            Targets::new(Proc::at(root.path()), Choice::Processes { pids: vec![me], children: false });
+        let mut look = |memories: &str| {
+            let status = format!(
+                "Name:\tx\nTgid:\t{me}\nPPid:\t1\nUid:\t0\t0\t0\t0\nMems_allowed_list:\t{memories}\n"
+            );
+            std::fs::write(root.path().join(format!("{me}/status")), status).unwrap();
+            let changes = targets.look(&host).unwrap();
+            (changes.allowed, targets.processes()[&me].memories.clone())
+        };
+        assert_eq!(look("0"), (vec![me], vec![0]));
+        assert_eq!(look("0"), (vec![], vec![0]));
+        assert_eq!(look("0,2"), (vec![me], vec![0, 2]));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `stat` of threads and `status` of processes: proc_pid_stat(5), proc_pid_status(5).
 
 use super::Pid;
+use crate::topology::parse_list;
 
 /// What is used of `/proc/PID/task/TID/stat`, and of `/proc/PID/stat`, which has the times of all threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +58,8 @@ pub struct Status {
     pub uid: u32,
     /// Resident bytes; 0 for kernel threads.
     pub resident: u64,
+    /// Nodes whose memory it may use (cpuset(7)), the kernel's numbers; empty if the kernel does not say.
+    pub memories: Vec<u32>,
 }
 
 impl Status {
@@ -74,6 +77,7 @@ impl Status {
             parent: Pid(number("PPid")? as i32),
             uid: number("Uid")? as u32,
             resident: number("VmRSS").unwrap_or(0) as u64 * 1024,
+            memories: field("Mems_allowed_list").and_then(parse_list).unwrap_or_default(),
         })
     }
 }
@@ -104,6 +108,9 @@ mod tests {
             (Pid(12), Pid(1), 1000, 131_072)
         );
         assert_eq!(Status::parse(&text.replace("VmRSS", "VmSwap")).unwrap().resident, 0);
+        assert_eq!(status.memories, []);
+        let confined = format!("{text}Mems_allowed:\t0000000d\nMems_allowed_list:\t0,2-3\n");
+        assert_eq!(Status::parse(&confined).unwrap().memories, [0, 2, 3]);
         assert_eq!(Status::parse("Name:\tcg\n"), None);
     }
 }

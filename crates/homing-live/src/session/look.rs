@@ -21,10 +21,12 @@ impl Session<'_> {
         for pid in &changes.ended {
             self.views.remove(pid);
             self.drop_pages(|entry_pid, _| entry_pid == *pid)?;
+            self.engine.executor_mut().allow(*pid, Vec::new());
         }
         for &pid in &changes.remapped {
             self.remapped(pid)?;
         }
+        self.allowed(&changes.allowed)?;
         self.bind(&changes);
         self.threads_moved(&changes.moved)?;
         self.count_threads()?;
@@ -32,7 +34,7 @@ impl Session<'_> {
         self.source.follow(&self.targets, &changes).map_err(fail)?;
         let resident = self.targets.processes().values().map(|process| process.resident_pages).sum();
         let (divided, grown) = (self.news.threads(self.threads), self.news.pages(resident));
-        if divided || grown || !changes.begun.is_empty() {
+        if divided || grown || !changes.begun.is_empty() || !changes.allowed.is_empty() {
             self.source.hurry();
         }
         self.engine.executor_mut().look_at_memory();
@@ -57,6 +59,17 @@ impl Session<'_> {
         let t = self.now();
         self.put(&Line::ThreadsChanged { t, threads })?;
         self.engine.observe(Observation::ThreadsChanged(ThreadsChanged { threads, time: Time(t) }));
+        self.note_asked(t)
+    }
+
+    /// These processes may use the memory of other nodes than before.
+    fn allowed(&mut self, pids: &[Pid]) -> Result<(), SessionError> {
+        for pid in pids {
+            let Some(process) = self.targets.processes().get(pid) else { continue };
+            let nodes = process.memories.iter().filter_map(|&id| self.host.node(id)).collect();
+            self.engine.executor_mut().allow(*pid, nodes);
+        }
+        let t = self.now();
         self.note_asked(t)
     }
 

@@ -40,7 +40,7 @@ pub struct Settings {
     /// References that one visit of a page stands for, for sources that cannot count [default: from the cost of a move]
     #[arg(long, value_name = "N")]
     weight: Option<f64>,
-    /// Threads that move pages [default: 1]
+    /// Threads that move pages [default: 4]
     #[arg(long, value_name = "N")]
     movers: Option<usize>,
     /// Never split huge pages that several nodes use
