@@ -15,7 +15,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 homing=${HOMING:-$PWD/target/release/homing} out=${OUT:-$PWD/build/bench-live}
 declare -A arguments=(
-  [cg]="-n 14000 -i 300" [mg]="-n 32 -i 100" [adi]="-n 384 -i 60" [fft]="-n 65536 -i 20" [sorbyr]="-n 512 -i 100" [hashserver]="-n 131072 -i 6"
+  [cg]="-n 14000 -i 1200" [mg]="-n 32 -i 400" [adi]="-n 384 -i 240" [fft]="-n 65536 -i 80" [sorbyr]="-n 512 -i 400" [hashserver]="-n 131072 -i 24"
 )
 declare -A large=([stream]="-n 12000000 -i 40" [sorbyr]="-n 6000 -i 8" [hashserver]="-n 8388608 -i 3")
 declare -A topology=([six-boards]=six-boards) start=([round-robin]=0,1,2,3) thp=([huge]=always) contenders=([numad]=start,numad) threads=([six-boards]=12)
