@@ -49,9 +49,11 @@ echo never >$thp
 before=$(tunables)
 bands killed.out
 for pause in 0.1 0.3 0.6 1 2 4; do
-  ./homing attach --source hint-faults --quiet --pid $bands 2>killed.err & engine=$!
+  ./homing attach --source hint-faults --quiet --journal killed-$pause.log --pid $bands 2>killed.err & engine=$!
   until_true [ -e $state ]
   if [ $pause = 4 ]; then
+    # The file with the tunables is there since the first that was killed: its own journal tells that it has begun.
+    until_true [ -s killed-$pause.log ]
     ./homing attach --for 1s --pid $bands >second.out 2>&1
     grep -q 'another session.*going on with page-faults' second.out && ok 'a second engine goes on with another source' ||
       not_ok 'second engine' 'no message' second.out
