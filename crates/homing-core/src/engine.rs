@@ -85,6 +85,7 @@ pub struct Engine<'p, E> {
     taken: Vec<Action>,
     waits: Pages<Vec<(Node, Wait)>>,
     wants_samples: bool,
+    wants_profiles: bool,
     log: Option<Vec<Entry>>,
     refused: u64,
     forced_collapses: u64,
@@ -96,7 +97,7 @@ pub struct Engine<'p, E> {
 impl<'p, E: Executor> Engine<'p, E> {
     /// An engine without history. With `log`, every action is kept for [`Engine::finish`].
     pub fn new(policy: &'p mut dyn Policy, executor: E, log: bool) -> Self {
-        let wants_samples = policy.wants_samples();
+        let (wants_samples, wants_profiles) = (policy.wants_samples(), policy.wants_profiles());
         Engine {
             policy,
             executor,
@@ -104,6 +105,7 @@ impl<'p, E: Executor> Engine<'p, E> {
             taken: Vec::new(),
             waits: Pages::default(),
             wants_samples,
+            wants_profiles,
             log: log.then(Vec::new),
             refused: 0,
             forced_collapses: 0,
@@ -211,6 +213,11 @@ impl<'p, E: Executor> Engine<'p, E> {
         self.carry_out(end.time);
     }
 
+    /// Tells the policy what requests waited at each memory in the interval that is over.
+    pub fn loads(&mut self, waits: &[f64]) {
+        self.policy.loads(waits);
+    }
+
     fn run(&mut self, page: Page, run: &PageRun) {
         let shape = Shape::new(run);
         self.part(page, &shape, 0, shape.len());
@@ -243,6 +250,22 @@ impl<'p, E: Executor> Engine<'p, E> {
             self.executor.served(&shape.sample(page, from, to, at));
             from = to;
         }
+    }
+
+    /// Takes counts of references, by page and node, whose order is not known, and is left with none.
+    pub fn profiles(&mut self, counts: &mut Vec<Sample>) {
+        if !self.wants_profiles {
+            counts.drain(..).for_each(|count| self.observe(Observation::Sample(count)));
+            return;
+        }
+        counts.sort_by_key(|count| count.page);
+        for of_page in counts.chunk_by_mut(|a, b| a.page == b.page) {
+            let (at, time) = (self.executor.at(of_page[0].page), of_page[0].time);
+            of_page.iter_mut().for_each(|count| count.at = at);
+            self.policy.profile(of_page, &mut self.actions);
+            self.carry_out(time);
+        }
+        counts.clear();
     }
 
     fn sample(&mut self, sample: &Sample) {

@@ -25,6 +25,8 @@ pub struct Times {
     latency: Vec<f64>,
     /// A page move on the CPU that does it.
     page_move: f64,
+    /// A local access.
+    local: f64,
     nodes: usize,
 }
 
@@ -49,7 +51,7 @@ impl Times {
         let copies: Vec<f64> = all().filter(|(i, m)| i != m).map(|(i, m)| costs.copy(i, m) * local).collect();
         let mean = copies.iter().sum::<f64>() / (copies.len() as f64).max(1.0);
         let page_move = parameters.move_ns.unwrap_or(mean);
-        Ok(Times { hits, parameters, latency, page_move, nodes })
+        Ok(Times { hits, parameters, latency, page_move, local, nodes })
     }
 }
 
@@ -163,6 +165,17 @@ impl Times {
         }
     }
 
+    /// What a request from another node waited at each memory and its link beyond the latency, in local accesses, if the work was
+    /// spread over a time.
+    pub fn waits(&self, work: &Work, over_ns: f64) -> Vec<f64> {
+        let (load, p) = (self.load(work), &self.parameters);
+        let at = |home: usize| {
+            wait(load.memories[home], p.memory_busy_ns, over_ns)
+                + wait(load.links[home], p.link_busy_ns, over_ns)
+        };
+        (0..self.nodes).map(|home| at(home) / self.local).collect()
+    }
+
     fn load(&self, work: &Work) -> Load {
         let mut load = Load { memories: vec![0.0; self.nodes], links: vec![0.0; self.nodes] };
         let mut add = |from: usize, to: usize, lines: u64| {
@@ -192,14 +205,6 @@ impl Times {
             + cpu.l3_hits as f64 * self.hits.l3
             + cpu.tlb_misses as f64 * p.tlb_miss_ns
             + cpu.shootdowns as f64 * p.shootdown_ns;
-        let wait = |lines: f64, busy: f64, over: f64| {
-            let used = lines * busy / over;
-            if used < 1.0 {
-                busy * used / (2.0 * (1.0 - used))
-            } else {
-                f64::INFINITY
-            }
-        };
         for (home, &lines) in cpu.demand.iter().enumerate().filter(|(_, &lines)| lines > 0) {
             let from = cpu.node.index();
             let mut each = self.latency[from * self.nodes + home];
@@ -213,5 +218,17 @@ impl Times {
             time += lines as f64 * each * p.exposed;
         }
         time
+    }
+}
+
+/// The mean wait at what is busy for `busy` with each line and serves so many of them over a time (M/D/1).
+fn wait(lines: f64, busy: f64, over: f64) -> f64 {
+    let used = lines * busy / over;
+    if lines == 0.0 {
+        0.0
+    } else if used < 1.0 {
+        busy * used / (2.0 * (1.0 - used))
+    } else {
+        f64::INFINITY
     }
 }

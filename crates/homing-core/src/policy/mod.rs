@@ -7,9 +7,11 @@
 //! * A **fault** is asked about before the reference is served: a node without a copy refers to the page for the first
 //!   time since it was mapped there, or what the policy asked for by [`Next`] came due, or a write meets several copies.
 //! * A **sample** tells of references that were served: all of them in simulation, some of them (with a weight) live.
+//!   Counts of an interval or of a poll come together as a **profile** of each page where a policy wants that, since their order is lost.
 //! * An **end** of an interval or of an iteration closes a profile: all samples since the one before. A policy that
 //!   [`decides at ends`](Decides::AtEnds) gets one sample for each page and node, just before the end, and no faults.
 //! * **Marks** tell of the program and of the scheduler: phases, threads that run elsewhere now.
+//! * **Loads** tell how long requests queue at each memory, where somebody knows.
 
 pub mod ace;
 pub mod competitive;
@@ -114,6 +116,9 @@ pub struct Context {
     pub page_bytes: u64,
     /// Memories of the machine.
     pub nodes: u16,
+    /// True if the policy will be told of [`Policy::loads`].
+    #[serde(default)]
+    pub loads: bool,
 }
 
 /// The end of an interval or of an iteration: a profile is complete.
@@ -171,6 +176,14 @@ pub trait Policy: Snapshot + Send + Sync {
     /// References were served.
     fn sample(&mut self, _sample: &Sample, _actions: &mut Actions) {}
 
+    /// True if the policy wants [`Policy::profile`] where references were counted; otherwise each count is a sample.
+    fn wants_profiles(&self) -> bool {
+        false
+    }
+
+    /// References to one page were counted for a while, by node: nobody knows in which order they came.
+    fn profile(&mut self, _counts: &[Sample], _actions: &mut Actions) {}
+
     /// What there is to know before the first observation.
     fn begin(&mut self, _context: &Context) {}
 
@@ -199,6 +212,10 @@ pub trait Policy: Snapshot + Send + Sync {
 
     /// The number of threads changed.
     fn threads_changed(&mut self, _changed: &ThreadsChanged, _actions: &mut Actions) {}
+
+    /// An interval is over: what a request from another node waited at each memory and its link, beyond the latency, in local
+    /// accesses.
+    fn loads(&mut self, _waits: &[f64]) {}
 
     /// A page is referred to for the first time; `address` is its first byte.
     fn page_new(&mut self, _page: Page, _address: u64) {}

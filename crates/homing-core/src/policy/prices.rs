@@ -48,6 +48,24 @@ impl Prices {
         self
     }
 
+    /// The same as matrices.
+    pub(super) fn into_general(self) -> Prices {
+        let nodes = self.memories();
+        let pairs = || (0..nodes).flat_map(|i| (0..nodes).map(move |m| (Node(i), Node(m))));
+        let access = pairs().map(|(by, at)| self.access(by, at)).collect();
+        let copy = pairs().map(|(from, to)| self.copy(from, to)).collect();
+        Prices::General { nodes, access, copy }
+    }
+
+    /// References from other nodes cost so much more at each memory, if prices are [matrices](Prices::into_general).
+    pub(super) fn raise(&mut self, by_memory: &[f64]) {
+        let Prices::General { nodes, access, .. } = self else { return };
+        for (index, price) in access.iter_mut().enumerate() {
+            let (by, at) = (index / usize::from(*nodes), index % usize::from(*nodes));
+            *price += if by == at { 0.0 } else { by_memory[at] };
+        }
+    }
+
     pub(super) fn memories(&self) -> u16 {
         match self {
             Prices::Uniform { memories, .. } => *memories,

@@ -302,6 +302,13 @@ pub const POLICIES: &[Entry] = &[
                 unit: "constructs",
                 doc: "parallel constructs after which the move of a thread counts (Nikolopoulos 2000: 2)",
             },
+            Param {
+                name: "load",
+                default: 1.0,
+                range: (0.0, 1e3),
+                unit: "",
+                doc: "weight of what requests wait at loaded memories, where that is told; 0: distances alone count",
+            },
         ],
         build: |setup| {
             let parameters = homing::Parameters {
@@ -309,6 +316,7 @@ pub const POLICIES: &[Entry] = &[
                 catch_up: setup.values.get("catch-up"),
                 pooling: setup.values.get("pooling") >= 0.5,
                 constructs: setup.values.count("constructs") as u32,
+                load: setup.values.get("load"),
             };
             Box::new(homing::Homing::new(setup.costs, setup.replication, &parameters))
         },

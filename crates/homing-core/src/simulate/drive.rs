@@ -57,6 +57,7 @@ impl<'a> Drive<'a> {
             phases: setup.timeline.has_phases(),
             page_bytes: setup.history.page_size().bytes(),
             nodes: setup.costs.memories(),
+            loads: false,
         };
         let moments = setup.timeline.moments(interval, setup.history.duration());
         Drive { setup, hears, marks: policy.wants_marks(), moments, context }
@@ -193,8 +194,8 @@ impl<'a> Drive<'a> {
             }
             if moment.mark.ends_profile() {
                 // What was counted before a mark within the interval is told with the rest, at the end.
-                let at_end = |sample| Observation::Sample(Sample { time: moment.time, ..sample });
-                heard.drain(..).for_each(|sample| engine.observe(at_end(sample)));
+                heard.iter_mut().for_each(|count| count.time = moment.time);
+                engine.profiles(&mut heard);
             }
             tell(engine, moment);
         }
@@ -340,7 +341,7 @@ impl Profile {
     fn tell(&mut self, page: Page, time: Time, engine: &mut Engine<Modelled>) {
         let mut heard = std::mem::take(&mut self.heard);
         self.take(page, time, engine, &mut heard);
-        heard.drain(..).for_each(|sample| engine.observe(Observation::Sample(sample)));
+        engine.profiles(&mut heard);
         self.heard = heard;
     }
 }

@@ -120,8 +120,9 @@ impl<'a, M: Monitor> Memory<'a, M> {
         samples
     }
 
-    /// Closes the books on an interval, after the policy has acted.
-    pub fn close_interval(&mut self, end: u64) {
+    /// Closes the books on an interval, after the policy has acted. Returns what requests waited at each memory, if times are
+    /// modelled.
+    pub fn close_interval(&mut self, end: u64) -> Option<Vec<f64>> {
         let memories = self.watch.moves_to.len();
         let mut work = Work { moves: self.watch.moves_to.iter().sum(), ..Work::default() };
         let (mut local, mut remote) = (0, 0);
@@ -144,6 +145,8 @@ impl<'a, M: Monitor> Memory<'a, M> {
         work.write_backs = std::mem::replace(&mut self.watch.write_backs, vec![0; memories * memories]);
         self.watch.demand.fill(0);
         let elapsed = self.times.map(|times| times.elapsed(&work, self.stopped));
+        let waits =
+            self.times.zip(elapsed.as_ref()).map(|(times, elapsed)| times.waits(&work, elapsed.total_ns));
         if let Some(elapsed) = &elapsed {
             self.modelled.get_or_insert_with(Elapsed::default).add(elapsed);
         }
@@ -155,6 +158,7 @@ impl<'a, M: Monitor> Memory<'a, M> {
             moves_to: std::mem::replace(&mut self.watch.moves_to, vec![0; memories]),
             modelled: elapsed,
         });
+        waits
     }
 
     /// The sums, and the monitor.

@@ -164,6 +164,7 @@ pub fn watch<M: Monitor>(setup: &Setup, policy: &dyn Policy, monitor: M) -> Resu
         phases: setup.timeline.has_phases(),
         page_bytes: setup.addresses.page_size().bytes(),
         nodes: setup.costs.memories(),
+        loads: setup.times.is_some(),
     });
     let mut looped = Loop {
         engine,
@@ -269,7 +270,9 @@ impl<M: Monitor> Loop<'_, M> {
                     self.hand_over();
                     self.close_profile(end.time);
                     self.engine.interval_end(&end);
-                    self.engine.executor_mut().close_interval(end.time.0);
+                    if let Some(waits) = self.engine.executor_mut().close_interval(end.time.0) {
+                        self.engine.loads(&waits);
+                    }
                 }
                 Mark::IterationEnd => {
                     self.close_profile(end.time);
@@ -292,13 +295,10 @@ impl<M: Monitor> Loop<'_, M> {
             let address = self.addresses.address(Page(page));
             self.engine.observe(Observation::PageNew(Page(page), address));
         }
-        let memory = self.engine.executor_mut();
-        for sample in memory.take_samples() {
-            self.samples += 1;
-            let Some(profile) = &mut self.profile else {
-                self.tell(&sample, Time(self.now));
-                continue;
-            };
+        let samples = self.engine.executor_mut().take_samples();
+        self.samples += samples.len() as u64;
+        let Some(profile) = &mut self.profile else { return self.tell(&samples) };
+        for sample in samples {
             let sum = profile.entry((sample.page, sample.node)).or_default();
             sum.reads += sample.reads;
             sum.writes += sample.writes;
@@ -306,11 +306,20 @@ impl<M: Monitor> Loop<'_, M> {
         }
     }
 
-    fn tell(&mut self, sample: &Observed, time: Time) {
-        let Observed { node, reads, writes, weight, .. } = *sample;
-        let page = Page(sample.page);
-        let at = self.engine.at(page);
-        self.engine.observe(Observation::Sample(Sample { page, node, reads, writes, weight, time, at }));
+    /// Tells the policy what was reported now: one sample, or what was counted since the last report.
+    fn tell(&mut self, samples: &[Observed]) {
+        let time = Time(self.now);
+        let engine = &self.engine;
+        let told = samples.iter().map(|sample| {
+            let Observed { node, reads, writes, weight, .. } = *sample;
+            let page = Page(sample.page);
+            Sample { page, node, reads, writes, weight, time, at: engine.at(page) }
+        });
+        let mut told: Vec<Sample> = told.collect();
+        match told[..] {
+            [sample] => self.engine.observe(Observation::Sample(sample)),
+            _ => self.engine.profiles(&mut told),
+        }
     }
 
     /// Gives the policy that decides at ends what was reported since the last one.
@@ -319,7 +328,9 @@ impl<M: Monitor> Loop<'_, M> {
         for ((page, node), sum) in profile {
             let (reads, writes) = (sum.reads, sum.writes);
             let weight = sum.stands_for / ((reads + writes) as f64).max(1.0);
-            self.tell(&Observed { cpu: None, node, page, reads, writes, weight }, time);
+            let page = Page(page);
+            let at = self.engine.at(page);
+            self.engine.observe(Observation::Sample(Sample { page, node, reads, writes, weight, time, at }));
         }
     }
 }

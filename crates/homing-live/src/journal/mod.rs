@@ -97,6 +97,7 @@ impl Header {
             phases: false,
             page_bytes: 4096,
             nodes: costs.memories(),
+            loads: false,
         };
         Header {
             context,

@@ -83,6 +83,18 @@ impl Judge {
         }
     }
 
+    /// The same with prices that [`Judge::raise`] can change.
+    pub(super) fn into_general(mut self) -> Judge {
+        self.scaled = self.scaled.map(Prices::into_general);
+        self
+    }
+
+    /// The same where references from other nodes cost so much more at each memory.
+    pub(super) fn raise(mut self, by_memory: &[f64]) -> Judge {
+        self.scaled.iter_mut().for_each(|prices| prices.raise(by_memory));
+        self
+    }
+
     /// The machine's prices.
     #[inline]
     fn prices(&self) -> &Prices {
@@ -142,7 +154,13 @@ impl Judge {
         if self.replication && !write {
             return weight;
         }
-        weight.min((TOLD * self.read_gaps[by.index()]).max(1.0))
+        weight.min(self.most_told(by))
+    }
+
+    /// The most that one sample of `by` tells, in references.
+    #[inline]
+    pub(super) fn most_told(&self, by: Node) -> f64 {
+        (TOLD * self.read_gaps[by.index()]).max(1.0)
     }
 
     /// What visits of `by` are measured by.

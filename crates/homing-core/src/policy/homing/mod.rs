@@ -8,7 +8,8 @@
 //! paid. [`judge`] names the one that paid least the leader and turns the leader's moves into actions.
 //!
 //! A page has few misses of its own to learn from. What the experts lost on the pages around it and in the program
-//! ([`pools`]) counts for it too, at a discount. Pages of a thread that was moved come with it ([`heirs`]).
+//! ([`pools`]) counts for it too, at a discount. Pages of a thread that was moved come with it ([`heirs`]). Where it is known
+//! what requests wait at each memory, that is part of the price of referring to it ([`load`]).
 //!
 //! With replication a copy made for a read leaves the others where they are (a replica), and a write keeps the copy
 //! that the work function favours: a replica is a home that the next write has for nothing.
@@ -19,22 +20,26 @@
 mod expert;
 mod heirs;
 mod judge;
+mod load;
 mod page;
 mod pools;
+mod profile;
 mod quiet;
 mod replay;
 #[cfg(test)]
 mod tests;
 
 use super::pages::{Pages, Table};
-use super::{End, Fault, Next, Policy, Sample, ThreadMoved};
+use super::{Context, End, Fault, Next, Policy, Sample, ThreadMoved};
 use crate::action::{Actions, Kind, Locations};
 use crate::ids::{Node, Page, Time};
 use crate::machine::Costs;
 use heirs::Heirs;
 use judge::Judge;
+use load::Load;
 use page::State;
 use pools::Pools;
+use profile::Deal;
 use quiet::Quiet;
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +50,7 @@ pub struct Homing {
     pooling: bool,
     pools: Pools,
     heirs: Heirs,
+    load: Load,
     pages: Pages<State>,
     /// What is looked at before the state.
     quiet: Table<Quiet>,
@@ -61,6 +67,8 @@ pub struct Parameters {
     pub pooling: bool,
     /// Parallel constructs after which the move of a thread counts.
     pub constructs: u32,
+    /// Weight of what requests wait at loaded memories.
+    pub load: f64,
 }
 
 impl Homing {
@@ -71,9 +79,38 @@ impl Homing {
             pooling: parameters.pooling,
             pools: Pools::default(),
             heirs: Heirs::new(parameters.constructs),
+            load: Load::new(parameters.load),
             pages: Pages::default(),
             quiet: Table::default(),
         }
+    }
+
+    /// Takes a sample. Returns where its page then is.
+    fn take(&mut self, sample: &Sample, actions: &mut Actions) -> Locations {
+        let Homing { judge, pools, heirs, load, pages, quiet, .. } = self;
+        let quiet = quiet.get_mut(sample.page);
+        if quiet.takes(sample, heirs.now()) {
+            return sample.at;
+        }
+        let judge = load.judge(sample.page).unwrap_or(judge);
+        let state = pages.entry(sample.page, || judge.begin(sample.at.home(), &pools.prior(sample.page)));
+        quiet.settle(judge, state);
+        let on = On { page: sample.page, by: sample.node };
+        let at = Homing::inherit(judge, heirs, state, on, sample.at, actions);
+        let weight = judge.told(sample.weight, sample.node, sample.writes > 0);
+        let (reads, writes) = (sample.reads as f64 * weight, sample.writes as f64 * weight);
+        if judge.is_routine(state, at, sample.node, writes > 0.0) {
+            judge.follow(state, sample.node, reads + writes, writes > 0.0);
+            judge.count(state, sample.node, reads, writes);
+            *quiet = Quiet::of(judge, state);
+            return at;
+        }
+        let before = state.paid();
+        let at = judge.decide(state, sample.page, at, sample.node, writes > 0.0, actions);
+        judge.charge(state, sample.node, reads, writes);
+        Homing::conclude(judge, self.pooling.then_some(pools), state, &before, on);
+        *quiet = Quiet::of(judge, state);
+        at
     }
 
     /// Takes what the page's experts lost into the pools and lets the page choose its leader anew.
@@ -123,7 +160,8 @@ struct On {
 
 impl Policy for Homing {
     fn fault(&mut self, fault: &Fault, actions: &mut Actions) -> Next {
-        let Homing { judge, pools, heirs, pages, quiet, .. } = self;
+        let Homing { judge, pools, heirs, load, pages, quiet, .. } = self;
+        let judge = load.judge(fault.page).unwrap_or(judge);
         let quiet = quiet.get_mut(fault.page);
         let state = pages.entry(fault.page, || judge.begin(fault.at.home(), &pools.prior(fault.page)));
         quiet.settle(judge, state);
@@ -141,27 +179,33 @@ impl Policy for Homing {
     }
 
     fn sample(&mut self, sample: &Sample, actions: &mut Actions) {
-        let Homing { judge, pools, heirs, pages, quiet, .. } = self;
-        let quiet = quiet.get_mut(sample.page);
-        if quiet.takes(sample, heirs.now()) {
-            return;
+        self.take(sample, actions);
+    }
+
+    fn wants_profiles(&self) -> bool {
+        true
+    }
+
+    fn profile(&mut self, counts: &[Sample], actions: &mut Actions) {
+        let Some(first) = counts.first() else { return };
+        let deal = Deal::of(counts, |by| self.judge.most_told(by));
+        let (mut on_the_way, mut at) = (Actions::default(), first.at);
+        for count in deal.samples(counts) {
+            at = self.take(&Sample { at, ..count }, &mut on_the_way);
         }
-        let state = pages.entry(sample.page, || judge.begin(sample.at.home(), &pools.prior(sample.page)));
-        quiet.settle(judge, state);
-        let on = On { page: sample.page, by: sample.node };
-        let at = Homing::inherit(judge, heirs, state, on, sample.at, actions);
-        let weight = judge.told(sample.weight, sample.node, sample.writes > 0);
-        let (reads, writes) = (sample.reads as f64 * weight, sample.writes as f64 * weight);
-        if judge.is_routine(state, at, sample.node, writes > 0.0) {
-            judge.follow(state, sample.node, reads + writes, writes > 0.0);
-            judge.count(state, sample.node, reads, writes);
-            return *quiet = Quiet::of(judge, state);
+        profile::go_straight(first.page, first.at, at, on_the_way, actions);
+    }
+
+    fn begin(&mut self, context: &Context) {
+        if context.loads && self.load.counts() {
+            self.judge = self.judge.clone().into_general();
         }
-        let before = state.paid();
-        judge.decide(state, sample.page, at, sample.node, writes > 0.0, actions);
-        judge.charge(state, sample.node, reads, writes);
-        Homing::conclude(judge, self.pooling.then_some(pools), state, &before, on);
-        *quiet = Quiet::of(judge, state);
+    }
+
+    fn loads(&mut self, waits: &[f64]) {
+        if self.load.counts() {
+            self.load.take(waits, &self.judge);
+        }
     }
 
     fn iteration_end(&mut self, _end: &End, _actions: &mut Actions) {

@@ -39,7 +39,7 @@ impl Executor for Memory {
 /// What the page and its experts paid; the page begins at node 0 and learns alone.
 fn play(visits: &[(u16, u64, bool, usize)], costs: &Costs, replication: bool) -> (f64, [f64; EXPERTS]) {
     let history = History::from_references(&expand(visits), read_gap(costs));
-    let parameters = Parameters { hysteresis: 1.0, catch_up: 0.0, pooling: false, constructs: 0 };
+    let parameters = Parameters { hysteresis: 1.0, catch_up: 0.0, pooling: false, constructs: 0, load: 1.0 };
     let mut policy = Homing::new(costs, replication, &parameters);
     let memory = Memory { at: Locations::single(Node(0)), costs: costs.clone(), paid: 0.0 };
     let mut engine = Engine::new(&mut policy, memory, false);
@@ -84,7 +84,7 @@ proptest! {
         replication: bool,
         moves in prop::collection::vec((0u16..3, 0u16..3), 0..3),
     ) {
-        let parameters = Parameters { hysteresis: 1.0, catch_up: 0.0, pooling: true, constructs: 0 };
+        let parameters = Parameters { hysteresis: 1.0, catch_up: 0.0, pooling: true, constructs: 0, load: 1.0 };
         let costs = uniform(3, 5.0, 100.0, None);
         let mut policies = [(); 2].map(|()| Homing::new(&costs, replication, &parameters));
         let mut at = [Locations::single(Node(0)); 4];
@@ -160,7 +160,7 @@ fn a_page_that_is_read_and_then_written_is_copied_once_a_visit() {
 #[test]
 fn pages_of_a_moved_thread_come_at_their_first_use() {
     let costs = uniform(3, 5.0, 100.0, None);
-    let parameters = Parameters { hysteresis: 1.0, catch_up: 0.0, pooling: true, constructs: 0 };
+    let parameters = Parameters { hysteresis: 1.0, catch_up: 0.0, pooling: true, constructs: 0, load: 1.0 };
     let mut policy = Homing::new(&costs, false, &parameters);
     let memory = Memory { at: Locations::single(Node(0)), costs: costs.clone(), paid: 0.0 };
     let mut engine = Engine::new(&mut policy, memory, false);
@@ -192,7 +192,7 @@ fn the_state_of_a_page_is_small() {
 fn samples_that_are_rare_move_a_page_by_agreeing() {
     // A page move is worth 25 references; a sample stands for 1000.
     let costs = uniform(3, 5.0, 100.0, None);
-    let parameters = Parameters { hysteresis: 0.5, catch_up: 0.0, pooling: true, constructs: 0 };
+    let parameters = Parameters { hysteresis: 0.5, catch_up: 0.0, pooling: true, constructs: 0, load: 1.0 };
     let homes = |nodes: &[u16]| -> Vec<u16> {
         let mut policy = Homing::new(&costs, false, &parameters);
         let (mut actions, mut taken, mut at) = (Actions::default(), Vec::new(), Locations::single(Node(0)));
@@ -213,4 +213,106 @@ fn samples_that_are_rare_move_a_page_by_agreeing() {
     let shared: Vec<u16> = (0..200).map(|i| [0, 2, 1, 0, 1, 2][i % 6]).collect();
     let moves = homes(&shared).windows(2).filter(|pair| pair[0] != pair[1]).count();
     assert!(moves < 10, "a page that all use follows nobody: {moves} moves");
+}
+
+/// Pages that know where they are.
+struct Many {
+    at: Vec<Node>,
+    moves: usize,
+}
+
+impl Executor for Many {
+    fn at(&self, page: Page) -> Locations {
+        Locations::single(self.at[page.index()])
+    }
+
+    fn execute(&mut self, action: &Action) -> Outcome {
+        self.at[action.page.index()] = action.kind.applied(self.at(action.page)).home();
+        self.moves += 1;
+        Outcome::Done
+    }
+}
+
+/// 64 pages that all of four nodes use alike and 16 that node 0 uses, all of them at node 0, for so many intervals; a memory makes
+/// requests wait for eight local accesses if it serves all. Where the pages are then, and how often they moved.
+fn served_by_one(intervals: usize, load: f64) -> Many {
+    let parameters = Parameters { hysteresis: 0.5, catch_up: 0.0, pooling: true, constructs: 0, load };
+    let mut policy = Homing::new(&uniform(4, 2.0, 40.0, None), false, &parameters);
+    let mut engine = Engine::new(&mut policy, Many { at: vec![Node(0); 80], moves: 0 }, false);
+    engine.begin(&Context {
+        monitor: "test".into(),
+        weight: 1.0,
+        interval: Some(1),
+        iterations: false,
+        phases: false,
+        page_bytes: 4096,
+        nodes: 4,
+        loads: true,
+    });
+    for interval in 0..intervals {
+        let mut served = [0.0; 4];
+        for visit in 0..16 {
+            for page in 0..80 {
+                let node = if page < 64 { (visit + page) % 4 } else { 0 };
+                let (page, node) = (Page(page as u32), Node(node as u16));
+                let (at, time) = (engine.at(page), Time(interval as u64));
+                served[at.home().index()] += 2.0 / 2560.0;
+                let sample = Sample { page, node, reads: 1, writes: 1, weight: 1.0, time, at };
+                engine.observe(Observation::Sample(sample));
+            }
+        }
+        engine.loads(&served.map(|share| 8.0 * share));
+    }
+    engine.finish().0
+}
+
+#[test]
+fn pages_that_all_use_leave_a_loaded_memory_for_the_others_and_a_nodes_own_stay() {
+    let still = served_by_one(40, 0.0);
+    assert_eq!(still.moves, 0, "distances alone give no reason");
+    let levelled = served_by_one(40, 1.0);
+    let pages_at = |node| levelled.at.iter().filter(|&&at| at == Node(node)).count();
+    let loads: Vec<usize> = (0..4).map(pages_at).collect();
+    assert!(
+        loads.iter().all(|&pages| pages <= 28),
+        "no memory serves much more than the mean, 20: {loads:?}"
+    );
+    assert!(levelled.at[64..].iter().all(|&at| at == Node(0)), "{:?}", levelled.at);
+    let later = served_by_one(80, 1.0);
+    assert!(
+        later.moves <= levelled.moves + 16,
+        "they come to rest: {} and then {}",
+        levelled.moves,
+        later.moves
+    );
+}
+
+/// Where a page that begins at node 0 of four is after profiles in which nodes have counted so many reads, and how often it moved.
+fn profiled(counts: &[(u16, u64)], profiles: u64) -> (Node, usize) {
+    let parameters = Parameters { hysteresis: 0.5, catch_up: 0.0, pooling: true, constructs: 0, load: 1.0 };
+    let mut policy = Homing::new(&uniform(4, 2.0, 40.0, None), false, &parameters);
+    let mut engine = Engine::new(&mut policy, Many { at: vec![Node(0)], moves: 0 }, false);
+    let at = Locations::single(Node(0));
+    for time in (0..profiles).map(Time) {
+        let told = counts.iter().map(|&(node, reads)| Sample {
+            page: Page(0),
+            node: Node(node),
+            reads,
+            writes: 0,
+            weight: 1.0,
+            time,
+            at,
+        });
+        engine.profiles(&mut told.collect());
+    }
+    let many = engine.finish().0;
+    (many.at[0], many.moves)
+}
+
+#[test]
+fn counts_of_an_interval_are_no_visits() {
+    assert_eq!(profiled(&[(0, 500), (1, 500), (2, 500), (3, 500)], 20), (Node(0), 0), "all use it alike");
+    assert_eq!(profiled(&[(0, 100), (1, 120), (2, 500), (3, 90)], 20), (Node(2), 1), "one uses it most");
+    assert_eq!(profiled(&[(0, 5), (3, 1_000_000)], 2), (Node(3), 1));
+    assert_eq!(profiled(&[(1, 30)], 4), (Node(1), 1), "one node alone is told as it is");
 }
