@@ -1,13 +1,16 @@
 use super::*;
+use crate::action::Actions;
 use crate::cache::Shape;
 use crate::history::ThreadsOn;
 use crate::ids::{PageSize, Thread};
-use crate::machine::Uniform;
+use crate::machine::{Machine, Uniform};
 use crate::monitor::table::{Choice, MONITORS};
 use crate::policy::settings::Settings;
-use crate::policy::table;
+use crate::policy::{table, Fault, Next};
 use crate::timeline::NO_MARKS;
 use crate::trace::{Header, Kind, Summary, TraceWriter};
+use serde::Deserialize;
+use std::sync::Mutex;
 
 /// Two threads on two nodes; thread 0 makes all pages, then each thread walks its own half again and again.
 fn trace() -> Vec<u8> {
@@ -138,5 +141,39 @@ fn moves_are_refused_that_cannot_be() {
         let single = Setup { placement: &Placement::SingleNode(Node(1)), ..*setup };
         let (run, ()) = watch(&single, &Stay, ()).unwrap();
         assert!(run.homes.iter().all(|&(_, home)| home == Node(1)));
+    });
+}
+
+/// What [`Listens`] has heard.
+static HEARD: Mutex<Vec<Vec<f64>>> = Mutex::new(Vec::new());
+
+#[derive(Clone, Serialize, Deserialize)]
+struct Listens;
+
+impl Policy for Listens {
+    fn fault(&mut self, _: &Fault, _: &mut Actions) -> Next {
+        Next::Never
+    }
+
+    fn begin(&mut self, context: &Context) {
+        assert!(context.loads);
+    }
+
+    fn loads(&mut self, waits: &[f64]) {
+        HEARD.lock().unwrap().push(waits.to_vec());
+    }
+}
+
+#[test]
+fn policies_hear_what_requests_wait_where_times_are_modelled() {
+    let machine = Machine::builtin("two-socket").unwrap();
+    let times = Times::new(&machine, &costs()).unwrap();
+    with(|setup| {
+        let run = watch(&Setup { times: Some(&times), ..*setup }, &Listens, ()).unwrap().0;
+        let heard = std::mem::take(&mut *HEARD.lock().unwrap());
+        assert_eq!(heard.len(), run.intervals.len());
+        // Thread 0 made all pages: node 0 serves everything, node 1 nothing but what goes through its link.
+        let served: Vec<_> = heard.iter().filter(|waits| waits[0] > 0.0).collect();
+        assert!(served.len() > 10 && served.iter().all(|waits| waits[0] > waits[1]), "{heard:?}");
     });
 }

@@ -66,3 +66,20 @@ fn without_load_time_is_the_sum_of_its_parts() {
     assert!((stopped.total_ns - expected - 3.0 * 2024.0).abs() < 1e-6);
     assert_eq!(times.elapsed(&Work::default(), false).total_ns, 0.0);
 }
+
+#[test]
+fn requests_wait_where_most_are_served() {
+    let times = times("sunfire-6800");
+    let waits = |demand: &dyn Fn(usize, usize) -> u64| {
+        let work = work(demand);
+        times.waits(&work, times.elapsed(&work, false).total_ns)
+    };
+    let single = waits(&|_, home| if home == 3 { 12_000 } else { 0 });
+    assert!(single.iter().enumerate().all(|(home, wait)| home == 3 || 5.0 * wait < single[3]), "{single:?}");
+    let uniform = waits(&|_, _| 2_000);
+    assert!(
+        uniform.iter().all(|wait| (wait / uniform[0] - 1.0).abs() < 1e-9 && *wait < single[3]),
+        "{uniform:?}"
+    );
+    assert!(waits(&|_, _| 0).iter().all(|wait| *wait == 0.0));
+}
