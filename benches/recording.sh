@@ -20,9 +20,8 @@ median() {
 field() { "$homing" trace info --json "$work/t.trace" | python3 -c "import json, sys; print(json.load(sys.stdin)['$1'])"; }
 
 # The instrumented builds for the second recorder.
-for name in cg is mg; do
-  make -s -C workloads OUT="$work/tsan" CFLAGS="-O2 -g $("$homing" cflags)" LDLIBS="$("$homing" ldflags)" "$work/tsan/$name"
-done
+cflags=$("$homing" cflags) ldflags=$("$homing" ldflags)
+for name in cg is mg; do make -s -C workloads OUT="$work/tsan" CFLAGS="-O2 -g $cflags" LDLIBS="$ldflags" "$work/tsan/$name"; done
 
 printf '%-4s %9s %8s | %6s %9s %9s %6s %9s | %6s %10s %8s\n' \
   "" refs/M native/s none valgrind +filter tsan +filter B/ref filt.B/ref peak/MiB

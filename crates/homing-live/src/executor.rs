@@ -9,7 +9,7 @@ use homing_core::engine::Executor;
 use homing_core::ids::{Node, Page};
 use homing_linux::move_pages::{self, PageStatus};
 use homing_linux::proc::Pid;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Instant;
 
 /// An action that waits to be carried out.
@@ -43,6 +43,8 @@ pub struct Kernel {
     allowed: BTreeMap<Pid, Vec<Node>>,
     /// The last move of each page to a node whose memory its process may not use.
     barred: AHashMap<Page, Action>,
+    /// The processes of these pages.
+    confined: BTreeSet<Pid>,
     /// Bytes that each node can still take.
     room: Vec<Option<u64>>,
     /// What was asked for, and where the page was, until [`Kernel::take_asked`].
@@ -73,6 +75,7 @@ impl Kernel {
             waiting: AHashMap::new(),
             allowed: BTreeMap::new(),
             barred: AHashMap::new(),
+            confined: BTreeSet::new(),
             asked: Vec::new(),
         };
         kernel.look_at_memory();
@@ -109,6 +112,7 @@ impl Kernel {
     /// A process may use these nodes' memory (none: it is not known, or the process has ended). Moves that were refused since it
     /// might not are ordered now.
     pub fn allow(&mut self, pid: Pid, nodes: Vec<Node>) {
+        self.confined.remove(&pid);
         if nodes.is_empty() {
             self.allowed.remove(&pid);
         } else {
@@ -120,6 +124,11 @@ impl Kernel {
         for action in again {
             self.execute(&action);
         }
+    }
+
+    /// Processes that have moves waiting until they may use other nodes' memory.
+    pub fn confined(&self) -> &BTreeSet<Pid> {
+        &self.confined
     }
 
     fn may_use(&self, pid: Pid, node: Node) -> bool {
@@ -229,6 +238,7 @@ impl Kernel {
         }
         if !may_use {
             self.barred.insert(action.page, *action);
+            self.confined.insert(pid);
             return Outcome::Refused("the process may not use the target node's memory (cpuset)");
         }
         if let Some(room) = &mut self.room[to.index()] {
@@ -335,8 +345,9 @@ mod tests {
         let pid = Pid(i32::MAX);
         kernel.allow(pid, vec![Node(0)]);
         assert!(matches!(kernel.execute(&action(page, 1)), Outcome::Refused(why) if why.contains("cpuset")));
-        assert_eq!((kernel.at(page).home(), kernel.waiting()), (Node(0), 0));
+        assert_eq!((kernel.at(page).home(), kernel.waiting(), kernel.confined().len()), (Node(0), 0, 1));
         kernel.allow(pid, vec![Node(0), Node(1)]);
+        assert!(kernel.confined().is_empty());
         assert_eq!((kernel.at(page).home(), kernel.waiting(), kernel.take_asked().len()), (Node(1), 1, 2));
         kernel.allow(pid, vec![Node(0)]);
         kernel.execute(&action(page, 0));

@@ -122,6 +122,11 @@ impl Targets {
         }
     }
 
+    /// True if a process may use the memory of other nodes now than at the last look.
+    pub fn may_use_others(&self, pid: Pid) -> bool {
+        self.processes.get(&pid).is_some_and(|process| memories(&self.proc, pid) != process.memories)
+    }
+
     /// The processes that are there.
     pub fn processes(&self) -> &BTreeMap<Pid, Process> {
         &self.processes
@@ -244,7 +249,7 @@ impl Targets {
             process.maps = maps;
             changes.remapped.push(pid);
         }
-        let memories = self.proc.status(pid).map(|status| status.memories).unwrap_or_default();
+        let memories = memories(&self.proc, pid);
         if memories != process.memories {
             process.memories = memories;
             changes.allowed.push(pid);
@@ -275,6 +280,11 @@ impl Targets {
         }
         Ok(())
     }
+}
+
+/// The nodes whose memory a process may use; none if that cannot be known.
+fn memories(proc: &Proc, pid: Pid) -> Vec<u32> {
+    proc.status(pid).map(|status| status.memories).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -340,16 +350,19 @@ mod tests {
         let mut targets =
             Targets::new(Proc::at(root.path()), Choice::Processes { pids: vec![me], children: false });
         let mut look = |memories: &str| {
+            let before = targets.may_use_others(me);
             let status = format!(
                 "Name:\tx\nTgid:\t{me}\nPPid:\t1\nUid:\t0\t0\t0\t0\nMems_allowed_list:\t{memories}\n"
             );
             std::fs::write(root.path().join(format!("{me}/status")), status).unwrap();
+            assert!(!before, "as at the last look");
+            let noticed = targets.may_use_others(me);
             let changes = targets.look(&host).unwrap();
-            (changes.allowed, targets.processes()[&me].memories.clone())
+            (noticed, changes.allowed, targets.processes()[&me].memories.clone())
         };
-        assert_eq!(look("0"), (vec![me], vec![0]));
-        assert_eq!(look("0"), (vec![], vec![0]));
-        assert_eq!(look("0,2"), (vec![me], vec![0, 2]));
+        assert_eq!(look("0"), (false, vec![me], vec![0]), "nothing was known of it");
+        assert_eq!(look("0"), (false, vec![], vec![0]));
+        assert_eq!(look("0,2"), (true, vec![me], vec![0, 2]));
     }
 
     #[test]

@@ -284,6 +284,9 @@ impl<'p> Session<'p> {
     pub fn step(&mut self) -> Result<(), SessionError> {
         self.phases.lap("wait");
         self.follow_threads()?;
+        if self.kernel().confined().iter().any(|&pid| self.targets.may_use_others(pid)) {
+            self.pace.at_once();
+        }
         if self.pace.due() {
             let quiet = self.look()?;
             let cost = self.phases.lap("look");
