@@ -84,13 +84,14 @@ for name, cpu, node, reads, writes in cells:
         found = counts[kind][int(cpu)][int(node)]
         assert abs(found - expected) <= 0.01 * max(int(reads), int(writes)), (name, kind, found, expected)
 P
+# Shells and loaders make some 50 thousand accesses, on whatever CPU they run.
 lab --topology 2x2 --balancing off --observe engine.json --cache 128K --pages -- \
-  sh -c './known 2:0:1000000:0 & ./homing 0:1:5000000:0; wait' >out 2>err
+  sh -c './known 2:0:10000000:0 & ./homing 0:1:10000000:0; wait' >out 2>err
 check "the engine is not counted, its neighbour is; misses" python3 - <<'P'
 import json
 counts = json.load(open("engine.json"))
-assert abs(counts["reads"][2][0] - 1e6) < 1e4 and counts["reads"][0][1] < 5e4, counts["reads"]
-assert abs(counts["misses"][2][0] - 1e6) < 1e4, counts["misses"]
+assert abs(counts["reads"][2][0] - 1e7) < 1e5 and counts["reads"][0][1] < 1e5, counts["reads"]
+assert abs(counts["misses"][2][0] - 1e7) < 1e5, counts["misses"]
 assert counts["static_bound"]["4K"]["miss_percent"] < 5, counts["static_bound"]
 P
 

@@ -69,6 +69,10 @@ done
 [ "$(tunables)" = "$before" ] && ok 'doctor --restore after kill -9' || not_ok 'doctor --restore after kill -9' 'tunables differ' restore.out
 end_bands killed.out 'kill -9, six times'
 
+# No page moves from a node to itself: four nulls in each of three matrices.
+./homing bench --size 4M --time 2ms --json >bench.out 2>&1 && [ "$(grep -c null bench.out)" -eq 12 ] && ok 'bench: pages move between all nodes' ||
+  not_ok bench "$(grep -c null bench.out) of 12 nulls" bench.out
+
 group=/sys/fs/cgroup/taken
 mkdir $group
 sh -c "echo \$\$ >$group/cgroup.procs; exec ./bands 8 64 3600" >evacuated.out & bands=$!

@@ -1,8 +1,11 @@
-//! Measuring memory: latency by a chain of dependent loads in random order, bandwidth by sweeps (Brock 2001, section 6).
+//! Measuring memory: latency by a chain of dependent loads in random order, bandwidth by sweeps (Brock 2001, section 6), and what
+//! moving a page takes.
 
 use homing_linux::memory::Pages;
+use homing_linux::move_pages::{self, BATCH};
 use homing_linux::policy;
-use homing_linux::proc::Tid;
+use homing_linux::proc::{Pid, Tid};
+use homing_live::mover::{Landed, Mover, Order};
 use std::hint::black_box;
 use std::io;
 use std::sync::Barrier;
@@ -102,6 +105,65 @@ pub fn bandwidth(cpus: &[u32], node: u32, bytes: usize, sweep: Sweep, time: Dura
         let threads: Vec<_> = cpus.iter().map(|&cpu| scope.spawn(move || one(cpu))).collect();
         threads.into_iter().map(|thread| thread.join().expect("a measuring thread does not panic")).sum()
     })
+}
+
+/// What moving a page takes, in microseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Moves {
+    /// By nothing but `move_pages(2)`, [`BATCH`] pages a call, by one thread.
+    pub bare: f64,
+    /// By the engine's mover, which sorts, asks where each page came to be, and tries again; with one thread.
+    pub mover: f64,
+    /// ... and with as many as it has by default.
+    pub threads: f64,
+}
+
+/// Moves memory from one node to another and back until `time` has gone, each of the three ways in turn; the least of each.
+pub fn moves(cpus: &[u32], from: u32, to: u32, bytes: usize, time: Duration) -> io::Result<Moves> {
+    if !cpus.is_empty() {
+        policy::set_affinity(Tid(0), cpus)?;
+    }
+    let pages = bound(bytes, from)?;
+    let pid = Pid(std::process::id() as i32);
+    let addresses: Vec<u64> =
+        (0..pages.len()).step_by(4096).map(|at| pages.as_ptr() as u64 + at as u64).collect();
+    let bare = |to: u32| {
+        let nodes = vec![to as i32; BATCH];
+        let mut said = Vec::new();
+        addresses
+            .chunks(BATCH)
+            .try_for_each(|part| move_pages::move_to(pid, part, &nodes[..part.len()], &mut said).map(drop))
+    };
+    let mut best = [f64::INFINITY; 3];
+    let begin = Instant::now();
+    loop {
+        for (way, best) in best.iter_mut().enumerate() {
+            let mut orders: Vec<Order> =
+                addresses.iter().map(|&address| Order { pid, to, address, tag: 0 }).collect();
+            let started = Instant::now();
+            let done = match way {
+                0 => bare(to).map(|()| true)?,
+                1 => landed(Mover { threads: 1, ..Mover::default() }, &mut orders),
+                _ => landed(Mover::default(), &mut orders),
+            };
+            *best = best.min(started.elapsed().as_secs_f64() * 1e6 / addresses.len() as f64);
+            let mut are = Vec::new();
+            move_pages::query(pid, &addresses, &mut are)?;
+            let there = are.iter().filter(|&&node| node == to as i32).count();
+            if !done || there < addresses.len() {
+                let message = format!("{there} of {} pages came to node {to}", addresses.len());
+                return Err(io::Error::other(message));
+            }
+            bare(from)?;
+        }
+        if begin.elapsed() >= time {
+            return Ok(Moves { bare: best[0], mover: best[1], threads: best[2] });
+        }
+    }
+}
+
+fn landed(mover: Mover, orders: &mut [Order]) -> bool {
+    mover.carry_out(orders, None).iter().all(|landed| *landed == Landed::There)
 }
 
 fn run(pages: &mut [u8], sweep: Sweep) {

@@ -1,4 +1,4 @@
-//! `homing bench`: latency and bandwidth between nodes, as a table, as JSON and as a machine model.
+//! `homing bench`: latency, bandwidth and page moves between nodes, as a table, as JSON and as a machine model.
 
 mod measure;
 
@@ -8,7 +8,7 @@ use anyhow::Context;
 use homing_core::ids::{parse_bytes, Node};
 use homing_live::config::parse_duration;
 use homing_live::host::Host;
-use measure::{bandwidth, latency, Sweep};
+use measure::{bandwidth, latency, moves, Moves, Sweep};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -63,6 +63,11 @@ struct Matrices {
     /// By a thread on each CPU of the row's node.
     all_read_mb_s: Vec<Vec<f64>>,
     all_copy_mb_s: Vec<Vec<f64>>,
+    /// Microseconds that moving a page of 4 KiB takes, from the row's memory to the column's; both rows and columns are memories.
+    move_us: Vec<Vec<Option<f64>>>,
+    /// ... by the engine's mover, which verifies each: with one thread, and with as many as it has by default.
+    mover_us: Vec<Vec<Option<f64>>>,
+    mover_threads_us: Vec<Vec<Option<f64>>>,
     /// True under a hypervisor.
     virtual_machine: bool,
 }
@@ -101,6 +106,10 @@ fn measure_all(host: &Host, args: &Args) -> anyhow::Result<Matrices> {
     let (size, time) = (args.size, args.time);
     let one = |sweep| move |cpus: &[u32], node: u32| bandwidth(&cpus[..1], node, size, sweep, time);
     let all = |sweep| move |cpus: &[u32], node: u32| bandwidth(cpus, node, size, sweep, time);
+    let all_moves = all_moves(host, &columns, args)?;
+    let of = |what: fn(&Moves) -> f64| -> Vec<Vec<Option<f64>>> {
+        all_moves.iter().map(|row| row.iter().map(|cell| cell.as_ref().map(what)).collect()).collect()
+    };
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     Ok(Matrices {
         schema: 1,
@@ -113,8 +122,27 @@ fn measure_all(host: &Host, args: &Args) -> anyhow::Result<Matrices> {
         copy_mb_s: matrix(&one(Sweep::Copy))?,
         all_read_mb_s: matrix(&all(Sweep::Read))?,
         all_copy_mb_s: matrix(&all(Sweep::Copy))?,
+        move_us: of(|moves| moves.bare),
+        mover_us: of(|moves| moves.mover),
+        mover_threads_us: of(|moves| moves.threads),
         virtual_machine: cpuinfo.split_whitespace().any(|flag| flag == "hypervisor"),
     })
+}
+
+/// Page moves between all pairs of memories, by the CPUs of the node that pages go to.
+fn all_moves(host: &Host, memories: &[Node], args: &Args) -> anyhow::Result<Vec<Vec<Option<Moves>>>> {
+    let cell = |from: Node, to: Node| -> anyhow::Result<Option<Moves>> {
+        if from == to {
+            return Ok(None);
+        }
+        let (cpus, ids) = (host.cpus_of(to).to_vec(), [from, to].map(|node| host.kernel_id(node)));
+        let moved = std::thread::scope(|scope| {
+            scope.spawn(|| moves(&cpus, ids[0], ids[1], args.size, args.time)).join()
+        });
+        let moved = moved.map_err(|_| anyhow::anyhow!("a measuring thread failed"))?;
+        moved.map(Some).with_context(|| format!("cannot move pages from node {} to node {}", ids[0], ids[1]))
+    };
+    memories.iter().map(|&from| memories.iter().map(|&to| cell(from, to)).collect()).collect()
 }
 
 /// The measured latencies as a machine file. Memory-only nodes have no row: theirs is the column turned.
@@ -141,13 +169,25 @@ fn machine(matrices: &Matrices, host: &Host) -> anyhow::Result<String> {
     };
     let cpus: Vec<usize> = (0..host.nodes() as u16).map(|node| host.cpus_of(Node(node)).len()).collect();
     let copy = matrices.copy_mb_s.iter().flatten().copied().fold(f64::INFINITY, f64::min);
+    let per_byte = 2e3 / copy;
+    let moved: Vec<f64> = matrices.move_us.iter().flatten().flatten().copied().collect();
+    let mean_ns = 1e3 * moved.iter().sum::<f64>() / moved.len() as f64;
+    let (overhead, source) = match moved.len() {
+        0 => (
+            1000.0,
+            "Latencies and copying as `homing bench` measured them; the overhead of a page move is assumed.",
+        ),
+        _ => (
+            (mean_ns - 4096.0 * per_byte).max(0.0),
+            "Latencies, copying and page moves as `homing bench` measured them.",
+        ),
+    };
     Ok(format!(
-        "# Latencies and copying as `homing bench` measured them; the overhead of a page move is assumed.\n\
+        "# {source}\n\
          name = \"measured\"\nsummary = \"measured by homing bench\"\nnodes = {}\ncpus_per_node = {cpus:?}\n\
-         [latency]\nmatrix = [{}]\npage_move = {{ per_byte = {:.4}, overhead = 1000.0 }}\n",
+         [latency]\nmatrix = [{}]\npage_move = {{ per_byte = {per_byte:.4}, overhead = {overhead:.1} }}\n",
         nodes.len(),
         nodes.iter().map(row).collect::<Vec<_>>().join(", "),
-        2e3 / copy,
     ))
 }
 
@@ -166,6 +206,20 @@ fn print(matrices: &Matrices) -> anyhow::Result<()> {
         for (node, row) in matrices.cpu_nodes.iter().zip(matrix) {
             let cells = row.iter().map(|value| format!("{value:.digits$}"));
             table.add_row(std::iter::once(format!("node {node}")).chain(cells));
+        }
+        outln!("{table}\n");
+    }
+    let moves = [
+        ("a page move, us: move_pages alone, one thread", &matrices.move_us),
+        ("... and verified by the engine's mover", &matrices.mover_us),
+        ("... with its threads", &matrices.mover_threads_us),
+    ];
+    for (title, matrix) in moves.into_iter().filter(|_| matrices.memory_nodes.len() > 1) {
+        let header = matrices.memory_nodes.iter().map(|node| format!("to {node}"));
+        let mut table = tables::plain(&std::iter::once(title.to_owned()).chain(header).collect::<Vec<_>>());
+        for (node, row) in matrices.memory_nodes.iter().zip(matrix) {
+            let cells = row.iter().map(|value| value.map_or("-".to_owned(), |us| format!("{us:.2}")));
+            table.add_row(std::iter::once(format!("from {node}")).chain(cells));
         }
         outln!("{table}\n");
     }
