@@ -8,18 +8,24 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Where the kernel shows ports, and has their devices; a test has directories of its own. */
+#ifndef PORTS
+#define PORTS "/sys/class/virtio-ports"
+#define DEVICES "/dev"
+#endif
+
 /* The driver learns of ports and their names by messages from the host: they may come after the first process has begun, and late where
  * the host is busy. */
 enum { PORT_LOOKS = 3000, PORT_LOOK_US = 10000 };
 
 /* The device of the port of a name; "" if there is none. */
 static void find_port(const char *wanted, char *device, size_t size) {
-    DIR *ports = opendir("/sys/class/virtio-ports");
+    DIR *ports = opendir(PORTS);
     struct dirent *entry;
     device[0] = 0;
     while (ports != NULL && device[0] == 0 && (entry = readdir(ports)) != NULL) {
         char path[512], name[64] = "";
-        snprintf(path, sizeof path, "/sys/class/virtio-ports/%s/name", entry->d_name);
+        snprintf(path, sizeof path, PORTS "/%s/name", entry->d_name);
         FILE *file = fopen(path, "re");
         if (file == NULL) continue;
         if (fgets(name, sizeof name, file) != NULL) name[strcspn(name, "\n")] = 0;
@@ -35,7 +41,7 @@ int open_port(const char *name) {
         if (look > 0) usleep(PORT_LOOK_US);
         find_port(name, device, sizeof device);
         if (device[0] == 0) continue;
-        snprintf(path, sizeof path, "/dev/%s", device);
+        snprintf(path, sizeof path, DEVICES "/%s", device);
         int port = open(path, O_RDWR | O_CLOEXEC);
         if (port >= 0) return port;
     }
