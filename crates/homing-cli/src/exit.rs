@@ -45,7 +45,7 @@ pub fn finish(result: Result) -> ExitCode {
         Ok(code) => ExitCode::from(code.0),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("homing: {error:#}");
+            errln!("homing: {error:#}");
             let code = error.chain().find_map(code_of).unwrap_or(Code::FAILURE);
             ExitCode::from(code.0)
         }

@@ -102,3 +102,14 @@ fn each_table_has_its_manifest_and_wrong_arguments_their_code() {
         assert!(stderr(&output).contains(said), "{arguments:?}: {}", stderr(&output));
     }
 }
+
+#[test]
+fn nobody_to_tell_changes_no_exit_code() {
+    for (arguments, code) in
+        [(&["machines", "nosuch"][..], 2), (&["trace", "info", "nosuch"], 1), (&["machines"], 0)]
+    {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let status = homing(arguments).stdout(Stdio::null()).stderr(full).status().unwrap();
+        assert_eq!(status.code(), Some(code), "{arguments:?}");
+    }
+}

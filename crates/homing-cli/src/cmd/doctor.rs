@@ -34,7 +34,7 @@ pub fn run(args: Args) -> Result {
     let places = Places::default();
     if args.restore {
         let restored = tunables::restore(&places.state)?;
-        eprintln!("homing: {restored} kernel tunables put back");
+        errln!("homing: {restored} kernel tunables put back");
     }
     let mut checks = vec![nodes(), moving()];
     for source in SOURCES.iter().filter(|source| source.name != "none") {

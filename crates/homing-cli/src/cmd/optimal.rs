@@ -287,7 +287,7 @@ fn print(args: &Args, output: &Output, optimum: &Optimum) -> anyhow::Result<()> 
             writeln!(out, "\n{}", curve_table(curve))?;
         }
     }
-    output.notes.iter().for_each(|note| eprintln!("note: {note}"));
+    output.notes.iter().for_each(|note| errln!("note: {note}"));
     Ok(())
 }
 

@@ -93,7 +93,7 @@ pub fn run(args: Args) -> Result {
     let family = prepared.door.map(|door| session.follow(door, plan));
     let ended = session.run(&interrupts)?;
     if let Some(verdict) = prepared.messages.as_ref().and_then(valgrind::Messages::verdict) {
-        eprintln!("homing: {verdict}");
+        errln!("homing: {verdict}");
     }
     conclude(&args, output, ended, family.as_ref())
 }
@@ -171,7 +171,7 @@ fn conclude(args: &Args, output: Output, ended: Ended, family: Option<&Family>) 
         format!("`homing trace recover {part} -o {wanted}` mends what was written")
     };
     let Some(recorded) = ended.left else {
-        eprintln!("homing: ended at once; {}", left());
+        errln!("homing: ended at once; {}", left());
         return Ok(ended.code);
     };
     let children = family.map(Family::take_ended).unwrap_or_default();
@@ -215,7 +215,7 @@ fn report(name: &Path, ordered: &order::Ordered) {
         0 => String::new(),
         references => format!(", {:.3} bytes a reference", ordered.bytes as f64 / references as f64),
     };
-    eprintln!(
+    errln!(
         "homing: {}: {} ({}, {}), {}, {}, {}{each}",
         name.display(),
         things(summary.references, "reference"),
@@ -230,16 +230,16 @@ fn report(name: &Path, ordered: &order::Ordered) {
 /// The traces of the children; when quiet, only those that failed.
 fn list(children: &[Child], quiet: bool) {
     if !children.is_empty() && !quiet {
-        eprintln!("homing: {} child processes:", children.len());
+        errln!("homing: {} child processes:", children.len());
     }
     for child in children {
         let command = child.command.join(" ");
         match &child.recorded {
             Ok(_) if quiet => {}
             Ok((name, references)) => {
-                eprintln!("  {:>8} {references:>14} references  {}  {command}", child.pid, name.display());
+                errln!("  {:>8} {references:>14} references  {}  {command}", child.pid, name.display());
             }
-            Err(error) => eprintln!("  {:>8} not recorded: {command}: {error:#}", child.pid),
+            Err(error) => errln!("  {:>8} not recorded: {command}: {error:#}", child.pid),
         }
     }
 }
@@ -254,7 +254,7 @@ fn not_recorded(processes: u32, family: Option<&Family>, recorder: Recorder) {
         }
         Some(_) => String::new(),
     };
-    eprintln!("homing: {processes} child {were} not recorded{why}");
+    errln!("homing: {processes} child {were} not recorded{why}");
 }
 
 /// What is missing is said even when quiet.
@@ -266,7 +266,7 @@ fn warn(summary: &Summary, report: &merge::Report) {
         (report.broken_acquires, "synchronisations were ordered against their releases"),
     ] {
         if count > 0 {
-            eprintln!("homing: warning: {count} {what}");
+            errln!("homing: warning: {count} {what}");
         }
     }
 }

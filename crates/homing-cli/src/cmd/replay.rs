@@ -37,7 +37,7 @@ pub fn run(args: Args) -> Result {
     let file = File::open(&args.log).with_context(|| format!("cannot read {name}"))?;
     let journal = Journal::read(BufReader::new(file)).with_context(|| name.to_string())?;
     if journal.cut {
-        eprintln!("homing: {name}: the last line is cut; it was left out");
+        errln!("homing: {name}: the last line is cut; it was left out");
     }
     if args.check {
         return compare(&args, &journal);
@@ -46,7 +46,7 @@ pub fn run(args: Args) -> Result {
     let planned = moves.len();
     let plan = Plan::new(&args.settings.or("first-touch", "none"))?;
     let (code, left) = launch(plan, &args.settings, &args.command, moves)?;
-    eprintln!("homing: {} of {planned} moves of {name} were made again", planned - left);
+    errln!("homing: {} of {planned} moves of {name} were made again", planned - left);
     Ok(if code == Code::OK && left > 0 { Code::PARTIAL } else { code })
 }
 

@@ -88,7 +88,7 @@ impl Family {
                 Ok(Some(visitor)) => visitor,
                 Ok(None) => continue,
                 Err(error) => {
-                    eprintln!("homing: warning: child processes are no longer recorded: {error}");
+                    errln!("homing: warning: child processes are no longer recorded: {error}");
                     return;
                 }
             };
@@ -98,7 +98,7 @@ impl Family {
                 Since::Fork => host.begin(visitor, &plan),
             };
             if let Err(error) = result {
-                eprintln!("homing: warning: a child process is not recorded: {error:#}");
+                errln!("homing: warning: a child process is not recorded: {error:#}");
             }
         });
         family
@@ -224,7 +224,7 @@ fn follow(member: &Member, mut stream: Stream) -> anyhow::Result<Left> {
             named = true;
         }
         if let Some(message) = stream.take(filled)? {
-            eprintln!("{message} (process {})", member.pid);
+            errln!("{message} (process {})", member.pid);
         }
         Ok(())
     };

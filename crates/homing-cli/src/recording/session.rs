@@ -105,7 +105,7 @@ impl Session {
 
     fn take(&mut self, filled: Filled) -> anyhow::Result<()> {
         if let Some(message) = self.stream.take(filled)? {
-            self.progress.bar.suspend(|| eprintln!("{message}"));
+            self.progress.bar.suspend(|| errln!("{message}"));
         }
         Ok(())
     }
@@ -133,7 +133,7 @@ fn wait_for(family: &Family, forks: u32, interrupts: &Interrupts) -> bool {
     {
         std::thread::sleep(FAMILY_POLL);
         if !told && family.running() > 0 && begin.elapsed() > PATIENCE {
-            eprintln!(
+            errln!(
                 "homing: the program has ended; {} of its children are still being recorded",
                 family.running()
             );

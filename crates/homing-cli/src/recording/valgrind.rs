@@ -85,7 +85,7 @@ impl Messages {
                 if is_avx512(&line) {
                     seen.store(true, Ordering::Relaxed);
                 }
-                eprintln!("{line}");
+                errln!("{line}");
             }
             // Nobody listens if the recording has already ended.
             let _ = end.send(());

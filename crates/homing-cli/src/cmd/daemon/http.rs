@@ -39,7 +39,7 @@ impl Server {
                     // A client that goes away or says nothing is its own trouble.
                     Ok(client) => drop(answer(client, &page)),
                     Err(error) => {
-                        eprintln!("homing daemon: /metrics: {error}");
+                        errln!("homing daemon: /metrics: {error}");
                         std::thread::sleep(Duration::from_millis(100));
                     }
                 }

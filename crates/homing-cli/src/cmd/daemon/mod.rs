@@ -76,7 +76,7 @@ pub fn run(args: Args) -> Result {
         }
     }
     manager.stopping();
-    eprintln!("homing daemon: ends");
+    errln!("homing daemon: ends");
     Ok(Code::OK)
 }
 
@@ -111,7 +111,7 @@ impl Work {
             Some(address) if self.server.as_ref().is_none_or(|(at, _)| *at != address) => {
                 let server =
                     self.serve(address).with_context(|| format!("metrics: cannot listen at {address}"))?;
-                eprintln!("homing daemon: /metrics at {}", server.address());
+                errln!("homing daemon: /metrics at {}", server.address());
                 self.server = Some((address, server));
             }
             Some(_) => {}
@@ -153,8 +153,8 @@ impl Work {
         });
         let done = result.is_ok();
         match result {
-            Ok(()) => eprintln!("homing daemon: configuration read again: {}", self.describe()),
-            Err(error) => eprintln!("homing daemon: the old configuration is kept: {error:#}"),
+            Ok(()) => errln!("homing daemon: configuration read again: {}", self.describe()),
+            Err(error) => errln!("homing daemon: the old configuration is kept: {error:#}"),
         }
         self.with(|_, own| if done { own.reloads += 1 } else { own.refused_reloads += 1 });
     }

@@ -45,10 +45,7 @@ impl Manager {
     fn say(&self, text: &str) {
         if let Some((socket, address)) = &self.to {
             if let Err(error) = socket.send_to_addr(text.as_bytes(), address) {
-                eprintln!(
-                    "homing daemon: the service manager could not be told `{}`: {error}",
-                    text.trim_end()
-                );
+                errln!("homing daemon: the service manager could not be told `{}`: {error}", text.trim_end());
             }
         }
     }

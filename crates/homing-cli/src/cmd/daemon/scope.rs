@@ -158,12 +158,12 @@ impl Shared {
         if status.state != state {
             match &state {
                 State::Waiting => {
-                    eprintln!("homing daemon: scope {}: its cgroup is not there: waits for it", self.name)
+                    errln!("homing daemon: scope {}: its cgroup is not there: waits for it", self.name)
                 }
                 State::Running(source) => {
-                    eprintln!("homing daemon: scope {}: begins, with source {source}", self.name)
+                    errln!("homing daemon: scope {}: begins, with source {source}", self.name)
                 }
-                State::Failed(why) => eprintln!("homing daemon: scope {}: {why}; tries again", self.name),
+                State::Failed(why) => errln!("homing daemon: scope {}: {why}; tries again", self.name),
             }
             status.state = state;
         }

@@ -86,7 +86,7 @@ pub fn run(args: Args) -> Result {
             for _ in 0..args.repeats {
                 number += 1;
                 let measured = args.one(contender, thp, &topology)?;
-                eprintln!(
+                errln!(
                     "homing: {number} of {count}: {}, thp {}: {:.2} % non-local, {:.1} s",
                     contender.name,
                     thp.word(),

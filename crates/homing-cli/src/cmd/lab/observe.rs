@@ -114,9 +114,9 @@ impl ObserveArgs {
             let text = serde_json::to_string_pretty(&value)?;
             files::write(path, text + "\n")?;
         }
-        eprintln!("{}", table(observed));
+        errln!("{}", table(observed));
         if !observed.complete {
-            eprintln!("homing: warning: the machine ended before the observer's report did: the last interval is missing");
+            errln!("homing: warning: the machine ended before the observer's report did: the last interval is missing");
         }
         Ok(())
     }

@@ -85,11 +85,11 @@ pub fn run(args: Args) -> Result {
     }
     if args.verbose {
         let (boot, ran) = (ended.boot.as_secs_f64(), ended.ran.as_secs_f64());
-        eprintln!("homing: lab {}: up after {boot:.1} s, the command ran {ran:.1} s", topology.name);
+        errln!("homing: lab {}: up after {boot:.1} s, the command ran {ran:.1} s", topology.name);
         if let Some(references) = ended.references {
-            eprintln!("homing: the trace has {references} references");
+            errln!("homing: the trace has {references} references");
         }
-        ended.files.iter().for_each(|file| eprintln!("homing: brought back {}", file.display()));
+        ended.files.iter().for_each(|file| errln!("homing: brought back {}", file.display()));
     }
     Ok(ended.code)
 }

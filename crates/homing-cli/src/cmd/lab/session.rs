@@ -96,7 +96,7 @@ impl Lab<'_> {
                 {
                     return Err(coded(error));
                 }
-                Err(error) => eprintln!("homing: {error}\nhoming: starting it again"),
+                Err(error) => errln!("homing: {error}\nhoming: starting it again"),
             }
             trace.into_iter().for_each(TraceFile::abandon);
             attempt += 1;
@@ -120,7 +120,7 @@ impl Lab<'_> {
         let prepared = self.job.prepare(parts).map_err(coded)?;
         if let Some(first) = prepared.missing.first() {
             let count = prepared.missing.len();
-            eprintln!("homing: warning: {count} of the libraries and interpreters are not found here, so not in the guest; the first: {first}");
+            errln!("homing: warning: {count} of the libraries and interpreters are not found here, so not in the guest; the first: {first}");
         }
         let (trace_pipe, trace) = match &self.trace {
             Some(file) => {
@@ -176,13 +176,13 @@ impl Run<'_> {
     fn boot(&mut self) -> Result<(), LabError> {
         while self.boot.is_none() && self.interrupts.count() == 0 {
             if self.begin.elapsed() > BOOT_PATIENCE {
-                eprintln!("homing: the machine is not up after {BOOT_PATIENCE:?}");
+                errln!("homing: the machine is not up after {BOOT_PATIENCE:?}");
                 self.machine.terminate()?;
                 return Err(self.machine.died());
             }
             match self.control.next(TICK) {
                 Ok(Some(Message::Ready)) => self.boot = Some(self.begin.elapsed()),
-                Ok(Some(Message::Note(text))) => eprintln!("homing: in the guest: {text}"),
+                Ok(Some(Message::Note(text))) => errln!("homing: in the guest: {text}"),
                 Ok(_) => {}
                 Err(_) => return Err(self.machine.died()),
             }
@@ -199,7 +199,7 @@ impl Run<'_> {
             };
             match message {
                 Some(Message::Ready) => boot = Some(begin.elapsed()),
-                Some(Message::Note(text)) => eprintln!("homing: in the guest: {text}"),
+                Some(Message::Note(text)) => errln!("homing: in the guest: {text}"),
                 Some(Message::Count(name, number)) => {
                     self.kernel.insert(name, number);
                 }
@@ -245,7 +245,7 @@ impl Run<'_> {
         }
         let Some(timeout) = self.timeout else { return Ok(None) };
         if ran.is_some_and(|ran| ran >= timeout) {
-            eprintln!("homing: the command ran longer than {timeout:?}: the machine was switched off");
+            errln!("homing: the command ran longer than {timeout:?}: the machine was switched off");
             return Ok(Some(TIMED_OUT));
         }
         Ok(None)

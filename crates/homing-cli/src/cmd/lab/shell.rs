@@ -33,7 +33,7 @@ pub fn run(args: Args) -> Result {
         ));
     };
     let topology = args.machine.topology()?;
-    eprintln!("homing: starting {}: {}", topology.name, topology.summary);
+    errln!("homing: starting {}: {}", topology.name, topology.summary);
     let job = Job {
         command: vec!["busybox".into(), "sh".into(), "-l".into()],
         environment: environment(),

@@ -33,7 +33,7 @@ impl TraceFile {
         let cpus = cpus(topology);
         for left in Output::left_behind(&path) {
             let (left, name) = (left.display(), path.display());
-            eprintln!("homing: a run that was killed left {left}: `homing trace recover {left} -o {name}` reads it, or remove it");
+            errln!("homing: a run that was killed left {left}: `homing trace recover {left} -o {name}` reads it, or remove it");
         }
         let output = Output::recoverable_trace(&path)?;
         let file = File::from(OwnedFd::from(reader));

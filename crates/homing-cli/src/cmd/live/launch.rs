@@ -78,7 +78,7 @@ pub fn launch(
 
 fn pass_on(child: &Child, signal: i32) {
     if let Err(error) = signal_child(child, signal) {
-        eprintln!("homing: signal {signal} could not be passed on: {error}");
+        errln!("homing: signal {signal} could not be passed on: {error}");
     }
 }
 

@@ -170,7 +170,7 @@ pub fn report(summary: &Summary, settings: &Settings) -> anyhow::Result<()> {
     if settings.json {
         outln!("{}", serde_json::to_string_pretty(summary)?);
     } else if !settings.quiet {
-        eprint!("{}", show::text(summary));
+        errln!("{}", show::text(summary).trim_end());
     }
     Ok(())
 }

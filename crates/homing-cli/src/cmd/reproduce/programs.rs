@@ -94,7 +94,7 @@ impl Traces<'_> {
         }
         std::fs::create_dir_all(self.folder)
             .with_context(|| format!("cannot make {}", self.folder.display()))?;
-        self.progress.suspend(|| eprintln!("recording {} with {threads} threads", program.name));
+        self.progress.suspend(|| errln!("recording {} with {threads} threads", program.name));
         // A recording that Ctrl-C has cut short is complete in itself, and no trace of the program.
         let unfinished = path.with_extension("unfinished");
         let homing = std::env::current_exe().context("cannot find this program")?;

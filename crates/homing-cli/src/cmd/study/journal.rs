@@ -30,7 +30,7 @@ impl Journal {
             whole += line.len() as u64;
             match serde_json::from_slice::<Cell>(&line) {
                 Ok(cell) => drop(known.insert(cell.key.clone(), cell)),
-                Err(_) => eprintln!("homing: {}: a line that is no cell is left out", path.display()),
+                Err(_) => errln!("homing: {}: a line that is no cell is left out", path.display()),
             }
             line.clear();
         }

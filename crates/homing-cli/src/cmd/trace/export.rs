@@ -94,7 +94,7 @@ pub fn run(args: Args) -> Result {
         return Ok(Code::OK);
     }
     let (lost, name) = (exported.lost, args.trace.display());
-    eprintln!("homing: {name}: {lost} references are lost to damage; {} were exported", exported.rows);
+    errln!("homing: {name}: {lost} references are lost to damage; {} were exported", exported.rows);
     Ok(Code::PARTIAL)
 }
 

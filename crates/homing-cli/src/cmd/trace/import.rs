@@ -96,7 +96,7 @@ fn print(args: &Args, report: &Report) -> anyhow::Result<()> {
         1 => "; 1 malformed line was left out".to_owned(),
         n => format!("; {n} malformed lines were left out"),
     };
-    eprintln!("{}: {}{left_out}", args.output.display(), things(references, "reference"));
+    errln!("{}: {}{left_out}", args.output.display(), things(references, "reference"));
     Ok(())
 }
 

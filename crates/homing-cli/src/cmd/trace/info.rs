@@ -51,7 +51,7 @@ pub fn run(args: Args) -> Result {
             format!("{lost} references are lost to damage, and the places of {unordered} in the order")
         }
     };
-    eprintln!(
+    errln!(
         "homing: {}: {lost}; `homing trace recover` makes a whole trace of what is there",
         args.trace.display()
     );

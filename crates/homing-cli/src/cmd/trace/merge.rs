@@ -57,7 +57,7 @@ pub fn run(args: Args) -> Result {
         crate::stdout::json(report_json(&report))?;
     } else {
         let (references, turns) = (report.references, report.turns);
-        eprintln!("{}: {references} references in {turns} turns", args.output.display());
+        errln!("{}: {references} references in {turns} turns", args.output.display());
     }
     warn_broken(&report);
     let damaged = copied_damage(&args.trace, &trace);
@@ -87,7 +87,7 @@ pub fn broken(report: &Report) -> u64 {
 /// Tells of edges that were broken.
 pub fn warn_broken(report: &Report) {
     if broken(report) > 0 {
-        eprintln!(
+        errln!(
             "homing: {} acquires, {} thread starts and {} joins did not wait for what they must follow, because it never \
              came: the trace lacks a part",
             report.broken_acquires, report.broken_starts, report.broken_joins

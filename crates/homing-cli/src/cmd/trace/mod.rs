@@ -51,7 +51,7 @@ pub fn run(args: Args) -> Result {
 fn copied_damage(path: &Path, trace: &Trace<'_>) -> bool {
     let damaged = !trace.damage().is_empty() || trace.damaged_blocks() > 0;
     if damaged {
-        eprintln!("homing: {}: damaged, see `homing trace info`; the damage was copied", path.display());
+        errln!("homing: {}: damaged, see `homing trace info`; the damage was copied", path.display());
     }
     damaged
 }
@@ -61,10 +61,10 @@ fn show_some(what: &str, total: u64, examples: impl IntoIterator<Item = String>)
     const SHOWN: usize = 10;
     let mut shown = 0;
     for example in examples.into_iter().take(SHOWN) {
-        eprintln!("homing: {what}: {example}");
+        errln!("homing: {what}: {example}");
         shown += 1;
     }
     if total > shown {
-        eprintln!("homing: {what}: and {} more", total - shown);
+        errln!("homing: {what}: and {} more", total - shown);
     }
 }

@@ -73,7 +73,7 @@ pub fn run(args: Args) -> Result {
     if args.json {
         crate::stdout::json(json!({ "references": references, "turns": turns }))?;
     } else {
-        eprintln!("{}: {references} references in {turns} turns", args.output.display());
+        errln!("{}: {references} references in {turns} turns", args.output.display());
     }
     Ok(if copied_damage(&args.trace, &trace) { Code::PARTIAL } else { Code::OK })
 }

@@ -61,12 +61,10 @@ pub fn run(args: Args) -> Result {
         }
     }
     if headless {
-        eprintln!(
-            "homing: the header is damaged: command line, recorder and machine of the recording are lost"
-        );
+        errln!("homing: the header is damaged: command line, recorder and machine of the recording are lost");
     }
     if recovered.damaged_tables > 0 {
-        eprintln!("homing: {} blocks of names, symbols or page addresses are lost", recovered.damaged_tables);
+        errln!("homing: {} blocks of names, symbols or page addresses are lost", recovered.damaged_tables);
     }
     warn_broken(&recovered.merge);
     Ok(if recovered.lost + recovered.damaged_tables + u64::from(headless) == 0 {

@@ -1,0 +1,18 @@
+//! What a command tells beside its output: `eprintln!` panics where standard error cannot be written (a log on a full disk), which
+//! would cost a recording or stop a service; [`errln!`] goes on.
+
+use std::fmt::Arguments;
+use std::io::Write;
+
+/// Tells the user a line.
+macro_rules! errln {
+    ($($words:tt)*) => {
+        $crate::stderr::print(format_args!($($words)*))
+    };
+}
+
+/// Tells the user a line, in one piece.
+pub fn print(words: Arguments<'_>) {
+    // There is no place left where this could be told.
+    let _ = std::io::stderr().write_all(format!("{words}\n").as_bytes());
+}
