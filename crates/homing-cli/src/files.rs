@@ -3,6 +3,7 @@
 use crate::exit::{self, Code};
 use anyhow::Context;
 use homing_linux::unnamed;
+use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
@@ -42,6 +43,33 @@ pub fn refuse_traces(wanted: &Path) -> anyhow::Result<()> {
         Some(true) => Err(exit::error(Code::USAGE, message)),
         _ => Ok(()),
     }
+}
+
+/// Fails if two options name one file to write: what the first wrote would be replaced. Devices and pipes take both.
+pub fn refuse_same_file(written: &[(&str, &Option<PathBuf>)]) -> anyhow::Result<()> {
+    let place = |path: &PathBuf| match path.metadata() {
+        Ok(facts) if !facts.is_file() => None,
+        Ok(_) => path.canonicalize().ok(),
+        Err(_) => Some(std::path::absolute(path).unwrap_or_else(|_| path.clone())),
+    };
+    let places = written.iter().filter_map(|(option, path)| Some((option, path.as_ref().and_then(place)?)));
+    let mut seen = HashMap::new();
+    for (option, place) in places {
+        if let Some(other) = seen.insert(place.clone(), option) {
+            let message = format!("{other} and {option} both name {}: expected a file each", place.display());
+            return Err(exit::error(Code::USAGE, message));
+        }
+    }
+    Ok(())
+}
+
+/// Reads a text file. `what`: what it should be, for errors.
+pub fn read_text(path: &Path, what: &str) -> anyhow::Result<String> {
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read {what} {}", path.display()))?;
+    String::from_utf8(bytes).map_err(|_| {
+        let message = format!("{} is no text: expected a {what}; is the name right?", path.display());
+        exit::error(Code::USAGE, message)
+    })
 }
 
 /// Writes a file whole, or leaves the name as it was.

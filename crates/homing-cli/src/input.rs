@@ -1,15 +1,17 @@
 //! What `optimal`, `simulate` and `compare` take: a machine model, a trace file, and how the one is laid over the other.
 
 use crate::exit::{self, Code};
+use crate::files::read_text;
+use crate::spill::SpillFile;
 use anyhow::Context;
 use homing_core::cache::cpus::CpusInUse;
 use homing_core::cache::misses::Misses;
 use homing_core::cache::{Addresses, Counts, HierarchyShape};
-use homing_core::history::{Binding, History, HistoryBuilder, Options, SpillError, ThreadsOn};
+use homing_core::history::{Binding, History, HistoryBuilder, Options, Spill, SpillError, ThreadsOn};
 use homing_core::ids::{parse_bytes, Cpu, Node, PageSize, Thread, Time};
 use homing_core::machine::{Costs, Machine};
 use homing_core::timeline::Mark;
-use homing_core::trace::{Event, NameId, Trace, Turn, Visitor, FRAME_BYTES};
+use homing_core::trace::{Event, NameId, Trace, TraceError, Turn, Visitor, FRAME_BYTES};
 use rayon::prelude::*;
 use std::fs::File;
 use std::ops::Range;
@@ -140,7 +142,7 @@ pub fn load_machine(name: &str) -> anyhow::Result<Machine> {
             format!("no machine `{name}`: expected a TOML file, `host`, or one of {}", names.join(", "));
         return Err(exit::error(Code::USAGE, message));
     }
-    let text = std::fs::read_to_string(name).with_context(|| format!("cannot read machine file {name}"))?;
+    let text = read_text(Path::new(name), "machine file")?;
     Machine::from_toml(&text, name).map_err(|e| exit::error(Code::USAGE, e.to_string()))
 }
 
@@ -148,6 +150,8 @@ pub fn load_machine(name: &str) -> anyhow::Result<Machine> {
 pub struct TraceFile {
     /// The file's path.
     pub path: PathBuf,
+    /// What results call it.
+    pub name: String,
     map: memmap2::Mmap,
 }
 
@@ -158,7 +162,11 @@ impl TraceFile {
         // Before it is opened: a pipe would wait for its writer.
         let facts = path.metadata().with_context(context)?;
         if !facts.is_file() {
-            return Err(exit::error(Code::FAILURE, format!("{} is not a regular file", path.display())));
+            let message = format!(
+                "{} is not a regular file: expected a trace, as `homing record` writes it; write what comes from a pipe to a file",
+                path.display()
+            );
+            return Err(exit::error(Code::FAILURE, message));
         }
         if facts.len() == 0 {
             let message =
@@ -170,7 +178,13 @@ impl TraceFile {
         // which is what reading it would have ended in.
         let map = unsafe { memmap2::Mmap::map(&file) };
         let map = map.with_context(|| format!("cannot map trace {}", path.display()))?;
-        Ok(TraceFile { path: path.to_owned(), map })
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(TraceFile { path: path.to_owned(), name, map })
+    }
+
+    /// The same under another name.
+    pub fn named(self, name: &str) -> TraceFile {
+        TraceFile { name: name.to_owned(), ..self }
     }
 
     /// The trace in it.
@@ -241,8 +255,8 @@ pub fn lay(
         Some(build) => build,
         None => {
             progress.reset();
-            let spill = tempfile::tempfile().context("cannot make a temporary file for page histories")?;
-            let mut build = new(HistoryBuilder::new(options(memory, Some(Box::new(spill)))), false);
+            let spill = Some(Box::new(SpillFile::new()) as Box<dyn Spill>);
+            let mut build = new(HistoryBuilder::new(options(memory, spill)), false);
             build.misses = misses;
             trace.visit_all(&mut build)?;
             build
@@ -252,12 +266,35 @@ pub fn lay(
     if let Some(error) = build.error {
         return Err(error.into());
     }
+    if build.found == 0 {
+        return Err(nothing_found(trace, build.lost, build.why).into());
+    }
     let caches = build.misses.map(|misses| misses.finish(&mut build.builder)).transpose()?;
     let (history, lost) = (build.builder.finish(&frames)?, build.lost);
     let partial = lost > 0 || !trace.complete() || !trace.damage().is_empty();
     let mut notes = notes(trace, binding, lost, partial);
     notes.extend(caches.as_ref().map(filtered));
     Ok(Laid { history, lost, partial, notes, caches, marks: marks(trace, &build.marks) })
+}
+
+/// The error of a trace of which no reference can be read: a table of zeros would look like a result.
+fn nothing_found(trace: &Trace<'_>, lost: u64, reason: String) -> TraceError {
+    if lost == 0 {
+        return TraceError::NoReferences;
+    }
+    let advice = match trace.damaged_blocks() {
+        0 => "only the order of its references is damaged: `homing trace merge TRACE -o NEW` makes another",
+        _ => "`homing trace info` says where it is damaged, `homing trace recover TRACE -o NEW` keeps what is whole",
+    };
+    TraceError::NothingLeft { lost, reason, advice }
+}
+
+/// Lets an error of a trace say of which one; what else can go wrong in using it names its own cause.
+pub fn naming<T>(result: anyhow::Result<T>, path: &Path) -> anyhow::Result<T> {
+    result.map_err(|error| match error.is::<TraceError>() {
+        true => error.context(path.display().to_string()),
+        false => error,
+    })
 }
 
 fn notes(trace: &Trace<'_>, binding: &Binding, lost: u64, partial: bool) -> Vec<String> {
@@ -328,7 +365,11 @@ struct Build<'a> {
     /// A part has no file to spill to: if it takes more memory than it may have, it is full, and its rest is skipped.
     is_part: bool,
     full: bool,
+    /// References that were read.
+    found: u64,
     lost: u64,
+    /// Why the first of those are lost.
+    why: String,
     marks: Vec<(Time, NameId)>,
     progress: &'a indicatif::ProgressBar,
     unreported: u64,
@@ -350,7 +391,9 @@ impl<'a> Build<'a> {
             error: None,
             is_part,
             full: false,
+            found: 0,
             lost: 0,
+            why: String::new(),
             marks: Vec::new(),
             progress,
             unreported: 0,
@@ -360,6 +403,7 @@ impl<'a> Build<'a> {
     /// Adds what comes after this part.
     fn followed_by(mut self, later: Build<'a>) -> Build<'a> {
         self.builder.append(later.builder);
+        self.found += later.found;
         self.lost += later.lost;
         self.marks.extend(later.marks);
         self
@@ -391,6 +435,7 @@ impl Visitor for Build<'_> {
             Some(misses) => misses.turn(turn, &mut self.builder).err(),
             None => self.bound(turn).err(),
         };
+        self.found += turn.addresses.len() as u64;
         self.unreported += turn.addresses.len() as u64;
         if self.unreported > 1 << 22 {
             self.progress.inc(std::mem::take(&mut self.unreported));
@@ -404,7 +449,10 @@ impl Visitor for Build<'_> {
         }
     }
 
-    fn lost(&mut self, _first: Time, references: u64, _reason: &str) {
+    fn lost(&mut self, _first: Time, references: u64, reason: &str) {
+        if self.lost == 0 {
+            self.why = reason.to_owned();
+        }
         self.lost += references;
     }
 }

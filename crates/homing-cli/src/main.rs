@@ -17,14 +17,16 @@ mod progress;
 mod recording;
 mod rig;
 mod scene;
+mod spill;
 mod study;
 mod tables;
+mod trace_names;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
 /// Brings memory pages home: records, bounds, simulates and shows page placement on NUMA machines.
 #[derive(Parser)]
-#[command(name = "homing", version, propagate_version = true, max_term_width = 110)]
+#[command(name = "homing", version, propagate_version = true, max_term_width = 110, after_help = exit::CODES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -1,7 +1,7 @@
 //! What happens around the references in a simulation, and what policies see of them: `--info`, `--iterations`, `--events`.
 
 use crate::exit::{self, Code};
-use anyhow::Context;
+use crate::files::read_text;
 use homing_core::history::schedule::{Random, Schedule};
 use homing_core::history::Binding;
 use homing_core::ids::{Cpu, Node, Time};
@@ -10,6 +10,7 @@ use homing_core::machine::Machine;
 use homing_core::report::Parameter;
 use homing_core::timeline::{Mark, Timeline};
 use homing_core::trace::Trace;
+use std::path::Path;
 use std::str::FromStr;
 
 /// How policies are informed and what happens to the program.
@@ -84,8 +85,7 @@ impl SceneArgs {
                 Schedule::random(random, Time(trace.references()), threads, cpus.len() as u16)
             }
             None => {
-                let text = std::fs::read_to_string(events)
-                    .with_context(|| format!("cannot read scheduling events {events}"))?;
+                let text = read_text(Path::new(events), "file of scheduling events")?;
                 Schedule::parse(&text).map_err(|e| usage(e.to_string()))?
             }
         };

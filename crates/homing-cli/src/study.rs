@@ -2,6 +2,7 @@
 //! line, and what the report says about machine and trace.
 
 use crate::exit::{self, Code};
+use crate::files::read_text;
 use crate::input::{lay, Laid, ModelArgs, TraceFile};
 use crate::scene::SceneArgs;
 use anyhow::Context;
@@ -18,6 +19,8 @@ use homing_core::report::{MachineInfo, Parameter, TraceInfo};
 use homing_core::timeline::Timeline;
 use homing_core::trace::Trace;
 use std::borrow::Cow;
+use std::collections::HashSet;
+use std::path::Path;
 
 /// True if a `--set` is for a machine, not for a policy.
 pub fn is_machine(setting: &str) -> bool {
@@ -75,7 +78,11 @@ pub fn begins(text: &str) -> anyhow::Result<Begins> {
             return Ok(Begins { placement, by_area: false });
         }
     };
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read placement {path}"))?;
+    if path.is_empty() {
+        let message = format!("placement `{text}`: expected the name of a file behind the colon");
+        return Err(exit::error(Code::USAGE, message));
+    }
+    let text = read_text(Path::new(path), "placement file")?;
     let file = PlacementFile::parse(&text).with_context(|| path.to_owned())?;
     if by_area && !file.has_areas() {
         let message = format!(
@@ -101,9 +108,28 @@ pub fn check(placement: Option<&Placement>, costs: &Costs, policies: &[&Entry]) 
 /// A policy by name.
 pub fn policy(name: &str) -> anyhow::Result<&'static Entry> {
     table::find(name).ok_or_else(|| {
+        if name.starts_with("external:") {
+            let message = format!(
+                "policy `{name}`: expected a policy of homing's own here (see `homing policies`); a process can be the policy of \
+                 `homing simulate` without --monitor only"
+            );
+            return exit::error(Code::USAGE, message);
+        }
         let names: Vec<_> = table::POLICIES.iter().map(|entry| entry.name).collect();
         exit::error(Code::USAGE, format!("no policy `{name}`: expected one of {}", names.join(", ")))
     })
+}
+
+/// Fails if a list has something twice: its rows could not be told apart. `what` is one of the list.
+pub fn each_once(what: &str, names: impl IntoIterator<Item = String>) -> anyhow::Result<()> {
+    let mut seen = HashSet::new();
+    match names.into_iter().find(|name| !seen.insert(name.clone())) {
+        Some(name) => Err(exit::error(
+            Code::USAGE,
+            format!("{what} `{name}` is named twice: expected each {what} once"),
+        )),
+        None => Ok(()),
+    }
 }
 
 /// Where the bound begins, as a parameter.
@@ -170,7 +196,7 @@ pub fn trace_info(
     let header = trace.header();
     let reads = history.reads();
     TraceInfo {
-        name: file.path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+        name: file.name.clone(),
         digest: format!("{:016x}", xxhash_rust::xxh3::xxh3_64(file.bytes())),
         command: header.command.clone(),
         recorder: header.recorder.clone(),

@@ -140,3 +140,22 @@ fn policies_are_listed() {
     assert!(String::from_utf8_lossy(&text.stdout).contains("--set delay.count=100 references"));
     assert_eq!(homing(1, &["policies", "nobody"]).status.code(), Some(2));
 }
+
+#[test]
+fn traces_of_one_file_name_are_told_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    for folder in ["a", "b"] {
+        std::fs::create_dir(dir.path().join(folder)).unwrap();
+        trace(&dir.path().join(folder), "run");
+    }
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let (a, b, table) = (path("a/run.trace"), path("b/run.trace"), path("rows.csv"));
+    let policies = ["--machine", "ace", "--policies", "delay"];
+    let report = json(&[&["compare", &a, &b, "--json", "--csv", &table], &policies[..]].concat());
+    let names: Vec<_> = (0..2).map(|i| report["traces"][i]["trace"]["name"].clone()).collect();
+    assert_eq!(names, ["a/run.trace", "b/run.trace"]);
+    let rows = std::fs::read_to_string(table).unwrap();
+    assert!(rows.contains("\na/run.trace,delay,") && rows.contains("\nb/run.trace,delay,"), "{rows}");
+    let output = homing(1, &[&["compare", &a, &a], &policies[..]].concat());
+    assert_eq!(output.status.code(), Some(2));
+}

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 fn homing(args: &[&str]) -> Output {
@@ -99,4 +99,87 @@ fn what_goes_wrong_is_said_and_nothing_waits_for_ever() {
     let output = simulate(&trace, "external:/no/such/program", &[]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("cannot start `/no/such/program`"));
     assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn a_policy_without_a_command_or_where_there_is_none_is_wrong_usage() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = trace(dir.path());
+    let fails = |output: Output, said: &str| {
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains(said), "{error}");
+    };
+    for policy in ["external:", "external:  "] {
+        fails(simulate(&trace, policy, &[]), "expected external:COMMAND");
+    }
+    fails(simulate(&trace, "external:cat", &["--monitor", "perfect"]), "`homing simulate` without --monitor");
+    let trace = trace.to_str().unwrap();
+    fails(
+        homing(&["compare", trace, "-m", "ace", "--policies", "external:cat"]),
+        "`homing simulate` without",
+    );
+}
+
+/// A policy that leaves its process id in a file, does nothing for so many questions, and then sleeps whatever it is told.
+fn sleeper(dir: &Path, questions: u32) -> (String, PathBuf) {
+    let (script, id) = (dir.join("sleeper.sh"), dir.join("id"));
+    let text = format!(
+        "echo $$ >{id}.new; mv {id}.new {id}; asked=0\n\
+         while [ $asked -lt {questions} ] && read -r question; do echo '{{}}'; asked=$((asked + 1)); done\n\
+         exec sleep 600\n",
+        id = id.display()
+    );
+    fs::write(&script, text).unwrap();
+    (format!("external:sh {}", script.display()), id)
+}
+
+/// Whether a process runs: one that nobody has reaped yet does not.
+fn runs(id: &str) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/status", id.trim())).unwrap_or_default();
+    status.lines().any(|line| line.starts_with("State:") && !line.contains('Z'))
+}
+
+/// Waits until something holds, for a minute at most.
+fn wait_until(what: &str, holds: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !holds() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_process_that_ignores_the_end_of_its_input_is_killed_and_that_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = trace(dir.path());
+    let (policy, id) = sleeper(dir.path(), u32::MAX >> 1);
+    let output = simulate(&trace, &policy, &["--info", "intervals:10"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(
+        said.contains("sleeper.sh`: did not end within 1 s of the end of its input; it was killed"),
+        "{said}"
+    );
+    assert!(!runs(&fs::read_to_string(id).unwrap()));
+}
+
+#[test]
+fn the_process_dies_with_homing() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = trace(dir.path());
+    let (policy, id) = sleeper(dir.path(), 1);
+    let mut homing = Command::new(env!("CARGO_BIN_EXE_homing"))
+        .args(["simulate", trace.to_str().unwrap(), "-m", "two-socket", "--info", "intervals:10"])
+        .args(["--policy", &policy, "--external-timeout", "600"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_until("the policy begins", || id.exists());
+    let id = fs::read_to_string(id).unwrap();
+    assert!(runs(&id));
+    homing.kill().unwrap();
+    homing.wait().unwrap();
+    wait_until("the policy ends", || !runs(&id));
 }

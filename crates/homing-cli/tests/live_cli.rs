@@ -194,3 +194,27 @@ fn no_time_is_refused() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stdout));
     }
 }
+
+#[test]
+fn a_replay_writes_nothing_over_the_log_that_it_replays() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let log = path("log");
+    let words = ["run", "--source", "none", "--quiet", "--journal", &log, "--", "true"];
+    assert!(homing(&words).status.success());
+    let before = std::fs::read(&log).unwrap();
+    std::os::unix::fs::symlink(&log, path("symbolic")).unwrap();
+    std::fs::hard_link(&log, path("hard")).unwrap();
+    for option in ["--journal", "--tee", "--summary"] {
+        for name in [log.clone(), path("symbolic"), path("hard"), path("./log")] {
+            let ran = path("ran");
+            let output = homing(&["replay", &log, "--quiet", option, &name, "--", "touch", &ran]);
+            assert_eq!(output.status.code(), Some(2), "{option} {name}: {}", text(&output.stderr));
+            assert!(text(&output.stderr).contains("is the log"), "{}", text(&output.stderr));
+            assert_eq!(std::fs::read(&log).unwrap(), before, "{option} {name}");
+            assert!(!Path::new(&ran).exists(), "nothing was begun");
+        }
+    }
+    let other = path("other");
+    assert!(homing(&["replay", &log, "--quiet", "--journal", &other, "--", "true"]).status.success());
+}

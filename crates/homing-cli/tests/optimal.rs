@@ -99,7 +99,7 @@ fn the_curve_is_exact() {
     }
     let (code, message) = failure(&["compare", trace, "-m", "ace", "--policies", "ace,first-touch,ace"]);
     assert_eq!(code, 2);
-    assert!(message.contains("names `ace` twice"), "{message}");
+    assert!(message.contains("`ace` is named twice"), "{message}");
 }
 
 #[test]

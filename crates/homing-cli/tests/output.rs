@@ -66,13 +66,7 @@ fn only_traces_are_overwritten_by_traces_and_no_trace_by_its_export() {
         refused(&simulate, "is a trace: choose another name");
     }
     refused(&["compare", &trace, "--machine", "ace", "--csv", &trace], "is a trace: choose another name");
-    refused(&["trace", "import", &trace, "-o", &path("again.trace")], "a trace already");
-    std::fs::write(path("packed.gz"), b"\x1f\x8b\x08\x00").unwrap();
-    refused(&["trace", "import", &path("packed.gz"), "-o", &path("again.trace")], "zcat");
-    assert!(
-        std::fs::read(&csv).unwrap().starts_with(b"0,0x1000")
-            && !directory.path().join("again.trace").exists()
-    );
+    assert!(std::fs::read(&csv).unwrap().starts_with(b"0,0x1000"));
 }
 
 #[test]
@@ -112,4 +106,113 @@ fn nobody_to_tell_changes_no_exit_code() {
         let status = homing(arguments).stdout(Stdio::null()).stderr(full).status().unwrap();
         assert_eq!(status.code(), Some(code), "{arguments:?}");
     }
+}
+
+#[test]
+fn page_histories_that_cannot_be_spilled_name_the_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let (csv, trace) = (path("in.csv"), path("in.trace"));
+    let line = |i: u64| format!("{},{},8,w\n", i % 2, 0x10000 + i / 2 % 8 * 4096);
+    std::fs::write(&csv, (0..20_000).map(line).collect::<String>()).unwrap();
+    assert!(homing(&["trace", "import", &csv, "-o", &trace]).output().unwrap().status.success());
+    let run = |memory: &str, temporary: &str, limit: &str| {
+        let script = format!("trap '' XFSZ; ulimit -f {limit}; exec \"$@\"");
+        Command::new("bash")
+            .args([
+                "-c",
+                &script,
+                "bash",
+                env!("CARGO_BIN_EXE_homing"),
+                "optimal",
+                &trace,
+                "--machine",
+                "ace",
+            ])
+            .args(["--threads-on", "one-per-node", "--memory", memory])
+            .env("TMPDIR", temporary)
+            .output()
+            .unwrap()
+    };
+    // What fits into memory needs no directory.
+    assert_eq!(run("1G", &path("missing"), "unlimited").status.code(), Some(0));
+    for (temporary, limit, reason) in
+        [(path("missing"), "unlimited", "No such file"), (path(""), "1", "File too large")]
+    {
+        let output = run("1K", &temporary, limit);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        for part in [&*format!("in {temporary}:"), reason, "TMPDIR", "--memory"] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+        assert_eq!(said.matches(reason).count(), 1, "{said}");
+    }
+}
+
+#[test]
+fn two_outputs_have_two_names() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let (csv, trace) = (path("in.csv"), path("in.trace"));
+    std::fs::write(&csv, "0,0x1000,8,r\n1,0x1000,8,w\n").unwrap();
+    assert!(homing(&["trace", "import", &csv, "-o", &trace]).output().unwrap().status.success());
+    let (one, same, existing) = (path("one"), path("./one"), path("existing"));
+    std::fs::write(&existing, "as it was").unwrap();
+    std::os::unix::fs::symlink(&existing, path("link")).unwrap();
+    let link = path("link");
+    let simulate = ["simulate", &trace, "--machine", "two-socket", "--policy", "homing"];
+    for (command, first, second) in [
+        (&simulate[..], "--actions", "--placement-out"),
+        (&["compare", &trace, "--machine", "ace"], "--csv", "--html"),
+        (&["run", "--source", "none", "--quiet"], "--journal", "--summary"),
+    ] {
+        let run = |a: &str, b: &str| {
+            let program: &[&str] = if command[0] == "run" { &["--", "true"] } else { &[] };
+            homing(&[command, &[first, a, second, b], program].concat()).output().unwrap()
+        };
+        for (a, b) in [(&one, &one), (&one, &same), (&existing, &link)] {
+            let output = run(a, b);
+            assert_eq!(output.status.code(), Some(2), "{first} {a} {second} {b}: {}", stderr(&output));
+            assert!(
+                stderr(&output).contains(&format!("{first} and {second} both name")),
+                "{}",
+                stderr(&output)
+            );
+        }
+        assert_eq!(run("/dev/null", "/dev/null").status.code(), Some(0), "{command:?}");
+    }
+    assert!(!std::path::Path::new(&one).exists());
+    assert_eq!(std::fs::read(&existing).unwrap(), b"as it was");
+}
+
+#[test]
+fn what_is_no_text_or_no_name_is_wrong_usage() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let (csv, trace, binary) = (path("in.csv"), path("in.trace"), path("binary"));
+    std::fs::write(&csv, "0,0x1000,8,r\n1,0x1000,8,w\n").unwrap();
+    std::fs::write(&binary, b"\xff\xfe").unwrap();
+    assert!(homing(&["trace", "import", &csv, "-o", &trace]).output().unwrap().status.success());
+    let placement = format!("file:{binary}");
+    let simulate = ["simulate", &trace, "--machine", "two-socket", "--policy", "homing"];
+    for (arguments, said) in [
+        (vec!["machines", &binary], "expected a machine file"),
+        ([&simulate[..], &["--events", &binary]].concat(), "expected a file of scheduling events"),
+        ([&simulate[..], &["--placement", &placement]].concat(), "expected a placement file"),
+        (
+            [&simulate[..], &["--placement", "file:"]].concat(),
+            "placement `file:`: expected the name of a file",
+        ),
+        (vec!["study", "--plan", &binary, "--out", &path("out")], "expected a plan"),
+        (vec!["run", "--config", &binary, "--", "true"], "expected a configuration"),
+        (vec!["run", "--policy", "file", "--", "true"], "policy file needs a placement file"),
+        (vec!["run", "--regions", ",", "--", "true"], "--regions"),
+    ] {
+        let output = homing(&arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(said), "{arguments:?}: {}", stderr(&output));
+    }
+    let output = homing(&["run", "--", ""]).output().unwrap();
+    assert_eq!(output.status.code(), Some(127), "{}", stderr(&output));
+    assert!(stderr(&output).contains("the command is empty"), "{}", stderr(&output));
 }

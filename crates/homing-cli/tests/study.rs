@@ -153,3 +153,99 @@ fn json_has_all_cells_and_damage_is_told_again() {
         assert!(json["notes"][0].as_str().unwrap().contains("one.trace"), "{}", json["notes"]);
     }
 }
+
+/// The traces' names in the rows of a study, sorted, each once.
+fn names(out: &Path) -> Vec<String> {
+    let names: std::collections::BTreeSet<_> = rows(out).values().map(|row| row["trace"].clone()).collect();
+    names.into_iter().collect()
+}
+
+#[test]
+fn traces_of_one_file_name_are_told_apart_also_by_a_study_that_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+    fs::create_dir(&a).unwrap();
+    fs::create_dir(&b).unwrap();
+    trace(&a, "run", 0);
+    import(&b, "run.trace", "0,0x10000,8,w\n1,0x10000,8,r\n");
+    let run = |traces: &[&str]| {
+        let more = ["-m", "butterfly", "--policies", "delay", "--out", out.to_str().unwrap()];
+        let mut study = command(1, &[&["study"], traces, &more].concat());
+        study.current_dir(dir.path()).output().unwrap()
+    };
+    let computes = |traces: &[&str], count: u32, expected: &[&str]| {
+        let output = run(traces);
+        assert!(said(&output).contains(&format!("{count} of them computed now")), "{}", said(&output));
+        assert_eq!(names(&out), expected);
+    };
+    // The cell of this one has the short name in the journal.
+    computes(&["a/run.trace"], 1, &["run"]);
+    computes(&["a/run.trace", "b/run.trace"], 1, &["a/run.trace", "b/run.trace"]);
+    let costs =
+        |name: &str| rows(&out).into_values().find(|row| row["trace"] == name).unwrap()["cost"].clone();
+    let (a, b) = (costs("a/run.trace"), costs("b/run.trace"));
+    assert_ne!(a, b);
+    computes(&["b/run.trace"], 0, &["run"]);
+    assert_eq!(costs("run"), b);
+    let output = run(&["a/run.trace", "./a/run.trace"]);
+    assert_eq!(output.status.code(), Some(2));
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(error.contains("a/run.trace is named twice"), "{error}");
+}
+
+#[test]
+fn a_start_in_a_file_is_what_the_file_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let (trace, out, place) = (trace(dir.path(), "one", 0), dir.path().join("out"), dir.path().join("place"));
+    let cost = |node: u32| {
+        let text = format!("# homing placement 1: begin end node\n0x10000 0x18000 {node}\n");
+        fs::write(&place, text).unwrap();
+        let start = format!("file:{}", place.display());
+        let words =
+            ["-m", "butterfly", "--policies", "file", "--threads-on", "one-per-node", "--starts", &start];
+        let common = ["study", trace.to_str().unwrap(), "--out", out.to_str().unwrap()];
+        succeeds(1, &[&common[..], &words].concat());
+        rows(&out).into_values().next().unwrap()["cost"].clone()
+    };
+    let (first, second) = (cost(0), cost(2));
+    assert_ne!(first, second, "the journal has the cells of another file of that name");
+    assert_eq!(cost(0), first);
+}
+
+#[test]
+fn whatever_would_have_the_same_rows_twice_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = trace(dir.path(), "one", 0);
+    let out = dir.path().join("out");
+    let common = ["study", trace.to_str().unwrap(), "--out", out.to_str().unwrap()];
+    for (words, said) in [
+        (&["-m", "ace,ace"][..], "machine `ace` is named twice"),
+        (&["-m", "ace", "--starts", "first-touch,first-touch"], "start `first-touch` is named twice"),
+        (&["-m", "ace", "--info", "every:8,every:8"], "level of information `every:8` is named twice"),
+        (&["-m", "ace", "--policies", "delay,delay"], "policy `delay` is named twice"),
+    ] {
+        let output = command(1, &[&common[..], words].concat()).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(error.contains(said), "{error}");
+    }
+}
+
+#[test]
+fn a_damaged_order_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    // As many turns as take two order blocks.
+    let csv: String =
+        (0..300_000u64).map(|i| format!("{},{},8,r\n", i % 2, 0x10000 + i % 9 * 4096)).collect();
+    let path = import(dir.path(), "one.trace", &csv);
+    let mut bytes = fs::read(&path).unwrap();
+    let orders: Vec<_> = (0..bytes.len()).filter(|&at| bytes[at..].starts_with(b"HBLK\x04")).collect();
+    assert!(orders.len() > 1);
+    bytes[orders[1] + 60] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let words = ["study", path.to_str().unwrap(), "-m", "ace", "--policies", "delay", "--out"];
+    let output = command(1, &words).arg(dir.path().join("out")).output().unwrap();
+    assert_eq!(output.status.code(), Some(5));
+    assert!(said(&output).contains("damaged or unfinished") && said(&output).contains("one.trace"));
+}

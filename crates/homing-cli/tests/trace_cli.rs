@@ -305,3 +305,75 @@ fn traces_overwrite_traces_only() {
     assert_eq!(read(&lab.path("precious.txt")), b"a thesis");
     assert_eq!(lab.files(), ["a.csv", "a.trace", "precious.txt"]);
 }
+
+#[test]
+fn what_is_no_text_is_a_failure_that_says_what_to_do() {
+    let lab = Lab::new();
+    lab.sample();
+    std::fs::create_dir(lab.path("directory")).unwrap();
+    let files: [(&str, &[u8], &str); 4] = [
+        ("binary", b"0,0x1000,8,r\n\0\x01", "no text (byte 13 is 0): expected lines thread,addr,size,kind"),
+        ("packed.gz", b"\x1f\x8b\x08\x00", "zcat"),
+        ("table.parquet", b"PAR1", "a Parquet file"),
+        ("again.trace", &read(&lab.path("a.trace")), "a trace already"),
+    ];
+    for (name, bytes, _) in &files {
+        std::fs::write(lab.path(name), bytes).unwrap();
+    }
+    let directory = [("directory", "Is a directory")];
+    for (name, message) in files.iter().map(|&(name, _, message)| (name, message)).chain(directory) {
+        for format in [&[][..], &["--format", "csv"], &["--format", "lackey"]] {
+            let (code, _, err) = lab.trace(&[&["import", name, "-o", "out.trace"], format].concat());
+            assert_eq!(code, 1, "{name}: the command was right: {err}");
+            assert!(err.contains(name) && err.contains(message), "{err}");
+            assert!(!lab.path("out.trace").exists(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_trace_without_a_readable_reference_gives_no_table() {
+    let lab = Lab::new();
+    lab.sample();
+    let damage = |name: &str, magic: &[u8]| {
+        let mut bytes = read(&lab.path("a.trace"));
+        let blocks: Vec<_> =
+            (0..bytes.len() - magic.len()).filter(|&at| bytes[at..].starts_with(magic)).collect();
+        blocks.iter().for_each(|at| bytes[at + 60] ^= 1);
+        std::fs::write(lab.path(name), bytes).unwrap();
+    };
+    damage("order.trace", b"HBLK\x04");
+    damage("references.trace", b"HBLK\x01");
+    let header = homing_core::trace::Header::new("test", "1");
+    let empty = homing_core::trace::TraceWriter::new(Vec::new(), &header).unwrap();
+    let empty = empty.finish(homing_core::trace::Summary::default()).unwrap().0;
+    std::fs::write(lab.path("empty.trace"), empty).unwrap();
+    for (name, lost, advice) in [
+        ("order.trace", "of 450000 references all are lost (wrong checksum)", "homing trace merge"),
+        ("references.trace", "of 450000 references all are lost (wrong checksum)", "homing trace recover"),
+        ("empty.trace", "no references", "homing trace info"),
+    ] {
+        for command in [
+            &["compare", name, "--html", "page.html"][..],
+            &["simulate", name, "--policy", "homing", "--actions", "actions.csv"],
+            &["simulate", name, "--policy", "homing", "--monitor", "hint-faults"],
+            &["optimal", name, "--placement", "placement.csv"],
+            &["study", name, "--out", "study", "--policies", "delay"],
+        ] {
+            let output = Command::new(env!("CARGO_BIN_EXE_homing"))
+                .args(command)
+                .args(["-m", "sunfire-6800"])
+                .current_dir(lab.dir.path())
+                .output()
+                .unwrap();
+            let (code, out, err) = texts(&output);
+            assert_eq!((code, out.as_str()), (1, ""), "{command:?}: {err}");
+            assert!(err.contains(name) && err.contains(lost) && err.contains(advice), "{command:?}: {err}");
+        }
+    }
+    for file in ["page.html", "actions.csv", "placement.csv", "study/cells.csv"] {
+        assert!(!lab.path(file).exists(), "{file}");
+    }
+    lab.ok(&["merge", "order.trace", "-o", "merged.trace"]);
+    assert_eq!(lab.info("merged.trace").1["references"], 450_000, "as the message says");
+}

@@ -158,7 +158,7 @@ pub struct SizeRow {
 /// Where a trace comes from and how large it is.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct TraceInfo {
-    /// Short name: the file's stem.
+    /// Short name: the file's stem, or as much of its path as tells it from the other traces.
     pub name: String,
     /// Digest of the trace file (xxh3-64, hexadecimal).
     pub digest: String,

@@ -8,12 +8,13 @@ mod sweep;
 pub use perturb::{disturb, Filter};
 
 use crate::exit::{self, Code, Result};
-use crate::input::{ModelArgs, TraceFile};
+use crate::files::refuse_same_file;
+use crate::input::{naming, ModelArgs, TraceFile};
 use crate::manifest::{self, Manifest};
 use crate::rig;
 use crate::scene::{self, SceneArgs};
 use crate::study::{self, Begins, Study};
-use crate::tables;
+use crate::{tables, trace_names};
 use homing_core::compare::{compare, means, summary, BoundStart, Subject};
 use homing_core::information::Information;
 use homing_core::machine::Machine;
@@ -92,12 +93,15 @@ struct Plan {
 
 /// Compares.
 pub fn run(args: Args) -> Result {
+    refuse_same_file(&[("--csv", &args.csv), ("--html", &args.html)])?;
     let machine = args.model.machine(study::is_machine)?;
     let settings = study::settings(&args.model.set)?;
     let placement = args.placement.as_deref().map(study::begins).transpose()?;
     let given = placement.as_ref().map(Begins::placement);
     let policies = policies(&args.policies, given)?;
     study::check(given, &args.model.costs(&machine)?, &policies)?;
+    study::each_once("level of --info", args.info.iter().map(Information::to_string))?;
+    study::each_once("monitor", args.monitor.iter().map(Choice::describe))?;
     let plan = Plan { machine, settings, placement, policies };
     let elsewhere = !args.sweep.is_empty() || !args.perturb.is_empty();
     if args.bound_start == BoundStart::Same && elsewhere {
@@ -108,8 +112,10 @@ pub fn run(args: Args) -> Result {
     let mut notes = Vec::new();
     let mut traces = Vec::new();
     let mut partial = false;
-    for path in &args.traces {
-        traces.push(one_trace(&args, &plan, path, &mut notes, &mut partial)?);
+    let names = trace_names::distinct(&args.traces)?;
+    for (path, name) in args.traces.iter().zip(&names) {
+        let file = TraceFile::open(path)?.named(name);
+        traces.push(one_trace(&args, &plan, &file, &mut notes, &mut partial)?);
     }
     let report = report(&args, &plan, traces, notes)?;
     if let Some(path) = &args.csv {
@@ -139,33 +145,26 @@ fn policies(names: &[String], placement: Option<&Placement>) -> anyhow::Result<V
         let usable = |entry: &&Entry| has_file || !matches!(entry.begin, Begin::File);
         return Ok(POLICIES.iter().filter(usable).collect());
     }
-    let mut policies: Vec<&'static Entry> = Vec::new();
-    for name in names {
-        let policy = study::policy(name.trim())?;
-        if policies.iter().any(|known| known.name == policy.name) {
-            let message = format!("--policies names `{}` twice: expected each policy once", policy.name);
-            return Err(exit::error(Code::USAGE, message));
-        }
-        policies.push(policy);
-    }
+    let policies: Vec<&'static Entry> =
+        names.iter().map(|name| study::policy(name.trim())).collect::<anyhow::Result<_>>()?;
+    study::each_once("policy", policies.iter().map(|entry| entry.name.to_owned()))?;
     Ok(policies)
 }
 
 fn one_trace(
     args: &Args,
     plan: &Plan,
-    path: &Path,
+    file: &TraceFile,
     notes: &mut Vec<String>,
     partial: &mut bool,
 ) -> anyhow::Result<TraceReport> {
-    let file = TraceFile::open(path)?;
     let trace = file.trace()?;
     let page_size = args.model.page_size(&plan.machine);
     let costs = args.model.costs(&plan.machine)?;
     let read_gap = args.sweep.iter().filter_map(|sweep| sweep.read_gap(&costs)).min();
-    let study = Study::new(&args.model, &args.scene, &plan.machine, &trace, page_size, read_gap)?
-        .begun(plan.placement.as_ref(), &trace);
-    let info = study::trace_info(&file, &trace, &study.history, study.partial, study.caches);
+    let study = Study::new(&args.model, &args.scene, &plan.machine, &trace, page_size, read_gap);
+    let study = naming(study, &file.path)?.begun(plan.placement.as_ref(), &trace);
+    let info = study::trace_info(file, &trace, &study.history, study.partial, study.caches);
     let subject = subject(args, plan, &study);
     let begin = Instant::now();
     let mut compared = compare(&subject, &plan.policies, &args.info[1..], &|| begin.elapsed().as_secs_f64())?;

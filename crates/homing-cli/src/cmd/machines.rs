@@ -2,7 +2,6 @@
 
 use crate::exit::{self, Code, Result};
 use crate::input::load_machine;
-use anyhow::Context;
 use comfy_table::{presets, CellAlignment, Table};
 use homing_core::ids::PageSize;
 use homing_core::machine::{Costs, Machine};
@@ -42,8 +41,7 @@ fn show(args: &Args, name: &str) -> anyhow::Result<()> {
         machine.set(setting).map_err(|e| exit::error(Code::USAGE, e.to_string()))?;
     }
     if let Some(path) = &args.calibrate {
-        let text = std::fs::read_to_string(path)
-            .with_context(|| format!("cannot read measurements {}", path.display()))?;
+        let text = crate::files::read_text(path, "file of measurements")?;
         machine = machine.calibrated(&text).map_err(|e| exit::error(Code::USAGE, e.to_string()))?;
     }
     let (page_size, costs) = price(args, &machine)?;

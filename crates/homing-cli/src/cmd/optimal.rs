@@ -137,8 +137,8 @@ pub fn run(args: Args) -> Result {
     let trace = file.trace()?;
     let misses =
         args.model.misses.then(|| input::misses(&machine, &trace, &binding, page_size)).transpose()?;
-    let input::Laid { history, lost, partial, notes: laid, caches, .. } =
-        input::lay(&trace, &binding, page_size, gap, args.model.memory, misses)?;
+    let laid = input::lay(&trace, &binding, page_size, gap, args.model.memory, misses);
+    let input::Laid { history, lost, partial, notes: laid, caches, .. } = input::naming(laid, &args.trace)?;
     let started = Instant::now();
     let optimum = match &args.placement {
         Some(path) => write_placement(path, &history, &costs, options)?,

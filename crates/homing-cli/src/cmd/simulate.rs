@@ -4,7 +4,8 @@ mod monitored;
 
 use crate::exit::{self, Code};
 use crate::external::External;
-use crate::input::{ModelArgs, TraceFile};
+use crate::files::refuse_same_file;
+use crate::input::{naming, ModelArgs, TraceFile};
 use crate::manifest::{Manifest, GENERATOR};
 use crate::scene::{self, SceneArgs};
 use crate::study::{self, Study};
@@ -18,6 +19,7 @@ use homing_core::policy::table::Entry;
 use homing_core::report::Row;
 use homing_core::sharing;
 use homing_core::simulate::Simulation;
+use monitored::MonitorArgs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -31,7 +33,7 @@ pub struct Args {
     #[command(flatten)]
     scene: SceneArgs,
     #[command(flatten)]
-    monitor: monitored::MonitorArgs,
+    monitor: MonitorArgs,
     /// What the policy sees: perfect, every:N, interval:N, intervals:K, or joined as every:64+intervals:100
     #[arg(long, value_name = "LEVEL", default_value = "perfect", value_parser = scene::information)]
     info: Information,
@@ -66,12 +68,21 @@ pub struct Args {
 /// Simulates.
 pub fn run(args: Args) -> exit::Result {
     args.model.one_page_size()?;
+    let MonitorArgs { intervals, .. } = &args.monitor;
+    let written =
+        [("--actions", &args.actions), ("--placement-out", &args.placement_out), ("--intervals", intervals)];
+    refuse_same_file(&written)?;
     if let Some(choice) = args.monitor.monitor.clone() {
         return monitored::run(&args, &choice);
     }
     let machine = args.model.machine(study::is_machine)?;
     let settings = study::settings(&args.model.set)?;
     let external = args.policy.strip_prefix("external:");
+    if external.is_some_and(|command| command.trim().is_empty()) {
+        let message = "--policy external: names no command: expected external:COMMAND, such as \
+                       \"external:python3 examples/interval_majority.py\" (docs/external-policy.md)";
+        return Err(exit::error(Code::USAGE, message));
+    }
     let entry = external.is_none().then(|| study::policy(&args.policy)).transpose()?;
     let entries: Vec<&Entry> = entry.into_iter().collect();
     let placement = args.placement.as_deref().map(study::begins).transpose()?;
@@ -80,7 +91,8 @@ pub fn run(args: Args) -> exit::Result {
     let file = TraceFile::open(&args.trace)?;
     let trace = file.trace()?;
     let page_size = args.model.page_size(&machine);
-    let study = Study::new(&args.model, &args.scene, &machine, &trace, page_size, None)?;
+    let study = Study::new(&args.model, &args.scene, &machine, &trace, page_size, None);
+    let study = naming(study, &args.trace)?;
     let placement = placement.as_ref().map(|begins| begins.of(&trace, &study.history));
     let subject = Subject {
         history: &study.history,

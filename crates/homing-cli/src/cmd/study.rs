@@ -10,9 +10,10 @@ mod output;
 mod plan;
 
 use crate::exit::{Code, Result};
+use crate::files::read_text;
 use crate::input::{ModelArgs, TraceFile};
 use crate::rig::{self, Rig};
-use crate::study::{self, Study};
+use crate::study::{self, Begins, Study};
 use crate::tables;
 use anyhow::Context;
 use cell::Cell;
@@ -36,21 +37,23 @@ use std::time::Instant;
 pub fn run(args: Args) -> Result {
     let json = args.json;
     let plan = Plan::new(args)?;
-    std::fs::create_dir_all(&plan.out).with_context(|| format!("cannot make {}", plan.out.display()))?;
+    std::fs::create_dir_all(&plan.out)
+        .with_context(|| format!("--out: cannot make the directory {}", plan.out.display()))?;
     let journal = Journal::open(&plan.out.join("cells.jsonl"))?;
     let tally = Tally::default();
     let units: Vec<_> = plan
         .traces
         .iter()
-        .flat_map(|trace| plan.models.iter().map(move |model| (trace.as_path(), model)))
+        .flat_map(|(path, name)| plan.models.iter().map(move |model| (path.as_path(), name.as_str(), model)))
         .collect();
     let progress = crate::progress::units(units.len() as u64, "traces on machines");
     let cells = units
         .par_iter()
-        .map(|(trace, model)| {
-            let unit = Unit::new(&plan, &journal, trace, model).and_then(|unit| unit.cells(&tally));
+        .map(|(path, name, model)| {
+            let file = TraceFile::open(path).map(|file| file.named(name));
+            let unit = file.and_then(|file| Unit::new(&plan, &journal, file, model)?.cells(&tally));
             progress.inc(1);
-            unit.with_context(|| format!("{} on {}", trace.display(), model.machine))
+            unit.with_context(|| format!("{} on {}", path.display(), model.machine))
         })
         .collect::<anyhow::Result<Vec<Vec<Cell>>>>()?;
     progress.finish_and_clear();
@@ -126,15 +129,28 @@ struct Laid {
     rig: Option<Rig>,
 }
 
+/// What keys say of where pages begin: its name, and what is in its file.
+fn start_key((name, begins): &(String, Begins)) -> String {
+    match begins.placement() {
+        Placement::File(file) => format!("{name} {}", cell::digest(file.text().as_bytes())),
+        _ => name.clone(),
+    }
+}
+
 impl<'a> Unit<'a> {
-    fn new(plan: &'a Plan, journal: &'a Journal, trace: &Path, model: &'a ModelArgs) -> anyhow::Result<Self> {
-        let file = TraceFile::open(trace)?;
+    fn new(
+        plan: &'a Plan,
+        journal: &'a Journal,
+        file: TraceFile,
+        model: &'a ModelArgs,
+    ) -> anyhow::Result<Self> {
         let digest = cell::digest(file.bytes());
         let machine = model.machine(study::is_machine)?;
         let page_size = model.page_size(&machine);
         let events = match &plan.scene.events {
-            Some(events) if !events.starts_with("random:") => std::fs::read_to_string(events)
-                .with_context(|| format!("cannot read scheduling events {events}"))?,
+            Some(events) if !events.starts_with("random:") => {
+                read_text(Path::new(events), "file of scheduling events")?
+            }
             events => format!("{events:?}"),
         };
         let key = format!(
@@ -160,12 +176,13 @@ impl<'a> Unit<'a> {
             held(&tally.unable).extend(unable.iter().map(|entry| entry.name));
         }
         let trace = self.file.trace()?;
-        if !trace.complete() || trace.damaged_blocks() > 0 {
+        if !trace.whole() {
             held(&tally.damaged).insert(self.file.path.display().to_string());
         }
         let mut laid = None;
         let mut cells = Vec::new();
         for (index, start) in self.plan.starts.iter().enumerate() {
+            let start = start_key(start);
             for (number, level) in self.plan.levels.iter().enumerate() {
                 let first = index == 0 && number == 0;
                 // Static policies begin as they say and see nothing: once is enough.
@@ -176,11 +193,10 @@ impl<'a> Unit<'a> {
                 };
                 for entry in policies.iter().filter(wanted) {
                     let parameters = self.plan.settings.of(entry).all();
-                    let key =
-                        format!("{} {} {} {} {parameters:?}", self.key, start.0, level.name(), entry.name);
+                    let key = format!("{} {start} {} {} {parameters:?}", self.key, level.name(), entry.name);
                     let key = cell::digest(key.as_bytes());
                     if let Some(cell) = self.journal.get(&key) {
-                        cells.push(cell);
+                        cells.push(self.renamed(cell));
                         continue;
                     }
                     let laid = match &laid {
@@ -195,6 +211,14 @@ impl<'a> Unit<'a> {
             }
         }
         Ok(cells)
+    }
+
+    /// A cell of an earlier run under the names of this one: a key says what was computed, and an earlier run may have had other
+    /// names for that, or have told apart what this one has not.
+    fn renamed(&self, mut cell: Cell) -> Cell {
+        cell.trace.clone_from(&self.file.name);
+        cell.row.machine.clone_from(&self.model.machine);
+        cell
     }
 
     fn lay(&self) -> anyhow::Result<Laid> {
@@ -261,7 +285,7 @@ impl<'a> Unit<'a> {
                 (row, cell::classes(laid, &floor, &result))
             }
         };
-        let trace = self.file.path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let trace = self.file.name.clone();
         let start = match entry.begin {
             Begin::Own(_) => "own".to_owned(),
             _ => self.plan.starts[start].0.clone(),

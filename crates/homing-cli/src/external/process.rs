@@ -1,7 +1,9 @@
 //! A process that is asked lines and answers lines, with every wait bounded. Threads do the reading and the writing, so
 //! that neither a full pipe nor a silent process can hold the caller.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use homing_linux::child;
+use std::convert::Infallible;
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::thread;
@@ -12,11 +14,15 @@ const LONGEST_LINE: u64 = 1 << 28;
 /// Time that a process gets to end by itself once its input has.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The process. Dropped, it sees the end of its input, and is killed if it does not end soon.
+/// The process. Dropped, it sees the end of its input, and is killed if it does not end soon. It dies with homing, however
+/// homing ends.
 pub struct Process {
+    command: String,
     child: Child,
     questions: Option<Sender<String>>,
     answers: Receiver<String>,
+    /// Lets the thread end that has spawned the process: last of all.
+    _spawner: Sender<Infallible>,
 }
 
 impl Process {
@@ -24,12 +30,11 @@ impl Process {
     pub fn start(command: &str) -> Result<Process, String> {
         let mut words = command.split_whitespace();
         let program = words.next().ok_or("no command; expected external:COMMAND")?;
-        let mut child = Command::new(program)
-            .args(words)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|e| format!("cannot start `{program}`: {e}"))?;
+        let mut to_start = Command::new(program);
+        to_start.args(words).stdin(Stdio::piped()).stdout(Stdio::piped());
+        child::dying_with_us(&mut to_start);
+        let (child, spawner) = spawn(to_start);
+        let mut child = child.map_err(|e| format!("cannot start `{program}`: {e}"))?;
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
         let (Some(mut stdin), Some(stdout)) = (stdin, stdout) else { return Err("it has no pipes".into()) };
         let (questions, to_write) = channel::<String>();
@@ -55,7 +60,13 @@ impl Process {
                 }
             }
         });
-        Ok(Process { child, questions: Some(questions), answers })
+        Ok(Process {
+            command: command.to_owned(),
+            child,
+            questions: Some(questions),
+            answers,
+            _spawner: spawner,
+        })
     }
 
     /// Sends a line and waits for one.
@@ -95,6 +106,39 @@ impl Drop for Process {
             // Already gone is as good.
             let _ = self.child.kill();
             let _ = self.child.wait();
+            errln!(
+                "homing: external policy `{}`: did not end within {} s of the end of its input; it was killed",
+                self.command,
+                PATIENCE.as_secs()
+            );
+        }
+    }
+}
+
+/// Spawns from a thread that lives until what is returned beside the child is dropped: the kernel takes a thread's end for that of
+/// its children's parent, and whoever asks for a policy may be a thread that ends sooner.
+fn spawn(mut command: Command) -> (io::Result<Child>, Sender<Infallible>) {
+    let (spawner, over) = channel::<Infallible>();
+    let (done, child) = channel();
+    thread::spawn(move || {
+        // Neither end of this channel is dropped sooner.
+        let _ = done.send(command.spawn());
+        drop(command);
+        let _ = over.recv();
+    });
+    let child = child.recv().unwrap_or_else(|_| Err(io::Error::other("the thread that starts it has ended")));
+    (child, spawner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_process_outlives_the_thread_that_asks_for_it() {
+        let mut cat = thread::spawn(|| Process::start("cat").unwrap()).join().unwrap();
+        for question in ["one", "two"] {
+            assert_eq!(cat.exchange(question, Duration::from_secs(60)), Ok(format!("{question}\n")));
         }
     }
 }

@@ -13,6 +13,9 @@ use std::process::ExitStatus;
 /// Exit code 127 if there is none, 126 if it cannot be executed, as shells have it.
 pub fn find(name: &OsStr, path: &OsStr) -> anyhow::Result<PathBuf> {
     let shown = name.to_string_lossy();
+    if shown.is_empty() {
+        return Err(exit::error(Code(127), "the command is empty: expected a program"));
+    }
     let candidates: Vec<PathBuf> = if shown.contains('/') {
         vec![PathBuf::from(name)]
     } else {

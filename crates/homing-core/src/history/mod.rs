@@ -31,9 +31,9 @@ pub struct History {
     duration: Time,
 }
 
-/// A history whose spilled part could not be read back.
+/// A history whose spilled part could not be written or read back.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {action} the spill file of the page histories: {source}; free disk space or raise --memory")]
+#[error("cannot {action} the spill file of the page histories")]
 pub struct SpillError {
     /// `write` or `read back`.
     pub action: &'static str,

@@ -6,7 +6,9 @@ use crate::ids::Thread;
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The file is something else.
-    #[error("not a Homing trace: it does not begin with the magic `HOMINGTR`")]
+    #[error(
+        "not a Homing trace: expected the magic `HOMINGTR` at its begin, as `homing record` and `homing trace import` write it"
+    )]
     NotATrace,
     /// A version that this program does not know.
     #[error("trace format version {found}, but this program reads version {known}: use the Homing that wrote the trace")]
@@ -24,6 +26,19 @@ pub enum TraceError {
         "the trace has no total order (its recorder was killed): complete it with `homing trace recover`"
     )]
     NoOrder,
+    /// There is no reference in it.
+    #[error("the trace has no references: `homing trace info` says what was recorded")]
+    NoReferences,
+    /// No reference can be read.
+    #[error("nothing of the trace can be read: of {lost} references all are lost ({reason}); {advice}")]
+    NothingLeft {
+        /// References that are known to be lost.
+        lost: u64,
+        /// Why the first of them are.
+        reason: String,
+        /// What to do.
+        advice: &'static str,
+    },
     /// Reading or writing failed.
     #[error("reading or writing the trace failed")]
     Io(#[from] std::io::Error),

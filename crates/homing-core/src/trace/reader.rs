@@ -10,10 +10,10 @@ use crate::ids::Thread;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
-/// The most frames that a damaged file is allowed to leave out.
 /// Missing references before a block that are believed: a hundred times the largest recording that Homing is made for.
 /// More would keep whoever walks over them busy for ever.
 const MAX_GAP: u64 = 1 << 40;
+/// The most frames that a damaged file is allowed to leave out.
 const MAX_FRAME_GAP: u32 = 1 << 26;
 
 /// The references blocks of one thread.
@@ -277,6 +277,12 @@ impl<'a> Trace<'a> {
     pub fn damaged_blocks(&self) -> usize {
         let kept = self.blocks.par_iter().filter(|p| p.header.kind != BlockKind::Order);
         kept.filter(|placed| format::stored(self.bytes, placed.offset).is_err()).count()
+    }
+
+    /// Reads all blocks; true if the trace was finished and none of them is damaged, the order's included.
+    pub fn whole(&self) -> bool {
+        let sound = |placed: &Placed| format::stored(self.bytes, placed.offset).is_ok();
+        self.complete() && self.damage.is_empty() && self.blocks.par_iter().all(sound)
     }
 
     /// The stretches of the total order that can be visited by themselves.

@@ -58,8 +58,7 @@ fn host() -> String {
 impl Daemon {
     /// Reads a file. Relative cgroups are below `cgroups`.
     pub fn read(path: &Path, cgroups: &Path) -> anyhow::Result<Daemon> {
-        let text =
-            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let text = crate::files::read_text(path, "configuration")?;
         Daemon::from_toml(&text, cgroups).with_context(|| path.display().to_string())
     }
 

@@ -15,6 +15,7 @@ use crate::{host, input, study};
 use anyhow::Context;
 use homing_core::ids::PageSize;
 use homing_core::policy::settings::Settings as Parameters;
+use homing_core::policy::table::Begin;
 use homing_core::policy::Policy;
 use homing_linux::interrupts::Interrupts;
 use homing_live::account::Summary;
@@ -68,6 +69,11 @@ impl Plan {
         let entry = study::policy(&config.policy)?;
         if entry.offline {
             let message = format!("policy {} needs to know the future: it cannot run live", entry.name);
+            return Err(exit::error(Code::USAGE, message));
+        }
+        if matches!(entry.begin, Begin::File) {
+            let message =
+                format!("policy {} needs a placement file, which a live run does not take", entry.name);
             return Err(exit::error(Code::USAGE, message));
         }
         let mut parameters = Parameters::default();

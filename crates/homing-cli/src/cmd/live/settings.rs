@@ -1,7 +1,8 @@
 //! What `run`, `attach` and `daemon` take: a configuration file, and options that win over it.
 
 use crate::exit::{self, Code};
-use anyhow::Context;
+use crate::files::{read_text, refuse_same_file};
+use clap::builder::NonEmptyStringValueParser;
 use homing_core::ids::parse_bytes;
 use homing_live::config::{parse_duration, Bind, Config};
 use std::path::PathBuf;
@@ -26,7 +27,7 @@ pub struct Settings {
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     time_budget: Option<Duration>,
     /// Move pages of these regions only: heap, stack, anonymous, a file's name, or one of them such as anonymous#3
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     regions: Vec<String>,
     /// Stop the program's threads while pages move
     #[arg(long)]
@@ -98,11 +99,15 @@ impl Settings {
 
     /// The file, if there is one, with the options over it.
     pub fn config(&self) -> anyhow::Result<Config> {
+        refuse_same_file(&[
+            ("--journal", &self.journal),
+            ("--tee", &self.tee),
+            ("--summary", &self.summary),
+        ])?;
         let mut config = match &self.config {
             None => Config::default(),
             Some(path) => {
-                let text = std::fs::read_to_string(path)
-                    .with_context(|| format!("cannot read configuration {}", path.display()))?;
+                let text = read_text(path, "configuration")?;
                 let usage = |error| exit::error(Code::USAGE, format!("{}: {error}", path.display()));
                 Config::from_toml(&text).map_err(usage)?
             }

@@ -2,7 +2,7 @@
 
 use super::Args;
 use crate::exit::{self, Code, Result};
-use crate::input::{ModelArgs, TraceFile};
+use crate::input::{naming, ModelArgs, TraceFile};
 use crate::manifest::Manifest;
 use crate::rig::{self, Rig};
 use crate::study::{self, Study};
@@ -34,7 +34,7 @@ pub struct MonitorArgs {
     stop_threads: bool,
     /// Write one line for each interval as CSV
     #[arg(long, value_name = "FILE", requires = "monitor")]
-    intervals: Option<PathBuf>,
+    pub intervals: Option<PathBuf>,
 }
 
 /// Both runs: nothing moves, and the policy acts.
@@ -56,8 +56,8 @@ pub fn run(args: &Args, choice: &Choice) -> Result {
     let trace = file.trace()?;
     let page_size = args.model.page_size(&machine);
     let model = ModelArgs { misses: true, ..args.model.clone() };
-    let study =
-        Study::new(&model, &args.scene, &machine, &trace, page_size, None)?.begun(placement.as_ref(), &trace);
+    let study = Study::new(&model, &args.scene, &machine, &trace, page_size, None);
+    let study = naming(study, &args.trace)?.begun(placement.as_ref(), &trace);
     let subject = Subject {
         history: &study.history,
         costs: &study.costs,

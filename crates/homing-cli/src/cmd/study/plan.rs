@@ -1,11 +1,12 @@
 //! What a study consists of: from flags, from a TOML file, or from both.
 
 use crate::exit::{self, Code};
+use crate::files::read_text;
 use crate::input::ModelArgs;
 use crate::rig;
 use crate::scene::{self, Iterations, SceneArgs};
 use crate::study::{self, Begins};
-use anyhow::Context;
+use crate::trace_names;
 use homing_core::compare::BoundStart;
 use homing_core::ids::PageSize;
 use homing_core::information::Information;
@@ -114,8 +115,8 @@ impl Level {
 
 /// What is to be computed.
 pub struct Plan {
-    /// The traces.
-    pub traces: Vec<PathBuf>,
+    /// The traces, with the names that tell them apart.
+    pub traces: Vec<(PathBuf, String)>,
     /// The machines, with what they share.
     pub models: Vec<ModelArgs>,
     /// Where pages begin, by name.
@@ -146,8 +147,7 @@ impl Plan {
         let mut file = match &args.plan {
             None => File::default(),
             Some(path) => {
-                let text = std::fs::read_to_string(path)
-                    .with_context(|| format!("cannot read plan {}", path.display()))?;
+                let text = read_text(path, "plan")?;
                 toml::from_str(&text).map_err(|e| usage(format!("plan {}: {e}", path.display())))?
             }
         };
@@ -172,15 +172,20 @@ impl Plan {
             ));
         }
         let levels = information.into_iter().map(Level::Information);
-        let levels = levels.chain(monitors.into_iter().map(Level::Monitor)).collect();
+        let levels: Vec<Level> = levels.chain(monitors.into_iter().map(Level::Monitor)).collect();
+        study::each_once("level of information", levels.iter().map(Level::name))?;
         if file.traces.is_empty() || file.machines.is_empty() {
             return Err(usage(
                 "a study needs traces and machines: as arguments and --machines, or in --plan FILE".into(),
             ));
         }
+        let names = trace_names::distinct(&file.traces)?;
+        let traces = file.traces.into_iter().zip(names).collect();
         if file.starts.is_empty() {
             file.starts.push("first-touch".into());
         }
+        study::each_once("machine", file.machines.iter().cloned())?;
+        study::each_once("start", file.starts.iter().cloned())?;
         let iterations = args.iterations.or(file.iterations).unwrap_or_else(|| "marks".into());
         let scene = SceneArgs {
             iterations: iterations.parse::<Iterations>().map_err(usage)?,
@@ -215,7 +220,7 @@ impl Plan {
         }
         Ok(Plan {
             settings: study::settings(&file.set)?,
-            traces: file.traces,
+            traces,
             models,
             starts,
             levels,
@@ -236,7 +241,7 @@ impl Plan {
     pub fn parameters(&self) -> Vec<Parameter> {
         let join = |names: Vec<String>| names.join(",");
         let mut all = vec![
-            ("traces", join(self.traces.iter().map(|path| path.display().to_string()).collect())),
+            ("traces", join(self.traces.iter().map(|(path, _)| path.display().to_string()).collect())),
             ("machines", join(self.models.iter().map(|model| model.machine.clone()).collect())),
             ("starts", join(self.starts.iter().map(|start| start.0.clone()).collect())),
             ("replication", self.replication.to_string()),
@@ -263,5 +268,7 @@ fn policies(names: &[String]) -> anyhow::Result<Vec<&'static Entry>> {
     if names.is_empty() || names == ["all"] {
         return Ok(POLICIES.iter().filter(|entry| !matches!(entry.begin, Begin::File)).collect());
     }
-    names.iter().map(|name| study::policy(name.trim())).collect()
+    let policies = names.iter().map(|name| study::policy(name.trim())).collect::<anyhow::Result<Vec<_>>>()?;
+    study::each_once("policy", policies.iter().map(|entry| entry.name.to_owned()))?;
+    Ok(policies)
 }

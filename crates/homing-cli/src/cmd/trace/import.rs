@@ -54,13 +54,11 @@ pub fn run(args: Args) -> Result {
     };
     let counted = Counted { input, progress: progress::bytes(bytes, "importing") };
     let mut input = BufReader::with_capacity(1 << 18, counted);
-    let format = match args.format {
-        Some(format) => format,
-        None => guess(input.fill_buf().with_context(|| format!("reading {name}"))?),
-    };
-    if let Some(advice) = not_text(input.fill_buf()?) {
-        return Err(exit::error(Code::USAGE, format!("{name}: {advice}")));
+    let start = input.fill_buf().with_context(|| format!("reading {name}"))?;
+    if let Some(advice) = not_text(start) {
+        return Err(exit::error(Code::FAILURE, format!("{name}: {advice}")));
     }
+    let format = args.format.unwrap_or_else(|| guess(start));
     let mut out = Output::trace(&args.output)?;
     let report = match import(input, format, args.renumber, BufWriter::new(&mut out)) {
         Ok(report) => report,
@@ -101,7 +99,7 @@ fn print(args: &Args, report: &Report) -> anyhow::Result<()> {
 }
 
 /// What to do with a file that is no text, by its first bytes.
-fn not_text(start: &[u8]) -> Option<&'static str> {
+fn not_text(start: &[u8]) -> Option<String> {
     let known: [(&[u8], &str); 6] = [
         (b"HOMINGTR", "this is a trace already; `homing trace info` shows what is in it"),
         (
@@ -119,8 +117,14 @@ fn not_text(start: &[u8]) -> Option<&'static str> {
         (b"BZh", "this is compressed by bzip2; expected text: bzcat FILE | homing trace import - -o TRACE"),
         (b"PAR1", "this is a Parquet file; expected text: lines thread,addr,size,kind"),
     ];
-    let known = known.iter().find(|(magic, _)| start.starts_with(magic)).map(|(_, advice)| *advice);
-    known.or_else(|| start.contains(&0).then_some("this is no text; expected lines thread,addr,size,kind"))
+    if let Some((_, advice)) = known.iter().find(|(magic, _)| start.starts_with(magic)) {
+        return Some((*advice).to_owned());
+    }
+    let at = start.iter().position(|&byte| byte == 0)?;
+    Some(format!(
+        "this is no text (byte {at} is 0): expected lines thread,addr,size,kind such as 0,0x1000,8,r, or the output of \
+         valgrind --tool=lackey --trace-mem=yes; write the references in one of these forms"
+    ))
 }
 
 /// The format that a file seems to have, by its first line.

@@ -166,7 +166,8 @@ impl Rows {
                         format!("no comma, but `{}`: expected commas between the fields", by.escape_ascii())
                     }
                     None => {
-                        format!("{count} fields, and no column `{column}`; expected thread,addr,size,kind")
+                        let s = if count == 1 { "" } else { "s" };
+                        format!("{count} field{s}, and no column `{column}`; expected thread,addr,size,kind")
                     }
                 }
             })

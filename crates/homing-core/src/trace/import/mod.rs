@@ -53,7 +53,7 @@ impl std::fmt::Display for Malformed {
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError<E> {
     /// Reading failed.
-    #[error("reading at line {line}: {source}")]
+    #[error("reading at line {line}")]
     Read {
         /// Number of the line.
         line: u64,
