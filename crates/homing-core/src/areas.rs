@@ -2,7 +2,9 @@
 //!
 //! Addresses are reused while a program runs; a page is called after what had most bytes in it over the whole trace,
 //! allocations counted as often as they were made. A page that a variable lies in is not called after the file that
-//! the variable comes from.
+//! the variable comes from, unless all that is known in it is less than a cache line. Variables of a library have its
+//! name with theirs. Variables that lie within one page count together, and such a page is called after the largest of
+//! them.
 
 use crate::trace::{Event, NameId, Names, Trace};
 use rayon::prelude::*;
@@ -63,14 +65,37 @@ enum Kind {
 const MAIN_STACK: &str = "[stack]";
 const MAIN_STACK_BYTES: u64 = 8 << 20;
 
+/// Data of fewer bytes in a page says nothing of the page.
+const LINE: u64 = 64;
+/// Small variables that a page is called after.
+const SMALL: usize = 3;
+
 /// Something with a name at some addresses.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     kind: Kind,
     /// A name of the trace, or a thread for stacks.
     name: u32,
+    /// Of a data symbol: the name of its object file.
+    object: NameId,
     address: u64,
     bytes: u64,
+}
+
+/// What pieces have in common that are one area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Key {
+    kind: Kind,
+    name: u32,
+    object: NameId,
+}
+
+/// What of an area lies in a page.
+#[derive(Clone, Copy, Debug, Default)]
+struct Share {
+    bytes: u64,
+    /// Some of it lies beyond the page.
+    beyond: bool,
 }
 
 /// Names the pages of `page_bytes` that begin at `addresses` (rising; equal ones get the same name).
@@ -79,6 +104,7 @@ pub fn name_pages(trace: &Trace<'_>, addresses: &[u64], page_bytes: u64) -> Area
     let symbols = trace.symbols().iter().map(|s| Piece {
         kind: Kind::Data,
         name: s.name.0,
+        object: s.object,
         address: s.address,
         bytes: s.size,
     });
@@ -94,24 +120,24 @@ pub fn name_pages(trace: &Trace<'_>, addresses: &[u64], page_bytes: u64) -> Area
 fn pieces(events: impl Iterator<Item = Event>, main_stack: impl Fn(NameId) -> bool) -> Vec<Piece> {
     let mut all = Vec::new();
     let mut reserved = None;
+    let piece = |kind, name, address, bytes| Piece { kind, name, object: NameId::NONE, address, bytes };
     for event in events {
         match event {
             Event::Alloc { address, size, site, .. } if site.0 != 0 => {
-                all.push(Piece { kind: Kind::Data, name: site.0, address, bytes: size });
+                all.push(piece(Kind::Data, site.0, address, size));
             }
             Event::Mmap { address, length, name, .. } if name.0 != 0 => {
-                all.push(Piece { kind: Kind::Mapping, name: name.0, address, bytes: length });
+                all.push(piece(Kind::Mapping, name.0, address, length));
                 if main_stack(name) {
                     let lowest = address.saturating_sub(MAIN_STACK_BYTES);
-                    let bytes = address - lowest;
-                    all.push(Piece { kind: Kind::Growth, name: name.0, address: lowest, bytes });
+                    all.push(piece(Kind::Growth, name.0, lowest, address - lowest));
                 }
             }
             // The C library maps a stack without access rights, makes most of it accessible, and creates the thread.
             Event::Mmap { protection: 0, address, length, .. } => reserved = Some((address, length)),
             Event::ThreadStart { thread, .. } => {
                 if let Some((address, bytes)) = reserved.take() {
-                    all.push(Piece { kind: Kind::Stack, name: thread.0, address, bytes });
+                    all.push(piece(Kind::Stack, thread.0, address, bytes));
                 }
             }
             _ => {}
@@ -120,59 +146,88 @@ fn pieces(events: impl Iterator<Item = Event>, main_stack: impl Fn(NameId) -> bo
     all
 }
 
-/// Bytes by page, kind and name.
+/// What lies in each page.
 struct Overlaps<'a> {
     addresses: &'a [u64],
     page_bytes: u64,
-    bytes: Vec<HashMap<(Kind, u32), u64>>,
+    shares: Vec<HashMap<Key, Share>>,
 }
 
 impl<'a> Overlaps<'a> {
     fn new(addresses: &'a [u64], page_bytes: u64) -> Overlaps<'a> {
-        Overlaps { addresses, page_bytes, bytes: vec![HashMap::new(); addresses.len()] }
+        Overlaps { addresses, page_bytes, shares: vec![HashMap::new(); addresses.len()] }
     }
 
     fn add(&mut self, piece: Piece) {
-        let end = piece.address.saturating_add(piece.bytes);
-        let first =
-            self.addresses.partition_point(|&page| page.saturating_add(self.page_bytes) <= piece.address);
-        for (page, bytes) in self.addresses[first..].iter().zip(&mut self.bytes[first..]) {
+        let Piece { kind, name, object, address, bytes } = piece;
+        let end = address.saturating_add(bytes);
+        let first = self.addresses.partition_point(|&page| page.saturating_add(self.page_bytes) <= address);
+        for (page, shares) in self.addresses[first..].iter().zip(&mut self.shares[first..]) {
             if *page >= end {
                 break;
             }
-            let overlap = end.min(page.saturating_add(self.page_bytes)) - piece.address.max(*page);
-            *bytes.entry((piece.kind, piece.name)).or_default() += overlap;
+            let overlap = end.min(page.saturating_add(self.page_bytes)) - address.max(*page);
+            let share = shares.entry(Key { kind, name, object }).or_default();
+            share.bytes += overlap;
+            share.beyond |= overlap < bytes;
         }
     }
 
     fn finish(self, names: &Names) -> Areas {
         let mut areas = Areas::default();
         let mut numbers = HashMap::new();
-        for bytes in self.bytes {
-            let first_kind = bytes.keys().map(|key| key.0).min();
-            let most =
-                bytes.iter().filter(|(key, _)| Some(key.0) == first_kind).max_by_key(|(key, bytes)| {
-                    // Equal ones: the smaller number, so that the result does not hang on the map's order.
-                    (**bytes, std::cmp::Reverse(key.1))
-                });
-            let number = most.map_or(-1, |(&(kind, name), _)| {
-                let kind = if kind == Kind::Growth { Kind::Mapping } else { kind };
-                *numbers.entry((kind, name)).or_insert_with(|| {
-                    areas.names.push(text(kind, name, names));
+        for shares in self.shares {
+            let number = match in_order(&shares)[..] {
+                [] => -1,
+                ref keys => *numbers.entry(text(keys, names)).or_insert_with_key(|text| {
+                    areas.names.push(text.clone());
                     areas.names.len() as i32 - 1
-                })
-            });
+                }),
+            };
             areas.of_page.push(number);
         }
         areas
     }
 }
 
-fn text(kind: Kind, name: u32, names: &Names) -> String {
-    match kind {
-        Kind::Stack => format!("stack of thread {name}"),
-        Kind::Data | Kind::Mapping | Kind::Growth => names.get(NameId(name)).to_owned(),
+/// What a page is called after, the one with most bytes in it first.
+fn in_order(shares: &HashMap<Key, Share>) -> Vec<Key> {
+    let data: u64 =
+        shares.iter().filter(|(key, _)| key.kind == Kind::Data).map(|(_, share)| share.bytes).sum();
+    let other = shares.keys().map(|key| key.kind).filter(|&kind| kind != Kind::Data).min();
+    let kind = if data >= LINE || other.is_none() { Some(Kind::Data) } else { other };
+    let mut found: Vec<(Key, Share)> =
+        shares.iter().filter(|(key, _)| Some(key.kind) == kind).map(|(&key, &share)| (key, share)).collect();
+    // Equal ones: the smaller number first, so that the result does not hang on the map's order.
+    found.sort_unstable_by_key(|&(key, share)| (std::cmp::Reverse(share.bytes), key));
+    let is_small = |&(key, share): &(Key, Share)| key.object != NameId::NONE && !share.beyond;
+    let (mut small, mut large): (Vec<_>, Vec<_>) = found.into_iter().partition(is_small);
+    // One library may have been unloaded, and another one come in its place.
+    if let Some(&(Key { object, .. }, _)) = small.first() {
+        small.retain(|(key, _)| key.object == object);
     }
+    let together: u64 = small.iter().map(|(_, share)| share.bytes).sum();
+    large.truncate(1);
+    let of_page = if large.iter().any(|(_, share)| share.bytes > together) { large } else { small };
+    of_page.into_iter().map(|(key, _)| key).collect()
+}
+
+/// The name of a page that holds these.
+fn text(keys: &[Key], names: &Names) -> String {
+    let Key { kind, name, object } = keys[0];
+    if kind == Kind::Stack {
+        return format!("stack of thread {name}");
+    }
+    let name = |key: &Key| names.get(NameId(key.name)).to_owned();
+    let mut text = keys.iter().take(SMALL).map(name).collect::<Vec<_>>().join(", ");
+    if keys.len() > SMALL {
+        text += &format!(" and {} more", keys.len() - SMALL);
+    }
+    let file = names.get(object).rsplit('/').next().unwrap_or_default();
+    if file.ends_with(".so") || file.contains(".so.") {
+        text += &format!(" ({file})");
+    }
+    text
 }
 
 #[cfg(test)]
@@ -183,10 +238,69 @@ mod tests {
 
     fn named(pieces: &[(Kind, u32, u64, u64)], addresses: &[u64]) -> Vec<i32> {
         let mut overlaps = Overlaps::new(addresses, 4096);
-        for &(kind, name, address, bytes) in pieces {
-            overlaps.add(Piece { kind, name, address, bytes });
+        let mut names = Names::default();
+        for i in 0..10 {
+            names.intern(&format!("name {i}"));
         }
-        overlaps.finish(&Names::default()).of_page
+        for &(kind, name, address, bytes) in pieces {
+            overlaps.add(Piece { kind, name, object: NameId::NONE, address, bytes });
+        }
+        overlaps.finish(&names).of_page
+    }
+
+    #[test]
+    fn variables_are_called_after_their_library_and_small_ones_together() {
+        let mut names = Names::default();
+        let [program, library, other] =
+            ["/bin/prog", "/lib/libx.so.6", "/lib/liby.so"].map(|name| names.intern(name));
+        let [a, b, c, d, large] = ["a", "b", "c", "d", "large"].map(|name| names.intern(name).0);
+        let addresses: [u64; 9] = std::array::from_fn(|i| (i as u64 + 1) << 12);
+        let mut overlaps = Overlaps::new(&addresses, 4096);
+        let variables = [
+            (large, library, 0x1c00, 0xa00),
+            (a, library, 0x1000, 400),
+            (c, library, 0x2800, 1000),
+            (d, library, 0x2c00, 900),
+            (b, library, 0x2bf0, 9),
+            (a, library, 0x3000, 400),
+            (b, library, 0x3200, 300),
+            (c, library, 0x3400, 200),
+            (d, library, 0x3600, 100),
+            (a, other, 0x4000, 400),
+            (a, program, 0x5000, 400),
+            (b, program, 0x5200, 500),
+            (d, library, 0x6000, 63),
+            (d, library, 0x8000, 63),
+            (a, other, 0x9000, 100),
+            (b, library, 0x9000, 200),
+            (c, library, 0x9100, 50),
+        ];
+        for (name, object, address, bytes) in variables {
+            overlaps.add(Piece { kind: Kind::Data, name, object, address, bytes });
+        }
+        let file = Piece {
+            kind: Kind::Mapping,
+            name: library.0,
+            object: NameId::NONE,
+            address: 0x1000,
+            bytes: 0x7000,
+        };
+        overlaps.add(file);
+        let areas = overlaps.finish(&names);
+        let found: Vec<&str> =
+            areas.of_page.iter().map(|&area| areas.names[area as usize].as_str()).collect();
+        let expected = [
+            "large (libx.so.6)",
+            "c, d, b (libx.so.6)",
+            "a, b, c and 1 more (libx.so.6)",
+            "a (liby.so)",
+            "b, a",
+            "/lib/libx.so.6",
+            "/lib/libx.so.6",
+            "d (libx.so.6)",
+            "b, c (libx.so.6)",
+        ];
+        assert_eq!(found, expected);
     }
 
     #[test]
