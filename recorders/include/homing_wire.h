@@ -18,7 +18,7 @@
 
 /* The version of all that this file says, which the recorder puts into the header. A recorder is linked into programs
  * and may be older than homing: homing then refuses, since it would misread it. Raised with every change. */
-#define HOMING_WIRE_VERSION 3
+#define HOMING_WIRE_VERSION 4
 
 /* The environment variable that names the wire: "MEMFD,CREDIT_FD,FULL_FD" (inherited descriptors). */
 #define HOMING_WIRE_ENV "HOMING_WIRE"
@@ -36,13 +36,17 @@ typedef struct {
    unsigned int       version;    /* set by the recorder, before flavour: HOMING_WIRE_VERSION */
    unsigned long long cursor_base;  /* set by the recorder: 0, or its address of segment 0 */
    unsigned long long carried[4];   /* the recorder's own notes, for when its process executes another program */
-   /* Recorder: for each stream in progress, the segment in use + 1 (0: none) and the words written so far; where
-    * cursor_base is not 0, the recorder's own write address in place of the number of words. */
+   unsigned int       open_end;   /* set by the recorder: entries of open[] from here on were never in use */
+   /* Recorder: for each stream in progress, the segment in use + 1 (0: none), its index in the stream, and the words
+    * written so far; where cursor_base is not 0, the recorder's own write address in place of the number of words. A
+    * segment is posted before it is withdrawn here, so that one or the other shows every word; the index tells when it
+    * is both. Threads write their own entry at each reference: each has a cache line. */
    struct {
       unsigned int segment_plus_1;
       unsigned int thread;
+      unsigned int index;
       volatile unsigned long long words;
-   } open[HOMING_WIRE_MAX_OPEN];
+   } __attribute__((aligned(64))) open[HOMING_WIRE_MAX_OPEN];
 } homing_wire_header;
 
 typedef struct {
@@ -60,7 +64,8 @@ typedef struct {
 /* A word with bit 63 clear is a data reference.
  *  serial:   the virtual address of the next access of the current block (0: that access did not happen: guarded)
  *  parallel: bits 0..47 address, 48..58 low 11 bits of the instruction address, 59..61 log2 of the size in bytes
- *            (0..6), 62 write
+ *            (0..6), 62 write. Homing clears a segment before it gives it back: word 0 is one that its thread has not
+ *            written yet, though it has taken the room. The head of a control word is written last.
  * A word with bit 63 set is a control word: bits 56..62 operation, bits 0..55 payload; the operation fixes how many
  * words follow. */
 #define HOMING_CONTROL (1ULL << 63)
@@ -118,7 +123,10 @@ enum {
    /* payload: process id of a new child (after fork) */
    HOMING_FORK = 19,
    /* payload: bytes; then address, and 1 if the kernel writes the buffer: a system call's access to user memory */
-   HOMING_KERNEL_ACCESS = 20
+   HOMING_KERNEL_ACCESS = 20,
+   /* payload: thread << 32 | words; then segment << 32 | index. What that thread had written into its segment `index`
+    * by then, so many words, comes before what follows here. (parallel only) */
+   HOMING_CUT = 21
 };
 
 enum { HOMING_SYNC_RELEASE = 0, HOMING_SYNC_ACQUIRE = 1, HOMING_SYNC_BOTH = 2 };

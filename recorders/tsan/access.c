@@ -69,7 +69,11 @@ EXPORT void __tsan_func_entry(void *return_address)
 
 EXPORT void __tsan_func_exit(void) {}
 
-EXPORT void __tsan_init(void) { homing_start(); }
+EXPORT void __tsan_init(void)
+{
+   homing_start();
+   homing_send_library(CALLER);
+}
 
 /* The checker's own switches: they say which races to report, not which accesses happen. */
 EXPORT void __tsan_ignore_thread_begin(void) {}

@@ -77,34 +77,45 @@ static void near(unsigned kind, word at, word bytes)
       homing_sync(kind, piece << NEAR | 1);
 }
 
-/* Sends the program break if the allocator moved it. */
-static void send_break(void)
+static word last_break;
+
+static int moved_break(word *before, word *now)
 {
-   static word last;
-   word now = next.is_glibc ? (word)next.sbrk(0) : 0, before = __atomic_load_n(&last, __ATOMIC_RELAXED);
-   if (now == before || !__atomic_compare_exchange_n(&last, &before, now, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-      return;
-   if (before != 0)
-      homing_send(3, HOMING_WORD(HOMING_BRK, 0), before, now, 0, 0);
+   *now = next.is_glibc ? (word)next.sbrk(0) : 0;
+   *before = __atomic_load_n(&last_break, __ATOMIC_RELAXED);
+   return *now != *before;
 }
 
-static void *allocated(unsigned function, void *at, size_t bytes, word site)
+/* Sends the program break if the allocator moved it. Where it went down the cut comes first: another thread that raises it
+ * again and uses what is new there has then either been heard of, or comes behind the cut. */
+static void send_break(void)
+{
+   word before, now;
+   if (!moved_break(&before, &now))
+      return;
+   struct cut cut = {0, 0};
+   if (now < before) {
+      cut = homing_begin_cut();
+      moved_break(&before, &now);
+   }
+   int ours = __atomic_compare_exchange_n(&last_break, &before, now, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+   int words = ours && before != 0 && now != before ? 3 : 0;
+   homing_end_cut(cut, (struct event){words, {HOMING_WORD(HOMING_BRK, 0), before, now}});
+}
+
+/* What malloc and its kin gave to the program. `known`: an event has told of its mapping, if it is one. */
+static void *allocated(unsigned function, void *at, size_t bytes, word site, int known)
 {
    if (LIKELY(!homing_active) || at == NULL)
       return at;
    int saved = errno;
    near(HOMING_SYNC_ACQUIRE, (word)at, bytes);
    send_break();
-   if (is_mapping(at)) {
-      word start, length;
+   if (is_mapping(at) && !known) {
+      word start, length, access = PROT_READ | PROT_WRITE;
       mapping_of(at, &start, &length);
-      word *room = homing_reserve(5);
-      if (room != NULL) {
-         room[0] = HOMING_WORD(HOMING_MMAP, (word)(PROT_READ | PROT_WRITE) << 32 | MAP_PRIVATE | MAP_ANONYMOUS);
-         room[1] = start;
-         room[2] = length;
-         room[3] = room[4] = 0;
-      }
+      homing_await_cut();
+      homing_send(5, HOMING_WORD(HOMING_MMAP, access << 32 | MAP_PRIVATE | MAP_ANONYMOUS), start, length, 0, 0);
    }
    homing_send(4, HOMING_WORD(HOMING_ALLOC, function), (word)at, bytes, homing_site(site), 0);
    errno = saved;
@@ -114,14 +125,7 @@ static void *allocated(unsigned function, void *at, size_t bytes, word site)
 /* Before the memory goes back: afterwards another thread may get it, and say so first. */
 static void freeing(void *at)
 {
-   if (LIKELY(!homing_active) || at == NULL)
-      return;
    homing_send(2, HOMING_WORD(HOMING_FREE, 0), (word)at, 0, 0, 0);
-   if (is_mapping(at)) {
-      word start, length;
-      mapping_of(at, &start, &length);
-      homing_send(3, HOMING_WORD(HOMING_MUNMAP, 0), start, length, 0, 0);
-   }
    near(HOMING_SYNC_RELEASE, (word)at, malloc_usable_size(at));
 }
 
@@ -129,24 +133,53 @@ EXPORT void *malloc(size_t bytes)
 {
    if (UNLIKELY(!ready()))
       return early_allocation(bytes);
-   return allocated(HOMING_ALLOC_MALLOC, next.malloc(bytes), bytes, CALLER);
+   return allocated(HOMING_ALLOC_MALLOC, next.malloc(bytes), bytes, CALLER, 0);
 }
 
 EXPORT void *calloc(size_t count, size_t bytes)
 {
    if (UNLIKELY(!ready()))
       return early_allocation(count * bytes); /* static memory is zero */
-   return allocated(HOMING_ALLOC_CALLOC, next.calloc(count, bytes), count * bytes, CALLER);
+   return allocated(HOMING_ALLOC_CALLOC, next.calloc(count, bytes), count * bytes, CALLER, 0);
 }
 
 EXPORT void free(void *at)
 {
    if (UNLIKELY(is_early(at)) || UNLIKELY(!ready()))
       return;
+   if (LIKELY(!homing_active) || at == NULL) {
+      next.free(at);
+      return;
+   }
    freeing(at);
+   if (is_mapping(at)) {
+      word start, length;
+      mapping_of(at, &start, &length);
+      homing_cut((struct event){3, {HOMING_WORD(HOMING_MUNMAP, 0), start, length}});
+   }
    next.free(at);
-   if (UNLIKELY(homing_active))
-      send_break();
+   send_break();
+}
+
+/* A block that is a mapping of its own: it is moved as such, or copied and given back. */
+static void *resize_mapping(void *at, size_t bytes, word site)
+{
+   word start, length, new_start, new_length;
+   mapping_of(at, &start, &length);
+   struct cut cut = homing_begin_cut();
+   void *moved = next.realloc(at, bytes);
+   struct event event = {3, {HOMING_WORD(HOMING_MUNMAP, 0), start, length}};
+   int still = is_mapping(moved);
+   if (still) {
+      mapping_of(moved, &new_start, &new_length);
+      event = (struct event){5, {HOMING_WORD(HOMING_MREMAP, 0), start, length, new_start, new_length}};
+   }
+   if (still ? start == new_start && length == new_length : moved == NULL && bytes > 0)
+      event.words = 0;
+   homing_end_cut(cut, event);
+   if (moved == NULL && bytes > 0) /* failed: the old block lives on */
+      return allocated(HOMING_ALLOC_REALLOC, at, malloc_usable_size(at), site, 1), moved;
+   return allocated(HOMING_ALLOC_REALLOC, moved, bytes, site, 1);
 }
 
 static void *resize(void *at, size_t bytes, word site)
@@ -157,11 +190,15 @@ static void *resize(void *at, size_t bytes, word site)
          ((char *)copy)[i] = ((char *)at)[i];
       return copy;
    }
-   freeing(at);
+   if (UNLIKELY(homing_active) && at != NULL) {
+      freeing(at);
+      if (is_mapping(at))
+         return resize_mapping(at, bytes, site);
+   }
    void *moved = next.realloc(at, bytes);
    if (moved == NULL && bytes > 0 && at != NULL) /* failed: the old block lives on */
-      return allocated(HOMING_ALLOC_REALLOC, at, malloc_usable_size(at), site), moved;
-   return allocated(HOMING_ALLOC_REALLOC, moved, bytes, site);
+      return allocated(HOMING_ALLOC_REALLOC, at, malloc_usable_size(at), site, 0), moved;
+   return allocated(HOMING_ALLOC_REALLOC, moved, bytes, site, 0);
 }
 
 EXPORT void *realloc(void *at, size_t bytes) { return resize(at, bytes, CALLER); }
@@ -180,7 +217,7 @@ static void *aligned(unsigned function, size_t alignment, size_t bytes, word sit
 {
    if (!ready())
       return NULL;
-   return allocated(function, next.memalign(alignment, bytes), bytes, site);
+   return allocated(function, next.memalign(alignment, bytes), bytes, site, 0);
 }
 
 EXPORT void *memalign(size_t alignment, size_t bytes) { return aligned(HOMING_ALLOC_MEMALIGN, alignment, bytes, CALLER); }
@@ -226,7 +263,7 @@ static void *throwing(unsigned function, const char *symbol, size_t alignment, s
       void *library = homing_next(symbol);
       at = alignment == 0 ? ((void *(*)(size_t))library)(bytes) : ((void *(*)(size_t, size_t))library)(bytes, alignment);
    }
-   return allocated(function, at, bytes, site);
+   return allocated(function, at, bytes, site, 0);
 }
 
 static void *quiet(unsigned function, size_t alignment, size_t bytes, word site)
@@ -234,7 +271,7 @@ static void *quiet(unsigned function, size_t alignment, size_t bytes, word site)
    if (!ready())
       return early_allocation(bytes);
    void *at = alignment == 0 ? next.malloc(bytes ? bytes : 1) : next.memalign(alignment, bytes ? bytes : 1);
-   return allocated(function, at, bytes, site);
+   return allocated(function, at, bytes, site, 0);
 }
 
 #define NEW(mangled, function)                                                                                         \

@@ -6,12 +6,16 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <link.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define PAGE 4096UL
 enum { SITES = 1 << 14, MAPS_BYTES = 1 << 18, NAME_MAX_BYTES = 8 * (HOMING_RESERVE_MAX - 1) };
 
 static uint32_t next_name;
@@ -21,7 +25,7 @@ static struct {
    word name;
 } sites[SITES];
 
-/* Sends a name under a new id. */
+/* Sends a name under a new id, which other threads may then use, too. */
 static word send_name(const char *text, unsigned length)
 {
    if (length > NAME_MAX_BYTES)
@@ -31,13 +35,11 @@ static word send_name(const char *text, unsigned length)
    if (room == NULL)
       return 0;
    word id = __atomic_add_fetch(&next_name, 1, __ATOMIC_RELAXED);
-   room[0] = HOMING_WORD(HOMING_NAME, id << 24 | length);
-   room[words] = 0;
-   if (words == 0)
-      room[0] = HOMING_WORD(HOMING_NAME, id << 24);
    char *bytes = (char *)(room + 1);
    for (unsigned i = 0; i < 8 * words; i++) /* not memcpy: it is interposed */
       bytes[i] = i < length ? text[i] : 0;
+   homing_head(room, HOMING_WORD(HOMING_NAME, id << 24 | length));
+   homing_publish();
    return id;
 }
 
@@ -130,18 +132,69 @@ static void send_map(const char *line, unsigned length)
    int has_path = path > 0 && (unsigned)path < length;
    word sharing = (flags[3] == 's' ? MAP_SHARED : MAP_PRIVATE) | (has_path && line[path] == '/' ? 0 : MAP_ANONYMOUS);
    word name = has_path ? send_name(line + path, length - (unsigned)path) : 0;
-   word *room = homing_reserve(5);
-   if (room == NULL)
+   homing_send(5, HOMING_WORD(HOMING_MMAP, protection << 32 | sharing), start, end - start, offset, name);
+}
+
+/* Objects that the dynamic linker had loaded when the mappings were sent. */
+static unsigned long long known_loads;
+
+struct search {
+   word code;
+   struct dl_phdr_info object;
+   int found;
+};
+
+static int contains(struct dl_phdr_info *info, size_t size, void *argument)
+{
+   (void)size;
+   struct search *search = argument;
+   search->object = *info;
+   if (info->dlpi_adds == known_loads)
+      return 1;
+   for (unsigned i = 0; i < info->dlpi_phnum && !search->found; i++) {
+      const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+      search->found = part->p_type == PT_LOAD && search->code - (info->dlpi_addr + part->p_vaddr) < part->p_memsz;
+   }
+   return search->found;
+}
+
+/* Each compiled file of a library begins with a call, while the library is being loaded: the first one tells of the
+ * library. What lay there before is gone, though the dynamic linker told nobody. */
+void homing_send_library(word code)
+{
+   static word last_address;
+   static unsigned long long last_loads;
+   struct search search = {.code = code};
+   if (!homing_active || homing_self.inside)
       return;
-   room[0] = HOMING_WORD(HOMING_MMAP, protection << 32 | sharing);
-   room[1] = start;
-   room[2] = end - start;
-   room[3] = offset;
-   room[4] = name;
+   dl_iterate_phdr(contains, &search);
+   const struct dl_phdr_info *object = &search.object;
+   if (!search.found || (last_address == object->dlpi_addr && last_loads == object->dlpi_adds))
+      return;
+   last_address = object->dlpi_addr;
+   last_loads = object->dlpi_adds;
+   char path[PATH_MAX];
+   homing_self.inside++;
+   unsigned length = realpath(object->dlpi_name, path) == NULL ? 0 : (unsigned)strlen(path);
+   homing_self.inside--;
+   word name = length == 0 ? 0 : send_name(path, length);
+   for (unsigned i = 0; i < object->dlpi_phnum; i++) {
+      const ElfW(Phdr) *part = &object->dlpi_phdr[i];
+      if (part->p_type != PT_LOAD)
+         continue;
+      word start = (object->dlpi_addr + part->p_vaddr) & -PAGE, end = object->dlpi_addr + part->p_vaddr + part->p_memsz;
+      word protection = (part->p_flags & PF_R ? PROT_READ : 0) | (part->p_flags & PF_W ? PROT_WRITE : 0) |
+                        (part->p_flags & PF_X ? PROT_EXEC : 0);
+      homing_cut((struct event){5, {HOMING_WORD(HOMING_MMAP, protection << 32 | MAP_PRIVATE | MAP_FIXED), start,
+                                    (end - start + PAGE - 1) & -PAGE, part->p_offset & -PAGE, name}});
+   }
 }
 
 void homing_send_maps(void)
 {
+   struct search search = {.found = 1};
+   dl_iterate_phdr(contains, &search);
+   known_loads = search.object.dlpi_adds;
    char *text = (char *)syscall(SYS_mmap, NULL, MAPS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
    int file = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
    if (file < 0 || text == MAP_FAILED) {

@@ -9,6 +9,7 @@
  *   thread.c   creation, end and join of threads       sync.c    mutexes, conditions, barriers, ...
  *   gomp.c     libgomp: teams, barriers, tasks, locks  ompt.c    the same from LLVM's libomp, by its tool interface
  *   alloc.c    malloc, new, and what they map          map.c     mmap, munmap, mremap, brk
+ *   cut.c      mappings that go away under other threads       pipes.c  segments to and from homing
  *   string.c   memcpy and its kin                      block.c   calls that wait in the kernel
  *   signal.c   signal handlers
  */
@@ -21,6 +22,8 @@
 #include "../include/homing_wire.h"
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 typedef uint64_t word;
 
@@ -68,6 +71,8 @@ HIDDEN word *homing_reserve(unsigned n);
 HIDDEN void homing_reference_slow(word reference);
 /* One control word and up to four operands. */
 HIDDEN void homing_send(unsigned n, word head, word a, word b, word c, word d);
+/* Sends what this thread has written, so that it arrives before anything that another thread writes from now on. */
+HIDDEN void homing_publish(void);
 /* A synchronisation edge: HOMING_SYNC_RELEASE before the operation that lets others go on, _ACQUIRE after the one that
  * waited. Objects are addresses; those from homing_object() are odd and so never meet a lock's address. */
 HIDDEN void homing_sync(unsigned kind, word object);
@@ -88,6 +93,45 @@ HIDDEN void homing_begin_thread(uint32_t thread);
 HIDDEN void homing_end_thread(void);
 /* Counts a process that is not recorded. */
 HIDDEN void homing_child(void);
+/* A mapping goes away or moves (cut.c). References of any thread before homing_begin_cut() are to what was there; those
+ * that another thread makes because of the system call, or of what this thread does after homing_end_cut(), to what comes
+ * next. In between no signal is taken and nothing else is recorded. An event of 0 words: nothing has changed. */
+struct cut {
+   uint64_t mask;
+   int begun;
+};
+enum { HOMING_EVENT_MAX = 5, HOMING_CUT_WORDS = 2 };
+struct event {
+   unsigned words;
+   word word[HOMING_EVENT_MAX];
+};
+HIDDEN struct cut homing_begin_cut(void);
+HIDDEN void homing_end_cut(struct cut cut, struct event event);
+/* The same where the whole event is known before the system call. */
+HIDDEN void homing_cut(struct event event);
+/* After a system call that made a mapping: another one may have moved away from where it lies. */
+HIDDEN void homing_await_cut(void);
+/* What cut.c needs of the stream: segments change with all signals blocked, between begin and end of a change. */
+HIDDEN uint64_t homing_begin_change(void);
+HIDDEN void homing_end_change(uint64_t before);
+/* Between the two: room for n words; 0 when nothing is recorded. */
+HIDDEN int homing_make_room(unsigned n);
+HIDDEN void homing_post(void); /* what homing_publish() does */
+/* The streams that may have a segment, and what each of them but our own has written, into room that was made. */
+HIDDEN unsigned homing_most_cuts(void);
+HIDDEN void homing_write_cuts(unsigned most);
+/* The pipes: a free segment, or -1 if there is nobody at the other end; whether a filled one was sent. */
+HIDDEN void homing_open_pipes(int credit, int full);
+HIDDEN void homing_close_pipes(void);
+HIDDEN long homing_take_credit(void);
+HIDDEN int homing_send_full(const homing_wire_full *message);
+/* A lock for a few instructions or one system call. */
+static inline void homing_lock(int *lock)
+{
+   while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE))
+      syscall(SYS_sched_yield);
+}
+static inline void homing_unlock(int *lock) { __atomic_store_n(lock, 0, __ATOMIC_RELEASE); }
 /* Before a call that may wait for another thread: gives the segment up if they are scarce. */
 HIDDEN void homing_may_block(void);
 /* The name id of a call-site, and of a text. Both send the name on first use. */
@@ -95,6 +139,8 @@ HIDDEN word homing_site(word return_address);
 HIDDEN word homing_name(const char *text, unsigned length);
 /* Sends the mappings that exist when recording starts. */
 HIDDEN void homing_send_maps(void);
+/* Sends those of the library that holds this code, if it was loaded later. */
+HIDDEN void homing_send_library(word code);
 /* A range access, in pieces as libc's vector code makes them. */
 HIDDEN void homing_range(word address, word bytes, unsigned write, word site);
 /* The next definition of a symbol after the runtime's own: libc's or libgomp's. Ends the program with a message where
@@ -151,6 +197,8 @@ static inline __attribute__((always_inline)) void homing_reference(word referenc
 }
 enum { HOMING_STORE_BYTES = 3 };
 
-static inline word homing_event_word(unsigned op, word payload) { return HOMING_WORD(op, payload); }
+/* Writes the head of a control word, after its operands: homing reads segments while they are written, and takes a head
+ * for the whole. */
+static inline void homing_head(word *room, word head) { __atomic_store_n(room, head, __ATOMIC_RELEASE); }
 
 #endif

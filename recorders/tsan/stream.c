@@ -9,9 +9,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -29,9 +27,10 @@ int homing_active;
 
 static homing_wire_header *header;
 static word first_segment;
-static int credit_fd, full_fd;
 /* Threads made so far, the first not counted. */
 uint32_t homing_threads;
+/* The only thread so far has sent something that is to be published, when there are others. */
+static int unpublished;
 static uint64_t next_stamp, next_object = 16; /* below: objects that exist once */
 /* Threads with a stream. */
 static uint32_t live;
@@ -48,7 +47,7 @@ static const struct {
 static unsigned char slot_used[HOMING_WIRE_MAX_OPEN];
 static pthread_key_t end_key;
 
-enum { WAIT_BEFORE_COMPLAINING_MS = 10000, KEPT_FREE = 8 };
+enum { KEPT_FREE = 8 };
 
 void homing_say(const char *text) { (void)!syscall(SYS_write, 2, text, strlen(text)); }
 
@@ -73,8 +72,8 @@ static void stop_recording(void)
 }
 
 /* Segments change with all signals blocked: a handler would find a stream that is neither in one nor in the next, and
- * might never return. Returns what to give to end_change(). */
-static uint64_t begin_change(void)
+ * might never return. Returns what to give to homing_end_change(). */
+uint64_t homing_begin_change(void)
 {
    uint64_t all = ~0ULL, before = 0;
    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
@@ -82,37 +81,14 @@ static uint64_t begin_change(void)
    return before;
 }
 
-static void end_change(uint64_t before)
+void homing_end_change(uint64_t before)
 {
    homing_self.inside--;
    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
 }
 
-/* Takes a segment number from the credit pipe; -1 when there is nobody at its other end. */
-static long take_credit(void)
-{
-   struct pollfd credit = {.fd = credit_fd, .events = POLLIN};
-   int complained = 0;
-   for (;;) {
-      struct timespec wait = {WAIT_BEFORE_COMPLAINING_MS / 1000, 0};
-      long ready = syscall(SYS_ppoll, &credit, 1, complained ? NULL : &wait, NULL, 0);
-      if (ready == 0 && !complained) {
-         homing_say("homing: a thread has waited 10 s for a free segment; if the recording stands still, too many "
-                    "threads hold one: raise --segments\n");
-         complained = 1;
-      }
-      if (ready <= 0)
-         continue;
-      uint32_t segment;
-      long got = syscall(SYS_read, credit_fd, &segment, sizeof segment);
-      if (got == (long)sizeof segment)
-         return segment;
-      if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN))
-         return -1;
-   }
-}
-
-/* Posts the thread's segment. It is withdrawn from open[] first: a kill in between loses it, but never counts it twice. */
+/* Posts the thread's segment, and withdraws it from open[] afterwards: who looks there sees every word in one place or the
+ * other. */
 static void post_segment(void)
 {
    struct stream *self = &homing_self;
@@ -120,25 +96,19 @@ static void post_segment(void)
                             .words = (uint32_t)((*self->cursor - (word)self->base) / sizeof(word)),
                             .stream = self->thread,
                             .index = self->index++};
-   header->open[self->slot].segment_plus_1 = 0;
    self->cursor = &nowhere;
    self->limit = 0;
-   /* A pipe without a reader would raise SIGPIPE and kill the program. */
-   struct pollfd pipe = {.fd = full_fd, .events = POLLOUT};
-   struct timespec now = {0, 0};
-   if (syscall(SYS_ppoll, &pipe, 1, &now, NULL, 0) == 1 && (pipe.revents & POLLERR)) {
-      stop_recording();
-      return;
-   }
-   while (syscall(SYS_write, full_fd, &full, sizeof full) < 0 && errno == EINTR) {
-   }
+   if (homing_send_full(&full))
+      __atomic_store_n(&header->open[self->slot].segment_plus_1, 0, __ATOMIC_RELEASE);
+   else
+      stop_recording(); /* and homing finds the segment there */
 }
 
 /* Opens a segment for the thread; 0 when there is none to be had. */
 static int open_segment(void)
 {
    struct stream *self = &homing_self;
-   long segment = header->stop ? -1 : take_credit();
+   long segment = header->stop ? -1 : homing_take_credit();
    if (segment < 0) {
       stop_recording();
       return 0;
@@ -146,21 +116,25 @@ static int open_segment(void)
    self->base = (word *)first_segment + (uint64_t)segment * header->segment_words;
    header->open[self->slot].words = (word)self->base;
    header->open[self->slot].thread = self->thread;
+   header->open[self->slot].index = self->index;
    __atomic_store_n(&header->open[self->slot].segment_plus_1, (uint32_t)segment + 1, __ATOMIC_RELEASE);
    self->cursor = &header->open[self->slot].words;
    self->limit = (word)(self->base + header->segment_words - KEPT_FREE);
    return 1;
 }
 
-/* An entry of open[] that no other live thread uses. Entries are four to a cache line, and their cursors are written
- * at every reference: the first quarter of the threads get lines of their own. */
+/* An entry of open[] that no other live thread uses; -1 if so many are in use as a segment has room for cuts. */
 static long take_slot(void)
 {
-   uint64_t first = (64 - offsetof(homing_wire_header, open[0].words) % 64) % 64 / sizeof header->open[0];
-   for (uint32_t pass = 0; pass < 4; pass++)
-      for (uint64_t slot = (first + pass) % 4; slot < HOMING_WIRE_MAX_OPEN; slot += 4)
-         if (!slot_used[slot] && !__atomic_exchange_n(&slot_used[slot], 1, __ATOMIC_ACQ_REL))
-            return (long)slot;
+   uint32_t most = (header->segment_words - KEPT_FREE - HOMING_EVENT_MAX) / HOMING_CUT_WORDS;
+   for (uint32_t slot = 0; slot < HOMING_WIRE_MAX_OPEN && slot < most; slot++)
+      if (!slot_used[slot] && !__atomic_exchange_n(&slot_used[slot], 1, __ATOMIC_ACQ_REL)) {
+         uint32_t end = __atomic_load_n(&header->open_end, __ATOMIC_RELAXED);
+         while (end <= slot && !__atomic_compare_exchange_n(&header->open_end, &end, slot + 1, 0, __ATOMIC_ACQ_REL,
+                                                            __ATOMIC_RELAXED)) {
+         }
+         return slot;
+      }
    return -1;
 }
 
@@ -174,6 +148,71 @@ static void send_advance(void)
    word advance = self->advance;
    self->advance = 0;
    *(word *)homing_take(self->cursor, sizeof(word)) = HOMING_WORD(HOMING_ADVANCE, advance);
+}
+
+void homing_post(void)
+{
+   if (homing_threads == 0) {
+      unpublished = 1;
+      return;
+   }
+   send_advance();
+   post_segment();
+}
+
+int homing_make_room(unsigned n)
+{
+   struct stream *self = &homing_self;
+   if (self->cursor != &nowhere) {
+      if (*self->cursor + n * sizeof(word) <= self->limit)
+         return 1;
+      send_advance();
+      post_segment();
+   }
+   return homing_active && open_segment();
+}
+
+void homing_publish(void)
+{
+   struct stream *self = &homing_self;
+   if (!homing_active || homing_interrupted() || self->inside || self->cursor == &nowhere)
+      return;
+   if (homing_threads == 0) {
+      unpublished = 1;
+      return;
+   }
+   int saved = errno;
+   uint64_t mask = homing_begin_change();
+   homing_post();
+   homing_end_change(mask);
+   errno = saved;
+}
+
+unsigned homing_most_cuts(void) { return __atomic_load_n(&header->open_end, __ATOMIC_ACQUIRE); }
+
+void homing_write_cuts(unsigned most)
+{
+   for (unsigned slot = 0; slot < most; slot++) {
+      __typeof__(header->open[0]) *entry = &header->open[slot];
+      uint32_t segment, index, thread;
+      word written;
+      do { /* it may change while it is looked at */
+         segment = __atomic_load_n(&entry->segment_plus_1, __ATOMIC_ACQUIRE);
+         index = __atomic_load_n(&entry->index, __ATOMIC_ACQUIRE);
+         thread = __atomic_load_n(&entry->thread, __ATOMIC_ACQUIRE);
+         written = __atomic_load_n(&entry->words, __ATOMIC_ACQUIRE);
+      } while (segment != __atomic_load_n(&entry->segment_plus_1, __ATOMIC_ACQUIRE) ||
+               index != __atomic_load_n(&entry->index, __ATOMIC_ACQUIRE));
+      if (segment == 0 || slot == homing_self.slot)
+         continue;
+      word begin = first_segment + (word)(segment - 1) * header->segment_words * sizeof(word);
+      word words = (written - begin) / sizeof(word); /* for a moment perhaps beyond the segment's end */
+      if (words > header->segment_words)
+         words = header->segment_words;
+      word *room = (word *)homing_take(homing_self.cursor, HOMING_CUT_WORDS * sizeof(word));
+      room[1] = (word)(segment - 1) << 32 | index;
+      homing_head(room, HOMING_WORD(HOMING_CUT, (word)thread << 32 | words));
+   }
 }
 
 /* Returns 1 if nobody has announced the thread: it was made by a raw clone(2). */
@@ -220,18 +259,12 @@ word *homing_reserve(unsigned n)
    int full = *self->cursor + n * sizeof(word) > self->limit;
    if (self->state == STREAM_NEW || (full && self->state == STREAM_OPEN && !interrupted)) {
       int saved = errno, unannounced = 0;
-      uint64_t mask = begin_change();
+      uint64_t mask = homing_begin_change();
       if (self->state == STREAM_NEW)
          unannounced = open_stream();
-      else {
-         if (self->cursor != &nowhere) {
-            send_advance();
-            post_segment();
-         }
-         if (homing_active)
-            open_segment();
-      }
-      end_change(mask);
+      else
+         homing_make_room(n);
+      homing_end_change(mask);
       errno = saved;
       if (unannounced)
          homing_send(2, HOMING_WORD(HOMING_THREAD_START, self->thread), self->thread, 0, 0, 0);
@@ -270,10 +303,13 @@ void homing_send(unsigned n, word head, word a, word b, word c, word d)
 {
    const word words[5] = {head, a, b, c, d};
    word *room = homing_reserve(n);
-   for (unsigned i = 0; room != NULL && i < n; i++)
-      room[i] = words[i];
-   /* The runtime's own calls are dropped on purpose. */
-   if (room == NULL && !homing_self.inside)
+   if (room != NULL) {
+      for (unsigned i = 1; i < n; i++)
+         room[i] = words[i];
+      homing_head(room, head);
+   }
+   /* The runtime's own calls are dropped on purpose; and what libc frees of a thread behind its end. */
+   if (room == NULL && !homing_self.inside && homing_self.state != STREAM_ENDED)
       count_loss();
 }
 
@@ -285,28 +321,40 @@ void homing_sync(unsigned kind, word object)
    word *room = homing_reserve(3);
    if (room == NULL)
       return;
-   room[0] = HOMING_WORD(HOMING_SYNC, kind);
    room[1] = object;
    room[2] = __atomic_add_fetch(&next_stamp, 1, __ATOMIC_SEQ_CST);
+   homing_head(room, HOMING_WORD(HOMING_SYNC, kind));
 }
 
 word homing_object(void) { return __atomic_add_fetch(&next_object, 8, __ATOMIC_RELAXED) | 1; }
 
-uint32_t homing_new_thread(void) { return __atomic_add_fetch(&homing_threads, 1, __ATOMIC_RELAXED); }
+uint32_t homing_new_thread(void)
+{
+   uint32_t thread = __atomic_add_fetch(&homing_threads, 1, __ATOMIC_RELAXED);
+   if (unpublished && !homing_self.inside) {
+      unpublished = 0;
+      homing_publish();
+   }
+   return thread;
+}
 
-void homing_begin_thread(uint32_t thread) { homing_self.thread = thread; }
+void homing_begin_thread(uint32_t thread)
+{
+   struct stream *self = &homing_self;
+   uint64_t mask = homing_begin_change();
+   if (self->state == STREAM_OPEN) { /* a signal handler came first, and counts as a thread of its own */
+      if (self->cursor != &nowhere)
+         post_segment();
+      self->index = 0;
+   }
+   self->thread = thread;
+   homing_end_change(mask);
+}
 
 void homing_may_block(void)
 {
-   struct stream *self = &homing_self;
-   if (!homing_active || self->inside || self->cursor == &nowhere || 2 * live <= header->segments || homing_interrupted())
-      return;
-   int saved = errno;
-   uint64_t mask = begin_change();
-   send_advance();
-   post_segment();
-   end_change(mask);
-   errno = saved;
+   if (homing_active && 2 * live > header->segments)
+      homing_publish();
 }
 
 void homing_end_thread(void)
@@ -315,7 +363,7 @@ void homing_end_thread(void)
    if (!homing_active || self->state == STREAM_ENDED)
       return;
    homing_send(1, HOMING_WORD(HOMING_THREAD_END, self->thread), 0, 0, 0, 0);
-   uint64_t mask = begin_change();
+   uint64_t mask = homing_begin_change();
    if (self->cursor != &nowhere)
       post_segment();
    if (self->state == STREAM_OPEN) {
@@ -323,7 +371,7 @@ void homing_end_thread(void)
       __atomic_sub_fetch(&live, 1, __ATOMIC_RELAXED);
    }
    self->state = STREAM_ENDED;
-   end_change(mask);
+   homing_end_change(mask);
 }
 
 /* Key destructors of the program may still refer to memory: the stream ends in the last round of them. */
@@ -340,15 +388,14 @@ static void in_forked_child(void)
    if (!homing_active)
       return;
    stop_recording();
-   close(credit_fd);
-   close(full_fd);
+   homing_close_pipes();
 }
 
 /* Parses "MEMFD,CREDIT_FD,FULL_FD" and maps the shared memory; 0 if that fails. */
 static int map_wire(const char *wire)
 {
-   int memory;
-   if (sscanf(wire, "%d,%d,%d", &memory, &credit_fd, &full_fd) != 3)
+   int memory, credit, full;
+   if (sscanf(wire, "%d,%d,%d", &memory, &credit, &full) != 3)
       return 0;
    struct stat status;
    if (fstat(memory, &status) != 0)
@@ -358,9 +405,8 @@ static int map_wire(const char *wire)
       return 0;
    header = at;
    first_segment = (word)at + header->header_bytes;
-   for (int i = 0; i < 3; i++) /* programs that this one executes must not hold the wire open */
-      fcntl((int[]){memory, credit_fd, full_fd}[i], F_SETFD, FD_CLOEXEC);
-   close(memory);
+   homing_open_pipes(credit, full);
+   syscall(SYS_close, memory);
    return header->magic == HOMING_WIRE_MAGIC && header->segment_words > HOMING_RESERVE_MAX + KEPT_FREE;
 }
 
@@ -381,8 +427,7 @@ static int claim_wire(void)
    }
    homing_child();
    homing_say("homing: another process is being recorded already: this one runs without being recorded\n");
-   close(credit_fd);
-   close(full_fd);
+   homing_close_pipes();
    return 0;
 }
 

@@ -29,24 +29,16 @@ struct joinable {
 static struct joinable *joinables;
 static int joinables_lock;
 
-static void lock(void)
-{
-   while (__atomic_exchange_n(&joinables_lock, 1, __ATOMIC_ACQUIRE))
-      usleep(0);
-}
-
-static void unlock(void) { __atomic_store_n(&joinables_lock, 0, __ATOMIC_RELEASE); }
-
 static void remember(pthread_t handle, uint32_t thread)
 {
    struct joinable *entry = __libc_malloc(sizeof *entry);
    if (entry == NULL)
       return;
    *entry = (struct joinable){.handle = handle, .thread = thread};
-   lock();
+   homing_lock(&joinables_lock);
    entry->next = joinables;
    joinables = entry;
-   unlock();
+   homing_unlock(&joinables_lock);
 }
 
 /* The thread's number, which is then forgotten; 0 if it was never known. */
@@ -54,7 +46,7 @@ static uint32_t forget(pthread_t handle)
 {
    uint32_t thread = 0;
    struct joinable *found = NULL;
-   lock();
+   homing_lock(&joinables_lock);
    for (struct joinable **at = &joinables; *at != NULL; at = &(*at)->next)
       if (pthread_equal((*at)->handle, handle)) {
          found = *at;
@@ -62,7 +54,7 @@ static uint32_t forget(pthread_t handle)
          thread = found->thread;
          break;
       }
-   unlock();
+   homing_unlock(&joinables_lock);
    __libc_free(found);
    return thread;
 }

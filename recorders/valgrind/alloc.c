@@ -205,7 +205,7 @@ static Bool handle_request(ThreadId tid, UWord* args, UWord* result)
 
 typedef struct _Sent {
    struct _Sent* next;
-   UWord object; /* address of the DebugInfo */
+   UWord object; /* which file, and where: what is unloaded leaves its place in memory to others */
 } Sent;
 static VgHashTable* sent;
 
@@ -235,13 +235,20 @@ static Bool of_program(const DebugInfo* object)
    return segment != NULL && segment->kind == SkFileC;
 }
 
+static UWord key_of(const DebugInfo* object)
+{
+   const HChar* file = VG_(DebugInfo_get_filename)(object);
+   return homing_hash(file == NULL ? "" : file) ^ VG_(DebugInfo_get_text_avma)(object);
+}
+
 void homing_send_new_symbols(void)
 {
    for (const DebugInfo* object = VG_(next_DebugInfo)(NULL); object != NULL; object = VG_(next_DebugInfo)(object)) {
-      if (VG_(HT_lookup)(sent, (UWord)object) != NULL || !of_program(object))
+      UWord key = key_of(object);
+      if (VG_(HT_lookup)(sent, key) != NULL || !of_program(object))
          continue;
       Sent* mark = VG_(malloc)("homing.sent", sizeof *mark);
-      mark->object = (UWord)object;
+      mark->object = key;
       VG_(HT_add_node)(sent, mark);
       send_symbols(object);
    }

@@ -66,6 +66,7 @@ Bool homing_wire_after_fork(void);
 void homing_put(const ULong* words, UInt n);
 /* Begins a control record of 1 + operands words; the caller writes the operands. */
 void homing_control(UInt operation, ULong payload, UInt operands, const ULong* operand);
+UWord homing_hash(const HChar* text);
 /* The id of a name, sent over the wire at its first use. */
 ULong homing_name(const HChar* name);
 

@@ -98,6 +98,7 @@ static Bool take_credit(void)
 static void use_segment(void)
 {
    write_into(segment_begin(segment), header->segment_words);
+   header->open[0].index = segment_index;
    header->open[0].segment_plus_1 = segment + 1;
 }
 
@@ -121,9 +122,9 @@ static void begin_segment(void)
 static void post_segment(void)
 {
    homing_wire_full full = { segment, (UInt)(*homing_cursor - segment_begin(segment)), 0, segment_index++ };
-   header->open[0].segment_plus_1 = 0;
    if (full.words > 0)
       VG_(write)(full_fd, &full, sizeof full);
+   header->open[0].segment_plus_1 = 0;
 }
 
 void homing_flush(void)
@@ -182,6 +183,7 @@ static void start_recording(void)
    header->flavour = HOMING_FLAVOUR_SERIAL;
    homing_cursor = (ULong**)&header->open[0].words;
    header->cursor_base = (ULong)segment_begin(0);
+   header->open_end = 1;
    homing_recording = True;
 }
 
@@ -336,7 +338,7 @@ void homing_control(UInt operation, ULong payload, UInt operands, const ULong* o
 
 /* --- names ------------------------------------------------------------------------------------------------------- */
 
-static UWord hash_of(const HChar* text)
+UWord homing_hash(const HChar* text)
 {
    UWord hash = 14695981039346656037UL; /* FNV-1a */
    for (; *text; text++)
@@ -363,7 +365,7 @@ ULong homing_name(const HChar* text)
 {
    if (names == NULL)
       names = VG_(HT_construct)("homing.names");
-   Name wanted = { NULL, hash_of(text), 0, (HChar*)text };
+   Name wanted = { NULL, homing_hash(text), 0, (HChar*)text };
    Name* name = VG_(HT_gen_lookup)(names, &wanted, differ);
    if (name == NULL) {
       name = VG_(malloc)("homing.name", sizeof *name);

@@ -105,6 +105,89 @@ fn iterations_and_phases_are_marked() {
     }
 }
 
+const LIBRARY: &str = "#define OWN __attribute__((aligned(4096)))\n\
+    OWN long small[40]; static OWN long hidden[30]; OWN long large[2048];\n\
+    void touch(int i) { small[i % 40]++; hidden[i % 30]++; large[i % 2048]++; }\n";
+const OTHER_LIBRARY: &str = "__attribute__((aligned(4096))) static long state[NUMBER * 50];\n\
+    void touch_other(int i) { state[i % (NUMBER * 50)]++; }\n";
+const USER: &str = "#include <dlfcn.h>\nvoid touch(int); __attribute__((aligned(4096))) long own[20];\n\
+    int main(int n, char** names) { for (int i = 0; i < 50000; i++) { touch(i); own[i % 20]++; }\n\
+    for (int i = 0; i < 20; i++) { void* h = dlopen(names[1 + i % 2], RTLD_NOW); if (!h) return 1;\n\
+    void (*f)(int) = (void (*)(int))dlsym(h, \"touch_other\"); for (int k = 0; k < 500; k++) f(k); dlclose(h); }\n\
+    return 0; }\n";
+
+/// A program with a library and two more that it loads and unloads in turn, built for a recorder.
+fn with_libraries(directory: &Path, recorder: &str) -> Vec<String> {
+    let flags = |which: &str| -> Vec<String> {
+        match recorder {
+            "tsan" => json(&homing(&[which, "--json"], &[]))
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|flag| flag.as_str().unwrap().to_owned())
+                .collect(),
+            _ => Vec::new(),
+        }
+    };
+    let path = |name: &str| directory.join(name).to_str().unwrap().to_owned();
+    let gcc = |arguments: &[&str], more: &[String]| {
+        let output = Command::new("gcc").args(arguments).args(more).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    let sources = [
+        ("libsmall", LIBRARY, "-DNUMBER=0"),
+        ("libone", OTHER_LIBRARY, "-DNUMBER=1"),
+        ("libtwo", OTHER_LIBRARY, "-DNUMBER=2"),
+        ("user", USER, "-DNUMBER=0"),
+    ];
+    for (name, source, number) in sources {
+        let (file, object) = (path(&format!("{name}.c")), path(&format!("{name}.o")));
+        std::fs::write(&file, source).unwrap();
+        gcc(&["-O1", "-fPIC", number, "-c", &file, "-o", &object], &flags("cflags"));
+        if name != "user" {
+            gcc(&["-shared", &object, "-o", &path(&format!("{name}.so"))], &[]);
+        }
+    }
+    let (object, program, library) = (path("user.o"), path("user"), path("libsmall.so"));
+    gcc(&[&object, &library, "-o", &program, "-ldl"], &flags("ldflags"));
+    vec![program, path("libone.so"), path("libtwo.so")]
+}
+
+/// Variables of libraries have the library's name with theirs, small ones as well, and so have those of a library that
+/// lies where another one was.
+#[test]
+fn variables_of_libraries_are_named() {
+    let mut recorders = vec!["tsan"];
+    if valgrind_is_there() {
+        recorders.push("valgrind");
+    }
+    for recorder in recorders {
+        let directory = tempfile::tempdir().unwrap();
+        let command = with_libraries(directory.path(), recorder);
+        let out = directory.path().join("out.trace");
+        let out = out.to_str().unwrap();
+        let words: Vec<&str> = command.iter().map(String::as_str).collect();
+        let recorded = homing(&["record", "--recorder", recorder, "-o", out], &words);
+        assert!(recorded.status.success(), "{}", String::from_utf8_lossy(&recorded.stderr));
+        let bytes = std::fs::read(out).unwrap();
+        let trace = homing_core::trace::Trace::open(&bytes).unwrap();
+        let mut pages: Vec<u64> = trace.frames().iter().map(|page| page << 12).collect();
+        pages.sort_unstable();
+        let areas = homing_core::areas::name_pages(&trace, &pages, 4096);
+        let names = ["small (libsmall.so)", "hidden (libsmall.so)", "large (libsmall.so)", "own"];
+        let missing: Vec<&str> =
+            names.into_iter().filter(|&name| !areas.names.iter().any(|area| area == name)).collect();
+        assert!(missing.is_empty(), "{recorder}: {missing:?} not in {:?}", areas.names);
+        let sizes = |library: &str| -> Vec<u64> {
+            let of = |s: &&homing_core::trace::Symbol| {
+                trace.names().get(s.object).ends_with(library) && trace.names().get(s.name) == "state"
+            };
+            trace.symbols().iter().filter(of).map(|s| s.size).collect()
+        };
+        assert_eq!((sizes("/libone.so"), sizes("/libtwo.so")), (vec![400], vec![800]), "{recorder}");
+    }
+}
+
 /// A second run, at other addresses, begins where the first one says (Tikir & Hollingsworth's two-phase run).
 #[test]
 fn a_profile_places_the_pages_of_the_next_run() {

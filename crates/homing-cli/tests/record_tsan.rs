@@ -237,6 +237,47 @@ fn handlers_that_jump_out_of_themselves_do_not_end_the_recording() {
 }
 
 #[test]
+fn a_signal_that_comes_before_a_thread_has_begun_does_not_break_its_stream() {
+    let program = build::program(Compiler::Gcc, "behaviours.c", true);
+    let recording = run(&program, "early", CAPACITY);
+    assert_eq!(recording.code, Some(0), "{}", recording.errors);
+    assert_eq!(fills(&recording), 31);
+    // Each announced thread made its reference, whoever ran on it before.
+    let joined =
+        recording.items().filter_map(|i| if let Item::Join { thread } = i { Some(*thread) } else { None });
+    let joined: Vec<u32> = joined.collect();
+    assert_eq!(joined.len(), 30);
+    let own = |thread: &u32| {
+        let write = |i: &Item| matches!(i, Item::Reference { bytes: 8, write: true, .. });
+        recording.streams.get(thread).is_some_and(|items| items.iter().any(write))
+    };
+    assert!(joined.iter().all(own));
+}
+
+#[test]
+fn what_libc_frees_of_ended_threads_is_no_loss() {
+    let program = build::program(Compiler::Gcc, "behaviours.c", true);
+    let recording = run(&program, "detached", CAPACITY);
+    assert_eq!(recording.code, Some(0), "{}", recording.errors);
+    assert_eq!((fills(&recording), recording.streams.len()), (1, 201));
+    assert!(!recording.items().any(|i| matches!(i, Item::Lost { .. })));
+}
+
+#[test]
+fn programs_that_close_all_descriptors_are_recorded_on() {
+    let program = build::program(Compiler::Gcc, "behaviours.c", true);
+    let recording = run(&program, "closes", CAPACITY);
+    assert_eq!((recording.code, recording.output.as_str()), (Some(0), "0"), "{}", recording.errors);
+    assert_eq!(fills(&recording), 21);
+    assert_eq!(recording.errors, "");
+    // Past libc they can be lost; then nothing is written into what is there instead.
+    let recording = run(&program, "takes", CAPACITY);
+    assert_eq!((recording.code, recording.output.as_str()), (Some(0), "0"), "{}", recording.errors);
+    let messages = recording.errors.matches("has closed the recorder's descriptors").count();
+    assert_eq!(messages, 1, "{}", recording.errors);
+}
+
+#[test]
 fn cxx_threads_atomics_and_new() {
     for compiler in [Compiler::Gxx, Compiler::ClangXx].into_iter().filter(|c| c.there()) {
         let program = build::program(compiler, "threads.cpp", true);

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The version of the wire that this end knows: HOMING_WIRE_VERSION.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// The environment variable that names the wire to the recorder.
 pub const WIRE_ENV: &str = "HOMING_WIRE";
@@ -27,8 +27,9 @@ const MAX_OPEN: usize = 4096;
 const CHILDREN_AT: usize = 32;
 const VERSION_AT: usize = 36;
 const CURSOR_BASE_AT: usize = 40;
-const OPEN_AT: usize = 80;
-const OPEN_BYTES: usize = 16;
+const OPEN_END_AT: usize = 80;
+const OPEN_AT: usize = 128;
+const OPEN_BYTES: usize = 64;
 const PAGE: usize = 4096;
 
 /// The most segments a channel can have: all of them fit into either pipe, so no write to a pipe ever blocks.
@@ -109,6 +110,9 @@ pub struct OpenSegment {
     pub segment: u32,
     /// The thread it belongs to (parallel flavour; 0 in the serial one).
     pub thread: u32,
+    /// Index of the segment in its stream. One that was posted, too, is in both places when the recorder was killed in
+    /// between.
+    pub index: u32,
     /// Words written into it.
     pub words: u32,
 }
@@ -240,14 +244,31 @@ impl Channel {
         self.segment_words(open.segment, open.words)
     }
 
-    fn segment_words(&self, segment: u32, words: u32) -> &[u64] {
-        assert!(segment < self.capacity.segments && words <= self.capacity.segment_words);
-        let at = header_bytes() + segment as usize * self.capacity.segment_words as usize * 8;
-        self.memory.words(at, words as usize)
+    /// The words from number `from` up to `to` of a segment that a thread of a parallel recorder is writing; those that it
+    /// has not written are 0. None at all if there is no such segment.
+    pub fn words_so_far(&self, segment: u32, from: u32, to: u32) -> Vec<u64> {
+        if segment >= self.capacity.segments || to > self.capacity.segment_words {
+            return Vec::new();
+        }
+        let at = self.segment_at(segment);
+        let word = |number| self.memory.u64_at(at + 8 * number as usize).load(Ordering::Acquire);
+        (from..to).map(word).collect()
     }
 
-    /// Gives a consumed segment back to the recorder.
+    fn segment_words(&self, segment: u32, words: u32) -> &[u64] {
+        assert!(segment < self.capacity.segments && words <= self.capacity.segment_words);
+        self.memory.words(self.segment_at(segment), words as usize)
+    }
+
+    fn segment_at(&self, segment: u32) -> usize {
+        header_bytes() + segment as usize * self.capacity.segment_words as usize * 8
+    }
+
+    /// Gives a consumed segment back to the recorder, cleared for one that writes in parallel.
     pub fn release(&mut self, filled: Filled) -> Result<(), ChannelError> {
+        if self.flavour() == Some(Flavour::Parallel) {
+            self.memory.clear(self.segment_at(filled.segment), filled.words as usize);
+        }
         self.give_credit(filled.segment)
     }
 
@@ -286,14 +307,16 @@ impl Channel {
 
     /// The segments that the recorder had begun and never posted, in the order of the header's slots.
     pub fn open_segments(&self) -> Vec<OpenSegment> {
-        (0..MAX_OPEN)
+        let end = self.memory.u32_at(OPEN_END_AT).load(Ordering::Acquire) as usize;
+        (0..end.min(MAX_OPEN))
             .filter_map(|slot| {
                 let at = OPEN_AT + slot * OPEN_BYTES;
                 let segment = self.memory.u32_at(at).load(Ordering::Acquire).checked_sub(1)?;
                 let thread = self.memory.u32_at(at + 4).load(Ordering::Relaxed);
-                let words = self.memory.u64_at(at + 8).load(Ordering::Acquire);
+                let index = self.memory.u32_at(at + 8).load(Ordering::Relaxed);
+                let words = self.memory.u64_at(at + 16).load(Ordering::Acquire);
                 let words = self.words_of_cursor(segment, words);
-                (segment < self.capacity.segments).then_some(OpenSegment { segment, thread, words })
+                (segment < self.capacity.segments).then_some(OpenSegment { segment, thread, index, words })
             })
             .collect()
     }
@@ -374,6 +397,13 @@ impl Mapping {
         // SAFETY: in bounds and aligned; a posted segment is not written again until its credit goes back.
         unsafe { std::slice::from_raw_parts(self.address.add(at).cast::<u64>(), words) }
     }
+
+    fn clear(&mut self, at: usize, words: usize) {
+        assert!(at.is_multiple_of(8) && at + words * 8 <= self.bytes);
+        // SAFETY: in bounds and aligned; no slice of `words` outlives the exclusive borrow, and a posted segment is not
+        // written by its recorder until its credit goes back.
+        unsafe { std::ptr::write_bytes(self.address.add(at).cast::<u64>(), 0, words) }
+    }
 }
 
 impl Drop for Mapping {
@@ -397,7 +427,7 @@ mod tests {
         let mut credit = [0; 4];
         assert_eq!(rustix::io::read(&ends.credit, &mut credit).unwrap(), 4);
         let segment = u32::from_ne_bytes(credit);
-        let at = header_bytes() + segment as usize * channel.capacity.segment_words as usize * 8;
+        let at = channel.segment_at(segment);
         for (i, &word) in words.iter().enumerate() {
             channel.memory.u64_at(at + 8 * i).store(word, Ordering::Relaxed);
         }
@@ -423,17 +453,35 @@ mod tests {
     }
 
     #[test]
+    fn segments_come_back_empty_to_a_parallel_recorder() {
+        for (flavour, left) in [(1, 7), (2, 0)] {
+            let mut channel = Channel::new(SMALL).unwrap();
+            channel.memory.u32_at(20).store(flavour, Ordering::Relaxed);
+            record(&channel, &[7, 7], 0);
+            let Received::Segment(filled) = channel.receive(SECOND).unwrap() else { panic!("no segment") };
+            let segment = filled.segment;
+            channel.release(filled).unwrap();
+            assert_eq!(channel.words_so_far(segment, 0, 3), [left, left, 0]);
+            assert_eq!(channel.words_so_far(segment, 1, 2), [left]);
+            assert!(channel.words_so_far(2, 0, 1).is_empty() && channel.words_so_far(0, 0, 4097).is_empty());
+        }
+    }
+
+    #[test]
     fn open_segments_survive_the_recorder() {
         let channel = Channel::new(SMALL).unwrap();
-        assert!(channel.open_segments().is_empty());
-        channel.memory.u32_at(OPEN_AT + OPEN_BYTES).store(2, Ordering::Relaxed);
-        channel.memory.u32_at(OPEN_AT + OPEN_BYTES + 4).store(9, Ordering::Relaxed);
-        channel.memory.u64_at(OPEN_AT + OPEN_BYTES + 8).store(1 << 40, Ordering::Relaxed);
-        assert_eq!(channel.open_segments(), [OpenSegment { segment: 1, thread: 9, words: 4096 }]);
+        let open = OPEN_AT + OPEN_BYTES;
+        for (at, value) in [(open, 2), (open + 4, 9), (open + 8, 5)] {
+            channel.memory.u32_at(at).store(value, Ordering::Relaxed);
+        }
+        channel.memory.u64_at(open + 16).store(1 << 40, Ordering::Relaxed);
+        assert!(channel.open_segments().is_empty(), "beyond the entries in use");
+        channel.memory.u32_at(OPEN_END_AT).store(2, Ordering::Relaxed);
+        let found = |words| [OpenSegment { segment: 1, thread: 9, index: 5, words }];
+        assert_eq!(channel.open_segments(), found(4096));
         channel.memory.u64_at(CURSOR_BASE_AT).store(1 << 32, Ordering::Relaxed);
-        let cursor = (1 << 32) + 4096 * 8 + 24;
-        channel.memory.u64_at(OPEN_AT + OPEN_BYTES + 8).store(cursor, Ordering::Relaxed);
-        assert_eq!(channel.open_segments(), [OpenSegment { segment: 1, thread: 9, words: 3 }]);
+        channel.memory.u64_at(open + 16).store((1 << 32) + 4096 * 8 + 24, Ordering::Relaxed);
+        assert_eq!(channel.open_segments(), found(3));
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub mod output;
 pub mod program;
 mod session;
 mod stream;
+mod symbols;
 pub mod valgrind;
 
 pub use session::{Ended, Session};

@@ -1,9 +1,10 @@
 //! What one process sends, on its way from the channel into a trace.
 
+use super::symbols;
 use anyhow::Context;
+use homing_core::trace::wire::Cut;
 use homing_core::trace::{self, Header, Ingest, IngestOptions, Summary, TraceWriter};
 use homing_linux::channel::{self, Channel, Filled, Flavour, Received};
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::BufWriter;
 use std::time::Duration;
@@ -30,8 +31,6 @@ pub struct Stream {
     ingest: Option<Ingest<BufWriter<File>>>,
     /// Segments that wait for the program's name: stream, index, words.
     held: Vec<(u32, u32, Vec<u64>)>,
-    /// The index of each stream's next segment.
-    next: HashMap<u32, u32>,
     failed: Option<anyhow::Error>,
 }
 
@@ -55,15 +54,7 @@ pub struct Left {
 impl Stream {
     /// What arrives through `channel` goes to `file`.
     pub fn new(channel: Channel, file: File, settings: Settings) -> Stream {
-        Stream {
-            channel,
-            settings,
-            file: Some(file),
-            ingest: None,
-            held: Vec::new(),
-            next: HashMap::new(),
-            failed: None,
-        }
+        Stream { channel, settings, file: Some(file), ingest: None, held: Vec::new(), failed: None }
     }
 
     /// The channel.
@@ -141,8 +132,8 @@ impl Stream {
             Words::Held(words) => words,
             Words::Posted(filled) => self.channel.words(filled),
         };
-        ingest.segment(stream, index, words).context(WRITING)?;
-        self.next.insert(stream, index.saturating_add(1));
+        let others = |cut: Cut, from| self.channel.words_so_far(cut.segment, from, cut.words);
+        ingest.segment_among(stream, index, words, &others).context(WRITING)?;
         if ingest.reached_limit() {
             self.channel.stop();
         }
@@ -169,12 +160,17 @@ impl Stream {
     fn write_rest(&mut self) -> anyhow::Result<Option<Summary>> {
         for open in self.channel.open_segments() {
             self.begin()?;
-            if let Some(ingest) = &mut self.ingest {
-                let index = self.next.get(&open.thread).copied().unwrap_or(0);
-                ingest.segment(open.thread, index, self.channel.open_words(&open)).context(WRITING)?;
+            if let Some(ingest) =
+                self.ingest.as_mut().filter(|ingest| ingest.expects(open.thread, open.index))
+            {
+                let others = |cut: Cut, from| self.channel.words_so_far(cut.segment, from, cut.words);
+                ingest
+                    .segment_among(open.thread, open.index, self.channel.open_words(&open), &others)
+                    .context(WRITING)?;
             }
         }
-        let Some(ingest) = self.ingest.take() else { return Ok(None) };
+        let Some(mut ingest) = self.ingest.take() else { return Ok(None) };
+        symbols::add(&mut ingest);
         let (out, counts) = ingest.finish().context(WRITING)?;
         out.into_inner().map_err(|e| e.into_error()).context(WRITING)?;
         Ok(Some(counts))

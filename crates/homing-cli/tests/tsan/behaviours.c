@@ -1,5 +1,6 @@
 /* What else a program can do to its recording: `behaviours NAME`. */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -7,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -164,12 +168,137 @@ static void jumps(void)
    printf("%d", jumped);
 }
 
+static volatile long stepped;
+
+static void *once(void *unused)
+{
+   stepped = 1;
+   return unused;
+}
+
+static void fill_early(int signal)
+{
+   (void)signal;
+   fill();
+}
+
+/* A signal waits for each thread and reaches it before it has begun. */
+static void early(void)
+{
+   signal(SIGALRM, fill_early);
+   sigset_t none, alarms;
+   sigemptyset(&none);
+   sigemptyset(&alarms);
+   sigaddset(&alarms, SIGALRM);
+   pthread_sigmask(SIG_BLOCK, &alarms, NULL);
+   pthread_attr_t open_to_all;
+   pthread_attr_init(&open_to_all);
+   pthread_attr_setsigmask_np(&open_to_all, &none);
+   for (int i = 0; i < 30; i++) {
+      pthread_t thread;
+      kill(getpid(), SIGALRM);
+      pthread_create(&thread, &open_to_all, once, NULL);
+      pthread_join(thread, NULL);
+   }
+   fill();
+}
+
+/* Threads whose memory libc frees when they have ended. */
+static void detached(void)
+{
+   pthread_attr_t detached;
+   pthread_attr_init(&detached);
+   pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+   pthread_attr_setstacksize(&detached, 16 << 20);
+   for (int i = 0; i < 200; i++) {
+      pthread_t thread;
+      while (pthread_create(&thread, &detached, once, NULL) != 0)
+         usleep(100);
+   }
+   usleep(100000);
+   fill();
+}
+
+/* Closes all descriptors, as daemons do, puts others in their place, and writes a file: prints how much is in it. */
+static void closes(void)
+{
+   struct rlimit most;
+   getrlimit(RLIMIT_NOFILE, &most);
+   fill();
+   for (int i = 3; i < (int)most.rlim_cur && i < 10000; i++)
+      close(i);
+   close_range(3, ~0U, 0);
+   closefrom(3);
+   for (int i = 3; i < (int)most.rlim_cur && i < 5000; i++)
+      dup2(2, i);
+   int file = fileno(tmpfile());
+   for (int i = 3; i < (int)most.rlim_cur && i < 5000; i++)
+      dup2(file, i);
+   for (int i = 0; i < 20; i++)
+      fill();
+   struct stat status;
+   fstat(file, &status);
+   printf("%ld", (long)status.st_size);
+}
+
+/* The same past libc. */
+static void takes(void)
+{
+   fill();
+   int file = fileno(tmpfile());
+   for (int i = 3; i < 5000; i++)
+      if (i != file)
+         syscall(SYS_dup2, file, i);
+   for (int i = 0; i < 20; i++)
+      fill();
+   struct stat status;
+   fstat(file, &status);
+   printf("%ld", (long)status.st_size);
+}
+
+__attribute__((noinline)) static void *gets_some(void)
+{
+   kept = malloc(24);
+   return kept;
+}
+
+__attribute__((noinline)) static void *gets_more(void)
+{
+   kept = malloc(48);
+   return kept;
+}
+
+static pthread_barrier_t both;
+
+static void *gets_many(void *unused)
+{
+   pthread_barrier_wait(&both);
+   for (int i = 0; i < 30000; i++) {
+      free(gets_some());
+      free(gets_more());
+   }
+   return unused;
+}
+
+/* Call-sites that one thread is the first at, while others fill their segments. */
+static void sites(void)
+{
+   pthread_barrier_init(&both, NULL, 2);
+   free(gets_some());
+   pthread_t thread;
+   pthread_create(&thread, NULL, gets_many, NULL);
+   free(gets_more());
+   pthread_barrier_wait(&both);
+   pthread_join(thread, NULL);
+}
+
 static const struct {
    const char *name;
    void (*run)(void);
 } programs[] = {{"ends", ends},   {"exits", exits}, {"crashes", crashes}, {"killed", killed},           {"forks", forks},
                 {"crowd", crowd}, {"maps", maps},   {"handlers", handlers}, {"allocations", allocations},
-                {"jumps", jumps}};
+                {"jumps", jumps}, {"early", early}, {"detached", detached}, {"closes", closes}, {"takes", takes},
+                {"sites", sites}};
 
 int main(int count, char **arguments)
 {

@@ -105,6 +105,9 @@ fn decode(words: &[u64], names: &mut BTreeMap<u64, String>) -> Vec<Item> {
     while at < words.len() {
         let word = words[at];
         at += 1;
+        if word == 0 {
+            continue; // room that was taken and never written
+        }
         if word >> 63 == 0 {
             let (bytes, write) = (1 << (word >> 59 & 7), word >> 62 & 1 == 1);
             assert!(bytes <= 64);
@@ -114,7 +117,7 @@ fn decode(words: &[u64], names: &mut BTreeMap<u64, String>) -> Vec<Item> {
         let (operation, payload) = (word >> 56 & 0x7f, word & ((1 << 56) - 1));
         let operands = match operation {
             5 | 6 | 16 | 19 => 0,
-            4 | 13 | 17 | 18 => 1,
+            4 | 13 | 17 | 18 | 21 => 1,
             7 | 9 | 10 => 2,
             12 => 3,
             8 | 11 => 4,

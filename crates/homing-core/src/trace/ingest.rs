@@ -8,15 +8,18 @@ use super::names::{NameId, Symbol};
 use super::runs;
 use super::selection::Selection;
 use super::summary::Summary;
-use super::wire::{self, Calls, Control, Flavour, PAYLOAD};
+use super::wire::{self, Behind, Calls, Control, Cut, Flavour, PAYLOAD};
 use super::writer::TraceWriter;
 use super::TraceError;
 use crate::ids::Thread;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 
 /// Recorder's block numbers up to this are looked up in an array.
 const MAX_DIRECT: u64 = 1 << 22;
+
+/// mmap(2): may be executed.
+const PROT_EXEC: u32 = 4;
 
 /// References of the parallel flavour that are filtered at a time; virtual time is late by less than this.
 const FEW: usize = 256;
@@ -30,6 +33,19 @@ pub struct IngestOptions {
     pub skip: u64,
     /// Drops all references after this many were kept.
     pub limit: Option<u64>,
+}
+
+/// A file that a program of the parallel flavour has mapped to execute it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CodeMapping {
+    /// The file's path.
+    pub file: String,
+    /// Address of the mapping.
+    pub address: u64,
+    /// Its length in bytes.
+    pub length: u64,
+    /// Where it begins in the file.
+    pub offset: u64,
 }
 
 /// A recorder's code block.
@@ -47,9 +63,14 @@ struct Block {
 #[derive(Debug, Default)]
 struct Stream {
     next_index: u32,
+    /// Words of that segment that were taken before it arrived: they come before an event of another stream.
+    taken: u32,
     /// The begin of something that goes on in the next segment.
     tail: Vec<u64>,
 }
+
+/// Gives the words of a cut's segment from a number on, up to the cut.
+type Peek<'a> = &'a dyn Fn(Cut, u32) -> Vec<u64>;
 
 /// Writes a trace from the segments that recorders fill.
 pub struct Ingest<W: Write> {
@@ -68,6 +89,8 @@ struct State<W: Write> {
     known: Vec<Known>,
     far_blocks: HashMap<u64, Block>,
     names: HashMap<u64, NameId>,
+    /// In the parallel flavour: mappings of code, as name, address, length and offset.
+    code: BTreeSet<(NameId, u64, u64, u64)>,
     /// Scratch: the addresses of an execution.
     addresses: Vec<u64>,
     /// Whether nothing is skipped, limited or filtered, so that executions go straight to the writer.
@@ -88,6 +111,7 @@ impl<W: Write> Ingest<W> {
             known: Vec::new(),
             far_blocks: HashMap::new(),
             names: HashMap::new(),
+            code: BTreeSet::new(),
             addresses: Vec::new(),
             plain: options == IngestOptions::default(),
             stamp: (flavour == Flavour::Serial).then_some(0),
@@ -99,6 +123,18 @@ impl<W: Write> Ingest<W> {
     /// A filled segment: number `index` (from 0) of `stream`. Segments of one stream come in order; one that is missing
     /// is counted and marked with an event.
     pub fn segment(&mut self, stream: u32, index: u32, words: &[u64]) -> Result<(), TraceError> {
+        self.segment_among(stream, index, words, &|_, _| Vec::new())
+    }
+
+    /// The same in the parallel flavour. What other streams had written when this one removed a mapping is taken first:
+    /// `others` gives the words of a cut's segment from a number on, up to the cut; those not written yet are 0.
+    pub fn segment_among(
+        &mut self,
+        stream: u32,
+        index: u32,
+        words: &[u64],
+        others: Peek<'_>,
+    ) -> Result<(), TraceError> {
         if self.flavour == Flavour::Parallel {
             self.state.thread = Thread(stream);
         }
@@ -110,24 +146,38 @@ impl<W: Write> Ingest<W> {
         let lost = index - known.next_index;
         known.next_index = index + 1;
         let mut tail = std::mem::take(&mut known.tail);
+        let mut words = words;
+        let before = std::mem::take(&mut known.taken) as usize;
         if lost > 0 {
             self.lost_segments += u64::from(lost);
-            wire::parse(&tail, self.flavour, true, &mut self.state)?;
+            self.parse(&tail, Behind::End, others)?;
             tail.clear();
             let reason = self.state.writer.name("segments of the recorder never arrived");
             self.state.writer.event(self.state.thread, &Event::Lost { references: 0, reason })?;
+        } else {
+            words = &words[before.min(words.len())..];
         }
-        let mut words = words;
         if !tail.is_empty() {
             tail.extend_from_slice(words);
             words = &tail;
         }
-        let taken = wire::parse(words, self.flavour, false, &mut self.state)?;
+        let taken = self.parse(words, Behind::Segment, others)?;
         let left = words[taken..].to_vec();
         if let Some(stream) = self.streams.get_mut(&stream) {
             stream.tail = left;
         }
         Ok(())
+    }
+
+    /// Whether segment `index` of a stream has not come yet.
+    pub fn expects(&self, stream: u32, index: u32) -> bool {
+        self.streams.get(&stream).is_none_or(|known| index >= known.next_index)
+    }
+
+    fn parse(&mut self, words: &[u64], behind: Behind, others: Peek<'_>) -> Result<usize, TraceError> {
+        let Ingest { state, streams, flavour, .. } = self;
+        let mut taking = Taking { state, streams, others };
+        wire::parse(words, *flavour, behind, &mut taking)
     }
 
     /// Whether the limit is reached: the recorder may stop.
@@ -138,6 +188,19 @@ impl<W: Write> Ingest<W> {
     /// The writer, to add what the recorder does not know.
     pub fn writer(&mut self) -> &mut TraceWriter<W> {
         &mut self.state.writer
+    }
+
+    /// The files that a program of the parallel flavour has mapped to execute them; in the serial one the recorder itself
+    /// sends their symbols.
+    pub fn code_mappings(&self) -> Vec<CodeMapping> {
+        let file = |name| self.state.writer.names().get(name).to_owned();
+        let mapping = |&(name, address, length, offset): &(NameId, u64, u64, u64)| CodeMapping {
+            file: file(name),
+            address,
+            length,
+            offset,
+        };
+        self.state.code.iter().map(mapping).collect()
     }
 
     /// References kept so far.
@@ -153,7 +216,7 @@ impl<W: Write> Ingest<W> {
             if self.flavour == Flavour::Parallel {
                 self.state.thread = Thread(number);
             }
-            wire::parse(&stream.tail, self.flavour, true, &mut self.state)?;
+            self.parse(&stream.tail, Behind::End, &|_, _| Vec::new())?;
         }
         let state = self.state;
         state.writer.finish(state.selection.count(Summary {
@@ -252,23 +315,84 @@ fn order_atomics<W: Write>(
     Ok(())
 }
 
+/// Replaces `kept` by those of the words whose references pass.
+fn keep(words: &[u64], kept: &mut Vec<u64>, mut passes: impl FnMut(u64, bool) -> bool) {
+    kept.clear();
+    kept.resize(words.len(), 0);
+    let mut count = 0;
+    for &word in words {
+        // No branch: whether one passes is hard to foretell.
+        kept[count] = word;
+        count += usize::from(passes(runs::address(word), runs::is_write(word)));
+    }
+    kept.truncate(count);
+}
+
+/// Takes what the words of a stream say.
+struct Taking<'a, W: Write> {
+    state: &'a mut State<W>,
+    streams: &'a mut HashMap<u32, Stream>,
+    others: Peek<'a>,
+}
+
+impl<W: Write> Taking<'_, W> {
+    /// Takes what another stream had written by the moment of a cut, as far as it has not arrived. Such words hold no
+    /// cuts: the stream that makes one posts it before there is another.
+    fn catch_up(&mut self, cut: Cut) -> Result<(), TraceError> {
+        let Taking { state, streams, others } = self;
+        let stream = streams.entry(cut.stream).or_default();
+        if cut.index != stream.next_index || cut.words <= stream.taken || !stream.tail.is_empty() {
+            return Ok(());
+        }
+        let words = others(cut, stream.taken);
+        let own = std::mem::replace(&mut state.thread, Thread(cut.stream));
+        let taken = wire::parse(&words, Flavour::Parallel, Behind::Unwritten, *state)?;
+        state.thread = own;
+        stream.taken += taken as u32;
+        Ok(())
+    }
+}
+
+impl<W: Write> Calls for Taking<'_, W> {
+    type Error = TraceError;
+
+    fn executions(&mut self, words: &[u64]) -> Result<usize, TraceError> {
+        self.state.executions(words)
+    }
+
+    fn references(&mut self, words: &[u64]) -> Result<(), TraceError> {
+        self.state.references(words)
+    }
+
+    fn control(&mut self, control: Control<'_>) -> Result<(), TraceError> {
+        match control {
+            Control::Cut(cut) => self.catch_up(cut),
+            other => self.state.control(other),
+        }
+    }
+
+    fn malformed(&mut self, words: u64) {
+        self.state.malformed(words);
+    }
+}
+
 impl<W: Write> Calls for State<W> {
     type Error = TraceError;
 
     fn executions(&mut self, words: &[u64]) -> Result<usize, TraceError> {
-        let taken = if self.plain {
-            Some(self.writer.take(self.thread, &self.known, words)?)
-        } else if let Some(filter) = self.selection.only_filter(self.thread) {
-            Some(self.writer.take_filtered(self.thread, &self.known, words, filter)?)
+        let State { writer, selection, thread, known, plain, .. } = self;
+        let taken = if *plain {
+            writer.take(*thread, known, words)?
+        } else if let Some(filter) = selection.only_filter(*thread) {
+            let taken = writer.take_some(*thread, known, words, |a, write| filter.passes(a, write))?;
+            selection.count_filtered(taken.left_out);
+            taken
         } else {
-            None
+            writer.take_some(*thread, known, words, |a, write| selection.passes(*thread, a, write))?
         };
-        if let Some(taken) = taken {
-            self.malformed += taken.wrong;
-            self.selection.count_filtered(taken.filtered);
-            if taken.words > 0 {
-                return Ok(taken.words);
-            }
+        self.malformed += taken.wrong;
+        if taken.words > 0 {
+            return Ok(taken.words);
         }
         Ok(1 + self.block_slowly(words[0] & PAYLOAD, &words[1..])?)
     }
@@ -279,20 +403,12 @@ impl<W: Write> Calls for State<W> {
         }
         let mut kept = std::mem::take(&mut self.addresses);
         for few in words.chunks(FEW) {
-            kept.clear();
-            let selection = &mut self.selection;
-            if let Some(filter) = selection.only_filter(self.thread) {
-                let mut count = 0;
-                kept.resize(few.len(), 0);
-                for &word in few {
-                    kept[count] = word;
-                    count += usize::from(filter.passes(runs::address(word), runs::is_write(word)));
-                }
-                kept.truncate(count);
-                selection.count_filtered((few.len() - count) as u64);
+            let State { selection, thread, .. } = self;
+            if let Some(filter) = selection.only_filter(*thread) {
+                keep(few, &mut kept, |address, write| filter.passes(address, write));
+                selection.count_filtered((few.len() - kept.len()) as u64);
             } else {
-                let mut passes = |w: u64| selection.passes(self.thread, runs::address(w), runs::is_write(w));
-                kept.extend(few.iter().copied().filter(|&w| passes(w)));
+                keep(few, &mut kept, |address, write| selection.passes(*thread, address, write));
             }
             self.writer.reference_words(self.thread, &kept)?;
             self.writer.advance(self.thread, (few.len() - kept.len()) as u64)?;
@@ -311,6 +427,13 @@ impl<W: Write> Calls for State<W> {
                     *last += 1;
                     *stamp = *last;
                 }
+                if let (Event::Mmap { protection, address, length, offset, name, .. }, None) =
+                    (&event, self.stamp)
+                {
+                    if protection & PROT_EXEC != 0 && *name != NameId::NONE {
+                        self.code.insert((*name, *address, *length, *offset));
+                    }
+                }
                 self.writer.event(self.thread, &event)?;
             }
             Control::Name { id, words, length } => {
@@ -324,6 +447,7 @@ impl<W: Write> Calls for State<W> {
                 self.writer.symbol(symbol);
             }
             Control::Advance(units) => self.writer.advance(self.thread, units)?,
+            Control::Cut(_) => self.malformed(2),
         }
         Ok(())
     }

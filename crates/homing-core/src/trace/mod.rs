@@ -40,7 +40,7 @@ pub use code::{Access, BlockDef, CodeBlockId, Source};
 pub use error::{Damage, TraceError};
 pub use event::{AllocFunction, Event, SyncOp};
 pub use format::{Header, FRAME_BYTES, FRAME_SHIFT, VERSION};
-pub use ingest::{Ingest, IngestOptions};
+pub use ingest::{CodeMapping, Ingest, IngestOptions};
 pub use kind::Kind;
 pub use names::{NameId, Names, Symbol};
 pub use order::OrderBlock;

@@ -55,6 +55,32 @@ pub enum Control<'a> {
     Symbol([u64; 4]),
     /// Virtual time passes.
     Advance(u64),
+    /// What another stream has written so far comes before what follows in this one.
+    Cut(Cut),
+}
+
+/// How far a stream of the parallel flavour had written at some moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Which stream.
+    pub stream: u32,
+    /// The index in it of the segment in use.
+    pub index: u32,
+    /// The number of that segment, by which its words are found.
+    pub segment: u32,
+    /// Words of it for which there was room taken.
+    pub words: u32,
+}
+
+/// What comes behind a stretch of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Behind {
+    /// The stream's next segment.
+    Segment,
+    /// Nothing: the stream ends.
+    End,
+    /// More of the same segment, which is being written: it goes up to the first word that is not there yet.
+    Unwritten,
 }
 
 /// Takes what the words say.
@@ -86,16 +112,30 @@ pub fn data_words(words: &[u64]) -> usize {
 }
 
 /// Parses a stretch of one stream. Returns the number of words taken: what is left is the begin of something that goes
-/// on in the stream's next segment. With `end` nothing is left.
-pub fn parse<C: Calls>(words: &[u64], flavour: Flavour, end: bool, calls: &mut C) -> Result<usize, C::Error> {
+/// on behind it. At the stream's end nothing is left.
+pub fn parse<C: Calls>(
+    words: &[u64],
+    flavour: Flavour,
+    behind: Behind,
+    calls: &mut C,
+) -> Result<usize, C::Error> {
+    let end = behind == Behind::End;
     let mut at = 0;
     while let Some(&word) = words.get(at) {
         let rest = &words[at + 1..];
         if word & CONTROL == 0 {
             let count = data_words(&words[at..]);
+            let data = &words[at..at + count];
             match flavour {
                 Flavour::Serial => calls.malformed(count as u64),
-                Flavour::Parallel => calls.references(&words[at..at + count])?,
+                Flavour::Parallel if behind == Behind::Unwritten => {
+                    let there = written(data);
+                    calls.references(&data[..there])?;
+                    if there < count {
+                        return Ok(at + there);
+                    }
+                }
+                Flavour::Parallel => all_written(data).try_for_each(|words| calls.references(words))?,
             }
             at += count;
             continue;
@@ -130,6 +170,26 @@ pub fn parse<C: Calls>(words: &[u64], flavour: Flavour, end: bool, calls: &mut C
     Ok(at)
 }
 
+/// The number of leading words that are not 0: room that a thread of the parallel flavour has taken is 0 until it writes.
+fn written(words: &[u64]) -> usize {
+    let there = |words: &&[u64]| words.iter().fold(true, |all, &word| all & (word != 0));
+    let whole = words.chunks(32).take_while(there).map(<[u64]>::len).sum::<usize>();
+    let rest = &words[whole..];
+    whole + rest.iter().position(|&w| w == 0).unwrap_or(rest.len())
+}
+
+/// The stretches of words that are not 0. Other room was never written: its thread was killed, or a signal handler jumped out
+/// of the code that had taken it.
+fn all_written(words: &[u64]) -> impl Iterator<Item = &[u64]> {
+    let mut left = words;
+    std::iter::from_fn(move || {
+        let begin = left.iter().position(|&w| w != 0)?;
+        let (stretch, rest) = left[begin..].split_at(written(&left[begin..]));
+        left = rest;
+        Some(stretch)
+    })
+}
+
 enum Operands {
     Count(usize),
     /// The words that say so have not arrived.
@@ -147,7 +207,7 @@ fn operands(operation: u64, payload: u64, rest: &[u64]) -> Operands {
         },
         14 if payload & 0xff_ffff < 1 << 16 => (payload as usize & 0xffff).div_ceil(8),
         3 | 5 | 6 | 16 | 19 => 0,
-        4 | 13 | 17 | 18 => 1,
+        4 | 13 | 17 | 18 | 21 => 1,
         7 | 9 | 10 | 20 => 2,
         12 | 15 => 3,
         8 | 11 => 4,
@@ -170,6 +230,11 @@ fn control<'a>(operation: u64, payload: u64, words: &'a [u64]) -> Option<Control
         }
         15 => return Some(Control::Symbol([payload, words[0], words[1], words[2]])),
         16 => return Some(Control::Advance(payload)),
+        21 => {
+            let (segment, index) = ((words[0] >> 32) as u32, words[0] as u32);
+            let (stream, words) = (thread(payload >> 32)?.0, payload as u32);
+            return Some(Control::Cut(Cut { stream, index, segment, words }));
+        }
         4 => Event::ThreadStart { thread: thread(payload)?, creator: thread(words[0])? },
         5 => Event::ThreadEnd,
         6 => Event::ThreadJoin { thread: thread(payload)? },

@@ -1,11 +1,11 @@
 //! Writes a trace.
 
 mod finish;
+mod threads;
 
 use super::code::{BlockDef, CodeBlockId, CodeBlocks};
-use super::encode::{Known, Sealed, Taken, ThreadEncoder};
+use super::encode::{Known, Sealed, Taken};
 use super::event::Event;
-use super::filter::LineFilter;
 use super::format::{BlockHeader, BlockSink, Header, FRAME_SHIFT, MAX_ACCESSES};
 use super::frames::FrameTable;
 use super::kind::Kind;
@@ -15,6 +15,7 @@ use super::runs::{self, Runs};
 use super::TraceError;
 use crate::ids::Thread;
 use std::io::Write;
+use threads::{ThreadWriter, Threads};
 
 /// The longest run of references that becomes one discovered code block.
 const MAX_RUN: usize = 32;
@@ -35,7 +36,7 @@ pub struct TraceWriter<W: Write> {
     symbols: Vec<Symbol>,
     blocks: CodeBlocks,
     runs: Runs,
-    threads: Vec<Option<Box<ThreadWriter>>>,
+    threads: Threads,
     order: OrderEncoder,
     counts: Counts,
     /// The code blocks of single references, by kind.
@@ -57,16 +58,6 @@ struct Counts {
     lost: u64,
 }
 
-/// The state of one thread.
-struct ThreadWriter {
-    encoder: ThreadEncoder,
-    /// References that are not yet part of a discovered code block.
-    run: Vec<(u64, Kind)>,
-    run_addresses: Vec<u64>,
-    /// The number of its last run in [`Runs`].
-    last_run: u32,
-}
-
 impl<W: Write> TraceWriter<W> {
     /// Begins a trace.
     pub fn new(out: W, header: &Header) -> Result<Self, TraceError> {
@@ -82,7 +73,7 @@ impl<W: Write> TraceWriter<W> {
             symbols: Vec::new(),
             blocks: CodeBlocks::default(),
             runs: Runs::default(),
-            threads: Vec::new(),
+            threads: Threads::default(),
             order: OrderEncoder::default(),
             counts: Counts::default(),
             lone: Box::new([None; 256]),
@@ -159,27 +150,28 @@ impl<W: Write> TraceWriter<W> {
             self.unblock(thread)?;
         }
         let TraceWriter { threads, blocks, frames, .. } = self;
-        Ok(thread_of(threads, thread).encoder.take(known, words, blocks, frames))
+        Ok(threads.of(thread).encoder.take(known, words, blocks, frames))
     }
 
     /// Says that a recorder's number of a code block is now another one's.
     pub(super) fn forget_block(&mut self, number: usize) {
-        self.threads.iter_mut().flatten().for_each(|writer| writer.encoder.forget_block(number));
+        self.threads.running_mut().for_each(|writer| writer.encoder.forget_block(number));
     }
 
-    /// The same as [`TraceWriter::take`] without the references that hit in the filter.
-    pub(super) fn take_filtered(
+    /// The same as [`TraceWriter::take`] with only those references, by address and whether they write, that `passes`
+    /// keeps.
+    pub(super) fn take_some(
         &mut self,
         thread: Thread,
         known: &[Known],
         words: &[u64],
-        filter: &mut LineFilter,
+        passes: impl FnMut(u64, bool) -> bool,
     ) -> Result<Taken, TraceError> {
         if self.thread(thread).encoder.is_blocked() {
             self.unblock(thread)?;
         }
         let TraceWriter { threads, blocks, .. } = self;
-        Ok(thread_of(threads, thread).encoder.take_filtered(known, words, blocks, filter))
+        Ok(threads.of(thread).encoder.take_some(known, words, blocks, passes))
     }
 
     fn execute_piece(
@@ -208,7 +200,7 @@ impl<W: Write> TraceWriter<W> {
             self.unblock(thread)?;
         }
         let TraceWriter { threads, blocks, .. } = self;
-        thread_of(threads, thread).encoder.execute(block, blocks.get(block), words);
+        threads.of(thread).encoder.execute(block, blocks.get(block), words);
         Ok(())
     }
 
@@ -294,7 +286,7 @@ impl<W: Write> TraceWriter<W> {
                 self.unblock(thread)?;
             }
             let TraceWriter { threads, blocks, frames, runs, .. } = self;
-            let ThreadWriter { encoder, last_run, .. } = thread_of(threads, thread);
+            let ThreadWriter { encoder, last_run, .. } = threads.of(thread);
             let taken = encoder.take_runs(left, runs::ADDRESS, blocks, frames, |words, blocks| {
                 let found = runs.find(words, *last_run, blocks);
                 *last_run = found.number;
@@ -351,6 +343,10 @@ impl<W: Write> TraceWriter<W> {
         if writer.encoder.is_blocked() {
             self.unblock(thread)?;
         }
+        if *event == Event::ThreadEnd {
+            self.seal(thread)?;
+            self.threads.end(thread);
+        }
         Ok(())
     }
 
@@ -361,11 +357,11 @@ impl<W: Write> TraceWriter<W> {
             Event::Munmap { .. } | Event::Mmap { .. } | Event::Brk { .. } | Event::Mremap { .. }
         ) {
             // Earlier references of any thread mean the frames as they were.
-            for thread in 0..self.threads.len() as u32 {
-                if self.threads[thread as usize].is_some() {
-                    self.end_run(Thread(thread))?;
-                    self.unblock(Thread(thread))?;
-                }
+            let mut next = 0;
+            while let Some(thread) = self.threads.running_from(next) {
+                self.end_run(thread)?;
+                self.unblock(thread)?;
+                next = thread.0 + 1;
             }
         }
         let retired = match *event {
@@ -396,7 +392,7 @@ impl<W: Write> TraceWriter<W> {
     /// Makes room for the next execution of a thread.
     fn unblock(&mut self, thread: Thread) -> Result<(), TraceError> {
         let TraceWriter { threads, blocks, frames, .. } = self;
-        let encoder = &mut thread_of(threads, thread).encoder;
+        let encoder = &mut threads.of(thread).encoder;
         encoder.encode_batch(blocks, frames);
         if encoder.is_full() {
             self.seal(thread)?;
@@ -405,12 +401,17 @@ impl<W: Write> TraceWriter<W> {
     }
 
     fn forget(&mut self, address: u64, length: u64) {
-        self.threads.iter_mut().flatten().for_each(|writer| writer.encoder.forget(address, length));
+        self.threads.running_mut().for_each(|writer| writer.encoder.forget(address, length));
     }
 
     /// The id of a name, which is entered if it is new.
     pub fn name(&mut self, name: &str) -> NameId {
         self.names.intern(name)
+    }
+
+    /// The names so far.
+    pub fn names(&self) -> &Names {
+        &self.names
     }
 
     /// Adds a data symbol of the program.
@@ -438,7 +439,7 @@ impl<W: Write> TraceWriter<W> {
 
     /// References written so far by all threads.
     pub fn references(&self) -> u64 {
-        self.threads.iter().flatten().map(|w| w.encoder.references() + w.run.len() as u64).sum()
+        self.threads.references()
     }
 
     /// Bytes written so far.
@@ -448,16 +449,16 @@ impl<W: Write> TraceWriter<W> {
 
     #[inline]
     fn thread(&mut self, thread: Thread) -> &mut ThreadWriter {
-        thread_of(&mut self.threads, thread)
+        self.threads.of(thread)
     }
 
     /// Writes the block in progress of a thread, and before it whatever it refers to.
     fn seal(&mut self, thread: Thread) -> Result<(), TraceError> {
         let TraceWriter { threads, blocks, frames, .. } = self;
-        thread_of(threads, thread).encoder.end_batch(blocks, frames);
+        threads.of(thread).encoder.end_batch(blocks, frames);
         self.write_tables()?;
         let TraceWriter { threads, sink, sealed, stored, .. } = self;
-        let Some(header) = thread_of(threads, thread).encoder.seal(sealed) else { return Ok(()) };
+        let Some(header) = threads.of(thread).encoder.seal(sealed) else { return Ok(()) };
         stored.clear();
         stored.resize(8, 0);
         stored.extend_from_slice(sink.compress(&sealed.steps)?);
@@ -469,20 +470,4 @@ impl<W: Write> TraceWriter<W> {
         sink.put_stored(BlockHeader { raw, ..header }, stored)?;
         Ok(())
     }
-}
-
-/// The state of a thread, which is made if it is new.
-#[inline]
-fn thread_of(threads: &mut Vec<Option<Box<ThreadWriter>>>, thread: Thread) -> &mut ThreadWriter {
-    if threads.len() <= thread.index() {
-        threads.resize_with(thread.index() + 1, || None);
-    }
-    threads[thread.index()].get_or_insert_with(|| {
-        Box::new(ThreadWriter {
-            encoder: ThreadEncoder::new(thread),
-            run: Vec::with_capacity(MAX_RUN),
-            run_addresses: Vec::with_capacity(MAX_RUN),
-            last_run: 0,
-        })
-    })
 }

@@ -118,14 +118,15 @@ pub(super) struct ThreadEncoder {
 }
 
 impl ThreadEncoder {
-    pub(super) fn new(thread: Thread) -> ThreadEncoder {
+    /// Of a thread that made so many references before, up to virtual time `time`.
+    pub(super) fn new(thread: Thread, references: u64, time: u64) -> ThreadEncoder {
         ThreadEncoder {
             thread,
-            sealed: 0,
+            sealed: references,
             references: 0,
             explicit: 0,
-            time: 0,
-            start_time: 0,
+            time,
+            start_time: time,
             idle: 0,
             generation: 1,
             full: false,
@@ -146,6 +147,11 @@ impl ThreadEncoder {
             choices: HashMap::new(),
             by_kind: Box::new([0; 256]),
         }
+    }
+
+    /// Virtual time so far.
+    pub(super) fn time(&self) -> u64 {
+        self.time
     }
 
     /// References so far.

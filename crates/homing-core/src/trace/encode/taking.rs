@@ -2,7 +2,6 @@
 //! before its columns are encoded.
 
 use super::super::code::{CodeBlockId, CodeBlocks};
-use super::super::filter::LineFilter;
 use super::super::format::MAX_ACCESSES;
 use super::super::frames::FrameTable;
 use super::super::wire::{BLOCK, CONTROL};
@@ -49,8 +48,8 @@ pub(in crate::trace) struct Taken {
     pub words: usize,
     /// Those that should have been addresses and are not.
     pub wrong: u64,
-    /// References that the line filter dropped.
-    pub filtered: u64,
+    /// References that were not kept.
+    pub left_out: u64,
 }
 
 /// The code block whose execution `words` begins with, and how many words follow; `None` if it needs another treatment.
@@ -95,7 +94,7 @@ impl ThreadEncoder {
                 None => break,
             }
         }
-        Taken { words: at, wrong: self.encode_words(words, u64::MAX, blocks, frames), filtered: 0 }
+        Taken { words: at, wrong: self.encode_words(words, u64::MAX, blocks, frames), left_out: 0 }
     }
 
     /// Forgets a code block, whose number the recorder gives to another one.
@@ -105,31 +104,31 @@ impl ThreadEncoder {
         }
     }
 
-    /// The same as [`ThreadEncoder::take`] without the references that hit in the filter.
-    pub(in crate::trace) fn take_filtered(
+    /// The same as [`ThreadEncoder::take`] with only those references that `passes` keeps.
+    pub(in crate::trace) fn take_some(
         &mut self,
         known: &[Known],
         words: &[u64],
         blocks: &mut CodeBlocks,
-        filter: &mut LineFilter,
+        mut passes: impl FnMut(u64, bool) -> bool,
     ) -> Taken {
         let mut taken = Taken::default();
         while !self.blocked {
             let Some((id, given)) = given(known, &words[taken.words..], blocks) else { break };
             let first = taken.words + 1;
             taken.words = first + given;
-            taken.filtered += self.take_one_filtered(id, &words[first..taken.words], blocks, filter);
+            taken.left_out += self.take_some_of_one(id, &words[first..taken.words], blocks, &mut passes);
         }
         taken
     }
 
-    /// Takes an execution but for what the filter drops, and returns how many references that is.
-    fn take_one_filtered(
+    /// Takes the references of an execution that pass, and returns how many do not.
+    fn take_some_of_one(
         &mut self,
         id: CodeBlockId,
         words: &[u64],
         blocks: &mut CodeBlocks,
-        filter: &mut LineFilter,
+        passes: &mut impl FnMut(u64, bool) -> bool,
     ) -> u64 {
         let block = blocks.get(id);
         let accesses = usize::from(block.layout.accesses[words.len()]);
@@ -139,10 +138,10 @@ impl ThreadEncoder {
             block.layout.origin.iter().zip(&block.kinds).take(accesses).enumerate()
         {
             let address = words[usize::from(place)].wrapping_add(offset as u64);
-            let passes = filter.passes(address, kind.is_write());
+            let stays = passes(address, kind.is_write());
             addresses[count] = address;
-            count += usize::from(passes);
-            kept |= u64::from(passes) << j;
+            count += usize::from(stays);
+            kept |= u64::from(stays) << j;
         }
         if count == 0 {
             self.advance(u64::from(block.instructions(accesses)));

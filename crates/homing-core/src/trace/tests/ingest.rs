@@ -1,7 +1,7 @@
 //! The recording wire, from words to references.
 
 use super::*;
-use crate::trace::wire::{Flavour, CONTROL};
+use crate::trace::wire::{Cut, Flavour, CONTROL};
 
 fn control(operation: u64, payload: u64) -> u64 {
     CONTROL | operation << 56 | payload
@@ -103,6 +103,70 @@ fn a_parallel_stream_becomes_references() {
     let (collector, summary, frames) = collect(ingest);
     assert_eq!(addresses(&collector, &frames, 3), expected);
     assert_eq!((summary.reads, summary.writes, summary.bytes_accessed), (6000, 3000, 9000 * 8 - 3000 * 4));
+}
+
+/// A reference word of the parallel flavour.
+fn reads(address: u64) -> u64 {
+    address | 5 << 48 | 3 << 59
+}
+
+/// The numbers of the frames that a thread refers to, in order.
+fn frames_of(collector: &Collector, thread: u32) -> Vec<u64> {
+    collector.threads[&Thread(thread)].iter().map(|(address, _)| address >> 12).collect()
+}
+
+#[test]
+fn what_others_wrote_before_a_mapping_went_away_means_the_old_frames() {
+    let page = 0x7000_0000_0000;
+    let unmap = [control(9, 0), page, 4096];
+    // Thread 2 has taken room for 4 words of its segment 5 and written 2 when thread 1 removes the page.
+    let segment = [reads(page), reads(page + 8), reads(page + 16), reads(page + 24), reads(page + 32)];
+    let written = |cut: Cut, from: u32| -> Vec<u64> {
+        assert_eq!((cut.stream, cut.index, cut.segment, cut.words), (2, 0, 5, 4));
+        [segment[0], segment[1], 0, 0][from as usize..].to_vec()
+    };
+    let cut = [control(21, 2 << 32 | 4), 5 << 32];
+    let first = [&[reads(page)], &cut[..], &cut[..], &unmap[..]].concat();
+    let mut parallel = ingest(Flavour::Parallel, IngestOptions::default());
+    parallel.segment_among(1, 0, &first, &written).unwrap();
+    assert!(parallel.expects(2, 0) && !parallel.expects(1, 0));
+    parallel.segment_among(1, 1, &[reads(page)], &written).unwrap();
+    parallel.segment_among(2, 0, &segment, &written).unwrap();
+    // What has arrived in whole is before the cut, too.
+    let late = [&cut[..], &unmap[..], &[reads(page)]].concat();
+    parallel.segment_among(1, 2, &late, &written).unwrap();
+    let (collector, summary, frames) = collect(parallel);
+    assert_eq!((frames_of(&collector, 1), frames_of(&collector, 2)), (vec![0, 1, 2], vec![0, 0, 1, 1, 1]));
+    assert_eq!((summary.references, summary.malformed), (8, 0));
+    assert_eq!(frames, [page >> 12; 3]);
+}
+
+#[test]
+fn room_that_was_never_written_is_no_reference() {
+    let mut words = vec![0; 40];
+    words.extend([reads(0x1000), 0, 0, reads(0x1008), control(16, 3), 0]);
+    words.extend((0..100).map(|i| reads(0x2000 + i)).chain([0]));
+    let mut ingest = ingest(Flavour::Parallel, IngestOptions::default());
+    ingest.segment(0, 0, &words).unwrap();
+    let (collector, summary, frames) = collect(ingest);
+    let expected: Vec<u64> = [0x1000, 0x1008].into_iter().chain(0x2000..0x2064).collect();
+    assert_eq!(addresses(&collector, &frames, 0), expected);
+    assert_eq!((summary.references, summary.malformed), (102, 0));
+}
+
+#[test]
+fn an_event_that_is_being_written_is_taken_later() {
+    let words = [reads(0x1000), control(9, 0), 0x1000, 4096, reads(0x1000)];
+    for there in 0..=words.len() {
+        let so_far = |cut: Cut, from: u32| words[from as usize..cut.words as usize].to_vec();
+        let mut ingest = ingest(Flavour::Parallel, IngestOptions::default());
+        let cut = [control(21, 2 << 32 | there as u64), 0, reads(0x9000)];
+        ingest.segment_among(1, 0, &cut, &so_far).unwrap();
+        ingest.segment_among(2, 0, &words, &so_far).unwrap();
+        let (collector, summary, frames) = collect(ingest);
+        assert_eq!(addresses(&collector, &frames, 2), [0x1000, 0x1000]);
+        assert_eq!((collector.events[&Thread(2)].len(), summary.malformed, frames.len()), (1, 0, 3));
+    }
 }
 
 #[test]

@@ -6,7 +6,6 @@ use super::super::summary::Summary;
 use super::super::varint::{self, zigzag};
 use super::super::TraceError;
 use super::TraceWriter;
-use crate::ids::Thread;
 use std::io::Write;
 
 impl<W: Write> TraceWriter<W> {
@@ -47,11 +46,11 @@ impl<W: Write> TraceWriter<W> {
 
     /// Writes the blocks in progress of all threads, so that a reader sees everything so far.
     pub fn flush(&mut self) -> Result<(), TraceError> {
-        for thread in 0..self.threads.len() as u32 {
-            if self.threads[thread as usize].is_some() {
-                self.end_run(Thread(thread))?;
-                self.seal(Thread(thread))?;
-            }
+        let mut next = 0;
+        while let Some(thread) = self.threads.running_from(next) {
+            self.end_run(thread)?;
+            self.seal(thread)?;
+            next = thread.0 + 1;
         }
         self.write_tables()
     }
@@ -71,16 +70,14 @@ impl<W: Write> TraceWriter<W> {
     fn summary(&self, given: Summary) -> Summary {
         let mut summary = Summary {
             references: self.references(),
-            threads: self.threads.iter().flatten().count() as u32,
+            threads: self.threads.count(),
             frames: self.frames.len(),
             events: self.counts.events,
             lost: given.lost + self.counts.lost,
             ..given
         };
         let mut by_kind = [0u64; 256];
-        for writer in self.threads.iter().flatten() {
-            writer.encoder.count_kinds(&mut by_kind);
-        }
+        self.threads.count_kinds(&mut by_kind);
         for (kind, &count) in (0..=u8::MAX).map(Kind).zip(&by_kind) {
             *(if kind.is_write() { &mut summary.writes } else { &mut summary.reads }) += count;
             summary.atomics += if kind.is_atomic() { count } else { 0 };
