@@ -216,5 +216,7 @@ fn a_replay_writes_nothing_over_the_log_that_it_replays() {
         }
     }
     let other = path("other");
+    let checked = homing(&["replay", &log, "--check", "--journal", &other]);
+    assert_eq!(checked.status.code(), Some(2), "a check writes no journal: {}", text(&checked.stderr));
     assert!(homing(&["replay", &log, "--quiet", "--journal", &other, "--", "true"]).status.success());
 }

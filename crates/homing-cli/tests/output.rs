@@ -161,6 +161,13 @@ fn two_outputs_have_two_names() {
     std::os::unix::fs::symlink(&existing, path("link")).unwrap();
     let link = path("link");
     let simulate = ["simulate", &trace, "--machine", "two-socket", "--policy", "homing"];
+    for options in [["--observe", "--placement-out"], ["--observe", "--trace"]] {
+        let output = homing(&["lab", "run", "--pages", options[0], &one, options[1], &one, "--", "true"])
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2), "{options:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(&format!("{} and {} both name", options[0], options[1])));
+    }
     for (command, first, second) in [
         (&simulate[..], "--actions", "--placement-out"),
         (&["compare", &trace, "--machine", "ace"], "--csv", "--html"),

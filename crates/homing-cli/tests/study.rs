@@ -249,3 +249,30 @@ fn a_damaged_order_is_told() {
     assert_eq!(output.status.code(), Some(5));
     assert!(said(&output).contains("damaged or unfinished") && said(&output).contains("one.trace"));
 }
+
+#[test]
+fn one_study_at_a_time_works_in_a_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let (trace, out) = (trace(dir.path(), "one", 0), dir.path().join("out"));
+    let words = [
+        "study",
+        trace.to_str().unwrap(),
+        "-m",
+        "ace",
+        "--policies",
+        "delay",
+        "--out",
+        out.to_str().unwrap(),
+    ];
+    succeeds(1, &words);
+    let journal = fs::read(out.join("cells.jsonl")).unwrap();
+    let other = File::open(out.join("cells.jsonl")).unwrap();
+    let other = homing_linux::lock::Lock::take(other).unwrap().expect("the first study has ended");
+    let output = command(1, &words).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(error.contains("another homing study is at work in") && error.contains("out"), "{error}");
+    assert_eq!(fs::read(out.join("cells.jsonl")).unwrap(), journal);
+    drop(other);
+    succeeds(1, &words);
+}

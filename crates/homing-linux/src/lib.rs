@@ -11,7 +11,7 @@ pub mod hint_faults;
 pub mod huge;
 pub mod inherit;
 pub mod interrupts;
-mod lock;
+pub mod lock;
 pub mod mapped;
 pub mod memory;
 pub mod move_pages;

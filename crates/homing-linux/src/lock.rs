@@ -7,11 +7,11 @@ use std::io;
 
 /// An exclusive lock on an open file, released on drop.
 #[derive(Debug)]
-pub(crate) struct Lock(File);
+pub struct Lock(File);
 
 impl Lock {
     /// Takes the lock, or returns `None` if somebody holds it.
-    pub(crate) fn take(file: File) -> io::Result<Option<Lock>> {
+    pub fn take(file: File) -> io::Result<Option<Lock>> {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(Lock(file))),
             Err(Errno::WOULDBLOCK) => Ok(None),

@@ -23,7 +23,7 @@ pub struct Args {
     /// A log that `homing run` or `homing attach` wrote with --journal or --tee
     log: PathBuf,
     /// Tell a fresh policy what a teed log says and compare what it asks for; ends with 1 at a difference
-    #[arg(long, conflicts_with = "command")]
+    #[arg(long, conflicts_with_all = ["command", "journal", "tee", "summary"])]
     check: bool,
     #[command(flatten)]
     settings: Settings,

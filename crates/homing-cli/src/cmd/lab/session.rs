@@ -351,8 +351,8 @@ pub fn working_directory() -> anyhow::Result<PathBuf> {
 pub fn check_files(files: &[PathBuf]) -> anyhow::Result<()> {
     match files.iter().find(|file| !file.exists()) {
         Some(file) => {
-            let source = std::io::ErrorKind::NotFound.into();
-            Err(coded(LabError::Io { doing: format!("--file {}", file.display()), source }))
+            let message = format!("--file {}: no such file or directory", file.display());
+            Err(exit::error(Code::FAILURE, message))
         }
         None => Ok(()),
     }

@@ -1,7 +1,9 @@
 //! The journal of finished cells: one JSON line each, appended and flushed. A line that a kill has cut is dropped.
 
 use super::cell::Cell;
+use crate::exit::{self, Code};
 use anyhow::Context;
+use homing_linux::lock::Lock;
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
@@ -13,6 +15,8 @@ pub struct Journal {
     known: HashMap<String, Cell>,
     file: Mutex<File>,
     path: PathBuf,
+    /// No other study writes or cuts the file meanwhile; where the file system has no locks, nobody sees to that.
+    _lock: Option<Lock>,
 }
 
 impl Journal {
@@ -21,6 +25,7 @@ impl Journal {
         let context = || format!("cannot read the journal {}", path.display());
         let mut file =
             OpenOptions::new().read(true).append(true).create(true).open(path).with_context(context)?;
+        let lock = lock(path, file.try_clone().with_context(context)?)?;
         let mut known = HashMap::new();
         let (mut reader, mut whole, mut line) = (BufReader::new(&file), 0, Vec::new());
         while reader.read_until(b'\n', &mut line).with_context(context)? > 0 {
@@ -37,7 +42,7 @@ impl Journal {
         drop(reader);
         file.set_len(whole).with_context(|| format!("cannot cut the journal {}", path.display()))?;
         file.seek(SeekFrom::End(0)).with_context(context)?;
-        Ok(Journal { known, file: Mutex::new(file), path: path.to_owned() })
+        Ok(Journal { known, file: Mutex::new(file), path: path.to_owned(), _lock: lock })
     }
 
     /// A cell of an earlier run.
@@ -51,5 +56,19 @@ impl Journal {
         line.push(b'\n');
         let mut file = self.file.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         file.write_all(&line).with_context(|| format!("cannot write {}", self.path.display()))
+    }
+}
+
+/// Locks a journal, or says that another study has it.
+fn lock(path: &Path, file: File) -> anyhow::Result<Option<Lock>> {
+    match Lock::take(file) {
+        Ok(None) => {
+            let directory = path.parent().unwrap_or(path).display();
+            let message = format!(
+                "another homing study is at work in {directory}: wait until it has ended, or name another directory by --out"
+            );
+            Err(exit::error(Code::FAILURE, message))
+        }
+        taken => Ok(taken.ok().flatten()),
     }
 }
