@@ -248,6 +248,18 @@ fn a_damaged_order_is_told() {
     let output = command(1, &words).arg(dir.path().join("out")).output().unwrap();
     assert_eq!(output.status.code(), Some(5));
     assert!(said(&output).contains("damaged or unfinished") && said(&output).contains("one.trace"));
+    let disturbed = dir.path().join("disturbed.trace");
+    for words in [
+        &["trace", "perturb", "--local", "-o", disturbed.to_str().unwrap()][..],
+        &["compare", "-m", "ace", "--policies", "delay", "--perturb", "local"],
+    ] {
+        let output = command(1, words).arg(&path).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.contains("one.trace: the order of the references is damaged (at byte"), "{error}");
+        assert!(error.contains("`homing trace merge` makes another"), "{error}");
+    }
+    assert!(!disturbed.exists());
 }
 
 #[test]

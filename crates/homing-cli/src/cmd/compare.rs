@@ -186,7 +186,8 @@ fn one_trace(
     for sweep in &args.sweep {
         curves.push(sweep.run(args, plan, &trace, &study)?);
     }
-    let perturbation = perturb::table(args, plan, &trace, compared.rows[0].cost)?;
+    let perturbation = perturb::table(args, plan, &trace, compared.rows[0].cost);
+    let perturbation = naming(perturbation, &file.path)?;
     let (page_sizes, split) = sizes::compare(args, plan, &trace)?;
     Ok(TraceReport {
         summary: summary(&compared.rows),

@@ -26,6 +26,12 @@ pub enum TraceError {
         "the trace has no total order (its recorder was killed): complete it with `homing trace recover`"
     )]
     NoOrder,
+    /// The total order cannot be read, at least in part.
+    #[error(
+        "the order of the references is damaged ({0}): `homing trace merge` makes another, `homing trace recover` a whole trace of \
+         what is there"
+    )]
+    DamagedOrder(Damage),
     /// There is no reference in it.
     #[error("the trace has no references: `homing trace info` says what was recorded")]
     NoReferences,

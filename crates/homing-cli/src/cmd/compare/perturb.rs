@@ -5,7 +5,7 @@ use crate::study::Study;
 use homing_core::optimal::{solve, Options};
 use homing_core::report::PerturbationRow;
 use homing_core::trace::perturb::{GapParameters, Gaps, Local, Perturb};
-use homing_core::trace::{OrderWriter, Trace};
+use homing_core::trace::{OrderWriter, Trace, TraceError};
 use std::cell::RefCell;
 
 /// A filter of section 4.2.
@@ -54,8 +54,7 @@ pub fn disturb(trace: &Trace<'_>, filter: Filter, seed: u64) -> anyhow::Result<V
     let local = (filter == Filter::Local).then(|| Local::new(Local::ENTRIES, seed));
     let mut perturb = Perturb::new(gaps, local, |thread, count| writer.borrow_mut().turn(thread, count));
     for number in 0..trace.order_blocks().len() {
-        let turns =
-            trace.order_turns(number).map_err(|damage| anyhow::anyhow!("the order is damaged ({damage})"))?;
+        let turns = trace.order_turns(number).map_err(TraceError::DamagedOrder)?;
         turns.into_iter().try_for_each(|(thread, count)| perturb.turn(thread, count))?;
     }
     perturb.finish()?;

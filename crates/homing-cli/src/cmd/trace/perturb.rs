@@ -5,9 +5,8 @@ use crate::exit::{self, Code, Result};
 use crate::files::{writing, Output};
 use crate::input::TraceFile;
 use crate::progress;
-use anyhow::Context;
 use homing_core::trace::perturb::{GapParameters, Gaps, Local, Perturb};
-use homing_core::trace::{OrderWriter, Trace};
+use homing_core::trace::{OrderWriter, Trace, TraceError};
 use serde_json::json;
 use std::cell::RefCell;
 use std::io::{BufWriter, Write};
@@ -67,7 +66,12 @@ pub fn run(args: Args) -> Result {
         return Err(exit::error(Code::FAILURE, message));
     }
     let mut out = Output::trace(&args.output)?;
-    let turns = perturb(&args, &trace, BufWriter::new(&mut out)).with_context(|| writing(&args.output))?;
+    let turns = perturb(&args, &trace, BufWriter::new(&mut out));
+    // A damaged order is no fault of the output.
+    let turns = turns.map_err(|error| match error.downcast_ref() {
+        Some(TraceError::DamagedOrder(_)) => error.context(args.trace.display().to_string()),
+        _ => error.context(writing(&args.output)),
+    })?;
     out.commit()?;
     let references = trace.references();
     if args.json {
@@ -91,11 +95,7 @@ fn perturb(args: &Args, trace: &Trace<'_>, out: impl Write) -> anyhow::Result<u6
     let local = args.local.then(|| Local::new(args.buffer, args.seed));
     let mut perturb = Perturb::new(gaps, local, |thread, count| writer.borrow_mut().turn(thread, count));
     for (number, block) in trace.order_blocks().enumerate() {
-        let turns = trace.order_turns(number).map_err(|damage| {
-            anyhow::anyhow!(
-                "the order is damaged ({damage}); `homing trace recover` makes a whole trace of the rest"
-            )
-        })?;
+        let turns = trace.order_turns(number).map_err(TraceError::DamagedOrder)?;
         turns.into_iter().try_for_each(|(thread, count)| perturb.turn(thread, count))?;
         progress.inc(block.references);
     }
