@@ -12,6 +12,11 @@ pub fn cpu_time() -> Duration {
     read(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
+/// CPU time that the calling thread has used.
+pub fn thread_cpu_time() -> Duration {
+    read(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
 fn read(clock: libc::clockid_t) -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel writes one timespec. With a valid clock and pointer it does not fail.
@@ -31,6 +36,9 @@ mod tests {
     #[test]
     fn it_grows_with_work() {
         let before = cpu_time();
+        let of_thread = thread_cpu_time();
         while cpu_time() < before + Duration::from_millis(2) {}
+        let used = thread_cpu_time() - of_thread;
+        assert!(used > Duration::ZERO && used <= cpu_time() - before);
     }
 }

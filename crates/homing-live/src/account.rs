@@ -75,7 +75,7 @@ pub struct Account {
     pub by_class: BTreeMap<&'static str, u64>,
     /// Accesses seen whose address is in no mapping any more.
     pub unmapped: u64,
-    /// Time in which the engine moved pages, in microseconds.
+    /// Time in which pages were being moved, in microseconds.
     pub moving_us: u64,
     /// Time in which threads were stopped, in microseconds.
     pub stopped_us: u64,
@@ -91,8 +91,9 @@ impl Account {
         *self.by_class.entry(class).or_default() += 1;
     }
 
-    /// What came of an action that was ordered, and the page's size.
-    pub fn settled(&mut self, settled: &Settled, to: Node, bytes: u64) {
+    /// What came of a move.
+    pub fn settled(&mut self, settled: &Settled) {
+        let Settled { to, bytes, .. } = *settled;
         match settled.outcome {
             Outcome::Done => {
                 self.now.moved += 1;

@@ -177,8 +177,7 @@ fn move_pages_off(
         *left -= bytes;
         let to = *to;
         let order = |&address: &u64| Order { pid, to: host.kernel_id(to), address, tag: 0 };
-        let mut orders: Vec<Order> = pages.iter().map(order).collect();
-        for landed in Mover::default().carry_out(&mut orders, None) {
+        for (_, landed) in Mover::default().carry_out(pages.iter().map(order).collect()) {
             match landed {
                 Landed::There => *moved.entry(to).or_default() += 1,
                 Landed::Not(ENOENT | EFAULT | ESRCH) | Landed::Later => {} // gone meanwhile

@@ -2,6 +2,7 @@
 
 use crate::host::Host;
 use crate::mover::{Landed, Mover, Order};
+use crate::movers::Movers;
 use crate::pages::PageTable;
 use ahash::AHashMap;
 use homing_core::action::{Action, Kind, Locations, Outcome};
@@ -10,13 +11,22 @@ use homing_core::ids::{Node, Page};
 use homing_linux::move_pages::{self, PageStatus};
 use homing_linux::proc::Pid;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// An action that waits to be carried out.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     action: Action,
     to: Node,
+}
+
+/// An action that movers were told.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    action: Action,
+    to: Node,
+    from: Option<Node>,
+    bytes: u64,
 }
 
 /// What came of one action.
@@ -26,8 +36,14 @@ pub struct Settled {
     pub action: Action,
     /// Where the page was.
     pub from: Option<Node>,
+    /// Where it was to go.
+    pub to: Node,
+    /// Its size.
+    pub bytes: u64,
     /// What came of it.
     pub outcome: Outcome,
+    /// The page was forgotten meanwhile; its number may be another's.
+    pub gone: bool,
 }
 
 /// Pages, and orders for them.
@@ -35,10 +51,14 @@ pub struct Settled {
 pub struct Kernel {
     host: Host,
     pages: PageTable,
-    mover: Mover,
+    movers: Movers,
     dry_run: bool,
+    /// The pages of orders that movers do not know yet; the last order of each.
     queue: Vec<Page>,
     waiting: AHashMap<Page, Waiting>,
+    /// ... and those that they do, by number.
+    sent: AHashMap<u32, Sent>,
+    next: u32,
     /// The nodes whose memory a process may use, if that is known.
     allowed: BTreeMap<Pid, Vec<Node>>,
     /// The last move of each page to a node whose memory its process may not use.
@@ -69,10 +89,12 @@ impl Kernel {
             room: vec![None; host.nodes()],
             host,
             pages: PageTable::default(),
-            mover,
+            movers: Movers::new(mover),
             dry_run,
             queue: Vec::new(),
             waiting: AHashMap::new(),
+            sent: AHashMap::new(),
+            next: 0,
             allowed: BTreeMap::new(),
             barred: AHashMap::new(),
             confined: BTreeSet::new(),
@@ -97,9 +119,19 @@ impl Kernel {
         std::mem::take(&mut self.asked)
     }
 
-    /// Orders that wait.
+    /// Orders that movers do not know yet.
     pub fn waiting(&self) -> usize {
         self.queue.len()
+    }
+
+    /// True if movers have begun with all that they know.
+    pub fn hungry(&self) -> bool {
+        self.movers.hungry()
+    }
+
+    /// Time in which something was being moved, and CPU time that it took.
+    pub fn moving(&self) -> (Duration, Duration) {
+        (self.movers.busy(), self.movers.used())
     }
 
     /// Reads how much memory each node has free.
@@ -169,54 +201,96 @@ impl Kernel {
         self.pages.remove(page);
     }
 
-    /// Carries out orders, oldest first: at most `bytes`, beginning none after `until`. The rest keeps waiting.
-    pub fn flush(&mut self, bytes: u64, until: Option<Instant>, settled: &mut Vec<Settled>) {
+    /// Tells the movers orders, oldest first: at most `bytes`. They begin none after `until`, but wait for the next time. What is being
+    /// moved elsewhere waits for the end of that.
+    pub fn send(&mut self, bytes: u64, until: Option<Instant>) {
         let mut left = bytes;
         let mut orders = Vec::new();
-        let mut queue = std::mem::take(&mut self.queue).into_iter();
         // An order that was taken back and given again stands in the queue twice.
         let mut seen = HashSet::new();
+        let mut queue = std::mem::take(&mut self.queue).into_iter();
         for page in queue.by_ref() {
-            let Some(waiting) = self.waiting.get(&page).filter(|_| seen.insert(page)) else { continue };
-            let entry = self.pages.entry(page);
+            let Some(&Waiting { action, to }) = self.waiting.get(&page).filter(|_| seen.insert(page)) else {
+                continue;
+            };
+            let entry = self.pages.entry_mut(page);
+            if entry.under_way.is_some() {
+                self.queue.push(page);
+                continue;
+            }
             if entry.bytes > left {
                 self.queue.push(page);
                 break;
             }
             left -= entry.bytes;
-            let to = self.host.kernel_id(waiting.to);
-            orders.push(Order { pid: entry.pid, to, address: entry.address, tag: page.0 });
+            self.waiting.remove(&page);
+            let number = self.next;
+            self.next = self.next.wrapping_add(1);
+            entry.under_way = Some(number);
+            self.sent.insert(number, Sent { action, to, from: entry.at, bytes: entry.bytes });
+            let to = self.host.kernel_id(to);
+            orders.push(Order { pid: entry.pid, to, address: entry.address, tag: number });
         }
         self.queue.extend(queue);
-        let landed = self.mover.carry_out(&mut orders, until);
-        for (order, landed) in orders.iter().zip(landed) {
-            self.settle(Page(order.tag), landed, settled);
-        }
+        self.movers.send(orders, until);
     }
 
-    fn settle(&mut self, page: Page, landed: Landed, settled: &mut Vec<Settled>) {
-        if landed == Landed::Later {
-            self.queue.push(page);
-            return;
-        }
-        let Some(Waiting { action, to }) = self.waiting.remove(&page) else { return };
-        let entry = self.pages.entry_mut(page);
-        let from = entry.at;
-        entry.ordered = None;
+    /// Waits until nothing is being moved; what has not begun in its time keeps waiting.
+    pub fn rest(&mut self) {
+        self.movers.rest();
+    }
+
+    /// Takes back what movers have not begun, and waits until nothing is being moved.
+    pub fn stop(&mut self) {
+        self.movers.leave();
+        self.movers.rest();
+    }
+
+    /// What has come of orders since the last time.
+    pub fn settled(&mut self) -> Vec<Settled> {
+        let finished = self.movers.finished();
+        finished.into_iter().filter_map(|(order, landed)| self.settle(order.tag, landed)).collect()
+    }
+
+    fn settle(&mut self, number: u32, landed: Landed) -> Option<Settled> {
+        let Sent { action, to, from, bytes } = self.sent.remove(&number)?;
+        let page = action.page;
+        let gone = !self.pages.alive(page) || self.pages.entry(page).under_way != Some(number);
         let outcome = match landed {
+            Landed::There => Outcome::Done,
+            Landed::Not(errno) => Outcome::Failed(errno),
+            Landed::Later if gone => return None,
+            Landed::Later => Outcome::Pending,
+        };
+        let settled = Settled { action, from, to, bytes, outcome, gone };
+        if gone {
+            return Some(settled);
+        }
+        let entry = self.pages.entry_mut(page);
+        entry.under_way = None;
+        match landed {
             Landed::There => {
                 entry.at = Some(to);
                 entry.failures = 0;
                 entry.moves += 1;
-                Outcome::Done
             }
-            Landed::Not(errno) => {
-                entry.failures += 1;
-                Outcome::Failed(errno)
+            Landed::Not(_) => entry.failures += 1,
+            Landed::Later => {}
+        }
+        match self.waiting.get(&page) {
+            // It was ordered elsewhere meanwhile, but is there.
+            Some(later) if entry.at == Some(later.to) => {
+                self.waiting.remove(&page);
+                entry.ordered = None;
             }
-            Landed::Later => Outcome::Pending,
-        };
-        settled.push(Settled { action, from, outcome });
+            Some(_) => {}
+            None if landed == Landed::Later => {
+                self.waiting.insert(page, Waiting { action, to });
+                self.queue.push(page);
+            }
+            None => entry.ordered = None,
+        }
+        (landed != Landed::Later).then_some(settled)
     }
 
     fn order(&mut self, action: &Action, to: Node) -> Outcome {
@@ -251,7 +325,7 @@ impl Kernel {
             entry.ordered = Some(to);
             return Outcome::Done;
         }
-        if entry.at == Some(to) {
+        if entry.at == Some(to) && entry.under_way.is_none() {
             // Ordered away and, before that happened, back again.
             entry.ordered = None;
             self.waiting.remove(&action.page);
@@ -302,25 +376,34 @@ mod tests {
         (sys, kernel, page)
     }
 
+    /// Has everything moved that waits.
+    fn moved(kernel: &mut Kernel) -> Vec<Settled> {
+        kernel.send(u64::MAX, None);
+        kernel.rest();
+        kernel.settled()
+    }
+
     #[test]
     fn orders_wait_count_as_moved_and_settle() {
         let (_sys, mut kernel, page) = kernel(false);
         assert_eq!(kernel.execute(&action(page, 0)), Outcome::Already);
         assert_eq!(kernel.execute(&action(page, 1)), Outcome::Pending);
         assert_eq!(kernel.at(page).home(), Node(1));
-        let mut settled = Vec::new();
-        kernel.flush(100, None, &mut settled);
-        assert_eq!((settled.len(), kernel.waiting()), (0, 1), "no room within the rate limit");
-        kernel.flush(4096, None, &mut settled);
-        // There is no such process.
-        assert_eq!(
-            settled,
-            [Settled { action: action(page, 1), from: Some(Node(0)), outcome: Outcome::Failed(3) }]
-        );
+        kernel.send(100, None);
+        assert_eq!((kernel.waiting(), kernel.hungry()), (1, true), "no room within the rate limit");
+        let failed = Settled {
+            action: action(page, 1),
+            from: Some(Node(0)),
+            to: Node(1),
+            bytes: 4096,
+            outcome: Outcome::Failed(3), // there is no such process
+            gone: false,
+        };
+        assert_eq!(moved(&mut kernel), [failed]);
         assert_eq!((kernel.at(page).home(), kernel.waiting()), (Node(0), 0));
         for _ in 0..2 {
             kernel.execute(&action(page, 1));
-            kernel.flush(4096, None, &mut settled);
+            moved(&mut kernel);
         }
         assert!(matches!(kernel.execute(&action(page, 1)), Outcome::Refused(_)), "learnt to be unmovable");
     }
@@ -362,9 +445,65 @@ mod tests {
         let (_sys, mut kernel, page) = kernel(false);
         kernel.execute(&action(page, 1));
         assert_eq!(kernel.execute(&action(page, 0)), Outcome::Done);
-        let mut settled = Vec::new();
-        kernel.flush(u64::MAX, None, &mut settled);
-        assert!(settled.is_empty() && kernel.at(page).home() == Node(0));
+        assert!(moved(&mut kernel).is_empty() && kernel.at(page).home() == Node(0));
+    }
+
+    /// A page of this process, as if it were on node 1; and node 0, where it is.
+    fn ours(kernel: &mut Kernel, memory: &[u8]) -> Page {
+        let address = (memory.as_ptr() as u64 + 4095) & !4095;
+        let page = kernel.pages.number(Pid(std::process::id() as i32), address, 4096, Class::Heap);
+        kernel.pages.entry_mut(page).at = Some(Node(1));
+        page
+    }
+
+    #[test]
+    fn what_is_ordered_while_a_page_moves_waits_for_the_end_of_that() {
+        let (_sys, mut kernel, _) = kernel(false);
+        let memory = vec![1u8; 8192];
+        let page = ours(&mut kernel, &memory);
+        kernel.execute(&action(page, 0));
+        kernel.send(4096, None);
+        assert_eq!(kernel.execute(&action(page, 0)), Outcome::Already);
+        assert_eq!(kernel.execute(&action(page, 1)), Outcome::Pending, "it will have to come back");
+        kernel.send(4096, None);
+        assert_eq!((kernel.waiting(), kernel.at(page).home()), (1, Node(1)), "one move at a time");
+        kernel.rest();
+        let done: Vec<Outcome> = kernel.settled().iter().map(|settled| settled.outcome).collect();
+        assert_eq!((done, kernel.waiting()), (vec![Outcome::Done], 1));
+        assert_eq!(kernel.execute(&action(page, 0)), Outcome::Done, "taken back");
+        assert!(moved(&mut kernel).is_empty());
+        assert_eq!((kernel.at(page).home(), kernel.pages.entry(page).moves), (Node(0), 1));
+    }
+
+    #[test]
+    fn a_page_that_is_forgotten_while_it_moves_is_counted_and_no_other_is_taken_for_it() {
+        let (_sys, mut kernel, _) = kernel(false);
+        let memory = vec![1u8; 8192];
+        let page = ours(&mut kernel, &memory);
+        kernel.execute(&action(page, 0));
+        kernel.send(4096, None);
+        kernel.forget(page);
+        let other = kernel.pages.number(Pid(i32::MAX), 0x9000, 4096, Class::Heap);
+        assert_eq!(other, page, "its number is used again");
+        kernel.pages.entry_mut(other).at = Some(Node(1));
+        kernel.execute(&action(other, 0));
+        kernel.rest();
+        let settled = kernel.settled();
+        assert_eq!(settled.len(), 1);
+        assert!(settled[0].gone && settled[0].outcome == Outcome::Done, "{settled:?}");
+        let entry = kernel.pages.entry(other);
+        assert_eq!((entry.at, entry.moves, kernel.waiting()), (Some(Node(1)), 0, 1));
+    }
+
+    #[test]
+    fn what_has_not_begun_in_its_time_waits_and_is_taken_back_at_the_end() {
+        let (_sys, mut kernel, page) = kernel(false);
+        kernel.execute(&action(page, 1));
+        kernel.send(4096, Some(Instant::now()));
+        assert_eq!((kernel.waiting(), kernel.hungry()), (0, false));
+        kernel.stop();
+        assert!(kernel.settled().is_empty());
+        assert_eq!((kernel.waiting(), kernel.at(page).home()), (1, Node(1)));
     }
 
     #[test]

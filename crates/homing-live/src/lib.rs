@@ -12,6 +12,7 @@ pub mod executor;
 pub mod host;
 pub mod journal;
 pub mod mover;
+mod movers;
 mod neighbours;
 pub mod observe;
 pub mod pages;

@@ -1,9 +1,10 @@
 //! Carries moves out with `move_pages(2)`: sorted so that each call has long runs of consecutive pages to one node,
-//! batched, by several threads, tried again where pages were busy, and verified by asking where each page is.
+//! batched, by several threads ([`crate::movers`]), tried again where pages were busy, and verified by asking where each page is.
 
+use crate::movers::Movers;
 use homing_linux::move_pages::{self, PageStatus, BATCH};
 use homing_linux::proc::Pid;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A page to be moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,34 +49,17 @@ impl Default for Mover {
 const BACK_OFF: Duration = Duration::from_micros(500);
 
 impl Mover {
-    /// Moves. Orders are sorted in place; the results are in their new order. What has not begun at `until` is left.
-    pub fn carry_out(&self, orders: &mut [Order], until: Option<Instant>) -> Vec<Landed> {
-        orders.sort_unstable();
-        let mut landed = vec![Landed::Later; orders.len()];
-        let batches: Vec<(&[Order], &mut [Landed])> = batches(orders, &mut landed);
-        let threads = self.threads.clamp(1, batches.len().max(1));
-        if threads == 1 {
-            batches.into_iter().for_each(|(orders, landed)| self.batch(orders, landed, until));
-            return landed;
-        }
-        let queue = std::sync::Mutex::new(batches);
-        std::thread::scope(|scope| {
-            for _ in 0..threads {
-                scope.spawn(|| loop {
-                    let next = queue.lock().map(|mut queue| queue.pop()).ok().flatten();
-                    let Some((orders, landed)) = next else { break };
-                    self.batch(orders, landed, until);
-                });
-            }
-        });
-        landed
+    /// Moves, and waits for it. The results are in no order.
+    pub fn carry_out(self, orders: Vec<Order>) -> Vec<(Order, Landed)> {
+        let mut movers = Movers::new(self);
+        movers.send(orders, None);
+        movers.rest();
+        movers.finished()
     }
 
-    /// One process, at most [`BATCH`] pages.
-    fn batch(&self, orders: &[Order], landed: &mut [Landed], until: Option<Instant>) {
-        if until.is_some_and(|until| Instant::now() >= until) {
-            return;
-        }
+    /// Moves the pages of a batch, by the calling thread.
+    pub(crate) fn batch(self, orders: &[Order]) -> Vec<Landed> {
+        let mut landed = vec![Landed::Later; orders.len()];
         let mut open: Vec<usize> = (0..orders.len()).collect();
         let mut wait = BACK_OFF;
         for attempt in 0..self.tries.max(1) {
@@ -83,26 +67,18 @@ impl Mover {
                 std::thread::sleep(wait);
                 wait *= 4;
             }
-            open = attempt_once(orders, landed, &open);
+            open = attempt_once(orders, &mut landed, &open);
             if open.is_empty() {
                 break;
             }
         }
+        landed
     }
 }
 
-/// Cuts sorted orders, and the places for their results, where the process changes and every [`BATCH`] pages.
-fn batches<'a>(orders: &'a [Order], landed: &'a mut [Landed]) -> Vec<(&'a [Order], &'a mut [Landed])> {
-    let mut out = Vec::new();
-    let mut rest = landed;
-    for of_process in orders.chunk_by(|a, b| a.pid == b.pid) {
-        for batch in of_process.chunks(BATCH) {
-            let (these, after) = std::mem::take(&mut rest).split_at_mut(batch.len());
-            rest = after;
-            out.push((batch, these));
-        }
-    }
-    out
+/// Cuts sorted orders where the process changes and every [`BATCH`] pages.
+pub(crate) fn batches(orders: &[Order]) -> impl Iterator<Item = &[Order]> {
+    orders.chunk_by(|a, b| a.pid == b.pid).flat_map(|of_process| of_process.chunks(BATCH))
 }
 
 /// Moves the orders numbered in `open`, asks where the pages are, and returns those worth another try.
@@ -154,42 +130,10 @@ fn libc_eio() -> i32 {
 mod tests {
     use super::*;
 
-    fn order(pid: i32, to: u32, address: u64) -> Order {
-        Order { pid: Pid(pid), to, address, tag: 0 }
-    }
-
     #[test]
-    fn batches_have_one_process_and_end_in_time() {
-        let orders: Vec<Order> = (0..2500).map(|i| order(if i < 1100 { 1 } else { 2 }, 0, i)).collect();
-        let mut landed = vec![Landed::Later; orders.len()];
-        let lengths: Vec<usize> =
-            batches(&orders, &mut landed).iter().map(|(batch, _)| batch.len()).collect();
-        assert_eq!(lengths, [1024, 76, 1024, 376]);
-        let mut orders = vec![order(std::process::id() as i32, 0, 4096)];
-        let landed = Mover::default().carry_out(&mut orders, Some(Instant::now()));
-        assert_eq!(landed, [Landed::Later]);
-    }
-
-    #[test]
-    fn pages_of_this_process_land_where_they_are_and_absent_ones_say_why() {
-        let memory = vec![1u8; 64 * 4096];
-        let me = Pid(std::process::id() as i32);
-        let base = (memory.as_ptr() as u64 + 4095) & !4095;
-        let mut statuses = Vec::new();
-        move_pages::query(me, &[base], &mut statuses).unwrap();
-        let PageStatus::On(node) = statuses[0].into() else { panic!("{statuses:?}") };
-        for threads in [1, 3] {
-            let mut orders: Vec<Order> = (0..60)
-                .map(|page| Order { pid: me, to: node, address: base + page * 4096, tag: 0 })
-                .collect();
-            orders.push(order(me.0, node, 0x1000));
-            orders.push(order(i32::MAX, node, 0x1000));
-            let landed = Mover { threads, tries: 1 }.carry_out(&mut orders, None);
-            let there = landed.iter().filter(|landed| **landed == Landed::There).count();
-            assert_eq!(there, 60);
-            assert!(matches!(landed.last(), Some(Landed::Not(3))), "no such process: {landed:?}");
-            assert!(matches!(landed[0], Landed::Not(2 | 14)), "not mapped: {landed:?}");
-        }
-        drop(memory);
+    fn batches_have_one_process_and_not_too_many_pages() {
+        let order = |i| Order { pid: Pid(if i < 1100 { 1 } else { 2 }), to: 0, address: i, tag: 0 };
+        let orders: Vec<Order> = (0..2500).map(order).collect();
+        assert_eq!(batches(&orders).map(<[Order]>::len).collect::<Vec<_>>(), [1024, 76, 1024, 376]);
     }
 }

@@ -24,6 +24,8 @@ pub struct Entry {
     pub at: Option<Node>,
     /// Where it has been ordered to, until that is settled. In a dry run for good.
     pub ordered: Option<Node>,
+    /// The number of the order by which it is being moved.
+    pub under_way: Option<u32>,
     /// When the kernel was asked last, in microseconds of the session.
     pub asked: u64,
     /// Moves that failed in a row.
@@ -83,6 +85,7 @@ impl PageTable {
             class,
             at: None,
             ordered: None,
+            under_way: None,
             asked: 0,
             failures: 0,
             whole: false,

@@ -4,7 +4,7 @@ use homing_linux::clock;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// CPU time of this process since the session began.
+/// CPU time of the session's thread since it began, and of its helpers.
 #[derive(Debug)]
 pub struct Phases {
     last: Duration,
@@ -14,12 +14,12 @@ pub struct Phases {
 impl Phases {
     /// Begins now.
     pub fn begin() -> Phases {
-        Phases { last: clock::cpu_time(), by: BTreeMap::new() }
+        Phases { last: clock::thread_cpu_time(), by: BTreeMap::new() }
     }
 
     /// Counts what was used since the last lap, or since the beginning, for `phase`, and returns it.
     pub fn lap(&mut self, phase: &'static str) -> Duration {
-        let now = clock::cpu_time();
+        let now = clock::thread_cpu_time();
         let used = now.saturating_sub(std::mem::replace(&mut self.last, now));
         *self.by.entry(phase).or_default() += used;
         used
@@ -48,8 +48,8 @@ mod tests {
     #[test]
     fn laps_make_up_the_whole() {
         let mut phases = Phases::begin();
-        let begin = clock::cpu_time();
-        while clock::cpu_time() < begin + Duration::from_millis(3) {}
+        let begin = clock::thread_cpu_time();
+        while clock::thread_cpu_time() < begin + Duration::from_millis(3) {}
         assert!(phases.lap("work") >= Duration::from_millis(3));
         phases.lap("rest");
         phases.add("helpers", Duration::from_millis(5));

@@ -80,8 +80,8 @@ const STALE_WITH_BALANCING_US: u64 = 500_000;
 /// Accesses whose pages are located together.
 const AT_ONCE: usize = 2048;
 
-/// Moves that are made at once; fewer wait for the end of the step, since a call costs much by itself.
-const MANY: usize = 256;
+/// Moves that are made in the middle of a step; fewer wait for its end, since a call costs much by itself.
+const MANY: usize = 512;
 
 const PAGE: u64 = 4096;
 const HUGE: u64 = 2 << 20;
@@ -319,7 +319,7 @@ impl<'p> Session<'p> {
         self.locate(known.iter().flatten().copied())?;
         self.phases.lap("locate");
         for (access, page) in accesses.iter().zip(known) {
-            if self.config.rate_limit == 0 && self.kernel().waiting() >= MANY {
+            if self.config.rate_limit == 0 && self.kernel().waiting() >= MANY && self.kernel().hungry() {
                 self.phases.lap("decide");
                 self.carry_out()?;
                 self.phases.lap("move");
@@ -350,6 +350,10 @@ impl<'p> Session<'p> {
     /// # Errors
     /// If the rest of the journal cannot be written.
     pub fn finish(mut self) -> Result<Summary, SessionError> {
+        self.engine.executor_mut().stop();
+        self.settle_all()?;
+        self.account.end_interval(self.now() / 1000);
+        self.phases.add("move", self.kernel().moving().1);
         self.phases.add("helpers", self.source.helpers_cpu());
         self.source.end(&self.targets);
         self.phases.lap("end");

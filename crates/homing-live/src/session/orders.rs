@@ -88,29 +88,42 @@ impl Session<'_> {
         }
     }
 
-    /// Moves pages, within the rate limit and the time budget.
+    /// Accounts for what was moved, and has what waits moved, within the rate limit and the time budget.
     pub(super) fn carry_out(&mut self) -> Result<(), SessionError> {
+        self.settle_all()?;
         let since = std::mem::replace(&mut self.flushed, Instant::now());
-        if self.kernel().waiting() == 0 {
-            return Ok(());
-        }
         let rate = |limit: u64| (limit as f64 * since.elapsed().as_secs_f64()) as u64;
         let bytes =
             if self.config.rate_limit == 0 { u64::MAX } else { rate(self.config.rate_limit).max(PAGE) };
         let begin = Instant::now();
-        let held = if self.config.stop_world { self.hold() } else { Vec::new() };
-        let mut settled = Vec::new();
-        self.engine.executor_mut().flush(bytes, Some(begin + self.config.time_budget), &mut settled);
-        let took = begin.elapsed().as_micros() as u64;
-        self.account.moving_us += took;
-        self.account.stopped_us += if held.is_empty() { 0 } else { took };
+        let until = Some(begin + self.config.time_budget);
+        if !self.config.stop_world {
+            self.engine.executor_mut().send(bytes, until);
+            return Ok(());
+        }
+        if self.kernel().waiting() == 0 {
+            return Ok(());
+        }
+        let held = self.hold();
+        self.engine.executor_mut().send(bytes, until);
+        self.engine.executor_mut().rest();
+        if !held.is_empty() {
+            self.account.stopped_us += begin.elapsed().as_micros() as u64;
+        }
         drop(held);
+        self.settle_all()
+    }
+
+    /// Accounts for what was moved.
+    pub(super) fn settle_all(&mut self) -> Result<(), SessionError> {
+        self.account.moving_us = self.kernel().moving().0.as_micros() as u64;
+        let settled = self.engine.executor_mut().settled();
+        if settled.is_empty() {
+            return Ok(());
+        }
         let t = self.now();
         settled.iter().try_for_each(|settled| self.settle(settled, t))?;
-        if let Some(journal) = &mut self.journal {
-            journal.flush().map_err(SessionError::Journal)?;
-        }
-        Ok(())
+        self.journal.as_mut().map_or(Ok(()), |journal| journal.flush().map_err(SessionError::Journal))
     }
 
     fn hold(&self) -> Vec<ptrace::Held> {
@@ -120,10 +133,11 @@ impl Session<'_> {
     }
 
     fn settle(&mut self, settled: &Settled, t: u64) -> Result<(), SessionError> {
-        let Settled { action, outcome, .. } = settled;
-        let bytes = self.kernel().pages().entry(action.page).bytes;
-        if let Kind::Move { to } | Kind::Collapse { keep: to } = action.kind {
-            self.account.settled(settled, to, bytes);
+        let Settled { action, outcome, gone, .. } = settled;
+        self.account.settled(settled);
+        if *gone {
+            // Nothing is known of it any more.
+            return Ok(());
         }
         self.put(&Line::Result { t, page: action.page.0, action: action.kind, outcome: (*outcome).into() })?;
         self.engine.settle(action, *outcome, Time(t));

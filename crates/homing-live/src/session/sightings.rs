@@ -70,7 +70,8 @@ impl Session<'_> {
         let wanted: BTreeSet<Page> = pages
             .filter(|&page| {
                 let entry = kernel.pages().entry(page);
-                entry.at.is_none() || now.saturating_sub(entry.asked) >= stale
+                // One that is being moved is asked for by the mover.
+                entry.at.is_none() || entry.under_way.is_none() && now.saturating_sub(entry.asked) >= stale
             })
             .collect();
         let wanted: Vec<Page> = wanted.into_iter().collect();

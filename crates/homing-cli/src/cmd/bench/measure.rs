@@ -138,13 +138,13 @@ pub fn moves(cpus: &[u32], from: u32, to: u32, bytes: usize, time: Duration) -> 
     let begin = Instant::now();
     loop {
         for (way, best) in best.iter_mut().enumerate() {
-            let mut orders: Vec<Order> =
+            let orders: Vec<Order> =
                 addresses.iter().map(|&address| Order { pid, to, address, tag: 0 }).collect();
             let started = Instant::now();
             let done = match way {
                 0 => bare(to).map(|()| true)?,
-                1 => landed(Mover { threads: 1, ..Mover::default() }, &mut orders),
-                _ => landed(Mover::default(), &mut orders),
+                1 => landed(Mover { threads: 1, ..Mover::default() }, orders),
+                _ => landed(Mover::default(), orders),
             };
             *best = best.min(started.elapsed().as_secs_f64() * 1e6 / addresses.len() as f64);
             let mut are = Vec::new();
@@ -162,8 +162,8 @@ pub fn moves(cpus: &[u32], from: u32, to: u32, bytes: usize, time: Duration) -> 
     }
 }
 
-fn landed(mover: Mover, orders: &mut [Order]) -> bool {
-    mover.carry_out(orders, None).iter().all(|landed| *landed == Landed::There)
+fn landed(mover: Mover, orders: Vec<Order>) -> bool {
+    mover.carry_out(orders).iter().all(|(_, landed)| *landed == Landed::There)
 }
 
 fn run(pages: &mut [u8], sweep: Sweep) {
