@@ -5,6 +5,7 @@ use crate::source::{Losses, Scans};
 use homing_core::action::Outcome;
 use homing_core::ids::Node;
 use homing_linux::move_pages;
+use homing_linux::proc::maps::Class;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -72,7 +73,7 @@ pub struct Account {
     /// Huge pages that the kernel would not split.
     pub not_split: u64,
     /// Accesses whose page is not movable, by class.
-    pub by_class: BTreeMap<&'static str, u64>,
+    pub by_class: [u64; Class::ALL.len()],
     /// Accesses seen whose address is in no mapping any more.
     pub unmapped: u64,
     /// Time in which pages were being moved, in microseconds.
@@ -83,12 +84,12 @@ pub struct Account {
 
 impl Account {
     /// An access to a page at `at` by a CPU of `by`.
-    pub fn access(&mut self, by: Node, at: Node, class: &'static str) {
+    pub fn access(&mut self, by: Node, at: Node, class: Class) {
         match by == at {
             true => self.now.local += 1,
             false => self.now.remote += 1,
         }
-        *self.by_class.entry(class).or_default() += 1;
+        self.by_class[class as usize] += 1;
     }
 
     /// What came of a move.
@@ -176,6 +177,8 @@ pub struct Summary {
     pub moved_by_others: u64,
     /// Orders that were still waiting at the end.
     pub left_waiting: u64,
+    /// Samples that the engine had no time to hear before the end.
+    pub unheard: u64,
     /// Threads that moved and stayed.
     pub threads_moved: u64,
     /// Why the kernel gave no event for threads that move, so that looks at /proc alone told of them; absent if it gave it.
@@ -225,7 +228,7 @@ mod tests {
         let mut account = Account::default();
         for ms in 1..=100u64 {
             let (by, at) = if ms <= 80 { (Node(0), Node(1)) } else { (Node(1), Node(1)) };
-            account.access(by, at, "heap");
+            account.access(by, at, Class::Heap);
             account.now.moved = u64::from(ms == 20);
             account.end_interval(ms);
         }
@@ -234,14 +237,14 @@ mod tests {
         assert_eq!((after.local, after.remote), (20, 5));
         assert_eq!(after.nonlocal_percent(), Some(20.0));
         assert_eq!(Interval::default().nonlocal_percent(), None);
-        assert_eq!(account.by_class["heap"], 100);
+        assert_eq!(account.by_class[Class::Heap as usize], 100);
     }
 
     #[test]
     fn curves_stay_bounded_and_keep_their_sums() {
         let mut account = Account::default();
         for ms in 0..100_000 {
-            account.access(Node(0), Node(0), "heap");
+            account.access(Node(0), Node(0), Class::Heap);
             account.end_interval(ms);
         }
         assert!(account.intervals.len() <= KEPT);

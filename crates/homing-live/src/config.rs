@@ -26,8 +26,8 @@ pub struct Config {
     pub interval: Duration,
     /// Most bytes moved a second; 0 for no limit.
     pub rate_limit: u64,
-    /// Longest time that moves of one interval may take.
-    pub time_budget: Duration,
+    /// Longest time in which moves may begin in one interval; `None`: all of it, and half of it where the program stands still.
+    pub time_budget: Option<Duration>,
     /// Names of mappings (as tables show them) whose pages may move; empty for all.
     pub regions: Vec<String>,
     /// Stop the program's threads while pages move.
@@ -53,7 +53,7 @@ impl Default for Config {
             source: "auto".into(),
             interval: Duration::from_millis(100),
             rate_limit: 0,
-            time_budget: Duration::from_millis(50),
+            time_budget: None,
             regions: Vec::new(),
             stop_world: false,
             bind: None,
@@ -111,13 +111,10 @@ impl Config {
     pub fn from_toml(text: &str) -> Result<Config, ConfigError> {
         let file: File = toml::from_str(text)?;
         let default = Config::default();
-        let duration = |field, text: Option<String>, default| {
-            let Some(text) = text else { return Ok(default) };
-            parse_duration(&text).ok_or(ConfigError::Value {
-                field,
-                found: text,
-                expected: "a duration such as 100ms or 2s",
-            })
+        let duration = |field, text: Option<String>| {
+            let Some(text) = text else { return Ok(None) };
+            let expected = "a duration such as 100ms or 2s";
+            parse_duration(&text).map(Some).ok_or(ConfigError::Value { field, found: text, expected })
         };
         let rate = |text: Option<String>| {
             let Some(text) = text else { return Ok(default.rate_limit) };
@@ -130,9 +127,9 @@ impl Config {
         let config = Config {
             policy: file.policy.unwrap_or(default.policy),
             source: file.source.unwrap_or(default.source),
-            interval: duration("interval", file.interval, default.interval)?,
+            interval: duration("interval", file.interval)?.unwrap_or(default.interval),
             rate_limit: rate(file.rate_limit)?,
-            time_budget: duration("time-budget", file.time_budget, default.time_budget)?,
+            time_budget: duration("time-budget", file.time_budget)?,
             regions: file.regions.unwrap_or_default(),
             stop_world: file.stop_world.unwrap_or_default(),
             bind: file.bind,
@@ -144,6 +141,12 @@ impl Config {
         };
         config.check()?;
         Ok(config)
+    }
+
+    /// In each interval moves begin for so long.
+    pub fn time_for_moves(&self) -> Duration {
+        let all = if self.stop_world { self.interval / 2 } else { self.interval };
+        self.time_budget.unwrap_or(all)
     }
 
     /// Refuses values that make no sense.
@@ -158,7 +161,7 @@ impl Config {
         if let Some(weight) = self.weight.filter(|weight| !(*weight > 0.0 && weight.is_finite())) {
             return fail("weight", weight.to_string(), "a number above 0");
         }
-        if self.time_budget.is_zero() {
+        if self.time_budget.is_some_and(|budget| budget.is_zero()) {
             return fail("time-budget", "0s".into(), "more than nothing (`dry-run` moves nothing)");
         }
         if !(1..=64).contains(&self.movers) {

@@ -147,15 +147,9 @@ impl Targets {
         self.processes.get(&pid).is_some_and(|process| process.ours)
     }
 
-    /// True if the last look saw the thread there.
-    pub fn stays_at(&self, pid: Pid, tid: Tid, node: Node) -> bool {
-        let task = self.processes.get(&pid).and_then(|process| process.tasks.get(&tid));
-        task.is_some_and(|task| task.node == Some(node))
-    }
-
-    /// The session's number of a thread that a look has found.
-    pub fn number(&self, pid: Pid, tid: Tid) -> Option<Thread> {
-        Some(self.processes.get(&pid)?.tasks.get(&tid)?.number)
+    /// A thread that a look has found.
+    pub fn task(&self, pid: Pid, tid: Tid) -> Option<&Task> {
+        self.processes.get(&pid)?.tasks.get(&tid)
     }
 
     /// A thread stays on another node now, as was seen between two looks. None if it is not known, or was there.

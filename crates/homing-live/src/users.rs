@@ -72,17 +72,14 @@ impl Users {
         self.thread.filter(|_| !self.others && self.era.division == era.division)
     }
 
-    /// The share that each user has in the visits that follow a sighting by `seen`, who comes last.
-    pub fn shares(&self, seen: Node) -> Vec<(Node, f64)> {
+    /// Adds the share that each user has in the visits that follow a sighting by `seen`, who comes last.
+    pub fn shares(&self, seen: Node, shares: &mut Vec<(Node, f64)>) {
         let users = || self.recent.iter().enumerate().filter(|(index, _)| *index != seen.index());
         let own = self.recent.get(seen.index()).copied().unwrap_or(1.0);
         let sum: f32 = own + users().map(|(_, count)| count).filter(|count| **count >= LEAST).sum::<f32>();
         let share = |(index, count): (usize, &f32)| (Node(index as u16), f64::from(count / sum));
-        users()
-            .filter(|(_, count)| **count >= LEAST)
-            .map(share)
-            .chain([(seen, f64::from(own / sum))])
-            .collect()
+        shares.extend(users().filter(|(_, count)| **count >= LEAST).map(share));
+        shares.push((seen, f64::from(own / sum)));
     }
 }
 
@@ -92,7 +89,9 @@ mod tests {
 
     /// In percent.
     fn shares(users: &Users, seen: u16) -> Vec<(u16, u32)> {
-        users.shares(Node(seen)).into_iter().map(|(node, share)| (node.0, (share * 100.0) as u32)).collect()
+        let mut shares = Vec::new();
+        users.shares(Node(seen), &mut shares);
+        shares.into_iter().map(|(node, share)| (node.0, (share * 100.0) as u32)).collect()
     }
 
     const ERA: Era = Era { division: 0, nodes: 0 };

@@ -140,8 +140,8 @@ fn sample(words: &mut impl Iterator<Item = u64>, sample_type: u64) -> Option<Rec
 
 /// The two 32-bit fields of a word in memory order.
 fn halves(word: u64) -> [u32; 2] {
-    let bytes = word.to_ne_bytes();
-    [0, 4].map(|at| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]))
+    let [a, b, c, d, e, f, g, h] = word.to_ne_bytes();
+    [u32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h])]
 }
 
 #[cfg(test)]

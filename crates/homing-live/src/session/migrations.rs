@@ -92,7 +92,7 @@ impl Migrations {
         for sample in samples {
             let (pid, tid) = (Pid(sample.pid), Tid(sample.tid));
             if let Some(node) = host.node_of_cpu(sample.cpu) {
-                let at_home = targets.stays_at(pid, tid, node);
+                let at_home = targets.task(pid, tid).is_some_and(|task| task.node == Some(node));
                 self.came(Away { pid, node, since: Duration::from_nanos(sample.time) }, tid, at_home);
             }
         }

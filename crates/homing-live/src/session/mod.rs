@@ -32,6 +32,7 @@ use homing_core::machine::Costs;
 use homing_core::policy::Policy;
 use homing_linux::huge::Splitter;
 use homing_linux::pagemap::PageMap;
+use homing_linux::proc::maps::Class;
 use homing_linux::proc::{Pid, Proc, ProcError};
 use migrations::Migrations;
 use news::News;
@@ -76,9 +77,6 @@ const STALE_US: u64 = 5_000_000;
 
 /// ... where the kernel moves pages by itself.
 const STALE_WITH_BALANCING_US: u64 = 500_000;
-
-/// Accesses whose pages are located together.
-const AT_ONCE: usize = 2048;
 
 /// Moves that are made in the middle of a step; fewer wait for its end, since a call costs much by itself.
 const MANY: usize = 512;
@@ -144,6 +142,16 @@ pub struct Session<'p> {
     bound: usize,
     would_move: u64,
     accesses: Vec<Access>,
+    /// So many of them the policy has been told.
+    heard: usize,
+    /// Those who use the page that was accessed: kept, so that not every access needs memory.
+    shares: Vec<(Node, f64)>,
+}
+
+/// Accesses by the name of what their mapping holds, where there were any.
+fn by_class(account: &Account) -> BTreeMap<String, u64> {
+    let counts = Class::ALL.iter().map(|&class| (class.name().to_owned(), account.by_class[class as usize]));
+    counts.filter(|(_, count)| *count > 0).collect()
 }
 
 /// References of a visit: as many as make a move worth it.
@@ -238,6 +246,8 @@ impl<'p> Session<'p> {
             bound: 0,
             would_move: 0,
             accesses: Vec::new(),
+            heard: 0,
+            shares: Vec::new(),
             config,
             host,
         })
@@ -292,11 +302,9 @@ impl<'p> Session<'p> {
             let cost = self.phases.lap("look");
             self.pace.looked(cost, quiet);
         }
+        self.let_source_work()?;
         self.take_accesses();
-        let mut accesses = std::mem::take(&mut self.accesses);
-        accesses.chunks(AT_ONCE).try_for_each(|accesses| self.hear(accesses))?;
-        accesses.clear();
-        self.accesses = accesses;
+        self.hear_all()?;
         self.split_pages()?;
         let t = self.now();
         self.put(&Line::Interval { t })?;
@@ -318,14 +326,16 @@ impl<'p> Session<'p> {
         let known = self.pages_of(accesses)?;
         self.locate(known.iter().flatten().copied())?;
         self.phases.lap("locate");
+        let mut t = self.now();
         for (access, page) in accesses.iter().zip(known) {
             if self.config.rate_limit == 0 && self.kernel().waiting() >= MANY && self.kernel().hungry() {
                 self.phases.lap("decide");
                 self.carry_out()?;
                 self.phases.lap("move");
+                t = self.now();
             }
             match page.filter(|&page| self.kernel().pages().alive(page)) {
-                Some(page) => self.tell(access, page)?,
+                Some(page) => self.tell(access, page, t)?,
                 None => self.account.unmapped += 1,
             }
         }
@@ -383,12 +393,13 @@ impl<'p> Session<'p> {
             refused: account.refused.iter().map(|(why, &count)| ((*why).to_owned(), count)).collect(),
             moved_by_others: account.moved_by_others,
             left_waiting: self.kernel().waiting() as u64,
+            unheard: (self.accesses.len() - self.heard) as u64,
             threads_moved: account.threads_moved,
             thread_events_refused: self.migrations.refused(),
             forwarded: account.forwarded,
             huge_pages_split: account.split,
             huge_pages_not_split: account.not_split,
-            by_class: account.by_class.iter().map(|(class, &count)| ((*class).to_owned(), count)).collect(),
+            by_class: by_class(account),
             losses: self.source.losses(),
             scans: self.source.scans(),
             denied: self.targets.denied().len() as u64,

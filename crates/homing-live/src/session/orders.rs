@@ -96,7 +96,7 @@ impl Session<'_> {
         let bytes =
             if self.config.rate_limit == 0 { u64::MAX } else { rate(self.config.rate_limit).max(PAGE) };
         let begin = Instant::now();
-        let until = Some(begin + self.config.time_budget);
+        let until = Some(begin + self.config.time_for_moves());
         if !self.config.stop_world {
             self.engine.executor_mut().send(bytes, until);
             return Ok(());

@@ -10,7 +10,6 @@ use homing_core::ids::{Node, Page, Time};
 use homing_core::policy::Sample;
 use homing_linux::proc::maps::{self, Class};
 use homing_linux::proc::Pid;
-use std::collections::BTreeSet;
 
 impl Session<'_> {
     /// The page of each access; `None` where no mapping of ours holds the address.
@@ -67,14 +66,15 @@ impl Session<'_> {
         let now = self.now();
         let stale = if self.source.kernel_may_move() { STALE_WITH_BALANCING_US } else { STALE_US };
         let kernel = self.engine.executor_mut();
-        let wanted: BTreeSet<Page> = pages
+        let mut wanted: Vec<Page> = pages
             .filter(|&page| {
                 let entry = kernel.pages().entry(page);
                 // One that is being moved is asked for by the mover.
                 entry.at.is_none() || entry.under_way.is_none() && now.saturating_sub(entry.asked) >= stale
             })
             .collect();
-        let wanted: Vec<Page> = wanted.into_iter().collect();
+        wanted.sort_unstable();
+        wanted.dedup();
         let before: Vec<Option<Node>> = wanted.iter().map(|&page| kernel.pages().entry(page).at).collect();
         let nowhere = kernel.locate(&wanted, now);
         let moved = |(page, before): (&Page, &Option<Node>)| {
@@ -85,54 +85,77 @@ impl Session<'_> {
         nowhere.into_iter().try_for_each(|page| self.page_gone(page))
     }
 
-    /// Tells the policy of an access.
-    pub(super) fn tell(&mut self, access: &Access, page: Page) -> Result<(), SessionError> {
-        let thread = self.targets.number(access.pid, access.tid);
+    /// Tells the policy of an access, at `t`.
+    pub(super) fn tell(&mut self, access: &Access, page: Page, t: u64) -> Result<(), SessionError> {
+        let task = self.targets.task(access.pid, access.tid);
+        let thread = task.map(|task| task.number);
+        if task.is_none_or(|task| task.node != Some(access.node)) {
+            self.pace.hurry();
+        }
         let entry = self.engine.executor_mut().pages_mut().entry_mut(page);
         let Some(at) = entry.seen_at() else { return Ok(()) };
         let first = entry.seen.is_empty();
         entry.sighted(access.node);
-        let shares = match access.weight {
-            Weight::References(_) => Vec::new(),
+        let mut shares = std::mem::take(&mut self.shares);
+        shares.clear();
+        match access.weight {
+            Weight::References(_) => {}
             // Who makes a page, or is first met where it is, need not be its user.
-            Weight::Visits(_) if first && access.node == at => vec![(access.node, 1.0)],
+            Weight::Visits(_) if first && access.node == at => shares.push((access.node, 1.0)),
             Weight::Visits(_) => {
                 let new = entry.users.sighted(access.node, thread, self.news.era());
                 self.news.sighted(new && access.node != at);
-                entry.users.shares(access.node)
+                entry.users.shares(access.node, &mut shares);
             }
-        };
-        if !self.targets.stays_at(access.pid, access.tid, access.node) {
-            self.pace.hurry();
         }
         let (class, address, pid) = (entry.class, entry.address, entry.pid);
         let alone = self.neighbours.sighted(pid, address, access.node, self.news.era());
-        self.account.access(access.node, at, class.name());
-        if !class.movable() || !self.chosen(pid, address) {
-            return Ok(());
+        self.account.access(access.node, at, class);
+        if class.movable() && self.chosen(pid, address) {
+            self.consider_split(page, &shares);
+            self.tell_shares(access, page, at, t, &shares, alone)?;
         }
-        self.consider_split(page, &shares);
+        self.shares = shares;
+        Ok(())
+    }
+
+    /// Tells the policy of an access to a page at `at` whose users have these shares; `alone`: it is surely one node's own.
+    fn tell_shares(
+        &mut self,
+        access: &Access,
+        page: Page,
+        at: Node,
+        t: u64,
+        shares: &[(Node, f64)],
+        alone: bool,
+    ) -> Result<(), SessionError> {
         let visits = match access.weight {
-            Weight::References(count) => return self.observe(*access, page, count, at),
+            Weight::References(count) => return self.observe(*access, page, count, at, t),
             // One tells all that there is to tell of a page that nobody else uses.
             Weight::Visits(_) if access.node == at && shares.len() == 1 => 1.0,
             // As good as one that comes at once after the scan.
             Weight::Visits(_) if alone && shares.len() == 1 => VISITS,
             Weight::Visits(count) => count,
         };
-        for (node, share) in shares {
-            self.observe(Access { node, ..*access }, page, share * visits * self.weight, at)?;
+        for &(node, share) in shares {
+            self.observe(Access { node, ..*access }, page, share * visits * self.weight, at, t)?;
         }
         if access.node != at {
             // A policy decides at a reference, by what came before it.
-            self.observe(*access, page, 1.0, at)?;
+            self.observe(*access, page, 1.0, at, t)?;
         }
         Ok(())
     }
 
     /// Tells the policy of references to a page at `at`.
-    fn observe(&mut self, access: Access, page: Page, weight: f64, at: Node) -> Result<(), SessionError> {
-        let t = self.now();
+    fn observe(
+        &mut self,
+        access: Access,
+        page: Page,
+        weight: f64,
+        at: Node,
+        t: u64,
+    ) -> Result<(), SessionError> {
         self.put(&Line::Sample {
             t,
             page: page.0,

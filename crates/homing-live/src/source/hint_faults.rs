@@ -212,8 +212,8 @@ impl HintFaults {
 }
 
 /// Visits that a sighting stands for: as many as fit, at the rate of the first, into the time between two scans.
-fn visits(period: Duration, marked: Option<Duration>, seen: Duration) -> f64 {
-    match marked.and_then(|marked| seen.checked_sub(marked)) {
+fn visits(period: Duration, marked: Duration, seen: Duration) -> f64 {
+    match seen.checked_sub(marked) {
         Some(after) => (period.as_secs_f64() / after.as_secs_f64().max(1e-6)).clamp(1.0, VISITS),
         None => 1.0,
     }
@@ -248,12 +248,12 @@ impl Source for HintFaults {
         Ok(())
     }
 
-    fn work(&mut self, targets: &Targets) -> io::Result<()> {
+    fn work(&mut self, targets: &Targets, behind: bool) -> io::Result<()> {
         match self.stage {
             Stage::Resting(until) if self.scanners.is_empty() => {
                 self.stage = Stage::Resting(until.max(Instant::now() + BUSY));
             }
-            Stage::Resting(until) if Instant::now() >= until => match self.rhythm.rest_on() {
+            Stage::Resting(until) if Instant::now() >= until && !behind => match self.rhythm.rest_on() {
                 Some(more) => self.stage = Stage::Resting(until + more),
                 None => self.begin_passes(),
             },
@@ -272,7 +272,7 @@ impl Source for HintFaults {
 
     fn due(&self) -> Option<Instant> {
         Some(match self.stage {
-            Stage::Resting(until) => until.min(self.beaten + BEAT),
+            Stage::Resting(until) => until.max(self.beaten + ASK).min(self.beaten + BEAT),
             Stage::Counting(_) => self.beaten + ASK,
         })
     }
@@ -286,7 +286,11 @@ impl Source for HintFaults {
     }
 
     fn poll(&mut self, targets: &Targets, host: &Host, accesses: &mut Vec<Access>) {
-        let (period, marked) = (self.period, self.marked);
+        let Some(marked) = self.marked else {
+            // A program with much memory makes so many pages at its start that the first scan would wait for them.
+            return self.rings.drain(targets, |_| self.scans.faults_before += 1);
+        };
+        let period = self.period;
         self.rings.drain(targets, |sample| {
             let visits = visits(period, marked, Duration::from_nanos(sample.time));
             accesses.extend(access(sample, host, Weight::Visits(visits)));
@@ -355,13 +359,12 @@ mod tests {
 
     #[test]
     fn a_page_that_is_touched_soon_is_visited_often() {
-        let seen = |ms| {
-            visits(BUSY, Some(Duration::from_secs(5)), Duration::from_secs(5) + Duration::from_millis(ms))
-        };
+        let seen =
+            |ms| visits(BUSY, Duration::from_secs(5), Duration::from_secs(5) + Duration::from_millis(ms));
         assert_eq!(
             (seen(1), seen(100), seen(200), seen(399), seen(10_000)),
             (VISITS, VISITS, 2.0, 400.0 / 399.0, 1.0)
         );
-        assert_eq!((visits(BUSY, None, BUSY), visits(BUSY, Some(BUSY), Duration::ZERO)), (1.0, 1.0));
+        assert_eq!(visits(BUSY, BUSY, Duration::ZERO), 1.0, "a first touch before the scan");
     }
 }

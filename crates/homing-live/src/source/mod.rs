@@ -68,6 +68,8 @@ pub struct Scans {
     pub seconds: f64,
     /// ... during which their threads stood still.
     pub stopped_seconds: f64,
+    /// Page faults before the first scan, which are not told: they say who makes a page.
+    pub faults_before: u64,
 }
 
 /// Where a session's own files and the system's are.
@@ -112,11 +114,12 @@ pub trait Source {
     /// If it cannot work at all any more.
     fn follow(&mut self, targets: &Targets, changes: &Changes) -> io::Result<()>;
 
-    /// Does what is due: called at [`Source::due`] or later.
+    /// Does what is due: called at [`Source::due`] or later. `behind`: much of what it has handed out has not been heard yet, so
+    /// that it should not ask for more.
     ///
     /// # Errors
     /// If it cannot work at all any more.
-    fn work(&mut self, _targets: &Targets) -> io::Result<()> {
+    fn work(&mut self, _targets: &Targets, _behind: bool) -> io::Result<()> {
         Ok(())
     }
 

@@ -4,7 +4,7 @@
 use super::config::Scope;
 use super::counters::Counters;
 use super::rotate::Rotating;
-use crate::cmd::live::{Plan, Sink};
+use crate::cmd::live::{next_step, Plan, Sink};
 use anyhow::Context;
 use homing_linux::claim::Claim;
 use homing_linux::proc::ProcError;
@@ -230,8 +230,7 @@ impl Shared {
                 self.sleep(begin + interval.max(IDLE));
                 continue;
             }
-            // An engine that is too slow for its interval takes half of one off.
-            let next = (begin + interval).max(Instant::now() + interval / 2);
+            let next = next_step(session, begin + interval, interval);
             while !self.is_over() && Instant::now() < next {
                 session.wait(next)?;
             }

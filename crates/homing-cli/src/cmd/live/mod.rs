@@ -153,8 +153,7 @@ pub fn drive(
     let mut next = Instant::now();
     loop {
         session.step().map_err(coded)?;
-        // An engine that is too slow for its interval takes a whole one off.
-        next = (next + interval).max(Instant::now() + interval / 2);
+        next = next_step(session, next + interval, interval);
         loop {
             if over(session) {
                 return session.step().map_err(coded);
@@ -164,6 +163,17 @@ pub fn drive(
             }
             session.wait(next).map_err(coded)?;
         }
+    }
+}
+
+/// When the next step begins, if nothing is in the way at `planned`: at once if there was more to hear than the last had time for; an
+/// engine that is too slow for its interval takes half of one off.
+pub fn next_step(session: &Session<'_>, planned: Instant, interval: Duration) -> Instant {
+    let now = Instant::now();
+    if session.behind() {
+        now
+    } else {
+        planned.max(now + interval / 2)
     }
 }
 

@@ -23,7 +23,7 @@ pub struct Settings {
     /// Move at most this many bytes a second; 0 is no limit [default: 0]
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     rate_limit: Option<u64>,
-    /// Spend at most this long on moves in an interval [default: 50ms]
+    /// Begin moves for at most this long in each interval [default: all of it; half of it with --stop-world]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     time_budget: Option<Duration>,
     /// Move pages of these regions only: heap, stack, anonymous, a file's name, or one of them such as anonymous#3
@@ -117,7 +117,7 @@ impl Settings {
         config.source = given.source.unwrap_or(config.source);
         config.interval = given.interval.unwrap_or(config.interval);
         config.rate_limit = given.rate_limit.unwrap_or(config.rate_limit);
-        config.time_budget = given.time_budget.unwrap_or(config.time_budget);
+        config.time_budget = given.time_budget.or(config.time_budget);
         config.stop_world |= given.stop_world;
         config.dry_run |= given.dry_run;
         config.keep_huge_pages |= given.keep_huge_pages;

@@ -51,6 +51,7 @@ pub fn text(summary: &Summary) -> String {
             "huge pages that several nodes use could not be split (needs root and debugfs)",
         ),
         (losses.lost, "samples were lost: a ring was full"),
+        (summary.unheard, "samples had not been heard at the end: the engine was behind"),
         (losses.throttled, "times the kernel throttled the event"),
         (losses.malformed, "records made no sense"),
         (losses.unwatched, "threads or processes could not be watched"),
