@@ -72,12 +72,21 @@ impl Shared {
         let mut state = self.lock();
         state.finished.extend(orders.into_iter().zip(landed));
         state.used += used;
+    }
+}
+
+/// Somebody who has begun with a batch: at work until this is dropped, whatever happens.
+struct AtWork<'a>(&'a Shared);
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
         state.working -= 1;
         if state.working == 0 {
             let worked = state.since.take().map_or(Duration::ZERO, |since| since.elapsed());
             state.busy += worked;
         }
-        self.done.notify_all();
+        self.0.done.notify_all();
     }
 }
 
@@ -85,6 +94,7 @@ impl Shared {
 fn work(shared: &Shared, mover: Mover, next: impl Fn() -> Option<Vec<Order>>) {
     let mut used = clock::thread_cpu_time();
     while let Some(orders) = next() {
+        let _at_work = AtWork(shared);
         let landed = mover.batch(&orders);
         let now = clock::thread_cpu_time();
         shared.finish(orders, landed, now.saturating_sub(used));
