@@ -22,11 +22,13 @@ kill -TERM $engine
 wait $engine
 end_bands attach.out attach
 
-./homing run --source hint-faults --quiet --journal policy.log -- ./numa interleave ./bands 8 64 3600 >policy.out 2>policy.err & engine=$!
+./homing run --source hint-faults --quiet --journal policy.log --summary policy.json -- ./numa interleave ./bands 8 64 3600 >policy.out 2>policy.err & engine=$!
 until_true home policy.log && ok "under a memory policy: $(landed policy.log) pages moved" ||
   not_ok 'under a memory policy' "$(landed policy.log) pages moved" policy.err
 kill -TERM $engine
 wait $engine
+grep -q '"faults_before": [1-9]' policy.json && ok 'page faults before the first scan are counted' ||
+  not_ok 'page faults before the first scan' 'none' policy.json
 right policy.out && ok 'under a memory policy: data are right' || not_ok 'under a memory policy' 'wrong data' policy.out
 
 # Huge pages that four bands share.

@@ -4,6 +4,7 @@ use super::{Session, SessionError, HUGE, PAGE, STALE_US, STALE_WITH_BALANCING_US
 use crate::journal::Line;
 use crate::regions::{self, Region};
 use crate::source::{Access, Weight, VISITS};
+use ahash::AHashSet;
 use homing_core::action::Locations;
 use homing_core::engine::Observation;
 use homing_core::ids::{Node, Page, Time};
@@ -15,8 +16,8 @@ impl Session<'_> {
     /// The page of each access; `None` where no mapping of ours holds the address.
     pub(super) fn pages_of(&mut self, accesses: &[Access]) -> Result<Vec<Option<Page>>, SessionError> {
         let mut pages = Vec::with_capacity(accesses.len());
-        // Where a huge page could be and none is: neighbours need not be asked.
-        let mut small = None;
+        // Where huge pages could be and none are: others there need not be asked.
+        let mut small = AHashSet::new();
         for access in accesses {
             let page = match self.known_page(access) {
                 None => self.new_page(access, &mut small)?,
@@ -38,7 +39,7 @@ impl Session<'_> {
     fn new_page(
         &mut self,
         access: &Access,
-        small: &mut Option<(Pid, u64)>,
+        small: &mut AHashSet<(Pid, u64)>,
     ) -> Result<Option<Page>, SessionError> {
         let Some(process) = self.targets.processes().get(&access.pid) else { return Ok(None) };
         let Some(mapping) = maps::find(&process.maps, access.address) else {
@@ -51,9 +52,11 @@ impl Session<'_> {
         let page_map = self.views.get(&access.pid).and_then(|view| view.page_map.as_ref());
         let is_huge = whole
             && matches!(class, Class::Anonymous | Class::Heap | Class::SharedMemory)
-            && *small != Some((access.pid, huge))
+            && !small.contains(&(access.pid, huge))
             && page_map.is_some_and(|map| map.is_huge(access.address).unwrap_or(false));
-        *small = (!is_huge).then_some((access.pid, huge));
+        if whole && !is_huge {
+            small.insert((access.pid, huge));
+        }
         let (address, bytes) = if is_huge { (huge, HUGE) } else { (access.address & !(PAGE - 1), PAGE) };
         let page = self.engine.executor_mut().pages_mut().number(access.pid, address, bytes, class);
         self.put(&Line::New { page: page.0, address })?;
