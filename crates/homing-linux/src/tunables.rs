@@ -3,9 +3,16 @@
 
 use crate::fail::{self, Call};
 use crate::lock::Lock;
-use std::fs::{self, File};
+use crate::proc::{Pid, Proc, Tid};
+use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// What a killed session had begun in a program is ended by a process of its own ([`crate::guard`]), which has the session's lock until
+/// then: the longest wait for that.
+const PATIENCE: Duration = Duration::from_secs(10);
+const NAP: Duration = Duration::from_millis(10);
 
 /// Tunables that were changed.
 #[derive(Debug)]
@@ -69,14 +76,30 @@ impl Drop for Tunables {
 /// Takes the lock that a session holds while tunables are changed.
 fn lock(state: &Path) -> io::Result<Lock> {
     let path = state.with_extension("lock");
-    Lock::take(File::create(&path)?)?.ok_or_else(|| {
-        let message = format!(
-            "another session of homing uses the kernel's tunables, and only one can at a time (it holds {}): wait for its end, or \
-             use one session for all processes",
-            path.display()
-        );
-        io::Error::new(io::ErrorKind::ResourceBusy, message)
-    })
+    let begin = Instant::now();
+    loop {
+        let file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path)?;
+        if let Some(lock) = Lock::take(file)? {
+            fs::write(&path, std::process::id().to_string())?;
+            return Ok(lock);
+        }
+        if is_held(&path) || begin.elapsed() >= PATIENCE {
+            let message = format!(
+                "another session of homing uses the kernel's tunables, and only one can at a time (it holds {}): wait for its end, \
+                 or use one session for all processes",
+                path.display()
+            );
+            return Err(io::Error::new(io::ErrorKind::ResourceBusy, message));
+        }
+        std::thread::sleep(NAP);
+    }
+}
+
+/// True unless the session that took the lock was killed.
+fn is_held(path: &Path) -> bool {
+    let holder = fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok());
+    let stat = |pid| Proc::default().stat(Pid(pid), Tid(pid));
+    holder.is_none_or(|pid| stat(pid).is_ok_and(|stat| !matches!(stat.state, 'Z' | 'X')))
 }
 
 /// Puts back what a killed session left changed: what the state file says, newest change first; then removes the file.
@@ -153,6 +176,29 @@ mod tests {
         assert_eq!(fs::read_to_string(&a).unwrap(), "0");
         drop(next);
         assert!(Tunables::begin(&state).unwrap().set(&file("absent"), "1").is_err());
+    }
+
+    #[test]
+    fn a_session_waits_for_what_a_killed_one_had_begun() {
+        let directory = tempfile::tempdir().unwrap();
+        let state = directory.path().join("state");
+        let guard = lock(&state).unwrap();
+        // A process that has ended and that nobody has waited for yet, as one that was killed a moment ago.
+        let mut session = std::process::Command::new("true").spawn().unwrap();
+        fs::write(state.with_extension("lock"), session.id().to_string()).unwrap();
+        let end = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(300));
+            drop(guard);
+        });
+        let ended = || {
+            std::thread::sleep(Duration::from_millis(1));
+            !is_held(&state.with_extension("lock"))
+        };
+        assert!((0..10_000).any(|_| ended()));
+        let begun = Tunables::begin(&state);
+        assert!(begun.is_ok(), "{begun:?}");
+        end.join().unwrap();
+        session.wait().unwrap();
     }
 
     #[test]
