@@ -108,7 +108,7 @@ int homing_send_full(const homing_wire_full *message)
    return 1;
 }
 
-/* --- what closes descriptors ------------------------------------------------------------------------------------- */
+/* --- what closes descriptors: system calls, since signal handlers and children after vfork may make them ----------- */
 
 EXPORT int close(int file)
 {
@@ -116,7 +116,7 @@ EXPORT int close(int file)
       errno = EBADF;
       return -1;
    }
-   return REAL(close)(file);
+   return (int)syscall(SYS_close, file);
 }
 
 /* A descriptor that is to become what is ours: we go elsewhere. Another thread may be about to use the old number, and
@@ -138,7 +138,7 @@ EXPORT int dup2(int old, int new)
       return -1;
    }
    give_way(new);
-   return REAL(dup2)(old, new);
+   return (int)syscall(SYS_dup2, old, new);
 }
 
 EXPORT int dup3(int old, int new, int flags)
@@ -148,7 +148,7 @@ EXPORT int dup3(int old, int new, int flags)
       return -1;
    }
    give_way(new);
-   return REAL(dup3)(old, new, flags);
+   return (int)syscall(SYS_dup3, old, new, flags);
 }
 
 static int close_between(unsigned first, unsigned last, int flags)

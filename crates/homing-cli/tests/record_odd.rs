@@ -1,0 +1,75 @@
+//! Programs that do unusual things with threads, stacks, processes and mappings, under both recorders: they end as they do
+//! without one, and leave a whole trace.
+
+#[allow(dead_code)]
+#[path = "tsan/build.rs"]
+mod build;
+#[allow(dead_code)]
+#[path = "valgrind/lab.rs"]
+mod lab;
+
+use build::Compiler;
+use homing_core::trace::Trace;
+use lab::Lab;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, ExitStatus, Output};
+
+/// As `homing record` passes a status through.
+fn code(status: ExitStatus) -> i32 {
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
+}
+
+/// What the program does by itself, and how it ends.
+fn programs() -> Vec<(String, i32)> {
+    let plain = build::program(Compiler::Gcc, "odd.c", false);
+    let names = Command::new(&plain).output().unwrap().stdout;
+    let names: Vec<String> = String::from_utf8(names).unwrap().lines().map(str::to_owned).collect();
+    assert!(names.len() > 10);
+    let status = |name: &String| code(Command::new(&plain).arg(name).status().unwrap());
+    names.iter().map(|name| (name.clone(), status(name))).collect()
+}
+
+fn check(what: &str, expected: i32, output: &Output, trace: &Path) {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(code(output.status), expected, "{what}: {errors}");
+    assert!(!errors.contains("warning") && !errors.contains("panicked"), "{what}: {errors}");
+    let bytes = std::fs::read(trace).unwrap_or_else(|e| panic!("{what}: {e}: {errors}"));
+    let trace = Trace::open(&bytes).unwrap();
+    assert!(trace.complete() && trace.ordered() && trace.damage().is_empty(), "{what}");
+    let summary = trace.summary();
+    assert_eq!((summary.malformed, summary.lost_segments, summary.lost), (0, 0, 0), "{what}");
+    assert!(summary.references > 100, "{what}: {} references", summary.references);
+}
+
+#[test]
+fn programs_built_for_it_end_as_ever_and_leave_a_whole_trace() {
+    let program = build::program(Compiler::Gcc, "odd.c", true);
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("out.trace");
+    for (name, expected) in programs() {
+        let mut homing = build::homing();
+        homing.args(["record", "--quiet", "--recorder", "tsan", "-o"]).arg(&out).arg("--");
+        let output = homing.arg(&program).arg(&name).output().unwrap();
+        check(&name, expected, &output, &out);
+        std::fs::remove_file(&out).unwrap();
+    }
+}
+
+#[test]
+fn programs_under_valgrind_end_as_ever_and_leave_a_whole_trace() {
+    let program = build::program(Compiler::Gcc, "odd.c", false);
+    for (name, expected) in programs() {
+        for options in [&["--quiet"][..], &["--quiet", "--follow"]] {
+            let lab = Lab::new();
+            let output = lab.record(options, &[program.to_str().unwrap(), &name]);
+            for file in std::fs::read_dir(lab.path("")).unwrap() {
+                let file = file.unwrap().path();
+                assert_eq!(file.extension().and_then(|e| e.to_str()), Some("trace"), "{name}: {file:?}");
+                let bytes = std::fs::read(&file).unwrap();
+                assert!(Trace::open(&bytes).unwrap().complete(), "{name}: {file:?}");
+            }
+            check(&name, expected, &output, &lab.path("out.trace"));
+        }
+    }
+}
