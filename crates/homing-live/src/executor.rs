@@ -10,7 +10,7 @@ use homing_core::engine::Executor;
 use homing_core::ids::{Node, Page};
 use homing_linux::move_pages::{self, PageStatus};
 use homing_linux::proc::Pid;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 /// An action that waits to be carried out.
@@ -206,13 +206,10 @@ impl Kernel {
     pub fn send(&mut self, bytes: u64, until: Option<Instant>) {
         let mut left = bytes;
         let mut orders = Vec::new();
-        // An order that was taken back and given again stands in the queue twice.
-        let mut seen = HashSet::new();
         let mut queue = std::mem::take(&mut self.queue).into_iter();
         for page in queue.by_ref() {
-            let Some(&Waiting { action, to }) = self.waiting.get(&page).filter(|_| seen.insert(page)) else {
-                continue;
-            };
+            // One that was taken back is still in the queue, and twice if it was given again.
+            let Some(&Waiting { action, to }) = self.waiting.get(&page) else { continue };
             let entry = self.pages.entry_mut(page);
             if entry.under_way.is_some() {
                 self.queue.push(page);
