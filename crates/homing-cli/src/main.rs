@@ -1,7 +1,8 @@
 //! The program `homing`: parses the command line, calls one file under `cmd/`, and decides the exit code once, here.
 
-#[macro_use]
-mod stderr;
+#[macro_use(errln)]
+extern crate homing_linux;
+
 #[macro_use]
 mod stdout;
 

@@ -85,7 +85,7 @@ fn rules() -> &'static [Rule] {
     RULES.get_or_init(|| {
         let text = std::env::var(FAIL_ENV).unwrap_or_default();
         parse(&text).unwrap_or_else(|why| {
-            eprintln!("homing: {why}; no call is made to fail");
+            crate::errln!("homing: {why}; no call is made to fail");
             Vec::new()
         })
     })

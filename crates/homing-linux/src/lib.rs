@@ -20,6 +20,7 @@ pub mod perf;
 pub mod policy;
 pub mod proc;
 pub mod ptrace;
+pub mod stderr;
 pub mod terminal;
 pub mod topology;
 pub mod tunables;

@@ -65,7 +65,7 @@ impl Drop for Tunables {
             return;
         }
         if let Err(error) = put_back(&self.state) {
-            eprintln!(
+            crate::errln!(
                 "homing: kernel tunables could not be put back ({error}); see {}",
                 self.state.display()
             );

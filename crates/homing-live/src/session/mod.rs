@@ -30,6 +30,7 @@ use homing_core::engine::{Engine, Observation};
 use homing_core::ids::{Node, Page, Time};
 use homing_core::machine::Costs;
 use homing_core::policy::Policy;
+use homing_linux::errln;
 use homing_linux::huge::Splitter;
 use homing_linux::pagemap::PageMap;
 use homing_linux::proc::maps::Class;
@@ -191,9 +192,11 @@ fn open_source(
     let after = source::SOURCES.iter().skip_while(|other| other.name != entry.name).skip(1);
     for next in after.filter(|next| name == "auto" && (next.missing)(places).is_none()) {
         if let Ok(source) = (next.open)(places, host) {
-            eprintln!(
+            errln!(
                 "homing: source {}: {error}; going on with {}, confidence {}",
-                entry.name, next.name, next.confidence
+                entry.name,
+                next.name,
+                next.confidence
             );
             return Ok((next, source));
         }

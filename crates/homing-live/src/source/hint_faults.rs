@@ -5,6 +5,7 @@ use super::{Access, Losses, Places, Scans, Source, Weight, FAULTS, VISITS};
 use crate::host::Host;
 use crate::targets::{Changes, Targets};
 use homing_linux::clock;
+use homing_linux::errln;
 use homing_linux::hint_faults::scanner::{Pass, Scanner};
 use homing_linux::hint_faults::{switch_policy, Window};
 use homing_linux::perf::Event;
@@ -236,7 +237,7 @@ impl Source for HintFaults {
         for &pid in changes.begun.iter().filter(|pid| targets.contains(**pid)) {
             if let Err(error) = self.begin(targets, pid) {
                 if targets.proc().stat(pid, Tid(pid.0)).is_ok() {
-                    eprintln!("homing: process {pid}: no hint faults: {error}");
+                    errln!("homing: process {pid}: no hint faults: {error}");
                     self.refused += 1;
                 }
             }
@@ -328,7 +329,7 @@ impl Source for HintFaults {
             let restored = switch_policy(proc, pid, policy::LOCAL, policy::DEFAULT, scanner.scratch());
             if let Err(error) = restored.and_then(|_| scanner.end(proc)) {
                 if targets.proc().stat(pid, Tid(pid.0)).is_ok() {
-                    eprintln!("homing: process {pid}: memory policies could not be restored: {error}");
+                    errln!("homing: process {pid}: memory policies could not be restored: {error}");
                 }
             }
         }

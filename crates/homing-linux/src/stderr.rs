@@ -5,6 +5,7 @@ use std::fmt::Arguments;
 use std::io::Write;
 
 /// Tells the user a line.
+#[macro_export]
 macro_rules! errln {
     ($($words:tt)*) => {
         $crate::stderr::print(format_args!($($words)*))
