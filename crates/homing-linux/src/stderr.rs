@@ -1,5 +1,5 @@
 //! What a command tells beside its output: `eprintln!` panics where standard error cannot be written (a log on a full disk), which
-//! would cost a recording or stop a service; [`errln!`] goes on.
+//! would cost a recording or stop a service; [`crate::errln!`] goes on.
 
 use std::fmt::Arguments;
 use std::io::Write;

@@ -2,7 +2,8 @@
 //! ends. A [`source`] says which thread accessed which page, the policy decides, the [`executor`] queues, the [`mover`]
 //! moves and asks the kernel whether it did.
 //!
-//! [`session`] holds these together and is the only place that reads the clock. Everything unsafe is in `homing-linux`.
+//! [`session`] holds these together and gives policies their time; sources and movers read the clock for their own dates
+//! only. Everything unsafe is in `homing-linux`.
 #![forbid(unsafe_code)]
 
 pub mod account;

@@ -88,21 +88,21 @@ fn there_and_back_before_it_happened_moves_nothing() {
     assert!(moved(&mut kernel).is_empty() && kernel.at(page).home() == Node(0));
 }
 
-/// A page of this process, as if it were on node 1; and node 0, where it is.
-fn ours(kernel: &mut Kernel, memory: &[u8]) -> Page {
+/// A page of this process that is being moved to node 0, where it is, as if it were on node 1.
+fn on_its_way(memory: &[u8]) -> (tempfile::TempDir, Kernel, Page) {
+    let (sys, mut kernel, _) = kernel(false);
     let address = (memory.as_ptr() as u64 + 4095) & !4095;
     let page = kernel.pages.number(Pid(std::process::id() as i32), address, 4096, Class::Heap);
     kernel.pages.entry_mut(page).at = Some(Node(1));
-    page
+    kernel.execute(&action(page, 0));
+    kernel.send(4096, None);
+    (sys, kernel, page)
 }
 
 #[test]
 fn what_is_ordered_while_a_page_moves_waits_for_the_end_of_that() {
-    let (_sys, mut kernel, _) = kernel(false);
     let memory = vec![1u8; 8192];
-    let page = ours(&mut kernel, &memory);
-    kernel.execute(&action(page, 0));
-    kernel.send(4096, None);
+    let (_sys, mut kernel, page) = on_its_way(&memory);
     assert_eq!(kernel.execute(&action(page, 0)), Outcome::Already);
     assert_eq!(kernel.execute(&action(page, 1)), Outcome::Pending, "it will have to come back");
     kernel.send(4096, None);
@@ -117,11 +117,8 @@ fn what_is_ordered_while_a_page_moves_waits_for_the_end_of_that() {
 
 #[test]
 fn a_page_that_is_forgotten_while_it_moves_is_counted_and_no_other_is_taken_for_it() {
-    let (_sys, mut kernel, _) = kernel(false);
     let memory = vec![1u8; 8192];
-    let page = ours(&mut kernel, &memory);
-    kernel.execute(&action(page, 0));
-    kernel.send(4096, None);
+    let (_sys, mut kernel, page) = on_its_way(&memory);
     kernel.forget(page);
     let other = kernel.pages.number(Pid(i32::MAX), 0x9000, 4096, Class::Heap);
     assert_eq!(other, page, "its number is used again");

@@ -1,5 +1,5 @@
-//! A session: one engine at work for some processes. The only place of this crate that reads the clock; time enters the
-//! policy as microseconds of the session.
+//! A session: one engine at work for some processes. Time enters the policy here alone, as microseconds of the
+//! session; sources and movers read the clock for their own dates.
 //!
 //! Each step looks at the processes, takes what the source saw, asks the kernel where those pages are, tells the policy,
 //! carries out what it asked for, and accounts.
