@@ -4,10 +4,12 @@
 set -euo pipefail
 
 build=(gcc g++ make pkg-config libc6-dev valgrind libc6-dbg)
-test=(clang gfortran libomp-dev chromium nodejs npm xz-utils python3 zstd binutils)
+test=(clang gfortran libomp-dev chromium nodejs npm xz-utils python3 zstd binutils
+  golang-go default-jdk-headless)
 
 # What a package gives, where something else than dpkg may have installed it.
-declare -A command=([nodejs]=node [npm]=npm [python3]=python3 [make]=make [gcc]=gcc [g++]=g++ [clang]=clang)
+declare -A command=([nodejs]=node [npm]=npm [python3]=python3 [make]=make [gcc]=gcc [g++]=g++ [clang]=clang
+  [golang-go]=go [default-jdk-headless]=java)
 
 missing=()
 for purpose in "$@"; do

@@ -13,6 +13,7 @@ if [ $? -eq 3 ]; then
   echo "SKIPPED 3 tests of the live engine, which need what is missing here: $(cat first.err)"
   exit 0
 fi
+gcc -O2 -Wall -o signals "$root/tests/signals/signals.c" -pthread || exit 1
 for program in bands churn numa; do gcc -O2 -Wall -o "$program" "$root/tests/live/$program.c" -pthread || exit 1; done
 strip --strip-debug -o homing "$homing"
 cp "$root"/tests/live/*.sh .
@@ -31,6 +32,6 @@ echo "a daemon:"
 shifts daemon served.json
 python3 "$root/tests/live/home.py" served.json || { cat err; echo "live: FAILED"; exit 1; }
 
-timeout -k 5 900 "$homing" lab run --nodes 4 --cpus 8 --balancing off --thp never --file homing --file bands --file churn --file numa \
+timeout -k 5 900 "$homing" lab run --nodes 4 --cpus 8 --balancing off --thp never --file homing --file bands --file churn --file numa --file signals \
   --file wait.sh -- sh ./guest.sh || { echo "live: FAILED"; exit 1; }
 echo "live: 3 passed"

@@ -31,6 +31,25 @@ grep -q '"faults_before": [1-9]' policy.json && ok 'page faults before the first
   not_ok 'page faults before the first scan' 'none' policy.json
 right policy.out && ok 'under a memory policy: data are right' || not_ok 'under a memory policy' 'wrong data' policy.out
 
+# Programs under timers and queued signals, which check themselves: under a session that starts them, and one that comes later.
+for way in run attach; do
+  mkfifo $way.in
+  case $way in
+  run) ./homing run --source hint-faults --quiet --journal signals-$way.log -- ./signals 1000 stopped <$way.in >signals-$way.out 2>signals-$way.err & engine=$! ;;
+  attach)
+    ./signals 1000 stopped <$way.in >signals-$way.out & program=$!
+    ./homing attach --source hint-faults --quiet --journal signals-$way.log --pid $program 2>signals-$way.err & engine=$! ;;
+  esac
+  exec 9>$way.in
+  until_true grep -q ready signals-$way.out
+  pokes=0
+  while [ $pokes -lt 60 ]; do echo; sleep 0.2; pokes=$((pokes + 1)); done >&9
+  exec 9>&-
+  if [ $way = run ]; then wait $engine; status=$?; else wait $program; status=$?; wait $engine; fi
+  [ $status -eq 0 ] && ok "$way, a program under signals: $(tail -n 1 signals-$way.out)" ||
+    not_ok "$way, a program under signals" "status $status: $(cat signals-$way.out)" signals-$way.err
+done
+
 # Huge pages that four bands share.
 thp=/sys/kernel/mm/transparent_hugepage/enabled
 echo always >$thp

@@ -2,9 +2,14 @@
 //! registers are ours; were its tracer to die then, the kernel would let it go on with them and the program would crash. So
 //! a process of its own does such work: it ends what it has begun when the engine is killed.
 
+use rustix::event::{poll, PollFd, PollFlags};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// How long an answer is waited for. The work takes microseconds, unless a thread of the program hangs in a call.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What the work gives back besides an error.
 pub type Values = [u64; 2];
@@ -18,7 +23,7 @@ const MESSAGE: u64 = 2;
 /// in memory stays there.
 ///
 /// # Errors
-/// Those of the work; what `pipe2` and `fork` give; if the process was killed itself.
+/// Those of the work; what `pipe2` and `fork` give; if the process was killed itself; TimedOut if it is not done after [`PATIENCE`].
 pub fn guarded(work: impl FnOnce() -> io::Result<Values>) -> io::Result<Values> {
     let (mut read, write) = pipe()?;
     // SAFETY: the child runs `work` and ends by `_exit`. glibc makes its allocator usable in a child of a process of many threads;
@@ -37,11 +42,33 @@ pub fn guarded(work: impl FnOnce() -> io::Result<Values>) -> io::Result<Values> 
         unsafe { libc::_exit(0) };
     }
     drop(write);
+    if !answers(&read)? {
+        // It must not be stopped half-way: it goes on alone, and is waited for where that holds nobody up.
+        std::thread::spawn(move || wait_for(child));
+        let message = format!("work on a process is not done after {} s; it goes on", PATIENCE.as_secs());
+        return Err(io::Error::new(io::ErrorKind::TimedOut, message));
+    }
     let mut answer = Vec::new();
     let got = read.read_to_end(&mut answer);
     wait_for(child);
     got?;
     decode(&answer)
+}
+
+/// Waits until there is an answer, or the guard has ended, for [`PATIENCE`] at most.
+fn answers(read: &File) -> io::Result<bool> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let milliseconds = left.as_millis() as i32;
+        match poll(&mut [PollFd::new(read, PollFlags::IN)], milliseconds) {
+            Ok(0) if left.is_zero() => return Ok(false),
+            // A signal to the engine cuts the wait short.
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) => return Ok(true),
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 fn pipe() -> io::Result<(File, OwnedFd)> {

@@ -45,14 +45,12 @@ impl Splitter {
 /// EPERM if the process may not be traced, ESRCH if it has ended, EINVAL where the kernel has no huge pages, ENOMEM where nothing is mapped.
 #[cfg(target_arch = "x86_64")]
 pub fn keep_small(proc: &Proc, pid: Pid, ranges: &[(u64, u64)]) -> io::Result<()> {
-    use crate::proc::Tid;
-    use crate::ptrace::{self, Held};
+    use crate::ptrace::{self, call::Caller};
     let advise = || {
         let memory = ptrace::memory(pid)?;
-        let instruction = ptrace::syscall_instruction(proc, pid, &memory)?;
-        let mut held = Held::hold(Tid(pid.0))?;
+        let mut caller = Caller::of_any(proc, pid, &memory)?;
         for &(start, bytes) in ranges {
-            held.call(instruction, libc::SYS_madvise, &[start, bytes, libc::MADV_NOHUGEPAGE as u64])?;
+            caller.call(libc::SYS_madvise, &[start, bytes, libc::MADV_NOHUGEPAGE as u64])?;
         }
         Ok([0; 2])
     };

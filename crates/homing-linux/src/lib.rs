@@ -11,6 +11,7 @@ pub mod hint_faults;
 pub mod huge;
 pub mod inherit;
 pub mod interrupts;
+pub mod kin;
 pub mod lock;
 pub mod mapped;
 pub mod memory;

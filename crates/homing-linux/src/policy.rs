@@ -29,6 +29,22 @@ pub fn set(mode: i32, nodes: &[u32]) -> io::Result<()> {
     }
 }
 
+/// The memory policy of the calling thread, without its nodes and flags.
+///
+/// # Errors
+/// ENOSYS on a kernel without NUMA.
+pub fn of_this_thread() -> io::Result<i32> {
+    // MPOL_F_STATIC_NODES, MPOL_F_RELATIVE_NODES, MPOL_F_NUMA_BALANCING of linux/mempolicy.h.
+    const FLAGS: i32 = 0b111 << 13;
+    let mut mode: i32 = 0;
+    let nothing = std::ptr::null_mut::<libc::c_void>();
+    // SAFETY: the kernel writes the mode, and no nodes.
+    match unsafe { libc::syscall(libc::SYS_get_mempolicy, &raw mut mode, nothing, 0, nothing, 0) } {
+        0 => Ok(mode & !FLAGS),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Binds memory of our own to nodes, moving what is there. It should be whole pages: the kernel rounds outwards.
 ///
 /// # Errors
@@ -124,7 +140,9 @@ mod tests {
     #[test]
     fn the_local_policy_can_be_set_and_taken_back() {
         std::thread::spawn(|| {
+            assert_eq!(of_this_thread().unwrap(), DEFAULT);
             set(LOCAL, &[]).unwrap();
+            assert_eq!(of_this_thread().unwrap(), LOCAL);
             set(DEFAULT, &[]).unwrap();
             assert!(set(999, &[]).is_err());
         })

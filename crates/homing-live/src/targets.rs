@@ -107,12 +107,28 @@ pub struct Targets {
     threads: u32,
     /// Processes that this user may not trace, met so far.
     denied: BTreeSet<Pid>,
+    /// All descend from one that this program starts.
+    started_here: bool,
 }
 
 impl Targets {
     /// Nothing looked at yet.
     pub fn new(proc: Proc, choice: Choice) -> Targets {
-        Targets { proc, choice, processes: BTreeMap::new(), threads: 0, denied: BTreeSet::new() }
+        let started_here = matches!(&choice, Choice::Processes { pids, children: true } if pids.is_empty());
+        Targets {
+            proc,
+            choice,
+            processes: BTreeMap::new(),
+            threads: 0,
+            denied: BTreeSet::new(),
+            started_here,
+        }
+    }
+
+    /// True if all processes descend from one that this program starts, and so have inherited its memory policy, unless they
+    /// chose another one.
+    pub fn started_here(&self) -> bool {
+        self.started_here
     }
 
     /// Takes one more process into a choice of processes.

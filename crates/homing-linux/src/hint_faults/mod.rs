@@ -129,19 +129,18 @@ pub fn switch_policy(proc: &Proc, pid: Pid, from: i32, to: i32, scratch: u64) ->
 
 #[cfg(target_arch = "x86_64")]
 fn switch_all(proc: &Proc, pid: Pid, from: i32, to: i32, scratch: u64) -> io::Result<usize> {
-    use crate::ptrace::{self, Held};
+    use crate::ptrace::{self, call::Caller};
     use std::os::unix::fs::FileExt;
     let memory = ptrace::memory(pid)?;
-    let instruction = ptrace::syscall_instruction(proc, pid, &memory)?;
     let switch = |tid: Tid| -> io::Result<bool> {
-        let mut held = Held::hold(tid)?;
-        held.call(instruction, libc::SYS_get_mempolicy, &[scratch, 0, 0, 0, 0])?;
+        let mut caller = Caller::of(proc, pid, tid, &memory)?;
+        caller.call(libc::SYS_get_mempolicy, &[scratch, 0, 0, 0, 0])?;
         let mut mode = [0; 4];
         memory.read_exact_at(&mut mode, scratch)?;
         if i32::from_ne_bytes(mode) != from {
             return Ok(false);
         }
-        held.call(instruction, libc::SYS_set_mempolicy, &[to as u64, 0, 0]).map(|_| true)
+        caller.call(libc::SYS_set_mempolicy, &[to as u64, 0, 0]).map(|_| true)
     };
     let mut seen = std::collections::BTreeSet::new();
     let mut changed = 0;

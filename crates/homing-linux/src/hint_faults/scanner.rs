@@ -24,9 +24,10 @@
 use super::SCANNER_NAME;
 use crate::clock;
 use crate::guard::{guarded, Values};
+use crate::kin;
 use crate::policy;
 use crate::proc::{Pid, Proc, Tid};
-use crate::ptrace::{self, Held};
+use crate::ptrace::{self, call::Caller};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -41,7 +42,7 @@ std::arch::global_asm!(
     "syscall", // clone: the go-between, whose end gives the helper to init
     "test rax, rax",
     "jz 2f",
-    "int3",
+    "ud2",            // the caller is stopped at the end of its clone and does not come here
     "2: mov eax, 56", // clone: the helper
     "mov edi, 0x700",
     "lea rsi, [r12 + 3072]",
@@ -245,31 +246,30 @@ impl Scanner {
     /// EPERM if the process may not be traced, ESRCH if it has ended, what `mmap`, `mprotect` and `clone` give inside it
     /// (a seccomp filter may forbid them).
     pub fn start(proc: &Proc, pid: Pid) -> io::Result<Scanner> {
-        let [helper, control] = guarded(|| Scanner::inject(proc, pid))?;
-        let (helper, memory) = (Pid(helper as i32), ptrace::memory(pid)?);
+        let memory = ptrace::memory(pid)?;
+        let [helper, control] = guarded(|| Scanner::inject(proc, pid, &memory))?;
+        let helper = find_helper(proc, pid, Pid(helper as i32))?;
         Ok(Scanner { pid, helper, memory, control, beat: 0, grants: 0 })
     }
 
     /// Makes memory and helper; gives the helper, and the address of the control page.
-    fn inject(proc: &Proc, pid: Pid) -> io::Result<Values> {
-        let memory = ptrace::memory(pid)?;
-        let instruction = ptrace::syscall_instruction(proc, pid, &memory)?;
-        let mut held = Held::hold(Tid(pid.0))?;
+    fn inject(proc: &Proc, pid: Pid, memory: &File) -> io::Result<Values> {
+        let mut caller = Caller::of_any(proc, pid, memory)?;
         let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
         let writable = (libc::PROT_READ | libc::PROT_WRITE) as u64;
-        let base = held.call(instruction, libc::SYS_mmap, &[0, 2 * PAGE, writable, flags, u64::MAX, 0])?;
-        match Scanner::launch(&mut held, instruction, &memory, base) {
+        let base = caller.call(libc::SYS_mmap, &[0, 2 * PAGE, writable, flags, u64::MAX, 0])?;
+        match Scanner::launch(&mut caller, base) {
             Ok(helper) => Ok([helper.0 as u64, base + PAGE]),
             Err(error) => {
                 // Best effort: the process keeps two unused pages at worst.
-                let _ = held.call(instruction, libc::SYS_munmap, &[base, 2 * PAGE]);
+                let _ = caller.call(libc::SYS_munmap, &[base, 2 * PAGE]);
                 Err(error)
             }
         }
     }
 
-    fn launch(held: &mut Held, instruction: u64, memory: &File, base: u64) -> io::Result<Pid> {
-        let control = base + PAGE;
+    fn launch(caller: &mut Caller<'_>, base: u64) -> io::Result<Pid> {
+        let (control, memory) = (base + PAGE, caller.memory());
         memory.write_all_at(code(), base)?;
         let put = |offset: u64, value: u64| memory.write_all_at(&value.to_ne_bytes(), control + offset);
         put(control::COUNT_NS, COUNT_NS)?;
@@ -279,12 +279,12 @@ impl Scanner {
         put(control::SLEEP + 8, 5_000_000)?;
         memory.write_all_at(format!("{SCANNER_NAME}\0").as_bytes(), control + control::NAME)?;
         // Its own number as the program sees it, which in a container is another than ours.
-        put(control::PROGRAM, held.call(instruction, libc::SYS_getpid, &[])?)?;
+        put(control::PROGRAM, caller.call(libc::SYS_getpid, &[])?)?;
         let executable = (libc::PROT_READ | libc::PROT_EXEC) as u64;
-        held.call(instruction, libc::SYS_mprotect, &[base, PAGE, executable])?;
+        caller.call(libc::SYS_mprotect, &[base, PAGE, executable])?;
         let stack = control + control::STACK;
-        let between = held.call_code(base, libc::SYS_clone, &[SHARED as u64, stack], &[control])?;
-        held.call(instruction, libc::SYS_wait4, &[between, 0, libc::__WALL as u64, 0])?;
+        let between = caller.clone_into(base, &[SHARED as u64, stack], control)?;
+        caller.call(libc::SYS_wait4, &[between, 0, libc::__WALL as u64, 0])?;
         let mut helper = [0; 8];
         memory.read_exact_at(&mut helper, control + control::HELPER)?;
         match i64::from_ne_bytes(helper) {
@@ -321,8 +321,11 @@ impl Scanner {
     /// Lets the helper begin a pass, if it has none.
     ///
     /// # Errors
-    /// As for [`Scanner::beat`].
-    pub fn begin_pass(&mut self) -> io::Result<()> {
+    /// As for [`Scanner::beat`]; ESRCH if the helper has ended.
+    pub fn begin_pass(&mut self, proc: &Proc) -> io::Result<()> {
+        if !is_helper(proc, self.pid, self.helper) {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
         if self.get(control::USED)? == self.grants {
             self.grants += 1;
             self.put(control::GRANT, self.grants)?;
@@ -394,11 +397,31 @@ impl Scanner {
 
 impl Scanner {
     fn unmap(&self, proc: &Proc) -> io::Result<Values> {
-        let instruction = ptrace::syscall_instruction(proc, self.pid, &self.memory)?;
-        let mut held = Held::hold(Tid(self.pid.0))?;
-        held.call(instruction, libc::SYS_munmap, &[self.control - PAGE, 2 * PAGE])?;
+        let mut caller = Caller::of_any(proc, self.pid, &self.memory)?;
+        caller.call(libc::SYS_munmap, &[self.control - PAGE, 2 * PAGE])?;
         Ok([0; 2])
     }
+}
+
+/// True if a process is another one with the memory of `pid`. What the program's memory says of its helper is not to be trusted: the
+/// program can write there.
+fn is_helper(proc: &Proc, pid: Pid, helper: Pid) -> bool {
+    let alive = proc.stat(helper, Tid(helper.0)).is_ok_and(|stat| !matches!(stat.state, 'Z' | 'X'));
+    helper != pid && alive && kin::share_memory(pid, helper).unwrap_or(false)
+}
+
+/// The helper of `pid`, which knows it by the number `inside`. In a container that is another one than ours.
+fn find_helper(proc: &Proc, pid: Pid, inside: Pid) -> io::Result<Pid> {
+    if is_helper(proc, pid, inside) {
+        return Ok(inside);
+    }
+    let processes = proc.processes().map_err(ptrace::to_io)?;
+    let named = |helper: &Pid| {
+        proc.stat(*helper, Tid(helper.0)).is_ok_and(|stat| stat.name == SCANNER_NAME)
+            && is_helper(proc, pid, *helper)
+    };
+    let none = || io::Error::new(io::ErrorKind::NotFound, "the scanning helper was made and is not there");
+    processes.into_iter().find(named).ok_or_else(none)
 }
 
 impl Drop for Scanner {
@@ -433,7 +456,7 @@ mod tests {
         until("named", || name().is_ok_and(|name| name == SCANNER_NAME));
         assert_eq!(proc.children(pid), [], "it is nobody's child to wait for");
         for _ in 0..2 {
-            scanner.begin_pass().unwrap();
+            scanner.begin_pass(&proc).unwrap();
             until("ready", || scanner.ready().unwrap());
             assert_eq!(scanner.passed().unwrap(), None, "it waits for its go");
             scanner.go().unwrap();

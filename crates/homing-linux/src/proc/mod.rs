@@ -15,7 +15,7 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use task::{Stat, Status};
+use task::{Stat, Status, ThreadStatus};
 use vmstat::VmStat;
 
 /// A process.
@@ -147,6 +147,22 @@ impl Proc {
         let path = self.path(pid, "stat");
         let text = read(&path)?;
         Stat::parse(&text).ok_or_else(|| content(path, text.trim(), "the fields of proc_pid_stat(5)"))
+    }
+
+    /// The number of the system call that a thread waits in; None if it runs, or waits outside of one. The kernel's numbers, which
+    /// differ between architectures.
+    pub fn system_call(&self, pid: Pid, tid: Tid) -> Result<Option<i64>, ProcError> {
+        let text = read(&self.path(pid, &format!("task/{tid}/syscall")))?;
+        let number = text.split_ascii_whitespace().next().and_then(|number| number.parse().ok());
+        Ok(number.filter(|number| *number >= 0))
+    }
+
+    /// `status` of a thread.
+    pub fn thread_status(&self, pid: Pid, tid: Tid) -> Result<ThreadStatus, ProcError> {
+        let path = self.path(pid, &format!("task/{tid}/status"));
+        let text = read(&path)?;
+        ThreadStatus::parse(&text)
+            .ok_or_else(|| content(path, text.trim(), "the fields of proc_pid_status(5)"))
     }
 
     /// The counters of `vmstat`.

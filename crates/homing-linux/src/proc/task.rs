@@ -62,14 +62,32 @@ pub struct Status {
     pub memories: Vec<u32>,
 }
 
+/// A field of a status file.
+fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+}
+
+/// What is used of `/proc/PID/task/TID/status`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadStatus {
+    /// The signals that it blocks at this moment: signal n is bit n - 1.
+    pub blocked: u64,
+    /// True if a seccomp mode or filter is in force.
+    pub seccomp: bool,
+}
+
+impl ThreadStatus {
+    /// Parses the file. Kernels without seccomp do not name it.
+    pub fn parse(text: &str) -> Option<ThreadStatus> {
+        let blocked = u64::from_str_radix(field(text, "SigBlk")?, 16).ok()?;
+        Some(ThreadStatus { blocked, seccomp: field(text, "Seccomp").is_some_and(|mode| mode != "0") })
+    }
+}
+
 impl Status {
     /// Parses the file.
     pub fn parse(text: &str) -> Option<Status> {
-        let field = |name: &str| {
-            let line =
-                text.lines().find(|line| line.starts_with(name) && line[name.len()..].starts_with(':'))?;
-            Some(line[name.len() + 1..].trim())
-        };
+        let field = |name: &str| field(text, name);
         let number = |name: &str| field(name)?.split_ascii_whitespace().next()?.parse::<i64>().ok();
         Some(Status {
             name: field("Name")?.to_owned(),
@@ -112,5 +130,14 @@ mod tests {
         let confined = format!("{text}Mems_allowed:\t0000000d\nMems_allowed_list:\t0,2-3\n");
         assert_eq!(Status::parse(&confined).unwrap().memories, [0, 2, 3]);
         assert_eq!(Status::parse("Name:\tcg\n"), None);
+    }
+
+    #[test]
+    fn threads_tell_what_they_block_and_whether_they_are_filtered() {
+        let text = "Name:\tcg\nSigBlk:\t0000000000010000\nSeccomp:\t2\nSeccomp_filters:\t1\n";
+        let status = ThreadStatus::parse(text).unwrap();
+        assert_eq!(status, ThreadStatus { blocked: 1 << 16, seccomp: true });
+        assert!(!ThreadStatus::parse(&text.replace("\t2", "\t0")).unwrap().seccomp);
+        assert_eq!(ThreadStatus::parse("Name:\tcg\n"), None);
     }
 }

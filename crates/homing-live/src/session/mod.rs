@@ -68,6 +68,9 @@ pub enum SessionError {
     /// The processes cannot be looked at.
     #[error(transparent)]
     Proc(#[from] ProcError),
+    /// The thread that holds the program's still cannot be started.
+    #[error("cannot start a thread to hold the program's: {0}")]
+    Threads(io::Error),
     /// The journal cannot be written.
     #[error("cannot write the journal: {0}")]
     Journal(io::Error),

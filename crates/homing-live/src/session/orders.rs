@@ -8,7 +8,8 @@ use homing_core::action::{Action, Kind, Outcome};
 use homing_core::engine::Executor;
 use homing_core::ids::{Page, Time};
 use homing_linux::proc::maps;
-use homing_linux::ptrace;
+use homing_linux::proc::Pid;
+use homing_linux::ptrace::standstill::Standstill;
 use std::time::Instant;
 
 impl Session<'_> {
@@ -104,10 +105,10 @@ impl Session<'_> {
         if self.kernel().waiting() == 0 {
             return Ok(());
         }
-        let held = self.hold();
+        let held = self.hold()?;
         self.engine.executor_mut().send(bytes, until);
         self.engine.executor_mut().rest();
-        if !held.is_empty() {
+        if held.count().held > 0 {
             self.account.stopped_us += begin.elapsed().as_micros() as u64;
         }
         drop(held);
@@ -126,10 +127,11 @@ impl Session<'_> {
         self.journal.as_mut().map_or(Ok(()), |journal| journal.flush().map_err(SessionError::Journal))
     }
 
-    fn hold(&self) -> Vec<ptrace::Held> {
+    fn hold(&self) -> Result<Standstill, SessionError> {
         let ours = self.targets.processes().iter().filter(|(_, process)| process.ours);
+        let pids: Vec<Pid> = ours.map(|(&pid, _)| pid).collect();
         // A process that cannot be held is moved while it runs: slower for it, never wrong.
-        ours.flat_map(|(&pid, _)| ptrace::hold_all(self.targets.proc(), pid).unwrap_or_default()).collect()
+        Standstill::of(self.targets.proc(), &pids).map_err(SessionError::Threads)
     }
 
     fn settle(&mut self, settled: &Settled, t: u64) -> Result<(), SessionError> {

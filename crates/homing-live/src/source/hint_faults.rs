@@ -11,7 +11,7 @@ use homing_linux::hint_faults::{switch_policy, Window};
 use homing_linux::perf::Event;
 use homing_linux::policy;
 use homing_linux::proc::{Pid, Tid};
-use homing_linux::ptrace::{hold_all, Held};
+use homing_linux::ptrace::standstill::Standstill;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -96,6 +96,8 @@ pub struct HintFaults {
     rings: Rings,
     scanners: BTreeMap<Pid, Scanner>,
     cpus: Vec<u32>,
+    /// The engine's memory policy was the default one when this began.
+    was_default: bool,
     rhythm: Rhythm,
     stage: Stage,
     /// When pages were last marked, by the clock of samples, and when they may be again after that.
@@ -124,12 +126,17 @@ impl HintFaults {
     /// If one may not be changed.
     pub fn open(places: &Places, host: &Host) -> io::Result<HintFaults> {
         let window = Window::new(&places.hint_faults, &places.state)?;
-        // What is scanned takes faults; the engine needs none. A kernel that balances knows the policy.
-        policy::set(policy::LOCAL, &[])?;
+        // What is scanned takes faults; the engine needs none. The programs that it starts inherit the policy, so that nothing has to
+        // be changed in them. Under another policy than the default the kernel scans nothing of theirs either.
+        let was_default = policy::of_this_thread()? == policy::DEFAULT;
+        if was_default {
+            policy::set(policy::LOCAL, &[])?;
+        }
         Ok(HintFaults {
             rings: Rings::new(Event::PAGE_FAULTS, FAULTS, host),
             scanners: BTreeMap::new(),
             cpus: host.cpus(),
+            was_default,
             refused: 0,
             missed: 0,
             scans: Scans::default(),
@@ -149,7 +156,9 @@ impl HintFaults {
 
     fn begin(&mut self, targets: &Targets, pid: Pid) -> io::Result<()> {
         let scanner = Scanner::start(targets.proc(), pid)?;
-        switch_policy(targets.proc(), pid, policy::DEFAULT, policy::LOCAL, scanner.scratch())?;
+        if !targets.started_here() {
+            switch_policy(targets.proc(), pid, policy::DEFAULT, policy::LOCAL, scanner.scratch())?;
+        }
         // It inherited the CPUs of the first thread, which may be bound to one. At worst it stays there.
         let _ = scanner.spread(&self.cpus);
         self.scanners.insert(pid, scanner);
@@ -157,16 +166,30 @@ impl HintFaults {
     }
 
     /// Begins a pass in each process. One that ended meanwhile is noticed at the next look.
-    fn begin_passes(&mut self) {
-        self.scanners.values_mut().for_each(|scanner| drop(scanner.begin_pass()));
+    fn begin_passes(&mut self, targets: &Targets) {
+        let lost: Vec<Pid> = self
+            .scanners
+            .iter_mut()
+            .filter_map(|(pid, scanner)| scanner.begin_pass(targets.proc()).is_err().then_some(*pid))
+            .collect();
+        for pid in lost {
+            self.scanners.remove(&pid);
+            self.used_before += self.used.remove(&pid).unwrap_or_default();
+            if targets.proc().stat(pid, Tid(pid.0)).is_ok() {
+                errln!("homing: process {pid}: no more hint faults: the scanning helper has ended");
+                self.refused += 1;
+            }
+        }
         self.stage = Stage::Counting(Instant::now());
     }
 
     /// Lets the passes mark pages, while the programs' threads stand still. False if one did not.
     fn mark(&mut self, targets: &Targets) -> io::Result<bool> {
         let begin = Instant::now();
-        let hold = |&pid: &Pid| hold_all(targets.proc(), pid).unwrap_or_default();
-        let held: Vec<Held> = self.scanners.keys().flat_map(hold).collect();
+        let pids: Vec<Pid> = self.scanners.keys().copied().collect();
+        let held = Standstill::of(targets.proc(), &pids)?;
+        self.scans.threads_waiting += held.count().waiting as u64;
+        self.scans.threads_late += held.count().late as u64;
         self.window.open()?;
         let mut at_work: Vec<(&Pid, &mut Scanner)> = self.scanners.iter_mut().collect();
         at_work.retain_mut(|(_, scanner)| scanner.go().is_ok());
@@ -256,7 +279,7 @@ impl Source for HintFaults {
             }
             Stage::Resting(until) if Instant::now() >= until && !behind => match self.rhythm.rest_on() {
                 Some(more) => self.stage = Stage::Resting(until + more),
-                None => self.begin_passes(),
+                None => self.begin_passes(targets),
             },
             Stage::Resting(_) => self.scanners.values_mut().for_each(|scanner| drop(scanner.beat())),
             Stage::Counting(since) => {
@@ -326,8 +349,12 @@ impl Source for HintFaults {
         for (pid, scanner) in std::mem::take(&mut self.scanners) {
             // A process that has ended meanwhile has nothing to be undone.
             let proc = targets.proc();
-            let restored = switch_policy(proc, pid, policy::LOCAL, policy::DEFAULT, scanner.scratch());
-            if let Err(error) = restored.and_then(|_| scanner.end(proc)) {
+            let restored = if self.was_default || !targets.started_here() {
+                switch_policy(proc, pid, policy::LOCAL, policy::DEFAULT, scanner.scratch()).map(drop)
+            } else {
+                Ok(())
+            };
+            if let Err(error) = restored.and_then(|()| scanner.end(proc)) {
                 if targets.proc().stat(pid, Tid(pid.0)).is_ok() {
                     errln!("homing: process {pid}: memory policies could not be restored: {error}");
                 }

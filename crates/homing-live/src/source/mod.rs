@@ -70,6 +70,10 @@ pub struct Scans {
     pub stopped_seconds: f64,
     /// Page faults before the first scan, which are not told: they say who makes a page.
     pub faults_before: u64,
+    /// Threads that were left alone at a scan, since a stop would disturb the call they waited in; summed over scans.
+    pub threads_waiting: u64,
+    /// Threads that did not stop for a scan in time, being in an uninterruptible wait; summed over scans.
+    pub threads_late: u64,
 }
 
 /// Where a session's own files and the system's are.

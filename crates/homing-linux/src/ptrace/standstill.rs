@@ -1,0 +1,155 @@
+//! Processes whose threads all stand still for a moment.
+
+use super::held::Held;
+use crate::proc::{Pid, Proc, Tid};
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long threads are waited for, while the others stand still already.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// What came of stopping processes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Threads that stand still.
+    pub held: usize,
+    /// Threads that were left alone, since they wait in a call that a stop would disturb.
+    pub waiting: usize,
+    /// Threads that did not stop in time: they are in an uninterruptible wait.
+    pub late: usize,
+    /// Processes that may not be traced.
+    pub refused: usize,
+}
+
+/// Processes whose threads stand still until this is dropped.
+///
+/// A thread of its own traces them. The kernel lets go what a thread traces when that ends, so that nothing stays stopped: neither
+/// threads that stop late, nor those that change their number in an exec, nor any at all when this program is killed.
+#[derive(Debug)]
+pub struct Standstill {
+    count: Count,
+    /// Dropped to let them run on.
+    release: Option<mpsc::Sender<()>>,
+    tracer: Option<JoinHandle<()>>,
+}
+
+impl Standstill {
+    /// Stops all threads of these processes; those that begin meanwhile too. Processes that have ended, or may not be traced, are
+    /// left out.
+    ///
+    /// # Errors
+    /// If no thread can be started.
+    pub fn of(proc: &Proc, pids: &[Pid]) -> io::Result<Standstill> {
+        let (release, released) = mpsc::channel::<()>();
+        let (ready, is_ready) = mpsc::channel();
+        let (proc, pids) = (proc.clone(), pids.to_vec());
+        let tracer = std::thread::Builder::new().name("homing-hold".into()).spawn(move || {
+            let mut tracer = Tracer::new(&proc, &pids);
+            tracer.stop();
+            // Nobody asks any more if the caller is gone.
+            let _ = ready.send(tracer.count());
+            // Ends with an error: nothing is ever sent.
+            let _ = released.recv();
+        })?;
+        // A tracer that panicked holds nothing.
+        let count = is_ready.recv().unwrap_or_default();
+        Ok(Standstill { count, release: Some(release), tracer: Some(tracer) })
+    }
+
+    /// What came of it.
+    pub fn count(&self) -> Count {
+        self.count
+    }
+}
+
+impl Drop for Standstill {
+    fn drop(&mut self) {
+        drop(self.release.take());
+        if let Some(tracer) = self.tracer.take() {
+            // Waited for: the caller may count on it that they run. Its panic would have been printed.
+            let _ = tracer.join();
+        }
+    }
+}
+
+/// What the tracing thread holds.
+struct Tracer<'a> {
+    proc: &'a Proc,
+    pids: &'a [Pid],
+    /// Threads that were looked at.
+    seen: BTreeSet<Tid>,
+    held: Vec<Held>,
+    /// Asked to stop, and not seen to.
+    late: Vec<Held>,
+    waiting: usize,
+    refused: BTreeSet<Pid>,
+}
+
+impl<'a> Tracer<'a> {
+    fn new(proc: &'a Proc, pids: &'a [Pid]) -> Tracer<'a> {
+        let (seen, refused) = (BTreeSet::new(), BTreeSet::new());
+        Tracer { proc, pids, seen, held: Vec::new(), late: Vec::new(), waiting: 0, refused }
+    }
+
+    fn count(&self) -> Count {
+        let (held, late) = (self.held.len(), self.late.len());
+        Count { held, waiting: self.waiting, late, refused: self.refused.len() }
+    }
+
+    /// Stops threads until none is left that runs. One that begins others faster than they are found would keep this at work: the
+    /// deadline ends it.
+    fn stop(&mut self) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            // All are asked before the first is waited for: they stop at the same time.
+            let asked: Vec<(Pid, Held)> = self.pids.iter().flat_map(|&pid| self.ask(pid)).collect();
+            let none = asked.is_empty();
+            asked.into_iter().for_each(|(pid, thread)| self.settle(pid, thread, deadline));
+            if none || Instant::now() >= deadline {
+                return;
+            }
+        }
+    }
+
+    /// Asks the threads of a process that are not asked yet.
+    fn ask(&mut self, pid: Pid) -> Vec<(Pid, Held)> {
+        if self.refused.contains(&pid) {
+            return Vec::new();
+        }
+        // A process that has ended has no threads.
+        let tasks = self.proc.tasks(pid).unwrap_or_default();
+        let mut asked = Vec::new();
+        for tid in tasks {
+            if !self.seen.insert(tid) {
+                continue;
+            }
+            #[cfg(target_arch = "x86_64")]
+            if super::interrupted::must_not_be_disturbed(self.proc, pid, tid) {
+                self.waiting += 1;
+                continue;
+            }
+            match Held::ask(tid) {
+                Ok(thread) => asked.push((pid, thread)),
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+                // A zombie thread, or the first one after pthread_exit, cannot be seized.
+                Err(_) if super::ended(self.proc, pid, tid) => {}
+                Err(_) => {
+                    self.refused.insert(pid);
+                    break;
+                }
+            }
+        }
+        asked
+    }
+
+    fn settle(&mut self, pid: Pid, thread: Held, deadline: Instant) {
+        match thread.settle(deadline) {
+            Ok(()) => self.held.push(thread),
+            Err(_) if super::ended(self.proc, pid, thread.tid()) => {}
+            Err(_) => self.late.push(thread),
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Programs under signals of every kind are held and made to call, and end as if nothing had been: `tests/signals/` has the programs,
+//! which check themselves.
+#![cfg(target_arch = "x86_64")]
+
+use homing_linux::hint_faults::scanner::Scanner;
+use homing_linux::hint_faults::switch_policy;
+use homing_linux::policy;
+use homing_linux::proc::{Pid, Proc};
+use homing_linux::ptrace;
+use homing_linux::ptrace::call::Caller;
+use homing_linux::ptrace::standstill::Standstill;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+/// A program that says `ready`, runs until its input ends, and checks itself.
+struct Program {
+    child: Child,
+    out: BufReader<ChildStdout>,
+}
+
+impl Program {
+    fn start(command: &mut Command) -> Program {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        Program { child, out }
+    }
+
+    fn pid(&self) -> Pid {
+        Pid(self.child.id() as i32)
+    }
+
+    fn poke(&mut self) {
+        self.child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+    }
+
+    /// It must end with 0. Gives what it printed.
+    fn end(mut self) -> String {
+        drop(self.child.stdin.take());
+        let mut text = String::new();
+        self.out.read_to_string(&mut text).unwrap();
+        let status = self.child.wait().unwrap();
+        assert!(status.success(), "{status}: {text}");
+        text
+    }
+}
+
+/// Holds all threads again and again, and makes calls in the name of each, until threads were held `holds` times. With `stops` the
+/// process is also stopped and continued by signals.
+fn disturb(program: &mut Program, holds: usize, stops: bool) {
+    let (proc, pid) = (Proc::default(), program.pid());
+    let (mut held, mut refused, mut round) = (0, 0, 0);
+    while held < holds {
+        held += Standstill::of(&proc, &[pid]).unwrap().count().held;
+        // What a thread traces is let go when that ends, as the processes that the engine uses for it.
+        let made =
+            std::thread::scope(|scope| scope.spawn(|| call_in_each(&proc, pid, round)).join().unwrap());
+        held += made.0;
+        refused += made.1;
+        program.poke();
+        if round.is_multiple_of(64) {
+            change_policies(&proc, pid);
+            if stops {
+                stop_and_continue(pid);
+            }
+        }
+        round += 1;
+    }
+    assert!(refused * 10 < held, "{refused} threads could not be held");
+}
+
+/// Makes calls in the name of each thread. Returns how many made them, and how many could not be held.
+fn call_in_each(proc: &Proc, pid: Pid, round: usize) -> (usize, usize) {
+    let memory = ptrace::memory(pid).unwrap();
+    let (mut held, mut refused) = (0, 0);
+    for tid in proc.tasks(pid).unwrap() {
+        let mut caller = match Caller::of(proc, pid, tid, &memory) {
+            Ok(caller) => caller,
+            Err(_) => {
+                // Some threads live for a moment only.
+                refused += 1;
+                continue;
+            }
+        };
+        held += 1;
+        match caller.call(libc::SYS_getpid, &[]) {
+            Ok(answer) => assert_eq!(answer, pid.0 as u64),
+            Err(error) => assert_eq!(error.raw_os_error(), Some(libc::ESRCH), "{error}"),
+        }
+        if round.is_multiple_of(16) && tid.0 == pid.0 {
+            let anonymous = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
+            let address = caller.call(libc::SYS_mmap, &[0, 4096, 3, anonymous, u64::MAX, 0]).unwrap();
+            caller.call(libc::SYS_munmap, &[address, 4096]).unwrap();
+        }
+    }
+    (held, refused)
+}
+
+/// A stop that comes and goes while the process is held: it must run afterwards.
+fn stop_and_continue(pid: Pid) {
+    let send = |signal| {
+        // SAFETY: a signal to a child of ours that has not been waited for.
+        assert_eq!(unsafe { libc::kill(pid.0, signal) }, 0);
+    };
+    send(libc::SIGSTOP);
+    let held = Standstill::of(&Proc::default(), &[pid]).unwrap();
+    send(libc::SIGCONT);
+    drop(held);
+}
+
+/// What the source of hint faults does to a process at its beginning and end.
+fn change_policies(proc: &Proc, pid: Pid) {
+    let scanner = Scanner::start(proc, pid).unwrap();
+    let scratch = scanner.scratch();
+    assert!(switch_policy(proc, pid, policy::DEFAULT, policy::LOCAL, scratch).unwrap() > 0);
+    assert!(switch_policy(proc, pid, policy::LOCAL, policy::DEFAULT, scratch).unwrap() > 0);
+    scanner.end(proc).unwrap();
+}
+
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/signals").join(name)
+}
+
+#[test]
+fn programs_under_timers_are_not_harmed_by_a_hundred_thousand_holds() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("signals");
+    let mut cc = Command::new("cc");
+    cc.args(["-O2", "-Wall", "-Werror", "-pthread", "-o"]).arg(&path).arg(source("signals.c"));
+    assert!(cc.status().expect("a C compiler").success());
+    for microseconds in ["200", "1000", "4000", "10000"] {
+        let mut program = Program::start(Command::new(&path).arg(microseconds));
+        disturb(&mut program, 25_000, false);
+        eprintln!("timers of {microseconds} us: {}", program.end().trim());
+    }
+    let mut program = Program::start(Command::new(&path).args(["1000", "stopped"]));
+    disturb(&mut program, 10_000, true);
+    eprintln!("stopped and continued: {}", program.end().trim());
+}
+
+/// True if a command is there; if not, says which test is skipped.
+fn there(command: &str, test: &str) -> bool {
+    let asked = Command::new(command).arg("version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if asked.is_err() {
+        eprintln!("SKIPPED 1 test, {test}: `{command}` is not installed (scripts/setup.sh test)");
+    }
+    asked.is_ok()
+}
+
+#[test]
+fn a_go_program_that_preempts_itself_is_not_harmed() {
+    if !there("go", "a Go program under the tracer") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("preempted");
+    let mut go = Command::new("go");
+    go.args(["build", "-o"]).arg(&path).arg(source("preempted.go"));
+    go.env("GO111MODULE", "off").env("GOCACHE", directory.path().join("cache"));
+    assert!(go.status().unwrap().success());
+    let mut program = Program::start(&mut Command::new(path));
+    disturb(&mut program, 10_000, true);
+    eprintln!("{}", program.end().trim());
+}
+
+#[test]
+fn a_java_program_with_safepoints_is_not_harmed() {
+    if !there("java", "a Java program under the tracer") {
+        return;
+    }
+    let mut java = Command::new("java");
+    java.args(["-Xmx256m", "-XX:-UsePerfData"]).arg(source("Safepoints.java"));
+    let mut program = Program::start(&mut java);
+    disturb(&mut program, 10_000, true);
+    eprintln!("{}", program.end().trim());
+}
