@@ -24,8 +24,8 @@
 use super::SCANNER_NAME;
 use crate::clock;
 use crate::guard::{guarded, Values};
-use crate::kin;
 use crate::policy;
+use crate::proc::sharing::same_memory;
 use crate::proc::{Pid, Proc, Tid};
 use crate::ptrace::{self, call::Caller};
 use std::fs::File;
@@ -407,7 +407,7 @@ impl Scanner {
 /// program can write there.
 fn is_helper(proc: &Proc, pid: Pid, helper: Pid) -> bool {
     let alive = proc.stat(helper, Tid(helper.0)).is_ok_and(|stat| !matches!(stat.state, 'Z' | 'X'));
-    helper != pid && alive && kin::share_memory(pid, helper).unwrap_or(false)
+    helper != pid && alive && same_memory(pid, helper) == Some(true)
 }
 
 /// The helper of `pid`, which knows it by the number `inside`. In a container that is another one than ours.
