@@ -1,5 +1,6 @@
-//! One engine a cgroup: who works on a cgroup holds a lock that is named after its inode, which goes with its holder, however that
-//! ends. Engines of different users do not see each other's locks, so that no user can keep another's engine out.
+//! One engine a cgroup: who works on a cgroup holds a lock that is named after its inode, which goes with its holder,
+//! however that ends. Engines of different users do not see each other's locks, so that no user can keep another's
+//! engine out.
 
 use crate::private::{Private, PrivateLock};
 use std::io;
@@ -13,8 +14,8 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Claims the cgroup whose directory is `cgroup` among the engines that keep their locks in `locks`. If the engine that has claimed
-    /// it was killed, waits for what that had begun.
+    /// Claims the cgroup whose directory is `cgroup` among the engines that keep their locks in `locks`. If the engine
+    /// that has claimed it was killed, waits for what that had begun.
     ///
     /// # Errors
     /// [`io::ErrorKind::ResourceBusy`] if another engine has claimed it; as for [`Private::open`].

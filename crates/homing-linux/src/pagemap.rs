@@ -1,5 +1,5 @@
-//! Which pages are there, and which are huge: `/proc/PID/pagemap`, and its request `PAGEMAP_SCAN` (Linux 6.7), which passes over what is
-//! only reserved. Faults nothing in.
+//! Which pages are there, and which are huge: `/proc/PID/pagemap`, and its request `PAGEMAP_SCAN` (Linux 6.7), which
+//! passes over what is only reserved. Faults nothing in.
 
 use crate::proc::Pid;
 use std::fs::File;
@@ -87,8 +87,8 @@ impl PageMap {
 }
 
 impl PageMap {
-    /// Adds the addresses of pages that are in memory, from `start` on, in order: a few thousand at most. Returns where to go on; `end` once
-    /// all are told.
+    /// Adds the addresses of pages that are in memory, from `start` on, in order: a few thousand at most. Returns where
+    /// to go on; `end` once all are told.
     ///
     /// # Errors
     /// ESRCH if the process has ended, and what `ioctl(2)` and `pread(2)` give.

@@ -1,6 +1,6 @@
 //! Kernel tunables that are changed for a while: written on [`Tunables::set`], put back on drop. What they were is also
-//! kept in a state file, so that after a kill -9 the next run (or `homing doctor --restore`) can put them back. Nothing else that
-//! the file may name is ever written.
+//! kept in a state file, so that after a kill -9 the next run (or `homing doctor --restore`) can put them back. Nothing
+//! else that the file may name is ever written.
 
 use crate::fail::{self, Call};
 use crate::hint_faults::Paths;
@@ -31,8 +31,8 @@ impl Tunables {
     /// there is put back first.
     ///
     /// # Errors
-    /// If another session has changed tunables and still runs; if the state file cannot be written, could be somebody else's
-    /// ([`Private::open`]), or names what is no tunable of ours.
+    /// If another session has changed tunables and still runs; if the state file cannot be written, could be somebody
+    /// else's ([`Private::open`]), or names what is no tunable of ours.
     pub fn begin(state: &Path) -> io::Result<Tunables> {
         Tunables::begin_among(state, &known())
     }
@@ -78,8 +78,8 @@ impl Drop for Tunables {
 /// Returns how many tunables it named.
 ///
 /// # Errors
-/// If a session still runs and needs them as they are; if the file could be somebody else's, or names what is no tunable of ours, and
-/// then nothing is written; if a tunable cannot be written, and then the file stays.
+/// If a session still runs and needs them as they are; if the file could be somebody else's, or names what is no
+/// tunable of ours, and then nothing is written; if a tunable cannot be written, and then the file stays.
 pub fn restore(state: &Path) -> io::Result<usize> {
     restore_among(state, &known())
 }
@@ -99,7 +99,8 @@ fn split(state: &Path) -> io::Result<(&Path, &str)> {
     state.parent().zip(name).ok_or_else(|| io::ErrorKind::InvalidInput.into())
 }
 
-/// The state file. The lock is held as long as this lives: two sessions would take each other's values for the original ones.
+/// The state file. The lock is held as long as this lives: two sessions would take each other's values for the original
+/// ones.
 #[derive(Debug)]
 struct State {
     lock: PrivateLock,
@@ -112,8 +113,8 @@ impl State {
         let lock = split(&path)?.1.to_owned();
         let lock = private.lock(&lock, |holder| {
             format!(
-                "another session of homing ({holder}) uses the kernel's tunables, and only one can at a time (it holds {}): wait for its \
-                 end, or use one session for all processes",
+                "another session of homing ({holder}) uses the kernel's tunables, and only one can at a time (it holds {}): \
+                 wait for its end, or use one session for all processes",
                 path.display()
             )
         })?;
@@ -146,8 +147,8 @@ impl State {
     fn strange(&self, line: &str, known: &[PathBuf]) -> io::Error {
         let names: Vec<_> = known.iter().map(|path| path.display().to_string()).collect();
         let message = format!(
-            "{} says `{}`: expected PATH=NUMBER with one of {}. Nothing was put back: put these tunables back by hand where needed, then \
-             remove the file",
+            "{} says `{}`: expected PATH=NUMBER with one of {}. Nothing was put back: put these tunables back by hand \
+             where needed, then remove the file",
             self.path().display(),
             line.chars().take(200).collect::<String>(),
             names.join(", ")

@@ -210,8 +210,8 @@ impl Targets {
         Ok(changes)
     }
 
-    /// True for a helper of hint faults, which is in the program's cgroup. It shares the memory of a process that is looked at, so that
-    /// nothing of that is overlooked. The name alone, which anybody can take, hides nobody.
+    /// True for a helper of hint faults, which is in the program's cgroup. It shares the memory of a process that is
+    /// looked at, so that nothing of that is overlooked. The name alone, which anybody can take, hides nobody.
     fn is_helper(&self, pid: Pid, first: &Stat, wanted: &BTreeSet<Pid>) -> bool {
         if first.name != hint_faults::SCANNER_NAME {
             return false;

@@ -10,8 +10,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-/// What a killed session had begun in a program is ended by a process of its own ([`crate::guard`]), which has the session's locks until
-/// then: the longest wait for that.
+/// What a killed session had begun in a program is ended by a process of its own ([`crate::guard`]), which has the
+/// session's locks until then: the longest wait for that.
 const PATIENCE: Duration = Duration::from_secs(10);
 const NAP: Duration = Duration::from_millis(10);
 

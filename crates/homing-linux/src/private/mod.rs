@@ -1,6 +1,6 @@
-//! The directory where the engines of one user keep what must outlive them, and their locks: `/run/homing` for root. Nobody else can
-//! enter it, so that nobody else can plant a file there or hold a lock. Files are reached through the open directory, never by a
-//! path that somebody could turn elsewhere.
+//! The directory where the engines of one user keep what must outlive them, and their locks: `/run/homing` for root.
+//! Nobody else can enter it, so that nobody else can plant a file there or hold a lock. Files are reached through the
+//! open directory, never by a path that somebody could turn elsewhere.
 
 mod lock;
 
@@ -24,8 +24,8 @@ const NOT_OURS: u32 = 0o077;
 /// ... with which they could change something.
 const WRITABLE: u32 = 0o022;
 
-/// Where the directory of this user's engines is: `/run/homing` for root, for others `homing` in `XDG_RUNTIME_DIR`, which is
-/// `/run/user/UID` unless the environment says otherwise. Never a directory that all users share.
+/// Where the directory of this user's engines is: `/run/homing` for root, for others `homing` in `XDG_RUNTIME_DIR`,
+/// which is `/run/user/UID` unless the environment says otherwise. Never a directory that all users share.
 pub fn standard() -> PathBuf {
     let user = geteuid();
     if user.is_root() {
@@ -46,14 +46,17 @@ impl Private {
     /// Opens the directory, and makes it where it is missing.
     ///
     /// # Errors
-    /// [`io::ErrorKind::PermissionDenied`] if it is a link, is somebody else's, or others may write to it; if it cannot be made.
+    /// [`io::ErrorKind::PermissionDenied`] if it is a link, is somebody else's, or others may write to it; if it cannot
+    /// be made.
     pub fn open(path: &Path) -> io::Result<Private> {
         match mkdirat(CWD, path, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(errno) => {
-                let what = "cannot make this directory, in which homing keeps its state and its locks";
-                let todo = "expected to be able to: root uses /run/homing, others XDG_RUNTIME_DIR, which must be a directory of theirs";
-                let message = format!("{}: {what}: {errno}; {todo}", path.display());
+                let message = format!(
+                    "{}, where homing keeps its state and its locks, cannot be made: {errno}. Root needs a /run that can \
+                     be written to, others XDG_RUNTIME_DIR set to a directory of theirs",
+                    path.display()
+                );
                 return Err(io::Error::new(io::Error::from(errno).kind(), message));
             }
         }
@@ -154,7 +157,8 @@ fn check_owner(path: &Path, facts: &Stat) -> io::Result<()> {
 /// Something is there that this user's engine has not put there.
 fn refused(path: &Path, why: &str) -> io::Error {
     let message = format!(
-        "{} is {why}: homing uses only what it made itself and nobody else may write to; look at it, and remove it if it is not needed",
+        "{} is {why}: homing uses only what it made itself and nobody else may write to; look at it, \
+         and remove it if it is not needed",
         path.display()
     );
     io::Error::new(io::ErrorKind::PermissionDenied, message)

@@ -40,8 +40,8 @@ impl fmt::Display for Tid {
     }
 }
 
-/// A program that a process executes. Another `exec`, also of the same file, makes another one; a process that changes its name or its
-/// command line keeps it.
+/// A program that a process executes. Another `exec`, also of the same file, makes another one; a process that changes
+/// its name or its command line keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Program {
     /// Device and inode of the file; `None` for who may not trace the process.

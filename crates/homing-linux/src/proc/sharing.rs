@@ -1,10 +1,11 @@
-//! Processes that share their memory, as the scanning helper of hint faults does with its program: `kcmp(2)`. A name can be taken by
-//! anybody; this only the kernel says.
+//! Processes that share their memory, as the scanning helper of hint faults does with its program: `kcmp(2)`. A name
+//! can be taken by anybody; this only the kernel says.
 
 use super::Pid;
 
-/// Whether two processes have one memory; true also where neither has any ([`super::task::Stat::may_share_memory`]). `None` if the kernel does not tell: it is built without `kcmp(2)`, or this user may not trace
-/// both, or one has ended.
+/// Whether two processes have one memory; true also where neither has any ([`super::task::Stat::may_share_memory`]).
+/// `None` if the kernel does not tell: it is built without `kcmp(2)`, or this user may not trace both, or one has
+/// ended.
 pub fn same_memory(a: Pid, b: Pid) -> Option<bool> {
     const KCMP_VM: libc::c_int = 1;
     // SAFETY: takes numbers only.

@@ -1,7 +1,8 @@
-//! Takes threads and pages of processes off a node, and gives the node back: dynamic partitions (Brock 2001, section 5).
+//! Takes threads and pages of processes off a node, and gives the node back: dynamic partitions (Brock 2001, section
+//! 5).
 //!
-//! Threads go first: affinities are inherited and memory is allocated where threads run, so that afterwards nothing new lands
-//! on the node but where a process asks for it by a memory policy of its own, which is counted and shown.
+//! Threads go first: affinities are inherited and memory is allocated where threads run, so that afterwards nothing new
+//! lands on the node but where a process asks for it by a memory policy of its own, which is counted and shown.
 
 mod pages;
 
@@ -107,8 +108,8 @@ pub fn evacuate<E>(
     Ok(report)
 }
 
-/// Takes the node's CPUs from every thread; one that had no others gets those of all other nodes. Returns how many moved,
-/// and failures.
+/// Takes the node's CPUs from every thread; one that had no others gets those of all other nodes. Returns how many
+/// moved, and failures.
 fn move_threads<E>(
     host: &Host,
     proc: &Proc,

@@ -1,4 +1,5 @@
-//! Pages that leave a node: found in bounded pieces, so that what is only reserved costs nothing, and moved as they are found.
+//! Pages that leave a node: found in bounded pieces, so that what is only reserved costs nothing, and moved as they are
+//! found.
 
 use crate::host::Host;
 use crate::mover::{Landed, Mover, Order};
@@ -72,7 +73,8 @@ impl<'a> Round<'a> {
         self.done
     }
 
-    /// Moves a batch of pages where most memory is free, so that pages that follow each other stay together and no node fills up.
+    /// Moves a batch of pages where most memory is free, so that pages that follow each other stay together and no node
+    /// fills up.
     fn send(&mut self, pages: &[u64]) {
         let bytes = pages.len() as u64 * PAGE;
         let most = self.room.iter_mut().max_by_key(|(_, left)| *left).filter(|(_, left)| *left >= bytes);

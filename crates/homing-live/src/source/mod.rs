@@ -81,7 +81,8 @@ pub struct Scans {
 pub struct Places {
     /// `/sys`.
     pub sys: PathBuf,
-    /// File that remembers changed tunables, for the case that the engine is killed, in a directory of this user's alone.
+    /// File that remembers changed tunables, for the case that the engine is killed, in a directory of this user's
+    /// alone.
     pub state: PathBuf,
     /// Where the tunables of hint faults are.
     pub hint_faults: homing_linux::hint_faults::Paths,
