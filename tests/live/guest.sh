@@ -9,7 +9,7 @@ not_ok() { echo "not ok $1: $2"; failed=$((failed + 1)); [ ! -f "$3" ] || sed 's
 enough=340
 home() { has_landed "$1" $enough; }
 tunables() { cat /proc/sys/kernel/numa_balancing /sys/kernel/debug/sched/numa_balancing/*; }
-state=/run/homing-tunables
+state=/run/homing/tunables
 bands() { ./bands 8 64 3600 >"$1" & bands=$!; }
 right() { grep -q ' wrong=0$' "$1"; }
 # Ends bands and says whether its data are right.

@@ -18,6 +18,7 @@ pub mod move_pages;
 pub mod pagemap;
 pub mod perf;
 pub mod policy;
+pub mod private;
 pub mod proc;
 pub mod ptrace;
 pub mod stderr;

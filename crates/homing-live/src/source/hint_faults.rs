@@ -282,6 +282,10 @@ impl Source for HintFaults {
         self.rings.wakers()
     }
 
+    fn helpers(&self) -> Vec<(Pid, Pid)> {
+        self.scanners.iter().map(|(&pid, scanner)| (scanner.helper(), pid)).collect()
+    }
+
     fn helpers_cpu(&self) -> Duration {
         self.used_before + self.used.values().sum::<Duration>()
     }

@@ -12,7 +12,7 @@ use homing_linux::perf::{pmu, Event, Sampling, Watch};
 use homing_linux::proc::{Pid, Tid};
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// One access that was seen.
@@ -77,7 +77,8 @@ pub struct Scans {
 pub struct Places {
     /// `/sys`.
     pub sys: PathBuf,
-    /// File that remembers changed tunables, for the case that the engine is killed.
+    /// File that remembers changed tunables, for the case that the engine is killed, in a directory of this user's
+    /// alone.
     pub state: PathBuf,
     /// Where the tunables of hint faults are.
     pub hint_faults: homing_linux::hint_faults::Paths,
@@ -85,24 +86,11 @@ pub struct Places {
 
 impl Default for Places {
     fn default() -> Self {
-        let run = if Path::new("/run/homing").is_dir() { "/run/homing" } else { "/run" };
-        let user = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-        let directory =
-            if rights::is_root() { PathBuf::from(run) } else { user.unwrap_or_else(std::env::temp_dir) };
         Places {
             sys: "/sys".into(),
-            state: directory.join("homing-tunables"),
+            state: homing_linux::private::standard().join("tunables"),
             hint_faults: homing_linux::hint_faults::Paths::default(),
         }
-    }
-}
-
-mod rights {
-    use std::os::unix::fs::MetadataExt;
-
-    /// True if files of ours in /proc belong to root.
-    pub fn is_root() -> bool {
-        std::fs::metadata("/proc/self/task").is_ok_and(|metadata| metadata.uid() == 0)
     }
 }
 
@@ -130,6 +118,11 @@ pub trait Source {
 
     /// Readable when there is much to hand out.
     fn wakers(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
+    }
+
+    /// Its helpers in the processes that it watches: each helper, and the process whose memory it shares.
+    fn helpers(&self) -> Vec<(Pid, Pid)> {
         Vec::new()
     }
 
@@ -326,6 +319,10 @@ mod tests {
                 tunables: empty.path().into(),
             },
         };
+        assert!(
+            !Places::default().state.starts_with(std::env::temp_dir()),
+            "no directory that all users share"
+        );
         assert!((find("pmu").unwrap().missing)(&places).unwrap().contains("no PEBS"));
         assert!(["page-faults", "none"].contains(&best(&places).name));
         assert!(find("magic").is_none());

@@ -7,6 +7,7 @@ use super::rotate::Rotating;
 use crate::cmd::live::{next_step, Plan, Sink};
 use anyhow::Context;
 use homing_linux::claim::Claim;
+use homing_linux::private;
 use homing_linux::proc::ProcError;
 use homing_live::session::{Session, SessionError};
 use homing_live::targets::Choice;
@@ -190,7 +191,7 @@ impl Shared {
 
     /// One session, from the cgroup's appearance to its end or ours.
     fn session(&self, scope: &Scope) -> anyhow::Result<()> {
-        let _claim = Claim::of(&scope.cgroup).context("cannot claim its cgroup")?;
+        let _claim = Claim::of(&scope.cgroup, &private::standard()).context("cannot claim its cgroup")?;
         let mut plan = Plan::of(scope.config.clone(), &scope.machine)?;
         let journal = match &scope.journal {
             None => None,

@@ -5,6 +5,7 @@ use super::{drive, interrupts, report, Plan, Settings};
 use crate::exit::{self, Code, Result};
 use anyhow::Context;
 use homing_linux::claim::Claim;
+use homing_linux::private;
 use homing_linux::proc::{Pid, Proc};
 use homing_linux::ptrace;
 use homing_live::targets::Choice;
@@ -69,7 +70,8 @@ pub fn run(args: Args) -> Result {
         Choice::Cgroup(path) => path.display().to_string(),
         Choice::Processes { pids, .. } => pids.iter().map(Pid::to_string).collect::<Vec<_>>().join(" "),
     };
-    let _claim = args.whom.cgroup.as_deref().map(Claim::of).transpose().context("cannot claim the cgroup")?;
+    let claim = |cgroup: &PathBuf| Claim::of(cgroup, &private::standard());
+    let _claim = args.whom.cgroup.as_ref().map(claim).transpose().context("cannot claim the cgroup")?;
     let caught = interrupts()?;
     let mut session = plan.begin(choice, &args.settings, command, Default::default())?;
     let begin = Instant::now();

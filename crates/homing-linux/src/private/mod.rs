@@ -1,0 +1,168 @@
+//! The directory where the engines of one user keep what must outlive them, and their locks: `/run/homing` for root.
+//! Nobody else can enter it, so that nobody else can plant a file there or hold a lock. Files are reached through the
+//! open directory, never by a path that somebody could turn elsewhere.
+
+mod lock;
+
+pub use lock::{Holder, PrivateLock};
+
+use rustix::fs::{
+    fchmod, fstat, mkdirat, openat, renameat, unlinkat, AtFlags, FileType, Mode, OFlags, Stat, CWD,
+};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+/// Longer files are not ours.
+const LONGEST: u64 = 1 << 28;
+
+/// Bits of others and of the group.
+const NOT_OURS: u32 = 0o077;
+/// ... with which they could change something.
+const WRITABLE: u32 = 0o022;
+
+/// Where the directory of this user's engines is: `/run/homing` for root, for others `homing` in `XDG_RUNTIME_DIR`,
+/// which is `/run/user/UID` unless the environment says otherwise. Never a directory that all users share.
+pub fn standard() -> PathBuf {
+    let user = geteuid();
+    if user.is_root() {
+        return "/run/homing".into();
+    }
+    let named = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
+    named.unwrap_or_else(|| format!("/run/user/{}", user.as_raw()).into()).join("homing")
+}
+
+/// An open directory that only this user can enter.
+#[derive(Debug)]
+pub struct Private {
+    path: PathBuf,
+    directory: OwnedFd,
+}
+
+impl Private {
+    /// Opens the directory, and makes it where it is missing.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::PermissionDenied`] if it is a link, is somebody else's, or others may write to it; if it cannot
+    /// be made.
+    pub fn open(path: &Path) -> io::Result<Private> {
+        match mkdirat(CWD, path, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => {
+                let message = format!(
+                    "{}, where homing keeps its state and its locks, cannot be made: {errno}. Root needs a /run that can \
+                     be written to, others XDG_RUNTIME_DIR set to a directory of theirs",
+                    path.display()
+                );
+                return Err(io::Error::new(io::Error::from(errno).kind(), message));
+            }
+        }
+        Private::there(path)?.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// Opens the directory if it is there.
+    ///
+    /// # Errors
+    /// As for [`Private::open`].
+    pub fn there(path: &Path) -> io::Result<Option<Private>> {
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
+        let directory = match openat(CWD, path, flags, Mode::empty()) {
+            Ok(directory) => directory,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(errno @ (Errno::NOTDIR | Errno::LOOP)) => {
+                return Err(refused(path, &format!("not a directory ({errno})")));
+            }
+            Err(errno) => {
+                return Err(refused(path, &format!("not open to this user ({errno})")));
+            }
+        };
+        let facts = fstat(&directory)?;
+        check_owner(path, &facts)?;
+        if facts.st_mode & NOT_OURS != 0 {
+            // Nobody can have planted anything: it was only too easy to look into.
+            fchmod(&directory, Mode::RWXU)?;
+        }
+        Ok(Some(Private { path: path.to_owned(), directory }))
+    }
+
+    /// The path of a file in it, for messages.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// What a file says; `None` if it is not there.
+    ///
+    /// # Errors
+    /// If it is anything but a file of this user's that nobody else may write to, or no text.
+    pub fn read(&self, name: &str) -> io::Result<Option<String>> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = match openat(&self.directory, name, flags, Mode::empty()) {
+            Ok(file) => file,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(refused(&self.path(name), &format!("not a file of its own ({errno})"))),
+        };
+        self.check(name, &fstat(&file)?)?;
+        let mut text = String::new();
+        File::from(file).take(LONGEST).read_to_string(&mut text)?;
+        Ok(Some(text))
+    }
+
+    /// Writes a file whole, or leaves what was there.
+    ///
+    /// # Errors
+    /// What making, writing and renaming it gives.
+    pub fn write(&self, name: &str, text: &str) -> io::Result<()> {
+        let unfinished = format!("{name}.new");
+        self.remove(&unfinished)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = openat(&self.directory, &*unfinished, flags, Mode::RUSR | Mode::WUSR)?;
+        File::from(file).write_all(text.as_bytes())?;
+        Ok(renameat(&self.directory, &*unfinished, &self.directory, name)?)
+    }
+
+    /// Removes a file, if it is there.
+    ///
+    /// # Errors
+    /// What `unlink(2)` gives.
+    pub fn remove(&self, name: &str) -> io::Result<()> {
+        match unlinkat(&self.directory, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn check(&self, name: &str, facts: &Stat) -> io::Result<()> {
+        let path = self.path(name);
+        if FileType::from_raw_mode(facts.st_mode) != FileType::RegularFile {
+            return Err(refused(&path, "not a regular file"));
+        }
+        check_owner(&path, facts)
+    }
+}
+
+fn check_owner(path: &Path, facts: &Stat) -> io::Result<()> {
+    let us = geteuid().as_raw();
+    if facts.st_uid != us {
+        return Err(refused(path, &format!("user {}'s, not user {us}'s", facts.st_uid)));
+    }
+    if facts.st_mode & WRITABLE != 0 {
+        return Err(refused(path, &format!("open for others to write (mode {:o})", facts.st_mode & 0o7777)));
+    }
+    Ok(())
+}
+
+/// Something is there that this user's engine has not put there.
+fn refused(path: &Path, why: &str) -> io::Error {
+    let message = format!(
+        "{} is {why}: homing uses only what it made itself and nobody else may write to; look at it, \
+         and remove it if it is not needed",
+        path.display()
+    );
+    io::Error::new(io::ErrorKind::PermissionDenied, message)
+}
+
+#[cfg(test)]
+mod tests;
