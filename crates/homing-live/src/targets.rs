@@ -4,7 +4,9 @@ use crate::host::Host;
 use homing_core::ids::{Node, Thread};
 use homing_linux::hint_faults;
 use homing_linux::proc::maps::Mapping;
-use homing_linux::proc::{cgroup_processes, Pid, Proc, ProcError, Tid};
+use homing_linux::proc::sharing::same_memory;
+use homing_linux::proc::task::Stat;
+use homing_linux::proc::{cgroup_processes, Pid, Proc, ProcError, Program, Tid};
 use homing_linux::ptrace;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -41,10 +43,12 @@ pub struct Task {
 /// A process.
 #[derive(Clone, Debug)]
 pub struct Process {
-    /// Its command line.
+    /// Its command line, when it was first seen.
     pub command: String,
-    /// When it started, in clock ticks: with the number, its identity.
+    /// When it started, in clock ticks: with the number and the program, its identity.
     pub start_ticks: u64,
+    /// What it executes; `None` if the kernel did not say.
+    program: Option<Program>,
     /// Its mappings, by address.
     pub maps: Vec<Mapping>,
     /// Its threads.
@@ -107,12 +111,26 @@ pub struct Targets {
     threads: u32,
     /// Processes that this user may not trace, met so far.
     denied: BTreeSet<Pid>,
+    /// Helpers of hint faults, each with the process whose memory it shares.
+    helpers: BTreeMap<Pid, Pid>,
 }
 
 impl Targets {
     /// Nothing looked at yet.
     pub fn new(proc: Proc, choice: Choice) -> Targets {
-        Targets { proc, choice, processes: BTreeMap::new(), threads: 0, denied: BTreeSet::new() }
+        Targets {
+            proc,
+            choice,
+            processes: BTreeMap::new(),
+            threads: 0,
+            denied: BTreeSet::new(),
+            helpers: BTreeMap::new(),
+        }
+    }
+
+    /// These helpers work for us, each in the memory of another process.
+    pub fn know_helpers(&mut self, helpers: Vec<(Pid, Pid)>) {
+        self.helpers = helpers.into_iter().collect();
     }
 
     /// Takes one more process into a choice of processes.
@@ -172,12 +190,66 @@ impl Targets {
             self.processes.remove(&pid);
             changes.ended.push(pid);
         }
-        for pid in wanted {
-            if self.look_at(pid, host, &mut changes).is_err() && self.processes.remove(&pid).is_some() {
+        for &pid in &wanted {
+            if self.look_at(pid, &wanted, host, &mut changes).is_err()
+                && self.processes.remove(&pid).is_some()
+            {
                 changes.ended.push(pid);
             }
         }
         Ok(changes)
+    }
+
+    /// True for a helper of hint faults, which is in the program's cgroup. It shares the memory of a process that is
+    /// looked at, so that nothing of that is overlooked. The name alone, which anybody can take, hides nobody.
+    fn is_helper(&self, pid: Pid, first: &Stat, wanted: &BTreeSet<Pid>) -> bool {
+        if first.name != hint_faults::SCANNER_NAME {
+            return false;
+        }
+        if let Some(&program) = self.helpers.get(&pid) {
+            // Where the kernel does not tell, that we have made it.
+            return same_memory(pid, program).is_none_or(|same| same && first.stack_start != 0);
+        }
+        // One of another session: it may outlive that for some seconds.
+        let shows = |other: Pid| {
+            let stat = self.proc.stat(other, Tid(other.0));
+            stat.is_ok_and(|stat| stat.name != hint_faults::SCANNER_NAME && stat.may_share_memory(first))
+        };
+        wanted.iter().any(|&other| other != pid && same_memory(pid, other) == Some(true) && shows(other))
+    }
+
+    /// True if this is not the process that was known by the number: that has ended, or executes another program.
+    fn is_another(&self, pid: Pid, first: &Stat) -> bool {
+        let Some(known) = self.processes.get(&pid) else { return false };
+        if known.start_ticks != first.start_ticks {
+            return true;
+        }
+        match (known.program, self.proc.program(pid, first)) {
+            (Some(before), Ok(now)) => before != now,
+            // The first thread has ended, and others go on.
+            _ => false,
+        }
+    }
+
+    /// A process that was not known.
+    fn meet(&mut self, pid: Pid, first: &Stat, ours: bool) -> Result<(), ProcError> {
+        if ours {
+            self.denied.remove(&pid);
+        } else {
+            self.denied.insert(pid);
+        }
+        let process = Process {
+            command: self.proc.command(pid)?,
+            start_ticks: first.start_ticks,
+            program: self.proc.program(pid, first).ok(),
+            maps: Vec::new(),
+            tasks: BTreeMap::new(),
+            resident_pages: 0,
+            memories: Vec::new(),
+            ours,
+        };
+        self.processes.insert(pid, process);
+        Ok(())
     }
 
     fn wanted(&self) -> Result<BTreeSet<Pid>, ProcError> {
@@ -195,16 +267,19 @@ impl Targets {
         }
     }
 
-    fn look_at(&mut self, pid: Pid, host: &Host, changes: &mut Changes) -> Result<(), ProcError> {
+    fn look_at(
+        &mut self,
+        pid: Pid,
+        wanted: &BTreeSet<Pid>,
+        host: &Host,
+        changes: &mut Changes,
+    ) -> Result<(), ProcError> {
         let first = self.proc.stat(pid, Tid(pid.0))?;
-        // The helpers of hint faults are in the program's cgroup, and share its memory.
-        let helper = first.name == hint_faults::SCANNER_NAME;
-        if helper || first.state == 'Z' && self.proc.tasks(pid)?.len() <= 1 {
+        let ended = first.state == 'Z' && self.proc.tasks(pid)?.len() <= 1;
+        if ended || self.is_helper(pid, &first, wanted) {
             return Err(ProcError::Gone { path: self.proc.path(pid, "stat") });
         }
-        let command = self.proc.command(pid)?;
-        let known = self.processes.get(&pid);
-        if known.is_some_and(|p| p.start_ticks != first.start_ticks || p.command != command) {
+        if self.is_another(pid, &first) {
             self.processes.remove(&pid);
             changes.ended.push(pid);
         }
@@ -217,26 +292,24 @@ impl Targets {
         }
         if !self.processes.contains_key(&pid) {
             let ours = ptrace::may_trace(pid).map_err(gone)?;
-            if ours {
-                self.denied.remove(&pid);
-            } else {
-                self.denied.insert(pid);
-            }
-            let process = Process {
-                command,
-                start_ticks: first.start_ticks,
-                maps: Vec::new(),
-                tasks: BTreeMap::new(),
-                resident_pages: 0,
-                memories: Vec::new(),
-                ours,
-            };
-            self.processes.insert(pid, process);
+            self.meet(pid, &first, ours)?;
             changes.begun.push(pid);
         }
-        let Some(process) = self.processes.get_mut(&pid).filter(|process| process.ours) else {
-            return Ok(());
-        };
+        if self.contains(pid) {
+            self.look_into(pid, &first, host, changes)?;
+        }
+        Ok(())
+    }
+
+    /// Looks at mappings and threads of a process of ours.
+    fn look_into(
+        &mut self,
+        pid: Pid,
+        first: &Stat,
+        host: &Host,
+        changes: &mut Changes,
+    ) -> Result<(), ProcError> {
+        let Some(process) = self.processes.get_mut(&pid) else { return Ok(()) };
         process.resident_pages = first.resident_pages;
         let maps = self.proc.maps(pid)?;
         if maps != process.maps {
@@ -282,107 +355,4 @@ fn memories(proc: &Proc, pid: Pid) -> Vec<u32> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::host::tests::snapshot;
-    use std::process::{Command, Stdio};
-
-    fn look_until(targets: &mut Targets, host: &Host, done: impl Fn(&Targets) -> bool) -> Vec<Changes> {
-        let mut all = Vec::new();
-        for _ in 0..1000 {
-            all.push(targets.look(host).unwrap());
-            if done(targets) {
-                return all;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
-        panic!("did not happen: {all:?}");
-    }
-
-    #[test]
-    fn processes_begin_run_another_program_fork_and_end() {
-        let (_sys, host) = snapshot(2);
-        let mut command = Command::new("sh");
-        command.args(["-c", "read a; sleep 100 & read b; kill $!; wait; exec cat"]).stdin(Stdio::piped());
-        let mut child = command.stdout(Stdio::null()).spawn().unwrap();
-        let pid = Pid(child.id() as i32);
-        let mut input = child.stdin.take().unwrap();
-        let mut say = |word: &[u8]| std::io::Write::write_all(&mut input, word).unwrap();
-        let choice = Choice::Processes { pids: vec![pid], children: true };
-        let mut targets = Targets::new(Proc::default(), choice);
-        let shell = |t: &Targets| t.processes().get(&pid).is_some_and(|p| p.command.starts_with("sh "));
-        look_until(&mut targets, &host, shell);
-        assert!(targets.contains(pid) && targets.processes()[&pid].tasks.len() == 1);
-        say(b"a\n");
-        look_until(&mut targets, &host, |t| t.processes().values().any(|p| p.command == "sleep 100"));
-        say(b"b\n");
-        let cat = |t: &Targets| t.processes().len() == 1 && t.processes()[&pid].command == "cat";
-        let changes = look_until(&mut targets, &host, cat);
-        assert!(
-            changes.iter().any(|change| change.ended.contains(&pid)),
-            "another program is another process"
-        );
-        drop(input);
-        look_until(&mut targets, &host, |t| t.processes().is_empty());
-        child.wait().unwrap();
-        assert!(targets.denied().is_empty());
-    }
-
-    #[test]
-    fn a_cpuset_that_widens_is_a_change() {
-        let (_sys, host) = snapshot(2);
-        let root = tempfile::tempdir().unwrap();
-        let me = Pid(std::process::id() as i32);
-        let directory = root.path().join(format!("{me}/task/{me}"));
-        std::fs::create_dir_all(&directory).unwrap();
-        std::fs::write(root.path().join(format!("{me}/cmdline")), "x\0").unwrap();
-        std::fs::write(root.path().join(format!("{me}/maps")), "").unwrap();
-        let stat = format!(
-            "{me} (x) R 1 1 1 0 -1 0 0 0 0 0 1 0 0 0 20 0 1 0 5 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0"
-        );
-        std::fs::write(directory.join("stat"), stat).unwrap();
-        let mut targets =
-            Targets::new(Proc::at(root.path()), Choice::Processes { pids: vec![me], children: false });
-        let mut look = |memories: &str| {
-            let before = targets.may_use_others(me);
-            let status = format!(
-                "Name:\tx\nTgid:\t{me}\nPPid:\t1\nUid:\t0\t0\t0\t0\nMems_allowed_list:\t{memories}\n"
-            );
-            std::fs::write(root.path().join(format!("{me}/status")), status).unwrap();
-            assert!(!before, "as at the last look");
-            let noticed = targets.may_use_others(me);
-            let changes = targets.look(&host).unwrap();
-            (noticed, changes.allowed, targets.processes()[&me].memories.clone())
-        };
-        assert_eq!(look("0"), (false, vec![me], vec![0]), "nothing was known of it");
-        assert_eq!(look("0"), (false, vec![], vec![0]));
-        assert_eq!(look("0,2"), (true, vec![me], vec![0, 2]));
-    }
-
-    #[test]
-    fn a_thread_counts_as_moved_when_it_stays() {
-        let (_sys, host) = snapshot(2);
-        let root = tempfile::tempdir().unwrap();
-        let me = Pid(std::process::id() as i32);
-        let directory = root.path().join(format!("{me}/task/{me}"));
-        std::fs::create_dir_all(&directory).unwrap();
-        std::fs::write(root.path().join(format!("{me}/cmdline")), "x\0").unwrap();
-        std::fs::write(root.path().join(format!("{me}/maps")), "").unwrap();
-        let mut targets =
-            Targets::new(Proc::at(root.path()), Choice::Processes { pids: vec![me], children: false });
-        let mut ticks = 0;
-        let mut look = |cpu: u32, runs: bool| {
-            ticks += u32::from(runs);
-            let stat = format!("{me} (x) R 1 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1 0 5 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 {cpu} 0");
-            std::fs::write(directory.join("stat"), stat).unwrap();
-            targets.look(&host).unwrap().moved
-        };
-        assert!(look(0, true).is_empty());
-        assert!(look(2, true).is_empty(), "once is no move");
-        assert!(look(1, true).is_empty(), "and it came back");
-        assert!(look(3, true).is_empty());
-        assert!(look(3, false).is_empty(), "did not run there again");
-        assert_eq!(look(2, true), [Moved { thread: Thread(0), from: Node(0), to: Node(1) }]);
-        assert!(look(2, true).is_empty());
-    }
-}
+mod tests;

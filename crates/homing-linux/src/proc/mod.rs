@@ -3,6 +3,7 @@
 
 pub mod maps;
 pub mod numa_maps;
+pub mod sharing;
 pub mod symbols;
 pub mod task;
 pub mod vmstat;
@@ -14,6 +15,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use task::{Stat, Status};
 use vmstat::VmStat;
@@ -36,6 +38,16 @@ impl fmt::Display for Tid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
+}
+
+/// A program that a process executes. Another `exec`, also of the same file, makes another one; a process that changes
+/// its name or its command line keeps it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Device and inode of the file; `None` for who may not trace the process.
+    file: Option<(u64, u64)>,
+    /// Where the kernel put its stack: somewhere else each time, unless that is switched off (`setarch -R`).
+    stack_start: u64,
 }
 
 /// Why `/proc` gave no answer.
@@ -173,6 +185,20 @@ impl Proc {
         parse_lines(path, Range::parse, "lines of numa(7)'s /proc/PID/numa_maps")
     }
 
+    /// The program that a process executes, whatever it calls itself. `stat`: that of its first thread.
+    ///
+    /// # Errors
+    /// [`ProcError::Gone`] also where the first thread has ended and others go on.
+    pub fn program(&self, pid: Pid, stat: &Stat) -> Result<Program, ProcError> {
+        let path = self.path(pid, "exe");
+        let file = match fs::metadata(&path).map_err(|e| error(&path, e)) {
+            Ok(facts) => Some((facts.dev(), facts.ino())),
+            Err(ProcError::Denied { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        Ok(Program { file, stack_start: stat.stack_start })
+    }
+
     /// The command line of a process, its arguments joined by blanks.
     pub fn command(&self, pid: Pid) -> Result<String, ProcError> {
         let text = read(&self.path(pid, "cmdline"))?;
@@ -258,6 +284,8 @@ mod tests {
         assert!(!proc.command(me).unwrap().is_empty());
         let stat = proc.stat(me, Tid(me.0)).unwrap();
         assert!(stat.processor < 4096 && stat.start_ticks > 0);
+        let program = proc.program(me, &stat).unwrap();
+        assert!(program.file.is_some() && program.stack_start > 0);
     }
 
     #[test]

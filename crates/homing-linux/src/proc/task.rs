@@ -22,9 +22,16 @@ pub struct Stat {
     pub threads: u32,
     /// Resident pages of the process, of 4 KiB.
     pub resident_pages: u64,
+    /// Where its stack began when it executed its program; 0 for who may not trace it.
+    pub stack_start: u64,
 }
 
 impl Stat {
+    /// False if two processes cannot have one memory, or one has none, as where the first thread has ended.
+    pub fn may_share_memory(&self, other: &Stat) -> bool {
+        self.stack_start != 0 && self.stack_start == other.stack_start
+    }
+
     /// Parses the line. The name is in parentheses and may itself hold blanks and parentheses.
     pub fn parse(text: &str) -> Option<Stat> {
         let (before, after) = text.trim_end().rsplit_once(')')?;
@@ -41,6 +48,7 @@ impl Stat {
             processor: u32::try_from(number(39)?).ok()?,
             threads: u32::try_from(number(20)?).ok()?,
             resident_pages: number(24)?,
+            stack_start: number(28)?,
         })
     }
 }
@@ -89,12 +97,12 @@ mod tests {
     #[test]
     fn names_may_hold_anything() {
         let tail =
-            "S 1 2 2 0 -1 4194560 100 0 0 0 7 5 0 0 20 0 3 0 4242 1000 10 18446744073709551615 1 1 0 0 0 0 \
+            "S 1 2 2 0 -1 4194560 100 0 0 0 7 5 0 0 20 0 3 0 4242 1000 10 18446744073709551615 1 1 7 0 0 0 \
                     0 4096 0 0 0 0 17 6 0 0 0 0 0 0 0 0 0 0 0 0 0";
         let stat = Stat::parse(&format!("12 (a) (b c)) {tail}\n")).unwrap();
         assert_eq!((stat.name.as_str(), stat.state), ("a) (b c)", 'S'));
         assert_eq!((stat.cpu_ticks, stat.start_ticks, stat.processor), (12, 4242, 6));
-        assert_eq!((stat.threads, stat.resident_pages), (3, 10));
+        assert_eq!((stat.threads, stat.resident_pages, stat.stack_start), (3, 10, 7));
         assert_eq!(Stat::parse("12 (cut) S 1 2"), None);
         assert_eq!(Stat::parse(""), None);
     }

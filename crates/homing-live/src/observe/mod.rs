@@ -10,6 +10,7 @@ mod symbols;
 
 use crate::host::Host;
 use homing_core::ids::Node;
+use homing_linux::proc::sharing::same_memory;
 use homing_linux::proc::task::Stat;
 use homing_linux::proc::vmstat::VmStat;
 use homing_linux::proc::{Pid, Proc, ProcError, Tid};
@@ -148,8 +149,18 @@ impl Observer {
     fn stats(&self, only: &[Pid]) -> Result<BTreeMap<Pid, Stat>, ProcError> {
         let pids = if only.is_empty() { self.proc.processes()? } else { only.to_vec() };
         let stat = |pid: Pid| Some((pid, self.proc.process_stat(pid).ok()?));
-        let shown = |stat: &Stat| stat.resident_pages > 0 && stat.name != hint_faults::SCANNER_NAME;
-        Ok(pids.into_iter().filter_map(stat).filter(|(_, stat)| shown(stat)).collect())
+        let mut stats: BTreeMap<Pid, Stat> =
+            pids.into_iter().filter_map(stat).filter(|(_, stat)| stat.resident_pages > 0).collect();
+        let (helpers, programs): (Vec<_>, Vec<_>) =
+            stats.iter().partition(|(_, stat)| stat.name == hint_faults::SCANNER_NAME);
+        // Anybody can take the name, but a helper shares the memory of a process that is shown.
+        let shares = |(pid, stat): &(&Pid, &Stat)| {
+            let mut alike = programs.iter().filter(|(_, other)| other.may_share_memory(stat));
+            alike.any(|(other, _)| same_memory(**pid, **other) == Some(true))
+        };
+        let hidden: Vec<Pid> = helpers.into_iter().filter(shares).map(|(pid, _)| *pid).collect();
+        hidden.iter().for_each(|pid| drop(stats.remove(pid)));
+        Ok(stats)
     }
 
     fn row(&mut self, pid: Pid, stat: &Stat, seconds: f64) -> ProcessRow {

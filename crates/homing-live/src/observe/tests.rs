@@ -100,3 +100,17 @@ fn this_machine_can_be_looked_at() {
         assert!(!pages.tasks.is_empty() && pages.residency_percent.is_some());
     }
 }
+
+#[test]
+fn a_name_hides_nobody() {
+    let (_sys, host) = machine(2);
+    let root = tempfile::tempdir().unwrap();
+    process(root.path(), 7, &[0], MAPS, 0);
+    let file = root.path().join("7/stat");
+    let text = fs::read_to_string(&file).unwrap().replace("(a b)", "(homing-scan)");
+    fs::write(&file, text).unwrap();
+    process(root.path(), 8, &[0], MAPS, 0);
+    let seen = look(&mut observer(root.path(), &host, f64::INFINITY), &Wanted::default());
+    let pids: Vec<_> = seen.processes.iter().map(|row| row.pid.unwrap().0).collect();
+    assert_eq!(pids, [7, 8]);
+}

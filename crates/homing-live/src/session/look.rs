@@ -16,6 +16,7 @@ use homing_linux::wait::end_of;
 impl Session<'_> {
     /// Looks at processes, threads, mappings and what is resident. True if nothing has changed.
     pub(super) fn look(&mut self) -> Result<bool, SessionError> {
+        self.targets.know_helpers(self.source.helpers());
         let changes = self.targets.look(&self.host)?;
         self.watch_ends(&changes);
         for pid in &changes.ended {
