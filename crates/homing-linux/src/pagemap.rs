@@ -1,9 +1,11 @@
-//! Which pages are huge: the `PAGEMAP_SCAN` request of `/proc/PID/pagemap` (Linux 6.7). Faults nothing in.
+//! Which pages are there, and which are huge: `/proc/PID/pagemap`, and its request `PAGEMAP_SCAN` (Linux 6.7), which
+//! passes over what is only reserved. Faults nothing in.
 
 use crate::proc::Pid;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 
 /// `struct pm_scan_arg`.
 #[repr(C)]
@@ -25,14 +27,21 @@ struct Scan {
 
 /// `struct page_region`.
 #[repr(C)]
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Region {
     start: u64,
     end: u64,
     categories: u64,
 }
 
+const PAGE: u64 = 4096;
+const PAGE_IS_PRESENT: u64 = 1 << 3;
+/// The page of zeroes that all processes share: nobody's own.
+const PAGE_IS_PFNZERO: u64 = 1 << 5;
 const PAGE_IS_HUGE: u64 = 1 << 6;
+
+/// Pages, or regions of them, that one request gives at most.
+const MOST: usize = 4096;
 /// `_IOWR('f', 16, struct pm_scan_arg)`.
 const PAGEMAP_SCAN: libc::c_ulong =
     3 << 30 | (std::mem::size_of::<Scan>() as libc::c_ulong) << 16 | (b'f' as libc::c_ulong) << 8 | 16;
@@ -77,9 +86,131 @@ impl PageMap {
     }
 }
 
+impl PageMap {
+    /// Adds the addresses of pages that are in memory, from `start` on, in order: a few thousand at most. Returns where
+    /// to go on; `end` once all are told.
+    ///
+    /// # Errors
+    /// ESRCH if the process has ended, and what `ioctl(2)` and `pread(2)` give.
+    pub fn present(&self, start: u64, end: u64, found: &mut Vec<u64>) -> io::Result<u64> {
+        match self.scan_present(start, end, found) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOTTY) => self.read_present(start, end, found),
+            scanned => scanned,
+        }
+    }
+
+    /// By the request: takes time by what is there.
+    fn scan_present(&self, start: u64, end: u64, found: &mut Vec<u64>) -> io::Result<u64> {
+        let mut regions = [Region::default(); 64];
+        let mut scan = Scan {
+            size: std::mem::size_of::<Scan>() as u64,
+            start,
+            end,
+            regions: regions.as_mut_ptr() as u64,
+            regions_length: regions.len() as u64,
+            max_pages: MOST as u64,
+            category_inverted: PAGE_IS_PFNZERO,
+            category_mask: PAGE_IS_PRESENT | PAGE_IS_PFNZERO,
+            return_mask: PAGE_IS_PRESENT,
+            ..Scan::default()
+        };
+        // SAFETY: the kernel reads and writes `scan` and writes at most as many regions as there are where it points.
+        let count = unsafe { libc::ioctl(self.file.as_raw_fd(), PAGEMAP_SCAN, &raw mut scan) };
+        let count = usize::try_from(count).map_err(|_| io::Error::last_os_error())?;
+        for region in &regions[..count.min(regions.len())] {
+            found.extend((region.start..region.end).step_by(PAGE as usize));
+        }
+        Ok(scan.walk_end.clamp(start + PAGE, end.max(start + PAGE)))
+    }
+
+    /// By the file, on older kernels: takes time by what is reserved.
+    fn read_present(&self, start: u64, end: u64, found: &mut Vec<u64>) -> io::Result<u64> {
+        const PRESENT: u64 = 1 << 63;
+        let pages = ((end - start) / PAGE).min(MOST as u64);
+        let mut entries = vec![0; pages as usize * 8];
+        let count = self.file.read_at(&mut entries, start / PAGE * 8)?;
+        if count < 8 {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        let entries =
+            entries[..count].chunks_exact(8).map(|entry| entry.try_into().map_or(0, u64::from_ne_bytes));
+        let addresses = (start..end).step_by(PAGE as usize);
+        found.extend(
+            addresses.zip(entries).filter(|(_, entry)| entry & PRESENT != 0).map(|(address, _)| address),
+        );
+        Ok(start + count as u64 / 8 * PAGE)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// All that `next` tells of a range, and the most that it told at once.
+    fn all(
+        start: u64,
+        end: u64,
+        next: impl Fn(u64, u64, &mut Vec<u64>) -> io::Result<u64>,
+    ) -> io::Result<(Vec<u64>, usize)> {
+        let (mut all, mut most, mut at) = (Vec::new(), 0, start);
+        while at < end {
+            let mut found = Vec::new();
+            let after = next(at, end, &mut found)?;
+            assert!(at < after && after <= end);
+            at = after;
+            most = most.max(found.capacity());
+            all.extend(found);
+        }
+        Ok((all, most))
+    }
+
+    #[test]
+    fn what_is_touched_of_a_large_reservation_is_found_in_bounded_memory() {
+        const RESERVED: usize = 1 << 40;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: a new mapping touches nothing that exists; what follows stays within it until it is unmapped.
+        unsafe {
+            let mapped =
+                mmap_anonymous(std::ptr::null_mut(), RESERVED, ProtFlags::READ | ProtFlags::WRITE, flags)
+                    .unwrap();
+            let start = mapped as u64;
+            libc::madvise(mapped, RESERVED, libc::MADV_NOHUGEPAGE);
+            let far = [RESERVED as u64 / 4096 - 1, 1 << 20, (1 << 20) + 1, 77_777_777];
+            let mut pages: Vec<u64> = (0..10_000).map(|page| 3 * page).chain(far).collect();
+            pages.sort_unstable();
+            pages.iter().for_each(|page| ((start + page * PAGE) as *mut u8).write_volatile(1));
+            // Read and never written: no page of its own.
+            ((start + 5_000_000 * PAGE) as *mut u8).read_volatile();
+            let expected: Vec<u64> = pages.iter().map(|page| start + page * PAGE).collect();
+            let map = PageMap::open(Pid(std::process::id() as i32)).unwrap();
+            match all(start, start + RESERVED as u64, |start, end, found| map.scan_present(start, end, found))
+            {
+                Ok((found, most)) => {
+                    assert_eq!(found, expected);
+                    assert!(most <= 2 * MOST, "{most} addresses at once");
+                }
+                Err(error) => eprintln!("SKIPPED: PAGEMAP_SCAN: {error}"),
+            }
+            let first = start + (64 << 20);
+            let (found, most) =
+                all(start, first, |start, end, found| map.read_present(start, end, found)).unwrap();
+            assert_eq!(found, expected.into_iter().filter(|at| *at < first).collect::<Vec<_>>());
+            assert!(most <= 2 * MOST);
+            munmap(mapped, RESERVED).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_process_that_has_ended_has_no_pages() {
+        let mut child =
+            std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let map = PageMap::open(Pid(child.id() as i32)).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(map.read_present(0, 1 << 30, &mut Vec::new()).is_err());
+        let scanned = map.present(0, 1 << 30, &mut Vec::new());
+        assert!(scanned.is_err(), "{scanned:?}");
+    }
     use rustix::mm::{mmap_anonymous, munmap, MapFlags, ProtFlags};
 
     #[test]

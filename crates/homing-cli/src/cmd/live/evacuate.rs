@@ -2,13 +2,12 @@
 
 use super::attach::Whom;
 use crate::exit::{self, Code, Result};
-use crate::files::Output;
 use anyhow::Context;
 use homing_core::ids::Node;
+use homing_linux::private::{standard, Holder, Private, PrivateLock};
 use homing_linux::proc::{cgroup_processes, Proc};
-use homing_live::evacuate::{evacuate, restore, Report, Was};
+use homing_live::evacuate::{evacuate, restore, Report, Restored, Was};
 use homing_live::host::Host;
-use homing_live::source::Places;
 use homing_live::targets::Choice;
 use std::path::{Path, PathBuf};
 
@@ -50,12 +49,12 @@ pub fn run(args: Args) -> Result {
         Choice::Processes { pids, children: false } => pids.into_iter().collect(),
         Choice::Processes { pids, children: true } => proc.with_descendants(pids.into_iter().collect()),
     };
-    let file = state(args.node);
-    let mut all = remembered(&file)?;
+    let memory = Memory::of(args.node)?;
+    let mut all = memory.read()?;
     // Before a thread is changed: a run that is interrupted can be undone too.
     let mut remember = |were| {
         all.extend::<Vec<Was>>(were);
-        save(&file, &all)
+        memory.save(&all)
     };
     let report = evacuate(&host, &proc, &pids, node, &mut remember)?;
     if args.json {
@@ -68,21 +67,40 @@ pub fn run(args: Args) -> Result {
 
 /// Gives the node back.
 pub fn run_restore(args: RestoreArgs) -> Result {
-    let file = state(args.node);
-    let were = remembered(&file)?;
+    let memory = Memory::of(args.node)?;
+    let were = memory.read()?;
     if were.is_empty() {
+        let file = memory.path();
         let message =
             format!("node {} was not evacuated: no threads are remembered in {}", args.node, file.display());
         return Err(exit::error(Code::FAILURE, message));
     }
-    let restored = restore(&Proc::default(), &were).context("cannot give a thread its CPUs back")?;
-    std::fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;
+    let restored = restore(&Proc::default(), &were);
+    memory.save(&restored.left)?;
     if args.json {
-        outln!("{}", serde_json::json!({ "node": args.node, "threads_restored": restored }));
+        let Restored { threads, ended, failed, .. } = &restored;
+        outln!(
+            "{}",
+            serde_json::json!({
+                "node": args.node,
+                "threads_restored": threads,
+                "threads_ended": ended,
+                "threads_failed": failed,
+            })
+        );
     } else {
-        outln!("{restored} threads may run on node {} again; pages stay where they are until somebody moves them", args.node);
+        let ended =
+            if restored.ended > 0 { format!(" ({} have ended)", restored.ended) } else { String::new() };
+        outln!(
+            "{} threads may run on node {} again{ended}; pages stay where they are until somebody moves them",
+            restored.threads,
+            args.node
+        );
+        for (why, count) in &restored.failed {
+            outln!("left: {count} threads ({why}); homing restore {} tries again", args.node);
+        }
     }
-    Ok(Code::OK)
+    Ok(if restored.failed.is_empty() { Code::OK } else { Code::PARTIAL })
 }
 
 fn node_of(host: &Host, id: u32) -> anyhow::Result<Node> {
@@ -101,23 +119,45 @@ fn node_of(host: &Host, id: u32) -> anyhow::Result<Node> {
     Ok(node)
 }
 
-/// Where the affinities of an evacuated node's threads are remembered.
-fn state(node: u32) -> PathBuf {
-    Places::default().state.with_file_name(format!("homing-evacuated-{node}"))
+/// The file that remembers the affinities of an evacuated node's threads. While this lives nobody else changes it.
+struct Memory {
+    lock: PrivateLock,
+    name: String,
 }
 
-fn save(file: &Path, were: &[Was]) -> anyhow::Result<()> {
-    let mut output = Output::create(file)?;
-    serde_json::to_writer(&mut output, were).with_context(|| format!("cannot write {}", file.display()))?;
-    output.commit()
-}
+impl Memory {
+    fn of(node: u32) -> anyhow::Result<Memory> {
+        let name = format!("evacuated-{node}");
+        let busy = |holder: &Holder| {
+            format!("node {node} is being evacuated or restored by another homing ({holder}): try again after its end")
+        };
+        let lock = Private::open(&standard())?.lock(&format!("{name}.lock"), busy)?;
+        Ok(Memory { lock, name })
+    }
 
-fn remembered(file: &Path) -> anyhow::Result<Vec<Was>> {
-    match std::fs::read_to_string(file) {
-        Ok(text) => serde_json::from_str(&text)
-            .with_context(|| format!("{} is not what homing wrote there", file.display())),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(error).with_context(|| format!("cannot read {}", file.display())),
+    fn path(&self) -> PathBuf {
+        self.lock.directory().path(&self.name)
+    }
+
+    fn read(&self) -> anyhow::Result<Vec<Was>> {
+        let Some(text) = self.lock.directory().read(&self.name)? else { return Ok(Vec::new()) };
+        let odd = || {
+            format!(
+                "{} is not what homing wrote there: look at it, and remove it if it is not needed",
+                self.path().display()
+            )
+        };
+        serde_json::from_str(&text).with_context(odd)
+    }
+
+    /// With nothing to remember there is no file.
+    fn save(&self, were: &[Was]) -> anyhow::Result<()> {
+        let directory = self.lock.directory();
+        let saved = match were {
+            [] => directory.remove(&self.name),
+            were => directory.write(&self.name, &serde_json::to_string(were)?),
+        };
+        saved.with_context(|| format!("cannot write {}", self.path().display()))
     }
 }
 
@@ -129,7 +169,11 @@ fn text(report: &Report, node: u32) -> String {
         "node {node}: {} processes, {} threads moved; pages moved: {moved}\n",
         report.processes, report.threads_moved
     );
-    for (what, counts) in [("threads", &report.threads_left), ("pages", &report.pages_left)] {
+    for (what, counts) in [
+        ("threads", &report.threads_left),
+        ("pages", &report.pages_left),
+        ("processes whose pages could not be looked for", &report.unseen),
+    ] {
         for (why, count) in counts {
             out += &format!("left: {count} {what} ({why})\n");
         }

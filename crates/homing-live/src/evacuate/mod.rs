@@ -1,20 +1,18 @@
-//! Takes threads and pages of processes off a node, and gives the node back: dynamic partitions (Brock 2001, section 5).
+//! Takes threads and pages of processes off a node, and gives the node back: dynamic partitions (Brock 2001, section
+//! 5).
 //!
-//! Threads go first: affinities are inherited and memory is allocated where threads run, so that afterwards nothing new lands
-//! on the node but where a process asks for it by a memory policy of its own, which is counted and shown.
+//! Threads go first: affinities are inherited and memory is allocated where threads run, so that afterwards nothing new
+//! lands on the node but where a process asks for it by a memory policy of its own, which is counted and shown.
+
+mod pages;
 
 use crate::account::by_name;
 use crate::host::Host;
-use crate::mover::{Landed, Mover, Order};
 use homing_core::ids::Node;
-use homing_linux::move_pages::{self, PageStatus};
 use homing_linux::policy::{affinity, set_affinity};
 use homing_linux::proc::{Pid, Proc, Tid};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
-
-const PAGE: u64 = 4096;
 
 /// Rounds of looking for pages that are left: those that were touched or busy meanwhile are found by the next.
 const ROUNDS: u32 = 3;
@@ -51,6 +49,8 @@ pub struct Report {
     pub mappings_with_policy: u64,
     /// Processes left alone because this user may not trace them.
     pub denied: u64,
+    /// Processes whose pages could not be looked for, by name of the error.
+    pub unseen: BTreeMap<String, u64>,
 }
 
 impl Report {
@@ -60,6 +60,7 @@ impl Report {
             && self.pages_left.is_empty()
             && self.pages_shared == 0
             && self.denied == 0
+            && self.unseen.is_empty()
     }
 }
 
@@ -75,7 +76,7 @@ pub fn evacuate<E>(
     remember: &mut impl FnMut(Vec<Was>) -> Result<(), E>,
 ) -> Result<Report, E> {
     let mut report = Report::default();
-    let mut left: BTreeMap<i32, u64> = BTreeMap::new();
+    let (mut left, mut unseen) = (BTreeMap::new(), BTreeMap::new());
     let mut moved: BTreeMap<Node, u64> = BTreeMap::new();
     for &pid in pids {
         if proc.tasks(pid).is_err() {
@@ -92,9 +93,10 @@ pub fn evacuate<E>(
             *report.threads_left.entry(name).or_default() += count;
         }
         for round in 1..=ROUNDS {
-            let failed = move_pages_off(host, proc, pid, node, &mut moved);
-            if failed.is_empty() || round == ROUNDS {
-                failed.into_iter().for_each(|(errno, count)| *left.entry(errno).or_default() += count);
+            let done = pages::Round::new(host, pid, node, &mut moved).make(proc);
+            if done.is_clean() || round == ROUNDS {
+                done.failed.into_iter().for_each(|(errno, count)| *left.entry(errno).or_default() += count);
+                done.unseen.into_iter().for_each(|errno| *unseen.entry(errno).or_default() += 1);
                 break;
             }
         }
@@ -102,11 +104,12 @@ pub fn evacuate<E>(
     }
     report.moved = moved.iter().map(|(&to, &pages)| [u64::from(host.kernel_id(to)), pages]).collect();
     report.pages_left = by_name(&left);
+    report.unseen = by_name(&unseen);
     Ok(report)
 }
 
-/// Takes the node's CPUs from every thread; one that had no others gets those of all other nodes. Returns how many moved,
-/// and failures.
+/// Takes the node's CPUs from every thread; one that had no others gets those of all other nodes. Returns how many
+/// moved, and failures.
 fn move_threads<E>(
     host: &Host,
     proc: &Proc,
@@ -151,106 +154,57 @@ fn move_threads<E>(
     }
 }
 
-/// One round over the process's pages. Returns those that would not move, by error.
-fn move_pages_off(
-    host: &Host,
-    proc: &Proc,
-    pid: Pid,
-    node: Node,
-    moved: &mut BTreeMap<Node, u64>,
-) -> BTreeMap<i32, u64> {
-    let mut room: Vec<(Node, u64)> = (0..host.nodes())
-        .map(|index| Node(index as u16))
-        .filter(|&other| other != node)
-        .map(|other| (other, host.room(other).unwrap_or(0)))
-        .collect();
-    let mut failed: BTreeMap<i32, u64> = BTreeMap::new();
-    for pages in pages_on(host, proc, pid, node).chunks(move_pages::BATCH) {
-        let bytes = pages.len() as u64 * PAGE;
-        // Where most memory is free, so that pages that follow each other stay together and no node fills up.
-        let Some((to, left)) =
-            room.iter_mut().max_by_key(|(_, left)| *left).filter(|(_, left)| *left >= bytes)
-        else {
-            *failed.entry(ENOMEM).or_default() += pages.len() as u64;
-            continue;
-        };
-        *left -= bytes;
-        let to = *to;
-        let order = |&address: &u64| Order { pid, to: host.kernel_id(to), address, tag: 0 };
-        for (_, landed) in Mover::default().carry_out(pages.iter().map(order).collect()) {
-            match landed {
-                Landed::There => *moved.entry(to).or_default() += 1,
-                Landed::Not(ENOENT | EFAULT | ESRCH) | Landed::Later => {} // gone meanwhile
-                Landed::Not(errno) => *failed.entry(errno).or_default() += 1,
-            }
-        }
-    }
-    failed
-}
-
-const ENOENT: i32 = 2;
-const ESRCH: i32 = 3;
-const ENOMEM: i32 = 12;
-const EFAULT: i32 = 14;
-
-/// Addresses of the process's own pages on the node.
-fn pages_on(host: &Host, proc: &Proc, pid: Pid, node: Node) -> Vec<u64> {
-    let id = host.kernel_id(node);
-    // Mappings that have nothing there need no look at each page; those that the kernel does not list are looked at.
-    let elsewhere: BTreeSet<u64> = proc
-        .numa_maps(pid)
-        .unwrap_or_default()
-        .into_iter()
-        .filter(|range| !range.pages.contains_key(&id))
-        .map(|range| range.start)
-        .collect();
-    let mut found = Vec::new();
-    let mut statuses = Vec::new();
-    for mapping in proc.maps(pid).unwrap_or_default() {
-        if !mapping.class().movable() || elsewhere.contains(&mapping.start) {
-            continue;
-        }
-        let addresses: Vec<u64> = (mapping.start..mapping.end).step_by(PAGE as usize).collect();
-        if move_pages::query(pid, &addresses, &mut statuses).is_err() {
-            return found; // it has ended
-        }
-        let here = |(_, &status): &(&u64, &i32)| PageStatus::from(status) == PageStatus::On(id);
-        found.extend(addresses.iter().zip(&statuses).filter(here).map(|(&address, _)| address));
-    }
-    found
-}
-
 /// Counts what stays: shared pages, and policies that may bring new ones.
 fn look_at_the_rest(host: &Host, proc: &Proc, pid: Pid, node: Node, report: &mut Report) {
     let id = host.kernel_id(node);
     let maps = proc.maps(pid).unwrap_or_default();
+    let stays: BTreeSet<u64> =
+        maps.iter().filter(|mapping| !mapping.class().movable()).map(|mapping| mapping.start).collect();
     for range in proc.numa_maps(pid).unwrap_or_default() {
         let names_nodes = |policy: &str| {
             policy.starts_with("bind") || policy.starts_with("interleave") || policy.starts_with("prefer")
         };
         report.mappings_with_policy += u64::from(names_nodes(&range.policy));
-        let mapping = maps.iter().find(|mapping| mapping.start == range.start);
-        if mapping.is_some_and(|mapping| !mapping.class().movable()) {
+        if stays.contains(&range.start) {
             report.pages_shared += range.pages.get(&id).copied().unwrap_or(0);
         }
     }
 }
 
-/// Gives threads the CPUs back that they had. Returns how many of them are still there.
-///
-/// # Errors
-/// The first affinity that could not be set.
-pub fn restore(proc: &Proc, were: &[Was]) -> io::Result<u64> {
-    let mut restored = 0;
+/// What came of giving threads their CPUs back.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Restored {
+    /// Threads that have them.
+    pub threads: u64,
+    /// Threads that have ended.
+    pub ended: u64,
+    /// Threads that could not be given them, by name of the error.
+    pub failed: BTreeMap<String, u64>,
+    /// ... and what they had, to try again.
+    #[serde(skip)]
+    pub left: Vec<Was>,
+}
+
+/// Gives threads the CPUs back that they had. One for which that fails keeps no other from having them.
+pub fn restore(proc: &Proc, were: &[Was]) -> Restored {
+    let mut restored = Restored::default();
+    let (mut seen, mut failed) = (BTreeSet::new(), BTreeMap::new());
     // The oldest record of a thread is what it had before the first evacuation.
-    for was in were.iter().rev() {
+    for was in were.iter().filter(|was| seen.insert((was.pid, was.tid, was.start_ticks))) {
         let (pid, tid) = (Pid(was.pid), Tid(was.tid));
-        if proc.stat(pid, tid).is_ok_and(|stat| stat.start_ticks == was.start_ticks) {
-            set_affinity(tid, &was.cpus)?;
-            restored += 1;
+        let there = || proc.stat(pid, tid).is_ok_and(|stat| stat.start_ticks == was.start_ticks);
+        let set = if there() { set_affinity(tid, &was.cpus).map(|()| true) } else { Ok(false) };
+        match set {
+            Ok(true) => restored.threads += 1,
+            Err(error) if there() => {
+                *failed.entry(error.raw_os_error().unwrap_or(0)).or_default() += 1;
+                restored.left.push(was.clone());
+            }
+            _ => restored.ended += 1,
         }
     }
-    Ok(restored)
+    restored.failed = by_name(&failed);
+    restored
 }
 
 #[cfg(test)]
@@ -287,11 +241,37 @@ mod tests {
         } else {
             assert_eq!((report.processes, report.threads_moved, were[0].cpus == before), (1, 1, true));
             assert_eq!(affinity(Tid(pid.0)).unwrap(), others);
-            assert_eq!(restore(&proc, &were).unwrap(), 1);
+            assert_eq!(restore(&proc, &were).threads, 1);
         }
         assert_eq!(affinity(Tid(pid.0)).unwrap(), before);
         drop(child.stdin.take());
         child.wait().unwrap();
-        assert_eq!(restore(&proc, &were).unwrap(), 0, "who has ended needs nothing");
+        let restored = restore(&proc, &were);
+        assert_eq!((restored.threads, restored.ended), (0, were.len() as u64), "who has ended needs nothing");
+    }
+
+    #[test]
+    fn threads_that_ended_or_refuse_keep_no_other_from_its_cpus() {
+        let proc = Proc::default();
+        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let pid = child.id() as i32;
+        let before = affinity(Tid(pid)).unwrap();
+        let start_ticks = proc.stat(Pid(pid), Tid(pid)).unwrap().start_ticks;
+        let me = std::process::id() as i32;
+        let mine = proc.stat(Pid(me), Tid(me)).unwrap().start_ticks;
+        // No machine has this CPU: the thread is there, and what it had is refused.
+        let refused = Was { pid: me, tid: me, start_ticks: mine, cpus: vec![4095] };
+        let good = Was { pid, tid: pid, start_ticks, cpus: before.clone() };
+        let later = Was { cpus: vec![4095], ..good.clone() };
+        let another = Was { start_ticks: start_ticks + 1, ..good.clone() };
+        let gone = Was { pid: i32::MAX, tid: i32::MAX, start_ticks: 1, cpus: before.clone() };
+        set_affinity(Tid(pid), &before[..1]).unwrap();
+        let were = [refused.clone(), gone, another, good, later];
+        let restored = restore(&proc, &were);
+        assert_eq!(affinity(Tid(pid)).unwrap(), before);
+        assert_eq!((restored.threads, restored.ended), (1, 2));
+        assert_eq!((restored.left, restored.failed["EINVAL"]), (vec![refused], 1));
+        drop(child.stdin.take());
+        child.wait().unwrap();
     }
 }
