@@ -1,13 +1,14 @@
 //! `homing daemon` from outside. A cgroup is a directory with a file `cgroup.procs` as far as the daemon can tell, so no right to make
 //! cgroups is needed.
 
+use homing_linux::claim::Claim;
 use rustix::fs::OFlags;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -49,6 +50,7 @@ impl Daemon {
             .arg(folder.join("homing.toml"))
             .env("NOTIFY_SOCKET", folder.join("notify"))
             .env("WATCHDOG_USEC", "900000")
+            .env("XDG_RUNTIME_DIR", folder)
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
@@ -192,6 +194,58 @@ fn a_second_daemon_takes_a_cgroup_when_the_first_leaves_it() {
     first.signal("TERM");
     assert_eq!(first.child.wait().unwrap().code(), Some(0));
     second.says("scope a: begins");
+}
+
+/// Where the daemons of this test have their locks: only root's is not for the test to choose.
+fn locks(folder: &Path) -> PathBuf {
+    let standard = homing_linux::private::standard();
+    if standard == Path::new("/run/homing") {
+        standard
+    } else {
+        folder.join("homing")
+    }
+}
+
+#[test]
+fn a_daemon_waits_for_what_a_killed_one_had_begun_and_takes_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let _manager = manager(folder);
+    configure(folder, &["a"], "");
+    put(folder, "a", &[std::process::id()]);
+    let cgroup = folder.join("a");
+    let guard = Claim::of(&cgroup, &locks(folder)).unwrap();
+    // As if it were held for a daemon that is no more: no process has this number.
+    let facts = cgroup.metadata().unwrap();
+    let name = format!("cgroup-{:x}-{:x}.lock", facts.dev(), facts.ino());
+    fs::write(locks(folder).join(name), format!("{} 1\n", i32::MAX)).unwrap();
+    let mut daemon = Daemon::start(folder);
+    wait_until("metrics", || daemon.value("homing_scope_running{scope=\"a\",source=\"\"}") == Some(0.0));
+    drop(guard);
+    let mut line = String::new();
+    daemon.errors.read_line(&mut line).unwrap();
+    assert!(line.contains("scope a: begins"), "nothing is refused before: {line}");
+    daemon.child.kill().unwrap();
+    daemon.child.wait().unwrap();
+    let mut next = Daemon::start(folder);
+    let mut line = String::new();
+    next.errors.read_line(&mut line).unwrap();
+    assert!(line.contains("scope a: begins"), "{line}");
+}
+
+#[test]
+fn connections_that_say_nothing_do_not_stop_metrics() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let _manager = manager(folder);
+    configure(folder, &["a"], "");
+    let daemon = Daemon::start(folder);
+    let idle: Vec<TcpStream> = (0..200).map(|_| TcpStream::connect(&daemon.metrics).unwrap()).collect();
+    for _ in 0..20 {
+        assert!(daemon.value("homing_metrics_closed_total{reason=\"crowded\"}").is_some());
+    }
+    assert!(daemon.value("homing_metrics_closed_total{reason=\"crowded\"}") >= Some(100.0));
+    drop(idle);
 }
 
 /// Descriptors and resident kilobytes of a process.

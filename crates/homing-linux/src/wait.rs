@@ -22,8 +22,31 @@ pub fn end_of(pid: Pid) -> io::Result<OwnedFd> {
 /// # Errors
 /// What `poll(2)` gives.
 pub fn readable(descriptors: &[BorrowedFd<'_>], limit: Duration) -> io::Result<Vec<usize>> {
-    let mut polled: Vec<PollFd<'_>> =
-        descriptors.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+    let wanted = descriptors.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+    happened(wanted, limit, PollFlags::IN)
+}
+
+/// What a socket is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum For {
+    /// Something to read.
+    Reading,
+    /// Room to write.
+    Writing,
+}
+
+/// As [`readable`], for sockets that are read or written; one whose other end is gone is ready, too.
+///
+/// # Errors
+/// What `poll(2)` gives.
+pub fn ready(sockets: &[(BorrowedFd<'_>, For)], limit: Duration) -> io::Result<Vec<usize>> {
+    let flags = |what| if what == For::Reading { PollFlags::IN } else { PollFlags::OUT };
+    let wanted = sockets.iter().map(|(fd, what)| PollFd::from_borrowed_fd(*fd, flags(*what))).collect();
+    happened(wanted, limit, PollFlags::all())
+}
+
+/// The places of those to which one of `what` happens.
+fn happened(mut polled: Vec<PollFd<'_>>, limit: Duration, what: PollFlags) -> io::Result<Vec<usize>> {
     // Rounded up: a wait that is too short by part of a millisecond would be made again and again.
     let limit = i32::try_from(limit.as_micros().div_ceil(1000)).unwrap_or(i32::MAX);
     match poll(&mut polled, limit) {
@@ -31,7 +54,7 @@ pub fn readable(descriptors: &[BorrowedFd<'_>], limit: Duration) -> io::Result<V
         Err(rustix::io::Errno::INTR) => return Ok(Vec::new()),
         Err(error) => return Err(error.into()),
     }
-    let ready = |(place, fd): (usize, &PollFd<'_>)| fd.revents().contains(PollFlags::IN).then_some(place);
+    let ready = |(place, fd): (usize, &PollFd<'_>)| fd.revents().intersects(what).then_some(place);
     Ok(polled.iter().enumerate().filter_map(ready).collect())
 }
 

@@ -19,6 +19,10 @@ pub struct Own {
     pub reloads: u64,
     /// Reloads that were refused.
     pub refused_reloads: u64,
+    /// Connections to `/metrics` that were closed because they took too long.
+    pub late_connections: u64,
+    /// ... because there were too many.
+    pub crowding_connections: u64,
 }
 
 /// The page.
@@ -29,6 +33,13 @@ pub fn page(scopes: &BTreeMap<String, Status>, own: Own) -> String {
     page.family("homing_reloads_total", "counter", "Reloads of the configuration.");
     page.value("homing_reloads_total", &[("result", "done")], own.reloads as f64);
     page.value("homing_reloads_total", &[("result", "refused")], own.refused_reloads as f64);
+    page.family(
+        "homing_metrics_closed_total",
+        "counter",
+        "Connections to /metrics closed without an answer.",
+    );
+    page.value("homing_metrics_closed_total", &[("reason", "late")], own.late_connections as f64);
+    page.value("homing_metrics_closed_total", &[("reason", "crowded")], own.crowding_connections as f64);
     page.family("homing_cpu_seconds_total", "counter", "CPU time of the daemon.");
     page.value("homing_cpu_seconds_total", &[], clock::cpu_time().as_secs_f64());
     gauges(&mut page, scopes);
@@ -148,13 +159,18 @@ mod tests {
             alive: Instant::now(),
         };
         let scopes = BTreeMap::from([("a\"b".to_owned(), status.clone()), ("web".to_owned(), status)]);
-        let page = page(&scopes, Own { reloads: 2, refused_reloads: 1 });
+        let page = page(
+            &scopes,
+            Own { reloads: 2, refused_reloads: 1, late_connections: 5, crowding_connections: 6 },
+        );
         for line in [
             "homing_pages_moved_total{scope=\"web\"} 7",
             "homing_accesses_total{scope=\"a\\\"b\",to=\"local\"} 3",
             "homing_moves_failed_total{scope=\"web\",error=\"EBUSY\"} 2",
             "homing_scope_running{scope=\"web\",source=\"none\"} 1",
             "homing_reloads_total{result=\"refused\"} 1",
+            "homing_metrics_closed_total{reason=\"late\"} 5",
+            "homing_metrics_closed_total{reason=\"crowded\"} 6",
             "homing_threads{scope=\"web\"} 9",
         ] {
             assert!(page.lines().any(|l| l == line), "{line}\n{page}");

@@ -14,18 +14,24 @@ use crate::exit::{self, Code, Result};
 use anyhow::Context;
 use config::Daemon;
 use homing_linux::interrupts::Interrupts;
-use http::Server;
+use http::{Closed, Server};
 use metrics::Own;
 use notify::Manager;
 use scope::Running;
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How often signals are looked for.
 const NAP: Duration = Duration::from_millis(250);
+
+/// A daemon that was killed may have its address for a moment more, by a process that ends what it had begun: the
+/// longest wait for that.
+const FREED: Duration = Duration::from_secs(5);
 
 /// A scope that does nothing for so long hangs, and the service manager is told no more that all is well.
 const HANGS: Duration = Duration::from_secs(120);
@@ -95,6 +101,7 @@ type Scopes = BTreeMap<String, Running>;
 struct Work {
     server: Option<(SocketAddr, Server)>,
     shown: Arc<Mutex<(Scopes, Own)>>,
+    closed: Arc<Closed>,
 }
 
 impl Work {
@@ -138,12 +145,27 @@ impl Work {
     }
 
     fn serve(&self, address: SocketAddr) -> std::io::Result<Server> {
-        let shown = Arc::clone(&self.shown);
-        Server::start(address, move || {
-            let shown = shown.lock().unwrap_or_else(PoisonError::into_inner);
-            let statuses = shown.0.iter().map(|(name, running)| (name.clone(), running.status())).collect();
-            metrics::page(&statuses, shown.1)
-        })
+        let begin = Instant::now();
+        loop {
+            let (shown, closed) = (Arc::clone(&self.shown), Arc::clone(&self.closed));
+            let page = move || {
+                let shown = shown.lock().unwrap_or_else(PoisonError::into_inner);
+                let statuses =
+                    shown.0.iter().map(|(name, running)| (name.clone(), running.status())).collect();
+                let own = Own {
+                    late_connections: closed.late.load(Ordering::Relaxed),
+                    crowding_connections: closed.crowded.load(Ordering::Relaxed),
+                    ..shown.1
+                };
+                metrics::page(&statuses, own)
+            };
+            match Server::start(address, Arc::clone(&self.closed), page) {
+                Err(error) if error.kind() == ErrorKind::AddrInUse && begin.elapsed() < FREED => {
+                    std::thread::sleep(NAP);
+                }
+                started => return started,
+            }
+        }
     }
 
     fn reload(&mut self, wanted: anyhow::Result<Daemon>) {
