@@ -23,6 +23,7 @@ use homing_core::policy::placement::Placement;
 use homing_core::policy::settings::Settings;
 use homing_core::policy::table::{Begin, Entry, POLICIES};
 use homing_core::report::{Parameter, Report, TraceReport, SCHEMA};
+use homing_linux::visible;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use sweep::Sweep;
@@ -313,8 +314,8 @@ fn print(report: &Report) -> anyhow::Result<()> {
         let info = &trace.trace;
         outln!(
             "{} on {}: {} references, {} pages",
-            info.name,
-            report.machine.name,
+            visible::name(&info.name),
+            visible::name(&report.machine.name),
             info.references,
             info.pages
         );
