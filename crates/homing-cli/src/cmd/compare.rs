@@ -100,7 +100,7 @@ pub fn run(args: Args) -> Result {
     let placement = args.placement.as_deref().map(study::begins).transpose()?;
     let given = placement.as_ref().map(Begins::placement);
     let policies = policies(&args.policies, given)?;
-    study::check(given, &args.model.costs(&machine)?, &policies)?;
+    study::check(&machine, given, &args.model.costs(&machine)?, &policies)?;
     study::each_once("level of --info", args.info.iter().map(Information::to_string))?;
     study::each_once("monitor", args.monitor.iter().map(Choice::describe))?;
     let plan = Plan { machine, settings, placement, policies };

@@ -87,7 +87,7 @@ pub fn run(args: Args) -> exit::Result {
     let entries: Vec<&Entry> = entry.into_iter().collect();
     let placement = args.placement.as_deref().map(study::begins).transpose()?;
     let by_address = placement.as_ref().map(study::Begins::placement);
-    study::check(by_address, &args.model.costs(&machine)?, &entries)?;
+    study::check(&machine, by_address, &args.model.costs(&machine)?, &entries)?;
     let file = TraceFile::open(&args.trace)?;
     let trace = file.trace()?;
     let page_size = args.model.page_size(&machine);

@@ -166,7 +166,7 @@ fn names_of_others_cannot_command_the_terminal() {
     for row in &mut app.snapshot.processes {
         row.command = hostile.into();
         row.name = "p\x1b[2J".into();
-        for pages in &mut row.pages {
+        if let Some(pages) = &mut row.pages {
             pages.regions[0].name = "r\x1b[2J".into();
             pages.symbols[0].file = "f\x1b[2J".into();
             pages.tasks[0].name = "t\x1b[2J".into();
