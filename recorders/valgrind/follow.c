@@ -31,6 +31,10 @@ static SysRes call(UWord number, UWord a, UWord b, UWord c, UWord d)
    return VG_(do_syscall)(number, a, b, c, d, 0, 0, 0, 0);
 }
 
+static Bool gone;
+
+Bool homing_is_gone(void) { return gone; }
+
 static Int connect_to_homing(void)
 {
    SocketName name = { UNIX, { 0 } };
@@ -42,8 +46,10 @@ static Int connect_to_homing(void)
    if (sr_isError(made))
       return -1;
    Int fd = sr_Res(made);
-   if (!sr_isError(call(__NR_connect, fd, (UWord)&name, sizeof name.family + 1 + length, 0)))
+   SysRes connected = call(__NR_connect, fd, (UWord)&name, sizeof name.family + 1 + length, 0);
+   if (!sr_isError(connected))
       return fd;
+   gone = sr_Err(connected) == VKI_ECONNREFUSED;
    VG_(close)(fd);
    return -1;
 }

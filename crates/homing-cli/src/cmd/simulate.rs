@@ -188,9 +188,12 @@ fn print_json(
     Ok(())
 }
 
+/// The columns of `--actions`.
+pub const ACTIONS_HEADER: [&str; 7] = ["time", "page", "address", "action", "node", "reason", "outcome"];
+
 fn write_actions(path: &Path, log: &[Logged], address: impl Fn(Page) -> u64) -> anyhow::Result<()> {
     crate::files::write_csv(path, |out| {
-        out.write_record(["time", "page", "address", "action", "node", "reason", "outcome"])?;
+        out.write_record(ACTIONS_HEADER)?;
         for entry in log {
             let (name, node) = entry.action.kind.describe();
             out.write_record([
