@@ -104,7 +104,8 @@ pub fn check(
     let (memories, most) = (costs.memories(), NodeSet::CAPACITY);
     if memories > most {
         let message = format!(
-            "machine {}: {memories} memories (its `nodes`, and global memory): policies are simulated on at most {most}; expected              fewer, or `homing optimal`, which takes more",
+            "machine {}: {memories} memories (its `nodes`, and global memory): policies are simulated on at most {most}; expected \
+             fewer, or `homing optimal`, which takes more",
             machine.name()
         );
         return Err(exit::error(Code::USAGE, message));
