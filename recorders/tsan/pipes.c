@@ -86,26 +86,30 @@ long homing_take_credit(void)
       if (found <= 0)
          continue;
       if (is_lost(&credit))
-         return -1;
+         return HOMING_PIPE_LOST;
       uint32_t segment;
       long got = syscall(SYS_read, credit.file, &segment, sizeof segment);
       if (got == (long)sizeof segment)
          return segment;
-      if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN))
-         return -1;
+      if (got == 0)
+         return HOMING_GONE;
+      if (got < 0 && errno != EINTR && errno != EAGAIN)
+         return HOMING_PIPE_LOST;
    }
 }
 
-int homing_send_full(const homing_wire_full *message)
+long homing_send_full(const homing_wire_full *message)
 {
    /* A pipe without a reader would raise SIGPIPE and kill the program. */
    struct pollfd ready = {.fd = full.file, .events = POLLOUT};
    struct timespec now = {0, 0};
-   if (is_lost(&full) || (syscall(SYS_ppoll, &ready, 1, &now, NULL, 0) == 1 && (ready.revents & POLLERR)))
-      return 0;
+   if (is_lost(&full))
+      return HOMING_PIPE_LOST;
+   if (syscall(SYS_ppoll, &ready, 1, &now, NULL, 0) == 1 && (ready.revents & POLLERR))
+      return HOMING_GONE;
    while (syscall(SYS_write, full.file, message, sizeof *message) < 0 && errno == EINTR) {
    }
-   return 1;
+   return 0;
 }
 
 /* --- what closes descriptors: system calls, since signal handlers and children after vfork may make them ----------- */

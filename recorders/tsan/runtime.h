@@ -123,8 +123,10 @@ HIDDEN void homing_write_cuts(unsigned most);
 /* The pipes: a free segment, or -1 if there is nobody at the other end; whether a filled one was sent. */
 HIDDEN void homing_open_pipes(int credit, int full);
 HIDDEN void homing_close_pipes(void);
-HIDDEN long homing_take_credit(void);
-HIDDEN int homing_send_full(const homing_wire_full *message);
+/* What the pipes return where nothing goes through them: the program has closed them, or nobody is at the other end. */
+enum { HOMING_PIPE_LOST = -1, HOMING_GONE = -2 };
+HIDDEN long homing_take_credit(void); /* or a segment */
+HIDDEN long homing_send_full(const homing_wire_full *message); /* or 0 */
 /* A lock for a few instructions or one system call. */
 static inline void homing_lock(int *lock)
 {

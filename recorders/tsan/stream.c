@@ -71,6 +71,15 @@ static void stop_recording(void)
    homing_self.cursor = &nowhere;
 }
 
+/* As stop_recording, with the reason, from the pipes. Homing says that it ends; if it did not, it was killed, and what it records
+ * ends with it, as the kernel sees to for the program that it started itself. */
+static void stop_without(long reason)
+{
+   if (reason == HOMING_GONE && !__atomic_load_n(&header->stop, __ATOMIC_ACQUIRE))
+      syscall(SYS_kill, getpid(), SIGKILL);
+   stop_recording();
+}
+
 /* Segments change with all signals blocked: a handler would find a stream that is neither in one nor in the next, and
  * might never return. Returns what to give to homing_end_change(). */
 uint64_t homing_begin_change(void)
@@ -98,19 +107,20 @@ static void post_segment(void)
                             .index = self->index++};
    self->cursor = &nowhere;
    self->limit = 0;
-   if (homing_send_full(&full))
+   long sent = homing_send_full(&full);
+   if (sent == 0)
       __atomic_store_n(&header->open[self->slot].segment_plus_1, 0, __ATOMIC_RELEASE);
    else
-      stop_recording(); /* and homing finds the segment there */
+      stop_without(sent); /* and homing finds the segment there */
 }
 
 /* Opens a segment for the thread; 0 when there is none to be had. */
 static int open_segment(void)
 {
    struct stream *self = &homing_self;
-   long segment = header->stop ? -1 : homing_take_credit();
+   long segment = header->stop ? HOMING_PIPE_LOST : homing_take_credit();
    if (segment < 0) {
-      stop_recording();
+      stop_without(segment);
       return 0;
    }
    self->base = (word *)first_segment + (uint64_t)segment * header->segment_words;

@@ -14,7 +14,7 @@ extern SysRes VG_(do_syscall)(UWord number, UWord, UWord, UWord, UWord, UWord, U
 extern const HChar* VG_(args_the_exename);
 extern XArray* VG_(args_for_client);
 
-enum { UNIX = 1, STREAM = 1, NO_SIGNAL = 0x4000, SHUT_SENDING = 1, LONGEST_QUESTION = 65536 };
+enum { UNIX = 1, STREAM = 1, NO_SIGNAL = 0x4000, SHUT_SENDING = 1, REFUSED = 111, LONGEST_QUESTION = 65536 };
 
 typedef struct {
    UShort family;
@@ -31,6 +31,11 @@ static SysRes call(UWord number, UWord a, UWord b, UWord c, UWord d)
    return VG_(do_syscall)(number, a, b, c, d, 0, 0, 0, 0);
 }
 
+/* Nobody was there to be asked. */
+static Bool gone;
+
+Bool homing_is_gone(void) { return gone; }
+
 static Int connect_to_homing(void)
 {
    SocketName name = { UNIX, { 0 } };
@@ -42,8 +47,10 @@ static Int connect_to_homing(void)
    if (sr_isError(made))
       return -1;
    Int fd = sr_Res(made);
-   if (!sr_isError(call(__NR_connect, fd, (UWord)&name, sizeof name.family + 1 + length, 0)))
+   SysRes connected = call(__NR_connect, fd, (UWord)&name, sizeof name.family + 1 + length, 0);
+   if (!sr_isError(connected))
       return fd;
+   gone = sr_Err(connected) == REFUSED;
    VG_(close)(fd);
    return -1;
 }

@@ -76,6 +76,8 @@ ULong homing_name(const HChar* name);
 Bool homing_following(void);
 /* The address of the wire for this process, which has just come from "fork" or "exec"; NULL: it is not recorded. */
 const HChar* homing_ask_for_wire(const HChar* since);
+/* Whether nobody was there to be asked. */
+Bool homing_is_gone(void);
 /* Whether the tool can go along when this process executes a file. */
 Bool homing_can_follow_exec(const HChar* path);
 

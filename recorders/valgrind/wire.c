@@ -208,6 +208,9 @@ static Int open_memory(const HChar* text)
 static Bool attach_after_fork(void)
 {
    const HChar* text = homing_ask_for_wire("fork");
+   /* The parent is recorded, and homing waits for that: it has not ended but been killed. */
+   if (text == NULL && homing_is_gone() && !header->stop)
+      end_without_homing();
    if (text == NULL)
       return False;
    Int memory = open_memory(text);

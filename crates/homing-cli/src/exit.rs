@@ -51,7 +51,8 @@ pub fn finish(result: Result) -> ExitCode {
         Ok(code) => ExitCode::from(code.0),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            errln!("homing: {error:#}");
+            // Lines after the first are set in: what an error quotes cannot look like a message of its own.
+            errln!("homing: {}", format!("{error:#}").replace('\n', "\n  "));
             let code = error.chain().find_map(code_of).unwrap_or(Code::FAILURE);
             ExitCode::from(code.0)
         }

@@ -19,6 +19,9 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+/// The longest answer in bytes: so much, and more for each page that the policy was told of, which is room for three actions.
+const LONGEST_ANSWER: u64 = 1 << 16;
+const LONGEST_OF_A_PAGE: u64 = 128;
 /// Version of the protocol.
 const PROTOCOL: u32 = 1;
 
@@ -130,7 +133,12 @@ impl External {
         }
         let mut process = self.process.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let process = process.as_mut().ok_or("it was not begun")?;
-        process.exchange(&question.to_string(), self.start.timeout)
+        process.exchange(&question.to_string(), self.longest(), self.start.timeout)
+    }
+
+    /// The longest answer that is read, in bytes.
+    fn longest(&self) -> u64 {
+        LONGEST_ANSWER + LONGEST_OF_A_PAGE * self.known.len() as u64
     }
 
     fn check(&self, answer: &str) -> Result<Vec<(Page, Kind)>, String> {
@@ -181,7 +189,7 @@ impl Policy for External {
             question["protocol"] = PROTOCOL.into();
             question["costs"] = self.start.costs.clone();
             question["replication"] = self.start.replication.into();
-            let answer = process.exchange(&question.to_string(), self.start.timeout)?;
+            let answer = process.exchange(&question.to_string(), self.longest(), self.start.timeout)?;
             self.check(&answer).map(|_| process)
         });
         match begun {

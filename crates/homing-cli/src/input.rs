@@ -5,6 +5,7 @@ use crate::files::read_text;
 use crate::spill::SpillFile;
 use anyhow::Context;
 use homing_core::cache::cpus::CpusInUse;
+use homing_core::cache::hierarchy::HierarchyError;
 use homing_core::cache::misses::Misses;
 use homing_core::cache::{Addresses, Counts, HierarchyShape};
 use homing_core::history::{Binding, History, HistoryBuilder, Options, Spill, SpillError, ThreadsOn};
@@ -36,14 +37,18 @@ pub struct ModelArgs {
     #[arg(long, value_name = "HOW", default_value = "fill")]
     pub threads_on: ThreadsOn,
     /// Memory for page histories; what is beyond goes to a temporary file
-    #[arg(long, value_name = "SIZE", default_value = "8G", value_parser = bytes)]
+    #[arg(long, value_name = "SIZE", default_value = MEMORY, value_parser = bytes)]
     pub memory: u64,
     /// Let the machine's caches filter the references first: what follows sees misses, and a page has one copy
     #[arg(long)]
     pub misses: bool,
 }
 
-fn bytes(text: &str) -> Result<u64, String> {
+/// Memory for page histories, unless the user says another.
+pub const MEMORY: &str = "8G";
+
+/// A number of bytes, as options have it.
+pub fn bytes(text: &str) -> Result<u64, String> {
     parse_bytes(text).ok_or_else(|| format!("`{text}`: expected a size such as 512M or 8G"))
 }
 
@@ -95,8 +100,13 @@ pub fn misses(
     let shape = hierarchy(machine, page_size)?;
     let cpus = CpusInUse::new(trace.threads().map(|(thread, _)| thread), binding);
     let addresses = Addresses::new(page_size, &frames(trace));
-    Misses::new(&shape, cpus, addresses, rayon::current_num_threads())
-        .map_err(|e| exit::error(Code::UNSUPPORTED, e.to_string()))
+    Misses::new(&shape, cpus, addresses, rayon::current_num_threads()).map_err(|error| {
+        let code = match error {
+            HierarchyError::TooManyCpus(_) => Code::USAGE,
+            HierarchyError::TooMuchMemory(..) => Code::FAILURE,
+        };
+        exit::error(code, error.to_string())
+    })
 }
 
 /// The machine's caches and TLBs.

@@ -24,6 +24,7 @@ mod tables;
 mod trace_names;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use homing_linux::visible;
 
 /// Brings memory pages home: records, bounds, simulates and shows page placement on NUMA machines.
 #[derive(Parser)]
@@ -85,8 +86,31 @@ enum Command {
     Record(cmd::record::Args),
 }
 
+/// Reads the command line. Clap's messages quote it, in colours of their own: they are made from arguments that can be shown.
+fn parse() -> Result<Cli, std::process::ExitCode> {
+    let error = match Cli::try_parse() {
+        Ok(cli) => return Ok(cli),
+        Err(error) => error,
+    };
+    let given: Vec<_> = std::env::args_os().collect();
+    let shown: Vec<_> = given.iter().map(|arg| visible::name(&arg.to_string_lossy()).into_owned()).collect();
+    if given.iter().zip(&shown).all(|(given, shown)| given == shown.as_str()) {
+        error.exit();
+    }
+    match Cli::try_parse_from(shown) {
+        Err(error) => error.exit(),
+        // What was wrong with it was what is now made visible.
+        Ok(_) => errln!("{error}"),
+    }
+    Err(std::process::ExitCode::from(exit::Code::USAGE.0))
+}
+
 fn main() -> std::process::ExitCode {
-    let result = match Cli::parse().command {
+    let cli = match parse() {
+        Ok(cli) => cli,
+        Err(code) => return code,
+    };
+    let result = match cli.command {
         Command::Attach(args) => cmd::live::attach::run(*args),
         Command::Bench(args) => cmd::bench::run(args),
         Command::Completions(args) => cmd::manual::completions(args, Cli::command()),

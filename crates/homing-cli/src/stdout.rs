@@ -1,8 +1,10 @@
 //! What a command prints: `println!` and `print!` panic where nobody reads the output (`homing machines | head -1`) or it
 //! cannot be written (a full disk); [`outln!`] and [`out!`] return the error, and [`crate::exit::finish`] says what it means.
+//! What others chose in it cannot command the terminal ([`homing_linux::visible`]).
 
 use anyhow::Context;
 use homing_core::report::SCHEMA;
+use homing_linux::visible;
 use serde_json::Value;
 use std::fmt::Arguments;
 use std::io::Write;
@@ -26,11 +28,10 @@ pub const FAILED: &str = "cannot write to standard output";
 
 /// Prints to standard output.
 pub fn print(words: Arguments<'_>) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    out.write_fmt(words).and_then(|()| out.flush()).context(FAILED)
+    bytes(visible::text(&words.to_string()).as_bytes())
 }
 
-/// Writes bytes to standard output.
+/// Writes bytes to standard output as they are: data, or what this program itself made.
 pub fn bytes(bytes: &[u8]) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     out.write_all(bytes).and_then(|()| out.flush()).context(FAILED)

@@ -6,6 +6,7 @@ use crate::files::read_text;
 use crate::input::{lay, Laid, ModelArgs, TraceFile};
 use crate::scene::SceneArgs;
 use anyhow::Context;
+use homing_core::action::NodeSet;
 use homing_core::areas::{self, Located};
 use homing_core::cache::Counts;
 use homing_core::compare::{BoundStart, CompareError};
@@ -93,8 +94,22 @@ pub fn begins(text: &str) -> anyhow::Result<Begins> {
     Ok(Begins { placement: Placement::File(file), by_area })
 }
 
-/// Fails if the machine or a policy cannot begin as the user said.
-pub fn check(placement: Option<&Placement>, costs: &Costs, policies: &[&Entry]) -> anyhow::Result<()> {
+/// Fails if the machine is too large to simulate, or the machine or a policy cannot begin as the user said.
+pub fn check(
+    machine: &Machine,
+    placement: Option<&Placement>,
+    costs: &Costs,
+    policies: &[&Entry],
+) -> anyhow::Result<()> {
+    let (memories, most) = (costs.memories(), NodeSet::CAPACITY);
+    if memories > most {
+        let message = format!(
+            "machine {}: {memories} memories (its `nodes`, and global memory): policies are simulated on at most {most}; expected \
+             fewer, or `homing optimal`, which takes more",
+            machine.name()
+        );
+        return Err(exit::error(Code::USAGE, message));
+    }
     if let Some(placement) = placement {
         placement.check(costs).map_err(|e| exit::error(Code::USAGE, e))?;
     }

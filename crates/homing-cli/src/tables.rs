@@ -4,6 +4,7 @@ use comfy_table::{presets, CellAlignment, Table};
 use homing_core::ids::PageSize;
 use homing_core::page_sizes::Region;
 use homing_core::report::{ClassRow, Curve, MeanRow, PerturbationRow, Row, Series, SizeRow};
+use homing_linux::visible;
 
 /// Prints the notes below a table.
 pub fn print_notes(notes: &[String]) -> anyhow::Result<()> {
@@ -60,7 +61,7 @@ pub fn rows(rows: &[Row]) -> Table {
     let mut table = table(&header);
     for row in rows {
         table.add_row([
-            row.policy.clone(),
+            visible::name(&row.policy).into_owned(),
             format!("{:.4}", row.mcpr),
             format!("{:.2}", row.gap_percent),
             row.recovered_percent.map_or("-".into(), |share| format!("{share:.1}")),
@@ -133,7 +134,7 @@ pub fn means(means: &[MeanRow]) -> Table {
             format!("{:.4}", mean.mcpr),
             format!("{:.2}", mean.gap_percent),
             format!("{:.2}", mean.worst_gap_percent),
-            mean.worst_trace.clone(),
+            visible::name(&mean.worst_trace).into_owned(),
         ]);
     }
     table

@@ -52,6 +52,32 @@ fn rows_have_the_promised_fields_and_stay_above_the_bound() {
 }
 
 #[test]
+fn a_machine_too_large_to_simulate_is_wrong_usage() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = trace(dir.path(), "halves");
+    let (trace, large) = (trace.to_str().unwrap(), dir.path().join("large.toml"));
+    let ace = String::from_utf8(succeeds(1, &["machines", "two-socket"]).stdout).unwrap();
+    let model: Vec<String> = ace
+        .lines()
+        .map(|line| if line.starts_with("nodes") { "nodes = 129".to_owned() } else { line.to_owned() })
+        .collect();
+    assert!(model.contains(&"nodes = 129".to_owned()), "{ace}");
+    std::fs::write(&large, model.join("\n")).unwrap();
+    let (large, out) = (large.to_str().unwrap(), dir.path().join("out"));
+    for command in [
+        &["compare", trace, "--machine", large][..],
+        &["simulate", trace, "--machine", large, "--policy", "homing"],
+        &["study", trace, "--machines", large, "--out", out.to_str().unwrap()],
+    ] {
+        let output = homing(1, command);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{command:?}: {said}");
+        assert!(said.contains("129 memories") && said.contains("at most 128"), "{command:?}: {said}");
+    }
+    assert_eq!(homing(1, &["optimal", trace, "--machine", large]).status.code(), Some(0));
+}
+
+#[test]
 fn the_report_is_the_same_at_any_number_of_workers() {
     let dir = tempfile::tempdir().unwrap();
     let (a, b) = (trace(dir.path(), "a"), trace(dir.path(), "b"));

@@ -86,15 +86,24 @@ fn what_goes_wrong_is_said_and_nothing_waits_for_ever() {
         assert!(begin.elapsed() < Duration::from_secs(60), "{name}");
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
-    let answer =
-        |then: &str| format!("import sys, time\nprint('{{}}', flush=True)\nsys.stdin.readline()\n{then}\n");
+    let answer = |then: &str| {
+        format!("import sys\nsys.stdin.readline()\nprint('{{}}', flush=True)\nsys.stdin.readline()\n{then}\n")
+    };
     assert!(fails("dies", "import sys\nsys.exit(7)\n").contains("ended before it answered (exit status: 7)"));
-    assert!(fails("dies-later", &answer("sys.stdin.readline()")).contains("ended before it answered"));
+    assert!(fails("dies-later", &answer("")).contains("ended before it answered"));
     assert!(fails("babbles", "print('hello', flush=True)\nwhile input(): pass\n").contains("answered `hello"));
     let stranger = answer(r#"print('{"actions":[{"page":999,"move":0}]}', flush=True)"#);
     assert!(fails("stranger", &stranger).contains("page 999, which it was not told of"));
     let both = answer(r#"print('{"actions":[{"page":0,"move":0,"replicate":1}]}', flush=True)"#);
     assert!(fails("both", &both).contains("expected one of move, replicate, collapse"));
+    let endless = answer("while True: sys.stdout.write('x' * 65536)");
+    let said = fails("endless", &endless);
+    // 16 pages of 128 bytes each.
+    assert!(said.contains("longer than 67584 bytes, the most that is read"), "{said}");
+    assert!(!said.contains("was killed"), "{said}");
+    let ahead = "import sys\nprint('{}', flush=True)\nprint('{}', flush=True)\nfor line in sys.stdin: pass\n";
+    let said = fails("ahead", ahead);
+    assert!(said.contains("expected one line for each question, after it was read"), "{said}");
     assert!(fails("hangs", "import time\ntime.sleep(600)\n").contains("no answer within 3 s"));
     let output = simulate(&trace, "external:/no/such/program", &[]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("cannot start `/no/such/program`"));

@@ -82,6 +82,9 @@ fn each_table_has_its_manifest_and_wrong_arguments_their_code() {
     let monitored = ["--monitor", "perfect", "--actions", &actions, "--intervals", &intervals];
     let output = homing(&[&simulate[..], &monitored].concat()).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let replayed = homing(&["replay", &actions, "--", "true"]).output().unwrap();
+    assert_eq!(replayed.status.code(), Some(2));
+    assert!(stderr(&replayed).contains("holds the actions of a simulation"), "{}", stderr(&replayed));
     for table in [actions, intervals] {
         let manifest = std::fs::read_to_string(format!("{table}.manifest.json")).unwrap();
         assert!(manifest.contains("\"monitor\""), "{manifest}");

@@ -7,8 +7,9 @@ mod build;
 
 use build::Compiler;
 use serde_json::Value;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
 fn homing(arguments: &[&str], program: &[&str]) -> Output {
@@ -103,6 +104,35 @@ fn iterations_and_phases_are_marked() {
         // All of the first array changes hands at each phase, and the policy knows it from the first iteration.
         assert!(moves(&[]) >= 8.0, "{recorder}: {}", moves(&[]));
     }
+}
+
+/// A program that a shell started ends with homing as well: nobody takes its references any more.
+#[test]
+fn a_program_of_a_shell_ends_with_a_killed_homing() {
+    let program = build::program(Compiler::Gcc, "endless.c", true);
+    let mut homing = build::homing();
+    homing.args(["record", "--recorder", "tsan", "-o"]).arg(trace("endless")).args(["--", "sh", "-c"]);
+    let script = format!("{}; true", program.display());
+    let mut homing = homing.arg(script).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut id = String::new();
+    BufReader::new(homing.stdout.take().unwrap()).read_line(&mut id).unwrap();
+    let id = id.trim().to_owned();
+    let runs = || {
+        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+        status.lines().any(|line| line.starts_with("State:") && !line.contains('Z'))
+    };
+    assert!(runs(), "process {id}");
+    homing.kill().unwrap();
+    homing.wait().unwrap();
+    let begin = std::time::Instant::now();
+    while runs() && begin.elapsed() < std::time::Duration::from_secs(60) {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let outlived = runs();
+    if outlived {
+        Command::new("kill").args(["-9", &id]).status().unwrap();
+    }
+    assert!(!outlived, "it ran on unrecorded");
 }
 
 const LIBRARY: &str = "#define OWN __attribute__((aligned(4096)))\n\

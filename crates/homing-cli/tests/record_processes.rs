@@ -106,6 +106,31 @@ fn a_killed_recorder_ends_the_processes_and_leaves_a_readable_prefix() {
 }
 
 #[test]
+fn no_child_of_a_followed_process_outlives_a_killed_recorder() {
+    let lab = Lab::new();
+    // The child waits until homing and with it the first process are killed, and then makes another.
+    let program = lab.compile(
+        "#include <stdio.h>\n#include <sys/wait.h>\n#include <unistd.h>\nstatic volatile long a[100];\n\
+        int main(void) { int first = getpid();\n\
+        if (fork() == 0) { write(1, \"up\\n\", 3); while (getppid() == first) usleep(1000);\n\
+        if (fork() == 0) { write(1, \"unrecorded\\n\", 11); _exit(0); } wait(0); _exit(0); }\n\
+        for (long i = 0;; i++) a[i % 100] = i; }\n",
+        &[],
+    );
+    let mut homing = lab.homing(&["--follow"], &[program.to_str().unwrap()]);
+    let mut homing = homing.stderr(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = homing.stdout.take().unwrap();
+    let mut up = [0; 3];
+    out.read_exact(&mut up).unwrap();
+    homing.kill().unwrap();
+    homing.wait().unwrap();
+    // All processes hold the pipe: it ends when they have ended.
+    let mut said = String::new();
+    out.read_to_string(&mut said).unwrap();
+    assert_eq!(said, "");
+}
+
+#[test]
 fn a_program_that_closes_all_descriptors_before_it_executes_another_is_followed_in_silence() {
     let lab = Lab::new();
     let source = "#include <sys/wait.h>\n#include <unistd.h>\nint main(void) { if (fork() == 0) {\n\

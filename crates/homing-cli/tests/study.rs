@@ -288,3 +288,34 @@ fn one_study_at_a_time_works_in_a_directory() {
     drop(other);
     succeeds(1, &words);
 }
+
+#[test]
+fn memory_for_page_histories_is_what_was_given() {
+    let dir = tempfile::tempdir().unwrap();
+    let line = |i: u64| format!("{},{},8,w\n", i % 2, 0x10000 + i / 2 % 8 * 4096);
+    let trace = import(dir.path(), "turns.trace", &(0..20_000).map(line).collect::<String>());
+    let missing = dir.path().join("missing");
+    let run = |name: &str, memory: &[&str]| {
+        let out = dir.path().join(name);
+        let args = ["study", trace.to_str().unwrap(), "--machines", "ace", "--threads-on", "one-per-node"];
+        let own = ["--policies", "homing", "--out", out.to_str().unwrap()];
+        let args = [&args[..], &own, memory].concat();
+        (command(1, &args).env("TMPDIR", &missing).output().unwrap(), out)
+    };
+    // What fits needs no temporary file, what does not fit cannot make one there.
+    let (whole, out) = run("whole", &["--memory", "1G"]);
+    assert!(whole.status.success(), "{}", String::from_utf8_lossy(&whole.stderr));
+    let manifest = fs::read_to_string(out.join("manifest.json")).unwrap();
+    let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
+    let memory = serde_json::json!({ "name": "memory", "value": (1u64 << 30).to_string() });
+    assert!(manifest["parameters"].as_array().unwrap().contains(&memory), "{manifest}");
+    let plan = dir.path().join("plan.toml");
+    fs::write(&plan, "memory = \"1K\"\n").unwrap();
+    for (name, memory) in [("flag", ["--memory", "1K"]), ("plan", ["--plan", plan.to_str().unwrap()])] {
+        let (output, _) = run(name, &memory);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(1) && said.contains("TMPDIR"), "{name}: {said}");
+    }
+    let (wrong, _) = run("wrong", &["--memory", "much"]);
+    assert_eq!(wrong.status.code(), Some(2));
+}

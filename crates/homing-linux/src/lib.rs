@@ -26,4 +26,5 @@ pub mod terminal;
 pub mod topology;
 pub mod tunables;
 pub mod unnamed;
+pub mod visible;
 pub mod wait;

@@ -1,6 +1,7 @@
 //! What a command tells beside its output: `eprintln!` panics where standard error cannot be written (a log on a full disk), which
-//! would cost a recording or stop a service; [`crate::errln!`] goes on.
+//! would cost a recording or stop a service; [`crate::errln!`] goes on. What others chose in it cannot command the terminal.
 
+use crate::visible;
 use std::fmt::Arguments;
 use std::io::Write;
 
@@ -15,5 +16,5 @@ macro_rules! errln {
 /// Tells the user a line, in one piece.
 pub fn print(words: Arguments<'_>) {
     // There is no place left where this could be told.
-    let _ = std::io::stderr().write_all(format!("{words}\n").as_bytes());
+    let _ = std::io::stderr().write_all(visible::text(&format!("{words}\n")).as_bytes());
 }

@@ -58,6 +58,14 @@ fn happened(mut polled: Vec<PollFd<'_>>, limit: Duration, what: PollFlags) -> io
     Ok(polled.iter().enumerate().filter_map(ready).collect())
 }
 
+/// Bytes that were written to a pipe and not read yet.
+///
+/// # Errors
+/// What `ioctl(2)` gives.
+pub fn unread(pipe: BorrowedFd<'_>) -> io::Result<u64> {
+    Ok(rustix::io::ioctl_fionread(pipe)?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,6 +83,11 @@ mod tests {
         assert_eq!(readable(&ends, Duration::from_secs(60)).unwrap(), [1]);
         drop(children[0].stdin.take());
         children.iter_mut().for_each(|child| assert!(child.wait().unwrap().success()));
+        let (mut reader, mut writer) = io::pipe().unwrap();
+        io::Write::write_all(&mut writer, b"four").unwrap();
+        assert_eq!((unread(writer.as_fd()).unwrap(), unread(reader.as_fd()).unwrap()), (4, 4));
+        io::Read::read_exact(&mut reader, &mut [0; 4]).unwrap();
+        assert_eq!(unread(writer.as_fd()).unwrap(), 0);
         assert_eq!(end_of(Pid(i32::MAX)).unwrap_err().raw_os_error(), Some(libc::ESRCH));
     }
 }

@@ -23,6 +23,7 @@ use homing_core::policy::placement::Placement;
 use homing_core::policy::settings::Settings;
 use homing_core::policy::table::{Begin, Entry, POLICIES};
 use homing_core::report::{Parameter, Report, TraceReport, SCHEMA};
+use homing_linux::visible;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use sweep::Sweep;
@@ -99,7 +100,7 @@ pub fn run(args: Args) -> Result {
     let placement = args.placement.as_deref().map(study::begins).transpose()?;
     let given = placement.as_ref().map(Begins::placement);
     let policies = policies(&args.policies, given)?;
-    study::check(given, &args.model.costs(&machine)?, &policies)?;
+    study::check(&machine, given, &args.model.costs(&machine)?, &policies)?;
     study::each_once("level of --info", args.info.iter().map(Information::to_string))?;
     study::each_once("monitor", args.monitor.iter().map(Choice::describe))?;
     let plan = Plan { machine, settings, placement, policies };
@@ -313,8 +314,8 @@ fn print(report: &Report) -> anyhow::Result<()> {
         let info = &trace.trace;
         outln!(
             "{} on {}: {} references, {} pages",
-            info.name,
-            report.machine.name,
+            visible::name(&info.name),
+            visible::name(&report.machine.name),
             info.references,
             info.pages
         );

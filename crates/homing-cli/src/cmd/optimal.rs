@@ -185,7 +185,7 @@ pub fn run(args: Args) -> Result {
         curve,
         caches,
     };
-    print(&args, &output, &optimum).context(crate::stdout::FAILED)?;
+    print(&args, &output, &optimum)?;
     Ok(if partial { Code::PARTIAL } else { Code::OK })
 }
 
@@ -269,22 +269,21 @@ fn segment_row(segment: &Segment) -> SegmentRow {
 }
 
 fn print(args: &Args, output: &Output, optimum: &Optimum) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
     if args.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(output)?)?;
+        outln!("{}", serde_json::to_string_pretty(output)?);
         return Ok(());
     }
     if args.csv {
-        let mut csv = csv::Writer::from_writer(out);
+        let mut csv = csv::Writer::from_writer(Vec::new());
         match &output.curve {
             Some(curve) => curve.segments.iter().try_for_each(|segment| csv.serialize(segment))?,
             None => csv.serialize(&output.row)?,
         }
-        csv.flush()?;
+        crate::stdout::bytes(&csv.into_inner().map_err(csv::IntoInnerError::into_error)?)?;
     } else {
-        writeln!(out, "{}", breakdown(output, optimum))?;
+        outln!("{}", breakdown(output, optimum));
         if let Some(curve) = &output.curve {
-            writeln!(out, "\n{}", curve_table(curve))?;
+            outln!("\n{}", curve_table(curve));
         }
     }
     output.notes.iter().for_each(|note| errln!("note: {note}"));

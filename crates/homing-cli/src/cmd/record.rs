@@ -10,6 +10,7 @@ use homing_core::trace::{merge, Header, IngestOptions, Summary};
 use homing_linux::channel::{Capacity, Channel};
 use homing_linux::follow::Door;
 use homing_linux::interrupts::Interrupts;
+use homing_linux::visible;
 use indicatif::HumanBytes;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -234,6 +235,7 @@ fn list(children: &[Child], quiet: bool) {
     }
     for child in children {
         let command = child.command.join(" ");
+        let command = visible::name(&command);
         match &child.recorded {
             Ok(_) if quiet => {}
             Ok((name, references)) => {

@@ -3,6 +3,7 @@
 
 use super::live::launch::launch;
 use super::live::{Plan, Settings};
+use super::simulate::ACTIONS_HEADER;
 use crate::exit::{self, Code, Result};
 use crate::files::same_file;
 use anyhow::Context;
@@ -10,8 +11,13 @@ use homing_live::journal::{check, Journal};
 use homing_live::plan::Plan as Moves;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
+
+/// Why the actions of a simulation are no log of a live run.
+const OF_A_SIMULATION: &str = "holds the actions of a simulation: their times count references, and their addresses are the recorded \
+     run's, so a live run has no page and no moment for them; expected a log of `homing run --journal`. Another trace of the \
+     program can begin where this simulation ended: `homing simulate --placement-out FILE`, then `--placement areas:FILE`";
 
 /// Arguments of `homing replay`.
 #[derive(clap::Args)]
@@ -54,7 +60,12 @@ pub fn run(args: Args) -> Result {
     args.refuse_to_replace_the_log()?;
     let name = args.log.display();
     let file = File::open(&args.log).with_context(|| format!("cannot read {name}"))?;
-    let journal = Journal::read(BufReader::new(file)).with_context(|| name.to_string())?;
+    let mut log = BufReader::new(file);
+    let begin = log.fill_buf().with_context(|| format!("cannot read {name}"))?;
+    if begin.starts_with(ACTIONS_HEADER.join(",").as_bytes()) {
+        return Err(exit::error(Code::USAGE, format!("{name} {OF_A_SIMULATION}")));
+    }
+    let journal = Journal::read(log).with_context(|| name.to_string())?;
     if journal.cut {
         errln!("homing: {name}: the last line is cut; it was left out");
     }

@@ -87,7 +87,7 @@ pub fn run(args: Args) -> exit::Result {
     let entries: Vec<&Entry> = entry.into_iter().collect();
     let placement = args.placement.as_deref().map(study::begins).transpose()?;
     let by_address = placement.as_ref().map(study::Begins::placement);
-    study::check(by_address, &args.model.costs(&machine)?, &entries)?;
+    study::check(&machine, by_address, &args.model.costs(&machine)?, &entries)?;
     let file = TraceFile::open(&args.trace)?;
     let trace = file.trace()?;
     let page_size = args.model.page_size(&machine);
@@ -188,9 +188,12 @@ fn print_json(
     Ok(())
 }
 
+/// The columns of `--actions`.
+pub const ACTIONS_HEADER: [&str; 7] = ["time", "page", "address", "action", "node", "reason", "outcome"];
+
 fn write_actions(path: &Path, log: &[Logged], address: impl Fn(Page) -> u64) -> anyhow::Result<()> {
     crate::files::write_csv(path, |out| {
-        out.write_record(["time", "page", "address", "action", "node", "reason", "outcome"])?;
+        out.write_record(ACTIONS_HEADER)?;
         for entry in log {
             let (name, node) = entry.action.kind.describe();
             out.write_record([

@@ -19,7 +19,7 @@ pub enum TraceError {
         known: u32,
     },
     /// The header is cut off or damaged. What follows may be whole ([`super::Trace::salvage`]).
-    #[error("the trace's header is damaged: {0}; `homing trace recover` goes on without it")]
+    #[error("the trace's header is damaged: {0}, and there is no copy of it; `homing trace recover` goes on without it")]
     Header(String),
     /// The references have no total order yet.
     #[error(

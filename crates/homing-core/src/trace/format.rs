@@ -85,11 +85,17 @@ impl Header {
             return Err(TraceError::Header("its checksum is wrong".to_owned()));
         }
         let header: Header = serde_json::from_slice(json).map_err(|e| TraceError::Header(e.to_string()))?;
-        if header.frame_bytes != FRAME_BYTES {
-            let reason = format!("frames of {} bytes; expected {FRAME_BYTES}", header.frame_bytes);
-            return Err(TraceError::Header(reason));
-        }
+        header.check()?;
         Ok((header, HEADER + length))
+    }
+
+    /// Fails if the blocks mean what this program does not know.
+    pub(super) fn check(&self) -> Result<(), TraceError> {
+        if self.frame_bytes == FRAME_BYTES {
+            return Ok(());
+        }
+        let reason = format!("frames of {} bytes; expected {FRAME_BYTES}", self.frame_bytes);
+        Err(TraceError::Header(reason))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Gives a trace another total order: completes a recording, or transforms a finished trace.
 
-use super::format::{BlockHeader, BlockKind, BlockSink};
+use super::format::{BlockHeader, BlockKind, BlockSink, Header};
 use super::order::OrderEncoder;
 use super::reader::Trace;
 use super::summary::Summary;
@@ -13,6 +13,7 @@ pub struct OrderWriter<W: Write> {
     sink: BlockSink<W>,
     order: OrderEncoder,
     summary: Summary,
+    header: Header,
 }
 
 impl<W: Write> OrderWriter<W> {
@@ -25,8 +26,7 @@ impl<W: Write> OrderWriter<W> {
             .filter(|p| !matches!(p.header.kind, BlockKind::Order | BlockKind::Summary))
             .copied()
             .collect();
-        let sink = BlockSink::new(out, trace.blocks_end(), index)?;
-        Ok(OrderWriter { sink, order: OrderEncoder::default(), summary: trace.summary() })
+        Ok(OrderWriter::new(BlockSink::new(out, trace.blocks_end(), index)?, trace))
     }
 
     /// Begins a new file at `out` with the header and all blocks of `trace` except its order. Damaged blocks are copied
@@ -41,7 +41,12 @@ impl<W: Write> OrderWriter<W> {
                 sink.copy_block(placed.header, trace.bytes.get(from..to).unwrap_or(&[]))?;
             }
         }
-        Ok(OrderWriter { sink, order: OrderEncoder::default(), summary: trace.summary() })
+        Ok(OrderWriter::new(sink, trace))
+    }
+
+    fn new(sink: BlockSink<W>, trace: &Trace<'_>) -> Self {
+        let (summary, header) = (trace.summary(), trace.header().clone());
+        OrderWriter { sink, order: OrderEncoder::default(), summary, header }
     }
 
     /// The next `references` references are of `thread`.
@@ -76,7 +81,7 @@ impl<W: Write> OrderWriter<W> {
     /// Writes the summary and the index.
     pub fn finish(mut self) -> Result<(W, Summary), TraceError> {
         self.seal()?;
-        let raw = serde_json::to_vec(&self.summary).map_err(std::io::Error::other)?;
+        let raw = self.summary.encode(&self.header)?;
         let header = BlockHeader { kind: BlockKind::Summary, stored: 0, raw: 0, a: 0, b: 0, c: 0, d: 0 };
         self.sink.put(header, &raw)?;
         Ok((self.sink.finish()?, self.summary))

@@ -30,6 +30,8 @@ pub(super) struct ThreadBlocks {
 pub struct Trace<'a> {
     pub(super) bytes: &'a [u8],
     header: Header,
+    /// What the summary has of the header.
+    header_copy: Option<Header>,
     summary: Option<Summary>,
     frames: Vec<u64>,
     names: Names,
@@ -45,21 +47,33 @@ pub struct Trace<'a> {
 
 impl<'a> Trace<'a> {
     /// Opens a trace. A damaged or unfinished one opens as far as it is readable ([`Trace::damage`],
-    /// [`Trace::complete`]); only a damaged header, another version, or another kind of file are errors.
+    /// [`Trace::complete`]); only a damaged header without its copy in the summary, another version, or another kind of file are
+    /// errors.
     pub fn open(bytes: &'a [u8]) -> Result<Trace<'a>, TraceError> {
-        let (header, start) = Header::decode(bytes)?;
-        Ok(Trace::of_blocks(bytes, header, start, Vec::new()))
+        let reason = match Header::decode(bytes) {
+            Ok((header, start)) => return Ok(Trace::of_blocks(bytes, header, start, Vec::new())),
+            Err(TraceError::Header(reason)) => reason,
+            Err(other) => return Err(other),
+        };
+        let mut trace = Trace::headless(bytes, format!("header: {reason}; its copy in the summary is used"));
+        trace.header = trace.header_copy.take().ok_or(TraceError::Header(reason))?;
+        Ok(trace)
     }
 
     /// Opens a trace even if its header is damaged: command, recorder and host are unknown then, and the first
     /// [`Trace::damage`] says so. The blocks need nothing of it.
     pub fn salvage(bytes: &'a [u8]) -> Result<Trace<'a>, TraceError> {
         let reason = match Trace::open(bytes) {
-            Err(TraceError::Header(reason)) => format!("header: {reason}"),
+            Err(TraceError::Header(reason)) => reason,
             other => return other,
         };
+        Ok(Trace::headless(bytes, format!("header: {reason}")))
+    }
+
+    /// The trace without its header, which is damaged as `reason` says.
+    fn headless(bytes: &'a [u8], reason: String) -> Trace<'a> {
         let damage = vec![Damage { offset: 0, reason, thread: None, references: 0 }];
-        Ok(Trace::of_blocks(bytes, Header::new("unknown", ""), HEADER.min(bytes.len()), damage))
+        Trace::of_blocks(bytes, Header::new("unknown", ""), HEADER.min(bytes.len()), damage)
     }
 
     fn of_blocks(bytes: &'a [u8], header: Header, start: usize, mut damage: Vec<Damage>) -> Trace<'a> {
@@ -73,6 +87,7 @@ impl<'a> Trace<'a> {
         let mut trace = Trace {
             bytes,
             header,
+            header_copy: None,
             summary: None,
             frames: Vec::new(),
             names: Names::default(),
@@ -142,7 +157,10 @@ impl<'a> Trace<'a> {
                     self.symbols.push(Symbol::decode(&mut cursor)?);
                 }
             }
-            _ => self.summary = Some(serde_json::from_slice(raw).ok()?),
+            _ => {
+                let (summary, header) = Summary::decode(raw)?;
+                (self.summary, self.header_copy) = (Some(summary), header);
+            }
         }
         Some(())
     }

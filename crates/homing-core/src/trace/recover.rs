@@ -125,7 +125,7 @@ impl Recovery<'_, '_> {
         self.write_references(&mut sink)?;
         self.write_order(&mut sink, options)?;
         let summary = self.summary();
-        let raw = serde_json::to_vec(&summary).map_err(std::io::Error::other)?;
+        let raw = summary.encode(&header)?;
         sink.put(table(BlockKind::Summary, 0, 0), &raw)?;
         Ok((sink.finish()?, self.result.clone()))
     }

@@ -1,5 +1,6 @@
 //! The counts of a trace.
 
+use super::format::Header;
 use serde::{Deserialize, Serialize};
 
 /// What a trace holds and what it does not, as its writer counted.
@@ -34,4 +35,30 @@ pub struct Summary {
     pub lost_segments: u64,
     /// Words of the wire that made no sense.
     pub malformed: u64,
+}
+
+/// What the summary block has beside the counts; versions before did not write it, and pass over it.
+#[derive(Deserialize)]
+struct Beside {
+    header: Option<Header>,
+}
+
+impl Summary {
+    /// The bytes of a summary block: the counts, and a copy of the header for the case that it is damaged.
+    pub(super) fn encode(&self, header: &Header) -> std::io::Result<Vec<u8>> {
+        #[derive(Serialize)]
+        struct Block<'a> {
+            #[serde(flatten)]
+            summary: &'a Summary,
+            header: &'a Header,
+        }
+        serde_json::to_vec(&Block { summary: self, header }).map_err(std::io::Error::other)
+    }
+
+    /// The counts in the bytes of a summary block, and the copy of the header if it has one; `None` if it is malformed.
+    pub(super) fn decode(raw: &[u8]) -> Option<(Summary, Option<Header>)> {
+        let summary = serde_json::from_slice(raw).ok()?;
+        let header = serde_json::from_slice::<Beside>(raw).ok().and_then(|beside| beside.header);
+        Some((summary, header.filter(|header| header.check().is_ok())))
+    }
 }

@@ -279,14 +279,18 @@ impl<'a> Trace<'a> {
         }
         let range = blocks.start.min(self.order.len())..blocks.end.min(self.order.len());
         let mut cursors: HashMap<Thread, ThreadCursor<'_>> = HashMap::new();
-        let first = self.order.get(range.start).map_or(0, |p| p.header.c);
-        let mut visit = Visit { visitor, time: first, stats: VisitStats::default() };
+        // What is missing before the first block belongs to the visit that begins at the beginning.
+        let first = if range.start == 0 { None } else { self.order.get(range.start) };
+        let time = first.map_or(0, |p| p.header.c);
+        let mut visit = Visit { visitor, time, stats: VisitStats::default() };
         if blocks.start == 0 {
             for (&thread, blocks) in self.threads.iter().filter(|(_, t)| t.references == 0) {
                 visit.rest(&mut ThreadCursor::new(self, thread, blocks));
             }
         }
         let range_end = range.end;
+        // What is missing at the end belongs to the visit of the last block.
+        let to_the_end = range.end == self.order.len() && (!range.is_empty() || self.order.is_empty());
         for placed in &self.order[range] {
             if placed.header.c > visit.time {
                 visit.lost(placed.header.c - visit.time, GAP);
@@ -322,7 +326,7 @@ impl<'a> Trace<'a> {
             visit.lost(next.header.c - visit.time, GAP);
         }
         let total = self.references();
-        if blocks.end >= self.order.len() && visit.time < total {
+        if to_the_end && visit.time < total {
             let references = total - visit.time;
             let reason = "the end of the total order is missing".to_owned();
             visit.lost(references, &reason);
@@ -341,14 +345,18 @@ impl<'a> Trace<'a> {
     /// some references of each thread in vain.
     pub fn parts(&self, most: usize) -> Vec<Range<usize>> {
         let worth = (self.threads.len() as u64).saturating_mul(4 * IN_VAIN).max(8 * IN_VAIN);
-        let most = (self.references() / worth).min(most as u64).max(1);
-        let cut = |part: u64| {
-            let time = (u128::from(self.references()) * u128::from(part) / u128::from(most)) as u64;
-            self.order.partition_point(|placed| placed.header.c < time)
+        let ordered = self.order.last().map_or(0, |p| p.header.c.saturating_add(p.header.d));
+        let most = (ordered / worth).min(most as u64).max(1);
+        let cut = |part: u64| match part {
+            0 => 0,
+            part if part == most => self.order.len(),
+            part => {
+                let time = (u128::from(ordered) * u128::from(part) / u128::from(most)) as u64;
+                self.order.partition_point(|placed| placed.header.c < time)
+            }
         };
-        (0..most)
-            .map(|part| cut(part)..if part + 1 == most { self.order.len() } else { cut(part + 1) })
-            .collect()
+        let ranges = (0..most).map(|part| cut(part)..cut(part + 1));
+        ranges.filter(|range| !range.is_empty() || self.order.is_empty()).collect()
     }
 
     /// Visits the whole trace.

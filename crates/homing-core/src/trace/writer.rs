@@ -29,6 +29,7 @@ const MAP_FIXED: u16 = 0x10;
 /// After an error (a full disk) nothing more is written; what was written before is a readable trace.
 pub struct TraceWriter<W: Write> {
     sink: BlockSink<W>,
+    header: Header,
     frames: FrameTable,
     frames_written: u32,
     names: Names,
@@ -66,6 +67,7 @@ impl<W: Write> TraceWriter<W> {
         sink.flush()?;
         Ok(TraceWriter {
             sink,
+            header: header.clone(),
             frames: FrameTable::default(),
             frames_written: 0,
             names: Names::default(),

@@ -51,7 +51,12 @@ pub fn run(args: &Args, choice: &Choice) -> Result {
     let settings = study::settings(&args.model.set)?;
     let entry = study::policy(&args.policy)?;
     let placement = args.placement.as_deref().map(study::begins).transpose()?;
-    study::check(placement.as_ref().map(study::Begins::placement), &args.model.costs(&machine)?, &[entry])?;
+    study::check(
+        &machine,
+        placement.as_ref().map(study::Begins::placement),
+        &args.model.costs(&machine)?,
+        &[entry],
+    )?;
     let file = TraceFile::open(&args.trace)?;
     let trace = file.trace()?;
     let page_size = args.model.page_size(&machine);

@@ -5,6 +5,7 @@ use super::plan::Plan;
 use crate::files::{writing, Output};
 use anyhow::Context;
 use homing_core::report::Parameter;
+use homing_linux::visible;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::file::properties::WriterProperties;
@@ -157,7 +158,7 @@ pub fn table(cells: &[Cell]) -> comfy_table::Table {
         let mut line: Vec<String> = key.into_iter().map(str::to_owned).collect();
         line.push(format!("{mean:.2}"));
         line.push(worst.map_or(String::new(), |cell| format!("{:.2}", cell.row.gap_percent)));
-        line.push(worst.map_or(String::new(), |cell| cell.trace.clone()));
+        line.push(worst.map_or(String::new(), |cell| visible::name(&cell.trace).into_owned()));
         line.push(share);
         table.add_row(line);
     }

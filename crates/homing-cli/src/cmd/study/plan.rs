@@ -2,7 +2,7 @@
 
 use crate::exit::{self, Code};
 use crate::files::read_text;
-use crate::input::ModelArgs;
+use crate::input::{bytes, ModelArgs, MEMORY};
 use crate::rig;
 use crate::scene::{self, Iterations, SceneArgs};
 use crate::study::{self, Begins};
@@ -23,7 +23,7 @@ pub struct Args {
     /// The traces
     traces: Vec<PathBuf>,
     /// A TOML file with the lists traces, machines, starts, info, monitors, policies, set, and threads-on, page-size, iterations,
-    /// events, no-replication, bound-start, misses; flags come on top of it
+    /// events, no-replication, bound-start, memory, misses; flags come on top of it
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
     /// Where results go; what is there already is not computed again
@@ -67,6 +67,9 @@ pub struct Args {
     /// or same (where the policy begins) [default: one-copy]
     #[arg(long, value_name = "WHERE")]
     bound_start: Option<BoundStart>,
+    /// Memory for the page histories of each trace on a machine; what is beyond goes to a temporary file [default: 8G]
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<String>,
     /// Let the machines' caches filter the references first
     #[arg(long)]
     misses: bool,
@@ -92,6 +95,7 @@ struct File {
     events: Option<String>,
     no_replication: bool,
     bound_start: Option<String>,
+    memory: Option<String>,
     misses: bool,
 }
 
@@ -195,12 +199,15 @@ impl Plan {
             args.page_size.or(file.page_size).map(|size| size.parse()).transpose().map_err(usage)?;
         let threads_on = args.threads_on.or(file.threads_on).unwrap_or_else(|| "fill".into());
         let threads_on = threads_on.parse().map_err(usage)?;
+        let memory = args.memory.or(file.memory);
+        let memory =
+            bytes(memory.as_deref().unwrap_or(MEMORY)).map_err(|e| usage(format!("--memory {e}")))?;
         let model = |machine: &String| ModelArgs {
             machine: machine.clone(),
             set: file.set.clone(),
             page_size: page_size.into_iter().collect(),
             threads_on: Clone::clone(&threads_on),
-            memory: 8 << 30,
+            memory,
             misses,
         };
         let models: Vec<ModelArgs> = file.machines.iter().map(model).collect();
@@ -213,10 +220,11 @@ impl Plan {
         let bound_start = file.bound_start.map(|text| text.parse()).transpose().map_err(usage)?;
         let bound_start = args.bound_start.or(bound_start).unwrap_or_default();
         for model in &models {
-            let costs = model.costs(&model.machine(study::is_machine)?)?;
-            starts
-                .iter()
-                .try_for_each(|(_, start)| study::check(Some(start.placement()), &costs, &policies))?;
+            let machine = model.machine(study::is_machine)?;
+            let costs = model.costs(&machine)?;
+            starts.iter().try_for_each(|(_, start)| {
+                study::check(&machine, Some(start.placement()), &costs, &policies)
+            })?;
         }
         Ok(Plan {
             settings: study::settings(&file.set)?,
@@ -251,6 +259,7 @@ impl Plan {
             let size = model.page_size.first().map_or("the machine's".to_owned(), |size| size.to_string());
             all.extend([("page-size", size), ("threads-on", model.threads_on.to_string())]);
             all.extend([("misses", model.misses.to_string()), ("set", join(model.set.clone()))]);
+            all.push(("memory", model.memory.to_string()));
         }
         let parameter = |(name, value): (&str, String)| Parameter { name: name.into(), value };
         let mut all: Vec<Parameter> = all.into_iter().map(parameter).collect();

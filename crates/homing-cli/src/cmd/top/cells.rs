@@ -1,5 +1,6 @@
 //! How values look in cells, in the page and in the table.
 
+use homing_linux::visible;
 use homing_live::observe::snapshot::{OnNode, ProcessRow, Snapshot};
 
 /// Bytes in few characters: `512K`, `1.5M`, `23G`.
@@ -53,11 +54,12 @@ pub fn share(on: &[OnNode], node: u32) -> String {
     }
 }
 
-/// A name in at most `width` characters, without its middle: the end tells regions of one file apart.
+/// A name in at most `width` characters, without its middle: the end tells regions of one file apart. It can be shown.
 pub fn shortened(name: &str, width: usize) -> String {
+    let name = visible::name(name);
     let letters: Vec<char> = name.chars().collect();
     if letters.len() <= width {
-        return name.to_owned();
+        return name.into_owned();
     }
     let end = width / 3;
     let begin = width - end - 2;

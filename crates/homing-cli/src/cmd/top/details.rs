@@ -2,6 +2,7 @@
 
 use super::app::App;
 use super::cells;
+use homing_linux::visible;
 use homing_live::observe::snapshot::{OnNode, Pages, ProcessRow, Snapshot};
 use ratatui::layout::Rect;
 use ratatui::text::Line;
@@ -20,8 +21,13 @@ pub fn draw(frame: &mut Frame, area: Rect, app: &mut App) {
     frame.render_widget(Paragraph::new(shown), area);
 }
 
-/// The details as lines, for the page and for the table of `--once`.
+/// The details as lines that can be shown, for the page and for the table of `--once`.
 pub fn lines(snapshot: &Snapshot, row: &ProcessRow) -> Vec<String> {
+    raw_lines(snapshot, row).iter().map(|line| visible::name(line).into_owned()).collect()
+}
+
+/// The lines, with names as they are where no column follows them.
+fn raw_lines(snapshot: &Snapshot, row: &ProcessRow) -> Vec<String> {
     let pid = row.pid.map_or("-".into(), |pid| pid.to_string());
     let mut lines = vec![
         format!("process {pid}: {}", row.command),
@@ -117,7 +123,10 @@ fn threads(pages: &Pages, lines: &mut Vec<String>) {
         let ran = if task.ran { "yes" } else { "" };
         lines.push(format!(
             "{:<8} {:<16} {:>5} {:>5} {node:>4}  {ran}",
-            task.tid, task.name, task.state, task.cpu
+            task.tid,
+            visible::name(&task.name),
+            task.state,
+            task.cpu
         ));
     }
 }

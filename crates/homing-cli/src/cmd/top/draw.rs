@@ -2,6 +2,7 @@
 
 use super::app::{App, Sort, View};
 use super::{cells, details};
+use homing_linux::visible;
 use homing_live::observe::snapshot::{NodeRow, ProcessRow, Snapshot};
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize};
@@ -227,7 +228,7 @@ impl Column {
     /// Names to the left, numbers to the right.
     fn aligned(&self, text: String) -> Cell<'static> {
         match self {
-            Column::Name | Column::Command => Cell::from(text),
+            Column::Name | Column::Command => Cell::from(visible::name(&text).into_owned()),
             column => right(text, usize::from(column.width())),
         }
     }
@@ -243,7 +244,7 @@ fn draw_foot(frame: &mut Frame, area: Rect, app: &App) {
         View::Details => "Esc back  arrows scroll  space pause  q quit".into(),
         View::Help => "any key: back".into(),
     };
-    frame.render_widget(Paragraph::new(text).dim(), area);
+    frame.render_widget(Paragraph::new(visible::name(&text)).dim(), area);
 }
 
 fn draw_help(frame: &mut Frame, area: Rect) {

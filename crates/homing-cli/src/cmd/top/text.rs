@@ -4,6 +4,7 @@ use super::app::App;
 use super::{cells, details};
 use crate::tables;
 use comfy_table::{CellAlignment, Table};
+use homing_linux::visible;
 
 /// The page as text.
 pub fn page(app: &App, limit: usize) -> String {
@@ -73,7 +74,7 @@ fn processes(app: &App, limit: usize) -> Table {
                 .iter()
                 .map(|node| pages.map_or("-".into(), |pages| cells::share(&pages.bytes, node.node))),
         );
-        cells.push(row.command.chars().take(60).collect());
+        cells.push(visible::name(&row.command).chars().take(60).collect());
         table.add_row(cells);
     }
     table

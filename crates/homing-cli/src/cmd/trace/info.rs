@@ -7,6 +7,7 @@ use crate::progress;
 use comfy_table::{presets, CellAlignment, Table};
 use homing_core::trace::info::Info;
 use homing_core::trace::Trace;
+use homing_linux::visible;
 use serde_json::{json, Value};
 use std::path::PathBuf;
 
@@ -135,7 +136,7 @@ fn tables(trace: &Trace<'_>, info: &Info) -> String {
     let (header, summary) = (trace.header(), &info.summary);
     let mut table = plain();
     let mut row = |name: &str, value: String| {
-        table.add_row([name.to_owned(), value]);
+        table.add_row([name, &visible::name(&value)]);
     };
     row("command", header.command.join(" "));
     row("recorder", format!("{} {}", header.recorder, header.recorder_version));
@@ -199,9 +200,10 @@ fn tables(trace: &Trace<'_>, info: &Info) -> String {
 
 /// A call site that fits on a line: C++ names may have thousands of letters. `--json` has them whole.
 fn shortened(site: &str) -> String {
+    let site = visible::name(site);
     match site.char_indices().nth(SITE_LETTERS) {
         Some((end, _)) => format!("{}...", &site[..end]),
-        None => site.to_owned(),
+        None => site.into_owned(),
     }
 }
 

@@ -55,8 +55,54 @@ fn a_truncated_trace_keeps_its_whole_blocks() {
 }
 
 #[test]
-fn a_damaged_header_costs_what_it_says_and_nothing_else() {
-    let (bytes, _) = small();
+fn a_damaged_header_is_read_from_its_copy() {
+    let mut header = Header::new("test", "7");
+    header.command = vec!["./prog".into(), "-n 3".into()];
+    header.more.insert("seed".into(), 5.into());
+    let mut writer = TraceWriter::new(Vec::new(), &header).unwrap();
+    (0..1000).for_each(|i| writer.reference(Thread(0), 0, 8 * i, Kind::read(8)).unwrap());
+    writer.turn(Thread(0), 1000).unwrap();
+    let written = writer.finish(Summary::default()).unwrap().0;
+    let trace = Trace::open(&written).unwrap();
+    assert_eq!(trace.header(), &header);
+    // Another order, and what was recovered, have the copy as well.
+    let mut order = OrderWriter::copy(Vec::new(), &trace).unwrap();
+    order.turn(Thread(0), 1000).unwrap();
+    let reordered = order.finish().unwrap().0;
+    let options = crate::trace::merge::Options::default();
+    let (recovered, _) = crate::trace::recover::recover(trace, Vec::new(), options, |_| ()).unwrap();
+    for bytes in [written, reordered, recovered] {
+        let whole = Trace::open(&bytes).unwrap();
+        for at in 12..blocks(&bytes)[0].offset as usize {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1 << (at % 8);
+            let trace = Trace::open(&damaged).unwrap();
+            assert_eq!(trace.header(), whole.header(), "byte {at}");
+            assert!(trace.complete() && !trace.whole());
+            assert!(trace.damage()[0].reason.contains("its copy in the summary is used"));
+            assert_eq!(trace.visit_all(&mut Collector::default()).unwrap().references, 1000);
+        }
+    }
+}
+
+/// The trace as versions before wrote it: no copy of the header in the summary.
+fn without_the_copy(bytes: &[u8]) -> Vec<u8> {
+    let trace = Trace::open(bytes).unwrap();
+    let mut sink = format::BlockSink::new(Vec::new(), 0, Vec::new()).unwrap();
+    sink.put_bytes(&trace.header().encode().unwrap()).unwrap();
+    for placed in blocks(bytes) {
+        if placed.header.kind == BlockKind::Summary {
+            sink.put(placed.header, &serde_json::to_vec(&trace.summary()).unwrap()).unwrap();
+        } else {
+            sink.put_stored(placed.header, format::stored(bytes, placed.offset).unwrap().1).unwrap();
+        }
+    }
+    sink.finish().unwrap()
+}
+
+#[test]
+fn a_damaged_header_without_a_copy_costs_what_it_says_and_nothing_else() {
+    let bytes = without_the_copy(&small().0);
     let whole = Trace::open(&bytes).unwrap();
     let start = blocks(&bytes)[0].offset as usize;
     for at in 12..start {
@@ -96,6 +142,44 @@ fn references_behind_the_end_of_the_order_are_counted() {
     assert!(stats.damage.iter().any(|damage| damage.references == stats.lost), "{:?}", stats.damage);
     let info = Info::of(&trace, |_| ());
     assert_eq!((info.lost(), info.unordered), (0, stats.lost));
+}
+
+/// Takes references and looks at none.
+struct Deaf;
+
+impl Visitor for Deaf {
+    fn turn(&mut self, _turn: Turn<'_>) {}
+}
+
+#[test]
+fn parts_of_a_trace_lose_each_reference_once() {
+    let mut writer = TraceWriter::new(Vec::new(), &Header::new("test", "1")).unwrap();
+    let (total, ordered) = (14u64 << 20, 9u64 << 20);
+    (0..total).for_each(|i| writer.reference(Thread(0), 0, 8 * (i % 512), Kind::read(8)).unwrap());
+    writer.turn(Thread(0), ordered).unwrap();
+    let mut bytes = writer.finish(Summary::default()).unwrap().0;
+    let missing: Vec<Placed> =
+        blocks(&bytes).into_iter().filter(|placed| placed.header.kind == BlockKind::Order).collect();
+    for (hit, lost) in [(None, total - ordered), (missing.first(), total - ordered + missing[0].header.d)] {
+        // Without an index the block is not there; the last byte is of the trailer.
+        if let Some(hit) = hit {
+            bytes[hit.offset as usize] = b'X';
+            bytes.pop();
+        }
+        let trace = Trace::open(&bytes).unwrap();
+        let whole = trace.visit_all(&mut Deaf).unwrap();
+        assert_eq!((whole.references, whole.lost), (total - lost, lost));
+        let parts = trace.parts(8);
+        assert!(parts.len() > 1 && parts.iter().all(|part| !part.is_empty()), "{parts:?}");
+        let (mut read, mut gone) = (0, 0);
+        for part in parts {
+            let stats = trace.visit(part, &mut Deaf).unwrap();
+            (read, gone) = (read + stats.references, gone + stats.lost);
+        }
+        assert_eq!((read, gone), (total - lost, lost));
+        let end = trace.order_blocks().len();
+        assert_eq!(trace.visit(end..end, &mut Deaf).unwrap().lost, 0);
+    }
 }
 
 #[test]

@@ -61,7 +61,7 @@ impl<W: Write> TraceWriter<W> {
         self.flush()?;
         self.seal_order()?;
         let summary = self.summary(summary);
-        let raw = serde_json::to_vec(&summary).map_err(std::io::Error::other)?;
+        let raw = summary.encode(&self.header)?;
         let header = BlockHeader { kind: BlockKind::Summary, stored: 0, raw: 0, a: 0, b: 0, c: 0, d: 0 };
         self.sink.put(header, &raw)?;
         Ok((self.sink.finish()?, summary))

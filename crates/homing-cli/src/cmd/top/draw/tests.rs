@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::cmd::top::app::App;
+use crate::cmd::top::text;
 use homing_linux::proc::{Pid, Tid};
 use homing_live::observe::snapshot::{Moves, OnNode, Pages, RegionRow, SymbolRow, TaskRow};
 use ratatui::backend::TestBackend;
@@ -155,6 +156,36 @@ fn details_have_regions_and_threads() {
     assert!(drawn(&mut app, 80, 30)[0].starts_with("paused"));
     app.set(snapshot(4));
     assert!(app.snapshot.processes.is_empty(), "nothing is taken over while paused");
+}
+
+#[test]
+fn names_of_others_cannot_command_the_terminal() {
+    let mut app = app(4);
+    let hostile = "a\x1b]0;x\x07b\u{9b}2J\u{202e}c\nd";
+    let shown = "a\\u001b]0;x\\u0007b\\u009b2J\\u202ec\\u000ad";
+    for row in &mut app.snapshot.processes {
+        row.command = hostile.into();
+        row.name = "p\x1b[2J".into();
+        if let Some(pages) = &mut row.pages {
+            pages.regions[0].name = "r\x1b[2J".into();
+            pages.symbols[0].file = "f\x1b[2J".into();
+            pages.tasks[0].name = "t\x1b[2J".into();
+        }
+    }
+    app.filter = "\x1b".into();
+    let page = drawn(&mut app, 160, 30);
+    assert!(line(&page, "p\\u001b[2J").contains(shown), "{page:#?}");
+    assert!(line(&page, "filter:").contains("filter: \\u001b "), "{page:#?}");
+    assert!(text::page(&app, 5).contains(shown), "{}", text::page(&app, 5));
+    press(&mut app, &[KeyCode::Down, KeyCode::Enter]);
+    let details = drawn(&mut app, 160, 30);
+    assert!(line(&details, "process 40").ends_with(&format!(": {shown}")), "{details:#?}");
+    for name in ["r\\u001b[2J", "f\\u001b[2J", "t\\u001b[2J"] {
+        line(&details, name);
+    }
+    let all = [page.concat(), details.concat(), text::page(&app, 5).replace('\n', "")].concat();
+    assert!(!all.contains(|letter: char| letter.is_control() || letter == '\u{202e}'));
+    assert_eq!(app.snapshot.processes[0].command, hostile, "data stays exact");
 }
 
 #[test]
