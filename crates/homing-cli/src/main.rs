@@ -23,7 +23,7 @@ mod study;
 mod tables;
 mod trace_names;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// Brings memory pages home: records, bounds, simulates and shows page placement on NUMA machines.
 #[derive(Parser)]
@@ -86,7 +86,19 @@ enum Command {
 }
 
 fn main() -> std::process::ExitCode {
-    let result = match Cli::parse().command {
+    exit::finish(run())
+}
+
+fn run() -> exit::Result {
+    let mut table = Cli::command();
+    let parsed = table.try_get_matches_from_mut(std::env::args_os());
+    let parsed = parsed.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
+    let (cli, matches) = match parsed {
+        Ok(parsed) => parsed,
+        Err(told) => return tell(told.format(&mut table)),
+    };
+    files::roles::check(&table, &matches)?;
+    match cli.command {
         Command::Attach(args) => cmd::live::attach::run(*args),
         Command::Bench(args) => cmd::bench::run(args),
         Command::Completions(args) => cmd::manual::completions(args, Cli::command()),
@@ -111,6 +123,16 @@ fn main() -> std::process::ExitCode {
         Command::Study(args) => cmd::study::run(args),
         Command::Top(args) => cmd::top::run(args),
         Command::Record(args) => cmd::record::run(args),
-    };
-    exit::finish(result)
+    }
+}
+
+/// Prints help or the version, which was asked for, or says what is wrong with the command line.
+fn tell(told: clap::Error) -> exit::Result {
+    if told.use_stderr() {
+        // Nobody is left to tell where this cannot be written.
+        let _ = told.print();
+        return Ok(exit::Code(told.exit_code() as u8));
+    }
+    stdout::checked(|_| told.print())?;
+    Ok(exit::Code::OK)
 }
