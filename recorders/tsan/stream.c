@@ -420,7 +420,11 @@ static int map_wire(const char *wire)
    return header->magic == HOMING_WIRE_MAGIC && header->segment_words > HOMING_RESERVE_MAX + KEPT_FREE;
 }
 
-void homing_child(void) { __atomic_add_fetch(&header->children, 1, __ATOMIC_RELAXED); }
+void homing_child(void)
+{
+   if (header != NULL)
+      __atomic_add_fetch(&header->children, 1, __ATOMIC_RELAXED);
+}
 
 /* One process records into a wire: the first. Others run as usual and say so. */
 static int claim_wire(void)

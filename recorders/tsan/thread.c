@@ -157,9 +157,10 @@ EXPORT int pthread_detach(pthread_t handle)
 EXPORT pid_t fork(void)
 {
    pid_t child = REAL(fork)();
-   if (child > 0 && homing_active) {
-      homing_child();
-      homing_send(1, HOMING_WORD(HOMING_FORK, (word)child), 0, 0, 0, 0);
+   if (child > 0) {
+      homing_child(); /* also of a child that is not recorded */
+      if (homing_active)
+         homing_send(1, HOMING_WORD(HOMING_FORK, (word)child), 0, 0, 0, 0);
    }
    return child;
 }

@@ -96,8 +96,14 @@ static void after_fork(UInt number, const UWord* args, UWord pid)
       flags = *(const ULong*)args[0];
    if (flags & CLONE_AS_THREAD || pid == 0)
       return;
-   homing_control(HOMING_FORK, pid, 0, NULL);
+   if (homing_recording)
+      homing_control(HOMING_FORK, pid, 0, NULL);
    homing_count_child();
+}
+
+static Bool forks(UInt number)
+{
+   return number == __NR_fork || number == __NR_vfork || number == __NR_clone || number == __NR_clone3;
 }
 
 static void before_exec(const HChar* path)
@@ -200,8 +206,12 @@ static void before(ThreadId tid, UInt number, UWord* args, UInt count)
 
 static void after(ThreadId tid, UInt number, UWord* args, UInt count, SysRes result)
 {
-   if (!homing_recording)
+   if (!homing_recording) {
+      /* Children of a child that is not recorded are not recorded either. */
+      if (forks(number) && !sr_isError(result))
+         after_fork(number, args, sr_Res(result));
       return;
+   }
    homing_of_thread(tid);
    if (number == __NR_futex)
       after_futex(args); /* a failed wait was a wait, too */
@@ -223,11 +233,10 @@ static void after(ThreadId tid, UInt number, UWord* args, UInt count, SysRes res
       if (args[2] == ADVICE_DONTNEED || args[2] == ADVICE_REMOVE)
          frames_dropped(args[0], args[1]);
       break;
-   case __NR_fork:
-   case __NR_vfork:
-   case __NR_clone:
-   case __NR_clone3: after_fork(number, args, sr_Res(result)); break;
-   default: break;
+   default:
+      if (forks(number))
+         after_fork(number, args, sr_Res(result));
+      break;
    }
    if (new_symbols) {
       new_symbols = False;

@@ -15,6 +15,7 @@ ULong* homing_limit;
 Bool homing_recording = False;
 
 static homing_wire_header* header;
+static homing_wire_header* counts; /* the same, also in forked children that are not recorded: they count theirs in it */
 static Int credit_fd = -1, full_fd = -1;
 static UInt segment_index; /* counts posted segments */
 static UInt segment;       /* the one in use */
@@ -77,9 +78,9 @@ static void forsake(void)
 
 void homing_count_child(void)
 {
-   __atomic_fetch_add(&header->children, 1, __ATOMIC_RELAXED);
+   if (counts != NULL)
+      __atomic_fetch_add(&counts->children, 1, __ATOMIC_RELAXED);
 }
-
 
 /* Takes a free segment, waiting for one. False: homing is gone. */
 static Bool take_credit(void)
@@ -162,10 +163,12 @@ static Bool map_memory(Int fd)
    if (fd < 0 || VG_(fstat)(fd, &stat) != 0)
       return False;
    SysRes map = VG_(am_shared_mmap_file_float_valgrind)(stat.size, VKI_PROT_READ | VKI_PROT_WRITE, fd, 0);
+   SysRes second = VG_(am_shared_mmap_file_float_valgrind)(VKI_PAGE_SIZE, VKI_PROT_READ | VKI_PROT_WRITE, fd, 0);
    VG_(close)(fd);
-   if (sr_isError(map))
+   if (sr_isError(map) || sr_isError(second))
       return False;
    header = (homing_wire_header*)sr_Res(map);
+   counts = (homing_wire_header*)sr_Res(second);
    return header->magic == HOMING_WIRE_MAGIC;
 }
 
@@ -219,8 +222,10 @@ static Bool attach_after_fork(void)
       return False;
    SysRes map = VG_(do_syscall)(__NR_mmap, (UWord)header, stat.size, VKI_PROT_READ | VKI_PROT_WRITE,
                                 VKI_MAP_SHARED | VKI_MAP_FIXED, memory, 0, 0, 0);
+   SysRes second = VG_(do_syscall)(__NR_mmap, (UWord)counts, VKI_PAGE_SIZE, VKI_PROT_READ | VKI_PROT_WRITE,
+                                   VKI_MAP_SHARED | VKI_MAP_FIXED, memory, 0, 0, 0);
    VG_(close)(memory);
-   return !sr_isError(map) && header->magic == HOMING_WIRE_MAGIC && open_pipes(text);
+   return !sr_isError(map) && !sr_isError(second) && header->magic == HOMING_WIRE_MAGIC && open_pipes(text);
 }
 
 Bool homing_wire_after_fork(void)

@@ -23,8 +23,9 @@ mod study;
 mod tables;
 mod trace_names;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use homing_linux::visible;
+use std::ffi::OsString;
 
 /// Brings memory pages home: records, bounds, simulates and shows page placement on NUMA machines.
 #[derive(Parser)]
@@ -86,31 +87,31 @@ enum Command {
     Record(cmd::record::Args),
 }
 
-/// Reads the command line. Clap's messages quote it, in colours of their own: they are made from arguments that can be shown.
-fn parse() -> Result<Cli, std::process::ExitCode> {
-    let error = match Cli::try_parse() {
-        Ok(cli) => return Ok(cli),
-        Err(error) => error,
-    };
-    let given: Vec<_> = std::env::args_os().collect();
-    let shown: Vec<_> = given.iter().map(|arg| visible::name(&arg.to_string_lossy()).into_owned()).collect();
-    if given.iter().zip(&shown).all(|(given, shown)| given == shown.as_str()) {
-        error.exit();
-    }
-    match Cli::try_parse_from(shown) {
-        Err(error) => error.exit(),
-        // What was wrong with it was what is now made visible.
-        Ok(_) => errln!("{error}"),
-    }
-    Err(std::process::ExitCode::from(exit::Code::USAGE.0))
+fn parse(table: &mut clap::Command, words: Vec<OsString>) -> Result<(Cli, ArgMatches), clap::Error> {
+    let matches = table.try_get_matches_from_mut(words)?;
+    Ok((Cli::from_arg_matches(&matches)?, matches))
+}
+
+/// An error with what it quotes of the command line made visible. Clap gives its messages colours, so that they cannot be made so
+/// afterwards: the error is made again from words that can be shown.
+fn visible_error(table: &mut clap::Command, error: clap::Error) -> clap::Error {
+    let shown = std::env::args_os().map(|word| visible::name(&word.to_string_lossy()).into_owned().into());
+    // No error where what was wrong with the words is what is visible now.
+    parse(table, shown.collect()).err().unwrap_or(error)
 }
 
 fn main() -> std::process::ExitCode {
-    let cli = match parse() {
-        Ok(cli) => cli,
-        Err(code) => return code,
+    exit::finish(run())
+}
+
+fn run() -> exit::Result {
+    let mut table = Cli::command();
+    let (cli, matches) = match parse(&mut table, std::env::args_os().collect()) {
+        Ok(parsed) => parsed,
+        Err(told) => return tell(visible_error(&mut table, told).format(&mut table)),
     };
-    let result = match cli.command {
+    files::roles::check(&table, &matches)?;
+    match cli.command {
         Command::Attach(args) => cmd::live::attach::run(*args),
         Command::Bench(args) => cmd::bench::run(args),
         Command::Completions(args) => cmd::manual::completions(args, Cli::command()),
@@ -135,6 +136,16 @@ fn main() -> std::process::ExitCode {
         Command::Study(args) => cmd::study::run(args),
         Command::Top(args) => cmd::top::run(args),
         Command::Record(args) => cmd::record::run(args),
-    };
-    exit::finish(result)
+    }
+}
+
+/// Prints help or the version, which was asked for, or says what is wrong with the command line.
+fn tell(told: clap::Error) -> exit::Result {
+    if told.use_stderr() {
+        // Nobody is left to tell where this cannot be written.
+        let _ = told.print();
+        return Ok(exit::Code(told.exit_code() as u8));
+    }
+    stdout::checked(|_| told.print())?;
+    Ok(exit::Code::OK)
 }

@@ -7,7 +7,7 @@ use homing_core::report::SCHEMA;
 use homing_linux::visible;
 use serde_json::Value;
 use std::fmt::Arguments;
-use std::io::Write;
+use std::io::{self, Stdout, Write};
 
 /// Prints to standard output, or returns the error from the function around.
 macro_rules! out {
@@ -26,15 +26,30 @@ macro_rules! outln {
 /// What went wrong where the output goes to standard output.
 pub const FAILED: &str = "cannot write to standard output";
 
+/// The error of a descriptor that is closed (EBADF).
+const CLOSED: i32 = 9;
+
 /// Prints to standard output.
 pub fn print(words: Arguments<'_>) -> anyhow::Result<()> {
-    bytes(visible::text(&words.to_string()).as_bytes())
+    let shown = words.to_string();
+    checked(|out| out.write_all(visible::text(&shown).as_bytes()))
 }
 
 /// Writes bytes to standard output as they are: data, or what this program itself made.
 pub fn bytes(bytes: &[u8]) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(bytes).and_then(|()| out.flush()).context(FAILED)
+    checked(|out| out.write_all(bytes))
+}
+
+/// Lets `print` write to standard output, and passes all of it on.
+///
+/// # Errors
+/// Where it cannot be written, which the standard library hides if it is closed.
+pub fn checked(print: impl FnOnce(&mut Stdout) -> io::Result<()>) -> anyhow::Result<()> {
+    if homing_linux::closed::stdout_was() {
+        return Err(io::Error::from_raw_os_error(CLOSED)).context(FAILED);
+    }
+    let mut out = io::stdout();
+    print(&mut out).and_then(|()| out.flush()).context(FAILED)
 }
 
 /// Prints an object as JSON, with the version of what its fields mean in `schema`.

@@ -210,7 +210,7 @@ fn a_replay_writes_nothing_over_the_log_that_it_replays() {
             let ran = path("ran");
             let output = homing(&["replay", &log, "--quiet", option, &name, "--", "touch", &ran]);
             assert_eq!(output.status.code(), Some(2), "{option} {name}: {}", text(&output.stderr));
-            assert!(text(&output.stderr).contains("is the log"), "{}", text(&output.stderr));
+            assert!(text(&output.stderr).contains("of <LOG>, which is read"), "{}", text(&output.stderr));
             assert_eq!(std::fs::read(&log).unwrap(), before, "{option} {name}");
             assert!(!Path::new(&ran).exists(), "nothing was begun");
         }
@@ -219,4 +219,23 @@ fn a_replay_writes_nothing_over_the_log_that_it_replays() {
     let checked = homing(&["replay", &log, "--check", "--journal", &other]);
     assert_eq!(checked.status.code(), Some(2), "a check writes no journal: {}", text(&checked.stderr));
     assert!(homing(&["replay", &log, "--quiet", "--journal", &other, "--", "true"]).status.success());
+}
+
+#[test]
+fn two_sessions_write_no_log_at_once_and_a_session_that_cannot_begin_leaves_the_old_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let name = log.to_str().unwrap();
+    let words = |option| ["run", "--source", "none", "--quiet", option, name, "--"];
+    let program = env!("CARGO_BIN_EXE_homing");
+    let inner = format!("{program} {} true; echo $?; cat {name} >&2", words("--tee").join(" "));
+    let output = homing(&[&words("--journal")[..], &["sh", "-c", &inner]].concat());
+    assert_eq!((output.status.code(), &*text(&output.stdout)), (Some(0), "1\n"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("another run is writing"), "{}", text(&output.stderr));
+    let before = std::fs::read(&log).unwrap();
+    assert!(before.starts_with(b"{\"homing_journal\":1"));
+    let refused = homing(&["run", "--source", "nosuch", "--journal", name, "--", "true"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
+    assert_eq!(std::fs::read(&log).unwrap(), before);
+    assert_eq!(directory.path().read_dir().unwrap().count(), 1);
 }

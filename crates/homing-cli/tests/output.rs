@@ -14,7 +14,10 @@ fn stderr(output: &Output) -> String {
 }
 
 /// Commands that print in several ways.
-const PRINTING: [&[&str]; 7] = [
+const PRINTING: [&[&str]; 10] = [
+    &["--help"],
+    &["--version"],
+    &["trace", "recover", "--help"],
     &["machines"],
     &["machines", "ace"],
     &["policies", "homing"],
@@ -46,6 +49,22 @@ fn a_full_disk_is_an_error() {
 }
 
 #[test]
+fn a_closed_standard_output_is_an_error() {
+    for arguments in PRINTING {
+        let closed = homing(arguments);
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "exec \"$@\" >&-", "sh"]).arg(closed.get_program()).args(closed.get_args());
+        let output = shell.output().unwrap();
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+        assert!(said.starts_with("homing: cannot write to standard output: Bad file descriptor"), "{said}");
+    }
+    // What is thrown away has been written.
+    let null = File::options().read(true).write(true).open("/dev/null").unwrap();
+    assert!(homing(&["machines"]).stdout(null).status().unwrap().success());
+}
+
+#[test]
 fn only_traces_are_overwritten_by_traces_and_no_trace_by_its_export() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).display().to_string();
@@ -56,16 +75,25 @@ fn only_traces_are_overwritten_by_traces_and_no_trace_by_its_export() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(stderr(&output).contains(said), "{arguments:?}: {}", stderr(&output));
     };
-    refused(&["trace", "import", &csv, "-o", &csv], "not a trace");
+    refused(&["trace", "import", &csv, "-o", &csv], "of <INPUT>, which is read");
+    refused(&["trace", "import", &csv, "-o", env!("CARGO_BIN_EXE_homing")], "not a trace");
     for _ in 0..2 {
         assert!(homing(&["trace", "import", &csv, "-o", &trace]).output().unwrap().status.success());
     }
-    refused(&["trace", "export", &trace, "-o", &trace], "the trace itself");
-    for option in ["--actions", "--placement-out"] {
-        let simulate = ["simulate", &trace, "--machine", "ace", "--policy", "delay", option, &trace];
-        refused(&simulate, "is a trace: choose another name");
+    let other = path("other.trace");
+    std::fs::copy(&trace, &other).unwrap();
+    let before = std::fs::read(&trace).unwrap();
+    for command in ["export", "merge", "perturb", "recover"] {
+        refused(&["trace", command, &trace, "-o", &trace], "of <TRACE>, which is read: choose another name");
     }
-    refused(&["compare", &trace, "--machine", "ace", "--csv", &trace], "is a trace: choose another name");
+    for (name, said) in [(&trace, "of <TRACE>, which is read"), (&other, "is a trace: choose another name")] {
+        for option in ["--actions", "--placement-out"] {
+            refused(&["simulate", &trace, "--machine", "ace", "--policy", "delay", option, name], said);
+        }
+        refused(&["optimal", &trace, "--machine", "ace", "--placement", name], said);
+    }
+    refused(&["compare", &trace, "--machine", "ace", "--csv", &trace], "of <TRACES>, which is read");
+    assert!(std::fs::read(&trace).unwrap() == before && std::fs::read(&other).unwrap() == before);
     assert!(std::fs::read(&csv).unwrap().starts_with(b"0,0x1000"));
 }
 
@@ -193,6 +221,73 @@ fn two_outputs_have_two_names() {
     }
     assert!(!std::path::Path::new(&one).exists());
     assert_eq!(std::fs::read(&existing).unwrap(), b"as it was");
+}
+
+#[test]
+fn no_output_replaces_an_input() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let (csv, trace, machine, events) =
+        (path("in.csv"), path("in.trace"), path("my.toml"), path("events.csv"));
+    std::fs::write(&csv, "0,0x1000,8,r\n1,0x1000,8,w\n").unwrap();
+    std::fs::write(&events, "time,thread,cpu\n1,0,1\n").unwrap();
+    assert!(homing(&["trace", "import", &csv, "-o", &trace]).output().unwrap().status.success());
+    std::fs::write(&machine, homing(&["machines", "ace"]).output().unwrap().stdout).unwrap();
+    std::os::unix::fs::symlink(&machine, path("link.toml")).unwrap();
+    let (link, placement) = (path("link.toml"), format!("file:{csv}"));
+    let simulate = ["simulate", &trace, "--policy", "homing"];
+    for arguments in [
+        vec!["optimal", &trace, "--machine", &machine, "--placement", &machine],
+        vec!["optimal", &trace, "--machine", &machine, "--placement", &link],
+        [&simulate[..], &["-m", "ace", "--events", &events, "--actions", &events]].concat(),
+        [&simulate[..], &["-m", "ace", "--placement", &placement, "--actions", &csv]].concat(),
+        vec!["run", "--config", &csv, "--journal", &csv, "--", "true"],
+    ] {
+        let before = [&csv, &machine, &events].map(|path| std::fs::read(path).unwrap());
+        let output = homing(&arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains("which is read: choose another name"), "{}", stderr(&output));
+        assert_eq!([&csv, &machine, &events].map(|path| std::fs::read(path).unwrap()), before);
+    }
+}
+
+#[test]
+fn tables_go_to_a_file_or_to_standard_output_in_both_commands_and_a_device_gets_no_manifest() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let (csv, trace) = (path("in.csv"), path("in.trace"));
+    std::fs::write(&csv, "0,0x1000,8,r\n1,0x1000,8,w\n").unwrap();
+    assert!(homing(&["trace", "import", &csv, "-o", &trace]).output().unwrap().status.success());
+    let succeeds = |arguments: &[&str]| {
+        let output = homing(arguments).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for (command, first) in [("optimal", "policy,machine,"), ("compare", "trace,policy,")] {
+        let table = path(command);
+        // The flag before the trace, as in older scripts; `=` for a file.
+        let printed = match command {
+            "optimal" => succeeds(&["optimal", "--csv", &trace, "-m", "ace"]),
+            _ => succeeds(&["compare", &trace, "-m", "ace", "--csv"]),
+        };
+        assert!(printed.starts_with(first), "{printed}");
+        let shown = succeeds(&[command, &trace, "-m", "ace", &format!("--csv={table}")]);
+        assert!(!shown.starts_with(first), "{shown}");
+        let lines = |text: &str| text.lines().count();
+        let written = std::fs::read_to_string(&table).unwrap();
+        assert!(written.starts_with(first) && lines(&written) == lines(&printed), "{written}");
+        assert!(std::fs::read_to_string(format!("{table}.manifest.json")).unwrap().contains("\"ace\""));
+        let both = homing(&[command, &trace, "-m", "ace", "--json", "--csv"]).output().unwrap();
+        assert_eq!(both.status.code(), Some(2), "{}", stderr(&both));
+        let pipe = path(&format!("{command}.pipe"));
+        std::os::unix::fs::symlink("/dev/null", &pipe).unwrap();
+        succeeds(&[command, &trace, "-m", "ace", &format!("--csv={pipe}")]);
+        assert!(!std::path::Path::new(&format!("{pipe}.manifest.json")).exists());
+    }
+    let page =
+        homing(&["compare", &trace, "-m", "ace", "--html", "-"]).current_dir(&directory).output().unwrap();
+    assert_eq!(page.status.code(), Some(2), "{}", stderr(&page));
+    assert!(!directory.path().join("-").exists());
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod lab;
 
 use homing_core::trace::{Event, Step, Trace};
 use lab::{interrupt, stderr, Lab};
+use std::io::Write;
 use std::process::Command;
 use std::time::Duration;
 
@@ -160,21 +161,56 @@ fn a_signal_ends_the_program_and_completes_the_trace() {
 #[test]
 fn a_full_disk_lets_the_program_go_on() {
     let lab = Lab::new();
-    let source = "#include <stdio.h>\nstatic volatile long a[1 << 20];\nint main(void) { unsigned s = 1;\n\
-        for (int i = 0; i < 4000000; i++) { s = s * 1103515245 + 12345; a[s >> 12] = i; } puts(\"done\"); return 0; }\n";
+    let source = "#include <stdio.h>\n#include <stdlib.h>\nstatic volatile long a[1 << 20];\n\
+        int main(int n, char** v) { unsigned s = 1; puts(\"running\"); fflush(stdout); getchar();\n\
+        for (int i = 0; i < atoi(v[1]); i++) { s = s * 1103515245 + 12345; a[s >> 12] = i; } puts(\"done\"); return 0; }\n";
     let program = lab.compile(source, &[]);
-    std::os::unix::fs::symlink("/dev/full", lab.path("out.trace.part")).unwrap();
+    // The trace of the second is only written when it has ended.
+    for (rounds, said) in [("4000000", "goes on without being recorded"), ("10", "cannot write the trace")] {
+        let mut child = lab.start(&[], &[program.to_str().unwrap(), rounds]);
+        // The disk is full, for files that homing has open already, too.
+        let pid = child.id().to_string();
+        let status = Command::new("prlimit").args(["--pid", &pid, "--fsize=1000"]).status().unwrap();
+        assert!(status.success());
+        child.stdin.take().unwrap().write_all(b"\n").unwrap();
+        let output = child.wait_with_output().unwrap();
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "unning\ndone\n");
+        assert!(text.contains("File too large") && text.contains(said), "{text}");
+        assert!(text.contains("homing trace recover"), "{text}");
+        assert!(!lab.path("out.trace").exists());
+    }
+}
+
+#[test]
+fn of_two_recordings_of_one_name_the_second_is_refused_at_once() {
+    let lab = Lab::new();
+    let (wanted, homing) = (lab.path("out.trace"), env!("CARGO_BIN_EXE_homing"));
+    let script = format!("{homing} record -o {} -- echo begun; echo $?", wanted.display());
+    let output = lab.record(&[], &["sh", "-c", &script]);
+    assert_eq!((output.status.code(), &*output.stdout), (Some(0), &b"1\n"[..]), "{}", stderr(&output));
+    let said = "another run is writing";
+    assert!(
+        stderr(&output).contains(said) && stderr(&output).contains("out.trace.part"),
+        "{}",
+        stderr(&output)
+    );
+    lab.trace(|trace| assert!(trace.references() > 10_000));
+}
+
+#[test]
+fn children_of_children_are_counted() {
+    let lab = Lab::new();
+    let source = "#include <sys/wait.h>\n#include <unistd.h>\nint main(void) { if (fork() == 0) {\n\
+        for (int c = 0; c < 2; c++) if (fork() == 0) _exit(0); while (wait(0) > 0); _exit(0); }\n\
+        wait(0); return 0; }\n";
+    let program = lab.compile(source, &[]);
     let output = lab.record(&[], &[program.to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(1));
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "done\n");
-    let text = stderr(&output);
-    assert!(text.contains("No space left") && text.contains("goes on without being recorded"), "{text}");
-    assert!(!lab.path("out.trace").exists());
-    // A program whose trace is only written when it has ended.
-    let output = lab.record(&[], &["true"]);
-    let text = stderr(&output);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(text.contains("No space left") && text.contains("homing trace recover"), "{text}");
+    assert!(stderr(&output).contains("3 child processes were not recorded"), "{}", stderr(&output));
+    let output = lab.record(&["--follow"], &[program.to_str().unwrap()]);
+    assert!(stderr(&output).contains("homing: 3 child processes:"), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("not recorded"), "{}", stderr(&output));
 }
 
 #[test]

@@ -97,6 +97,11 @@ fn a_killed_recorder_ends_the_processes_and_leaves_a_readable_prefix() {
     // Both processes hold the pipe: it ends when they have ended.
     child.stdout.take().unwrap().read_to_end(&mut Vec::new()).unwrap();
     assert!(!child.wait().unwrap().success());
+    // The next recording leaves it alone and says where it is.
+    let before = std::fs::read(&part).unwrap();
+    let next = lab.record(&[], &["true"]);
+    assert!(stderr(&next).contains("out.trace.part: `homing trace recover"), "{}", stderr(&next));
+    assert!(lab.path("out.trace").exists() && std::fs::read(&part).unwrap() == before);
     let mut recover = Command::new(env!("CARGO_BIN_EXE_homing"));
     let output =
         recover.args(["trace", "recover"]).arg(&part).arg("-o").arg(lab.path("out.trace")).output().unwrap();

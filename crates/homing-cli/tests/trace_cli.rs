@@ -377,3 +377,31 @@ fn a_trace_without_a_readable_reference_gives_no_table() {
     lab.ok(&["merge", "order.trace", "-o", "merged.trace"]);
     assert_eq!(lab.info("merged.trace").1["references"], 450_000, "as the message says");
 }
+
+#[test]
+fn a_format_that_is_not_known_is_refused() {
+    let lab = Lab::new();
+    let csv = lab.sample();
+    let (code, _, err) = lab.trace(&["export", "a.trace", "-o", "a.xlsx"]);
+    assert!(code == 2 && err.contains(".csv or .parquet"), "{err}");
+    assert!(!lab.path("a.xlsx").exists());
+    lab.ok(&["export", "a.trace", "-o", "a.xlsx", "--format", "csv"]);
+    lab.ok(&["export", "a.trace", "-o", "b.CSV"]);
+    for name in ["a.xlsx", "b.CSV"] {
+        assert_eq!(read(&lab.path(name)), csv.as_bytes());
+    }
+}
+
+#[test]
+fn what_killed_recordings_left_is_told_and_left_alone() {
+    let lab = Lab::new();
+    lab.sample();
+    std::fs::copy(lab.path("a.trace"), lab.path("a.trace.part2")).unwrap();
+    std::fs::write(lab.path("a.trace.part"), "a thesis").unwrap();
+    let (code, _, err) = lab.trace(&["recover", "a.trace", "-o", "b.trace"]);
+    assert!(code == 0 && err.contains("a run that was killed left a.trace.part2"), "{err}");
+    assert_eq!(err.matches("was killed").count(), 1, "{err}");
+    let (code, _, err) = lab.trace(&["recover", "missing.trace", "-o", "b.trace"]);
+    assert!(code == 1 && err.contains("missing.trace"), "{err}");
+    assert_eq!(read(&lab.path("a.trace.part")), b"a thesis");
+}

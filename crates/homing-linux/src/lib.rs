@@ -4,6 +4,7 @@ pub mod channel;
 pub mod child;
 pub mod claim;
 pub mod clock;
+pub mod closed;
 pub mod fail;
 pub mod follow;
 pub mod guard;

@@ -8,7 +8,7 @@ mod sweep;
 pub use perturb::{disturb, Filter};
 
 use crate::exit::{self, Code, Result};
-use crate::files::refuse_same_file;
+use crate::files::{refuse_two_on_stdout, table, STDOUT};
 use crate::input::{naming, ModelArgs, TraceFile};
 use crate::manifest::{self, Manifest};
 use crate::rig;
@@ -76,8 +76,9 @@ pub struct Args {
     /// Print the report as JSON instead of tables
     #[arg(long)]
     json: bool,
-    /// Write the rows as CSV, and FILE.manifest.json with the traces, the machine and all parameters
-    #[arg(long, value_name = "FILE")]
+    /// Write the rows as CSV, and FILE.manifest.json with the traces, the machine and all parameters; without FILE, print them
+    /// instead of tables
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = STDOUT)]
     csv: Option<PathBuf>,
     /// Write the report as one self-contained page
     #[arg(long, value_name = "FILE")]
@@ -94,7 +95,7 @@ struct Plan {
 
 /// Compares.
 pub fn run(args: Args) -> Result {
-    refuse_same_file(&[("--csv", &args.csv), ("--html", &args.html)])?;
+    let prints = refuse_two_on_stdout(args.csv.as_deref(), args.json)?;
     let machine = args.model.machine(study::is_machine)?;
     let settings = study::settings(&args.model.set)?;
     let placement = args.placement.as_deref().map(study::begins).transpose()?;
@@ -120,7 +121,9 @@ pub fn run(args: Args) -> Result {
     }
     let report = report(&args, &plan, traces, notes)?;
     if let Some(path) = &args.csv {
-        write_csv(path, &report)?;
+        write_rows(path, &report)?;
+    }
+    if let Some(path) = args.csv.as_ref().filter(|_| !prints) {
         let traces = report.traces.iter().map(|trace| &trace.trace).collect();
         Manifest::new(&report.machine, &report.parameters, traces).write_beside(path)?;
     }
@@ -130,6 +133,8 @@ pub fn run(args: Args) -> Result {
     }
     if args.json {
         outln!("{}", serde_json::to_string_pretty(&report)?);
+    } else if prints {
+        report.notes.iter().for_each(|note| errln!("note: {note}"));
     } else {
         print(&report)?;
         if let Some(path) = &args.html {
@@ -246,8 +251,8 @@ fn report(args: &Args, plan: &Plan, traces: Vec<TraceReport>, notes: Vec<String>
     })
 }
 
-fn write_csv(path: &Path, report: &Report) -> anyhow::Result<()> {
-    crate::files::write_csv(path, |out| {
+fn write_rows(path: &Path, report: &Report) -> anyhow::Result<()> {
+    table(path, |out| {
         for trace in &report.traces {
             for row in trace.rows.iter().chain(&trace.further_levels) {
                 out.serialize(CsvRow::new(&trace.trace.name, row))?;

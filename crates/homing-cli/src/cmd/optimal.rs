@@ -2,7 +2,7 @@
 //! placement itself, and the exact cost as a function of one parameter of the machine.
 
 use crate::exit::{self, Code, Result};
-use crate::files;
+use crate::files::{self, STDOUT};
 use crate::input::{self, ModelArgs, TraceFile};
 use crate::manifest::{Manifest, GENERATOR};
 use crate::study;
@@ -44,11 +44,11 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     placement: Option<PathBuf>,
     /// Print JSON instead of a table
-    #[arg(long, conflicts_with = "csv")]
-    json: bool,
-    /// Print CSV instead of a table: the curve's segments, or the one row
     #[arg(long)]
-    csv: bool,
+    json: bool,
+    /// Print CSV instead of a table: the curve's segments, or the one row; with =FILE, write it there, and FILE.manifest.json
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = STDOUT, require_equals = true)]
+    csv: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -122,6 +122,7 @@ pub fn run(args: Args) -> Result {
         );
         return Err(exit::error(Code::USAGE, message));
     }
+    let prints = files::refuse_two_on_stdout(args.csv.as_deref(), args.json)?;
     let machine = args.model.machine(|_| true)?;
     args.model.one_page_size()?;
     let costs = args.model.costs(&machine)?;
@@ -167,10 +168,10 @@ pub fn run(args: Args) -> Result {
         study::parameters(&args.model, page_size, Some("the cheapest"), replication, &[], &none);
     parameters.push(Parameter { name: "start".into(), value: start.clone() });
     let info = study::trace_info(&file, &trace, &history, partial, caches);
-    if let Some(path) = &args.placement {
-        let machine = study::machine_info(&machine, &costs, page_size);
-        Manifest::new(&machine, &parameters, vec![&info]).write_beside(path)?;
-    }
+    let machine = study::machine_info(&machine, &costs, page_size);
+    let manifest = Manifest::new(&machine, &parameters, vec![&info]);
+    let table = args.csv.as_ref().filter(|_| !prints);
+    args.placement.iter().chain(table).try_for_each(|path| manifest.write_beside(path))?;
     let output = Output {
         schema: SCHEMA,
         generator: GENERATOR,
@@ -185,7 +186,13 @@ pub fn run(args: Args) -> Result {
         curve,
         caches,
     };
-    print(&args, &output, &optimum)?;
+    if let Some(path) = &args.csv {
+        files::table(path, |csv| rows(&output, csv))?;
+    }
+    if !prints {
+        print(&args, &output, &optimum)?;
+    }
+    output.notes.iter().filter(|_| !args.json).for_each(|note| errln!("note: {note}"));
     Ok(if partial { Code::PARTIAL } else { Code::OK })
 }
 
@@ -268,25 +275,23 @@ fn segment_row(segment: &Segment) -> SegmentRow {
     }
 }
 
+/// The curve's segments, or the one row.
+fn rows(output: &Output, csv: &mut csv::Writer<impl Write>) -> csv::Result<()> {
+    match &output.curve {
+        Some(curve) => curve.segments.iter().try_for_each(|segment| csv.serialize(segment)),
+        None => csv.serialize(&output.row),
+    }
+}
+
 fn print(args: &Args, output: &Output, optimum: &Optimum) -> anyhow::Result<()> {
     if args.json {
         outln!("{}", serde_json::to_string_pretty(output)?);
         return Ok(());
     }
-    if args.csv {
-        let mut csv = csv::Writer::from_writer(Vec::new());
-        match &output.curve {
-            Some(curve) => curve.segments.iter().try_for_each(|segment| csv.serialize(segment))?,
-            None => csv.serialize(&output.row)?,
-        }
-        crate::stdout::bytes(&csv.into_inner().map_err(csv::IntoInnerError::into_error)?)?;
-    } else {
-        outln!("{}", breakdown(output, optimum));
-        if let Some(curve) = &output.curve {
-            outln!("\n{}", curve_table(curve));
-        }
+    outln!("{}", breakdown(output, optimum));
+    if let Some(curve) = &output.curve {
+        outln!("\n{}", curve_table(curve));
     }
-    output.notes.iter().for_each(|note| errln!("note: {note}"));
     Ok(())
 }
 

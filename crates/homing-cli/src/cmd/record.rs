@@ -1,8 +1,8 @@
 //! `homing record`: runs a program and records every data reference of all its threads.
 
 use crate::exit::{self, Code, Result};
-use crate::recording::family::{Child, Family, Plan, MOST_AT_ONCE};
-use crate::recording::output::Output;
+use crate::files::{Over, Part};
+use crate::recording::family::{to_recover, Child, Family, Plan, MOST_AT_ONCE};
 use crate::recording::{order, program, valgrind, Ended, Session, Settings};
 use crate::tables::things;
 use anyhow::Context;
@@ -13,6 +13,7 @@ use homing_linux::interrupts::Interrupts;
 use homing_linux::visible;
 use indicatif::HumanBytes;
 use std::ffi::OsString;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -84,7 +85,7 @@ struct Prepared {
 /// Records.
 pub fn run(args: Args) -> Result {
     let prepared = prepare(&args)?;
-    let (output, file) = Output::create(&args.output)?;
+    let (output, file) = create(&args.output)?;
     let interrupts = Interrupts::catch()?;
     let options =
         IngestOptions { line_filter: args.filter == Filter::Line, skip: args.skip, limit: args.limit };
@@ -97,6 +98,17 @@ pub fn run(args: Args) -> Result {
         errln!("homing: {verdict}");
     }
     conclude(&args, output, ended, family.as_ref())
+}
+
+/// Begins the trace; says where earlier runs that were killed left theirs.
+fn create(wanted: &Path) -> anyhow::Result<(Part, File)> {
+    if wanted.metadata().is_ok_and(|facts| !facts.is_file()) {
+        let message =
+            format!("{} exists and is not a regular file: choose another name with -o", wanted.display());
+        return Err(exit::error(Code::USAGE, message));
+    }
+    Part::tell_left_behind(wanted);
+    Part::create(wanted, Over::Traces)
 }
 
 fn merge_options(args: &Args) -> merge::Options {
@@ -165,26 +177,22 @@ fn header(args: &Args) -> Header {
 }
 
 /// Orders the trace, gives it its name, tells what was recorded.
-fn conclude(args: &Args, output: Output, ended: Ended, family: Option<&Family>) -> Result {
-    let part = output.part().to_owned();
-    let left = || {
-        let (part, wanted) = (part.display(), args.output.display());
-        format!("`homing trace recover {part} -o {wanted}` mends what was written")
-    };
+fn conclude(args: &Args, output: Part, ended: Ended, family: Option<&Family>) -> Result {
+    let left = || to_recover(&output, &args.output.display().to_string());
     let Some(recorded) = ended.left else {
-        errln!("homing: ended at once; {}", left());
+        errln!("homing: ended at once{}", left());
         return Ok(ended.code);
     };
     let children = family.map(Family::take_ended).unwrap_or_default();
     if let Some(error) = recorded.failed {
-        anyhow::bail!("{error:#}; {}", left());
+        anyhow::bail!("{error:#}{}", left());
     }
     let Some(summary) = recorded.summary else {
         output.discard();
         return nothing_recorded(args, ended.code);
     };
-    let ordered = order::append(&part, merge_options(args))
-        .map_err(|error| anyhow::anyhow!("{error:#}; {}", left()))?;
+    let ordered = order::append(output.path(), merge_options(args))
+        .map_err(|error| anyhow::anyhow!("{error:#}{}", left()))?;
     let name = output.complete()?;
     if !args.quiet {
         report(&name, &ordered);
@@ -250,7 +258,7 @@ fn not_recorded(processes: u32, family: Option<&Family>, recorder: Recorder) {
     let were = if processes == 1 { "process was" } else { "processes were" };
     let why = match family {
         None if recorder == Recorder::Tsan => " (only the Valgrind recorder can, with --follow)".to_owned(),
-        None => " (--follow records them, too)".to_owned(),
+        None => " (--follow records them, too, and all that they start)".to_owned(),
         Some(family) if family.turned_away() > 0 => {
             format!(" ({} while {MOST_AT_ONCE} others were)", family.turned_away())
         }

@@ -5,7 +5,6 @@ use super::live::launch::launch;
 use super::live::{Plan, Settings};
 use super::simulate::ACTIONS_HEADER;
 use crate::exit::{self, Code, Result};
-use crate::files::same_file;
 use anyhow::Context;
 use homing_live::journal::{check, Journal};
 use homing_live::plan::Plan as Moves;
@@ -38,26 +37,8 @@ pub struct Args {
     command: Vec<OsString>,
 }
 
-impl Args {
-    /// Fails if something is to be written over the log, under whatever name: before the log is read, nothing is touched.
-    fn refuse_to_replace_the_log(&self) -> anyhow::Result<()> {
-        let Settings { journal, tee, summary, .. } = &self.settings;
-        for (option, written) in [("--journal", journal), ("--tee", tee), ("--summary", summary)] {
-            if let Some(path) = written.as_ref().filter(|path| same_file(path, &self.log)) {
-                let (path, log) = (path.display(), self.log.display());
-                let message = format!(
-                    "{option} {path} is the log {log} itself, which is to be replayed: choose another name for what is to be written"
-                );
-                return Err(exit::error(Code::USAGE, message));
-            }
-        }
-        Ok(())
-    }
-}
-
 /// Replays.
 pub fn run(args: Args) -> Result {
-    args.refuse_to_replace_the_log()?;
     let name = args.log.display();
     let file = File::open(&args.log).with_context(|| format!("cannot read {name}"))?;
     let mut log = BufReader::new(file);

@@ -4,7 +4,6 @@ mod monitored;
 
 use crate::exit::{self, Code};
 use crate::external::External;
-use crate::files::refuse_same_file;
 use crate::input::{naming, ModelArgs, TraceFile};
 use crate::manifest::{Manifest, GENERATOR};
 use crate::scene::{self, SceneArgs};
@@ -68,10 +67,6 @@ pub struct Args {
 /// Simulates.
 pub fn run(args: Args) -> exit::Result {
     args.model.one_page_size()?;
-    let MonitorArgs { intervals, .. } = &args.monitor;
-    let written =
-        [("--actions", &args.actions), ("--placement-out", &args.placement_out), ("--intervals", intervals)];
-    refuse_same_file(&written)?;
     if let Some(choice) = args.monitor.monitor.clone() {
         return monitored::run(&args, &choice);
     }

@@ -11,7 +11,9 @@ mod plan;
 
 use crate::exit::{Code, Result};
 use crate::files::read_text;
+use crate::files::roles::{refuse_clashes, Use};
 use crate::input::{ModelArgs, TraceFile};
+use crate::manifest;
 use crate::rig::{self, Rig};
 use crate::study::{self, Begins, Study};
 use crate::tables;
@@ -33,13 +35,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
+/// What a study writes into its directory.
+pub const FILES: &[&str] = &[JOURNAL, "cells.csv", "cells.parquet", MANIFEST, "study.html"];
+const JOURNAL: &str = "cells.jsonl";
+const MANIFEST: &str = "manifest.json";
+
 /// Runs the study.
 pub fn run(args: Args) -> Result {
     let json = args.json;
     let plan = Plan::new(args)?;
+    refuse_clashes(&plan.files().chain(Use::filled("--out", &plan.out, FILES)).collect::<Vec<_>>())?;
+    manifest::refuse_others(&plan.out.join(MANIFEST))?;
     std::fs::create_dir_all(&plan.out)
         .with_context(|| format!("--out: cannot make the directory {}", plan.out.display()))?;
-    let journal = Journal::open(&plan.out.join("cells.jsonl"))?;
+    let journal = Journal::open(&plan.out.join(JOURNAL))?;
     let tally = Tally::default();
     let units: Vec<_> = plan
         .traces

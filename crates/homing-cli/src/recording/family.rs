@@ -3,9 +3,9 @@
 //! A thread answers the processes that ask for a wire; one thread for each of them encodes what it sends. What is
 //! bounded is the number of processes recorded at the same time: further ones run unrecorded and are counted.
 
-use super::output::Output;
 use super::stream::{Left, Settings, Stream};
 use super::{order, session::REATTACH};
+use crate::files::{Over, Part};
 use anyhow::Context;
 use homing_core::trace::merge;
 use homing_linux::channel::{Capacity, Channel, Filled, Received};
@@ -135,7 +135,7 @@ impl Family {
             state.visits += 1;
             state.visits
         };
-        let (output, file) = Output::create(&self.name(&plan.output, visitor.pid))?;
+        let (output, file) = Part::create(&self.name(&plan.output, visitor.pid), Over::Traces)?;
         let channel = Channel::for_visitor(CAPACITY)?;
         let member = Member {
             pid: visitor.pid,
@@ -159,19 +159,18 @@ impl Family {
         Ok(visitor.answer(Some(&address))?)
     }
 
-    /// `app.trace` becomes `app.PID.trace`, and `app.PID-2.trace` if that process id has come again.
+    /// `app.trace` becomes `app.PID.trace`, and `app.PID-2.trace` if that process id has come again, in this recording or in an
+    /// earlier one, whose trace stays.
     fn name(&self, output: &Path, pid: u32) -> PathBuf {
         let state = self.state();
         let used = state.ended.iter().filter(|c| c.pid == pid).count()
             + state.running.values().filter(|m| m.pid == pid).count();
-        let again = if used == 0 { String::new() } else { format!("-{}", used + 1) };
-        let mut name: OsString = output.file_stem().unwrap_or_default().to_owned();
-        name.push(format!(".{pid}{again}"));
-        if let Some(extension) = output.extension() {
-            name.push(".");
-            name.push(extension);
-        }
-        output.with_file_name(name)
+        let mut numbers = used as u32 + 1..;
+        numbers
+            .by_ref()
+            .map(|number| named(output, pid, number))
+            .find(|name| !name.exists())
+            .unwrap_or_default()
     }
 
     /// How many children are being recorded.
@@ -204,6 +203,18 @@ impl Family {
         ended.sort_by_key(|child| child.pid);
         ended
     }
+}
+
+/// The trace of the `number`th process with this id.
+fn named(output: &Path, pid: u32, number: u32) -> PathBuf {
+    let again = if number == 1 { String::new() } else { format!("-{number}") };
+    let mut name: OsString = output.file_stem().unwrap_or_default().to_owned();
+    name.push(format!(".{pid}{again}"));
+    if let Some(extension) = output.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    output.with_file_name(name)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -246,15 +257,23 @@ fn follow(member: &Member, mut stream: Stream) -> anyhow::Result<Left> {
     stream.finish()
 }
 
-fn complete(output: Output, left: Left, options: merge::Options) -> anyhow::Result<(PathBuf, u64)> {
+fn complete(output: Part, left: Left, options: merge::Options) -> anyhow::Result<(PathBuf, u64)> {
     if let Some(error) = left.failed {
-        anyhow::bail!("{error:#}; `homing trace recover {}` mends what was written", output.part().display());
+        anyhow::bail!("{error:#}{}", to_recover(&output, "NEW"));
     }
     if left.summary.is_none() {
         output.discard();
         anyhow::bail!("it ended before it could be recorded");
     }
-    let ordered = order::append(output.part(), options)?;
+    let ordered = order::append(output.path(), options)?;
     let name = output.complete().context("cannot complete the trace")?;
     Ok((name, ordered.summary.references))
+}
+
+/// What to do with what was written of a trace that cannot be completed; nothing if that is nothing.
+pub fn to_recover(output: &Part, name: &str) -> String {
+    if !output.holds_something() {
+        return String::new();
+    }
+    format!("; `homing trace recover {} -o {name}` mends what was written", output.path().display())
 }

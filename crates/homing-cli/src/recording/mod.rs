@@ -6,7 +6,6 @@
 pub mod family;
 pub mod libraries;
 pub mod order;
-pub mod output;
 pub mod program;
 mod session;
 mod stream;

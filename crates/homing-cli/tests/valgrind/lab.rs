@@ -68,10 +68,11 @@ impl Lab {
     pub fn start(&self, options: &[&str], command: &[&str]) -> Child {
         let homing = self.homing(options, command);
         let mut child = Command::new("env")
-            .arg("--default-signal=INT")
+            .args(["--default-signal=INT", "--ignore-signal=XFSZ"])
             .arg(homing.get_program())
             .args(homing.get_args())
             .envs(homing.get_envs().filter_map(|(name, value)| Some((name, value?))))
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()

@@ -13,6 +13,7 @@ use super::varint::{self, zigzag};
 use super::{Summary, Trace, TraceError};
 use crate::ids::Thread;
 use rayon::prelude::*;
+use std::collections::HashSet;
 use std::io::Write;
 
 /// Frames in one block of the rewritten frame table.
@@ -92,7 +93,7 @@ pub fn recover<W: Write>(
     let whole: Vec<(u64, Counts)> = blocks.par_iter().filter_map(check).collect();
     let mut result =
         Recovered { damaged_blocks: (blocks.len() - whole.len()) as u64, ..Recovered::default() };
-    let offsets: std::collections::HashSet<u64> = whole.iter().map(|(offset, _)| *offset).collect();
+    let offsets: HashSet<u64> = whole.iter().map(|(offset, _)| *offset).collect();
     for thread in trace.threads.values_mut() {
         thread.blocks.retain(|placed| offsets.contains(&placed.offset));
     }
@@ -132,15 +133,21 @@ impl Recovery<'_, '_> {
 
     /// Names and symbols as they are; the frame table as far as it is known.
     fn write_tables<W: Write>(&mut self, sink: &mut BlockSink<W>) -> Result<(), TraceError> {
+        // Damaged are also those whose checksum is right and whose content makes no sense.
+        let damaged: HashSet<u64> = self.trace.damage().iter().map(|damage| damage.offset).collect();
         for placed in &self.trace.blocks {
-            let table = matches!(placed.header.kind, BlockKind::Names | BlockKind::Symbols);
+            let kept = match placed.header.kind {
+                BlockKind::Names | BlockKind::Symbols => true,
+                BlockKind::Frames => false,
+                _ => continue,
+            };
             match format::stored(self.trace.bytes, placed.offset) {
-                Ok((header, stored)) if table && header == placed.header => {
-                    sink.put_stored(header, stored)?
+                Ok((header, stored)) if header == placed.header && !damaged.contains(&placed.offset) => {
+                    if kept {
+                        sink.put_stored(header, stored)?;
+                    }
                 }
-                Ok(_) => {}
-                Err(_) if table || placed.header.kind == BlockKind::Frames => self.result.damaged_tables += 1,
-                Err(_) => {}
+                _ => self.result.damaged_tables += 1,
             }
         }
         let mut first = 0;

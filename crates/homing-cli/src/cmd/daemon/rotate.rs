@@ -2,12 +2,16 @@
 //! so on; the oldest is dropped. Each file begins with the header, so each is a journal of its own.
 
 use anyhow::Context;
+use homing_linux::lock::Lock;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// Files that the bytes are shared by: the one that is written, and older ones.
 const FILES: u32 = 4;
+
+/// What a journal begins with.
+const HEADER: &[u8] = b"{\"homing_journal\":";
 
 /// A journal's files.
 pub struct Rotating {
@@ -15,6 +19,8 @@ pub struct Rotating {
     /// Bytes after which a file is full.
     full: u64,
     out: BufWriter<File>,
+    /// Tells other daemons that the file is being written; where the file system has no locks, nobody sees to that.
+    lock: Option<Lock>,
     written: u64,
     /// The first line, whole once `headed`.
     header: Vec<u8>,
@@ -27,11 +33,16 @@ impl Rotating {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         }
-        let file = begin(path).with_context(|| format!("cannot begin the journal {}", path.display()))?;
+        for number in 0..FILES {
+            refuse_others(&named(path, number))?;
+        }
+        let context = || format!("cannot begin the journal {}", path.display());
+        let (file, lock) = begin(path).with_context(context)?;
         Ok(Rotating {
             path: path.to_owned(),
             full: size / u64::from(FILES),
             out: BufWriter::new(file),
+            lock,
             written: 0,
             header: Vec::new(),
             headed: false,
@@ -40,29 +51,54 @@ impl Rotating {
 
     fn rotate(&mut self) -> io::Result<()> {
         self.out.flush()?;
-        self.out = BufWriter::new(begin(&self.path)?);
+        let (file, lock) = begin(&self.path)?;
+        (self.out, self.lock) = (BufWriter::new(file), lock);
         self.out.write_all(&self.header)?;
         self.written = self.header.len() as u64;
         Ok(())
     }
 }
 
-fn older(path: &Path, number: u32) -> PathBuf {
+/// The name of the file that is written (0) or of an older one.
+fn named(path: &Path, number: u32) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{number}"));
+    if number > 0 {
+        name.push(format!(".{number}"));
+    }
     name.into()
 }
 
+/// Fails if a file is no journal, or another daemon is writing it: it would be renamed, and dropped in the end.
+fn refuse_others(path: &Path) -> anyhow::Result<()> {
+    let Ok(file) = File::open(path) else { return Ok(()) };
+    let facts = file.metadata()?;
+    let mut found = Vec::new();
+    if facts.is_file() {
+        (&file).take(HEADER.len() as u64).read_to_end(&mut found)?;
+    }
+    if !facts.is_file() || !(found.is_empty() || found == HEADER) {
+        anyhow::bail!("{} is no journal: move it, or name another directory by `journals`", path.display());
+    }
+    if matches!(Lock::take(file), Ok(None)) {
+        anyhow::bail!(
+            "another homing daemon is writing {}: end it, or name another directory by `journals`",
+            path.display()
+        );
+    }
+    Ok(())
+}
+
 /// Makes room at `path` and creates the file.
-fn begin(path: &Path) -> io::Result<File> {
+fn begin(path: &Path) -> io::Result<(File, Option<Lock>)> {
     for number in (0..FILES - 1).rev() {
-        let from = if number == 0 { path.to_owned() } else { older(path, number) };
-        match fs::rename(&from, older(path, number + 1)) {
+        match fs::rename(named(path, number), named(path, number + 1)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
     }
-    File::create(path)
+    let file = File::create_new(path)?;
+    let lock = Lock::take(file.try_clone()?).ok().flatten();
+    Ok((file, lock))
 }
 
 impl Write for Rotating {
@@ -106,18 +142,35 @@ mod tests {
         let mut last = Vec::new();
         let mut bytes = 0;
         for number in (0..FILES).rev() {
-            let file = if number == 0 { path.clone() } else { older(&path, number) };
+            let file = named(&path, number);
             bytes += fs::metadata(&file).unwrap().len();
             let journal = Journal::read(io::BufReader::new(File::open(file).unwrap())).unwrap();
             assert_eq!((journal.header.policy.as_str(), journal.cut), ("work-function", false));
             last.extend(journal.lines);
         }
         assert!(bytes <= 16384 + 4 * 600, "{bytes}");
-        assert!(!older(&path, FILES).exists());
+        assert!(!named(&path, FILES).exists());
         let newest: Vec<Line> = (1000 - last.len() as u32..1000).map(line).collect();
         assert_eq!(last, newest, "the newest lines, in order");
         drop(writer);
         drop(Rotating::open(&path, 16384).unwrap());
         assert_eq!(fs::metadata(&path).unwrap().len(), 0, "a new session begins a new file");
+    }
+
+    #[test]
+    fn neither_another_file_nor_the_journal_of_another_daemon_is_rotated_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("web.journal");
+        let refused = || format!("{:#}", Rotating::open(&path, 16384).map(drop).unwrap_err());
+        let first = Rotating::open(&path, 16384).unwrap();
+        assert!(refused().contains("another homing daemon is writing"), "{}", refused());
+        drop(first);
+        for number in 0..FILES {
+            fs::write(named(&path, number), "a thesis").unwrap();
+            assert!(refused().contains("is no journal"), "{}", refused());
+            assert_eq!(fs::read(named(&path, number)).unwrap(), b"a thesis");
+            fs::remove_file(named(&path, number)).unwrap();
+        }
+        assert!(Rotating::open(&path, 16384).is_ok());
     }
 }

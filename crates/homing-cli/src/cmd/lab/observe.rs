@@ -90,9 +90,6 @@ impl ObserveArgs {
     /// Refuses files that cannot be written before anything is started. Pipes and devices are left alone: their readers would see an
     /// end.
     pub fn check(&self) -> anyhow::Result<()> {
-        let ObserveArgs { observe, placement_out, trace, .. } = self;
-        let written = [("--observe", observe), ("--placement-out", placement_out), ("--trace", trace)];
-        files::refuse_same_file(&written)?;
         let all = [&self.observe, &self.placement_out].into_iter().flatten();
         let mut files = all.filter(|path| path.metadata().map_or(true, |facts| facts.is_file()));
         files.try_for_each(|path| Output::create(path).map(drop))

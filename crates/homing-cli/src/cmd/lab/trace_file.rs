@@ -1,7 +1,7 @@
 //! A trace of all that the observer saw: words that come through a pipe (lab/plugin/trace.c), written as a trace with their order.
 //! The threads of the trace are the machine's CPUs.
 
-use crate::files::{writing, Output};
+use crate::files::{writing, Over, Part};
 use anyhow::Context;
 use homing_core::ids::Thread;
 use homing_core::trace::{Header, Kind, Summary, TraceError, TraceWriter};
@@ -16,7 +16,8 @@ use std::thread::JoinHandle;
 /// A trace being written.
 pub struct TraceFile {
     path: PathBuf,
-    writer: JoinHandle<anyhow::Result<(Output, u64)>>,
+    output: Part,
+    writer: JoinHandle<anyhow::Result<u64>>,
 }
 
 impl TraceFile {
@@ -31,32 +32,30 @@ impl TraceFile {
         header.command = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         header.more.insert("topology".into(), topology.name.clone().into());
         let cpus = cpus(topology);
-        for left in Output::left_behind(&path) {
-            let (left, name) = (left.display(), path.display());
-            errln!("homing: a run that was killed left {left}: `homing trace recover {left} -o {name}` reads it, or remove it");
-        }
-        let output = Output::recoverable_trace(&path)?;
+        Part::tell_left_behind(&path);
+        let (output, mut trace) = Part::create(&path, Over::Traces)?;
         let file = File::from(OwnedFd::from(reader));
-        let writer = std::thread::spawn(move || {
-            let mut output = output;
-            let references = write(file, &mut output, &header, &cpus)?;
-            Ok((output, references))
-        });
-        Ok((TraceFile { path, writer }, pipe.into()))
+        let writer = std::thread::spawn(move || Ok(write(file, &mut trace, &header, &cpus)?));
+        Ok((TraceFile { path, output, writer }, pipe.into()))
     }
 
     /// Gives the file up; waits until nothing of it is left.
     pub fn abandon(self) {
         // What went wrong with it is of no interest any more.
         let _ = self.writer.join();
+        self.output.discard();
     }
 
     /// The number of references, once all is written and the file has its name.
     pub fn finish(self) -> anyhow::Result<u64> {
         let written = self.writer.join().map_err(|_| anyhow::anyhow!("the writer of the trace panicked"))?;
-        let (output, references) = written.with_context(|| writing(&self.path))?;
-        output.commit()?;
-        Ok(references)
+        match written.with_context(|| writing(&self.path)) {
+            Ok(references) => self.output.complete().map(|_| references),
+            Err(error) => {
+                self.output.discard();
+                Err(error)
+            }
+        }
     }
 }
 
@@ -66,7 +65,7 @@ fn cpus(topology: &Topology) -> Vec<u32> {
     topology.cpu_slots().iter().map(|slot| slot.and_then(|_| next.next()).unwrap_or(u32::MAX)).collect()
 }
 
-fn write(input: File, output: &mut Output, header: &Header, cpus: &[u32]) -> Result<u64, TraceError> {
+fn write(input: File, output: &mut File, header: &Header, cpus: &[u32]) -> Result<u64, TraceError> {
     let mut input = BufReader::with_capacity(1 << 18, input);
     let mut writer = TraceWriter::new(BufWriter::new(output), header)?;
     let (mut word, mut references) = ([0; 8], 0);

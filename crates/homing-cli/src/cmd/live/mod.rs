@@ -10,7 +10,7 @@ mod show;
 pub use settings::{duration, Settings};
 
 use crate::exit::{self, Code};
-use crate::files::refuse_traces;
+use crate::files::JournalFile;
 use crate::{host, input, study};
 use anyhow::Context;
 use homing_core::ids::PageSize;
@@ -24,8 +24,7 @@ use homing_live::host::Host;
 use homing_live::session::{Session, SessionError, Setup};
 use homing_live::source::{suited_policy, Places};
 use homing_live::targets::Choice;
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -127,9 +126,7 @@ impl Plan {
 pub type Sink = Box<dyn Write>;
 
 fn create(path: &Path) -> anyhow::Result<Sink> {
-    refuse_traces(path)?;
-    let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
-    Ok(Box::new(BufWriter::new(file)))
+    Ok(Box::new(JournalFile::create(path)?))
 }
 
 /// A session's error with its exit code.

@@ -1,7 +1,7 @@
 //! What `run`, `attach` and `daemon` take: a configuration file, and options that win over it.
 
 use crate::exit::{self, Code};
-use crate::files::{read_text, refuse_same_file};
+use crate::files::read_text;
 use clap::builder::NonEmptyStringValueParser;
 use homing_core::ids::parse_bytes;
 use homing_live::config::{parse_duration, Bind, Config};
@@ -99,11 +99,6 @@ impl Settings {
 
     /// The file, if there is one, with the options over it.
     pub fn config(&self) -> anyhow::Result<Config> {
-        refuse_same_file(&[
-            ("--journal", &self.journal),
-            ("--tee", &self.tee),
-            ("--summary", &self.summary),
-        ])?;
         let mut config = match &self.config {
             None => Config::default(),
             Some(path) => {

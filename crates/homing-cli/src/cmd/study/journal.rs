@@ -27,7 +27,7 @@ impl Journal {
             OpenOptions::new().read(true).append(true).create(true).open(path).with_context(context)?;
         let lock = lock(path, file.try_clone().with_context(context)?)?;
         let mut known = HashMap::new();
-        let (mut reader, mut whole, mut line) = (BufReader::new(&file), 0, Vec::new());
+        let (mut reader, mut whole, mut line, mut strange) = (BufReader::new(&file), 0, Vec::new(), 0);
         while reader.read_until(b'\n', &mut line).with_context(context)? > 0 {
             if line.last() != Some(&b'\n') {
                 break;
@@ -35,11 +35,22 @@ impl Journal {
             whole += line.len() as u64;
             match serde_json::from_slice::<Cell>(&line) {
                 Ok(cell) => drop(known.insert(cell.key.clone(), cell)),
-                Err(_) => errln!("homing: {}: a line that is no cell is left out", path.display()),
+                Err(_) => strange += 1,
             }
             line.clear();
         }
         drop(reader);
+        // What a kill has cut of a first cell begins as one.
+        if known.is_empty() && (strange > 0 || line.first().is_some_and(|first| *first != b'{')) {
+            let message = format!(
+                "{} is no journal of a study: move it, or name another directory by --out",
+                path.display()
+            );
+            return Err(exit::error(Code::USAGE, message));
+        }
+        if strange > 0 {
+            errln!("homing: {}: {strange} lines that are no cells are left out", path.display());
+        }
         file.set_len(whole).with_context(|| format!("cannot cut the journal {}", path.display()))?;
         file.seek(SeekFrom::End(0)).with_context(context)?;
         Ok(Journal { known, file: Mutex::new(file), path: path.to_owned(), _lock: lock })

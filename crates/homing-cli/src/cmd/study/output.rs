@@ -50,7 +50,7 @@ pub fn write(plan: &Plan, cells: &[Cell], notes: &[String]) -> anyhow::Result<()
     file("cells.csv", &|out| csv(out, cells))?;
     file("cells.parquet", &|out| parquet(out, cells))?;
     let document = document(plan, cells, notes);
-    file("manifest.json", &|out| {
+    file(super::MANIFEST, &|out| {
         let manifest = serde_json::json!({
             "schema": SCHEMA,
             "generator": document.generator,

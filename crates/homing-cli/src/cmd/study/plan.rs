@@ -2,6 +2,7 @@
 
 use crate::exit::{self, Code};
 use crate::files::read_text;
+use crate::files::roles::{self, Use};
 use crate::input::{bytes, ModelArgs, MEMORY};
 use crate::rig;
 use crate::scene::{self, Iterations, SceneArgs};
@@ -243,6 +244,18 @@ impl Plan {
     /// Whether some cells have a monitor in the loop.
     pub fn has_monitors(&self) -> bool {
         self.levels.iter().any(|level| matches!(level, Level::Monitor(_)))
+    }
+
+    /// The files that are read.
+    pub fn files(&self) -> impl Iterator<Item = Use> + '_ {
+        let traces = self.traces.iter().map(|(path, _)| Use::read("a trace", path));
+        let machines = self.models.iter().filter_map(|model| roles::machine(&model.machine));
+        let starts = self.starts.iter().filter_map(|(start, _)| roles::placement(start));
+        let events = self.scene.events.as_deref().and_then(roles::events);
+        traces
+            .chain(machines.map(|path| Use::read("a machine", path)))
+            .chain(starts.map(|path| Use::read("a start", path)))
+            .chain(events.map(|path| Use::read("the events", path)))
     }
 
     /// Every parameter, for the manifest.

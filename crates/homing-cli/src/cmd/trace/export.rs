@@ -2,7 +2,7 @@
 
 use super::parquet::ParquetFile;
 use crate::exit::{self, Code, Result};
-use crate::files::{same_file, writing, Output};
+use crate::files::{writing, Output};
 use crate::input::TraceFile;
 use crate::progress;
 use anyhow::Context;
@@ -20,7 +20,7 @@ pub struct Args {
     /// Output file; `-` is standard output
     #[arg(short, long, default_value = "-")]
     output: PathBuf,
-    /// Format; by default what the output's name ends in, or CSV
+    /// Format; by default what the output's name ends in: .csv or .parquet, or CSV without an ending
     #[arg(long, value_enum)]
     format: Option<Format>,
     /// Dense addresses (frame number << 12 | offset) instead of virtual ones
@@ -57,17 +57,15 @@ pub fn run(args: Args) -> Result {
         let message = format!("--from {} is after --to {}; expected an earlier Time", args.from, args.to);
         return Err(exit::error(Code::USAGE, message));
     }
-    if same_file(&args.trace, &args.output) {
-        let message =
-            format!("{} is the trace itself; give another name with --output", args.output.display());
-        return Err(exit::error(Code::USAGE, message));
-    }
     let selection = Selection { window: args.from..args.to, dense: args.dense };
     let stdout = args.output == Path::new("-");
-    let named = args.output.extension().is_some_and(|extension| extension == "parquet");
-    let format = args.format.unwrap_or(if named { Format::Parquet } else { Format::Csv });
+    let format = match args.format {
+        Some(format) => format,
+        None => format_of(&args.output)?,
+    };
     let exported = match format {
         Format::Csv if stdout => {
+            crate::stdout::checked(|_| Ok(()))?;
             let mut out = io::stdout().lock();
             csv(&trace, &selection, !args.no_header, &mut out).context("writing to standard output")?
         }
@@ -96,6 +94,22 @@ pub fn run(args: Args) -> Result {
     let (lost, name) = (exported.lost, args.trace.display());
     errln!("homing: {name}: {lost} references are lost to damage; {} were exported", exported.rows);
     Ok(Code::PARTIAL)
+}
+
+/// The format that a name ends in; CSV if it has no ending.
+fn format_of(name: &Path) -> anyhow::Result<Format> {
+    let Some(ending) = name.extension() else { return Ok(Format::Csv) };
+    if ending.eq_ignore_ascii_case("csv") {
+        return Ok(Format::Csv);
+    }
+    if ending.eq_ignore_ascii_case("parquet") {
+        return Ok(Format::Parquet);
+    }
+    let message = format!(
+        "{}: no format is known by this ending: expected .csv or .parquet, or --format csv or parquet for any name",
+        name.display()
+    );
+    Err(exit::error(Code::USAGE, message))
 }
 
 /// Formats several order blocks at a time and writes them in order.

@@ -2,14 +2,14 @@
 
 use super::merge::{report_json, warn_broken, OrderArgs};
 use crate::exit::{Code, Result};
-use crate::files::{writing, Output};
+use crate::files::{writing, Output, Part};
 use crate::input::TraceFile;
 use crate::progress;
 use anyhow::Context;
 use homing_core::trace::recover::recover;
 use serde_json::json;
 use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Arguments of `homing trace recover`.
 #[derive(clap::Args)]
@@ -26,9 +26,15 @@ pub struct Args {
     json: bool,
 }
 
+/// Opens the trace; says where runs that were killed left others of its name.
+fn open(path: &Path) -> anyhow::Result<TraceFile> {
+    Part::tell_left_behind(path);
+    TraceFile::open(path)
+}
+
 /// Recovers; exit code 5 if references, tables or the header are lost.
 pub fn run(args: Args) -> Result {
-    let file = TraceFile::open(&args.trace)?;
+    let file = open(&args.trace)?;
     let trace = file.salvage()?;
     let headless = file.trace().is_err();
     let unfinished = !trace.complete();

@@ -1,0 +1,318 @@
+//! A file that has a name of its own while it is unfinished: `NAME.part`. A kill leaves it for `homing trace recover`, and no
+//! later run writes over it: that one's is called `NAME.part2`.
+
+use super::output::{keep_access, under_a_new_name, write_through};
+use super::place::{behind_links, beside, folder, is_written_through};
+use super::{begins_with, is_trace, Over};
+use crate::exit::{self, Code};
+use anyhow::Context;
+use homing_linux::lock::Lock;
+use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Unfinished files of one name.
+const MOST: u32 = 1000;
+/// How long to wait for others that are beginning or looking in the same directory, which takes them no time.
+const TURN: (u32, Duration) = (400, Duration::from_millis(5));
+
+/// An unfinished file. Dropped, it stays, unless nothing is in it.
+#[derive(Debug)]
+pub struct Part {
+    wanted: PathBuf,
+    /// What has a name yet to be given.
+    unfinished: Option<Unfinished>,
+    over: Over,
+}
+
+#[derive(Debug)]
+struct Unfinished {
+    path: PathBuf,
+    /// `wanted`, behind links.
+    target: PathBuf,
+    /// Tells others that this run is alive; where the file system has no locks, nobody sees to that.
+    _lock: Option<Lock>,
+}
+
+impl Part {
+    /// Begins a file that is to take the place of `wanted`, which nobody else may be writing. A pipe or a device is written
+    /// directly.
+    ///
+    /// # Errors
+    /// If `wanted` is what must not be replaced, or another run is writing it.
+    pub fn create(wanted: &Path, over: Over) -> anyhow::Result<(Part, File)> {
+        over.check(wanted)?;
+        let context = || format!("cannot write {}", wanted.display());
+        if is_written_through(wanted) {
+            let file = write_through(wanted).with_context(context)?;
+            return Ok((Part { wanted: wanted.to_owned(), unfinished: None, over }, file));
+        }
+        let target = behind_links(wanted);
+        let _turn = turn(&target);
+        if let Some(alive) = siblings(&target).into_iter().find(|path| is_alive(path)) {
+            let message = format!(
+                "another run is writing {} (it is in {} until it is complete): wait until that run has ended, or choose another name",
+                wanted.display(),
+                alive.display()
+            );
+            return Err(exit::error(Code::FAILURE, message));
+        }
+        let (path, file) = new(&target).with_context(context)?;
+        keep_access(&file, &target);
+        let lock = Lock::take(file.try_clone().with_context(context)?).ok().flatten();
+        let unfinished = Some(Unfinished { path, target, _lock: lock });
+        Ok((Part { wanted: wanted.to_owned(), unfinished, over }, file))
+    }
+
+    /// The file as it is called while it is unfinished.
+    pub fn path(&self) -> &Path {
+        self.unfinished.as_ref().map_or(&self.wanted, |unfinished| &unfinished.path)
+    }
+
+    /// Whether something is in the unfinished file.
+    pub fn holds_something(&self) -> bool {
+        begins_with(self.path(), 1).is_some()
+    }
+
+    /// Gives the complete file its name.
+    pub fn complete(mut self) -> anyhow::Result<PathBuf> {
+        let Some(Unfinished { path, target, .. }) = &self.unfinished else { return Ok(self.wanted.clone()) };
+        let context =
+            || format!("{} is complete, but cannot be renamed to {}", path.display(), self.wanted.display());
+        // Somebody may have given the name to something else meanwhile.
+        self.over.check(&self.wanted).with_context(context)?;
+        std::fs::rename(path, target).with_context(context)?;
+        self.unfinished = None;
+        Ok(self.wanted.clone())
+    }
+
+    /// Gives the file its name beside the unfinished one's, for who reads it while it is written. Until it is complete it has
+    /// both, so that a later run does not write over it.
+    pub fn publish(&self) -> anyhow::Result<()> {
+        let Some(Unfinished { path, target, .. }) = &self.unfinished else { return Ok(()) };
+        let context = || format!("cannot write {}", self.wanted.display());
+        self.over.check(&self.wanted)?;
+        match under_a_new_name(target, |name| std::fs::hard_link(path, name)) {
+            Ok((name, ())) => std::fs::rename(&name, target),
+            // The file system has no second names: it has the one that is asked for.
+            Err(_) => std::fs::rename(path, target),
+        }
+        .with_context(context)
+    }
+
+    /// Gives up the unfinished name.
+    pub fn discard(mut self) {
+        if let Some(unfinished) = self.unfinished.take() {
+            // Nothing of worth is lost if it stays.
+            let _ = std::fs::remove_file(&unfinished.path);
+        }
+    }
+
+    /// What killed runs left of this file.
+    pub fn left_behind(wanted: &Path) -> Vec<PathBuf> {
+        let target = behind_links(wanted);
+        let _turn = turn(&target);
+        let mut left = siblings(&target);
+        left.retain(|path| begins_with(path, 1).is_some() && !is_alive(path));
+        left
+    }
+
+    /// Says where what killed runs left of this trace is.
+    pub fn tell_left_behind(wanted: &Path) {
+        for left in Part::left_behind(wanted).iter().filter(|left| is_trace(left) == Some(true)) {
+            let (left, name) = (left.display(), wanted.display());
+            errln!("homing: a run that was killed left {left}: `homing trace recover {left} -o {name}` reads it, or remove it");
+        }
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        if let Some(unfinished) = self.unfinished.take().filter(|unfinished| is_empty(&unfinished.path)) {
+            let _ = std::fs::remove_file(&unfinished.path);
+        }
+    }
+}
+
+fn is_empty(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|facts| facts.is_file() && facts.len() == 0)
+}
+
+/// The lock of the directory, while unfinished files in it are looked at or begun: of two that begin at the same time, one
+/// comes first. Nothing where it cannot be had.
+fn turn(target: &Path) -> Option<Lock> {
+    let (tries, pause) = TURN;
+    let directory = File::open(folder(target)).ok()?;
+    for _ in 0..tries {
+        match Lock::take(directory.try_clone().ok()?) {
+            Ok(None) => std::thread::sleep(pause),
+            taken => return taken.ok().flatten(),
+        }
+    }
+    None
+}
+
+fn name(target: &Path, number: u32) -> anyhow::Result<PathBuf> {
+    beside(target, "", &if number == 1 { ".part".to_owned() } else { format!(".part{number}") })
+}
+
+/// Makes an unfinished file under the first name that nothing has, be it a link.
+fn new(target: &Path) -> anyhow::Result<(PathBuf, File)> {
+    for number in 1..=MOST {
+        let path = name(target, number)?;
+        match OpenOptions::new().read(true).write(true).create_new(true).open(&path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            file => {
+                let file = file.with_context(|| format!("cannot create {}", path.display()))?;
+                return Ok((path, file));
+            }
+        }
+    }
+    anyhow::bail!("{MOST} unfinished files of that name are there: recover or remove them")
+}
+
+/// The files beside `target` that have the name of an unfinished one, in order.
+fn siblings(target: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder(target)).into_iter().flatten().flatten();
+    let number = |entry: std::fs::DirEntry| {
+        let (file, kind) = (entry.file_name(), entry.file_type().ok()?);
+        let number = match file.to_str()?.rsplit_once(".part")?.1 {
+            "" => 1,
+            digits => digits.parse().ok()?,
+        };
+        (kind.is_file() && name(target, number).ok()?.file_name()? == file).then_some(number)
+    };
+    let mut numbers: Vec<u32> = entries.filter_map(number).collect();
+    numbers.sort_unstable();
+    numbers.into_iter().filter_map(|number| name(target, number).ok()).collect()
+}
+
+/// Whether a run is writing the file.
+fn is_alive(path: &Path) -> bool {
+    let open = OpenOptions::new().read(true).write(true).open(path);
+    open.is_ok_and(|file| matches!(Lock::take(file), Ok(None)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::fs::{symlink, PermissionsExt};
+
+    fn names(directory: &Path) -> Vec<String> {
+        let entries = directory.read_dir().unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn only_traces_are_overwritten() {
+        let directory = tempfile::tempdir().unwrap();
+        let name = directory.path().join("x.trace");
+        for (content, allowed) in [(&b"HOMINGTR..."[..], true), (b"", true), (b"precious", false)] {
+            std::fs::write(&name, content).unwrap();
+            assert_eq!(Part::create(&name, Over::Traces).is_ok(), allowed);
+        }
+        assert!(Part::create(&directory.path().join("absent/x"), Over::Traces).is_err());
+        std::fs::write(&name, b"HOMINGTR...").unwrap();
+        let (part, mut file) = Part::create(&name, Over::Traces).unwrap();
+        file.write_all(b"HOMINGTR and all references").unwrap();
+        std::fs::write(&name, b"precious").unwrap();
+        let error = format!("{:#}", part.complete().unwrap_err());
+        assert!(error.contains("x.trace.part is complete") && error.contains("is not a trace"), "{error}");
+        assert_eq!(std::fs::read(&name).unwrap(), b"precious");
+        assert!(directory.path().join("x.trace.part").exists());
+    }
+
+    #[test]
+    fn the_name_appears_when_the_file_is_complete() {
+        let directory = tempfile::tempdir().unwrap();
+        let name = directory.path().join("x.trace");
+        let (part, mut file) = Part::create(&name, Over::Traces).unwrap();
+        assert!(!part.holds_something());
+        file.write_all(b"HOMINGTR").unwrap();
+        assert!(!name.exists() && part.path().exists() && part.holds_something());
+        assert_eq!(part.complete().unwrap(), name);
+        assert_eq!(std::fs::read(&name).unwrap(), b"HOMINGTR");
+        assert_eq!(names(directory.path()), ["x.trace"]);
+        drop(Part::create(&name, Over::Traces).unwrap());
+        assert_eq!(names(directory.path()), ["x.trace"], "nothing was written");
+    }
+
+    #[test]
+    fn what_a_killed_run_or_the_user_has_there_is_left_alone_and_the_former_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let wanted = path("x.trace");
+        std::fs::write(path("x.trace.part"), "HOMINGTR of a killed run").unwrap();
+        std::fs::write(path("precious"), "a thesis").unwrap();
+        symlink("precious", path("x.trace.part2")).unwrap();
+        std::fs::write(path("y.trace.part"), "another file's").unwrap();
+        std::fs::write(path("x.trace.party"), "no unfinished file's name").unwrap();
+        let (part, mut file) = Part::create(&wanted, Over::Traces).unwrap();
+        assert_eq!(part.path(), path("x.trace.part3"));
+        file.write_all(b"HOMINGTR").unwrap();
+        assert_eq!(Part::left_behind(&wanted), [path("x.trace.part")]);
+        part.complete().unwrap();
+        assert_eq!(std::fs::read(path("x.trace.part")).unwrap(), b"HOMINGTR of a killed run");
+        assert_eq!(std::fs::read(path("precious")).unwrap(), b"a thesis");
+        assert!(path("x.trace.part2").is_symlink() && !path("x.trace.part3").exists());
+        assert!(Part::left_behind(Path::new("/")).is_empty());
+    }
+
+    #[test]
+    fn of_two_runs_that_write_one_file_the_second_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        symlink("x.trace", path("link")).unwrap();
+        // Its number is higher than the one that would be free.
+        std::fs::write(path("x.trace.part"), "").unwrap();
+        let (first, _file) = Part::create(&path("x.trace"), Over::Traces).unwrap();
+        std::fs::remove_file(path("x.trace.part")).unwrap();
+        for name in ["x.trace", "link"] {
+            let error = Part::create(&path(name), Over::Traces).unwrap_err().to_string();
+            assert!(error.contains("another run is writing") && error.contains("x.trace.part2"), "{error}");
+        }
+        assert!(Part::create(&path("other.trace"), Over::Traces).is_ok());
+        drop(first);
+        assert!(Part::create(&path("x.trace"), Over::Traces).is_ok());
+    }
+
+    #[test]
+    fn of_many_that_begin_at_once_one_is_first() {
+        let directory = tempfile::tempdir().unwrap();
+        let wanted = directory.path().join("x.trace");
+        let all = std::sync::Barrier::new(8);
+        let begun: Vec<_> = std::thread::scope(|scope| {
+            let begin = || scope.spawn(|| (all.wait(), Part::create(&wanted, Over::Traces)).1);
+            let threads: Vec<_> = (0..8).map(|_| begin()).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(begun.iter().filter(|part| part.is_ok()).count(), 1);
+    }
+
+    #[test]
+    fn a_published_file_has_its_name_and_outlives_a_kill_under_the_other() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        std::fs::write(path("log"), "before").unwrap();
+        std::fs::set_permissions(path("log"), std::fs::Permissions::from_mode(0o600)).unwrap();
+        let (part, mut file) = Part::create(&path("log"), Over::OtherFiles).unwrap();
+        file.write_all(b"first").unwrap();
+        part.publish().unwrap();
+        assert_eq!(std::fs::read(path("log")).unwrap(), b"first");
+        assert_eq!(path("log").metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        // As a kill leaves it.
+        drop((part, file));
+        let (part, mut file) = Part::create(&path("log"), Over::OtherFiles).unwrap();
+        file.write_all(b"second").unwrap();
+        part.publish().unwrap();
+        part.discard();
+        assert_eq!(std::fs::read(path("log")).unwrap(), b"second");
+        assert_eq!(std::fs::read(path("log.part")).unwrap(), b"first");
+        assert_eq!(names(directory.path()), ["log", "log.part"]);
+    }
+}
