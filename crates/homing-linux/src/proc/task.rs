@@ -82,13 +82,17 @@ pub struct ThreadStatus {
     pub blocked: u64,
     /// True if a seccomp mode or filter is in force.
     pub seccomp: bool,
+    /// How many filters are; `None` before Linux 5.9, which does not tell.
+    pub filters: Option<u32>,
 }
 
 impl ThreadStatus {
     /// Parses the file. Kernels without seccomp do not name it.
     pub fn parse(text: &str) -> Option<ThreadStatus> {
         let blocked = u64::from_str_radix(field(text, "SigBlk")?, 16).ok()?;
-        Some(ThreadStatus { blocked, seccomp: field(text, "Seccomp").is_some_and(|mode| mode != "0") })
+        let seccomp = field(text, "Seccomp").is_some_and(|mode| mode != "0");
+        let filters = field(text, "Seccomp_filters").and_then(|count| count.parse().ok());
+        Some(ThreadStatus { blocked, seccomp, filters })
     }
 }
 
@@ -144,7 +148,7 @@ mod tests {
     fn threads_tell_what_they_block_and_whether_they_are_filtered() {
         let text = "Name:\tcg\nSigBlk:\t0000000000010000\nSeccomp:\t2\nSeccomp_filters:\t1\n";
         let status = ThreadStatus::parse(text).unwrap();
-        assert_eq!(status, ThreadStatus { blocked: 1 << 16, seccomp: true });
+        assert_eq!(status, ThreadStatus { blocked: 1 << 16, seccomp: true, filters: Some(1) });
         assert!(!ThreadStatus::parse(&text.replace("\t2", "\t0")).unwrap().seccomp);
         assert_eq!(ThreadStatus::parse("Name:\tcg\n"), None);
     }

@@ -6,6 +6,7 @@
 //! siginfo, and are delivered afterwards. One that cannot be blocked is delivered at once, with the thread's own registers and mask,
 //! and the call is made after that.
 
+use super::filters;
 use super::held::Held;
 use super::interrupted;
 use super::request::{self, Resume};
@@ -76,7 +77,7 @@ impl<'a> Caller<'a> {
     /// suspended.
     pub fn of(proc: &'a Proc, pid: Pid, tid: Tid, memory: &'a File) -> io::Result<Caller<'a>> {
         let held = Held::hold(tid)?;
-        refuse_filters(proc, pid, tid)?;
+        filters::suspend(proc, pid, tid)?;
         let instruction = syscall_instruction(proc, pid, memory)?;
         let saved = save(proc, pid, tid, memory)?;
         Ok(Caller { held, proc, pid, memory, instruction, saved })
@@ -249,21 +250,8 @@ fn deadline() -> Instant {
     Instant::now() + PATIENCE
 }
 
-fn unsupported(message: &str) -> io::Error {
+pub(super) fn unsupported(message: &str) -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, message)
-}
-
-/// A filter may end the process at a call that it does not expect.
-fn refuse_filters(proc: &Proc, pid: Pid, tid: Tid) -> io::Result<()> {
-    if !proc.thread_status(pid, tid).map_err(super::to_io)?.seccomp {
-        return Ok(());
-    }
-    request::suspend_seccomp(tid).map_err(|error| {
-        unsupported(&format!(
-            "the process filters its system calls (seccomp), and the filter cannot be suspended ({error}): needs \
-             CAP_SYS_ADMIN and a kernel with CONFIG_CHECKPOINT_RESTORE"
-        ))
-    })
 }
 
 /// What a held thread is to get back.

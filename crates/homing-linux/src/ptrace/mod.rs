@@ -14,6 +14,8 @@
 
 #[cfg(target_arch = "x86_64")]
 pub mod call;
+#[cfg(target_arch = "x86_64")]
+mod filters;
 pub mod held;
 #[cfg(target_arch = "x86_64")]
 pub mod interrupted;
