@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-/// A log being written. What had its name before stays until the first line comes.
+/// A log being written. What had its name before stays until the first line is in the file.
 pub struct JournalFile {
     out: BufWriter<File>,
     part: Option<Part>,
@@ -29,11 +29,13 @@ impl JournalFile {
 
 impl Write for JournalFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if let Some(part) = self.part.as_ref().filter(|_| !self.published) {
+        let written = self.out.write(bytes)?;
+        if let Some(part) = self.part.as_ref().filter(|_| !self.published && bytes.ends_with(b"\n")) {
+            self.out.flush()?;
             part.publish().map_err(|error| io::Error::other(format!("{error:#}")))?;
             self.published = true;
         }
-        self.out.write(bytes)
+        Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -6,6 +6,7 @@ use anyhow::Context;
 use homing_linux::unnamed;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{fchown, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -94,8 +95,16 @@ impl Output {
     }
 }
 
-/// Opens what is no regular file, or a descriptor of ours, whose file may hold more than what we write.
+/// Opens what is no regular file, or a descriptor of ours, whose file may hold more than what we write: standard output and
+/// error go on where they are.
 pub fn write_through(path: &Path) -> io::Result<File> {
+    for ours in [io::stdout().as_fd().try_clone_to_owned(), io::stderr().as_fd().try_clone_to_owned()] {
+        let ours = File::from(ours?);
+        let (left, right) = (ours.metadata()?, path.metadata()?);
+        if left.is_file() && (left.dev(), left.ino()) == (right.dev(), right.ino()) {
+            return Ok(ours);
+        }
+    }
     OpenOptions::new().write(true).append(path.is_file()).open(path)
 }
 
