@@ -1,5 +1,5 @@
-//! The file of a session's log: it can be read under its name while it is written, a second session that wants it is refused,
-//! and the log of a session that was killed outlives the next one.
+//! The file of a session's log: it can be read under its name while it is written, a second session that wants it is
+//! refused, and the log of a session that was killed outlives the next one.
 
 use super::{Over, Part};
 use std::fs::File;

@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 /// Names that are tried for an unfinished file.
 const TRIES: u32 = 1000;
 
-/// An output file that gets its name by [`Output::commit`], in the place of what had it: with its access rights, and where the
-/// name is a link, in the place of what it leads to. Ended before that, in whatever way, it leaves nothing behind. What exists
-/// and is no regular file (a pipe, a device) is written directly.
+/// An output file that gets its name by [`Output::commit`], in the place of what had it: with its access rights, and
+/// where the name is a link, in the place of what it leads to. Ended before that, in whatever way, it leaves nothing
+/// behind. What exists and is no regular file (a pipe, a device) is written directly.
 pub struct Output {
     path: PathBuf,
     /// Behind links.
@@ -95,8 +95,8 @@ impl Output {
     }
 }
 
-/// Opens what is no regular file, or a descriptor of ours, whose file may hold more than what we write: standard output and
-/// error go on where they are.
+/// Opens what is no regular file, or a descriptor of ours, whose file may hold more than what we write: standard
+/// output and error go on where they are.
 pub fn write_through(path: &Path) -> io::Result<File> {
     for ours in [io::stdout().as_fd().try_clone_to_owned(), io::stderr().as_fd().try_clone_to_owned()] {
         let ours = File::from(ours?);
