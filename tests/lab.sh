@@ -196,7 +196,7 @@ assert started and status == 130 and not left, (status, said, left)
 P
 check "Ctrl-C ends the command" timeout -k 5 240 python3 ctrl_c.py up "$homing" lab run --topology 2x2 -- sh -c 'echo up; sleep 60'
 check "what kill -9 left of a trace is told; Ctrl-C ends a machine that boots" timeout -k 5 240 \
-  python3 ctrl_c.py "trace recover .killed.trace" "$homing" lab run --topology 2x2 --trace killed.trace -- sleep 60
+  python3 ctrl_c.py "trace recover killed.trace.part" "$homing" lab run --topology 2x2 --trace killed.trace -- sleep 60
 # A QEMU that ends at once when it is started for the first time.
 mkdir once
 printf '#!/bin/sh\ncase $1 in --version) ;; *) [ -e %s ] || { : >%s; exit 134; } ;; esac\nexec %s "$@"\n' \

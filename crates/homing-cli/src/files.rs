@@ -1,5 +1,6 @@
-//! Files that commands read and write. Outputs never destroy anything: [`roles`] says what each option does with its file and
-//! refuses two that are in each other's way, an [`Output`] appears whole or not at all, and a [`Part`] is what a kill leaves.
+//! Files that commands read and write. Outputs never destroy anything: [`roles`] says what each option does with its
+//! file and refuses two that are in each other's way, an [`Output`] appears whole or not at all, and a [`Part`] is
+//! what a kill leaves.
 
 mod journal;
 mod output;

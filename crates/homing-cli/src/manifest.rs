@@ -51,7 +51,8 @@ pub fn refuse_others(path: &Path) -> anyhow::Result<()> {
         return Ok(());
     }
     let message = format!(
-        "{} exists and is no manifest that homing wrote, which would replace it: move it, or choose another name for the result",
+        "{} exists and is no manifest that homing wrote, which would replace it: move it, \
+         or choose another name for the result",
         path.display()
     );
     Err(exit::error(Code::USAGE, message))

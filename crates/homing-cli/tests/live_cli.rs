@@ -238,4 +238,13 @@ fn two_sessions_write_no_log_at_once_and_a_session_that_cannot_begin_leaves_the_
     assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
     assert_eq!(std::fs::read(&log).unwrap(), before);
     assert_eq!(directory.path().read_dir().unwrap().count(), 1);
+    // A session that is killed leaves its log to the next one.
+    let killed = homing(&[&words("--journal")[..], &["sh", "-c", "kill -9 $PPID"]].concat());
+    assert_eq!(killed.status.code(), None);
+    let left = std::fs::read(directory.path().join("log.part")).unwrap();
+    assert!(left.starts_with(b"{\"homing_journal\":1") && std::fs::read(&log).unwrap() == left);
+    let next = homing(&[&words("--tee")[..], &["true"]].concat());
+    assert!(text(&next.stderr).contains("log.part: `homing replay` reads it"), "{}", text(&next.stderr));
+    assert_eq!(std::fs::read(directory.path().join("log.part")).unwrap(), left);
+    assert!(std::fs::read(&log).unwrap() != left);
 }

@@ -279,6 +279,11 @@ fn tables_go_to_a_file_or_to_standard_output_in_both_commands_and_a_device_gets_
         assert!(std::fs::read_to_string(format!("{table}.manifest.json")).unwrap().contains("\"ace\""));
         let both = homing(&[command, &trace, "-m", "ace", "--json", "--csv"]).output().unwrap();
         assert_eq!(both.status.code(), Some(2), "{}", stderr(&both));
+        let redirected = File::create(path("redirected")).unwrap();
+        let mut both = homing(&[command, &trace, "-m", "ace", "--csv=/dev/stdout"]);
+        assert!(both.stdout(redirected).status().unwrap().success());
+        let both = std::fs::read_to_string(path("redirected")).unwrap();
+        assert!(both.contains(first) && lines(&both) > lines(&written), "{both}");
         let pipe = path(&format!("{command}.pipe"));
         std::os::unix::fs::symlink("/dev/null", &pipe).unwrap();
         succeeds(&[command, &trace, "-m", "ace", &format!("--csv={pipe}")]);

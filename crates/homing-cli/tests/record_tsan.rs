@@ -140,6 +140,8 @@ fn nothing_written_before_the_end_is_lost() {
             let forks =
                 recording.items().filter(|i| matches!(i, Item::Fork { process } if *process > 1)).count();
             assert_eq!(forks, usize::from(name == "forks"));
+            // The child's child is counted, too.
+            assert_eq!(recording.children, if name == "forks" { 2 } else { 0 });
         }
     }
 }

@@ -319,3 +319,31 @@ fn memory_for_page_histories_is_what_was_given() {
     let (wrong, _) = run("wrong", &["--memory", "much"]);
     assert_eq!(wrong.status.code(), Some(2));
 }
+
+#[test]
+fn files_of_others_in_the_directory_are_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let trace = support::import(directory.path(), "it.trace", "0,0x1000,8,r\n1,0x1000,8,w\n");
+    let out = directory.path().join("out");
+    std::fs::create_dir(&out).unwrap();
+    let (trace, dir) = (trace.to_str().unwrap(), out.to_str().unwrap());
+    let study = ["study", trace, "--machines", "ace", "--policies", "delay", "--out", dir];
+    for (name, text, said) in [
+        ("manifest.json", "{\"of\": \"my own\"}", "no manifest that homing wrote"),
+        ("cells.jsonl", "my own\nlines", "no journal of a study"),
+        ("cells.jsonl", "my own line", "no journal of a study"),
+        ("cells.csv", "HOMINGTR and all references", "is a trace"),
+    ] {
+        std::fs::write(out.join(name), text).unwrap();
+        let output = support::homing(1, &study);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && told.contains(said), "{name}: {told}");
+        assert_eq!(std::fs::read_to_string(out.join(name)).unwrap(), text);
+        std::fs::remove_file(out.join(name)).unwrap();
+    }
+    let plan = out.join("study.html");
+    std::fs::write(&plan, "machines = [\"ace\"]\n").unwrap();
+    let output = support::homing(1, &["study", trace, "--plan", plan.to_str().unwrap(), "--out", dir]);
+    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(std::fs::read_to_string(&plan).unwrap(), "machines = [\"ace\"]\n");
+}

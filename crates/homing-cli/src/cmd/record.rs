@@ -22,7 +22,7 @@ use std::process::Command;
 #[command(
     after_long_help = "The program's exit status is passed through (128 + N for signal N). Ctrl-C ends the \
 program and completes the trace; a second Ctrl-C ends at once and leaves FILE.part for `homing trace recover`, as does \
-a kill of homing, with which the recorded processes end."
+a kill of homing, with which the recorded processes end. No later run writes over it: that one's is FILE.part2."
 )]
 pub struct Args {
     /// The trace to write; an existing trace is replaced when the new one is complete

@@ -1,12 +1,12 @@
-//! The file of a session's log: it can be read under its name while it is written, a second session that wants it is refused,
-//! and the log of a session that was killed outlives the next one.
+//! The file of a session's log: it can be read under its name while it is written, a second session that wants it is
+//! refused, and the log of a session that was killed outlives the next one.
 
 use super::{Over, Part};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-/// A log being written. What had its name before stays until the first line comes.
+/// A log being written. What had its name before stays until the first line is in the file.
 pub struct JournalFile {
     out: BufWriter<File>,
     part: Option<Part>,
@@ -29,11 +29,13 @@ impl JournalFile {
 
 impl Write for JournalFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if let Some(part) = self.part.as_ref().filter(|_| !self.published) {
+        let written = self.out.write(bytes)?;
+        if let Some(part) = self.part.as_ref().filter(|_| !self.published && bytes.ends_with(b"\n")) {
+            self.out.flush()?;
             part.publish().map_err(|error| io::Error::other(format!("{error:#}")))?;
             self.published = true;
         }
-        self.out.write(bytes)
+        Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -6,15 +6,16 @@ use anyhow::Context;
 use homing_linux::unnamed;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{fchown, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Names that are tried for an unfinished file.
 const TRIES: u32 = 1000;
 
-/// An output file that gets its name by [`Output::commit`], in the place of what had it: with its access rights, and where the
-/// name is a link, in the place of what it leads to. Ended before that, in whatever way, it leaves nothing behind. What exists
-/// and is no regular file (a pipe, a device) is written directly.
+/// An output file that gets its name by [`Output::commit`], in the place of what had it: with its access rights, and
+/// where the name is a link, in the place of what it leads to. Ended before that, in whatever way, it leaves nothing
+/// behind. What exists and is no regular file (a pipe, a device) is written directly.
 pub struct Output {
     path: PathBuf,
     /// Behind links.
@@ -94,8 +95,16 @@ impl Output {
     }
 }
 
-/// Opens what is no regular file, or a descriptor of ours, whose file may hold more than what we write.
+/// Opens what is no regular file, or a descriptor of ours, whose file may hold more than what we write: standard
+/// output and error go on where they are.
 pub fn write_through(path: &Path) -> io::Result<File> {
+    for ours in [io::stdout().as_fd().try_clone_to_owned(), io::stderr().as_fd().try_clone_to_owned()] {
+        let ours = File::from(ours?);
+        let (left, right) = (ours.metadata()?, path.metadata()?);
+        if left.is_file() && (left.dev(), left.ino()) == (right.dev(), right.ino()) {
+            return Ok(ours);
+        }
+    }
     OpenOptions::new().write(true).append(path.is_file()).open(path)
 }
 

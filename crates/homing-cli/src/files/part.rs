@@ -1,5 +1,5 @@
-//! A file that has a name of its own while it is unfinished: `NAME.part`. A kill leaves it for `homing trace recover`, and no
-//! later run writes over it: that one's is called `NAME.part2`.
+//! A file that has a name of its own while it is unfinished: `NAME.part`. A kill leaves it for `homing trace
+//! recover`, and no later run writes over it: that one's is called `NAME.part2`.
 
 use super::output::{keep_access, under_a_new_name, write_through};
 use super::place::{behind_links, beside, folder, is_written_through};
@@ -36,8 +36,8 @@ struct Unfinished {
 }
 
 impl Part {
-    /// Begins a file that is to take the place of `wanted`, which nobody else may be writing. A pipe or a device is written
-    /// directly.
+    /// Begins a file that is to take the place of `wanted`, which nobody else may be writing. A pipe or a device is
+    /// written directly.
     ///
     /// # Errors
     /// If `wanted` is what must not be replaced, or another run is writing it.
@@ -52,7 +52,8 @@ impl Part {
         let _turn = turn(&target);
         if let Some(alive) = siblings(&target).into_iter().find(|path| is_alive(path)) {
             let message = format!(
-                "another run is writing {} (it is in {} until it is complete): wait until that run has ended, or choose another name",
+                "another run is writing {} (it is in {} until it is complete): wait until that run has ended, \
+                 or choose another name",
                 wanted.display(),
                 alive.display()
             );
@@ -87,8 +88,8 @@ impl Part {
         Ok(self.wanted.clone())
     }
 
-    /// Gives the file its name beside the unfinished one's, for who reads it while it is written. Until it is complete it has
-    /// both, so that a later run does not write over it.
+    /// Gives the file its name beside the unfinished one's, for who reads it while it is written. Until it is
+    /// complete it has both, so that a later run does not write over it.
     pub fn publish(&self) -> anyhow::Result<()> {
         let Some(Unfinished { path, target, .. }) = &self.unfinished else { return Ok(()) };
         let context = || format!("cannot write {}", self.wanted.display());
@@ -122,7 +123,10 @@ impl Part {
     pub fn tell_left_behind(wanted: &Path) {
         for left in Part::left_behind(wanted).iter().filter(|left| is_trace(left) == Some(true)) {
             let (left, name) = (left.display(), wanted.display());
-            errln!("homing: a run that was killed left {left}: `homing trace recover {left} -o {name}` reads it, or remove it");
+            errln!(
+                "homing: a run that was killed left {left}: `homing trace recover {left} -o {name}` reads it, \
+                 or remove it"
+            );
         }
     }
 }
@@ -139,8 +143,8 @@ fn is_empty(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|facts| facts.is_file() && facts.len() == 0)
 }
 
-/// The lock of the directory, while unfinished files in it are looked at or begun: of two that begin at the same time, one
-/// comes first. Nothing where it cannot be had.
+/// The lock of the directory, while unfinished files in it are looked at or begun: of two that begin at the same
+/// time, one comes first. Nothing where it cannot be had.
 fn turn(target: &Path) -> Option<Lock> {
     let (tries, pause) = TURN;
     let directory = File::open(folder(target)).ok()?;

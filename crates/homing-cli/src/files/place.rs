@@ -44,8 +44,8 @@ pub fn behind_links(path: &Path) -> PathBuf {
     path
 }
 
-/// Whether a name is written to as it is: a pipe, a device, or one of the program's own descriptors (`/dev/stdout`), which may
-/// be a file that others write to as well.
+/// Whether a name is written to as it is: a pipe, a device, or one of the program's own descriptors (`/dev/stdout`),
+/// which may be a file that others write to as well.
 pub fn is_written_through(path: &Path) -> bool {
     path.metadata().is_ok_and(|facts| !facts.is_file()) || is_descriptor(path)
 }
@@ -70,8 +70,8 @@ pub fn folder(path: &Path) -> PathBuf {
     }
 }
 
-/// A name beside a file: its own between `before` and `after`. Of a name that would become too long, the end is given up for a
-/// digest of all of it.
+/// A name beside a file: its own between `before` and `after`. Of a name that would become too long, the end is given
+/// up for a digest of all of it.
 ///
 /// # Errors
 /// If the path names no file.

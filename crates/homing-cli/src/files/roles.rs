@@ -1,5 +1,5 @@
-//! What each option of the command line does with the file that it names, in one table, and the one check over all of them: no
-//! output is another output, or a file that the same command reads.
+//! What each option of the command line does with the file that it names, in one table, and the one check over all of
+//! them: no output is another output, or a file that the same command reads.
 
 use super::place::{Place, NAME_MAX};
 use super::Over;
@@ -43,7 +43,8 @@ const FILE_OR_STDOUT: Role = Writes(Written { over: Over::OtherFiles, prints: tr
 const TABLE: Role = Writes(Written { over: Over::OtherFiles, prints: false, manifest: true });
 const TABLE_OR_STDOUT: Role = Writes(Written { over: Over::OtherFiles, prints: true, manifest: true });
 
-/// The subcommand, or `*` for all, the name of the option's value, and what is done with it. The first line that fits counts.
+/// The subcommand, or `*` for all, the name of the option's value, and what is done with it. The first line that fits
+/// counts.
 const ROLES: &[(&str, &str, Role)] = &[
     ("record", "output", TRACE),
     ("trace import", "input", Reads),

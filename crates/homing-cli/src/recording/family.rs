@@ -159,8 +159,8 @@ impl Family {
         Ok(visitor.answer(Some(&address))?)
     }
 
-    /// `app.trace` becomes `app.PID.trace`, and `app.PID-2.trace` if that process id has come again, in this recording or in an
-    /// earlier one, whose trace stays.
+    /// `app.trace` becomes `app.PID.trace`, and `app.PID-2.trace` if that process id has come again, in this
+    /// recording or in an earlier one, whose trace stays.
     fn name(&self, output: &Path, pid: u32) -> PathBuf {
         let state = self.state();
         let used = state.ended.iter().filter(|c| c.pid == pid).count()
@@ -221,8 +221,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Takes what a child sends until it has ended. Its first segments are held: a child that soon executes a program is named
-/// after that.
+/// Takes what a child sends until it has ended. Its first segments are held: a child that soon executes a program is
+/// named after that.
 fn follow(member: &Member, mut stream: Stream) -> anyhow::Result<Left> {
     let mut named = false;
     let mut take = |stream: &mut Stream, filled: Filled| -> anyhow::Result<()> {

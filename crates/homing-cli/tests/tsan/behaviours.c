@@ -53,6 +53,9 @@ static void forks(void)
    if (child == 0) {
       fill();
       fill();
+      if (fork() == 0)
+         _exit(0);
+      wait(NULL);
       _exit(0);
    }
    waitpid(child, NULL, 0);

@@ -34,6 +34,8 @@ pub struct Recording {
     pub errors: String,
     pub code: Option<i32>,
     pub signal: Option<i32>,
+    /// Processes that were seen and not recorded.
+    pub children: u32,
 }
 
 impl Recording {
@@ -88,6 +90,7 @@ pub fn record(command: &mut Command, capacity: Capacity) -> Recording {
         .map(|(thread, segments)| (thread, segments.iter().flat_map(|s| decode(s, &mut names)).collect()))
         .collect();
     Recording {
+        children: channel.children(),
         flavour,
         streams,
         names,

@@ -1,5 +1,5 @@
-//! A journal that cannot fill the disk: when a file has its share of the bytes it becomes `NAME.1`, that becomes `NAME.2`, and
-//! so on; the oldest is dropped. Each file begins with the header, so each is a journal of its own.
+//! A journal that cannot fill the disk: when a file has its share of the bytes it becomes `NAME.1`, that becomes
+//! `NAME.2`, and so on; the oldest is dropped. Each file begins with the header, so each is a journal of its own.
 
 use anyhow::Context;
 use homing_linux::lock::Lock;

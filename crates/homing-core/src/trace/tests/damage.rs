@@ -354,3 +354,27 @@ fn impossible_claims_of_missing_references_are_ignored() {
         }
     }
 }
+
+#[test]
+fn a_recovery_leaves_out_names_whose_checksum_is_right_and_that_make_no_sense() {
+    let (bytes, _) = small();
+    let first = blocks(&bytes)[0].offset as usize;
+    let mut sink = format::BlockSink::new(Vec::new(), 0, Vec::new()).unwrap();
+    sink.put_bytes(&bytes[..first]).unwrap();
+    for placed in blocks(&bytes) {
+        let (header, stored) = format::stored(&bytes, placed.offset).unwrap();
+        sink.put_stored(header, stored).unwrap();
+    }
+    // Five names, of which one is there.
+    let names = format::BlockHeader { kind: BlockKind::Names, stored: 0, raw: 0, a: 0, b: 5, c: 0, d: 0 };
+    sink.put(names, b"\x01a").unwrap();
+    let bytes = sink.finish().unwrap();
+    let trace = Trace::open(&bytes).unwrap();
+    assert_eq!(trace.damage().len(), 1, "{:?}", trace.damage());
+    let references = trace.references();
+    let options = crate::trace::merge::Options::default();
+    let (mended, recovered) = crate::trace::recover::recover(trace, Vec::new(), options, |_| ()).unwrap();
+    assert_eq!((recovered.references, recovered.lost), (references, 0));
+    assert_eq!(recovered.damaged_tables, 1);
+    assert!(Trace::open(&mended).unwrap().whole(), "nothing is left to recover");
+}
