@@ -83,7 +83,7 @@ pub fn look(proc: &Proc, pid: Pid, memory: &File) -> io::Result<Preloaded> {
     let maps = proc.maps(pid).map_err(crate::ptrace::to_io)?;
     let library = |mapping: &&Mapping| mapping.name.ends_with(&format!("/{LIBRARY}"));
     if !maps.iter().any(|mapping| library(&mapping)) {
-        return Ok(if will_load(proc, pid) { Preloaded::Expected } else { Preloaded::None });
+        return Ok(if will_load(proc, pid)? { Preloaded::Expected } else { Preloaded::None });
     }
     let data = maps.iter().filter(|mapping| library(mapping) && mapping.write && !mapping.shared);
     match data.filter_map(|mapping| mark(mapping, memory)).next() {
@@ -116,7 +116,7 @@ fn started(
             && control.checked_add(PAGE).is_some_and(|end| end <= mapping.end)
             && (mapping.read, mapping.write, mapping.shared, mapping.inode) == (true, true, false, 0)
     };
-    if control % PAGE != 0 || maps.iter().find(own).is_none() {
+    if !control.is_multiple_of(PAGE) || !maps.iter().any(|mapping| own(&mapping)) {
         return Ok(None);
     }
     let mut page = [0; PAGE as usize];
@@ -137,10 +137,15 @@ const AT_BASE: u64 = 7;
 const AT_SECURE: u64 = 23;
 
 /// Whether the dynamic linker of a process is to load the library: its environment names it, there is a dynamic linker, and
-/// the program has no more privileges than who executed it.
-fn will_load(proc: &Proc, pid: Pid) -> bool {
-    let read = |file: &str| std::fs::read(proc.path(pid, file)).unwrap_or_default();
-    let (environment, auxiliary) = (read("environ"), read("auxv"));
+/// the program has no more privileges than who executed it. True also if none of that can be known, right after exec.
+fn will_load(proc: &Proc, pid: Pid) -> io::Result<bool> {
+    let read = |file: &str| std::fs::read(proc.path(pid, file));
+    let (auxiliary, environment) = (read("auxv")?, read("environ")?);
+    let key = auxiliary.iter().take(8).any(|byte| *byte != 0);
+    // A program with an empty environment is waited for though nothing will come.
+    if !key || environment.is_empty() {
+        return Ok(true);
+    }
     let names_it = |variable: &[u8]| {
         let value = variable.strip_prefix(PRELOAD_ENV.as_bytes()).and_then(|rest| rest.strip_prefix(b"="));
         let mut paths = value.unwrap_or_default().split(|byte| b" :".contains(byte));
@@ -153,7 +158,8 @@ fn will_load(proc: &Proc, pid: Pid) -> bool {
         });
         entries.find(|(key, _)| *key == wanted).map_or(0, |(_, value)| value)
     };
-    environment.split(|byte| *byte == 0).any(names_it) && entry(AT_BASE) != 0 && entry(AT_SECURE) == 0
+    let named = environment.split(|byte| *byte == 0).any(names_it);
+    Ok(named && entry(AT_BASE) != 0 && entry(AT_SECURE) == 0)
 }
 
 #[cfg(test)]
@@ -188,7 +194,7 @@ mod tests {
         let loads = |environment: &str, base: u64, secure: u64| {
             std::fs::write(root.path().join("7/environ"), environment).unwrap();
             std::fs::write(root.path().join("7/auxv"), auxiliary(base, secure)).unwrap();
-            will_load(&proc, pid)
+            will_load(&proc, pid).unwrap()
         };
         let named = "A=1\0LD_PRELOAD=/b.so:/x/preload/libhoming-scan.so\0C=\0";
         assert!(loads(named, 0x7000, 0));
@@ -196,6 +202,10 @@ mod tests {
         assert!(!loads(named, 0x7000, 1), "a program with another user's rights");
         assert!(!loads("A=1\0LD_PRELOAD=/b.so\0", 0x7000, 0));
         assert!(!loads("OLD_PRELOAD=/x/preload/libhoming-scan.so\0", 0x7000, 0));
-        assert!(!will_load(&proc, Pid(8)));
+        assert!(loads("", 0x7000, 0), "right after exec");
+        std::fs::write(root.path().join("7/auxv"), [0; 16]).unwrap();
+        std::fs::write(root.path().join("7/environ"), named).unwrap();
+        assert!(will_load(&proc, pid).unwrap(), "right after exec");
+        assert!(will_load(&proc, Pid(8)).is_err());
     }
 }

@@ -93,7 +93,8 @@ impl Status {
         let number = |name: &str| field(name)?.split_ascii_whitespace().next()?.parse::<i64>().ok();
         let tgid = Pid(number("Tgid")? as i32);
         // Kernels without namespaces do not name it.
-        let inside = field("NStgid").and_then(|all| all.split_ascii_whitespace().last()?.parse().ok().map(Pid));
+        let inside =
+            field("NStgid").and_then(|all| all.split_ascii_whitespace().last()?.parse().ok().map(Pid));
         Some(Status {
             name: field("Name")?.to_owned(),
             tgid,
