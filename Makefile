@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
-.PHONY: help build demo test check unit setup setup-test recorders workloads ui bench lab deny fmt clean install
+.PHONY: help build demo test check unit setup setup-test recorders preload workloads ui bench lab deny fmt clean install
 
 PREFIX ?= /usr/local
 BUILD := $(CURDIR)/build
@@ -10,7 +10,7 @@ BUILD := $(CURDIR)/build
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-build: setup recorders lab ## Build the program (target/release/homing) and the recorders
+build: setup recorders preload lab ## Build the program (target/release/homing) and the recorders
 	cargo build --release --locked
 
 demo: build workloads ## Record two real OpenMP programs, compare policies, write a report page
@@ -34,6 +34,9 @@ setup-test: ## ... and those that the tests need
 recorders: setup ## Build the recorders against the installed Valgrind and C compiler
 	$(MAKE) -C recorders/valgrind OUT=$(BUILD)/valgrind
 	$(MAKE) -C recorders/tsan OUT=$(BUILD)/tsan
+
+preload: setup ## Build the library that starts the scanning helper in programs that `homing run` launches
+	$(MAKE) -C preload OUT=$(BUILD)/preload
 
 lab: setup ## Build the lab's C parts: the guest's first process, the observer
 	$(MAKE) -C lab OUT=$(BUILD)/lab
@@ -65,7 +68,7 @@ install: build ## Install under PREFIX (default /usr/local)
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
 	sed 's|/usr/local/bin|$(PREFIX)/bin|' packaging/homing.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/homing.service
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/homing packaging/homing.toml packaging/homing-hint-faults.conf
-	cp -a build/valgrind build/tsan build/lab $(DESTDIR)$(PREFIX)/lib/homing/
+	cp -a build/valgrind build/tsan build/preload build/lab $(DESTDIR)$(PREFIX)/lib/homing/
 	install -m 755 lab/setup.sh $(DESTDIR)$(PREFIX)/lib/homing/lab/
 
 clean: ## Remove everything that was built

@@ -17,11 +17,12 @@ gcc -O2 -Wall -o signals "$root/tests/signals/signals.c" -pthread || exit 1
 for program in bands churn numa; do gcc -O2 -Wall -o "$program" "$root/tests/live/$program.c" -pthread || exit 1; done
 strip --strip-debug -o homing "$homing"
 cp "$root"/tests/live/*.sh .
+make -s -C "$root/preload" OUT="$work/preload" || exit 1
 
 shifts() { # WHAT INTERVALS LAB_OPTIONS...: threads change nodes under a session or a daemon, and the observer sees the pages follow
   local what=$1 counts=$2; shift 2
   timeout -k 5 500 "$homing" lab run --nodes 4 --cpus 8 --balancing off --thp never --observe "$counts" --marked --interval 200ms \
-    --file homing --file bands --file wait.sh "$@" -- sh ./shift.sh "$what" >out 2>err
+    --file homing --file preload --file bands --file wait.sh "$@" -- sh ./shift.sh "$what" >out 2>err
   local status=$?
   cat out
   [ $status -eq 0 ] || { cat err; echo "live: FAILED"; exit 1; }

@@ -9,6 +9,7 @@ program() { echo 'echo $$ >pid; exec ./bands 8 64 3600 2 >bands.out'; }
 case $1 in
 session)
   journal=session.journal
+  export HOMING_LIB=$PWD
   ./homing run --source hint-faults --quiet --journal $journal --summary summary.json -- sh -c "$(program)" 2>engine.err & engine=$!
   ;;
 daemon)
@@ -24,6 +25,11 @@ esac
 status=0
 # Of 512 pages three quarters begin away from home; when the threads have moved, all of them are.
 until_true has_landed $journal 365 || { echo "only $(landed $journal) pages came home" >&2; status=1; }
+# The program has the preloaded library, and started its helper itself: no code was injected, which would be executable without a file.
+if [ $1 = session ]; then
+  maps=/proc/$(cat pid)/maps
+  grep -q /libhoming-scan.so $maps && ! grep -q ' r-xp .* 00:00 0 *$' $maps || { echo 'the helper was injected' >&2; cat $maps >&2; status=1; }
+fi
 sleep 2
 before=$(landed $journal)
 kill -USR1 "$(cat pid)"

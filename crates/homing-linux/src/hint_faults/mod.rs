@@ -5,6 +5,10 @@
 //! kernel must scan when the helper is at work, and not else. What is changed is put back at the end.
 
 #[cfg(target_arch = "x86_64")]
+mod code;
+#[cfg(target_arch = "x86_64")]
+pub mod preload;
+#[cfg(target_arch = "x86_64")]
 pub mod scanner;
 
 use crate::proc::{Pid, Proc, Tid};
@@ -14,6 +18,10 @@ use std::path::{Path, PathBuf};
 
 /// The name of the scanning helper in `/proc`.
 pub const SCANNER_NAME: &str = "homing-scan";
+
+/// Bytes of a page of the processors that this is made for.
+#[cfg(target_arch = "x86_64")]
+const PAGE: u64 = 4096;
 
 /// Where the kernel keeps the switch and the tunables.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -18,10 +18,15 @@
 //!   made by a fresh process, a *pass*. It may scan after 9 ms of CPU time (two ticks and its period), and then at ticks.
 //!   It sees by a fault of its own that the kernel has marked pages: on the page where it keeps its data.
 //!
-//! The helper ends when told, when the program is gone, and by itself when the engine's heartbeat stops for ten seconds,
-//! so that a killed engine leaves nothing behind but two pages of memory. Its parent is init, which reaps it.
+//! The helper ends when told, when the program has ended or executes another one, and by itself when the engine's heartbeat stops for
+//! ten seconds, so that a killed engine leaves nothing behind but two pages of memory. Its parent is init, which reaps it. It has no
+//! descriptor, so that pipes end with the program, and a directory of its own.
+//!
+//! The program starts it itself if [`super::preload`] is at work, else it is injected.
 
-use super::SCANNER_NAME;
+use super::code::{at, code, words};
+use super::preload::{self, Preloaded};
+use super::{PAGE, SCANNER_NAME};
 use crate::clock;
 use crate::guard::{guarded, Values};
 use crate::policy;
@@ -32,182 +37,6 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-// The code is position-independent and reaches its data through r12 alone, at the offsets of `control`. Labels that are made
-// of 0 and 1 alone would be taken for binary numbers.
-std::arch::global_asm!(
-    ".pushsection .rodata",
-    ".global homing_scanner_begin",
-    ".global homing_scanner_end",
-    "homing_scanner_begin:",
-    "syscall", // clone: the go-between, whose end gives the helper to init
-    "test rax, rax",
-    "jz 2f",
-    "ud2",            // the caller is stopped at the end of its clone and does not come here
-    "2: mov eax, 56", // clone: the helper
-    "mov edi, 0x700",
-    "lea rsi, [r12 + 3072]",
-    "xor edx, edx",
-    "xor r10d, r10d",
-    "xor r8d, r8d",
-    "syscall",
-    "test rax, rax",
-    "jz 3f",
-    "mov [r12 + 104], rax",
-    "mov eax, 60", // exit
-    "xor edi, edi",
-    "syscall",
-    "3: mov eax, 14", // rt_sigprocmask(SIG_SETMASK, all, NULL, 8)
-    "mov edi, 2",
-    "lea rsi, [r12 + 32]",
-    "xor edx, edx",
-    "mov r10d, 8",
-    "syscall",
-    "mov eax, 157", // prctl(PR_SET_NAME, name)
-    "mov edi, 15",
-    "lea rsi, [r12 + 80]",
-    "syscall",
-    "mov eax, 238", // set_mempolicy(MPOL_LOCAL, NULL, 0)
-    "mov edi, 4",
-    "xor esi, esi",
-    "xor edx, edx",
-    "syscall",
-    "xor ebx, ebx", // rounds without a heartbeat
-    "mov r14, [r12 + 16]",
-    "xor r15d, r15d", // the last grant
-    "4: cmp qword ptr [r12], 0",
-    "jne 9f",
-    "mov rax, [r12 + 72]",
-    "cmp rax, r15",
-    "je 6f",
-    "mov r15, rax",
-    "mov eax, 56", // clone: a pass
-    "mov edi, 0x700",
-    "lea rsi, [r12 + 2048]",
-    "xor edx, edx",
-    "xor r10d, r10d",
-    "xor r8d, r8d",
-    "syscall",
-    "test rax, rax",
-    "jz 7f",
-    "mov rdi, rax", // wait4(it, NULL, __WALL, NULL)
-    "mov eax, 61",
-    "xor esi, esi",
-    "mov edx, 0x40000000",
-    "xor r10d, r10d",
-    "syscall",
-    "mov [r12 + 112], r15",
-    "jmp 4b",
-    "6: mov eax, 35", // nanosleep(5 ms, NULL)
-    "lea rdi, [r12 + 40]",
-    "xor esi, esi",
-    "syscall",
-    "mov eax, 62", // kill(program, 0): is it there?
-    "mov rdi, [r12 + 96]",
-    "xor esi, esi",
-    "syscall",
-    "test rax, rax",
-    "js 9f",
-    "mov rax, [r12 + 16]",
-    "cmp rax, r14",
-    "mov r14, rax",
-    "mov eax, 0",
-    "cmovne ebx, eax",
-    "inc ebx",
-    "cmp ebx, 2000",
-    "jb 4b",
-    "9: mov qword ptr [r12 + 24], 1",
-    "mov eax, 60", // exit
-    "xor edi, edi",
-    "syscall",
-    "7: call 40f", // a pass: the scan that counts
-    "cmp rax, [r12 + 8]",
-    "jb 7b",
-    "mov [r12 + 136], r15",
-    "xor ebx, ebx",
-    "5: cmp [r12 + 120], r15", // waits for its go, ten seconds at most
-    "je 30f",
-    "cmp qword ptr [r12], 0",
-    "jne 8f",
-    "inc ebx",
-    "cmp ebx, 10000",
-    "ja 8f",
-    "mov eax, 35", // nanosleep(1 ms, NULL)
-    "lea rdi, [r12 + 144]",
-    "xor esi, esi",
-    "syscall",
-    "jmp 5b",
-    "30:",
-    "mov eax, 238", // set_mempolicy(MPOL_DEFAULT, NULL, 0)
-    "xor edi, edi",
-    "xor esi, esi",
-    "xor edx, edx",
-    "syscall",
-    "31: call 40f", // the scan that marks
-    "mov r13, rax",
-    "mov eax, 98", // getrusage(RUSAGE_THREAD, usage)
-    "mov edi, 1",
-    "lea rsi, [r12 + 256]",
-    "syscall",
-    "cmp qword ptr [r12 + 320], 0", // minor faults
-    "jne 32f",
-    "cmp r13, [r12 + 160]",
-    "jb 31b",
-    "jmp 8f",
-    "32: mov [r12 + 168], r15", // marked
-    "8: mov eax, 60",           // exit
-    "xor edi, edi",
-    "syscall",
-    "40: mov ecx, 2000", // a while later: clock_gettime(CLOCK_THREAD_CPUTIME_ID, now), in nanoseconds in rax
-    "41: pause",
-    "dec ecx",
-    "jnz 41b",
-    "mov eax, 228",
-    "mov edi, 3",
-    "lea rsi, [r12 + 56]",
-    "syscall",
-    "imul rax, qword ptr [r12 + 56], 1000000000",
-    "add rax, [r12 + 64]",
-    "ret",
-    "homing_scanner_end:",
-    ".popsection",
-);
-
-extern "C" {
-    static homing_scanner_begin: u8;
-    static homing_scanner_end: u8;
-}
-
-fn code() -> &'static [u8] {
-    // SAFETY: both labels bound one stretch of read-only bytes of this program.
-    unsafe {
-        let (begin, end) = (&raw const homing_scanner_begin, &raw const homing_scanner_end);
-        std::slice::from_raw_parts(begin, end.offset_from(begin) as usize)
-    }
-}
-
-/// Offsets in the control page. Stacks end at 1536 (go-between), 2048 (pass) and 3072 (helper); from 256 on is a
-/// `struct rusage`.
-mod control {
-    pub const STOP: u64 = 0;
-    pub const COUNT_NS: u64 = 8;
-    pub const BEAT: u64 = 16;
-    pub const ENDED: u64 = 24;
-    pub const SIGNALS: u64 = 32;
-    pub const SLEEP: u64 = 40;
-    pub const GRANT: u64 = 72;
-    pub const NAME: u64 = 80;
-    pub const PROGRAM: u64 = 96;
-    pub const HELPER: u64 = 104;
-    pub const USED: u64 = 112;
-    pub const GO: u64 = 120;
-    pub const SCRATCH: u64 = 128;
-    pub const READY: u64 = 136;
-    pub const SHORT_SLEEP: u64 = 144;
-    pub const PASS_NS: u64 = 160;
-    pub const MARKED: u64 = 168;
-    pub const STACK: u64 = 1536;
-}
-
 /// What came of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
@@ -217,43 +46,87 @@ pub enum Pass {
     Nothing,
 }
 
-const PAGE: u64 = 4096;
-/// What the helper shares with the program.
-const SHARED: libc::c_int = libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_FILES;
+/// Who started a helper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The program itself, by the preloaded library.
+    Preloaded,
+    /// The engine, by system calls in the name of a thread.
+    Injected,
+}
 
-/// CPU time of the scan that counts: 9 ms until a pass may scan, and a tick of 250 Hz.
-const COUNT_NS: u64 = 13_500_000;
+/// What there is of a preloaded helper.
+#[derive(Debug)]
+pub enum Adoption {
+    /// It is ours now.
+    Adopted(Scanner),
+    /// It is not there yet: worth another look soon.
+    Expected,
+    /// There is none.
+    None,
+}
 
-/// CPU time after which a pass gives up.
-const PASS_NS: u64 = 60_000_000;
-
-/// The helper of one process. Dropping it lets the helper end; [`Scanner::end`] also takes its memory away.
+/// The helper of one process. Dropping it lets the helper end; [`Scanner::end`] also takes the memory away that was injected.
 #[derive(Debug)]
 pub struct Scanner {
     pid: Pid,
     helper: Pid,
+    origin: Origin,
     memory: File,
-    /// Address of the control page; the code is on the page before it.
+    /// Address of the control page; injected code is on the page before it.
     control: u64,
     beat: u64,
     grants: u64,
 }
 
 impl Scanner {
-    /// Starts the helper. What memory policy the program's threads have is the caller's to set.
+    /// Takes the helper that the program has by its preloaded library, or else injects one. What memory policy the program's
+    /// threads have is the caller's to set.
+    ///
+    /// # Errors
+    /// As for [`Scanner::inject`].
+    pub fn start(proc: &Proc, pid: Pid) -> io::Result<Scanner> {
+        match Scanner::adopt(proc, pid)? {
+            Adoption::Adopted(scanner) => Ok(scanner),
+            Adoption::Expected | Adoption::None => Scanner::inject(proc, pid),
+        }
+    }
+
+    /// Takes the helper that the program has by its preloaded library, without a stop.
+    ///
+    /// # Errors
+    /// EPERM if the process may not be traced, ESRCH if it has ended.
+    pub fn adopt(proc: &Proc, pid: Pid) -> io::Result<Adoption> {
+        let memory = ptrace::memory(pid)?;
+        let (control, helper) = match preload::look(proc, pid, &memory)? {
+            Preloaded::Started { control, helper } => (control, helper),
+            Preloaded::Expected => return Ok(Adoption::Expected),
+            Preloaded::None => return Ok(Adoption::None),
+        };
+        // It may have ended, not having found an engine.
+        let Ok(helper) = find_helper(proc, pid, helper) else { return Ok(Adoption::None) };
+        let origin = Origin::Preloaded;
+        let mut scanner = Scanner { pid, helper, origin, memory, control, beat: 0, grants: 0 };
+        // Another session may have used it.
+        (scanner.beat, scanner.grants) = (scanner.get(at::BEAT)?, scanner.get(at::GRANT)?);
+        scanner.beat()?;
+        Ok(Adoption::Adopted(scanner))
+    }
+
+    /// Starts a helper in the name of a thread of the program, which is stopped for that.
     ///
     /// # Errors
     /// EPERM if the process may not be traced, ESRCH if it has ended, what `mmap`, `mprotect` and `clone` give inside it
     /// (a seccomp filter may forbid them).
-    pub fn start(proc: &Proc, pid: Pid) -> io::Result<Scanner> {
+    pub fn inject(proc: &Proc, pid: Pid) -> io::Result<Scanner> {
         let memory = ptrace::memory(pid)?;
-        let [helper, control] = guarded(|| Scanner::inject(proc, pid, &memory))?;
+        let [helper, control] = guarded(|| Scanner::make(proc, pid, &memory))?;
         let helper = find_helper(proc, pid, Pid(helper as i32))?;
-        Ok(Scanner { pid, helper, memory, control, beat: 0, grants: 0 })
+        Ok(Scanner { pid, helper, origin: Origin::Injected, memory, control, beat: 0, grants: 0 })
     }
 
     /// Makes memory and helper; gives the helper, and the address of the control page.
-    fn inject(proc: &Proc, pid: Pid, memory: &File) -> io::Result<Values> {
+    fn make(proc: &Proc, pid: Pid, memory: &File) -> io::Result<Values> {
         let mut caller = Caller::of_any(proc, pid, memory)?;
         let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
         let writable = (libc::PROT_READ | libc::PROT_WRITE) as u64;
@@ -271,26 +144,24 @@ impl Scanner {
     fn launch(caller: &mut Caller<'_>, base: u64) -> io::Result<Pid> {
         let (control, memory) = (base + PAGE, caller.memory());
         memory.write_all_at(code(), base)?;
-        let put = |offset: u64, value: u64| memory.write_all_at(&value.to_ne_bytes(), control + offset);
-        put(control::COUNT_NS, COUNT_NS)?;
-        put(control::PASS_NS, PASS_NS)?;
-        put(control::SHORT_SLEEP + 8, 1_000_000)?;
-        put(control::SIGNALS, u64::MAX)?;
-        put(control::SLEEP + 8, 5_000_000)?;
-        memory.write_all_at(format!("{SCANNER_NAME}\0").as_bytes(), control + control::NAME)?;
-        // Its own number as the program sees it, which in a container is another than ours.
-        put(control::PROGRAM, caller.call(libc::SYS_getpid, &[])?)?;
+        for [offset, word] in words() {
+            memory.write_all_at(&word.to_ne_bytes(), control + offset)?;
+        }
         let executable = (libc::PROT_READ | libc::PROT_EXEC) as u64;
         caller.call(libc::SYS_mprotect, &[base, PAGE, executable])?;
-        let stack = control + control::STACK;
-        let between = caller.clone_into(base, &[SHARED as u64, stack], control)?;
+        let between = caller.call_code(base, control)?;
         caller.call(libc::SYS_wait4, &[between, 0, libc::__WALL as u64, 0])?;
         let mut helper = [0; 8];
-        memory.read_exact_at(&mut helper, control + control::HELPER)?;
+        memory.read_exact_at(&mut helper, control + at::HELPER)?;
         match i64::from_ne_bytes(helper) {
             error if error <= 0 => Err(io::Error::from_raw_os_error(-error as i32)),
             helper => Ok(Pid(helper as i32)),
         }
+    }
+
+    /// Who started the helper.
+    pub fn origin(&self) -> Origin {
+        self.origin
     }
 
     /// The helper.
@@ -306,7 +177,7 @@ impl Scanner {
 
     /// Address of eight bytes in the process that are free for use.
     pub fn scratch(&self) -> u64 {
-        self.control + control::SCRATCH
+        self.control + at::SCRATCH
     }
 
     /// Tells the helper that the engine lives. Must be called more often than every ten seconds.
@@ -315,7 +186,7 @@ impl Scanner {
     /// If the process has ended.
     pub fn beat(&mut self) -> io::Result<()> {
         self.beat += 1;
-        self.put(control::BEAT, self.beat)
+        self.put(at::BEAT, self.beat)
     }
 
     /// Lets the helper begin a pass, if it has none.
@@ -326,9 +197,9 @@ impl Scanner {
         if !is_helper(proc, self.pid, self.helper) {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
-        if self.get(control::USED)? == self.grants {
+        if self.get(at::USED)? == self.grants {
             self.grants += 1;
-            self.put(control::GRANT, self.grants)?;
+            self.put(at::GRANT, self.grants)?;
         }
         self.beat()
     }
@@ -338,7 +209,7 @@ impl Scanner {
     /// # Errors
     /// As for [`Scanner::beat`].
     pub fn ready(&self) -> io::Result<bool> {
-        Ok(self.get(control::READY)? == self.grants || self.get(control::USED)? == self.grants)
+        Ok(self.get(at::READY)? == self.grants || self.get(at::USED)? == self.grants)
     }
 
     /// Lets the pass mark pages.
@@ -346,7 +217,7 @@ impl Scanner {
     /// # Errors
     /// As for [`Scanner::beat`].
     pub fn go(&mut self) -> io::Result<()> {
-        self.put(control::GO, self.grants)
+        self.put(at::GO, self.grants)
     }
 
     /// What came of the last pass; `None` while it is at work.
@@ -354,8 +225,8 @@ impl Scanner {
     /// # Errors
     /// As for [`Scanner::beat`].
     pub fn passed(&self) -> io::Result<Option<Pass>> {
-        let ended = self.get(control::USED)? == self.grants;
-        let marked = self.get(control::MARKED)? == self.grants;
+        let ended = self.get(at::USED)? == self.grants;
+        let marked = self.get(at::MARKED)? == self.grants;
         Ok(ended.then_some(if marked { Pass::Marked } else { Pass::Nothing }))
     }
 
@@ -377,17 +248,20 @@ impl Scanner {
         policy::set_affinity(Tid(self.helper.0), cpus)
     }
 
-    /// Ends the helper, waits for that, and gives its memory back.
+    /// Ends the helper, waits for that, and gives its memory back if it was injected. That of a preloaded library stays with it.
     ///
     /// # Errors
     /// If the process has ended meanwhile, which is as good, or the helper does not end within two seconds; then its
     /// memory is left, because unmapping it under a running helper would end the program.
     pub fn end(self, proc: &Proc) -> io::Result<()> {
-        self.put(control::STOP, 1)?;
+        self.put(at::STOP, 1)?;
         for _ in 0..400 {
             let state = proc.stat(self.helper, Tid(self.helper.0)).map(|stat| stat.state);
-            if self.get(control::ENDED)? == 1 && !matches!(state, Ok(running) if running != 'Z') {
-                return guarded(|| self.unmap(proc)).map(drop);
+            if self.get(at::ENDED)? == 1 && !matches!(state, Ok(running) if running != 'Z') {
+                return match self.origin {
+                    Origin::Preloaded => Ok(()),
+                    Origin::Injected => guarded(|| self.unmap(proc)).map(drop),
+                };
             }
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
@@ -427,7 +301,7 @@ fn find_helper(proc: &Proc, pid: Pid, inside: Pid) -> io::Result<Pid> {
 impl Drop for Scanner {
     fn drop(&mut self) {
         // A process that has ended needs no telling.
-        let _ = self.put(control::STOP, 1);
+        let _ = self.put(at::STOP, 1);
     }
 }
 

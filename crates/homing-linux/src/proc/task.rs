@@ -60,6 +60,8 @@ pub struct Status {
     pub name: String,
     /// The process.
     pub tgid: Pid,
+    /// ... as it knows itself, which in a container is another number.
+    pub inside: Pid,
     /// Its parent.
     pub parent: Pid,
     /// Real user.
@@ -101,9 +103,14 @@ impl Status {
     pub fn parse(text: &str) -> Option<Status> {
         let field = |name: &str| field(text, name);
         let number = |name: &str| field(name)?.split_ascii_whitespace().next()?.parse::<i64>().ok();
+        let tgid = Pid(number("Tgid")? as i32);
+        // Kernels without namespaces do not name it.
+        let inside =
+            field("NStgid").and_then(|all| all.split_ascii_whitespace().last()?.parse().ok().map(Pid));
         Some(Status {
             name: field("Name")?.to_owned(),
-            tgid: Pid(number("Tgid")? as i32),
+            tgid,
+            inside: inside.unwrap_or(tgid),
             parent: Pid(number("PPid")? as i32),
             uid: number("Uid")? as u32,
             resident: number("VmRSS").unwrap_or(0) as u64 * 1024,
@@ -138,7 +145,9 @@ mod tests {
             (Pid(12), Pid(1), 1000, 131_072)
         );
         assert_eq!(Status::parse(&text.replace("VmRSS", "VmSwap")).unwrap().resident, 0);
-        assert_eq!(status.memories, []);
+        assert_eq!((status.memories, status.inside), (vec![], Pid(12)));
+        let contained = format!("{text}NStgid:\t12\t3\n");
+        assert_eq!(Status::parse(&contained).unwrap().inside, Pid(3));
         let confined = format!("{text}Mems_allowed:\t0000000d\nMems_allowed_list:\t0,2-3\n");
         assert_eq!(Status::parse(&confined).unwrap().memories, [0, 2, 3]);
         assert_eq!(Status::parse("Name:\tcg\n"), None);

@@ -118,13 +118,13 @@ impl<'a> Caller<'a> {
         self.call_at(self.instruction, number, arguments, None, all_but_faults())
     }
 
-    /// Makes the system call `clone` at the beginning of code of our own, which the child goes on with. The child blocks all signals
-    /// and has `r12` in that register.
+    /// Runs code of our own up to the end of its first system call, a `clone`, whose child goes on with the code. The child blocks all
+    /// signals and has `r12` in that register.
     ///
     /// # Errors
     /// As for [`Caller::call`].
-    pub fn clone_into(&mut self, code: u64, arguments: &[u64], r12: u64) -> io::Result<u64> {
-        self.call_at(code, libc::SYS_clone, arguments, Some(r12), u64::MAX)
+    pub fn call_code(&mut self, code: u64, r12: u64) -> io::Result<u64> {
+        self.call_at(code, libc::SYS_clone, &[], Some(r12), u64::MAX)
     }
 
     fn call_at(

@@ -6,7 +6,7 @@ use crate::host::Host;
 use crate::targets::{Changes, Targets};
 use homing_linux::clock;
 use homing_linux::errln;
-use homing_linux::hint_faults::scanner::{Pass, Scanner};
+use homing_linux::hint_faults::scanner::{Adoption, Pass, Scanner};
 use homing_linux::hint_faults::{switch_policy, Window};
 use homing_linux::perf::Event;
 use homing_linux::policy;
@@ -43,6 +43,8 @@ const PATIENCE: Duration = Duration::from_millis(400);
 const ASK: Duration = Duration::from_millis(12);
 /// ... and, while the program stands still, whether they have passed.
 const NAP: Duration = Duration::from_millis(1);
+/// Longest wait for the helper of a program that starts it itself: its dynamic linker may have many libraries to load.
+const LOADING: Duration = Duration::from_secs(2);
 /// Helpers end by themselves when they hear nothing for ten seconds.
 const BEAT: Duration = Duration::from_secs(2);
 
@@ -95,6 +97,8 @@ impl Rhythm {
 pub struct HintFaults {
     rings: Rings,
     scanners: BTreeMap<Pid, Scanner>,
+    /// Processes that are about to start their helper themselves, and until when that is waited for.
+    awaited: BTreeMap<Pid, Instant>,
     cpus: Vec<u32>,
     /// The engine's memory policy was the default one when this began.
     was_default: bool,
@@ -135,6 +139,7 @@ impl HintFaults {
         Ok(HintFaults {
             rings: Rings::new(Event::PAGE_FAULTS, FAULTS, host),
             scanners: BTreeMap::new(),
+            awaited: BTreeMap::new(),
             cpus: host.cpus(),
             was_default,
             refused: 0,
@@ -154,8 +159,17 @@ impl HintFaults {
         })
     }
 
+    /// Takes the helper of a process that starts it itself, or injects one. If it is still to come, the process is awaited.
     fn begin(&mut self, targets: &Targets, pid: Pid) -> io::Result<()> {
-        let scanner = Scanner::start(targets.proc(), pid)?;
+        let scanner = match Scanner::adopt(targets.proc(), pid)? {
+            Adoption::Adopted(scanner) => scanner,
+            Adoption::Expected
+                if *self.awaited.entry(pid).or_insert_with(|| Instant::now() + LOADING) > Instant::now() =>
+            {
+                return Ok(());
+            }
+            Adoption::Expected | Adoption::None => Scanner::inject(targets.proc(), pid)?,
+        };
         if !targets.started_here() {
             switch_policy(targets.proc(), pid, policy::DEFAULT, policy::LOCAL, scanner.scratch())?;
         }
@@ -163,6 +177,22 @@ impl HintFaults {
         let _ = scanner.spread(&self.cpus);
         self.scanners.insert(pid, scanner);
         Ok(())
+    }
+
+    /// As [`HintFaults::begin`]; says when that fails for a process that is still there.
+    fn begin_or_refuse(&mut self, targets: &Targets, pid: Pid) {
+        let began = self.begin(targets, pid);
+        let over = began.is_err() || self.scanners.contains_key(&pid);
+        if over && self.awaited.remove(&pid).is_some() {
+            // What asked for a scan did so when there was no helper yet.
+            self.hurry();
+        }
+        if let Err(error) = began {
+            if targets.proc().stat(pid, Tid(pid.0)).is_ok() {
+                errln!("homing: process {pid}: no hint faults: {error}");
+                self.refused += 1;
+            }
+        }
     }
 
     /// Begins a pass in each process. One that ended meanwhile is noticed at the next look.
@@ -255,15 +285,11 @@ impl Source for HintFaults {
     fn follow(&mut self, targets: &Targets, changes: &Changes) -> io::Result<()> {
         for pid in &changes.ended {
             self.scanners.remove(pid);
+            self.awaited.remove(pid);
             self.used_before += self.used.remove(pid).unwrap_or_default();
         }
         for &pid in changes.begun.iter().filter(|pid| targets.contains(**pid)) {
-            if let Err(error) = self.begin(targets, pid) {
-                if targets.proc().stat(pid, Tid(pid.0)).is_ok() {
-                    errln!("homing: process {pid}: no hint faults: {error}");
-                    self.refused += 1;
-                }
-            }
+            self.begin_or_refuse(targets, pid);
         }
         // A process whose threads of its own have all ended must be able to end.
         let idle = |pid: &Pid| targets.processes().get(pid).is_none_or(|process| process.tasks.is_empty());
@@ -273,6 +299,9 @@ impl Source for HintFaults {
     }
 
     fn work(&mut self, targets: &Targets, behind: bool) -> io::Result<()> {
+        for pid in self.awaited.keys().copied().collect::<Vec<Pid>>() {
+            self.begin_or_refuse(targets, pid);
+        }
         match self.stage {
             Stage::Resting(until) if self.scanners.is_empty() => {
                 self.stage = Stage::Resting(until.max(Instant::now() + BUSY));
@@ -296,6 +325,7 @@ impl Source for HintFaults {
 
     fn due(&self) -> Option<Instant> {
         Some(match self.stage {
+            Stage::Resting(_) if !self.awaited.is_empty() => self.beaten + ASK,
             Stage::Resting(until) => until.max(self.beaten + ASK).min(self.beaten + BEAT),
             Stage::Counting(_) => self.beaten + ASK,
         })

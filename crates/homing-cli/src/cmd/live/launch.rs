@@ -2,7 +2,9 @@
 
 use super::{drive, interrupts, report, Plan, Settings};
 use crate::exit::{Code, Result};
+use crate::recording::libraries;
 use crate::recording::program;
+use homing_linux::hint_faults::preload;
 use homing_linux::interrupts::signal_child;
 use homing_linux::proc::Pid;
 use homing_live::plan::Plan as Moves;
@@ -48,6 +50,7 @@ pub fn launch(
     // The source is opened before the program starts: what cannot work is said before anything runs.
     let choice = Choice::Processes { pids: Vec::new(), children: true };
     let mut session = plan.begin(choice, settings, text.join(" "), moves)?;
+    give_helper(&mut command, session.source().name);
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
@@ -74,6 +77,13 @@ pub fn launch(
     driven?;
     report(&summary?, settings)?;
     Ok((code(status), left))
+}
+
+/// With hint faults the program starts the scanning helper itself, if the library for that is there; else it is injected.
+fn give_helper(command: &mut Command, source: &str) {
+    let library = libraries::find(preload::LIBRARY).ok().filter(|_| source == "hint-faults");
+    let inherited = |name: &str| std::env::var_os(name);
+    command.envs(library.and_then(|library| preload::environment(&library, inherited)).into_iter().flatten());
 }
 
 fn pass_on(child: &Child, signal: i32) {

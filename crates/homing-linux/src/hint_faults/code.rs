@@ -1,0 +1,108 @@
+//! The machine code of the scanning helper (`scanner.s`), and where what stands in the page that the engine shares with it
+//! (`layout.s`). Both files are also part of the preloaded library (`preload/scan.c`).
+
+std::arch::global_asm!(
+    ".pushsection .rodata",
+    include_str!("layout.s"),
+    include_str!("scanner.s"),
+    ".popsection",
+);
+
+extern "C" {
+    static homing_scanner_begin: u8;
+    static homing_scanner_end: u8;
+    static homing_scanner_words: [u64; 2];
+    static homing_scanner_words_end: [u64; 2];
+}
+
+/// The code, which runs wherever it is put.
+pub fn code() -> &'static [u8] {
+    // SAFETY: both labels bound one stretch of read-only bytes of this program.
+    unsafe {
+        let (begin, end) = (&raw const homing_scanner_begin, &raw const homing_scanner_end);
+        std::slice::from_raw_parts(begin, end.offset_from(begin) as usize)
+    }
+}
+
+/// What the shared page begins with: offsets and words. All others are 0.
+pub fn words() -> &'static [[u64; 2]] {
+    // SAFETY: as above; the first label is aligned.
+    unsafe {
+        let (begin, end) = (&raw const homing_scanner_words, &raw const homing_scanner_words_end);
+        std::slice::from_raw_parts(begin, end.offset_from(begin) as usize)
+    }
+}
+
+/// Offsets in the shared page.
+pub mod at {
+    use super::offset;
+
+    pub const STOP: u64 = offset("at_stop");
+    pub const BEAT: u64 = offset("at_beat");
+    pub const ENDED: u64 = offset("at_ended");
+    pub const GRANT: u64 = offset("at_grant");
+    pub const PROGRAM: u64 = offset("at_program");
+    pub const HELPER: u64 = offset("at_helper");
+    pub const USED: u64 = offset("at_used");
+    pub const GO: u64 = offset("at_go");
+    pub const SCRATCH: u64 = offset("at_scratch");
+    pub const READY: u64 = offset("at_ready");
+    pub const MARKED: u64 = offset("at_marked");
+}
+
+/// The number that `layout.s` gives a name; a name that it has not does not compile.
+const fn offset(name: &str) -> u64 {
+    let (text, name) = (include_bytes!("layout.s"), name.as_bytes());
+    let mut from = 0;
+    while !begins_with(text, from, name, b",") {
+        from += 1;
+    }
+    number(text, from + name.len() + 2)
+}
+
+/// Whether `text` has `word` and `after` at a place. Fails beyond the end of the text.
+const fn begins_with(text: &[u8], from: usize, word: &[u8], after: &[u8]) -> bool {
+    let mut at = 0;
+    while at < word.len() {
+        if text[from + at] != word[at] {
+            return false;
+        }
+        at += 1;
+    }
+    text[from + at] == after[0] && text[from - 1] == b' '
+}
+
+const fn number(text: &[u8], mut at: usize) -> u64 {
+    assert!(text[at].is_ascii_digit());
+    let mut number = 0;
+    while text[at].is_ascii_digit() {
+        number = number * 10 + (text[at] - b'0') as u64;
+        at += 1;
+    }
+    number
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{PAGE, SCANNER_NAME};
+    use super::*;
+
+    #[test]
+    fn the_layout_is_sound() {
+        let lines: Vec<(&str, u64)> = include_str!("layout.s")
+            .lines()
+            .filter_map(|line| line.strip_prefix(".set ")?.split_once(", "))
+            .map(|(name, rest)| (name, rest.split_whitespace().next().unwrap().parse().unwrap()))
+            .collect();
+        assert!(lines.len() > 20);
+        assert!(lines.windows(2).all(|pair| pair[0].1 < pair[1].1), "each has a place of its own");
+        assert!(lines.iter().all(|(_, at)| at % 8 == 0 && *at < PAGE));
+        // The assembler's reading of the file and ours are the same.
+        let name = SCANNER_NAME.as_bytes();
+        let first = u64::from_ne_bytes(name[..8].try_into().unwrap());
+        let at_name = lines.iter().find(|(name, _)| *name == "at_name").unwrap().1;
+        assert!(words().contains(&[at_name, first]), "{:x?}", words());
+        assert!(words().iter().all(|[at, _]| at % 8 == 0 && *at < PAGE));
+        assert!(code().len() < PAGE as usize);
+    }
+}
