@@ -65,7 +65,16 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // A thread that has ended in between needs no detaching.
-        let _ = request::detach(self.tid);
+        let_go(self.tid);
     }
+}
+
+/// Lets a tracee of this thread go, also one that has ended: the process that it was in can execute no other program, and nobody can
+/// begin to trace its threads, before that. Async-signal-safe.
+pub(super) fn let_go(tid: Tid) {
+    if request::detach(tid).is_ok() || stop::is_first(tid) {
+        // The end of a first thread is the end of its process, which is for its parent to be told of.
+        return;
+    }
+    stop::reap(tid);
 }

@@ -22,6 +22,7 @@ pub mod interrupted;
 pub mod request;
 pub mod standstill;
 pub mod stop;
+mod way_out;
 
 use crate::proc::{Pid, Proc, ProcError, Tid};
 use std::fs::{File, OpenOptions};

@@ -46,6 +46,23 @@ fn ask(tid: Tid, options: i32) -> io::Result<Option<(i32, i32)>> {
     Ok((pid != 0).then_some((info.si_code, status)))
 }
 
+/// True if a thread is, or was until its end, the first of its process.
+pub(super) fn is_first(tid: Tid) -> bool {
+    // SAFETY: signal 0 asks whether there is such a thread in such a process.
+    unsafe { libc::syscall(libc::SYS_tgkill, tid.0, tid.0, 0) == 0 }
+}
+
+/// Takes the end of a tracee of this thread, which must not be the first of its process, if it comes within moments.
+pub(super) fn reap(tid: Tid) {
+    for _ in 0..100 {
+        match ask(tid, libc::WEXITED) {
+            // It is about to end: it was killed.
+            Ok(None) => std::thread::sleep(Duration::from_micros(100)),
+            Ok(Some(_)) | Err(_) => return,
+        }
+    }
+}
+
 fn gone() -> io::Error {
     io::Error::from_raw_os_error(libc::ESRCH)
 }
