@@ -38,7 +38,7 @@ static word send_name(const char *text, unsigned length)
    char *bytes = (char *)(room + 1);
    for (unsigned i = 0; i < 8 * words; i++) /* not memcpy: it is interposed */
       bytes[i] = i < length ? text[i] : 0;
-   homing_head(room, HOMING_WORD(HOMING_NAME, id << 24 | length));
+   homing_head(room, HOMING_WORD(HOMING_NAME, id << HOMING_NAME_ID_AT | length));
    homing_publish();
    return id;
 }

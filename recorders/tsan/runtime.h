@@ -165,8 +165,13 @@ HIDDEN void homing_say(const char *text);
 /* A reference word; built from the site upwards, which takes the fewest instructions. */
 static inline __attribute__((always_inline)) word homing_word(word address, unsigned log2, unsigned write, word site)
 {
-   uint32_t high = ((uint32_t)site & 0x7ff) | log2 << 11 | write << 14;
-   return (word)high << 48 | (address & 0xffffffffffffULL);
+   enum {
+      UPPER = HOMING_REFERENCE_CODE_AT,
+      SIZE_AT = HOMING_REFERENCE_SIZE_AT - UPPER,
+      WRITE_AT = HOMING_REFERENCE_WRITE_BIT - UPPER
+   };
+   uint32_t high = ((uint32_t)site & ((1u << SIZE_AT) - 1)) | log2 << SIZE_AT | write << WRITE_AT;
+   return (word)high << UPPER | (address & ((1ULL << UPPER) - 1));
 }
 
 /* Moves a cursor and returns where it was, in one instruction: a signal handler that records comes before or after it,

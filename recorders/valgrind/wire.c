@@ -366,7 +366,7 @@ static void send_name(ULong id, const HChar* text)
    if (length > LONGEST_NAME)
       length = LONGEST_NAME;
    VG_(memcpy)(words, text, length);
-   homing_control(HOMING_NAME, id << 24 | length, (length + 7) / 8, words);
+   homing_control(HOMING_NAME, id << HOMING_NAME_ID_AT | length, (length + 7) / 8, words);
 }
 
 ULong homing_name(const HChar* text)

@@ -50,36 +50,9 @@ pub mod at {
     pub const MARKED: u64 = offset("at_marked");
 }
 
-/// The number that `layout.s` gives a name; a name that it has not does not compile.
+/// The number that `layout.s` gives a name; a name that it lacks does not compile.
 const fn offset(name: &str) -> u64 {
-    let (text, name) = (include_bytes!("layout.s"), name.as_bytes());
-    let mut from = 0;
-    while !begins_with(text, from, name, b",") {
-        from += 1;
-    }
-    number(text, from + name.len() + 2)
-}
-
-/// Whether `text` has `word` and `after` at a place. Fails beyond the end of the text.
-const fn begins_with(text: &[u8], from: usize, word: &[u8], after: &[u8]) -> bool {
-    let mut at = 0;
-    while at < word.len() {
-        if text[from + at] != word[at] {
-            return false;
-        }
-        at += 1;
-    }
-    text[from + at] == after[0] && text[from - 1] == b' '
-}
-
-const fn number(text: &[u8], mut at: usize) -> u64 {
-    assert!(text[at].is_ascii_digit());
-    let mut number = 0;
-    while text[at].is_ascii_digit() {
-        number = number * 10 + (text[at] - b'0') as u64;
-        at += 1;
-    }
-    number
+    homing_wire::named(include_str!("layout.s"), name)
 }
 
 #[cfg(test)]
