@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
  * The wire between a recorder (inside the recorded program) and `homing record` (which encodes the trace).
- * docs/recording-wire.md explains it; crates/homing-core/src/trace/wire.rs is the other end.
+ * docs/recording-wire.md explains it; crates/homing-trace/src/wire.rs is the other end.
  *
  * Shared memory: one memfd, mapped by both sides: a page of `homing_wire_header`, then `segments` segments of
  * `segment_words` 64-bit words each. Two pipes carry 32-bit segment numbers and descriptors:

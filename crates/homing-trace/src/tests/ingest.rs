@@ -1,7 +1,7 @@
 //! The recording wire, from words to references.
 
 use super::*;
-use crate::trace::wire::{Cut, Flavour, CONTROL};
+use crate::wire::{Cut, Flavour, CONTROL};
 
 fn control(operation: u64, payload: u64) -> u64 {
     CONTROL | operation << 56 | payload
@@ -193,8 +193,8 @@ fn atomics_keep_their_recorded_order() {
     ingest.segment(0, 0, &words).unwrap();
     let (bytes, _) = ingest.finish().unwrap();
     let mut merged = Vec::new();
-    let options = crate::trace::merge::Options { quantum: 4, seed: 1 };
-    let report = crate::trace::merge::merge_trace(&Trace::open(&bytes).unwrap(), options, |thread, count| {
+    let options = crate::merge::Options { quantum: 4, seed: 1 };
+    let report = crate::merge::merge_trace(&Trace::open(&bytes).unwrap(), options, |thread, count| {
         merged.push((u64::from(thread.0), count));
         Ok::<_, std::convert::Infallible>(())
     });
@@ -218,7 +218,7 @@ fn filter_skip_and_limit_account_for_every_reference() {
             assert_eq!((reached, s.beyond_limit > 0), (limit == Some(s.references), reached));
             assert!(reached || limit.is_none() || line_filter);
             if line_filter && (skip, limit) == (0, None) {
-                let mut filter = crate::trace::filter::LineFilter::default();
+                let mut filter = crate::filter::LineFilter::default();
                 let passed = (0..500)
                     .flat_map(|i| {
                         let at = 0x10000 + i * 8;
