@@ -8,7 +8,7 @@ benches/recording.sh
 echo "== beside lackey and zstd"
 benches/rivals.sh
 echo "== traces: encoding, decoding, size"
-cargo bench -q -p homing-core --bench trace
+cargo bench -q -p homing-trace --bench trace
 echo "== page runs"
 cargo bench -q -p homing-core --bench history
 echo "== optimum"

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| targets::csv(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| targets::trace::csv(data));

@@ -1,7 +1,7 @@
 //! The pure core of Homing. It does no I/O of its own beyond the readers, writers and byte slices that it is handed,
 //! reads no clock and starts no thread that outlives a call.
 //!
-//! The modules follow the data path: [`trace`] (references on disk) -> [`history`] (page runs) -> [`policy`] and
+//! The modules follow the data path: [`trace`] (references on disk, a crate of its own) -> [`history`] (page runs) -> [`policy`] and
 //! [`optimal`] (decisions) -> [`engine`] and [`simulate`] (what they cost) -> [`report`] (what people read).
 #![forbid(unsafe_code)]
 
@@ -12,7 +12,6 @@ pub mod cache;
 pub mod compare;
 pub mod engine;
 pub mod history;
-pub mod ids;
 pub mod information;
 pub mod machine;
 pub mod monitor;
@@ -25,4 +24,6 @@ pub mod simulate;
 pub mod system;
 pub mod time;
 pub mod timeline;
-pub mod trace;
+
+pub use homing_trace as trace;
+pub use homing_trace::ids;

@@ -1,8 +1,29 @@
 //! What happens to a program besides its references: iterations and phases that end, threads that run elsewhere. A
 //! simulation merges these marks with the ends of a monitor's intervals.
 
-use crate::ids::Time;
-use crate::policy::{ThreadMoved, ThreadsChanged};
+use crate::ids::{Node, Thread, Time};
+
+/// Another number of threads does the program's work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadsChanged {
+    /// How many run now.
+    pub threads: u32,
+    /// Since when.
+    pub time: Time,
+}
+
+/// A thread that now runs on another node.
+#[derive(Clone, Copy, Debug)]
+pub struct ThreadMoved {
+    /// The thread.
+    pub thread: Thread,
+    /// Where it ran.
+    pub from: Node,
+    /// Where it runs.
+    pub to: Node,
+    /// Since when.
+    pub time: Time,
+}
 
 /// One thing that happens.
 #[derive(Clone, Copy, Debug)]

@@ -8,8 +8,7 @@
 
 use super::Binding;
 use crate::ids::{Cpu, Node, Thread, Time};
-use crate::policy::{ThreadMoved, ThreadsChanged};
-use crate::timeline::Mark;
+use crate::timeline::{Mark, ThreadMoved, ThreadsChanged};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::SplitMix64;
 

@@ -37,7 +37,8 @@ pub mod verghese;
 pub mod work_function;
 
 use crate::action::{Action, Actions, Locations, Outcome};
-use crate::ids::{Node, Page, Thread, Time};
+use crate::ids::{Node, Page, Time};
+pub use crate::timeline::{ThreadMoved, ThreadsChanged};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -138,28 +139,6 @@ pub enum Decides {
     AtOnce,
     /// At interval ends, iteration ends and marks, from profiles.
     AtEnds,
-}
-
-/// Another number of threads does the program's work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ThreadsChanged {
-    /// How many run now.
-    pub threads: u32,
-    /// Since when.
-    pub time: Time,
-}
-
-/// A thread that now runs on another node.
-#[derive(Clone, Copy, Debug)]
-pub struct ThreadMoved {
-    /// The thread.
-    pub thread: Thread,
-    /// Where it ran.
-    pub from: Node,
-    /// Where it runs.
-    pub to: Node,
-    /// Since when.
-    pub time: Time,
 }
 
 /// A placement policy. All methods but [`Policy::fault`] have defaults that do nothing.

@@ -8,7 +8,7 @@
 //!
 //! Memory: 8 bytes for each synchronisation operation, and what the cursors need; references are never held.
 
-pub(in crate::trace) mod of_trace;
+pub(crate) mod of_trace;
 mod sync;
 #[cfg(test)]
 mod tests;

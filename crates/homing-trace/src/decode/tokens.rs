@@ -8,7 +8,7 @@ use super::super::varint::Cursor;
 
 /// A line of a block's dictionary.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::trace) struct Entry {
+pub(crate) struct Entry {
     pub slot: u32,
     pub kinds: u32,
     pub accesses: u32,
@@ -20,13 +20,13 @@ pub(in crate::trace) struct Entry {
 
 impl Entry {
     /// Of no accesses.
-    pub(in crate::trace) const NONE: Entry =
+    pub(crate) const NONE: Entry =
         Entry { slot: 0, kinds: 0, accesses: 0, instructions: 0, atomics: 0, root: 0 };
 }
 
 /// Executions with one mask.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::trace) struct Run {
+pub(crate) struct Run {
     /// The number of the dictionary's entry.
     entry: u32,
     pub count: u64,
@@ -35,7 +35,7 @@ pub(in crate::trace) struct Run {
 
 /// Runs that come again and again in the same order.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::trace) struct Loop {
+pub(crate) struct Loop {
     runs: [Run; MAX_BODY],
     len: usize,
     /// References of a round.
@@ -67,7 +67,7 @@ impl Loop {
 
 /// What a block consists of.
 #[derive(Debug)]
-pub(in crate::trace) enum Token {
+pub(crate) enum Token {
     Run(Run),
     /// A loop begins: its runs come next, or are taken from [`Tokens::repeating`].
     Loop,
@@ -78,7 +78,7 @@ pub(in crate::trace) enum Token {
 
 /// Part 1 of a references block, read token by token.
 #[derive(Debug)]
-pub(in crate::trace) struct Tokens {
+pub(crate) struct Tokens {
     bytes: Vec<u8>,
     at: usize,
     end: usize,
@@ -102,7 +102,7 @@ pub(super) fn parts(header: &BlockHeader, stored: &[u8]) -> Option<[(usize, usiz
 }
 
 impl Tokens {
-    pub(in crate::trace) fn open(header: &BlockHeader, stored: &[u8]) -> Result<Tokens, String> {
+    pub(crate) fn open(header: &BlockHeader, stored: &[u8]) -> Result<Tokens, String> {
         if header.b > MAX_REFERENCES + MAX_ACCESSES as u32 {
             return Err(format!("{} references in one block", header.b));
         }
@@ -160,7 +160,7 @@ impl Tokens {
 
     /// The next token; `None` at the end of the block.
     #[inline]
-    pub(in crate::trace) fn next(&mut self) -> Result<Option<Token>, String> {
+    pub(crate) fn next(&mut self) -> Result<Option<Token>, String> {
         if self.at >= self.end && self.repeating.rounds == 0 {
             let missing = self.left;
             return if missing == 0 { Ok(None) } else { Err(format!("it ends {missing} references early")) };
@@ -216,12 +216,12 @@ impl Tokens {
 
     /// The line of the dictionary that a run of this block names.
     #[inline]
-    pub(in crate::trace) fn entry(&self, run: &Run) -> &Entry {
+    pub(crate) fn entry(&self, run: &Run) -> &Entry {
         &self.entries[run.entry as usize]
     }
 
     /// The events that are still to come, without what lies between them.
-    pub(in crate::trace) fn into_events(self) -> impl Iterator<Item = Event> {
+    pub(crate) fn into_events(self) -> impl Iterator<Item = Event> {
         let mut at = self.event_at;
         std::iter::from_fn(move || {
             let mut cursor = Cursor::at(&self.bytes, at);
@@ -233,7 +233,7 @@ impl Tokens {
 
     /// What comes next, if that is a run; else nothing is taken. Inlined, so that a run is never in memory.
     #[inline(always)]
-    pub(in crate::trace) fn run(&mut self) -> Option<Run> {
+    pub(crate) fn run(&mut self) -> Option<Run> {
         if self.repeating.rounds > 0 {
             return self.repeating.next();
         }

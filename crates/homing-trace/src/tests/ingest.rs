@@ -1,7 +1,7 @@
 //! The recording wire, from words to references.
 
 use super::*;
-use crate::trace::wire::{Cut, Flavour, PAYLOAD};
+use crate::wire::{Cut, Flavour, PAYLOAD};
 use homing_wire::{op, word as control};
 
 fn ingest(flavour: Flavour, options: IngestOptions) -> Ingest<Vec<u8>> {
@@ -190,8 +190,8 @@ fn atomics_keep_their_recorded_order() {
     ingest.segment(0, 0, &words).unwrap();
     let (bytes, _) = ingest.finish().unwrap();
     let mut merged = Vec::new();
-    let options = crate::trace::merge::Options { quantum: 4, seed: 1 };
-    let report = crate::trace::merge::merge_trace(&Trace::open(&bytes).unwrap(), options, |thread, count| {
+    let options = crate::merge::Options { quantum: 4, seed: 1 };
+    let report = crate::merge::merge_trace(&Trace::open(&bytes).unwrap(), options, |thread, count| {
         merged.push((u64::from(thread.0), count));
         Ok::<_, std::convert::Infallible>(())
     });
@@ -215,7 +215,7 @@ fn filter_skip_and_limit_account_for_every_reference() {
             assert_eq!((reached, s.beyond_limit > 0), (limit == Some(s.references), reached));
             assert!(reached || limit.is_none() || line_filter);
             if line_filter && (skip, limit) == (0, None) {
-                let mut filter = crate::trace::filter::LineFilter::default();
+                let mut filter = crate::filter::LineFilter::default();
                 let passed = (0..500)
                     .flat_map(|i| {
                         let at = 0x10000 + i * 8;

@@ -13,7 +13,7 @@ const MOST_WORDS: usize = 1 << 16;
 
 /// What is known of a recorder's code block.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::trace) struct Known {
+pub(crate) struct Known {
     /// `None`: there is no such block, or its executions are not taken this way.
     pub id: Option<CodeBlockId>,
     /// Some of its accesses may not happen.
@@ -43,7 +43,7 @@ impl Line {
 
 /// What was taken.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::trace) struct Taken {
+pub(crate) struct Taken {
     /// Words.
     pub words: usize,
     /// Those that should have been addresses and are not.
@@ -77,7 +77,7 @@ fn given(known: &[Known], words: &[u64], blocks: &CodeBlocks) -> Option<(CodeBlo
 impl ThreadEncoder {
     /// Takes executions of the serial flavour from the begin of `words`, until one needs another treatment or the encoder
     /// is blocked. `known` is by the recorder's number.
-    pub(in crate::trace) fn take(
+    pub(crate) fn take(
         &mut self,
         known: &[Known],
         words: &[u64],
@@ -98,14 +98,14 @@ impl ThreadEncoder {
     }
 
     /// Forgets a code block, whose number the recorder gives to another one.
-    pub(in crate::trace) fn forget_block(&mut self, number: usize) {
+    pub(crate) fn forget_block(&mut self, number: usize) {
         if let Some(line) = self.lines.get_mut(number) {
             *line = Line::NONE;
         }
     }
 
     /// The same as [`ThreadEncoder::take`] with only those references that `passes` keeps.
-    pub(in crate::trace) fn take_some(
+    pub(crate) fn take_some(
         &mut self,
         known: &[Known],
         words: &[u64],
@@ -253,7 +253,7 @@ impl ThreadEncoder {
 
     /// Takes references of the parallel flavour from the begin of `words`, until the encoder is blocked; returns how many.
     /// `find` gives the code block that some words begin with and its length; the bits of `mask` are addresses.
-    pub(in crate::trace) fn take_runs(
+    pub(crate) fn take_runs(
         &mut self,
         words: &[u64],
         mask: u64,

@@ -104,7 +104,7 @@ impl Threads {
 mod tests {
     use super::super::TraceWriter;
     use super::*;
-    use crate::trace::{Event, Header, Summary, Trace};
+    use crate::{Event, Header, Summary, Trace};
 
     #[test]
     fn a_thread_that_ends_leaves_only_its_counts_and_may_come_again() {

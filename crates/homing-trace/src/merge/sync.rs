@@ -5,7 +5,7 @@
 //! releases that it waits for. Objects that only one thread uses order nothing and are left out.
 
 use super::Step;
-use crate::trace::SyncOp;
+use crate::SyncOp;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 

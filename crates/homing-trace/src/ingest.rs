@@ -6,7 +6,7 @@ use super::event::{Event, SyncOp};
 use super::format::MAX_ACCESSES;
 use super::names::{NameId, Symbol};
 use super::runs;
-use super::selection::Selection;
+use super::selection::{IngestOptions, Selection};
 use super::summary::Summary;
 use super::wire::{self, Behind, Calls, Control, Cut, Flavour, PAYLOAD};
 use super::writer::TraceWriter;
@@ -23,17 +23,6 @@ const PROT_EXEC: u32 = 4;
 
 /// References of the parallel flavour that are filtered at a time; virtual time is late by less than this.
 const FEW: usize = 256;
-
-/// What part of a recording is kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct IngestOptions {
-    /// Drops references that hit in a per-thread filter of 512 lines of 64 bytes.
-    pub line_filter: bool,
-    /// Drops this many references at the begin.
-    pub skip: u64,
-    /// Drops all references after this many were kept.
-    pub limit: Option<u64>,
-}
 
 /// A file that a program of the parallel flavour has mapped to execute it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -41,7 +41,7 @@ impl Names {
     }
 
     /// The id of `name`, which is entered if it is new. The empty text is no name.
-    pub(crate) fn intern(&mut self, name: &str) -> NameId {
+    pub fn intern(&mut self, name: &str) -> NameId {
         if name.is_empty() {
             return NameId::NONE;
         }

@@ -2,7 +2,7 @@
 
 use super::{merge, Cursor, Edges, Options, Report, Step, Sync};
 use crate::ids::Thread;
-use crate::trace::{steps, Event, Trace};
+use crate::{steps, Event, Trace};
 use rayon::prelude::*;
 
 /// Merges all threads of a trace into turns. References that are lost to damage keep a place, as many of them as are
@@ -24,7 +24,7 @@ pub fn merge_trace<E>(
 
 /// What becomes of references that damage has taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::trace) enum Lost {
+pub(crate) enum Lost {
     /// They keep their place in the order.
     Keep,
     /// They are gone.
@@ -32,7 +32,7 @@ pub(in crate::trace) enum Lost {
 }
 
 /// The threads of a trace, numbered without holes.
-pub(in crate::trace) struct Lanes {
+pub(crate) struct Lanes {
     /// Each lane's thread and its references.
     pub threads: Vec<(Thread, u64)>,
 }
@@ -76,7 +76,7 @@ impl Lanes {
 }
 
 /// The steps of one lane.
-pub(in crate::trace) struct LaneSteps<'t> {
+pub(crate) struct LaneSteps<'t> {
     lanes: &'t Lanes,
     steps: steps::Steps<'t>,
     lost: Lost,

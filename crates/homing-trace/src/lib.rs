@@ -4,6 +4,9 @@
 //! parts between are one noun a file: [`Kind`] and [`Event`] are what a trace consists of, [`frames`] makes addresses
 //! dense, [`code`] holds code blocks, `encode` and `decode` turn executions of code blocks into references blocks
 //! and back, `order` does the same for the total order, [`steps`] reads threads without decoding addresses.
+//!
+//! It does no I/O of its own beyond the readers, writers and byte slices that it is handed.
+#![forbid(unsafe_code)]
 
 pub mod code;
 mod columns;
@@ -15,6 +18,7 @@ pub mod export;
 mod filter;
 mod format;
 pub mod frames;
+pub mod ids;
 pub mod import;
 pub mod info;
 mod ingest;
@@ -40,12 +44,13 @@ pub use code::{Access, BlockDef, CodeBlockId, Source};
 pub use error::{Damage, TraceError};
 pub use event::{AllocFunction, Event, SyncOp};
 pub use format::{Header, FRAME_BYTES, FRAME_SHIFT, VERSION};
-pub use ingest::{CodeMapping, Ingest, IngestOptions};
+pub use ingest::{CodeMapping, Ingest};
 pub use kind::Kind;
 pub use names::{NameId, Names, Symbol};
 pub use order::OrderBlock;
 pub use order_writer::OrderWriter;
 pub use reader::Trace;
+pub use selection::IngestOptions;
 pub use steps::{Step, Steps};
 pub use summary::Summary;
 pub use visit::{Turn, VisitStats, Visitor};

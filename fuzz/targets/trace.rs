@@ -1,16 +1,12 @@
-//! What the fuzz targets do with their input: every parser of foreign bytes, and what follows it. None may panic, hang,
-//! or take memory without bound, whatever the bytes are.
-//!
-//! `crates/homing-core/tests/fuzz_smoke.rs` runs the same functions on the corpus and on random mutations of it.
+//! Targets of `homing-trace`: trace files, words of recorders, imports.
 
-use homing_core::ids::Thread;
-use homing_core::machine::Machine;
-use homing_core::trace::import::{csv as csv_import, lackey as lackey_import, Imported};
-use homing_core::trace::info::Info;
-use homing_core::trace::merge::{merge_trace, Options};
-use homing_core::trace::recover::recover;
-use homing_core::trace::wire::Flavour;
-use homing_core::trace::{Header, Ingest, IngestOptions, Trace, TraceWriter, Turn, Visitor};
+use homing_trace::ids::Thread;
+use homing_trace::import::{csv as csv_import, lackey as lackey_import, Imported};
+use homing_trace::info::Info;
+use homing_trace::merge::{merge_trace, Options};
+use homing_trace::recover::recover;
+use homing_trace::wire::Flavour;
+use homing_trace::{Header, Ingest, IngestOptions, Trace, TraceWriter, Turn, Visitor};
 use std::convert::Infallible;
 
 /// Counts references.
@@ -88,12 +84,4 @@ pub fn lackey(data: &[u8]) {
         Ok::<_, Infallible>(())
     });
     assert_eq!(report.expect("memory can be read").references, references);
-}
-
-/// A machine file.
-pub fn machine(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
-    if let Ok(machine) = Machine::from_toml(text, "fuzz") {
-        let _ = machine.costs(machine.page_size());
-    }
 }

@@ -1,9 +1,9 @@
 //! Speed and size of traces: streams as a recorder writes them (serial flavour, code blocks, four threads) through the
-//! encoder and back, as a table. `cargo bench -p homing-core --bench trace [-- MILLIONS]`: millions of references each.
+//! encoder and back, as a table. `cargo bench -p homing-trace --bench trace [-- MILLIONS]`: millions of references each.
 
-use homing_core::ids::Thread;
-use homing_core::trace::wire::Flavour;
-use homing_core::trace::{Header, Ingest, IngestOptions, OrderWriter, Trace, TraceWriter, Turn, Visitor};
+use homing_trace::ids::Thread;
+use homing_trace::wire::Flavour;
+use homing_trace::{Header, Ingest, IngestOptions, OrderWriter, Trace, TraceWriter, Turn, Visitor};
 use homing_wire::{bit, op};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;

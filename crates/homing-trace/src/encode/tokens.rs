@@ -5,16 +5,16 @@ use super::super::varint;
 use super::dictionary::Entry;
 
 /// Token forms (`docs/trace-format.md`).
-pub(in crate::trace) const ONE: u64 = 0;
-pub(in crate::trace) const ONE_MASKED: u64 = 1;
-pub(in crate::trace) const MANY_MASKED: u64 = 2;
-pub(in crate::trace) const MANY: u64 = 3;
+pub(crate) const ONE: u64 = 0;
+pub(crate) const ONE_MASKED: u64 = 1;
+pub(crate) const MANY_MASKED: u64 = 2;
+pub(crate) const MANY: u64 = 3;
 /// Tokens that are no execution.
-pub(in crate::trace) const EVENT: u64 = 0;
-pub(in crate::trace) const ADVANCE: u64 = 1;
-pub(in crate::trace) const LOOP: u64 = 2;
+pub(crate) const EVENT: u64 = 0;
+pub(crate) const ADVANCE: u64 = 1;
+pub(crate) const LOOP: u64 = 2;
 /// The most runs of a loop's body.
-pub(in crate::trace) const MAX_BODY: usize = 8;
+pub(crate) const MAX_BODY: usize = 8;
 
 /// A body that came less often than this is written out.
 const LEAST_ROUNDS: usize = 4;

@@ -2,9 +2,19 @@
 
 use super::code::Access;
 use super::filter::LineFilter;
-use super::ingest::IngestOptions;
 use super::summary::Summary;
 use crate::ids::Thread;
+
+/// What part of a recording is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IngestOptions {
+    /// Drops references that hit in a per-thread filter of 512 lines of 64 bytes.
+    pub line_filter: bool,
+    /// Drops this many references at the start.
+    pub skip: u64,
+    /// Drops all references after this many were kept.
+    pub limit: Option<u64>,
+}
 
 /// What is kept, and the counts of what is not.
 #[derive(Debug, Default)]

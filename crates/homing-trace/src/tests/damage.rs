@@ -1,8 +1,8 @@
 //! Damaged, truncated and unfinished traces; a full disk; a trace of each released version.
 
 use super::*;
-use crate::trace::format::{self, BlockKind, Placed};
-use crate::trace::info::Info;
+use crate::format::{self, BlockKind, Placed};
+use crate::info::Info;
 use std::io::{Error, Write};
 
 /// A small trace of many small blocks, with its order.
@@ -69,8 +69,8 @@ fn a_damaged_header_is_read_from_its_copy() {
     let mut order = OrderWriter::copy(Vec::new(), &trace).unwrap();
     order.turn(Thread(0), 1000).unwrap();
     let reordered = order.finish().unwrap().0;
-    let options = crate::trace::merge::Options::default();
-    let (recovered, _) = crate::trace::recover::recover(trace, Vec::new(), options, |_| ()).unwrap();
+    let options = crate::merge::Options::default();
+    let (recovered, _) = crate::recover::recover(trace, Vec::new(), options, |_| ()).unwrap();
     for bytes in [written, reordered, recovered] {
         let whole = Trace::open(&bytes).unwrap();
         for at in 12..blocks(&bytes)[0].offset as usize {
@@ -112,8 +112,8 @@ fn a_damaged_header_without_a_copy_costs_what_it_says_and_nothing_else() {
         let trace = Trace::salvage(&damaged).unwrap();
         assert_eq!(trace.references(), whole.references());
         assert!(trace.damage()[0].reason.contains("header"));
-        let options = crate::trace::merge::Options::default();
-        let (mended, recovered) = crate::trace::recover::recover(trace, Vec::new(), options, |_| ()).unwrap();
+        let options = crate::merge::Options::default();
+        let (mended, recovered) = crate::recover::recover(trace, Vec::new(), options, |_| ()).unwrap();
         assert_eq!((recovered.references, recovered.lost), (whole.references(), 0));
         let mended = Trace::open(&mended).unwrap();
         assert!(mended.complete() && mended.header().recorder == "unknown");
@@ -307,7 +307,7 @@ fn extreme_addresses_come_back() {
 /// Every version stays readable: this file is never written anew.
 #[test]
 fn version_1_is_readable() {
-    let trace = Trace::open(include_bytes!("../../../tests/fixtures/v1.trace")).unwrap();
+    let trace = Trace::open(include_bytes!("../../tests/fixtures/v1.trace")).unwrap();
     assert!(trace.complete() && trace.damage().is_empty());
     let mut collector = Collector::default();
     let stats = trace.visit_all(&mut collector).unwrap();
@@ -345,7 +345,7 @@ fn impossible_claims_of_missing_references_are_ignored() {
         assert_eq!(said, !believed, "{:?}", trace.damage());
         if !believed {
             let mut turns = 0u64;
-            crate::trace::merge::merge_trace(&trace, Default::default(), |_, references| {
+            crate::merge::merge_trace(&trace, Default::default(), |_, references| {
                 turns += references;
                 Ok::<_, ()>(())
             })
@@ -372,8 +372,8 @@ fn a_recovery_leaves_out_names_whose_checksum_is_right_and_that_make_no_sense() 
     let trace = Trace::open(&bytes).unwrap();
     assert_eq!(trace.damage().len(), 1, "{:?}", trace.damage());
     let references = trace.references();
-    let options = crate::trace::merge::Options::default();
-    let (mended, recovered) = crate::trace::recover::recover(trace, Vec::new(), options, |_| ()).unwrap();
+    let options = crate::merge::Options::default();
+    let (mended, recovered) = crate::recover::recover(trace, Vec::new(), options, |_| ()).unwrap();
     assert_eq!((recovered.references, recovered.lost), (references, 0));
     assert_eq!(recovered.damaged_tables, 1);
     assert!(Trace::open(&mended).unwrap().whole(), "nothing is left to recover");

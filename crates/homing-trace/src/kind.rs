@@ -48,7 +48,7 @@ impl Kind {
 
     /// How far behind its first byte an access has its last one.
     #[inline]
-    pub(crate) fn last(self) -> u64 {
+    pub fn last(self) -> u64 {
         const LAST: [u64; 16] = {
             let mut last = [0; 16];
             let mut log2 = 0;

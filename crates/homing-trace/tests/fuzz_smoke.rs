@@ -1,0 +1,73 @@
+//! Runs the fuzz targets on their corpus and on random mutations of it, with the stable toolchain.
+
+#[path = "../../../fuzz/smoke.rs"]
+mod smoke;
+#[path = "../../../fuzz/targets/trace.rs"]
+mod targets;
+
+use homing_trace::ids::Thread;
+use homing_trace::{Event, Header, Kind, Summary, SyncOp, TraceWriter};
+use homing_wire::{op, word as control};
+use smoke::{corpus, smoke};
+
+/// A trace of two threads with events; `finished` or cut off before its index.
+fn sample(finished: bool) -> Vec<u8> {
+    let mut writer = TraceWriter::new(Vec::new(), &Header::new("smoke", "1")).unwrap();
+    let (a, b) = (Thread(0), Thread(1));
+    writer.event(a, &Event::ThreadStart { thread: b, creator: a }).unwrap();
+    for i in 0..4000u64 {
+        let thread = Thread((i / 50 % 2) as u32);
+        if i % 100 == 0 {
+            let op = [SyncOp::Acquire, SyncOp::Release, SyncOp::Both][i as usize / 100 % 3];
+            writer.event(thread, &Event::Sync { op, object: 64, stamp: i }).unwrap();
+        }
+        writer.reference(thread, i % 7, i * i % 50_000, Kind::new(8, i % 3 == 0, false)).unwrap();
+        if i == 2000 {
+            writer.flush().unwrap();
+        }
+        if finished {
+            writer.turn(thread, 1).unwrap();
+        }
+    }
+    writer.event(a, &Event::ThreadJoin { thread: b }).unwrap();
+    let (mut bytes, _) = writer.finish(Summary::default()).unwrap();
+    if !finished {
+        bytes.truncate(bytes.len() - 400);
+    }
+    bytes
+}
+
+#[test]
+fn trace() {
+    smoke(targets::trace, corpus("trace", vec![sample(true), sample(false)]));
+}
+
+#[test]
+fn ingest() {
+    let mut words = vec![control(op::DEFINE, 1), 2 << 32 | 5, 0x400000, 8 << 16, 1 << 32 | 8 << 16 | 1];
+    words.extend((0..200).flat_map(|i| [control(op::BLOCK, 1), 0x1000 + 8 * i, 0x9000 + 16 * i]));
+    words.extend([
+        control(op::THREAD, 1),
+        control(op::SYNC, 0),
+        0x40,
+        1,
+        control(op::MUNMAP, 0),
+        0x1000,
+        4096,
+        control(op::BLOCK, 1),
+        0x1000,
+    ]);
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let seeds = (0..4).map(|flavour| [&[flavour], &bytes[..]].concat()).collect();
+    smoke(targets::ingest, corpus("ingest", seeds));
+}
+
+#[test]
+fn csv() {
+    smoke(targets::csv, corpus("csv", Vec::new()));
+}
+
+#[test]
+fn lackey() {
+    smoke(targets::lackey, corpus("lackey", Vec::new()));
+}
