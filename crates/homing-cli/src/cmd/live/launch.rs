@@ -3,9 +3,9 @@
 use super::{drive, interrupts, report, Plan, Settings};
 use crate::exit::{Code, Result};
 use crate::recording::program;
+use homing_core::session::plan::Plan as Moves;
 use homing_linux::interrupts::signal_child;
 use homing_linux::proc::Pid;
-use homing_live::plan::Plan as Moves;
 use homing_live::targets::Choice;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
