@@ -222,7 +222,7 @@ impl Shared {
                 let mut status = lock(&self.status);
                 status.processes = processes.len() as u64;
                 status.threads = processes.values().map(|process| process.tasks.len() as u64).sum();
-                status.pages = session.kernel().pages().len() as u64;
+                status.pages = session.pages() as u64;
                 status.counters = before.plus(session);
                 status.alive = Instant::now();
             }

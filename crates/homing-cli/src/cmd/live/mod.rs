@@ -17,6 +17,7 @@ use homing_core::ids::PageSize;
 use homing_core::policy::settings::Settings as Parameters;
 use homing_core::policy::table::Begin;
 use homing_core::policy::Policy;
+use homing_core::session::plan::Plan as Moves;
 use homing_linux::interrupts::Interrupts;
 use homing_live::account::Summary;
 use homing_live::config::Config;
@@ -89,7 +90,7 @@ impl Plan {
         choice: Choice,
         settings: &Settings,
         command: String,
-        moves: homing_live::plan::Plan,
+        moves: Moves,
     ) -> anyhow::Result<Session<'_>> {
         let journal = match (&settings.tee, &settings.journal) {
             (Some(path), _) => Some((create(path)?, true)),
@@ -105,7 +106,7 @@ impl Plan {
         choice: Choice,
         journal: Option<(Sink, bool)>,
         command: String,
-        moves: homing_live::plan::Plan,
+        moves: Moves,
     ) -> anyhow::Result<Session<'_>> {
         let setup = Setup {
             config: self.config.clone(),

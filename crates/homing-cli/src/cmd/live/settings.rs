@@ -59,7 +59,7 @@ pub struct Settings {
     /// Write every decision and what came of it, for `homing replay`
     #[arg(long, value_name = "FILE")]
     pub journal: Option<PathBuf>,
-    /// As --journal, and everything that the policy was told, for `homing replay --check`
+    /// As --journal, and everything that the session was told and asked for, for `homing replay --check`
     #[arg(long, value_name = "FILE", conflicts_with = "journal")]
     pub tee: Option<PathBuf>,
     /// Write the exit summary as JSON to a file

@@ -1,31 +1,31 @@
 //! Who uses a page, as hint faults tell it. A scan shows who came first after it, not who came after that and how often, so one
-//! sighting of a page is a guess at all its users: those seen lately, the last one most. A sighting stands for several
-//! *visits* of the page until the next scan, of which each user has its share ([`Users::shares`]). A page with one user
-//! is known at the first sighting; one that all nodes use in turn gives no node an advantage by chance.
+//! fault is a guess at all users of the page: those seen lately, the last one most. A fault stands for several *bursts* of
+//! use until the next scan, of which each user has its share ([`Users::shares`]). A page with one user is known at the first
+//! fault; one that all nodes use in turn gives no node an advantage by chance.
 
-use crate::session::news::Era;
-use homing_core::ids::{Node, Thread};
+use super::changes::Era;
+use crate::ids::{Node, Thread};
 
-/// What a sighting before the last counts, of what the one after it does.
+/// What a fault counts, as a part of what the next one does.
 const MEMORY: f32 = 0.85;
 
-/// After so many sightings in a row by one node the page is its own, whoever used it before.
+/// Faults in a row by one node after which the page is its own, whoever used it before.
 const ROW: u8 = 3;
 
-/// A user who was seen for less than this part of a sighting has left.
+/// A user whose faults have faded below this part of one has left.
 const LEAST: f32 = 0.15;
 
 /// The users of one page.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Users {
-    /// Sightings by node, older ones for less.
+    /// Faults by node, older ones for less.
     recent: Vec<f32>,
     /// The last one, and how many in a row were its own.
     last: Option<Node>,
     row: u8,
     /// All nodes of this era, by number modulo 64.
     met: u64,
-    /// The thread that was seen last, how many sightings in a row were its own, and whether there were others before.
+    /// The thread that was seen last, how many faults in a row were its own, and whether there were others before.
     thread: Option<Thread>,
     thread_row: u8,
     others: bool,
@@ -33,8 +33,8 @@ pub struct Users {
 }
 
 impl Users {
-    /// Takes a sighting. True if the node was not seen at the page before in this era.
-    pub(crate) fn sighted(&mut self, by: Node, thread: Option<Thread>, era: Era) -> bool {
+    /// Takes a fault. True if the node was not seen at the page before in this era.
+    pub fn fault(&mut self, by: Node, thread: Option<Thread>, era: Era) -> bool {
         let before = std::mem::replace(&mut self.era, era);
         if before.division != era.division {
             *self = Users { era, ..Users::default() };
@@ -42,7 +42,7 @@ impl Users {
             let Users { thread, thread_row, others, .. } = *self;
             *self = Users { thread, thread_row, others, era, ..Users::default() };
         }
-        self.sighted_by(thread);
+        self.note_thread(thread);
         self.row = if self.last.replace(by) == Some(by) { self.row.saturating_add(1) } else { 1 };
         if self.row == ROW {
             self.recent.clear();
@@ -57,7 +57,7 @@ impl Users {
         before & bit == 0
     }
 
-    fn sighted_by(&mut self, thread: Option<Thread>) {
+    fn note_thread(&mut self, thread: Option<Thread>) {
         if thread.is_some() && self.thread == thread {
             self.thread_row = self.thread_row.saturating_add(1);
         } else {
@@ -68,11 +68,11 @@ impl Users {
     }
 
     /// The only thread that was seen lately, since the work was last divided.
-    pub(crate) fn owner(&self, era: Era) -> Option<Thread> {
+    pub fn owner(&self, era: Era) -> Option<Thread> {
         self.thread.filter(|_| !self.others && self.era.division == era.division)
     }
 
-    /// Adds the share that each user has in the visits that follow a sighting by `seen`, who comes last.
+    /// Adds the share that each user has in the bursts that a fault by `seen` stands for. `seen` comes last.
     pub fn shares(&self, seen: Node, shares: &mut Vec<(Node, f64)>) {
         let users = || self.recent.iter().enumerate().filter(|(index, _)| *index != seen.index());
         let own = self.recent.get(seen.index()).copied().unwrap_or(1.0);
@@ -99,35 +99,35 @@ mod tests {
     #[test]
     fn a_page_with_one_user_is_its_own_and_a_shared_one_is_everybodys() {
         let mut users = Users::default();
-        assert!(users.sighted(Node(2), None, ERA));
+        assert!(users.fault(Node(2), None, ERA));
         assert_eq!(shares(&users, 2), [(2, 100)]);
         assert!(
-            users.sighted(Node(1), None, ERA)
-                && !users.sighted(Node(2), None, ERA)
-                && !users.sighted(Node(1), None, ERA)
+            users.fault(Node(1), None, ERA)
+                && !users.fault(Node(2), None, ERA)
+                && !users.fault(Node(1), None, ERA)
         );
         assert_eq!(shares(&users, 1), [(2, 45), (1, 54)]);
         for _ in 0..ROW {
-            users.sighted(Node(3), None, ERA);
+            users.fault(Node(3), None, ERA);
         }
-        assert_eq!(shares(&users, 3), [(3, 100)], "the users of long ago are forgotten");
+        assert_eq!(shares(&users, 3), [(3, 100)], "users of long ago are forgotten");
     }
 
     #[test]
     fn another_era_begins_anew() {
         let mut users = Users::default();
-        users.sighted(Node(0), None, ERA);
-        users.sighted(Node(0), None, ERA);
-        assert!(users.sighted(Node(1), None, Era { nodes: 1, ..ERA }));
+        users.fault(Node(0), None, ERA);
+        users.fault(Node(0), None, ERA);
+        assert!(users.fault(Node(1), None, Era { nodes: 1, ..ERA }));
         assert_eq!(shares(&users, 1), [(1, 100)]);
-        assert!(users.sighted(Node(0), None, Era { division: 1, nodes: 1 }));
+        assert!(users.fault(Node(0), None, Era { division: 1, nodes: 1 }));
     }
 
     #[test]
     fn a_page_is_a_threads_own_while_nobody_else_is_seen_there() {
         let mut users = Users::default();
         let mut owner = |thread: u32, era| {
-            users.sighted(Node(0), Some(Thread(thread)), era);
+            users.fault(Node(0), Some(Thread(thread)), era);
             users.owner(era)
         };
         let elsewhere = Era { nodes: 1, ..ERA };
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(owner(4, elsewhere), Some(Thread(4)), "and one does now");
         let anew = Era { division: 1, nodes: 1 };
         assert_eq!(users.owner(anew), None);
-        users.sighted(Node(0), None, anew);
+        users.fault(Node(0), None, anew);
         assert_eq!(users.owner(anew), None, "nobody knows the thread");
     }
 }

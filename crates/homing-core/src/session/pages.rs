@@ -1,19 +1,18 @@
-//! The pages that the engine has heard of: a dense number for each, its address, and where it is.
+//! The pages that are known: a dense number for each, its address, and where it is.
 //!
 //! Numbers of pages whose mapping went away are used again, once the policy has been told, so memory stays bounded by
 //! the pages that are there.
 
-use crate::users::Users;
+use crate::estimate::users::Users;
+use crate::ids::{Micros, Node, Page};
+use crate::process::{Class, ProcessId};
 use ahash::AHashMap;
-use homing_core::ids::{Node, Page};
-use homing_linux::proc::maps::Class;
-use homing_linux::proc::Pid;
 
 /// A page of a process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     /// The process.
-    pub pid: Pid,
+    pub process: ProcessId,
     /// Address of the first byte.
     pub address: u64,
     /// Size: the base page, or a huge page that moves as a whole.
@@ -26,17 +25,17 @@ pub struct Entry {
     pub ordered: Option<Node>,
     /// The number of the order by which it is being moved.
     pub under_way: Option<u32>,
-    /// When the kernel was asked last, in microseconds of the session.
-    pub asked: u64,
+    /// When the kernel was asked last.
+    pub asked: Micros,
     /// Moves that failed in a row.
     pub failures: u32,
     /// A huge page that the kernel would not split.
     pub whole: bool,
     /// Moves that succeeded.
     pub moves: u32,
-    /// Sightings by node since it was first seen.
+    /// Accesses by node since it was first seen.
     pub seen: Vec<u32>,
-    /// Who uses it, by sightings without a count.
+    /// Who uses it, by hint faults.
     pub users: Users,
     alive: bool,
 }
@@ -50,8 +49,8 @@ impl Entry {
         self.failures >= PATIENCE
     }
 
-    /// Counts a sighting.
-    pub fn sighted(&mut self, by: Node) {
+    /// Counts an access.
+    pub fn count(&mut self, by: Node) {
         if self.seen.len() <= by.index() {
             self.seen.resize(by.index() + 1, 0);
         }
@@ -67,26 +66,26 @@ impl Entry {
 /// All pages.
 #[derive(Debug, Default)]
 pub struct PageTable {
-    numbers: AHashMap<(Pid, u64), Page>,
+    numbers: AHashMap<(ProcessId, u64), Page>,
     entries: Vec<Entry>,
     free: Vec<Page>,
 }
 
 impl PageTable {
     /// The number of the page that begins at `address`, made if it is new.
-    pub fn number(&mut self, pid: Pid, address: u64, bytes: u64, class: Class) -> Page {
-        if let Some(&page) = self.numbers.get(&(pid, address)) {
+    pub fn number(&mut self, process: ProcessId, address: u64, bytes: u64, class: Class) -> Page {
+        if let Some(&page) = self.numbers.get(&(process, address)) {
             return page;
         }
         let entry = Entry {
-            pid,
+            process,
             address,
             bytes,
             class,
             at: None,
             ordered: None,
             under_way: None,
-            asked: 0,
+            asked: Micros(0),
             failures: 0,
             whole: false,
             moves: 0,
@@ -104,13 +103,13 @@ impl PageTable {
                 Page(self.entries.len() as u32 - 1)
             }
         };
-        self.numbers.insert((pid, address), page);
+        self.numbers.insert((process, address), page);
         page
     }
 
     /// The number of the page that begins at `address`, if it is known.
-    pub fn find(&self, pid: Pid, address: u64) -> Option<Page> {
-        self.numbers.get(&(pid, address)).copied()
+    pub fn find(&self, process: ProcessId, address: u64) -> Option<Page> {
+        self.numbers.get(&(process, address)).copied()
     }
 
     /// A page. Only for numbers that [`PageTable::number`] gave and that are not gone.
@@ -132,7 +131,7 @@ impl PageTable {
     pub fn remove(&mut self, page: Page) {
         let entry = &mut self.entries[page.index()];
         if std::mem::take(&mut entry.alive) {
-            self.numbers.remove(&(entry.pid, entry.address));
+            self.numbers.remove(&(entry.process, entry.address));
             self.free.push(page);
         }
     }
@@ -161,14 +160,14 @@ mod tests {
     #[test]
     fn numbers_are_used_again_when_a_page_is_gone() {
         let mut table = PageTable::default();
-        let number = |table: &mut PageTable, address| table.number(Pid(7), address, 4096, Class::Heap);
+        let number = |table: &mut PageTable, address| table.number(ProcessId(7), address, 4096, Class::Heap);
         let (a, b) = (number(&mut table, 0x1000), number(&mut table, 0x2000));
         assert_eq!((a, b, number(&mut table, 0x1000)), (Page(0), Page(1), Page(0)));
         table.entry_mut(a).failures = PATIENCE;
         assert!(table.entry(a).unmovable());
         table.remove(a);
         table.remove(a);
-        assert_eq!((table.find(Pid(7), 0x1000), table.alive(a), table.len()), (None, false, 1));
+        assert_eq!((table.find(ProcessId(7), 0x1000), table.alive(a), table.len()), (None, false, 1));
         assert_eq!((number(&mut table, 0x3000), number(&mut table, 0x4000)), (Page(0), Page(2)));
         assert!(!table.entry(a).unmovable());
         assert_eq!(table.iter().count(), 3);

@@ -1,26 +1,24 @@
-//! The kernel as the engine's executor: knows where pages are, takes actions as orders, carries them out in batches.
+//! Pages and orders for them: the engine's executor. It knows where pages are, takes actions as orders, hands them out in
+//! batches, and takes what came of each.
 
-use crate::host::Host;
-use crate::mover::{Landed, Mover, Order};
-use crate::movers::Movers;
-use crate::pages::PageTable;
+use super::input::Landed;
+use super::output::Order;
+use super::pages::PageTable;
+use crate::action::{Action, Kind, Locations, Outcome};
+use crate::engine::Executor;
+use crate::ids::{Micros, Node, Page};
+use crate::process::ProcessId;
 use ahash::AHashMap;
-use homing_core::action::{Action, Kind, Locations, Outcome};
-use homing_core::engine::Executor;
-use homing_core::ids::{Node, Page};
-use homing_linux::move_pages::{self, PageStatus};
-use homing_linux::proc::Pid;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
 
-/// An action that waits to be carried out.
+/// An action that waits to be handed out.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     action: Action,
     to: Node,
 }
 
-/// An action that movers were told.
+/// An action that was handed out.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     action: Action,
@@ -48,30 +46,29 @@ pub struct Settled {
 
 /// Pages, and orders for them.
 #[derive(Debug)]
-pub struct Kernel {
-    host: Host,
-    pages: PageTable,
-    movers: Movers,
+pub struct Orders {
+    nodes: usize,
     dry_run: bool,
-    /// The pages of orders that movers do not know yet; the last order of each.
+    pages: PageTable,
+    /// The pages of orders that were not handed out; the last order of each.
     queue: Vec<Page>,
     waiting: AHashMap<Page, Waiting>,
-    /// ... and those that they do, by number.
+    /// ... and those that were, by tag.
     sent: AHashMap<u32, Sent>,
     next: u32,
     /// The nodes whose memory a process may use, if that is known.
-    allowed: BTreeMap<Pid, Vec<Node>>,
+    allowed: BTreeMap<ProcessId, Vec<Node>>,
     /// The last move of each page to a node whose memory its process may not use.
     barred: AHashMap<Page, Action>,
     /// The processes of these pages.
-    confined: BTreeSet<Pid>,
+    confined: BTreeSet<ProcessId>,
     /// Bytes that each node can still take.
     room: Vec<Option<u64>>,
-    /// What was asked for, and where the page was, until [`Kernel::take_asked`].
+    /// What was asked for, and where the page was, until [`Orders::take_asked`].
     asked: Vec<Asked>,
 }
 
-/// An action that the policy asked for.
+/// An action that was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
     /// The action.
@@ -82,15 +79,13 @@ pub struct Asked {
     pub outcome: Outcome,
 }
 
-impl Kernel {
-    /// Nothing known yet. With `dry_run` actions are accepted and never carried out; pages then count as moved.
-    pub fn new(host: Host, mover: Mover, dry_run: bool) -> Kernel {
-        let mut kernel = Kernel {
-            room: vec![None; host.nodes()],
-            host,
-            pages: PageTable::default(),
-            movers: Movers::new(mover),
+impl Orders {
+    /// Nothing known yet. With `dry_run` actions are accepted and never handed out; pages then count as moved.
+    pub fn new(nodes: usize, dry_run: bool) -> Orders {
+        Orders {
+            nodes,
             dry_run,
+            pages: PageTable::default(),
             queue: Vec::new(),
             waiting: AHashMap::new(),
             sent: AHashMap::new(),
@@ -98,10 +93,9 @@ impl Kernel {
             allowed: BTreeMap::new(),
             barred: AHashMap::new(),
             confined: BTreeSet::new(),
+            room: vec![None; nodes],
             asked: Vec::new(),
-        };
-        kernel.look_at_memory();
-        kernel
+        }
     }
 
     /// The pages.
@@ -119,38 +113,32 @@ impl Kernel {
         std::mem::take(&mut self.asked)
     }
 
-    /// Orders that movers do not know yet.
+    /// Orders that were not handed out.
     pub fn waiting(&self) -> usize {
         self.queue.len()
     }
 
-    /// True if movers have begun with all that they know.
-    pub fn hungry(&self) -> bool {
-        self.movers.hungry()
+    /// Orders that were handed out, and of which nothing has been heard.
+    pub fn under_way(&self) -> usize {
+        self.sent.len()
     }
 
-    /// Time in which something was being moved, and CPU time that it took.
-    pub fn moving(&self) -> (Duration, Duration) {
-        (self.movers.busy(), self.movers.used())
-    }
-
-    /// Reads how much memory each node has free.
-    pub fn look_at_memory(&mut self) {
-        for (index, room) in self.room.iter_mut().enumerate() {
-            *room = self.host.room(Node(index as u16));
-        }
+    /// How many bytes each node can still take; `None` where that is not known.
+    pub fn set_room(&mut self, room: &[Option<u64>]) {
+        let given = room.iter().copied().chain(std::iter::repeat(None));
+        self.room.iter_mut().zip(given).for_each(|(room, given)| *room = given);
     }
 
     /// A process may use these nodes' memory (none: it is not known, or the process has ended). Moves that were refused since it
     /// might not are ordered now.
-    pub fn allow(&mut self, pid: Pid, nodes: Vec<Node>) {
-        self.confined.remove(&pid);
+    pub fn allow(&mut self, process: ProcessId, nodes: Vec<Node>) {
+        self.confined.remove(&process);
         if nodes.is_empty() {
-            self.allowed.remove(&pid);
+            self.allowed.remove(&process);
         } else {
-            self.allowed.insert(pid, nodes);
+            self.allowed.insert(process, nodes);
         }
-        let barred = self.barred.iter().filter(|(page, _)| self.pages.entry(**page).pid == pid);
+        let barred = self.barred.iter().filter(|(page, _)| self.pages.entry(**page).process == process);
         let mut again: Vec<Action> = barred.map(|(_, action)| *action).collect();
         again.sort_unstable_by_key(|action| action.page);
         for action in again {
@@ -159,39 +147,12 @@ impl Kernel {
     }
 
     /// Processes that have moves waiting until they may use other nodes' memory.
-    pub fn confined(&self) -> &BTreeSet<Pid> {
+    pub fn confined(&self) -> &BTreeSet<ProcessId> {
         &self.confined
     }
 
-    fn may_use(&self, pid: Pid, node: Node) -> bool {
-        self.allowed.get(&pid).is_none_or(|nodes| nodes.contains(&node))
-    }
-
-    /// Asks the kernel where pages are. Returns those that are nowhere: not mapped, or not touched.
-    pub fn locate(&mut self, pages: &[Page], now: u64) -> Vec<Page> {
-        let mut by_process: BTreeMap<Pid, Vec<Page>> = BTreeMap::new();
-        for &page in pages {
-            by_process.entry(self.pages.entry(page).pid).or_default().push(page);
-        }
-        let mut nowhere = Vec::new();
-        let (mut addresses, mut statuses) = (Vec::new(), Vec::new());
-        for (pid, pages) in by_process {
-            addresses.clear();
-            addresses.extend(pages.iter().map(|&page| self.pages.entry(page).address));
-            let asked = move_pages::query(pid, &addresses, &mut statuses).is_ok();
-            for (&page, &status) in pages.iter().zip(&statuses) {
-                let node = match PageStatus::from(status) {
-                    PageStatus::On(id) if asked => self.host.node(id),
-                    _ => None,
-                };
-                let entry = self.pages.entry_mut(page);
-                (entry.at, entry.asked) = (node, now);
-                if node.is_none() {
-                    nowhere.push(page);
-                }
-            }
-        }
-        nowhere
+    fn may_use(&self, process: ProcessId, node: Node) -> bool {
+        self.allowed.get(&process).is_none_or(|nodes| nodes.contains(&node))
     }
 
     /// Forgets a page and what was ordered for it.
@@ -201,9 +162,19 @@ impl Kernel {
         self.pages.remove(page);
     }
 
-    /// Tells the movers orders, oldest first: at most `bytes`. They begin none after `until`, but wait for the next time. What is being
-    /// moved elsewhere waits for the end of that.
-    pub fn send(&mut self, bytes: u64, until: Option<Instant>) {
+    /// The kernel says that a page is on this node. Returns the order to move it there, if one waits: it has come true by itself.
+    pub fn located(&mut self, page: Page, node: Node, t: Micros) -> Option<Action> {
+        let entry = self.pages.entry_mut(page);
+        (entry.at, entry.asked) = (Some(node), t);
+        let came_true = |waiting: &Waiting| waiting.to == node && entry.under_way.is_none();
+        let action = self.waiting.get(&page).filter(|waiting| came_true(waiting))?.action;
+        self.waiting.remove(&page);
+        entry.ordered = None;
+        Some(action)
+    }
+
+    /// Hands orders out, oldest first: at most `bytes`. What is being moved elsewhere waits for the end of that.
+    pub fn send(&mut self, bytes: u64) -> Vec<Order> {
         let mut left = bytes;
         let mut orders = Vec::new();
         let mut queue = std::mem::take(&mut self.queue).into_iter();
@@ -221,38 +192,21 @@ impl Kernel {
             }
             left -= entry.bytes;
             self.waiting.remove(&page);
-            let number = self.next;
+            let tag = self.next;
             self.next = self.next.wrapping_add(1);
-            entry.under_way = Some(number);
-            self.sent.insert(number, Sent { action, to, from: entry.at, bytes: entry.bytes });
-            let to = self.host.kernel_id(to);
-            orders.push(Order { pid: entry.pid, to, address: entry.address, tag: number });
+            entry.under_way = Some(tag);
+            self.sent.insert(tag, Sent { action, to, from: entry.at, bytes: entry.bytes });
+            orders.push(Order { tag, process: entry.process, address: entry.address, to });
         }
         self.queue.extend(queue);
-        self.movers.send(orders, until);
+        orders
     }
 
-    /// Waits until nothing is being moved; what has not begun in its time keeps waiting.
-    pub fn rest(&mut self) {
-        self.movers.rest();
-    }
-
-    /// Takes back what movers have not begun, and waits until nothing is being moved.
-    pub fn stop(&mut self) {
-        self.movers.leave();
-        self.movers.rest();
-    }
-
-    /// What has come of orders since the last time.
-    pub fn settled(&mut self) -> Vec<Settled> {
-        let finished = self.movers.finished();
-        finished.into_iter().filter_map(|(order, landed)| self.settle(order.tag, landed)).collect()
-    }
-
-    fn settle(&mut self, number: u32, landed: Landed) -> Option<Settled> {
-        let Sent { action, to, from, bytes } = self.sent.remove(&number)?;
+    /// Takes what came of an order. `None` if it waits again, or nobody knows it.
+    pub fn settle(&mut self, tag: u32, landed: Landed) -> Option<Settled> {
+        let Sent { action, to, from, bytes } = self.sent.remove(&tag)?;
         let page = action.page;
-        let gone = !self.pages.alive(page) || self.pages.entry(page).under_way != Some(number);
+        let gone = !self.pages.alive(page) || self.pages.entry(page).under_way != Some(tag);
         let outcome = match landed {
             Landed::There => Outcome::Done,
             Landed::Not(errno) => Outcome::Failed(errno),
@@ -291,12 +245,12 @@ impl Kernel {
     }
 
     fn order(&mut self, action: &Action, to: Node) -> Outcome {
-        if to.index() >= self.host.nodes() {
+        if to.index() >= self.nodes {
             return Outcome::Refused("no such node");
         }
         self.barred.remove(&action.page);
-        let pid = self.pages.entry(action.page).pid;
-        let may_use = self.may_use(pid, to);
+        let process = self.pages.entry(action.page).process;
+        let may_use = self.may_use(process, to);
         let entry = self.pages.entry_mut(action.page);
         if entry.seen_at() == Some(to) {
             return Outcome::Already;
@@ -309,7 +263,7 @@ impl Kernel {
         }
         if !may_use {
             self.barred.insert(action.page, *action);
-            self.confined.insert(pid);
+            self.confined.insert(process);
             return Outcome::Refused("the process may not use the target node's memory (cpuset)");
         }
         if let Some(room) = &mut self.room[to.index()] {
@@ -336,7 +290,7 @@ impl Kernel {
     }
 }
 
-impl Executor for Kernel {
+impl Executor for Orders {
     fn at(&self, page: Page) -> Locations {
         Locations::single(self.pages.entry(page).seen_at().unwrap_or(Node(0)))
     }
