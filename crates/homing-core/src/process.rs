@@ -76,7 +76,8 @@ impl Class {
     }
 }
 
-/// A mapping with a name that means the same in another run: what is mapped, counted by address (`heap#0`, `anonymous#3`).
+/// A mapping with a name that means the same in another run: what is mapped, counted by address (`heap#0`,
+/// `anonymous#3`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Region {
     /// Its name.

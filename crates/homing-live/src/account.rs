@@ -51,7 +51,8 @@ pub struct Summary {
     pub unheard: u64,
     /// Threads that moved and stayed.
     pub threads_moved: u64,
-    /// Why the kernel gave no event for threads that move, so that looks at /proc alone told of them; absent if it gave it.
+    /// Why the kernel gave no event for threads that move, so that only looks at /proc reported them; absent if it
+    /// gave it.
     pub thread_events_refused: Option<String>,
     /// Pages that were sent after a thread that moved.
     pub forwarded: u64,
@@ -69,8 +70,8 @@ pub struct Summary {
     pub denied: u64,
     /// CPU time of the engine, its helpers in the processes included.
     pub engine_cpu_seconds: f64,
-    /// ... by what it was used for: wait, look (at processes), scan (for hint faults), take (accesses), locate (pages), decide,
-    /// move, end, helpers.
+    /// ... by what it was used for: wait, look (at processes), scan (for hint faults), take (accesses), locate
+    /// (pages), decide, move, end, helpers.
     pub engine_cpu_by_phase: BTreeMap<String, f64>,
     /// Time spent moving.
     pub moving_seconds: f64,

@@ -1,4 +1,5 @@
-//! How often a page is used between two scans, by the time from the scan to the fault: whoever comes soon probably comes again.
+//! How often a page is used between two scans, by the time from the scan to the fault: whoever comes soon probably
+//! comes again.
 
 use crate::ids::Micros;
 

@@ -32,8 +32,8 @@ impl Changes {
         self.era
     }
 
-    /// Takes the number of threads. True if another era begins: they have doubled or halved, so that the work is divided
-    /// anew.
+    /// Takes the number of threads. True if another era begins: they have doubled or halved, so that the work is
+    /// divided anew.
     pub fn threads(&mut self, now: u32) -> bool {
         let anew = now >= 2 * self.threads.max(1) || 2 * now <= self.threads;
         if anew {

@@ -1,16 +1,17 @@
 //! From hint faults to what a policy is told: one model of a hint fault, without I/O.
 //!
-//! A scan takes the mappings of pages away; the next access to such a page is a *hint fault*. It says who came first after
-//! the scan, not who came later, nor how often. So a fault is taken as evidence, in three steps:
+//! A scan takes the mappings of pages away; the next access to such a page is a *hint fault*. It says who came first
+//! after the scan, not who came later, nor how often. So a fault is taken as evidence, in three steps:
 //!
-//! 1. **How often** ([`bursts`]): a fault soon after the scan stands for several *bursts* of use until the next scan, a late
-//!    one for one. A burst is as much use as makes a move worth it.
-//! 2. **By whom** ([`users`]): the bursts belong to all nodes seen at the page lately, older faults counting less. A page that all
-//!    nodes use in turn gives no node an advantage by chance.
-//! 3. **In what surroundings** ([`neighbours`]): large arrays are swept in long stretches, and all of them late. Where one
-//!    node alone was seen in the same 2 MiB, a fault counts as an early one.
+//! 1. **How often** ([`bursts`]): a fault soon after the scan stands for several *bursts* of use until the next scan,
+//!    a late one for one. A burst is as much use as makes a move worth it.
+//! 2. **By whom** ([`users`]): the bursts belong to all nodes seen at the page lately, older faults counting less. A
+//!    page that all nodes use in turn gives no node an advantage by chance.
+//! 3. **In what surroundings** ([`neighbours`]): large arrays are swept in long stretches, and all of them late. Where
+//!    one node alone was seen in the same 2 MiB, a fault counts as an early one.
 //!
-//! What was learnt is void when the work is divided anew; [`changes`] notices that, and counts how much of what is seen is new.
+//! What was learnt is void when the work is divided anew; [`changes`] notices that, and counts how much of what is
+//! seen is new.
 
 pub mod bursts;
 pub mod changes;

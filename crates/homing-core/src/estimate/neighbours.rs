@@ -1,7 +1,7 @@
-//! What the pages around say of who uses a page. Programs with large arrays take seconds to come round, so that each page is met
-//! late after a scan, and a fault that comes late is little by itself ([`super::bursts`]). But such arrays are
-//! divided in long stretches: where one node is all that was seen lately in the same 2 MiB, a page that it faults at is
-//! taken for its own.
+//! What the pages around say of who uses a page. Programs with large arrays take seconds to come round, so that each
+//! page is met late after a scan, and a fault that comes late is little by itself ([`super::bursts`]). But such arrays
+//! are divided in long stretches: where one node is all that was seen lately in the same 2 MiB, a page that it faults
+//! at is taken for its own.
 
 use super::changes::Era;
 use crate::ids::Node;

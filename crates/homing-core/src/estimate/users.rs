@@ -1,7 +1,7 @@
-//! Who uses a page, as hint faults tell it. A scan shows who came first after it, not who came after that and how often, so one
-//! fault is a guess at all users of the page: those seen lately, the last one most. A fault stands for several *bursts* of
-//! use until the next scan, of which each user has its share ([`Users::shares`]). A page with one user is known at the first
-//! fault; one that all nodes use in turn gives no node an advantage by chance.
+//! Who uses a page, as hint faults tell it. A scan shows who came first after it, not who came after that and how
+//! often, so one fault is a guess at all users of the page: those seen lately, the last one most. A fault stands for
+//! several *bursts* of use until the next scan, of which each user has its share ([`Users::shares`]). A page with one
+//! user is known at the first fault; one that all nodes use in turn gives no node an advantage by chance.
 
 use super::changes::Era;
 use crate::ids::{Node, Thread};

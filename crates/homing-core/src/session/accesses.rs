@@ -1,4 +1,4 @@
-//! Accesses: the pages that they are to, where those are, and the policy that is told of them.
+//! Accesses: the pages that they are to, where those are, and what the policy is told.
 
 use super::input::{Access, AccessKind, Answer};
 use super::look_pace::Urgency;
@@ -23,7 +23,7 @@ pub(super) struct Asked {
 /// What is done once it is known where pages are.
 #[derive(Debug)]
 pub(super) enum Then {
-    /// The policy is told of these accesses.
+    /// These accesses are reported to the policy.
     Tell(Vec<Access>),
     /// These planned moves are ordered.
     Order(Vec<Due>),

@@ -100,8 +100,8 @@ impl Session<'_> {
         Some(Place { process, region: region.name.clone(), offset, bytes: entry.bytes })
     }
 
-    /// The movers have nothing to begin with: hands them what waits, if that is much. A call costs much by itself, so less waits
-    /// for the end of the interval.
+    /// The movers have nothing to begin with: hands them what waits, if that is much. A call costs much by itself, so
+    /// less waits for the end of the interval.
     pub(super) fn movers_idle(&mut self) {
         if self.settings.rate_limit == 0 && self.orders().waiting() >= MANY {
             self.send_orders();

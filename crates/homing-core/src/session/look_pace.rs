@@ -1,5 +1,5 @@
-//! When processes are scanned: often while they change, seldom when all is quiet, and never so often that the scans themselves
-//! cost much.
+//! When processes are scanned: often while they change, seldom when all is quiet, and never so often that the scans
+//! themselves cost much.
 
 use crate::ids::Micros;
 

@@ -1,12 +1,15 @@
-//! The live session without I/O: what it knows of processes and pages, what it asks for, and when. [`Session::input`] takes
-//! one [`Input`] at a time and answers with [`Output`]s; whoever drives it carries them out and hands the answers in. It reads
-//! no clock: each input comes with its time. The same inputs always give the same outputs, so that a log of them can be
-//! checked.
+//! The live session without I/O: what it knows of processes and pages, what it asks for, and when. [`Session::input`]
+//! takes one [`Input`] at a time and answers with [`Output`]s; whoever drives it carries them out and hands the
+//! answers in. It reads no clock: each input comes with its time. The same inputs always give the same outputs, so
+//! that a log of them can be checked.
 //!
 //! The words:
-//! * A **process scan** (*look*) finds processes, threads and mappings (`looks.rs`, `processes.rs`); `look_pace.rs` says when.
-//! * A **scan** takes mappings of pages away, so that the next access to each is a **hint fault**; `scan_pace.rs` says when.
-//! * An **access** was seen by a source (`accesses.rs`). What a hint fault stands for is the business of [`crate::estimate`].
+//! * A **process scan** (*look*) finds processes, threads and mappings (`looks.rs`, `processes.rs`); `look_pace.rs`
+//!   says when.
+//! * A **scan** takes mappings of pages away, so that the next access to each is a **hint fault**; `scan_pace.rs` says
+//!   when.
+//! * An **access** was seen by a source (`accesses.rs`). What a hint fault stands for is the business of
+//!   [`crate::estimate`].
 //! * A **thread moved** when it stays on another node (`stays.rs`); its own pages are **forwarded** ([`threads`]).
 //! * An **action** is what the policy, a plan or the session asks for; it becomes an **order** if no rule refuses it
 //!   ([`orders`]). An order is **handed out**, **lands**, and is **settled** (`decisions.rs`).
@@ -176,8 +179,8 @@ impl<'p> Session<'p> {
         }
     }
 
-    /// Takes what happened at `t` and adds what is to be done to `out`. Time does not run backwards: an earlier `t` counts as the
-    /// last one.
+    /// Takes what happened at `t` and adds what is to be done to `out`. Time does not run backwards: an earlier `t`
+    /// counts as the last one.
     pub fn input(&mut self, t: Micros, input: Input, out: &mut Vec<Output>) {
         self.t = self.t.max(t);
         match input {
@@ -225,8 +228,8 @@ impl<'p> Session<'p> {
         self.account.end_interval(self.t.0 / 1000);
     }
 
-    /// When the next scan is due; `None` if the source does not scan, or does so now. Other things are done at ticks of the
-    /// driver's own choice.
+    /// When the next scan is due; `None` if the source does not scan, or does so now. Other things are done at ticks
+    /// of the driver's own choice.
     pub fn due(&self) -> Option<Micros> {
         self.scan_pace.due().filter(|_| self.settings.scans)
     }

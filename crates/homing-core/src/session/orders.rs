@@ -1,5 +1,5 @@
-//! Pages and orders for them: the engine's executor. It knows where pages are, takes actions as orders, hands them out in
-//! batches, and takes what came of each.
+//! Pages and orders for them: the engine's executor. It knows where pages are, takes actions as orders, hands them out
+//! in batches, and takes what came of each.
 
 use super::input::Landed;
 use super::output::Order;
@@ -118,7 +118,7 @@ impl Orders {
         self.queue.len()
     }
 
-    /// Orders that were handed out, and of which nothing has been heard.
+    /// Orders that were handed out and have not landed.
     pub fn under_way(&self) -> usize {
         self.sent.len()
     }
@@ -129,8 +129,8 @@ impl Orders {
         self.room.iter_mut().zip(given).for_each(|(room, given)| *room = given);
     }
 
-    /// A process may use these nodes' memory (none: it is not known, or the process has ended). Moves that were refused since it
-    /// might not are ordered now.
+    /// A process may use these nodes' memory (none: it is not known, or the process has ended). Moves that were
+    /// refused since it might not are ordered now.
     pub fn allow(&mut self, process: ProcessId, nodes: Vec<Node>) {
         self.confined.remove(&process);
         if nodes.is_empty() {
@@ -162,7 +162,8 @@ impl Orders {
         self.pages.remove(page);
     }
 
-    /// The kernel says that a page is on this node. Returns the order to move it there, if one waits: it has come true by itself.
+    /// The kernel says that a page is on this node. Returns the order to move it there, if one waits: it has come true
+    /// by itself.
     pub fn located(&mut self, page: Page, node: Node, t: Micros) -> Option<Action> {
         let entry = self.pages.entry_mut(page);
         (entry.at, entry.asked) = (Some(node), t);

@@ -1,5 +1,5 @@
-//! Moves of an earlier run, to be made again in another one (Tikir 2008, section 5.3.3; Nikolopoulos 2000, section 2.3):
-//! at the same time since the beginning, for the same page of the same region.
+//! Moves of an earlier run, to be made again in another one (Tikir 2008, section 5.3.3; Nikolopoulos 2000, section
+//! 2.3): at the same time since the beginning, for the same page of the same region.
 
 use super::output::{Decided, RecordedOutcome, Settlement};
 use crate::action::Kind;

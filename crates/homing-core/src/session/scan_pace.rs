@@ -1,21 +1,21 @@
-//! When pages are scanned for hint faults: by what the last scan told, and soon after a change. Programs stand still for a
-//! scan, so there is a limit to that.
+//! When pages are scanned for hint faults: by what the last scan told, and soon after a change. Programs stand still
+//! for a scan, so there is a limit to that.
 
 use crate::ids::Micros;
 
 /// A scan is worth another one soon if more than one in twenty of its samples was new.
 const NEW: u64 = 20;
 
-/// Scans that follow a change, whatever they tell. The first only makes mappings known that are new to the kernel: what it has not
-/// seen before it leaves for `scan_delay_ms` (`task_numa_work`, Linux 6.4 and later).
+/// Scans that follow a change, whatever they tell. The first only makes mappings known that are new to the kernel:
+/// what it has not seen before it leaves for `scan_delay_ms` (`task_numa_work`, Linux 6.4 and later).
 const OWED: u32 = 2;
 
 /// Time between scans while something changes, and the longest when nothing does.
 const BUSY: Micros = Micros::from_millis(400);
 const CALM: Micros = Micros::from_millis(8000);
 
-/// Time before a scan that a change asked for, as long as the programs have stood still for at most [`BURST`] and 1/50 of all
-/// time. A program that changes all the time has scans at the common pace.
+/// Time before a scan that a change asked for, as long as the programs have stood still for at most [`BURST`] and 1/50
+/// of all time. A program that changes all the time has scans at the common pace.
 const SOON: Micros = Micros::from_millis(20);
 const BURST: Micros = Micros::from_millis(1000);
 const PART: u64 = 50;

@@ -1,13 +1,14 @@
-//! Huge pages that several nodes use: no node is right for them. They are split, so that each part can go to its user, which the
-//! kernel's own balancing never does. One that a single node uses is moved as a whole, and keeps its reach in the TLB.
+//! Huge pages that several nodes use: no node is right for them. They are split, so that each part can go to its user,
+//! which the kernel's own balancing never does. One that a single node uses is moved as a whole, and keeps its reach
+//! in the TLB.
 
 use super::input::SplitResult;
 use super::output::{HugePage, Output, WasSplit};
 use super::{Session, HUGE};
 use crate::ids::Page;
 
-/// Least share that users other than the first among them must have in a page's bursts: below it a whole page costs less, since
-/// its parts would miss the TLB more often.
+/// Least share that users other than the first among them must have in a page's bursts: below it a whole page costs
+/// less, since its parts would miss the TLB more often.
 const SHARED: f64 = 0.2;
 
 /// Most splits in an interval: each stops the page's users for a moment.

@@ -1,5 +1,6 @@
-//! Threads that come to other nodes between two process scans. A thread counts as moved when it stays (Nikolopoulos 2000,
-//! section 4: two parallel constructs in a row; here a while, which is longer for a thread that moved a short while ago).
+//! Threads that come to other nodes between two process scans. A thread counts as moved when it stays (Nikolopoulos
+//! 2000, section 4: two parallel constructs in a row; here a while, which is longer for a thread that moved a short
+//! while ago).
 
 use super::input::Arrival;
 use crate::ids::{Micros, Node};

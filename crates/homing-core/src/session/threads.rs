@@ -1,5 +1,5 @@
-//! Threads that moved. Their pages are forwarded at once (Nikolopoulos 2000, sections 3.2 and 4), whatever the policy: those
-//! that nobody else was seen to use, and that are where the thread was.
+//! Threads that moved. Their pages are forwarded at once (Nikolopoulos 2000, sections 3.2 and 4), whatever the policy:
+//! those that nobody else was seen to use, and that are where the thread was.
 
 use super::input::Arrival;
 use super::processes::Moved;

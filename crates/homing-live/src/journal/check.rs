@@ -13,8 +13,8 @@ use std::collections::VecDeque;
 pub struct Checked {
     /// Things that the session was told.
     pub observations: u64,
-    /// Things that it asked for, in the log: decisions of the policy, forwarded and planned moves, refused ones, orders, splits,
-    /// scans, questions.
+    /// Things that it asked for, in the log: decisions of the policy, forwarded and planned moves, refused ones,
+    /// orders, splits, scans, questions.
     pub actions: u64,
     /// Those that it asked for again, the same in the same place.
     pub same: u64,
@@ -25,7 +25,7 @@ pub struct Checked {
 /// Tells a fresh session everything that a teed log says, and compares all that it asks for.
 ///
 /// # Errors
-/// If the log is not teed, was written before logs held what the session was told, or names a policy or parameters that do not exist.
+/// If the log is not teed, was written before raw logs, or names a policy or parameters that do not exist.
 pub fn check(journal: &Journal) -> Result<Checked, JournalError> {
     let (settings, mut policy) =
         prepare(journal).map_err(|message| JournalError::Line { line: 1, message })?;
@@ -51,9 +51,9 @@ pub fn check(journal: &Journal) -> Result<Checked, JournalError> {
 fn prepare(journal: &Journal) -> Result<(Settings, Box<dyn Policy>), String> {
     let header = &journal.header;
     if header.homing_journal == BEFORE_RAW_LOGS {
-        return Err("was written before logs held what the session was told (version 1): it can be replayed, not checked; \
-                    write another one with --tee"
-            .into());
+        let message = "was written before raw logs (version 1): it can be replayed, not checked; \
+                       write another one with --tee";
+        return Err(message.into());
     }
     let settings = header.settings.clone().filter(|_| header.teed);
     let settings = settings.ok_or("holds decisions only: expected a log written with --tee")?;

@@ -1,6 +1,6 @@
 //! The session log: one JSON value a line. As a *journal* it holds every decision and what came of it; *teed*, also
-//! everything that the session was told, as it came, and everything that it asked for, so that another session can be told the
-//! same and asked whether it does the same ([`check`]).
+//! everything that the session was told, as it came, and everything that it asked for, so that another session can be
+//! told the same and asked whether it does the same ([`check`]).
 //!
 //! Pages have addresses only within one run; regions are named by what they map and counted by address, so that with an
 //! offset they mean the same in the next run, wherever the kernel put it.
@@ -93,8 +93,8 @@ pub struct Header {
     pub plan: Plan,
 }
 
-/// The version that is written, and the one before, which is still read. That held what the policy was told, after the session had
-/// made samples of what it saw: it can be replayed, not checked.
+/// The version that is written, and the one before, which is still read. That held what the policy was told, after the
+/// session had made samples of what it saw: it can be replayed, not checked.
 const VERSION: u32 = 2;
 const BEFORE_RAW_LOGS: u32 = 1;
 

@@ -3,7 +3,7 @@
 use super::{Session, SessionError};
 use crate::mover;
 use homing_core::ids::Micros;
-use homing_core::session::input::{Answer, Input, SplitResult};
+use homing_core::session::input::{Answer, Input, Landed, SplitResult};
 use homing_core::session::output::{HugePage, Order, Output, Question};
 use homing_core::session::HUGE;
 use homing_linux::huge;
@@ -126,17 +126,19 @@ impl Session<'_> {
         self.movers.rest();
         let stopped = if held.count().held > 0 { begin.elapsed() } else { Duration::ZERO };
         drop(held);
-        inputs.extend(self.landed(stopped));
+        inputs.push_back(self.landed(self.finished(), stopped));
         Ok(())
     }
 
-    /// What has come of orders since the last time, if anything.
-    pub(super) fn landed(&self, stopped: Duration) -> Option<Input> {
-        let finished = self.movers.finished();
-        let results: Vec<_> = finished.into_iter().map(|(order, landed)| (order.tag, landed)).collect();
+    /// What has come of orders since the last time, by their tags.
+    pub(super) fn finished(&self) -> Vec<(u32, Landed)> {
+        self.movers.finished().into_iter().map(|(order, landed)| (order.tag, landed)).collect()
+    }
+
+    /// What has come of orders, as an input; threads were stopped that long for them.
+    pub(super) fn landed(&self, results: Vec<(u32, Landed)>, stopped: Duration) -> Input {
         let micros = |time: Duration| Micros(time.as_micros() as u64);
-        let (moving, stopped) = (micros(self.movers.busy()), micros(stopped));
-        (!results.is_empty() || stopped.0 > 0).then_some(Input::Landed { results, moving, stopped })
+        Input::Landed { results, moving: micros(self.movers.busy()), stopped: micros(stopped) }
     }
 
     fn hold(&self) -> Result<Standstill, SessionError> {

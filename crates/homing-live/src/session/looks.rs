@@ -24,8 +24,8 @@ impl Session<'_> {
         Ok(Looked { cost, ..looked })
     }
 
-    /// Watches the ends of processes, and what tells their huge pages. A process without a descriptor is noticed to have ended by
-    /// the looks alone.
+    /// Watches the ends of processes, and what tells their huge pages. A process without a descriptor is noticed to
+    /// have ended by the looks alone.
     fn follow_processes(&mut self, changes: &Changes) {
         for pid in &changes.ended {
             self.ends.remove(pid);

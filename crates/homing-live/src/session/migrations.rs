@@ -1,5 +1,5 @@
-//! Threads that the scheduler brought to other nodes, and threads that began, between two looks: reported by a software event,
-//! which costs nothing while nothing happens.
+//! Threads that the scheduler brought to other nodes, and threads that began, between two looks: reported by a
+//! software event, which costs nothing while nothing happens.
 //!
 //! Without the right to watch the kernel there is no such event, and the looks alone tell, later.
 

@@ -1,8 +1,9 @@
-//! A live session: the pure session of [`homing_core::session`], driven by the kernel. Time enters here alone, as microseconds
-//! of the session; sources and movers read the clock for their own dates.
+//! A live session: the pure session of [`homing_core::session`], driven by the kernel. Time enters here alone, as
+//! microseconds of the session; sources and movers read the clock for their own dates.
 //!
-//! Each step tells the pure session what happened (threads that came to other CPUs, what the source saw, what landed), and
-//! carries out what it asks for ([`carry_out`]): process scans ([`looks`]), questions, moves, splits. It decides nothing.
+//! Each step tells the pure session what happened (threads that came to other CPUs, what the source saw, what landed),
+//! and carries out what it asks for (`carry_out.rs`): process scans (`looks.rs`), questions, moves, splits. It decides
+//! nothing.
 
 mod carry_out;
 mod looks;
@@ -113,7 +114,7 @@ pub struct Session<'p> {
     unflushed: bool,
     /// When it began, by the monotonic clock.
     begin: Duration,
-    /// When the pure session was last told of the time.
+    /// When the pure session last got a tick.
     ticked: Instant,
     phases: Phases,
     accesses: Vec<Access>,
@@ -151,8 +152,8 @@ fn cpus_to_bind(how: Bind, host: &Host) -> Vec<u32> {
     }
 }
 
-/// Opens the source of that name. `auto` takes the best that works, which may be another than the best that could: only one
-/// session at a time has hint faults.
+/// Opens the source of that name. `auto` takes the best that works, which may be another than the best that could:
+/// only one session at a time has hint faults.
 fn open_source(
     name: &str,
     places: &Places,
@@ -299,10 +300,12 @@ impl<'p> Session<'p> {
 
     /// Reports what has come of orders.
     fn settle(&mut self) -> Result<(), SessionError> {
-        match self.landed(Duration::ZERO) {
-            Some(landed) => self.feed(landed),
-            None => Ok(()),
+        let results = self.finished();
+        if results.is_empty() {
+            return Ok(());
         }
+        let landed = self.landed(results, Duration::ZERO);
+        self.feed(landed)
     }
 
     /// Hands on lines that somebody may wait for.
@@ -342,7 +345,8 @@ impl<'p> Session<'p> {
     pub fn finish(mut self) -> Result<Summary, SessionError> {
         self.movers.leave();
         self.movers.rest();
-        self.settle()?;
+        let landed = self.landed(self.finished(), Duration::ZERO);
+        self.feed(landed)?;
         self.feed(Input::End)?;
         self.phases.add("move", self.movers.used());
         self.phases.add("helpers", self.source.helpers_cpu());

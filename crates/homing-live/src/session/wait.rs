@@ -104,8 +104,9 @@ impl Session<'_> {
         self.processed > 0
     }
 
-    /// Hands accesses to the session, for as long as an interval takes: what threads, processes and the source do meanwhile must
-    /// not wait for long. The rest waits for the next step. What is known to belong elsewhere does not wait for the rest.
+    /// Hands accesses to the session, for as long as an interval takes: what threads, processes and the source do
+    /// meanwhile must not wait for long. The rest waits for the next step. What is known to belong elsewhere does not
+    /// wait for the rest.
     pub(super) fn process_accesses(&mut self) -> Result<(), SessionError> {
         let begin = Instant::now();
         while self.processed < self.accesses.len() {

@@ -164,7 +164,7 @@ pub fn drive(
     }
 }
 
-/// When the next step begins, if nothing is in the way at `planned`: at once if there was more to hear than the last had time for; an
+/// When the next step begins, if nothing is in the way at `planned`: at once if there was more to process than the last had time for; an
 /// engine that is too slow for its interval takes half of one off.
 pub fn next_step(session: &Session<'_>, planned: Instant, interval: Duration) -> Instant {
     let now = Instant::now();

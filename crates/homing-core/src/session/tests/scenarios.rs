@@ -1,5 +1,5 @@
-//! Scenarios: what happens, and what the session asks for after each step. They stand in `scenarios.txt`; `world.rs` has the
-//! words. A new one needs no code.
+//! Scenarios: what happens, and what the session asks for after each step. They stand in `scenarios.txt`; `world.rs`
+//! has the words. A new one needs no code.
 
 use super::world::{policy, World};
 

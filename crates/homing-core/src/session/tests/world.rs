@@ -1,9 +1,9 @@
-//! A world for tests of the session: processes with memory, a kernel that answers questions, and words for what happens in it
-//! and for what the session asks for.
+//! A world for tests of the session: processes with memory, a kernel that answers questions, and words for what
+//! happens in it and for what the session asks for.
 //!
-//! Process 1 is there from the beginning, with thread `tN` on node N. It has a heap of 16 MiB (pages `h0`, `h1`, ...; the huge page
-//! `H1` begins at `h512`), data of a library (`d0`, ...) and pages of the page cache (`c0`, ...), all on node 0. `2:h0` is a
-//! page of process 2.
+//! Process 1 is there from the beginning, with thread `tN` on node N. It has a heap of 16 MiB (pages `h0`, `h1`, ...;
+//! the huge page `H1` begins at `h512`), data of a library (`d0`, ...) and pages of the page cache (`c0`, ...), all on
+//! node 0. `2:h0` is a page of process 2.
 
 use super::super::input::*;
 use super::super::output::*;
@@ -156,6 +156,14 @@ impl<'p> World<'p> {
             ["fail", errno] => self.land(Landed::Not(errno.parse().unwrap())),
             ["scanned"] => self.scanned(true),
             ["missed"] => self.scanned(false),
+            _ => self.change(&words),
+        }
+        std::mem::take(&mut self.said).join(", ")
+    }
+
+    /// Changes the world: the session will notice later.
+    fn change(&mut self, words: &[&str]) {
+        match *words {
             ["lost", page] => drop(self.memory.insert(place(page), None)),
             ["others", page, node] => drop(self.memory.insert(place(page), Some(Node(number(node) as u16)))),
             ["huge", page] => drop(self.huge.insert(place(page))),
@@ -183,9 +191,8 @@ impl<'p> World<'p> {
             }
             ["room", bytes] => self.found.room = vec![Some(number(bytes)); 4],
             ["balancing"] => self.found.kernel_moves_pages = true,
-            _ => panic!("no command {command}"),
+            _ => panic!("no command {words:?}"),
         }
-        std::mem::take(&mut self.said).join(", ")
     }
 
     fn fault(&mut self, thread: &str, page: &str, after_us: u64) {
