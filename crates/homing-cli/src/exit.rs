@@ -1,5 +1,9 @@
 //! Exit codes: decided once, here (design: "Contracts of the command line").
 
+use homing_linux::files::FileError;
+use homing_linux::libraries::Missing;
+use homing_linux::program::ProgramError;
+use homing_record::RecordError;
 use std::process::ExitCode;
 
 /// What users are told of the codes below.
@@ -63,7 +67,28 @@ pub fn finish(result: Result) -> ExitCode {
 fn code_of(error: &(dyn std::error::Error + 'static)) -> Option<Code> {
     let denied = |e: &std::io::Error| e.kind() == std::io::ErrorKind::PermissionDenied;
     let coded = error.downcast_ref::<Coded>().map(|coded| coded.code);
-    coded.or_else(|| error.downcast_ref().filter(|e| denied(e)).map(|_| Code::PERMISSION))
+    coded
+        .or_else(|| error.downcast_ref().and_then(of_file))
+        .or_else(|| error.downcast_ref().and_then(of_recording))
+        .or_else(|| error.downcast_ref().map(|e: &ProgramError| Code(e.status())))
+        .or_else(|| error.downcast_ref().map(|_: &Missing| Code::UNSUPPORTED))
+        .or_else(|| error.downcast_ref().filter(|e| denied(e)).map(|_| Code::PERMISSION))
+}
+
+fn of_file(error: &FileError) -> Option<Code> {
+    matches!(error, FileError::NoTrace(_) | FileError::Trace(_)).then_some(Code::USAGE)
+}
+
+fn of_recording(error: &RecordError) -> Option<Code> {
+    match error {
+        RecordError::Missing(_) | RecordError::Unsupported(_) | RecordError::CarriesRuntime(_) => {
+            Some(Code::UNSUPPORTED)
+        }
+        RecordError::CannotFollow { .. } | RecordError::NoRegularFile(_) => Some(Code::USAGE),
+        RecordError::Program(error) => Some(Code(error.status())),
+        RecordError::File(error) => of_file(error),
+        _ => None,
+    }
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

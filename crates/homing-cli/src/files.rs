@@ -3,65 +3,26 @@
 //! what a kill leaves.
 
 mod journal;
-mod output;
-mod part;
-mod place;
 pub mod roles;
 
+pub use homing_linux::files::{is_written_through, Output, Over, Part};
 pub use journal::JournalFile;
-pub use output::Output;
-pub use part::Part;
-pub use place::is_written_through;
 
 use crate::exit::{self, Code};
 use anyhow::Context;
-use std::fs::File;
-use std::io::{Read, Write};
+use homing_linux::files::is_trace;
+use std::io::Write;
 use std::path::Path;
 
-/// What a trace begins with.
-const TRACE_MAGIC: &[u8; 8] = b"HOMINGTR";
-
-/// What a file to be written may take the place of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Over {
-    /// Traces only: what is to be written is one.
-    Traces,
-    /// Anything but traces: a table in the place of one would cost the recording.
-    OtherFiles,
-    /// Anything.
-    Anything,
-}
-
-impl Over {
-    /// Fails if `wanted` is what it must not take the place of.
-    pub fn check(self, wanted: &Path) -> anyhow::Result<()> {
-        let name = wanted.display();
-        let message = match (self, is_trace(wanted)) {
-            (Over::Traces, Some(false)) => {
-                format!("{name} exists and is not a trace: choose another name with -o")
-            }
-            (Over::OtherFiles, Some(true)) => {
-                format!("{name} is a trace: choose another name for what is to be written")
-            }
-            _ => return Ok(()),
-        };
-        Err(exit::error(Code::USAGE, message))
+/// Says where what killed runs left of this trace is.
+pub fn tell_left_behind(wanted: &Path) {
+    for left in Part::left_behind(wanted).iter().filter(|left| is_trace(left) == Some(true)) {
+        let (left, name) = (left.display(), wanted.display());
+        errln!(
+            "homing: a run that was killed left {left}: `homing trace recover {left} -o {name}` reads it, \
+             or remove it"
+        );
     }
-}
-
-/// The first bytes of a regular file; nothing if it is empty, absent or no regular file.
-fn begins_with(path: &Path, bytes: u64) -> Option<Vec<u8>> {
-    // A pipe without a writer would not open.
-    path.metadata().ok().filter(|facts| facts.is_file() && facts.len() > 0)?;
-    let mut found = Vec::new();
-    File::open(path).ok()?.take(bytes).read_to_end(&mut found).ok()?;
-    Some(found)
-}
-
-/// Whether a regular file is a trace; nothing if it is empty, absent or no regular file.
-fn is_trace(path: &Path) -> Option<bool> {
-    begins_with(path, TRACE_MAGIC.len() as u64).map(|found| found == TRACE_MAGIC)
 }
 
 /// Reads a text file. `what`: what it should be, for errors.
@@ -77,7 +38,7 @@ pub fn read_text(path: &Path, what: &str) -> anyhow::Result<String> {
 pub fn write(path: &Path, contents: impl AsRef<[u8]>) -> anyhow::Result<()> {
     let mut output = Output::create(path)?;
     output.write_all(contents.as_ref()).with_context(|| format!("cannot write {}", path.display()))?;
-    output.commit()
+    Ok(output.commit()?)
 }
 
 /// The name that stands for standard output.
@@ -115,7 +76,8 @@ pub fn write_csv(
 ) -> anyhow::Result<()> {
     let mut out = csv::Writer::from_writer(Output::create(path)?);
     records(&mut out).with_context(|| writing(path))?;
-    out.into_inner().map_err(csv::IntoInnerError::into_error).with_context(|| writing(path))?.commit()
+    out.into_inner().map_err(csv::IntoInnerError::into_error).with_context(|| writing(path))?.commit()?;
+    Ok(())
 }
 
 /// The context of an error in writing to a file.

@@ -15,7 +15,6 @@ mod input;
 mod manifest;
 mod page;
 mod progress;
-mod recording;
 mod rig;
 mod scene;
 mod spill;

@@ -1,8 +1,10 @@
 //! Progress bars: on stderr, only on a terminal, only for what takes more than a second.
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use homing_record::Watch;
+use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// A bar over a number of references.
 pub fn references(total: u64, what: &'static str) -> ProgressBar {
@@ -60,4 +62,46 @@ fn show_later(bar: &ProgressBar) {
             bar.set_draw_target(ProgressDrawTarget::stderr());
         }
     });
+}
+
+/// A recording: one line, once a second; what it says appears above that.
+pub struct Recording {
+    bar: ProgressBar,
+    /// When the line was last shown, and the references then.
+    shown: Mutex<(Instant, u64)>,
+}
+
+impl Recording {
+    pub fn new() -> Recording {
+        let style = ProgressStyle::with_template("recording: {msg}");
+        let bar = ProgressBar::new_spinner().with_style(style.unwrap_or(ProgressStyle::default_spinner()));
+        Recording { bar, shown: Mutex::new((Instant::now(), 0)) }
+    }
+}
+
+impl Watch for Recording {
+    fn say(&self, line: &str) {
+        self.bar.suspend(|| errln!("{line}"));
+    }
+
+    fn progress(&self, references: u64, bytes: u64) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let elapsed = shown.0.elapsed();
+        if elapsed < Duration::from_secs(1) {
+            return;
+        }
+        let rate = (references - shown.1) as f64 / elapsed.as_secs_f64();
+        self.bar.set_message(format!(
+            "{:.1} M references, {:.1} M/s, {}",
+            references as f64 / 1e6,
+            rate / 1e6,
+            HumanBytes(bytes)
+        ));
+        self.bar.tick();
+        *shown = (Instant::now(), references);
+    }
+
+    fn ended(&self) {
+        self.bar.finish_and_clear();
+    }
 }

@@ -2,7 +2,7 @@
 //! `homing record --recorder tsan` (`docs/recording-tsan.md`).
 
 use crate::exit::{self, Code, Result};
-use crate::recording::libraries;
+use homing_linux::libraries;
 use std::path::Path;
 
 /// The runtime for executables, and the one for instrumented shared libraries.

@@ -1,21 +1,17 @@
 //! `homing record`: runs a program and records every data reference of all its threads.
 
 use crate::exit::{self, Code, Result};
-use crate::files::{Over, Part};
-use crate::recording::family::{to_recover, Child, Family, Plan, MOST_AT_ONCE};
-use crate::recording::{order, program, valgrind, Ended, Session, Settings};
+use crate::files;
+use crate::progress::Recording;
 use crate::tables::things;
-use anyhow::Context;
-use homing_core::trace::{merge, Header, IngestOptions, Summary};
-use homing_linux::channel::{Capacity, Channel};
-use homing_linux::follow::Door;
-use homing_linux::interrupts::Interrupts;
+use clap::builder::PossibleValuesParser;
 use homing_linux::visible;
+use homing_record::{with_causes, Child, Finished, Ordered, Recorder, Request, MOST_AT_ONCE, RECORDERS};
+use homing_trace::{merge, IngestOptions, Summary};
 use indicatif::HumanBytes;
 use std::ffi::OsString;
-use std::fs::File;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Arguments of `homing record`.
 #[derive(clap::Args, Debug)]
@@ -29,8 +25,9 @@ pub struct Args {
     #[arg(short, long, value_name = "FILE", default_value = "homing.trace")]
     output: PathBuf,
     /// How to record: any program under Valgrind, or one compiled with `homing cflags` and `homing ldflags`
-    #[arg(long, value_enum, default_value = "valgrind")]
-    recorder: Recorder,
+    #[arg(long, default_value = RECORDERS[0].name,
+          value_parser = PossibleValuesParser::new(RECORDERS.iter().map(|recorder| recorder.name)))]
+    recorder: String,
     /// `line` drops references that hit in a per-thread filter of 512 lines of 64 bytes: smaller, and still enough for
     /// page placement behind caches
     #[arg(long, value_enum, default_value = "none")]
@@ -51,7 +48,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = merge::Options::default().quantum)]
     quantum: u32,
     /// Blocks of code that a thread runs under Valgrind before another gets its turn
-    #[arg(long, value_name = "N", default_value_t = valgrind::DEFAULT_SLICE,
+    #[arg(long, value_name = "N", default_value_t = homing_record::DEFAULT_SLICE,
           value_parser = clap::value_parser!(u32).range(10..=100_000))]
     slice: u32,
     /// Say nothing on stderr when all is well
@@ -63,176 +60,71 @@ pub struct Args {
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-enum Recorder {
-    Valgrind,
-    Tsan,
-}
-
-#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum Filter {
     None,
     Line,
 }
 
-/// The command to start and, for Valgrind, its messages.
-struct Prepared {
-    command: Command,
-    messages: Option<valgrind::Messages>,
-    channel: Channel,
-    door: Option<Door>,
-}
-
 /// Records.
 pub fn run(args: Args) -> Result {
-    let prepared = prepare(&args)?;
-    let (output, file) = create(&args.output)?;
-    let interrupts = Interrupts::catch()?;
-    let options =
-        IngestOptions { line_filter: args.filter == Filter::Line, skip: args.skip, limit: args.limit };
-    let settings = Settings { header: header(&args), options };
-    let plan = Plan { output: args.output.clone(), settings: settings.clone(), merge: merge_options(&args) };
-    let mut session = Session::start(prepared.command, prepared.channel, file, settings)?;
-    let family = prepared.door.map(|door| session.follow(door, plan));
-    let ended = session.run(&interrupts)?;
-    if let Some(verdict) = prepared.messages.as_ref().and_then(valgrind::Messages::verdict) {
-        errln!("homing: {verdict}");
-    }
-    conclude(&args, output, ended, family.as_ref())
-}
-
-/// Begins the trace; says where earlier runs that were killed left theirs.
-fn create(wanted: &Path) -> anyhow::Result<(Part, File)> {
-    if wanted.metadata().is_ok_and(|facts| !facts.is_file()) {
-        let message =
-            format!("{} exists and is not a regular file: choose another name with -o", wanted.display());
-        return Err(exit::error(Code::USAGE, message));
-    }
-    Part::tell_left_behind(wanted);
-    Part::create(wanted, Over::Traces)
-}
-
-fn merge_options(args: &Args) -> merge::Options {
-    merge::Options { quantum: args.quantum, seed: args.seed }
-}
-
-fn prepare(args: &Args) -> anyhow::Result<Prepared> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let program = program::find(&args.command[0], &path)?;
-    let door = args.follow.then(Door::open).transpose().context("cannot listen for child processes")?;
-    let (mut command, messages, channel) = match args.recorder {
-        Recorder::Valgrind if program::carries_runtime(&program) => {
-            let message = format!(
-                "{}: linked with the homing runtime, whose calls would be recorded as the program's: record it with \
-                 --recorder tsan, or build it without `homing cflags` and `homing ldflags`",
-                program.display()
-            );
-            return Err(exit::error(Code::UNSUPPORTED, message));
-        }
-        Recorder::Valgrind => {
-            let tool = valgrind::find_tool()?;
-            let channel = Channel::new(Capacity { segments: 64, segment_words: 1 << 14 })?;
-            let wire = door.as_ref().map_or_else(|| channel.address(), Door::address);
-            let (command, messages) =
-                valgrind::command(&tool, &wire, args.slice, &program, &args.command[1..])?;
-            (command, Some(messages), channel)
-        }
-        Recorder::Tsan if args.follow => {
-            let message =
-                "--follow: only the Valgrind recorder follows child processes; leave out --recorder tsan";
-            return Err(exit::error(Code::USAGE, message));
-        }
-        Recorder::Tsan => {
-            let mut command = Command::new(&program);
-            command.args(&args.command[1..]);
-            (command, None, Channel::new(Capacity { segments: 256, segment_words: 1 << 15 })?)
+    let quiet = args.quiet;
+    let request = request(args)?;
+    let (recorder, follow, output) = (request.recorder, request.follow, request.output.clone());
+    let prepared = request.prepare(Arc::new(Recording::new()))?;
+    files::tell_left_behind(&output);
+    let recorded = prepared.record()?;
+    let status = Code(recorded.status);
+    let finished = match recorded.trace {
+        Ok(finished) => finished,
+        Err(left) => {
+            errln!("homing: ended at once{left}");
+            return Ok(status);
         }
     };
-    if std::env::var_os("OMP_WAIT_POLICY").is_none() {
-        // Threads that spin at barriers would fill the trace with references that mean nothing.
-        command.env("OMP_WAIT_POLICY", "passive");
+    if !quiet {
+        report(&finished);
     }
-    Ok(Prepared { command, messages, channel, door })
+    list(&finished.children, quiet);
+    if !quiet && finished.unrecorded > 0 {
+        not_recorded(&finished, follow, recorder);
+    }
+    warn(&finished.summary, &finished.ordered.report);
+    let failed = finished.children.iter().any(|child| child.recorded.is_err());
+    Ok(if failed { Code::FAILURE } else { status })
 }
 
-fn header(args: &Args) -> Header {
-    let name = if args.recorder == Recorder::Tsan { "tsan" } else { "valgrind" };
-    let mut header = Header::new(name, env!("CARGO_PKG_VERSION"));
-    header.command = args.command.iter().map(|a| a.to_string_lossy().into_owned()).collect();
-    header.filter = if args.filter == Filter::Line { "line" } else { "none" }.to_owned();
-    let text = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
-    let cpu = text("/proc/cpuinfo");
-    let model = cpu.lines().find_map(|l| l.strip_prefix("model name")).unwrap_or_default();
-    header.host.insert("kernel".into(), text("/proc/sys/kernel/osrelease").trim().into());
-    header.host.insert("cpu".into(), model.trim_start_matches([' ', '\t', ':']).into());
-    for (key, value) in [
-        ("skip", serde_json::json!(args.skip)),
-        ("limit", serde_json::json!(args.limit)),
-        ("seed", serde_json::json!(args.seed)),
-        ("quantum", serde_json::json!(args.quantum)),
-        ("slice", serde_json::json!(args.slice)),
-    ] {
-        header.more.insert(key.into(), value);
-    }
-    header
+fn request(args: Args) -> anyhow::Result<Request> {
+    let unknown = || exit::error(Code::USAGE, format!("--recorder {}: no such recorder", args.recorder));
+    Ok(Request {
+        recorder: homing_record::named(&args.recorder).ok_or_else(unknown)?,
+        command: args.command,
+        output: args.output,
+        options: IngestOptions {
+            line_filter: args.filter == Filter::Line,
+            skip: args.skip,
+            limit: args.limit,
+        },
+        merge: merge::Options { quantum: args.quantum, seed: args.seed },
+        slice: args.slice,
+        follow: args.follow,
+    })
 }
 
-/// Orders the trace, gives it its name, tells what was recorded.
-fn conclude(args: &Args, output: Part, ended: Ended, family: Option<&Family>) -> Result {
-    let left = || to_recover(&output, &args.output.display().to_string());
-    let Some(recorded) = ended.left else {
-        errln!("homing: ended at once{}", left());
-        return Ok(ended.code);
-    };
-    let children = family.map(Family::take_ended).unwrap_or_default();
-    if let Some(error) = recorded.failed {
-        anyhow::bail!("{error:#}{}", left());
-    }
-    let Some(summary) = recorded.summary else {
-        output.discard();
-        return nothing_recorded(args, ended.code);
-    };
-    let ordered = order::append(output.path(), merge_options(args))
-        .map_err(|error| anyhow::anyhow!("{error:#}{}", left()))?;
-    let name = output.complete()?;
-    if !args.quiet {
-        report(&name, &ordered);
-    }
-    list(&children, args.quiet);
-    let unrecorded = family.map_or(recorded.children, |family| family.unrecorded(recorded.children));
-    if !args.quiet && unrecorded > 0 {
-        not_recorded(unrecorded, family, args.recorder);
-    }
-    warn(&summary, &ordered.report);
-    let failed = children.iter().any(|child| child.recorded.is_err());
-    Ok(if failed { Code::FAILURE } else { ended.code })
-}
-
-fn nothing_recorded(args: &Args, code: Code) -> Result {
-    let why = match args.recorder {
-        Recorder::Valgrind => "Valgrind did not get as far as running the program (its message is above)",
-        Recorder::Tsan => {
-            "the program holds no recording runtime: compile it with `homing cflags` and link it with `homing ldflags`"
-        }
-    };
-    let message = format!("nothing was recorded: {why}; the command ended with status {}", code.0);
-    Err(exit::error(Code::FAILURE, message))
-}
-
-fn report(name: &Path, ordered: &order::Ordered) {
-    let summary = &ordered.summary;
+fn report(finished: &Finished) {
+    let Finished { path, ordered: Ordered { summary, bytes, .. }, .. } = finished;
     let each = match summary.references {
         0 => String::new(),
-        references => format!(", {:.3} bytes a reference", ordered.bytes as f64 / references as f64),
+        references => format!(", {:.3} bytes a reference", *bytes as f64 / references as f64),
     };
     errln!(
         "homing: {}: {} ({}, {}), {}, {}, {}{each}",
-        name.display(),
+        path.display(),
         things(summary.references, "reference"),
         things(summary.reads, "read"),
         things(summary.writes, "write"),
         things(summary.threads.into(), "thread"),
         things(summary.frames.into(), "page"),
-        HumanBytes(ordered.bytes),
+        HumanBytes(*bytes),
     );
 }
 
@@ -249,22 +141,21 @@ fn list(children: &[Child], quiet: bool) {
             Ok((name, references)) => {
                 errln!("  {:>8} {references:>14} references  {}  {command}", child.pid, name.display());
             }
-            Err(error) => errln!("  {:>8} not recorded: {command}: {error:#}", child.pid),
+            Err(error) => errln!("  {:>8} not recorded: {command}: {}", child.pid, with_causes(error)),
         }
     }
 }
 
-fn not_recorded(processes: u32, family: Option<&Family>, recorder: Recorder) {
-    let were = if processes == 1 { "process was" } else { "processes were" };
-    let why = match family {
-        None if recorder == Recorder::Tsan => " (only the Valgrind recorder can, with --follow)".to_owned(),
-        None => " (--follow records them, too, and all that they start)".to_owned(),
-        Some(family) if family.turned_away() > 0 => {
-            format!(" ({} while {MOST_AT_ONCE} others were)", family.turned_away())
-        }
-        Some(_) => String::new(),
+fn not_recorded(finished: &Finished, followed: bool, recorder: &Recorder) {
+    let Finished { unrecorded, turned_away, .. } = finished;
+    let were = if *unrecorded == 1 { "process was" } else { "processes were" };
+    let why = match followed {
+        false if !recorder.follows => " (only the Valgrind recorder can, with --follow)".to_owned(),
+        false => " (--follow records them, too, and all that they start)".to_owned(),
+        true if *turned_away > 0 => format!(" ({turned_away} while {MOST_AT_ONCE} others were)"),
+        true => String::new(),
     };
-    errln!("homing: {processes} child {were} not recorded{why}");
+    errln!("homing: {unrecorded} child {were} not recorded{why}");
 }
 
 /// What is missing is said even when quiet.

@@ -1,13 +1,13 @@
 //! What each option of the command line does with the file that it names, in one table, and the one check over all of
 //! them: no output is another output, or a file that the same command reads.
 
-use super::place::{Place, NAME_MAX};
 use super::Over;
 use crate::exit::{self, Code};
 use crate::manifest;
 use clap::{Arg, ArgMatches};
 use homing_core::machine::Machine;
 use homing_lab::topology::{Shape, Topology};
+use homing_linux::files::place::{Place, NAME_MAX};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use Role::{Fills, NoFile, Reads, ReadsIf, Writes};
@@ -68,6 +68,7 @@ const ROLES: &[(&str, &str, Role)] = &[
     ("study", "iterations", NoFile),
     ("study", "threads_on", NoFile),
     ("study", "page_size", NoFile),
+    ("study", "memory", NoFile),
     ("study", "plan", Reads),
     ("machines", "name", ReadsIf(machine)),
     ("machines", "calibrate", Reads),
@@ -252,7 +253,7 @@ pub fn refuse_clashes(uses: &[Use]) -> anyhow::Result<()> {
     }
     uses.iter()
         .filter_map(|file| Some((file.over?, &file.path)))
-        .try_for_each(|(over, path)| over.check(path))
+        .try_for_each(|(over, path)| Ok(over.check(path)?))
 }
 
 fn message(first: &Use, second: &Use) -> String {

@@ -92,7 +92,7 @@ impl ObserveArgs {
     pub fn check(&self) -> anyhow::Result<()> {
         let all = [&self.observe, &self.placement_out].into_iter().flatten();
         let mut files = all.filter(|path| path.metadata().map_or(true, |facts| facts.is_file()));
-        files.try_for_each(|path| Output::create(path).map(drop))
+        Ok(files.try_for_each(|path| Output::create(path).map(drop))?)
     }
 
     /// Writes the counts where they were asked for, and shows them on stderr: stdout is the program's.

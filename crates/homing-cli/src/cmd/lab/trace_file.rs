@@ -1,7 +1,7 @@
 //! A trace of all that the observer saw: words that come through a pipe (lab/plugin/trace.c), written as a trace with their order.
 //! The threads of the trace are the machine's CPUs.
 
-use crate::files::{writing, Over, Part};
+use crate::files::{self, writing, Over, Part};
 use anyhow::Context;
 use homing_core::ids::Thread;
 use homing_core::trace::{Header, Kind, Summary, TraceError, TraceWriter};
@@ -32,7 +32,7 @@ impl TraceFile {
         header.command = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         header.more.insert("topology".into(), topology.name.clone().into());
         let cpus = cpus(topology);
-        Part::tell_left_behind(&path);
+        files::tell_left_behind(&path);
         let (output, mut trace) = Part::create(&path, Over::Traces)?;
         let file = File::from(OwnedFd::from(reader));
         let writer = std::thread::spawn(move || Ok(write(file, &mut trace, &header, &cpus)?));
@@ -50,7 +50,7 @@ impl TraceFile {
     pub fn finish(self) -> anyhow::Result<u64> {
         let written = self.writer.join().map_err(|_| anyhow::anyhow!("the writer of the trace panicked"))?;
         match written.with_context(|| writing(&self.path)) {
-            Ok(references) => self.output.complete().map(|_| references),
+            Ok(references) => Ok(self.output.complete().map(|_| references)?),
             Err(error) => {
                 self.output.discard();
                 Err(error)

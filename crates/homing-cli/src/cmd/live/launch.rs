@@ -2,12 +2,11 @@
 
 use super::{drive, interrupts, report, Plan, Settings};
 use crate::exit::{Code, Result};
-use crate::recording::libraries;
-use crate::recording::program;
 use homing_core::session::plan::Plan as Moves;
 use homing_linux::hint_faults::preload;
 use homing_linux::interrupts::signal_child;
 use homing_linux::proc::Pid;
+use homing_linux::{libraries, program};
 use homing_live::targets::Choice;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;

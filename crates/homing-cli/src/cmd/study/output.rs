@@ -45,7 +45,7 @@ pub fn write(plan: &Plan, cells: &[Cell], notes: &[String]) -> anyhow::Result<()
         let path = plan.out.join(name);
         let mut output = Output::create(&path)?;
         fill(&mut output).with_context(|| writing(&path))?;
-        output.commit()
+        anyhow::Ok(output.commit()?)
     };
     file("cells.csv", &|out| csv(out, cells))?;
     file("cells.parquet", &|out| parquet(out, cells))?;

@@ -2,7 +2,7 @@
 
 use super::merge::{report_json, warn_broken, OrderArgs};
 use crate::exit::{Code, Result};
-use crate::files::{writing, Output, Part};
+use crate::files::{self, writing, Output};
 use crate::input::TraceFile;
 use crate::progress;
 use anyhow::Context;
@@ -28,7 +28,7 @@ pub struct Args {
 
 /// Opens the trace; says where runs that were killed left others of its name.
 fn open(path: &Path) -> anyhow::Result<TraceFile> {
-    Part::tell_left_behind(path);
+    files::tell_left_behind(path);
     TraceFile::open(path)
 }
 

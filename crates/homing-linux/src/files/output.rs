@@ -1,9 +1,9 @@
 //! Output files that appear whole or not at all.
 
+use super::error::While;
 use super::place::{behind_links, beside, folder, is_written_through};
-use super::Over;
-use anyhow::Context;
-use homing_linux::unnamed;
+use super::{FileError, Over};
+use crate::unnamed;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
@@ -37,26 +37,26 @@ enum Stage {
 
 impl Output {
     /// Begins an output file in the place of anything but a trace.
-    pub fn create(path: &Path) -> anyhow::Result<Output> {
+    pub fn create(path: &Path) -> Result<Output, FileError> {
         Output::begin(path, Over::OtherFiles)
     }
 
     /// Begins a trace in the place of nothing but a trace.
-    pub fn trace(path: &Path) -> anyhow::Result<Output> {
+    pub fn trace(path: &Path) -> Result<Output, FileError> {
         Output::begin(path, Over::Traces)
     }
 
     /// Begins an output file in the place of whatever has the name.
-    pub fn replace(path: &Path) -> anyhow::Result<Output> {
+    pub fn replace(path: &Path) -> Result<Output, FileError> {
         Output::begin(path, Over::Anything)
     }
 
-    fn begin(path: &Path, over: Over) -> anyhow::Result<Output> {
+    fn begin(path: &Path, over: Over) -> Result<Output, FileError> {
         over.check(path)?;
         let context = || format!("cannot write {}", path.display());
         let made = |target, stage, file| Ok(Output { path: path.to_owned(), target, over, stage, file });
         if is_written_through(path) {
-            return made(path.to_owned(), Stage::Final, write_through(path).with_context(context)?);
+            return made(path.to_owned(), Stage::Final, write_through(path).doing(context)?);
         }
         let target = behind_links(path);
         beside(&target, "", "")?;
@@ -64,7 +64,7 @@ impl Output {
             Ok(file) => (Stage::Unnamed, file),
             Err(_) => {
                 let new = |name: &Path| OpenOptions::new().write(true).create_new(true).open(name);
-                let (name, file) = under_a_new_name(&target, new).with_context(context)?;
+                let (name, file) = under_a_new_name(&target, new).doing(context)?;
                 (Stage::Temporary(name), file)
             }
         };
@@ -73,7 +73,7 @@ impl Output {
     }
 
     /// Gives the finished file its name.
-    pub fn commit(mut self) -> anyhow::Result<()> {
+    pub fn commit(mut self) -> Result<(), FileError> {
         if let Stage::Final = self.stage {
             return Ok(());
         }
@@ -84,11 +84,11 @@ impl Output {
         if let Stage::Unnamed = self.stage {
             // A name can be replaced by renaming only.
             let name = |name: &Path| unnamed::name(&self.file, name);
-            let (name, ()) = under_a_new_name(&self.target, name).with_context(context)?;
+            let (name, ()) = under_a_new_name(&self.target, name).doing(context)?;
             self.stage = Stage::Temporary(name);
         }
         if let Stage::Temporary(temporary) = &self.stage {
-            std::fs::rename(temporary, &self.target).with_context(context)?;
+            std::fs::rename(temporary, &self.target).doing(context)?;
             self.stage = Stage::Final;
         }
         Ok(())
@@ -124,7 +124,7 @@ pub fn keep_access(file: &File, target: &Path) {
 pub fn under_a_new_name<T>(
     target: &Path,
     make: impl Fn(&Path) -> io::Result<T>,
-) -> anyhow::Result<(PathBuf, T)> {
+) -> Result<(PathBuf, T), FileError> {
     let process = std::process::id();
     for number in 1..=TRIES {
         let after =
@@ -132,10 +132,13 @@ pub fn under_a_new_name<T>(
         let name = beside(target, ".", &after)?;
         match make(&name) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            made => return Ok((name, made?)),
+            made => {
+                let made = made.doing(|| format!("cannot create {}", name.display()))?;
+                return Ok((name, made));
+            }
         }
     }
-    anyhow::bail!("{TRIES} unfinished files are beside it: remove them")
+    Err(FileError::TooMany(TRIES))
 }
 
 impl Write for Output {

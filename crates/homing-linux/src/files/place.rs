@@ -1,6 +1,6 @@
 //! Where names lead: what stands behind links, which names are one file, and names beside another.
 
-use anyhow::Context;
+use super::FileError;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
@@ -75,8 +75,8 @@ pub fn folder(path: &Path) -> PathBuf {
 ///
 /// # Errors
 /// If the path names no file.
-pub fn beside(path: &Path, before: &str, after: &str) -> anyhow::Result<PathBuf> {
-    let name = path.file_name().with_context(|| format!("{}: expected a file name", path.display()))?;
+pub fn beside(path: &Path, before: &str, after: &str) -> Result<PathBuf, FileError> {
+    let name = path.file_name().ok_or_else(|| FileError::NoName(path.to_owned()))?;
     let mut middle = name.as_bytes().to_vec();
     let room = NAME_MAX - before.len() - after.len();
     if middle.len() > room {

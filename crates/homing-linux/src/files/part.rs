@@ -1,12 +1,11 @@
 //! A file that has a name of its own while it is unfinished: `NAME.part`. A kill leaves it for `homing trace
 //! recover`, and no later run writes over it: that one's is called `NAME.part2`.
 
+use super::error::While;
 use super::output::{keep_access, under_a_new_name, write_through};
 use super::place::{behind_links, beside, folder, is_written_through};
-use super::{begins_with, is_trace, Over};
-use crate::exit::{self, Code};
-use anyhow::Context;
-use homing_linux::lock::Lock;
+use super::{begins_with, FileError, Over};
+use crate::lock::Lock;
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -41,27 +40,21 @@ impl Part {
     ///
     /// # Errors
     /// If `wanted` is what must not be replaced, or another run is writing it.
-    pub fn create(wanted: &Path, over: Over) -> anyhow::Result<(Part, File)> {
+    pub fn create(wanted: &Path, over: Over) -> Result<(Part, File), FileError> {
         over.check(wanted)?;
         let context = || format!("cannot write {}", wanted.display());
         if is_written_through(wanted) {
-            let file = write_through(wanted).with_context(context)?;
+            let file = write_through(wanted).doing(context)?;
             return Ok((Part { wanted: wanted.to_owned(), unfinished: None, over }, file));
         }
         let target = behind_links(wanted);
         let _turn = turn(&target);
         if let Some(alive) = siblings(&target).into_iter().find(|path| is_alive(path)) {
-            let message = format!(
-                "another run is writing {} (it is in {} until it is complete): wait until that run has ended, \
-                 or choose another name",
-                wanted.display(),
-                alive.display()
-            );
-            return Err(exit::error(Code::FAILURE, message));
+            return Err(FileError::InUse { wanted: wanted.to_owned(), unfinished: alive });
         }
-        let (path, file) = new(&target).with_context(context)?;
+        let (path, file) = new(&target).doing(context)?;
         keep_access(&file, &target);
-        let lock = Lock::take(file.try_clone().with_context(context)?).ok().flatten();
+        let lock = Lock::take(file.try_clone().doing(context)?).ok().flatten();
         let unfinished = Some(Unfinished { path, target, _lock: lock });
         Ok((Part { wanted: wanted.to_owned(), unfinished, over }, file))
     }
@@ -77,20 +70,20 @@ impl Part {
     }
 
     /// Gives the complete file its name.
-    pub fn complete(mut self) -> anyhow::Result<PathBuf> {
+    pub fn complete(mut self) -> Result<PathBuf, FileError> {
         let Some(Unfinished { path, target, .. }) = &self.unfinished else { return Ok(self.wanted.clone()) };
         let context =
             || format!("{} is complete, but cannot be renamed to {}", path.display(), self.wanted.display());
         // Somebody may have given the name to something else meanwhile.
-        self.over.check(&self.wanted).with_context(context)?;
-        std::fs::rename(path, target).with_context(context)?;
+        self.over.check(&self.wanted).doing(context)?;
+        std::fs::rename(path, target).doing(context)?;
         self.unfinished = None;
         Ok(self.wanted.clone())
     }
 
     /// Gives the file its name beside the unfinished one's, for who reads it while it is written. Until it is
     /// complete it has both, so that a later run does not write over it.
-    pub fn publish(&self) -> anyhow::Result<()> {
+    pub fn publish(&self) -> Result<(), FileError> {
         let Some(Unfinished { path, target, .. }) = &self.unfinished else { return Ok(()) };
         let context = || format!("cannot write {}", self.wanted.display());
         self.over.check(&self.wanted)?;
@@ -99,7 +92,7 @@ impl Part {
             // The file system has no second names: it has the one that is asked for.
             Err(_) => std::fs::rename(path, target),
         }
-        .with_context(context)
+        .doing(context)
     }
 
     /// Gives up the unfinished name.
@@ -117,17 +110,6 @@ impl Part {
         let mut left = siblings(&target);
         left.retain(|path| begins_with(path, 1).is_some() && !is_alive(path));
         left
-    }
-
-    /// Says where what killed runs left of this trace is.
-    pub fn tell_left_behind(wanted: &Path) {
-        for left in Part::left_behind(wanted).iter().filter(|left| is_trace(left) == Some(true)) {
-            let (left, name) = (left.display(), wanted.display());
-            errln!(
-                "homing: a run that was killed left {left}: `homing trace recover {left} -o {name}` reads it, \
-                 or remove it"
-            );
-        }
     }
 }
 
@@ -157,23 +139,23 @@ fn turn(target: &Path) -> Option<Lock> {
     None
 }
 
-fn name(target: &Path, number: u32) -> anyhow::Result<PathBuf> {
+fn name(target: &Path, number: u32) -> Result<PathBuf, FileError> {
     beside(target, "", &if number == 1 { ".part".to_owned() } else { format!(".part{number}") })
 }
 
 /// Makes an unfinished file under the first name that nothing has, be it a link.
-fn new(target: &Path) -> anyhow::Result<(PathBuf, File)> {
+fn new(target: &Path) -> Result<(PathBuf, File), FileError> {
     for number in 1..=MOST {
         let path = name(target, number)?;
         match OpenOptions::new().read(true).write(true).create_new(true).open(&path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             file => {
-                let file = file.with_context(|| format!("cannot create {}", path.display()))?;
+                let file = file.doing(|| format!("cannot create {}", path.display()))?;
                 return Ok((path, file));
             }
         }
     }
-    anyhow::bail!("{MOST} unfinished files of that name are there: recover or remove them")
+    Err(FileError::TooMany(MOST))
 }
 
 /// The files beside `target` that have the name of an unfinished one, in order.
@@ -225,7 +207,8 @@ mod tests {
         let (part, mut file) = Part::create(&name, Over::Traces).unwrap();
         file.write_all(b"HOMINGTR and all references").unwrap();
         std::fs::write(&name, b"precious").unwrap();
-        let error = format!("{:#}", part.complete().unwrap_err());
+        let error = part.complete().unwrap_err();
+        let error = format!("{error}: {}", std::error::Error::source(&error).unwrap());
         assert!(error.contains("x.trace.part is complete") && error.contains("is not a trace"), "{error}");
         assert_eq!(std::fs::read(&name).unwrap(), b"precious");
         assert!(directory.path().join("x.trace.part").exists());

@@ -1,34 +1,31 @@
 //! One recording from start to end.
 
-use super::family::{Family, Plan};
-use super::program::code_of;
-use super::stream::{Left, Settings, Stream};
-use crate::exit::Code;
-use anyhow::Context;
-use homing_core::trace::Ingest;
+use crate::error::{RecordError, While};
+use crate::family::{Family, Plan};
+use crate::stream::{Left, Settings, Stream, REATTACH};
+use crate::watch::Watch;
 use homing_linux::channel::{Channel, Filled, Received};
 use homing_linux::follow::Door;
 use homing_linux::interrupts::{signal_child, Interrupts, SIGKILL};
-use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
+use homing_linux::program::status_of;
 use std::fs::File;
-use std::io::Write;
-use std::process::{Child, Command};
+use std::io;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const POLL: Duration = Duration::from_millis(100);
-/// A process that executes another program attaches again soon.
-pub const REATTACH: Duration = Duration::from_millis(2);
 const FAMILY_POLL: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_secs(2);
 const STRAGGLERS: Duration = Duration::from_secs(1);
 /// As after SIGINT.
-const INTERRUPTED: Code = Code(128 + 2);
+const INTERRUPTED: u8 = 128 + 2;
 
 /// How a recording ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// The program's exit code.
-    pub code: Code,
+    /// The program's exit status.
+    pub status: u8,
     /// What the program left; `None`: the user asked twice to end, and the file is as it was then.
     pub left: Option<Left>,
 }
@@ -38,7 +35,7 @@ pub struct Session {
     stream: Stream,
     child: Child,
     family: Option<Family>,
-    progress: Progress,
+    watch: Arc<dyn Watch>,
 }
 
 impl Session {
@@ -48,35 +45,36 @@ impl Session {
         mut channel: Channel,
         file: File,
         settings: Settings,
-    ) -> anyhow::Result<Session> {
+        watch: Arc<dyn Watch>,
+    ) -> Result<Session, RecordError> {
         let name = command.get_program().to_string_lossy().into_owned();
         // Nobody would take what it writes.
         homing_linux::child::dying_with_us(&mut command);
-        let child = channel.spawn(&mut command).with_context(|| format!("cannot start {name}"))?;
+        let child = channel.spawn(&mut command).doing(|| format!("cannot start {name}"))?;
         let stream = Stream::new(channel, file, settings);
-        Ok(Session { stream, child, family: None, progress: Progress::new() })
+        Ok(Session { stream, child, family: None, watch })
     }
 
     /// Records the program's child processes, too, which ask at `door`.
     pub fn follow(&mut self, door: Door, plan: Plan) -> Family {
         let address = self.stream.channel().address();
-        let family = Family::welcome(door, self.child.id(), address, plan);
+        let family = Family::welcome(door, self.child.id(), address, plan, Arc::clone(&self.watch));
         self.family = Some(family.clone());
         family
     }
 
     /// Records until the program has ended.
-    pub fn run(mut self, interrupts: &Interrupts) -> anyhow::Result<Ended> {
+    pub fn run(mut self, interrupts: &Interrupts) -> Result<Ended, RecordError> {
         let mut status = None;
         loop {
             match self.stream.channel().receive(POLL)? {
                 Received::Segment(filled) => self.take(filled)?,
                 // Children of the program may hold the channel open after its end.
                 Received::Idle if status.is_some() => break,
-                Received::Idle => status = self.child.try_wait()?,
+                Received::Idle => status = self.status()?,
                 // The recorder has ended, or the program is executing another one, in which it will attach again.
                 Received::Closed => {
-                    status = self.child.try_wait()?;
+                    status = self.status()?;
                     if status.is_some() {
                         break;
                     }
@@ -90,41 +88,48 @@ impl Session {
             if interrupts.count() >= 2 {
                 return self.abandon();
             }
-            self.progress.show(self.stream.ingest());
-        }
-        let code = code_of(status.context("the program ended without a status")?);
-        self.progress.bar.finish_and_clear();
-        let left = self.stream.finish()?;
-        if let Some(family) = &self.family {
-            if !wait_for(family, left.children, interrupts) {
-                return Ok(Ended { code: INTERRUPTED, left: None });
+            if let Some(ingest) = self.stream.ingest() {
+                self.watch.progress(ingest.references(), ingest.writer().bytes());
             }
         }
-        Ok(Ended { code, left: Some(left) })
+        let none = || io::Error::other("the program ended without a status");
+        let status = status_of(status.ok_or_else(none).doing(waiting)?);
+        self.watch.ended();
+        let left = self.stream.finish()?;
+        if let Some(family) = &self.family {
+            if !wait_for(family, left.children, interrupts, &*self.watch) {
+                return Ok(Ended { status: INTERRUPTED, left: None });
+            }
+        }
+        Ok(Ended { status, left: Some(left) })
     }
 
-    fn take(&mut self, filled: Filled) -> anyhow::Result<()> {
+    fn take(&mut self, filled: Filled) -> Result<(), RecordError> {
         if let Some(message) = self.stream.take(filled)? {
-            self.progress.bar.suspend(|| errln!("{message}"));
+            self.watch.say(&message);
         }
         Ok(())
     }
 
+    fn status(&mut self) -> Result<Option<ExitStatus>, RecordError> {
+        self.child.try_wait().doing(waiting)
+    }
+
     /// Ends at once, leaving what was written so far.
-    fn abandon(mut self) -> anyhow::Result<Ended> {
+    fn abandon(mut self) -> Result<Ended, RecordError> {
         // It may have ended by itself.
         let _ = self.child.kill();
         if let Some(family) = &self.family {
             family.signal(SIGKILL);
         }
-        self.child.wait()?;
-        self.progress.bar.finish_and_clear();
-        Ok(Ended { code: INTERRUPTED, left: None })
+        self.child.wait().doing(waiting)?;
+        self.watch.ended();
+        Ok(Ended { status: INTERRUPTED, left: None })
     }
 }
 
 /// Waits for the program's children. False: the user asked twice to end.
-fn wait_for(family: &Family, forks: u32, interrupts: &Interrupts) -> bool {
+fn wait_for(family: &Family, forks: u32, interrupts: &Interrupts, watch: &dyn Watch) -> bool {
     let begin = Instant::now();
     let mut told = false;
     // A child that has just been forked may not have asked for its wire yet.
@@ -133,10 +138,10 @@ fn wait_for(family: &Family, forks: u32, interrupts: &Interrupts) -> bool {
     {
         std::thread::sleep(FAMILY_POLL);
         if !told && family.running() > 0 && begin.elapsed() > PATIENCE {
-            errln!(
-                "homing: the program has ended; {} of its children are still being recorded",
-                family.running()
-            );
+            let running = family.running();
+            watch.say(&format!(
+                "homing: the program has ended; {running} of its children are still being recorded"
+            ));
             told = true;
         }
         if let Some(signal) = interrupts.to_forward() {
@@ -150,34 +155,6 @@ fn wait_for(family: &Family, forks: u32, interrupts: &Interrupts) -> bool {
     true
 }
 
-/// One line on stderr, once a second, if that is a terminal.
-struct Progress {
-    bar: ProgressBar,
-    shown: Instant,
-    references: u64,
-}
-
-impl Progress {
-    fn new() -> Progress {
-        let bar = ProgressBar::new_spinner();
-        bar.set_style(
-            ProgressStyle::with_template("recording: {msg}").unwrap_or(ProgressStyle::default_spinner()),
-        );
-        Progress { bar, shown: Instant::now(), references: 0 }
-    }
-
-    fn show<W: Write>(&mut self, ingest: Option<&mut Ingest<W>>) {
-        let elapsed = self.shown.elapsed();
-        let Some(ingest) = ingest.filter(|_| elapsed >= Duration::from_secs(1)) else { return };
-        let references = ingest.references();
-        let rate = (references - self.references) as f64 / elapsed.as_secs_f64();
-        self.bar.set_message(format!(
-            "{:.1} M references, {:.1} M/s, {}",
-            references as f64 / 1e6,
-            rate / 1e6,
-            HumanBytes(ingest.writer().bytes())
-        ));
-        self.bar.tick();
-        (self.shown, self.references) = (Instant::now(), references);
-    }
+fn waiting() -> String {
+    "cannot wait for the program".to_owned()
 }

@@ -1,9 +1,9 @@
 //! The last step of a recording: the threads' streams are merged into one total order, appended to the file.
 
-use anyhow::Context;
-use homing_core::trace::merge::{self, merge_trace};
-use homing_core::trace::{OrderWriter, Summary, Trace, TraceError};
+use crate::error::{RecordError, While};
 use homing_linux::mapped::MappedFile;
+use homing_trace::merge::{self, merge_trace};
+use homing_trace::{OrderWriter, Summary, Trace, TraceError};
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -20,17 +20,17 @@ pub struct Ordered {
 }
 
 /// Orders the trace in `path` by virtual time within the happens-before edges, in place.
-pub fn append(path: &Path, options: merge::Options) -> anyhow::Result<Ordered> {
+pub fn append(path: &Path, options: merge::Options) -> Result<Ordered, RecordError> {
     let what = || format!("cannot order the references in {}", path.display());
-    let mut file = File::options().read(true).write(true).open(path).with_context(what)?;
-    let mapped = MappedFile::open(path).with_context(what)?;
-    let trace = Trace::open(&mapped).with_context(what)?;
-    file.seek(SeekFrom::Start(trace.blocks_end())).with_context(what)?;
-    let mut writer = OrderWriter::append(BufWriter::new(file), &trace).with_context(what)?;
+    let mut file = File::options().read(true).write(true).open(path).doing(what)?;
+    let mapped = MappedFile::open(path).doing(what)?;
+    let trace = Trace::open(&mapped).doing(what)?;
+    file.seek(SeekFrom::Start(trace.blocks_end())).doing(what)?;
+    let mut writer = OrderWriter::append(BufWriter::new(file), &trace).doing(what)?;
     let report = merge_trace(&trace, options, |thread, references| writer.turn(thread, references));
-    let report = report.with_context(what)?;
-    let (out, summary) = writer.finish().with_context(what)?;
-    let bytes = end(out).with_context(what)?;
+    let report = report.doing(what)?;
+    let (out, summary) = writer.finish().doing(what)?;
+    let bytes = end(out).doing(what)?;
     Ok(Ordered { summary, bytes, report })
 }
 

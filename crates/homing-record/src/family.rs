@@ -3,13 +3,14 @@
 //! A thread answers the processes that ask for a wire; one thread for each of them encodes what it sends. What is
 //! bounded is the number of processes recorded at the same time: further ones run unrecorded and are counted.
 
-use super::stream::{Left, Settings, Stream};
-use super::{order, session::REATTACH};
-use crate::files::{Over, Part};
-use anyhow::Context;
-use homing_core::trace::merge;
+use crate::error::{with_causes, RecordError, While};
+use crate::order;
+use crate::stream::{Left, Settings, Stream, REATTACH};
+use crate::watch::Watch;
 use homing_linux::channel::{Capacity, Channel, Filled, Received};
+use homing_linux::files::{Over, Part};
 use homing_linux::follow::{Door, Process, Since, Visitor};
+use homing_trace::merge;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -43,7 +44,7 @@ pub struct Child {
     /// The last program that it executed, with arguments.
     pub command: Vec<String>,
     /// Its trace and the references in it, or why there is none.
-    pub recorded: anyhow::Result<(PathBuf, u64)>,
+    pub recorded: Result<(PathBuf, u64), RecordError>,
 }
 
 /// All processes that descend from the first one.
@@ -80,7 +81,7 @@ struct Program {
 
 impl Family {
     /// Answers the descendants of the process `root`, whose own channel is at `address`.
-    pub fn welcome(door: Door, root: u32, address: String, plan: Plan) -> Family {
+    pub fn welcome(door: Door, root: u32, address: String, plan: Plan, watch: Arc<dyn Watch>) -> Family {
         let family = Family { state: Arc::default() };
         let host = family.clone();
         std::thread::spawn(move || loop {
@@ -88,17 +89,20 @@ impl Family {
                 Ok(Some(visitor)) => visitor,
                 Ok(None) => continue,
                 Err(error) => {
-                    errln!("homing: warning: child processes are no longer recorded: {error}");
+                    watch.say(&format!("homing: warning: child processes are no longer recorded: {error}"));
                     return;
                 }
             };
             let result = match visitor.since {
-                Since::Exec if visitor.pid == root => visitor.answer(Some(&address)).map_err(Into::into),
+                Since::Exec if visitor.pid == root => answer(visitor, Some(&address)),
                 Since::Exec => host.has_executed(visitor),
-                Since::Fork => host.begin(visitor, &plan),
+                Since::Fork => host.begin(visitor, &plan, &watch),
             };
             if let Err(error) = result {
-                errln!("homing: warning: a child process is not recorded: {error:#}");
+                watch.say(&format!(
+                    "homing: warning: a child process is not recorded: {}",
+                    with_causes(&error)
+                ));
             }
         });
         family
@@ -108,7 +112,7 @@ impl Family {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn has_executed(&self, visitor: Visitor) -> anyhow::Result<()> {
+    fn has_executed(&self, visitor: Visitor) -> Result<(), RecordError> {
         let newest = {
             let state = self.state();
             state
@@ -121,15 +125,15 @@ impl Family {
         if let Some(member) = &newest {
             *lock(&member.program) = Program { command: visitor.command.clone(), own: true };
         }
-        Ok(visitor.answer(newest.as_ref().map(|m| m.address.as_str()))?)
+        answer(visitor, newest.as_ref().map(|m| m.address.as_str()))
     }
 
-    fn begin(&self, visitor: Visitor, plan: &Plan) -> anyhow::Result<()> {
+    fn begin(&self, visitor: Visitor, plan: &Plan, watch: &Arc<dyn Watch>) -> Result<(), RecordError> {
         if self.running() >= MOST_AT_ONCE {
             self.state().turned_away += 1;
-            return Ok(visitor.answer(None)?);
+            return answer(visitor, None);
         }
-        let process = Arc::new(visitor.process()?);
+        let process = Arc::new(visitor.process().doing(|| "cannot watch the process".to_owned())?);
         let number = {
             let mut state = self.state();
             state.visits += 1;
@@ -146,8 +150,9 @@ impl Family {
         self.state().running.insert(number, member.clone());
         let stream = Stream::new(channel, file, plan.settings.clone());
         let (family, merge, address) = (self.clone(), plan.merge, member.address.clone());
+        let watch = Arc::clone(watch);
         std::thread::spawn(move || {
-            let left = follow(&member, stream);
+            let left = follow(&member, stream, &*watch);
             let forks = left.as_ref().map_or(0, |left| left.children);
             let recorded = left.and_then(|left| complete(output, left, merge));
             let command = lock(&member.program).command.clone();
@@ -156,7 +161,7 @@ impl Family {
             state.forks += forks;
             state.ended.push(Child { pid: member.pid, command, recorded });
         });
-        Ok(visitor.answer(Some(&address))?)
+        answer(visitor, Some(&address))
     }
 
     /// `app.trace` becomes `app.PID.trace`, and `app.PID-2.trace` if that process id has come again, in this
@@ -223,9 +228,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Takes what a child sends until it has ended. Its first segments are held: a child that soon executes a program is
 /// named after that.
-fn follow(member: &Member, mut stream: Stream) -> anyhow::Result<Left> {
+fn follow(member: &Member, mut stream: Stream, watch: &dyn Watch) -> Result<Left, RecordError> {
     let mut named = false;
-    let mut take = |stream: &mut Stream, filled: Filled| -> anyhow::Result<()> {
+    let mut take = |stream: &mut Stream, filled: Filled| -> Result<(), RecordError> {
         if !named {
             let program = lock(&member.program);
             if !program.own && stream.held() < HELD {
@@ -235,14 +240,14 @@ fn follow(member: &Member, mut stream: Stream) -> anyhow::Result<Left> {
             named = true;
         }
         if let Some(message) = stream.take(filled)? {
-            errln!("{message} (process {})", member.pid);
+            watch.say(&format!("{message} (process {})", member.pid));
         }
         Ok(())
     };
     loop {
         match stream.channel().receive(POLL)? {
             Received::Segment(filled) => take(&mut stream, filled)?,
-            Received::Idle | Received::Closed if member.process.has_ended()? => break,
+            Received::Idle | Received::Closed if has_ended(member)? => break,
             Received::Idle => {}
             // Not attached yet, or between two programs.
             Received::Closed => std::thread::sleep(REATTACH),
@@ -257,23 +262,37 @@ fn follow(member: &Member, mut stream: Stream) -> anyhow::Result<Left> {
     stream.finish()
 }
 
-fn complete(output: Part, left: Left, options: merge::Options) -> anyhow::Result<(PathBuf, u64)> {
+fn complete(output: Part, left: Left, options: merge::Options) -> Result<(PathBuf, u64), RecordError> {
     if let Some(error) = left.failed {
-        anyhow::bail!("{error:#}{}", to_recover(&output, "NEW"));
+        return Err(unfinished(error, &output, Path::new("NEW")));
     }
     if left.summary.is_none() {
         output.discard();
-        anyhow::bail!("it ended before it could be recorded");
+        return Err(RecordError::TooShort);
     }
     let ordered = order::append(output.path(), options)?;
-    let name = output.complete().context("cannot complete the trace")?;
+    let name = output.complete().doing(|| "cannot complete the trace".to_owned())?;
     Ok((name, ordered.summary.references))
 }
 
 /// What to do with what was written of a trace that cannot be completed; nothing if that is nothing.
-pub fn to_recover(output: &Part, name: &str) -> String {
+pub fn to_recover(output: &Part, name: &Path) -> String {
     if !output.holds_something() {
         return String::new();
     }
-    format!("; `homing trace recover {} -o {name}` mends what was written", output.path().display())
+    let (left, name) = (output.path().display(), name.display());
+    format!("; `homing trace recover {left} -o {name}` mends what was written")
+}
+
+/// An error that leaves something of a trace.
+pub fn unfinished(error: RecordError, output: &Part, name: &Path) -> RecordError {
+    RecordError::Unfinished { error: Box::new(error), left: to_recover(output, name) }
+}
+
+fn answer(visitor: Visitor, address: Option<&str>) -> Result<(), RecordError> {
+    visitor.answer(address).doing(|| "cannot answer it".to_owned())
+}
+
+fn has_ended(member: &Member) -> Result<bool, RecordError> {
+    member.process.has_ended().doing(|| "cannot watch the process".to_owned())
 }

@@ -1,9 +1,9 @@
 //! The data symbols of a program whose recorder does not know them: the runtime of `--recorder tsan` tells what files are
 //! mapped where, and homing reads them when the program has ended.
 
-use homing_core::trace::{CodeMapping, Ingest, Symbol};
 use homing_linux::proc::maps::Mapping;
 use homing_linux::proc::symbols::Table;
+use homing_trace::{CodeMapping, Ingest, Symbol};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;

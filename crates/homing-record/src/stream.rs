@@ -1,17 +1,17 @@
 //! What one process sends, on its way from the channel into a trace.
 
 use super::symbols;
-use anyhow::Context;
-use homing_core::trace::wire::Cut;
-use homing_core::trace::{self, Header, Ingest, IngestOptions, Summary, TraceWriter};
+use crate::error::{with_causes, RecordError, While};
 use homing_linux::channel::{self, Channel, Filled, Flavour, Received};
+use homing_trace::wire::{self, Cut};
+use homing_trace::{Header, Ingest, IngestOptions, Summary, TraceWriter};
 use std::fs::File;
 use std::io::BufWriter;
 use std::time::Duration;
 
 const BUFFER: usize = 1 << 20;
-/// What went wrong where the file cannot be written.
-const WRITING: &str = "cannot write the trace";
+/// A process that executes another program attaches again soon.
+pub const REATTACH: Duration = Duration::from_millis(2);
 
 /// What to record and how.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ pub struct Stream {
     ingest: Option<Ingest<BufWriter<File>>>,
     /// Segments that wait for the program's name: stream, index, words.
     held: Vec<(u32, u32, Vec<u64>)>,
-    failed: Option<anyhow::Error>,
+    failed: Option<RecordError>,
 }
 
 /// Where the words of a segment are.
@@ -48,7 +48,7 @@ pub struct Left {
     /// Child processes that it made.
     pub children: u32,
     /// Why the file could not be written; the program went on without being recorded.
-    pub failed: Option<anyhow::Error>,
+    pub failed: Option<RecordError>,
 }
 
 impl Stream {
@@ -73,7 +73,7 @@ impl Stream {
     }
 
     /// Keeps a copy of a segment for when the trace begins, and gives it back.
-    pub fn hold(&mut self, filled: Filled) -> anyhow::Result<()> {
+    pub fn hold(&mut self, filled: Filled) -> Result<(), RecordError> {
         self.held.push((filled.stream, filled.index, self.channel.words(&filled).to_vec()));
         Ok(self.channel.release(filled)?)
     }
@@ -84,12 +84,15 @@ impl Stream {
     }
 
     /// Encodes a segment and gives it back. Returns the message for the user if the file can be written no longer.
-    pub fn take(&mut self, filled: Filled) -> anyhow::Result<Option<String>> {
+    pub fn take(&mut self, filled: Filled) -> Result<Option<String>, RecordError> {
         let mut message = None;
         if self.failed.is_none() {
             if let Err(error) = self.take_words(&filled) {
                 self.channel.stop();
-                message = Some(format!("homing: {error:#}; the program goes on without being recorded"));
+                message = Some(format!(
+                    "homing: {}; the program goes on without being recorded",
+                    with_causes(&error)
+                ));
                 self.failed = Some(error);
             }
         }
@@ -97,28 +100,24 @@ impl Stream {
         Ok(message)
     }
 
-    fn take_words(&mut self, filled: &Filled) -> anyhow::Result<()> {
+    fn take_words(&mut self, filled: &Filled) -> Result<(), RecordError> {
         self.begin()?;
         self.encode(filled.stream, filled.index, Words::Posted(filled))
     }
 
     /// Begins the trace, now that a recorder has attached.
-    fn begin(&mut self) -> anyhow::Result<()> {
+    fn begin(&mut self) -> Result<(), RecordError> {
         let Some(file) = self.file.take() else { return Ok(()) };
         let version = self.channel.version();
         if version != channel::VERSION {
-            anyhow::bail!(
-                "the recorder in the program speaks version {version} of the wire, but this homing version {}: link \
-                 the program anew with `homing ldflags`, or run `make recorders`",
-                channel::VERSION
-            );
+            return Err(RecordError::Version(version));
         }
         let flavour = match self.channel.flavour() {
-            Some(Flavour::Parallel) => trace::wire::Flavour::Parallel,
-            _ => trace::wire::Flavour::Serial,
+            Some(Flavour::Parallel) => wire::Flavour::Parallel,
+            _ => wire::Flavour::Serial,
         };
         let out = BufWriter::with_capacity(BUFFER, file);
-        let writer = TraceWriter::new(out, &self.settings.header).context(WRITING)?;
+        let writer = TraceWriter::new(out, &self.settings.header).doing(writing)?;
         self.ingest = Some(Ingest::new(writer, flavour, self.settings.options));
         for (stream, index, words) in std::mem::take(&mut self.held) {
             self.encode(stream, index, Words::Held(&words))?;
@@ -126,14 +125,14 @@ impl Stream {
         Ok(())
     }
 
-    fn encode(&mut self, stream: u32, index: u32, words: Words<'_>) -> anyhow::Result<()> {
+    fn encode(&mut self, stream: u32, index: u32, words: Words<'_>) -> Result<(), RecordError> {
         let Some(ingest) = &mut self.ingest else { return Ok(()) };
         let words = match words {
             Words::Held(words) => words,
             Words::Posted(filled) => self.channel.words(filled),
         };
         let others = |cut: Cut, from| self.channel.words_so_far(cut.segment, from, cut.words);
-        ingest.segment_among(stream, index, words, &others).context(WRITING)?;
+        ingest.segment_among(stream, index, words, &others).doing(writing)?;
         if ingest.reached_limit() {
             self.channel.stop();
         }
@@ -141,7 +140,7 @@ impl Stream {
     }
 
     /// Completes the trace with what the recorder had not posted when it ended.
-    pub fn finish(mut self) -> anyhow::Result<Left> {
+    pub fn finish(mut self) -> Result<Left, RecordError> {
         // A process that still records (a descendant of the program) runs on; without this word it would take us for killed.
         self.channel.stop();
         while let Received::Segment(filled) = self.channel.receive(Duration::ZERO)? {
@@ -159,7 +158,7 @@ impl Stream {
     }
 
     /// Writes what the recorder had in progress, and what a trace ends with.
-    fn write_rest(&mut self) -> anyhow::Result<Option<Summary>> {
+    fn write_rest(&mut self) -> Result<Option<Summary>, RecordError> {
         for open in self.channel.open_segments() {
             self.begin()?;
             if let Some(ingest) =
@@ -168,13 +167,18 @@ impl Stream {
                 let others = |cut: Cut, from| self.channel.words_so_far(cut.segment, from, cut.words);
                 ingest
                     .segment_among(open.thread, open.index, self.channel.open_words(&open), &others)
-                    .context(WRITING)?;
+                    .doing(writing)?;
             }
         }
         let Some(mut ingest) = self.ingest.take() else { return Ok(None) };
         symbols::add(&mut ingest);
-        let (out, counts) = ingest.finish().context(WRITING)?;
-        out.into_inner().map_err(|e| e.into_error()).context(WRITING)?;
+        let (out, counts) = ingest.finish().doing(writing)?;
+        out.into_inner().map_err(std::io::IntoInnerError::into_error).doing(writing)?;
         Ok(Some(counts))
     }
+}
+
+/// What went wrong where the file cannot be written.
+fn writing() -> String {
+    "cannot write the trace".to_owned()
 }

@@ -1,8 +1,12 @@
 //! The Valgrind recorder: where the tool is, how it is started, what its messages mean.
 
-use crate::exit::{self, Code};
-use anyhow::Context;
-use std::ffi::OsString;
+use crate::error::{RecordError, While};
+use crate::recorders::{Recorder, Request, Started};
+use crate::tsan;
+use crate::watch::Watch;
+use homing_linux::channel::{Capacity, Channel};
+use homing_linux::follow::Door;
+use homing_linux::{libraries, program};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::fd::AsRawFd;
@@ -17,42 +21,66 @@ const TOOL: &str = "valgrind/homing-amd64-linux";
 /// machine (docs/recording.md has the measurement).
 pub const DEFAULT_SLICE: u32 = 5000;
 
+pub(crate) const ENTRY: Recorder = Recorder {
+    name: "valgrind",
+    summary: "any program, under Valgrind",
+    follows: true,
+    nothing: "Valgrind did not get as far as running the program (its message is above)",
+    lacks,
+    start,
+};
+
+/// What keeps this recorder from recording the program on this machine.
+fn lacks(program: &Path) -> Result<(), RecordError> {
+    if tsan::is_linked_with(program) {
+        return Err(RecordError::CarriesRuntime(program.to_owned()));
+    }
+    find_tool().map(drop)
+}
+
+fn start(
+    request: &Request,
+    program: &Path,
+    door: Option<&Door>,
+    watch: &Arc<dyn Watch>,
+) -> Result<Started, RecordError> {
+    let tool = find_tool()?;
+    let channel = Channel::new(Capacity { segments: 64, segment_words: 1 << 14 })?;
+    let wire = door.map_or_else(|| channel.address(), Door::address);
+    let (command, messages) = command(&tool, &wire, request, program, watch)?;
+    Ok(Started { command, channel, messages: Some(messages) })
+}
+
 /// The directory with the tool and what Valgrind's core wants beside it.
-///
-/// # Errors
-/// Exit code 3 with what to install, if Valgrind or the tool is missing.
-pub fn find_tool() -> anyhow::Result<PathBuf> {
+fn find_tool() -> Result<PathBuf, RecordError> {
+    let unsupported = |why: &str| Err(RecordError::Unsupported(why.to_owned()));
     if !cfg!(target_arch = "x86_64") {
-        return Err(exit::error(
-            Code::UNSUPPORTED,
-            "the Valgrind recorder runs on x86-64 only; use --recorder tsan",
-        ));
+        return unsupported("the Valgrind recorder runs on x86-64 only; use --recorder tsan");
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
-    if super::program::find("valgrind".as_ref(), &path).is_err() {
-        return Err(exit::error(
-            Code::UNSUPPORTED,
+    if program::find("valgrind".as_ref(), &path).is_err() {
+        return unsupported(
             "recording needs Valgrind, which is not in PATH: install it (Debian, Ubuntu: apt install valgrind; \
              Fedora: dnf install valgrind), or use --recorder tsan",
-        ));
+        );
     }
-    let tool = super::libraries::find(TOOL)?;
+    let tool = libraries::find(TOOL)?;
     Ok(tool.parent().unwrap_or(Path::new("/")).to_owned())
 }
 
 /// The command that runs `program` under the recorder, which finds the wire again by its address `wire` (of a channel, or
 /// of the door where every process asks), and the reader of the recorder's own messages.
-pub fn command(
+fn command(
     tool: &Path,
     wire: &str,
-    slice: u32,
+    request: &Request,
     program: &Path,
-    arguments: &[OsString],
-) -> anyhow::Result<(Command, Messages)> {
+    watch: &Arc<dyn Watch>,
+) -> Result<(Command, Messages), RecordError> {
     let mut command = Command::new("valgrind");
     let (reader, _) = homing_linux::inherit::pipe_from_child(&mut command)
-        .context("cannot make a pipe for the recorder's messages")?;
-    command.env("VALGRIND_LIB", tool.canonicalize()?);
+        .doing(|| "cannot make a pipe for the recorder's messages".to_owned())?;
+    command.env("VALGRIND_LIB", tool.canonicalize().doing(|| format!("cannot find {}", tool.display()))?);
     // `-q` would leave out which instruction was not known.
     command.arg("--sigill-diagnostics=yes");
     // Looking for debug information on the network would stall the program.
@@ -63,12 +91,12 @@ pub fn command(
     command.args(["--run-libc-freeres=no", "--run-cxx-freeres=no", "--max-threads=4096"]);
     // By its path, not by a number: a program may close all descriptors that it does not know before it executes another.
     let log = format!("--log-file=/proc/{}/fd/{}", std::process::id(), reader.as_raw_fd());
-    command.args([log, format!("--homing-slice={slice}")]);
-    command.arg("--").arg(program).args(arguments);
-    Ok((command, Messages::read(reader)))
+    command.args([log, format!("--homing-slice={}", request.slice)]);
+    command.arg("--").arg(program).args(&request.command[1..]);
+    Ok((command, Messages::read(reader, Arc::clone(watch))))
 }
 
-/// The recorder's messages, passed on to stderr as they come, and what they told.
+/// The recorder's messages, passed on to the user as they come, and what they told.
 #[derive(Debug)]
 pub struct Messages {
     unhandled: Arc<AtomicBool>,
@@ -76,7 +104,7 @@ pub struct Messages {
 }
 
 impl Messages {
-    fn read(reader: File) -> Messages {
+    fn read(reader: File, watch: Arc<dyn Watch>) -> Messages {
         let (end, ended) = mpsc::channel();
         let unhandled = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&unhandled);
@@ -85,7 +113,7 @@ impl Messages {
                 if is_avx512(&line) {
                     seen.store(true, Ordering::Relaxed);
                 }
-                errln!("{line}");
+                watch.say(&line);
             }
             // Nobody listens if the recording has already ended.
             let _ = end.send(());

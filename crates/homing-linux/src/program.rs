@@ -1,0 +1,100 @@
+//! The program to start: found in PATH before anything is started, so that a wrong name has the shell's exit codes.
+
+use std::ffi::OsStr;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+
+/// A name that no program can be started by.
+#[derive(Debug, thiserror::Error)]
+pub enum ProgramError {
+    /// No name at all.
+    #[error("the command is empty: expected a program")]
+    Empty,
+    /// No such file.
+    #[error("{0}: no such program")]
+    Absent(String),
+    /// No such file in any directory of PATH.
+    #[error("{0}: no such program in PATH")]
+    NotInPath(String),
+    /// A directory has that name.
+    #[error("{}: is a directory", .0.display())]
+    Directory(PathBuf),
+    /// A file has that name which may not be executed.
+    #[error("{}: not executable: expected a program (chmod +x it, or name its interpreter)", .0.display())]
+    NotExecutable(PathBuf),
+}
+
+impl ProgramError {
+    /// The exit status that shells have for it: 127 if there is none, 126 if it cannot be executed.
+    pub fn status(&self) -> u8 {
+        match self {
+            ProgramError::Empty | ProgramError::Absent(_) | ProgramError::NotInPath(_) => 127,
+            ProgramError::Directory(_) | ProgramError::NotExecutable(_) => 126,
+        }
+    }
+}
+
+/// Finds the executable file that `name` stands for.
+///
+/// # Errors
+/// If there is none, or it cannot be executed.
+pub fn find(name: &OsStr, path: &OsStr) -> Result<PathBuf, ProgramError> {
+    let shown = name.to_string_lossy();
+    if shown.is_empty() {
+        return Err(ProgramError::Empty);
+    }
+    let candidates: Vec<PathBuf> = if shown.contains('/') {
+        vec![PathBuf::from(name)]
+    } else {
+        std::env::split_paths(path).map(|directory| directory.join(name)).collect()
+    };
+    if let Some(found) = candidates.iter().find(|file| is_executable(file)) {
+        return Ok(found.clone());
+    }
+    Err(match candidates.into_iter().find(|file| file.exists()) {
+        Some(file) if file.is_dir() => ProgramError::Directory(file),
+        Some(file) => ProgramError::NotExecutable(file),
+        None if shown.contains('/') => ProgramError::Absent(shown.into_owned()),
+        None => ProgramError::NotInPath(shown.into_owned()),
+    })
+}
+
+fn is_executable(file: &Path) -> bool {
+    file.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+}
+
+/// The exit status that passes a child's through: its own, or 128 + the signal that ended it.
+pub fn status_of(status: ExitStatus) -> u8 {
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)) as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(result: Result<PathBuf, ProgramError>) -> Option<u8> {
+        result.err().map(|error| error.status())
+    }
+
+    #[test]
+    fn names_are_looked_up_as_a_shell_does() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().as_os_str();
+        let file = directory.path().join("plain");
+        std::fs::write(&file, "x").unwrap();
+        assert_eq!(code(find(OsStr::new("plain"), path)), Some(126));
+        assert_eq!(code(find(directory.path().as_os_str(), path)), Some(126));
+        assert_eq!(code(find(OsStr::new("absent"), path)), Some(127));
+        assert_eq!(code(find(OsStr::new("./absent/x"), path)), Some(127));
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(find(OsStr::new("plain"), path).unwrap(), file);
+    }
+
+    #[test]
+    fn statuses_pass_through() {
+        assert_eq!(status_of(ExitStatus::from_raw(3 << 8)), 3);
+        assert_eq!(status_of(ExitStatus::from_raw(11)), 139);
+    }
+}

@@ -1,0 +1,27 @@
+//! Recording: starts a program under a recorder, takes what the recorder writes, and leaves a trace in one total order.
+//!
+//! The program, its recorder and the encoder run at the same time; credits of the channel bound what lies between them.
+//! Whatever ends the program (its end, a signal, a crash, a kill), the trace is completed from what arrived.
+//!
+//! [`RECORDERS`] is the table of recorders. A [`Request`] is prepared, which says what is missing, and then recorded. The
+//! caller is told what happens meanwhile through a [`Watch`]; nothing is printed here.
+
+mod error;
+mod family;
+mod order;
+mod recorders;
+mod recording;
+mod session;
+mod stream;
+mod symbols;
+mod tsan;
+mod valgrind;
+mod watch;
+
+pub use error::{with_causes, RecordError};
+pub use family::{Child, MOST_AT_ONCE};
+pub use order::Ordered;
+pub use recorders::{named, Recorder, Request, RECORDERS};
+pub use recording::{Finished, Prepared, Recorded};
+pub use valgrind::DEFAULT_SLICE;
+pub use watch::Watch;

@@ -1,0 +1,82 @@
+//! The recorders there are. A new one is one file and one line in [`RECORDERS`].
+
+use crate::error::RecordError;
+use crate::watch::Watch;
+use crate::{tsan, valgrind};
+use homing_linux::channel::Channel;
+use homing_linux::follow::Door;
+use homing_trace::{merge, IngestOptions};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+/// The recorders, the default first.
+pub static RECORDERS: [Recorder; 2] = [valgrind::ENTRY, tsan::ENTRY];
+
+/// One way to record.
+#[derive(Debug)]
+pub struct Recorder {
+    /// As on the command line and in traces.
+    pub name: &'static str,
+    /// What it records.
+    pub summary: &'static str,
+    /// Whether it can follow child processes.
+    pub follows: bool,
+    /// What the matter is where it recorded nothing.
+    pub nothing: &'static str,
+    /// Fails with what is missing to record a program on this machine.
+    pub lacks: fn(&Path) -> Result<(), RecordError>,
+    /// Makes the command that runs a program under it.
+    pub(crate) start: Start,
+}
+
+type Start = fn(&Request, &Path, Option<&Door>, &Arc<dyn Watch>) -> Result<Started, RecordError>;
+
+/// The recorder of that name.
+pub fn named(name: &str) -> Option<&'static Recorder> {
+    RECORDERS.iter().find(|recorder| recorder.name == name)
+}
+
+/// What to record and how.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// With what.
+    pub recorder: &'static Recorder,
+    /// The program and its arguments; at least the program.
+    pub command: Vec<OsString>,
+    /// The trace.
+    pub output: PathBuf,
+    /// Which references are kept.
+    pub options: IngestOptions,
+    /// How they are ordered.
+    pub merge: merge::Options,
+    /// Blocks of code that a thread runs under Valgrind before another gets its turn.
+    pub slice: u32,
+    /// Whether child processes are recorded, too.
+    pub follow: bool,
+}
+
+/// A command that runs a program under a recorder.
+#[derive(Debug)]
+pub(crate) struct Started {
+    pub(crate) command: Command,
+    pub(crate) channel: Channel,
+    pub(crate) messages: Option<valgrind::Messages>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_all_is_said() {
+        for (index, recorder) in RECORDERS.iter().enumerate() {
+            assert!(!recorder.summary.is_empty() && !recorder.nothing.is_empty(), "{}", recorder.name);
+            assert_eq!(RECORDERS.iter().position(|other| other.name == recorder.name), Some(index));
+            assert!(std::ptr::eq(named(recorder.name).unwrap(), recorder));
+        }
+        assert!(named("lackey").is_none());
+        assert!(RECORDERS.iter().any(|recorder| recorder.follows), "--follow needs one");
+    }
+}

@@ -1,0 +1,148 @@
+//! One recording, from the request to the complete trace.
+
+use crate::error::{RecordError, While};
+use crate::family::{to_recover, unfinished, Child, Family, Plan};
+use crate::order::{self, Ordered};
+use crate::recorders::{Request, Started, RECORDERS};
+use crate::session::{Ended, Session};
+use crate::stream::{Left, Settings};
+use crate::valgrind;
+use crate::watch::Watch;
+use homing_linux::files::{Over, Part};
+use homing_linux::follow::Door;
+use homing_linux::interrupts::Interrupts;
+use homing_linux::program;
+use homing_trace::{Header, Summary};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A recording that can begin: nothing is missing.
+pub struct Prepared {
+    request: Request,
+    started: Started,
+    door: Option<Door>,
+    watch: Arc<dyn Watch>,
+}
+
+/// A recording that has ended.
+#[derive(Debug)]
+pub struct Recorded {
+    /// The program's exit status, 128 + N for signal N.
+    pub status: u8,
+    /// The trace; or, where the user asked twice to end, what to do with what was written.
+    pub trace: Result<Finished, String>,
+}
+
+/// What a recording gave.
+#[derive(Debug)]
+pub struct Finished {
+    /// The trace.
+    pub path: PathBuf,
+    /// What the recorder counted.
+    pub summary: Summary,
+    /// The order.
+    pub ordered: Ordered,
+    /// The child processes whose recording has ended.
+    pub children: Vec<Child>,
+    /// Child processes that were not recorded.
+    pub unrecorded: u32,
+    /// Those of them that came when too many were being recorded.
+    pub turned_away: u32,
+}
+
+impl Request {
+    /// Finds the program and what the recorder needs.
+    ///
+    /// # Errors
+    /// What is missing, before anything was started or written.
+    pub fn prepare(self, watch: Arc<dyn Watch>) -> Result<Prepared, RecordError> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let program = program::find(self.command.first().map_or("".as_ref(), |name| name), &path)?;
+        let recorder = self.recorder;
+        (recorder.lacks)(&program)?;
+        if self.follow && !recorder.follows {
+            let able: Vec<&str> = RECORDERS.iter().filter(|r| r.follows).map(|r| r.name).collect();
+            return Err(RecordError::CannotFollow { name: recorder.name, able: able.join(" or ") });
+        }
+        let door = self.follow.then(Door::open).transpose();
+        let door = door.doing(|| "cannot listen for child processes".to_owned())?;
+        let mut started = (recorder.start)(&self, &program, door.as_ref(), &watch)?;
+        if std::env::var_os("OMP_WAIT_POLICY").is_none() {
+            // Threads that spin at barriers would fill the trace with references that mean nothing.
+            started.command.env("OMP_WAIT_POLICY", "passive");
+        }
+        Ok(Prepared { request: self, started, door, watch })
+    }
+
+    /// The header of the trace.
+    fn header(&self) -> Header {
+        let mut header = Header::new(self.recorder.name, env!("CARGO_PKG_VERSION"));
+        header.command = self.command.iter().map(|a| a.to_string_lossy().into_owned()).collect();
+        header.filter = if self.options.line_filter { "line" } else { "none" }.to_owned();
+        let text = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
+        let cpu = text("/proc/cpuinfo");
+        let model = cpu.lines().find_map(|l| l.strip_prefix("model name")).unwrap_or_default();
+        header.host.insert("kernel".into(), text("/proc/sys/kernel/osrelease").trim().into());
+        header.host.insert("cpu".into(), model.trim_start_matches([' ', '\t', ':']).into());
+        for (key, value) in [
+            ("skip", serde_json::json!(self.options.skip)),
+            ("limit", serde_json::json!(self.options.limit)),
+            ("seed", serde_json::json!(self.merge.seed)),
+            ("quantum", serde_json::json!(self.merge.quantum)),
+            ("slice", serde_json::json!(self.slice)),
+        ] {
+            header.more.insert(key.into(), value);
+        }
+        header
+    }
+}
+
+impl Prepared {
+    /// Records until the program has ended, and completes the trace. Whatever ended the program, what arrived is in it.
+    pub fn record(self) -> Result<Recorded, RecordError> {
+        let Prepared { request, started, door, watch } = self;
+        if request.output.metadata().is_ok_and(|facts| !facts.is_file()) {
+            return Err(RecordError::NoRegularFile(request.output));
+        }
+        let (output, file) = Part::create(&request.output, Over::Traces)?;
+        let interrupts = Interrupts::catch().doing(|| "cannot catch signals".to_owned())?;
+        let settings = Settings { header: request.header(), options: request.options };
+        let plan = Plan { output: request.output.clone(), settings: settings.clone(), merge: request.merge };
+        let mut session =
+            Session::start(started.command, started.channel, file, settings, Arc::clone(&watch))?;
+        let family = door.map(|door| session.follow(door, plan));
+        let ended = session.run(&interrupts)?;
+        if let Some(verdict) = started.messages.as_ref().and_then(valgrind::Messages::verdict) {
+            watch.say(&format!("homing: {verdict}"));
+        }
+        conclude(&request, output, ended, family.as_ref())
+    }
+}
+
+/// Orders the trace and gives it its name.
+fn conclude(
+    request: &Request,
+    output: Part,
+    ended: Ended,
+    family: Option<&Family>,
+) -> Result<Recorded, RecordError> {
+    let Ended { status, left } = ended;
+    let Some(Left { summary, children: forks, failed }) = left else {
+        return Ok(Recorded { status, trace: Err(to_recover(&output, &request.output)) });
+    };
+    let children = family.map(Family::take_ended).unwrap_or_default();
+    if let Some(error) = failed {
+        return Err(unfinished(error, &output, &request.output));
+    }
+    let Some(summary) = summary else {
+        output.discard();
+        return Err(RecordError::Nothing { why: request.recorder.nothing, status });
+    };
+    let ordered = order::append(output.path(), request.merge)
+        .map_err(|error| unfinished(error, &output, &request.output))?;
+    let path = output.complete()?;
+    let unrecorded = family.map_or(forks, |family| family.unrecorded(forks));
+    let turned_away = family.map_or(0, Family::turned_away);
+    let trace = Finished { path, summary, ordered, children, unrecorded, turned_away };
+    Ok(Recorded { status, trace: Ok(trace) })
+}

@@ -1,0 +1,37 @@
+//! The recorder that is compiled and linked into the program (`docs/recording-tsan.md`).
+
+use crate::error::RecordError;
+use crate::recorders::{Recorder, Request, Started};
+use crate::watch::Watch;
+use homing_linux::channel::{Capacity, Channel};
+use homing_linux::follow::Door;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+pub(crate) const ENTRY: Recorder = Recorder {
+    name: "tsan",
+    summary: "programs compiled with `homing cflags` and linked with `homing ldflags`",
+    follows: false,
+    nothing: "the program holds no recording runtime: compile it with `homing cflags` and link it with `homing ldflags`",
+    lacks: |_| Ok(()),
+    start,
+};
+
+fn start(
+    request: &Request,
+    program: &Path,
+    _door: Option<&Door>,
+    _watch: &Arc<dyn Watch>,
+) -> Result<Started, RecordError> {
+    let mut command = Command::new(program);
+    command.args(&request.command[1..]);
+    let channel = Channel::new(Capacity { segments: 256, segment_words: 1 << 15 })?;
+    Ok(Started { command, channel, messages: None })
+}
+
+/// Whether the program is linked with this recorder's runtime, which says so in a message of its own.
+pub(crate) fn is_linked_with(program: &Path) -> bool {
+    let marker = b"homing: this program is linked with the homing runtime";
+    std::fs::read(program).is_ok_and(|bytes| bytes.windows(marker.len()).any(|at| at == marker))
+}
