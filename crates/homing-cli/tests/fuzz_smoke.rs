@@ -4,7 +4,9 @@
 mod targets;
 
 use homing_core::ids::Thread;
+use homing_core::machine::Machine;
 use homing_core::trace::{Event, Header, Kind, Summary, SyncOp, TraceWriter};
+use homing_live::journal::{self, Line};
 use homing_wire::{op, word as control};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -118,4 +120,47 @@ fn lackey() {
 #[test]
 fn machine() {
     smoke(targets::machine, corpus("machine", Vec::new()));
+}
+
+#[test]
+fn perf() {
+    // Process and thread, time, address, CPU; then a loss and a thread that began.
+    let words: [&[u64]; 3] = [
+        &[9 | 2 << 32 | 40 << 48, 7 | 8 << 32, 100, 0x7ff7_5a40_3000, 5],
+        &[2 | 24 << 48, 1, 17],
+        &[7 | 16 << 48, 7],
+    ];
+    let bytes: Vec<u8> = words.iter().copied().flatten().flat_map(|word| word.to_ne_bytes()).collect();
+    let seeds = [0b1111, 0b111_1111, 0].map(|fields| [&[fields], &bytes[..]].concat());
+    smoke(targets::perf, corpus("perf", seeds.to_vec()));
+}
+
+#[test]
+fn journal() {
+    let machine = Machine::builtin("ace").unwrap();
+    let mut header = journal::Header::new("homing", "fuzz", &machine.costs(machine.page_size()).unwrap());
+    header.teed = true;
+    let mut bytes = Vec::new();
+    let mut log = journal::Writer::new(&mut bytes, &header).unwrap();
+    for line in [Line::Interval { t: 5 }, Line::Gone { page: 3 }] {
+        log.put(&line).unwrap();
+    }
+    log.flush().unwrap();
+    drop(log);
+    smoke(targets::journal, corpus("journal", vec![bytes]));
+}
+
+#[test]
+fn placement() {
+    smoke(targets::placement, corpus("placement", Vec::new()));
+}
+
+#[test]
+fn observer() {
+    smoke(targets::observer, corpus("observer", Vec::new()));
+}
+
+#[test]
+fn answer() {
+    smoke(targets::answer, corpus("answer", Vec::new()));
 }
