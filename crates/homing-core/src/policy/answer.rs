@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn what_is_no_answer_is_refused_with_a_reason() {
         for (text, reason) in [
-            ("[]", "expected {\"actions\""),
+            ("7", "expected {\"actions\""),
             (r#"{"action":[]}"#, "unknown field"),
             (r#"{"actions":[{"page":1}]}"#, "expected one of move"),
             (r#"{"actions":[{"page":1,"move":1,"collapse":1}]}"#, "expected one of move"),
