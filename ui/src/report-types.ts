@@ -1,6 +1,90 @@
 // The shape of the data that the page shows: what `homing compare --json` prints and `--html` embeds.
 // Made from crates/homing-core/src/report.rs by `make ui-data`; not to be edited.
 
+/** Pages and references of one sharing class (docs/policies.md has the definitions). */
+export type ClassRow = {
+  /** `private`, `read-shared`, `migratory`, `producer-consumer` or `write-shared`. */
+  class: string,
+  /** Pages of the class. */
+  pages: number,
+  /** References to them. */
+  references: number,
+  /** Reads among those. */
+  reads: number,
+  /** Writes among those. */
+  writes: number,
+  /** 100 * references of the class / all references. */
+  references_percent: number,
+  /** Cost of the optimum on these pages. */
+  optimal_cost: number,
+  /** Cost of first touch on these pages. */
+  first_touch_cost: number,
+  /** Cost of the policy `homing` on these pages, if it was compared. */
+  homing_cost?: number,
+};
+
+/** Counts of one CPU, or of all together. */
+export type Counts = {
+  /** References; one that crosses a line counts once. */
+  references: number,
+  /** Lines asked of the first level (a reference that crosses lines asks for each). */
+  lines: number,
+  /** Lines that the first level did not hold. */
+  l1_misses: number,
+  /** ... nor the second. */
+  l2_misses: number,
+  /** ... of which the third level held. */
+  l3_hits: number,
+  /** Lines fetched by way of the interconnect to be read: from the home's memory, or sent on by it. */
+  fetches_read: number,
+  /** The same, to be written. */
+  fetches_write: number,
+  /** Fetches that another CPU's cache served because it held the line changed. */
+  interventions: number,
+  /** Writes to lines that other CPUs held too. */
+  upgrades: number,
+  /** Copies that another CPU's write took from this CPU. */
+  invalidations: number,
+  /** Changed lines that went back to memory. */
+  write_backs: number,
+  /** Translations that the first TLB did not hold. */
+  tlb1_misses: number,
+  /** Translations that no TLB held. */
+  tlb_misses: number,
+  /** Translations shot down because a page moved. */
+  shootdowns: number,
+};
+
+/** Cost against a parameter: exact for the optimum, sampled for policies. */
+export type Curve = {
+  /** `page-move` or `page-size`. */
+  parameter: string,
+  /** Unit of x: `local references` or `bytes`. */
+  unit: string,
+  /** The value of the machine itself, on the x axis. */
+  here?: number,
+  /** One line each. */
+  series: Array<Series>,
+};
+
+/** A point of a [`Series`]: the mean cost per reference and its parts, which add up to it. */
+export type CurvePoint = {
+  /** Value of the parameter. */
+  x: number,
+  /** Mean cost per reference. */
+  mcpr: number,
+  /** Part of local references. */
+  local: number,
+  /** Part of references to other nodes. */
+  remote: number,
+  /** Part of references to global memory. */
+  global: number,
+  /** Part of page copies. */
+  copies: number,
+  /** (moves + replications) / pages. */
+  moves_per_page: number,
+};
+
 /** The machine as the report shows it. Costs are in local word references. */
 export type MachineInfo = {
   /** Name of the machine. */
@@ -26,6 +110,50 @@ export type MachineInfo = {
   access?: Array<Array<number>>,
   /** Copy costs `copy[from][to]` of unequal machines. */
   copy?: Array<Array<number>>,
+};
+
+/** A policy over several traces. */
+export type MeanRow = {
+  /** Policy; `optimal` for the bound. */
+  policy: string,
+  /** Geometric mean of MCPR. */
+  mcpr: number,
+  /** Geometric mean of cost / optimal cost, as a gap in per cent. */
+  gap_percent: number,
+  /** The largest gap, in per cent. */
+  worst_gap_percent: number,
+  /** The trace with the largest gap. */
+  worst_trace: string,
+};
+
+/** One entry a page, column by column, in order of virtual address. All columns have the same length. */
+export type PageMap = {
+  /** Pages of the trace; more than the columns hold if the map was cut (`shown` < `pages`). */
+  pages: number,
+  /** Length of the columns: the pages with most references. */
+  shown: number,
+  /** Virtual address of the page as `0x...`; a page that was unmapped and mapped again appears again. */
+  vaddr: Array<string>,
+  /** References to the page. */
+  references: Array<number>,
+  /** Sharing class, an index into [`TraceReport::sharing`]. */
+  class: Array<number>,
+  /** Node where first touch places it. */
+  initial: Array<number>,
+  /** Node that refers to it most. */
+  most_frequent: Array<number>,
+  /** Home at the end under the policy that `policy` names. */
+  last: Array<number>,
+  /** The policy of the column `last`: `homing`, or else the last one compared. */
+  policy: string,
+  /** Home at the end in the optimal placement. */
+  optimal: Array<number>,
+  /** References by node, `by_node[page][node]`; nodes after the last one that refers to the page are left out. */
+  by_node: Array<Array<number>>,
+  /** Names of the data areas that the pages belong to: variables, call sites of allocations, stacks, files. */
+  areas: Array<string>,
+  /** The area of each page, an index into `areas`; -1: not known. */
+  area: Array<number>,
 };
 
 /** A named setting. */
@@ -62,6 +190,24 @@ export type Region = {
   whole_cost: number,
   /** Optimal cost in small pages. */
   split_cost: number,
+};
+
+/** A whole comparison: what `homing compare --json` prints and the report page reads. */
+export type Report = {
+  /** Version of this schema ([`SCHEMA`]). */
+  schema: number,
+  /** Program and version that wrote it, such as `homing 0.1.0`. */
+  generator: string,
+  /** The machine that was modelled. */
+  machine: MachineInfo,
+  /** Every parameter of the run, with defaults, as name and value: the manifest. */
+  parameters: Array<Parameter>,
+  /** One block for each trace. */
+  traces: Array<TraceReport>,
+  /** Geometric means over the traces, one for each policy; empty for a single trace. */
+  means: Array<MeanRow>,
+  /** What the reader must know: which numbers are modelled, what was left out and why. */
+  notes: Array<string>,
 };
 
 /** One row: one policy (or the optimum) on one trace and machine. */
@@ -107,82 +253,6 @@ export type Row = {
   moves_per_page: number,
 };
 
-/** Counts of one CPU, or of all together. */
-export type Counts = {
-  /** References; one that crosses a line counts once. */
-  references: number,
-  /** Lines asked of the first level (a reference that crosses lines asks for each). */
-  lines: number,
-  /** Lines that the first level did not hold. */
-  l1_misses: number,
-  /** ... nor the second. */
-  l2_misses: number,
-  /** ... of which the third level held. */
-  l3_hits: number,
-  /** Lines fetched by way of the interconnect to be read: from the home's memory, or sent on by it. */
-  fetches_read: number,
-  /** The same, to be written. */
-  fetches_write: number,
-  /** Fetches that another CPU's cache served because it held the line changed. */
-  interventions: number,
-  /** Writes to lines that other CPUs held too. */
-  upgrades: number,
-  /** Copies that another CPU's write took from this CPU. */
-  invalidations: number,
-  /** Changed lines that went back to memory. */
-  write_backs: number,
-  /** Translations that the first TLB did not hold. */
-  tlb1_misses: number,
-  /** Translations that no TLB held. */
-  tlb_misses: number,
-  /** Translations shot down because a page moved. */
-  shootdowns: number,
-};
-
-/** Where a trace comes from and how large it is. */
-export type TraceInfo = {
-  /** Short name: the file's stem, or as much of its path as tells it from the other traces. */
-  name: string,
-  /** Digest of the trace file (xxh3-64, hexadecimal). */
-  digest: string,
-  /** Command line of the recorded program. */
-  command: Array<string>,
-  /** What recorded it. */
-  recorder: string,
-  /** Data references; with `--misses` those that reached memory. */
-  references: number,
-  /** Reads among them. */
-  reads: number,
-  /** Writes among them. */
-  writes: number,
-  /** Threads of the program. */
-  threads: number,
-  /** Distinct pages at the report's page size. */
-  pages: number,
-  /** False when the recording was cut or parts of it were damaged. */
-  complete: boolean,
-  /** What the caches counted, with `--misses`. */
-  caches?: Counts,
-};
-
-/** A point of a [`Series`]: the mean cost per reference and its parts, which add up to it. */
-export type CurvePoint = {
-  /** Value of the parameter. */
-  x: number,
-  /** Mean cost per reference. */
-  mcpr: number,
-  /** Part of local references. */
-  local: number,
-  /** Part of references to other nodes. */
-  remote: number,
-  /** Part of references to global memory. */
-  global: number,
-  /** Part of page copies. */
-  copies: number,
-  /** (moves + replications) / pages. */
-  moves_per_page: number,
-};
-
 /** One line of a [`Curve`]. */
 export type Series = {
   /** Policy; `optimal` for the bound. */
@@ -192,70 +262,6 @@ export type Series = {
   exact: boolean,
   /** The points, by rising x. */
   points: Array<CurvePoint>,
-};
-
-/** Cost against a parameter: exact for the optimum, sampled for policies. */
-export type Curve = {
-  /** `page-move` or `page-size`. */
-  parameter: string,
-  /** Unit of x: `local references` or `bytes`. */
-  unit: string,
-  /** The value of the machine itself, on the x axis. */
-  here?: number,
-  /** One line each. */
-  series: Array<Series>,
-};
-
-/** One entry a page, column by column, in order of virtual address. All columns have the same length. */
-export type PageMap = {
-  /** Pages of the trace; more than the columns hold if the map was cut (`shown` < `pages`). */
-  pages: number,
-  /** Length of the columns: the pages with most references. */
-  shown: number,
-  /** Virtual address of the page as `0x...`; a page that was unmapped and mapped again appears again. */
-  vaddr: Array<string>,
-  /** References to the page. */
-  references: Array<number>,
-  /** Sharing class, an index into [`TraceReport::sharing`]. */
-  class: Array<number>,
-  /** Node where first touch places it. */
-  initial: Array<number>,
-  /** Node that refers to it most. */
-  most_frequent: Array<number>,
-  /** Home at the end under the policy that `policy` names. */
-  last: Array<number>,
-  /** The policy of the column `last`: `homing`, or else the last one compared. */
-  policy: string,
-  /** Home at the end in the optimal placement. */
-  optimal: Array<number>,
-  /** References by node, `by_node[page][node]`; nodes after the last one that refers to the page are left out. */
-  by_node: Array<Array<number>>,
-  /** Names of the data areas that the pages belong to: variables, call sites of allocations, stacks, files. */
-  areas: Array<string>,
-  /** The area of each page, an index into `areas`; -1: not known. */
-  area: Array<number>,
-};
-
-/** Pages and references of one sharing class (docs/policies.md has the definitions). */
-export type ClassRow = {
-  /** `private`, `read-shared`, `migratory`, `producer-consumer` or `write-shared`. */
-  class: string,
-  /** Pages of the class. */
-  pages: number,
-  /** References to them. */
-  references: number,
-  /** Reads among those. */
-  reads: number,
-  /** Writes among those. */
-  writes: number,
-  /** 100 * references of the class / all references. */
-  references_percent: number,
-  /** Cost of the optimum on these pages. */
-  optimal_cost: number,
-  /** Cost of first touch on these pages. */
-  first_touch_cost: number,
-  /** Cost of the policy `homing` on these pages, if it was compared. */
-  homing_cost?: number,
 };
 
 /** A row at one of several page sizes. */
@@ -305,6 +311,32 @@ export type SizeRow = {
   moves_per_page: number,
 };
 
+/** Where a trace comes from and how large it is. */
+export type TraceInfo = {
+  /** Short name: the file's stem, or as much of its path as tells it from the other traces. */
+  name: string,
+  /** Digest of the trace file (xxh3-64, hexadecimal). */
+  digest: string,
+  /** Command line of the recorded program. */
+  command: Array<string>,
+  /** What recorded it. */
+  recorder: string,
+  /** Data references; with `--misses` those that reached memory. */
+  references: number,
+  /** Reads among them. */
+  reads: number,
+  /** Writes among them. */
+  writes: number,
+  /** Threads of the program. */
+  threads: number,
+  /** Distinct pages at the report's page size. */
+  pages: number,
+  /** False when the recording was cut or parts of it were damaged. */
+  complete: boolean,
+  /** What the caches counted, with `--misses`. */
+  caches?: Counts,
+};
+
 /** What the report says about one trace. */
 export type TraceReport = {
   /** The trace. */
@@ -327,36 +359,4 @@ export type TraceReport = {
   page_sizes?: Array<SizeRow>,
   /** Pages of the largest size that cost least in pages of the smallest, most gain first. */
   split?: Array<Region>,
-};
-
-/** A policy over several traces. */
-export type MeanRow = {
-  /** Policy; `optimal` for the bound. */
-  policy: string,
-  /** Geometric mean of MCPR. */
-  mcpr: number,
-  /** Geometric mean of cost / optimal cost, as a gap in per cent. */
-  gap_percent: number,
-  /** The largest gap, in per cent. */
-  worst_gap_percent: number,
-  /** The trace with the largest gap. */
-  worst_trace: string,
-};
-
-/** A whole comparison: what `homing compare --json` prints and the report page reads. */
-export type Report = {
-  /** Version of this schema ([`SCHEMA`]). */
-  schema: number,
-  /** Program and version that wrote it, such as `homing 0.1.0`. */
-  generator: string,
-  /** The machine that was modelled. */
-  machine: MachineInfo,
-  /** Every parameter of the run, with defaults, as name and value: the manifest. */
-  parameters: Array<Parameter>,
-  /** One block for each trace. */
-  traces: Array<TraceReport>,
-  /** Geometric means over the traces, one for each policy; empty for a single trace. */
-  means: Array<MeanRow>,
-  /** What the reader must know: which numbers are modelled, what was left out and why. */
-  notes: Array<string>,
 };

@@ -1,29 +1,28 @@
 //! The types of the report page are made from those of the report.
 
 use super::*;
+use std::collections::BTreeMap;
 use ts_rs::{Config, TypeVisitor, TS};
 
 const HEAD: &str = "\
 // The shape of the data that the page shows: what `homing compare --json` prints and `--html` embeds.
 // Made from crates/homing-core/src/report.rs by `make ui-data`; not to be edited.\n";
 
-/// The declarations of the types that a type names, each once and before those that name it.
+/// The declarations of the types that a type names, by name: the derive macro has no order of its own.
 struct Declarations {
     config: Config,
-    names: Vec<String>,
-    text: String,
+    by_name: BTreeMap<String, String>,
 }
 
 impl TypeVisitor for Declarations {
     fn visit<T: TS + 'static + ?Sized>(&mut self) {
         let name = T::ident(&self.config);
-        if T::output_path().is_none() || self.names.contains(&name) {
+        if T::output_path().is_none() || self.by_name.contains_key(&name) {
             return;
         }
-        self.names.push(name);
-        T::visit_dependencies(self);
         let declaration = format!("{}export {}", T::docs().unwrap_or_default(), T::decl(&self.config));
-        self.text += &format!("\n{}\n", tidy(&declaration));
+        self.by_name.insert(name, format!("\n{}\n", tidy(&declaration)));
+        T::visit_dependencies(self);
     }
 }
 
@@ -42,9 +41,9 @@ fn tidy(declaration: &str) -> String {
 
 fn declarations() -> String {
     let config = Config::new().with_large_int("number");
-    let mut all = Declarations { config, names: Vec::new(), text: HEAD.to_string() };
+    let mut all = Declarations { config, by_name: BTreeMap::new() };
     all.visit::<Report>();
-    all.text
+    HEAD.to_owned() + &all.by_name.into_values().collect::<String>()
 }
 
 #[test]
