@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
  * The wire between a recorder (inside the recorded program) and `homing record` (which encodes the trace).
- * docs/recording-wire.md explains it. This file is the only definition: crates/homing-wire reads its numbers when homing is
- * compiled, and HOMING_LAID holds the structs against them.
+ * docs/recording-wire.md explains it. This file is the only definition: crates/homing-wire reads its numbers when
+ * homing is compiled, and HOMING_LAID holds the structs against them.
  *
  * Shared memory: one memfd, mapped by both sides: a page of `homing_wire_header`, then `segments` segments of
  * `segment_words` 64-bit words each. Two pipes carry 32-bit segment numbers and descriptors:
@@ -97,7 +97,7 @@ HOMING_LAID(homing_wire_full, segment, HOMING_AT_FULL_SEGMENT, 4);
 HOMING_LAID(homing_wire_full, words, HOMING_AT_FULL_WORDS, 4);
 HOMING_LAID(homing_wire_full, stream, HOMING_AT_FULL_STREAM, 4);
 HOMING_LAID(homing_wire_full, index, HOMING_AT_FULL_INDEX, 4);
-_Static_assert(sizeof(homing_wire_full) == HOMING_FULL_BYTES, "homing_wire_full is not as long as the other end expects");
+_Static_assert(sizeof(homing_wire_full) == HOMING_FULL_BYTES, "the other end expects another length");
 
 /* A word with bit 63 clear is a data reference.
  *  serial:   the virtual address of the next access of the current block (0: that access did not happen: guarded)
@@ -133,8 +133,8 @@ enum {
     * read-modify-write (one word for the pair, counted as one write), 34 derived. Sent before the block's first
     * execution; a number is never reused with another meaning.
     * An access that is not derived takes the next word of the execution; bit 36: it may be guarded, and its word 0. A
-    * derived access has no word of its own: its address is word `bits 36..47` of this execution (counted from 0) plus the signed `bits 48..63`, and it never
-    * leans on a guarded word.
+    * derived access has no word of its own: its address is word `bits 36..47` of this execution (counted from 0) plus
+    * the signed `bits 48..63`, and it never leans on a guarded word.
     * The execution may end before an access with bit 35 set (a side exit lies there), and nowhere else: it ends there
     * if the next word is a control word or the segment ends; the accesses from one such bit to the next
     * hold at least one that is not derived. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * Names: the program's marks, call-sites ("object+0xoffset", with the function where the symbol table has it) and mapped
- * files. A name is sent once, when it is first used; afterwards its id stands for it. */
+ * Names: the program's marks, call-sites ("object+0xoffset", with the function where the symbol table has it) and
+ * mapped files. A name is sent once, when it is first used; afterwards its id stands for it. */
 #include "runtime.h"
 
 #include <dlfcn.h>

@@ -137,7 +137,8 @@ static Access* leader_of(Access* access, Long* offset)
    return NULL;
 }
 
-/* Gives out words. Each stretch between side exits needs a word of its own, whose presence tells that it was reached. */
+/* Gives out words. Each stretch between side exits needs a word of its own, whose presence tells that it was reached.
+ * */
 static void assign_words(void)
 {
    UInt next = 0;

@@ -15,7 +15,8 @@ ULong* homing_limit;
 Bool homing_recording = False;
 
 static homing_wire_header* header;
-static homing_wire_header* counts; /* the same, also in forked children that are not recorded: they count theirs in it */
+/* The same, also in forked children that are not recorded: they count theirs in it. */
+static homing_wire_header* counts;
 static Int credit_fd = -1, full_fd = -1;
 static UInt segment_index; /* counts posted segments */
 static UInt segment;       /* the one in use */

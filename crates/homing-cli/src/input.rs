@@ -1,4 +1,5 @@
-//! What `optimal`, `simulate` and `compare` take: a machine model, a trace file, and how the one is laid over the other.
+//! What `optimal`, `simulate` and `compare` take: a machine model, a trace file, and how the one is laid over the
+//! other.
 
 use crate::exit::{self, Code};
 use crate::files::read_text;
@@ -33,7 +34,8 @@ pub struct ModelArgs {
     /// CPUs that threads run on: fill, round-robin, one-per-node, or a list such as 0-3,5 or !2
     ///
     /// fill: thread i on CPU i, so that nodes fill up one by one. round-robin: thread i on the next CPU of node i.
-    /// one-per-node: thread i on the first CPU of node i. A list: thread i on its i-th CPU. All begin again at their end.
+    /// one-per-node: thread i on the first CPU of node i. A list: thread i on its i-th CPU. All begin again at their
+    /// end.
     #[arg(long, value_name = "HOW", default_value = "fill")]
     pub threads_on: ThreadsOn,
     /// Memory for page histories; what is beyond goes to a temporary file
@@ -173,7 +175,8 @@ impl TraceFile {
         let facts = path.metadata().with_context(context)?;
         if !facts.is_file() {
             let message = format!(
-                "{} is not a regular file: expected a trace, as `homing record` writes it; write what comes from a pipe to a file",
+                "{} is not a regular file: expected a trace, as `homing record` writes it; write what comes from a \
+                pipe to a file",
                 path.display()
             );
             return Err(exit::error(Code::FAILURE, message));
@@ -229,8 +232,8 @@ pub struct Laid {
     pub marks: Vec<(Time, Mark)>,
 }
 
-/// Builds the page histories of a trace: of all its references, or of those that get past `misses`. Without caches, whose
-/// state goes through the whole trace, parts of the trace are read at the same time.
+/// Builds the page histories of a trace: of all its references, or of those that get past `misses`. Without caches,
+/// whose state goes through the whole trace, parts of the trace are read at the same time.
 pub fn lay(
     trace: &Trace<'_>,
     binding: &Binding,
@@ -315,7 +318,8 @@ fn notes(trace: &Trace<'_>, binding: &Binding, lost: u64, partial: bool) -> Vec<
             lost => format!("{lost} references are lost and are not counted"),
         };
         notes.push(format!(
-            "the trace is damaged or unfinished: {lost}; `homing trace info` says where, `homing trace recover` makes a \
+            "the trace is damaged or unfinished: {lost}; `homing trace info` says where, `homing trace recover` makes \
+            a \
              whole trace of what is there"
         ));
     }
@@ -337,8 +341,10 @@ fn notes(trace: &Trace<'_>, binding: &Binding, lost: u64, partial: bool) -> Vec<
 fn filtered(counts: &Counts) -> String {
     let share = |part: u64, of: u64| 100.0 * part as f64 / (of as f64).max(1.0);
     format!(
-        "behind caches: of {} references {:.2} % missed the first level and {:.3} % reached memory ({} fetches, {} upgrades; \
-         {} write-backs not counted among them); {:.3} % missed the TLBs. Pages have one copy, as writes that hit are not seen",
+        "behind caches: of {} references {:.2} % missed the first level and {:.3} % reached memory ({} fetches, {} \
+        upgrades; \
+         {} write-backs not counted among them); {:.3} % missed the TLBs. Pages have one copy, as writes that hit are \
+         not seen",
         counts.references,
         share(counts.l1_misses, counts.references),
         share(counts.demand(), counts.references),

@@ -1,4 +1,5 @@
-//! What happens around the references in a simulation, and what policies see of them: `--info`, `--iterations`, `--events`.
+//! What happens around the references in a simulation, and what policies see of them: `--info`, `--iterations`,
+//! `--events`.
 
 use crate::exit::{self, Code};
 use crate::files::read_text;

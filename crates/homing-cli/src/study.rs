@@ -104,7 +104,8 @@ pub fn check(
     let (memories, most) = (costs.memories(), NodeSet::CAPACITY);
     if memories > most {
         let message = format!(
-            "machine {}: {memories} memories (its `nodes`, and global memory): policies are simulated on at most {most}; expected \
+            "machine {}: {memories} memories (its `nodes`, and global memory): policies are simulated on at most \
+            {most}; expected \
              fewer, or `homing optimal`, which takes more",
             machine.name()
         );
@@ -125,7 +126,8 @@ pub fn policy(name: &str) -> anyhow::Result<&'static Entry> {
     table::find(name).ok_or_else(|| {
         if name.starts_with("external:") {
             let message = format!(
-                "policy `{name}`: expected a policy of homing's own here (see `homing policies`); a process can be the policy of \
+                "policy `{name}`: expected a policy of homing's own here (see `homing policies`); a process can be the \
+                policy of \
                  `homing simulate` without --monitor only"
             );
             return exit::error(Code::USAGE, message);

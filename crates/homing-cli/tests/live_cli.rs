@@ -1,5 +1,5 @@
-//! `run`, `attach`, `doctor` and `replay` from outside, on whatever machine this is: with one node nothing can move, but
-//! everything else must work.
+//! `run`, `attach`, `doctor` and `replay` from outside, on whatever machine this is: with one node nothing can move,
+//! but everything else must work.
 
 use serde_json::Value;
 use std::path::Path;

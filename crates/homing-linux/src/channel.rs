@@ -196,7 +196,8 @@ impl Channel {
         command.spawn()
     }
 
-    /// Waits up to `timeout` for the next filled segment. A signal that interrupts the wait counts as [`Received::Idle`].
+    /// Waits up to `timeout` for the next filled segment. A signal that interrupts the wait counts as
+    /// [`Received::Idle`].
     pub fn receive(&mut self, timeout: Duration) -> Result<Received, ChannelError> {
         let mut fds = [PollFd::new(&self.full, PollFlags::IN)];
         let millis = timeout.as_millis().min(i32::MAX as u128) as i32;
@@ -242,8 +243,8 @@ impl Channel {
         self.segment_words(open.segment, open.words)
     }
 
-    /// The words from number `from` up to `to` of a segment that a thread of a parallel recorder is writing; those that it
-    /// has not written are 0. None at all if there is no such segment.
+    /// The words from number `from` up to `to` of a segment that a thread of a parallel recorder is writing; those that
+    /// it has not written are 0. None at all if there is no such segment.
     pub fn words_so_far(&self, segment: u32, from: u32, to: u32) -> Vec<u64> {
         if segment >= self.capacity.segments || to > self.capacity.segment_words {
             return Vec::new();

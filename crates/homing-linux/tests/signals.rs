@@ -1,5 +1,5 @@
-//! Programs under signals of every kind are held and made to call, and end as if nothing had been: `tests/signals/` has the programs,
-//! which check themselves.
+//! Programs under signals of every kind are held and made to call, and end as if nothing had been: `tests/signals/` has
+//! the programs, which check themselves.
 #![cfg(target_arch = "x86_64")]
 
 use homing_linux::hint_faults::scanner::Scanner;
@@ -48,8 +48,8 @@ impl Program {
     }
 }
 
-/// Holds all threads again and again, and makes calls in the name of each, until threads were held `holds` times. With `stops` the
-/// process is also stopped and continued by signals.
+/// Holds all threads again and again, and makes calls in the name of each, until threads were held `holds` times. With
+/// `stops` the process is also stopped and continued by signals.
 fn disturb(program: &mut Program, holds: usize, stops: bool) {
     let (proc, pid) = (Proc::default(), program.pid());
     let (mut held, mut refused, mut round) = (0, 0, 0);

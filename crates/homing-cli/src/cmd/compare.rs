@@ -40,7 +40,8 @@ pub struct Args {
     scene: SceneArgs,
     /// What policies see, several levels by commas: perfect, every:N, interval:N, intervals:K, or joined as
     /// every:64+intervals:100
-    #[arg(long, value_name = "LEVELS", value_delimiter = ',', default_value = "perfect", value_parser = scene::information)]
+    #[arg(long, value_name = "LEVELS", value_delimiter = ',', default_value = "perfect")]
+    #[arg(value_parser = scene::information)]
     info: Vec<Information>,
     /// Also let policies see what this monitor reports (see `homing monitors`), in the loop with the machine's caches;
     /// repeatable
@@ -56,8 +57,8 @@ pub struct Args {
     /// Never more than one copy of a page, in policies and bound
     #[arg(long)]
     no_replication: bool,
-    /// Where the optimum begins that policies are measured against: one-copy (each page where that is cheapest, free of charge)
-    /// or same (where the policy begins)
+    /// Where the optimum begins that policies are measured against: one-copy (each page where that is cheapest, free of
+    /// charge) or same (where the policy begins)
     #[arg(long, value_name = "WHERE", default_value_t)]
     bound_start: BoundStart,
     /// Also sweep a parameter: page-move=200..4000 (in local references) or page-size=512,1K,2K,4K; repeatable
@@ -76,8 +77,8 @@ pub struct Args {
     /// Print the report as JSON instead of tables
     #[arg(long)]
     json: bool,
-    /// Write the rows as CSV, and FILE.manifest.json with the traces, the machine and all parameters; without FILE, print them
-    /// instead of tables
+    /// Write the rows as CSV, and FILE.manifest.json with the traces, the machine and all parameters; without FILE,
+    /// print them instead of tables
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = STDOUT)]
     csv: Option<PathBuf>,
     /// Write the report as one self-contained page

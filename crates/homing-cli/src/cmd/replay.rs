@@ -13,9 +13,12 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 
 /// Why the actions of a simulation are no log of a live run.
-const OF_A_SIMULATION: &str = "holds the actions of a simulation: their times count references, and their addresses are the recorded \
-     run's, so a live run has no page and no moment for them; expected a log of `homing run --journal`. Another trace of the \
-     program can begin where this simulation ended: `homing simulate --placement-out FILE`, then `--placement areas:FILE`";
+const OF_A_SIMULATION: &str = "holds the actions of a simulation: their times count references, and their addresses \
+are the recorded \
+     run's, so a live run has no page and no moment for them; expected a log of `homing run --journal`. Another trace \
+     of the \
+     program can begin where this simulation ended: `homing simulate --placement-out FILE`, then `--placement \
+     areas:FILE`";
 
 /// Arguments of `homing replay`.
 #[derive(clap::Args)]

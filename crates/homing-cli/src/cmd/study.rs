@@ -1,8 +1,8 @@
 //! `homing study`: policies on a grid of traces, machines, starts and information levels or monitors, one row a cell.
 //!
-//! Cells are computed in units of a trace on a machine, which share the page histories and the bound. Each finished cell
-//! goes to a journal at once, under a key that names everything it depends on; a study that was killed goes on from there,
-//! and one that is asked for more computes only what is new.
+//! Cells are computed in units of a trace on a machine, which share the page histories and the bound. Each finished
+//! cell goes to a journal at once, under a key that names everything it depends on; a study that was killed goes on
+//! from there, and one that is asked for more computes only what is new.
 
 mod cell;
 mod journal;
@@ -222,8 +222,8 @@ impl<'a> Unit<'a> {
         Ok(cells)
     }
 
-    /// A cell of an earlier run under the names of this one: a key says what was computed, and an earlier run may have had other
-    /// names for that, or have told apart what this one has not.
+    /// A cell of an earlier run under the names of this one: a key says what was computed, and an earlier run may have
+    /// had other names for that, or have told apart what this one has not.
     fn renamed(&self, mut cell: Cell) -> Cell {
         cell.trace.clone_from(&self.file.name);
         cell.row.machine.clone_from(&self.model.machine);

@@ -90,7 +90,9 @@ fn capacities_are_bounded() {
 #[test]
 fn a_child_inherits_the_wire_and_its_end_closes_it() {
     let mut channel = Channel::new(SMALL).unwrap();
-    let script = "IFS=, read m c f <<X\n$HOMING_WIRE\nX\ntest -e /proc/self/fd/$m -a -e /proc/self/fd/$c -a -e /proc/self/fd/$f";
+    let script =
+        "IFS=, read m c f <<X\n$HOMING_WIRE\nX\ntest -e /proc/self/fd/$m -a -e /proc/self/fd/$c -a -e \
+    /proc/self/fd/$f";
     let mut child = channel.spawn(Command::new("sh").args(["-c", script])).unwrap();
     assert!(child.wait().unwrap().success());
     assert_eq!(channel.receive(SECOND).unwrap(), Received::Closed);

@@ -1,10 +1,23 @@
-//! The machine code of the scanning helper (`scanner.s`), and where what stands in the page that the engine shares with it
-//! (`layout.s`). Both files are also part of the preloaded library (`preload/scan.c`).
+//! The machine code of the scanning helper (`scanner.s`), and where what stands in the page that the engine shares with
+//! it (`layout.s`). Both files are also part of the preloaded library (`preload/scan.c`).
 
+#[cfg(target_arch = "x86_64")]
 std::arch::global_asm!(
     ".pushsection .rodata",
     include_str!("layout.s"),
     include_str!("scanner.s"),
+    ".popsection",
+);
+
+// There is none for other processors, and nothing that could start it (`ptrace::call`).
+#[cfg(not(target_arch = "x86_64"))]
+std::arch::global_asm!(
+    ".pushsection .rodata",
+    ".balign 8",
+    "homing_scanner_begin:",
+    "homing_scanner_end:",
+    "homing_scanner_words:",
+    "homing_scanner_words_end:",
     ".popsection",
 );
 

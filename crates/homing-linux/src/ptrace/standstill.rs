@@ -27,8 +27,9 @@ pub struct Count {
 
 /// Processes whose threads stand still until this is dropped.
 ///
-/// A thread of its own traces them. The kernel lets go what a thread traces when that ends, so that nothing stays stopped: neither
-/// threads that stop late, nor those that change their number in an exec, nor any at all when this program is killed.
+/// A thread of its own traces them. The kernel lets go what a thread traces when that ends, so that nothing stays
+/// stopped: neither threads that stop late, nor those that change their number in an exec, nor any at all when this
+/// program is killed.
 #[derive(Debug)]
 pub struct Standstill {
     count: Count,
@@ -38,8 +39,8 @@ pub struct Standstill {
 }
 
 impl Standstill {
-    /// Stops all threads of these processes; those that begin meanwhile too. Processes that have ended, or may not be traced, are
-    /// left out.
+    /// Stops all threads of these processes; those that begin meanwhile too. Processes that have ended, or may not be
+    /// traced, are left out.
     ///
     /// While a process executes another program its threads cannot be traced: the kernel lets the request wait. It may wait for
     /// ever, if the exec waits for the end of threads that are held already. So when it takes long, all are let go.
@@ -115,8 +116,8 @@ impl<'a> Tracer<'a> {
         Count { held, waiting: self.waiting, late, refused: self.refused.len() }
     }
 
-    /// Stops threads until none is left that runs. One that begins others faster than they are found would keep this at work: the
-    /// deadline ends it.
+    /// Stops threads until none is left that runs. One that begins others faster than they are found would keep this at
+    /// work: the deadline ends it.
     fn stop(&mut self) {
         let deadline = Instant::now() + PATIENCE;
         loop {

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 /// Why a thread stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// It was asked to, or its whole process was stopped by a signal (`PTRACE_EVENT_STOP`). It is not about to deliver a signal:
-    /// those that come stay pending.
+    /// It was asked to, or its whole process was stopped by a signal (`PTRACE_EVENT_STOP`). It is not about to deliver
+    /// a signal: those that come stay pending.
     Event,
     /// It enters or leaves a system call.
     SystemCall,
@@ -74,7 +74,8 @@ fn gone() -> io::Error {
 pub fn wait(tid: Tid, deadline: Instant) -> io::Result<Stop> {
     let mut nap = Duration::from_micros(20);
     loop {
-        // Looked at without being taken: the end of a thread belongs to its process's parent, which may be another part of this program.
+        // Looked at without being taken: the end of a thread belongs to its process's parent, which may be another part
+        // of this program.
         match ask(tid, libc::WSTOPPED | libc::WEXITED | libc::WNOWAIT) {
             Ok(Some((libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED, _))) => return Err(gone()),
             Ok(Some((_, status))) => {

@@ -1,5 +1,5 @@
-//! A scope at work: a thread of its own with a session for the processes of its cgroup. A scope whose cgroup is not there
-//! waits for it; one that fails tries again later; neither troubles the others.
+//! A scope at work: a thread of its own with a session for the processes of its cgroup. A scope whose cgroup is not
+//! there waits for it; one that fails tries again later; neither troubles the others.
 
 use super::config::Scope;
 use super::counters::Counters;

@@ -78,7 +78,8 @@ pub fn launch(
     Ok((code(status), left))
 }
 
-/// With hint faults the program starts the scanning helper itself, if the library for that is there; else it is injected.
+/// With hint faults the program starts the scanning helper itself, if the library for that is there; else it is
+/// injected.
 fn give_helper(command: &mut Command, source: &str) {
     let library = libraries::find(preload::LIBRARY).ok().filter(|_| source == "hint-faults");
     let inherited = |name: &str| std::env::var_os(name);

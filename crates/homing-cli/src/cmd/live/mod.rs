@@ -141,8 +141,8 @@ pub fn coded(error: SessionError) -> anyhow::Error {
     exit::error(code, error.to_string())
 }
 
-/// Steps at every interval until `over` says so. `over` is asked when a process has ended, when a signal came, and a few times a
-/// second.
+/// Steps at every interval until `over` says so. `over` is asked when a process has ended, when a signal came, and a
+/// few times a second.
 pub fn drive(
     session: &mut Session<'_>,
     interval: Duration,
@@ -164,8 +164,8 @@ pub fn drive(
     }
 }
 
-/// When the next step begins, if nothing is in the way at `planned`: at once if there was more to process than the last had time for; an
-/// engine that is too slow for its interval takes half of one off.
+/// When the next step begins, if nothing is in the way at `planned`: at once if there was more to process than the last
+/// had time for; an engine that is too slow for its interval takes half of one off.
 pub fn next_step(session: &Session<'_>, planned: Instant, interval: Duration) -> Instant {
     let now = Instant::now();
     if session.behind() {

@@ -11,7 +11,8 @@ use std::time::Duration;
 /// Settings of the live engine.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Settings {
-    /// Policy (see `homing policies`) [default: auto, the one that suits the source: homing where it counts, else work-function]
+    /// Policy (see `homing policies`) [default: auto, the one that suits the source: homing where it counts, else
+    /// work-function]
     #[arg(long, short)]
     policy: Option<String>,
     /// Source of accesses: auto, pmu, hint-faults, page-faults, none (see `homing doctor`) [default: auto]

@@ -100,7 +100,11 @@ pub fn run(args: &Args, choice: &Choice) -> Result {
     let mut notes = subject.notes();
     note_counts(&mut notes, entry.name, &rig::simulation(&pair.after));
     notes.extend_from_slice(&study.notes);
-    notes.push("moves change what misses; the gap is that of the mean costs per miss, to the bound of pages that stay".into());
+    notes.push(
+        "moves change what misses; the gap is that of the mean costs per miss, to the bound of pages that \
+    stay"
+            .into(),
+    );
     notes.extend(rig.no_times().map(|e| format!("no times: {e}")));
     let mut parameters =
         study::parameters(&model, page_size, args.placement.as_deref(), false, &[entry], &settings);
@@ -223,7 +227,8 @@ fn print(
     );
     outln!("{}", tables::rows(rows));
     outln!(
-        "\nsamples: {} to the policy, {} lost, {} interrupts; distance {:.3} (mean over CPUs), {:.2} % of transactions and \
+        "\nsamples: {} to the policy, {} lost, {} interrupts; distance {:.3} (mean over CPUs), {:.2} % of transactions \
+        and \
          {:.1} % of pages sampled",
         run.samples,
         run.lost,
@@ -241,7 +246,8 @@ fn print(
     );
     if let (Some(before), Some(after)) = (&pair.before.modelled, &run.modelled) {
         outln!(
-            "modelled time: {:.3} ms before ({:.1} % contention), {:.3} ms after ({:.1} % contention, {:.1} % moving): {:+.1} %",
+            "modelled time: {:.3} ms before ({:.1} % contention), {:.3} ms after ({:.1} % contention, {:.1} % moving): \
+            {:+.1} %",
             before.total_ns / 1e6,
             100.0 * before.contention_ns / before.total_ns.max(1.0),
             after.total_ns / 1e6,

@@ -76,7 +76,8 @@ fn lock(path: &Path, file: File) -> anyhow::Result<Option<Lock>> {
         Ok(None) => {
             let directory = path.parent().unwrap_or(path).display();
             let message = format!(
-                "another homing study is at work in {directory}: wait until it has ended, or name another directory by --out"
+                "another homing study is at work in {directory}: wait until it has ended, or name another directory by \
+                --out"
             );
             Err(exit::error(Code::FAILURE, message))
         }

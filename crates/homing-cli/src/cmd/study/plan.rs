@@ -23,8 +23,8 @@ use std::path::PathBuf;
 pub struct Args {
     /// The traces
     traces: Vec<PathBuf>,
-    /// A TOML file with the lists traces, machines, starts, info, monitors, policies, set, and threads-on, page-size, iterations,
-    /// events, no-replication, bound-start, memory, misses; flags come on top of it
+    /// A TOML file with the lists traces, machines, starts, info, monitors, policies, set, and threads-on, page-size,
+    /// iterations, events, no-replication, bound-start, memory, misses; flags come on top of it
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
     /// Where results go; what is there already is not computed again
@@ -64,8 +64,8 @@ pub struct Args {
     /// Never more than one copy of a page, in policies and bound
     #[arg(long)]
     no_replication: bool,
-    /// Where the optimum begins that policies are measured against: one-copy (each page where that is cheapest, free of charge)
-    /// or same (where the policy begins) [default: one-copy]
+    /// Where the optimum begins that policies are measured against: one-copy (each page where that is cheapest, free of
+    /// charge) or same (where the policy begins) [default: one-copy]
     #[arg(long, value_name = "WHERE")]
     bound_start: Option<BoundStart>,
     /// Memory for the page histories of each trace on a machine; what is beyond goes to a temporary file [default: 8G]
