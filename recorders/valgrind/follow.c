@@ -37,7 +37,8 @@ static Bool gone;
 
 Bool homing_is_gone(void) { return gone; }
 
-/* Once homing has ended, anybody may take the name of its socket: only our own user, or root, is told what runs here. */
+/* Once homing has ended, anybody may take the name of its socket: only our own user, or root, is told what runs
+   here. */
 static Bool is_homing(Int fd)
 {
    struct { Int pid; UInt uid, gid; } peer = { 0, ~0u, ~0u };

@@ -1,5 +1,5 @@
-/* A program that executes itself again and again, each time from a thread that is not its first while others run: the kernel ends those,
- * and gives the thread the number of the process. At the end it prints how often.
+/* A program that executes itself again and again, each time from a thread that is not its first while others run: the
+ * kernel ends those, and gives the thread the number of the process. At the end it prints how often.
  *
  *     execs TIMES
  */

@@ -1,8 +1,8 @@
 //! The pure core of Homing. It does no I/O of its own beyond the readers, writers and byte slices that it is handed,
 //! reads no clock and starts no thread that outlives a call.
 //!
-//! The modules follow the data path: [`trace`] (references on disk, a crate of its own) -> [`history`] (page runs) -> [`policy`] and
-//! [`optimal`] (decisions) -> [`engine`] and [`simulate`] (what they cost) -> [`report`] (what people read).
+//! The modules follow the data path: [`trace`] (references on disk, a crate of its own) -> [`history`] (page runs) ->
+//! [`policy`] and [`optimal`] (decisions) -> [`engine`] and [`simulate`] (what they cost) -> [`report`] (what people read).
 #![forbid(unsafe_code)]
 
 pub mod account;

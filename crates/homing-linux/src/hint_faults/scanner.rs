@@ -190,12 +190,17 @@ impl Scanner {
         self.put(at::BEAT, self.beat)
     }
 
+    /// True while the helper has the memory of the program that the process runs now.
+    pub fn serves(&self, proc: &Proc) -> bool {
+        is_helper(proc, self.pid, self.helper)
+    }
+
     /// Lets the helper begin a pass, if it has none.
     ///
     /// # Errors
     /// As for [`Scanner::beat`]; ESRCH if the helper has ended.
     pub fn begin_pass(&mut self, proc: &Proc) -> io::Result<()> {
-        if !is_helper(proc, self.pid, self.helper) {
+        if !self.serves(proc) {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
         if self.get(at::USED)? == self.grants {

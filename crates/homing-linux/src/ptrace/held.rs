@@ -70,8 +70,8 @@ impl Drop for Held {
     }
 }
 
-/// Lets a tracee of this thread go, also one that has ended: the process that it was in can execute no other program, and nobody can
-/// begin to trace its threads, before that. Async-signal-safe.
+/// Lets a tracee of this thread go, also one that has ended: the process that it was in can execute no other program,
+/// and nobody can begin to trace its threads, before that. Async-signal-safe.
 pub(super) fn let_go(tid: Tid) {
     if request::detach(tid).is_ok() || stop::is_first(tid) {
         // The end of a first thread is the end of its process, which is for its parent to be told of.

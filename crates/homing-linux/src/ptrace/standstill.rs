@@ -42,8 +42,9 @@ impl Standstill {
     /// Stops all threads of these processes; those that begin meanwhile too. Processes that have ended, or may not be
     /// traced, are left out.
     ///
-    /// While a process executes another program its threads cannot be traced: the kernel lets the request wait. It may wait for
-    /// ever, if the exec waits for the end of threads that are held already. So when it takes long, all are let go.
+    /// While a process executes another program its threads cannot be traced: the kernel lets the request wait. It may
+    /// wait for ever, if the exec waits for the end of threads that are held already. So when it takes long, all are let
+    /// go.
     ///
     /// # Errors
     /// If no thread can be started.

@@ -1,7 +1,9 @@
-//! What a tracing thread does when a request to the kernel hangs: it is interrupted by a signal, and lets go all that it traces.
+//! What a tracing thread does when a request to the kernel hangs: it is interrupted by a signal, and lets go all that it
+//! traces.
 //!
-//! `PTRACE_SEIZE` waits while the process executes another program, and that exec waits for the end of the process's other threads, each
-//! of which ends only when its tracer takes notice. A tracer that holds one of them and asks for another one waits for itself.
+//! `PTRACE_SEIZE` waits while the process executes another program, and that exec waits for the end of the process's other
+//! threads, each of which ends only when its tracer takes notice. A tracer that holds one of them and asks for another one
+//! waits for itself.
 
 use super::held;
 use crate::proc::Tid;
@@ -35,8 +37,8 @@ extern "C" fn let_all_go(_: libc::c_int) {
 pub(super) fn prepare() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: an all-zero action is a valid value of the plain structure; the handler is of the type that it needs without
-        // SA_SIGINFO. The action lives for the call.
+        // SAFETY: an all-zero action is a valid value of the plain structure; the handler is of the type that it needs
+        // without SA_SIGINFO. The action lives for the call.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = let_all_go as *const () as usize;
@@ -54,7 +56,8 @@ pub(super) fn beside<T>(traced: &[Tid], request: impl FnOnce() -> T) -> T {
     answer
 }
 
-/// Interrupts a thread that makes such a request: it lets go all that it traces. Where it makes none, this does nothing.
+/// Interrupts a thread that makes such a request: it lets go all that it traces. Where it makes none, this does
+/// nothing.
 pub(super) fn take(tracer: &JoinHandle<()>) {
     // SAFETY: the handle is that of a thread that has not been joined.
     unsafe { libc::pthread_kill(tracer.as_pthread_t(), SIGNAL) };

@@ -204,13 +204,19 @@ fn wait(mut done: impl FnMut() -> bool) {
 impl Source for HintFaults {
     fn follow(&mut self, targets: &Targets, changes: &Changes) -> io::Result<()> {
         for pid in &changes.ended {
+            // One that has executed another program may have been asked for its helper after that, before this was
+            // noticed: then it is the new program's.
+            let serves = |scanner: &Scanner| scanner.serves(targets.proc());
+            if changes.begun.contains(pid) && self.scanners.get(pid).is_some_and(serves) {
+                continue;
+            }
             self.scanners.remove(pid);
             self.awaited.remove(pid);
             self.used_before += self.used.remove(pid).unwrap_or_default();
         }
-        for &pid in changes.begun.iter().filter(|pid| targets.contains(**pid)) {
-            self.begin_or_refuse(targets, pid);
-        }
+        let new = |pid: &Pid| targets.contains(*pid) && !self.scanners.contains_key(pid);
+        let begun: Vec<Pid> = changes.begun.iter().copied().filter(new).collect();
+        begun.into_iter().for_each(|pid| self.begin_or_refuse(targets, pid));
         // A process whose threads of its own have all ended must be able to end.
         let idle = |pid: &Pid| targets.processes().get(pid).is_none_or(|process| process.tasks.is_empty());
         self.scanners.retain(|pid, _| !idle(pid));

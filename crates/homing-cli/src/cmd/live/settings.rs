@@ -39,7 +39,8 @@ pub struct Settings {
     /// Decide and account, move nothing
     #[arg(long)]
     dry_run: bool,
-    /// References that one burst of use of a page stands for, for sources that cannot count [default: from the cost of a move]
+    /// References that one burst of use of a page stands for, for sources that cannot count [default: from the cost of
+    /// a move]
     #[arg(long, value_name = "N")]
     weight: Option<f64>,
     /// Threads that move pages [default: 4]
