@@ -2,7 +2,8 @@
 //! reads no clock and starts no thread that outlives a call.
 //!
 //! The modules follow the data path: [`trace`] (references on disk, a crate of its own) -> [`history`] (page runs) ->
-//! [`policy`] and [`optimal`] (decisions) -> [`engine`] and [`simulate`] (what they cost) -> [`report`] (what people read).
+//! [`policy`] and [`optimal`] (decisions) -> [`engine`] and [`simulate`] (what they cost) -> [`report`] (what people
+//! read).
 #![forbid(unsafe_code)]
 
 pub mod account;

@@ -43,8 +43,8 @@ impl Standstill {
     /// traced, are left out.
     ///
     /// While a process executes another program its threads cannot be traced: the kernel lets the request wait. It may
-    /// wait for ever, if the exec waits for the end of threads that are held already. So when it takes long, all are let
-    /// go.
+    /// wait for ever, if the exec waits for the end of threads that are held already. So when it takes
+    /// long, all are let go.
     ///
     /// # Errors
     /// If no thread can be started.

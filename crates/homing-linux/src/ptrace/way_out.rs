@@ -1,9 +1,9 @@
-//! What a tracing thread does when a request to the kernel hangs: it is interrupted by a signal, and lets go all that it
-//! traces.
+//! What a tracing thread does when a request to the kernel hangs: it is interrupted by a signal, and lets go all
+//! that it traces.
 //!
-//! `PTRACE_SEIZE` waits while the process executes another program, and that exec waits for the end of the process's other
-//! threads, each of which ends only when its tracer takes notice. A tracer that holds one of them and asks for another one
-//! waits for itself.
+//! `PTRACE_SEIZE` waits while the process executes another program, and that exec waits for the end of the process's
+//! other threads, each of which ends only when its tracer takes notice. A tracer that holds one of them and asks for
+//! another one waits for itself.
 
 use super::held;
 use crate::proc::Tid;
