@@ -178,7 +178,7 @@ fn it_serves_reloads_and_ends_and_tells_the_manager() {
     assert_eq!(heard(&manager), "STOPPING=1\n");
     assert_eq!(daemon.child.wait().unwrap().code(), Some(0));
     let journal = fs::read_to_string(folder.join("a.journal")).unwrap();
-    assert!(journal.starts_with("{\"homing_journal\":1,"), "{journal}");
+    assert!(journal.starts_with("{\"homing_journal\":2,"), "{journal}");
 }
 
 #[test]

@@ -47,6 +47,7 @@ const TABLE_OR_STDOUT: Role = Writes(Written { over: Over::OtherFiles, prints: t
 /// counts.
 const ROLES: &[(&str, &str, Role)] = &[
     ("record", "output", TRACE),
+    ("record", "recorder", NoFile),
     ("trace import", "input", Reads),
     ("trace import", "output", TRACE),
     ("trace export", "output", FILE_OR_STDOUT),

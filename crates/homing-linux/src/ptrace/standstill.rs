@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 /// How long threads are waited for, while the others stand still already.
 const PATIENCE: Duration = Duration::from_millis(100);
+/// A request to trace that takes longer waits for an exec. Stopping a thousand threads takes part of a second at most.
+const HANGS: Duration = Duration::from_secs(2);
 
 /// What came of stopping processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,7 +63,7 @@ impl Standstill {
             // Ends with an error: nothing is ever sent.
             let _ = released.recv();
         })?;
-        match is_ready.recv_timeout(2 * PATIENCE) {
+        match is_ready.recv_timeout(HANGS) {
             Ok(count) => Ok(Standstill { count, release: Some(release), tracer: Some(tracer) }),
             Err(mpsc::RecvTimeoutError::Timeout) => {
                 way_out::take(&tracer);
