@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
-.PHONY: help build demo test check unit setup setup-test recorders preload workloads ui bench lab deny fmt clean install
+.PHONY: help build demo test check unit setup setup-test recorders preload workloads ui ui-data bench lab deny fmt clean install
 
 PREFIX ?= /usr/local
 BUILD := $(CURDIR)/build
@@ -20,6 +20,7 @@ test: setup-test build workloads ## Everything that CI runs
 	scripts/test.sh
 
 check: ## Formatting, lints, unit tests: what one runs before each commit
+	scripts/lines.sh
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo test --workspace --lib --bins --locked
@@ -46,6 +47,10 @@ workloads: setup ## Build the OpenMP workloads
 
 ui: ## Rebuild the report page (crates/homing-cli/assets/report.html)
 	cd ui && npm ci && npm run build
+
+ui-data: ## Remake the page's types and the reports that its tests read, after a change of the report
+	HOMING_UPDATE=1 cargo test --locked -p homing-core --lib report::typescript
+	HOMING_UPDATE=1 cargo test --locked -p homing-cli --test page_golden
 
 bench: build workloads ## Recording, trace size, decoding, optimum: the tables of docs/benchmarks.md
 	benches/run.sh

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * Marks that a program makes while Homing records it: where its iterations end and its phases begin. Policies that learn
- * from one iteration for the next need them (docs/recording.md, "Marks").
+ * Marks that a program makes while Homing records it: where its iterations end and its phases begin. Policies that
+ * learn from one iteration for the next need them (docs/recording.md, "Marks").
  *
  *    #include "homing.h"
  *    for (int i = 0; i < steps; i++) {

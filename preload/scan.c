@@ -1,9 +1,10 @@
-/* Starts the scanning helper of hint faults in the program that this library is preloaded into, before the program begins. The engine
-   finds the helper by the mark below (crates/homing-linux/src/hint_faults/preload.rs) and has nothing to inject.
+/* Starts the scanning helper of hint faults in the program that this library is preloaded into, before the program
+   begins. The engine finds the helper by the mark below (crates/homing-linux/src/hint_faults/preload.rs) and has
+   nothing to inject.
 
-   It does nothing unless the engine that is named in the environment runs, and whatever fails is left at that: the engine injects the
-   helper then. The program keeps its signals, its descriptors and errno; it gets one page of memory, and a process that shares all its
-   memory and ends by itself. */
+   It does nothing unless the engine that is named in the environment runs, and whatever fails is left at that: the
+   engine injects the helper then. The program keeps its signals, its descriptors and errno; it gets one page of memory,
+   and a process that shares all its memory and ends by itself. */
 
 #include <asm/signal.h>
 #include <asm/unistd.h>
@@ -38,8 +39,11 @@ static long call(long number, long a, long b, long c, long d, long e, long f)
 	register long r10 __asm__("r10") = d;
 	register long r8 __asm__("r8") = e;
 	register long r9 __asm__("r9") = f;
-	__asm__ volatile("syscall" : "+a"(number) : "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9) : "rcx", "r11", "memory");
-	return number;
+        __asm__ volatile("syscall"
+                         : "+a"(number)
+                         : "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                         : "rcx", "r11", "memory");
+        return number;
 }
 
 /* What follows `begin`, if the text begins so. */

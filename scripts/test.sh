@@ -17,9 +17,12 @@ part() {
 }
 
 part format cargo fmt --all --check
+part lines scripts/lines.sh
 part lints cargo clippy --workspace --all-targets --locked -- -D warnings
 part cargo cargo test --workspace --locked --no-fail-fast
 
+# The targets' own binaries, without a fuzzer's instrumentation, which needs another toolchain.
+part fuzz env CARGO_TARGET_DIR=target/fuzz cargo check --manifest-path fuzz/Cargo.toml --bins
 part workloads workloads/test.sh
 part record tests/workloads_record.sh
 part cachegrind tests/cachegrind.sh

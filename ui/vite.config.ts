@@ -1,4 +1,5 @@
-// Builds ui/dist/report.html or the page that HOMING_PAGE names: one file with script and style inside and an empty place
+// Builds ui/dist/report.html or the page that HOMING_PAGE names: one file with script and style inside and an empty
+// place
 // for its JSON.
 import { defineConfig } from 'vitest/config'
 import { viteSingleFile } from 'vite-plugin-singlefile'

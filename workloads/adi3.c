@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * adi3: the heat equation in a box by approximate factorisation, five quantities a point: the loops of NAS BT, and with -e 2
- * those of SP, which also changes to other variables and back around its sweeps.
+ * adi3: the heat equation in a box by approximate factorisation, five quantities a point: the loops of NAS BT, and with
+ * -e 2 those of SP, which also changes to other variables and back around its sweeps.
  *
  * A step computes the right-hand side, solves along x, y and z, and adds the change. All but the sweep along z give
  * threads planes (the outermost index); that one gives them rows across all planes. A row of points is nearly a page,
  * as in class B (102 points of 40 bytes), so that each page has one user for most of a step and another in one sweep.
  *
- * Check, against a closed form at every point: each quantity starts as an eigenmode, and a step multiplies it by a known
- * factor.
+ * Check, against a closed form at every point: each quantity starts as an eigenmode, and a step multiplies it by a
+ * known factor.
  */
 #include "heat.h"
 
@@ -88,7 +88,8 @@ static void solve_line(double *line, const double *upper, long n, long along)
 static void explicit_row(const double *u, double *change, long plane)
 {
    for (long i = POINT; i < ROW - POINT; i++)
-      change[i] = RATIO * (u[i - POINT] + u[i + POINT] + u[i - ROW] + u[i + ROW] + u[i - plane] + u[i + plane] - 6 * u[i]);
+      change[i] =
+          RATIO * (u[i - POINT] + u[i + POINT] + u[i - ROW] + u[i + ROW] + u[i - plane] + u[i + plane] - 6 * u[i]);
 }
 
 /* Other variables, and back again by the same: pairs of quantities are rotated and reflected. Called by all threads. */

@@ -179,7 +179,8 @@ int main(int argc, char **argv)
    }
    double residual = sqrt(squares / (double)a.n), middle = x[a.n / 2];
    /* Diagonal dominance bounds the condition number, and that the convergence: at least 0.7 an iteration. */
-   bool ok = fabs(residual - recurrence) < 1e-10 && residual < 2 * pow(0.7, (double)((o.iterations - 1) % SOLUTION + 1)) + 1e-10;
+   bool ok = fabs(residual - recurrence) < 1e-10 &&
+             residual < 2 * pow(0.7, (double)((o.iterations - 1) % SOLUTION + 1)) + 1e-10;
    free_matrix(&a);
    free(x);
    return report(&workload, &o, seconds, ok, "middle=%.10g residual=%.3e", middle, residual);

@@ -57,7 +57,8 @@ static inline void print_usage(const struct workload *w, FILE *to)
            w->name, w->about, w->name, w->extra_is != NULL ? " [-e EXTRA]" : "", w->size_is, w->min_size, w->max_size,
            w->size, w->iterations_is, w->iterations, MAX_THREADS);
    if (w->extra_is != NULL)
-      fprintf(to, "  -e EXTRA       %s, %ld to %ld [default: %ld]\n", w->extra_is, w->min_extra, w->max_extra, w->extra);
+      fprintf(to, "  -e EXTRA       %s, %ld to %ld [default: %ld]\n", w->extra_is, w->min_extra, w->max_extra,
+              w->extra);
    fprintf(to, "  -h, --help     print this text\n\n"
                "Prints one line, and exits with 0 if the result is right, 1 if it is wrong, 2 on wrong usage.\n");
 }

@@ -4,4 +4,5 @@
 //! The crates' `tests/fuzz_smoke.rs` run the same functions on the corpus and on random mutations of it.
 
 pub mod machines;
+pub mod parsers;
 pub mod trace;

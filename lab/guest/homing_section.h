@@ -1,5 +1,6 @@
-/* Marks of the section that counts, for programs that run in the lab: with `homing lab run --marked` the observer counts only between
- * the two. They are long no-ops: elsewhere they do nothing, and the lab runs programs for x86-64 only. */
+/* Marks of the section that counts, for programs that run in the lab: with `homing lab run --marked` the observer
+ * counts only between the two. They are long no-ops: elsewhere they do nothing, and the lab runs programs for x86-64
+ * only. */
 #ifndef HOMING_SECTION_H
 #define HOMING_SECTION_H
 

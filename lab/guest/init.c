@@ -1,5 +1,6 @@
-/* The first and only process that the lab's guest starts by itself: makes the usual mounts, carries out the job that the
- * launcher wrote into the initramfs, and sends back over the control port what came of it (docs/lab.md, "The guest").
+/* The first and only process that the lab's guest starts by itself: makes the usual mounts, carries out the job that
+ * the launcher wrote into the initramfs, and sends back over the control port what came of it (docs/lab.md, "The
+ * guest").
  *
  * The job is /lab/job: pairs of NUL-ended strings, a key and its value, in order. Keys:
  *   arg      one word of the command          env      NAME=VALUE for the command
@@ -63,7 +64,8 @@ static void mount_all(void) {
     };
     for (size_t i = 0; i < sizeof mounts / sizeof *mounts; i++) {
         mkdir(mounts[i][1], 0755);
-        if (mount(mounts[i][0], mounts[i][1], mounts[i][2], 0, NULL) != 0 && errno != EBUSY) note("mount", mounts[i][1]);
+        if (mount(mounts[i][0], mounts[i][1], mounts[i][2], 0, NULL) != 0 && errno != EBUSY)
+            note("mount", mounts[i][1]);
     }
     if (symlink("/proc/self/fd", "/dev/fd") != 0 && errno != EEXIST) note("symlink", "/dev/fd");
     mkdir("/run", 0755);
@@ -280,9 +282,11 @@ static int run_command(void) {
     return status;
 }
 
-/* What was written to a port is still under way, and lost if the machine is switched off: the host says when it has all of it. */
+/* What was written to a port is still under way, and lost if the machine is switched off: the host says when it has all
+ * of it. */
 static void tell_end(int status) {
-    unsigned long long out = job.shell ? 0 : port_sent("homing.stdout"), error = job.shell ? 0 : port_sent("homing.stderr");
+    unsigned long long out = job.shell ? 0 : port_sent("homing.stdout"),
+                       error = job.shell ? 0 : port_sent("homing.stderr");
     char line[64] = "";
     size_t used = 0;
     dprintf(control, "exit %d %llu %llu\n", status, out, error);

@@ -14,8 +14,8 @@
 #define DEVICES "/dev"
 #endif
 
-/* The driver learns of ports and their names by messages from the host: they may come after the first process has begun, and late where
- * the host is busy. */
+/* The driver learns of ports and their names by messages from the host: they may come after the first process has
+ * begun, and late where the host is busy. */
 enum { PORT_LOOKS = 3000, PORT_LOOK_US = 10000 };
 
 /* The device of the port of a name; "" if there is none. */

@@ -1,5 +1,6 @@
-/* A command whose memory begins on some nodes, as after an initialisation by one thread: it starts in a control group that may only
- * allocate there, and may allocate everywhere as soon as it has computed for a while without growing. No memory policy is set, no page moved. */
+/* A command whose memory begins on some nodes, as after an initialisation by one thread: it starts in a control group
+ * that may only allocate there, and may allocate everywhere as soon as it has computed for a while without growing. No
+ * memory policy is set, no page moved. */
 #define _GNU_SOURCE
 #include "init.h"
 
@@ -13,8 +14,8 @@
 #define ROOT "/sys/fs/cgroup"
 #define GROUP ROOT "/command"
 
-/* "Not grown": by less than this in that time of its own, for each CPU (not of the clock: the host may be busy). An initialisation that
- * computes much for each page grows slowly, and all the more in an emulator. */
+/* "Not grown": by less than this in that time of its own, for each CPU (not of the clock: the host may be busy). An
+ * initialisation that computes much for each page grows slowly, and all the more in an emulator. */
 static const long GROWTH = 32 << 10, QUIET_US = 250000;
 
 static int waiting;
@@ -42,8 +43,8 @@ static long after(const char *text, const char *name) {
     return found == NULL ? 0 : atol(found + strlen(name));
 }
 
-/* Anonymous bytes of the engines among the command's processes: what they remember of its pages is no growth of the program. Exact, unlike
- * the counters of `status`, since the kernel walks their pages. */
+/* Anonymous bytes of the engines among the command's processes: what they remember of its pages is no growth of the
+ * program. Exact, unlike the counters of `status`, since the kernel walks their pages. */
 static long engines(void) {
     char pids[4096], path[64], name[32];
     static char text[1 << 12];
@@ -64,7 +65,8 @@ static long engines(void) {
 
 void start_begin(const char *nodes) {
     get(ROOT "/cpuset.mems.effective", all_nodes, sizeof all_nodes);
-    waiting = put(ROOT "/cgroup.subtree_control", "+cpuset +memory") && (mkdir(GROUP, 0755), put(GROUP "/cpuset.mems", nodes));
+    waiting = put(ROOT "/cgroup.subtree_control", "+cpuset +memory") &&
+              (mkdir(GROUP, 0755), put(GROUP "/cpuset.mems", nodes));
 }
 
 /* By the command's process, before it becomes the command. */
@@ -76,8 +78,8 @@ int start_waits(void) { return waiting; }
 
 void start_look(void) {
     static char text[1 << 14];
-    /* The group's own counters run behind by up to 64 pages a CPU; the machine's are exact after a refresh, and nobody else but an engine
-     * grows. */
+    /* The group's own counters run behind by up to 64 pages a CPU; the machine's are exact after a refresh, and nobody
+     * else but an engine grows. */
     put("/proc/sys/vm/stat_refresh", "1");
     get("/proc/vmstat", text, sizeof text);
     long bytes = 4096 * (after(text, "nr_anon_pages ") + after(text, "nr_shmem ")) - engines();

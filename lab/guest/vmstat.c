@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const names[] = {"numa_pte_updates", "numa_hint_faults", "numa_hint_faults_local", "numa_pages_migrated",
-                                    "pgmigrate_success", "pgmigrate_fail", "thp_fault_alloc", "thp_split_pmd"};
+static const char *const names[] = {"numa_pte_updates",    "numa_hint_faults",  "numa_hint_faults_local",
+                                    "numa_pages_migrated", "pgmigrate_success", "pgmigrate_fail",
+                                    "thp_fault_alloc",     "thp_split_pmd"};
 enum { NAMES = sizeof names / sizeof *names };
 
 static unsigned long long before[NAMES];

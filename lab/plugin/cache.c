@@ -1,7 +1,7 @@
-/* A private cache of each vCPU: set-associative with 64-byte lines of physical memory, the least recently used line goes. A write by one
- * vCPU makes the others' copies of the line worthless, as an invalidating protocol does: each line of memory has a word with its last writer
- * and a version, and a copy is good while its version is the line's. So what is counted as a miss is what would go to memory or to
- * another cache. */
+/* A private cache of each vCPU: set-associative with 64-byte lines of physical memory, the least recently used line
+ * goes. A write by one vCPU makes the others' copies of the line worthless, as an invalidating protocol does: each line
+ * of memory has a word with its last writer and a version, and a copy is good while its version is the line's. So what
+ * is counted as a miss is what would go to memory or to another cache. */
 #define _GNU_SOURCE
 #include "observer.h"
 
@@ -23,7 +23,8 @@ void cache_begin(void) {
     for (unsigned i = 0; i < options.nranges; i++)
         if (options.ranges[i].end >> LINE_SHIFT > nlines) nlines = options.ranges[i].end >> LINE_SHIFT;
     /* Only what is written to takes memory. */
-    versions = mmap(NULL, nlines * sizeof *versions, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    versions = mmap(NULL, nlines * sizeof *versions, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (versions == MAP_FAILED) abort();
 }
 
@@ -52,8 +53,8 @@ int cache_misses(struct vcpu *vcpu, uint64_t physical, int write) {
         if (set[way].used < oldest->used) oldest = &set[way];
         if (set[way].number == number + 1) found = &set[way];
     }
-    /* A write to a good copy that others may hold is an upgrade: it counts as a miss, since it goes to the interconnect, only if
-     * somebody else wrote since this copy was filled. */
+    /* A write to a good copy that others may hold is an upgrade: it counts as a miss, since it goes to the
+     * interconnect, only if somebody else wrote since this copy was filled. */
     int hit = found != NULL && found->version == before;
     if (found == NULL) found = oldest;
     *found = (struct line){.number = number + 1, .version = version, .used = clock + 1};

@@ -1,6 +1,7 @@
-/* The monitor card: what the plug-in boards of Brock et al. 2001 (section 2) and the bus monitors of Tikir & Hollingsworth 2008 (section
- * 2.2) do, behind registers in shared memory that the guest maps and programs (card.h, docs/monitor-card.md). It sees every transaction: a
- * miss of the modelled cache, or every access where none is modelled, of all user-space code. */
+/* The monitor card: what the plug-in boards of Brock et al. 2001 (section 2) and the bus monitors of Tikir &
+ * Hollingsworth 2008 (section
+ * 2.2) do, behind registers in shared memory that the guest maps and programs (card.h, docs/monitor-card.md). It sees
+ * every transaction: a miss of the modelled cache, or every access where none is modelled, of all user-space code. */
 #define _GNU_SOURCE
 #include "card.h"
 #include "observer.h"
@@ -88,7 +89,8 @@ static void raise_event(uint64_t counter) {
 }
 
 /* Counts in one region; gives whether the transaction was one of it. */
-static int count(const struct card_filter *filter, uint64_t physical, unsigned requester, unsigned home, unsigned type) {
+static int count(const struct card_filter *filter, uint64_t physical, unsigned requester, unsigned home,
+                 unsigned type) {
     uint64_t offset = physical - READ(filter->start), granularity = READ(filter->granularity);
     if (offset >= READ(filter->size) || !passes(READ(filter->types), type)) return 0;
     if (!passes(READ(filter->requesters), 1ull << requester) || !passes(READ(filter->homes), 1ull << home)) return 0;

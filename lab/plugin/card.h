@@ -1,4 +1,5 @@
-/* The monitor card's registers, as its memory (BAR 2 of PCI device 1af4:1110) shows them; docs/monitor-card.md describes each. */
+/* The monitor card's registers, as its memory (BAR 2 of PCI device 1af4:1110) shows them; docs/monitor-card.md
+   describes each. */
 #ifndef HOMING_CARD_H
 #define HOMING_CARD_H
 

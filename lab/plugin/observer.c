@@ -23,7 +23,8 @@ static unsigned home_of(uint64_t physical) {
     return NO_NODE;
 }
 
-/* The translation that the guest's own TLB holds; looked up in QEMU when this vCPU has not used it since its last flush. */
+/* The translation that the guest's own TLB holds; looked up in QEMU when this vCPU has not used it since its last
+   flush. */
 static struct mapping *map(struct vcpu *vcpu, mem_info info, uint64_t address) {
     uint64_t virtual_page = address >> PAGE_SHIFT;
     struct mapping *mapping = &vcpu->mappings[virtual_page % MAPPINGS];
@@ -46,7 +47,8 @@ static void delay(struct vcpu *vcpu, unsigned home) {
     nanosleep(&sleep, NULL);
     clock_gettime(CLOCK_MONOTONIC, &after);
     double slept = (after.tv_sec - before.tv_sec) * 1e9 + (after.tv_nsec - before.tv_nsec);
-    /* What was slept too long (the host was busy) is credit, but no more than a portion: a stall of the host is not the program's. */
+    /* What was slept too long (the host was busy) is credit, but no more than a portion: a stall of the host is not the
+       program's. */
     vcpu->debt -= slept;
     if (vcpu->debt < -PORTION) vcpu->debt = -PORTION;
     vcpu->delayed += slept;
@@ -191,7 +193,8 @@ EXPORT int qemu_plugin_install(plugin_id id, const struct qemu_info *info, int a
         fprintf(stderr, "observer: cannot understand `%s`\n", argv[i]);
         return -1;
     }
-    if (!info->system_emulation || options.nnodes == 0 || options.nnodes > MOST_NODES || options.nvcpus == 0 || options.nranges == 0) {
+    if (!info->system_emulation || options.nnodes == 0 || options.nnodes > MOST_NODES || options.nvcpus == 0 ||
+        options.nranges == 0) {
         fprintf(stderr, "observer: expected a whole machine, and vcpus, nodes and ranges among the options\n");
         return -1;
     }

@@ -1,6 +1,8 @@
-/* The observer: a QEMU plugin that counts the memory accesses of the lab's virtual machine (docs/lab.md, "The observer").
+/* The observer: a QEMU plugin that counts the memory accesses of the lab's virtual machine (docs/lab.md, "The
+ * observer").
  *
- * One vCPU is one thread of QEMU; everything in struct vcpu is written by that thread alone, so the hot path takes no lock.
+ * One vCPU is one thread of QEMU; everything in struct vcpu is written by that thread alone, so the hot path takes no
+ * lock.
  */
 #ifndef HOMING_OBSERVER_H
 #define HOMING_OBSERVER_H

@@ -1,5 +1,5 @@
-/* Counts by page: each vCPU has a table of its own, so that counting takes no lock. Pages are virtual ones of an address space: what moves
- * is the frame, and the question is who uses the page. */
+/* Counts by page: each vCPU has a table of its own, so that counting takes no lock. Pages are virtual ones of an
+ * address space: what moves is the frame, and the question is who uses the page. */
 #include "observer.h"
 
 #include <stdio.h>

@@ -1,5 +1,6 @@
-/* The part of QEMU's plugin interface that the observer uses (include/qemu/qemu-plugin.h, version 3: QEMU 9.1 and newer), declared here
- * since no package has that header, and the three functions of glib that it cannot be used without; QEMU itself provides both. */
+/* The part of QEMU's plugin interface that the observer uses (include/qemu/qemu-plugin.h, version 3: QEMU 9.1 and
+ * newer), declared here since no package has that header, and the three functions of glib that it cannot be used
+ * without; QEMU itself provides both. */
 #ifndef HOMING_QEMU_H
 #define HOMING_QEMU_H
 
@@ -46,7 +47,8 @@ typedef void (*exit_callback)(plugin_id, void *data);
 
 extern void qemu_plugin_register_vcpu_init_cb(plugin_id, vcpu_callback);
 extern void qemu_plugin_register_vcpu_tb_trans_cb(plugin_id, translate_callback);
-extern void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *, execute_callback, enum callback_flags, void *);
+extern void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *, execute_callback, enum callback_flags,
+                                                   void *);
 extern void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *, memory_callback, enum callback_flags,
                                              enum memory_kinds, void *);
 extern void qemu_plugin_register_atexit_cb(plugin_id, exit_callback, void *);

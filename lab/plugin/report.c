@@ -1,4 +1,5 @@
-/* What was counted, as lines of text to a descriptor: every interval what came in it, at the end what is only known then.
+/* What was counted, as lines of text to a descriptor: every interval what came in it, at the end what is only known
+ * then.
  *
  *   begin VCPUS NODES
  *   a MS VCPU HOME READS WRITES      accesses since the last interval; MS: its end, since the machine was started
@@ -28,7 +29,8 @@ static void tell(char kind, long ms, unsigned vcpu, const struct counts *now, st
         uint64_t reads = __atomic_load_n(&now->reads[home], __ATOMIC_RELAXED);
         uint64_t writes = __atomic_load_n(&now->writes[home], __ATOMIC_RELAXED);
         if (reads == told->reads[home] && writes == told->writes[home]) continue;
-        fprintf(file, "%c %ld %u %u %lu %lu\n", kind, ms, vcpu, home, reads - told->reads[home], writes - told->writes[home]);
+        fprintf(file, "%c %ld %u %u %lu %lu\n", kind, ms, vcpu, home, reads - told->reads[home],
+                writes - told->writes[home]);
         told->reads[home] = reads;
         told->writes[home] = writes;
     }

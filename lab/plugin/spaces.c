@@ -1,13 +1,18 @@
 /* Whose accesses are counted: address spaces, told apart by CR3, and which of them are the program's.
  *
  * - The kernel changes address spaces by `mov REGISTER, %cr3`: the register is read when that instruction runs.
- * - The guest's first process and, on top of that, the observed command carry seccomp filters that compare something with a mark
- *   (lab/guest/lab.h). Filters are inherited by everything that a process starts and run at every system call, the newest first. So
- *   a call that comes past the program's mark and then the other one belongs to the program's tree, one that only comes past the
+ * - The guest's first process and, on top of that, the observed command carry seccomp filters that compare something
+ * with a mark
+ *   (lab/guest/lab.h). Filters are inherited by everything that a process starts and run at every system call, the
+ * newest first. So
+ *   a call that comes past the program's mark and then the other one belongs to the program's tree, one that only comes
+ * past the
  *   other does not; and the address space in use is known as such from its first system call on, also when the kernel
  *   has given a dead process's page table to a new one.
- * - The live engine may be part of that tree (`homing run -- program`). It is known by the bytes at its entry point, which
- *   the launcher read from its file: an address space that runs them is the engine's until it runs the entry of another file,
+ * - The live engine may be part of that tree (`homing run -- program`). It is known by the bytes at its entry point,
+ * which
+ *   the launcher read from its file: an address space that runs them is the engine's until it runs the entry of another
+ * file,
  *   which exec leads to. Children that it forks begin as the program's.
  */
 #include "observer.h"
@@ -28,7 +33,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int section_open;
 static unsigned programs;
 
-/* Entry points: the offset in the page and the bytes. The loader's and other programs' are known, too, with `engine` 0. */
+/* Entry points: the offset in the page and the bytes. The loader's and other programs' are known, too, with `engine` 0.
+ * */
 static struct { unsigned offset, length, engine; uint8_t bytes[ENTRY_BYTES]; } entries[MOST_PROGRAMS];
 static unsigned nentries;
 
@@ -155,8 +161,10 @@ void spaces_instrument(struct qemu_plugin_insn *insn, uint64_t address, const ui
         /* The program's own marks: a long no-op with a value of ours (lab/guest/homing_section.h). */
         uint32_t value = 0;
         if (length == 7) memcpy(&value, bytes + 3, 4);
-        if (length == 7 && bytes[0] == 0x0f && bytes[1] == 0x1f && bytes[2] == 0x80 && (value == SECTION_BEGIN || value == SECTION_END))
-            qemu_plugin_register_vcpu_insn_exec_cb(insn, on_section, CB_NO_REGS, value == SECTION_BEGIN ? (void *)1 : NULL);
+        if (length == 7 && bytes[0] == 0x0f && bytes[1] == 0x1f && bytes[2] == 0x80 &&
+            (value == SECTION_BEGIN || value == SECTION_END))
+            qemu_plugin_register_vcpu_insn_exec_cb(insn, on_section, CB_NO_REGS,
+                                                   value == SECTION_BEGIN ? (void *)1 : NULL);
         return;
     }
     unsigned prefix = bytes[0] >= 0x40 && bytes[0] <= 0x4f ? bytes[0] : 0;

@@ -1,5 +1,6 @@
-/* The accesses themselves, in the order in which the vCPUs made them: a ring that all vCPUs write to and one thread empties into a
- * descriptor. An access takes a number, which is its place in the order, and waits if the ring is full: nothing is lost. One word each:
+/* The accesses themselves, in the order in which the vCPUs made them: a ring that all vCPUs write to and one thread
+ * empties into a descriptor. An access takes a number, which is its place in the order, and waits if the ring is full:
+ * nothing is lost. One word each:
  *
  *   bit 0: 1   bit 1: write   bits 2-4: log2 of the size   bits 8-15: vCPU   bits 16-63: the low 48 bits of the address
  */

@@ -1,6 +1,6 @@
-/* Drives the monitor card (docs/monitor-card.md) and checks all that it says: region counters and secondary counters of known accesses,
- * an event at a threshold, samples against /proc/self/pagemap, a queue that runs over. For a machine whose CPU 0 is of node 0 and whose
- * CPU 2 is of node 1, with huge pages. */
+/* Drives the monitor card (docs/monitor-card.md) and checks all that it says: region counters and secondary counters of
+ * known accesses, an event at a threshold, samples against /proc/self/pagemap, a queue that runs over. For a machine
+ * whose CPU 0 is of node 0 and whose CPU 2 is of node 1, with huge pages. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
@@ -101,7 +101,8 @@ static void work(struct work work) {
     pthread_join(thread, NULL);
 }
 
-static void set_filter(int index, uint64_t start, uint64_t granularity, uint64_t types, uint64_t base, uint64_t requesters) {
+static void set_filter(int index, uint64_t start, uint64_t granularity, uint64_t types, uint64_t base,
+                       uint64_t requesters) {
     volatile struct card_filter *filter = &card->filters[index];
     filter->start = start;
     filter->size = HUGE;
@@ -155,8 +156,8 @@ static void check_samples(char *memory, unsigned cpu, unsigned node, uint64_t re
     for (uint64_t n = first; n < card->head; n++) {
         volatile struct card_sample *sample = &card->samples[n % CARD_SAMPLES];
         uint64_t offset = sample->address - physical(memory);
-        int good = offset < HUGE && physical(memory + offset) == sample->address && offset % 4096 == 0 && sample->number == n + 1 &&
-                   sample->cpu == cpu && sample->home == node && sample->time >= last_time &&
+        int good = offset < HUGE && physical(memory + offset) == sample->address && offset % 4096 == 0 &&
+                   sample->number == n + 1 && sample->cpu == cpu && sample->home == node && sample->time >= last_time &&
                    (sample->type == read_type || sample->type == read_type << 1);
         wrong += !good;
         reads += sample->type == read_type;

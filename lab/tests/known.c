@@ -1,4 +1,5 @@
-/* A program whose memory accesses are known: each thread, bound to a CPU, reads and writes pages that it has moved where it wants them.
+/* A program whose memory accesses are known: each thread, bound to a CPU, reads and writes pages that it has moved
+ * where it wants them.
  *
  *   known CPU:NODE:READS:WRITES...   one thread each, in turn; 8-byte accesses to 64 pages on NODE by CPU
  */

@@ -1,9 +1,10 @@
 /* A pointer chase by one CPU through memory of each of several nodes in turn: how much slower is the way to a far node?
  *
- *   latency CPU NODE...   prints for each node: NODE, nanoseconds a step (the least of all rounds), ratio to the first NODE
+ *   latency CPU NODE...   prints for each node: NODE, nanoseconds a step (the least of all rounds), ratio to the first
+ * NODE
  *
- * The nodes take turns round by round, every round takes about as long, and the least of many rounds counts: so other load of the host,
- * and the portions in which delays are slept, weigh on all alike.
+ * The nodes take turns round by round, every round takes about as long, and the least of many rounds counts: so other
+ * load of the host, and the portions in which delays are slept, weigh on all alike.
  */
 #define _GNU_SOURCE
 #include <linux/mempolicy.h>
@@ -26,8 +27,10 @@ struct line {
 /* A cycle through all lines in an order that jumps; 1237 has no divisor in common with their number. */
 static struct line *cycle_on(unsigned node) {
     unsigned long mask = 1ul << node;
-    struct line *lines = mmap(NULL, sizeof(struct line[LINES]), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (lines == MAP_FAILED || syscall(SYS_mbind, lines, sizeof(struct line[LINES]), MPOL_BIND, &mask, 64, 0) != 0) perror("mbind"), exit(1);
+    struct line *lines =
+        mmap(NULL, sizeof(struct line[LINES]), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (lines == MAP_FAILED || syscall(SYS_mbind, lines, sizeof(struct line[LINES]), MPOL_BIND, &mask, 64, 0) != 0)
+        perror("mbind"), exit(1);
     for (unsigned i = 0; i < LINES; i++) lines[i * 1237 % LINES].next = &lines[(i + 1) * 1237 % LINES];
     return lines;
 }

@@ -1,10 +1,11 @@
-/* Access patterns whose counts are known: each runs in a section of its own, by one thread bound to a CPU, on 1 MiB of one node's
- * memory. For machines with at least 16 pairs of CPU and node.
+/* Access patterns whose counts are known: each runs in a section of its own, by one thread bound to a CPU, on 1 MiB of
+ * one node's memory. For machines with at least 16 pairs of CPU and node.
  *
  *   patterns CPUS NODE...   prints for each pattern: NAME CPU NODE READS WRITES
  *
- * An access is what the processor's instruction does in the emulator: 16 bytes at once are one, each element of a string instruction
- * is one, a number of ten bytes is two, an atomic operation is a read and a write, and an access across the end of a page is one. */
+ * An access is what the processor's instruction does in the emulator: 16 bytes at once are one, each element of a
+ * string instruction is one, a number of ten bytes is two, an atomic operation is a read and a write, and an access
+ * across the end of a page is one. */
 #define _GNU_SOURCE
 #include <linux/mempolicy.h>
 #include <pthread.h>
@@ -21,11 +22,11 @@
 enum { BYTES = 1 << 20, HALF = BYTES / 2, LINE = 64, LINES = BYTES / LINE };
 
 /* A pattern that does one thing at MEMORY + AT, AT growing by STEP, so often; all but that is in registers. */
-#define PATTERN(name, step, code, ...)                                                                                      \
-    static void name(char *memory, long count) {                                                                           \
-        unsigned long at = 0;                                                                                                \
-        for (register long left = count; left != 0; left--, at = (at + (step)) % BYTES)                                     \
-            __asm__ volatile(code ::"r"(memory), "r"(at) : "memory", ##__VA_ARGS__);                                         \
+#define PATTERN(name, step, code, ...)                                                                                 \
+    static void name(char *memory, long count) {                                                                       \
+        unsigned long at = 0;                                                                                          \
+        for (register long left = count; left != 0; left--, at = (at + (step)) % BYTES)                                \
+            __asm__ volatile(code::"r"(memory), "r"(at) : "memory", ##__VA_ARGS__);                                    \
     }
 
 PATTERN(strided, 4096 + LINE, "movl (%0,%1), %%eax", "eax")
@@ -42,7 +43,8 @@ PATTERN(long_doubles, 16, "fldt (%0,%1)\n\tfstpt (%0,%1)")
 PATTERN(prefetched, LINE, "prefetcht0 (%0,%1)\n\tmovb (%0,%1), %%al", "al")
 
 static void chased(char *memory, long count) {
-    for (long i = 0; i < LINES; i++) *(char **)(memory + i * 1237 % LINES * LINE) = memory + (i + 1) * 1237 % LINES * LINE;
+    for (long i = 0; i < LINES; i++)
+        *(char **)(memory + i * 1237 % LINES * LINE) = memory + (i + 1) * 1237 % LINES * LINE;
     HOMING_SECTION_BEGIN();
     for (register long left = count; left != 0; left--) __asm__ volatile("movq (%0), %0" : "+r"(memory)::"memory");
 }
@@ -100,7 +102,8 @@ static void *run(void *data) {
     unsigned long mask = 1ul << job->node;
     char *memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (sched_setaffinity(0, sizeof cpu, &cpu) != 0) perror("sched_setaffinity"), exit(1);
-    if (memory == MAP_FAILED || syscall(SYS_mbind, memory, BYTES, MPOL_BIND, &mask, 64, 0) != 0) perror("mbind"), exit(1);
+    if (memory == MAP_FAILED || syscall(SYS_mbind, memory, BYTES, MPOL_BIND, &mask, 64, 0) != 0)
+        perror("mbind"), exit(1);
     memset(memory, 0, BYTES);
     /* What prepares its memory first begins its section itself. */
     if (job->pattern->run != chased) HOMING_SECTION_BEGIN();
@@ -112,7 +115,8 @@ static void *run(void *data) {
 int main(int argc, char **argv) {
     int cpus = argc < 3 ? 0 : atoi(argv[1]), nodes = argc - 2;
     int count = sizeof patterns / sizeof *patterns;
-    if (cpus * nodes < count) return fprintf(stderr, "usage: patterns CPUS NODE...: at least %d pairs of them\n", count), 2;
+    if (cpus * nodes < count)
+        return fprintf(stderr, "usage: patterns CPUS NODE...: at least %d pairs of them\n", count), 2;
     for (int i = 0; i < count; i++) {
         struct job job = {&patterns[i], i % cpus, atoi(argv[2 + i / cpus])};
         pthread_t thread;

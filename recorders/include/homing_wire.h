@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
  * The wire between a recorder (inside the recorded program) and `homing record` (which encodes the trace).
- * docs/recording-wire.md explains it; crates/homing-trace/src/wire.rs is the other end.
+ * docs/recording-wire.md explains it. This file is the only definition: crates/homing-wire reads its numbers when
+ * homing is compiled, and HOMING_LAID holds the structs against them.
  *
  * Shared memory: one memfd, mapped by both sides: a page of `homing_wire_header`, then `segments` segments of
  * `segment_words` 64-bit words each. Two pipes carry 32-bit segment numbers and descriptors:
@@ -61,6 +62,43 @@ typedef struct {
 /* One stream for each thread; threads run in parallel (compiler instrumentation). */
 #define HOMING_FLAVOUR_PARALLEL 2
 
+/* Where the fields are, in bytes. */
+enum {
+   HOMING_AT_MAGIC = 0, HOMING_AT_SEGMENTS = 8, HOMING_AT_SEGMENT_WORDS = 12, HOMING_AT_STOP = 16,
+   HOMING_AT_FLAVOUR = 20, HOMING_AT_HEADER_BYTES = 24, HOMING_AT_CHILDREN = 32, HOMING_AT_VERSION = 36,
+   HOMING_AT_CURSOR_BASE = 40, HOMING_AT_OPEN_END = 80, HOMING_AT_OPEN = 128, HOMING_OPEN_BYTES = 64,
+   /* in an entry of open[] */
+   HOMING_AT_OPEN_SEGMENT = 0, HOMING_AT_OPEN_THREAD = 4, HOMING_AT_OPEN_INDEX = 8, HOMING_AT_OPEN_WORDS = 16,
+   /* in homing_wire_full */
+   HOMING_AT_FULL_SEGMENT = 0, HOMING_AT_FULL_WORDS = 4, HOMING_AT_FULL_STREAM = 8, HOMING_AT_FULL_INDEX = 12,
+   HOMING_FULL_BYTES = 16
+};
+
+#define HOMING_LAID(type, field, at, bytes) \
+   _Static_assert(__builtin_offsetof(type, field) == (at) && sizeof(((type *)0)->field) == (bytes), \
+                  #type "." #field " is not where the other end looks for it")
+
+HOMING_LAID(homing_wire_header, magic, HOMING_AT_MAGIC, 8);
+HOMING_LAID(homing_wire_header, segments, HOMING_AT_SEGMENTS, 4);
+HOMING_LAID(homing_wire_header, segment_words, HOMING_AT_SEGMENT_WORDS, 4);
+HOMING_LAID(homing_wire_header, stop, HOMING_AT_STOP, 4);
+HOMING_LAID(homing_wire_header, flavour, HOMING_AT_FLAVOUR, 4);
+HOMING_LAID(homing_wire_header, header_bytes, HOMING_AT_HEADER_BYTES, 8);
+HOMING_LAID(homing_wire_header, children, HOMING_AT_CHILDREN, 4);
+HOMING_LAID(homing_wire_header, version, HOMING_AT_VERSION, 4);
+HOMING_LAID(homing_wire_header, cursor_base, HOMING_AT_CURSOR_BASE, 8);
+HOMING_LAID(homing_wire_header, open_end, HOMING_AT_OPEN_END, 4);
+HOMING_LAID(homing_wire_header, open, HOMING_AT_OPEN, HOMING_WIRE_MAX_OPEN * HOMING_OPEN_BYTES);
+HOMING_LAID(homing_wire_header, open[0].segment_plus_1, HOMING_AT_OPEN + HOMING_AT_OPEN_SEGMENT, 4);
+HOMING_LAID(homing_wire_header, open[0].thread, HOMING_AT_OPEN + HOMING_AT_OPEN_THREAD, 4);
+HOMING_LAID(homing_wire_header, open[0].index, HOMING_AT_OPEN + HOMING_AT_OPEN_INDEX, 4);
+HOMING_LAID(homing_wire_header, open[0].words, HOMING_AT_OPEN + HOMING_AT_OPEN_WORDS, 8);
+HOMING_LAID(homing_wire_full, segment, HOMING_AT_FULL_SEGMENT, 4);
+HOMING_LAID(homing_wire_full, words, HOMING_AT_FULL_WORDS, 4);
+HOMING_LAID(homing_wire_full, stream, HOMING_AT_FULL_STREAM, 4);
+HOMING_LAID(homing_wire_full, index, HOMING_AT_FULL_INDEX, 4);
+_Static_assert(sizeof(homing_wire_full) == HOMING_FULL_BYTES, "the other end expects another length");
+
 /* A word with bit 63 clear is a data reference.
  *  serial:   the virtual address of the next access of the current block (0: that access did not happen: guarded)
  *  parallel: bits 0..47 address, 48..58 low 11 bits of the instruction address, 59..61 log2 of the size in bytes
@@ -68,8 +106,23 @@ typedef struct {
  *            written yet, though it has taken the room. The head of a control word is written last.
  * A word with bit 63 set is a control word: bits 56..62 operation, bits 0..55 payload; the operation fixes how many
  * words follow. */
-#define HOMING_CONTROL (1ULL << 63)
-#define HOMING_WORD(op, payload) (HOMING_CONTROL | ((unsigned long long)(op) << 56) | (payload))
+#define HOMING_CONTROL_BIT 63
+#define HOMING_OPERATION_AT 56
+#define HOMING_CONTROL (1ULL << HOMING_CONTROL_BIT)
+#define HOMING_WORD(op, payload) (HOMING_CONTROL | ((unsigned long long)(op) << HOMING_OPERATION_AT) | (payload))
+
+/* The lowest bits of the parts of a data reference (parallel), */
+enum { HOMING_REFERENCE_CODE_AT = 48, HOMING_REFERENCE_SIZE_AT = 59, HOMING_REFERENCE_WRITE_BIT = 62 };
+
+/* of an access in a definition (HOMING_DEFINE), */
+enum {
+   HOMING_ACCESS_SIZE_AT = 16, HOMING_ACCESS_WRITE_BIT = 32, HOMING_ACCESS_ATOMIC_BIT = 33,
+   HOMING_ACCESS_DERIVED_BIT = 34, HOMING_ACCESS_EXIT_BIT = 35, HOMING_ACCESS_GUARDED_BIT = 36,
+   HOMING_ACCESS_WORD_AT = 36, HOMING_ACCESS_OFFSET_AT = 48
+};
+
+/* and of a name's payload (HOMING_NAME). */
+enum { HOMING_NAME_ID_AT = 24 };
 
 enum {
    /* payload: block number; begins one execution of a block, its accesses follow in order. A side exit simply ends
@@ -79,9 +132,9 @@ enum {
     * an access: bits 0..15 index of its instruction in the block, 16..31 size in bytes, 32 write, 33 atomic
     * read-modify-write (one word for the pair, counted as one write), 34 derived. Sent before the block's first
     * execution; a number is never reused with another meaning.
-    * An access that is not derived takes the next word of the execution; bit 36: it may be guarded, and its word 0. A derived access has no word of its own: its
-    * address is word `bits 36..47` of this execution (counted from 0) plus the signed `bits 48..63`, and it never
-    * leans on a guarded word.
+    * An access that is not derived takes the next word of the execution; bit 36: it may be guarded, and its word 0. A
+    * derived access has no word of its own: its address is word `bits 36..47` of this execution (counted from 0) plus
+    * the signed `bits 48..63`, and it never leans on a guarded word.
     * The execution may end before an access with bit 35 set (a side exit lies there), and nowhere else: it ends there
     * if the next word is a control word or the segment ends; the accesses from one such bit to the next
     * hold at least one that is not derived. */
@@ -125,7 +178,7 @@ enum {
    /* payload: bytes; then address, and 1 if the kernel writes the buffer: a system call's access to user memory */
    HOMING_KERNEL_ACCESS = 20,
    /* payload: thread << 32 | words; then segment << 32 | index. What that thread had written into its segment `index`
-    * by then, so many words, comes before what follows here. (parallel only) */
+    * by then, that number of words, comes before what follows here. (parallel only) */
    HOMING_CUT = 21
 };
 

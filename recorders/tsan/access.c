@@ -7,7 +7,10 @@
 #define ACCESS(name, log2, write)                                                                                      \
    EXPORT void __tsan_##name(void *address) { homing_reference(homing_word((word)address, log2, write, CALLER)); }
 #define ACCESS_PC(name, log2, write)                                                                                   \
-   EXPORT void __tsan_##name##_pc(void *address, void *pc) { homing_reference(homing_word((word)address, log2, write, (word)pc)); }
+   EXPORT void __tsan_##name##_pc(void *address, void *pc)                                                             \
+   {                                                                                                                   \
+      homing_reference(homing_word((word)address, log2, write, (word)pc));                                             \
+   }
 
 #define SIZE(bytes, log2)                                                                                              \
    ACCESS(read##bytes, log2, 0)                                                                                        \
@@ -23,13 +26,13 @@
    /* A compound access is the load and the store that the machine makes. */                                           \
    EXPORT void __tsan_read_write##bytes(void *address)                                                                 \
    {                                                                                                                   \
-      homing_reference(homing_word((word)address, log2, 0, CALLER));                                                           \
-      homing_reference(homing_word((word)address, log2, 1, CALLER));                                                           \
+      homing_reference(homing_word((word)address, log2, 0, CALLER));                                                   \
+      homing_reference(homing_word((word)address, log2, 1, CALLER));                                                   \
    }                                                                                                                   \
    EXPORT void __tsan_unaligned_read_write##bytes(void *address)                                                       \
    {                                                                                                                   \
-      homing_reference(homing_word((word)address, log2, 0, CALLER));                                                           \
-      homing_reference(homing_word((word)address, log2, 1, CALLER));                                                           \
+      homing_reference(homing_word((word)address, log2, 0, CALLER));                                                   \
+      homing_reference(homing_word((word)address, log2, 1, CALLER));                                                   \
    }
 
 SIZE(1, 0)

@@ -86,8 +86,8 @@ static int moved_break(word *before, word *now)
    return *now != *before;
 }
 
-/* Sends the program break if the allocator moved it. Where it went down the cut comes first: another thread that raises it
- * again and uses what is new there has then either been heard of, or comes behind the cut. */
+/* Sends the program break if the allocator moved it. Where it went down the cut comes first: another thread that raises
+ * it again and uses what is new there has then either been heard of, or comes behind the cut. */
 static void send_break(void)
 {
    word before, now;
@@ -220,7 +220,10 @@ static void *aligned(unsigned function, size_t alignment, size_t bytes, word sit
    return allocated(function, next.memalign(alignment, bytes), bytes, site, 0);
 }
 
-EXPORT void *memalign(size_t alignment, size_t bytes) { return aligned(HOMING_ALLOC_MEMALIGN, alignment, bytes, CALLER); }
+EXPORT void *memalign(size_t alignment, size_t bytes)
+{
+   return aligned(HOMING_ALLOC_MEMALIGN, alignment, bytes, CALLER);
+}
 
 EXPORT void *aligned_alloc(size_t alignment, size_t bytes)
 {
@@ -261,7 +264,8 @@ static void *throwing(unsigned function, const char *symbol, size_t alignment, s
                                : next.memalign(alignment, bytes ? bytes : 1);
    if (UNLIKELY(at == NULL)) {
       void *library = homing_next(symbol);
-      at = alignment == 0 ? ((void *(*)(size_t))library)(bytes) : ((void *(*)(size_t, size_t))library)(bytes, alignment);
+      at =
+          alignment == 0 ? ((void *(*)(size_t))library)(bytes) : ((void *(*)(size_t, size_t))library)(bytes, alignment);
    }
    return allocated(function, at, bytes, site, 0);
 }

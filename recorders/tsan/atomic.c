@@ -2,7 +2,8 @@
  *
  * Atomic operations: done for real, recorded as one reference (a read-modify-write counts as one write, as in the
  * Valgrind recorder), and, where the order asks for it, as an edge between the thread that released and the one that
- * acquired. The operations use the strongest order that costs nothing more on x86-64; a plain store is the exception. */
+ * acquired. The operations use the strongest order that costs nothing more on x86-64; a plain store is the exception.
+ * */
 #include "runtime.h"
 
 #include <stdbool.h>

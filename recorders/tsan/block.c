@@ -21,7 +21,8 @@
 
 WAITING(ssize_t, read, (int file, void *to, size_t n), (file, to, n))
 WAITING(ssize_t, recv, (int s, void *to, size_t n, int flags), (s, to, n, flags))
-WAITING(ssize_t, recvfrom, (int s, void *to, size_t n, int flags, struct sockaddr *restrict from, socklen_t *restrict l),
+WAITING(ssize_t, recvfrom,
+        (int s, void *to, size_t n, int flags, struct sockaddr *restrict from, socklen_t *restrict l),
         (s, to, n, flags, from, l))
 WAITING(ssize_t, recvmsg, (int s, struct msghdr *message, int flags), (s, message, flags))
 WAITING(int, accept, (int s, struct sockaddr *restrict from, socklen_t *restrict l), (s, from, l))

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * Mappings that go away under other threads. Segments arrive when they are full, so an event alone would not say which of
- * the other threads' references come before it. The thread that removes a mapping therefore notes how far each of them
- * has written (HOMING_CUT), and posts that with the event before the mapping is gone. What homing gets behind it and
- * beyond the cuts comes after.
+ * Mappings that go away under other threads. Segments arrive when they are full, so an event alone would not say which
+ * of the other threads' references come before it. The thread that removes a mapping therefore notes how far each of
+ * them has written (HOMING_CUT), and posts that with the event before the mapping is gone. What homing gets behind it
+ * and beyond the cuts comes after.
  *
  * A mapping that moves is known only afterwards. Until that is posted no mapping made by another thread may be used: it
  * may lie where the one that moved has been. */
@@ -11,8 +11,8 @@
 
 #include <errno.h>
 
-/* One cut at a time, so that what lies before one never holds another that has not been posted. Its holder needs nothing
- * of other threads: it has made room before. */
+/* One cut at a time, so that what lies before one never holds another that has not been posted. Its holder needs
+ * nothing of other threads: it has made room before. */
 static int cutting;
 static uint32_t cuts_made;
 

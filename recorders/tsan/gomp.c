@@ -315,16 +315,15 @@ EXPORT void GOMP_task(function *run, void *data, void (*copy)(void *, void *), l
    EXPORT void name(function *run, void *data, void (*copy)(void *, void *), long bytes, long alignment,               \
                     unsigned flags, unsigned long tasks, int priority, type start, type end, type step)                \
    {                                                                                                                   \
-      if (!homing_active || (flags & TASK_REDUCTION)) { /* reductions: libgomp reads them from the data */                  \
+      if (!homing_active || (flags & TASK_REDUCTION)) { /* reductions: libgomp reads them from the data */             \
          REAL(name)(run, data, copy, bytes, alignment, flags, tasks, priority, start, end, step);                      \
          return;                                                                                                       \
       }                                                                                                                \
       TASK_RECORD(run, data, copy, bytes, alignment)                                                                   \
       task->is_loop = true;                                                                                            \
       word parent = here.task;                                                                                         \
-      REAL(name)                                                                                                       \
-      (run_task, task, copy_task, (long)offset_ + bytes, (long)align_, flags, tasks, priority,   \
-       start, end, step);                                                                                              \
+      REAL(name)(run_task, task, copy_task, (long)offset_ + bytes, (long)align_, flags, tasks, priority, start, end,   \
+                 step);                                                                                                \
       acquire(parent);                                                                                                 \
    }
 
@@ -338,7 +337,7 @@ TASKLOOP(GOMP_taskloop_ull, unsigned long long)
       REAL(name) arguments;                                                                                            \
       acquire(here.task);                                                                                              \
       if (here.team != NULL && here.team->tasks)                                                                       \
-         acquire(here.team->object + ROLE_TASKS);                                                                           \
+         acquire(here.team->object + ROLE_TASKS);                                                                      \
    }
 
 TASK_WAIT(GOMP_taskwait, (void), ())

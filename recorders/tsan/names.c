@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * Names: the program's marks, call-sites ("object+0xoffset", with the function where the symbol table has it) and mapped
- * files. A name is sent once, when it is first used; afterwards its id stands for it. */
+ * Names: the program's marks, call-sites ("object+0xoffset", with the function where the symbol table has it) and
+ * mapped files. A name is sent once, when it is first used; afterwards its id stands for it. */
 #include "runtime.h"
 
 #include <dlfcn.h>
@@ -38,7 +38,7 @@ static word send_name(const char *text, unsigned length)
    char *bytes = (char *)(room + 1);
    for (unsigned i = 0; i < 8 * words; i++) /* not memcpy: it is interposed */
       bytes[i] = i < length ? text[i] : 0;
-   homing_head(room, HOMING_WORD(HOMING_NAME, id << 24 | length));
+   homing_head(room, HOMING_WORD(HOMING_NAME, id << HOMING_NAME_ID_AT | length));
    homing_publish();
    return id;
 }

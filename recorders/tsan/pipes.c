@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * The two pipes to homing. Many programs close descriptors that they do not know, or put files in their place: ours have
- * high numbers, are closed by no call of libc, and are looked at before each use. Where they are gone nonetheless, recording
- * ends with a message, and nothing is written into a file of the program's. */
+ * The two pipes to homing. Many programs close descriptors that they do not know, or put files in their place: ours
+ * have high numbers, are closed by no call of libc, and are looked at before each use. Where they are gone nonetheless,
+ * recording ends with a message, and nothing is written into a file of the program's. */
 #include "runtime.h"
 
 #include <errno.h>
@@ -112,7 +112,8 @@ long homing_send_full(const homing_wire_full *message)
    return 0;
 }
 
-/* --- what closes descriptors: system calls, since signal handlers and children after vfork may make them ----------- */
+/* --- what closes descriptors: system calls, since signal handlers and children after vfork may make them -----------
+ * */
 
 EXPORT int close(int file)
 {

@@ -94,8 +94,8 @@ HIDDEN void homing_end_thread(void);
 /* Counts a process that is not recorded. */
 HIDDEN void homing_child(void);
 /* A mapping goes away or moves (cut.c). References of any thread before homing_begin_cut() are to what was there; those
- * that another thread makes because of the system call, or of what this thread does after homing_end_cut(), to what comes
- * next. In between no signal is taken and nothing else is recorded. An event of 0 words: nothing has changed. */
+ * that another thread makes because of the system call, or of what this thread does after homing_end_cut(), to what
+ * comes next. In between no signal is taken and nothing else is recorded. An event of 0 words: nothing has changed. */
 struct cut {
    uint64_t mask;
    int begun;
@@ -165,8 +165,13 @@ HIDDEN void homing_say(const char *text);
 /* A reference word; built from the site upwards, which takes the fewest instructions. */
 static inline __attribute__((always_inline)) word homing_word(word address, unsigned log2, unsigned write, word site)
 {
-   uint32_t high = ((uint32_t)site & 0x7ff) | log2 << 11 | write << 14;
-   return (word)high << 48 | (address & 0xffffffffffffULL);
+   enum {
+      UPPER = HOMING_REFERENCE_CODE_AT,
+      SIZE_AT = HOMING_REFERENCE_SIZE_AT - UPPER,
+      WRITE_AT = HOMING_REFERENCE_WRITE_BIT - UPPER
+   };
+   uint32_t high = ((uint32_t)site & ((1u << SIZE_AT) - 1)) | log2 << SIZE_AT | write << WRITE_AT;
+   return (word)high << UPPER | (address & ((1ULL << UPPER) - 1));
 }
 
 /* Moves a cursor and returns where it was, in one instruction: a signal handler that records comes before or after it,
@@ -177,9 +182,9 @@ static inline __attribute__((always_inline)) word homing_take(volatile unsigned 
    return bytes;
 }
 
-/* Records one reference. A signal handler that interrupts between the taking of room and the store would find a word that
- * is not written: signal.c writes it first, from the registers, so their names are fixed and the address of the store is
- * put into a table. */
+/* Records one reference. A signal handler that interrupts between the taking of room and the store would find a word
+ * that is not written: signal.c writes it first, from the registers, so their names are fixed and the address of the
+ * store is put into a table. */
 static inline __attribute__((always_inline)) void homing_reference(word reference)
 {
    volatile unsigned long long *cursor = homing_self.cursor;

@@ -3,8 +3,8 @@
  * Signal handlers of the program. A handler may refer to memory at any instruction, and so also while the thread is in
  * the middle of writing to its stream. Taking room is one instruction, so the handler's words then lie behind the
  * unfinished ones; but no segment must be posted before those are written. Handlers are therefore called through a
- * function that finishes an interrupted reference, and that knows whether the runtime's other code was interrupted: that
- * code is one section, `homing_text`. While segments change, signals are blocked. */
+ * function that finishes an interrupted reference, and that knows whether the runtime's other code was interrupted:
+ * that code is one section, `homing_text`. While segments change, signals are blocked. */
 #include "runtime.h"
 
 #include <errno.h>
@@ -60,8 +60,8 @@ static void call_handler(int signal, siginfo_t *details, void *context)
    self->interrupted = before;
 }
 
-/* A handler that jumps out of itself never returns: it has ended, and the runtime's code that it interrupted with it, when
- * the stack it ran on is no longer in use. */
+/* A handler that jumps out of itself never returns: it has ended, and the runtime's code that it interrupted with it,
+ * when the stack it ran on is no longer in use. */
 int homing_interrupted(void)
 {
    struct stream *self = &homing_self;

@@ -42,8 +42,9 @@ static uint64_t lost[LOSSES];
 static const struct {
    const char *text;
    unsigned length;
-} loss_names[LOSSES] = {LOSS("reference of a thread whose stream had ended"),
-                        LOSS("reference or event of a signal handler that interrupted the recorder at a segment's end")};
+} loss_names[LOSSES] = {
+    LOSS("reference of a thread whose stream had ended"),
+    LOSS("reference or event of a signal handler that interrupted the recorder at a segment's end")};
 static unsigned char slot_used[HOMING_WIRE_MAX_OPEN];
 static pthread_key_t end_key;
 
@@ -71,8 +72,8 @@ static void stop_recording(void)
    homing_self.cursor = &nowhere;
 }
 
-/* As stop_recording, with the reason, from the pipes. Homing says that it ends; if it did not, it was killed, and what it records
- * ends with it, as the kernel sees to for the program that it started itself. */
+/* As stop_recording, with the reason, from the pipes. Homing says that it ends; if it did not, it was killed, and what
+ * it records ends with it, as the kernel sees to for the program that it started itself. */
 static void stop_without(long reason)
 {
    if (reason == HOMING_GONE && !__atomic_load_n(&header->stop, __ATOMIC_ACQUIRE))
@@ -96,8 +97,8 @@ void homing_end_change(uint64_t before)
    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
 }
 
-/* Posts the thread's segment, and withdraws it from open[] afterwards: who looks there sees every word in one place or the
- * other. */
+/* Posts the thread's segment, and withdraws it from open[] afterwards: who looks there sees every word in one place or
+ * the other. */
 static void post_segment(void)
 {
    struct stream *self = &homing_self;
@@ -465,7 +466,8 @@ void homing_start(void)
    if (wire == NULL)
       return;
    if (!map_wire(wire)) {
-      homing_say("homing: " HOMING_WIRE_ENV " names no wire that this program can use: it does not record itself. Under --recorder "
+      homing_say("homing: " HOMING_WIRE_ENV " names no wire that this program can use: it does not record itself. "
+                 "Under --recorder "
                  "valgrind that is so: record it with --recorder tsan, or build it without `homing cflags`\n");
       unsetenv(HOMING_WIRE_ENV);
       return;

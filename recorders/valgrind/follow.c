@@ -14,7 +14,8 @@ extern SysRes VG_(do_syscall)(UWord number, UWord, UWord, UWord, UWord, UWord, U
 extern const HChar* VG_(args_the_exename);
 extern XArray* VG_(args_for_client);
 
-enum { UNIX = 1, STREAM = 1, NO_SIGNAL = 0x4000, SHUT_SENDING = 1, REFUSED = 111, LONGEST_QUESTION = 65536 };
+enum { UNIX = 1, STREAM = 1, NO_SIGNAL = 0x4000, SHUT_SENDING = 1, REFUSED = 111, LONGEST_QUESTION = 65536,
+       SOCKET_LEVEL = 1, PEER = 17 };
 
 typedef struct {
    UShort family;
@@ -36,6 +37,16 @@ static Bool gone;
 
 Bool homing_is_gone(void) { return gone; }
 
+/* Once homing has ended, anybody may take the name of its socket: only our own user, or root, is told what runs
+   here. */
+static Bool is_homing(Int fd)
+{
+   struct { Int pid; UInt uid, gid; } peer = { 0, ~0u, ~0u };
+   UInt length = sizeof peer;
+   SysRes asked = VG_(do_syscall)(__NR_getsockopt, fd, SOCKET_LEVEL, PEER, (UWord)&peer, (UWord)&length, 0, 0, 0);
+   return !sr_isError(asked) && length == sizeof peer && (peer.uid == 0 || peer.uid == (UInt)VG_(geteuid)());
+}
+
 static Int connect_to_homing(void)
 {
    SocketName name = { UNIX, { 0 } };
@@ -48,9 +59,9 @@ static Int connect_to_homing(void)
       return -1;
    Int fd = sr_Res(made);
    SysRes connected = call(__NR_connect, fd, (UWord)&name, sizeof name.family + 1 + length, 0);
-   if (!sr_isError(connected))
+   if (!sr_isError(connected) && is_homing(fd))
       return fd;
-   gone = sr_Err(connected) == REFUSED;
+   gone = !sr_isError(connected) || sr_Err(connected) == REFUSED;
    VG_(close)(fd);
    return -1;
 }

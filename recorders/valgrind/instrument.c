@@ -137,7 +137,8 @@ static Access* leader_of(Access* access, Long* offset)
    return NULL;
 }
 
-/* Gives out words. Each stretch between side exits needs a word of its own, whose presence tells that it was reached. */
+/* Gives out words. Each stretch between side exits needs a word of its own, whose presence tells that it was reached.
+ * */
 static void assign_words(void)
 {
    UInt next = 0;
@@ -169,12 +170,14 @@ static void send_definition(ULong number)
    words[2] = block.guest_address;
    for (UInt i = 0; i < block.accesses; i++) {
       const Access* access = &block.access[i];
-      ULong word = access->instruction | (ULong)access->size << 16 | (ULong)access->write << 32
-                 | (ULong)access->atomic << 33 | (ULong)(access->stretch != stretch) << 35;
+      ULong word = access->instruction | (ULong)access->size << HOMING_ACCESS_SIZE_AT
+                 | (ULong)access->write << HOMING_ACCESS_WRITE_BIT | (ULong)access->atomic << HOMING_ACCESS_ATOMIC_BIT
+                 | (ULong)(access->stretch != stretch) << HOMING_ACCESS_EXIT_BIT;
       if (access->derived)
-         word |= 1ULL << 34 | (ULong)access->word << 36 | (ULong)(access->offset & 0xffff) << 48;
+         word |= 1ULL << HOMING_ACCESS_DERIVED_BIT | (ULong)access->word << HOMING_ACCESS_WORD_AT
+               | (ULong)(access->offset & 0xffff) << HOMING_ACCESS_OFFSET_AT;
       else
-         word |= (ULong)(access->guard != NULL) << 36;
+         word |= (ULong)(access->guard != NULL) << HOMING_ACCESS_GUARDED_BIT;
       words[3 + i] = word;
       stretch = access->stretch;
    }

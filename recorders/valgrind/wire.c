@@ -15,7 +15,8 @@ ULong* homing_limit;
 Bool homing_recording = False;
 
 static homing_wire_header* header;
-static homing_wire_header* counts; /* the same, also in forked children that are not recorded: they count theirs in it */
+/* The same, also in forked children that are not recorded: they count theirs in it. */
+static homing_wire_header* counts;
 static Int credit_fd = -1, full_fd = -1;
 static UInt segment_index; /* counts posted segments */
 static UInt segment;       /* the one in use */
@@ -366,7 +367,7 @@ static void send_name(ULong id, const HChar* text)
    if (length > LONGEST_NAME)
       length = LONGEST_NAME;
    VG_(memcpy)(words, text, length);
-   homing_control(HOMING_NAME, id << 24 | length, (length + 7) / 8, words);
+   homing_control(HOMING_NAME, id << HOMING_NAME_ID_AT | length, (length + 7) / 8, words);
 }
 
 ULong homing_name(const HChar* text)

@@ -1,6 +1,6 @@
-/* A program whose best placement is known: main fills all memory (so it begins where main runs, on the node of CPU 0), then
- * thread i, bound to CPU i (modulo the CPUs), works on its own band alone. Bands lie side by side: where pages are huge, several share one. At the end (after SECONDS, or at SIGTERM)
- * every word is checked.
+/* A program whose best placement is known: main fills all memory (so it begins where main runs, on the node of CPU 0),
+ * then thread i, bound to CPU i (modulo the CPUs), works on its own band alone. Bands lie side by side: where pages are
+ * huge, several share one. At the end (after SECONDS, or at SIGTERM) every word is checked.
  *
  *   bands THREADS PAGES SECONDS [SHIFT]     PAGES each; at SIGUSR1 thread i goes on to CPU i + SHIFT (modulo THREADS)
  */

@@ -1,5 +1,6 @@
-/* A program that is hard to move pages of: threads map, fill, check, remap and unmap memory at random, start threads, fork children that
- * check what they inherited and end at once, and children that execute another program. Every word is checked.
+/* A program that is hard to move pages of: threads map, fill, check, remap and unmap memory at random, start threads,
+ * fork children that check what they inherited and end at once, and children that execute another program. Every word
+ * is checked.
  *
  *   churn THREADS SECONDS [SEED]
  */
@@ -48,7 +49,8 @@ static uint64_t word(const struct region *region, size_t i) {
 
 static unsigned long check(const struct region *region) {
     unsigned long wrong = 0;
-    for (size_t i = 0; region->words && i < region->pages * WORDS_A_PAGE; i++) wrong += region->words[i] != word(region, i);
+    for (size_t i = 0; region->words && i < region->pages * WORDS_A_PAGE; i++)
+        wrong += region->words[i] != word(region, i);
     return wrong;
 }
 
@@ -142,6 +144,7 @@ int main(int argc, char **argv) {
         sum.maps += workers[i].maps, sum.forks += workers[i].forks, sum.execs += workers[i].execs;
         sum.threads += workers[i].threads, sum.wrong += workers[i].wrong;
     }
-    printf("maps=%lu forks=%lu execs=%lu threads=%lu wrong=%lu\n", sum.maps, sum.forks, sum.execs, sum.threads, sum.wrong);
+    printf("maps=%lu forks=%lu execs=%lu threads=%lu wrong=%lu\n", sum.maps, sum.forks, sum.execs, sum.threads,
+           sum.wrong);
     return sum.wrong != 0;
 }

@@ -44,10 +44,11 @@ int main(int argc, char **argv)
 		handled += sigaction(signal, NULL, &action) == 0 && action.sa_handler != SIG_DFL;
 	}
 	orphans = waitpid(-1, NULL, __WALL | WNOHANG) != -1 || errno != ECHILD;
-	printf("errno %d, %d blocked, %d handled, %d children, %d threads, %d descriptors, in %s\n", first_errno, blocked, handled,
-	       orphans, entries("/proc/self/task") - 2, entries("/proc/self/fd"), getcwd(directory, sizeof directory));
+        printf("errno %d, %d blocked, %d handled, %d children, %d threads, %d descriptors, in %s\n", first_errno,
+               blocked, handled, orphans, entries("/proc/self/task") - 2, entries("/proc/self/fd"),
+               getcwd(directory, sizeof directory));
 
-	pthread_t other;
+        pthread_t other;
 	pthread_create(&other, NULL, thread, &number);
 	pthread_join(other, NULL);
 	pid_t forked = fork();

@@ -1,9 +1,10 @@
-/* A program under signals of every kind, in threads that each check one thing that a tracer could break. It runs until its input
- * ends, then prints one line a check and exits 0, or says what went wrong and exits 1.
+/* A program under signals of every kind, in threads that each check one thing that a tracer could break. It runs until
+ * its input ends, then prints one line a check and exits 0, or says what went wrong and exits 1.
  *
  *     signals TIMER_MICROSECONDS [stopped]
  *
- * With `stopped` somebody stops and continues the process by signals, after which calls may fail with EINTR: that is not checked then.
+ * With `stopped` somebody stops and continues the process by signals, after which calls may fail with EINTR: that is
+ * not checked then.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -54,7 +55,8 @@ static void on_profile(int signal) { (void)signal; profiles++; }
 /* Timers of timer_create(2): the value must be the one that the timer was made with. */
 static void on_timer(int signal, siginfo_t *info, void *context) {
     (void)signal, (void)context;
-    if (info->si_code != SI_TIMER || info->si_value.sival_int != 4711) fail("a timer signal lost its siginfo: code %d", info->si_code);
+    if (info->si_code != SI_TIMER || info->si_value.sival_int != 4711)
+        fail("a timer signal lost its siginfo: code %d", info->si_code);
     timed++;
 }
 
@@ -159,7 +161,8 @@ static void *waits(void *unused) {
     return NULL;
 }
 
-/* sigsuspend waits for SIGUSR2 alone, and returns only when its handler has run. Other signals are free outside of it. */
+/* sigsuspend waits for SIGUSR2 alone, and returns only when its handler has run. Other signals are free outside of it.
+ * */
 static void *suspends(void *unused) {
     (void)unused;
     static atomic_ulong wakes;
@@ -190,11 +193,14 @@ static void *spawns(void *unused) {
         pid_t child;
         int status = 0;
         char *arguments[] = {"true", NULL};
-        if (posix_spawn(&child, "/bin/true", NULL, NULL, arguments, environ) != 0) fail("posix_spawn: %s", strerror(errno));
-        else if (waitpid(child, &status, 0) != child || status != 0) fail("a spawned program ended with status %x", status);
+        if (posix_spawn(&child, "/bin/true", NULL, NULL, arguments, environ) != 0)
+            fail("posix_spawn: %s", strerror(errno));
+        else if (waitpid(child, &status, 0) != child || status != 0)
+            fail("a spawned program ended with status %x", status);
         child = fork();
         if (child == 0) _exit(7);
-        if (waitpid(child, &status, 0) != child || WEXITSTATUS(status) != 7) fail("a forked child ended with status %x", status);
+        if (waitpid(child, &status, 0) != child || WEXITSTATUS(status) != 7)
+            fail("a forked child ended with status %x", status);
         pthread_t thread;
         void *value = NULL;
         if (pthread_create(&thread, NULL, nothing, &stop) != 0) fail("pthread_create");
@@ -239,7 +245,8 @@ int main(int count, char **arguments) {
     printf("ready\n");
     fflush(stdout);
 
-    /* The main thread waits in read, with handlers that restart it, and keeps the suspended thread going from there on. */
+    /* The main thread waits in read, with handlers that restart it, and keeps the suspended thread going from there on.
+     * */
     char byte;
     ssize_t got;
     while ((got = read(0, &byte, 1)) == 1) pthread_kill(threads[5], SIGUSR2);
@@ -251,9 +258,10 @@ int main(int count, char **arguments) {
         pthread_join(threads[i], i == 3 ? &sent : NULL);
     }
     /* The receiver may have ended before the last ones. */
-    if ((unsigned long)sent < queued || (unsigned long)sent > queued + 50) fail("sent %lu queued signals, got %lu", (unsigned long)sent, queued);
+    if ((unsigned long)sent < queued || (unsigned long)sent > queued + 50)
+        fail("sent %lu queued signals, got %lu", (unsigned long)sent, queued);
     if (!alarms || !profiles || !timed || !queued || !suspended || !loops) fail("something never happened");
-    printf("alarms=%lu profiles=%lu timed=%lu queued=%lu suspended=%lu loops=%lu failures=%d\n", alarms, profiles, timed, queued,
-           suspended, loops, failures);
+    printf("alarms=%lu profiles=%lu timed=%lu queued=%lu suspended=%lu loops=%lu failures=%d\n", alarms, profiles,
+           timed, queued, suspended, loops, failures);
     return failures ? 1 : 0;
 }

@@ -75,7 +75,11 @@ export class Fold<T> {
   ) {
     this.open = all.length <= FOLD
     if (this.open) return
-    const button = h('button', { type: 'button', class: 'unfold' }, `Show all ${all.length} (now the ${FOLD} best and the named)`)
+    const button = h(
+      'button',
+      { type: 'button', class: 'unfold' },
+      `Show all ${all.length} (now the ${FOLD} best and the named)`,
+    )
     button.addEventListener('click', () => {
       this.open = true
       const element = button.closest('figure')

@@ -44,7 +44,9 @@ export function table<T>(
   const body = h('tbody')
   const fill = (rows: readonly T[]) =>
     body.replaceChildren(
-      ...rows.map((item) => h('tr', { class: options.mark?.(item) }, ...columns.map((column, i) => cell(column, item, i)))),
+      ...rows.map((item) =>
+        h('tr', { class: options.mark?.(item) }, ...columns.map((column, i) => cell(column, item, i))),
+      ),
     )
   fill(items)
   const heads = columns.map((column) => h('th', { scope: 'col', title: column.help, class: numeric(items, column) }))

@@ -5,7 +5,9 @@ const NARROW = '\u202f'
 /** An integer with thin spaces between thousands: 1 234 567. */
 export function integer(value: number): string {
   if (!Number.isFinite(value)) return 'n/a'
-  return Math.round(value).toString().replace(/\B(?=(\d{3})+(?!\d))/g, NARROW)
+  return Math.round(value)
+    .toString()
+    .replace(/\B(?=(\d{3})+(?!\d))/g, NARROW)
 }
 
 /** A large count in words of three digits: 1.23 million. Below 100 000 it is exact. */
@@ -38,7 +40,10 @@ export function short(value: number): string {
   return digits(value, 3)
 }
 
-/** A number with `n` significant digits, never in exponent form below 10^15, without trailing zeros behind the point. */
+/**
+ * A number with `n` significant digits, never in exponent form below 10^15, without trailing zeros behind the
+ * point.
+ */
 export function digits(value: number, n: number): string {
   if (!Number.isFinite(value)) return 'n/a'
   if (value === 0) return '0'
@@ -95,9 +100,7 @@ export function seconds(value: number): string {
 
 /** A shell command line of the words, quoted where a shell would need it. */
 export function commandLine(words: readonly string[]): string {
-  return words
-    .map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`))
-    .join(' ')
+  return words.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`)).join(' ')
 }
 
 /** Shortens a long name in the middle, keeping both ends. */

@@ -3,12 +3,14 @@
 import { redraw } from './chart.ts'
 import { h } from './dom.ts'
 import { parse, type Report, ReportError, type TraceReport } from './report.ts'
+import { cachesSection } from './sections/caches.ts'
 import { costCharts } from './sections/cost.ts'
 import { curveChart } from './sections/curves.ts'
 import { levelsSection } from './sections/levels.ts'
 import { meansChart, overview, tabs } from './sections/means.ts'
 import { pageMapSection, redrawMaps } from './sections/pagemap.ts'
 import { sharingChart } from './sections/sharing.ts'
+import { sizesSection } from './sections/sizes.ts'
 import { policyTable } from './sections/table.ts'
 import { glossary, header, notes, perturbationSection, programName, provenance, summary } from './sections/text.ts'
 import './style.css'
@@ -25,10 +27,12 @@ function tracePanel(trace: TraceReport, report: Report, single: boolean): HTMLEl
     h('div', { class: 'pair' }, ...costCharts(trace.rows, machine)),
     h('section', {}, h('h3', {}, 'All figures'), policyTable(trace.rows, machine.page_size)),
     levelsSection(trace),
+    sizesSection(trace),
     sharingChart(trace.sharing),
     pageMapSection(trace, machine),
     h('div', { class: 'pair' }, ...trace.curves.map(curveChart)),
     trace.perturbation.length > 0 ? perturbationSection(trace.perturbation) : undefined,
+    cachesSection(trace.trace),
   )
 }
 
@@ -44,7 +48,14 @@ function build(report: Report, page: HTMLElement): void {
   if (report.means.length > 0) page.append(meansChart(report.means, report.traces.length))
   const panels = report.traces.map((trace) => tracePanel(trace, report, single))
   if (panels.length === 0) page.append(h('p', { class: 'empty' }, 'The report holds no trace.'))
-  if (panels.length > 1) page.append(tabs(report.traces.map(({ trace }) => trace.name), panels, draw))
+  if (panels.length > 1)
+    page.append(
+      tabs(
+        report.traces.map(({ trace }) => trace.name),
+        panels,
+        draw,
+      ),
+    )
   page.append(...panels, notes(report), glossary())
   draw(page)
   follow(page)
@@ -75,7 +86,10 @@ function start(): void {
   try {
     build(parse(document.getElementById('homing-report')!.textContent ?? ''), page)
   } catch (error) {
-    page.replaceChildren(h('h1', {}, 'Homing report'), h('p', { class: 'warning', role: 'alert' }, (error as Error).message))
+    page.replaceChildren(
+      h('h1', {}, 'Homing report'),
+      h('p', { class: 'warning', role: 'alert' }, (error as Error).message),
+    )
     if (!(error instanceof ReportError)) throw error
   } finally {
     document.documentElement.dataset.ready = 'true'

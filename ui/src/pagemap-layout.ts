@@ -64,7 +64,8 @@ export function merged(all: readonly Group[], map: PageMap, pageSize: number): {
     parts = []
     for (const group of all) {
       const last = parts.at(-1)
-      if (last && group.pages.length <= smallest && last.every((other) => other.pages.length <= smallest)) last.push(group)
+      if (last && group.pages.length <= smallest && last.every((other) => other.pages.length <= smallest))
+        last.push(group)
       else parts.push([group])
     }
   }

@@ -53,5 +53,8 @@ export const COST_PARTS = [
 export function lineStyle(index: number): { colour: string; dash: string } {
   const dashes = ['none', '6 3', '2 3', '10 3 2 3', '1 4']
   const colours = ['#D55E00', '#009E73', '#CC79A7', '#E69F00', '#56B4E9', '#8A8A8A']
-  return { colour: colours[index % colours.length]!, dash: dashes[Math.floor(index / colours.length + index) % dashes.length]! }
+  return {
+    colour: colours[index % colours.length]!,
+    dash: dashes[Math.floor(index / colours.length + index) % dashes.length]!,
+  }
 }

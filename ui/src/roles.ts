@@ -29,7 +29,10 @@ export function roles(rows: readonly Row[]): Roles {
   const policies = rows.filter((row) => row.policy !== OPTIMAL)
   const baseline = policies.find((row) => row.policy === FIRST_TOUCH) ?? policies[0]
   const others = policies.filter((row) => row !== baseline)
-  const cheapest = others.reduce<Row | undefined>((best, row) => (!best || row.cost < best.cost ? row : best), undefined)
+  const cheapest = others.reduce<Row | undefined>(
+    (best, row) => (!best || row.cost < best.cost ? row : best),
+    undefined,
+  )
   return {
     optimal: rows.find((row) => row.policy === OPTIMAL),
     baseline,
@@ -41,7 +44,10 @@ export function roles(rows: readonly Row[]): Roles {
 export function gapSentence(rows: readonly Row[]): string {
   const { optimal, baseline, leader } = roles(rows)
   if (!optimal || !baseline || baseline.references === 0) return ''
-  const above = (row: Row) => (row.gap_percent < 5e-3 ? 'as little as the best placement' : `${percent(row.gap_percent)} more than the best placement`)
+  const above = (row: Row) =>
+    row.gap_percent < 5e-3
+      ? 'as little as the best placement'
+      : `${percent(row.gap_percent)} more than the best placement`
   const text = `In total, ${baseline.policy} costs ${above(baseline)}`
   return leader ? `${text}, ${leader.policy} ${above(leader).replace(' than the best placement', '')}.` : `${text}.`
 }

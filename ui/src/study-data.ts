@@ -35,7 +35,8 @@ export interface Study {
 export class StudyError extends Error {}
 
 export function parseStudy(text: string): Study {
-  if (text.trim() === '') throw new StudyError('This page holds no study. `homing study` writes one with its data inside.')
+  if (text.trim() === '')
+    throw new StudyError('This page holds no study. `homing study` writes one with its data inside.')
   let study: Study
   try {
     study = JSON.parse(text) as Study
@@ -68,7 +69,10 @@ export function meanGap(cells: readonly Cell[]): number | undefined {
   return log === undefined ? undefined : 100 * Math.expm1(log)
 }
 
-/** Cells by policy and by setting. Static policies do not depend on start and information: they stand in all columns. */
+/**
+ * Cells by policy and by setting. Static policies do not depend on start and information: they stand in all
+ * columns.
+ */
 export class Groups {
   /** Best first, by their mean over all cells. */
   readonly policies: string[]
@@ -87,7 +91,8 @@ export class Groups {
   /** Mean gap of a policy, in one column or over all its cells. */
   gap(policy: string, column?: string): number | undefined {
     const machine = column?.split(' · ')[0]
-    const fits = (cell: Cell) => column === undefined || setting(cell) === column || (cell.start === 'own' && cell.machine === machine)
+    const fits = (cell: Cell) =>
+      column === undefined || setting(cell) === column || (cell.start === 'own' && cell.machine === machine)
     return meanGap(this.cells.filter((cell) => cell.policy === policy && fits(cell)))
   }
 }

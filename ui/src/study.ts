@@ -16,7 +16,9 @@ function gaps(study: Study): HTMLElement {
   const chart = figure({
     name: 'gaps',
     title: 'Gap to the optimum',
-    note: 'Geometric mean over the traces, in per cent of the optimal cost; darker is worse. Rows are policies, best first; columns are machine, start and what the policy sees.',
+    note:
+      'Geometric mean over the traces, in per cent of the optimal cost; darker is worse. Rows are policies, best ' +
+      'first; columns are machine, start and what the policy sees.',
     label: `Heat map of gaps: ${groups.policies.length} policies by ${groups.columns.length} settings`,
     draw: (width) => heatMap(groups, width),
     table: gapTable(groups),
@@ -46,14 +48,24 @@ function policies(study: Study): HTMLElement {
     study.cells.filter((cell) => cell.policy === policy).reduce((a, b) => (b.gap_percent > a.gap_percent ? b : a))
   const columns: Column<string>[] = [
     { title: 'policy', value: (policy) => policy, text: (policy) => policy },
-    { title: 'mean gap %', value: (policy) => groups.gap(policy), text: (policy) => digits(groups.gap(policy) ?? NaN, 3) },
+    {
+      title: 'mean gap %',
+      value: (policy) => groups.gap(policy),
+      text: (policy) => digits(groups.gap(policy) ?? NaN, 3),
+    },
     {
       title: 'recovered share',
-      help: '(first touch − cost) / (first touch − optimum), mean over cells in which first touch costs at least 1 % more than the optimum',
+      help:
+        '(first touch − cost) / (first touch − optimum), mean over cells in which first touch costs at least 1 % ' +
+        'more than the optimum',
       value: share,
       text: (policy) => percent(share(policy)),
     },
-    { title: 'worst gap %', value: (policy) => worst(policy).gap_percent, text: (policy) => digits(worst(policy).gap_percent, 3) },
+    {
+      title: 'worst gap %',
+      value: (policy) => worst(policy).gap_percent,
+      text: (policy) => digits(worst(policy).gap_percent, 3),
+    },
     { title: 'where', value: (policy) => place(worst(policy)), text: (policy) => place(worst(policy)) },
   ]
   const caption = 'Each policy over all its cells'
@@ -74,7 +86,11 @@ function worst(study: Study): HTMLElement {
     return part ? (100 * (part.cost - part.optimal_cost)) / Math.max(cell.optimal_cost, 1) : 0
   }
   const columns: Column<Cell>[] = [
-    { title: 'cell', value: (cell) => `${cell.policy}: ${place(cell)}`, text: (cell) => `${cell.policy}: ${place(cell)}` },
+    {
+      title: 'cell',
+      value: (cell) => `${cell.policy}: ${place(cell)}`,
+      text: (cell) => `${cell.policy}: ${place(cell)}`,
+    },
     { title: 'gap %', value: (cell) => cell.gap_percent, text: (cell) => digits(cell.gap_percent, 4) },
     ...classes.map((name) => ({
       title: name,
@@ -89,7 +105,13 @@ function worst(study: Study): HTMLElement {
       'The gap of each cell, split by the sharing class of the pages on which it arises.' +
       (split.length < study.cells.length ? ' Cells with monitors are not split: their misses are their own.' : ''),
     label: `The ${cells.length} cells with the largest gaps, split by sharing class`,
-    draw: (width) => worstChart(cells.map((cell) => ({ name: `${cell.policy} · ${place(cell)}`, cell })), classes, excess, width),
+    draw: (width) =>
+      worstChart(
+        cells.map((cell) => ({ name: `${cell.policy} · ${place(cell)}`, cell })),
+        classes,
+        excess,
+        width,
+      ),
     table: table(cells, columns, { caption: 'Gap by sharing class, in per cent of the optimal cost', sortable: true }),
   })
 }
@@ -99,12 +121,24 @@ function manifest(study: Study): HTMLElement {
     { title: 'parameter', value: (item) => item.name, text: (item) => item.name },
     { title: 'value', value: (item) => item.value, text: (item) => item.value },
   ]
-  return h('details', {}, h('summary', {}, `Every parameter of the study (${study.generator})`), table(study.parameters, columns, { caption: 'Manifest' }))
+  return h(
+    'details',
+    {},
+    h('summary', {}, `Every parameter of the study (${study.generator})`),
+    table(study.parameters, columns, { caption: 'Manifest' }),
+  )
 }
 
 function build(study: Study, page: HTMLElement): void {
   const traces = new Set(study.cells.map((cell) => cell.trace)).size
-  page.append(h('header', {}, h('h1', {}, 'Homing study'), h('p', {}, `${study.cells.length} cells over ${traces} traces. Costs are modelled, in local word references.`)))
+  page.append(
+    h(
+      'header',
+      {},
+      h('h1', {}, 'Homing study'),
+      h('p', {}, `${study.cells.length} cells over ${traces} traces. Costs are modelled, in local word references.`),
+    ),
+  )
   if (study.cells.length === 0) page.append(h('p', { class: 'empty' }, 'The study holds no cell.'))
   else page.append(gaps(study), policies(study), worst(study))
   for (const note of study.notes ?? []) page.append(h('p', {}, `Note: ${note}.`))
@@ -123,7 +157,10 @@ function start(): void {
   try {
     build(parseStudy(document.getElementById('homing-report')!.textContent ?? ''), page)
   } catch (error) {
-    page.replaceChildren(h('h1', {}, 'Homing study'), h('p', { class: 'warning', role: 'alert' }, (error as Error).message))
+    page.replaceChildren(
+      h('h1', {}, 'Homing study'),
+      h('p', { class: 'warning', role: 'alert' }, (error as Error).message),
+    )
     if (!(error instanceof StudyError)) throw error
   } finally {
     document.documentElement.dataset.ready = 'true'

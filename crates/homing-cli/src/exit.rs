@@ -9,9 +9,12 @@ use std::process::ExitCode;
 
 /// What users are told of the codes below.
 pub const CODES: &str =
-    "Exit codes: 0 done; 1 failed, also by what a trace or another program's file holds; 2 wrong usage: options, names, machines, \
-     plans and other files that users write; 3 not supported on this machine; 4 no permission; 5 done in part: something was \
-     lost, skipped or did not move. `record`, `run`, `replay` and `lab run` pass on the status of the command that they run.";
+    "Exit codes: 0 done; 1 failed, also by what a trace or another program's file holds; 2 wrong usage: options, \
+    names, machines, \
+     plans and other files that users write; 3 not supported on this machine; 4 no permission; 5 done in part: \
+     something was \
+     lost, skipped or did not move. `record`, `run`, `replay` and `lab run` pass on the status of the command that \
+     they run.";
 
 /// What a subcommand returns: the exit code to end with, or an error with its context.
 pub type Result = anyhow::Result<Code>;

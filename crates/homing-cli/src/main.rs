@@ -83,8 +83,8 @@ fn parse(table: &mut clap::Command, words: Vec<OsString>) -> Result<(Cli, ArgMat
     Ok((Cli::from_arg_matches(&matches)?, matches))
 }
 
-/// An error with what it quotes of the command line made visible. Clap gives its messages colours, so that they cannot be made so
-/// afterwards: the error is made again from words that can be shown.
+/// An error with what it quotes of the command line made visible. Clap gives its messages colours, so that they cannot
+/// be made so afterwards: the error is made again from words that can be shown.
 fn visible_error(table: &mut clap::Command, error: clap::Error) -> clap::Error {
     let shown = std::env::args_os().map(|word| visible::name(&word.to_string_lossy()).into_owned().into());
     // No error where what was wrong with the words is what is visible now.

@@ -1,6 +1,6 @@
-//! What a command prints: `println!` and `print!` panic where nobody reads the output (`homing machines | head -1`) or it
-//! cannot be written (a full disk); [`outln!`] and [`out!`] return the error, and [`crate::exit::finish`] says what it means.
-//! What others chose in it cannot command the terminal ([`homing_linux::visible`]).
+//! What a command prints: `println!` and `print!` panic where nobody reads the output (`homing machines | head -1`) or
+//! it cannot be written (a full disk); [`outln!`] and [`out!`] return the error, and [`crate::exit::finish`] says what
+//! it means. What others chose in it cannot command the terminal ([`homing_linux::visible`]).
 
 use anyhow::Context;
 use homing_core::report::SCHEMA;

@@ -1,5 +1,5 @@
-//! `homing daemon` from outside. A cgroup is a directory with a file `cgroup.procs` as far as the daemon can tell, so no right to make
-//! cgroups is needed.
+//! `homing daemon` from outside. A cgroup is a directory with a file `cgroup.procs` as far as the daemon can tell, so
+//! no right to make cgroups is needed.
 
 use homing_linux::claim::Claim;
 use rustix::fs::OFlags;
@@ -43,7 +43,8 @@ impl Daemon {
         Daemon { child, errors, metrics: String::new() }
     }
 
-    /// Starts one that serves metrics. SIGHUP was ignored before, as whatever starts it may have it: it is for the daemon all the same.
+    /// Starts one that serves metrics. SIGHUP was ignored before, as whatever starts it may have it: it is for the
+    /// daemon all the same.
     fn start(folder: &Path) -> Daemon {
         let child = Command::new("env")
             .args(["--ignore-signal=HUP", PROGRAM, "daemon", "--config"])
@@ -88,8 +89,8 @@ impl Daemon {
     }
 }
 
-/// The next datagram. A child of another test may end while its thread starts one with signals blocked: that SIGCHLD goes to
-/// this thread, and a wait with a time-out is not restarted (signal(7)).
+/// The next datagram. A child of another test may end while its thread starts one with signals blocked: that SIGCHLD
+/// goes to this thread, and a wait with a time-out is not restarted (signal(7)).
 fn receive(manager: &UnixDatagram, buffer: &mut [u8]) -> usize {
     loop {
         match manager.recv(buffer) {

@@ -130,7 +130,8 @@ fn a_policy_without_a_command_or_where_there_is_none_is_wrong_usage() {
     );
 }
 
-/// A policy that leaves its process id in a file, does nothing for so many questions, and then sleeps whatever it is told.
+/// A policy that leaves its process id in a file, does nothing for so many questions, and then sleeps whatever it is
+/// told.
 fn sleeper(dir: &Path, questions: u32) -> (String, PathBuf) {
     let (script, id) = (dir.join("sleeper.sh"), dir.join("id"));
     let text = format!(

@@ -1,5 +1,5 @@
-//! `run`, `attach`, `doctor` and `replay` from outside, on whatever machine this is: with one node nothing can move, but
-//! everything else must work.
+//! `run`, `attach`, `doctor` and `replay` from outside, on whatever machine this is: with one node nothing can move,
+//! but everything else must work.
 
 use serde_json::Value;
 use std::path::Path;
@@ -60,8 +60,26 @@ fn a_teed_run_makes_the_same_decisions_again() {
     let output = homing(&["replay", "--check", "--json", log]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let checked: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(checked["actions"], checked["same"]);
-    assert!(checked["observations"].as_u64().unwrap() > 0);
+    assert_eq!((&checked["actions"], &checked["first_difference"]), (&checked["same"], &Value::Null));
+    let many = |field: &str| checked[field].as_u64().unwrap() > 0;
+    assert!(many("observations") && many("actions"), "{checked}");
+    let log_text = std::fs::read_to_string(log).unwrap();
+    let look = r#"{"is":"output","output":"look"}"#;
+    assert!(log_text.contains(look), "{log_text}");
+    std::fs::write(log, log_text.replacen(look, r#"{"is":"output","output":"scan"}"#, 1)).unwrap();
+    let changed = homing(&["replay", "--check", log]);
+    assert_eq!(changed.status.code(), Some(1), "{}", text(&changed.stdout));
+    assert!(text(&changed.stdout).contains("first difference"), "{}", text(&changed.stdout));
+}
+
+#[test]
+fn a_log_from_before_raw_logs_is_replayed_and_not_checked() {
+    let log = concat!(env!("CARGO_MANIFEST_DIR"), "/../homing-live/tests/journals/version1.log");
+    let refused = homing(&["replay", "--check", log]);
+    assert_eq!(refused.status.code(), Some(1), "{}", text(&refused.stdout));
+    assert!(text(&refused.stderr).contains("version 1"), "{}", text(&refused.stderr));
+    let replayed = homing(&["replay", "--quiet", log, "--", "true"]);
+    assert!(text(&replayed.stderr).contains("of 1 moves"), "{}", text(&replayed.stderr));
 }
 
 #[test]

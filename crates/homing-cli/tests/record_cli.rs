@@ -163,7 +163,8 @@ fn a_full_disk_lets_the_program_go_on() {
     let lab = Lab::new();
     let source = "#include <stdio.h>\n#include <stdlib.h>\nstatic volatile long a[1 << 20];\n\
         int main(int n, char** v) { unsigned s = 1; puts(\"running\"); fflush(stdout); getchar();\n\
-        for (int i = 0; i < atoi(v[1]); i++) { s = s * 1103515245 + 12345; a[s >> 12] = i; } puts(\"done\"); return 0; }\n";
+        for (int i = 0; i < atoi(v[1]); i++) { s = s * 1103515245 + 12345; a[s >> 12] = i; } puts(\"done\"); return 0; \
+        }\n";
     let program = lab.compile(source, &[]);
     // The trace of the second is only written when it has ended.
     for (rounds, said) in [("4000000", "goes on without being recorded"), ("10", "cannot write the trace")] {

@@ -1,5 +1,5 @@
-//! Programs that do unusual things with threads, stacks, processes and mappings, under both recorders: they end as they do
-//! without one, and leave a whole trace.
+//! Programs that do unusual things with threads, stacks, processes and mappings, under both recorders: they end as they
+//! do without one, and leave a whole trace.
 
 #[allow(dead_code)]
 #[path = "tsan/build.rs"]

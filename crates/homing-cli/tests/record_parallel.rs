@@ -1,5 +1,5 @@
-//! Threads that run in parallel, whose segments arrive at any time: pages that come and go are the same to all of them, and
-//! what one has named is known of the others.
+//! Threads that run in parallel, whose segments arrive at any time: pages that come and go are the same to all of them,
+//! and what one has named is known of the others.
 
 #[allow(dead_code)]
 #[path = "tsan/build.rs"]

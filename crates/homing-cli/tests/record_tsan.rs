@@ -73,7 +73,8 @@ fn constructs_are_ordered(compiler: Compiler) {
         };
         assert_eq!(recording.output, result, "{compiler:?} {name}");
         assert!(recording.streams.len() >= 2, "{compiler:?} {name}: only one thread was recorded");
-        // An atomic's own references are not ordered: a relaxed one has no edges, others have them beside the reference.
+        // An atomic's own references are not ordered: a relaxed one has no edges, others have them beside the
+        // reference.
         let races = races::races(&recording);
         let allowed = usize::from(["reduction", "flags"].contains(&name));
         assert!(races.len() <= allowed, "{compiler:?} {name}: not ordered: {races:?}");
@@ -173,10 +174,10 @@ fn mappings_are_seen() {
     assert!(items.iter().any(|i| matches!(i, Item::Mmap { address, length: 0x10000 } if *address == old)));
     assert!(items.iter().any(|i| matches!(i, Item::Munmap { address, length: 0x40000 } if *address == new)));
     // memset in pieces of 32 bytes.
-    let pieces = items
-        .iter()
-        .take_while(|i| !matches!(i, Item::Mremap { .. }))
-        .filter(|i| matches!(i, Item::Reference { address, bytes: 32, write: true } if (old..old + 0x10000).contains(address)));
+    let pieces = items.iter().take_while(|i| !matches!(i, Item::Mremap { .. })).filter(|item| {
+        let Item::Reference { address, bytes: 32, write: true } = item else { return false };
+        (old..old + 0x10000).contains(address)
+    });
     assert_eq!(pieces.count(), 0x10000 / 32);
     // The block of 1 MiB is a mapping of its own, which malloc makes and free removes.
     let block = items.iter().find_map(|i| match i {

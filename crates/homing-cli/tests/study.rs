@@ -27,7 +27,8 @@ fn plan(dir: &Path) -> PathBuf {
     let plan = dir.join("plan.toml");
     let text = format!(
         "traces = {:?}\nmachines = [\"butterfly\", \"eight-node\"]\nstarts = [\"first-touch\", \"single-node\"]\n\
-         info = [\"perfect\", \"every:8\"]\npolicies = [\"first-touch\", \"best-static\", \"interval-majority\", \"verghese\"]\n\
+         info = [\"perfect\", \"every:8\"]\npolicies = [\"first-touch\", \"best-static\", \"interval-majority\", \
+         \"verghese\"]\n\
          threads-on = \"one-per-node\"\n",
         traces.map(|path| path.display().to_string())
     );

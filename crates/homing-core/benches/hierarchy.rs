@@ -1,6 +1,6 @@
-//! How quick the simulated caches and TLBs are on one core, decoding apart. Prints a table of million references a second
-//! and nanoseconds a reference: `cargo bench -p homing-core --bench hierarchy [-- TRACE...]`. Without traces it makes
-//! streams: a gather as sparse matrices have it, private strides, and random references to 2 GiB.
+//! How quick the simulated caches and TLBs are on one core, decoding apart. Prints a table of million references a
+//! second and nanoseconds a reference: `cargo bench -p homing-core --bench hierarchy [-- TRACE...]`. Without traces it
+//! makes streams: a gather as sparse matrices have it, private strides, and random references to 2 GiB.
 
 use homing_core::cache::{Addresses, Colours, Hierarchy, HierarchyShape, Shape, Sink, Transaction};
 use homing_core::ids::{Cpu, PageSize, Thread};
@@ -154,7 +154,8 @@ fn measure(name: &str, stream: &Stream) {
     let references = counts.references as f64;
     let percent = |part: u64| 100.0 * part as f64 / references;
     println!(
-        "{name:24} {:6.1} M/s {:6.1} ns | decoding {:5.1} ns | of a turn {:5.1} | misses % L1 {:5.2} L2 {:5.2} TLB1 {:5.2} TLB {:5.2}",
+        "{name:24} {:6.1} M/s {:6.1} ns | decoding {:5.1} ns | of a turn {:5.1} | misses % L1 {:5.2} L2 {:5.2} TLB1 \
+        {:5.2} TLB {:5.2}",
         references / best / 1e6,
         best / references * 1e9,
         stream.decode * 1e9,

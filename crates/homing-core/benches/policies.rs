@@ -1,4 +1,5 @@
-//! How fast policies run on page runs and `homing` on samples, on one core, and what state they keep a page. Prints tables: `cargo bench -p homing-core --bench policies`.
+//! How fast policies run on page runs and `homing` on samples, on one core, and what state they keep a page. Prints
+//! tables: `cargo bench -p homing-core --bench policies`.
 
 use homing_core::action::{Actions, Locations};
 use homing_core::history::{History, HistoryBuilder, Options};
@@ -129,8 +130,14 @@ fn main() {
     println!();
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a worker");
     pool.install(|| {
-        println!("million references a second of one core's time, {NODES} nodes, 4096 pages, 100 intervals, 20 iterations");
-        println!("{:18} {:>12} {:>12} {:>12} {:>12}", "policy", "runs of 8", "of 64", "of 512", "64, every:64");
+        println!(
+            "million references a second of one core's time, {NODES} nodes, 4096 pages, 100 intervals, 20 \
+        iterations"
+        );
+        println!(
+            "{:18} {:>12} {:>12} {:>12} {:>12}",
+            "policy", "runs of 8", "of 64", "of 512", "64, every:64"
+        );
         let histories = [8, 64, 512].map(|length| history(4096, 30_000_000, length));
         for name in ["first-touch", "work-function", "homing"].into_iter().chain(COUNTER_DRIVEN) {
             // The best of three, since the machine may be busy.

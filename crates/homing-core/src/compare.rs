@@ -70,7 +70,10 @@ pub enum CompareError {
     #[error(transparent)]
     Spill(#[from] SpillError),
     /// The policy `file` without a file.
-    #[error("policy `file` needs a placement file: --placement file:FILE (made by `homing simulate --policy best-static --placement-out FILE`)")]
+    #[error(
+        "policy `file` needs a placement file: --placement file:FILE (made by `homing simulate --policy \
+    best-static --placement-out FILE`)"
+    )]
     NoFile,
 }
 
@@ -214,8 +217,8 @@ impl Parts {
     }
 }
 
-/// Compares policies with the bound and with each other, also at `further` information levels. `clock` gives seconds since
-/// any moment.
+/// Compares policies with the bound and with each other, also at `further` information levels. `clock` gives seconds
+/// since any moment.
 pub fn compare(
     subject: &Subject,
     policies: &[&Entry],
@@ -275,7 +278,8 @@ impl Subject<'_> {
         }
         if self.bound_start == BoundStart::Same {
             notes.push(
-                "every policy is measured against the optimum that begins where it begins; `optimal` begins where pages do"
+                "every policy is measured against the optimum that begins where it begins; `optimal` begins where \
+                pages do"
                     .into(),
             );
         }

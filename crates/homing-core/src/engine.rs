@@ -1,10 +1,10 @@
-//! The one loop of `record`, `simulate` and `run`: observations from a source go to a policy, its actions to an executor,
-//! the outcomes back to the policy. Only the three plugs differ.
+//! The one loop of `record`, `simulate` and `run`: observations from a source go to a policy, its actions to an
+//! executor, the outcomes back to the policy. Only the three plugs differ.
 //!
-//! In simulation observations are whole page runs. A run is split only where the policy must be asked: at a fault, where
-//! a [`Next`] comes due, at a write that meets several copies. The order of reads and writes within the middle of a run
-//! is not recorded; it is taken as evenly spread, which keeps every read gap within the history's bound. Times within a
-//! run are interpolated.
+//! In simulation observations are whole page runs. A run is split only where the policy must be asked: at a fault,
+//! where a [`Next`] comes due, at a write that meets several copies. The order of reads and writes within the middle of
+//! a run is not recorded; it is taken as evenly spread, which keeps every read gap within the history's bound. Times
+//! within a run are interpolated.
 
 pub(crate) mod shape;
 #[cfg(test)]
@@ -235,8 +235,8 @@ impl<'p, E: Executor> Engine<'p, E> {
         }
     }
 
-    /// References `from..to` of a run that no monitor of the policy sees. Only a write that meets several copies faults,
-    /// since it cannot go on.
+    /// References `from..to` of a run that no monitor of the policy sees. Only a write that meets several copies
+    /// faults, since it cannot go on.
     pub(crate) fn unseen(&mut self, page: Page, shape: &Shape, mut from: u64, end: u64) {
         while from < end {
             let mut at = self.executor.at(page);

@@ -1,9 +1,9 @@
-//! How much of the references a policy sees: everything, every Nth, or profiles at interval ends only. The levels work on
-//! page runs, so that a long run costs no more than a short one.
+//! How much of the references a policy sees: everything, every Nth, or profiles at interval ends only. The levels work
+//! on page runs, so that a long run costs no more than a short one.
 //!
 //! `every:N` is a monitor that takes each Nth reference of the whole program. What a page with a small share of all
-//! references sees of that is one reference in N with gaps that vary; here the gaps are drawn per page, evenly from 1 to
-//! 2N - 1, from the seed. Each one seen has the weight N.
+//! references sees of that is one reference in N with gaps that vary; here the gaps are drawn per page, evenly from 1
+//! to 2N - 1, from the seed. Each one seen has the weight N.
 
 use crate::ids::{Page, Time};
 use rand::{Rng, SeedableRng};
@@ -140,7 +140,8 @@ impl FromStr for Information {
                 ("seed", Some(Some(seed))) => level.seed = seed,
                 _ => {
                     return Err(format!(
-                        "information `{text}`: expected perfect, every:N (one reference in N), interval:N (profiles every \
+                        "information `{text}`: expected perfect, every:N (one reference in N), interval:N (profiles \
+                        every \
                          N references), intervals:K (K profiles over the trace), or several joined by +, such as \
                          every:64+intervals:100; +seed:S seeds the sampling"
                     ))

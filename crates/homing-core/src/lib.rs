@@ -1,8 +1,9 @@
 //! The pure core of Homing. It does no I/O of its own beyond the readers, writers and byte slices that it is handed,
 //! reads no clock and starts no thread that outlives a call.
 //!
-//! The modules follow the data path: [`trace`] (references on disk, a crate of its own) -> [`history`] (page runs) -> [`policy`] and
-//! [`optimal`] (decisions) -> [`engine`] and [`simulate`] (what they cost) -> [`report`] (what people read).
+//! The modules follow the data path: [`trace`] (references on disk, a crate of its own) -> [`history`] (page runs) ->
+//! [`policy`] and [`optimal`] (decisions) -> [`engine`] and [`simulate`] (what they cost) -> [`report`] (what people
+//! read).
 #![forbid(unsafe_code)]
 
 pub mod account;
@@ -11,6 +12,7 @@ pub mod areas;
 pub mod cache;
 pub mod compare;
 pub mod engine;
+pub mod estimate;
 pub mod history;
 pub mod information;
 pub mod machine;
@@ -18,7 +20,9 @@ pub mod monitor;
 pub mod optimal;
 pub mod page_sizes;
 pub mod policy;
+pub mod process;
 pub mod report;
+pub mod session;
 pub mod sharing;
 pub mod simulate;
 pub mod system;

@@ -1,8 +1,8 @@
 //! Machine models: nodes, CPUs, and what an access and a page move cost (Bolosky & Scott 1991, section 2.1).
 //!
 //! A machine is one TOML file under `machines/` ([`Machine::builtin`] finds those by name); adding one touches no code.
-//! `docs/machines.md` describes the form. Values may be overridden one by one ([`Machine::set`]); the constraints of the
-//! model are checked when a machine is read and when it is priced ([`Machine::costs`]).
+//! `docs/machines.md` describes the form. Values may be overridden one by one ([`Machine::set`]); the constraints of
+//! the model are checked when a machine is read and when it is priced ([`Machine::costs`]).
 
 mod calibrate;
 mod costs;

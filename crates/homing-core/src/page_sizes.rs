@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// One page of the larger size, and what it would cost in pages of the smaller one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 pub struct Region {
     /// Virtual address of the large page's first byte.
     pub address: u64,
@@ -43,8 +44,8 @@ pub enum PageSizesError {
     Spill(#[from] SpillError),
 }
 
-/// Every page of the `large` history, by what splitting saves, most first. Both are of one trace. Pages that had the same
-/// address one after the other count together.
+/// Every page of the `large` history, by what splitting saves, most first. Both are of one trace. Pages that had the
+/// same address one after the other count together.
 pub fn regions(
     large: (&History, &Costs),
     small: (&History, &Costs),

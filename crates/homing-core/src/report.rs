@@ -8,6 +8,7 @@ pub const SCHEMA: u32 = 1;
 
 /// One row: one policy (or the optimum) on one trace and machine.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 pub struct Row {
     /// Name of the policy; `optimal` for the bound.
     pub policy: String,
@@ -54,6 +55,7 @@ pub struct Row {
 
 /// A whole comparison: what `homing compare --json` prints and the report page reads.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 pub struct Report {
     /// Version of this schema ([`SCHEMA`]).
     pub schema: u32,
@@ -73,6 +75,7 @@ pub struct Report {
 
 /// A named setting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 pub struct Parameter {
     /// Name, such as `placement` or `platinum.t1`.
     pub name: String,
@@ -82,6 +85,7 @@ pub struct Parameter {
 
 /// The machine as the report shows it. Costs are in local word references.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 pub struct MachineInfo {
     /// Name of the machine.
     pub name: String,
@@ -106,7 +110,8 @@ pub struct MachineInfo {
     /// G, where there is global memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub global_page_move: Option<f64>,
-    /// Access costs `access[i][m]` of unequal machines: row, the node that refers; column, the node that holds the page.
+    /// Access costs `access[i][m]` of unequal machines: row, the node that refers; column, the node that holds the
+    /// page.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub access: Vec<Vec<f64>>,
     /// Copy costs `copy[from][to]` of unequal machines.
@@ -116,6 +121,7 @@ pub struct MachineInfo {
 
 /// What the report says about one trace.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 pub struct TraceReport {
     /// The trace.
     pub trace: TraceInfo,
@@ -144,6 +150,7 @@ pub struct TraceReport {
 
 /// A row at one of several page sizes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 pub struct SizeRow {
     /// Bytes of a page.
     pub page_size: u64,
@@ -157,6 +164,7 @@ pub struct SizeRow {
 
 /// Where a trace comes from and how large it is.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 pub struct TraceInfo {
     /// Short name: the file's stem, or as much of its path as tells it from the other traces.
     pub name: String,
@@ -185,6 +193,7 @@ pub struct TraceInfo {
 
 /// Pages and references of one sharing class (docs/policies.md has the definitions).
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 pub struct ClassRow {
     /// `private`, `read-shared`, `migratory`, `producer-consumer` or `write-shared`.
     pub class: String,
@@ -209,6 +218,7 @@ pub struct ClassRow {
 
 /// One entry a page, column by column, in order of virtual address. All columns have the same length.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 pub struct PageMap {
     /// Pages of the trace; more than the columns hold if the map was cut (`shown` < `pages`).
     pub pages: u64,
@@ -240,6 +250,7 @@ pub struct PageMap {
 
 /// Cost against a parameter: exact for the optimum, sampled for policies.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 pub struct Curve {
     /// `page-move` or `page-size`.
     pub parameter: String,
@@ -254,6 +265,7 @@ pub struct Curve {
 
 /// One line of a [`Curve`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 pub struct Series {
     /// Policy; `optimal` for the bound.
     pub policy: String,
@@ -266,6 +278,7 @@ pub struct Series {
 
 /// A point of a [`Series`]: the mean cost per reference and its parts, which add up to it.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 pub struct CurvePoint {
     /// Value of the parameter.
     pub x: f64,
@@ -285,6 +298,7 @@ pub struct CurvePoint {
 
 /// The optimum of a disturbed order against that of the recorded one.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 pub struct PerturbationRow {
     /// `local` or `gaps`.
     pub filter: String,
@@ -298,6 +312,7 @@ pub struct PerturbationRow {
 
 /// A policy over several traces.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 pub struct MeanRow {
     /// Policy; `optimal` for the bound.
     pub policy: String,
@@ -310,3 +325,6 @@ pub struct MeanRow {
     /// The trace with the largest gap.
     pub worst_trace: String,
 }
+
+#[cfg(test)]
+mod typescript;

@@ -1,7 +1,7 @@
 //! Sharing classes: how the nodes share a page over the whole trace.
 //!
-//! The terms are those of Weber & Gupta 1989 (cache invalidation patterns) and Bennett, Carter & Zwaenepoel 1990 (Munin);
-//! the definitions, by page runs, are ours and in docs/policies.md. The first that fits counts.
+//! The terms are those of Weber & Gupta 1989 (cache invalidation patterns) and Bennett, Carter & Zwaenepoel 1990
+//! (Munin); the definitions, by page runs, are ours and in docs/policies.md. The first that fits counts.
 
 use crate::history::{History, SpillError};
 use crate::ids::{Node, Page};

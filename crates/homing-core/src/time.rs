@@ -1,13 +1,13 @@
 //! How long things take: the memory-system model of the design (cost model 2), always labelled *modelled*.
 //!
-//! In an interval each thread computes, hits caches, misses TLBs, and waits for its misses at the home of each page for the
-//! latency between the two nodes, raised by queueing. A memory or link that is busy for b of each line and serves n of them
-//! in a time T has the utilisation u = n b / T; a request waits b u / (2 (1 - u)) (M/D/1). T is the time of the slowest
-//! thread, which depends on the waits: it is the one solution of T = slowest(T), found by bisection, and it is never below
-//! n b. So contention raises latencies, and never lowers them.
+//! In an interval each thread computes, hits caches, misses TLBs, and waits for its misses at the home of each page for
+//! the latency between the two nodes, raised by queueing. A memory or link that is busy for b of each line and serves n
+//! of them in a time T has the utilisation u = n b / T; a request waits b u / (2 (1 - u)) (M/D/1). T is the time of the
+//! slowest thread, which depends on the waits: it is the one solution of T = slowest(T), found by bisection, and it is
+//! never below n b. So contention raises latencies, and never lowers them.
 //!
-//! The program's time is the sum over intervals, as if threads met at the end of each: the trace's virtual time lets all
-//! threads go on at one pace.
+//! The program's time is the sum over intervals, as if threads met at the end of each: the trace's virtual time lets
+//! all threads go on at one pace.
 
 use crate::ids::Node;
 use crate::machine::{HitTimes, Machine, TimeParameters};
@@ -125,7 +125,8 @@ struct Load {
 }
 
 impl Times {
-    /// The time of an interval. `stopped`: the threads stand still while pages move; otherwise a CPU of its own moves them.
+    /// The time of an interval. `stopped`: the threads stand still while pages move; otherwise a CPU of its own moves
+    /// them.
     pub fn elapsed(&self, work: &Work, stopped: bool) -> Elapsed {
         let load = self.load(work);
         let p = &self.parameters;
@@ -165,8 +166,8 @@ impl Times {
         }
     }
 
-    /// What a request from another node waited at each memory and its link beyond the latency, in local accesses, if the work was
-    /// spread over a time.
+    /// What a request from another node waited at each memory and its link beyond the latency, in local accesses, if
+    /// the work was spread over a time.
     pub fn waits(&self, work: &Work, over_ns: f64) -> Vec<f64> {
         let (load, p) = (self.load(work), &self.parameters);
         let at = |home: usize| {

@@ -1,5 +1,5 @@
-//! Which files of the host a command needs in the guest: its program, the files that its words name, the shared libraries and the
-//! interpreter of each program. They keep their names and places.
+//! Which files of the host a command needs in the guest: its program, the files that its words name, the shared
+//! libraries and the interpreter of each program. They keep their names and places.
 
 use crate::{initramfs::Initramfs, LabError};
 use std::collections::BTreeSet;
@@ -146,7 +146,8 @@ impl<'a> Gatherer<'a> {
             .extend(missing.into_iter().map(|what| format!("{what}, which {} names", path.display())));
     }
 
-    /// Last, so that the host's programs come before busybox's: a link for each applet. Gives the programs and what is missing.
+    /// Last, so that the host's programs come before busybox's: a link for each applet. Gives the programs and what is
+    /// missing.
     pub fn finish(self, busybox: &Path) -> Result<(Vec<PathBuf>, Vec<String>), LabError> {
         self.guest.copy(busybox, Path::new("/bin/busybox"))?;
         for name in &self.applets {
@@ -205,8 +206,8 @@ fn interpreters(head: &[u8]) -> Vec<OsString> {
     first.into_iter().chain(found).map(|word| OsStr::from_bytes(word).to_owned()).collect()
 }
 
-/// The shared libraries and the loader of a program, as `ldd` names them; none for a static one. Then the libraries that it does not
-/// find.
+/// The shared libraries and the loader of a program, as `ldd` names them; none for a static one. Then the libraries
+/// that it does not find.
 fn libraries(program: &Path) -> Result<(Vec<PathBuf>, Vec<String>), LabError> {
     let output = Command::new("ldd")
         .arg(program)

@@ -1,5 +1,6 @@
-//! The guest's root file system: an uncompressed cpio archive ("newc", Documentation/driver-api/early-userspace/buffer-format.rst of
-//! the kernel), in memory without a name, so that nothing is left behind however the lab ends.
+//! The guest's root file system: an uncompressed cpio archive ("newc",
+//! Documentation/driver-api/early-userspace/buffer-format.rst of the kernel), in memory without a name, so that nothing
+//! is left behind however the lab ends.
 
 use crate::LabError;
 use std::collections::BTreeSet;

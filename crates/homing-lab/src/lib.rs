@@ -1,8 +1,9 @@
-//! The lab: a virtual ccNUMA machine under QEMU's software emulation, with a real Linux kernel, that runs one command of the
-//! host and is gone afterwards (`docs/lab.md`).
+//! The lab: a virtual ccNUMA machine under QEMU's software emulation, with a real Linux kernel, that runs one command
+//! of the host and is gone afterwards (`docs/lab.md`).
 //!
-//! The modules follow a run: [`parts`] (what must be installed) -> [`topology`] (the machine) -> [`job`] and [`gather`] (the files that the
-//! command needs) -> [`initramfs`] (the guest's file system) -> [`machine`] (QEMU, its streams, its end); [`observer`] counts what runs in it.
+//! The modules follow a run: [`parts`] (what must be installed) -> [`topology`] (the machine) -> [`job`] and [`gather`]
+//! (the files that the command needs) -> [`initramfs`] (the guest's file system) -> [`machine`] (QEMU, its streams, its
+//! end); [`observer`] counts what runs in it.
 
 pub mod error;
 pub mod gather;

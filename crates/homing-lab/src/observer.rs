@@ -116,7 +116,8 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Prepares the observation of what runs in a machine. `programs` are all programs in the guest; an engine is known by its name,
+    /// Prepares the observation of what runs in a machine. `programs` are all programs in the guest; an engine is known
+    /// by its name,
     /// `homing`.
     pub fn prepare(
         options: &Options,
@@ -169,17 +170,9 @@ impl Observer {
         for text in entry::all(programs)? {
             put("entry", text);
         }
-        let mut observed = Observed {
-            node_of_cpu: topology.node_of_cpu(),
-            nodes: topology.nodes.iter().map(|node| node.id).collect(),
-            cached: options.cache.is_some(),
-            ..Observed::default()
-        };
-        let cpus = cpu_of_slot(topology);
-        let reader = std::thread::spawn(move || {
-            observed.read(BufReader::new(reader), &cpus)?;
-            Ok(observed)
-        });
+        let (topology, cached) = (topology.clone(), options.cache.is_some());
+        let reader =
+            std::thread::spawn(move || Observed::from_report(BufReader::new(reader), &topology, cached));
         Ok(Observer { words, card, reader })
     }
 
@@ -216,6 +209,13 @@ impl Counts {
         self.writes[cpu][home] += writes;
     }
 
+    /// As [`Counts::add`], if the sums are numbers of 64 bits.
+    fn checked_add(&mut self, cpu: usize, home: usize, reads: u64, writes: u64) -> Option<()> {
+        let (all_reads, all_writes) = (&mut self.reads[cpu][home], &mut self.writes[cpu][home]);
+        (*all_reads, *all_writes) = (all_reads.checked_add(reads)?, all_writes.checked_add(writes)?);
+        Some(())
+    }
+
     /// Reads and writes together.
     pub fn both(&self) -> Matrix {
         let rows = self.reads.iter().zip(&self.writes);
@@ -229,6 +229,25 @@ impl Counts {
 }
 
 impl Observed {
+    /// What the observer of a machine reports; `cached` says whether it modelled a cache.
+    ///
+    /// # Errors
+    /// If the report cannot be read, or holds a line that the observer does not write.
+    pub fn from_report(
+        report: impl BufRead,
+        topology: &Topology,
+        cached: bool,
+    ) -> Result<Observed, LabError> {
+        let mut observed = Observed {
+            node_of_cpu: topology.node_of_cpu(),
+            nodes: topology.nodes.iter().map(|node| node.id).collect(),
+            cached,
+            ..Observed::default()
+        };
+        observed.read(report, &cpu_of_slot(topology))?;
+        Ok(observed)
+    }
+
     /// Takes in the report, line by line (lab/plugin/report.c has the form).
     fn read(&mut self, report: impl BufRead, cpus: &[Option<usize>]) -> Result<(), LabError> {
         for line in report.lines() {
@@ -253,7 +272,7 @@ impl Observed {
                 let (cpu, reads, writes) = (cpu(number(1)?)?, number(3)?, number(4)?);
                 let interval = self.interval(number(0)?);
                 let counts = if kind == "a" { &mut interval.accesses } else { &mut interval.misses };
-                counts.add(cpu, home, reads, writes);
+                counts.checked_add(cpu, home, reads, writes)?;
             }
             "p" => self.pages.push(Page {
                 space: u64::from_str_radix(numbers.first()?, radix).ok()?,
@@ -331,13 +350,14 @@ impl Observed {
         }
     }
 
-    /// Where each page was when its most frequent user last looked: address and index of the node, by address. Of the address
-    /// space with the most accesses; what is in several address spaces at once has no one place.
+    /// Where each page was when its most frequent user last looked: address and index of the node, by address. Of the
+    /// address space with the most accesses; what is in several address spaces at once has no one place.
     pub fn homes(&self) -> Vec<(u64, usize)> {
         pages::homes(&self.pages)
     }
 
-    /// The lowest non-local % that a placement without moves could have had, by the counts by page, at a page size of `bytes`.
+    /// The lowest non-local % that a placement without moves could have had, by the counts by page, at a page size of
+    /// `bytes`.
     pub fn bound(&self, bytes: u64) -> Bound {
         pages::bound(&self.pages, &self.node_of_cpu, self.nodes.len(), bytes)
     }
@@ -368,5 +388,8 @@ mod tests {
             observed.read("a 1 1 0 1 1\n".as_bytes(), &[Some(0), None]).is_err(),
             "an empty slot accesses nothing"
         );
+        let most = format!("a 1 0 0 {} 0\n", u64::MAX);
+        let over = format!("{most}a 1 0 0 1 0\n");
+        assert!(observed.read(over.as_bytes(), &[Some(0)]).is_err(), "a sum that no counter reaches");
     }
 }

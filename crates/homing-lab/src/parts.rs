@@ -1,5 +1,5 @@
-//! What a lab is made of and where that is: QEMU, a kernel, busybox, and the C parts of `lab/`. `lab/setup.sh` puts the first three
-//! there; `make lab` builds the others.
+//! What a lab is made of and where that is: QEMU, a kernel, busybox, and the C parts of `lab/`. `lab/setup.sh` puts the
+//! first three there; `make lab` builds the others.
 
 use crate::LabError;
 use std::fs::File;
@@ -87,7 +87,8 @@ pub fn cache_directory() -> PathBuf {
 /// The directory with the guest's first process and the observer: `$HOMING_LAB_DIR`, or beside the program.
 pub fn built_directory() -> Result<PathBuf, LabError> {
     beside_program("HOMING_LAB_DIR", &["../lib/homing/lab", "../../build/lab"], "init")
-        .map_err(|places| LabError::Missing { what: format!("the guest's first process is missing (looked in {places}): build it with `make lab`, or name its directory in HOMING_LAB_DIR; for the rest of the lab") })
+        .map_err(|places| LabError::Missing { what: format!("the guest's first process is missing (looked in \
+        {places}): build it with `make lab`, or name its directory in HOMING_LAB_DIR; for the rest of the lab") })
 }
 
 /// The script that installs QEMU, busybox and a kernel.

@@ -1,4 +1,5 @@
-//! What machine the lab is: nodes, their CPUs and memory, distances. A topology is a TOML file (`lab/topologies/`, the format is in
+//! What machine the lab is: nodes, their CPUs and memory, distances. A topology is a TOML file (`lab/topologies/`, the
+//! format is in
 //! `docs/lab.md`) or made from options.
 
 use crate::LabError;
@@ -206,7 +207,10 @@ impl Topology {
         }
         for (i, row) in self.distances.iter().enumerate() {
             if row[i] != 10 || row.iter().enumerate().any(|(j, &d)| i != j && !(11..=254).contains(&d)) {
-                return Err(format!("row {i} of `distances` is {row:?}: expected 10 for the node itself, 11 to 254 for others"));
+                return Err(format!(
+                    "row {i} of `distances` is {row:?}: expected 10 for the node itself, 11 to 254 for \
+                others"
+                ));
             }
         }
         let negative = self.latency.iter().flatten().any(|ns| !(ns.is_finite() && *ns > 0.0));
@@ -229,7 +233,8 @@ impl Topology {
         self.nodes.iter().enumerate().flat_map(of_node).collect()
     }
 
-    /// QEMU's CPU slots in order: the index of the node, or `None` for the empty slot that stands for a gap between node ids.
+    /// QEMU's CPU slots in order: the index of the node, or `None` for the empty slot that stands for a gap between
+    /// node ids.
     pub fn cpu_slots(&self) -> Vec<Option<usize>> {
         let mut slots = Vec::new();
         let mut next = 0;
@@ -241,8 +246,8 @@ impl Topology {
         slots
     }
 
-    /// The physical addresses of each node's memory as QEMU's q35 machine lays it out: from 0 up to a hole below 4 GiB, then from
-    /// 4 GiB on. (Start, end, index of the node.)
+    /// The physical addresses of each node's memory as QEMU's q35 machine lays it out: from 0 up to a hole below 4 GiB,
+    /// then from 4 GiB on. (Start, end, index of the node.)
     pub fn memory_map(&self) -> Vec<(u64, u64, usize)> {
         const HOLE_END: u64 = 4 << 30;
         // hw/i386/pc_q35.c: less lies below the hole when not all fits there.

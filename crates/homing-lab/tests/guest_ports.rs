@@ -1,5 +1,5 @@
-//! The guest's first process finds its ports when they come late, as on a busy host: `lab/guest/ports.c` by itself, in directories
-//! that become step by step what the kernel's would.
+//! The guest's first process finds its ports when they come late, as on a busy host: `lab/guest/ports.c` by itself, in
+//! directories that become step by step what the kernel's would.
 
 use std::fs;
 use std::path::{Path, PathBuf};

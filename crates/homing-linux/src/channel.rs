@@ -4,6 +4,7 @@
 //! as inherited descriptors, receives filled segments in order and gives each back once it is consumed: credits are
 //! the back-pressure, so memory stays bounded however fast the program is.
 
+use homing_wire::{at, flavour, MAGIC};
 use rustix::event::{poll, PollFd, PollFlags};
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
@@ -16,20 +17,12 @@ use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The version of the wire that this end knows: HOMING_WIRE_VERSION.
-pub const VERSION: u32 = 4;
+/// The version of the wire that this end knows.
+pub use homing_wire::VERSION;
 
 /// The environment variable that names the wire to the recorder.
 pub const WIRE_ENV: &str = "HOMING_WIRE";
 
-const MAGIC: u64 = 0x3145_5249_574d_4f48;
-const MAX_OPEN: usize = 4096;
-const CHILDREN_AT: usize = 32;
-const VERSION_AT: usize = 36;
-const CURSOR_BASE_AT: usize = 40;
-const OPEN_END_AT: usize = 80;
-const OPEN_AT: usize = 128;
-const OPEN_BYTES: usize = 64;
 const PAGE: usize = 4096;
 
 /// The most segments a channel can have: all of them fit into either pipe, so no write to a pipe ever blocks.
@@ -173,10 +166,10 @@ impl Channel {
 
     fn write_header(&self) {
         let Capacity { segments, segment_words } = self.capacity;
-        self.memory.u32_at(8).store(segments, Ordering::Relaxed);
-        self.memory.u32_at(12).store(segment_words, Ordering::Relaxed);
-        self.memory.u64_at(24).store(header_bytes() as u64, Ordering::Relaxed);
-        self.memory.u64_at(0).store(MAGIC, Ordering::Release);
+        self.memory.u32_at(at::SEGMENTS).store(segments, Ordering::Relaxed);
+        self.memory.u32_at(at::SEGMENT_WORDS).store(segment_words, Ordering::Relaxed);
+        self.memory.u64_at(at::HEADER_BYTES).store(header_bytes() as u64, Ordering::Relaxed);
+        self.memory.u64_at(at::MAGIC).store(MAGIC, Ordering::Release);
     }
 
     /// Starts `command` with the wire: [`WIRE_ENV`] set and the recorder's descriptors inherited. Afterwards only the
@@ -203,7 +196,8 @@ impl Channel {
         command.spawn()
     }
 
-    /// Waits up to `timeout` for the next filled segment. A signal that interrupts the wait counts as [`Received::Idle`].
+    /// Waits up to `timeout` for the next filled segment. A signal that interrupts the wait counts as
+    /// [`Received::Idle`].
     pub fn receive(&mut self, timeout: Duration) -> Result<Received, ChannelError> {
         let mut fds = [PollFd::new(&self.full, PollFlags::IN)];
         let millis = timeout.as_millis().min(i32::MAX as u128) as i32;
@@ -212,19 +206,24 @@ impl Channel {
             Ok(_) => {}
             Err(errno) => return Err(system("poll")(errno)),
         }
-        let mut message = [0u8; 16];
+        let mut message = [0u8; at::FULL_BYTES];
         let read = rustix::io::retry_on_intr(|| rustix::io::read(&self.full, &mut message))
             .map_err(system("read from the full pipe"))?;
         match read {
             0 => Ok(Received::Closed),
-            16 => self.check(&message).map(Received::Segment),
-            n => Err(ChannelError::Contract(format!("a message of {n} bytes, expected 16"))),
+            at::FULL_BYTES => self.check(&message).map(Received::Segment),
+            n => Err(ChannelError::Contract(format!("a message of {n} bytes, expected {}", at::FULL_BYTES))),
         }
     }
 
-    fn check(&self, message: &[u8; 16]) -> Result<Filled, ChannelError> {
+    fn check(&self, message: &[u8; at::FULL_BYTES]) -> Result<Filled, ChannelError> {
         let field = |at: usize| u32::from_ne_bytes([0, 1, 2, 3].map(|i| message[at + i]));
-        let filled = Filled { segment: field(0), words: field(4), stream: field(8), index: field(12) };
+        let filled = Filled {
+            segment: field(at::FULL_SEGMENT),
+            words: field(at::FULL_WORDS),
+            stream: field(at::FULL_STREAM),
+            index: field(at::FULL_INDEX),
+        };
         if filled.segment >= self.capacity.segments || filled.words > self.capacity.segment_words {
             return Err(ChannelError::Contract(format!(
                 "{} words in segment {}, expected at most {} words and {} segments",
@@ -244,8 +243,8 @@ impl Channel {
         self.segment_words(open.segment, open.words)
     }
 
-    /// The words from number `from` up to `to` of a segment that a thread of a parallel recorder is writing; those that it
-    /// has not written are 0. None at all if there is no such segment.
+    /// The words from number `from` up to `to` of a segment that a thread of a parallel recorder is writing; those that
+    /// it has not written are 0. None at all if there is no such segment.
     pub fn words_so_far(&self, segment: u32, from: u32, to: u32) -> Vec<u64> {
         if segment >= self.capacity.segments || to > self.capacity.segment_words {
             return Vec::new();
@@ -282,14 +281,14 @@ impl Channel {
 
     /// Asks the recorder to record no more; the program runs on.
     pub fn stop(&self) {
-        self.memory.u32_at(16).store(1, Ordering::Release);
+        self.memory.u32_at(at::STOP).store(1, Ordering::Release);
     }
 
     /// What kind of recorder attached, `None` before one has.
     pub fn flavour(&self) -> Option<Flavour> {
-        match self.memory.u32_at(20).load(Ordering::Acquire) {
-            1 => Some(Flavour::Serial),
-            2 => Some(Flavour::Parallel),
+        match self.memory.u32_at(at::FLAVOUR).load(Ordering::Acquire) {
+            flavour::SERIAL => Some(Flavour::Serial),
+            flavour::PARALLEL => Some(Flavour::Parallel),
             _ => None,
         }
     }
@@ -297,24 +296,25 @@ impl Channel {
     /// The version of the wire that the recorder knows; 0 before one has attached, and from recorders older than
     /// versions.
     pub fn version(&self) -> u32 {
-        self.memory.u32_at(VERSION_AT).load(Ordering::Relaxed)
+        self.memory.u32_at(at::VERSION).load(Ordering::Relaxed)
     }
 
     /// Child processes that the recorder saw and did not record.
     pub fn children(&self) -> u32 {
-        self.memory.u32_at(CHILDREN_AT).load(Ordering::Relaxed)
+        self.memory.u32_at(at::CHILDREN).load(Ordering::Relaxed)
     }
 
     /// The segments that the recorder had begun and never posted, in the order of the header's slots.
     pub fn open_segments(&self) -> Vec<OpenSegment> {
-        let end = self.memory.u32_at(OPEN_END_AT).load(Ordering::Acquire) as usize;
-        (0..end.min(MAX_OPEN))
+        let end = self.memory.u32_at(at::OPEN_END).load(Ordering::Acquire) as usize;
+        (0..end.min(at::MAX_OPEN))
             .filter_map(|slot| {
-                let at = OPEN_AT + slot * OPEN_BYTES;
-                let segment = self.memory.u32_at(at).load(Ordering::Acquire).checked_sub(1)?;
-                let thread = self.memory.u32_at(at + 4).load(Ordering::Relaxed);
-                let index = self.memory.u32_at(at + 8).load(Ordering::Relaxed);
-                let words = self.memory.u64_at(at + 16).load(Ordering::Acquire);
+                let entry = at::OPEN + slot * at::OPEN_BYTES;
+                let segment =
+                    self.memory.u32_at(entry + at::OPEN_SEGMENT).load(Ordering::Acquire).checked_sub(1)?;
+                let thread = self.memory.u32_at(entry + at::OPEN_THREAD).load(Ordering::Relaxed);
+                let index = self.memory.u32_at(entry + at::OPEN_INDEX).load(Ordering::Relaxed);
+                let words = self.memory.u64_at(entry + at::OPEN_WORDS).load(Ordering::Acquire);
                 let words = self.words_of_cursor(segment, words);
                 (segment < self.capacity.segments).then_some(OpenSegment { segment, thread, index, words })
             })
@@ -323,7 +323,7 @@ impl Channel {
 
     /// Words in an open segment, from its count or from the recorder's own write address.
     fn words_of_cursor(&self, segment: u32, cursor: u64) -> u32 {
-        let words = match self.memory.u64_at(CURSOR_BASE_AT).load(Ordering::Relaxed) {
+        let words = match self.memory.u64_at(at::CURSOR_BASE).load(Ordering::Relaxed) {
             0 => cursor,
             base => {
                 let segment_bytes = u64::from(self.capacity.segment_words) * 8;
@@ -355,7 +355,7 @@ impl fmt::Debug for Channel {
 
 /// Bytes before segment 0: the wire header in whole pages.
 fn header_bytes() -> usize {
-    (OPEN_AT + MAX_OPEN * OPEN_BYTES).next_multiple_of(PAGE)
+    (at::OPEN + at::MAX_OPEN * at::OPEN_BYTES).next_multiple_of(PAGE)
 }
 
 /// A shared mapping of the whole memfd, unmapped on drop.

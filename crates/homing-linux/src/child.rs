@@ -4,15 +4,15 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Puts the child of `command` into a process group of its own, so that the terminal's signals do not reach it (and it may not use the
-/// terminal), and lets it die with us.
+/// Puts the child of `command` into a process group of its own, so that the terminal's signals do not reach it (and it
+/// may not use the terminal), and lets it die with us.
 pub fn own_group_dying_with_us(command: &mut Command) {
     command.process_group(0);
     dying_with_us(command);
 }
 
-/// Lets the kernel kill the child of `command` when the thread that spawns it ends, however that happens: spawn it from one that
-/// lives long enough.
+/// Lets the kernel kill the child of `command` when the thread that spawns it ends, however that happens: spawn it from
+/// one that lives long enough.
 pub fn dying_with_us(command: &mut Command) {
     let parent = std::process::id();
     // SAFETY: the closure runs between fork and exec and calls only prctl and getppid, which are async-signal-safe.

@@ -1,5 +1,5 @@
-//! Whether standard output was closed when the program began. The runtime of the standard library opens `/dev/null` in the place
-//! of a closed descriptor before `main`, and what is printed there would seem to have gone somewhere.
+//! Whether standard output was closed when the program began. The runtime of the standard library opens `/dev/null` in
+//! the place of a closed descriptor before `main`, and what is printed there would seem to have gone somewhere.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,6 +1,6 @@
-//! Work that must not stop half-way when the engine is killed. While a thread of the program makes a system call for us its
-//! registers are ours; were its tracer to die then, the kernel would let it go on with them and the program would crash. So
-//! a process of its own does such work: it ends what it has begun when the engine is killed.
+//! Work that must not stop half-way when the engine is killed. While a thread of the program makes a system call for us
+//! its registers are ours; were its tracer to die then, the kernel would let it go on with them and the program would
+//! crash. So a process of its own does such work: it ends what it has begun when the engine is killed.
 
 use rustix::event::{poll, PollFd, PollFlags};
 use std::fs::File;
@@ -19,15 +19,16 @@ const DONE: u64 = 0;
 const NUMBER: u64 = 1;
 const MESSAGE: u64 = 2;
 
-/// Does `work` in a process of its own and waits for it. The work must not write to standard output or error, and what it changes
-/// in memory stays there.
+/// Does `work` in a process of its own and waits for it. The work must not write to standard output or error, and what
+/// it changes in memory stays there.
 ///
 /// # Errors
-/// Those of the work; what `pipe2` and `fork` give; if the process was killed itself; TimedOut if it is not done after [`PATIENCE`].
+/// Those of the work; what `pipe2` and `fork` give; if the process was killed itself; TimedOut if it is not done after
+/// [`PATIENCE`].
 pub fn guarded(work: impl FnOnce() -> io::Result<Values>) -> io::Result<Values> {
     let (mut read, write) = pipe()?;
-    // SAFETY: the child runs `work` and ends by `_exit`. glibc makes its allocator usable in a child of a process of many threads;
-    // nothing else that another thread may have locked is used there.
+    // SAFETY: the child runs `work` and ends by `_exit`. glibc makes its allocator usable in a child of a process of
+    // many threads; nothing else that another thread may have locked is used there.
     let child = unsafe { libc::fork() };
     if child < 0 {
         return Err(io::Error::last_os_error());

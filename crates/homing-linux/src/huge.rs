@@ -1,9 +1,9 @@
-//! Splitting huge pages, for good. The kernel splits those of a process on a word in debugfs (mm/huge_memory.c, `split_huge_pages_write`; Linux
+//! Splitting huge pages, for good. The kernel splits those of a process on a word in debugfs (mm/huge_memory.c,
+//! `split_huge_pages_write`; Linux
 //! 5.12, root). The process's data stay as they are; the pages are then 4 KiB each, and move one by one.
 
 use crate::fail::{self, Call};
 use crate::proc::Pid;
-#[cfg(target_arch = "x86_64")]
 use crate::proc::Proc;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -27,7 +27,8 @@ impl Splitter {
         Splitter { path: path.to_owned() }
     }
 
-    /// Asks for the huge pages in `bytes` from `start` on to be split. The kernel leaves those that are busy and does not say so.
+    /// Asks for the huge pages in `bytes` from `start` on to be split. The kernel leaves those that are busy and does
+    /// not say so.
     ///
     /// # Errors
     /// ENOENT or EACCES without debugfs or root, ESRCH if the process has ended.
@@ -38,12 +39,13 @@ impl Splitter {
     }
 }
 
-/// Tells the kernel, in the process's name, not to join the pages of these ranges (address, bytes) into huge ones again. The process
-/// is stopped for that moment. It holds as long as the mappings do: the kernel knows no way back to the default.
+/// Tells the kernel, in the process's name, not to join the pages of these ranges (address, bytes) into huge ones
+/// again. The process is stopped for that moment. It holds as long as the mappings do: the kernel knows no way back to
+/// the default.
 ///
 /// # Errors
-/// EPERM if the process may not be traced, ESRCH if it has ended, EINVAL where the kernel has no huge pages, ENOMEM where nothing is mapped.
-#[cfg(target_arch = "x86_64")]
+/// EPERM if the process may not be traced, ESRCH if it has ended, EINVAL where the kernel has no huge pages, ENOMEM
+/// where nothing is mapped.
 pub fn keep_small(proc: &Proc, pid: Pid, ranges: &[(u64, u64)]) -> io::Result<()> {
     use crate::ptrace::{self, call::Caller};
     let advise = || {

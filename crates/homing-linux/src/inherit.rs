@@ -13,7 +13,8 @@ pub fn pipe_from_child(command: &mut Command) -> io::Result<(File, i32)> {
     Ok((File::from(reader), pass(command, writer)))
 }
 
-/// Gives the child of `command` a descriptor; returns the number that it knows it by. The command holds it until dropped.
+/// Gives the child of `command` a descriptor; returns the number that it knows it by. The command holds it until
+/// dropped.
 pub fn pass(command: &mut Command, descriptor: OwnedFd) -> i32 {
     let number = descriptor.as_raw_fd();
     // SAFETY: the closure runs between fork and exec and calls only fcntl, which is async-signal-safe; it owns the

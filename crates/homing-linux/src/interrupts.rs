@@ -29,7 +29,8 @@ extern "C" fn count(signal: i32, info: *mut libc::siginfo_t, _context: *mut libc
     }
 }
 
-/// While this lives, SIGINT, SIGTERM, SIGHUP and SIGQUIT are counted. They interrupt blocking calls (no SA_RESTART). Dropping it restores what was before.
+/// While this lives, SIGINT, SIGTERM, SIGHUP and SIGQUIT are counted. They interrupt blocking calls (no SA_RESTART).
+/// Dropping it restores what was before.
 #[derive(Debug)]
 pub struct Interrupts {
     before: Vec<(i32, libc::sigaction)>,
@@ -38,8 +39,8 @@ pub struct Interrupts {
 impl std::panic::UnwindSafe for Interrupts {}
 
 impl Interrupts {
-    /// Begins to count, from 0. A signal that was ignored before, as under nohup, stays ignored. At most one should live
-    /// at a time.
+    /// Begins to count, from 0. A signal that was ignored before, as under nohup, stays ignored. At most one should
+    /// live at a time.
     pub fn catch() -> io::Result<Interrupts> {
         Interrupts::begin(|before| before.sa_sigaction != libc::SIG_IGN)
     }

@@ -21,8 +21,8 @@ impl Lock {
 }
 
 impl Drop for Lock {
-    /// Closing alone would not do: a child process that is being started shares the open file until its exec, and the lock
-    /// with it.
+    /// Closing alone would not do: a child process that is being started shares the open file until its exec, and the
+    /// lock with it.
     fn drop(&mut self) {
         let _ = flock(&self.0, FlockOperation::Unlock);
     }

@@ -48,7 +48,8 @@ impl DerefMut for Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: the range that `new` mapped; no reference into it outlives `self`. It does not fail for a valid range.
+        // SAFETY: the range that `new` mapped; no reference into it outlives `self`. It does not fail for a valid
+        // range.
         let _ = unsafe { munmap(self.address.cast(), self.bytes) };
     }
 }

@@ -1,9 +1,9 @@
 //! `move_pages(2)`: asking where pages are, and moving them.
 //!
 //! Neither faults a page in: the kernel looks pages up in the page tables and reports what is not there. A call that
-//! moves goes through the list in runs of one target node and **stops at the first run that did not fully move**, leaving
-//! the status of what comes behind unwritten; and what it reports as done is where a page was sent, not where it is. So
-//! statuses begin as [`UNTOUCHED`], and whoever moves asks afterwards (`Mover` in homing-live does both).
+//! moves goes through the list in runs of one target node and **stops at the first run that did not fully move**,
+//! leaving the status of what comes behind unwritten; and what it reports as done is where a page was sent, not where
+//! it is. So statuses begin as [`UNTOUCHED`], and whoever moves asks afterwards (`Mover` in homing-live does both).
 
 use crate::fail::{self, Call};
 use crate::proc::Pid;
@@ -57,7 +57,8 @@ pub fn query(pid: Pid, addresses: &[u64], statuses: &mut Vec<i32>) -> io::Result
 /// Pages that other processes map too are left alone (EACCES).
 ///
 /// # Errors
-/// ESRCH, EPERM as for [`query`]; ENODEV for a node without memory, EACCES for one outside the process's cpuset, ENOMEM.
+/// ESRCH, EPERM as for [`query`]; ENODEV for a node without memory, EACCES for one outside the process's cpuset,
+/// ENOMEM.
 ///
 /// # Panics
 /// If the two lists differ in length.

@@ -1,5 +1,6 @@
-//! What a command tells beside its output: `eprintln!` panics where standard error cannot be written (a log on a full disk), which
-//! would cost a recording or stop a service; [`crate::errln!`] goes on. What others chose in it cannot command the terminal.
+//! What a command tells beside its output: `eprintln!` panics where standard error cannot be written (a log on a full
+//! disk), which would cost a recording or stop a service; [`crate::errln!`] goes on. What others chose in it cannot
+//! command the terminal.
 
 use crate::visible;
 use std::fmt::Arguments;

@@ -1,5 +1,5 @@
-//! The nodes of this machine as the kernel shows them under `/sys/devices/system/node`. The root of /sys is an argument,
-//! so tests run on snapshots.
+//! The nodes of this machine as the kernel shows them under `/sys/devices/system/node`. The root of /sys is an
+//! argument, so tests run on snapshots.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -27,8 +27,8 @@ pub struct Tunables {
 }
 
 impl Tunables {
-    /// Begins to change tunables, `state` being the file that remembers what they were. What an earlier, killed run left
-    /// there is put back first.
+    /// Begins to change tunables, `state` being the file that remembers what they were. What an earlier, killed run
+    /// left there is put back first.
     ///
     /// # Errors
     /// If another session has changed tunables and still runs; if the state file cannot be written, could be somebody
@@ -113,7 +113,8 @@ impl State {
         let lock = split(&path)?.1.to_owned();
         let lock = private.lock(&lock, |holder| {
             format!(
-                "another session of homing ({holder}) uses the kernel's tunables, and only one can at a time (it holds {}): \
+                "another session of homing ({holder}) uses the kernel's tunables, and only one can at a time (it holds \
+                {}): \
                  wait for its end, or use one session for all processes",
                 path.display()
             )

@@ -1,8 +1,9 @@
-//! Words that others chose (names of programs, files and variables, answers of other programs), so that they can be shown:
-//! characters that command a terminal or change the direction of text appear as their numbers, `\u001b` for ESC.
+//! Words that others chose (names of programs, files and variables, answers of other programs), so that they can be
+//! shown: characters that command a terminal or change the direction of text appear as their numbers, `\u001b` for ESC.
 //!
-//! What is printed goes through [`text`] in one place for each stream (`stderr.rs` here, `stdout.rs` of the command line). The
-//! form is JSON's, so that JSON stays exact: JSON allows these characters in strings only, and there they mean the same.
+//! What is printed goes through [`text`] in one place for each stream (`stderr.rs` here, `stdout.rs` of the command
+//! line). The form is JSON's, so that JSON stays exact: JSON allows these characters in strings only, and there they
+//! mean the same.
 
 use std::borrow::Cow;
 use std::fmt::Write;

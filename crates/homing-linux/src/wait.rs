@@ -17,7 +17,8 @@ pub fn end_of(pid: Pid) -> io::Result<OwnedFd> {
     Ok(pidfd_open(pid, PidfdFlags::empty())?)
 }
 
-/// Waits until one of these can be read, a signal comes, or `limit` is over. Returns the places of those that can be read.
+/// Waits until one of these can be read, a signal comes, or `limit` is over. Returns the places of those that can be
+/// read.
 ///
 /// # Errors
 /// What `poll(2)` gives.

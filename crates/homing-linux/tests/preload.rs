@@ -1,5 +1,5 @@
-//! Programs with the preloaded library (`preload/scan.c`) have a scanning helper without anything being injected, and are else as they
-//! were; others get one injected.
+//! Programs with the preloaded library (`preload/scan.c`) have a scanning helper without anything being injected, and
+//! are else as they were; others get one injected.
 #![cfg(target_arch = "x86_64")]
 
 use homing_linux::hint_faults::preload;

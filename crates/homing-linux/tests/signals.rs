@@ -1,5 +1,5 @@
-//! Programs under signals of every kind are held and made to call, and end as if nothing had been: `tests/signals/` has the programs,
-//! which check themselves.
+//! Programs under signals of every kind are held and made to call, and end as if nothing had been: `tests/signals/` has
+//! the programs, which check themselves.
 #![cfg(target_arch = "x86_64")]
 
 use homing_linux::hint_faults::scanner::Scanner;
@@ -48,8 +48,8 @@ impl Program {
     }
 }
 
-/// Holds all threads again and again, and makes calls in the name of each, until threads were held `holds` times. With `stops` the
-/// process is also stopped and continued by signals.
+/// Holds all threads again and again, and makes calls in the name of each, until threads were held `holds` times. With
+/// `stops` the process is also stopped and continued by signals.
 fn disturb(program: &mut Program, holds: usize, stops: bool) {
     let (proc, pid) = (Proc::default(), program.pid());
     let (mut held, mut refused, mut round) = (0, 0, 0);
@@ -124,13 +124,43 @@ fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/signals").join(name)
 }
 
+fn compile(directory: &Path, name: &str) -> PathBuf {
+    let path = directory.join(name);
+    let mut cc = Command::new("cc");
+    cc.args(["-O2", "-Wall", "-Werror", "-pthread", "-o"]).arg(&path).arg(source(&format!("{name}.c")));
+    assert!(cc.status().expect("a C compiler").success());
+    path
+}
+
+#[test]
+fn programs_that_execute_others_while_they_are_held_go_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = compile(directory.path(), "execs");
+    let mut program = Program::start(Command::new(&path).args(["300", "300"]));
+    let (proc, pid) = (Proc::default(), program.pid());
+    program.poke();
+    let mut held = 0;
+    while program.child.try_wait().unwrap().is_none() {
+        held += Standstill::of(&proc, &[pid]).unwrap().count().held;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // It may have gone on to the next program, or be between two.
+                let Ok(memory) = ptrace::memory(pid) else { return };
+                let Ok(mut caller) = Caller::of_any(&proc, pid, &memory) else { return };
+                if let Ok(answer) = caller.call(libc::SYS_getpid, &[]) {
+                    assert_eq!(answer, pid.0 as u64);
+                }
+            });
+        });
+    }
+    assert!(held > 300, "{held} threads were held");
+    assert_eq!(program.end(), "executed 300 times\n");
+}
+
 #[test]
 fn programs_under_timers_are_not_harmed_by_a_hundred_thousand_holds() {
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("signals");
-    let mut cc = Command::new("cc");
-    cc.args(["-O2", "-Wall", "-Werror", "-pthread", "-o"]).arg(&path).arg(source("signals.c"));
-    assert!(cc.status().expect("a C compiler").success());
+    let path = compile(directory.path(), "signals");
     for microseconds in ["200", "1000", "4000", "10000"] {
         let mut program = Program::start(Command::new(&path).arg(microseconds));
         disturb(&mut program, 25_000, false);

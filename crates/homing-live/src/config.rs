@@ -26,7 +26,8 @@ pub struct Config {
     pub interval: Duration,
     /// Most bytes moved a second; 0 for no limit.
     pub rate_limit: u64,
-    /// Longest time in which moves may begin in one interval; `None`: all of it, and half of it where the program stands still.
+    /// Longest time in which moves may begin in one interval; `None`: all of it, and half of it where the program
+    /// stands still.
     pub time_budget: Option<Duration>,
     /// Names of mappings (as tables show them) whose pages may move; empty for all.
     pub regions: Vec<String>,
@@ -36,7 +37,8 @@ pub struct Config {
     pub bind: Option<Bind>,
     /// Decide, move nothing.
     pub dry_run: bool,
-    /// References that a visit of a page stands for, where the source does not count; `None`: derived from the cost of a move.
+    /// References that a burst of use stands for, where the source does not count; `None`: derived from the cost of a
+    /// move.
     pub weight: Option<f64>,
     /// Threads that move pages.
     pub movers: usize,

@@ -2,6 +2,7 @@
 //! batched, by several threads (`movers.rs`), tried again where pages were busy, and verified by asking where each page is.
 
 use crate::movers::Movers;
+pub use homing_core::session::input::Landed;
 use homing_linux::move_pages::{self, PageStatus, BATCH};
 use homing_linux::proc::Pid;
 use std::time::Duration;
@@ -17,17 +18,6 @@ pub struct Order {
     pub address: u64,
     /// The caller's own number for it.
     pub tag: u32,
-}
-
-/// What came of an order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Landed {
-    /// The kernel says that the page is there.
-    There,
-    /// It is not, and why (`errno`).
-    Not(i32),
-    /// The time was up before its turn.
-    Later,
 }
 
 /// How to move.

@@ -140,7 +140,7 @@ impl Movers {
     }
 
     /// True if all that was sent has begun.
-    pub fn hungry(&self) -> bool {
+    pub fn queue_empty(&self) -> bool {
         self.shared.lock().queue.is_empty()
     }
 
@@ -217,7 +217,7 @@ mod tests {
             movers.send(orders, None);
             movers.rest();
             let finished = movers.finished();
-            assert_eq!((finished.len(), movers.threads.len(), movers.hungry()), (2992, threads, true));
+            assert_eq!((finished.len(), movers.threads.len(), movers.queue_empty()), (2992, threads, true));
             let there = finished.iter().filter(|(_, landed)| *landed == Landed::There).count();
             assert_eq!(there, 2990);
             for (order, landed) in finished.iter().filter(|(order, _)| order.address == 0x1000) {
@@ -234,7 +234,7 @@ mod tests {
         let mut movers = Movers::new(Mover::default());
         movers.send(vec![order(i32::MAX, 0, 0x1000)], Some(Instant::now()));
         std::thread::sleep(NAP);
-        assert!(!movers.hungry() && movers.finished().is_empty(), "its time was up at once");
+        assert!(!movers.queue_empty() && movers.finished().is_empty(), "its time was up at once");
         movers.send(vec![order(i32::MAX, 0, 0x2000)], None);
         movers.rest();
         assert!(movers.finished().iter().all(|(_, landed)| *landed == Landed::Not(3)));

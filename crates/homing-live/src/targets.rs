@@ -1,7 +1,9 @@
 //! The processes that the engine works for: their threads, mappings and the nodes their threads run on.
 
 use crate::host::Host;
-use homing_core::ids::{Node, Thread};
+use homing_core::ids::Node;
+use homing_core::process::{ProcessId, ThreadId};
+use homing_core::session::input::ThreadSeen;
 use homing_linux::hint_faults;
 use homing_linux::proc::maps::Mapping;
 use homing_linux::proc::sharing::same_memory;
@@ -28,14 +30,10 @@ pub enum Choice {
 /// A thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// Its number in the session, by order of appearance.
-    pub number: Thread,
     /// Its name.
     pub name: String,
-    /// The node where it was two looks in a row: where it stays.
-    pub node: Option<Node>,
     /// The node where it was at the last look.
-    seen: Option<Node>,
+    pub node: Option<Node>,
     /// CPU time in ticks.
     pub cpu_ticks: u64,
 }
@@ -61,24 +59,15 @@ pub struct Process {
     pub ours: bool,
 }
 
-/// A thread that stays on another node now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moved {
-    /// The thread.
-    pub thread: Thread,
-    /// Where it ran.
-    pub from: Node,
-    /// Where it runs.
-    pub to: Node,
-}
-
 /// What [`Targets::look`] found.
 #[derive(Debug, Default)]
 pub struct Changes {
     /// New threads, by order of appearance.
     pub new_tasks: Vec<(Pid, Tid)>,
-    /// Threads that moved and stayed (Nikolopoulos 2000, section 4: two constructs in a row; here two looks).
-    pub moved: Vec<Moved>,
+    /// Threads that are new, ran since the last look, or are on another node than then.
+    pub threads: Vec<ThreadSeen>,
+    /// Threads that ended in processes that go on.
+    pub ended_tasks: Vec<(Pid, Tid)>,
     /// Processes that began.
     pub begun: Vec<Pid>,
     /// Processes that ended or executed another program: all that was known of them is void.
@@ -89,26 +78,12 @@ pub struct Changes {
     pub allowed: Vec<Pid>,
 }
 
-impl Changes {
-    /// True if nothing has changed.
-    pub fn is_empty(&self) -> bool {
-        let Changes { new_tasks, moved, begun, ended, remapped, allowed } = self;
-        new_tasks.is_empty()
-            && moved.is_empty()
-            && begun.is_empty()
-            && ended.is_empty()
-            && remapped.is_empty()
-            && allowed.is_empty()
-    }
-}
-
 /// The processes.
 #[derive(Debug)]
 pub struct Targets {
     proc: Proc,
     choice: Choice,
     processes: BTreeMap<Pid, Process>,
-    threads: u32,
     /// Processes that this user may not trace, met so far.
     denied: BTreeSet<Pid>,
     /// All descend from one that this program starts.
@@ -125,7 +100,6 @@ impl Targets {
             proc,
             choice,
             processes: BTreeMap::new(),
-            threads: 0,
             denied: BTreeSet::new(),
             started_here,
             helpers: BTreeMap::new(),
@@ -173,19 +147,6 @@ impl Targets {
     /// True for an access of a process of ours.
     pub fn contains(&self, pid: Pid) -> bool {
         self.processes.get(&pid).is_some_and(|process| process.ours)
-    }
-
-    /// A thread that a look has found.
-    pub fn task(&self, pid: Pid, tid: Tid) -> Option<&Task> {
-        self.processes.get(&pid)?.tasks.get(&tid)
-    }
-
-    /// A thread stays on another node now, as was seen between two looks. None if it is not known, or was there.
-    pub fn moved(&mut self, pid: Pid, tid: Tid, to: Node) -> Option<Moved> {
-        let task = self.processes.get_mut(&pid)?.tasks.get_mut(&tid)?;
-        task.seen = Some(to);
-        let from = task.node.replace(to).filter(|&from| from != to)?;
-        Some(Moved { thread: task.number, from, to })
     }
 
     /// Looks at everything anew.
@@ -332,28 +293,27 @@ impl Targets {
             changes.allowed.push(pid);
         }
         let tids = self.proc.tasks(pid)?;
-        process.tasks.retain(|tid, _| tids.binary_search(tid).is_ok());
+        process.tasks.retain(|tid, _| {
+            let lives = tids.binary_search(tid).is_ok();
+            changes.ended_tasks.extend((!lives).then_some((pid, *tid)));
+            lives
+        });
         for tid in tids {
             // A thread that ended in between is left out.
             let Ok(stat) = self.proc.stat(pid, tid) else { continue };
-            let now = host.node_of_cpu(stat.processor);
+            let node = host.node_of_cpu(stat.processor);
+            let mut new = false;
             let task = process.tasks.entry(tid).or_insert_with(|| {
                 changes.new_tasks.push((pid, tid));
-                let number = Thread(self.threads);
-                self.threads += 1;
-                Task { number, name: String::new(), node: now, seen: now, cpu_ticks: 0 }
+                new = true;
+                Task { name: String::new(), node, cpu_ticks: 0 }
             });
-            // A thread that did not run since the last look is where it was.
             let ran = task.cpu_ticks != stat.cpu_ticks;
-            (task.name, task.cpu_ticks) = (stat.name, stat.cpu_ticks);
-            if let (Some(from), Some(to)) = (task.node, now) {
-                if from != to && task.seen == now && ran {
-                    task.node = now;
-                    changes.moved.push(Moved { thread: task.number, from, to });
-                }
+            if new || ran || task.node != node {
+                let (process, thread) = (ProcessId(pid.0), ThreadId(tid.0));
+                changes.threads.push(ThreadSeen { process, thread, node, ran });
             }
-            task.node = task.node.or(now);
-            task.seen = now;
+            *task = Task { name: stat.name, node, cpu_ticks: stat.cpu_ticks };
         }
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! A policy in a process of its own, asked over a pipe: JSON lines, one question and one answer for each end or mark
 //! (docs/external-policy.md). It decides from profiles, as the counter-driven policies do.
 //!
-//! Every wait is bounded. What goes wrong (the process dies, answers nonsense, hangs) stops the policy; the simulation then
-//! ends and [`External::error`] says what happened.
+//! Every wait is bounded. What goes wrong (the process dies, answers nonsense, hangs) stops the policy; the simulation
+//! then ends and [`External::error`] says what happened.
 
 mod process;
 
@@ -10,16 +10,17 @@ use homing_core::action::{Action, Actions, Kind, Outcome};
 use homing_core::ids::{Node, Page, Time};
 use homing_core::machine::Costs;
 use homing_core::policy::{
-    Context, Decides, End, Fault, Next, Policy, Sample, Snapshot, ThreadMoved, ThreadsChanged,
+    answer, Context, Decides, End, Fault, Next, Policy, Sample, Snapshot, ThreadMoved, ThreadsChanged,
 };
 use process::Process;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{json, Value};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-/// The longest answer in bytes: so much, and more for each page that the policy was told of, which is room for three actions.
+/// The longest answer in bytes: so much, and more for each page that the policy was told of, which is room for three
+/// actions.
 const LONGEST_ANSWER: u64 = 1 << 16;
 const LONGEST_OF_A_PAGE: u64 = 128;
 /// Version of the protocol.
@@ -54,35 +55,6 @@ pub struct External {
     process: Mutex<Option<Process>>,
     known: HashSet<Page>,
     heard: Heard,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Answer {
-    #[serde(default)]
-    actions: Vec<Asked>,
-}
-
-/// One action that is asked for: a page and one of the others.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Asked {
-    page: u32,
-    #[serde(rename = "move")]
-    to: Option<u16>,
-    replicate: Option<u16>,
-    collapse: Option<u16>,
-}
-
-impl Asked {
-    fn kind(&self) -> Option<Kind> {
-        match (self.to, self.replicate, self.collapse) {
-            (Some(to), None, None) => Some(Kind::Move { to: Node(to) }),
-            (None, Some(to), None) => Some(Kind::Replicate { to: Node(to) }),
-            (None, None, Some(keep)) => Some(Kind::Collapse { keep: Node(keep) }),
-            _ => None,
-        }
-    }
 }
 
 impl External {
@@ -142,21 +114,7 @@ impl External {
     }
 
     fn check(&self, answer: &str) -> Result<Vec<(Page, Kind)>, String> {
-        let shown = || answer.chars().take(200).collect::<String>();
-        let parsed: Answer = serde_json::from_str(answer).map_err(|e| {
-            format!("answered `{}`: {e}; expected {{\"actions\":[{{\"page\":1,\"move\":2}},...]}}", shown())
-        })?;
-        let known = |asked: Asked| {
-            let page = Page(asked.page);
-            let kind = asked.kind().ok_or_else(|| {
-                format!("asked for no or several actions on page {page}; expected one of move, replicate, collapse")
-            })?;
-            match self.known.contains(&page) {
-                true => Ok((page, kind)),
-                false => Err(format!("asked for an action on page {page}, which it was not told of")),
-            }
-        };
-        parsed.actions.into_iter().map(known).collect()
+        answer::parse(answer, |page| self.known.contains(&page))
     }
 }
 

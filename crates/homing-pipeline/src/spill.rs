@@ -1,4 +1,5 @@
-//! The file that page histories go to beyond `--memory`: made when it is first needed, and named in what goes wrong with it.
+//! The file that page histories go to beyond `--memory`: made when it is first needed, and named in what goes wrong
+//! with it.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -55,7 +56,8 @@ impl Seek for SpillFile {
 /// Where it went wrong, and what to do.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "temporary file in {}: {reason}; free space there, name another directory in TMPDIR, or let more stay in memory (--memory)",
+    "temporary file in {}: {reason}; free space there, name another directory in TMPDIR, or let more stay in memory \
+    (--memory)",
     directory.display()
 )]
 struct Place {

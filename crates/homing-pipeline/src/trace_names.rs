@@ -4,8 +4,8 @@ use crate::error::{PipelineError, Result};
 use std::iter::once;
 use std::path::{Path, PathBuf};
 
-/// A name for each trace: the file name without its extension where only one trace has it, else the shortest end of the path that
-/// no other has.
+/// A name for each trace: the file name without its extension where only one trace has it, else the shortest end of the
+/// path that no other has.
 ///
 /// # Errors
 /// A usage error if a trace is named twice.

@@ -2,8 +2,9 @@
 //! encoder and back, as a table. `cargo bench -p homing-trace --bench trace [-- MILLIONS]`: millions of references each.
 
 use homing_trace::ids::Thread;
-use homing_trace::wire::{Flavour, CONTROL};
+use homing_trace::wire::Flavour;
 use homing_trace::{Header, Ingest, IngestOptions, OrderWriter, Trace, TraceWriter, Turn, Visitor};
+use homing_wire::{bit, op};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::time::{Duration, Instant};
@@ -44,18 +45,22 @@ impl Feed {
         }
     }
 
-    fn control(&mut self, operation: u64, payload: u64) {
-        self.words.push(CONTROL | operation << 56 | payload);
+    fn control(&mut self, operation: u8, payload: u64) {
+        self.words.push(homing_wire::word(operation, payload));
     }
 
     /// `r` and `w` are a read and a write with words of their own; `R` and `W` repeat the address of the last word.
     fn define(&mut self, number: u64, accesses: &str, instructions: u64) {
-        self.control(2, number);
+        self.control(op::DEFINE, number);
         self.words.extend([(accesses.len() as u64) << 32 | instructions, 0x40_0000 + number * 64]);
         let mut own = 0u64;
         for (i, access) in accesses.chars().enumerate() {
-            let write = u64::from(access.eq_ignore_ascii_case(&'w')) << 32;
-            let derived = if access.is_uppercase() { 1 << 34 | (own - 1) << 36 } else { 0 };
+            let write = u64::from(access.eq_ignore_ascii_case(&'w')) << bit::ACCESS_WRITE;
+            let derived = if access.is_uppercase() {
+                1 << bit::ACCESS_DERIVED | (own - 1) << bit::ACCESS_WORD
+            } else {
+                0
+            };
             own += u64::from(access.is_lowercase());
             self.words.push(i as u64 | 8 << 16 | write | derived);
         }
@@ -63,7 +68,7 @@ impl Feed {
 
     #[inline]
     fn block(&mut self, number: u64, references: u64, words: &[u64]) {
-        self.control(1, number);
+        self.control(op::BLOCK, number);
         self.words.extend_from_slice(words);
         self.references += references;
     }
@@ -76,7 +81,7 @@ impl Feed {
             self.index += 1;
             self.words.clear();
         }
-        self.control(3, thread);
+        self.control(op::THREAD, thread);
     }
 
     fn finish(mut self) -> (Vec<u8>, u64, Duration) {

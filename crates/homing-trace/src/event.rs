@@ -3,16 +3,17 @@
 use super::names::NameId;
 use super::varint::{self, Cursor};
 use crate::ids::Thread;
+use homing_wire::{alloc, op, sync};
 
 /// What a synchronisation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SyncOp {
     /// What came before is visible to later acquires of the object.
-    Release,
+    Release = sync::RELEASE as isize,
     /// Comes after every release of the object with a smaller stamp.
-    Acquire,
+    Acquire = sync::ACQUIRE as isize,
     /// Both, as a barrier does.
-    Both,
+    Both = sync::BOTH as isize,
 }
 
 /// The function that allocated.
@@ -156,26 +157,30 @@ impl Event {
             (kind, fields, values.len())
         };
         match *self {
-            Event::ThreadStart { thread, creator } => set(4, &[thread.0.into(), creator.0.into()]),
-            Event::ThreadEnd => set(5, &[]),
-            Event::ThreadJoin { thread } => set(6, &[thread.0.into()]),
-            Event::Sync { op, object, stamp } => set(7, &[op as u64, object, stamp]),
-            Event::Mmap { protection, flags, address, length, offset, name } => {
-                set(8, &[protection.into(), flags.into(), address, length, offset, name.0.into()])
+            Event::ThreadStart { thread, creator } => {
+                set(op::THREAD_START, &[thread.0.into(), creator.0.into()])
             }
-            Event::Munmap { address, length } => set(9, &[address, length]),
-            Event::Brk { old, new } => set(10, &[old, new]),
+            Event::ThreadEnd => set(op::THREAD_END, &[]),
+            Event::ThreadJoin { thread } => set(op::THREAD_JOIN, &[thread.0.into()]),
+            Event::Sync { op, object, stamp } => set(op::SYNC, &[op as u64, object, stamp]),
+            Event::Mmap { protection, flags, address, length, offset, name } => {
+                set(op::MMAP, &[protection.into(), flags.into(), address, length, offset, name.0.into()])
+            }
+            Event::Munmap { address, length } => set(op::MUNMAP, &[address, length]),
+            Event::Brk { old, new } => set(op::BRK, &[old, new]),
             Event::Mremap { old, old_length, new, new_length } => {
-                set(11, &[old, old_length, new, new_length])
+                set(op::MREMAP, &[old, old_length, new, new_length])
             }
             Event::Alloc { function, address, size, site } => {
-                set(12, &[function.code().into(), address, size, site.0.into()])
+                set(op::ALLOC, &[function.code().into(), address, size, site.0.into()])
             }
-            Event::Free { address } => set(13, &[address]),
-            Event::Mark { number, name } => set(17, &[number, name.0.into()]),
-            Event::Lost { references, reason } => set(18, &[references, reason.0.into()]),
-            Event::Fork { process } => set(19, &[process]),
-            Event::KernelAccess { address, bytes, write } => set(20, &[address, bytes, write.into()]),
+            Event::Free { address } => set(op::FREE, &[address]),
+            Event::Mark { number, name } => set(op::MARK, &[number, name.0.into()]),
+            Event::Lost { references, reason } => set(op::LOST, &[references, reason.0.into()]),
+            Event::Fork { process } => set(op::FORK, &[process]),
+            Event::KernelAccess { address, bytes, write } => {
+                set(op::KERNEL_ACCESS, &[address, bytes, write.into()])
+            }
         }
     }
 
@@ -185,11 +190,13 @@ impl Event {
         let mut next = || cursor.varint();
         let id = |value: u64| u32::try_from(value).ok();
         Some(match kind {
-            4 => Event::ThreadStart { thread: Thread(id(next()?)?), creator: Thread(id(next()?)?) },
-            5 => Event::ThreadEnd,
-            6 => Event::ThreadJoin { thread: Thread(id(next()?)?) },
-            7 => Event::Sync { op: SyncOp::from_code(next()?)?, object: next()?, stamp: next()? },
-            8 => Event::Mmap {
+            op::THREAD_START => {
+                Event::ThreadStart { thread: Thread(id(next()?)?), creator: Thread(id(next()?)?) }
+            }
+            op::THREAD_END => Event::ThreadEnd,
+            op::THREAD_JOIN => Event::ThreadJoin { thread: Thread(id(next()?)?) },
+            op::SYNC => Event::Sync { op: SyncOp::from_code(next()?)?, object: next()?, stamp: next()? },
+            op::MMAP => Event::Mmap {
                 protection: id(next()?)?,
                 flags: u16::try_from(next()?).ok()?,
                 address: next()?,
@@ -197,20 +204,24 @@ impl Event {
                 offset: next()?,
                 name: NameId(id(next()?)?),
             },
-            9 => Event::Munmap { address: next()?, length: next()? },
-            10 => Event::Brk { old: next()?, new: next()? },
-            11 => Event::Mremap { old: next()?, old_length: next()?, new: next()?, new_length: next()? },
-            12 => Event::Alloc {
+            op::MUNMAP => Event::Munmap { address: next()?, length: next()? },
+            op::BRK => Event::Brk { old: next()?, new: next()? },
+            op::MREMAP => {
+                Event::Mremap { old: next()?, old_length: next()?, new: next()?, new_length: next()? }
+            }
+            op::ALLOC => Event::Alloc {
                 function: AllocFunction::from_code(u8::try_from(next()?).ok()?),
                 address: next()?,
                 size: next()?,
                 site: NameId(id(next()?)?),
             },
-            13 => Event::Free { address: next()? },
-            17 => Event::Mark { number: next()?, name: NameId(id(next()?)?) },
-            18 => Event::Lost { references: next()?, reason: NameId(id(next()?)?) },
-            19 => Event::Fork { process: next()? },
-            20 => Event::KernelAccess { address: next()?, bytes: next()?, write: next()? != 0 },
+            op::FREE => Event::Free { address: next()? },
+            op::MARK => Event::Mark { number: next()?, name: NameId(id(next()?)?) },
+            op::LOST => Event::Lost { references: next()?, reason: NameId(id(next()?)?) },
+            op::FORK => Event::Fork { process: next()? },
+            op::KERNEL_ACCESS => {
+                Event::KernelAccess { address: next()?, bytes: next()?, write: next()? != 0 }
+            }
             _ => return None,
         })
     }
@@ -219,29 +230,35 @@ impl Event {
 impl SyncOp {
     /// The operation with this code on the recording wire.
     pub(super) fn from_code(code: u64) -> Option<SyncOp> {
-        [SyncOp::Release, SyncOp::Acquire, SyncOp::Both].get(usize::try_from(code).ok()?).copied()
+        [SyncOp::Release, SyncOp::Acquire, SyncOp::Both].into_iter().find(|&op| op as u64 == code)
     }
 }
 
 impl AllocFunction {
-    const NAMED: [AllocFunction; 6] = [
-        AllocFunction::Malloc,
-        AllocFunction::Calloc,
-        AllocFunction::Realloc,
-        AllocFunction::Memalign,
-        AllocFunction::New,
-        AllocFunction::NewArray,
+    const NAMED: [(u8, AllocFunction); 6] = [
+        (alloc::MALLOC, AllocFunction::Malloc),
+        (alloc::CALLOC, AllocFunction::Calloc),
+        (alloc::REALLOC, AllocFunction::Realloc),
+        (alloc::MEMALIGN, AllocFunction::Memalign),
+        (alloc::NEW, AllocFunction::New),
+        (alloc::NEW_ARRAY, AllocFunction::NewArray),
     ];
 
     /// The function with this code on the recording wire.
     pub(super) fn from_code(code: u8) -> AllocFunction {
-        Self::NAMED.get(usize::from(code)).copied().unwrap_or(AllocFunction::Other(code))
+        let named = Self::NAMED.into_iter().find(|&(named, _)| named == code);
+        named.map_or(AllocFunction::Other(code), |(_, function)| function)
     }
 
     fn code(self) -> u8 {
         match self {
+            AllocFunction::Malloc => alloc::MALLOC,
+            AllocFunction::Calloc => alloc::CALLOC,
+            AllocFunction::Realloc => alloc::REALLOC,
+            AllocFunction::Memalign => alloc::MEMALIGN,
+            AllocFunction::New => alloc::NEW,
+            AllocFunction::NewArray => alloc::NEW_ARRAY,
             AllocFunction::Other(code) => code,
-            named => Self::NAMED.iter().position(|&f| f == named).unwrap_or_default() as u8,
         }
     }
 

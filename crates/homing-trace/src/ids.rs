@@ -48,6 +48,41 @@ index!(
     Page(u32)
 );
 
+/// Microseconds since a live session began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Micros(pub u64);
+
+impl Micros {
+    /// Milliseconds as microseconds.
+    pub const fn from_millis(ms: u64) -> Micros {
+        Micros(ms * 1000)
+    }
+
+    /// The time from `earlier` to this; none if that is later.
+    #[must_use]
+    pub fn since(self, earlier: Micros) -> Micros {
+        Micros(self.0.saturating_sub(earlier.0))
+    }
+
+    /// This much later.
+    #[must_use]
+    pub fn plus(self, other: Micros) -> Micros {
+        Micros(self.0.saturating_add(other.0))
+    }
+
+    /// As many times as long.
+    #[must_use]
+    pub fn times(self, factor: u32) -> Micros {
+        Micros(self.0.saturating_mul(u64::from(factor)))
+    }
+
+    /// In seconds.
+    pub fn seconds(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+}
+
 /// A page size: a power of two from 512 B to 1 GiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageSize(u8);

@@ -5,14 +5,15 @@
 
 use super::code::{CodeBlockId, CodeBlocks};
 use super::kind::Kind;
+use homing_wire::bit;
 use std::collections::HashMap;
 
 /// The longest run.
 const MAX_RUN: usize = 32;
 /// The bits of a word that are the address.
-pub(super) const ADDRESS: u64 = (1 << 48) - 1;
+pub(super) const ADDRESS: u64 = (1 << bit::REFERENCE_CODE) - 1;
 /// The bits of a word's upper half that are of the instruction's address.
-const INSTRUCTION: u16 = 0x7ff;
+const INSTRUCTION: u16 = (1 << (bit::REFERENCE_SIZE - bit::REFERENCE_CODE)) - 1;
 
 #[derive(Debug)]
 struct Run {
@@ -39,19 +40,19 @@ pub(super) struct Found {
 
 #[inline]
 fn signature(word: u64) -> u16 {
-    (word >> 48) as u16
+    (word >> bit::REFERENCE_CODE) as u16
 }
 
 /// The kind of a reference.
 #[inline]
 pub(super) fn kind(word: u64) -> Kind {
-    Kind::new(1 << (word >> 59 & 7).min(6), is_write(word), false)
+    Kind::new(1 << (word >> bit::REFERENCE_SIZE & 7).min(6), is_write(word), false)
 }
 
 /// Whether a reference writes.
 #[inline]
 pub(super) fn is_write(word: u64) -> bool {
-    word >> 62 & 1 == 1
+    word >> bit::REFERENCE_WRITE & 1 == 1
 }
 
 /// The address of a reference.

@@ -5,13 +5,13 @@ use super::code::{Access, BlockDef, Source};
 use super::event::{AllocFunction, Event, SyncOp};
 use super::names::NameId;
 use crate::ids::Thread;
+use homing_wire::{bit, op};
+pub use homing_wire::{CONTROL, PAYLOAD};
 
-/// Bit 63: a control word.
-pub const CONTROL: u64 = 1 << 63;
-/// The payload of a control word.
-pub(super) const PAYLOAD: u64 = (1 << 56) - 1;
-/// The begin of an execution, but for the block's number.
-pub(super) const BLOCK: u64 = CONTROL | 1 << 56;
+/// The start of an execution, but for the block's number.
+pub(super) const BLOCK: u64 = homing_wire::word(op::BLOCK, 0);
+/// Names are shorter than this.
+const MAX_NAME: u64 = 1 << 16;
 /// The most accesses of a code block.
 const MAX_ACCESSES: u64 = 1 << 12;
 /// Threads are numbered below this.
@@ -140,8 +140,8 @@ pub fn parse<C: Calls>(
             at += count;
             continue;
         }
-        let (operation, payload) = (word >> 56 & 0x7f, word & PAYLOAD);
-        if operation == 1 && flavour == Flavour::Serial {
+        let (operation, payload) = (homing_wire::operation(word), word & PAYLOAD);
+        if operation == op::BLOCK && flavour == Flavour::Serial {
             at += calls.executions(&words[at..])?.clamp(1, 1 + rest.len());
             continue;
         }
@@ -198,48 +198,52 @@ enum Operands {
 }
 
 /// The words that follow a control word.
-fn operands(operation: u64, payload: u64, rest: &[u64]) -> Operands {
-    Operands::Count(match operation {
-        2 => match rest.first() {
-            Some(&counts) if counts >> 32 <= MAX_ACCESSES => 2 + (counts >> 32) as usize,
-            Some(_) => return Operands::Nonsense,
+fn operands(operation: u8, payload: u64, rest: &[u64]) -> Operands {
+    let count = match operation {
+        op::DEFINE => match rest.first() {
+            Some(&counts) if counts >> 32 <= MAX_ACCESSES => Some(2 + (counts >> 32) as usize),
+            Some(_) => None,
             None => return Operands::Unknown,
         },
-        14 if payload & 0xff_ffff < 1 << 16 => (payload as usize & 0xffff).div_ceil(8),
-        3 | 5 | 6 | 16 | 19 => 0,
-        4 | 13 | 17 | 18 | 21 => 1,
-        7 | 9 | 10 | 20 => 2,
-        12 | 15 => 3,
-        8 | 11 => 4,
-        _ => return Operands::Nonsense,
-    })
+        op::NAME => name_length(payload).map(|length| length.div_ceil(8)),
+        _ => op::operands(operation),
+    };
+    count.map_or(Operands::Nonsense, Operands::Count)
+}
+
+/// The length of a name in bytes.
+fn name_length(payload: u64) -> Option<usize> {
+    let length = payload & ((1 << bit::NAME_ID) - 1);
+    (length < MAX_NAME).then_some(length as usize)
 }
 
 fn thread(number: u64) -> Option<Thread> {
     (number < MAX_THREAD).then_some(Thread(number as u32))
 }
 
-fn control<'a>(operation: u64, payload: u64, words: &'a [u64]) -> Option<Control<'a>> {
+fn control<'a>(operation: u8, payload: u64, words: &'a [u64]) -> Option<Control<'a>> {
     let name = |id: u64| NameId(u32::try_from(id).unwrap_or(0));
     let event = match operation {
-        2 => return Some(Control::Define { number: payload, address: words[1], def: definition(words)? }),
-        3 => return Some(Control::Thread(thread(payload)?)),
-        14 => {
-            let (id, length) = (payload >> 24, payload as usize & 0xffff);
+        op::DEFINE => {
+            return Some(Control::Define { number: payload, address: words[1], def: definition(words)? })
+        }
+        op::THREAD => return Some(Control::Thread(thread(payload)?)),
+        op::NAME => {
+            let (id, length) = (payload >> bit::NAME_ID, name_length(payload)?);
             return Some(Control::Name { id, words, length });
         }
-        15 => return Some(Control::Symbol([payload, words[0], words[1], words[2]])),
-        16 => return Some(Control::Advance(payload)),
-        21 => {
+        op::SYMBOL => return Some(Control::Symbol([payload, words[0], words[1], words[2]])),
+        op::ADVANCE => return Some(Control::Advance(payload)),
+        op::CUT => {
             let (segment, index) = ((words[0] >> 32) as u32, words[0] as u32);
             let (stream, words) = (thread(payload >> 32)?.0, payload as u32);
             return Some(Control::Cut(Cut { stream, index, segment, words }));
         }
-        4 => Event::ThreadStart { thread: thread(payload)?, creator: thread(words[0])? },
-        5 => Event::ThreadEnd,
-        6 => Event::ThreadJoin { thread: thread(payload)? },
-        7 => Event::Sync { op: SyncOp::from_code(payload)?, object: words[0], stamp: words[1] },
-        8 => Event::Mmap {
+        op::THREAD_START => Event::ThreadStart { thread: thread(payload)?, creator: thread(words[0])? },
+        op::THREAD_END => Event::ThreadEnd,
+        op::THREAD_JOIN => Event::ThreadJoin { thread: thread(payload)? },
+        op::SYNC => Event::Sync { op: SyncOp::from_code(payload)?, object: words[0], stamp: words[1] },
+        op::MMAP => Event::Mmap {
             protection: (payload >> 32) as u32,
             flags: payload as u16,
             address: words[0],
@@ -247,20 +251,22 @@ fn control<'a>(operation: u64, payload: u64, words: &'a [u64]) -> Option<Control
             offset: words[2],
             name: name(words[3]),
         },
-        9 => Event::Munmap { address: words[0], length: words[1] },
-        10 => Event::Brk { old: words[0], new: words[1] },
-        11 => Event::Mremap { old: words[0], old_length: words[1], new: words[2], new_length: words[3] },
-        12 => Event::Alloc {
+        op::MUNMAP => Event::Munmap { address: words[0], length: words[1] },
+        op::BRK => Event::Brk { old: words[0], new: words[1] },
+        op::MREMAP => {
+            Event::Mremap { old: words[0], old_length: words[1], new: words[2], new_length: words[3] }
+        }
+        op::ALLOC => Event::Alloc {
             function: AllocFunction::from_code(payload as u8),
             address: words[0],
             size: words[1],
             site: name(words[2]),
         },
-        13 => Event::Free { address: words[0] },
-        17 => Event::Mark { number: payload, name: name(words[0]) },
-        18 => Event::Lost { references: payload, reason: name(words[0]) },
-        19 => Event::Fork { process: payload },
-        20 => Event::KernelAccess { address: words[0], bytes: payload, write: words[1] != 0 },
+        op::FREE => Event::Free { address: words[0] },
+        op::MARK => Event::Mark { number: payload, name: name(words[0]) },
+        op::LOST => Event::Lost { references: payload, reason: name(words[0]) },
+        op::FORK => Event::Fork { process: payload },
+        op::KERNEL_ACCESS => Event::KernelAccess { address: words[0], bytes: payload, write: words[1] != 0 },
         _ => return None,
     };
     Some(Control::Event(event))
@@ -271,24 +277,25 @@ fn definition(words: &[u64]) -> Option<BlockDef> {
     let mut taken = 0;
     let mut accesses = Vec::with_capacity(words.len() - 2);
     for &word in &words[2..] {
-        let source = if word >> 34 & 1 == 0 {
+        let has = |bit: u32| word >> bit & 1 == 1;
+        let source = if !has(bit::ACCESS_DERIVED) {
             taken += 1;
             Source::Word
         } else {
-            let of = (word >> 36 & 0xfff) as u16;
+            let of = (word >> bit::ACCESS_WORD & (MAX_ACCESSES - 1)) as u16;
             if of >= taken {
                 return None;
             }
-            Source::Derived { word: of, offset: (word >> 48) as i16 }
+            Source::Derived { word: of, offset: (word >> bit::ACCESS_OFFSET) as i16 }
         };
         accesses.push(Access {
             instruction: word as u16,
-            bytes: u32::from((word >> 16) as u16),
-            write: word >> 32 & 1 == 1,
-            atomic: word >> 33 & 1 == 1,
+            bytes: u32::from((word >> bit::ACCESS_SIZE) as u16),
+            write: has(bit::ACCESS_WRITE),
+            atomic: has(bit::ACCESS_ATOMIC),
             source,
-            exit: word >> 35 & 1 == 1,
-            guarded: source == Source::Word && word >> 36 & 1 == 1,
+            exit: has(bit::ACCESS_EXIT),
+            guarded: source == Source::Word && has(bit::ACCESS_GUARDED),
         });
     }
     Some(BlockDef { accesses, instructions: words[0] as u32 })

@@ -7,6 +7,7 @@ mod targets;
 
 use homing_trace::ids::Thread;
 use homing_trace::{Event, Header, Kind, Summary, SyncOp, TraceWriter};
+use homing_wire::{op, word as control};
 use smoke::{corpus, smoke};
 
 /// A trace of two threads with events; `finished` or cut off before its index.
@@ -43,10 +44,19 @@ fn trace() {
 
 #[test]
 fn ingest() {
-    let control = |op: u64, payload: u64| 1 << 63 | op << 56 | payload;
-    let mut words = vec![control(2, 1), 2 << 32 | 5, 0x400000, 8 << 16, 1 << 32 | 8 << 16 | 1];
-    words.extend((0..200).flat_map(|i| [control(1, 1), 0x1000 + 8 * i, 0x9000 + 16 * i]));
-    words.extend([control(3, 1), control(7, 0), 0x40, 1, control(9, 0), 0x1000, 4096, control(1, 1), 0x1000]);
+    let mut words = vec![control(op::DEFINE, 1), 2 << 32 | 5, 0x400000, 8 << 16, 1 << 32 | 8 << 16 | 1];
+    words.extend((0..200).flat_map(|i| [control(op::BLOCK, 1), 0x1000 + 8 * i, 0x9000 + 16 * i]));
+    words.extend([
+        control(op::THREAD, 1),
+        control(op::SYNC, 0),
+        0x40,
+        1,
+        control(op::MUNMAP, 0),
+        0x1000,
+        4096,
+        control(op::BLOCK, 1),
+        0x1000,
+    ]);
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let seeds = (0..4).map(|flavour| [&[flavour], &bytes[..]].concat()).collect();
     smoke(targets::ingest, corpus("ingest", seeds));

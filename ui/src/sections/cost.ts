@@ -45,12 +45,16 @@ function mcprChart(rows: readonly Row[]): HTMLElement {
   const best = policies[0]
   const label =
     `Bar chart of mean cost per reference of ${policies.length} policies` +
-    (best ? `, from ${mcpr(best.mcpr)} (${best.policy}) to ${mcpr(policies.at(-1)!.mcpr)} (${policies.at(-1)!.policy})` : '') +
+    (best
+      ? `, from ${mcpr(best.mcpr)} (${best.policy}) to ${mcpr(policies.at(-1)!.mcpr)} (${policies.at(-1)!.policy})`
+      : '') +
     (optimal ? `; the optimum is ${mcpr(optimal.mcpr)}.` : '.')
   return figure({
     name: 'mcpr',
     title: 'Mean cost per reference',
-    note: 'In local references: 1, where the bars begin, would be all-local without a page copy. No policy can be left of the dashed line, the optimum.',
+    note:
+      'In local references: 1, where the bars begin, would be all-local without a page copy. No policy can be ' +
+      'left of the dashed line, the optimum.',
     label,
     controls: fold.controls,
     draw: (width) => drawMcpr(fold.shown, optimal, width),
@@ -68,7 +72,10 @@ function mcprChart(rows: readonly Row[]): HTMLElement {
 
 function drawMcpr(policies: readonly Row[], optimal: Row | undefined, width: number): Element {
   if (policies.length === 0 && !optimal) return h('p', { class: 'empty' }, 'No policy was compared.')
-  const { margin, fit } = nameMargin(policies.map((row) => row.policy), width)
+  const { margin, fit } = nameMargin(
+    policies.map((row) => row.policy),
+    width,
+  )
   const top = Math.max(optimal?.mcpr ?? 0, ...policies.map((row) => row.mcpr), 1)
   const opt = optimal?.mcpr
   // All-local is the least where a local reference costs 1: what is above it is what placement is about.
@@ -94,7 +101,14 @@ function drawMcpr(policies: readonly Row[], optimal: Row | undefined, width: num
         title: (row: Row) => `${row.policy}\nMCPR ${mcpr(row.mcpr)}\n${percent(row.gap_percent)} above the optimum`,
         tip: true,
       }),
-      Plot.text(policies, { x: 'mcpr', y: 'policy', text: (row: Row) => mcpr(row.mcpr), textAnchor: 'start', dx: 5, fill: 'currentColor' }),
+      Plot.text(policies, {
+        x: 'mcpr',
+        y: 'policy',
+        text: (row: Row) => mcpr(row.mcpr),
+        textAnchor: 'start',
+        dx: 5,
+        fill: 'currentColor',
+      }),
       ...(opt === undefined
         ? []
         : [
@@ -119,10 +133,19 @@ function splitChart(rows: readonly Row[], machine: MachineInfo): HTMLElement {
   return figure({
     name: 'split',
     title: 'Where the cost goes',
-    note: 'The same totals, split into local, remote and global-memory references, and page copies (moves and replications).',
-    label: `Stacked bar chart: mean cost per reference of ${fold.all.length} placements, split into ${parts.map((part) => part.label).join(', ')}.`,
+    note:
+      'The same totals, split into local, remote and global-memory references, and page copies (moves and ' +
+      'replications).',
+    label:
+      `Stacked bar chart: mean cost per reference of ${fold.all.length} placements, split into ` +
+      `${parts.map((part) => part.label).join(', ')}.`,
     controls: [legend(parts), ...fold.controls],
-    draw: (width) => drawSplit(fold.shown.map((row) => split(row, machine)), parts, width),
+    draw: (width) =>
+      drawSplit(
+        fold.shown.map((row) => split(row, machine)),
+        parts,
+        width,
+      ),
     table: table(
       fold.all.map((row) => ({ row, cost: split(row, machine) })),
       [
@@ -142,7 +165,10 @@ function splitChart(rows: readonly Row[], machine: MachineInfo): HTMLElement {
 
 function drawSplit(rows: readonly Split[], parts: readonly (typeof COST_PARTS)[number][], width: number): Element {
   if (rows.length === 0) return h('p', { class: 'empty' }, 'No policy was compared.')
-  const { margin, fit } = nameMargin(rows.map((row) => row.policy), width)
+  const { margin, fit } = nameMargin(
+    rows.map((row) => row.policy),
+    width,
+  )
   const pieces = rows.flatMap((row) => parts.map((part) => ({ policy: row.policy, part, value: row[part.key] })))
   return Plot.plot({
     width,

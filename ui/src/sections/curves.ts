@@ -52,14 +52,23 @@ const TITLES: Record<string, { title: string; axis: string; note: string }> = {
 
 /** The figure of one curve. */
 export function curveChart(curve: Curve): HTMLElement {
-  const words = TITLES[curve.parameter] ?? { title: `Against ${curve.parameter}`, axis: `${curve.parameter} (${curve.unit})`, note: 'MCPR.' }
+  const words = TITLES[curve.parameter] ?? {
+    title: `Against ${curve.parameter}`,
+    axis: `${curve.parameter} (${curve.unit})`,
+    note: 'MCPR.',
+  }
   const all = lines(curve.series)
   const exact = curve.series.find((series) => series.exact)
+  const dots = exact
+    ? `The line of ${exact.policy} is exact: a concave chain of straight lines, whose break-points are its dots.`
+    : 'The dots are samples.'
   const element: HTMLElement = figure({
     name: `curve-${curve.parameter}`,
     title: words.title,
-    note: `${words.note} ${exact ? `The line of ${exact.policy} is exact: a concave chain of straight lines, whose break-points are its dots.` : 'The dots are samples.'}`,
-    label: `Line chart of mean cost per reference against ${words.axis} for ${all.length} policies${exact ? `; the ${exact.policy} line is exact, with ${exact.points.length} points` : ''}.`,
+    note: `${words.note} ${dots}`,
+    label:
+      `Line chart of mean cost per reference against ${words.axis} for ${all.length} ` +
+      `policies${exact ? `; the ${exact.policy} line is exact, with ${exact.points.length} points` : ''}.`,
     controls: [toggles(all, () => redrawOne(element))],
     draw: (width) => draw(curve, all, words.axis, width),
     table: pointTable(curve, all),
@@ -72,7 +81,8 @@ function toggles(all: readonly Line[], changed: () => void): HTMLElement {
   const buttons = all.map((line) => {
     const button = h('button', { type: 'button', 'aria-pressed': String(line.shown) })
     const dash = line.dash === 'none' ? '' : line.dash
-    const sample = `<svg width="28" height="8" aria-hidden="true"><line x1="0" y1="4" x2="28" y2="4" stroke="${line.colour}" stroke-width="${line.width}" stroke-dasharray="${dash}"/></svg>`
+    const sample = `<svg width="28" height="8" aria-hidden="true"><line x1="0" y1="4" x2="28" y2="4" ` +
+      `stroke="${line.colour}" stroke-width="${line.width}" stroke-dasharray="${dash}"/></svg>`
     button.innerHTML = sample
     button.append(line.series.policy)
     button.addEventListener('click', () => {
@@ -118,20 +128,41 @@ function draw(curve: Curve, all: readonly Line[], axis: string, width: number): 
         ? [
             Plot.ruleX([curve.here], { stroke: 'var(--soft)', strokeDasharray: '2 3' }),
             Plot.text([curve.here], {
-              x: (x: number) => x, frameAnchor: 'top', dy: -13, text: () => 'this machine', fill: 'var(--soft)',
-              textAnchor: (log ? Math.log(curve.here / low) / Math.log(high / low) : (curve.here - low) / (high - low || 1)) > 0.7 ? 'end' : 'start',
+              x: (x: number) => x,
+              frameAnchor: 'top',
+              dy: -13,
+              text: () => 'this machine',
+              fill: 'var(--soft)',
+              textAnchor:
+                (log ? Math.log(curve.here / low) / Math.log(high / low) : (curve.here - low) / (high - low || 1)) > 0.7
+                  ? 'end'
+                  : 'start',
             }),
           ]
         : []),
       ...[...shown].reverse().map((line) =>
-        Plot.line(line.series.points, { x: 'x', y: 'mcpr', stroke: line.colour, strokeWidth: line.width, strokeDasharray: line.dash }),
+        Plot.line(line.series.points, {
+          x: 'x',
+          y: 'mcpr',
+          stroke: line.colour,
+          strokeWidth: line.width,
+          strokeDasharray: line.dash,
+        }),
       ),
-      Plot.dot(points.filter((point) => dotted(point.line)), { x: 'x', y: 'mcpr', fill: (point) => point.line.colour, r: 2.5 }),
-      Plot.tip(points, Plot.pointer({
-        x: 'x', y: 'mcpr',
-        title: (point: CurvePoint & { line: Line }) =>
-          `${point.line.series.policy}\n${xText(point.x)}: MCPR ${mcpr(point.mcpr)}\n${digits(point.moves_per_page, 3)} moves a page`,
-      })),
+      Plot.dot(
+        points.filter((point) => dotted(point.line)),
+        { x: 'x', y: 'mcpr', fill: (point) => point.line.colour, r: 2.5 },
+      ),
+      Plot.tip(
+        points,
+        Plot.pointer({
+          x: 'x',
+          y: 'mcpr',
+          title: (point: CurvePoint & { line: Line }) =>
+            `${point.line.series.policy}\n${xText(point.x)}: MCPR ` +
+            `${mcpr(point.mcpr)}\n${digits(point.moves_per_page, 3)} moves a page`,
+        }),
+      ),
     ],
   })
 }
@@ -142,7 +173,9 @@ function dotted(line: Line): boolean {
 }
 
 function pointTable(curve: Curve, all: readonly Line[]): HTMLElement {
-  const rows = all.flatMap(({ series }) => series.points.map((point) => ({ policy: series.policy, exact: series.exact, ...point })))
+  const rows = all.flatMap(({ series }) =>
+    series.points.map((point) => ({ policy: series.policy, exact: series.exact, ...point })),
+  )
   const x = curve.unit === 'bytes' ? bytes : (value: number) => digits(value, 6)
   return table(
     rows,

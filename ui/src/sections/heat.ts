@@ -29,7 +29,13 @@ export function heatMap(groups: Groups, width: number): Element {
     y: { domain: groups.policies, label: null, tickFormat: fit, tickSize: 0 },
     color: { type: 'linear', scheme: 'YlOrRd', domain: [0, hottest] },
     marks: [
-      Plot.cell(items, { x: 'column', y: 'policy', fill: (item) => heat(item.gap), inset: 0.5, title: (item) => `${item.policy}\n${item.column}\n${digits(item.gap, 4)} %` }),
+      Plot.cell(items, {
+        x: 'column',
+        y: 'policy',
+        fill: (item) => heat(item.gap),
+        inset: 0.5,
+        title: (item) => `${item.policy}\n${item.column}\n${digits(item.gap, 4)} %`,
+      }),
       Plot.text(items, {
         x: 'column',
         y: 'policy',

@@ -11,7 +11,10 @@ export interface Degradation {
   rows: Map<string, Row>
 }
 
-/** The levels in the order in which they were asked for, and the policies. Rows without a level (the bound, static policies) are left out. */
+/**
+ * The levels in the order in which they were asked for, and the policies. Rows without a level (the bound, static
+ * policies) are left out.
+ */
 export function degradation(trace: TraceReport): { levels: string[]; policies: Degradation[] } {
   const policies = new Map<string, Degradation>()
   const levels = new Set<string>()
@@ -50,7 +53,11 @@ export function levelsSection(trace: TraceReport): HTMLElement | undefined {
     'section',
     { 'data-chart': 'levels' },
     h('h3', {}, 'With less information'),
-    h('p', {}, '“perfect” hears every reference; “every:N” one in N; “interval” and “intervals” profiles at interval ends only.'),
+    h(
+      'p',
+      {},
+      '“perfect” sees every reference; “every:N” one in N; “interval” and “intervals” profiles at interval ends only.',
+    ),
     element,
   )
 }

@@ -17,14 +17,20 @@ export function meansChart(rows: readonly MeanRow[], traces: number): HTMLElemen
     name: 'means',
     title: `Over all ${traces} traces`,
     note: 'How far each policy is from the optimum: the gap by geometric mean (bar) and on its worst trace (mark).',
-    label: `Bar chart of the geometric mean gap of ${policies.length} policies over ${traces} traces${best ? `; the smallest is ${percent(best.gap_percent)} (${best.policy})` : ''}.`,
+    label:
+      `Bar chart of the geometric mean gap of ${policies.length} policies over ${traces} ` +
+      `traces${best ? `; the smallest is ${percent(best.gap_percent)} (${best.policy})` : ''}.`,
     controls: fold.controls,
     draw: (width) => {
       const shown = fold.shown
       if (shown.length === 0) return h('p', { class: 'empty' }, 'No policy ran on all traces.')
-      const { margin, fit } = nameMargin(shown.map((row) => row.policy), width)
+      const { margin, fit } = nameMargin(
+        shown.map((row) => row.policy),
+        width,
+      )
       const tip = (row: MeanRow) =>
-        `${row.policy}\nmean gap ${percent(row.gap_percent)}\nworst ${percent(row.worst_gap_percent)} (${row.worst_trace})`
+        `${row.policy}\nmean gap ${percent(row.gap_percent)}\nworst ${percent(row.worst_gap_percent)} ` +
+        `(${row.worst_trace})`
       return Plot.plot({
         width,
         marginLeft: margin,
@@ -35,10 +41,31 @@ export function meansChart(rows: readonly MeanRow[], traces: number): HTMLElemen
         x: { label: 'gap, %', grid: true, zero: true, ticks: Math.max(2, Math.floor((width - margin) / 90)) },
         y: { label: null, domain: shown.map((row) => row.policy), tickFormat: fit, tickSize: 0 },
         marks: [
-          Plot.barX(shown, { x: 'gap_percent', y: 'policy', fill: (row: MeanRow) => (row.policy === HOMING ? 'var(--accent)' : 'var(--bar)'), insetTop: 3, insetBottom: 3, title: tip, tip: true }),
+          Plot.barX(shown, {
+            x: 'gap_percent',
+            y: 'policy',
+            fill: (row: MeanRow) => (row.policy === HOMING ? 'var(--accent)' : 'var(--bar)'),
+            insetTop: 3,
+            insetBottom: 3,
+            title: tip,
+            tip: true,
+          }),
           Plot.ruleY(shown, { x1: 'gap_percent', x2: 'worst_gap_percent', y: 'policy', stroke: 'var(--soft)' }),
-          Plot.tickX(shown, { x: 'worst_gap_percent', y: 'policy', stroke: 'var(--ink)', strokeWidth: 2, insetTop: 6, insetBottom: 6 }),
-          Plot.text(shown, { x: 'worst_gap_percent', y: 'policy', text: (row: MeanRow) => percent(row.gap_percent), textAnchor: 'start', dx: 6 }),
+          Plot.tickX(shown, {
+            x: 'worst_gap_percent',
+            y: 'policy',
+            stroke: 'var(--ink)',
+            strokeWidth: 2,
+            insetTop: 6,
+            insetBottom: 6,
+          }),
+          Plot.text(shown, {
+            x: 'worst_gap_percent',
+            y: 'policy',
+            text: (row: MeanRow) => percent(row.gap_percent),
+            textAnchor: 'start',
+            dx: 6,
+          }),
           Plot.ruleX([0]),
         ],
       })
@@ -85,7 +112,11 @@ export function overview(traces: readonly TraceReport[]): HTMLElement {
 }
 
 /** Panels behind tabs. `shown` is called when a panel comes to sight. In print all panels are shown. */
-export function tabs(names: readonly string[], panels: readonly HTMLElement[], shown: (panel: HTMLElement) => void): HTMLElement {
+export function tabs(
+  names: readonly string[],
+  panels: readonly HTMLElement[],
+  shown: (panel: HTMLElement) => void,
+): HTMLElement {
   const list = h('div', { role: 'tablist', 'aria-label': 'Traces' })
   const buttons = names.map((name, i) => {
     const id = freshId('tab')
@@ -110,7 +141,9 @@ export function tabs(names: readonly string[], panels: readonly HTMLElement[], s
     button.addEventListener('click', () => open(i))
     button.addEventListener('keydown', (event) => {
       const last = buttons.length - 1
-      const next = { ArrowRight: i === last ? 0 : i + 1, ArrowLeft: i === 0 ? last : i - 1, Home: 0, End: last }[event.key]
+      const next = { ArrowRight: i === last ? 0 : i + 1, ArrowLeft: i === 0 ? last : i - 1, Home: 0, End: last }[
+        event.key
+      ]
       if (next === undefined) return
       event.preventDefault()
       open(next)

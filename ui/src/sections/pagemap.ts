@@ -56,8 +56,13 @@ export function pageMapSection(trace: TraceReport, machine: MachineInfo): HTMLEl
   const map = trace.page_map
   const id = freshId('page-map')
   const element = h('figure', { 'data-chart': 'page-map', 'aria-labelledby': id })
-  const cut = map.shown < map.pages ? ` Shown are the ${count(map.shown)} pages with most references, of ${count(map.pages)}.` : ''
-  const note = `One cell is one page of ${bytes(machine.page_size)}, in order of address; its colour is the node that holds it.${cut} Point at a page, or move with the arrow keys, for its address and users.`
+  const cut =
+    map.shown < map.pages
+      ? ` Shown are the ${count(map.shown)} pages with most references, of ${count(map.pages)}.`
+      : ''
+  const note =
+    `One cell is one page of ${bytes(machine.page_size)}, in order of address; its colour is the node ` +
+    `that holds it.${cut} Point at a page, or move with the arrow keys, for its address and users.`
   element.append(h('figcaption', {}, h('h3', { id }, 'Page map'), h('p', {}, note)))
   if (map.vaddr.length === 0) {
     element.append(h('p', { class: 'empty' }, 'The trace touches no page.'))
@@ -66,7 +71,12 @@ export function pageMapSection(trace: TraceReport, machine: MachineInfo): HTMLEl
   const finals = placements(map)
   let chosen = finals[0] ?? { name: 'first touch', homes: map.initial }
   const view: View = {
-    map, trace, machine, at: undefined, only: undefined, sides: [],
+    map,
+    trace,
+    machine,
+    at: undefined,
+    only: undefined,
+    sides: [],
     layout: layout(map, machine.page_size, 300),
     said: h('p', { class: 'hidden', 'aria-live': 'polite' }),
     tip: h('div', { class: 'tip', hidden: true, 'aria-hidden': 'true' }),
@@ -76,7 +86,10 @@ export function pageMapSection(trace: TraceReport, machine: MachineInfo): HTMLEl
     side(view, 'final', () => chosen),
   ]
   const [left, right] = view.sides.map((one) => one.element.querySelector('.map-scroll')!)
-  for (const [from, to] of [[left!, right!], [right!, left!]] as const) {
+  for (const [from, to] of [
+    [left!, right!],
+    [right!, left!],
+  ] as const) {
     from.addEventListener('scroll', () => to.scrollTo(from.scrollLeft, from.scrollTop))
   }
   const counts = h('div')
@@ -110,8 +123,16 @@ function side(view: View, name: string, placement: () => Placement): Side {
   const labels = h('div', { class: 'labels', 'aria-hidden': 'true' })
   const cursor = h('div', { class: 'cursor', hidden: true })
   const sheet = h('div', { class: 'sheet' }, canvas, labels, cursor)
-  const result: Side = { element: h('section', { class: 'map' }, h('h4'), h('div', { class: 'map-scroll' }, sheet)), canvas, labels, cursor, placement }
-  canvas.addEventListener('pointermove', (event) => point(view, result, cellAt(view.layout, event.offsetX, event.offsetY)))
+  const result: Side = {
+    element: h('section', { class: 'map' }, h('h4'), h('div', { class: 'map-scroll' }, sheet)),
+    canvas,
+    labels,
+    cursor,
+    placement,
+  }
+  canvas.addEventListener('pointermove', (event) =>
+    point(view, result, cellAt(view.layout, event.offsetX, event.offsetY)),
+  )
   canvas.addEventListener('pointerleave', () => point(view, result, undefined))
   canvas.addEventListener('blur', () => point(view, result, undefined))
   canvas.addEventListener('keydown', (event) => {
@@ -158,15 +179,26 @@ function paint(view: View, one: Side): void {
       context.fillRect(x, y, map.cell - edge, map.cell - edge)
       if (map.cell < 12) return
       context.fillStyle = inkOn(colour)
-      context.fillText(node === machine.global_node ? 'g' : String(node), x + (map.cell - 1) / 2, y + map.cell / 2, map.cell - 2)
+      context.fillText(
+        node === machine.global_node ? 'g' : String(node),
+        x + (map.cell - 1) / 2,
+        y + map.cell / 2,
+        map.cell - 2,
+      )
     })
   }
   one.labels.replaceChildren(
-    ...map.blocks.map((block) => h('span', { style: `top:${block.top - 19}px;width:${map.width}px`, title: block.label }, block.label)),
+    ...map.blocks.map((block) =>
+      h('span', { style: `top:${block.top - 19}px;width:${map.width}px`, title: block.label }, block.label),
+    ),
   )
   const per = pagesPerNode(homes, machine.memories)
   one.canvas.dataset.cells = String(homes.length)
-  one.canvas.setAttribute('aria-label', `Page map, ${name}: ${per.map((n, node) => `${nodeName(node, machine)} ${integer(n)}`).join(', ')} pages. Arrow keys move from page to page.`)
+  one.canvas.setAttribute(
+    'aria-label',
+    `Page map, ${name}: ${per.map((n, node) => `${nodeName(node, machine)} ${integer(n)}`).join(', ')} pages. ` +
+      'Arrow keys move from page to page.',
+  )
 }
 
 /** Points at a cell on both sides, beside a tip at the side that has the mouse or the keyboard. */
@@ -179,7 +211,8 @@ function point(view: View, from: Side, at: Cell | undefined, say = false): void 
   if (!at || !block) return
   const { x, y } = corner(view.layout, block, at.index)
   for (const one of view.sides) {
-    one.cursor.style.cssText = `left:${x - 2}px;top:${y - 2}px;width:${view.layout.cell + 3}px;height:${view.layout.cell + 3}px`
+    const side = view.layout.cell + 3
+    one.cursor.style.cssText = `left:${x - 2}px;top:${y - 2}px;width:${side}px;height:${side}px`
   }
   if (say) from.cursor.scrollIntoView({ block: 'nearest' })
   const lines = describe(view, block.pages[at.index]!)
@@ -237,7 +270,11 @@ function nodeLegend(view: View): HTMLElement {
     const colour = nodeColour(node, machine.memories, machine.global_node)
     const style = `background:${colour};color:${inkOn(colour)}`
     const text = node === machine.global_node ? 'global' : String(node)
-    const button = h('button', { type: 'button', style, 'aria-pressed': 'false', title: `show only ${nodeName(node, machine)}` }, text)
+    const button = h(
+      'button',
+      { type: 'button', style, 'aria-pressed': 'false', title: `show only ${nodeName(node, machine)}` },
+      text,
+    )
     button.addEventListener('click', () => {
       view.only = view.only === node ? undefined : node
       buttons.forEach((other, i) => other.setAttribute('aria-pressed', String(view.only === i)))
@@ -245,7 +282,12 @@ function nodeLegend(view: View): HTMLElement {
     })
     buttons.push(button)
   }
-  return h('div', { class: 'nodes', role: 'group', 'aria-label': 'Nodes; press one to single it out' }, h('span', {}, 'Node'), ...buttons)
+  return h(
+    'div',
+    { class: 'nodes', role: 'group', 'aria-label': 'Nodes; press one to single it out' },
+    h('span', {}, 'Node'),
+    ...buttons,
+  )
 }
 
 function countTable(view: View, finals: readonly Placement[]): HTMLElement {
@@ -256,12 +298,19 @@ function countTable(view: View, finals: readonly Placement[]): HTMLElement {
   const elsewhere = finals
     .map(({ name, homes }) => `${name}: ${count(homes.filter((home, page) => home !== map.initial[page]).length)}`)
     .join('; ')
+  const moved = elsewhere === '' ? [] : [`Pages that end elsewhere than first touch put them: ${elsewhere}`]
   return table(
     nodes,
     [
       { title: 'Node', value: (node) => node, text: (node) => nodeName(node, machine) },
-      ...columns.map(({ name }, i) => ({ title: name, value: (node: number) => per[i]![node], text: (node: number) => integer(per[i]![node]!) })),
+      ...columns.map(({ name }, i) => ({
+        title: name,
+        value: (node: number) => per[i]![node],
+        text: (node: number) => integer(per[i]![node]!),
+      })),
     ],
-    { caption: `Pages on each node${elsewhere ? `. Pages that end elsewhere than first touch put them: ${elsewhere}` : ''}` },
+    {
+      caption: ['Pages on each node', ...moved].join('. '),
+    },
   )
 }

@@ -28,7 +28,10 @@ export function sharingChart(rows: readonly ClassRow[]): HTMLElement {
     SHARES.map((share) => ({
       class: row.class,
       share,
-      percent: share.key === 'pages' ? (100 * row.pages) / Math.max(pages, 1) : (100 * row.references) / Math.max(references, 1),
+      percent:
+        share.key === 'pages'
+          ? (100 * row.pages) / Math.max(pages, 1)
+          : (100 * row.references) / Math.max(references, 1),
     })),
   )
   const largest = [...rows].sort((a, b) => b.references - a.references)[0]
@@ -38,12 +41,16 @@ export function sharingChart(rows: readonly ClassRow[]): HTMLElement {
     title: 'How pages are shared',
     note: 'Each page is in one class, by which nodes read and write it in the course of the run.',
     label: largest
-      ? `Bar chart of sharing classes by share of pages and of references. Most references go to ${largest.class} pages: ${percent((100 * largest.references) / Math.max(references, 1))}.`
+      ? `Bar chart of sharing classes by share of pages and of references. Most references go to ${largest.class} ` +
+        `pages: ${percent((100 * largest.references) / Math.max(references, 1))}.`
       : 'No sharing classes.',
     controls: [legend(SHARES)],
     draw: (width) => {
       if (rows.length === 0) return h('p', { class: 'empty' }, 'The report has no sharing classes.')
-      const { margin } = nameMargin(rows.map((row) => row.class), width)
+      const { margin } = nameMargin(
+        rows.map((row) => row.class),
+        width,
+      )
       return Plot.plot({
         width,
         marginLeft: margin,
@@ -51,12 +58,25 @@ export function sharingChart(rows: readonly ClassRow[]): HTMLElement {
         marginBottom: 34,
         height: 50 + rows.length * 46,
         style: { fontSize: '13px', fontFamily: 'inherit', background: 'none' },
-        x: { domain: [0, Math.max(10, ...bars.map((bar) => bar.percent))], nice: true, label: '%', grid: true, ticks: 5 },
+        x: {
+          domain: [0, Math.max(10, ...bars.map((bar) => bar.percent))],
+          nice: true,
+          label: '%',
+          grid: true,
+          ticks: 5,
+        },
         fy: { label: null, domain: rows.map((row) => row.class), axis: null, padding: 0.2 },
         y: { axis: null, domain: SHARES.map((share) => share.key), padding: 0.1 },
         marks: [
           Plot.barX(bars, { fy: 'class', y: (bar) => bar.share.key, x: 'percent', fill: (bar) => bar.share.colour }),
-          Plot.text(bars, { fy: 'class', y: (bar) => bar.share.key, x: 'percent', text: (bar) => percent(bar.percent), textAnchor: 'start', dx: 5 }),
+          Plot.text(bars, {
+            fy: 'class',
+            y: (bar) => bar.share.key,
+            x: 'percent',
+            text: (bar) => percent(bar.percent),
+            textAnchor: 'start',
+            dx: 5,
+          }),
           Plot.text(rows, { fy: 'class', text: 'class', frameAnchor: 'left', textAnchor: 'end', dx: -8 }),
           Plot.ruleX([0]),
         ],
@@ -70,9 +90,19 @@ export function sharingChart(rows: readonly ClassRow[]): HTMLElement {
         { title: 'Pages', value: (row) => row.pages, text: (row) => integer(row.pages) },
         { title: 'References', value: (row) => row.references, text: (row) => count(row.references) },
         { title: 'Writes', value: (row) => row.writes, text: (row) => count(row.writes) },
-        { title: 'Cost, first touch', value: (row) => row.first_touch_cost, text: (row) => count(row.first_touch_cost) },
+        {
+          title: 'Cost, first touch',
+          value: (row) => row.first_touch_cost,
+          text: (row) => count(row.first_touch_cost),
+        },
         ...(homing
-          ? [{ title: 'Cost, homing', value: (row: ClassRow) => row.homing_cost, text: (row: ClassRow) => count(row.homing_cost ?? Number.NaN) }]
+          ? [
+              {
+                title: 'Cost, homing',
+                value: (row: ClassRow) => row.homing_cost,
+                text: (row: ClassRow) => count(row.homing_cost ?? Number.NaN),
+              },
+            ]
           : []),
         { title: 'Cost, optimum', value: (row) => row.optimal_cost, text: (row) => count(row.optimal_cost) },
       ],

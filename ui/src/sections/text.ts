@@ -21,14 +21,18 @@ export function programName(trace: TraceInfo): string {
 /** The machine in a few words. */
 export function machineLine(machine: MachineInfo): string {
   const nodes = machine.memories - (machine.global_node === undefined ? 0 : 1)
-  const text = [`${integer(nodes)} node${nodes === 1 ? '' : 's'}${machine.global_node === undefined ? '' : ' and global memory'}`]
+  const text = [
+    `${integer(nodes)} node${nodes === 1 ? '' : 's'}${machine.global_node === undefined ? '' : ' and global memory'}`,
+  ]
   if (machine.remote !== undefined) text.push(`a remote reference costs ${digits(machine.remote, 4)}`)
   if (machine.global !== undefined) text.push(`one to global memory ${digits(machine.global, 4)}`)
   if (machine.page_move !== undefined) text.push(`moving a page ${digits(machine.page_move, 4)} local references`)
-  if (machine.global_page_move !== undefined) text.push(`${digits(machine.global_page_move, 4)} to or from global memory`)
+  if (machine.global_page_move !== undefined)
+    text.push(`${digits(machine.global_page_move, 4)} to or from global memory`)
   if (machine.access && machine.access.length > 0) {
     const far = machine.access.flat().filter((cost) => cost > 1)
-    if (far.length > 0) text.push(`references to other nodes cost ${digits(Math.min(...far), 4)} to ${digits(Math.max(...far), 4)}`)
+    if (far.length > 0)
+      text.push(`references to other nodes cost ${digits(Math.min(...far), 4)} to ${digits(Math.max(...far), 4)}`)
   }
   return text.join(', ')
 }
@@ -43,14 +47,25 @@ export function header(report: Report): HTMLElement {
     {},
     h('p', { class: 'kicker' }, 'Where memory pages should be'),
     h('h1', {}, h('span', { class: 'program' }, title), ' on ', h('span', { class: 'machine' }, machine.name)),
-    h('p', { class: 'machine-line' }, [machine.description.replace(/\.$/, ''), machineLine(machine), `pages of ${bytes(machine.page_size)}`].filter(Boolean).join(' · ')),
+    h(
+      'p',
+      { class: 'machine-line' },
+      [machine.description.replace(/\.$/, ''), machineLine(machine), `pages of ${bytes(machine.page_size)}`]
+        .filter(Boolean)
+        .join(' · '),
+    ),
   )
 }
 
 /** The result in words. */
 export function summary(trace: TraceReport): HTMLElement {
   const gaps = gapSentence(trace.rows)
-  return h('section', { class: 'summary' }, h('p', { class: 'sentence' }, ...marked(trace.summary)), gaps ? h('p', { class: 'gaps' }, gaps) : undefined)
+  return h(
+    'section',
+    { class: 'summary' },
+    h('p', { class: 'sentence' }, ...marked(trace.summary)),
+    gaps ? h('p', { class: 'gaps' }, gaps) : undefined,
+  )
 }
 
 /** A text in which `names` in backquotes are set as code. */
@@ -82,7 +97,11 @@ export function provenance(trace: TraceInfo, machine: MachineInfo): HTMLElement 
   )
   const warning = trace.complete
     ? undefined
-    : h('p', { class: 'warning', role: 'note' }, 'The recording was cut or parts of it were damaged: all figures are of the part that is left.')
+    : h(
+        'p',
+        { class: 'warning', role: 'note' },
+        'The recording was cut or parts of it were damaged: all figures are of the part that is left.',
+      )
   return h('section', { class: 'provenance' }, ...(warning ? [warning] : []), sizes, origin)
 }
 
@@ -107,7 +126,12 @@ export function perturbationSection(rows: readonly PerturbationRow[]): HTMLEleme
     'section',
     { 'data-chart': 'perturbation' },
     h('h3', {}, 'How much the order matters'),
-    h('p', {}, 'The order of references is that of one run. “local” reorders neighbours, “gaps” holds a thread back now and then; a small change means that the result does not hang on the order.'),
+    h(
+      'p',
+      {},
+      'The order of references is that of one run. “local” reorders neighbours, “gaps” holds a thread back now and ' +
+        'then; a small change means that the result does not hang on the order.',
+    ),
     element,
   )
 }
@@ -115,22 +139,39 @@ export function perturbationSection(rows: readonly PerturbationRow[]): HTMLEleme
 /** Notes, and which numbers are modelled. */
 export function notes(report: Report): HTMLElement {
   const own = [
-    'Measured: the references, their order, threads and pages come from the recorded run; the seconds in the table are the time that computing a row took.',
+    'Measured: the references, their order, threads and pages come from the recorded run; the seconds in the table ' +
+      'are the time that computing a row took.',
     'Modelled: every cost, MCPR and gap follows from the machine’s cost model, not from a clock on that machine.',
   ]
-  const list = h('ul', {}, ...[...own, ...report.notes].map((text) => h('li', {}, text.charAt(0).toUpperCase() + text.slice(1))))
+  const list = h(
+    'ul',
+    {},
+    ...[...own, ...report.notes].map((text) => h('li', {}, text.charAt(0).toUpperCase() + text.slice(1))),
+  )
   const parameters =
     report.parameters.length === 0
       ? undefined
-      : h('details', {}, h('summary', {}, `All ${report.parameters.length} parameters`), table(
-          report.parameters,
-          [
-            { title: 'Parameter', value: (p) => p.name, text: (p) => p.name },
-            { title: 'Value', value: (p) => p.value, text: (p) => p.value },
-          ],
-          { caption: 'Every parameter of the run, with defaults' },
-        ))
-  return h('section', { class: 'notes' }, h('h2', {}, 'Notes'), list, parameters, h('p', { class: 'version' }, `Written by ${report.generator}, report schema ${report.schema}.`))
+      : h(
+          'details',
+          {},
+          h('summary', {}, `All ${report.parameters.length} parameters`),
+          table(
+            report.parameters,
+            [
+              { title: 'Parameter', value: (p) => p.name, text: (p) => p.name },
+              { title: 'Value', value: (p) => p.value, text: (p) => p.value },
+            ],
+            { caption: 'Every parameter of the run, with defaults' },
+          ),
+        )
+  return h(
+    'section',
+    { class: 'notes' },
+    h('h2', {}, 'Notes'),
+    list,
+    parameters,
+    h('p', { class: 'version' }, `Written by ${report.generator}, report schema ${report.schema}.`),
+  )
 }
 
 const WORDS: [string, string][] = [
@@ -138,10 +179,19 @@ const WORDS: [string, string][] = [
   ['home', 'the node that holds a page now; a page may have replicas on further nodes while it is only read.'],
   ['reference', 'one data access by a thread.'],
   ['local, remote', 'served by the requester’s own node, or by another one.'],
-  ['MCPR', 'mean cost per reference: total cost divided by references, in units of one local reference; 1 is all-local.'],
-  ['optimum', 'the least cost of any placement, found with knowledge of all future references. No policy can be below it.'],
+  [
+    'MCPR',
+    'mean cost per reference: total cost divided by references, in units of one local reference; 1 is all-local.',
+  ],
+  [
+    'optimum',
+    'the least cost of any placement, found with knowledge of all future references. No policy can be below it.',
+  ],
   ['gap', '(cost − optimal cost) / optimal cost.'],
-  ['recovered', 'the share of the difference between first touch and the optimum that a policy saves; 100 % is the optimum.'],
+  [
+    'recovered',
+    'the share of the difference between first touch and the optimum that a policy saves; 100 % is the optimum.',
+  ],
   ['non-local', 'references served by another node than the requester’s, of all.'],
   ['first touch', 'a page is placed at the node that uses it first, and stays.'],
   ['move, replication', 'a page is copied to a new home and the old copy dropped, or kept beside it.'],

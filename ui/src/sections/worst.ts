@@ -15,7 +15,9 @@ export function worstChart(
 ): Element {
   const names = bars.map((bar) => bar.name)
   const { margin, fit } = nameMargin(names, width)
-  const parts = bars.flatMap(({ name, cell }) => classes.map((part) => ({ name, part, gap: Math.max(excess(cell, part), 0) })))
+  const parts = bars.flatMap(({ name, cell }) =>
+    classes.map((part) => ({ name, part, gap: Math.max(excess(cell, part), 0) })),
+  )
   return Plot.plot({
     width,
     height: 60 + 24 * bars.length,
@@ -25,7 +27,12 @@ export function worstChart(
     y: { domain: names, label: null, tickFormat: fit, tickSize: 0 },
     color: { domain: [...classes], range: classes.map((_, index) => nodeColour(index, 8)), legend: true },
     marks: [
-      Plot.barX(parts, { x: 'gap', y: 'name', fill: 'part', title: (part) => `${part.name}\n${part.part}: ${digits(part.gap, 4)} %` }),
+      Plot.barX(parts, {
+        x: 'gap',
+        y: 'name',
+        fill: 'part',
+        title: (part) => `${part.name}\n${part.part}: ${digits(part.gap, 4)} %`,
+      }),
       Plot.ruleX([0]),
     ],
   })

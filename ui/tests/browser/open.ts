@@ -42,14 +42,26 @@ export class Browser {
     const context = await chromium.launchPersistentContext(profile, {
       executablePath: CHROMIUM,
       headless: true,
-      args: ['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
+      args: [
+        '--headless',
+        '--no-sandbox',
+        '--disable-gpu',
+        '--disable-quic',
+        '--no-first-run',
+        '--disable-background-networking',
+        '--disable-component-update',
+        '--disable-sync',
+      ],
       viewport: { width: 1280, height: 900 },
     })
     return new Browser(context, profile)
   }
 
   /** Opens a report; `complaints` collects console errors, page errors and requests beyond the file itself. */
-  async open(report: Report | string, options: { width?: number; dark?: boolean } = {}): Promise<{ page: Page; complaints: string[] }> {
+  async open(
+    report: Report | string,
+    options: { width?: number; dark?: boolean } = {},
+  ): Promise<{ page: Page; complaints: string[] }> {
     this.files += 1
     const file = join(this.directory, `report-${this.files}.html`)
     writeFileSync(file, render(report))
@@ -57,12 +69,24 @@ export class Browser {
   }
 
   /** Opens a file. */
-  async visit(file: string, options: { width?: number; dark?: boolean } = {}): Promise<{ page: Page; complaints: string[] }> {
+  async visit(
+    file: string,
+    options: { width?: number; dark?: boolean } = {},
+  ): Promise<{ page: Page; complaints: string[] }> {
     const page = await this.context.newPage()
     const complaints: string[] = []
-    page.on('console', (message) => ['error', 'warning'].includes(message.type()) && complaints.push(`console: ${message.text()}`))
+    page.on(
+      'console',
+      (message) => ['error', 'warning'].includes(message.type()) && complaints.push(`console: ${message.text()}`),
+    )
     page.on('pageerror', (error) => complaints.push(`error: ${error.stack ?? error.message}`))
-    page.on('request', (request) => request.url() !== `file://${file}` && !request.url().startsWith('data:') && complaints.push(`request: ${request.url()}`))
+    page.on(
+      'request',
+      (request) =>
+        request.url() !== `file://${file}` &&
+        !request.url().startsWith('data:') &&
+        complaints.push(`request: ${request.url()}`),
+    )
     await page.setViewportSize({ width: options.width ?? 1280, height: 900 })
     await page.emulateMedia({ colorScheme: options.dark ? 'dark' : 'light' })
     await page.goto(`file://${file}`)
@@ -76,6 +100,7 @@ export class Browser {
 
   async stop(): Promise<void> {
     await this.context.close()
-    for (const directory of [this.directory, this.profile]) rmSync(directory, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 })
+    for (const directory of [this.directory, this.profile])
+      rmSync(directory, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 })
   }
 }

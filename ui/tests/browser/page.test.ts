@@ -14,25 +14,38 @@ const chart = (name: string) => `[data-chart="${name}"]`
 
 /** The numbers of a table's column, by its first cell. */
 async function column(page: Page, name: string, title: string): Promise<Record<string, number>> {
-  return page.locator(`${chart(name)} table`).first().evaluate((table, title) => {
-    const heads = [...table.querySelectorAll('thead th')].map((head) => head.textContent)
-    const at = heads.indexOf(title)
-    return Object.fromEntries(
-      [...table.querySelectorAll('tbody tr')].map((row) => [row.children[0]!.textContent!, Number((row.children[at] as HTMLElement).dataset.value)]),
-    )
-  }, title)
+  return page
+    .locator(`${chart(name)} table`)
+    .first()
+    .evaluate((table, title) => {
+      const heads = [...table.querySelectorAll('thead th')].map((head) => head.textContent)
+      const at = heads.indexOf(title)
+      return Object.fromEntries(
+        [...table.querySelectorAll('tbody tr')].map((row) => [
+          row.children[0]!.textContent!,
+          Number((row.children[at] as HTMLElement).dataset.value),
+        ]),
+      )
+    }, title)
 }
 
 /** What sticks out of the window, or of its own drawing. */
 async function overflow(page: Page): Promise<string[]> {
   return page.evaluate(() => {
     const found: string[] = []
-    if (document.documentElement.scrollWidth > document.documentElement.clientWidth) found.push(`page is ${document.documentElement.scrollWidth} px wide`)
+    if (document.documentElement.scrollWidth > document.documentElement.clientWidth)
+      found.push(`page is ${document.documentElement.scrollWidth} px wide`)
     for (const svg of document.querySelectorAll('.plot svg')) {
       const frame = svg.getBoundingClientRect()
       for (const text of svg.querySelectorAll('text')) {
         const box = text.getBoundingClientRect()
-        if (box.width > 0 && (box.left < frame.left - 1 || box.right > frame.right + 1 || box.top < frame.top - 1 || box.bottom > frame.bottom + 1))
+        if (
+          box.width > 0 &&
+          (box.left < frame.left - 1 ||
+            box.right > frame.right + 1 ||
+            box.top < frame.top - 1 ||
+            box.bottom > frame.bottom + 1)
+        )
           found.push(`text sticks out of its chart: ${text.textContent}`)
       }
     }
@@ -59,13 +72,17 @@ describe.skipIf(!available)('the report page', () => {
     const trace = report.traces[0]!
     expect(await page.locator('.sentence').textContent()).toBe(trace.summary)
     expect(await page.locator('h1').textContent()).toBe(`sor-cols -n 512 --label 'a <b> "c"' on fixture-machine`)
-    expect(await page.locator('.gaps').textContent()).toMatch(/^In total, first-touch costs .* more than the best placement, homing .* more\.$/)
+    expect(await page.locator('.gaps').textContent()).toMatch(
+      /^In total, first-touch costs .* more than the best placement, homing .* more\.$/,
+    )
     const bars = await column(page, 'mcpr', 'MCPR')
     expect(bars).toEqual(Object.fromEntries(trace.rows.map((row) => [row.policy, row.mcpr])))
     expect(await page.locator(`${chart('mcpr')} g[aria-label="bar"] rect`).count()).toBe(trace.rows.length - 1)
     const split = await column(page, 'split', 'page copies')
     for (const row of trace.rows) expect(split[row.policy]! * row.references).toBeCloseTo(row.copy_cost, 1)
-    expect(await column(page, 'sharing', 'Pages')).toEqual(Object.fromEntries(trace.sharing.map((row) => [row.class, row.pages])))
+    expect(await column(page, 'sharing', 'Pages')).toEqual(
+      Object.fromEntries(trace.sharing.map((row) => [row.class, row.pages])),
+    )
     expect(await page.locator(`${chart('perturbation')} tbody tr`).count()).toBe(2)
     expect(await page.locator('.origin').textContent()).toContain(trace.trace.digest)
     expect(await overflow(page)).toEqual([])
@@ -76,9 +93,15 @@ describe.skipIf(!available)('the report page', () => {
 
   test('is readable in the dark, on a phone and on paper', async () => {
     const dark = await browser.open(fixture(), { dark: true })
-    expect(await dark.page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor)).toBe('rgb(20, 23, 28)')
+    expect(await dark.page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor)).toBe(
+      'rgb(20, 23, 28)',
+    )
     await browser.shot(dark.page, 'dark')
-    await dark.page.pdf({ path: join(browser.shots, 'print.pdf'), format: 'A4', margin: { top: '12mm', bottom: '12mm', left: '12mm', right: '12mm' } })
+    await dark.page.pdf({
+      path: join(browser.shots, 'print.pdf'),
+      format: 'A4',
+      margin: { top: '12mm', bottom: '12mm', left: '12mm', right: '12mm' },
+    })
     expect(readFileSync(join(browser.shots, 'print.pdf')).length).toBeGreaterThan(20_000)
     const phone = await browser.open(fixture(), { width: 390 })
     expect(await overflow(phone.page)).toEqual([])
@@ -112,7 +135,9 @@ describe.skipIf(!available)('the report page', () => {
     const final = page.locator('canvas[data-map="final"]')
     expect(await first.getAttribute('data-cells')).toBe(String(map.pages))
     const at0 = map.initial.filter((node) => node === 0).length
-    expect(await first.getAttribute('aria-label')).toContain(`node 0 ${String(at0).replace(/\B(?=(\d{3})+$)/g, '\u202f')},`)
+    expect(await first.getAttribute('aria-label')).toContain(
+      `node 0 ${String(at0).replace(/\B(?=(\d{3})+$)/g, '\u202f')},`,
+    )
     const counts = await column(page, 'page-map', 'first touch')
     expect(counts['node 0']).toBe(at0)
     expect(Object.values(await column(page, 'page-map', 'homing')).reduce((a, b) => a + b)).toBe(map.pages)
@@ -144,9 +169,14 @@ describe.skipIf(!available)('the report page', () => {
   test('tells of a bar under the mouse', async () => {
     const report = fixture()
     const { page } = await browser.open(report)
-    await page.locator(`${chart('mcpr')} g[aria-label="bar"] rect`).first().hover()
+    await page
+      .locator(`${chart('mcpr')} g[aria-label="bar"] rect`)
+      .first()
+      .hover()
     const row = report.traces[0]!.rows.find((one) => one.policy === 'homing')!
-    expect(await page.locator(`${chart('mcpr')} g[aria-label="tip"]`).textContent()).toContain(`MCPR ${row.mcpr.toFixed(3)}`)
+    expect(await page.locator(`${chart('mcpr')} g[aria-label="tip"]`).textContent()).toContain(
+      `MCPR ${row.mcpr.toFixed(3)}`,
+    )
     await page.close()
   })
 
@@ -182,7 +212,11 @@ describe.skipIf(!available)('the report page', () => {
   const edges: Record<string, Report> = {
     'one-policy': fixture({ policies: ['first-touch'] }),
     'no-policy': fixture({ policies: [] }),
-    'many-policies': fixture({ traces: 2, pages: 200, policies: [...Array.from({ length: 198 }, (_, i) => `policy-with-a-long-name-${i}`), 'first-touch', 'homing'] }),
+    'many-policies': fixture({
+      traces: 2,
+      pages: 200,
+      policies: [...Array.from({ length: 198 }, (_, i) => `policy-with-a-long-name-${i}`), 'first-touch', 'homing'],
+    }),
     'no-pages': fixture({ pages: 0 }),
     'no-trace': fixture({ traces: 0 }),
     'one-node': fixture({ nodes: 1 }),
@@ -197,7 +231,11 @@ describe.skipIf(!available)('the report page', () => {
       const { page, complaints } = await browser.open(report)
       for (const width of [1280, 390]) {
         await page.setViewportSize({ width, height: 900 })
-        await page.waitForFunction(() => [...document.querySelectorAll('.plot svg')].every((svg) => !svg.checkVisibility() || svg.clientWidth <= window.innerWidth))
+        await page.waitForFunction(() =>
+          [...document.querySelectorAll('.plot svg')].every(
+            (svg) => !svg.checkVisibility() || svg.clientWidth <= window.innerWidth,
+          ),
+        )
         await page.waitForTimeout(150)
         expect(complaints).toEqual([])
         expect(await overflow(page)).toEqual([])
@@ -220,7 +258,11 @@ describe.skipIf(!available)('the report page', () => {
   })
 
   test('says what is wrong with data that it cannot show', async () => {
-    for (const [data, words] of [['', 'empty template'], ['{"schema":', 'damaged'], ['{"schema":99,"traces":[]}', 'schema 99']] as const) {
+    for (const [data, words] of [
+      ['', 'empty template'],
+      ['{"schema":', 'damaged'],
+      ['{"schema":99,"traces":[]}', 'schema 99'],
+    ] as const) {
       const { page, complaints } = await browser.open(data)
       expect(await page.getByRole('alert').textContent()).toContain(words)
       expect(complaints).toEqual([])
@@ -231,10 +273,13 @@ describe.skipIf(!available)('the report page', () => {
 
 /** The colour of a pixel of a map, in CSS pixels of its canvas. */
 async function pixel(page: Page, map: string, x: number, y: number): Promise<string> {
-  return page.locator(`canvas[data-map="${map}"]`).evaluate((element, [x, y]) => {
-    const canvas = element as HTMLCanvasElement
-    const scale = canvas.width / canvas.clientWidth
-    const data = canvas.getContext('2d')!.getImageData(x! * scale, y! * scale, 1, 1).data
-    return `#${[...data.slice(0, 3)].map((value) => value.toString(16).padStart(2, '0')).join('')}`
-  }, [x, y])
+  return page.locator(`canvas[data-map="${map}"]`).evaluate(
+    (element, [x, y]) => {
+      const canvas = element as HTMLCanvasElement
+      const scale = canvas.width / canvas.clientWidth
+      const data = canvas.getContext('2d')!.getImageData(x! * scale, y! * scale, 1, 1).data
+      return `#${[...data.slice(0, 3)].map((value) => value.toString(16).padStart(2, '0')).join('')}`
+    },
+    [x, y],
+  )
 }

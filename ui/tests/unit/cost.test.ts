@@ -22,7 +22,10 @@ test('the parts of a cost add up to MCPR', () => {
 })
 
 test('bars are folded, but the named policies stay', () => {
-  const many = fixture({ pages: 10, policies: [...Array.from({ length: 200 }, (_, i) => `p${i}`), 'first-touch', 'homing'] }).traces[0]!.rows
+  const many = fixture({
+    pages: 10,
+    policies: [...Array.from({ length: 200 }, (_, i) => `p${i}`), 'first-touch', 'homing'],
+  }).traces[0]!.rows
   expect(ranked(many)).toHaveLength(202)
   const few = folded(ranked(many), named)
   expect(few).toHaveLength(40)
@@ -31,17 +34,28 @@ test('bars are folded, but the named policies stay', () => {
 })
 
 test('the gap sentence speaks of baseline, bound and leader', () => {
-  const [optimal, first, homing] = ['optimal', 'first-touch', 'homing'].map((name) => rows.find((row) => row.policy === name)!)
-  expect(plain(gapSentence(rows))).toBe(`In total, first-touch costs ${first!.gap_percent.toFixed(0)} % more than the best placement, homing ${homing!.gap_percent.toFixed(0)} % more.`)
+  const [optimal, first, homing] = ['optimal', 'first-touch', 'homing'].map((name) =>
+    rows.find((row) => row.policy === name)!,
+  )
+  expect(plain(gapSentence(rows))).toBe(
+    `In total, first-touch costs ${first!.gap_percent.toFixed(0)} % more than the best placement, homing ` +
+      `${homing!.gap_percent.toFixed(0)} % more.`,
+  )
   expect(gapSentence([optimal!])).toBe('')
   expect(gapSentence([])).toBe('')
-  expect(gapSentence([optimal!, { ...first!, gap_percent: 0 }])).toBe('In total, first-touch costs as little as the best placement.')
+  expect(gapSentence([optimal!, { ...first!, gap_percent: 0 }])).toBe(
+    'In total, first-touch costs as little as the best placement.',
+  )
   expect(roles(rows.filter((row) => row.policy !== 'homing')).leader?.policy).toBe('delay')
   expect(roles(rows.filter((row) => row.policy !== 'first-touch')).baseline?.policy).toBe('round-robin')
 })
 
 test('curves show the named lines first, and keep the others at hand', () => {
-  const series = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'homing', 'optimal'].map((policy, i) => ({ policy, exact: false, points: [{ x: 1, mcpr: 9 - i, local: 1, remote: 0, global: 0, copies: 0, moves_per_page: 0 }] }))
+  const series = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'homing', 'optimal'].map((policy, i) => ({
+    policy,
+    exact: false,
+    points: [{ x: 1, mcpr: 9 - i, local: 1, remote: 0, global: 0, copies: 0, moves_per_page: 0 }],
+  }))
   const all = lines([...series, { policy: 'empty', exact: false, points: [] }])
   expect(all).toHaveLength(9)
   expect(all.filter((line) => line.shown)).toHaveLength(7)

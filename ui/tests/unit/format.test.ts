@@ -16,7 +16,15 @@ test('integers and counts', () => {
 })
 
 test('significant digits', () => {
-  for (const [value, n, text] of [[0, 3, '0'], [3.14159, 3, '3.14'], [100, 3, '100'], [0.001234, 2, '0.0012'], [2.5, 4, '2.5'], [-0.25, 3, '-0.25'], [999.9, 4, '999.9']] as const) {
+  for (const [value, n, text] of [
+    [0, 3, '0'],
+    [3.14159, 3, '3.14'],
+    [100, 3, '100'],
+    [0.001234, 2, '0.0012'],
+    [2.5, 4, '2.5'],
+    [-0.25, 3, '-0.25'],
+    [999.9, 4, '999.9'],
+  ] as const) {
     expect(digits(value, n)).toBe(text)
   }
   expect(digits(1e20, 3)).toBe('1.00e+20')
@@ -26,8 +34,19 @@ test('significant digits', () => {
 
 test('percentages never hide a remainder', () => {
   for (const [value, text] of [
-    [0, '0 %'], [0.004, '< 0.01 %'], [0.5, '0.50 %'], [9, '9.0 %'], [68.2, '68 %'], [99.6, '99.6 %'], [99.97, '99.97 %'], [99.9999, '99.99 %'],
-    [100, '100 %'], [-14, '−14 %'], [182.2, '182 %'], [undefined, 'n/a'], [Number.POSITIVE_INFINITY, 'n/a'],
+    [0, '0 %'],
+    [0.004, '< 0.01 %'],
+    [0.5, '0.50 %'],
+    [9, '9.0 %'],
+    [68.2, '68 %'],
+    [99.6, '99.6 %'],
+    [99.97, '99.97 %'],
+    [99.9999, '99.99 %'],
+    [100, '100 %'],
+    [-14, '−14 %'],
+    [182.2, '182 %'],
+    [undefined, 'n/a'],
+    [Number.POSITIVE_INFINITY, 'n/a'],
   ] as const) {
     expect(plain(percent(value))).toBe(text)
   }

@@ -1,13 +1,17 @@
-// The types of report.ts against a report that the program itself made: `homing compare` of a small imported trace on
-// the machine `ace`, with sweeps and disturbed orders. The compiler checks the types, this file the names.
+// The types of report.ts against reports that the program itself made (`make ui-data`): with sweeps, page sizes and
+// disturbed orders on the machine `ace`, and with caches. The compiler checks the types, this file the names.
 
 import { expect, test } from 'vitest'
 import { parse, type Report } from '../../src/report.ts'
+import { cachesSection } from '../../src/sections/caches.ts'
 import { split } from '../../src/sections/cost.ts'
+import { bySize } from '../../src/sections/sizes.ts'
 import { fixture } from '../fixture.ts'
+import misses from '../golden-misses.json'
 import golden from '../golden.json'
 
 const report: Report = golden
+const ofMisses: Report = misses
 
 /** The paths of all fields, with `[]` for any place in an array. */
 function paths(value: unknown, at = ''): string[] {
@@ -16,12 +20,13 @@ function paths(value: unknown, at = ''): string[] {
   return Object.entries(value).flatMap(([name, item]) => [`${at}.${name}`, ...paths(item, `${at}.${name}`)])
 }
 
-test('the program writes no field that the types do not have, and all that they demand', () => {
-  const real = new Set(paths(report))
-  const full = new Set(paths(fixture({ global: true })))
+test('the program writes all that the page shows, and nothing that the made-up reports of other tests lack', () => {
+  const real = new Set([...paths(report), ...paths(ofMisses)])
+  const full = new Set([...paths(fixture({ global: true })), ...paths(fixture({ general: true }))])
   expect([...real].filter((path) => !full.has(path))).toEqual([])
-  const optional = /\.(by_node|areas|area)(\[\]|$)|command\[\]$/ // an imported trace has no command
-  expect([...full].filter((path) => !real.has(path) && !optional.test(path))).toEqual([])
+  // An imported trace has no command and no areas, one trace has no means.
+  const absent = /(command|areas)\[\]$|\.means\[\]|\.(access|copy)(\[\]|$)/
+  expect([...full].filter((path) => !real.has(path) && !absent.test(path))).toEqual([])
 })
 
 test('a real report is read, and its costs split without a remainder', () => {
@@ -31,5 +36,18 @@ test('a real report is read, and its costs split without a remainder', () => {
     expect(local + remote + global + copies).toBeCloseTo(row.mcpr, 9)
   }
   const map = traces[0]!.page_map
-  for (const column of [map.references, map.class, map.initial, map.most_frequent, map.last, map.optimal]) expect(column).toHaveLength(map.shown)
+  for (const column of [map.references, map.class, map.initial, map.most_frequent, map.last, map.optimal])
+    expect(column).toHaveLength(map.shown)
+})
+
+test('every policy has a row at every page size', () => {
+  const { sizes, policies } = bySize(report.traces[0]!.page_sizes!)
+  expect(sizes).toEqual([4096, 65536])
+  expect(policies.map(({ policy }) => policy)).toEqual(['optimal', 'first-touch', 'ace', 'homing'])
+  expect(policies.every((entry) => entry.rows.size === 2)).toBe(true)
+})
+
+test('only a report with caches shows them', () => {
+  expect(cachesSection(report.traces[0]!.trace)).toBeUndefined()
+  expect(ofMisses.traces[0]!.trace.caches!.references).toBe(6000)
 })

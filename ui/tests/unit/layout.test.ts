@@ -6,8 +6,19 @@ import type { PageMap } from '../../src/report.ts'
 function mapOf(addresses: number[], area?: number[]): PageMap {
   const zero = addresses.map(() => 0)
   return {
-    pages: addresses.length, shown: addresses.length, vaddr: addresses.map((a) => `0x${a.toString(16)}`), references: zero, class: zero, initial: zero,
-    most_frequent: zero, last: zero, policy: 'homing', optimal: zero, ...(area ? { area, areas: ['a', 'b'] } : {}),
+    pages: addresses.length,
+    shown: addresses.length,
+    vaddr: addresses.map((a) => `0x${a.toString(16)}`),
+    references: zero,
+    class: zero,
+    initial: zero,
+    most_frequent: zero,
+    last: zero,
+    policy: 'homing',
+    optimal: zero,
+    by_node: [],
+    area: area ?? [],
+    areas: area ? ['a', 'b'] : [],
   }
 }
 
@@ -15,7 +26,10 @@ test('pages are grouped by gaps and by areas, in address order', () => {
   const map = mapOf([0x5000, 0x1000, 0x2000, 0x9000000])
   expect(groups(map, 4096).map((group) => group.pages)).toEqual([[1, 2, 0], [3]])
   expect(groups(mapOf([0x1000, 0x2000, 0x3000], [0, 1, 1]), 4096).map((group) => group.pages)).toEqual([[0], [1, 2]])
-  expect(layout(mapOf([0x1000, 0x2000, 0x3000], [0, 1, 1]), 4096, 200).blocks.map((block) => block.label)).toEqual(['a, 1 page', 'b, 2 pages'])
+  expect(layout(mapOf([0x1000, 0x2000, 0x3000], [0, 1, 1]), 4096, 200).blocks.map((block) => block.label)).toEqual([
+    'a, 1 page',
+    'b, 2 pages',
+  ])
   expect(layout(map, 4096, 200).blocks[0]!.label).toBe('0x1000 – 0x6000, 3 pages')
 })
 
@@ -77,7 +91,10 @@ test('arrow keys reach every page and stay inside', () => {
       }),
     )
   }
-  expect(step(place, { block: 2, index: 0 }, 'ArrowLeft')).toEqual({ block: 1, index: place.blocks[1]!.pages.length - 1 })
+  expect(step(place, { block: 2, index: 0 }, 'ArrowLeft')).toEqual({
+    block: 1,
+    index: place.blocks[1]!.pages.length - 1,
+  })
 })
 
 test('pages per node', () => {

@@ -2,11 +2,25 @@ import { expect, test } from 'vitest'
 import { type Cell, Groups, meanGap, parseStudy, recovered } from '../../src/study-data.ts'
 
 const cell = (policy: string, start: string, gap_percent: number, trace = 'a'): Cell => ({
-  trace, machine: 'm', start, information: 'perfect', policy, gap_percent, cost: 1, optimal_cost: 1, classes: [],
+  trace,
+  machine: 'm',
+  start,
+  information: 'perfect',
+  policy,
+  gap_percent,
+  cost: 1,
+  optimal_cost: 1,
+  classes: [],
 })
 
 test('gaps are geometric means, best policy first, static policies in all columns', () => {
-  const cells = [cell('bad', 's', 100), cell('bad', 's', 0, 'b'), cell('good', 's', 1), cell('good', 't', 3), cell('static', 'own', 2)]
+  const cells = [
+    cell('bad', 's', 100),
+    cell('bad', 's', 0, 'b'),
+    cell('good', 's', 1),
+    cell('good', 't', 3),
+    cell('static', 'own', 2),
+  ]
   const groups = new Groups(cells)
   expect(groups.columns).toEqual(['m · s · perfect', 'm · t · perfect'])
   expect(groups.policies).toEqual(['good', 'static', 'bad'])

@@ -51,8 +51,8 @@ pub struct Args {
     /// Never more than one copy of a page, in policies and bound
     #[arg(long)]
     no_replication: bool,
-    /// Where the optimum begins that policies are measured against: one-copy (each page where that is cheapest, free of charge)
-    /// or same (where the policy begins)
+    /// Where the optimum begins that policies are measured against: one-copy (each page where that is cheapest, free of
+    /// charge) or same (where the policy begins)
     #[arg(long, value_name = "WHERE", default_value_t)]
     bound_start: BoundStart,
     /// Also sweep a parameter: page-move=200..4000 (in local references) or page-size=512,1K,2K,4K; repeatable
@@ -71,8 +71,8 @@ pub struct Args {
     /// Print the report as JSON instead of tables
     #[arg(long)]
     json: bool,
-    /// Write the rows as CSV, and FILE.manifest.json with the traces, the machine and all parameters; without FILE, print them
-    /// instead of tables
+    /// Write the rows as CSV, and FILE.manifest.json with the traces, the machine and all parameters; without FILE,
+    /// print them instead of tables
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = STDOUT)]
     csv: Option<PathBuf>,
     /// Write the report as one self-contained page

@@ -48,7 +48,8 @@ pub struct Args {
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
-    /// Print CSV instead of a table: the curve's segments, or the one row; with =FILE, write it there, and FILE.manifest.json
+    /// Print CSV instead of a table: the curve's segments, or the one row; with =FILE, write it there, and
+    /// FILE.manifest.json
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = STDOUT, require_equals = true)]
     csv: Option<PathBuf>,
 }

@@ -33,7 +33,8 @@ pub fn run(args: Args) -> Result {
             table.add_row([entry.name, entry.summary]);
         });
         outln!("{table}");
-        outln!("\n`homing policies NAME` shows a policy's source and parameters; `--set NAME.PARAMETER=VALUE` sets one.");
+        outln!("\n`homing policies NAME` shows a policy's source and parameters; `--set NAME.PARAMETER=VALUE` sets \
+        one.");
     }
     Ok(Code::OK)
 }

@@ -32,7 +32,8 @@ pub struct Args {
     /// page placement behind caches
     #[arg(long, value_enum, default_value = "none")]
     filter: Filter,
-    /// Record child processes, too, each into a trace of its own, called after its process id: app.trace, app.1234.trace
+    /// Record child processes, too, each into a trace of its own, called after its process id: app.trace,
+    /// app.1234.trace
     #[arg(long)]
     follow: bool,
     /// Leave out the first N references

@@ -1,5 +1,5 @@
 //! `homing replay`: makes the moves of an earlier run again in another run of the program, or, from a teed log, its
-//! decisions again in simulation.
+//! decisions again without one.
 
 use super::live::launch::launch;
 use super::live::{Plan, Settings};
@@ -7,16 +7,18 @@ use super::simulate::ACTIONS_HEADER;
 use crate::exit::{self, Code, Result};
 use anyhow::Context;
 use homing_live::journal::{check, Journal};
-use homing_live::plan::Plan as Moves;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 
 /// Why the actions of a simulation are no log of a live run.
-const OF_A_SIMULATION: &str = "holds the actions of a simulation: their times count references, and their addresses are the recorded \
-     run's, so a live run has no page and no moment for them; expected a log of `homing run --journal`. Another trace of the \
-     program can begin where this simulation ended: `homing simulate --placement-out FILE`, then `--placement areas:FILE`";
+const OF_A_SIMULATION: &str = "holds the actions of a simulation: their times count references, and their addresses \
+are the recorded \
+     run's, so a live run has no page and no moment for them; expected a log of `homing run --journal`. Another trace \
+     of the \
+     program can begin where this simulation ended: `homing simulate --placement-out FILE`, then `--placement \
+     areas:FILE`";
 
 /// Arguments of `homing replay`.
 #[derive(clap::Args)]
@@ -27,7 +29,7 @@ command, nothing is sampled and no policy decides, unless --source and --policy 
 pub struct Args {
     /// A log that `homing run` or `homing attach` wrote with --journal or --tee
     log: PathBuf,
-    /// Tell a fresh policy what a teed log says and compare what it asks for; ends with 1 at a difference
+    /// Tell a fresh session what a teed log says and compare all that it asks for; ends with 1 at a difference
     #[arg(long, conflicts_with_all = ["command", "journal", "tee", "summary"])]
     check: bool,
     #[command(flatten)]
@@ -53,7 +55,7 @@ pub fn run(args: Args) -> Result {
     if args.check {
         return compare(&args, &journal);
     }
-    let moves = Moves::of(&journal);
+    let moves = journal.moves();
     let planned = moves.len();
     let plan = Plan::new(&args.settings.or("first-touch", "none"))?;
     let (code, left) = launch(plan, &args.settings, &args.command, moves)?;
@@ -66,12 +68,7 @@ fn compare(args: &Args, journal: &Journal) -> Result {
     if args.settings.json {
         outln!("{}", serde_json::to_string_pretty(&checked)?);
     } else {
-        outln!(
-            "{} observations, {} actions, {} the same",
-            checked.observations,
-            checked.actions,
-            checked.same
-        );
+        outln!("{} inputs, {} outputs, {} the same", checked.observations, checked.actions, checked.same);
         if let Some(difference) = &checked.first_difference {
             outln!("first difference: {difference}");
         }

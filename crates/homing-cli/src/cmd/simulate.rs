@@ -43,15 +43,15 @@ pub struct Args {
     /// Seconds that an external policy may take for an answer
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
     external_timeout: f64,
-    /// Where pages begin: first-touch, round-robin, single-node[:NODE], striped[:PAGES], global, file:FILE (by address),
-    /// areas:FILE (by data area and offset, where addresses differ from run to run)
+    /// Where pages begin: first-touch, round-robin, single-node[:NODE], striped[:PAGES], global, file:FILE (by
+    /// address), areas:FILE (by data area and offset, where addresses differ from run to run)
     #[arg(long, value_name = "RULE")]
     placement: Option<String>,
     /// Never more than one copy of a page, in policy and bound
     #[arg(long)]
     no_replication: bool,
-    /// Where the optimum begins that policies are measured against: one-copy (each page where that is cheapest, free of charge)
-    /// or same (where the policy begins)
+    /// Where the optimum begins that policies are measured against: one-copy (each page where that is cheapest, free of
+    /// charge) or same (where the policy begins)
     #[arg(long, value_name = "WHERE", default_value_t)]
     bound_start: BoundStart,
     /// Write every action as CSV

@@ -298,10 +298,11 @@ static void sites(void)
 static const struct {
    const char *name;
    void (*run)(void);
-} programs[] = {{"ends", ends},   {"exits", exits}, {"crashes", crashes}, {"killed", killed},           {"forks", forks},
-                {"crowd", crowd}, {"maps", maps},   {"handlers", handlers}, {"allocations", allocations},
-                {"jumps", jumps}, {"early", early}, {"detached", detached}, {"closes", closes}, {"takes", takes},
-                {"sites", sites}};
+} programs[] = {{"ends", ends},     {"exits", exits},       {"crashes", crashes},
+                {"killed", killed}, {"forks", forks},       {"crowd", crowd},
+                {"maps", maps},     {"handlers", handlers}, {"allocations", allocations},
+                {"jumps", jumps},   {"early", early},       {"detached", detached},
+                {"closes", closes}, {"takes", takes},       {"sites", sites}};
 
 int main(int count, char **arguments)
 {

@@ -1,5 +1,5 @@
-/* Programs that do with threads, stacks, processes and mappings what few do: `odd NAME` ends as it should with status 7, or
- * by a signal. */
+/* Programs that do with threads, stacks, processes and mappings what few do: `odd NAME` ends as it should with status
+ * 7, or by a signal. */
 #define _GNU_SOURCE 1
 #include <pthread.h>
 #include <sched.h>

@@ -1,7 +1,7 @@
 /* Pages that one thread gives up and another gets anew at the same address, for the tests of the runtime: in each round
  * somebody maps the page, thread 0 writes it 3 times and thread 1 5 times, somebody gives it up, in changing roles. The
- * threads wait for each other by a barrier, or by a flag and a futex that the runtime knows nothing of. Prints the page's
- * address and how often it was mapped. */
+ * threads wait for each other by a barrier, or by a flag and a futex that the runtime knows nothing of. Prints the
+ * page's address and how often it was mapped. */
 #define _GNU_SOURCE 1
 #include <linux/futex.h>
 #include <malloc.h>

@@ -1,10 +1,14 @@
 //! Runs a program with the runtime and reads what it put on the wire.
 
 use homing_linux::channel::{Capacity, Channel, Flavour, Received};
+use homing_wire::{bit, op, sync};
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+/// The bits of a name's payload that are its length.
+const NAME_LENGTH: usize = (1 << bit::NAME_ID) - 1;
 
 /// A word or control word of a stream, as far as the tests look at it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,21 +115,21 @@ fn decode(words: &[u64], names: &mut BTreeMap<u64, String>) -> Vec<Item> {
         if word == 0 {
             continue; // room that was taken and never written
         }
-        if word >> 63 == 0 {
-            let (bytes, write) = (1 << (word >> 59 & 7), word >> 62 & 1 == 1);
+        if word & homing_wire::CONTROL == 0 {
+            let (bytes, write) =
+                (1 << (word >> bit::REFERENCE_SIZE & 7), word >> bit::REFERENCE_WRITE & 1 == 1);
             assert!(bytes <= 64);
-            items.push(Item::Reference { address: word & ((1 << 48) - 1), bytes, write });
+            items.push(Item::Reference { address: word & ((1 << bit::REFERENCE_CODE) - 1), bytes, write });
             continue;
         }
-        let (operation, payload) = (word >> 56 & 0x7f, word & ((1 << 56) - 1));
+        let (operation, payload) = (homing_wire::operation(word), word & homing_wire::PAYLOAD);
+        assert!(
+            !matches!(operation, op::BLOCK | op::DEFINE | op::THREAD),
+            "no parallel recorder writes {operation}"
+        );
         let operands = match operation {
-            5 | 6 | 16 | 19 => 0,
-            4 | 13 | 17 | 18 | 21 => 1,
-            7 | 9 | 10 => 2,
-            12 => 3,
-            8 | 11 => 4,
-            14 => (payload as usize & 0xff_ffff).div_ceil(8),
-            _ => panic!("operation {operation} is none of a parallel recorder's"),
+            op::NAME => (payload as usize & NAME_LENGTH).div_ceil(8),
+            _ => op::operands(operation).unwrap_or_else(|| panic!("there is no operation {operation}")),
         };
         let fields = &words[at..at + operands];
         at += operands;
@@ -134,29 +138,31 @@ fn decode(words: &[u64], names: &mut BTreeMap<u64, String>) -> Vec<Item> {
     items
 }
 
-fn item(operation: u64, payload: u64, fields: &[u64], names: &mut BTreeMap<u64, String>) -> Item {
+fn item(operation: u8, payload: u64, fields: &[u64], names: &mut BTreeMap<u64, String>) -> Item {
     match operation {
-        4 => Item::Start { thread: payload as u32 },
-        5 => Item::End,
-        6 => Item::Join { thread: payload as u32 },
-        7 => {
-            assert!(payload < 2);
-            Item::Sync { acquire: payload == 1, object: fields[0], stamp: fields[1] }
+        op::THREAD_START => Item::Start { thread: payload as u32 },
+        op::THREAD_END => Item::End,
+        op::THREAD_JOIN => Item::Join { thread: payload as u32 },
+        op::SYNC => {
+            assert!(payload < sync::BOTH);
+            Item::Sync { acquire: payload == sync::ACQUIRE, object: fields[0], stamp: fields[1] }
         }
-        8 => Item::Mmap { address: fields[0], length: fields[1] },
-        9 => Item::Munmap { address: fields[0], length: fields[1] },
-        11 => Item::Mremap { old: fields[0], old_length: fields[1], new: fields[2], new_length: fields[3] },
-        12 => Item::Alloc { function: payload, address: fields[0], size: fields[1], site: fields[2] },
-        13 => Item::Free { address: fields[0] },
-        14 => {
+        op::MMAP => Item::Mmap { address: fields[0], length: fields[1] },
+        op::MUNMAP => Item::Munmap { address: fields[0], length: fields[1] },
+        op::MREMAP => {
+            Item::Mremap { old: fields[0], old_length: fields[1], new: fields[2], new_length: fields[3] }
+        }
+        op::ALLOC => Item::Alloc { function: payload, address: fields[0], size: fields[1], site: fields[2] },
+        op::FREE => Item::Free { address: fields[0] },
+        op::NAME => {
             let bytes: Vec<u8> = fields.iter().flat_map(|w| w.to_ne_bytes()).collect();
-            let text = String::from_utf8_lossy(&bytes[..payload as usize & 0xff_ffff]).into_owned();
-            names.insert(payload >> 24, text);
+            let text = String::from_utf8_lossy(&bytes[..payload as usize & NAME_LENGTH]).into_owned();
+            names.insert(payload >> bit::NAME_ID, text);
             Item::Other
         }
-        16 => Item::Advance { units: payload },
-        18 => Item::Lost { count: payload },
-        19 => Item::Fork { process: payload },
+        op::ADVANCE => Item::Advance { units: payload },
+        op::LOST => Item::Lost { count: payload },
+        op::FORK => Item::Fork { process: payload },
         _ => Item::Other,
     }
 }

@@ -1,9 +1,9 @@
 //! Set-associative arrays with LRU replacement, in the packed form that makes simulation quick. A set is a short run of
-//! words, one a way, as many half-words with the lowest digits of what tells the lines of a set apart, and a word of sixteen
-//! digits that names the ways in order of use: a line is found by its half-word, all of a set compared at once; its use moves
-//! one digit, and a victim is the last digit. The sets of several caches of one shape lie side by side, so that who else
-//! holds a line is one search through neighbouring half-words: no directory is kept. For all levels but the first, whose
-//! arrays are [`super::stamped`].
+//! words, one a way, as many half-words with the lowest digits of what tells the lines of a set apart, and a word of
+//! sixteen digits that names the ways in order of use: a line is found by its half-word, all of a set compared at once;
+//! its use moves one digit, and a victim is the last digit. The sets of several caches of one shape lie side by side,
+//! so that who else holds a line is one search through neighbouring half-words: no directory is kept. For all levels
+//! but the first, whose arrays are [`super::stamped`].
 
 /// No line.
 const EMPTY: u32 = u32::MAX;

@@ -171,8 +171,8 @@ impl Caches {
         }
     }
 
-    /// Where a missing line comes from, if some third level or other CPU may hold it; `others` are the CPUs that do. They
-    /// give up or share what they hold.
+    /// Where a missing line comes from, if some third level or other CPU may hold it; `others` are the CPUs that do.
+    /// They give up or share what they hold.
     fn source(
         &mut self,
         cpu: u16,
@@ -232,7 +232,8 @@ impl Caches {
         events.write_back(cpu, line);
     }
 
-    /// Takes a second-level line out of all caches: how many CPUs held it, and whether one of the caches held it changed.
+    /// Takes a second-level line out of all caches: how many CPUs held it, and whether one of the caches held it
+    /// changed.
     pub fn drop_line(&mut self, line: u32) -> (u32, bool) {
         let holders = self.l2.holders(line);
         let changed = self.take(holders, line);

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Counts of one CPU, or of all together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 pub struct Counts {
     /// References; one that crosses a line counts once.
     pub references: u64,

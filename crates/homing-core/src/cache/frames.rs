@@ -33,8 +33,8 @@ struct Larger {
 }
 
 impl Addresses {
-    /// `frames`: the virtual address of each frame of the trace, in frame order. A page whose mapping went away and came
-    /// back is a new page.
+    /// `frames`: the virtual address of each frame of the trace, in frame order. A page whose mapping went away and
+    /// came back is a new page.
     pub fn new(page_size: PageSize, frames: &[u64]) -> Addresses {
         let granule_log2 = page_size.log2().min(GRANULE_LOG2);
         let parts = 1u64 << (GRANULE_LOG2 - granule_log2);
@@ -185,8 +185,8 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// No page has a frame. `None` if numbering the cache lines of physical memory, `lines_log2` a page, could take more
-    /// than the arrays hold.
+    /// No page has a frame. `None` if numbering the cache lines of physical memory, `lines_log2` a page, could take
+    /// more than the arrays hold.
     pub fn new(colours: Colours, addresses: &Addresses, lines_log2: u32) -> Option<Frames> {
         let mut of_colour: HashMap<u32, u64> = HashMap::new();
         for page in 0..addresses.pages() {
@@ -217,8 +217,8 @@ impl Frames {
         &self.places
     }
 
-    /// Gets the places of granules into this machine's own caches, all at once: one after the other each would be waited
-    /// for.
+    /// Gets the places of granules into this machine's own caches, all at once: one after the other each would be
+    /// waited for.
     #[inline]
     pub fn fetch(&self, granules: impl Iterator<Item = u64>) {
         let pages = granules.map(|granule| self.places[granule as usize].page);

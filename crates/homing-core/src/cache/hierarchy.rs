@@ -21,7 +21,8 @@ const AHEAD: usize = 16;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum HierarchyError {
     /// More CPUs in use than the directory has bits.
-    #[error("the threads run on {0} CPUs; caches are simulated for at most {MAX_CPUS}: put fewer threads on each other's \
+    #[error("the threads run on {0} CPUs; caches are simulated for at most {MAX_CPUS}: put fewer threads on each \
+    other's \
              CPUs with --threads-on, or record with fewer threads")]
     TooManyCpus(usize),
     /// Physical memory too large.
@@ -211,8 +212,8 @@ impl Hierarchy {
         done
     }
 
-    /// Takes a page's translations out of all TLBs, so that each CPU's next reference misses them. Returns how many CPUs
-    /// had one.
+    /// Takes a page's translations out of all TLBs, so that each CPU's next reference misses them. Returns how many
+    /// CPUs had one.
     pub fn unmap(&mut self, page: Page) -> u32 {
         let mut shot = 0;
         for (tlbs, counts) in self.tlbs.iter_mut().zip(&mut self.caches.counts) {

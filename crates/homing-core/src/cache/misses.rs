@@ -1,8 +1,8 @@
 //! The stage before the page histories: references go in, what reached the pages' homes comes out (line fetches and
 //! upgrades), so that the optimum and all policies see misses.
 //!
-//! A write that hits in a cache is not seen behind it. So pages have one copy there: whether a replica is stale cannot be
-//! told from misses, and a bound with replicas would be none.
+//! A write that hits in a cache is not seen behind it. So pages have one copy there: whether a replica is stale cannot
+//! be told from misses, and a bound with replicas would be none.
 
 use super::cpus::{CpusInUse, Whereabouts};
 use super::parts::{self, Parts};
@@ -80,8 +80,9 @@ impl Misses {
         Ok(Misses { caches, whereabouts: Whereabouts::default(), cpus })
     }
 
-    /// Sends some references through the caches of the CPU that their thread runs on at their Time, and those that reach
-    /// their page's home on to `builder`, now or later. A reference that crosses a line and misses both counts there once.
+    /// Sends some references through the caches of the CPU that their thread runs on at their Time, and those that
+    /// reach their page's home on to `builder`, now or later. A reference that crosses a line and misses both counts
+    /// there once.
     pub fn turn(&mut self, turn: Turn<'_>, builder: &mut HistoryBuilder) -> Result<(), SpillError> {
         let mut done = 0;
         while done < turn.addresses.len() {

@@ -2,14 +2,15 @@
 //! Hollingsworth 2008, section 5.3).
 //!
 //! Per CPU two levels of cache and one or two levels of data TLB, an optional third level that neighbouring CPUs share,
-//! coherence by a directory (MESI), and physical indexing: a page that moves gets another frame, and with it other cache
-//! sets. Instructions are left out.
+//! coherence by a directory (MESI), and physical indexing: a page that moves gets another frame, and with it other
+//! cache sets. Instructions are left out.
 //!
-//! [`array`] is set-associative LRU arrays, [`stamped`] those of the first level, [`shape`] how large they are, [`frames`] which
-//! frame a page has, [`tlbs`] and [`caches`] what a CPU looks up, the latter with their coherence, [`third`] the level that
-//! neighbours share, [`hierarchy`] the walk of a reference through them, [`quick`] the way round it that most references take,
-//! [`counts`] what is counted, [`cpus`] which CPUs threads run on. [`misses`] is the stage before the page histories that lets
-//! everything downstream see misses instead of references, by several workers with [`parts`].
+//! [`array`] is set-associative LRU arrays, [`stamped`] those of the first level, [`shape`] how large they are,
+//! [`frames`] which frame a page has, [`tlbs`] and [`caches`] what a CPU looks up, the latter with their coherence,
+//! [`third`] the level that neighbours share, [`hierarchy`] the walk of a reference through them, [`quick`] the way
+//! round it that most references take, [`counts`] what is counted, [`cpus`] which CPUs threads run on. [`misses`] is
+//! the stage before the page histories that lets everything downstream see misses instead of references, by several
+//! workers with [`parts`].
 
 pub mod array;
 mod caches;

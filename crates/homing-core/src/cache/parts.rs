@@ -1,10 +1,10 @@
 //! Caches served by several workers at once, with the same result as by one.
 //!
-//! Lines meet in sets only: what happens to a line touches lines with the same number of their set, in each level and in
-//! each CPU's caches. So lines fall into parts, by bits of their numbers that are bits of the set's number in every level,
-//! and parts know nothing of each other. As long as pages stay where they are the TLBs are apart from the caches too, and
-//! those of one CPU from those of another. References are collected in batches, whose lines are dealt out to the parts and
-//! whose pages to the TLBs; while the workers serve one batch, the next is collected.
+//! Lines meet in sets only: what happens to a line touches lines with the same number of their set, in each level and
+//! in each CPU's caches. So lines fall into parts, by bits of their numbers that are bits of the set's number in every
+//! level, and parts know nothing of each other. As long as pages stay where they are the TLBs are apart from the caches
+//! too, and those of one CPU from those of another. References are collected in batches, whose lines are dealt out to
+//! the parts and whose pages to the TLBs; while the workers serve one batch, the next is collected.
 
 use super::caches::{Caches, Events};
 use super::counts::Counts;
@@ -241,8 +241,8 @@ impl Parts {
         batch.addresses.len() >= BATCH
     }
 
-    /// Hands what was taken to the workers, and what came of the batch before to `sent`: each reference that went to its
-    /// page's home, with its CPU, Time, dense address, and whether it was to write.
+    /// Hands what was taken to the workers, and what came of the batch before to `sent`: each reference that went to
+    /// its page's home, with its CPU, Time, dense address, and whether it was to write.
     pub fn hand_over<E>(
         &mut self,
         sent: impl FnMut(u16, Time, &[u64], bool) -> Result<(), E>,
@@ -365,7 +365,8 @@ mod tests {
     #[test]
     fn as_many_parts_as_all_levels_have_bits_of_the_set_in_common() {
         let numbers: Vec<usize> = shapes().iter().map(|shape| parts(shape, 1000)).collect();
-        // Of 8 sets of the first level two neighbours belong to one line of the second; 8 sets; 1 set; 16 sets of the second.
+        // Of 8 sets of the first level two neighbours belong to one line of the second; 8 sets; 1 set; 16 sets of the
+        // second.
         assert_eq!(numbers, [4, 8, 1, 16]);
         assert_eq!([1, 2, 3, 5].map(|wanted| parts(&shapes()[1], wanted)), [1, 2, 2, 4]);
     }

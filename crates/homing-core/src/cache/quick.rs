@@ -1,10 +1,11 @@
-//! References that go no further than the first level of TLB and cache, which are most of them: where the lines that a CPU
-//! referred to lately are in both, so that such a reference takes a few comparisons and two stores and no search.
+//! References that go no further than the first level of TLB and cache, which are most of them: where the lines that a
+//! CPU referred to lately are in both, so that such a reference takes a few comparisons and two stores and no search.
 
 use super::stamped::{tag, Stamped};
 use crate::trace::Kind as Access;
 
-/// Lines that are remembered for a CPU: four times as many as first-level caches mostly hold, since two can want one place.
+/// Lines that are remembered for a CPU: four times as many as first-level caches mostly hold, since two can want one
+/// place.
 const LINES: usize = 2048;
 /// No line of a trace has this number.
 const NONE: u32 = u32::MAX;
@@ -43,8 +44,8 @@ impl Quick {
         self.lines[number as usize % LINES].number == number
     }
 
-    /// How many references from the first on are quick: to a page in the TLB and a line in the cache, that may be written
-    /// if it is.
+    /// How many references from the first on are quick: to a page in the TLB and a line in the cache, that may be
+    /// written if it is.
     #[inline]
     pub fn serve(
         &self,
@@ -92,8 +93,8 @@ impl Quick {
         served
     }
 
-    /// The line at an address of the trace is line `line` of memory, in that slot of the cache, and its page is in that of
-    /// the TLB.
+    /// The line at an address of the trace is line `line` of memory, in that slot of the cache, and its page is in that
+    /// of the TLB.
     #[inline]
     pub fn learn(&mut self, address: u64, (line, slot): (u32, usize), (page, page_slot): (u32, usize)) {
         // A first level of more slots than are counted here has others than the first looked for each time.

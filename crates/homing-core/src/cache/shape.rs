@@ -44,8 +44,8 @@ impl Shape {
     }
 }
 
-/// All of a hierarchy. The lines of the first level are no longer than those of the second, and those of the third are as
-/// long as those of the second.
+/// All of a hierarchy. The lines of the first level are no longer than those of the second, and those of the third are
+/// as long as those of the second.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HierarchyShape {
     /// First level, one a CPU.

@@ -1,6 +1,6 @@
-//! Set-associative arrays with LRU replacement that keep for each entry when it was used last. A use whose slot is known is one
-//! store, whatever the set's order; a victim is the least of its set. For the first level of cache and TLB, where nearly all
-//! uses are of slots that are known ([`super::quick`]).
+//! Set-associative arrays with LRU replacement that keep for each entry when it was used last. A use whose slot is
+//! known is one store, whatever the set's order; a victim is the least of its set. For the first level of cache and
+//! TLB, where nearly all uses are of slots that are known ([`super::quick`]).
 
 use super::shape::Shape;
 

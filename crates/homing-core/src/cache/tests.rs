@@ -287,7 +287,8 @@ proptest! {
         let mut stops = Stops::default();
         for (cpu, turn) in turns {
             let addresses: Vec<u64> = turn.iter().map(|&(address, ..)| address).collect();
-            let kinds: Vec<Access> = turn.iter().map(|&(_, write, log2)| Access::new(1 << log2, write, false)).collect();
+            let kind = |&(_, write, log2): &(_, bool, u32)| Access::new(1 << log2, write, false);
+            let kinds: Vec<Access> = turn.iter().map(kind).collect();
             let mut from = 0;
             while from < addresses.len() {
                 from += whole.serve(cpu, &addresses[from..], &kinds[from..], &mut stops);

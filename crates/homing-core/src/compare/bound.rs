@@ -15,12 +15,12 @@ use std::str::FromStr;
 /// Where the optimum that policies are measured against begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BoundStart {
-    /// With each page where that is cheapest, free of charge: Bolosky & Scott 1991, section 3. Policies that begin elsewhere
-    /// pay for it.
+    /// With each page where that is cheapest, free of charge: Bolosky & Scott 1991, section 3. Policies that begin
+    /// elsewhere pay for it.
     #[default]
     OneCopy,
-    /// With each page where the policy begins with it: what any policy could have reached from there. A page that begins in
-    /// global memory may begin in any one memory.
+    /// With each page where the policy begins with it: what any policy could have reached from there. A page that
+    /// begins in global memory may begin in any one memory.
     Same,
 }
 
@@ -128,7 +128,8 @@ impl Bound {
         Ok(Bound { floor, first_touch, first_touch_cost, classes, starts })
     }
 
-    /// The optimum that a simulation is measured against: the bound itself, or one that begins where the simulation began.
+    /// The optimum that a simulation is measured against: the bound itself, or one that begins where the simulation
+    /// began.
     pub fn floor_of(&self, subject: &Subject, result: &Simulation) -> Result<Cow<'_, Floor>, CompareError> {
         match &self.starts {
             Some(starts) if *starts != result.first_homes => {

@@ -16,7 +16,8 @@ pub struct Requester {
     pub nonlocal_percent: f64,
 }
 
-/// By node that asks; `None` if pages moved or had replicas, so that the homes at the end are not those of all references.
+/// By node that asks; `None` if pages moved or had replicas, so that the homes at the end are not those of all
+/// references.
 pub fn requesters(history: &History, result: &Simulation) -> Result<Option<Vec<Requester>>, SpillError> {
     if result.account.moves + result.account.replications > 0 {
         return Ok(None);

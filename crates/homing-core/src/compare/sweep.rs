@@ -56,9 +56,9 @@ pub fn add_point(
     Ok(())
 }
 
-/// The exact curve of the optimum over page-move cost, every break-point of it; none where there is global memory (G then
-/// varies with R, and the curve is not a function of one parameter) or unequal distances. The history must have been
-/// built for the least page-move cost.
+/// The exact curve of the optimum over page-move cost, every break-point of it; none where there is global memory (G
+/// then varies with R, and the curve is not a function of one parameter) or unequal distances. The history must have
+/// been built for the least page-move cost.
 pub fn exact_optimum(subject: &Subject, low: f64, high: f64) -> Result<Option<Series>, CompareError> {
     let Costs::Uniform(uniform @ Uniform { global: None, .. }) = subject.costs else { return Ok(None) };
     let range = Range { parameter: Parameter::PageMove, low, high };
@@ -94,8 +94,8 @@ pub fn exact_optimum(subject: &Subject, low: f64, high: f64) -> Result<Option<Se
 const EXACT_RUNS: u64 = 1 << 20;
 const PRECISION: f64 = 1e-4;
 
-/// Points that a curve in a report holds at most. One that has more break-points is sampled at some of them and no longer
-/// called exact.
+/// Points that a curve in a report holds at most. One that has more break-points is sampled at some of them and no
+/// longer called exact.
 const MOST_POINTS: usize = 2000;
 
 fn push(series: &mut Vec<Series>, policy: &str, point: CurvePoint) {

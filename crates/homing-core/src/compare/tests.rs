@@ -51,7 +51,9 @@ proptest! {
         visits in prop::collection::vec((0u16..3, 0u64..4, any::<bool>(), 1usize..60), 1..60),
         replication in any::<bool>(),
         bound_start in prop_oneof![Just(BoundStart::OneCopy), Just(BoundStart::Same)],
-        placement in prop_oneof![Just(None), Just(Some(Placement::SingleNode(Node(1)))), Just(Some(Placement::RoundRobin))],
+        placement in prop_oneof![
+            Just(None), Just(Some(Placement::SingleNode(Node(1)))), Just(Some(Placement::RoundRobin))
+        ],
     ) {
         for costs in machines() {
             let (history, settings) = (history(&visits, &costs), Settings::default());

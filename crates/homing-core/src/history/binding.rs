@@ -157,8 +157,8 @@ impl Binding {
         }
     }
 
-    /// Lets `thread` run elsewhere from `time` on. Changes of a thread come by rising Time; a later one at the same Time
-    /// replaces the earlier.
+    /// Lets `thread` run elsewhere from `time` on. Changes of a thread come by rising Time; a later one at the same
+    /// Time replaces the earlier.
     pub(super) fn change(&mut self, thread: Thread, time: Time, place: (Cpu, Node)) {
         let changes = self.changes.entry(thread).or_default();
         changes.retain(|&(since, _)| since < time);

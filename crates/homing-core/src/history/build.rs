@@ -70,8 +70,8 @@ impl Places {
     }
 }
 
-/// Builds a [`History`]. Memory: 64 bytes a page for the run in progress and what else is known of it, and the packed runs up
-/// to the budget.
+/// Builds a [`History`]. Memory: 64 bytes a page for the run in progress and what else is known of it, and the packed
+/// runs up to the budget.
 pub struct HistoryBuilder {
     page_size: PageSize,
     granule_log2: u32,
@@ -80,7 +80,8 @@ pub struct HistoryBuilder {
     /// The runs in progress, so that a reference finds its run by its address, and the page that has it.
     runs: Vec<OpenRun>,
     page_of: Vec<u32>,
-    /// By page, until [`HistoryBuilder::finish`] knows the frames' virtual addresses: its granule of the first reference.
+    /// By page, until [`HistoryBuilder::finish`] knows the frames' virtual addresses: its granule of the first
+    /// reference.
     addresses: Vec<u64>,
     pub(super) store: Store,
     references: u64,
@@ -173,8 +174,8 @@ impl HistoryBuilder {
         self.duration = first.0 + addresses.len() as u64;
     }
 
-    /// Adds references up to the first one that begins a run; how many. A loop that calls nothing and so has all that it needs
-    /// in registers.
+    /// Adds references up to the first one that begins a run; how many. A loop that calls nothing and so has all that
+    /// it needs in registers.
     #[inline(always)]
     fn extend<const DIRECT: bool>(
         &mut self,
@@ -220,8 +221,8 @@ impl HistoryBuilder {
         page
     }
 
-    /// Adds the references of `later`, which [continues](HistoryBuilder::continuing) this builder: all of them come after
-    /// those that are here. The history is that of one builder that took all references.
+    /// Adds the references of `later`, which [continues](HistoryBuilder::continuing) this builder: all of them come
+    /// after those that are here. The history is that of one builder that took all references.
     ///
     /// # Panics
     /// If `later` has spilled: it must be without a spill file.

@@ -1,8 +1,9 @@
 //! Page histories: for each page, in Time order, its page runs. Everything about placement needs only these, not the
 //! references (design: "Page histories").
 //!
-//! [`run`] holds one page run, [`binding`] says which node a thread runs on, [`schedule`] how that changes, [`build`] turns references into runs,
-//! [`store`] keeps the packed runs of all pages in memory up to a budget and beyond it in a spill file.
+//! [`run`] holds one page run, [`binding`] says which node a thread runs on, [`schedule`] how that changes, [`build`]
+//! turns references into runs, [`store`] keeps the packed runs of all pages in memory up to a budget and beyond it in a
+//! spill file.
 
 pub mod binding;
 pub mod build;

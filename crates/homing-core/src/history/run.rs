@@ -31,8 +31,8 @@ const MAX_SPAN: u64 = 1 << 30;
 /// In place of a run's reads before its last write: its first write begins a run of its own.
 const LEADING: u32 = u32::MAX;
 
-/// A node, and the stretch of Time between two multiples of [`MAX_SPAN`] in which it makes references: what all references of a
-/// run have in common.
+/// A node, and the stretch of Time between two multiples of [`MAX_SPAN`] in which it makes references: what all
+/// references of a run have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct By(u64);
 
@@ -68,8 +68,8 @@ impl By {
     }
 }
 
-/// A run in progress. A read, the usual reference, changes two numbers only. Half a cache line, as nearly every reference
-/// needs another one.
+/// A run in progress. A read, the usual reference, changes two numbers only. Half a cache line, as nearly every
+/// reference needs another one.
 #[repr(align(32))]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OpenRun {
@@ -129,8 +129,8 @@ impl OpenRun {
         }
     }
 
-    /// Adds the page's next run, which has no reads before its first write if it has writes; false, and nothing done, if
-    /// that stays a run of its own.
+    /// Adds the page's next run, which has no reads before its first write if it has writes; false, and nothing done,
+    /// if that stays a run of its own.
     pub(super) fn join(&mut self, next: &PageRun, read_gap: u32) -> bool {
         if self.by != By::new(next.node, next.first) {
             return false;
@@ -150,7 +150,8 @@ impl OpenRun {
         true
     }
 
-    /// Adds a reference, made by `by` at the Time `within` its stretch; false, and nothing done, if it belongs to another run.
+    /// Adds a reference, made by `by` at the Time `within` its stretch; false, and nothing done, if it belongs to
+    /// another run.
     #[inline(always)]
     pub(super) fn extend(&mut self, by: By, within: u32, write: bool, read_gap: u32) -> bool {
         if self.by != by {

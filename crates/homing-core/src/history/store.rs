@@ -46,8 +46,8 @@ fn end(run: &OpenRun, next: Time, packed: &mut Packed, finished: &mut Finished) 
     }
 }
 
-/// Adds to a page what a store that continues this one has of it: packed runs and the one in progress. `finished` counts the
-/// runs of both.
+/// Adds to a page what a store that continues this one has of it: packed runs and the one in progress. `finished`
+/// counts the runs of both.
 fn append(
     (packed, run): (&mut Packed, &mut OpenRun),
     (later, mut open): (&Packed, OpenRun),

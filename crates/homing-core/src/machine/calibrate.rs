@@ -1,8 +1,9 @@
-//! Fitting a machine to measurements: latencies and bandwidths between nodes, as pointer-chasing and streaming programs give.
+//! Fitting a machine to measurements: latencies and bandwidths between nodes, as pointer-chasing and streaming programs
+//! give.
 //!
-//! A latency becomes an entry of the matrix. From a bandwidth follows how long a part is busy with a line: the memory where a
-//! node reads its own, the link where it reads another's (the slower of the two decides, so the larger is kept). Several
-//! measurements of one pair are reduced to their median, which an interrupted one does not disturb.
+//! A latency becomes an entry of the matrix. From a bandwidth follows how long a part is busy with a line: the memory
+//! where a node reads its own, the link where it reads another's (the slower of the two decides, so the larger is
+//! kept). Several measurements of one pair are reduced to their median, which an interrupted one does not disturb.
 
 use super::spec::Latency;
 use super::{Machine, MachineError};
@@ -20,9 +21,9 @@ struct Measured {
 }
 
 impl Machine {
-    /// The machine with its latencies, and its busy times if it has any, as measured. `text` is CSV with columns `from` (node
-    /// of the CPU), `to` (node of the memory), `latency_ns` and `bandwidth_gbs`; pairs that were not measured keep their
-    /// values.
+    /// The machine with its latencies, and its busy times if it has any, as measured. `text` is CSV with columns `from`
+    /// (node of the CPU), `to` (node of the memory), `latency_ns` and `bandwidth_gbs`; pairs that were not measured
+    /// keep their values.
     pub fn calibrated(&self, text: &str) -> Result<Machine, MachineError> {
         let fail = |found: String, expected: &str| self.field("calibration", &found, expected);
         let nodes = usize::from(self.nodes());

@@ -1,6 +1,6 @@
-//! Access bits: hardware sets a page's bit when it loads the translation; software clears it and looks again later, one page
-//! for each region (Linux DAMON). A bit does not tell who: per-node page tables are assumed (Mitosis, ASPLOS 2020), with one
-//! bit a page and node.
+//! Access bits: hardware sets a page's bit when it loads the translation; software clears it and looks again later, one
+//! page for each region (Linux DAMON). A bit does not tell who: per-node page tables are assumed (Mitosis, ASPLOS
+//! 2020), with one bit a page and node.
 
 use super::{Missed, Monitor, Observed, Poll, Reports, NO_HOME};
 use crate::ids::{Node, Page};

@@ -1,6 +1,6 @@
-//! A card on each node's port to the interconnect: 32 region filters, 512K counters, 16 secondary counters (Brock et al.
-//! 2001, section 2: the Opium card). It sees what leaves its node (outbound), what comes in (inbound), or both; local
-//! accesses never pass it.
+//! A card on each node's port to the interconnect: 32 region filters, 512K counters, 16 secondary counters (Brock et
+//! al. 2001, section 2: the Opium card). It sees what leaves its node (outbound), what comes in (inbound), or both;
+//! local accesses never pass it.
 
 use super::{Monitor, Observed, Poll, Reports, Seen};
 use crate::cache::Kind;
@@ -156,9 +156,9 @@ impl Card {
     }
 }
 
-/// One card a node, with regions over all pages of the program; read at the ends of intervals. Granules larger than a page
-/// give all of their pages the same count each. What comes in has no sender that the card could tell: each of the other
-/// nodes with CPUs gets an even share.
+/// One card a node, with regions over all pages of the program; read at the ends of intervals. Granules larger than a
+/// page give all of their pages the same count each. What comes in has no sender that the card could tell: each of the
+/// other nodes with CPUs gets an even share.
 #[derive(Debug)]
 pub struct Cards {
     inbound: bool,
@@ -169,8 +169,8 @@ pub struct Cards {
 }
 
 impl Cards {
-    /// Regions over `pages` (virtual address of each page), as fine as `granularity` or as the counters and filters allow.
-    /// They count what leaves their nodes, or what comes in if they are `inbound`.
+    /// Regions over `pages` (virtual address of each page), as fine as `granularity` or as the counters and filters
+    /// allow. They count what leaves their nodes, or what comes in if they are `inbound`.
     pub fn over(
         nodes: u16,
         pages: &[u64],

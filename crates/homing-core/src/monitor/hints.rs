@@ -1,5 +1,6 @@
-//! Hint faults: the kernel takes the mappings of a window of pages away again and again; the next reference to such a page
-//! faults and tells who made it (Linux NUMA balancing, kernel/sched/fair.c: task_numa_work). No performance counters needed.
+//! Hint faults: the kernel takes the mappings of a window of pages away again and again; the next reference to such a
+//! page faults and tells who made it (Linux NUMA balancing, kernel/sched/fair.c: task_numa_work). No performance
+//! counters needed.
 
 use super::{Missed, Monitor, Poll, Reports, NO_HOME};
 use crate::ids::Page;

@@ -1,9 +1,10 @@
 //! Sampling the address transactions of a bus or switch that one monitor can listen to: Sun Fire Link hardware monitors
 //! (Tikir & Hollingsworth 2008, sections 2.2 and 5.1).
 //!
-//! The bus analyser puts transactions into a FIFO of eight. Software reads it, and while it reads it records nothing new.
-//! *Interval* sampling takes every Nth transaction; *maximum-rate* sampling takes what comes whenever the FIFO is free, so
-//! that a processor which asks in bursts is under-represented.
+//! The bus analyser puts transactions into a FIFO of eight. Software reads it, and while it reads it records nothing
+//! new.
+//! *Interval* sampling takes every Nth transaction; *maximum-rate* sampling takes what comes whenever the FIFO is free,
+//! so that a processor which asks in bursts is under-represented.
 
 use super::{Monitor, Reports, Seen};
 use crate::cache::Kind;

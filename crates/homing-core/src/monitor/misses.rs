@@ -1,5 +1,6 @@
 //! Sampling each CPU's own misses: performance counters that interrupt at every Nth event and tell its address (Tikir &
-//! Hollingsworth 2008, section 4.1: the event address registers of the Itanium 2; today's precise events of cache misses).
+//! Hollingsworth 2008, section 4.1: the event address registers of the Itanium 2; today's precise events of cache
+//! misses).
 
 use super::{Missed, Monitor, Reports, Seen};
 

@@ -1,9 +1,9 @@
-//! Monitors: what turns the events of a memory system into profiles that a policy can act on. One trait; one file for each
-//! kind of hardware; the table in [`table`].
+//! Monitors: what turns the events of a memory system into profiles that a policy can act on. One trait; one file for
+//! each kind of hardware; the table in [`table`].
 //!
-//! A monitor sees what its hardware would see (transactions on the interconnect, a CPU's misses, the contents of its TLB)
-//! and reports samples with the number of references that each stands for. It knows nothing of policies. To add one: write a
-//! file beside [`interconnect`], headed by its source, and add a line to the table.
+//! A monitor sees what its hardware would see (transactions on the interconnect, a CPU's misses, the contents of its
+//! TLB) and reports samples with the number of references that each stands for. It knows nothing of policies. To add
+//! one: write a file beside [`interconnect`], headed by its source, and add a line to the table.
 
 pub mod access_bits;
 pub mod card;

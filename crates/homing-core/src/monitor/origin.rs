@@ -1,6 +1,6 @@
-//! The Origin 2000's reference counters: for each page and node 11 bits in hardware, which the kernel adds to 32-bit counters
-//! of its own when one overflows (Nikolopoulos et al. 2000, section 4). They count all transactions that miss the second
-//! level; nodes, not processors.
+//! The Origin 2000's reference counters: for each page and node 11 bits in hardware, which the kernel adds to 32-bit
+//! counters of its own when one overflows (Nikolopoulos et al. 2000, section 4). They count all transactions that miss
+//! the second level; nodes, not processors.
 
 use super::{Monitor, Observed, Poll, Reports, Seen};
 use crate::ids::Node;

@@ -1,5 +1,5 @@
-//! Perfect profiles: every transaction of an interval, known at its end, or, as only a simulator can, at its begin (Tikir &
-//! Hollingsworth 2008, section 5.3).
+//! Perfect profiles: every transaction of an interval, known at its end, or, as only a simulator can, at its begin
+//! (Tikir & Hollingsworth 2008, section 5.3).
 
 use super::{Monitor, Observed, Poll, Reports, Seen};
 use crate::ids::Node;

@@ -1,5 +1,5 @@
-//! Precise event sampling: every Nth load or store whose latency reaches a threshold, with address, CPU and data source, and
-//! without skid (Intel PEBS load latency, AMD IBS, Arm SPE).
+//! Precise event sampling: every Nth load or store whose latency reaches a threshold, with address, CPU and data
+//! source, and without skid (Intel PEBS load latency, AMD IBS, Arm SPE).
 
 use super::{Monitor, Reports, Seen};
 

@@ -73,7 +73,8 @@ pub const MONITORS: &[Entry] = &[
     },
     Entry {
         name: "perfect-next",
-        stands_for: "nothing real: a complete record of the interval that begins (Tikir & Hollingsworth's perfect profile)",
+        stands_for: "nothing real: a complete record of the interval that begins (Tikir & Hollingsworth's perfect \
+        profile)",
         summary: "every transaction of the next interval, as a run without moves sees it",
         params: &[],
         needs_tlb: false,

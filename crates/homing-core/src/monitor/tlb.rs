@@ -1,5 +1,5 @@
-//! Looking into the TLBs: which pages they hold, and with address translation counters how many translations each entry has
-//! given since it came (Tikir & Hollingsworth 2008, sections 4.2 and 4.3; the counters are hypothetical hardware).
+//! Looking into the TLBs: which pages they hold, and with address translation counters how many translations each entry
+//! has given since it came (Tikir & Hollingsworth 2008, sections 4.2 and 4.3; the counters are hypothetical hardware).
 
 use super::{Monitor, Poll, Reports};
 

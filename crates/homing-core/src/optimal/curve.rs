@@ -79,7 +79,8 @@ pub enum CurveError {
         high: f64,
     },
     /// The machine has matrices instead of parameters.
-    #[error("the machine has unequal distances and no single {parameter}: a curve needs a machine with one r and one R")]
+    #[error("the machine has unequal distances and no single {parameter}: a curve needs a machine with one r and one \
+    R")]
     General {
         /// The parameter.
         parameter: Parameter,
@@ -91,7 +92,8 @@ pub enum CurveError {
         parameter: Parameter,
     },
     /// Nothing of the range is valid.
-    #[error("{parameter} from {low} to {high}: the model allows {} to {} on this machine ({why})", .allowed.0, .allowed.1)]
+    #[error("{parameter} from {low} to {high}: the model allows {} to {} on this machine \
+    ({why})", .allowed.0, .allowed.1)]
     Empty {
         /// The parameter.
         parameter: Parameter,

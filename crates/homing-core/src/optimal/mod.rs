@@ -67,7 +67,10 @@ pub enum OptimalError {
     #[error(transparent)]
     Spill(#[from] SpillError),
     /// A page with more page runs than the trail can number.
-    #[error("page {page} has more than 2^30 page runs: split the trace or raise the page's share with a larger --page-size")]
+    #[error(
+        "page {page} has more than 2^30 page runs: split the trace or raise the page's share with a larger \
+    --page-size"
+    )]
     TooManyRuns {
         /// The page.
         page: Page,
@@ -191,7 +194,8 @@ impl Solver {
         self.page_from(page, None, runs, sink)
     }
 
-    /// Adds one page that begins with its copy at a node, and pays for leaving it, if one is given; else as the options say.
+    /// Adds one page that begins with its copy at a node, and pays for leaving it, if one is given; else as the options
+    /// say.
     pub fn page_from(
         &mut self,
         page: Page,

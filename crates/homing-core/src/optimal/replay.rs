@@ -66,8 +66,8 @@ impl Replay {
         }
     }
 
-    /// Replays one page that ends at `last_home` after the changes of home in `path`; `any_set`: it begins with a copy at every
-    /// reader.
+    /// Replays one page that ends at `last_home` after the changes of home in `path`; `any_set`: it begins with a copy
+    /// at every reader.
     pub fn page(
         &mut self,
         page: Page,

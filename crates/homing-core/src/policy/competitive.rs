@@ -1,35 +1,37 @@
 //! User-level page migration: Nikolopoulos et al. 2000, section 3 and figure 1. Two policies of the table are this one:
-//! `competitive` (sections 3.1, 3.3, 3.4) and `predictive`, which switches to equation (3) when threads move (3.2, and the
-//! filter of section 4).
+//! `competitive` (sections 3.1, 3.3, 3.4) and `predictive`, which switches to equation (3) when threads move (3.2, and
+//! the filter of section 4).
 //!
-//! At the end of each outer iteration, for each hot memory area and each page in it, a node i other than the home h is a
-//! candidate if
+//! At the end of each outer iteration, for each hot memory area and each page in it, a node i other than the home h is
+//! a candidate if
 //!
 //! ```text
 //! r_c(i, h) racc(i)  >  (r_u(i, h) / l_u) l_u lacc  +  ml              (1)
 //! r_c(i, h) = r_u(i, h) + 50 ns c(h)                                  (2)
 //! ```
 //!
-//! where racc and lacc are the counts of remote and local accesses, r_u and l_u the latencies of an uncontended remote and
-//! local access, c(h) the number of nodes with more accesses than the home, and ml the latency of a migration. Of several
-//! nodes the one with the highest ratio of remote to local latency wins. A page whose target was its home before its first
-//! migration freezes (section 3.3). If an area's greatest latency of remote accesses, over nodes, rises from one
-//! invocation to the next, the ratio r_u / l_u is multiplied by a constant for that area; an area without candidates for
-//! several invocations is cold and skipped (3.4).
+//! where racc and lacc are the counts of remote and local accesses, r_u and l_u the latencies of an uncontended remote
+//! and local access, c(h) the number of nodes with more accesses than the home, and ml the latency of a migration. Of
+//! several nodes the one with the highest ratio of remote to local latency wins. A page whose target was its home
+//! before its first migration freezes (section 3.3). If an area's greatest latency of remote accesses, over nodes,
+//! rises from one invocation to the next, the ratio r_u / l_u is multiplied by a constant for that area; an area
+//! without candidates for several invocations is cold and skipped (3.4).
 //!
-//! After a thread has moved to node i, and until no page satisfies it, the criterion is (3): racc(i, t) > racc(i, t - 1) and
-//! lacc(t) < lacc(t - 1) for iterations t - 1 and t; of several nodes the one with most accesses wins. A move counts "if a
-//! thread migrates and stays on the same node for the execution of two consecutive parallel constructs" (section 4).
+//! After a thread has moved to node i, and until no page satisfies it, the criterion is (3):
+//! racc(i, t) > racc(i, t - 1) and lacc(t) < lacc(t - 1) for iterations t - 1 and t; of several nodes the one with
+//! most accesses wins. A move counts "if a thread migrates and stays on the same node for the execution of two
+//! consecutive parallel constructs" (section 4).
 //!
 //! Left open by the paper, chosen here:
-//! * Latencies are the machine's access costs; 50 ns are a sixth of the 300 ns of a local access, so `contention` is 1/6
-//!   local references a node. ml is the cost of a page move; `migration-cost` 0 is the optimistic variant.
-//! * The counts of (1) add up from the page's last migration on (the counters run on, and a migrated page has new ones);
-//!   those of (3) are of one iteration.
+//! * Latencies are the machine's access costs; 50 ns are a sixth of the 300 ns of a local access, so `contention` is
+//!   1/6 local references a node. ml is the cost of a page move; `migration-cost` 0 is the optimistic variant.
+//! * The counts of (1) add up from the page's last migration on (the counters run on, and a migrated page has new
+//!   ones); those of (3) are of one iteration.
 //! * A frozen page is free again when a move of a thread counts, since prevention assumes that threads stay.
 //! * The constant of self-tuning is `selectivity` (1.1); `cold` (3) invocations without candidates make an area cold.
 //! * An area is an aligned block of `area-pages` (512) pages of addresses: the compiler that names arrays is not here.
-//! * Constructs are the phases that the program marks: a move is noticed at the first that begins after it, and counts once
+//! * Constructs are the phases that the program marks: a move is noticed at the first that begins after it, and counts
+//!   once
 //!   `constructs` more have begun with the thread still there. Without marks it counts at the end of the iteration.
 //!   Another number of threads moves threads, and is treated as those moves.
 //! * Programs without iterations are served at interval ends (section 2.3's sampling mechanism).

@@ -1,9 +1,9 @@
 //! Interval majority: Tikir & Hollingsworth 2008, section 3.
 //!
-//! "At every migration interval, regardless of the number of accesses to a page, the page is considered as a candidate for
-//! migration": each page that was profiled in the interval goes to the node that accessed it most. "We freeze a page for
-//! three consecutive iterations after migration." The section also suggests to "limit migration to the pages with a minimum
-//! number of accesses or cache misses": the parameter `threshold`.
+//! "At every migration interval, regardless of the number of accesses to a page, the page is considered as a candidate
+//! for migration": each page that was profiled in the interval goes to the node that accessed it most. "We freeze a
+//! page for three consecutive iterations after migration." The section also suggests to "limit migration to the pages
+//! with a minimum number of accesses or cache misses": the parameter `threshold`.
 //!
 //! Left open by the paper, chosen here:
 //! * A page that moved at the end of interval i is not considered at the ends of i + 1, i + 2 and i + 3.

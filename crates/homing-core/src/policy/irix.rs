@@ -1,17 +1,17 @@
 //! The IRIX 6.5 kernel's migration engine on the Origin 2000: Nikolopoulos 2000, section 2.2; Corbalan 2003, section 3.
 //!
-//! Hardware counts the accesses of each node to each page. When "the difference between the local accesses and the accesses
-//! by some remote node exceeds" the migration threshold, an interrupt asks for a migration. The handler "migrates a page
-//! only if a processor receives many consecutive migration interrupts" (dampening), uses "a freezing threshold to limit the
-//! maximum number of migrations for a page and a melting threshold to reenable migrations for a page which is frozen for a
-//! significant amount of time", and ages the counters. "The operations that control freezing, melting and aging of counters
-//! are performed periodically, at the rate of one virtual memory page every 10 ms." Filters also avoid "excessive pressure in
-//! a memory node" (Corbalan).
+//! Hardware counts the accesses of each node to each page. When "the difference between the local accesses and the
+//! accesses by some remote node exceeds" the migration threshold, an interrupt asks for a migration. The handler
+//! "migrates a page only if a processor receives many consecutive migration interrupts" (dampening), uses "a freezing
+//! threshold to limit the maximum number of migrations for a page and a melting threshold to reenable migrations for a
+//! page which is frozen for a significant amount of time", and ages the counters. "The operations that control
+//! freezing, melting and aging of counters are performed periodically, at the rate of one virtual memory page every 10
+//! ms." Filters also avoid "excessive pressure in a memory node" (Corbalan).
 //!
 //! Left open by the papers, chosen here:
 //! * The threshold is a share of the 11-bit counter's range of 2048 (50 %, Corbalan's value): a difference of 1024.
-//! * An interrupt clears the page's counters, so that the next needs the whole difference again. Two consecutive ones by the
-//!   same node migrate (`dampening`).
+//! * An interrupt clears the page's counters, so that the next needs the whole difference again. Two consecutive ones
+//!   by the same node migrate (`dampening`).
 //! * A page freezes for good after `freeze` migrations, until the periodic work meets it `melt-ms` later or more; its
 //!   migrations are then forgotten.
 //! * The periodic work takes pages in turn, by order of first reference, and halves their counters.

@@ -1,21 +1,23 @@
 //! Linux NUMA balancing as in kernels 5.15 to 6.12 (kernel/sched/fair.c: `task_numa_work`, `update_task_scan_period`,
-//! `should_numa_migrate_memory`; mm/memory.c: `do_numa_page`), with the defaults of /sys/kernel/debug/sched/numa_balancing.
+//! `should_numa_migrate_memory`; mm/memory.c: `do_numa_page`), with the defaults of
+//! /sys/kernel/debug/sched/numa_balancing.
 //!
-//! * **Scan**: first after `scan_delay_ms`, then every scan period, the next `scan_size_mb` of the address space are made
-//!   inaccessible. The next reference to such a page, from any node, is a *hint fault*.
-//! * **Two-reference filter**: a page moves to the node of a hint fault if the hint fault before it (`last_cpupid`) came from
-//!   the same node; in the first four passes over the address space also if there was none before.
-//! * **Adaptive scan**: after each pass, with the shares of ten (`NUMA_PERIOD_SLOTS`) that were private and that were local:
-//!   where one of the two is at least seven (`NUMA_PERIOD_THRESHOLD`) the period grows by a tenth for each slot above it (at
-//!   least one), else it shrinks by a tenth for each slot that the greater one is short. No faults at all double it. It stays
-//!   between `scan_period_min_ms` / windows (at least 100 ms) and `scan_period_max_ms` / windows, where windows is the
-//!   address space in units of the scan size, rounded up.
+//! * **Scan**: first after `scan_delay_ms`, then every scan period, the next `scan_size_mb` of the address space are
+//!   made inaccessible. The next reference to such a page, from any node, is a *hint fault*.
+//! * **Two-reference filter**: a page moves to the node of a hint fault if the hint fault before it (`last_cpupid`)
+//!   came from the same node; in the first four passes over the address space also if there was none before.
+//! * **Adaptive scan**: after each pass, with the shares of ten (`NUMA_PERIOD_SLOTS`) that were private and that were
+//!   local: where one of the two is at least seven (`NUMA_PERIOD_THRESHOLD`) the period grows by a tenth for each slot
+//!   above it (at least one), else it shrinks by a tenth for each slot that the greater one is short. No faults at all
+//!   double it. It stays between `scan_period_min_ms` / windows (at least 100 ms) and `scan_period_max_ms` / windows,
+//!   where windows is the address space in units of the scan size, rounded up.
 //!
 //! What the model leaves out, and why:
-//! * The kernel compares threads; here faults tell nodes. A fault is private if its node is that of the fault before. On
-//!   machines with one thread a node that is the same.
-//! * The balance between nodes with many and few faults of a NUMA group (the 3/4 rule) only decides on shared faults that
-//!   pass the filter, which this rule makes private; so it never decides. Threads stay where the schedule puts them.
+//! * The kernel compares threads; here faults tell nodes. A fault is private if its node is that of the fault before.
+//!   On machines with one thread a node that is the same.
+//! * The balance between nodes with many and few faults of a NUMA group (the 3/4 rule) only decides on shared faults
+//!   that pass the filter, which this rule makes private; so it never decides. Threads stay where the schedule puts
+//!   them.
 //! * The scanner is one for the program, not one a thread. Only pages that were referred to are scanned.
 //! * Milliseconds are references at a mean rate, as for `platinum`. A fault costs nothing, as in all policies here.
 //! * A local run of references that a scan interrupts faults at the page's next run.

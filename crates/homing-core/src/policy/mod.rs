@@ -5,15 +5,18 @@
 //! the table in [`table`]. Its tests come with it: every policy of the table is run over random histories.
 //!
 //! * A **fault** is asked about before the reference is served: a node without a copy refers to the page for the first
-//!   time since it was mapped there, or what the policy asked for by [`Next`] came due, or a write meets several copies.
+//!   time since it was mapped there, or what the policy asked for by [`Next`] came due, or a write meets several
+//!   copies.
 //! * A **sample** tells of references that were served: all of them in simulation, some of them (with a weight) live.
-//!   Counts of an interval or of a poll come together as a **profile** of each page where a policy wants that, since their order is lost.
+//!   Counts of an interval or of a poll come together as a **profile** of each page where a policy wants that, since
+//!   their order is lost.
 //! * An **end** of an interval or of an iteration closes a profile: all samples since the one before. A policy that
 //!   [`decides at ends`](Decides::AtEnds) gets one sample for each page and node, just before the end, and no faults.
 //! * **Marks** tell of the program and of the scheduler: phases, threads that run elsewhere now.
 //! * **Loads** tell how long requests queue at each memory, where somebody knows.
 
 pub mod ace;
+pub mod answer;
 pub mod competitive;
 mod counters;
 pub mod delay;
@@ -192,8 +195,8 @@ pub trait Policy: Snapshot + Send + Sync {
     /// The number of threads changed.
     fn threads_changed(&mut self, _changed: &ThreadsChanged, _actions: &mut Actions) {}
 
-    /// An interval is over: what a request from another node waited at each memory and its link, beyond the latency, in local
-    /// accesses.
+    /// An interval is over: what a request from another node waited at each memory and its link, beyond the latency, in
+    /// local accesses.
     fn loads(&mut self, _waits: &[f64]) {}
 
     /// A page is referred to for the first time; `address` is its first byte.

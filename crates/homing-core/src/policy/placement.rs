@@ -21,7 +21,8 @@ pub enum Placement {
     /// Nodes in turn by virtual address, this many pages in a row each (Brock 2001, section 4: "striped").
     Striped(u64),
     /// Global memory. The page is made by its first reference: a move at that reference is its initial placement and
-    /// free (equation (2) of Bolosky & Scott 1991 starts at t = 1); a replica beside global memory is a copy and is not.
+    /// free (equation (2) of Bolosky & Scott 1991 starts at t = 1); a replica beside global memory is a copy and is
+    /// not.
     Global,
     /// The single node with the least cost for each page: the best static placement, known only off-line.
     Best,
@@ -45,7 +46,8 @@ pub struct Start {
 impl FromStr for Placement {
     type Err = String;
 
-    /// Parses `first-touch`, `round-robin`, `single-node[:N]`, `striped[:PAGES]`, `global`. Files are read by the caller.
+    /// Parses `first-touch`, `round-robin`, `single-node[:N]`, `striped[:PAGES]`, `global`. Files are read by the
+    /// caller.
     fn from_str(text: &str) -> Result<Placement, String> {
         let (name, argument) = text.split_once(':').map_or((text, None), |(n, a)| (n, Some(a)));
         let number = |default: u64| match argument {

@@ -2,9 +2,9 @@
 //!
 //! It "replicates and moves pages as the ACE algorithm does" and "freezes a page at its current location when it has
 //! been invalidated by one processor and then referenced by another within a certain amount of time t1. Once every t2
-//! units of time, a daemon defrosts all previously frozen pages." On the Butterfly t1 = 10 ms and t2 = 1 s; in simulation
-//! both are counts of references at the program's mean reference rate. On a machine with global memory frozen pages are
-//! held there, as in the paper.
+//! units of time, a daemon defrosts all previously frozen pages." On the Butterfly t1 = 10 ms and t2 = 1 s; in
+//! simulation both are counts of references at the program's mean reference rate. On a machine with global memory
+//! frozen pages are held there, as in the paper.
 //!
 //! Left open by the paper, chosen here:
 //! * Traces carry no wall-clock time, so the rate is a parameter. Its default is 7 million references a second: seven

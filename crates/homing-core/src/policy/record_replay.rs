@@ -1,11 +1,11 @@
 //! Record and replay of migrations at phase changes: Nikolopoulos 2000, section 2.3.
 //!
-//! "Programs that exhibit fine-grain phase changes in their memory reference pattern within the parallel computation ... are
-//! handled with a page forwarding mechanism that tries to perform the necessary page migrations before a phase change in the
-//! program's access pattern, in a record-replay fashion."
+//! "Programs that exhibit fine-grain phase changes in their memory reference pattern within the parallel computation
+//! ... are handled with a page forwarding mechanism that tries to perform the necessary page migrations before a phase
+//! change in the program's access pattern, in a record-replay fashion."
 //!
-//! In the first iterations the counters are read at each phase's end: that is the record. Then, in each later iteration, the
-//! pages that a phase uses from elsewhere are moved before it begins: the replay.
+//! In the first iterations the counters are read at each phase's end: that is the record. Then, in each later
+//! iteration, the pages that a phase uses from elsewhere are moved before it begins: the replay.
 //!
 //! Left open by the paper (the mechanism was "in an early evaluation stage"), chosen here:
 //! * A page is moved for a phase if the phase, as recorded, saves more than the move costs: the competitive criterion,

@@ -43,8 +43,8 @@ fn history(visits: impl Iterator<Item = (u16, u64, bool, u64)>, costs: &Costs) -
     builder.finish(&(0..pages).map(|page| page << 12).collect::<Vec<_>>()).unwrap()
 }
 
-/// What `homing` pays beyond local references is at most three times what the optimum pays, and some page moves for each
-/// page that it learns from.
+/// What `homing` pays beyond local references is at most three times what the optimum pays, and some page moves for
+/// each page that it learns from.
 fn hold_regret(history: &History, costs: &Costs, what: &str) {
     let learning = 6.0 * costs.copy(Node(0), Node(1)) * history.pages() as f64;
     let local = history.references() as f64;

@@ -1,15 +1,15 @@
-//! Migrate, replicate or freeze: the decision tree of Verghese, Devine, Gupta & Rosenblum 1996, "Operating system support
-//! for improving data locality on CC-NUMA compute servers" (ASPLOS VII), sections 3 and 4; in short form in Tikir 2008,
-//! section 6.
+//! Migrate, replicate or freeze: the decision tree of Verghese, Devine, Gupta & Rosenblum 1996, "Operating system
+//! support for improving data locality on CC-NUMA compute servers" (ASPLOS VII), sections 3 and 4; in short form in
+//! Tikir 2008, section 6.
 //!
 //! Counters per page and node count misses within a reset interval. A node whose counter reaches the trigger threshold
-//! finds the page hot and asks: is the page shared, that is, has another node's counter reached the sharing threshold? A
-//! shared page is replicated unless it was written more than the write threshold allows; a page that is not shared is
+//! finds the page hot and asks: is the page shared, that is, has another node's counter reached the sharing threshold?
+//! A shared page is replicated unless it was written more than the write threshold allows; a page that is not shared is
 //! migrated unless it was migrated more than the migrate threshold allows. A write to a replicated page collapses it.
 //!
 //! Left open by the paper, chosen here:
-//! * Times are references at a mean rate, as for `platinum`: `reset-ms` at `rate`. Counters are reset when the page is next
-//!   seen in a new interval, which is the same as resetting all at once.
+//! * Times are references at a mean rate, as for `platinum`: `reset-ms` at `rate`. Counters are reset when the page is
+//!   next seen in a new interval, which is the same as resetting all at once.
 //! * The trigger counts references, or what the monitor counts, weighted.
 //! * After an action the page's counters begin anew. A trigger that leads to nothing comes again only after another
 //!   trigger threshold of references, so that a frozen page costs no more than one.

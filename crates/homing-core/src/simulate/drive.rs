@@ -1,5 +1,5 @@
-//! How page runs reach a policy: page by page where pages are independent of one another, otherwise all pages in order of
-//! Time or interval by interval; and what of them it sees ([`Information`](crate::information::Information)).
+//! How page runs reach a policy: page by page where pages are independent of one another, otherwise all pages in order
+//! of Time or interval by interval; and what of them it sees ([`Information`](crate::information::Information)).
 
 use super::memory::{finish, Modelled};
 use super::{Setup, Simulation};

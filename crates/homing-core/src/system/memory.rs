@@ -120,8 +120,8 @@ impl<'a, M: Monitor> Memory<'a, M> {
         samples
     }
 
-    /// Closes the books on an interval, after the policy has acted. Returns what requests waited at each memory, if times are
-    /// modelled.
+    /// Closes the books on an interval, after the policy has acted. Returns what requests waited at each memory, if
+    /// times are modelled.
     pub fn close_interval(&mut self, end: u64) -> Option<Vec<f64>> {
         let memories = self.watch.moves_to.len();
         let mut work = Work { moves: self.watch.moves_to.iter().sum(), ..Work::default() };

@@ -20,8 +20,8 @@ fn work(demand: impl Fn(usize, usize) -> u64) -> Work {
 
 #[test]
 fn uniform_and_single_node_differ_by_contention_alone() {
-    // Tikir & Hollingsworth 2008, section 5.3.3: at the same share of non-local misses (5/6), all pages on one board are
-    // slower than pages on all boards, and pages where they are used are faster again.
+    // Tikir & Hollingsworth 2008, section 5.3.3: at the same share of non-local misses (5/6), all pages on one board
+    // are slower than pages on all boards, and pages where they are used are faster again.
     let times = times("sunfire-6800");
     let uniform = times.elapsed(&work(|_, _| 2_000), false);
     let single = times.elapsed(&work(|_, home| if home == 0 { 12_000 } else { 0 }), false);

@@ -5,7 +5,8 @@ use homing_core::machine::{Costs, General, Global, Uniform};
 use homing_core::optimal::{Options, Start};
 use proptest::prelude::*;
 
-/// A uniform machine that obeys every constraint of section 2.1, its copies cheap enough to be worth it in small traces.
+/// A uniform machine that obeys every constraint of section 2.1, its copies cheap enough to be worth it in small
+/// traces.
 pub fn uniform(with_global: bool) -> impl Strategy<Value = Uniform> {
     (2u16..=4, 1u32..=24, 1u32..=24, 1u32..=40, 0u32..=8).prop_map(move |(nodes, r, g, copy, share)| {
         let quarters = |n: u32| f64::from(n) / 4.0;

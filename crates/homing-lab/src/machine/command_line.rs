@@ -59,9 +59,10 @@ pub(super) fn arguments(settings: &Settings<'_>, ports: &Ports, observer: Option
 
 /// `-smp`, `-m` and all of `-numa`.
 ///
-/// QEMU wants node numbers without gaps, and Linux numbers nodes in the order in which the firmware's table names them. A gap is made
-/// by a node that has nothing but a socket without a CPU: the table names it in its place, and Linux never brings it up. QEMU
-/// fills sockets from the first on, so the CPUs of the nodes behind a gap are plugged in one by one.
+/// QEMU wants node numbers without gaps, and Linux numbers nodes in the order in which the firmware's table names them.
+/// A gap is made by a node that has nothing but a socket without a CPU: the table names it in its place, and Linux
+/// never brings it up. QEMU fills sockets from the first on, so the CPUs of the nodes behind a gap are plugged in one
+/// by one.
 fn numa(settings: &Settings<'_>, kernel_line: &mut String) -> Vec<String> {
     let topology = settings.topology;
     let mut all = Vec::new();

@@ -29,7 +29,8 @@ pub enum Message {
     Exit {
         /// With this status.
         status: u8,
-        /// Bytes that were written to its stdout and its stderr. The machine waits until it is told that they have come.
+        /// Bytes that were written to its stdout and its stderr. The machine waits until it is told that they have
+        /// come.
         sent: [u64; 2],
     },
 }

@@ -1,5 +1,5 @@
-//! The bytes at the entry points of the guest's programs, by which the observer knows that an address space runs another program
-//! now (lab/plugin/spaces.c).
+//! The bytes at the entry points of the guest's programs, by which the observer knows that an address space runs
+//! another program now (lab/plugin/spaces.c).
 
 use crate::LabError;
 use std::collections::BTreeSet;

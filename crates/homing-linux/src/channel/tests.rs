@@ -38,9 +38,9 @@ fn segments_go_round() {
 
 #[test]
 fn segments_come_back_empty_to_a_parallel_recorder() {
-    for (flavour, left) in [(1, 7), (2, 0)] {
+    for (flavour, left) in [(flavour::SERIAL, 7), (flavour::PARALLEL, 0)] {
         let mut channel = Channel::new(SMALL).unwrap();
-        channel.memory.u32_at(20).store(flavour, Ordering::Relaxed);
+        channel.memory.u32_at(at::FLAVOUR).store(flavour, Ordering::Relaxed);
         record(&channel, &[7, 7], 0);
         let Received::Segment(filled) = channel.receive(SECOND).unwrap() else { panic!("no segment") };
         let segment = filled.segment;
@@ -54,17 +54,17 @@ fn segments_come_back_empty_to_a_parallel_recorder() {
 #[test]
 fn open_segments_survive_the_recorder() {
     let channel = Channel::new(SMALL).unwrap();
-    let open = OPEN_AT + OPEN_BYTES;
-    for (at, value) in [(open, 2), (open + 4, 9), (open + 8, 5)] {
-        channel.memory.u32_at(at).store(value, Ordering::Relaxed);
+    let open = at::OPEN + at::OPEN_BYTES;
+    for (field, value) in [(at::OPEN_SEGMENT, 2), (at::OPEN_THREAD, 9), (at::OPEN_INDEX, 5)] {
+        channel.memory.u32_at(open + field).store(value, Ordering::Relaxed);
     }
-    channel.memory.u64_at(open + 16).store(1 << 40, Ordering::Relaxed);
+    channel.memory.u64_at(open + at::OPEN_WORDS).store(1 << 40, Ordering::Relaxed);
     assert!(channel.open_segments().is_empty(), "beyond the entries in use");
-    channel.memory.u32_at(OPEN_END_AT).store(2, Ordering::Relaxed);
+    channel.memory.u32_at(at::OPEN_END).store(2, Ordering::Relaxed);
     let found = |words| [OpenSegment { segment: 1, thread: 9, index: 5, words }];
     assert_eq!(channel.open_segments(), found(4096));
-    channel.memory.u64_at(CURSOR_BASE_AT).store(1 << 32, Ordering::Relaxed);
-    channel.memory.u64_at(open + 16).store((1 << 32) + 4096 * 8 + 24, Ordering::Relaxed);
+    channel.memory.u64_at(at::CURSOR_BASE).store(1 << 32, Ordering::Relaxed);
+    channel.memory.u64_at(open + at::OPEN_WORDS).store((1 << 32) + 4096 * 8 + 24, Ordering::Relaxed);
     assert_eq!(channel.open_segments(), found(3));
 }
 
@@ -90,7 +90,9 @@ fn capacities_are_bounded() {
 #[test]
 fn a_child_inherits_the_wire_and_its_end_closes_it() {
     let mut channel = Channel::new(SMALL).unwrap();
-    let script = "IFS=, read m c f <<X\n$HOMING_WIRE\nX\ntest -e /proc/self/fd/$m -a -e /proc/self/fd/$c -a -e /proc/self/fd/$f";
+    let script =
+        "IFS=, read m c f <<X\n$HOMING_WIRE\nX\ntest -e /proc/self/fd/$m -a -e /proc/self/fd/$c -a -e \
+    /proc/self/fd/$f";
     let mut child = channel.spawn(Command::new("sh").args(["-c", script])).unwrap();
     assert!(child.wait().unwrap().success());
     assert_eq!(channel.receive(SECOND).unwrap(), Received::Closed);

@@ -1,10 +1,23 @@
-//! The machine code of the scanning helper (`scanner.s`), and where what stands in the page that the engine shares with it
-//! (`layout.s`). Both files are also part of the preloaded library (`preload/scan.c`).
+//! The machine code of the scanning helper (`scanner.s`), and where what stands in the page that the engine shares with
+//! it (`layout.s`). Both files are also part of the preloaded library (`preload/scan.c`).
 
+#[cfg(target_arch = "x86_64")]
 std::arch::global_asm!(
     ".pushsection .rodata",
     include_str!("layout.s"),
     include_str!("scanner.s"),
+    ".popsection",
+);
+
+// There is none for other processors, and nothing that could start it (`ptrace::call`).
+#[cfg(not(target_arch = "x86_64"))]
+std::arch::global_asm!(
+    ".pushsection .rodata",
+    ".balign 8",
+    "homing_scanner_begin:",
+    "homing_scanner_end:",
+    "homing_scanner_words:",
+    "homing_scanner_words_end:",
     ".popsection",
 );
 
@@ -50,36 +63,9 @@ pub mod at {
     pub const MARKED: u64 = offset("at_marked");
 }
 
-/// The number that `layout.s` gives a name; a name that it has not does not compile.
+/// The number that `layout.s` gives a name; a name that it lacks does not compile.
 const fn offset(name: &str) -> u64 {
-    let (text, name) = (include_bytes!("layout.s"), name.as_bytes());
-    let mut from = 0;
-    while !begins_with(text, from, name, b",") {
-        from += 1;
-    }
-    number(text, from + name.len() + 2)
-}
-
-/// Whether `text` has `word` and `after` at a place. Fails beyond the end of the text.
-const fn begins_with(text: &[u8], from: usize, word: &[u8], after: &[u8]) -> bool {
-    let mut at = 0;
-    while at < word.len() {
-        if text[from + at] != word[at] {
-            return false;
-        }
-        at += 1;
-    }
-    text[from + at] == after[0] && text[from - 1] == b' '
-}
-
-const fn number(text: &[u8], mut at: usize) -> u64 {
-    assert!(text[at].is_ascii_digit());
-    let mut number = 0;
-    while text[at].is_ascii_digit() {
-        number = number * 10 + (text[at] - b'0') as u64;
-        at += 1;
-    }
-    number
+    homing_wire::named(include_str!("layout.s"), name)
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-# The page that the engine, the helper and its passes share: where what stands in it. Decimal offsets, one a line: scanner.s uses
-# them by name, scanner.rs reads them from this file.
+# The page that the engine, the helper and its passes share: where what stands in it. Decimal offsets, one a line:
+# scanner.s uses them by name, scanner.rs reads them from this file.
 .set at_stop, 0             # not 0: the helper is to end
 .set at_count_ns, 8         # CPU time of the scan that counts
 .set at_beat, 16            # changes while the engine lives

@@ -4,11 +4,8 @@
 //! Needs: the right to trace the process; NUMA balancing on, and its tunables in debugfs (root), because the
 //! kernel must scan when the helper is at work, and not else. What is changed is put back at the end.
 
-#[cfg(target_arch = "x86_64")]
 mod code;
-#[cfg(target_arch = "x86_64")]
 pub mod preload;
-#[cfg(target_arch = "x86_64")]
 pub mod scanner;
 
 use crate::proc::{Pid, Proc, Tid};
@@ -20,7 +17,6 @@ use std::path::{Path, PathBuf};
 pub const SCANNER_NAME: &str = "homing-scan";
 
 /// Bytes of a page of the processors that this is made for.
-#[cfg(target_arch = "x86_64")]
 const PAGE: u64 = 4096;
 
 /// Where the kernel keeps the switch and the tunables.
@@ -68,12 +64,14 @@ pub fn missing(paths: &Paths) -> Option<String> {
 
 /// Milliseconds. The kernel's floor under periods, which follows from [`IDLE_MB`], is above it.
 const PERIOD: &str = "1";
-/// Memory in a scan outside of windows, in MiB: with it periods are 10 ms, so that nobody keeps a scanner waiting for longer.
+/// Memory in a scan outside of windows, in MiB: with it periods are 10 ms, so that nobody keeps a scanner waiting for
+/// longer.
 const IDLE_MB: &str = "26";
 /// Memory in a scan in a window, in MiB: all. Each scan begins anew, so that what one does not reach is never scanned.
 const ALL_MB: &str = "1048576";
-/// Values of the switch: balancing between equal nodes, and between tiers of memory alone. The latter marks no page where memory
-/// is all of one tier. Going between the two costs nothing; to turn balancing off would change the code of the kernel.
+/// Values of the switch: balancing between equal nodes, and between tiers of memory alone. The latter marks no page
+/// where memory is all of one tier. Going between the two costs nothing; to turn balancing off would change the code of
+/// the kernel.
 const NORMAL: &str = "1";
 const TIERS: &str = "2";
 
@@ -88,7 +86,8 @@ impl Window {
     /// Takes the settings over; dropping it puts them back.
     ///
     /// # Errors
-    /// If a tunable is missing or may not be written (the switch: on kernels that [`missing`] tells of); what was changed is back by then.
+    /// If a tunable is missing or may not be written (the switch: on kernels that [`missing`] tells of); what was
+    /// changed is back by then.
     pub fn new(paths: &Paths, state: &Path) -> io::Result<Window> {
         let mut window = Window { paths: paths.clone(), tunables: Tunables::begin(state)? };
         for name in ["scan_delay_ms", "scan_period_min_ms", "scan_period_max_ms"] {
@@ -122,20 +121,18 @@ impl Window {
 }
 
 /// Gives every thread of a process whose memory policy is `from` the policy `to` ([`crate::policy::LOCAL`] or
-/// [`crate::policy::DEFAULT`]), and leaves all others alone: who chose another policy keeps it. `scratch` is the address of eight
-/// bytes in the process that nobody else uses. Returns how many threads were changed; those that end meanwhile are
-/// left out.
+/// [`crate::policy::DEFAULT`]), and leaves all others alone: who chose another policy keeps it. `scratch` is the
+/// address of eight bytes in the process that nobody else uses. Returns how many threads were changed; those that end
+/// meanwhile are left out.
 ///
 /// # Errors
 /// EPERM if the process may not be traced.
-#[cfg(target_arch = "x86_64")]
 pub fn switch_policy(proc: &Proc, pid: Pid, from: i32, to: i32, scratch: u64) -> io::Result<usize> {
     let [changed, _] =
         crate::guard::guarded(|| switch_all(proc, pid, from, to, scratch).map(|n| [n as u64, 0]))?;
     Ok(changed as usize)
 }
 
-#[cfg(target_arch = "x86_64")]
 fn switch_all(proc: &Proc, pid: Pid, from: i32, to: i32, scratch: u64) -> io::Result<usize> {
     use crate::ptrace::{self, call::Caller};
     use std::os::unix::fs::FileExt;
@@ -170,7 +167,8 @@ fn switch_all(proc: &Proc, pid: Pid, from: i32, to: i32, scratch: u64) -> io::Re
     }
 }
 
-/// A child that has made its last mapping: right after `spawn` it may be in the middle of exec, with nothing mapped yet.
+/// A child that has made its last mapping: right after `spawn` it may be in the middle of exec, with nothing mapped
+/// yet.
 #[cfg(test)]
 pub(crate) fn settled_child() -> std::process::Child {
     use std::io::{Read, Write};

@@ -1,9 +1,9 @@
-//! The helper that a program starts itself, by a library that is preloaded into it (`preload/scan.c`), so that nothing has to be
-//! injected: what programs that the engine launches are given, and how the helper is found again.
+//! The helper that a program starts itself, by a library that is preloaded into it (`preload/scan.c`), so that nothing
+//! has to be injected: what programs that the engine launches are given, and how the helper is found again.
 //!
-//! The library has a *mark* in its data: a name, and the address of the page that it shares with the helper. What the memory of a
-//! program says is only a hint: the page must be private memory of the program's own that begins as it should, and the helper a process
-//! that shares the program's memory.
+//! The library has a *mark* in its data: a name, and the address of the page that it shares with the helper. What the
+//! memory of a program says is only a hint: the page must be private memory of the program's own that begins as it
+//! should, and the helper a process that shares the program's memory.
 
 use super::code::{at, words};
 use super::PAGE;
@@ -31,8 +31,8 @@ const NOT_YET: u64 = 0;
 /// ... it started no helper; else the address of the page.
 const NONE: u64 = 1;
 
-/// What a program is given in its environment so that it, and what it executes, start a helper: variables and their values, which
-/// extend those that `inherited` has. None if the path cannot stand there.
+/// What a program is given in its environment so that it, and what it executes, start a helper: variables and their
+/// values, which extend those that `inherited` has. None if the path cannot stand there.
 pub fn environment(
     library: &Path,
     inherited: impl Fn(&str) -> Option<OsString>,
@@ -136,8 +136,9 @@ fn started(
 const AT_BASE: u64 = 7;
 const AT_SECURE: u64 = 23;
 
-/// Whether the dynamic linker of a process is to load the library: its environment names it, there is a dynamic linker, and
-/// the program has no more privileges than who executed it. True also if none of that can be known, right after exec.
+/// Whether the dynamic linker of a process is to load the library: its environment names it, there is a dynamic linker,
+/// and the program has no more privileges than who executed it. True also if none of that can be known, right after
+/// exec.
 fn will_load(proc: &Proc, pid: Pid) -> io::Result<bool> {
     let read = |file: &str| std::fs::read(proc.path(pid, file));
     let (auxiliary, environment) = (read("auxv")?, read("environ")?);

@@ -3,24 +3,24 @@
 //! The kernel scans in the context of whichever thread with that memory the scheduler's tick finds, looks at the memory
 //! policy of *that* thread (`vma_policy_mof`), and marks pages so that the next access faults. At the fault it looks at
 //! the policy of the *faulting* thread (`mpol_misplaced`). So with one thread of default policy that does nothing but
-//! take ticks, and `MPOL_LOCAL` (which allocates as the default does) for all others, pages get marked, every access to a
-//! marked page is a fault that perf can sample, and the kernel moves nothing.
+//! take ticks, and `MPOL_LOCAL` (which allocates as the default does) for all others, pages get marked, every access to
+//! a marked page is a fault that perf can sample, and the kernel moves nothing.
 //!
 //! More rules of kernel/sched/fair.c (6.12) shape it:
 //! * all threads with one memory share one time before which nobody scans it (`numa_next_scan`). Whoever scans sets it
-//!   forward by its own period, and so does who takes faults on pages of other nodes only (`update_task_scan_period`). So
-//!   periods are a few ticks for all ([`super::Window`]), and the program's threads are held while the scan that matters
-//!   is made, or they would come first;
+//!   forward by its own period, and so does who takes faults on pages of other nodes only (`update_task_scan_period`).
+//!   So periods are a few ticks for all ([`super::Window`]), and the program's threads are held while the scan that
+//!   matters is made, or they would come first;
 //! * a mapping is scanned again by a thread that took no fault in it only when the count of scans has grown by more
 //!   than the threads of its process (`vma_is_accessed`): so the helper is a process of its own with one thread, and
 //!   before the scan that marks it makes one that does not (with policy `MPOL_LOCAL`), which only counts;
-//! * after a scan a thread must run 32 times as long as the scan took before it may scan again, so each pair of scans is
-//!   made by a fresh process, a *pass*. It may scan after 9 ms of CPU time (two ticks and its period), and then at ticks.
-//!   It sees by a fault of its own that the kernel has marked pages: on the page where it keeps its data.
+//! * after a scan a thread must run 32 times as long as the scan took before it may scan again, so each pair of scans
+//!   is made by a fresh process, a *pass*. It may scan after 9 ms of CPU time (two ticks and its period), and then at
+//!   ticks. It sees by a fault of its own that the kernel has marked pages: on the page where it keeps its data.
 //!
-//! The helper ends when told, when the program has ended or executes another one, and by itself when the engine's heartbeat stops for
-//! ten seconds, so that a killed engine leaves nothing behind but two pages of memory. Its parent is init, which reaps it. It has no
-//! descriptor, so that pipes end with the program, and a directory of its own.
+//! The helper ends when told, when the program has ended or executes another one, and by itself when the engine's
+//! heartbeat stops for ten seconds, so that a killed engine leaves nothing behind but two pages of memory. Its parent
+//! is init, which reaps it. It has no descriptor, so that pipes end with the program, and a directory of its own.
 //!
 //! The program starts it itself if [`super::preload`] is at work, else it is injected.
 
@@ -66,7 +66,8 @@ pub enum Adoption {
     None,
 }
 
-/// The helper of one process. Dropping it lets the helper end; [`Scanner::end`] also takes the memory away that was injected.
+/// The helper of one process. Dropping it lets the helper end; [`Scanner::end`] also takes the memory away that was
+/// injected.
 #[derive(Debug)]
 pub struct Scanner {
     pid: Pid,
@@ -80,8 +81,8 @@ pub struct Scanner {
 }
 
 impl Scanner {
-    /// Takes the helper that the program has by its preloaded library, or else injects one. What memory policy the program's
-    /// threads have is the caller's to set.
+    /// Takes the helper that the program has by its preloaded library, or else injects one. What memory policy the
+    /// program's threads have is the caller's to set.
     ///
     /// # Errors
     /// As for [`Scanner::inject`].
@@ -116,8 +117,8 @@ impl Scanner {
     /// Starts a helper in the name of a thread of the program, which is stopped for that.
     ///
     /// # Errors
-    /// EPERM if the process may not be traced, ESRCH if it has ended, what `mmap`, `mprotect` and `clone` give inside it
-    /// (a seccomp filter may forbid them).
+    /// EPERM if the process may not be traced, ESRCH if it has ended, what `mmap`, `mprotect` and `clone` give inside
+    /// it (a seccomp filter may forbid them).
     pub fn inject(proc: &Proc, pid: Pid) -> io::Result<Scanner> {
         let memory = ptrace::memory(pid)?;
         let [helper, control] = guarded(|| Scanner::make(proc, pid, &memory))?;
@@ -189,12 +190,17 @@ impl Scanner {
         self.put(at::BEAT, self.beat)
     }
 
+    /// True while the helper has the memory of the program that the process runs now.
+    pub fn serves(&self, proc: &Proc) -> bool {
+        is_helper(proc, self.pid, self.helper)
+    }
+
     /// Lets the helper begin a pass, if it has none.
     ///
     /// # Errors
     /// As for [`Scanner::beat`]; ESRCH if the helper has ended.
     pub fn begin_pass(&mut self, proc: &Proc) -> io::Result<()> {
-        if !is_helper(proc, self.pid, self.helper) {
+        if !self.serves(proc) {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
         if self.get(at::USED)? == self.grants {
@@ -248,7 +254,8 @@ impl Scanner {
         policy::set_affinity(Tid(self.helper.0), cpus)
     }
 
-    /// Ends the helper, waits for that, and gives its memory back if it was injected. That of a preloaded library stays with it.
+    /// Ends the helper, waits for that, and gives its memory back if it was injected. That of a preloaded library stays
+    /// with it.
     ///
     /// # Errors
     /// If the process has ended meanwhile, which is as good, or the helper does not end within two seconds; then its
@@ -277,8 +284,8 @@ impl Scanner {
     }
 }
 
-/// True if a process is another one with the memory of `pid`. What the program's memory says of its helper is not to be trusted: the
-/// program can write there.
+/// True if a process is another one with the memory of `pid`. What the program's memory says of its helper is not to be
+/// trusted: the program can write there.
 fn is_helper(proc: &Proc, pid: Pid, helper: Pid) -> bool {
     let alive = proc.stat(helper, Tid(helper.0)).is_ok_and(|stat| !matches!(stat.state, 'Z' | 'X'));
     helper != pid && alive && same_memory(pid, helper) == Some(true)

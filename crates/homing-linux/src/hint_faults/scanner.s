@@ -1,9 +1,9 @@
-# The scanning helper; scanner.rs says what it is for. It is put into programs by the engine, and is part of the preloaded library
-# (preload/scan.c). Intel syntax; layout.s comes before it.
+# The scanning helper; scanner.rs says what it is for. It is put into programs by the engine, and is part of the
+# preloaded library (preload/scan.c). Intel syntax; layout.s comes before it.
 #
-# Called with the address of the shared page in r12 and all signals blocked, as a function that destroys rax, rcx, rdx, rsi, rdi,
-# r8, r10 and r11. Gives the go-between, whose end is to be waited for, or an error. Position-independent, and reaches its data
-# through r12 alone.
+# Called with the address of the shared page in r12 and all signals blocked, as a function that destroys rax, rcx, rdx,
+# rsi, rdi, r8, r10 and r11. Gives the go-between, whose end is to be waited for, or an error. Position-independent, and
+# reaches its data through r12 alone.
 .global homing_scanner_begin
 .hidden homing_scanner_begin
 .global homing_scanner_end
@@ -14,10 +14,11 @@
 .hidden homing_scanner_words_end
 
 
-# CLONE_VM, CLONE_FS, CLONE_FILES, and CLONE_UNTRACED: a debugger of the program does not take the helper for one of its threads.
+# CLONE_VM, CLONE_FS, CLONE_FILES, and CLONE_UNTRACED: a debugger of the program does not take the helper for one of its
+# threads.
 .set flags_helper, 0x800700
-# Without CLONE_FS: while a program shares its directory, the kernel takes privileges away from what it executes. Descriptors are
-# shared until they are left, so that none is ever open twice.
+# Without CLONE_FS: while a program shares its directory, the kernel takes privileges away from what it executes.
+# Descriptors are shared until they are left, so that none is ever open twice.
 .set flags_between, 0x800500
 
 homing_scanner_begin:
@@ -30,14 +31,16 @@ homing_scanner_begin:
     syscall
     test rax, rax
     jz .Lbetween
-    ret                             # where the engine has put this here, it has stopped the caller at the end of its clone
+    # Where the engine has put this here, it has stopped the caller at the end of its clone.
+    ret
 
 .Lbetween:
     mov eax, 157                    # prctl(PR_SET_NAME, name)
     mov edi, 15
     lea rsi, [r12 + at_name]
     syscall
-    mov eax, 436                    # close_range(0, all, CLOSE_RANGE_UNSHARE): a pipe of the program is to end with the program
+    # close_range(0, all, CLOSE_RANGE_UNSHARE): a pipe of the program is to end with the program
+    mov eax, 436
     xor edi, edi
     mov esi, -1
     mov edx, 2
@@ -108,7 +111,8 @@ homing_scanner_begin:
     lea rdi, [r12 + at_sleep]
     xor esi, esi
     syscall
-    mov eax, 312                    # kcmp(helper, program, KCMP_VM, 0, 0): not after the program's end, nor in another program
+    # kcmp(helper, program, KCMP_VM, 0, 0): not after the program's end, nor in another program
+    mov eax, 312
     mov rdi, rbp
     mov rsi, [r12 + at_program]
     mov edx, 1
@@ -193,7 +197,8 @@ homing_scanner_end:
 # What the page begins with: pairs of an offset and a word. All others are 0.
     .balign 8
 homing_scanner_words:
-    .quad at_version, 1             # another one as soon as a word means something else, or the code does something else
+    # The version is another one as soon as a word means something else, or the code does something else.
+    .quad at_version, 1
     .quad at_count_ns, 13500000     # 9 ms until a pass may scan, and a tick of 250 Hz
     .quad at_pass_ns, 60000000
     .quad at_short_sleep + 8, 1000000

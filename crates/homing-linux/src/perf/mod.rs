@@ -29,8 +29,8 @@ impl Event {
     /// Page faults, hint faults of NUMA balancing among them. A software event: there on every machine.
     pub const PAGE_FAULTS: Event = Event { kind: 1, config: 2, config1: 0, precise: 0 };
 
-    /// Threads that come to another CPU, sampled there, and threads that begin ([`record::Record::Began`]). A software event, of the
-    /// kernel's own doing: needs the right to watch the kernel.
+    /// Threads that come to another CPU, sampled there, and threads that begin ([`record::Record::Began`]). A software
+    /// event, of the kernel's own doing: needs the right to watch the kernel.
     pub const MIGRATIONS: Event = Event { kind: 1, config: 4, config1: 0, precise: 0 };
 }
 

@@ -1,5 +1,5 @@
-//! Which hardware can sample memory accesses, from sysfs: PEBS load latency on Intel, IBS on AMD, SPE on Arm. The root of
-//! /sys is an argument.
+//! Which hardware can sample memory accesses, from sysfs: PEBS load latency on Intel, IBS on AMD, SPE on Arm. The root
+//! of /sys is an argument.
 
 use super::Event;
 use std::fs;

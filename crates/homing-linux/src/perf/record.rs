@@ -1,4 +1,5 @@
-//! Records of a perf ring, decoded: perf_event_open(2), "MMAP layout". Works on bytes, so it is tested on recorded ones.
+//! Records of a perf ring, decoded: perf_event_open(2), "MMAP layout". Works on bytes, so it is tested on recorded
+//! ones.
 
 /// What a sample holds, in the order in which the kernel writes it (`PERF_SAMPLE_*`).
 pub mod fields {

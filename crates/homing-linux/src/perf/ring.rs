@@ -104,7 +104,8 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: the range that `new` mapped; no reference into it outlives `self`. It does not fail for a valid range.
+        // SAFETY: the range that `new` mapped; no reference into it outlives `self`. It does not fail for a valid
+        // range.
         let _ = unsafe { munmap(self.address.cast(), PAGE + self.data_bytes) };
     }
 }

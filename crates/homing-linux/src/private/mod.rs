@@ -53,7 +53,8 @@ impl Private {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(errno) => {
                 let message = format!(
-                    "{}, where homing keeps its state and its locks, cannot be made: {errno}. Root needs a /run that can \
+                    "{}, where homing keeps its state and its locks, cannot be made: {errno}. Root needs a /run that \
+                    can \
                      be written to, others XDG_RUNTIME_DIR set to a directory of theirs",
                     path.display()
                 );

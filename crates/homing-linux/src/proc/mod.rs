@@ -60,7 +60,10 @@ pub enum ProcError {
         path: PathBuf,
     },
     /// The kernel refuses.
-    #[error("{path}: no permission: homing acts only on processes that this user may trace (same user, or CAP_SYS_PTRACE)")]
+    #[error(
+        "{path}: no permission: homing acts only on processes that this user may trace (same user, or \
+    CAP_SYS_PTRACE)"
+    )]
     Denied {
         /// What was read.
         path: PathBuf,
@@ -161,8 +164,8 @@ impl Proc {
         Stat::parse(&text).ok_or_else(|| content(path, text.trim(), "the fields of proc_pid_stat(5)"))
     }
 
-    /// The number of the system call that a thread waits in; None if it runs, or waits outside of one. The kernel's numbers, which
-    /// differ between architectures.
+    /// The number of the system call that a thread waits in; None if it runs, or waits outside of one. The kernel's
+    /// numbers, which differ between architectures.
     pub fn system_call(&self, pid: Pid, tid: Tid) -> Result<Option<i64>, ProcError> {
         let text = read(&self.path(pid, &format!("task/{tid}/syscall")))?;
         let number = text.split_ascii_whitespace().next().and_then(|number| number.parse().ok());

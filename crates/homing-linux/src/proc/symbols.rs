@@ -28,7 +28,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// Reads those of at least `least` bytes. `inode` is that of the file that is mapped: another one at its path has other symbols.
+    /// Reads those of at least `least` bytes. `inode` is that of the file that is mapped: another one at its path has
+    /// other symbols.
     ///
     /// # Errors
     /// If the file cannot be read, is not the one mapped, or is no ELF file.

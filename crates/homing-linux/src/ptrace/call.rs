@@ -1,10 +1,10 @@
 //! System calls made in the name of a thread that stands still.
 //!
-//! No signal of the program's own plays a part: the thread is followed into the call and out of it by system-call stops, never by
-//! single steps or breakpoints. Its registers come back at a stop like the one they were taken at, so that the kernel begins a call
-//! again that the thread was waiting in. All signals that the kernel can hold back are blocked meanwhile, stay pending with their
-//! siginfo, and are delivered afterwards. One that cannot be blocked is delivered at once, with the thread's own registers and mask,
-//! and the call is made after that.
+//! No signal of the program's own plays a part: the thread is followed into the call and out of it by system-call
+//! stops, never by single steps or breakpoints. Its registers come back at a stop like the one they were taken at, so
+//! that the kernel begins a call again that the thread was waiting in. All signals that the kernel can hold back are
+//! blocked meanwhile, stay pending with their siginfo, and are delivered afterwards. One that cannot be blocked is
+//! delivered at once, with the thread's own registers and mask, and the call is made after that.
 
 use super::filters;
 use super::held::Held;
@@ -19,7 +19,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-/// How long a call may take. A thread whose call is under way cannot be let go: it would run on with registers that are ours.
+/// How long a call may take. A thread whose call is under way cannot be let go: it would run on with registers that are
+/// ours.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// How often a call is made again that a signal came before.
@@ -42,8 +43,8 @@ struct Saved {
     another_mask: bool,
 }
 
-/// A thread that stands still and makes system calls for us. Dropping it lets the thread go on as it was, and deliver the signals
-/// that came meanwhile.
+/// A thread that stands still and makes system calls for us. Dropping it lets the thread go on as it was, and deliver
+/// the signals that came meanwhile.
 #[derive(Debug)]
 pub struct Caller<'a> {
     held: Held,
@@ -69,12 +70,12 @@ impl From<io::Error> for Failure {
 }
 
 impl<'a> Caller<'a> {
-    /// Stops a thread, to make calls in its name. `memory` is the memory of its process, opened before: should the process go on to
-    /// another program meanwhile, that one's memory is out of reach.
+    /// Stops a thread, to make calls in its name. `memory` is the memory of its process, opened before: should the
+    /// process go on to another program meanwhile, that one's memory is out of reach.
     ///
     /// # Errors
-    /// As for [`Held::hold`]; Unsupported if it is no 64-bit program, has no vdso, or has filters for system calls that cannot be
-    /// suspended.
+    /// As for [`Held::hold`]; Unsupported if it is no 64-bit program, has no vdso, or has filters for system calls that
+    /// cannot be suspended.
     pub fn of(proc: &'a Proc, pid: Pid, tid: Tid, memory: &'a File) -> io::Result<Caller<'a>> {
         let held = Held::hold(tid)?;
         filters::suspend(proc, pid, tid)?;
@@ -118,8 +119,8 @@ impl<'a> Caller<'a> {
         self.call_at(self.instruction, number, arguments, None, all_but_faults())
     }
 
-    /// Runs code of our own up to the end of its first system call, a `clone`, whose child goes on with the code. The child blocks all
-    /// signals and has `r12` in that register.
+    /// Runs code of our own up to the end of its first system call, a `clone`, whose child goes on with the code. The
+    /// child blocks all signals and has `r12` in that register.
     ///
     /// # Errors
     /// As for [`Caller::call`].
@@ -160,8 +161,8 @@ impl<'a> Caller<'a> {
         Err(io::Error::other(format!("signals kept {ATTEMPTS} attempts at a system call from being made")))
     }
 
-    /// Makes a call with these registers and gives what is in rax after it. The thread has its own registers then, whatever happened;
-    /// its signals are blocked still, unless one has come.
+    /// Makes a call with these registers and gives what is in rax after it. The thread has its own registers then,
+    /// whatever happened; its signals are blocked still, unless one has come.
     fn attempt(&self, registers: &Registers, blocked: u64) -> Result<u64, Failure> {
         let tid = self.held.tid();
         request::set_signal_mask(tid, blocked)?;
@@ -219,8 +220,8 @@ impl<'a> Caller<'a> {
         request::set_signal_mask(tid, self.saved.mask)
     }
 
-    /// Gives the thread its mask back. Within a call such as `sigsuspend` that is the mask from before it, under which other signals
-    /// might be delivered than those that the call waits for: so the call is begun again first.
+    /// Gives the thread its mask back. Within a call such as `sigsuspend` that is the mask from before it, under which
+    /// other signals might be delivered than those that the call waits for: so the call is begun again first.
     fn unblock(&self) -> io::Result<()> {
         let tid = self.held.tid();
         if self.saved.another_mask && interrupted::restarts(&self.saved.registers) {
@@ -268,8 +269,9 @@ fn save(proc: &Proc, pid: Pid, tid: Tid, memory: &File) -> io::Result<Saved> {
     Ok(Saved { registers, mask, another_mask })
 }
 
-/// Where a thread goes on that was stopped within a restartable sequence (rseq(2)): at the address that the sequence gives for that,
-/// as after every preemption. The kernel would see to it, did it not find the thread at another place, in the middle of our call.
+/// Where a thread goes on that was stopped within a restartable sequence (rseq(2)): at the address that the sequence
+/// gives for that, as after every preemption. The kernel would see to it, did it not find the thread at another place,
+/// in the middle of our call.
 fn restartable_sequence(tid: Tid, memory: &File, at: u64) -> io::Result<Option<u64>> {
     let area = match request::rseq_area(tid) {
         Ok(0) => return Ok(None),

@@ -1,5 +1,6 @@
-//! Filters for system calls (seccomp). One may end the process at a call that it does not expect, so that calls are made in a filtered
-//! process only where that cannot be: with the filter suspended, or with one that this program is under as well.
+//! Filters for system calls (seccomp). One may end the process at a call that it does not expect, so that calls are
+//! made in a filtered process only where that cannot be: with the filter suspended, or with one that this program is
+//! under as well.
 
 use super::call::unsupported;
 use super::request;
@@ -22,14 +23,16 @@ pub(super) fn suspend(proc: &Proc, pid: Pid, tid: Tid) -> io::Result<()> {
         return Ok(());
     }
     Err(unsupported(&format!(
-        "the process filters its system calls (seccomp), and the filter cannot be suspended ({error}): homing needs CAP_SYS_ADMIN, a \
-         kernel with CONFIG_CHECKPOINT_RESTORE, and not to be filtered itself, as it is in most containers and under systemd's \
+        "the process filters its system calls (seccomp), and the filter cannot be suspended ({error}): homing needs \
+        CAP_SYS_ADMIN, a \
+         kernel with CONFIG_CHECKPOINT_RESTORE, and not to be filtered itself, as it is in most containers and under \
+         systemd's \
          SystemCallFilter"
     )))
 }
 
-/// True if both processes are under the very same filters. Filters are inherited and never taken away, so they are if an ancestor of
-/// both has as many as each of them.
+/// True if both processes are under the very same filters. Filters are inherited and never taken away, so they are if
+/// an ancestor of both has as many as each of them.
 fn same_filters(proc: &Proc, one: Pid, filters: Option<u32>, other: Pid) -> bool {
     let count = |pid: Pid| proc.thread_status(pid, Tid(pid.0)).ok().and_then(|status| status.filters);
     let others: BTreeSet<Pid> = ancestors(proc, other).into_iter().collect();
@@ -57,7 +60,8 @@ mod tests {
             let directory = root.path().join(format!("{pid}/task/{pid}"));
             fs::create_dir_all(&directory).unwrap();
             let text = format!(
-                "Name:\tx\nTgid:\t{pid}\nPPid:\t{parent}\nUid:\t0\t0\t0\t0\nSigBlk:\t0\nSeccomp:\t2\nSeccomp_filters:\t{filters}\n"
+                "Name:\tx\nTgid:\t{pid}\nPPid:\t{parent}\nUid:\t0\t0\t0\t0\n\
+                 SigBlk:\t0\nSeccomp:\t2\nSeccomp_filters:\t{filters}\n"
             );
             fs::write(directory.join("status"), &text).unwrap();
             fs::write(root.path().join(format!("{pid}/status")), text).unwrap();

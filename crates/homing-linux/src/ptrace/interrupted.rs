@@ -1,7 +1,7 @@
-//! System calls that a stop would make fail. Most calls that a stop interrupts are begun again by the kernel without the program's
-//! knowledge. Some return EINTR instead, even if no signal handler has run (signal(7), "Interruption of system calls and library
-//! functions by stop signals"), and some programs do not expect that. So threads that wait in one are not stopped, and one that
-//! was stopped on the way into it begins it again.
+//! System calls that a stop would make fail. Most calls that a stop interrupts are begun again by the kernel without
+//! the program's knowledge. Some return EINTR instead, even if no signal handler has run (signal(7), "Interruption of
+//! system calls and library functions by stop signals"), and some programs do not expect that. So threads that wait in
+//! one are not stopped, and one that was stopped on the way into it begins it again.
 
 use super::request;
 use crate::proc::{Pid, Proc, Tid};
@@ -30,8 +30,9 @@ const REPEATABLE: &[i64] = &[
     libc::SYS_io_uring_enter,
 ];
 
-/// Calls whose waiting must not be interrupted: those of [`REPEATABLE`] with a time limit of their own, which would begin anew, those
-/// that cannot be begun again, and those that wait for a child which has this memory until it calls exec.
+/// Calls whose waiting must not be interrupted: those of [`REPEATABLE`] with a time limit of their own, which would
+/// begin anew, those that cannot be begun again, and those that wait for a child which has this memory until it calls
+/// exec.
 const UNDISTURBED: &[i64] = &[
     libc::SYS_recvfrom,
     libc::SYS_recvmsg,

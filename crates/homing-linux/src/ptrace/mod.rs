@@ -8,11 +8,14 @@
 //! | [`interrupted`] | system calls that a stop would make fail |
 //! | [`stop`], [`request`] | what the kernel tells of a traced thread, and what it is asked for |
 //!
-//! What is promised to the traced program: every signal is delivered to it once, with its siginfo; every system call that was
-//! interrupted goes on or is begun again; a thread runs on when the engine lets it go, ends or is killed. A dead tracer's tracees
-//! are let go by the kernel: that is why threads are stopped this way and never by SIGSTOP.
+//! What is promised to the traced program: every signal is delivered to it once, with its siginfo; every system call
+//! that was interrupted goes on or is begun again; a thread runs on when the engine lets it go, ends or is killed. A
+//! dead tracer's tracees are let go by the kernel: that is why threads are stopped this way and never by SIGSTOP.
 
 #[cfg(target_arch = "x86_64")]
+pub mod call;
+#[cfg(not(target_arch = "x86_64"))]
+#[path = "call_elsewhere.rs"]
 pub mod call;
 #[cfg(target_arch = "x86_64")]
 mod filters;
@@ -22,6 +25,7 @@ pub mod interrupted;
 pub mod request;
 pub mod standstill;
 pub mod stop;
+mod way_out;
 
 use crate::proc::{Pid, Proc, ProcError, Tid};
 use std::fs::{File, OpenOptions};

@@ -13,7 +13,8 @@ fn request(request: libc::c_uint, tid: Tid, address: usize, data: usize) -> io::
     }
 }
 
-/// Begins to trace a thread, without stopping it. Its system-call stops are told from signals (`PTRACE_O_TRACESYSGOOD`).
+/// Begins to trace a thread, without stopping it. Its system-call stops are told from signals
+/// (`PTRACE_O_TRACESYSGOOD`).
 pub fn seize(tid: Tid) -> io::Result<()> {
     fail::point(Call::Ptrace)?;
     request(libc::PTRACE_SEIZE, tid, 0, libc::PTRACE_O_TRACESYSGOOD as usize)
@@ -33,8 +34,8 @@ pub enum Resume {
     ToSystemCall,
 }
 
-/// Lets a stopped thread go on. `signal` is delivered to it if it was stopped to deliver one, with the siginfo that came with it;
-/// 0 drops that signal.
+/// Lets a stopped thread go on. `signal` is delivered to it if it was stopped to deliver one, with the siginfo that
+/// came with it; 0 drops that signal.
 pub fn resume(tid: Tid, how: Resume, signal: i32) -> io::Result<()> {
     let how = match how {
         Resume::Run => libc::PTRACE_CONT,
@@ -48,8 +49,8 @@ pub fn detach(tid: Tid) -> io::Result<()> {
     request(libc::PTRACE_DETACH, tid, 0, 0)
 }
 
-/// The signals that a thread blocks, as the kernel's bits: signal n is bit n - 1. While a call such as `sigsuspend` has put another
-/// mask in its place for a time, this is the one that comes back after it.
+/// The signals that a thread blocks, as the kernel's bits: signal n is bit n - 1. While a call such as `sigsuspend` has
+/// put another mask in its place for a time, this is the one that comes back after it.
 pub fn signal_mask(tid: Tid) -> io::Result<u64> {
     let mut mask = 0u64;
     request(libc::PTRACE_GETSIGMASK, tid, std::mem::size_of_val(&mask), &raw mut mask as usize)?;
@@ -70,7 +71,8 @@ pub fn signal_code(tid: Tid) -> io::Result<i32> {
     Ok(info.si_code)
 }
 
-/// Takes a thread's seccomp filters out of force while it is traced: `PTRACE_O_SUSPEND_SECCOMP`, which needs CAP_SYS_ADMIN.
+/// Takes a thread's seccomp filters out of force while it is traced: `PTRACE_O_SUSPEND_SECCOMP`, which needs
+/// CAP_SYS_ADMIN.
 #[cfg(target_arch = "x86_64")]
 pub fn suspend_seccomp(tid: Tid) -> io::Result<()> {
     const PTRACE_O_SUSPEND_SECCOMP: usize = 1 << 21;

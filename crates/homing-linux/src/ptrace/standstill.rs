@@ -1,6 +1,7 @@
 //! Processes whose threads all stand still for a moment.
 
 use super::held::Held;
+use super::way_out;
 use crate::proc::{Pid, Proc, Tid};
 use std::collections::BTreeSet;
 use std::io;
@@ -26,8 +27,9 @@ pub struct Count {
 
 /// Processes whose threads stand still until this is dropped.
 ///
-/// A thread of its own traces them. The kernel lets go what a thread traces when that ends, so that nothing stays stopped: neither
-/// threads that stop late, nor those that change their number in an exec, nor any at all when this program is killed.
+/// A thread of its own traces them. The kernel lets go what a thread traces when that ends, so that nothing stays
+/// stopped: neither threads that stop late, nor those that change their number in an exec, nor any at all when this
+/// program is killed.
 #[derive(Debug)]
 pub struct Standstill {
     count: Count,
@@ -37,12 +39,17 @@ pub struct Standstill {
 }
 
 impl Standstill {
-    /// Stops all threads of these processes; those that begin meanwhile too. Processes that have ended, or may not be traced, are
-    /// left out.
+    /// Stops all threads of these processes; those that begin meanwhile too. Processes that have ended, or may not be
+    /// traced, are left out.
+    ///
+    /// While a process executes another program its threads cannot be traced: the kernel lets the request wait. It may
+    /// wait for ever, if the exec waits for the end of threads that are held already. So when it takes
+    /// long, all are let go.
     ///
     /// # Errors
     /// If no thread can be started.
     pub fn of(proc: &Proc, pids: &[Pid]) -> io::Result<Standstill> {
+        way_out::prepare();
         let (release, released) = mpsc::channel::<()>();
         let (ready, is_ready) = mpsc::channel();
         let (proc, pids) = (proc.clone(), pids.to_vec());
@@ -54,9 +61,17 @@ impl Standstill {
             // Ends with an error: nothing is ever sent.
             let _ = released.recv();
         })?;
-        // A tracer that panicked holds nothing.
-        let count = is_ready.recv().unwrap_or_default();
-        Ok(Standstill { count, release: Some(release), tracer: Some(tracer) })
+        match is_ready.recv_timeout(2 * PATIENCE) {
+            Ok(count) => Ok(Standstill { count, release: Some(release), tracer: Some(tracer) }),
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                way_out::take(&tracer);
+                Ok(Standstill { count: Count { late: 1, ..Count::default() }, release: None, tracer: None })
+            }
+            // A tracer that panicked holds nothing.
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                Ok(Standstill { count: Count::default(), release: None, tracer: Some(tracer) })
+            }
+        }
     }
 
     /// What came of it.
@@ -81,6 +96,8 @@ struct Tracer<'a> {
     pids: &'a [Pid],
     /// Threads that were looked at.
     seen: BTreeSet<Tid>,
+    /// All that were ever asked to stop.
+    traced: Vec<Tid>,
     held: Vec<Held>,
     /// Asked to stop, and not seen to.
     late: Vec<Held>,
@@ -91,7 +108,8 @@ struct Tracer<'a> {
 impl<'a> Tracer<'a> {
     fn new(proc: &'a Proc, pids: &'a [Pid]) -> Tracer<'a> {
         let (seen, refused) = (BTreeSet::new(), BTreeSet::new());
-        Tracer { proc, pids, seen, held: Vec::new(), late: Vec::new(), waiting: 0, refused }
+        let (traced, held, late) = (Vec::new(), Vec::new(), Vec::new());
+        Tracer { proc, pids, seen, traced, held, late, waiting: 0, refused }
     }
 
     fn count(&self) -> Count {
@@ -99,8 +117,8 @@ impl<'a> Tracer<'a> {
         Count { held, waiting: self.waiting, late, refused: self.refused.len() }
     }
 
-    /// Stops threads until none is left that runs. One that begins others faster than they are found would keep this at work: the
-    /// deadline ends it.
+    /// Stops threads until none is left that runs. One that begins others faster than they are found would keep this at
+    /// work: the deadline ends it.
     fn stop(&mut self) {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -131,8 +149,11 @@ impl<'a> Tracer<'a> {
                 self.waiting += 1;
                 continue;
             }
-            match Held::ask(tid) {
-                Ok(thread) => asked.push((pid, thread)),
+            match way_out::beside(&self.traced, || Held::ask(tid)) {
+                Ok(thread) => {
+                    self.traced.push(tid);
+                    asked.push((pid, thread));
+                }
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
                 // A zombie thread, or the first one after pthread_exit, cannot be seized.
                 Err(_) if super::ended(self.proc, pid, tid) => {}

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 /// Why a thread stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// It was asked to, or its whole process was stopped by a signal (`PTRACE_EVENT_STOP`). It is not about to deliver a signal:
-    /// those that come stay pending.
+    /// It was asked to, or its whole process was stopped by a signal (`PTRACE_EVENT_STOP`). It is not about to deliver
+    /// a signal: those that come stay pending.
     Event,
     /// It enters or leaves a system call.
     SystemCall,
@@ -46,6 +46,23 @@ fn ask(tid: Tid, options: i32) -> io::Result<Option<(i32, i32)>> {
     Ok((pid != 0).then_some((info.si_code, status)))
 }
 
+/// True if a thread is, or was until its end, the first of its process.
+pub(super) fn is_first(tid: Tid) -> bool {
+    // SAFETY: signal 0 asks whether there is such a thread in such a process.
+    unsafe { libc::syscall(libc::SYS_tgkill, tid.0, tid.0, 0) == 0 }
+}
+
+/// Takes the end of a tracee of this thread, which must not be the first of its process, if it comes within moments.
+pub(super) fn reap(tid: Tid) {
+    for _ in 0..100 {
+        match ask(tid, libc::WEXITED) {
+            // It is about to end: it was killed.
+            Ok(None) => std::thread::sleep(Duration::from_micros(100)),
+            Ok(Some(_)) | Err(_) => return,
+        }
+    }
+}
+
 fn gone() -> io::Error {
     io::Error::from_raw_os_error(libc::ESRCH)
 }
@@ -57,7 +74,8 @@ fn gone() -> io::Error {
 pub fn wait(tid: Tid, deadline: Instant) -> io::Result<Stop> {
     let mut nap = Duration::from_micros(20);
     loop {
-        // Looked at without being taken: the end of a thread belongs to its process's parent, which may be another part of this program.
+        // Looked at without being taken: the end of a thread belongs to its process's parent, which may be another part
+        // of this program.
         match ask(tid, libc::WSTOPPED | libc::WEXITED | libc::WNOWAIT) {
             Ok(Some((libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED, _))) => return Err(gone()),
             Ok(Some((_, status))) => {

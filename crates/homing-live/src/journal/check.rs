@@ -1,153 +1,118 @@
-//! Makes the decisions of a teed log again.
+//! Tells a fresh session what a teed log says, and compares what it asks for.
 
-use super::{Journal, JournalError, Line};
-use crate::plan::PLANNED;
-use crate::session::threads::FORWARDED;
-use homing_core::action::{Action, Locations, Outcome};
-use homing_core::engine::{Engine, Executor, Observation};
-use homing_core::ids::{Node, Page, Thread, Time};
-use homing_core::policy::settings::Settings;
-use homing_core::policy::{table, Sample, ThreadMoved, ThreadsChanged};
+use super::{Journal, JournalError, Line, BEFORE_RAW_LOGS};
+use homing_core::policy::settings::Settings as Parameters;
+use homing_core::policy::table;
+use homing_core::policy::Policy;
+use homing_core::session::{Input, Output, Session, Settings, Setup};
 use serde::Serialize;
 use std::collections::VecDeque;
-
-/// Reasons of moves that the session made by itself.
-const OTHERS: [&str; 2] = [FORWARDED, PLANNED];
 
 /// What [`check`] found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Checked {
-    /// Things that the policy was told.
+    /// Things that the session was told.
     pub observations: u64,
-    /// Actions in the log.
+    /// Things that it asked for, in the log: decisions of the policy, forwarded and planned moves, refused ones,
+    /// orders, splits, scans, questions.
     pub actions: u64,
-    /// Actions that the policy asked for again, the same in the same place.
+    /// Those that it asked for again, the same in the same place.
     pub same: u64,
     /// The first that was not, in words.
     pub first_difference: Option<String>,
 }
 
-/// Tells a fresh policy everything that a teed log says, and compares what it asks for.
+/// Tells a fresh session everything that a teed log says, and compares all that it asks for.
 ///
 /// # Errors
-/// If the log is not teed, or names a policy or parameters that do not exist.
+/// If the log is not teed, was written before raw logs, or names a policy or parameters that do not exist.
 pub fn check(journal: &Journal) -> Result<Checked, JournalError> {
-    let fail = |message: String| JournalError::Line { line: 1, message };
-    if !journal.header.teed {
-        return Err(fail("holds decisions only: expected a log written with --tee".into()));
+    let (settings, mut policy) =
+        prepare(journal).map_err(|message| JournalError::Line { line: 1, message })?;
+    let (context, plan) = (journal.header.context.clone(), journal.header.plan.clone());
+    let setup = Setup { settings, policy: &mut *policy, context, plan, record: true };
+    let mut comparison = Comparison {
+        session: Session::new(setup),
+        asked: VecDeque::new(),
+        ended: false,
+        checked: Checked::default(),
+    };
+    for line in &journal.lines {
+        comparison.take(line);
     }
-    let entry = table::find(&journal.header.policy)
-        .ok_or_else(|| fail(format!("no policy `{}`", journal.header.policy)))?;
-    let mut settings = Settings::default();
-    for set in &journal.header.set {
-        settings.set(set).map_err(fail)?;
+    if comparison.ended {
+        // Without an end the engine was killed, and its last lines may be missing.
+        comparison.nothing_more();
     }
-    let mut policy = entry.make(&journal.header.prices.clone().into(), false, &settings);
-    let mut engine = Engine::new(&mut *policy, Recorded::default(), false);
-    engine.begin(&journal.header.context);
-    let mut lines = journal.lines.iter().peekable();
-    let mut checked = Checked::default();
-    while let Some(line) = lines.next() {
-        while let Some(action @ Line::Action { reason, .. }) = lines.peek() {
-            if OTHERS.contains(&reason.as_str()) {
-                lines.next();
-                continue;
+    Ok(comparison.checked)
+}
+
+/// What the session goes by, and its policy.
+fn prepare(journal: &Journal) -> Result<(Settings, Box<dyn Policy>), String> {
+    let header = &journal.header;
+    if header.homing_journal == BEFORE_RAW_LOGS {
+        let message = "was written before raw logs (version 1): it can be replayed, not checked; \
+                       write another one with --tee";
+        return Err(message.into());
+    }
+    let settings = header.settings.clone().filter(|_| header.teed);
+    let settings = settings.ok_or("holds decisions only: expected a log written with --tee")?;
+    let entry = table::find(&header.policy).ok_or_else(|| format!("no policy `{}`", header.policy))?;
+    let mut parameters = Parameters::default();
+    for set in &header.set {
+        parameters.set(set)?;
+    }
+    Ok((settings, entry.make(&header.prices.clone().into(), false, &parameters)))
+}
+
+/// A session that is told what a log says.
+struct Comparison<'p> {
+    session: Session<'p>,
+    /// What it asked for and the log has not confirmed yet.
+    asked: VecDeque<Output>,
+    /// The log has come to its end.
+    ended: bool,
+    checked: Checked,
+}
+
+impl Comparison<'_> {
+    fn take(&mut self, line: &Line) {
+        match line {
+            Line::Input { t, input } => {
+                self.nothing_more();
+                self.checked.observations += 1;
+                self.ended = *input == Input::End;
+                let mut asked = Vec::new();
+                self.session.input(*t, input.clone(), &mut asked);
+                self.asked.extend(asked);
             }
-            engine.executor_mut().expected.push_back((*action).clone());
-            checked.actions += 1;
-            lines.next();
+            Line::Action(decided) => self.compare(&Output::Decided(decided.clone())),
+            Line::Result(settlement) => self.compare(&Output::Settled(settlement.clone())),
+            Line::Split(split) => self.compare(&Output::WasSplit(split.clone())),
+            Line::Output { output } => self.compare(output),
+            Line::Told => {}
         }
-        engine.executor_mut().at = at(line);
-        checked.observations += 1;
-        tell(&mut engine, line);
-        engine.executor_mut().end_of_observation(line);
     }
-    let (recorded, ..) = engine.finish();
-    (checked.same, checked.first_difference) = (recorded.same, recorded.difference);
-    Ok(checked)
-}
 
-fn at(line: &Line) -> Node {
-    match line {
-        Line::Sample { at, .. } => Node(*at),
-        _ => Node(0),
+    fn compare(&mut self, logged: &Output) {
+        self.checked.actions += 1;
+        match self.asked.pop_front() {
+            Some(asked) if asked == *logged => self.checked.same += 1,
+            Some(asked) => self.differ(format!("the session asked for {asked:?}, the log has {logged:?}")),
+            None => self.differ(format!("the session asked for nothing, the log has {logged:?}")),
+        }
     }
-}
 
-fn tell(engine: &mut Engine<Recorded>, line: &Line) {
-    match line {
-        Line::Sample { t, page, node, store, weight, at } => {
-            engine.observe(Observation::Sample(Sample {
-                page: Page(*page),
-                node: Node(*node),
-                reads: u64::from(!store),
-                writes: u64::from(*store),
-                weight: *weight,
-                time: Time(*t),
-                at: Locations::single(Node(*at)),
-            }));
+    /// The log has nothing more that came of the last input.
+    fn nothing_more(&mut self) {
+        if let Some(asked) = self.asked.pop_front() {
+            self.differ(format!("the session asked for {asked:?}, the log has nothing"));
+            self.asked.clear();
         }
-        Line::Interval { t } => engine.observe(Observation::IntervalEnd(Time(*t))),
-        Line::ThreadMoved { t, thread, from, to } => engine.observe(Observation::ThreadMoved(ThreadMoved {
-            thread: Thread(*thread),
-            from: Node(*from),
-            to: Node(*to),
-            time: Time(*t),
-        })),
-        Line::ThreadsChanged { t, threads } => {
-            let changed = ThreadsChanged { threads: *threads, time: Time(*t) };
-            engine.observe(Observation::ThreadsChanged(changed));
-        }
-        Line::New { page, address } => engine.observe(Observation::PageNew(Page(*page), *address)),
-        Line::Gone { page } => engine.observe(Observation::PageGone(Page(*page))),
-        Line::Result { t, page, action, outcome } => {
-            let action = Action { page: Page(*page), kind: *action, reason: "as in the journal" };
-            engine.settle(&action, outcome.outcome(), Time(*t));
-        }
-        // Actions stand here only where a log begins with one; what is split is told as gone.
-        Line::Action { .. } | Line::Split { .. } => {}
     }
-}
 
-/// Memory as a log says it was.
-#[derive(Default)]
-struct Recorded {
-    at: Node,
-    expected: VecDeque<Line>,
-    same: u64,
-    difference: Option<String>,
-}
-
-impl Recorded {
     fn differ(&mut self, message: String) {
-        self.difference.get_or_insert(message);
-    }
-
-    fn end_of_observation(&mut self, line: &Line) {
-        if let Some(missing) = self.expected.pop_front() {
-            self.differ(format!("after {line:?}: the log has {missing:?}, the policy asked for nothing"));
-            self.expected.clear();
-        }
-    }
-}
-
-impl Executor for Recorded {
-    fn at(&self, _: Page) -> Locations {
-        Locations::single(self.at)
-    }
-
-    fn execute(&mut self, asked: &Action) -> Outcome {
-        match self.expected.pop_front() {
-            Some(Line::Action { page, action, reason, outcome, .. })
-                if (page, action, reason.as_str()) == (asked.page.0, asked.kind, asked.reason) =>
-            {
-                self.same += 1;
-                outcome.outcome()
-            }
-            other => {
-                self.differ(format!("the policy asked for {asked:?}, the log has {other:?}"));
-                Outcome::Done
-            }
-        }
+        let place = self.checked.observations;
+        self.checked.first_difference.get_or_insert(format!("after input {place}: {message}"));
     }
 }

@@ -1,14 +1,18 @@
 //! The session log: one JSON value a line. As a *journal* it holds every decision and what came of it; *teed*, also
-//! everything that the policy was told, in order, so that the decisions can be made again in simulation ([`check`]).
+//! everything that the session was told, as it came, and everything that it asked for, so that another session can be
+//! told the same and asked whether it does the same ([`check`]).
 //!
 //! Pages have addresses only within one run; regions are named by what they map and counted by address, so that with an
 //! offset they mean the same in the next run, wherever the kernel put it.
 
 mod check;
 
-use homing_core::action::{Kind, Outcome};
+use homing_core::ids::Micros;
 use homing_core::machine::{Costs, General, Uniform};
 use homing_core::policy::Context;
+use homing_core::session::output::{Decided, Output, Settlement, WasSplit};
+use homing_core::session::plan::{Plan, Recorded};
+use homing_core::session::{Input, Settings};
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, Write};
 
@@ -63,7 +67,7 @@ impl From<Prices> for Costs {
 /// The first line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
-    /// Version of the format: 1.
+    /// Version of the format.
     pub homing_journal: u32,
     /// The program, or the processes.
     pub command: String,
@@ -79,12 +83,20 @@ pub struct Header {
     pub prices: Prices,
     /// What it was told at first.
     pub context: Context,
-    /// True if everything that the policy was told is in it.
+    /// True if everything that the session was told and asked for is in it.
     pub teed: bool,
+    /// What the session goes by; absent in logs of version 1.
+    #[serde(default)]
+    pub settings: Option<Settings>,
+    /// Moves of an earlier run that were to be made again.
+    #[serde(default, skip_serializing_if = "Plan::is_empty")]
+    pub plan: Plan,
 }
 
-/// The version that is written and read.
-const VERSION: u32 = 1;
+/// The version that is written, and the one before, which is still read. That held what the policy was told, after the
+/// session had made samples of what it saw: it can be replayed, not checked.
+const VERSION: u32 = 2;
+const BEFORE_RAW_LOGS: u32 = 1;
 
 impl Header {
     /// A header of the present version.
@@ -109,156 +121,48 @@ impl Header {
             nodes: Vec::new(),
             prices: costs.into(),
             teed: false,
+            settings: None,
+            plan: Plan::default(),
         }
     }
-}
-
-/// An outcome as a value of its own.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Came {
-    /// Carried out; in a dry run: counted as carried out.
-    Done,
-    /// Told later.
-    Pending,
-    /// It was so already.
-    Already,
-    /// By a rule.
-    Refused(String),
-    /// By the kernel.
-    Failed(i32),
-}
-
-impl From<Outcome> for Came {
-    fn from(outcome: Outcome) -> Came {
-        match outcome {
-            Outcome::Done => Came::Done,
-            Outcome::Pending => Came::Pending,
-            Outcome::Already => Came::Already,
-            Outcome::Refused(why) => Came::Refused(why.to_owned()),
-            Outcome::Failed(errno) => Came::Failed(errno),
-        }
-    }
-}
-
-impl Came {
-    fn outcome(&self) -> Outcome {
-        match self {
-            Came::Done => Outcome::Done,
-            Came::Pending => Outcome::Pending,
-            Came::Already => Outcome::Already,
-            Came::Refused(_) => Outcome::Refused("as in the journal"),
-            Came::Failed(errno) => Outcome::Failed(*errno),
-        }
-    }
-}
-
-/// Where a page is, for people and for another run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
-    /// The process, by order of appearance.
-    pub process: u32,
-    /// Its region, such as `heap#0` or `libm.so.6#2`.
-    pub region: String,
-    /// Bytes from the region's beginning.
-    pub offset: u64,
-    /// Size of the page.
-    pub bytes: u64,
 }
 
 /// One line behind the header. `t` is in microseconds of the session.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "is", rename_all = "kebab-case")]
 pub enum Line {
-    /// An access was seen.
-    Sample {
-        /// When.
-        t: u64,
-        /// The page.
-        page: u32,
-        /// The node that made it.
-        node: u16,
-        /// A store.
-        store: bool,
-        /// References that it stands for.
-        weight: f64,
-        /// Where the page was.
-        at: u16,
-    },
-    /// An interval ended.
-    Interval {
-        /// When.
-        t: u64,
-    },
-    /// A thread moved and stayed.
-    ThreadMoved {
-        /// When.
-        t: u64,
-        /// The thread.
-        thread: u32,
-        /// From.
-        from: u16,
-        /// To.
-        to: u16,
-    },
-    /// The number of threads changed.
-    ThreadsChanged {
-        /// When.
-        t: u64,
-        /// Threads now.
-        threads: u32,
-    },
-    /// A page was seen for the first time.
-    New {
-        /// The page.
-        page: u32,
-        /// Its address.
-        address: u64,
-    },
-    /// A page's mapping went away.
-    Gone {
-        /// The page.
-        page: u32,
-    },
-    /// The policy asked for something.
-    Action {
-        /// When.
-        t: u64,
-        /// The page.
-        page: u32,
-        /// What.
-        action: Kind,
-        /// Where the page was.
-        from: Option<u16>,
-        /// Why.
-        reason: String,
-        /// Sightings of the page by node since it was first seen.
-        profile: Vec<u32>,
-        /// Which page.
-        place: Place,
-        /// What came of it at once.
-        outcome: Came,
-    },
-    /// A huge page was split, since several nodes use it: it is gone, its parts are new pages.
-    Split {
-        /// When.
-        t: u64,
-        /// The page.
-        page: u32,
-        /// Which page.
-        place: Place,
-    },
+    /// The policy, a plan or the session asked for something.
+    Action(Decided),
     /// What came of an action that was pending.
-    Result {
+    Result(Settlement),
+    /// A huge page was split.
+    Split(WasSplit),
+    /// The session was told something. Only in a teed log.
+    Input {
         /// When.
-        t: u64,
-        /// The page.
-        page: u32,
+        t: Micros,
         /// What.
-        action: Kind,
-        /// What came of it.
-        outcome: Came,
+        input: Input,
     },
+    /// The session asked for something that is not a decision. Only in a teed log.
+    Output {
+        /// What.
+        output: Output,
+    },
+    /// What the policy was told, in a log of version 1.
+    #[serde(other)]
+    Told,
+}
+
+/// A [`Line`] that is written.
+#[derive(Serialize)]
+#[serde(tag = "is", rename_all = "kebab-case")]
+enum Written<'l> {
+    Action(&'l Decided),
+    Result(&'l Settlement),
+    Split(&'l WasSplit),
+    Input { t: Micros, input: &'l Input },
+    Output { output: &'l Output },
 }
 
 /// Writes a log.
@@ -279,14 +183,33 @@ impl<W: Write> Writer<W> {
         Ok(Writer { out, teed: header.teed, line: Vec::new() })
     }
 
-    /// Writes a line, unless it is one that only a teed log holds and this is none.
+    /// Writes what the session was told, if the log is teed.
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn put(&mut self, line: &Line) -> io::Result<()> {
-        if !self.teed && !matches!(line, Line::Action { .. } | Line::Result { .. } | Line::Split { .. }) {
-            return Ok(());
+    pub fn input(&mut self, t: Micros, input: &Input) -> io::Result<()> {
+        if self.teed {
+            self.put(&Written::Input { t, input })
+        } else {
+            Ok(())
         }
+    }
+
+    /// Writes what the session asked for: a decision always, the rest if the log is teed.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn output(&mut self, output: &Output) -> io::Result<()> {
+        match output {
+            Output::Decided(decided) => self.put(&Written::Action(decided)),
+            Output::Settled(settlement) => self.put(&Written::Result(settlement)),
+            Output::WasSplit(split) => self.put(&Written::Split(split)),
+            output if self.teed => self.put(&Written::Output { output }),
+            _ => Ok(()),
+        }
+    }
+
+    fn put(&mut self, line: &Written<'_>) -> io::Result<()> {
         self.line.clear();
         serde_json::to_writer(&mut self.line, line)?;
         self.line.push(b'\n');
@@ -340,19 +263,31 @@ impl Journal {
         let (_, first) = texts.next().ok_or_else(|| fail(0, "the file is empty".into()))?;
         let header: Header = serde_json::from_str(&first?)
             .map_err(|e| fail(0, format!("{e}; expected the header that `homing run --journal` writes")))?;
-        if header.homing_journal != VERSION {
-            let message = format!("version {}: this program reads version {VERSION}", header.homing_journal);
+        let version = header.homing_journal;
+        if version != VERSION && version != BEFORE_RAW_LOGS {
+            let message = format!("version {version}: this program reads {BEFORE_RAW_LOGS} and {VERSION}");
             return Err(fail(0, message));
         }
         let mut journal = Journal { header, lines: Vec::new(), cut: false };
         while let Some((number, text)) = texts.next() {
             match serde_json::from_str(&text?) {
+                Ok(Line::Told) if version == BEFORE_RAW_LOGS => {}
+                Ok(Line::Told) => return Err(fail(number, "a kind of line that does not exist".into())),
                 Ok(line) => journal.lines.push(line),
                 Err(error) if error.is_eof() && texts.peek().is_none() => journal.cut = true,
                 Err(error) => return Err(fail(number, error.to_string())),
             }
         }
         Ok(journal)
+    }
+
+    /// The moves in it, to be made again.
+    pub fn moves(&self) -> Plan {
+        Plan::of(self.lines.iter().filter_map(|line| match line {
+            Line::Action(decided) => Some(Recorded::Decided(decided)),
+            Line::Result(settlement) => Some(Recorded::Settled(settlement)),
+            _ => None,
+        }))
     }
 }
 

@@ -5,6 +5,7 @@ use super::symbols::Tables;
 use crate::host::Host;
 use crate::regions;
 use homing_core::ids::Node;
+use homing_core::process;
 use homing_linux::proc::maps;
 use homing_linux::proc::{Pid, Proc, ProcError, Tid};
 use std::collections::BTreeMap;
@@ -53,7 +54,7 @@ impl View {
                     bytes[node.index()] += count;
                 }
             }
-            let region = regions::find(&named, range.start);
+            let region = process::find(&named, range.start);
             let mapping = maps::find(&maps, range.start);
             all.push(RegionRow {
                 // A mapping may have come between the two files.

@@ -1,47 +1,42 @@
-//! A session: one engine at work for some processes. Time enters the policy here alone, as microseconds of the
-//! session; sources and movers read the clock for their own dates.
+//! A live session: the pure session of [`homing_core::session`], driven by the kernel. Time enters here alone, as
+//! microseconds of the session; sources and movers read the clock for their own dates.
 //!
-//! Each step looks at the processes, takes what the source saw, asks the kernel where those pages are, tells the policy,
-//! carries out what it asked for, and accounts.
+//! Each step tells the pure session what happened (threads that came to other CPUs, what the source saw, what landed),
+//! and carries out what it asks for (`carry_out.rs`): process scans (`looks.rs`), questions, moves, splits. It decides
+//! nothing.
 
-mod huge;
-mod look;
+mod carry_out;
+mod looks;
 mod migrations;
-pub(crate) mod news;
-mod orders;
-mod pace;
-mod sightings;
-pub(crate) mod threads;
+mod summary;
 mod wait;
 
-use crate::account::{by_name, Account, Summary};
-use crate::config::Config;
-use crate::executor::Kernel;
+use crate::account::Summary;
+use crate::config::{Bind, Config};
 use crate::host::Host;
-use crate::journal::{Header, Line, Writer};
+use crate::journal::{Header, Writer};
 use crate::mover::Mover;
-use crate::neighbours::Neighbours;
+use crate::movers::Movers;
 use crate::phases::Phases;
-use crate::plan::Plan;
-use crate::regions::Region;
-use crate::source::{self, Access, Places, Source};
+use crate::source::{self, Places, Source};
 use crate::targets::{Choice, Targets};
-use homing_core::engine::{Engine, Observation};
-use homing_core::ids::{Node, Page, Time};
+use homing_core::ids::{Micros, Node};
 use homing_core::machine::Costs;
 use homing_core::policy::Policy;
-use homing_linux::errln;
+use homing_core::process::ProcessId;
+use homing_core::session::account::Account;
+use homing_core::session::input::{Access, Input, Noticed};
+use homing_core::session::plan::Plan;
+use homing_core::session::{self as pure, weight_of_a_burst, Output};
 use homing_linux::huge::Splitter;
 use homing_linux::pagemap::PageMap;
-use homing_linux::proc::maps::Class;
 use homing_linux::proc::{Pid, Proc, ProcError};
+use homing_linux::{clock, errln};
 use migrations::Migrations;
-use news::News;
-use pace::Pace;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A session that cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -76,18 +71,6 @@ pub enum SessionError {
     Journal(io::Error),
 }
 
-/// Where a page is is asked again when its last answer is older, in microseconds.
-const STALE_US: u64 = 5_000_000;
-
-/// ... where the kernel moves pages by itself.
-const STALE_WITH_BALANCING_US: u64 = 500_000;
-
-/// Moves that are made in the middle of a step; fewer wait for its end, since a call costs much by itself.
-const MANY: usize = 512;
-
-const PAGE: u64 = 4096;
-const HUGE: u64 = 2 << 20;
-
 /// What a session needs from its maker.
 pub struct Setup<'p> {
     /// Settings.
@@ -110,72 +93,67 @@ pub struct Setup<'p> {
     pub plan: Plan,
 }
 
-/// A process's regions, and what tells its huge pages.
-struct View {
-    number: u32,
-    regions: Vec<Region>,
-    page_map: Option<PageMap>,
-}
-
 /// An engine at work.
 pub struct Session<'p> {
     config: Config,
     host: Host,
+    /// What decides.
+    pure: pure::Session<'p>,
     targets: Targets,
-    views: BTreeMap<Pid, View>,
-    processes: u32,
-    threads: u32,
-    plan: Plan,
-    source: Box<dyn Source>,
-    entry: &'static source::Entry,
-    engine: Engine<'p, Kernel>,
-    account: Account,
-    journal: Option<Writer<Box<dyn Write>>>,
-    weight: f64,
-    begin: Instant,
-    pace: Pace,
-    news: News,
-    neighbours: Neighbours,
-    migrations: Migrations,
-    splitter: Splitter,
-    to_split: Vec<Page>,
+    has_looked: bool,
+    page_maps: BTreeMap<Pid, PageMap>,
     /// Of the processes that were there at the last look.
     ends: BTreeMap<Pid, OwnedFd>,
-    flushed: Instant,
+    source: Box<dyn Source>,
+    entry: &'static source::Entry,
+    migrations: Migrations,
+    movers: Movers,
+    splitter: Splitter,
+    journal: Option<Writer<Box<dyn Write>>>,
+    /// Lines were written that somebody may wait for.
+    unflushed: bool,
+    /// When it began, by the monotonic clock.
+    begin: Duration,
+    /// When the pure session last got a tick.
+    ticked: Instant,
     phases: Phases,
-    bound: usize,
-    would_move: u64,
     accesses: Vec<Access>,
-    /// So many of them the policy has been told.
-    heard: usize,
-    /// Those who use the page that was accessed: kept, so that not every access needs memory.
-    shares: Vec<(Node, f64)>,
+    /// Those of them that the pure session has been given.
+    processed: usize,
 }
 
-/// Accesses by the name of what their mapping holds, where there were any.
-fn by_class(account: &Account) -> BTreeMap<String, u64> {
-    let counts = Class::ALL.iter().map(|&class| (class.name().to_owned(), account.by_class[class as usize]));
-    counts.filter(|(_, count)| *count > 0).collect()
-}
-
-/// References of a visit: as many as make a move worth it.
-fn weight_of_a_visit(costs: &Costs) -> f64 {
-    let nodes = costs.memories();
-    let pairs = (0..nodes).flat_map(|a| (0..nodes).map(move |b| (Node(a), Node(b)))).filter(|(a, b)| a != b);
-    let references = pairs.filter_map(|(by, at)| {
-        let saved = costs.access(by, at) - costs.access(by, by);
-        (saved > 0.0).then(|| costs.copy(at, by) / saved)
-    });
-    let least = references.fold(f64::INFINITY, f64::min);
-    if least.is_finite() {
-        least.max(1.0)
-    } else {
-        1.0
+/// What the pure session goes by.
+fn settings(config: &Config, host: &Host, costs: &Costs, entry: &source::Entry) -> pure::Settings {
+    pure::Settings {
+        nodes: host.nodes() as u16,
+        time_for_moves: Micros(config.time_for_moves().as_micros() as u64),
+        rate_limit: config.rate_limit,
+        regions: config.regions.clone(),
+        bind: config.bind.map(|how| cpus_to_bind(how, host)).unwrap_or_default(),
+        dry_run: config.dry_run,
+        weight: config.weight.unwrap_or_else(|| weight_of_a_burst(costs)),
+        keep_huge_pages: config.keep_huge_pages,
+        scans: entry.scans,
     }
 }
 
-/// Opens the source of that name. `auto` takes the best that works, which may be another than the best that could: only one
-/// session at a time has hint faults.
+/// The CPUs that new threads are bound to, in the order of their appearance.
+fn cpus_to_bind(how: Bind, host: &Host) -> Vec<u32> {
+    let nodes: Vec<&[u32]> = (0..host.nodes())
+        .map(|node| host.cpus_of(Node(node as u16)))
+        .filter(|cpus| !cpus.is_empty())
+        .collect();
+    match how {
+        Bind::Fill => nodes.concat(),
+        Bind::RoundRobin => {
+            let most = nodes.iter().map(|cpus| cpus.len()).max().unwrap_or(0);
+            (0..most).flat_map(|i| nodes.iter().filter_map(move |cpus| cpus.get(i).copied())).collect()
+        }
+    }
+}
+
+/// Opens the source of that name. `auto` takes the best that works, which may be another than the best that could:
+/// only one session at a time has hint faults.
 fn open_source(
     name: &str,
     places: &Places,
@@ -215,45 +193,35 @@ impl<'p> Session<'p> {
     pub fn begin(setup: Setup<'p>) -> Result<Session<'p>, SessionError> {
         let Setup { config, host, costs, policy, choice, places, journal, command, plan } = setup;
         let (entry, source) = open_source(&config.source, &places, &host)?;
-        let mover = Mover { threads: config.movers, ..Mover::default() };
-        let kernel = Kernel::new(host.clone(), mover, config.dry_run);
-        let weight = config.weight.unwrap_or_else(|| weight_of_a_visit(&costs));
+        let settings = settings(&config, &host, &costs, entry);
         let mut header = Header::new(&config.policy, entry.name, &costs);
         (header.command, header.set) = (command, config.set.clone());
         header.nodes = (0..host.nodes()).map(|node| host.kernel_id(Node(node as u16))).collect();
-        header.context.weight = weight;
+        header.context.weight = settings.weight;
         header.context.interval = Some(config.interval.as_micros() as u64);
-        let mut engine = Engine::new(policy, kernel, false);
-        engine.begin(&header.context);
+        header.settings = Some(settings.clone());
+        header.plan = plan.clone();
+        let (context, record) = (header.context.clone(), journal.is_some());
         let header = |teed| Header { teed, ..header };
         let journal = journal.map(|(out, teed)| Writer::new(out, &header(teed))).transpose();
         Ok(Session {
-            weight,
+            pure: pure::Session::new(pure::Setup { settings, policy, context, plan, record }),
             targets: Targets::new(Proc::default(), choice),
-            views: BTreeMap::new(),
-            processes: 0,
+            has_looked: false,
+            page_maps: BTreeMap::new(),
+            ends: BTreeMap::new(),
             source,
             entry,
-            engine,
-            plan,
-            threads: 0,
-            account: Account::default(),
-            journal: journal.map_err(SessionError::Journal)?,
-            begin: Instant::now(),
-            pace: Pace::new(),
-            news: News::default(),
-            neighbours: Neighbours::default(),
             migrations: Migrations::begin(&host),
+            movers: Movers::new(Mover { threads: config.movers, ..Mover::default() }),
             splitter: Splitter::default(),
-            to_split: Vec::new(),
-            ends: BTreeMap::new(),
-            flushed: Instant::now(),
+            journal: journal.map_err(SessionError::Journal)?,
+            unflushed: false,
+            begin: clock::monotonic(),
+            ticked: Instant::now(),
             phases: Phases::begin(),
-            bound: 0,
-            would_move: 0,
             accesses: Vec::new(),
-            heard: 0,
-            shares: Vec::new(),
+            processed: 0,
             config,
             host,
         })
@@ -276,7 +244,7 @@ impl<'p> Session<'p> {
 
     /// Counts so far.
     pub fn account(&self) -> &Account {
-        &self.account
+        self.pure.account()
     }
 
     /// What the source has not seen.
@@ -284,13 +252,18 @@ impl<'p> Session<'p> {
         self.source.losses()
     }
 
-    /// The pages that were heard of.
-    pub fn kernel(&self) -> &Kernel {
-        self.engine.executor()
+    /// The number of pages that are known.
+    pub fn pages(&self) -> usize {
+        self.pure.orders().pages().len()
     }
 
-    fn now(&self) -> u64 {
-        self.begin.elapsed().as_micros() as u64
+    /// Moves of the plan that are left.
+    pub fn planned(&self) -> usize {
+        self.pure.planned()
+    }
+
+    fn now(&self) -> Micros {
+        Micros(clock::monotonic().saturating_sub(self.begin).as_micros() as u64)
     }
 
     /// One interval's work, without waiting for it.
@@ -299,66 +272,70 @@ impl<'p> Session<'p> {
     /// If the source fails, the cgroup goes away, or the journal cannot be written.
     pub fn step(&mut self) -> Result<(), SessionError> {
         self.phases.lap("wait");
-        self.follow_threads()?;
-        if self.kernel().confined().iter().any(|&pid| self.targets.may_use_others(pid)) {
-            self.pace.at_once();
-        }
-        if self.pace.due() {
-            let quiet = self.look()?;
-            let cost = self.phases.lap("look");
-            self.pace.looked(cost, quiet);
-        }
+        self.notice()?;
+        self.tick()?;
         self.let_source_work()?;
         self.take_accesses();
-        self.hear_all()?;
-        self.split_pages()?;
-        let t = self.now();
-        self.put(&Line::Interval { t })?;
-        self.engine.observe(Observation::IntervalEnd(Time(t)));
-        self.follow_plan(t);
-        self.note_asked(t)?;
-        let (sightings, news) = self.news.take();
-        self.source.learnt(sightings, news);
-        self.phases.lap("decide");
-        self.carry_out()?;
-        self.phases.lap("move");
-        self.account.end_interval(self.now() / 1000);
-        Ok(())
+        self.process_accesses()?;
+        self.settle()?;
+        self.feed(Input::IntervalEnd)?;
+        self.flush()
     }
 
-    /// Finds the pages of some accesses and tells the policy of each. What it knows to belong elsewhere does not wait for
-    /// the rest.
-    fn hear(&mut self, accesses: &[Access]) -> Result<(), SessionError> {
-        let known = self.pages_of(accesses)?;
-        self.locate(known.iter().flatten().copied())?;
-        self.phases.lap("locate");
-        let mut t = self.now();
-        for (access, page) in accesses.iter().zip(known) {
-            if self.config.rate_limit == 0 && self.kernel().waiting() >= MANY && self.kernel().hungry() {
-                self.phases.lap("decide");
-                self.carry_out()?;
-                self.phases.lap("move");
-                t = self.now();
-            }
-            match page.filter(|&page| self.kernel().pages().alive(page)) {
-                Some(page) => self.tell(access, page, t)?,
-                None => self.account.unmapped += 1,
-            }
+    /// Reports threads that came to other CPUs or began, and cpusets that have changed.
+    fn notice(&mut self) -> Result<(), SessionError> {
+        let happened = self.migrations.poll(&self.targets, &self.host, self.begin);
+        if happened.threads_began {
+            self.feed(Input::Noticed(Noticed::ThreadsBegan))?;
         }
-        self.phases.lap("decide");
+        if !happened.arrivals.is_empty() {
+            self.feed(Input::Migrated(happened.arrivals))?;
+        }
+        let widened = |process: &ProcessId| self.targets.may_use_others(Pid(process.0));
+        if self.pure.confined().iter().any(widened) {
+            self.feed(Input::Noticed(Noticed::CpusetChanged))?;
+        }
         Ok(())
     }
 
-    fn put(&mut self, line: &Line) -> Result<(), SessionError> {
+    /// Reports what has come of orders.
+    fn settle(&mut self) -> Result<(), SessionError> {
+        let results = self.finished();
+        if results.is_empty() {
+            return Ok(());
+        }
+        let landed = self.landed(results, Duration::ZERO);
+        self.feed(landed)
+    }
+
+    /// Hands on lines that somebody may wait for.
+    fn flush(&mut self) -> Result<(), SessionError> {
         match &mut self.journal {
-            Some(journal) => journal.put(line).map_err(SessionError::Journal),
+            Some(journal) if std::mem::take(&mut self.unflushed) => {
+                journal.flush().map_err(SessionError::Journal)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn log_input(&mut self, t: Micros, input: &Input) -> Result<(), SessionError> {
+        match &mut self.journal {
+            Some(journal) => journal.input(t, input).map_err(SessionError::Journal),
+            None => Ok(()),
+        }
+    }
+
+    fn log_output(&mut self, output: &Output) -> Result<(), SessionError> {
+        self.unflushed |= matches!(output, Output::Settled(_) | Output::WasSplit(_));
+        match &mut self.journal {
+            Some(journal) => journal.output(output).map_err(SessionError::Journal),
             None => Ok(()),
         }
     }
 
     /// True once no process of the choice is left (and there was a look).
     pub fn over(&self) -> bool {
-        self.pace.has_looked() && self.targets.processes().is_empty()
+        self.has_looked && self.targets.processes().is_empty()
     }
 
     /// Ends the session: undoes what the source changed, and sums up.
@@ -366,54 +343,18 @@ impl<'p> Session<'p> {
     /// # Errors
     /// If the rest of the journal cannot be written.
     pub fn finish(mut self) -> Result<Summary, SessionError> {
-        self.engine.executor_mut().stop();
-        self.settle_all()?;
-        self.account.end_interval(self.now() / 1000);
-        self.phases.add("move", self.kernel().moving().1);
+        self.movers.leave();
+        self.movers.rest();
+        let landed = self.landed(self.finished(), Duration::ZERO);
+        self.feed(landed)?;
+        self.feed(Input::End)?;
+        self.phases.add("move", self.movers.used());
         self.phases.add("helpers", self.source.helpers_cpu());
         self.source.end(&self.targets);
         self.phases.lap("end");
         if let Some(journal) = &mut self.journal {
             journal.flush().map_err(SessionError::Journal)?;
         }
-        let id = |node: Node| u64::from(self.host.kernel_id(node));
-        let account = &self.account;
-        let moved_before = account.total.moved == 0;
-        let before = if moved_before { account.total } else { account.before };
-        Ok(Summary {
-            schema: 1,
-            policy: self.config.policy.clone(),
-            source: self.entry.name,
-            confidence: self.entry.confidence,
-            dry_run: self.config.dry_run,
-            seconds: self.begin.elapsed().as_secs_f64(),
-            samples: account.total.local + account.total.remote,
-            nonlocal_percent_before: before.nonlocal_percent(),
-            nonlocal_percent_after: account.after().nonlocal_percent(),
-            pages: self.kernel().pages().len() as u64,
-            pages_moved: account.total.moved,
-            bytes_moved: account.bytes_moved,
-            would_move: self.would_move,
-            moves: account.moves.iter().map(|(&(from, to), &pages)| [id(from), id(to), pages]).collect(),
-            failures: by_name(&account.failures),
-            refused: account.refused.iter().map(|(why, &count)| ((*why).to_owned(), count)).collect(),
-            moved_by_others: account.moved_by_others,
-            left_waiting: self.kernel().waiting() as u64,
-            unheard: (self.accesses.len() - self.heard) as u64,
-            threads_moved: account.threads_moved,
-            thread_events_refused: self.migrations.refused(),
-            forwarded: account.forwarded,
-            huge_pages_split: account.split,
-            huge_pages_not_split: account.not_split,
-            by_class: by_class(account),
-            losses: self.source.losses(),
-            scans: self.source.scans(),
-            denied: self.targets.denied().len() as u64,
-            engine_cpu_seconds: self.phases.total().as_secs_f64(),
-            engine_cpu_by_phase: self.phases.seconds(),
-            moving_seconds: account.moving_us as f64 / 1e6,
-            stopped_seconds: account.stopped_us as f64 / 1e6,
-            intervals: account.intervals.clone(),
-        })
+        Ok(self.summary())
     }
 }

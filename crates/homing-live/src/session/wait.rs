@@ -1,7 +1,9 @@
 //! Waiting for the next step. The engine sleeps until then; it is woken by the end of a process, by a ring that fills
-//! up, by the source's own dates, and by signals.
+//! up, by scans that are due, by the source's own dates, and by signals.
 
 use super::{Session, SessionError};
+use homing_core::session::input::{Input, Noticed};
+use homing_linux::clock;
 use homing_linux::proc::Pid;
 use homing_linux::wait::readable;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,7 +12,10 @@ use std::time::{Duration, Instant};
 /// The longest sleep: a signal that comes just before one is noticed then.
 const NAP: Duration = Duration::from_millis(250);
 
-/// Accesses whose pages are located together.
+/// How often a scan that is due, and cannot begin, is tried.
+const ASK: Duration = Duration::from_millis(12);
+
+/// Accesses that are handed to the session together.
 const AT_ONCE: usize = 2048;
 
 /// Accesses that are kept for the next step; more are not asked for before that.
@@ -23,7 +28,8 @@ impl Session<'_> {
     /// If the source fails.
     pub fn wait(&mut self, until: Instant) -> Result<(), SessionError> {
         let now = Instant::now();
-        let due = self.source.due().map_or(until, |due| due.min(until));
+        let dates = [self.source.due(), self.scan_due()];
+        let due = dates.into_iter().flatten().min().map_or(until, |due| due.min(until));
         let due = if self.behind() { now } else { due };
         let limit = due.saturating_duration_since(now).min(NAP);
         let pids: Vec<Pid> = self.ends.keys().copied().collect();
@@ -43,20 +49,40 @@ impl Session<'_> {
                 Some(pid) => {
                     // It stays readable for ever.
                     self.ends.remove(pid);
-                    self.pace.at_once();
+                    self.feed(Input::Noticed(Noticed::ProcessEnded))?;
                 }
                 None => self.take_accesses(),
             }
         }
+        if self.scan_due().is_some_and(|due| due <= Instant::now()) {
+            self.tick()?;
+        }
         self.let_source_work()
+    }
+
+    /// When the next scan is due, by the clock of waiting.
+    fn scan_due(&self) -> Option<Instant> {
+        let since_begin = Duration::from_micros(self.pure.due()?.0);
+        let left = (self.begin + since_begin).saturating_sub(clock::monotonic());
+        Some((Instant::now() + left).max(self.ticked + ASK))
+    }
+
+    /// Has the session do what is due.
+    pub(super) fn tick(&mut self) -> Result<(), SessionError> {
+        self.ticked = Instant::now();
+        let (behind, scannable) = (self.behind(), self.source.scannable());
+        self.feed(Input::Tick { behind, scannable })
     }
 
     /// Lets the source do what is due.
     pub(super) fn let_source_work(&mut self) -> Result<(), SessionError> {
         if self.source.due().is_some_and(|due| due <= Instant::now()) {
             let fail = |error| SessionError::Source { name: self.entry.name, error };
-            self.source.work(&self.targets, self.behind()).map_err(fail)?;
+            let scanned = self.source.work(&self.targets, self.begin).map_err(fail)?;
             self.phases.lap("scan");
+            if let Some(scanned) = scanned {
+                self.feed(Input::Scanned(scanned))?;
+            }
         }
         Ok(())
     }
@@ -70,33 +96,38 @@ impl Session<'_> {
     }
 
     fn full(&self) -> bool {
-        self.accesses.len() - self.heard >= KEPT
+        self.accesses.len() - self.processed >= KEPT
     }
 
     /// True if accesses wait that the last step had no time for.
     pub fn behind(&self) -> bool {
-        self.heard > 0
+        self.processed > 0
     }
 
-    /// Hears accesses, for as long as an interval takes: what threads, processes and the source do meanwhile must not wait for long. The
-    /// rest is heard in the next step.
-    pub(super) fn hear_all(&mut self) -> Result<(), SessionError> {
+    /// Hands accesses to the session, for as long as an interval takes: what threads, processes and the source do
+    /// meanwhile must not wait for long. The rest waits for the next step. What is known to belong elsewhere does not
+    /// wait for the rest.
+    pub(super) fn process_accesses(&mut self) -> Result<(), SessionError> {
         let begin = Instant::now();
-        let accesses = std::mem::take(&mut self.accesses);
-        for some in accesses[self.heard..].chunks(AT_ONCE) {
-            self.hear(some)?;
-            self.heard += some.len();
+        while self.processed < self.accesses.len() {
+            let end = self.accesses.len().min(self.processed + AT_ONCE);
+            let some = self.accesses[self.processed..end].to_vec();
+            self.processed = end;
+            self.feed(Input::Accesses(some))?;
+            self.settle()?;
+            if self.movers.queue_empty() {
+                self.feed(Input::MoversIdle)?;
+            }
             if begin.elapsed() >= self.config.interval {
                 break;
             }
         }
-        self.accesses = accesses;
-        if self.heard == self.accesses.len() {
+        if self.processed == self.accesses.len() {
             self.accesses.clear();
-            self.heard = 0;
-        } else if self.heard >= KEPT {
-            self.accesses.drain(..self.heard);
-            self.heard = 0;
+            self.processed = 0;
+        } else if self.processed >= KEPT {
+            self.accesses.drain(..self.processed);
+            self.processed = 0;
         }
         Ok(())
     }

@@ -1,9 +1,11 @@
 //! Hint faults without kernel migration, for any process that may be traced (`homing_linux::hint_faults` says how).
 
 use super::rings::{access, Rings};
-use super::{Access, Losses, Places, Scans, Source, Weight, FAULTS, VISITS};
+use super::{Losses, Places, Scans, Source, FAULTS};
 use crate::host::Host;
 use crate::targets::{Changes, Targets};
+use homing_core::ids::Micros;
+use homing_core::session::input::{Access, AccessKind, Scanned};
 use homing_linux::clock;
 use homing_linux::errln;
 use homing_linux::hint_faults::scanner::{Adoption, Pass, Scanner};
@@ -17,24 +19,6 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-/// A scan is worth the next one soon if one in so many of its sightings is news.
-const NEWS: u64 = 20;
-
-/// Scans that follow a change, whatever they tell. The first only makes mappings known that are new to the kernel: what it has not seen
-/// before it leaves for `scan_delay_ms` (`task_numa_work`, Linux 6.4 and later).
-const OWED: u32 = 2;
-
-/// Time between scans while something changes, and the longest when nothing does.
-const BUSY: Duration = Duration::from_millis(400);
-const CALM: Duration = Duration::from_secs(8);
-/// ... and before a scan that a change asked for, as long as the programs have not stood still for more than so long, and one part in
-/// so many of all time. A program that changes all the time has scans at the common pace.
-const SOON: Duration = Duration::from_millis(20);
-const BURST: Duration = Duration::from_secs(1);
-const PART: u32 = 50;
-/// ... and at least this many times as long as the programs stood still for the last one.
-const REST: u32 = 3;
-
 /// Longest wait until the passes of all processes are ready, which takes some 14 ms of CPU time. The programs run meanwhile.
 const READY: Duration = Duration::from_secs(4);
 /// Longest wait for passes that mark pages, while the programs stand still.
@@ -45,51 +29,16 @@ const ASK: Duration = Duration::from_millis(12);
 const NAP: Duration = Duration::from_millis(1);
 /// Longest wait for the helper of a program that starts it itself: its dynamic linker may have many libraries to load.
 const LOADING: Duration = Duration::from_secs(2);
-/// Helpers end by themselves when they hear nothing for ten seconds.
+/// Helpers end by themselves when they receive nothing for ten seconds.
 const BEAT: Duration = Duration::from_secs(2);
 
 /// What the helpers are at.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
-    /// Nothing, until then.
-    Resting(Instant),
+    /// Nothing.
+    Resting,
     /// Their passes count since then, and are asked whether they are ready.
     Counting(Instant),
-}
-
-/// How often to scan: by what the last scan told.
-#[derive(Debug)]
-struct Rhythm {
-    pace: Duration,
-    /// Since the last scan.
-    sightings: u64,
-    news: u64,
-    /// Scans to come whatever the last one told.
-    owed: u32,
-}
-
-impl Default for Rhythm {
-    fn default() -> Self {
-        Rhythm { pace: BUSY, sightings: 0, news: 0, owed: OWED }
-    }
-}
-
-impl Rhythm {
-    /// The rest is over: how much longer it is to be, since the last scan told little that was new.
-    fn rest_on(&mut self) -> Option<Duration> {
-        let (sightings, news) = (std::mem::take(&mut self.sightings), std::mem::take(&mut self.news));
-        if self.owed > 0 {
-            self.owed -= 1;
-            return None;
-        }
-        if news * NEWS > sightings {
-            self.pace = BUSY;
-            return None;
-        }
-        let before = self.pace;
-        self.pace = (before * 2).min(CALM);
-        Some(self.pace - before).filter(|more| !more.is_zero())
-    }
 }
 
 /// Scanning helpers, and the rings that see the faults.
@@ -102,15 +51,11 @@ pub struct HintFaults {
     cpus: Vec<u32>,
     /// The engine's memory policy was the default one when this began.
     was_default: bool,
-    rhythm: Rhythm,
     stage: Stage,
-    /// When pages were last marked, by the clock of samples, and when they may be again after that.
+    /// When pages were last marked, by the clock of samples.
     marked: Option<Duration>,
-    period: Duration,
-    /// How long the programs stood still for that, and until when they must not again.
+    /// How long the programs stood still for that.
     stopped: Duration,
-    not_before: Instant,
-    opened: Instant,
     beaten: Instant,
     /// CPU time of the helpers when last asked, and of those that have ended.
     used: BTreeMap<Pid, Duration>,
@@ -145,13 +90,9 @@ impl HintFaults {
             refused: 0,
             missed: 0,
             scans: Scans::default(),
-            rhythm: Rhythm::default(),
-            stage: Stage::Resting(Instant::now()),
+            stage: Stage::Resting,
             marked: None,
-            period: BUSY,
             stopped: Duration::ZERO,
-            not_before: Instant::now(),
-            opened: Instant::now(),
             beaten: Instant::now(),
             used: BTreeMap::new(),
             used_before: Duration::ZERO,
@@ -182,10 +123,8 @@ impl HintFaults {
     /// As [`HintFaults::begin`]; says when that fails for a process that is still there.
     fn begin_or_refuse(&mut self, targets: &Targets, pid: Pid) {
         let began = self.begin(targets, pid);
-        let over = began.is_err() || self.scanners.contains_key(&pid);
-        if over && self.awaited.remove(&pid).is_some() {
-            // What asked for a scan did so when there was no helper yet.
-            self.hurry();
+        if began.is_err() || self.scanners.contains_key(&pid) {
+            self.awaited.remove(&pid);
         }
         if let Err(error) = began {
             if targets.proc().stat(pid, Tid(pid.0)).is_ok() {
@@ -238,39 +177,20 @@ impl HintFaults {
         Ok(all)
     }
 
-    /// Time before a scan that a change asks for.
-    fn soon(&self) -> Duration {
-        let allowed = BURST + self.opened.elapsed() / PART;
-        if self.scans.stopped_seconds <= allowed.as_secs_f64() {
-            SOON
-        } else {
-            BUSY
-        }
-    }
-
-    /// Pages were marked, or not everywhere, by a scan that began then: rests until the next.
-    fn marked(&mut self, began: Instant, everywhere: bool) {
+    /// Pages were marked, or not everywhere, by a scan that began then.
+    fn marked(&mut self, began: Instant, everywhere: bool, session: Duration) -> Scanned {
+        let took = began.elapsed();
         self.scans.scans += 1;
-        self.scans.seconds += began.elapsed().as_secs_f64();
+        self.scans.seconds += took.as_secs_f64();
         self.scans.stopped_seconds += self.stopped.as_secs_f64();
-        let rest = if everywhere && self.rhythm.owed > 0 { self.soon() } else { self.rhythm.pace };
-        if !everywhere {
-            // A scan that the kernel did not make says nothing.
-            self.rhythm.owed = self.rhythm.owed.max(1);
-        }
-        let rest_of_program = self.stopped * REST;
-        self.not_before = Instant::now() + rest_of_program;
-        self.period = began.elapsed() + rest_of_program.max(self.rhythm.pace);
-        self.stage = Stage::Resting(Instant::now() + rest.max(rest_of_program));
+        self.stage = Stage::Resting;
+        let began = clock::monotonic().saturating_sub(took).saturating_sub(session);
+        Scanned { began: micros(began), stopped: micros(self.stopped), everywhere }
     }
 }
 
-/// Visits that a sighting stands for: as many as fit, at the rate of the first, into the time between two scans.
-fn visits(period: Duration, marked: Duration, seen: Duration) -> f64 {
-    match seen.checked_sub(marked) {
-        Some(after) => (period.as_secs_f64() / after.as_secs_f64().max(1e-6)).clamp(1.0, VISITS),
-        None => 1.0,
-    }
+fn micros(time: Duration) -> Micros {
+    Micros(time.as_micros() as u64)
 }
 
 /// Waits until `done`, or for [`PATIENCE`].
@@ -284,13 +204,19 @@ fn wait(mut done: impl FnMut() -> bool) {
 impl Source for HintFaults {
     fn follow(&mut self, targets: &Targets, changes: &Changes) -> io::Result<()> {
         for pid in &changes.ended {
+            // One that has executed another program may have been asked for its helper after that, before this was
+            // noticed: then it is the new program's.
+            let serves = |scanner: &Scanner| scanner.serves(targets.proc());
+            if changes.begun.contains(pid) && self.scanners.get(pid).is_some_and(serves) {
+                continue;
+            }
             self.scanners.remove(pid);
             self.awaited.remove(pid);
             self.used_before += self.used.remove(pid).unwrap_or_default();
         }
-        for &pid in changes.begun.iter().filter(|pid| targets.contains(**pid)) {
-            self.begin_or_refuse(targets, pid);
-        }
+        let new = |pid: &Pid| targets.contains(*pid) && !self.scanners.contains_key(pid);
+        let begun: Vec<Pid> = changes.begun.iter().copied().filter(new).collect();
+        begun.into_iter().for_each(|pid| self.begin_or_refuse(targets, pid));
         // A process whose threads of its own have all ended must be able to end.
         let idle = |pid: &Pid| targets.processes().get(pid).is_none_or(|process| process.tasks.is_empty());
         self.scanners.retain(|pid, _| !idle(pid));
@@ -298,35 +224,38 @@ impl Source for HintFaults {
         Ok(())
     }
 
-    fn work(&mut self, targets: &Targets, behind: bool) -> io::Result<()> {
+    fn scannable(&self) -> bool {
+        !self.scanners.is_empty()
+    }
+
+    fn scan(&mut self, targets: &Targets) {
+        self.begin_passes(targets);
+        self.beaten = Instant::now();
+    }
+
+    fn work(&mut self, targets: &Targets, begin: Duration) -> io::Result<Option<Scanned>> {
         for pid in self.awaited.keys().copied().collect::<Vec<Pid>>() {
             self.begin_or_refuse(targets, pid);
         }
+        let mut scanned = None;
         match self.stage {
-            Stage::Resting(until) if self.scanners.is_empty() => {
-                self.stage = Stage::Resting(until.max(Instant::now() + BUSY));
-            }
-            Stage::Resting(until) if Instant::now() >= until && !behind => match self.rhythm.rest_on() {
-                Some(more) => self.stage = Stage::Resting(until + more),
-                None => self.begin_passes(targets),
-            },
-            Stage::Resting(_) => self.scanners.values_mut().for_each(|scanner| drop(scanner.beat())),
+            Stage::Resting => self.scanners.values_mut().for_each(|scanner| drop(scanner.beat())),
             Stage::Counting(since) => {
                 let waits = self.scanners.values().any(|scanner| matches!(scanner.ready(), Ok(false)));
                 if !waits || since.elapsed() >= READY {
                     let everywhere = self.mark(targets)?;
-                    self.marked(since, everywhere);
+                    scanned = Some(self.marked(since, everywhere, begin));
                 }
             }
         }
         self.beaten = Instant::now();
-        Ok(())
+        Ok(scanned)
     }
 
     fn due(&self) -> Option<Instant> {
         Some(match self.stage {
-            Stage::Resting(_) if !self.awaited.is_empty() => self.beaten + ASK,
-            Stage::Resting(until) => until.max(self.beaten + ASK).min(self.beaten + BEAT),
+            Stage::Resting if !self.awaited.is_empty() => self.beaten + ASK,
+            Stage::Resting => self.beaten + BEAT,
             Stage::Counting(_) => self.beaten + ASK,
         })
     }
@@ -348,24 +277,10 @@ impl Source for HintFaults {
             // A program with much memory makes so many pages at its start that the first scan would wait for them.
             return self.rings.drain(targets, |_| self.scans.faults_before += 1);
         };
-        let period = self.period;
         self.rings.drain(targets, |sample| {
-            let visits = visits(period, marked, Duration::from_nanos(sample.time));
-            accesses.extend(access(sample, host, Weight::Visits(visits)));
+            let after_scan = Duration::from_nanos(sample.time).checked_sub(marked).map(micros);
+            accesses.extend(access(sample, host, AccessKind::HintFault { after_scan }));
         });
-    }
-
-    fn learnt(&mut self, sightings: u64, news: u64) {
-        self.rhythm.sightings += sightings;
-        self.rhythm.news += news;
-    }
-
-    fn hurry(&mut self) {
-        (self.rhythm.pace, self.rhythm.owed) = (BUSY, OWED);
-        let soon = self.soon();
-        if let Stage::Resting(until) = &mut self.stage {
-            *until = (*until).min((Instant::now() + soon).max(self.not_before));
-        }
     }
 
     fn scans(&self) -> Scans {
@@ -394,39 +309,5 @@ impl Source for HintFaults {
                 }
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn scans_come_soon_while_they_tell_news_and_seldom_when_not() {
-        let mut rhythm = Rhythm::default();
-        let mut rests = |sightings, news, owed: Option<u32>| {
-            rhythm.owed = owed.unwrap_or(rhythm.owed);
-            (rhythm.sightings, rhythm.news) = (sightings, news);
-            rhythm.rest_on()
-        };
-        assert_eq!(rests(0, 0, None), None, "nothing was scanned yet");
-        assert_eq!(rests(100, 0, None), None, "and new mappings need a second scan");
-        assert_eq!(rests(1000, 51, None), None);
-        assert_eq!(rests(1000, 50, None), Some(BUSY), "twice as long");
-        assert_eq!(rests(0, 0, Some(1)), None, "a missed scan is no calm");
-        let more: Vec<_> = (0..6).map(|_| rests(1000, 0, None)).collect();
-        assert_eq!((more[0], more[4], more[5]), (Some(2 * BUSY), None, None), "{more:?}");
-        assert_eq!((rests(10, 10, None), rests(1000, 0, None)), (None, Some(BUSY)));
-    }
-
-    #[test]
-    fn a_page_that_is_touched_soon_is_visited_often() {
-        let seen =
-            |ms| visits(BUSY, Duration::from_secs(5), Duration::from_secs(5) + Duration::from_millis(ms));
-        assert_eq!(
-            (seen(1), seen(100), seen(200), seen(399), seen(10_000)),
-            (VISITS, VISITS, 2.0, 400.0 / 399.0, 1.0)
-        );
-        assert_eq!(visits(BUSY, BUSY, Duration::ZERO), 1.0, "a first touch before the scan");
     }
 }

@@ -7,42 +7,13 @@ pub mod rings;
 
 use crate::host::Host;
 use crate::targets::{Changes, Targets};
-use homing_core::ids::Node;
+use homing_core::session::input::{Access, Scanned};
 use homing_linux::perf::{pmu, Event, Sampling, Watch};
 use homing_linux::proc::{Pid, Tid};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-
-/// One access that was seen.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Access {
-    /// The process.
-    pub pid: Pid,
-    /// The thread.
-    pub tid: Tid,
-    /// The node of the CPU that made it.
-    pub node: Node,
-    /// The address.
-    pub address: u64,
-    /// A store; loads, and where the source cannot tell, false.
-    pub store: bool,
-    /// What it stands for.
-    pub weight: Weight,
-}
-
-/// What an access stands for.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Weight {
-    /// So many references, by this thread.
-    References(f64),
-    /// A sighting without a count: so many visits of the page, this one the first. Each is as much as makes a move worth it.
-    Visits(f64),
-}
-
-/// Most visits that one sighting stands for: enough to move a page of which nothing else is known.
-pub(crate) const VISITS: f64 = 2.5;
 
 /// What a source did not see.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -68,7 +39,7 @@ pub struct Scans {
     pub seconds: f64,
     /// ... during which their threads stood still.
     pub stopped_seconds: f64,
-    /// Page faults before the first scan, which are not told: they say who makes a page.
+    /// Page faults before the first scan, which are not processed: they say who makes a page.
     pub faults_before: u64,
     /// Threads that were left alone at a scan, since a stop would disturb the call they waited in; summed over scans.
     pub threads_waiting: u64,
@@ -106,13 +77,21 @@ pub trait Source {
     /// If it cannot work at all any more.
     fn follow(&mut self, targets: &Targets, changes: &Changes) -> io::Result<()>;
 
-    /// Does what is due: called at [`Source::due`] or later. `behind`: much of what it has handed out has not been heard yet, so
-    /// that it should not ask for more.
+    /// True if there is a process whose pages can be scanned.
+    fn scannable(&self) -> bool {
+        false
+    }
+
+    /// Begins a scan. What comes of it is the result of a later [`Source::work`].
+    fn scan(&mut self, _targets: &Targets) {}
+
+    /// Does what is due: called at [`Source::due`] or later. Returns a scan that is over, with times of a session that began at
+    /// `begin` of the monotonic clock.
     ///
     /// # Errors
     /// If it cannot work at all any more.
-    fn work(&mut self, _targets: &Targets, _behind: bool) -> io::Result<()> {
-        Ok(())
+    fn work(&mut self, _targets: &Targets, _begin: Duration) -> io::Result<Option<Scanned>> {
+        Ok(None)
     }
 
     /// When it next has something to do of its own.
@@ -146,13 +125,6 @@ pub trait Source {
     /// What was not seen so far.
     fn losses(&self) -> Losses;
 
-    /// Told what came of the accesses that it handed out: of so many sightings so many were news. It need not look often where
-    /// few are.
-    fn learnt(&mut self, _sightings: u64, _news: u64) {}
-
-    /// What was known is no longer so: threads began or moved, memory grew. It should look soon.
-    fn hurry(&mut self) {}
-
     /// True if the kernel's own balancing may move pages because of this source.
     fn kernel_may_move(&self) -> bool {
         false
@@ -170,7 +142,9 @@ pub struct Entry {
     pub summary: &'static str,
     /// How much its counts can be trusted.
     pub confidence: &'static str,
-    /// The policy that suits it: experts are judged by what they would have paid, which sightings without a count do not tell.
+    /// It scans for hint faults when it is asked to.
+    pub scans: bool,
+    /// The policy that suits it: experts are judged by what they would have paid, which hint faults do not tell.
     pub policy: &'static str,
     /// What is missing for it here, if anything.
     pub missing: fn(&Places) -> Option<String>,
@@ -184,6 +158,7 @@ pub const SOURCES: &[Entry] = &[
         name: "pmu",
         summary: "memory accesses sampled by the processor: PEBS on Intel, IBS on AMD",
         confidence: "high: a fair sample of the accesses that missed the near caches, with CPU and latency",
+        scans: false,
         policy: "homing",
         missing: pmu_missing,
         open: |places, host| open_pmu(places, host),
@@ -192,6 +167,7 @@ pub const SOURCES: &[Entry] = &[
         name: "hint-faults",
         summary: "the kernel's NUMA scanner unmaps pages, and the faults tell who touches them; the kernel moves nothing",
         confidence: "good: every page in turn, who touched it first after each scan, not how often",
+        scans: true,
         policy: "work-function",
         missing: hint_faults_missing,
         open: |places, host| Ok(Box::new(hint_faults::HintFaults::open(places, host)?)),
@@ -200,6 +176,7 @@ pub const SOURCES: &[Entry] = &[
         name: "page-faults",
         summary: "ordinary page faults: first touches, and hint faults where the kernel's own balancing is on",
         confidence: "low: without kernel balancing each page is seen once; with it the kernel moves pages too",
+        scans: false,
         policy: "work-function",
         missing: |_| faults_missing(),
         open: |_, host| Ok(Box::new(rings::Rings::new(Event::PAGE_FAULTS, FAULTS, host))),
@@ -208,6 +185,7 @@ pub const SOURCES: &[Entry] = &[
         name: "none",
         summary: "observes where pages are and decides nothing",
         confidence: "none: nothing is known of accesses",
+        scans: false,
         policy: "homing",
         missing: |_| None,
         open: |_, _| Ok(Box::new(Nothing)),

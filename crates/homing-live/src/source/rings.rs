@@ -1,9 +1,11 @@
 //! Accesses from perf events. Where it is permitted there is one ring a CPU, which sees every thread of every process
 //! from its first instruction; else one a thread, opened when the thread is first seen.
 
-use super::{Access, Losses, Source, Weight};
+use super::{Losses, Source};
 use crate::host::Host;
 use crate::targets::{Changes, Targets};
+use homing_core::process::{ProcessId, ThreadId};
+use homing_core::session::input::{Access, AccessKind};
 use homing_linux::perf::data_src::DataSource;
 use homing_linux::perf::record::{Record, Sample};
 use homing_linux::perf::ring::Ring;
@@ -24,10 +26,10 @@ pub struct Rings {
 }
 
 /// A sample as a load; `None` if it comes from a CPU that is not known.
-pub(super) fn access(sample: &Sample, host: &Host, weight: Weight) -> Option<Access> {
+pub(super) fn access(sample: &Sample, host: &Host, kind: AccessKind) -> Option<Access> {
     let node = host.node_of_cpu(sample.cpu)?;
-    let (pid, tid) = (Pid(sample.pid), Tid(sample.tid));
-    Some(Access { pid, tid, node, address: sample.address, store: false, weight })
+    let (process, thread) = (ProcessId(sample.pid), ThreadId(sample.tid));
+    Some(Access { process, thread, node, address: sample.address, store: false, kind })
 }
 
 /// Addresses from here on are the kernel's.
@@ -92,14 +94,14 @@ impl Source for Rings {
         let (memory, period) = (self.sampling.memory, self.sampling.period);
         self.drain(targets, |sample| {
             if !memory {
-                return accesses.extend(access(sample, host, Weight::Visits(1.0)));
+                return accesses.extend(access(sample, host, AccessKind::HintFault { after_scan: None }));
             }
             let source = DataSource::decode(sample.data_src);
             // Placement of pages decides nothing about what a near cache served.
             if source.left_the_node_or_missed() {
-                let weight = Weight::References(sample.period.max(period) as f64);
+                let kind = AccessKind::References(sample.period.max(period) as f64);
                 accesses.extend(
-                    access(sample, host, weight).map(|access| Access { store: source.store, ..access }),
+                    access(sample, host, kind).map(|access| Access { store: source.store, ..access }),
                 );
             }
         });

@@ -1,4 +1,5 @@
-//! `--monitor`: policies on what monitors report, in the loop with caches and frames, as further levels of the same table.
+//! `--monitor`: policies on what monitors report, in the loop with caches and frames, as further levels of the same
+//! table.
 
 use super::Options;
 use crate::error::Result;

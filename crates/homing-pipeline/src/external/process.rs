@@ -16,8 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const EXPECTED: &str =
     "expected one line for each question, after it was read, and nothing else; stderr is for all else";
 
-/// The process. Dropped, it sees the end of its input, and is killed if it does not end soon. It dies with homing, however
-/// homing ends.
+/// The process. Dropped, it sees the end of its input, and is killed if it does not end soon. It dies with homing,
+/// however homing ends.
 pub struct Process {
     command: String,
     child: Child,
@@ -173,8 +173,8 @@ impl Drop for Process {
     }
 }
 
-/// Spawns from a thread that lives until what is returned beside the child is dropped: the kernel takes a thread's end for that of
-/// its children's parent, and whoever asks for a policy may be a thread that ends sooner.
+/// Spawns from a thread that lives until what is returned beside the child is dropped: the kernel takes a thread's end
+/// for that of its children's parent, and whoever asks for a policy may be a thread that ends sooner.
 fn spawn(mut command: Command) -> (io::Result<Child>, Sender<Infallible>) {
     let (spawner, over) = channel::<Infallible>();
     let (done, child) = channel();

@@ -78,7 +78,8 @@ fn lock(path: &Path, file: File) -> Result<Option<Lock>> {
         Ok(None) => {
             let directory = path.parent().unwrap_or(path).display();
             let message = format!(
-                "another homing study is at work in {directory}: wait until it has ended, or name another directory by --out"
+                "another homing study is at work in {directory}: wait until it has ended, or name another directory by \
+                --out"
             );
             Err(PipelineError::Failed(message))
         }

@@ -1,11 +1,8 @@
 //! The recording wire, from words to references.
 
 use super::*;
-use crate::wire::{Cut, Flavour, CONTROL};
-
-fn control(operation: u64, payload: u64) -> u64 {
-    CONTROL | operation << 56 | payload
-}
+use crate::wire::{Cut, Flavour, PAYLOAD};
+use homing_wire::{op, word as control};
 
 fn ingest(flavour: Flavour, options: IngestOptions) -> Ingest<Vec<u8>> {
     Ingest::new(TraceWriter::new(Vec::new(), &Header::new("test", "1")).unwrap(), flavour, options)
@@ -41,7 +38,7 @@ fn addresses(collector: &Collector, frames: &[u64], thread: u32) -> Vec<u64> {
 /// A read, a write derived from it (+8), an exit, a read, a guarded write.
 fn definition() -> Vec<u64> {
     vec![
-        control(2, 77),
+        control(op::DEFINE, 77),
         4 << 32 | 10,
         0x40_0000,
         1 | 8 << 16,
@@ -54,14 +51,14 @@ fn definition() -> Vec<u64> {
 #[test]
 fn a_serial_stream_becomes_references() {
     let mut words = definition();
-    words.extend([control(14, 5 << 24 | 3), u64::from_le_bytes(*b"abc\0\0\0\0\0")]);
-    words.extend([control(3, 1), control(1, 77), 0x1000, 0x2000, 0x3000]);
-    words.extend([control(1, 77), 0x1ff8]); // a side exit; the derived access lies in the next page
-    words.extend([control(17, 3), 5]);
-    words.extend([control(3, 0), control(1, 77), 0x1008, 0x2004, 0]);
+    words.extend([control(op::NAME, 5 << 24 | 3), u64::from_le_bytes(*b"abc\0\0\0\0\0")]);
+    words.extend([control(op::THREAD, 1), control(op::BLOCK, 77), 0x1000, 0x2000, 0x3000]);
+    words.extend([control(op::BLOCK, 77), 0x1ff8]); // a side exit; the derived access lies in the next page
+    words.extend([control(op::MARK, 3), 5]);
+    words.extend([control(op::THREAD, 0), control(op::BLOCK, 77), 0x1008, 0x2004, 0]);
     let mut ingest = ingest(Flavour::Serial, IngestOptions::default());
     // The mark's operand comes with the next segment.
-    let split = words.iter().position(|&w| w == control(17, 3)).unwrap() + 1;
+    let split = words.iter().position(|&w| w == control(op::MARK, 3)).unwrap() + 1;
     ingest.segment(0, 0, &words[..split]).unwrap();
     ingest.segment(0, 1, &words[split..]).unwrap();
     let (collector, summary, frames) = collect(ingest);
@@ -73,11 +70,11 @@ fn a_serial_stream_becomes_references() {
 
 #[test]
 fn a_number_may_become_another_code_blocks() {
-    let one_read = [control(2, 77), 1 << 32 | 3, 0x50_0000, 1 | 8 << 16];
+    let one_read = [control(op::DEFINE, 77), 1 << 32 | 3, 0x50_0000, 1 | 8 << 16];
     let mut words = definition();
-    words.extend([control(1, 77), 0x1000, 0x2000, 0x3000]);
+    words.extend([control(op::BLOCK, 77), 0x1000, 0x2000, 0x3000]);
     words.extend(one_read);
-    words.extend([control(1, 77), 0x4000, control(1, 77), 0x4008]);
+    words.extend([control(op::BLOCK, 77), 0x4000, control(op::BLOCK, 77), 0x4008]);
     let mut ingest = ingest(Flavour::Serial, IngestOptions::default());
     ingest.segment(0, 0, &words).unwrap();
     let (collector, summary, frames) = collect(ingest);
@@ -97,7 +94,7 @@ fn a_parallel_stream_becomes_references() {
             words.extend([word(at, 5, 3, 0), word(at, 9, 3, 1), word(0x6000_0000_0000, 2, 2, 0)]);
             expected.extend([at, at, 0x6000_0000_0000]);
         }
-        words.push(control(16, 50));
+        words.push(control(op::ADVANCE, 50));
         ingest.segment(3, index as u32, &words).unwrap();
     }
     let (collector, summary, frames) = collect(ingest);
@@ -118,14 +115,14 @@ fn frames_of(collector: &Collector, thread: u32) -> Vec<u64> {
 #[test]
 fn what_others_wrote_before_a_mapping_went_away_means_the_old_frames() {
     let page = 0x7000_0000_0000;
-    let unmap = [control(9, 0), page, 4096];
+    let unmap = [control(op::MUNMAP, 0), page, 4096];
     // Thread 2 has taken room for 4 words of its segment 5 and written 2 when thread 1 removes the page.
     let segment = [reads(page), reads(page + 8), reads(page + 16), reads(page + 24), reads(page + 32)];
     let written = |cut: Cut, from: u32| -> Vec<u64> {
         assert_eq!((cut.stream, cut.index, cut.segment, cut.words), (2, 0, 5, 4));
         [segment[0], segment[1], 0, 0][from as usize..].to_vec()
     };
-    let cut = [control(21, 2 << 32 | 4), 5 << 32];
+    let cut = [control(op::CUT, 2 << 32 | 4), 5 << 32];
     let first = [&[reads(page)], &cut[..], &cut[..], &unmap[..]].concat();
     let mut parallel = ingest(Flavour::Parallel, IngestOptions::default());
     parallel.segment_among(1, 0, &first, &written).unwrap();
@@ -144,7 +141,7 @@ fn what_others_wrote_before_a_mapping_went_away_means_the_old_frames() {
 #[test]
 fn room_that_was_never_written_is_no_reference() {
     let mut words = vec![0; 40];
-    words.extend([reads(0x1000), 0, 0, reads(0x1008), control(16, 3), 0]);
+    words.extend([reads(0x1000), 0, 0, reads(0x1008), control(op::ADVANCE, 3), 0]);
     words.extend((0..100).map(|i| reads(0x2000 + i)).chain([0]));
     let mut ingest = ingest(Flavour::Parallel, IngestOptions::default());
     ingest.segment(0, 0, &words).unwrap();
@@ -156,11 +153,11 @@ fn room_that_was_never_written_is_no_reference() {
 
 #[test]
 fn an_event_that_is_being_written_is_taken_later() {
-    let words = [reads(0x1000), control(9, 0), 0x1000, 4096, reads(0x1000)];
+    let words = [reads(0x1000), control(op::MUNMAP, 0), 0x1000, 4096, reads(0x1000)];
     for there in 0..=words.len() {
         let so_far = |cut: Cut, from: u32| words[from as usize..cut.words as usize].to_vec();
         let mut ingest = ingest(Flavour::Parallel, IngestOptions::default());
-        let cut = [control(21, 2 << 32 | there as u64), 0, reads(0x9000)];
+        let cut = [control(op::CUT, 2 << 32 | there as u64), 0, reads(0x9000)];
         ingest.segment_among(1, 0, &cut, &so_far).unwrap();
         ingest.segment_among(2, 0, &words, &so_far).unwrap();
         let (collector, summary, frames) = collect(ingest);
@@ -173,8 +170,8 @@ fn an_event_that_is_being_written_is_taken_later() {
 fn a_missing_segment_is_counted_and_marked() {
     let mut ingest = ingest(Flavour::Serial, IngestOptions::default());
     ingest.segment(0, 0, &definition()).unwrap();
-    ingest.segment(0, 1, &[control(1, 77), 0x1000, 0x2000, 0x3000, control(17, 1)]).unwrap();
-    ingest.segment(0, 4, &[control(1, 77), 0x1000, 0x2000, 0x3000]).unwrap();
+    ingest.segment(0, 1, &[control(op::BLOCK, 77), 0x1000, 0x2000, 0x3000, control(op::MARK, 1)]).unwrap();
+    ingest.segment(0, 4, &[control(op::BLOCK, 77), 0x1000, 0x2000, 0x3000]).unwrap();
     ingest.segment(0, 2, &[1, 2, 3]).unwrap();
     let (collector, summary, _) = collect(ingest);
     assert_eq!((summary.references, summary.lost_segments, summary.malformed), (8, 2, 1 + 3));
@@ -183,11 +180,11 @@ fn a_missing_segment_is_counted_and_marked() {
 
 #[test]
 fn atomics_keep_their_recorded_order() {
-    let mut words = vec![control(2, 9), 1 << 32 | 2, 0x40_0000, 8 << 16 | 1 << 32 | 1 << 33];
+    let mut words = vec![control(op::DEFINE, 9), 1 << 32 | 2, 0x40_0000, 8 << 16 | 1 << 32 | 1 << 33];
     let turns = [(0, 5), (1, 3), (0, 2), (1, 1), (0, 4)];
     for (thread, executions) in turns {
-        words.push(control(3, thread));
-        (0..executions).for_each(|_| words.extend([control(1, 9), 0x1000]));
+        words.push(control(op::THREAD, thread));
+        (0..executions).for_each(|_| words.extend([control(op::BLOCK, 9), 0x1000]));
     }
     let mut ingest = ingest(Flavour::Serial, IngestOptions::default());
     ingest.segment(0, 0, &words).unwrap();
@@ -205,7 +202,7 @@ fn atomics_keep_their_recorded_order() {
 fn filter_skip_and_limit_account_for_every_reference() {
     let mut words = definition();
     for i in 0..500 {
-        words.extend([control(1, 77), 0x10000 + i * 8, 0x20000 + i * 64, 0x30000]);
+        words.extend([control(op::BLOCK, 77), 0x10000 + i * 8, 0x20000 + i * 64, 0x30000]);
     }
     for line_filter in [false, true] {
         for (skip, limit) in [(0, None), (100, None), (0, Some(700)), (333, Some(50)), (5000, None)] {
@@ -238,10 +235,9 @@ fn any_word() -> impl Strategy<Value = u64> {
     prop_oneof![
         any::<u64>(),
         0u64..1 << 20,
-        (0u64..24, 0u64..4).prop_map(|(operation, payload)| control(operation, payload)),
-        (0u64..128, any::<u64>())
-            .prop_map(|(operation, payload)| control(operation, payload & ((1 << 56) - 1))),
-        Just(control(1, 1)),
+        (0u8..24, 0u64..4).prop_map(|(operation, payload)| control(operation, payload)),
+        (0u8..128, any::<u64>()).prop_map(|(operation, payload)| control(operation, payload & PAYLOAD)),
+        Just(control(op::BLOCK, 1)),
         (0u64..6, 0u64..9).prop_map(|(accesses, instructions)| accesses << 32 | instructions),
     ]
 }
@@ -320,7 +316,7 @@ proptest! {
                 words.extend([first | 5 << 48, second | 9 << 48 | 1 << 62 | 3 << 59, third | 2 << 48]);
                 continue;
             }
-            words.extend([control(3, thread), control(1, 77), first]);
+            words.extend([control(op::THREAD, thread), control(op::BLOCK, 77), first]);
             match form {
                 0 => {} // a side exit
                 1 => words.extend([second, 0]),

@@ -1,5 +1,5 @@
-//! Measuring memory: latency by a chain of dependent loads in random order, bandwidth by sweeps (Brock 2001, section 6), and what
-//! moving a page takes.
+//! Measuring memory: latency by a chain of dependent loads in random order, bandwidth by sweeps (Brock 2001, section
+//! 6), and what moving a page takes.
 
 use homing_linux::memory::Pages;
 use homing_linux::move_pages::{self, BATCH};
@@ -36,8 +36,8 @@ fn bound(bytes: usize, node: u32) -> io::Result<Pages> {
     Ok(pages)
 }
 
-/// Nanoseconds for a load by a CPU from a node's memory, at least `time` long measured; the least of three rounds, since
-/// whatever disturbs a measurement lengthens it.
+/// Nanoseconds for a load by a CPU from a node's memory, at least `time` long measured; the least of three rounds,
+/// since whatever disturbs a measurement lengthens it.
 pub fn latency(cpu: u32, node: u32, bytes: usize, time: Duration) -> io::Result<f64> {
     policy::set_affinity(Tid(0), &[cpu])?;
     let mut pages = bound(bytes, node)?;
@@ -118,7 +118,8 @@ pub struct Moves {
     pub threads: f64,
 }
 
-/// Moves memory from one node to another and back until `time` has gone, each of the three ways in turn; the least of each.
+/// Moves memory from one node to another and back until `time` has gone, each of the three ways in turn; the least of
+/// each.
 pub fn moves(cpus: &[u32], from: u32, to: u32, bytes: usize, time: Duration) -> io::Result<Moves> {
     if !cpus.is_empty() {
         policy::set_affinity(Tid(0), cpus)?;

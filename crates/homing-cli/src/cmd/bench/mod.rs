@@ -63,7 +63,8 @@ struct Matrices {
     /// By a thread on each CPU of the row's node.
     all_read_mb_s: Vec<Vec<f64>>,
     all_copy_mb_s: Vec<Vec<f64>>,
-    /// Microseconds that moving a page of 4 KiB takes, from the row's memory to the column's; both rows and columns are memories.
+    /// Microseconds that moving a page of 4 KiB takes, from the row's memory to the column's; both rows and columns are
+    /// memories.
     move_us: Vec<Vec<Option<f64>>>,
     /// ... by the engine's mover, which verifies each: with one thread, and with as many as it has by default.
     mover_us: Vec<Vec<Option<f64>>>,

@@ -50,8 +50,8 @@ impl Counters {
         sum.moved_by_others += account.moved_by_others;
         sum.threads_moved += account.threads_moved;
         sum.lost += lost;
-        sum.moving_us += account.moving_us;
-        sum.stopped_us += account.stopped_us;
+        sum.moving_us += account.moving.0;
+        sum.stopped_us += account.stopped.0;
         sum
     }
 }

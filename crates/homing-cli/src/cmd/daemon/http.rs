@@ -257,7 +257,8 @@ fn answer(head: Option<(String, String)>, page: &impl Fn() -> String) -> Vec<u8>
     let allow = if status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };
     let head_only = head.is_some_and(|(method, _)| method == "HEAD");
     let text = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\n{allow}Connection: close\r\n\r\n{}",
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: \
+        {}\r\n{allow}Connection: close\r\n\r\n{}",
         body.len(),
         if head_only { "" } else { &body }
     );

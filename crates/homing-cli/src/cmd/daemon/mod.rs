@@ -1,5 +1,5 @@
-//! `homing daemon`: sessions for cgroups, until it is told to end. It reads its configuration again on SIGHUP, ends and puts
-//! everything back on SIGTERM, and tells the service manager how it is.
+//! `homing daemon`: sessions for cgroups, until it is told to end. It reads its configuration again on SIGHUP, ends and
+//! puts everything back on SIGTERM, and tells the service manager how it is.
 
 mod config;
 mod counters;
@@ -39,7 +39,8 @@ const HANGS: Duration = Duration::from_secs(120);
 /// Arguments of `homing daemon`.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_long_help = "SIGHUP: read the configuration again; a bad one is refused and the old one kept. SIGTERM: end, and put back \
+    after_long_help = "SIGHUP: read the configuration again; a bad one is refused and the old one kept. SIGTERM: end, \
+    and put back \
 what was changed. docs/daemon.md has the file; packaging/homing.service is a systemd unit."
 )]
 pub struct Args {

@@ -124,9 +124,10 @@ impl Write for Rotating {
 mod tests {
     use super::*;
     use homing_core::action::Kind;
-    use homing_core::ids::Node;
+    use homing_core::ids::{Micros, Node};
     use homing_core::machine::{Costs, Uniform};
-    use homing_live::journal::{Came, Header, Journal, Line, Writer};
+    use homing_core::session::output::{Output, RecordedOutcome, Settlement};
+    use homing_live::journal::{Header, Journal, Line, Writer};
 
     #[test]
     fn files_stay_within_their_bytes_and_each_is_a_journal() {
@@ -135,9 +136,13 @@ mod tests {
         let costs = Costs::Uniform(Uniform { nodes: 2, remote: 2.0, page_move: 100.0, global: None });
         let header = Header::new("work-function", "test", &costs);
         let mut writer = Writer::new(Rotating::open(&path, 16384).unwrap(), &header).unwrap();
-        let line =
-            |page: u32| Line::Result { t: 1, page, action: Kind::Move { to: Node(1) }, outcome: Came::Done };
-        (0..1000).for_each(|page| writer.put(&line(page)).unwrap());
+        let settled = |page: u32| Settlement {
+            t: Micros(1),
+            page,
+            action: Kind::Move { to: Node(1) },
+            outcome: RecordedOutcome::Done,
+        };
+        (0..1000).for_each(|page| writer.output(&Output::Settled(settled(page))).unwrap());
         writer.flush().unwrap();
         let mut last = Vec::new();
         let mut bytes = 0;
@@ -150,7 +155,8 @@ mod tests {
         }
         assert!(bytes <= 16384 + 4 * 600, "{bytes}");
         assert!(!named(&path, FILES).exists());
-        let newest: Vec<Line> = (1000 - last.len() as u32..1000).map(line).collect();
+        let newest: Vec<Line> =
+            (1000 - last.len() as u32..1000).map(|page| Line::Result(settled(page))).collect();
         assert_eq!(last, newest, "the newest lines, in order");
         drop(writer);
         drop(Rotating::open(&path, 16384).unwrap());

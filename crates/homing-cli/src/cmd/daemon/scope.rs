@@ -1,5 +1,5 @@
-//! A scope at work: a thread of its own with a session for the processes of its cgroup. A scope whose cgroup is not there
-//! waits for it; one that fails tries again later; neither troubles the others.
+//! A scope at work: a thread of its own with a session for the processes of its cgroup. A scope whose cgroup is not
+//! there waits for it; one that fails tries again later; neither troubles the others.
 
 use super::config::Scope;
 use super::counters::Counters;
@@ -222,7 +222,7 @@ impl Shared {
                 let mut status = lock(&self.status);
                 status.processes = processes.len() as u64;
                 status.threads = processes.values().map(|process| process.tasks.len() as u64).sum();
-                status.pages = session.kernel().pages().len() as u64;
+                status.pages = session.pages() as u64;
                 status.counters = before.plus(session);
                 status.alive = Instant::now();
             }

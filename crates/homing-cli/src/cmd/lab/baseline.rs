@@ -1,4 +1,5 @@
-//! `homing lab baseline`: one program under several ways to place its memory, each in a machine of its own, judged by the observer.
+//! `homing lab baseline`: one program under several ways to place its memory, each in a machine of its own, judged by
+//! the observer.
 
 mod contender;
 mod measure;
@@ -22,8 +23,10 @@ use std::time::Duration;
 /// Arguments of `homing lab baseline`.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_long_help = "Contenders: first-touch, interleave (numactl --interleave=all), single-node (numactl --membind), start (the memory stays \
-where --start-on put it), balancing (the kernel's, with its defaults), fast (scanning ten times as often), numad; and those of --with. \
+    after_long_help = "Contenders: first-touch, interleave (numactl --interleave=all), single-node (numactl \
+    --membind), start (the memory stays \
+where --start-on put it), balancing (the kernel's, with its defaults), fast (scanning ten times as often), numad; and \
+those of --with. \
 --start-on is for start, balancing, fast, numad and those of --with; the first three of the list are as they are."
 )]
 pub struct Args {
@@ -53,7 +56,8 @@ pub struct Args {
     /// Length of the observer's intervals
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "100ms")]
     interval: Duration,
-    /// Write to a file of the guest's /proc or /sys before the program starts, such as the scan size of the kernel's balancing
+    /// Write to a file of the guest's /proc or /sys before the program starts, such as the scan size of the kernel's
+    /// balancing
     #[arg(long, value_name = "FILE=VALUE", value_parser = assignment)]
     tune: Vec<(String, String)>,
     /// Take a further file or directory into the guest

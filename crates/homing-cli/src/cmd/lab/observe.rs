@@ -87,8 +87,8 @@ impl ObserveArgs {
         self.trace.clone()
     }
 
-    /// Refuses files that cannot be written before anything is started. Pipes and devices are left alone: their readers would see an
-    /// end.
+    /// Refuses files that cannot be written before anything is started. Pipes and devices are left alone: their readers
+    /// would see an end.
     pub fn check(&self) -> anyhow::Result<()> {
         let all = [&self.observe, &self.placement_out].into_iter().flatten();
         let mut files = all.filter(|path| path.metadata().map_or(true, |facts| facts.is_file()));
@@ -232,7 +232,13 @@ fn table(observed: &Observed) -> String {
                 bound.access_percent
             }
         };
-        text.push_str(&format!("\nbest placement without moves, non-local % of {what}: {:.2} at 4 KiB ({} pages), {:.2} at 2 MiB", of(small), small.pages, of(huge)));
+        text.push_str(&format!(
+            "\nbest placement without moves, non-local % of {what}: {:.2} at 4 KiB ({} pages), \
+        {:.2} at 2 MiB",
+            of(small),
+            small.pages,
+            of(huge)
+        ));
     }
     text
 }

@@ -12,8 +12,10 @@ use std::time::Duration;
 /// Arguments of `homing lab run`.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_long_help = "The command runs as root. Its program, the files that its words name (also inside a line for `sh -c`), \
-their libraries and interpreters are taken into the guest under the same names; what it makes or changes below the working \
+    after_long_help = "The command runs as root. Its program, the files that its words name (also inside a line for \
+    `sh -c`), \
+their libraries and interpreters are taken into the guest under the same names; what it makes or changes below the \
+working \
 directory, or at places that its words name, is brought back. Its exit status is passed through; 124 for a time-out."
 )]
 pub struct Args {
@@ -29,7 +31,8 @@ pub struct Args {
     /// Bring back a further file or directory, if the command changes it
     #[arg(long, value_name = "PATH")]
     result: Vec<PathBuf>,
-    /// Let the command's memory begin on these nodes, and come from all once it has computed for 250 ms a CPU without growing
+    /// Let the command's memory begin on these nodes, and come from all once it has computed for 250 ms a CPU without
+    /// growing
     #[arg(long, value_name = "NODES")]
     start_on: Option<String>,
     /// Run a line for a shell beside the command, not observed, such as a daemon

@@ -90,7 +90,8 @@ impl Lab<'_> {
             let (mut run, streams, observer, trace) = self.start(&parts, topology, &interrupts)?;
             match run.boot() {
                 Ok(()) => break (run, streams, observer, trace),
-                // Nothing of the command has run, and QEMU fails an assertion now and then while it boots on a busy host.
+                // Nothing of the command has run, and QEMU fails an assertion now and then while it boots on a busy
+                // host.
                 Err(error)
                     if attempt == ATTEMPTS || matches!(error, LabError::Died { refused: true, .. }) =>
                 {
@@ -120,7 +121,8 @@ impl Lab<'_> {
         let prepared = self.job.prepare(parts).map_err(coded)?;
         if let Some(first) = prepared.missing.first() {
             let count = prepared.missing.len();
-            errln!("homing: warning: {count} of the libraries and interpreters are not found here, so not in the guest; the first: {first}");
+            errln!("homing: warning: {count} of the libraries and interpreters are not found here, so not in the \
+            guest; the first: {first}");
         }
         let (trace_pipe, trace) = match &self.trace {
             Some(file) => {
@@ -211,7 +213,8 @@ impl Run<'_> {
                 Some(Message::Exit { status, sent }) => {
                     let boot = boot.unwrap_or_default();
                     let ran = begin.elapsed().saturating_sub(boot);
-                    // Whoever reads the output may be slow; a signal ends the waiting, as it would have ended the command.
+                    // Whoever reads the output may be slow; a signal ends the waiting, as it would have ended the
+                    // command.
                     let seen = self.interrupts.count();
                     while !pumps.copied(sent) && self.interrupts.count() == seen {
                         std::thread::sleep(Duration::from_millis(5));

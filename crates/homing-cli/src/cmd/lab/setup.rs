@@ -8,7 +8,8 @@ use homing_lab::parts;
 /// Arguments of `homing lab setup`.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_long_help = "QEMU and busybox are installed by apt-get (as root, or with sudo), from the release's backports where its own are \
+    after_long_help = "QEMU and busybox are installed by apt-get (as root, or with sudo), from the release's backports \
+    where its own are \
 too old; the kernel is only unpacked, into the directory that HOMING_LAB_CACHE names [default: ~/.cache/homing/lab]."
 )]
 pub struct Args {}

@@ -21,7 +21,9 @@ pub fn run(args: Args) -> Result {
                 .iter()
                 .map(|n| serde_json::json!({"id": n.id, "cpus": n.cpus, "memory": n.memory}))
                 .collect();
-            serde_json::json!({"name": t.name, "summary": t.summary, "nodes": nodes, "distances": t.distances, "latency_ns": t.latency})
+            serde_json::json!({
+                "name": t.name, "summary": t.summary, "nodes": nodes, "distances": t.distances, "latency_ns": t.latency
+            })
         };
         let topologies: Vec<_> = all.iter().map(entry).collect();
         crate::stdout::json(serde_json::json!({ "topologies": topologies }))?;

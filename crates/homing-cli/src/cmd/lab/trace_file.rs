@@ -1,5 +1,5 @@
-//! A trace of all that the observer saw: words that come through a pipe (lab/plugin/trace.c), written as a trace with their order.
-//! The threads of the trace are the machine's CPUs.
+//! A trace of all that the observer saw: words that come through a pipe (lab/plugin/trace.c), written as a trace with
+//! their order. The threads of the trace are the machine's CPUs.
 
 use crate::files::{self, writing, Over, Part};
 use anyhow::Context;

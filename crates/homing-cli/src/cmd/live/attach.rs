@@ -48,7 +48,8 @@ impl Whom {
         if let Some(path) = &self.cgroup {
             if !path.join("cgroup.procs").is_file() {
                 let message = format!(
-                    "{} is no cgroup: expected a directory such as /sys/fs/cgroup/system.slice, with a file cgroup.procs",
+                    "{} is no cgroup: expected a directory such as /sys/fs/cgroup/system.slice, with a file \
+                    cgroup.procs",
                     path.display()
                 );
                 return Err(exit::error(Code::FAILURE, message));

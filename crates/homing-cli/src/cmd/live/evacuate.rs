@@ -14,9 +14,12 @@ use std::path::{Path, PathBuf};
 /// Arguments of `homing evacuate`.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_long_help = "Threads lose the node's CPUs (one that has no others gets those of all other nodes), then pages move \
-where most memory is free. Affinities are inherited and memory is allocated where threads run, so nothing new lands on the node, except \
-under a memory policy of the process's own. Exit code 5: something is left, and the report says what. `homing restore NODE` gives \
+    after_long_help = "Threads lose the node's CPUs (one that has no others gets those of all other nodes), then pages \
+    move \
+where most memory is free. Affinities are inherited and memory is allocated where threads run, so nothing new lands on \
+the node, except \
+under a memory policy of the process's own. Exit code 5: something is left, and the report says what. `homing restore \
+NODE` gives \
 threads their CPUs back."
 )]
 pub struct Args {

@@ -2,11 +2,11 @@
 
 use super::{drive, interrupts, report, Plan, Settings};
 use crate::exit::{Code, Result};
+use homing_core::session::plan::Plan as Moves;
 use homing_linux::hint_faults::preload;
 use homing_linux::interrupts::signal_child;
 use homing_linux::proc::Pid;
 use homing_linux::{libraries, program};
-use homing_live::plan::Plan as Moves;
 use homing_live::targets::Choice;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -78,7 +78,8 @@ pub fn launch(
     Ok((code(status), left))
 }
 
-/// With hint faults the program starts the scanning helper itself, if the library for that is there; else it is injected.
+/// With hint faults the program starts the scanning helper itself, if the library for that is there; else it is
+/// injected.
 fn give_helper(command: &mut Command, source: &str) {
     let library = libraries::find(preload::LIBRARY).ok().filter(|_| source == "hint-faults");
     let inherited = |name: &str| std::env::var_os(name);

@@ -16,6 +16,7 @@ use homing_core::ids::PageSize;
 use homing_core::policy::settings::Settings as Parameters;
 use homing_core::policy::table::Begin;
 use homing_core::policy::Policy;
+use homing_core::session::plan::Plan as Moves;
 use homing_linux::interrupts::Interrupts;
 use homing_live::account::Summary;
 use homing_live::config::Config;
@@ -87,7 +88,7 @@ impl Plan {
         choice: Choice,
         settings: &Settings,
         command: String,
-        moves: homing_live::plan::Plan,
+        moves: Moves,
     ) -> anyhow::Result<Session<'_>> {
         let journal = match (&settings.tee, &settings.journal) {
             (Some(path), _) => Some((create(path)?, true)),
@@ -103,7 +104,7 @@ impl Plan {
         choice: Choice,
         journal: Option<(Sink, bool)>,
         command: String,
-        moves: homing_live::plan::Plan,
+        moves: Moves,
     ) -> anyhow::Result<Session<'_>> {
         let setup = Setup {
             config: self.config.clone(),
@@ -138,8 +139,8 @@ pub fn coded(error: SessionError) -> anyhow::Error {
     exit::error(code, error.to_string())
 }
 
-/// Steps at every interval until `over` says so. `over` is asked when a process has ended, when a signal came, and a few times a
-/// second.
+/// Steps at every interval until `over` says so. `over` is asked when a process has ended, when a signal came, and a
+/// few times a second.
 pub fn drive(
     session: &mut Session<'_>,
     interval: Duration,
@@ -161,8 +162,8 @@ pub fn drive(
     }
 }
 
-/// When the next step begins, if nothing is in the way at `planned`: at once if there was more to hear than the last had time for; an
-/// engine that is too slow for its interval takes half of one off.
+/// When the next step begins, if nothing is in the way at `planned`: at once if there was more to process than the last
+/// had time for; an engine that is too slow for its interval takes half of one off.
 pub fn next_step(session: &Session<'_>, planned: Instant, interval: Duration) -> Instant {
     let now = Instant::now();
     if session.behind() {

@@ -11,7 +11,8 @@ use std::time::Duration;
 /// Settings of the live engine.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Settings {
-    /// Policy (see `homing policies`) [default: auto, the one that suits the source: homing where it counts, else work-function]
+    /// Policy (see `homing policies`) [default: auto, the one that suits the source: homing where it counts, else
+    /// work-function]
     #[arg(long, short)]
     policy: Option<String>,
     /// Source of accesses: auto, pmu, hint-faults, page-faults, none (see `homing doctor`) [default: auto]
@@ -38,7 +39,8 @@ pub struct Settings {
     /// Decide and account, move nothing
     #[arg(long)]
     dry_run: bool,
-    /// References that one visit of a page stands for, for sources that cannot count [default: from the cost of a move]
+    /// References that one burst of use of a page stands for, for sources that cannot count [default: from the cost of
+    /// a move]
     #[arg(long, value_name = "N")]
     weight: Option<f64>,
     /// Threads that move pages [default: 4]
@@ -59,7 +61,7 @@ pub struct Settings {
     /// Write every decision and what came of it, for `homing replay`
     #[arg(long, value_name = "FILE")]
     pub journal: Option<PathBuf>,
-    /// As --journal, and everything that the policy was told, for `homing replay --check`
+    /// As --journal, and everything that the session was told and asked for, for `homing replay --check`
     #[arg(long, value_name = "FILE", conflicts_with = "journal")]
     pub tee: Option<PathBuf>,
     /// Write the exit summary as JSON to a file

@@ -1,5 +1,6 @@
-//! Bolosky & Scott 1991: the optimum by the cost of a page move (Figures 4, 5, 6, 12) and by page size (Figures 7, 8), the
-//! policies against it (Figures 9 to 11), and how much the order of references matters (Table II). Every reference counts: the model has no caches.
+//! Bolosky & Scott 1991: the optimum by the cost of a page move (Figures 4, 5, 6, 12) and by page size (Figures 7, 8),
+//! the policies against it (Figures 9 to 11), and how much the order of references matters (Table II). Every reference
+//! counts: the model has no caches.
 
 use super::exhibit::Exhibit;
 use super::programs::{Program, Traces, BOLOSKY};
@@ -100,7 +101,8 @@ fn mcpr(optimum: &homing_core::optimal::Optimum, history: &History) -> f64 {
     optimum.cost / (history.references() as f64).max(1.0)
 }
 
-/// A move between processors, at R = 2G, counts as two at G: so many are the slope of the cost, which is what falls with G.
+/// A move between processors, at R = 2G, counts as two at G: so many are the slope of the cost, which is what falls
+/// with G.
 fn moves_per_page(optimum: &homing_core::optimal::Optimum, history: &History) -> f64 {
     (optimum.counts.global_copies + 2 * optimum.counts.copies) as f64 / f64::from(history.pages()).max(1.0)
 }

@@ -1,7 +1,8 @@
 //! `homing reproduce`: the papers' tables and figures from our programs, beside the published numbers.
 //!
-//! [`programs`] says which of our programs stand for theirs and records them, [`looped`] runs one with its memory system in the
-//! loop, one file a paper makes the [`exhibit`]s, [`render`] shows them. docs/reproduction.md explains each deviation.
+//! [`programs`] says which of our programs stand for theirs and records them, [`looped`] runs one with its memory
+//! system in the loop, one file a paper makes the [`exhibit`]s, [`render`] shows them. docs/reproduction.md explains
+//! each deviation.
 
 mod bolosky;
 mod exhibit;
@@ -20,9 +21,10 @@ use std::path::PathBuf;
 /// Arguments of `homing reproduce`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Only these tables and figures, separated by commas: table1, figure2, table2, table3, table4, table6a, table6b, table7,
-    /// figure7, contention, slowdown, gain, statistics, remote-accesses, move-cost-ace, moves-per-page, move-cost-butterfly, page-size-butterfly,
-    /// page-size-high-latency, policies-ace, policies-butterfly, sorbyr, perturbation
+    /// Only these tables and figures, separated by commas: table1, figure2, table2, table3, table4, table6a, table6b,
+    /// table7, figure7, contention, slowdown, gain, statistics, remote-accesses, move-cost-ace, moves-per-page,
+    /// move-cost-butterfly, page-size-butterfly, page-size-high-latency, policies-ace, policies-butterfly, sorbyr,
+    /// perturbation
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     only: Vec<String>,
     /// Folder of the traces, PROGRAM[OPTIONS]-THREADS.homing; what is missing is recorded into it
@@ -77,8 +79,10 @@ impl Chosen {
 }
 
 /// What the numbers are, for every reader.
-const HOW: &str = "Numbers are ours, from simulation; published ones stand in brackets. Programs, caches and costs of moves are \
-                   scaled down together (docs/reproduction.md), so that directions and orders compare, not magnitudes. Times are \
+const HOW: &str = "Numbers are ours, from simulation; published ones stand in brackets. Programs, caches and costs of \
+moves are \
+                   scaled down together (docs/reproduction.md), so that directions and orders compare, not magnitudes. \
+                   Times are \
                    modelled.";
 
 /// Reproduces.

@@ -1,5 +1,6 @@
-//! Nikolopoulos et al. 2000, section 5: placements against first touch, without migration, with the kernel's engine, and with the
-//! user-level engine that reads the Origin's counters (sections 5.2, 5.3); what moved and what that did (5.4).
+//! Nikolopoulos et al. 2000, section 5: placements against first touch, without migration, with the kernel's engine,
+//! and with the user-level engine that reads the Origin's counters (sections 5.2, 5.3); what moved and what that did
+//! (5.4).
 //!
 //! The machine is `origin2000-16` with caches and the cost of a move scaled to small programs (docs/reproduction.md).
 

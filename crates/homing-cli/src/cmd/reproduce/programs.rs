@@ -28,8 +28,8 @@ const fn serial(program: Program) -> Program {
 }
 
 /// For Tikir & Hollingsworth: programs of the same access patterns as NAS BT, CG, FT, LU, MG and SP, with a multiple of
-/// [`super::looped::INTERVALS`] iterations. MG begins with one thread (section 5.2.4, Figure 4), and CG's 81 % of non-local
-/// accesses before migration (Table 2) are those of pages on one board of six.
+/// [`super::looped::INTERVALS`] iterations. MG begins with one thread (section 5.2.4, Figure 4), and CG's 81 % of
+/// non-local accesses before migration (Table 2) are those of pages on one board of six.
 pub const TIKIR: &[Program] = &[
     program("adi3", &["-i", "20"], "BT"),
     serial(program("cg", &["-n", "700", "-e", "120", "-i", "60"], "CG")),
@@ -46,8 +46,8 @@ pub const NIKOLOPOULOS: &[Program] = &[
     program("cg", &["-n", "700", "-e", "120", "-i", "60"], "CG"),
 ];
 
-/// For Bolosky & Scott: about as many references as theirs (Table I, private ones counted), or a quarter of 270 million for
-/// gauss. Policies that copy each page at least once cannot come near the optimum in runs that are shorter.
+/// For Bolosky & Scott: about as many references as theirs (Table I, private ones counted), or a quarter of 270 million
+/// for gauss. Policies that copy each page at least once cannot come near the optimum in runs that are shorter.
 pub const BOLOSKY: &[Program] = &[
     program("sorbyr", &["-i", "300"], "sorbyr"),
     program("sorbyc", &["-i", "250"], "sorbyc"),
@@ -85,7 +85,8 @@ impl Traces<'_> {
         let executable = self.workloads.join(program.name);
         if !executable.is_file() {
             let message = format!(
-                "neither the trace {} nor the program {} is there: run `make workloads`, or say where they are with --traces \
+                "neither the trace {} nor the program {} is there: run `make workloads`, or say where they are with \
+                --traces \
                  and --workloads",
                 path.display(),
                 executable.display()

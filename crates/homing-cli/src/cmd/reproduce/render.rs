@@ -44,7 +44,8 @@ fn number(value: f64) -> String {
 /// The page.
 pub fn html(exhibits: &[Exhibit], how: &str) -> String {
     let mut page = String::from(
-        "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>The papers' tables reproduced</title>\n<style>\
+        "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>The papers' tables \
+        reproduced</title>\n<style>\
          body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}\
          table{border-collapse:collapse}td,th{padding:.15rem .6rem;text-align:right}td:first-child{text-align:left}\
          thead{border-bottom:1px solid #999}small{color:#777}.no{color:#a00}svg text{font:11px system-ui}\
@@ -165,7 +166,8 @@ fn bars(pairs: &[Pair], left: f64, y: impl Fn(f64) -> f64) -> String {
 fn label(text: &str, x: f64) -> String {
     let y = TOP + HEIGHT + 12.0;
     format!(
-        "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"end\" transform=\"rotate(-40 {x:.1} {y:.1})\">{}<title>{}</title></text>",
+        "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"end\" transform=\"rotate(-40 {x:.1} \
+        {y:.1})\">{}<title>{}</title></text>",
         escape(&shortened(text)),
         escape(text)
     )

@@ -1,5 +1,5 @@
-//! Tikir & Hollingsworth 2008: sampling (Table 1, Figure 2), migration (Tables 2 to 4, Figure 3), profile sources (Tables 6 and 7,
-//! Figures 6 and 7), contention (section 5.3.3).
+//! Tikir & Hollingsworth 2008: sampling (Table 1, Figure 2), migration (Tables 2 to 4, Figure 3), profile sources
+//! (Tables 6 and 7, Figures 6 and 7), contention (section 5.3.3).
 //!
 //! The machine is `sunfire-6800` with caches, TLBs and the cost of a move scaled to programs of a hundredth of the size
 //! (docs/reproduction.md).
@@ -176,7 +176,8 @@ fn sources(scaled: &Scaled, traces: &Traces) -> anyhow::Result<Vec<Exhibit>> {
     let mut times = Exhibit::new("table7")?;
     let mut over_time = Exhibit {
         id: "figure7".into(),
-        place: "section 5.3.2, Figure 7 (no numbers printed): % of all moves of mg in the first eighth, quarter, half".into(),
+        place: "section 5.3.2, Figure 7 (no numbers printed): % of all moves of mg in the first eighth, quarter, \
+        half".into(),
         columns: ["first eighth", "first quarter", "first half", "moves"].map(String::from).to_vec(),
         plotted: vec![0, 1, 2],
         ..Exhibit::new("table6a")?

@@ -180,7 +180,8 @@ fn print(
     );
     outln!("{}", tables::rows(rows));
     outln!(
-        "\nsamples: {} to the policy, {} lost, {} interrupts; distance {:.3} (mean over CPUs), {:.2} % of transactions and \
+        "\nsamples: {} to the policy, {} lost, {} interrupts; distance {:.3} (mean over CPUs), {:.2} % of transactions \
+        and \
          {:.1} % of pages sampled",
         run.samples,
         run.lost,
@@ -198,7 +199,8 @@ fn print(
     );
     if let (Some(before), Some(after)) = (&pair.before.modelled, &run.modelled) {
         outln!(
-            "modelled time: {:.3} ms before ({:.1} % contention), {:.3} ms after ({:.1} % contention, {:.1} % moving): {:+.1} %",
+            "modelled time: {:.3} ms before ({:.1} % contention), {:.3} ms after ({:.1} % contention, {:.1} % moving): \
+            {:+.1} %",
             before.total_ns / 1e6,
             100.0 * before.contention_ns / before.total_ns.max(1.0),
             after.total_ns / 1e6,

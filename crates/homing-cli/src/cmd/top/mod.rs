@@ -1,4 +1,5 @@
-//! `homing top`: where pages and threads are, on a terminal page or once as a table or JSON. Looks, and changes nothing.
+//! `homing top`: where pages and threads are, on a terminal page or once as a table or JSON. Looks, and changes
+//! nothing.
 
 mod app;
 mod cells;
@@ -21,8 +22,10 @@ use std::time::Duration;
 /// Arguments of `homing top`.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_long_help = "RESID % is residency: the share of a process's resident pages on the nodes where its threads run. It \
-says where pages are, not who uses them: `homing attach --dry-run` tells that. Keys: h shows them. Processes of other users show their pages only to root (or with CAP_SYS_PTRACE). \
+    after_long_help = "RESID % is residency: the share of a process's resident pages on the nodes where its threads \
+    run. It \
+says where pages are, not who uses them: `homing attach --dry-run` tells that. Keys: h shows them. Processes of other \
+users show their pages only to root (or with CAP_SYS_PTRACE). \
 docs/top.md has the columns."
 )]
 pub struct Args {
@@ -73,7 +76,9 @@ pub fn run(args: Args) -> Result {
         return once(&args, host, app);
     }
     if !terminal::is_there() {
-        let message = "standard input and output are no terminal: expected one for the page; `homing top --once` prints a table, \
+        let message =
+            "standard input and output are no terminal: expected one for the page; `homing top --once` \
+        prints a table, \
                        `--json` the same for programs";
         return Err(exit::error(Code::USAGE, message));
     }

@@ -30,7 +30,8 @@ pub fn page(app: &App, limit: usize) -> String {
             }
         }
     }
-    out += "\nRESID%: share of resident pages on nodes where the process's threads run. Not who uses them: homing attach --dry-run tells\n";
+    out += "\nRESID%: share of resident pages on nodes where the process's threads run. Not who uses them: homing \
+    attach --dry-run tells\n";
     out
 }
 

@@ -123,7 +123,9 @@ fn json(trace: &Trace<'_>, info: &Info) -> Value {
         "malformed": summary.malformed,
         "per_thread": threads.collect::<Vec<_>>(),
         "events": info.counts.events.iter().map(|(&k, &n)| (k.to_owned(), n.into())).collect::<serde_json::Map<_, _>>(),
-        "allocations": { "count": count, "bytes": bytes, "sites": info.counts.sites.len(), "top": sites.collect::<Vec<_>>() },
+        "allocations": {
+            "count": count, "bytes": bytes, "sites": info.counts.sites.len(), "top": sites.collect::<Vec<_>>()
+        },
         "names": trace.names().len(),
         "symbols": trace.symbols().len(),
         "damage": damage.collect::<Vec<_>>(),

@@ -34,7 +34,8 @@ pub struct OrderArgs {
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Instructions that a thread runs before another gets its turn, on average
-    #[arg(long, value_name = "INSTRUCTIONS", default_value_t = Options::default().quantum, value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
+    #[arg(long, value_name = "INSTRUCTIONS", default_value_t = Options::default().quantum)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
     quantum: u32,
 }
 
@@ -88,7 +89,8 @@ pub fn broken(report: &Report) -> u64 {
 pub fn warn_broken(report: &Report) {
     if broken(report) > 0 {
         errln!(
-            "homing: {} acquires, {} thread starts and {} joins did not wait for what they must follow, because it never \
+            "homing: {} acquires, {} thread starts and {} joins did not wait for what they must follow, because it \
+            never \
              came: the trace lacks a part",
             report.broken_acquires, report.broken_starts, report.broken_joins
         );

@@ -30,10 +30,12 @@ pub struct Args {
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// References in the buffer (--local)
-    #[arg(long, value_name = "REFERENCES", default_value_t = Local::ENTRIES, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    #[arg(long, value_name = "REFERENCES", default_value_t = Local::ENTRIES)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     buffer: u32,
     /// A gap begins once in so many references, on average (--gaps)
-    #[arg(long, value_name = "REFERENCES", default_value_t = 30_000, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "REFERENCES", default_value_t = 30_000)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     gap_every: u32,
     /// References for which a gap lasts (--gaps)
     #[arg(long, value_name = "REFERENCES", default_value_t = 4_000)]

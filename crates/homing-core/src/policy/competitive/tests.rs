@@ -1,4 +1,5 @@
-//! Hand-worked examples for equations (1) to (3), ping-pong prevention, self-tuning, cold areas, and the filter of section 4.
+//! Hand-worked examples for equations (1) to (3), ping-pong prevention, self-tuning, cold areas, and the filter of
+//! section 4.
 
 use super::super::tests::{expand, run_with, uniform};
 use crate::history::History;
@@ -30,7 +31,8 @@ fn equation_1_with_and_without_the_migration_cost() {
     // Iterations of 20 references; r = 2, l = 1, ml = 20. Node 0: 8 local; node 1: 12 remote.
     let visits = [(0, 0, true, 8), (1, 0, true, 12), (0, 0, true, 8), (1, 0, true, 12)];
     let timeline = iterations(20, 40);
-    // One node contends: r_c = 2 + c. Iteration 1: (2 + c) 12 > 2 * 8 + 20 needs c > 1; iteration 2: (2 + c) 24 > 52 too.
+    // One node contends: r_c = 2 + c. Iteration 1: (2 + c) 12 > 2 * 8 + 20 needs c > 1; iteration 2: (2 + c) 24 > 52
+    // too.
     let plain = ["contention=0"];
     assert_eq!(said(&simulate("competitive", &visits, &timeline, &plain)), []);
     assert_eq!(said(&simulate("competitive", &visits, &timeline, &["contention=1.1"]))[0], (20, "move"));
@@ -60,8 +62,8 @@ fn a_page_that_would_go_back_freezes() {
 
 #[test]
 fn an_area_whose_latency_rises_becomes_selective() {
-    // Iteration 1: 10 remote (latency 20). Iteration 2: 30 remote (latency 60): the factor doubles at its end, after the
-    // decision. Iteration 3: sums local 120, remote 40 + 100 = 140; 280 > 240 + 20 holds, 280 > 480 + 20 does not.
+    // Iteration 1: 10 remote (latency 20). Iteration 2: 30 remote (latency 60): the factor doubles at its end, after
+    // the decision. Iteration 3: sums local 120, remote 40 + 100 = 140; 280 > 240 + 20 holds, 280 > 480 + 20 does not.
     let visits = [
         (0, 0, true, 40),
         (1, 0, true, 10),
@@ -130,7 +132,8 @@ fn a_move_counts_only_after_two_constructs() {
     // Two constructs later the move counts.
     let (visits, timeline) = moving(340, None, true);
     assert_eq!(said(&simulate("predictive", &visits, &timeline, &[])), [(400, "move")]);
-    // The third construct after the move begins at 405 only: the move counts an iteration later, when the rates are steady.
+    // The third construct after the move begins at 405 only: the move counts an iteration later, when the rates are
+    // steady.
     let (visits, timeline) = moving(380, None, true);
     assert_eq!(said(&simulate("predictive", &visits, &timeline, &["constructs=9"])), [(500, "move")]);
 }

@@ -1,9 +1,9 @@
 //! The experts: work function algorithms that differ in what they take a page move to cost.
 //!
-//! The work function algorithm waits until what the others lost here is worth a move forth and, if the page was long where
-//! it is, one back. One that takes a move to cost a fraction of its price follows a visit after that fraction of the wait,
-//! and still stays where it is as long as visits shorter than that alternate. The last one weighs what it foresees instead of
-//! what was ([`super::replay`]).
+//! The work function algorithm waits until what the others lost here is worth a move forth and, if the page was long
+//! where it is, one back. One that takes a move to cost a fraction of its price follows a visit after that fraction of
+//! the wait, and still stays where it is as long as visits shorter than that alternate. The last one weighs what it
+//! foresees instead of what was ([`super::replay`]).
 
 use crate::ids::Node;
 use serde::{Deserialize, Serialize};

@@ -21,8 +21,8 @@ const DEBT: f64 = 8.0;
 /// Page moves that a page's best expert has paid when what other pages say counts half.
 const NOVICE: f64 = 4.0;
 
-/// The most that one sample tells, in page moves. What it stands for need not be one visit: where samples are rarer than moves
-/// are dear, a page that several nodes use would follow every one of them.
+/// The most that one sample tells, in page moves. What it stands for need not be one visit: where samples are rarer
+/// than moves are dear, a page that several nodes use would follow every one of them.
 const TOLD: f64 = 0.6;
 
 /// Sums of prices are compared with this relative tolerance.
@@ -147,8 +147,8 @@ impl Judge {
         Some(Wish::new(to, by, beside))
     }
 
-    /// References of `by` that one sample of `weight` references tells of. Where pages have replicas, the reads of several nodes do
-    /// not exclude each other.
+    /// References of `by` that one sample of `weight` references tells of. Where pages have replicas, the reads of
+    /// several nodes do not exclude each other.
     #[inline]
     pub(super) fn told(&self, weight: f64, by: Node, write: bool) -> f64 {
         if self.replication && !write {
@@ -256,8 +256,8 @@ impl Judge {
         }
     }
 
-    /// True if references from `by` change nothing but the count of reads: the page is there, every expert that matters has
-    /// it there, and no work function changes.
+    /// True if references from `by` change nothing but the count of reads: the page is there, every expert that matters
+    /// has it there, and no work function changes.
     #[inline]
     pub(super) fn is_routine(&self, state: &State, at: Locations, by: Node, write: bool) -> bool {
         let single = !write || at.copies() == 1;

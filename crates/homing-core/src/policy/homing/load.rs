@@ -1,14 +1,15 @@
-//! Prices for load. A memory that serves more than others makes requests wait, and a page that several nodes use is better off at
-//! another, although as many references are remote there. What is waited at a memory is added to the price of referring to
-//! it from other nodes; the rules that weigh distances then weigh queues too. The work function sums what a page has paid for
-//! waiting: those with most references leave first, each once that has cost what a move costs, and the price falls while they
-//! go, as prices of a shared resource are found by its users (Lagrangian relaxation).
+//! Prices for load. A memory that serves more than others makes requests wait, and a page that several nodes use is
+//! better off at another, although as many references are remote there. What is waited at a memory is added to the
+//! price of referring to it from other nodes; the rules that weigh distances then weigh queues too. The work function
+//! sums what a page has paid for waiting: those with most references leave first, each once that has cost what a move
+//! costs, and the price falls while they go, as prices of a shared resource are found by its users (Lagrangian
+//! relaxation).
 //!
-//! Pages that are used alike answer a price alike, all at once, and would go round in a herd. So they take turns: in each
-//! interval one page in [`TURNS`] sees the prices.
+//! Pages that are used alike answer a price alike, all at once, and would go round in a herd. So they take turns: in
+//! each interval one page in [`TURNS`] sees the prices.
 //!
-//! Only what a wait exceeds the mean by more than a quarter counts: where all memories are loaded about alike nothing changes. A
-//! node's references to its own memory keep their price, so that a page of one user never leaves it.
+//! Only what a wait exceeds the mean by more than a quarter counts: where all memories are loaded about alike nothing
+//! changes. A node's references to its own memory keep their price, so that a page of one user never leaves it.
 
 use super::judge::Judge;
 use crate::ids::Page;

@@ -2,14 +2,15 @@
 //! rule that would have cost least.
 //!
 //! Per page it keeps the work function (see [`super::work_function`]), the reads of each node since the last write, and
-//! a tournament of *experts* ([`expert`]). An expert gives a node a copy once the node has lost so much by not having one
-//! that its eagerness allows it; the experts differ in eagerness only, from "never" by the work function algorithm and
-//! ski rental to "at once", and one that foresees what its page's past visits suggest ([`replay`]). Each is simulated on the page's past: where it would have copies now, and what it would have
-//! paid. [`judge`] names the one that paid least the leader and turns the leader's moves into actions.
+//! a tournament of *experts* ([`expert`]). An expert gives a node a copy once the node has lost so much by not having
+//! one that its eagerness allows it; the experts differ in eagerness only, from "never" by the work function algorithm
+//! and ski rental to "at once", and one that foresees what its page's past visits suggest ([`replay`]). Each is
+//! simulated on the page's past: where it would have copies now, and what it would have paid. [`judge`] names the one
+//! that paid least the leader and turns the leader's moves into actions.
 //!
 //! A page has few misses of its own to learn from. What the experts lost on the pages around it and in the program
-//! ([`pools`]) counts for it too, at a discount. Pages of a thread that was moved come with it ([`heirs`]). Where it is known
-//! what requests wait at each memory, that is part of the price of referring to it ([`load`]).
+//! ([`pools`]) counts for it too, at a discount. Pages of a thread that was moved come with it ([`heirs`]). Where it is
+//! known what requests wait at each memory, that is part of the price of referring to it ([`load`]).
 //!
 //! With replication a copy made for a read leaves the others where they are (a replica), and a write keeps the copy
 //! that the work function favours: a replica is a home that the next write has for nothing.

@@ -1,6 +1,6 @@
-//! Counts of which nobody knows in which order they came: those of an interval, or since the hardware was polled. Told one after
-//! the other they would look like long visits, each worth a move. So the nodes take turns: what one of them counted more
-//! than the others then shows, and nothing else.
+//! Counts of which nobody knows in which order they came: those of an interval, or since the hardware was polled. Told
+//! one after the other they would look like long visits, each worth a move. So the nodes take turns: what one of them
+//! counted more than the others then shows, and nothing else.
 
 use crate::action::{Action, Actions, Kind, Locations};
 use crate::ids::{Node, Page};

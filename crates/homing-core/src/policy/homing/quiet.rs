@@ -32,8 +32,8 @@ impl Quiet {
         Quiet { owner, writes, count: 0.0, written: false, reads: 0.0, seen: state.seen }
     }
 
-    /// Takes a sample, if it changes nothing but a count; false, and nothing done, if not. `moves` is the number of thread
-    /// moves so far.
+    /// Takes a sample, if it changes nothing but a count; false, and nothing done, if not. `moves` is the number of
+    /// thread moves so far.
     #[inline]
     pub(super) fn takes(&mut self, sample: &Sample, moves: u32) -> bool {
         let local = self.owner == Some(sample.node) && self.seen == moves && sample.at.holds(sample.node);

@@ -1,7 +1,7 @@
-//! What comes next on a page, by its own past. Pages of iterative programs are visited by the same nodes for about as long
-//! again and again; so a page keeps its last visits, looks where they went like now before, and foresees what followed
-//! then. What is foreseen is weighed as the past is, by a work function: that of the foreseen visits in reverse order is
-//! the least cost of serving them from each node, the cost to go.
+//! What comes next on a page, by its own past. Pages of iterative programs are visited by the same nodes for about as
+//! long again and again; so a page keeps its last visits, looks where they went like now before, and foresees what
+//! followed then. What is foreseen is weighed as the past is, by a work function: that of the foreseen visits in
+//! reverse order is the least cost of serving them from each node, the cost to go.
 
 use crate::ids::Node;
 use crate::policy::prices::Prices;
@@ -119,8 +119,8 @@ impl Track {
         self.run.map_or(0.0, |run| f64::from(measure.short() - run.length).max(0.0))
     }
 
-    /// What is foreseen; `None` where nothing is: while the page is shared, and where its visitor has not been here for so
-    /// long before.
+    /// What is foreseen; `None` where nothing is: while the page is shared, and where its visitor has not been here for
+    /// so long before.
     pub(super) fn ahead(&self, measure: Measure) -> Option<Ahead> {
         let run = self.run?;
         let shared = self.visits.back().is_some_and(|last| last.node.is_none());

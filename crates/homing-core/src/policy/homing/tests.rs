@@ -93,7 +93,8 @@ proptest! {
         for (time, (page, node, reads, writes, again)) in stream.into_iter().enumerate() {
             for _ in 0..again {
                 let (page, node, at, time) = (Page(page), Node(node), &mut at[page as usize], Time(time as u64));
-                let sample = Sample { page, node, reads: reads.max(1 - writes.min(1)), writes, weight: 4.0, time, at: *at };
+                let reads = reads.max(1 - writes.min(1));
+                let sample = Sample { page, node, reads, writes, weight: 4.0, time, at: *at };
                 for (policy, taken) in policies.iter_mut().zip(&mut taken) {
                     policy.sample(&sample, &mut actions);
                     taken.clear();
@@ -111,7 +112,9 @@ proptest! {
                 policies.iter_mut().for_each(|policy| policy.thread_moved(&moved, &mut actions));
             }
         }
-        let paid = policies.map(|mut policy| [0, 1, 2, 3].map(|page| policy.pages.get_mut(Page(page)).map(|state| state.paid())));
+        let paid = policies.map(|mut policy| {
+            [0, 1, 2, 3].map(|page| policy.pages.get_mut(Page(page)).map(|state| state.paid()))
+        });
         prop_assert_eq!(paid[0], paid[1]);
     }
 }
@@ -129,7 +132,8 @@ fn a_page_whose_leader_never_moves_is_not_left_behind_in_a_long_run() {
 #[test]
 fn a_page_follows_a_leader_that_is_in_global_memory_already() {
     let costs = uniform(3, 5.0, 100.0, Some((2.0, 50.0)));
-    // Long visits let an eager expert lead. In shorter ones by three nodes the cautious one goes to global memory long before it leads.
+    // Long visits let an eager expert lead. In shorter ones by three nodes the cautious one goes to global memory long
+    // before it leads.
     let mut visits: Vec<_> = (0..20).map(|i| ((i % 2) as u16, 0, true, 2000)).collect();
     let (before, _) = play(&visits, &costs, false);
     visits.extend((0..400).map(|i| ((i % 3) as u16, 0, true, 60)));
@@ -233,8 +237,9 @@ impl Executor for Many {
     }
 }
 
-/// 64 pages that all of four nodes use alike and 16 that node 0 uses, all of them at node 0, for so many intervals; a memory makes
-/// requests wait for eight local accesses if it serves all. Where the pages are then, and how often they moved.
+/// 64 pages that all of four nodes use alike and 16 that node 0 uses, all of them at node 0, for so many intervals; a
+/// memory makes requests wait for eight local accesses if it serves all. Where the pages are then, and how often they
+/// moved.
 fn served_by_one(intervals: usize, load: f64) -> Many {
     let parameters = Parameters { hysteresis: 0.5, catch_up: 0.0, pooling: true, constructs: 0, load };
     let mut policy = Homing::new(&uniform(4, 2.0, 40.0, None), false, &parameters);
@@ -287,7 +292,8 @@ fn pages_that_all_use_leave_a_loaded_memory_for_the_others_and_a_nodes_own_stay(
     );
 }
 
-/// Where a page that begins at node 0 of four is after profiles in which nodes have counted so many reads, and how often it moved.
+/// Where a page that begins at node 0 of four is after profiles in which nodes have counted so many reads, and how
+/// often it moved.
 fn profiled(counts: &[(u16, u64)], profiles: u64) -> (Node, usize) {
     let parameters = Parameters { hysteresis: 0.5, catch_up: 0.0, pooling: true, constructs: 0, load: 1.0 };
     let mut policy = Homing::new(&uniform(4, 2.0, 40.0, None), false, &parameters);

@@ -88,8 +88,8 @@ impl PlacementFile {
         Ok(PlacementFile::from_sorted(homes, history.page_size().bytes()))
     }
 
-    /// The placement that has pages of a size where they are, given as (address, node) in any order; the last one counts
-    /// where an address occurs more than once.
+    /// The placement that has pages of a size where they are, given as (address, node) in any order; the last one
+    /// counts where an address occurs more than once.
     pub fn from_homes(homes: &[(u64, Node)], page_size: PageSize) -> PlacementFile {
         let homes: BTreeMap<u64, Node> = homes.iter().copied().collect();
         let homes = homes.into_iter().map(|(begin, node)| (begin, node, None));

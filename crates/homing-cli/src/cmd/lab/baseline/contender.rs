@@ -68,8 +68,8 @@ fn built_in(name: &str, topology: &Topology) -> anyhow::Result<Contender> {
     })
 }
 
-/// numad does nothing in the first five minutes after the start of a machine, by the monotonic clock: it runs in a time namespace in
-/// which that is over.
+/// numad does nothing in the first five minutes after the start of a machine, by the monotonic clock: it runs in a time
+/// namespace in which that is over.
 fn numad() -> anyhow::Result<String> {
     let program = |name: &str| {
         in_path(name).ok_or_else(|| coded(LabError::Missing { what: format!("{name} is not installed") }))

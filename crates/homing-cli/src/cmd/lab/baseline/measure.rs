@@ -23,7 +23,8 @@ pub struct Measured {
     pub tail_percent: f64,
     /// Over time: ten parts of the run.
     pub course_percent: Vec<f64>,
-    /// Every interval of one run: its end in seconds since the first, and its non-local %. Runs have it, medians do not.
+    /// Every interval of one run: its end in seconds since the first, and its non-local %. Runs have it, medians do
+    /// not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub curve: Vec<[f64; 2]>,
     /// Every page at the node that misses most on it, from this run's counts by page.

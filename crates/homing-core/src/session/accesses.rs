@@ -1,0 +1,254 @@
+//! Accesses: the pages that they are to, where those are, and what the policy is told.
+
+use super::input::{Access, AccessKind, Answer};
+use super::look_pace::Urgency;
+use super::output::{Output, Question};
+use super::plan::Due;
+use super::{Session, HUGE, PAGE, STALE, STALE_WITH_BALANCING};
+use crate::action::{Locations, Outcome};
+use crate::engine::Observation;
+use crate::estimate::HintFault;
+use crate::ids::{Node, Page, Time};
+use crate::policy::Sample;
+use crate::process::{self, ProcessId};
+use ahash::AHashSet;
+
+/// Questions that were asked, and what waits for the answers.
+#[derive(Debug)]
+pub(super) struct Asked {
+    questions: Vec<Question>,
+    then: Then,
+}
+
+/// What is done once it is known where pages are.
+#[derive(Debug)]
+pub(super) enum Then {
+    /// These accesses are reported to the policy.
+    Tell(Vec<Access>),
+    /// These planned moves are ordered.
+    Order(Vec<Due>),
+}
+
+impl Then {
+    /// Planned moves among it.
+    pub(super) fn planned(&self) -> usize {
+        match self {
+            Then::Tell(_) => 0,
+            Then::Order(due) => due.len(),
+        }
+    }
+}
+
+impl Asked {
+    /// What waits for the answers.
+    pub(super) fn then(&self) -> &Then {
+        &self.then
+    }
+}
+
+impl Session<'_> {
+    /// Takes accesses: at once if it is known where all their pages are, else once the kernel has said it.
+    pub(super) fn take_accesses(&mut self, mut accesses: Vec<Access>) {
+        let before = accesses.len();
+        accesses.retain(|access| self.makes_sense(access));
+        self.account.malformed += (before - accesses.len()) as u64;
+        let mut known = AHashSet::new();
+        let mut questions = Vec::new();
+        for access in &accesses {
+            questions.extend(self.question(access).filter(|question| known.insert(*question)));
+        }
+        self.ask(questions, Then::Tell(accesses));
+    }
+
+    fn makes_sense(&self, access: &Access) -> bool {
+        let counted = match access.kind {
+            AccessKind::References(count) => count > 0.0 && count.is_finite(),
+            AccessKind::HintFault { .. } => true,
+        };
+        counted && self.exists(access.node)
+    }
+
+    /// Asks where pages are, and then goes on.
+    pub(super) fn ask(&mut self, questions: Vec<Question>, then: Then) {
+        if questions.is_empty() {
+            return self.go_on(then);
+        }
+        let number = self.questions;
+        self.questions = number.wrapping_add(1);
+        self.asked.insert(number, Asked { questions: questions.clone(), then });
+        self.out.push(Output::Locate { number, questions });
+    }
+
+    /// The kernel has said where pages are.
+    pub(super) fn located(&mut self, number: u32, answers: &[Answer]) {
+        let Some(Asked { questions, then }) = self.asked.remove(&number) else { return };
+        let nowhere = Answer { node: None, huge: false };
+        let answers = answers.iter().copied().chain(std::iter::repeat(nowhere));
+        for (question, answer) in questions.iter().zip(answers) {
+            self.note_location(question, answer);
+        }
+        let planned = matches!(then, Then::Order(_));
+        self.go_on(then);
+        if planned {
+            self.send_orders();
+        }
+    }
+
+    fn go_on(&mut self, then: Then) {
+        match then {
+            Then::Tell(accesses) => {
+                accesses.iter().for_each(|access| match self.page_at(access.process, access.address) {
+                    Some(page) => self.access(access, page),
+                    None => self.account.unmapped += 1,
+                })
+            }
+            Then::Order(due) => self.order_planned(due),
+        }
+        self.split_some();
+    }
+
+    /// The page that holds an address; `None` if it is not known.
+    pub(super) fn page_at(&self, process: ProcessId, address: u64) -> Option<Page> {
+        let pages = self.orders().pages();
+        pages.find(process, address & !(PAGE - 1)).or_else(|| {
+            let page = pages.find(process, address & !(HUGE - 1))?;
+            (pages.entry(page).bytes == HUGE).then_some(page)
+        })
+    }
+
+    /// What has to be asked before an access can be taken.
+    fn question(&mut self, access: &Access) -> Option<Question> {
+        let process = access.process;
+        if let Some(page) = self.page_at(process, access.address) {
+            let address = self.orders().pages().entry(page).address;
+            return self.stale(page).then_some(Question { process, address, maybe_huge: false });
+        }
+        let Some((_, region)) = self.processes.region(process, access.address) else {
+            if self.processes.contains(process) {
+                self.look_pace.request(Urgency::Busy);
+            }
+            return None;
+        };
+        let block = access.address & !(HUGE - 1);
+        let whole = block >= region.start && block.checked_add(HUGE).is_some_and(|end| end <= region.end);
+        let maybe_huge = whole && region.class.may_be_huge();
+        Some(Question { process, address: access.address & !(PAGE - 1), maybe_huge })
+    }
+
+    /// True if nobody has asked lately where a page is.
+    fn stale(&self, page: Page) -> bool {
+        let stale = if self.kernel_moves_pages { STALE_WITH_BALANCING } else { STALE };
+        let entry = self.orders().pages().entry(page);
+        // One that is being moved is asked for by the mover.
+        entry.at.is_none() || entry.under_way.is_none() && self.t.since(entry.asked) >= stale
+    }
+
+    fn note_location(&mut self, question: &Question, answer: Answer) {
+        let huge = answer.huge && question.maybe_huge;
+        let (address, bytes) =
+            if huge { (question.address & !(HUGE - 1), HUGE) } else { (question.address, PAGE) };
+        let node = answer.node.filter(|&node| self.exists(node));
+        let known = self.orders().pages().find(question.process, address);
+        match (known, node) {
+            (Some(page), None) => self.page_gone(page),
+            (Some(page), Some(node)) => self.set_location(page, node),
+            (None, Some(node)) => {
+                if let Some(page) = self.new_page(question.process, address, bytes) {
+                    self.set_location(page, node);
+                }
+            }
+            (None, None) => {}
+        }
+    }
+
+    fn set_location(&mut self, page: Page, node: Node) {
+        let entry = self.orders().pages().entry(page);
+        if entry.at.is_some() && entry.under_way.is_some() {
+            return;
+        }
+        let by_others = entry.at.is_some_and(|before| before != node);
+        self.account.moved_by_others += u64::from(by_others);
+        if let Some(action) = self.engine.executor_mut().located(page, node, self.t) {
+            self.settled(&action, Outcome::Already);
+        }
+    }
+
+    /// Numbers a page; `None` if its mapping went away.
+    fn new_page(&mut self, process: ProcessId, address: u64, bytes: u64) -> Option<Page> {
+        let class = self.processes.region(process, address)?.1.class;
+        let page = self.engine.executor_mut().pages_mut().number(process, address, bytes, class);
+        self.engine.observe(Observation::PageNew(page, address));
+        Some(page)
+    }
+
+    /// Forgets a page.
+    pub(super) fn page_gone(&mut self, page: Page) {
+        self.engine.observe(Observation::PageGone(page));
+        self.engine.executor_mut().forget(page);
+    }
+
+    /// Tells the policy of an access.
+    fn access(&mut self, access: &Access, page: Page) {
+        let task = self.processes.task(access.process, access.thread);
+        let thread = task.map(|task| task.number);
+        if task.is_none_or(|task| task.home != Some(access.node)) {
+            self.look_pace.request(Urgency::Busy);
+        }
+        let entry = self.engine.executor_mut().pages_mut().entry_mut(page);
+        let Some(at) = entry.seen_at() else { return };
+        let first = entry.seen.is_empty();
+        entry.count(access.node);
+        let (class, process, address) = (entry.class, entry.process, entry.address);
+        self.account.access(access.node, at, class);
+        let bursts = match access.kind {
+            AccessKind::References(_) => None,
+            AccessKind::HintFault { after_scan } => {
+                let period = self.scan_pace.period();
+                let node = access.node;
+                let fault = HintFault { process, address, node, thread, at, first, after_scan, period };
+                Some(self.estimator.fault(&mut entry.users, &fault))
+            }
+        };
+        if !class.movable() || !self.chosen(process, address) {
+            return;
+        }
+        match (access.kind, bursts) {
+            (AccessKind::References(count), _) => self.observe(access, page, access.node, count, at),
+            (AccessKind::HintFault { .. }, bursts) => self.fault(access, page, at, bursts.unwrap_or(1.0)),
+        }
+    }
+
+    /// Tells the policy of a hint fault that stands for that many bursts.
+    fn fault(&mut self, access: &Access, page: Page, at: Node, bursts: f64) {
+        self.consider_split(page);
+        for place in 0..self.estimator.shares().len() {
+            let (node, share) = self.estimator.shares()[place];
+            self.observe(access, page, node, share * bursts * self.settings.weight, at);
+        }
+        if access.node != at {
+            // A policy decides at a reference, by what came before it.
+            self.observe(access, page, access.node, 1.0, at);
+        }
+    }
+
+    /// Tells the policy of references by a node to a page at `at`.
+    fn observe(&mut self, access: &Access, page: Page, node: Node, weight: f64, at: Node) {
+        self.engine.observe(Observation::Sample(Sample {
+            page,
+            node,
+            reads: u64::from(!access.store),
+            writes: u64::from(access.store),
+            weight,
+            time: Time(self.t.0),
+            at: Locations::single(at),
+        }));
+        self.record_actions();
+    }
+
+    /// True if the regions that may move hold the address.
+    pub(super) fn chosen(&self, process: ProcessId, address: u64) -> bool {
+        let regions = &self.settings.regions;
+        let region = || self.processes.region(process, address);
+        regions.is_empty() || region().is_some_and(|(_, region)| process::chosen(&region.name, regions))
+    }
+}

@@ -1,0 +1,194 @@
+//! What the session is told: plain values, as they came, before anything is made of them.
+
+use crate::ids::{Micros, Node};
+use crate::process::{ProcessId, Region, ThreadId};
+use serde::{Deserialize, Serialize};
+
+/// One thing that happened, or that the session asked for and got.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Input {
+    /// Time has passed: the session does what is due.
+    Tick {
+        /// Many accesses wait that the session has not been given yet.
+        behind: bool,
+        /// There is a process whose pages can be scanned.
+        scannable: bool,
+    },
+    /// The answer to [`super::Output::Look`].
+    Looked(Looked),
+    /// Something that makes a process scan urgent.
+    Noticed(Noticed),
+    /// Threads came to other CPUs, oldest first.
+    Migrated(Vec<Arrival>),
+    /// Accesses were seen, oldest first.
+    Accesses(Vec<Access>),
+    /// The answer to [`super::Output::Locate`] of that number: as many answers as there were questions, in their order.
+    Located {
+        /// The number of the questions.
+        number: u32,
+        /// The answers.
+        answers: Vec<Answer>,
+    },
+    /// The movers have begun with all orders that they were given.
+    MoversIdle,
+    /// What came of orders.
+    Landed {
+        /// The tag of each order, and what came of it.
+        results: Vec<(u32, Landed)>,
+        /// Time in which pages were being moved since the session began.
+        moving: Micros,
+        /// Time in which threads were stopped for moves since the last such input.
+        stopped: Micros,
+    },
+    /// The answer to [`super::Output::Split`].
+    Split(Vec<SplitResult>),
+    /// The answer to [`super::Output::Scan`].
+    Scanned(Scanned),
+    /// A thread could not be bound to a CPU, with the kernel's error number.
+    NotBound {
+        /// The error number.
+        errno: i32,
+    },
+    /// An interval is over: the session decides.
+    IntervalEnd,
+    /// The session is over. Nothing comes behind this.
+    End,
+}
+
+/// What a process scan found to be different from the one before.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Looked {
+    /// CPU time that it took.
+    pub cost: Micros,
+    /// Processes that ended or executed another program. They come before those that began.
+    pub ended: Vec<ProcessId>,
+    /// Processes that began.
+    pub begun: Vec<ProcessId>,
+    /// Processes whose mappings changed, and all their regions by address.
+    pub remapped: Vec<(ProcessId, Vec<Region>)>,
+    /// Processes that may use the memory of other nodes than before, and those nodes; none if that is not known.
+    pub allowed: Vec<(ProcessId, Vec<Node>)>,
+    /// Threads that are new, ran, or are on another CPU's node, in order of appearance.
+    pub threads: Vec<ThreadSeen>,
+    /// Threads that ended in processes that go on.
+    pub threads_ended: Vec<(ProcessId, ThreadId)>,
+    /// Pages of all processes that are in memory.
+    pub resident_pages: u64,
+    /// Bytes that each node can still take; `None` where the kernel does not say.
+    pub room: Vec<Option<u64>>,
+    /// The kernel may move pages by itself.
+    pub kernel_moves_pages: bool,
+}
+
+/// A thread at a process scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadSeen {
+    /// Its process.
+    pub process: ProcessId,
+    /// The thread.
+    pub thread: ThreadId,
+    /// The node of its CPU, if that is known.
+    pub node: Option<Node>,
+    /// It used CPU time since the scan before.
+    pub ran: bool,
+}
+
+/// What was noticed between two process scans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Noticed {
+    /// A process has ended.
+    ProcessEnded,
+    /// Threads began, or events were lost that may have said so.
+    ThreadsBegan,
+    /// A process with refused moves ([`super::Session::confined`]) may use the memory of other nodes now.
+    CpusetChanged,
+}
+
+/// A thread that came to a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Arrival {
+    /// Its process.
+    pub process: ProcessId,
+    /// The thread.
+    pub thread: ThreadId,
+    /// The node of the CPU.
+    pub node: Node,
+    /// When it came.
+    pub at: Micros,
+}
+
+/// One access that was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Access {
+    /// The process.
+    pub process: ProcessId,
+    /// The thread.
+    pub thread: ThreadId,
+    /// The node of the CPU that made it.
+    pub node: Node,
+    /// The address.
+    pub address: u64,
+    /// A store; false for loads, and where the source cannot tell.
+    pub store: bool,
+    /// What it stands for.
+    pub kind: AccessKind,
+}
+
+/// What an access stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AccessKind {
+    /// That many references, by this thread.
+    References(f64),
+    /// A fault without a count: [`crate::estimate`] says what it stands for.
+    HintFault {
+        /// Time since the scan; `None` if the fault came before it, or the source does not scan.
+        after_scan: Option<Micros>,
+    },
+}
+
+/// Where a page is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// The node; `None` if the page is in no memory, or the kernel does not say.
+    pub node: Option<Node>,
+    /// The question might be about a huge page, and is: the answer holds for all of it.
+    pub huge: bool,
+}
+
+/// What came of an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Landed {
+    /// The kernel says that the page is there.
+    There,
+    /// It is not, and why (`errno`).
+    Not(i32),
+    /// The time was up before its turn.
+    Later,
+}
+
+/// A huge page that was to be split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SplitResult {
+    /// The process.
+    pub process: ProcessId,
+    /// Its first address.
+    pub address: u64,
+    /// It is not huge any more.
+    pub done: bool,
+}
+
+/// A scan that took mappings away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scanned {
+    /// When it began.
+    pub began: Micros,
+    /// Time in which the programs stood still for it.
+    pub stopped: Micros,
+    /// The kernel scanned every process. If not, the scan says nothing.
+    pub everywhere: bool,
+}

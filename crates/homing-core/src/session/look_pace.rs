@@ -1,0 +1,97 @@
+//! When processes are scanned: often while they change, seldom when all is quiet, and never so often that the scans
+//! themselves cost much.
+
+use crate::ids::Micros;
+
+/// Time between two scans while something changes, and when nothing does.
+const BUSY: Micros = Micros::from_millis(200);
+const QUIET: Micros = Micros::from_millis(1600);
+
+/// Scans use at most 1/20 of a CPU while something changes, and 1/400 when nothing does.
+const BUSY_SHARE: u32 = 20;
+const QUIET_SHARE: u32 = 400;
+
+/// ... but are never further apart than this: nothing else reports a process that begins in a cgroup.
+const LONGEST: Micros = Micros::from_millis(2000);
+
+/// How soon a scan is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Urgency {
+    /// At the pace of something that changes: an access came from where the last scan knew of nothing.
+    Busy,
+    /// As soon as scans are not too expensive: threads began.
+    Soon,
+    /// Now: a process has ended, or may use other nodes.
+    Now,
+}
+
+/// When the next process scan is due.
+#[derive(Debug)]
+pub(super) struct LookPace {
+    last: Option<Micros>,
+    every: Micros,
+    /// What the last scan used.
+    cost: Micros,
+    /// Least time between two scans.
+    rest: Micros,
+    /// A scan was asked for and has not been answered.
+    asked: bool,
+}
+
+impl LookPace {
+    /// The first scan is due.
+    pub(super) fn new() -> LookPace {
+        LookPace { last: None, every: BUSY, cost: Micros(0), rest: Micros(0), asked: false }
+    }
+
+    /// True if it is time to scan: then a scan counts as asked for.
+    pub(super) fn take_due(&mut self, t: Micros) -> bool {
+        let due = !self.asked && self.last.is_none_or(|last| t.since(last) >= self.every.max(self.rest));
+        self.asked |= due;
+        due
+    }
+
+    /// A scan was made, which used `cost`; `quiet`: and found nothing new.
+    pub(super) fn looked(&mut self, t: Micros, cost: Micros, quiet: bool) {
+        (self.last, self.cost, self.asked) = (Some(t), cost, false);
+        self.rest = cost.times(if quiet { QUIET_SHARE } else { BUSY_SHARE }).min(LONGEST);
+        self.every = if quiet { self.every.times(2).min(QUIET) } else { BUSY };
+    }
+
+    /// Asks for a scan.
+    pub(super) fn request(&mut self, urgency: Urgency) {
+        (self.every, self.rest) = match urgency {
+            Urgency::Busy => (BUSY, self.rest.min(QUIET)),
+            Urgency::Soon => (Micros(0), self.rest.min(self.cost.times(BUSY_SHARE))),
+            Urgency::Now => (Micros(0), Micros(0)),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scans_come_further_apart_while_nothing_happens_and_at_once_when_something_ends() {
+        let mut pace = LookPace::new();
+        let t = Micros::from_millis(7);
+        assert!(pace.take_due(t) && !pace.take_due(t), "one is on the way");
+        for _ in 0..10 {
+            pace.looked(t, Micros(10), true);
+            assert!(!pace.take_due(t));
+        }
+        assert_eq!(pace.every, QUIET);
+        pace.request(Urgency::Busy);
+        assert_eq!(pace.every, BUSY);
+        pace.looked(t, Micros(1_000_000), false);
+        assert_eq!(pace.rest, LONGEST, "expensive scans are seldom");
+        pace.request(Urgency::Soon);
+        assert!(!pace.take_due(t), "whatever happens");
+        pace.request(Urgency::Now);
+        assert!(pace.take_due(t));
+        pace.looked(t, Micros(1), true);
+        pace.request(Urgency::Soon);
+        assert_eq!((pace.every, pace.rest), (Micros(0), Micros(20)));
+    }
+}

@@ -1,0 +1,104 @@
+//! Process scans: what changed since the last one.
+
+use super::input::{Looked, ThreadSeen};
+use super::output::Output;
+use super::processes::{Moved, Seen};
+use super::Session;
+use crate::engine::Observation;
+use crate::ids::{Node, Page, Time};
+use crate::policy::ThreadsChanged;
+use crate::process::{self, ProcessId, Region, ThreadId};
+
+impl Session<'_> {
+    /// Takes what a process scan found.
+    pub(super) fn looked(&mut self, looked: Looked) {
+        let Looked { cost, ended, begun, remapped, allowed, threads, threads_ended, .. } = looked;
+        let mut quiet = ended.is_empty() && begun.is_empty() && remapped.is_empty() && allowed.is_empty();
+        self.kernel_moves_pages = looked.kernel_moves_pages;
+        ended.iter().for_each(|&process| self.ended(process));
+        begun.iter().for_each(|&process| self.begun(process));
+        remapped.into_iter().for_each(|(process, regions)| self.remapped(process, regions));
+        let widened = !allowed.is_empty();
+        for (process, nodes) in allowed {
+            self.engine.executor_mut().allow(process, nodes);
+        }
+        self.record_actions();
+        threads_ended.iter().for_each(|&(process, thread)| self.processes.thread_ended(process, thread));
+        let (new, moved) = self.see_threads(&threads);
+        quiet &= new.is_empty() && moved.is_empty();
+        new.into_iter().for_each(|thread| self.bind(thread));
+        self.threads_moved(&moved);
+        self.count_threads();
+        let changes = &mut self.estimator.changes;
+        let (divided, grown) = (changes.threads(self.threads), changes.pages(looked.resident_pages));
+        if divided || grown || widened || !begun.is_empty() {
+            self.scan_pace.request(self.t);
+        }
+        self.engine.executor_mut().set_room(&looked.room);
+        self.look_pace.looked(self.t, cost, quiet && !grown);
+    }
+
+    fn begun(&mut self, process: ProcessId) {
+        if self.processes.contains(process) {
+            self.ended(process);
+        }
+        self.processes.begin(process);
+    }
+
+    fn ended(&mut self, process: ProcessId) {
+        self.processes.end(process);
+        self.forget_pages(|of, _| of == process);
+        self.engine.executor_mut().allow(process, Vec::new());
+    }
+
+    /// Takes the regions of a process anew and forgets the pages that are in none any more.
+    fn remapped(&mut self, process: ProcessId, regions: Vec<Region>) {
+        self.forget_pages(|of, address| of == process && process::find(&regions, address).is_none());
+        self.processes.remap(process, regions);
+    }
+
+    fn forget_pages(&mut self, gone: impl Fn(ProcessId, u64) -> bool) {
+        self.estimator.forget(&gone);
+        let pages = self.orders().pages().iter();
+        let gone: Vec<Page> =
+            pages.filter(|(_, entry)| gone(entry.process, entry.address)).map(|(page, _)| page).collect();
+        gone.into_iter().for_each(|page| self.page_gone(page));
+    }
+
+    /// New threads, and those that have moved.
+    fn see_threads(&mut self, threads: &[ThreadSeen]) -> (Vec<ThreadId>, Vec<Moved>) {
+        let (mut new, mut moved) = (Vec::new(), Vec::new());
+        for seen in threads {
+            let node = seen.node.filter(|&node| self.exists(node));
+            match self.processes.thread_seen(&ThreadSeen { node, ..*seen }) {
+                Seen::New => new.push(seen.thread),
+                Seen::Moved(thread) => moved.push(thread),
+                Seen::Same => {}
+            }
+        }
+        (new, moved)
+    }
+
+    /// Binds a new thread to the next CPU.
+    fn bind(&mut self, thread: ThreadId) {
+        let cpus = &self.settings.bind;
+        if let Some(&cpu) = cpus.get(self.bound % cpus.len().max(1)) {
+            self.bound += 1;
+            self.out.push(Output::Bind { thread, cpu });
+        }
+    }
+
+    fn count_threads(&mut self) {
+        let threads = self.processes.threads();
+        if std::mem::replace(&mut self.threads, threads) != threads {
+            let changed = ThreadsChanged { threads, time: Time(self.t.0) };
+            self.engine.observe(Observation::ThreadsChanged(changed));
+            self.record_actions();
+        }
+    }
+
+    /// True for a node of this machine.
+    pub(super) fn exists(&self, node: Node) -> bool {
+        node.index() < usize::from(self.settings.nodes)
+    }
+}

@@ -1,0 +1,256 @@
+//! The live session without I/O: what it knows of processes and pages, what it asks for, and when. [`Session::input`]
+//! takes one [`Input`] at a time and answers with [`Output`]s; whoever drives it carries them out and hands the
+//! answers in. It reads no clock: each input comes with its time. The same inputs always give the same outputs, so
+//! that a log of them can be checked.
+//!
+//! The words:
+//! * A **process scan** (*look*) finds processes, threads and mappings (`looks.rs`, `processes.rs`); `look_pace.rs`
+//!   says when.
+//! * A **scan** takes mappings of pages away, so that the next access to each is a **hint fault**; `scan_pace.rs` says
+//!   when.
+//! * An **access** was seen by a source (`accesses.rs`). What a hint fault stands for is the business of
+//!   [`crate::estimate`].
+//! * A **thread moved** when it stays on another node (`stays.rs`); its own pages are **forwarded** ([`threads`]).
+//! * An **action** is what the policy, a plan or the session asks for; it becomes an **order** if no rule refuses it
+//!   ([`orders`]). An order is **handed out**, **lands**, and is **settled** (`decisions.rs`).
+//! * A **question** asks the kernel where a page is. Accesses wait for the answer.
+
+mod accesses;
+pub mod account;
+mod decisions;
+pub mod input;
+mod look_pace;
+mod looks;
+pub mod orders;
+pub mod output;
+pub mod pages;
+pub mod plan;
+mod processes;
+mod scan_pace;
+mod splits;
+mod stays;
+#[cfg(test)]
+mod tests;
+pub mod threads;
+
+pub use input::Input;
+pub use output::Output;
+
+use crate::engine::{Engine, Observation};
+use crate::estimate::Estimator;
+use crate::ids::{Micros, Node, Time};
+use crate::machine::Costs;
+use crate::policy::{Context, Policy};
+use crate::process::ProcessId;
+use account::Account;
+use input::Noticed;
+use look_pace::{LookPace, Urgency};
+use orders::Orders;
+use plan::Plan;
+use processes::Processes;
+use scan_pace::ScanPace;
+use serde::{Deserialize, Serialize};
+use splits::Splits;
+use stays::Stays;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Where a page is is asked again when its last answer is older.
+const STALE: Micros = Micros::from_millis(5000);
+
+/// ... where the kernel moves pages by itself.
+const STALE_WITH_BALANCING: Micros = Micros::from_millis(500);
+
+/// Orders that are handed out in the middle of an interval; fewer wait for its end.
+const MANY: usize = 512;
+
+/// Bytes of a base page and of a huge page.
+pub const PAGE: u64 = 4096;
+/// Bytes of a huge page.
+pub const HUGE: u64 = 2 << 20;
+
+/// What a session goes by. With these, a fresh policy and the same inputs it does the same again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Memory nodes of the machine.
+    pub nodes: u16,
+    /// Orders handed out at the end of an interval begin within this time of it.
+    pub time_for_moves: Micros,
+    /// Most bytes moved a second; 0 for no limit.
+    pub rate_limit: u64,
+    /// Names of regions whose pages may move; empty for all.
+    pub regions: Vec<String>,
+    /// CPUs that new threads are bound to, in turn; empty if they are not bound.
+    pub bind: Vec<u32>,
+    /// Decide, move nothing.
+    pub dry_run: bool,
+    /// References that a burst stands for ([`crate::estimate`]).
+    pub weight: f64,
+    /// Never split huge pages that several nodes use.
+    pub keep_huge_pages: bool,
+    /// Accesses come from scans for hint faults.
+    pub scans: bool,
+}
+
+/// What a session is made of.
+pub struct Setup<'p> {
+    /// What it goes by.
+    pub settings: Settings,
+    /// The policy, fresh.
+    pub policy: &'p mut dyn Policy,
+    /// What the policy is told at first.
+    pub context: Context,
+    /// Moves of an earlier run, to be made again.
+    pub plan: Plan,
+    /// Whether to give [`Output::Decided`], [`Output::Settled`] and [`Output::WasSplit`].
+    pub record: bool,
+}
+
+/// The session.
+pub struct Session<'p> {
+    settings: Settings,
+    record: bool,
+    /// The present, and what has been asked for in it.
+    t: Micros,
+    out: Vec<Output>,
+    engine: Engine<'p, Orders>,
+    estimator: Estimator,
+    processes: Processes,
+    stays: Stays,
+    splits: Splits,
+    plan: Plan,
+    look_pace: LookPace,
+    scan_pace: ScanPace,
+    account: Account,
+    /// Questions without an answer, by number, and the number of the next.
+    asked: BTreeMap<u32, accesses::Asked>,
+    questions: u32,
+    /// Threads of all processes.
+    threads: u32,
+    /// Threads that were bound.
+    bound: usize,
+    /// When orders were last handed out.
+    sent: Micros,
+    kernel_moves_pages: bool,
+}
+
+/// References of a burst: as many as make a move worth it.
+pub fn weight_of_a_burst(costs: &Costs) -> f64 {
+    let nodes = costs.memories();
+    let pairs = (0..nodes).flat_map(|a| (0..nodes).map(move |b| (Node(a), Node(b)))).filter(|(a, b)| a != b);
+    let references = pairs.filter_map(|(by, at)| {
+        let saved = costs.access(by, at) - costs.access(by, by);
+        (saved > 0.0).then(|| costs.copy(at, by) / saved)
+    });
+    let least = references.fold(f64::INFINITY, f64::min);
+    if least.is_finite() {
+        least.max(1.0)
+    } else {
+        1.0
+    }
+}
+
+impl<'p> Session<'p> {
+    /// Nothing known yet.
+    pub fn new(setup: Setup<'p>) -> Session<'p> {
+        let Setup { settings, policy, context, plan, record } = setup;
+        let mut engine =
+            Engine::new(policy, Orders::new(usize::from(settings.nodes), settings.dry_run), false);
+        engine.begin(&context);
+        Session {
+            settings,
+            record,
+            t: Micros(0),
+            out: Vec::new(),
+            engine,
+            estimator: Estimator::default(),
+            processes: Processes::default(),
+            stays: Stays::default(),
+            splits: Splits::new(),
+            plan,
+            look_pace: LookPace::new(),
+            scan_pace: ScanPace::new(),
+            account: Account::default(),
+            asked: BTreeMap::new(),
+            questions: 0,
+            threads: 0,
+            bound: 0,
+            sent: Micros(0),
+            kernel_moves_pages: false,
+        }
+    }
+
+    /// Takes what happened at `t` and adds what is to be done to `out`. Time does not run backwards: an earlier `t`
+    /// counts as the last one.
+    pub fn input(&mut self, t: Micros, input: Input, out: &mut Vec<Output>) {
+        self.t = self.t.max(t);
+        match input {
+            Input::Tick { behind, scannable } => self.tick(behind, scannable),
+            Input::Looked(looked) => self.looked(looked),
+            Input::Noticed(noticed) => self.look_pace.request(match noticed {
+                Noticed::ProcessEnded | Noticed::CpusetChanged => Urgency::Now,
+                Noticed::ThreadsBegan => Urgency::Soon,
+            }),
+            Input::Migrated(arrivals) => self.migrated(&arrivals),
+            Input::Accesses(accesses) => self.take_accesses(accesses),
+            Input::Located { number, answers } => self.located(number, &answers),
+            Input::MoversIdle => self.movers_idle(),
+            Input::Landed { results, moving, stopped } => self.landed(&results, moving, stopped),
+            Input::Split(results) => self.took_split(&results),
+            Input::Scanned(scan) => {
+                self.scan_pace.scanned(self.t, scan.began, scan.stopped, scan.everywhere);
+            }
+            Input::NotBound { errno } => *self.account.failures.entry(errno).or_default() += 1,
+            Input::IntervalEnd => self.interval_end(),
+            Input::End => self.account.end_interval(self.t.0 / 1000),
+        }
+        out.append(&mut self.out);
+    }
+
+    fn tick(&mut self, behind: bool, scannable: bool) {
+        self.settle_threads();
+        if self.look_pace.take_due(self.t) {
+            self.out.push(Output::Look);
+        }
+        if self.settings.scans && self.scan_pace.take_due(self.t, behind, scannable) {
+            self.out.push(Output::Scan);
+        }
+        self.split_some();
+    }
+
+    fn interval_end(&mut self) {
+        self.engine.observe(Observation::IntervalEnd(Time(self.t.0)));
+        self.follow_plan();
+        self.record_actions();
+        let (samples, new) = self.estimator.changes.take();
+        self.scan_pace.learnt(samples, new);
+        self.send_orders();
+        self.splits.interval();
+        self.account.end_interval(self.t.0 / 1000);
+    }
+
+    /// When the next scan is due; `None` if the source does not scan, or does so now. Other things are done at ticks
+    /// of the driver's own choice.
+    pub fn due(&self) -> Option<Micros> {
+        self.scan_pace.due().filter(|_| self.settings.scans)
+    }
+
+    /// Counts so far.
+    pub fn account(&self) -> &Account {
+        &self.account
+    }
+
+    /// The pages, and orders for them.
+    pub fn orders(&self) -> &Orders {
+        self.engine.executor()
+    }
+
+    /// Processes with moves that wait until they may use other nodes' memory: it matters when they may.
+    pub fn confined(&self) -> &BTreeSet<ProcessId> {
+        self.orders().confined()
+    }
+
+    /// Moves of the plan that were not made yet.
+    pub fn planned(&self) -> usize {
+        self.plan.len() + self.asked.values().map(|asked| asked.then().planned()).sum::<usize>()
+    }
+}

@@ -1,0 +1,314 @@
+//! Pages and orders for them: the engine's executor. It knows where pages are, takes actions as orders, hands them out
+//! in batches, and takes what came of each.
+
+use super::input::Landed;
+use super::output::Order;
+use super::pages::PageTable;
+use crate::action::{Action, Kind, Locations, Outcome};
+use crate::engine::Executor;
+use crate::ids::{Micros, Node, Page};
+use crate::process::ProcessId;
+use ahash::AHashMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// An action that waits to be handed out.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    action: Action,
+    to: Node,
+}
+
+/// An action that was handed out.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    action: Action,
+    to: Node,
+    from: Option<Node>,
+    bytes: u64,
+}
+
+/// What came of one action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// The action.
+    pub action: Action,
+    /// Where the page was.
+    pub from: Option<Node>,
+    /// Where it was to go.
+    pub to: Node,
+    /// Its size.
+    pub bytes: u64,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// The page was forgotten meanwhile; its number may be another's.
+    pub gone: bool,
+}
+
+/// Pages, and orders for them.
+#[derive(Debug)]
+pub struct Orders {
+    nodes: usize,
+    dry_run: bool,
+    pages: PageTable,
+    /// The pages of orders that were not handed out; the last order of each.
+    queue: Vec<Page>,
+    waiting: AHashMap<Page, Waiting>,
+    /// ... and those that were, by tag.
+    sent: AHashMap<u32, Sent>,
+    next: u32,
+    /// The nodes whose memory a process may use, if that is known.
+    allowed: BTreeMap<ProcessId, Vec<Node>>,
+    /// The last move of each page to a node whose memory its process may not use.
+    barred: AHashMap<Page, Action>,
+    /// The processes of these pages.
+    confined: BTreeSet<ProcessId>,
+    /// Bytes that each node can still take.
+    room: Vec<Option<u64>>,
+    /// What was asked for, and where the page was, until [`Orders::take_asked`].
+    asked: Vec<Asked>,
+}
+
+/// An action that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The action.
+    pub action: Action,
+    /// Where the page was.
+    pub from: Option<Node>,
+    /// What came of it at once.
+    pub outcome: Outcome,
+}
+
+impl Orders {
+    /// Nothing known yet. With `dry_run` actions are accepted and never handed out; pages then count as moved.
+    pub fn new(nodes: usize, dry_run: bool) -> Orders {
+        Orders {
+            nodes,
+            dry_run,
+            pages: PageTable::default(),
+            queue: Vec::new(),
+            waiting: AHashMap::new(),
+            sent: AHashMap::new(),
+            next: 0,
+            allowed: BTreeMap::new(),
+            barred: AHashMap::new(),
+            confined: BTreeSet::new(),
+            room: vec![None; nodes],
+            asked: Vec::new(),
+        }
+    }
+
+    /// The pages.
+    pub fn pages(&self) -> &PageTable {
+        &self.pages
+    }
+
+    /// The pages.
+    pub fn pages_mut(&mut self) -> &mut PageTable {
+        &mut self.pages
+    }
+
+    /// What was asked for since the last time, oldest first.
+    pub fn take_asked(&mut self) -> Vec<Asked> {
+        std::mem::take(&mut self.asked)
+    }
+
+    /// Orders that were not handed out.
+    pub fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Orders that were handed out and have not landed.
+    pub fn under_way(&self) -> usize {
+        self.sent.len()
+    }
+
+    /// How many bytes each node can still take; `None` where that is not known.
+    pub fn set_room(&mut self, room: &[Option<u64>]) {
+        let given = room.iter().copied().chain(std::iter::repeat(None));
+        self.room.iter_mut().zip(given).for_each(|(room, given)| *room = given);
+    }
+
+    /// A process may use these nodes' memory (none: it is not known, or the process has ended). Moves that were
+    /// refused since it might not are ordered now.
+    pub fn allow(&mut self, process: ProcessId, nodes: Vec<Node>) {
+        self.confined.remove(&process);
+        if nodes.is_empty() {
+            self.allowed.remove(&process);
+        } else {
+            self.allowed.insert(process, nodes);
+        }
+        let barred = self.barred.iter().filter(|(page, _)| self.pages.entry(**page).process == process);
+        let mut again: Vec<Action> = barred.map(|(_, action)| *action).collect();
+        again.sort_unstable_by_key(|action| action.page);
+        for action in again {
+            self.execute(&action);
+        }
+    }
+
+    /// Processes that have moves waiting until they may use other nodes' memory.
+    pub fn confined(&self) -> &BTreeSet<ProcessId> {
+        &self.confined
+    }
+
+    fn may_use(&self, process: ProcessId, node: Node) -> bool {
+        self.allowed.get(&process).is_none_or(|nodes| nodes.contains(&node))
+    }
+
+    /// Forgets a page and what was ordered for it.
+    pub fn forget(&mut self, page: Page) {
+        self.waiting.remove(&page);
+        self.barred.remove(&page);
+        self.pages.remove(page);
+    }
+
+    /// The kernel says that a page is on this node. Returns the order to move it there, if one waits: it has come true
+    /// by itself.
+    pub fn located(&mut self, page: Page, node: Node, t: Micros) -> Option<Action> {
+        let entry = self.pages.entry_mut(page);
+        (entry.at, entry.asked) = (Some(node), t);
+        let came_true = |waiting: &Waiting| waiting.to == node && entry.under_way.is_none();
+        let action = self.waiting.get(&page).filter(|waiting| came_true(waiting))?.action;
+        self.waiting.remove(&page);
+        entry.ordered = None;
+        Some(action)
+    }
+
+    /// Hands orders out, oldest first: at most `bytes`. What is being moved elsewhere waits for the end of that.
+    pub fn send(&mut self, bytes: u64) -> Vec<Order> {
+        let mut left = bytes;
+        let mut orders = Vec::new();
+        let mut queue = std::mem::take(&mut self.queue).into_iter();
+        for page in queue.by_ref() {
+            // One that was taken back is still in the queue, and twice if it was given again.
+            let Some(&Waiting { action, to }) = self.waiting.get(&page) else { continue };
+            let entry = self.pages.entry_mut(page);
+            if entry.under_way.is_some() {
+                self.queue.push(page);
+                continue;
+            }
+            if entry.bytes > left {
+                self.queue.push(page);
+                break;
+            }
+            left -= entry.bytes;
+            self.waiting.remove(&page);
+            let tag = self.next;
+            self.next = self.next.wrapping_add(1);
+            entry.under_way = Some(tag);
+            self.sent.insert(tag, Sent { action, to, from: entry.at, bytes: entry.bytes });
+            orders.push(Order { tag, process: entry.process, address: entry.address, to });
+        }
+        self.queue.extend(queue);
+        orders
+    }
+
+    /// Takes what came of an order. `None` if it waits again, or nobody knows it.
+    pub fn settle(&mut self, tag: u32, landed: Landed) -> Option<Settled> {
+        let Sent { action, to, from, bytes } = self.sent.remove(&tag)?;
+        let page = action.page;
+        let gone = !self.pages.alive(page) || self.pages.entry(page).under_way != Some(tag);
+        let outcome = match landed {
+            Landed::There => Outcome::Done,
+            Landed::Not(errno) => Outcome::Failed(errno),
+            Landed::Later if gone => return None,
+            Landed::Later => Outcome::Pending,
+        };
+        let settled = Settled { action, from, to, bytes, outcome, gone };
+        if gone {
+            return Some(settled);
+        }
+        let entry = self.pages.entry_mut(page);
+        entry.under_way = None;
+        match landed {
+            Landed::There => {
+                entry.at = Some(to);
+                entry.failures = 0;
+                entry.moves += 1;
+            }
+            Landed::Not(_) => entry.failures += 1,
+            Landed::Later => {}
+        }
+        match self.waiting.get(&page) {
+            // It was ordered elsewhere meanwhile, but is there.
+            Some(later) if entry.at == Some(later.to) => {
+                self.waiting.remove(&page);
+                entry.ordered = None;
+            }
+            Some(_) => {}
+            None if landed == Landed::Later => {
+                self.waiting.insert(page, Waiting { action, to });
+                self.queue.push(page);
+            }
+            None => entry.ordered = None,
+        }
+        (landed != Landed::Later).then_some(settled)
+    }
+
+    fn order(&mut self, action: &Action, to: Node) -> Outcome {
+        if to.index() >= self.nodes {
+            return Outcome::Refused("no such node");
+        }
+        self.barred.remove(&action.page);
+        let process = self.pages.entry(action.page).process;
+        let may_use = self.may_use(process, to);
+        let entry = self.pages.entry_mut(action.page);
+        if entry.seen_at() == Some(to) {
+            return Outcome::Already;
+        }
+        if !entry.class.movable() {
+            return Outcome::Refused("shared by processes: page cache is shown, not moved");
+        }
+        if entry.unmovable() {
+            return Outcome::Refused("the kernel would not move the page three times");
+        }
+        if !may_use {
+            self.barred.insert(action.page, *action);
+            self.confined.insert(process);
+            return Outcome::Refused("the process may not use the target node's memory (cpuset)");
+        }
+        if let Some(room) = &mut self.room[to.index()] {
+            match room.checked_sub(entry.bytes) {
+                Some(left) => *room = left,
+                None => return Outcome::Refused("the target node is full"),
+            }
+        }
+        if self.dry_run {
+            entry.ordered = Some(to);
+            return Outcome::Done;
+        }
+        if entry.at == Some(to) && entry.under_way.is_none() {
+            // Ordered away and, before that happened, back again.
+            entry.ordered = None;
+            self.waiting.remove(&action.page);
+            return Outcome::Done;
+        }
+        entry.ordered = Some(to);
+        if self.waiting.insert(action.page, Waiting { action: *action, to }).is_none() {
+            self.queue.push(action.page);
+        }
+        Outcome::Pending
+    }
+}
+
+impl Executor for Orders {
+    fn at(&self, page: Page) -> Locations {
+        Locations::single(self.pages.entry(page).seen_at().unwrap_or(Node(0)))
+    }
+
+    fn execute(&mut self, action: &Action) -> Outcome {
+        let alive = self.pages.alive(action.page);
+        let from = if alive { self.pages.entry(action.page).seen_at() } else { None };
+        let outcome = match action.kind {
+            _ if !alive => Outcome::Refused("the page is gone"),
+            Kind::Move { to } | Kind::Collapse { keep: to } => self.order(action, to),
+            Kind::Replicate { .. } => Outcome::Refused("Linux keeps one copy of a page"),
+            Kind::Freeze | Kind::Defrost => Outcome::Done,
+        };
+        self.asked.push(Asked { action: *action, from, outcome });
+        outcome
+    }
+}
+
+#[cfg(test)]
+mod tests;

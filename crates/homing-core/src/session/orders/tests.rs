@@ -1,0 +1,135 @@
+use super::*;
+use crate::process::Class;
+
+const PROCESS: ProcessId = ProcessId(7);
+
+fn action(page: Page, to: u16) -> Action {
+    Action { page, kind: Kind::Move { to: Node(to) }, reason: "test" }
+}
+
+/// Orders with one page, on node 0 of two.
+fn orders(dry_run: bool) -> (Orders, Page) {
+    let mut orders = Orders::new(2, dry_run);
+    let page = orders.pages.number(PROCESS, 0x1000, 4096, Class::Heap);
+    orders.pages.entry_mut(page).at = Some(Node(0));
+    (orders, page)
+}
+
+/// Hands out everything, and has it land like that.
+fn land(orders: &mut Orders, landed: Landed) -> Vec<Settled> {
+    let sent = orders.send(u64::MAX);
+    sent.into_iter().filter_map(|order| orders.settle(order.tag, landed)).collect()
+}
+
+#[test]
+fn orders_wait_count_as_moved_and_settle() {
+    let (mut orders, page) = orders(false);
+    assert_eq!(orders.execute(&action(page, 0)), Outcome::Already);
+    assert_eq!(orders.execute(&action(page, 1)), Outcome::Pending);
+    assert_eq!(orders.at(page).home(), Node(1));
+    assert!(orders.send(100).is_empty(), "no room within the rate limit");
+    let failed = Settled {
+        action: action(page, 1),
+        from: Some(Node(0)),
+        to: Node(1),
+        bytes: 4096,
+        outcome: Outcome::Failed(3),
+        gone: false,
+    };
+    assert_eq!(land(&mut orders, Landed::Not(3)), [failed]);
+    assert_eq!((orders.at(page).home(), orders.waiting()), (Node(0), 0));
+    for _ in 0..2 {
+        orders.execute(&action(page, 1));
+        land(&mut orders, Landed::Not(3));
+    }
+    assert!(matches!(orders.execute(&action(page, 1)), Outcome::Refused(_)), "learnt to be unmovable");
+}
+
+#[test]
+fn what_must_not_move_is_refused() {
+    let (mut orders, page) = orders(false);
+    orders.set_room(&[Some(1 << 20)]);
+    orders.set_room(&[None, Some(1 << 20)]);
+    assert!(matches!(orders.execute(&action(page, 2)), Outcome::Refused("no such node")));
+    let cached = orders.pages.number(PROCESS, 0x2000, 4096, Class::PageCache);
+    assert!(matches!(orders.execute(&action(cached, 1)), Outcome::Refused(_)));
+    let huge = orders.pages.number(PROCESS, 0x200000, 2 << 20, Class::Heap);
+    assert!(matches!(orders.execute(&action(huge, 1)), Outcome::Refused("the target node is full")));
+    let replicate = Action { kind: Kind::Replicate { to: Node(1) }, ..action(page, 1) };
+    assert!(matches!(orders.execute(&replicate), Outcome::Refused(_)));
+    orders.forget(page);
+    assert!(matches!(orders.execute(&action(page, 1)), Outcome::Refused("the page is gone")));
+}
+
+#[test]
+fn a_move_that_a_cpuset_forbids_is_made_when_it_may_be() {
+    let (mut orders, page) = orders(false);
+    orders.allow(PROCESS, vec![Node(0)]);
+    assert!(matches!(orders.execute(&action(page, 1)), Outcome::Refused(why) if why.contains("cpuset")));
+    assert_eq!((orders.at(page).home(), orders.waiting(), orders.confined().len()), (Node(0), 0, 1));
+    orders.allow(PROCESS, vec![Node(0), Node(1)]);
+    assert!(orders.confined().is_empty());
+    assert_eq!((orders.at(page).home(), orders.waiting(), orders.take_asked().len()), (Node(1), 1, 2));
+    orders.allow(PROCESS, vec![Node(0)]);
+    orders.execute(&action(page, 0));
+    orders.execute(&action(page, 1));
+    orders.forget(page);
+    orders.allow(PROCESS, Vec::new());
+    assert_eq!(orders.barred.len(), 0, "what is gone is not moved");
+}
+
+#[test]
+fn there_and_back_before_it_happened_moves_nothing() {
+    let (mut orders, page) = orders(false);
+    orders.execute(&action(page, 1));
+    assert_eq!(orders.execute(&action(page, 0)), Outcome::Done);
+    assert!(orders.send(u64::MAX).is_empty() && orders.at(page).home() == Node(0));
+}
+
+#[test]
+fn what_is_ordered_while_a_page_moves_waits_for_the_end_of_that() {
+    let (mut orders, page) = orders(false);
+    orders.execute(&action(page, 1));
+    let tag = orders.send(4096)[0].tag;
+    assert_eq!(orders.execute(&action(page, 1)), Outcome::Already);
+    assert_eq!(orders.execute(&action(page, 0)), Outcome::Pending, "it will have to come back");
+    assert!(orders.send(4096).is_empty(), "one move at a time");
+    assert_eq!((orders.waiting(), orders.under_way(), orders.at(page).home()), (1, 1, Node(0)));
+    assert_eq!(orders.settle(tag, Landed::There).unwrap().outcome, Outcome::Done);
+    assert_eq!(orders.settle(tag, Landed::There), None, "an order lands once");
+    assert_eq!(orders.execute(&action(page, 1)), Outcome::Done, "taken back");
+    assert!(orders.send(u64::MAX).is_empty());
+    assert_eq!((orders.at(page).home(), orders.pages.entry(page).moves), (Node(1), 1));
+}
+
+#[test]
+fn a_page_that_is_forgotten_while_it_moves_is_counted_and_no_other_is_taken_for_it() {
+    let (mut orders, page) = orders(false);
+    orders.execute(&action(page, 1));
+    let tag = orders.send(4096)[0].tag;
+    orders.forget(page);
+    let other = orders.pages.number(PROCESS, 0x9000, 4096, Class::Heap);
+    assert_eq!(other, page, "its number is used again");
+    orders.pages.entry_mut(other).at = Some(Node(0));
+    orders.execute(&action(other, 1));
+    let settled = orders.settle(tag, Landed::There).unwrap();
+    assert!(settled.gone && settled.outcome == Outcome::Done, "{settled:?}");
+    let entry = orders.pages.entry(other);
+    assert_eq!((entry.at, entry.moves, orders.waiting()), (Some(Node(0)), 0, 1));
+}
+
+#[test]
+fn what_has_not_begun_in_its_time_waits_again() {
+    let (mut orders, page) = orders(false);
+    orders.execute(&action(page, 1));
+    assert!(land(&mut orders, Landed::Later).is_empty());
+    assert_eq!((orders.waiting(), orders.at(page).home()), (1, Node(1)));
+}
+
+#[test]
+fn a_dry_run_counts_pages_as_moved_and_hands_nothing_out() {
+    let (mut orders, page) = orders(true);
+    assert_eq!(orders.execute(&action(page, 1)), Outcome::Done);
+    assert!(orders.send(u64::MAX).is_empty() && orders.at(page).home() == Node(1));
+    assert_eq!(orders.pages.entry(page).at, Some(Node(0)));
+}

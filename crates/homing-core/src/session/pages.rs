@@ -1,0 +1,175 @@
+//! The pages that are known: a dense number for each, its address, and where it is.
+//!
+//! Numbers of pages whose mapping went away are used again, once the policy has been told, so memory stays bounded by
+//! the pages that are there.
+
+use crate::estimate::users::Users;
+use crate::ids::{Micros, Node, Page};
+use crate::process::{Class, ProcessId};
+use ahash::AHashMap;
+
+/// A page of a process.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// The process.
+    pub process: ProcessId,
+    /// Address of the first byte.
+    pub address: u64,
+    /// Size: the base page, or a huge page that moves as a whole.
+    pub bytes: u64,
+    /// What its mapping holds.
+    pub class: Class,
+    /// Where the kernel said it is; `None` if it is nowhere, or has not been asked for.
+    pub at: Option<Node>,
+    /// Where it has been ordered to, until that is settled. In a dry run for good.
+    pub ordered: Option<Node>,
+    /// The number of the order by which it is being moved.
+    pub under_way: Option<u32>,
+    /// When the kernel was asked last.
+    pub asked: Micros,
+    /// Moves that failed in a row.
+    pub failures: u32,
+    /// A huge page that the kernel would not split.
+    pub whole: bool,
+    /// Moves that succeeded.
+    pub moves: u32,
+    /// Accesses by node since it was first seen.
+    pub seen: Vec<u32>,
+    /// Who uses it, by hint faults.
+    pub users: Users,
+    alive: bool,
+}
+
+/// Moves that may fail in a row before a page counts as unmovable.
+const PATIENCE: u32 = 3;
+
+impl Entry {
+    /// True if the kernel would not move it several times.
+    pub fn unmovable(&self) -> bool {
+        self.failures >= PATIENCE
+    }
+
+    /// Counts an access.
+    pub fn count(&mut self, by: Node) {
+        if self.seen.len() <= by.index() {
+            self.seen.resize(by.index() + 1, 0);
+        }
+        self.seen[by.index()] = self.seen[by.index()].saturating_add(1);
+    }
+
+    /// Where policies see it: where it is going, else where it is.
+    pub fn seen_at(&self) -> Option<Node> {
+        self.ordered.or(self.at)
+    }
+}
+
+/// All pages.
+#[derive(Debug, Default)]
+pub struct PageTable {
+    numbers: AHashMap<(ProcessId, u64), Page>,
+    entries: Vec<Entry>,
+    free: Vec<Page>,
+}
+
+impl PageTable {
+    /// The number of the page that begins at `address`, made if it is new.
+    pub fn number(&mut self, process: ProcessId, address: u64, bytes: u64, class: Class) -> Page {
+        if let Some(&page) = self.numbers.get(&(process, address)) {
+            return page;
+        }
+        let entry = Entry {
+            process,
+            address,
+            bytes,
+            class,
+            at: None,
+            ordered: None,
+            under_way: None,
+            asked: Micros(0),
+            failures: 0,
+            whole: false,
+            moves: 0,
+            seen: Vec::new(),
+            users: Users::default(),
+            alive: true,
+        };
+        let page = match self.free.pop() {
+            Some(page) => {
+                self.entries[page.index()] = entry;
+                page
+            }
+            None => {
+                self.entries.push(entry);
+                Page(self.entries.len() as u32 - 1)
+            }
+        };
+        self.numbers.insert((process, address), page);
+        page
+    }
+
+    /// The number of the page that begins at `address`, if it is known.
+    pub fn find(&self, process: ProcessId, address: u64) -> Option<Page> {
+        self.numbers.get(&(process, address)).copied()
+    }
+
+    /// A page. Only for numbers that [`PageTable::number`] gave and that are not gone.
+    pub fn entry(&self, page: Page) -> &Entry {
+        &self.entries[page.index()]
+    }
+
+    /// As [`PageTable::entry`].
+    pub fn entry_mut(&mut self, page: Page) -> &mut Entry {
+        &mut self.entries[page.index()]
+    }
+
+    /// True if the page has not gone.
+    pub fn alive(&self, page: Page) -> bool {
+        self.entries.get(page.index()).is_some_and(|entry| entry.alive)
+    }
+
+    /// Forgets a page; its number will be used again.
+    pub fn remove(&mut self, page: Page) {
+        let entry = &mut self.entries[page.index()];
+        if std::mem::take(&mut entry.alive) {
+            self.numbers.remove(&(entry.process, entry.address));
+            self.free.push(page);
+        }
+    }
+
+    /// All pages that are there.
+    pub fn iter(&self) -> impl Iterator<Item = (Page, &Entry)> {
+        let numbered = self.entries.iter().enumerate().map(|(index, entry)| (Page(index as u32), entry));
+        numbered.filter(|(_, entry)| entry.alive)
+    }
+
+    /// Number of pages that are there.
+    pub fn len(&self) -> usize {
+        self.numbers.len()
+    }
+
+    /// True if there is none.
+    pub fn is_empty(&self) -> bool {
+        self.numbers.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_used_again_when_a_page_is_gone() {
+        let mut table = PageTable::default();
+        let number = |table: &mut PageTable, address| table.number(ProcessId(7), address, 4096, Class::Heap);
+        let (a, b) = (number(&mut table, 0x1000), number(&mut table, 0x2000));
+        assert_eq!((a, b, number(&mut table, 0x1000)), (Page(0), Page(1), Page(0)));
+        table.entry_mut(a).failures = PATIENCE;
+        assert!(table.entry(a).unmovable());
+        table.remove(a);
+        table.remove(a);
+        assert_eq!((table.find(ProcessId(7), 0x1000), table.alive(a), table.len()), (None, false, 1));
+        assert_eq!((number(&mut table, 0x3000), number(&mut table, 0x4000)), (Page(0), Page(2)));
+        assert!(!table.entry(a).unmovable());
+        assert_eq!(table.iter().count(), 3);
+    }
+}

@@ -1,0 +1,225 @@
+//! When pages are scanned for hint faults: by what the last scan told, and soon after a change. Programs stand still
+//! for a scan, so there is a limit to that.
+
+use crate::ids::Micros;
+
+/// A scan is worth another one soon if more than one in twenty of its samples was new.
+const NEW: u64 = 20;
+
+/// Scans that follow a change, whatever they tell. The first only makes mappings known that are new to the kernel:
+/// what it has not seen before it leaves for `scan_delay_ms` (`task_numa_work`, Linux 6.4 and later).
+const OWED: u32 = 2;
+
+/// Time between scans while something changes, and the longest when nothing does.
+const BUSY: Micros = Micros::from_millis(400);
+const CALM: Micros = Micros::from_millis(8000);
+
+/// Time before a scan that a change asked for, as long as the programs have stood still for at most [`BURST`] and 1/50
+/// of all time. A program that changes all the time has scans at the common pace.
+const SOON: Micros = Micros::from_millis(20);
+const BURST: Micros = Micros::from_millis(1000);
+const PART: u64 = 50;
+
+/// Programs run at least three times as long as they stood still for the last scan.
+const REST: u32 = 3;
+
+/// What the scanner does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Nothing, until then.
+    Resting(Micros),
+    /// It scans.
+    Scanning,
+}
+
+/// When the next scan is due.
+#[derive(Debug)]
+pub(super) struct ScanPace {
+    /// Time between scans.
+    pace: Micros,
+    /// Samples since the last scan, and how many were new.
+    samples: u64,
+    new: u64,
+    /// Scans to come whatever the last one told.
+    owed: u32,
+    stage: Stage,
+    /// Nothing could be scanned when it was last asked.
+    idle: bool,
+    /// The programs must not stand still again before that.
+    not_before: Micros,
+    /// Time from the last scan to the next.
+    period: Micros,
+    /// How long the programs have stood still for scans.
+    stopped: Micros,
+}
+
+impl ScanPace {
+    /// The first scan is due.
+    pub(super) fn new() -> ScanPace {
+        ScanPace {
+            pace: BUSY,
+            samples: 0,
+            new: 0,
+            owed: OWED,
+            stage: Stage::Resting(Micros(0)),
+            idle: false,
+            not_before: Micros(0),
+            period: BUSY,
+            stopped: Micros(0),
+        }
+    }
+
+    /// Time from the last scan to the next.
+    pub(super) fn period(&self) -> Micros {
+        self.period
+    }
+
+    /// When the rest is over; `None` during a scan.
+    pub(super) fn due(&self) -> Option<Micros> {
+        match self.stage {
+            Stage::Resting(until) => Some(until),
+            Stage::Scanning => None,
+        }
+    }
+
+    /// True if a scan is to begin. None begins while the session is behind: it would bring more than can be taken.
+    pub(super) fn take_due(&mut self, t: Micros, behind: bool, scannable: bool) -> bool {
+        let Stage::Resting(until) = self.stage else { return false };
+        if !scannable {
+            self.idle = true;
+            self.stage = Stage::Resting(until.max(t.plus(BUSY)));
+            return false;
+        }
+        if std::mem::take(&mut self.idle) {
+            // What asked for a scan did so when nothing could be scanned.
+            self.request(t);
+        }
+        let Stage::Resting(until) = self.stage else { return false };
+        if t < until || behind {
+            return false;
+        }
+        let more = self.rest_on();
+        self.stage = more.map_or(Stage::Scanning, |more| Stage::Resting(until.plus(more)));
+        more.is_none()
+    }
+
+    /// The rest is over: how much longer it is to be, since the last scan told little that was new.
+    fn rest_on(&mut self) -> Option<Micros> {
+        let (samples, new) = (std::mem::take(&mut self.samples), std::mem::take(&mut self.new));
+        if self.owed > 0 {
+            self.owed -= 1;
+            return None;
+        }
+        if new.saturating_mul(NEW) > samples {
+            self.pace = BUSY;
+            return None;
+        }
+        let before = self.pace;
+        self.pace = before.times(2).min(CALM);
+        Some(self.pace.since(before)).filter(|more| more.0 > 0)
+    }
+
+    /// Pages were marked, or not everywhere, by a scan that began then and stopped the programs for that long.
+    pub(super) fn scanned(&mut self, t: Micros, began: Micros, stopped: Micros, everywhere: bool) {
+        self.stopped = self.stopped.plus(stopped);
+        let rest = if everywhere && self.owed > 0 { self.soon(t) } else { self.pace };
+        if !everywhere {
+            // A scan that the kernel did not make says nothing.
+            self.owed = self.owed.max(1);
+        }
+        let of_program = stopped.times(REST);
+        self.not_before = t.plus(of_program);
+        self.period = t.since(began).plus(of_program.max(self.pace));
+        self.stage = Stage::Resting(t.plus(rest.max(of_program)));
+    }
+
+    /// What was known is no longer so: threads began or moved, or memory grew. A scan should come soon.
+    pub(super) fn request(&mut self, t: Micros) {
+        (self.pace, self.owed) = (BUSY, OWED);
+        let soon = t.plus(self.soon(t)).max(self.not_before);
+        if let Stage::Resting(until) = &mut self.stage {
+            *until = (*until).min(soon);
+        }
+    }
+
+    /// Counts samples, and how many were new.
+    pub(super) fn learnt(&mut self, samples: u64, new: u64) {
+        self.samples += samples;
+        self.new += new;
+    }
+
+    /// Time before a scan that a change asks for.
+    fn soon(&self, t: Micros) -> Micros {
+        if self.stopped <= BURST.plus(Micros(t.0 / PART)) {
+            SOON
+        } else {
+            BUSY
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_can_be_scanned_at_last_is_scanned_soon() {
+        let mut scans = ScanPace::new();
+        let busy = BUSY.0;
+        assert!(!scans.take_due(Micros(0), false, false) && !scans.take_due(Micros(10), false, false));
+        assert!(!scans.take_due(Micros(20), false, true), "it is asked for now");
+        assert!(scans.take_due(Micros(20 + SOON.0), false, true) && SOON.0 < busy);
+    }
+
+    #[test]
+    fn scans_come_soon_while_they_tell_something_new_and_seldom_when_not() {
+        let mut scans = ScanPace::new();
+        let mut rests = |samples, new, owed: Option<u32>| {
+            scans.owed = owed.unwrap_or(scans.owed);
+            (scans.samples, scans.new) = (samples, new);
+            scans.rest_on()
+        };
+        assert_eq!(rests(0, 0, None), None, "nothing was scanned yet");
+        assert_eq!(rests(100, 0, None), None, "and new mappings need a second scan");
+        assert_eq!(rests(1000, 51, None), None);
+        assert_eq!(rests(1000, 50, None), Some(BUSY), "twice as long");
+        assert_eq!(rests(0, 0, Some(1)), None, "a missed scan is no calm");
+        let more: Vec<_> = (0..6).map(|_| rests(1000, 0, None)).collect();
+        assert_eq!((more[0], more[4], more[5]), (Some(BUSY.times(2)), None, None), "{more:?}");
+        assert_eq!((rests(10, 10, None), rests(1000, 0, None)), (None, Some(BUSY)));
+    }
+
+    #[test]
+    fn programs_that_change_all_the_time_do_not_stand_still_all_the_time() {
+        let mut scans = ScanPace::new();
+        let (mut t, mut stopped) = (0, 0);
+        while t < 60_000 {
+            scans.request(Micros::from_millis(t));
+            if scans.take_due(Micros::from_millis(t), false, true) {
+                scans.scanned(
+                    Micros::from_millis(t + 30),
+                    Micros::from_millis(t),
+                    Micros::from_millis(20),
+                    true,
+                );
+                stopped += 20;
+            }
+            t += 10;
+        }
+        assert!((1200..=4000).contains(&stopped), "{stopped} ms of a minute");
+    }
+
+    #[test]
+    fn no_scan_begins_while_there_is_nothing_to_scan_or_much_to_take() {
+        let mut scans = ScanPace::new();
+        let ms = Micros::from_millis;
+        assert!(!scans.take_due(ms(0), false, false));
+        assert_eq!(scans.due(), Some(BUSY));
+        scans.request(ms(100));
+        assert_eq!(scans.due(), Some(ms(120)));
+        assert!(!scans.take_due(ms(120), true, true) && scans.take_due(ms(121), false, true));
+        assert_eq!(scans.due(), None);
+        scans.scanned(ms(150), ms(121), ms(10), false);
+        assert_eq!(scans.due(), Some(ms(550)), "what was missed is made again at the common pace");
+    }
+}

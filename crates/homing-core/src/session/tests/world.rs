@@ -1,0 +1,393 @@
+//! A world for tests of the session: processes with memory, a kernel that answers questions, and words for what
+//! happens in it and for what the session asks for.
+//!
+//! Process 1 is there from the beginning, with thread `tN` on node N. It has a heap of 16 MiB (pages `h0`, `h1`, ...;
+//! the huge page `H1` begins at `h512`), data of a library (`d0`, ...) and pages of the page cache (`c0`, ...), all on
+//! node 0. `2:h0` is a page of process 2.
+
+use super::super::input::*;
+use super::super::output::*;
+use super::super::plan::{Due, Place, Plan};
+use super::super::{weight_of_a_burst, Session, Settings, Setup, HUGE, PAGE};
+use crate::ids::{Micros, Node};
+use crate::machine::{Costs, Uniform};
+use crate::policy::{table, Context, Policy};
+use crate::process::{Class, ProcessId, Region, ThreadId};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(super) const HEAP: u64 = 0x4000_0000;
+const DATA: u64 = 0x7000_0000;
+const CACHE: u64 = 0x8000_0000;
+const HEAP_PAGES: u64 = 4096;
+
+/// Words for a session: `nodes=4 dry-run rate=4096 regions=heap keep-huge scans bind=2,3 plan=h0>1@5`.
+pub(super) fn settings(words: &str) -> (Settings, Plan) {
+    let mut settings = Settings {
+        nodes: 4,
+        time_for_moves: Micros::from_millis(100),
+        rate_limit: 0,
+        regions: Vec::new(),
+        bind: Vec::new(),
+        dry_run: false,
+        weight: 1.0,
+        keep_huge_pages: false,
+        scans: false,
+    };
+    let mut plan = Plan::default();
+    for word in words.split_whitespace() {
+        match word.split_once('=').unwrap_or((word, "")) {
+            ("dry-run", _) => settings.dry_run = true,
+            ("keep-huge", _) => settings.keep_huge_pages = true,
+            ("scans", _) => settings.scans = true,
+            ("rate", bytes) => settings.rate_limit = bytes.parse().unwrap(),
+            ("regions", names) => settings.regions = names.split(',').map(Into::into).collect(),
+            ("bind", cpus) => settings.bind = cpus.split(',').map(|cpu| cpu.parse().unwrap()).collect(),
+            ("plan", due) => plan.put_back(vec![planned(due)]),
+            (other, _) => panic!("no option {other}"),
+        }
+    }
+    settings.weight = weight_of_a_burst(&costs());
+    (settings, plan)
+}
+
+/// A planned move: `h0>1@5`, page, node and milliseconds.
+fn planned(text: &str) -> Due {
+    let (page, rest) = text.split_once('>').unwrap();
+    let (to, ms) = rest.split_once('@').unwrap();
+    let offset = page[1..].parse::<u64>().unwrap() * PAGE;
+    let place = Place { process: 0, region: "heap#0".into(), offset, bytes: PAGE };
+    Due { t: Micros::from_millis(ms.parse().unwrap()), place, to: Node(to.parse().unwrap()) }
+}
+
+pub(super) fn costs() -> Costs {
+    Costs::Uniform(Uniform { nodes: 4, remote: 2.0, page_move: 100.0, global: None })
+}
+
+pub(super) fn policy() -> Box<dyn Policy> {
+    table::find("work-function").unwrap().make(&costs(), false, &Default::default())
+}
+
+pub(super) fn session<'p>(words: &str, policy: &'p mut dyn Policy) -> Session<'p> {
+    let (settings, plan) = settings(words);
+    let context = Context {
+        monitor: "test".into(),
+        weight: settings.weight,
+        interval: None,
+        iterations: false,
+        phases: false,
+        page_bytes: PAGE,
+        nodes: 4,
+        loads: false,
+    };
+    Session::new(Setup { settings, policy, context, plan, record: true })
+}
+
+/// What the mappings of every process are.
+pub(super) fn regions() -> Vec<Region> {
+    let region = |name: &str, start, pages, class| {
+        let name = name.to_owned();
+        Region { name, start, end: start + pages * PAGE, class }
+    };
+    vec![
+        region("heap#0", HEAP, HEAP_PAGES, Class::Heap),
+        region("lib.so#0", DATA, 64, Class::FilePrivate),
+        region("lib.so#1", CACHE, 64, Class::PageCache),
+    ]
+}
+
+pub(super) struct World<'p> {
+    pub(super) session: Session<'p>,
+    t: Micros,
+    /// Pages that are elsewhere than on node 0.
+    memory: BTreeMap<(i32, u64), Option<Node>>,
+    huge: BTreeSet<(i32, u64)>,
+    splits_work: bool,
+    /// Where threads run.
+    threads: BTreeMap<i32, u16>,
+    /// What the next process scan will find.
+    found: Looked,
+    /// Orders that have not landed.
+    under_way: Vec<Order>,
+    said: Vec<String>,
+}
+
+impl<'p> World<'p> {
+    /// A world with process 1, which the session has found.
+    pub(super) fn new(words: &str, policy: &'p mut dyn Policy) -> World<'p> {
+        let mut world = World {
+            session: session(words, policy),
+            t: Micros(0),
+            memory: BTreeMap::new(),
+            huge: BTreeSet::new(),
+            splits_work: true,
+            threads: BTreeMap::new(),
+            found: Looked { resident_pages: 1000, ..Looked::default() },
+            under_way: Vec::new(),
+            said: Vec::new(),
+        };
+        world.found.begun.push(ProcessId(1));
+        world.found.remapped.push((ProcessId(1), regions()));
+        (0..4).for_each(|thread| world.thread(1, thread, thread as u16));
+        world.look();
+        world.said.clear();
+        world
+    }
+
+    /// Does what the command says, and returns what the session asked for.
+    pub(super) fn say(&mut self, command: &str) -> String {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        match words[..] {
+            ["fault", thread, page] => self.fault(thread, page, 100),
+            ["late", thread, page] => self.fault(thread, page, 400_000),
+            ["sweep", thread, from, to] => self.sweep(thread, number(from)..=number(to)),
+            ["count", thread, page, count] => {
+                self.access(thread, page, AccessKind::References(count.parse().unwrap()));
+            }
+            ["end"] => self.input(Input::IntervalEnd),
+            ["idle"] => self.input(Input::MoversIdle),
+            ["wait", ms] => self.wait(ms.parse().unwrap(), false),
+            ["wait", ms, "behind"] => self.wait(ms.parse().unwrap(), true),
+            ["wait", ms, "by", step] => (0..number(ms) / number(step)).for_each(|_| {
+                self.wait(number(step), false);
+            }),
+            ["look"] => self.look(),
+            ["land"] => self.land(Landed::There),
+            ["later"] => self.land(Landed::Later),
+            ["fail", errno] => self.land(Landed::Not(errno.parse().unwrap())),
+            ["scanned"] => self.scanned(true),
+            ["missed"] => self.scanned(false),
+            _ => self.change(&words),
+        }
+        std::mem::take(&mut self.said).join(", ")
+    }
+
+    /// Changes the world: the session will notice later.
+    fn change(&mut self, words: &[&str]) {
+        match *words {
+            ["lost", page] => drop(self.memory.insert(place(page), None)),
+            ["others", page, node] => drop(self.memory.insert(place(page), Some(Node(number(node) as u16)))),
+            ["huge", page] => drop(self.huge.insert(place(page))),
+            ["unsplittable"] => self.splits_work = false,
+            ["goes", thread, node] => self.goes(thread, number(node) as u16),
+            ["seen", thread, node] => {
+                self.thread(1, number(thread) as i32, number(node) as u16);
+                self.look();
+            }
+            ["threads", count] => (0..number(count)).for_each(|more| self.thread(1, 100 + more as i32, 0)),
+            ["grows"] => self.found.resident_pages *= 2,
+            ["begins", process] => {
+                let process = ProcessId(number(process) as i32);
+                self.found.begun.push(process);
+                self.found.remapped.push((process, regions()));
+            }
+            ["exits"] => {
+                self.found.ended.push(ProcessId(1));
+                self.input(Input::Noticed(Noticed::ProcessEnded));
+            }
+            ["unmaps"] => self.found.remapped.push((ProcessId(1), regions().split_off(1))),
+            ["allows", nodes] => {
+                let nodes = nodes.split(',').map(|node| Node(node.parse().unwrap())).collect();
+                self.found.allowed.push((ProcessId(1), nodes));
+            }
+            ["room", bytes] => self.found.room = vec![Some(number(bytes)); 4],
+            ["balancing"] => self.found.kernel_moves_pages = true,
+            _ => panic!("no command {words:?}"),
+        }
+    }
+
+    fn fault(&mut self, thread: &str, page: &str, after_us: u64) {
+        self.access(thread, page, AccessKind::HintFault { after_scan: Some(Micros(after_us)) });
+    }
+
+    /// Late faults at pages of the heap in turn; only counts what is asked for.
+    fn sweep(&mut self, thread: &str, pages: std::ops::RangeInclusive<u64>) {
+        pages.for_each(|page| self.fault(thread, &format!("h{page}"), 400_000));
+        let pending = self.said.iter().filter(|said| said.ends_with("pending")).count();
+        self.said = vec![format!("{pending} pending")];
+    }
+
+    fn access(&mut self, thread: &str, page: &str, kind: AccessKind) {
+        let (process, address) = place(page);
+        let thread = number(thread) as i32;
+        let node = Node(self.threads.get(&thread).copied().unwrap_or(0));
+        let (process, thread) = (ProcessId(process), ThreadId(thread));
+        let access = Access { process, thread, node, address: address + 8, store: false, kind };
+        self.input(Input::Accesses(vec![access]));
+    }
+
+    /// A process scan will find a thread, which has run.
+    fn thread(&mut self, process: i32, thread: i32, node: u16) {
+        self.threads.insert(thread, node);
+        let (process, thread) = (ProcessId(process), ThreadId(thread));
+        self.found.threads.push(ThreadSeen { process, thread, node: Some(Node(node)), ran: true });
+    }
+
+    /// A thread comes to another node, as the kernel's event reports.
+    fn goes(&mut self, thread: &str, node: u16) {
+        let (thread, at) = (number(thread) as i32, self.t);
+        self.threads.insert(thread, node);
+        let (process, thread) = (ProcessId(1), ThreadId(thread));
+        self.input(Input::Migrated(vec![Arrival { process, thread, node: Node(node), at }]));
+    }
+
+    fn wait(&mut self, ms: u64, behind: bool) {
+        self.t = self.t.plus(Micros::from_millis(ms));
+        self.input(Input::Tick { behind, scannable: true });
+    }
+
+    fn look(&mut self) {
+        let looked = self.found();
+        self.input(Input::Looked(looked));
+    }
+
+    fn found(&mut self) -> Looked {
+        let Looked { resident_pages, kernel_moves_pages, ref room, .. } = self.found;
+        let next = Looked { resident_pages, kernel_moves_pages, room: room.clone(), ..Looked::default() };
+        std::mem::replace(&mut self.found, next)
+    }
+
+    fn land(&mut self, landed: Landed) {
+        let orders = std::mem::take(&mut self.under_way);
+        let results = orders.iter().map(|order| (order.tag, landed)).collect();
+        if landed == Landed::There {
+            let at = |order: &Order| ((order.process.0, order.address), Some(order.to));
+            self.memory.extend(orders.iter().map(at));
+        }
+        self.input(Input::Landed { results, moving: self.t, stopped: Micros(0) });
+    }
+
+    fn scanned(&mut self, everywhere: bool) {
+        let (began, stopped) = (self.t, Micros::from_millis(10));
+        self.input(Input::Scanned(Scanned { began, stopped, everywhere }));
+    }
+
+    /// Hands the session an input, and answers what it asks for.
+    fn input(&mut self, input: Input) {
+        let mut inputs = vec![input];
+        while let Some(input) = inputs.pop() {
+            let mut outputs = Vec::new();
+            self.session.input(self.t, input, &mut outputs);
+            for output in outputs {
+                self.said.push(describe(&output));
+                match output {
+                    Output::Look => inputs.push(Input::Looked(self.found())),
+                    Output::Locate { number, questions } => {
+                        let answers = questions.iter().map(|question| self.answer(question)).collect();
+                        inputs.push(Input::Located { number, answers });
+                    }
+                    Output::Move { orders, .. } => self.under_way.extend(orders),
+                    Output::Split(pages) => {
+                        let done = self.splits_work;
+                        let result = |HugePage { process, address }| SplitResult { process, address, done };
+                        if done {
+                            pages.iter().for_each(|page| {
+                                self.huge.remove(&(page.process.0, page.address));
+                            });
+                        }
+                        inputs.push(Input::Split(pages.into_iter().map(result).collect()));
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn answer(&self, question: &Question) -> Answer {
+        let process = question.process.0;
+        let block = question.address & !(HUGE - 1);
+        let huge = question.maybe_huge && self.huge.contains(&(process, block));
+        let address = if huge { block } else { question.address };
+        let node = self.memory.get(&(process, address)).copied().unwrap_or(Some(Node(0)));
+        Answer { node, huge }
+    }
+}
+
+fn number(word: &str) -> u64 {
+    word.trim_start_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or_else(|_| panic!("{word}"))
+}
+
+/// The process and address of a page such as `h3` or `2:h3`.
+fn place(word: &str) -> (i32, u64) {
+    let (process, page) = word.split_once(':').unwrap_or(("1", word));
+    let base = match &page[..1] {
+        "h" => HEAP + number(page) * PAGE,
+        "H" => HEAP + number(page) * HUGE,
+        "d" => DATA + number(page) * PAGE,
+        "c" => CACHE + number(page) * PAGE,
+        "x" => number(page) * PAGE,
+        _ => panic!("{word}"),
+    };
+    (process.parse().unwrap(), base)
+}
+
+fn name(process: ProcessId, address: u64) -> String {
+    let page = match address {
+        CACHE.. => format!("c{}", (address - CACHE) / PAGE),
+        DATA.. => format!("d{}", (address - DATA) / PAGE),
+        HEAP.. => format!("h{}", (address - HEAP) / PAGE),
+        _ => format!("x{}", address / PAGE),
+    };
+    if process == ProcessId(1) {
+        page
+    } else {
+        format!("{process}:{page}")
+    }
+}
+
+/// The name of a page by its place in a region.
+fn placed(place: &Place) -> String {
+    let letter = match place.region.as_str() {
+        "heap#0" => 'h',
+        "lib.so#0" => 'd',
+        "lib.so#1" => 'c',
+        _ => return "?".into(),
+    };
+    let (page, huge) = (place.offset / PAGE, if place.bytes == HUGE { "*" } else { "" });
+    let process = if place.process == 0 { String::new() } else { format!("{}:", place.process + 1) };
+    format!("{process}{letter}{page}{huge}")
+}
+
+fn outcome(outcome: &RecordedOutcome) -> String {
+    match outcome {
+        RecordedOutcome::Done => "done".into(),
+        RecordedOutcome::Pending => "pending".into(),
+        RecordedOutcome::Already => "already".into(),
+        RecordedOutcome::Refused(why) => format!("refused: {why}"),
+        RecordedOutcome::Failed(errno) => format!("failed {errno}"),
+    }
+}
+
+/// An output in few words.
+pub(super) fn describe(output: &Output) -> String {
+    let to = |kind: &crate::action::Kind| kind.describe().1.map_or("-".into(), |node| node.to_string());
+    match output {
+        Output::Look => "look".into(),
+        Output::Scan => "scan".into(),
+        Output::Locate { questions, .. } => {
+            let question = |q: &Question| name(q.process, q.address) + if q.maybe_huge { "?" } else { "" };
+            format!("ask {}", questions.iter().map(question).collect::<Vec<_>>().join(" "))
+        }
+        Output::Move { orders, .. } => {
+            let order = |order: &Order| format!("{}>{}", name(order.process, order.address), order.to);
+            match orders.len() {
+                0 => "send nothing, in more time".into(),
+                1..=8 => format!("send {}", orders.iter().map(order).collect::<Vec<_>>().join(" ")),
+                many => format!("send {many}"),
+            }
+        }
+        Output::Split(pages) => {
+            let page = |page: &HugePage| name(page.process, page.address);
+            format!("split {}", pages.iter().map(page).collect::<Vec<_>>().join(" "))
+        }
+        Output::Bind { thread, cpu } => format!("bind {} to {cpu}", thread.0),
+        Output::Decided(decided) => {
+            let from = decided.from.map_or("?".into(), |node| node.to_string());
+            let forwarded =
+                if decided.reason == super::super::threads::FORWARDED { " forwarded" } else { "" };
+            let (page, to) = (placed(&decided.place), to(&decided.action));
+            format!("{page} {from}>{to}{forwarded} {}", outcome(&decided.outcome))
+        }
+        Output::Settled(settled) => format!("page {} {}", settled.page, outcome(&settled.outcome)),
+        Output::WasSplit(split) => format!("{} was split", placed(&split.place)),
+    }
+}

@@ -1,0 +1,74 @@
+//! Threads that moved. Their pages are forwarded at once (Nikolopoulos 2000, sections 3.2 and 4), whatever the policy:
+//! those that nobody else was seen to use, and that are where the thread was.
+
+use super::input::Arrival;
+use super::processes::Moved;
+use super::Session;
+use crate::action::{Action, Kind};
+use crate::engine::{Executor, Observation};
+use crate::ids::{Node, Page, Time};
+use crate::policy::ThreadMoved;
+use std::collections::BTreeMap;
+
+/// The reason of moves that no policy asked for.
+pub const FORWARDED: &str = "the only thread that uses the page has moved there";
+
+impl Session<'_> {
+    /// Threads came to CPUs.
+    pub(super) fn migrated(&mut self, arrivals: &[Arrival]) {
+        for arrival in arrivals {
+            let task = self.processes.task(arrival.process, arrival.thread);
+            let home = task.is_some_and(|task| task.home == Some(arrival.node));
+            if self.exists(arrival.node) {
+                self.stays.came(*arrival, home);
+            }
+        }
+    }
+
+    /// Threads that stay on other nodes by now.
+    pub(super) fn settle_threads(&mut self) {
+        let mut moved = Vec::new();
+        for (process, thread, node) in self.stays.take(self.t) {
+            moved.extend(self.processes.thread_stays(process, thread, node));
+        }
+        self.threads_moved(&moved);
+    }
+
+    /// Threads stay on other nodes now.
+    pub(super) fn threads_moved(&mut self, moved: &[Moved]) {
+        if moved.is_empty() {
+            return;
+        }
+        for &Moved { thread, from, to } in moved {
+            let moved = ThreadMoved { thread, from, to, time: Time(self.t.0) };
+            self.engine.observe(Observation::ThreadMoved(moved));
+            self.account.threads_moved += 1;
+            self.estimator.changes.thread_moved();
+            self.record_actions();
+        }
+        self.scan_pace.request(self.t);
+        self.forward(moved);
+    }
+
+    fn forward(&mut self, moved: &[Moved]) {
+        let moved: BTreeMap<_, _> = moved.iter().map(|moved| (moved.thread, moved)).collect();
+        let era = self.estimator.changes.era();
+        let pages = self.orders().pages().iter().filter_map(|(page, entry)| {
+            let thread = moved.get(&entry.users.owner(era)?)?;
+            let follows = entry.class.movable()
+                && entry.seen_at() == Some(thread.from)
+                && self.chosen(entry.process, entry.address);
+            follows.then_some((page, entry.address, thread.to))
+        });
+        let pages: Vec<(Page, u64, Node)> = pages.collect();
+        for (page, address, to) in pages {
+            // What the policy knows of it is about the node that the thread has left.
+            self.engine.observe(Observation::PageGone(page));
+            self.engine.observe(Observation::PageNew(page, address));
+            let kind = Kind::Move { to };
+            self.engine.executor_mut().execute(&Action { page, kind, reason: FORWARDED });
+            self.account.forwarded += 1;
+        }
+        self.record_actions();
+    }
+}

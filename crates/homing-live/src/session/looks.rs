@@ -1,0 +1,75 @@
+//! Processes, threads and mappings: what a look at them found, as the pure session takes it.
+
+use super::{Session, SessionError};
+use crate::regions;
+use crate::targets::Changes;
+use homing_core::ids::{Micros, Node};
+use homing_core::process::{ProcessId, Region, ThreadId};
+use homing_core::session::input::Looked;
+use homing_linux::pagemap::PageMap;
+use homing_linux::proc::Pid;
+use homing_linux::wait::end_of;
+
+impl Session<'_> {
+    /// Looks at processes, threads, mappings and what is resident.
+    pub(super) fn look(&mut self) -> Result<Looked, SessionError> {
+        self.targets.know_helpers(self.source.helpers());
+        let changes = self.targets.look(&self.host)?;
+        self.follow_processes(&changes);
+        let fail = |error| SessionError::Source { name: self.entry.name, error };
+        self.source.follow(&self.targets, &changes).map_err(fail)?;
+        let looked = self.looked(changes);
+        self.has_looked = true;
+        let cost = Micros(self.phases.lap("look").as_micros() as u64);
+        Ok(Looked { cost, ..looked })
+    }
+
+    /// Watches the ends of processes, and what tells their huge pages. A process without a descriptor is noticed to
+    /// have ended by the looks alone.
+    fn follow_processes(&mut self, changes: &Changes) {
+        for pid in &changes.ended {
+            self.ends.remove(pid);
+            self.page_maps.remove(pid);
+        }
+        for &pid in &changes.begun {
+            self.ends.extend(end_of(pid).ok().map(|end| (pid, end)));
+        }
+        for &pid in &changes.remapped {
+            if !self.page_maps.contains_key(&pid) {
+                self.page_maps.extend(PageMap::open(pid).ok().map(|map| (pid, map)));
+            }
+        }
+    }
+
+    /// What has changed, of the processes that are still there.
+    fn looked(&self, changes: Changes) -> Looked {
+        let Changes { threads, ended_tasks, begun, ended, remapped, allowed, .. } = changes;
+        let processes = self.targets.processes();
+        let there = |pid: &Pid| processes.contains_key(pid);
+        let regions = |pid: Pid| Some((id(pid), regions_of(self, pid)?));
+        let nodes = |pid: Pid| {
+            let memories = &processes.get(&pid)?.memories;
+            Some((id(pid), memories.iter().filter_map(|&node| self.host.node(node)).collect()))
+        };
+        Looked {
+            cost: Micros(0),
+            ended: ended.into_iter().map(id).collect(),
+            begun: begun.into_iter().filter(there).map(id).collect(),
+            remapped: remapped.into_iter().filter_map(regions).collect(),
+            allowed: allowed.into_iter().filter_map(nodes).collect(),
+            threads: threads.into_iter().filter(|thread| there(&Pid(thread.process.0))).collect(),
+            threads_ended: ended_tasks.into_iter().map(|(pid, tid)| (id(pid), ThreadId(tid.0))).collect(),
+            resident_pages: processes.values().map(|process| process.resident_pages).sum(),
+            room: (0..self.host.nodes()).map(|node| self.host.room(Node(node as u16))).collect(),
+            kernel_moves_pages: self.source.kernel_may_move(),
+        }
+    }
+}
+
+fn regions_of(session: &Session<'_>, pid: Pid) -> Option<Vec<Region>> {
+    Some(regions::of(&session.targets.processes().get(&pid)?.maps))
+}
+
+fn id(pid: Pid) -> ProcessId {
+    ProcessId(pid.0)
+}

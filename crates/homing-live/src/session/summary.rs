@@ -1,0 +1,63 @@
+//! The exit summary of a session.
+
+use super::Session;
+use crate::account::{by_name, Summary};
+use crate::source::Losses;
+use homing_core::ids::Node;
+use homing_core::process::Class;
+use homing_core::session::account::Account;
+use std::collections::BTreeMap;
+
+/// Accesses by the name of what their mapping holds, where there were any.
+fn by_class(account: &Account) -> BTreeMap<String, u64> {
+    let counts = Class::ALL.iter().map(|&class| (class.name().to_owned(), account.by_class[class as usize]));
+    counts.filter(|(_, count)| *count > 0).collect()
+}
+
+impl Session<'_> {
+    /// Sums up.
+    pub(super) fn summary(&self) -> Summary {
+        let orders = self.pure.orders();
+        let id = |node: Node| u64::from(self.host.kernel_id(node));
+        let account = self.account();
+        let moved_before = account.total.moved == 0;
+        let before = if moved_before { account.total } else { account.before };
+        let losses = self.source.losses();
+        Summary {
+            schema: 1,
+            policy: self.config.policy.clone(),
+            source: self.entry.name,
+            confidence: self.entry.confidence,
+            dry_run: self.config.dry_run,
+            seconds: self.now().seconds(),
+            samples: account.total.local + account.total.remote,
+            nonlocal_percent_before: before.nonlocal_percent(),
+            nonlocal_percent_after: account.after().nonlocal_percent(),
+            pages: orders.pages().len() as u64,
+            pages_moved: account.total.moved,
+            bytes_moved: account.bytes_moved,
+            would_move: account.would_move,
+            moves: account.moves.iter().map(|(&(from, to), &pages)| [id(from), id(to), pages]).collect(),
+            failures: by_name(&account.failures),
+            refused: account.refused.iter().map(|(why, &count)| ((*why).to_owned(), count)).collect(),
+            moved_by_others: account.moved_by_others,
+            left_waiting: orders.waiting() as u64,
+            unheard: (self.accesses.len() - self.processed) as u64,
+            threads_moved: account.threads_moved,
+            thread_events_refused: self.migrations.refused(),
+            forwarded: account.forwarded,
+            huge_pages_split: account.split,
+            huge_pages_not_split: account.not_split,
+            by_class: by_class(account),
+            unmapped: account.unmapped,
+            losses: Losses { malformed: losses.malformed + account.malformed, ..losses },
+            scans: self.source.scans(),
+            denied: self.targets.denied().len() as u64,
+            engine_cpu_seconds: self.phases.total().as_secs_f64(),
+            engine_cpu_by_phase: self.phases.seconds(),
+            moving_seconds: account.moving.seconds(),
+            stopped_seconds: account.stopped.seconds(),
+            intervals: account.intervals.clone(),
+        }
+    }
+}

@@ -1,0 +1,362 @@
+// The shape of the data that the page shows: what `homing compare --json` prints and `--html` embeds.
+// Made from crates/homing-core/src/report.rs by `make ui-data`; not to be edited.
+
+/** Pages and references of one sharing class (docs/policies.md has the definitions). */
+export type ClassRow = {
+  /** `private`, `read-shared`, `migratory`, `producer-consumer` or `write-shared`. */
+  class: string,
+  /** Pages of the class. */
+  pages: number,
+  /** References to them. */
+  references: number,
+  /** Reads among those. */
+  reads: number,
+  /** Writes among those. */
+  writes: number,
+  /** 100 * references of the class / all references. */
+  references_percent: number,
+  /** Cost of the optimum on these pages. */
+  optimal_cost: number,
+  /** Cost of first touch on these pages. */
+  first_touch_cost: number,
+  /** Cost of the policy `homing` on these pages, if it was compared. */
+  homing_cost?: number,
+};
+
+/** Counts of one CPU, or of all together. */
+export type Counts = {
+  /** References; one that crosses a line counts once. */
+  references: number,
+  /** Lines asked of the first level (a reference that crosses lines asks for each). */
+  lines: number,
+  /** Lines that the first level did not hold. */
+  l1_misses: number,
+  /** ... nor the second. */
+  l2_misses: number,
+  /** ... of which the third level held. */
+  l3_hits: number,
+  /** Lines fetched by way of the interconnect to be read: from the home's memory, or sent on by it. */
+  fetches_read: number,
+  /** The same, to be written. */
+  fetches_write: number,
+  /** Fetches that another CPU's cache served because it held the line changed. */
+  interventions: number,
+  /** Writes to lines that other CPUs held too. */
+  upgrades: number,
+  /** Copies that another CPU's write took from this CPU. */
+  invalidations: number,
+  /** Changed lines that went back to memory. */
+  write_backs: number,
+  /** Translations that the first TLB did not hold. */
+  tlb1_misses: number,
+  /** Translations that no TLB held. */
+  tlb_misses: number,
+  /** Translations shot down because a page moved. */
+  shootdowns: number,
+};
+
+/** Cost against a parameter: exact for the optimum, sampled for policies. */
+export type Curve = {
+  /** `page-move` or `page-size`. */
+  parameter: string,
+  /** Unit of x: `local references` or `bytes`. */
+  unit: string,
+  /** The value of the machine itself, on the x axis. */
+  here?: number,
+  /** One line each. */
+  series: Array<Series>,
+};
+
+/** A point of a [`Series`]: the mean cost per reference and its parts, which add up to it. */
+export type CurvePoint = {
+  /** Value of the parameter. */
+  x: number,
+  /** Mean cost per reference. */
+  mcpr: number,
+  /** Part of local references. */
+  local: number,
+  /** Part of references to other nodes. */
+  remote: number,
+  /** Part of references to global memory. */
+  global: number,
+  /** Part of page copies. */
+  copies: number,
+  /** (moves + replications) / pages. */
+  moves_per_page: number,
+};
+
+/** The machine as the report shows it. Costs are in local word references. */
+export type MachineInfo = {
+  /** Name of the machine. */
+  name: string,
+  /** One line about it. */
+  description: string,
+  /** Memories, global memory included. */
+  memories: number,
+  /** Number of the global memory, if there is one. */
+  global_node?: number,
+  /** Page size in bytes. */
+  page_size: number,
+  /** r, on uniform machines. */
+  remote?: number,
+  /** R, on uniform machines. */
+  page_move?: number,
+  /** g, where there is global memory. */
+  global?: number,
+  /** G, where there is global memory. */
+  global_page_move?: number,
+  /** Access costs `access[i][m]` of unequal machines: row, the node that refers; column, the node that holds the
+   * page. */
+  access?: Array<Array<number>>,
+  /** Copy costs `copy[from][to]` of unequal machines. */
+  copy?: Array<Array<number>>,
+};
+
+/** A policy over several traces. */
+export type MeanRow = {
+  /** Policy; `optimal` for the bound. */
+  policy: string,
+  /** Geometric mean of MCPR. */
+  mcpr: number,
+  /** Geometric mean of cost / optimal cost, as a gap in per cent. */
+  gap_percent: number,
+  /** The largest gap, in per cent. */
+  worst_gap_percent: number,
+  /** The trace with the largest gap. */
+  worst_trace: string,
+};
+
+/** One entry a page, column by column, in order of virtual address. All columns have the same length. */
+export type PageMap = {
+  /** Pages of the trace; more than the columns hold if the map was cut (`shown` < `pages`). */
+  pages: number,
+  /** Length of the columns: the pages with most references. */
+  shown: number,
+  /** Virtual address of the page as `0x...`; a page that was unmapped and mapped again appears again. */
+  vaddr: Array<string>,
+  /** References to the page. */
+  references: Array<number>,
+  /** Sharing class, an index into [`TraceReport::sharing`]. */
+  class: Array<number>,
+  /** Node where first touch places it. */
+  initial: Array<number>,
+  /** Node that refers to it most. */
+  most_frequent: Array<number>,
+  /** Home at the end under the policy that `policy` names. */
+  last: Array<number>,
+  /** The policy of the column `last`: `homing`, or else the last one compared. */
+  policy: string,
+  /** Home at the end in the optimal placement. */
+  optimal: Array<number>,
+  /** References by node, `by_node[page][node]`; nodes after the last one that refers to the page are left out. */
+  by_node: Array<Array<number>>,
+  /** Names of the data areas that the pages belong to: variables, call sites of allocations, stacks, files. */
+  areas: Array<string>,
+  /** The area of each page, an index into `areas`; -1: not known. */
+  area: Array<number>,
+};
+
+/** A named setting. */
+export type Parameter = {
+  /** Name, such as `placement` or `platinum.t1`. */
+  name: string,
+  /** Value as text. */
+  value: string,
+};
+
+/** The optimum of a disturbed order against that of the recorded one. */
+export type PerturbationRow = {
+  /** `local` or `gaps`. */
+  filter: string,
+  /** Seed of the filter. */
+  seed: number,
+  /** Optimal cost of the disturbed trace. */
+  optimal_cost: number,
+  /** 100 * (disturbed - recorded) / recorded, with its sign. */
+  change_percent: number,
+};
+
+/** One page of the larger size, and what it would cost in pages of the smaller one. */
+export type Region = {
+  /** Virtual address of the large page's first byte. */
+  address: number,
+  /** References to it. */
+  references: number,
+  /** Small pages that are in use. */
+  pages: number,
+  /** Nodes that refer to it. */
+  nodes: number,
+  /** Optimal cost as one page. */
+  whole_cost: number,
+  /** Optimal cost in small pages. */
+  split_cost: number,
+};
+
+/** A whole comparison: what `homing compare --json` prints and the report page reads. */
+export type Report = {
+  /** Version of this schema ([`SCHEMA`]). */
+  schema: number,
+  /** Program and version that wrote it, such as `homing 0.1.0`. */
+  generator: string,
+  /** The machine that was modelled. */
+  machine: MachineInfo,
+  /** Every parameter of the run, with defaults, as name and value: the manifest. */
+  parameters: Array<Parameter>,
+  /** One block for each trace. */
+  traces: Array<TraceReport>,
+  /** Geometric means over the traces, one for each policy; empty for a single trace. */
+  means: Array<MeanRow>,
+  /** What the reader must know: which numbers are modelled, what was left out and why. */
+  notes: Array<string>,
+};
+
+/** One row: one policy (or the optimum) on one trace and machine. */
+export type Row = {
+  /** Name of the policy; `optimal` for the bound. */
+  policy: string,
+  /** Name of the machine. */
+  machine: string,
+  /** What the policy saw: `perfect`, `every:64`, ...; empty for the bound. */
+  information?: string,
+  /** Data references charged. */
+  references: number,
+  /** Total cost in local word references. */
+  cost: number,
+  /** Mean cost per reference; 1 is all-local. */
+  mcpr: number,
+  /** References served by the requester's own node. */
+  local: number,
+  /** References served by another processor's node. */
+  remote: number,
+  /** References served by global memory. */
+  global: number,
+  /** Pages copied to a new home (the old copy dropped). */
+  moves: number,
+  /** Pages copied beside the old copy. */
+  replications: number,
+  /** 100 * (remote + global) / references. */
+  nonlocal_percent: number,
+  /** Cost of the off-line optimum for the same trace, machine and page size. */
+  optimal_cost: number,
+  /** 100 * (cost - optimal_cost) / optimal_cost. */
+  gap_percent: number,
+  /** 100 * (first touch - cost) / (first touch - optimum): the share of what can be gained; absent where first touch
+   * is already optimal. */
+  recovered_percent?: number,
+  /** Distinct pages referenced. */
+  pages: number,
+  /** Wall-clock seconds that computing this row took (measured). */
+  seconds: number,
+  /** The part of the cost that is page copies. */
+  copy_cost: number,
+  /** (moves + replications) / pages. */
+  moves_per_page: number,
+};
+
+/** One line of a [`Curve`]. */
+export type Series = {
+  /** Policy; `optimal` for the bound. */
+  policy: string,
+  /** True if the points are all break-points of a piecewise linear curve, so that straight lines between them are
+   * exact; false if they are samples. */
+  exact: boolean,
+  /** The points, by rising x. */
+  points: Array<CurvePoint>,
+};
+
+/** A row at one of several page sizes. */
+export type SizeRow = {
+  /** Bytes of a page. */
+  page_size: number,
+  /** TLB misses at that size, with `--misses`. */
+  tlb_misses?: number,
+  /** Name of the policy; `optimal` for the bound. */
+  policy: string,
+  /** Name of the machine. */
+  machine: string,
+  /** What the policy saw: `perfect`, `every:64`, ...; empty for the bound. */
+  information?: string,
+  /** Data references charged. */
+  references: number,
+  /** Total cost in local word references. */
+  cost: number,
+  /** Mean cost per reference; 1 is all-local. */
+  mcpr: number,
+  /** References served by the requester's own node. */
+  local: number,
+  /** References served by another processor's node. */
+  remote: number,
+  /** References served by global memory. */
+  global: number,
+  /** Pages copied to a new home (the old copy dropped). */
+  moves: number,
+  /** Pages copied beside the old copy. */
+  replications: number,
+  /** 100 * (remote + global) / references. */
+  nonlocal_percent: number,
+  /** Cost of the off-line optimum for the same trace, machine and page size. */
+  optimal_cost: number,
+  /** 100 * (cost - optimal_cost) / optimal_cost. */
+  gap_percent: number,
+  /** 100 * (first touch - cost) / (first touch - optimum): the share of what can be gained; absent where first touch
+   * is already optimal. */
+  recovered_percent?: number,
+  /** Distinct pages referenced. */
+  pages: number,
+  /** Wall-clock seconds that computing this row took (measured). */
+  seconds: number,
+  /** The part of the cost that is page copies. */
+  copy_cost: number,
+  /** (moves + replications) / pages. */
+  moves_per_page: number,
+};
+
+/** Where a trace comes from and how large it is. */
+export type TraceInfo = {
+  /** Short name: the file's stem, or as much of its path as tells it from the other traces. */
+  name: string,
+  /** Digest of the trace file (xxh3-64, hexadecimal). */
+  digest: string,
+  /** Command line of the recorded program. */
+  command: Array<string>,
+  /** What recorded it. */
+  recorder: string,
+  /** Data references; with `--misses` those that reached memory. */
+  references: number,
+  /** Reads among them. */
+  reads: number,
+  /** Writes among them. */
+  writes: number,
+  /** Threads of the program. */
+  threads: number,
+  /** Distinct pages at the report's page size. */
+  pages: number,
+  /** False when the recording was cut or parts of it were damaged. */
+  complete: boolean,
+  /** What the caches counted, with `--misses`. */
+  caches?: Counts,
+};
+
+/** What the report says about one trace. */
+export type TraceReport = {
+  /** The trace. */
+  trace: TraceInfo,
+  /** The result in a sentence for a person. */
+  summary: string,
+  /** One row for each policy; the first is `optimal`. */
+  rows: Array<Row>,
+  /** Rows of the policies at further information levels. */
+  further_levels?: Array<Row>,
+  /** One row for each sharing class, in the order of `sharing::Class::ALL`. */
+  sharing: Array<ClassRow>,
+  /** Where pages begin, end and belong. */
+  page_map: PageMap,
+  /** Cost curves and sweeps. */
+  curves: Array<Curve>,
+  /** How much the optimum changes when the order of references is disturbed (Bolosky & Scott 1991, table II). */
+  perturbation: Array<PerturbationRow>,
+  /** Bound and policies at each page size, where several were asked for. */
+  page_sizes?: Array<SizeRow>,
+  /** Pages of the largest size that cost least in pages of the smallest, most gain first. */
+  split?: Array<Region>,
+};
