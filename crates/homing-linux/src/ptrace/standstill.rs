@@ -102,7 +102,7 @@ struct Tracer<'a> {
     traced: Vec<Tid>,
     held: Vec<Held>,
     /// Asked to stop, and not seen to.
-    late: Vec<Held>,
+    late: usize,
     waiting: usize,
     refused: BTreeSet<Pid>,
 }
@@ -110,13 +110,12 @@ struct Tracer<'a> {
 impl<'a> Tracer<'a> {
     fn new(proc: &'a Proc, pids: &'a [Pid]) -> Tracer<'a> {
         let (seen, refused) = (BTreeSet::new(), BTreeSet::new());
-        let (traced, held, late) = (Vec::new(), Vec::new(), Vec::new());
-        Tracer { proc, pids, seen, traced, held, late, waiting: 0, refused }
+        let (traced, held) = (Vec::new(), Vec::new());
+        Tracer { proc, pids, seen, traced, held, late: 0, waiting: 0, refused }
     }
 
     fn count(&self) -> Count {
-        let (held, late) = (self.held.len(), self.late.len());
-        Count { held, waiting: self.waiting, late, refused: self.refused.len() }
+        Count { held: self.held.len(), waiting: self.waiting, late: self.late, refused: self.refused.len() }
     }
 
     /// Stops threads until none is left that runs. One that begins others faster than they are found would keep this at
@@ -172,7 +171,11 @@ impl<'a> Tracer<'a> {
         match thread.settle(deadline) {
             Ok(()) => self.held.push(thread),
             Err(_) if super::ended(self.proc, pid, thread.tid()) => {}
-            Err(_) => self.late.push(thread),
+            Err(_) => {
+                self.late += 1;
+                // It runs, so that it cannot be let go: the kernel does that when this thread ends.
+                std::mem::forget(thread);
+            }
         }
     }
 }
