@@ -120,7 +120,7 @@ static void *sender(void *to) {
             union sigval value = {.sival_int = (int)sent};
             int error = pthread_sigqueue(*(pthread_t *)to, SIGRTMIN + 2, value);
             if (error == 0) sent++;
-            else if (error != EAGAIN) fail("pthread_sigqueue: %s", strerror(error));
+            else if (error != EAGAIN && !(error == ESRCH && stop)) fail("pthread_sigqueue: %s", strerror(error));
         } else {
             struct timespec nap = {0, 100000};
             nanosleep(&nap, NULL);

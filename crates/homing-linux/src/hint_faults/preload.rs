@@ -69,7 +69,7 @@ pub enum Preloaded {
         /// The helper's number as the program knows it.
         helper: Pid,
     },
-    /// It is still being loaded and will.
+    /// It is still being loaded and will, or executes another program just now: worth another look.
     Expected,
     /// Nothing.
     None,
@@ -90,7 +90,7 @@ pub fn look(proc: &Proc, pid: Pid, memory: &File) -> io::Result<Preloaded> {
         // Its data are not mapped yet.
         Option::None | Some(NOT_YET) => Ok(Preloaded::Expected),
         Some(NONE) => Ok(Preloaded::None),
-        Some(control) => Ok(started(proc, pid, &maps, memory, control)?.unwrap_or(Preloaded::None)),
+        Some(control) => started(proc, pid, &maps, memory, control),
     }
 }
 
@@ -103,24 +103,19 @@ fn mark(mapping: &Mapping, memory: &File) -> Option<u64> {
     Some(u64::from_ne_bytes(bytes[at + 16..at + 24].try_into().ok()?))
 }
 
-/// The helper of that page, if it is one, and the process's own: a forked child has the page of its parent.
-fn started(
-    proc: &Proc,
-    pid: Pid,
-    maps: &[Mapping],
-    memory: &File,
-    control: u64,
-) -> io::Result<Option<Preloaded>> {
+/// The helper of that page, if it is one, and the process's own: a forked child has the page of its parent. Mappings and
+/// memory may be those of two programs if the process executes another one just now, which will start a helper too.
+fn started(proc: &Proc, pid: Pid, maps: &[Mapping], memory: &File, control: u64) -> io::Result<Preloaded> {
     let own = |mapping: &&Mapping| {
         mapping.start <= control
             && control.checked_add(PAGE).is_some_and(|end| end <= mapping.end)
             && (mapping.read, mapping.write, mapping.shared, mapping.inode) == (true, true, false, 0)
     };
-    if !control.is_multiple_of(PAGE) || !maps.iter().any(|mapping| own(&mapping)) {
-        return Ok(None);
-    }
     let mut page = [0; PAGE as usize];
-    memory.read_exact_at(&mut page, control)?;
+    let there = control.is_multiple_of(PAGE) && maps.iter().any(|mapping| own(&mapping));
+    if !there || memory.read_exact_at(&mut page, control).is_err() {
+        return Ok(Preloaded::Expected);
+    }
     let word = |at: u64| {
         let at = at as usize;
         u64::from_ne_bytes(page[at..at + 8].try_into().unwrap_or_default())
@@ -129,7 +124,7 @@ fn started(
     let whole = words().iter().all(|[at, value]| word(*at) == *value);
     let helper = Pid(word(at::HELPER) as i32);
     let its_own = word(at::PROGRAM) == inside.0 as u64 && word(at::ENDED) == 0 && helper.0 > 0;
-    Ok((whole && its_own).then_some(Preloaded::Started { control, helper }))
+    Ok(if whole && its_own { Preloaded::Started { control, helper } } else { Preloaded::None })
 }
 
 /// Entries of `/proc/PID/auxv`: where the dynamic linker is, and whether it ignores most of `LD_PRELOAD`.
@@ -208,5 +203,41 @@ mod tests {
         std::fs::write(root.path().join("7/environ"), named).unwrap();
         assert!(will_load(&proc, pid).unwrap(), "right after exec");
         assert!(will_load(&proc, Pid(8)).is_err());
+    }
+
+    /// A process whose memory is a file: the library's data at the first page, the shared page at the third.
+    fn look_at(mappings: &str, control: u64, page: &[(u64, u64)]) -> Preloaded {
+        let root = tempfile::tempdir().unwrap();
+        let (proc, pid) = (Proc::at(root.path()), Pid(7));
+        std::fs::create_dir(root.path().join("7")).unwrap();
+        std::fs::write(root.path().join("7/maps"), mappings).unwrap();
+        std::fs::copy("/proc/self/status", root.path().join("7/status")).unwrap();
+        let mut bytes = vec![0; 4 * PAGE as usize];
+        let mut put = |at: u64, word: u64| bytes[at as usize..][..8].copy_from_slice(&word.to_ne_bytes());
+        put(PAGE + 16, control);
+        words().iter().for_each(|[at, word]| put(3 * PAGE + at, *word));
+        page.iter().for_each(|(at, word)| put(3 * PAGE + at, *word));
+        bytes[PAGE as usize..][..MARK.len()].copy_from_slice(MARK);
+        let memory = root.path().join("mem");
+        std::fs::write(&memory, bytes).unwrap();
+        look(&proc, pid, &File::open(memory).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_process_that_executes_another_program_meanwhile_is_looked_at_again() {
+        let library = "1000-2000 rw-p 00000000 00:01 5 /x/preload/libhoming-scan.so\n";
+        let page = "3000-4000 rw-p 00000000 00:00 0 \n";
+        let both = format!("{library}{page}");
+        let (control, me) = (3 * PAGE, u64::from(std::process::id()));
+        let own = [(at::HELPER, 9), (at::PROGRAM, me)];
+        assert_eq!(look_at(&both, control, &own), Preloaded::Started { control, helper: Pid(9) });
+        // The mappings are those of another program than the memory.
+        assert_eq!(look_at(library, control, &own), Preloaded::Expected);
+        assert_eq!(look_at(&both, 9 * PAGE, &own), Preloaded::Expected);
+        assert_eq!(look_at(&both, NOT_YET, &own), Preloaded::Expected);
+        // A forked child's page is its parent's, and a helper that ended will not come back.
+        assert_eq!(look_at(&both, control, &[(at::HELPER, 9), (at::PROGRAM, me + 1)]), Preloaded::None);
+        assert_eq!(look_at(&both, control, &[own[0], own[1], (at::ENDED, 1)]), Preloaded::None);
+        assert_eq!(look_at(&both, NONE, &own), Preloaded::None);
     }
 }

@@ -104,8 +104,8 @@ impl Scanner {
             Preloaded::Expected => return Ok(Adoption::Expected),
             Preloaded::None => return Ok(Adoption::None),
         };
-        // It may have ended, not having found an engine.
-        let Ok(helper) = find_helper(proc, pid, helper) else { return Ok(Adoption::None) };
+        // It has ended, or the process executes another program just now, which will start its own: another look tells.
+        let Ok(helper) = find_helper(proc, pid, helper) else { return Ok(Adoption::Expected) };
         let origin = Origin::Preloaded;
         let mut scanner = Scanner { pid, helper, origin, memory, control, beat: 0, grants: 0 };
         // Another session may have used it.

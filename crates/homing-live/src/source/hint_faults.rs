@@ -12,7 +12,7 @@ use homing_linux::hint_faults::scanner::{Adoption, Pass, Scanner};
 use homing_linux::hint_faults::{switch_policy, Window};
 use homing_linux::perf::Event;
 use homing_linux::policy;
-use homing_linux::proc::{Pid, Tid};
+use homing_linux::proc::{Pid, Proc, Tid};
 use homing_linux::ptrace::standstill::Standstill;
 use std::collections::BTreeMap;
 use std::io;
@@ -27,8 +27,9 @@ const PATIENCE: Duration = Duration::from_millis(400);
 const ASK: Duration = Duration::from_millis(12);
 /// ... and, while the program stands still, whether they have passed.
 const NAP: Duration = Duration::from_millis(1);
-/// Longest wait for the helper of a program that starts it itself: its dynamic linker may have many libraries to load.
-const LOADING: Duration = Duration::from_secs(2);
+/// Longest wait for the helper of a program that starts it itself: its dynamic linker may have many libraries to load, on
+/// a busy machine.
+const LOADING: Duration = Duration::from_secs(10);
 /// Helpers end by themselves when they receive nothing for ten seconds.
 const BEAT: Duration = Duration::from_secs(2);
 
@@ -127,7 +128,7 @@ impl HintFaults {
             self.awaited.remove(&pid);
         }
         if let Err(error) = began {
-            if targets.proc().stat(pid, Tid(pid.0)).is_ok() {
+            if lives(targets.proc(), pid) {
                 errln!("homing: process {pid}: no hint faults: {error}");
                 self.refused += 1;
             }
@@ -144,7 +145,7 @@ impl HintFaults {
         for pid in lost {
             self.scanners.remove(&pid);
             self.used_before += self.used.remove(&pid).unwrap_or_default();
-            if targets.proc().stat(pid, Tid(pid.0)).is_ok() {
+            if lives(targets.proc(), pid) {
                 errln!("homing: process {pid}: no more hint faults: the scanning helper has ended");
                 self.refused += 1;
             }
@@ -187,6 +188,11 @@ impl HintFaults {
         let began = clock::monotonic().saturating_sub(took).saturating_sub(session);
         Scanned { began: micros(began), stopped: micros(self.stopped), everywhere }
     }
+}
+
+/// Whether a process is there and has not ended: nobody needs to know of one that could not be served any more.
+fn lives(proc: &Proc, pid: Pid) -> bool {
+    proc.stat(pid, Tid(pid.0)).is_ok_and(|stat| !matches!(stat.state, 'Z' | 'X'))
 }
 
 fn micros(time: Duration) -> Micros {
@@ -304,7 +310,7 @@ impl Source for HintFaults {
                 Ok(())
             };
             if let Err(error) = restored.and_then(|()| scanner.end(proc)) {
-                if targets.proc().stat(pid, Tid(pid.0)).is_ok() {
+                if lives(targets.proc(), pid) {
                     errln!("homing: process {pid}: memory policies could not be restored: {error}");
                 }
             }
