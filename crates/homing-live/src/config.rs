@@ -1,18 +1,27 @@
-//! What a session is to do. Read from TOML (unknown fields are refused) and from the command line, which wins.
+//! What a session is to do: one table of settings, for the command line, TOML files (unknown fields are refused) and
+//! the documents.
 
 use crate::mover::Mover;
+use crate::source::SOURCES;
 use homing_core::ids::parse_bytes;
-use serde::Deserialize;
+use homing_core::policy::table::POLICIES;
+use serde::de::{DeserializeSeed, Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use std::fmt;
 use std::time::Duration;
 
 /// How new threads are bound to CPUs (Tikir 2008, section 3; Brock 2001, section 4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bind {
     /// Node after node.
     Fill,
     /// The nodes in turn.
     RoundRobin,
+}
+
+impl Bind {
+    /// All of them, by their names.
+    const ALL: [(&'static str, Bind); 2] = [("fill", Bind::Fill), ("round-robin", Bind::RoundRobin)];
 }
 
 /// A session's settings.
@@ -68,41 +77,224 @@ impl Default for Config {
     }
 }
 
-/// The file.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-struct File {
-    policy: Option<String>,
-    source: Option<String>,
-    interval: Option<String>,
-    rate_limit: Option<String>,
-    time_budget: Option<String>,
-    regions: Option<Vec<String>>,
-    stop_world: Option<bool>,
-    bind: Option<Bind>,
-    dry_run: Option<bool>,
-    weight: Option<f64>,
-    movers: Option<usize>,
-    keep_huge_pages: Option<bool>,
-    set: Option<Vec<String>>,
+/// A value that makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{setting}: `{found}`: expected {expected}")]
+pub struct BadValue {
+    /// The setting.
+    pub setting: &'static str,
+    /// What it says.
+    pub found: String,
+    /// What it should say.
+    pub expected: &'static str,
 }
 
-/// A configuration that cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// Not TOML, or a field that does not exist.
-    #[error("{0}")]
-    Toml(#[from] toml::de::Error),
-    /// A value that makes no sense.
-    #[error("{field}: `{found}`: expected {expected}")]
-    Value {
-        /// The field.
-        field: &'static str,
-        /// What it says.
-        found: String,
-        /// What it should say.
-        expected: &'static str,
+/// One setting. Options, help, completion and configuration files are made of [`SETTINGS`].
+#[derive(Debug)]
+pub struct Setting {
+    /// `--NAME` on the command line, `NAME` in files.
+    pub name: &'static str,
+    /// Its letter on the command line.
+    pub short: Option<char>,
+    /// One line for `--help`, with the default.
+    pub help: &'static str,
+    /// What it takes.
+    pub takes: Takes,
+}
+
+/// What a setting takes, and how it is set.
+#[derive(Debug)]
+pub enum Takes {
+    /// Nothing on the command line, `true` or `false` in files.
+    Flag(fn(&mut Config)),
+    /// One value.
+    One {
+        /// What the help calls the value.
+        value: &'static str,
+        /// Files give it as a number, else as text.
+        number: bool,
+        /// All values, if there are few enough to be named.
+        choices: fn() -> Vec<&'static str>,
+        /// Sets it, or says what was expected.
+        set: fn(&mut Config, &str) -> Result<(), &'static str>,
     },
+    /// Several: the option again and again, an array in files.
+    List {
+        /// What the help calls a value.
+        value: &'static str,
+        /// One option may hold several, separated by commas.
+        commas: bool,
+        /// Sets or extends it.
+        set: fn(&mut Config, Vec<String>),
+    },
+}
+
+const fn setting(name: &'static str, help: &'static str, takes: Takes) -> Setting {
+    Setting { name, short: None, help, takes }
+}
+
+type Set = fn(&mut Config, &str) -> Result<(), &'static str>;
+
+const fn text(value: &'static str, set: Set) -> Takes {
+    Takes::One { value, number: false, choices: Vec::new, set }
+}
+
+const fn number(set: Set) -> Takes {
+    Takes::One { value: "N", number: true, choices: Vec::new, set }
+}
+
+/// All settings, in the order of `--help`. To add one: a field of [`Config`], its default, and a line here.
+pub const SETTINGS: &[Setting] = &[
+    Setting {
+        short: Some('p'),
+        ..setting(
+            "policy",
+            "Policy (see `homing policies`) [default: auto, the one that suits the source: homing where it counts, \
+             else work-function]",
+            Takes::One {
+                value: "POLICY",
+                number: false,
+                choices: || named_or_auto(&mut POLICIES.iter().map(|entry| entry.name)),
+                set: |config, name| {
+                    name.clone_into(&mut config.policy);
+                    Ok(())
+                },
+            },
+        )
+    },
+    setting(
+        "source",
+        "Source of accesses (see `homing doctor`) [default: auto, the first that works]",
+        Takes::One {
+            value: "SOURCE",
+            number: false,
+            choices: || named_or_auto(&mut SOURCES.iter().map(|entry| entry.name)),
+            set: |config, name| {
+                name.clone_into(&mut config.source);
+                Ok(())
+            },
+        },
+    ),
+    setting(
+        "interval",
+        "How often decisions are made [default: 100ms]",
+        text("DURATION", |config, text| {
+            let range = Duration::from_millis(1)..=Duration::from_secs(3600);
+            let expected = "a duration from 1ms to 1h, such as 100ms or 2s";
+            config.interval = parse_duration(text).filter(|time| range.contains(time)).ok_or(expected)?;
+            Ok(())
+        }),
+    ),
+    setting(
+        "rate-limit",
+        "Move at most this many bytes a second; 0 is no limit [default: 0]",
+        text("SIZE", |config, text| {
+            config.rate_limit = parse_bytes(text).ok_or("bytes a second such as 100M")?;
+            Ok(())
+        }),
+    ),
+    setting(
+        "time-budget",
+        "Begin moves for at most this long in each interval [default: all of it; half of it with --stop-world]",
+        text("DURATION", |config, text| {
+            let expected = "a duration above 0 such as 20ms (`dry-run` moves nothing)";
+            config.time_budget =
+                Some(parse_duration(text).filter(|budget| !budget.is_zero()).ok_or(expected)?);
+            Ok(())
+        }),
+    ),
+    setting(
+        "regions",
+        "Move pages of these regions only: heap, stack, anonymous, a file's name, or one of them such as anonymous#3",
+        Takes::List { value: "NAME", commas: true, set: |config, names| config.regions = names },
+    ),
+    setting(
+        "stop-world",
+        "Stop the program's threads while pages move",
+        Takes::Flag(|config| config.stop_world = true),
+    ),
+    setting(
+        "bind",
+        "Bind new threads to CPUs, node after node or the nodes in turn",
+        Takes::One {
+            value: "HOW",
+            number: false,
+            choices: || Bind::ALL.map(|(name, _)| name).to_vec(),
+            set: |config, text| {
+                let how = Bind::ALL.iter().find(|(name, _)| *name == text);
+                config.bind = Some(how.ok_or("fill or round-robin")?.1);
+                Ok(())
+            },
+        },
+    ),
+    setting(
+        "dry-run",
+        "Decide and account, move nothing",
+        Takes::Flag(|config| config.dry_run = true),
+    ),
+    setting(
+        "weight",
+        "References that one burst of use of a page stands for, for sources that cannot count [default: from the \
+         cost of a move]",
+        number(|config, text| {
+            let positive = |weight: &f64| *weight > 0.0 && weight.is_finite();
+            config.weight = Some(text.parse().ok().filter(positive).ok_or("a number above 0")?);
+            Ok(())
+        }),
+    ),
+    setting(
+        "movers",
+        "Threads that move pages [default: 4]",
+        number(|config, text| {
+            let threads = text.parse().ok().filter(|threads| (1..=64).contains(threads));
+            config.movers = threads.ok_or("1 to 64 threads")?;
+            Ok(())
+        }),
+    ),
+    setting(
+        "keep-huge-pages",
+        "Never split huge pages that several nodes use",
+        Takes::Flag(|config| config.keep_huge_pages = true),
+    ),
+    setting(
+        "set",
+        "Set a policy's parameter (POLICY.PARAM=VALUE)",
+        Takes::List {
+            value: "POLICY.PARAM=VALUE",
+            commas: false,
+            set: |config, mut values| config.set.append(&mut values),
+        },
+    ),
+];
+
+fn named_or_auto(names: &mut dyn Iterator<Item = &'static str>) -> Vec<&'static str> {
+    std::iter::once("auto").chain(names).collect()
+}
+
+impl Setting {
+    /// Sets a value of [`Takes::One`].
+    ///
+    /// # Errors
+    /// If it makes no sense.
+    fn set_one(&'static self, set: Set, config: &mut Config, text: &str) -> Result<(), BadValue> {
+        let bad = |expected| BadValue { setting: self.name, found: text.to_owned(), expected };
+        set(config, text).map_err(bad)
+    }
+
+    /// Sets it as the command line gives it: no values for a flag that is there, one, or several.
+    ///
+    /// # Errors
+    /// If a value makes no sense.
+    pub fn set(&'static self, config: &mut Config, values: Vec<String>) -> Result<(), BadValue> {
+        match &self.takes {
+            Takes::Flag(set) => set(config),
+            Takes::One { set, .. } => {
+                values.iter().try_for_each(|value| self.set_one(*set, config, value))?;
+            }
+            Takes::List { set, .. } => set(config, values),
+        }
+        Ok(())
+    }
 }
 
 impl Config {
@@ -110,39 +302,8 @@ impl Config {
     ///
     /// # Errors
     /// If it is not TOML, or has fields that do not exist, or values that make no sense.
-    pub fn from_toml(text: &str) -> Result<Config, ConfigError> {
-        let file: File = toml::from_str(text)?;
-        let default = Config::default();
-        let duration = |field, text: Option<String>| {
-            let Some(text) = text else { return Ok(None) };
-            let expected = "a duration such as 100ms or 2s";
-            parse_duration(&text).map(Some).ok_or(ConfigError::Value { field, found: text, expected })
-        };
-        let rate = |text: Option<String>| {
-            let Some(text) = text else { return Ok(default.rate_limit) };
-            parse_bytes(&text).ok_or(ConfigError::Value {
-                field: "rate-limit",
-                found: text,
-                expected: "bytes a second such as 100M",
-            })
-        };
-        let config = Config {
-            policy: file.policy.unwrap_or(default.policy),
-            source: file.source.unwrap_or(default.source),
-            interval: duration("interval", file.interval)?.unwrap_or(default.interval),
-            rate_limit: rate(file.rate_limit)?,
-            time_budget: duration("time-budget", file.time_budget)?,
-            regions: file.regions.unwrap_or_default(),
-            stop_world: file.stop_world.unwrap_or_default(),
-            bind: file.bind,
-            dry_run: file.dry_run.unwrap_or_default(),
-            weight: file.weight,
-            movers: file.movers.unwrap_or(default.movers),
-            keep_huge_pages: file.keep_huge_pages.unwrap_or_default(),
-            set: file.set.unwrap_or_default(),
-        };
-        config.check()?;
-        Ok(config)
+    pub fn from_toml(text: &str) -> Result<Config, toml::de::Error> {
+        toml::from_str(text)
     }
 
     /// In each interval moves begin for so long.
@@ -150,24 +311,71 @@ impl Config {
         let all = if self.stop_world { self.interval / 2 } else { self.interval };
         self.time_budget.unwrap_or(all)
     }
+}
 
-    /// Refuses values that make no sense.
-    ///
-    /// # Errors
-    /// The first of them.
-    pub fn check(&self) -> Result<(), ConfigError> {
-        let fail = |field, found: String, expected| Err(ConfigError::Value { field, found, expected });
-        if self.interval < Duration::from_millis(1) || self.interval > Duration::from_secs(3600) {
-            return fail("interval", format!("{:?}", self.interval), "1ms to 1h");
+impl<'de> Deserialize<'de> for Config {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Config, D::Error> {
+        deserializer.deserialize_map(Fields)
+    }
+}
+
+/// Reads a file field by field. Names and values are checked where they are read, so that errors have their line.
+struct Fields;
+
+impl<'de> Visitor<'de> for Fields {
+    type Value = Config;
+
+    fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str("settings of the live engine")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Config, M::Error> {
+        let mut config = Config::default();
+        while let Some(Name(setting)) = map.next_key()? {
+            map.next_value_seed(Value { setting, config: &mut config })?;
         }
-        if let Some(weight) = self.weight.filter(|weight| !(*weight > 0.0 && weight.is_finite())) {
-            return fail("weight", weight.to_string(), "a number above 0");
-        }
-        if self.time_budget.is_some_and(|budget| budget.is_zero()) {
-            return fail("time-budget", "0s".into(), "more than nothing (`dry-run` moves nothing)");
-        }
-        if !(1..=64).contains(&self.movers) {
-            return fail("movers", self.movers.to_string(), "1 to 64 threads");
+        Ok(config)
+    }
+}
+
+/// The name of a setting.
+struct Name(&'static Setting);
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Name, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        SETTINGS.iter().find(|setting| setting.name == name).map(Name).ok_or_else(|| {
+            let names: Vec<&str> = SETTINGS.iter().map(|setting| setting.name).collect();
+            D::Error::custom(format!("unknown field `{name}`: expected one of {}", names.join(", ")))
+        })
+    }
+}
+
+/// A value of a setting, which is set.
+struct Value<'c> {
+    setting: &'static Setting,
+    config: &'c mut Config,
+}
+
+impl<'de> DeserializeSeed<'de> for Value<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        let Value { setting, config } = self;
+        match &setting.takes {
+            Takes::Flag(set) => {
+                if bool::deserialize(deserializer)? {
+                    set(config);
+                }
+            }
+            Takes::One { number, set, .. } => {
+                let text = match number {
+                    true => f64::deserialize(deserializer)?.to_string(),
+                    false => String::deserialize(deserializer)?,
+                };
+                setting.set_one(*set, config, &text).map_err(D::Error::custom)?;
+            }
+            Takes::List { set, .. } => set(config, Vec::deserialize(deserializer)?),
         }
         Ok(())
     }
@@ -218,8 +426,63 @@ mod tests {
             "movers = 0",
             "rate-limit = \"fast\"",
             "weight = -1.0",
+            "movers = 1.5",
+            "bind = \"spread\"",
+            "stop-world = \"yes\"",
+            "regions = \"heap\"",
+            "time-budget = \"0s\"",
         ] {
-            assert!(Config::from_toml(bad).unwrap_err().to_string().contains("expected"), "{bad}");
+            let error = Config::from_toml(&format!("dry-run = true\n{bad}")).unwrap_err().to_string();
+            assert!(error.contains("expected") && error.contains("line 2"), "{bad}: {error}");
+        }
+    }
+
+    /// Values other than the defaults, for each setting.
+    fn another(setting: &'static Setting) -> (Vec<String>, String) {
+        let (values, toml): (&[&str], &str) = match setting.name {
+            "policy" => (&["linux"], "\"linux\""),
+            "source" => (&["none"], "\"none\""),
+            "interval" | "time-budget" => (&["7ms"], "\"7ms\""),
+            "rate-limit" => (&["1M"], "\"1M\""),
+            "regions" => (&["heap", "stack"], "[\"heap\", \"stack\"]"),
+            "bind" => (&["fill"], "\"fill\""),
+            "weight" => (&["2.5"], "2.5"),
+            "movers" => (&["7"], "7"),
+            "set" => (&["a.b=1"], "[\"a.b=1\"]"),
+            _ => (&[], "true"),
+        };
+        (values.iter().map(|value| (*value).to_owned()).collect(), toml.to_owned())
+    }
+
+    #[test]
+    fn every_setting_sets_a_field_of_its_own_alike_in_files_and_options() {
+        let mut all = Vec::new();
+        for setting in SETTINGS {
+            let (values, toml) = another(setting);
+            let mut given = Config::default();
+            setting.set(&mut given, values).unwrap();
+            assert_ne!(given, Config::default(), "{}", setting.name);
+            assert_eq!(Config::from_toml(&format!("{} = {toml}", setting.name)).unwrap(), given);
+            assert!(!all.contains(&given), "{}", setting.name);
+            all.push(given);
+        }
+    }
+
+    #[test]
+    fn every_setting_is_documented() {
+        let docs = |page: &str| {
+            let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
+            std::fs::read_to_string(path).unwrap()
+        };
+        let (live, daemon) = (docs("live.md"), docs("daemon.md"));
+        for setting in SETTINGS {
+            let value = match setting.takes {
+                Takes::Flag(_) => String::new(),
+                Takes::One { value, .. } | Takes::List { value, .. } => format!(" {value}"),
+            };
+            let row = format!("| `--{}{value}` | {} |\n", setting.name, setting.help);
+            assert!(live.contains(&row), "expected in docs/live.md, \"Settings\":\n{row}");
+            assert!(daemon.contains(setting.name), "docs/daemon.md: {}", setting.name);
         }
     }
 }

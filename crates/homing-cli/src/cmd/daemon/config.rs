@@ -117,7 +117,7 @@ fn scope(
     ] {
         ensure!(!table.contains_key(field), "{field}: {why}");
     }
-    let mut config = Config::from_toml(&toml::to_string(&table)?)?;
+    let mut config: Config = table.try_into()?;
     config.source.clone_from(&file.source);
     let cgroup = cgroups.join(cgroup).components().collect();
     Ok(Scope { cgroup, config, machine: file.machine.clone(), journal })

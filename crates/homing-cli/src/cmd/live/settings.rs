@@ -1,57 +1,18 @@
-//! What `run`, `attach` and `daemon` take: a configuration file, and options that win over it.
+//! What `run` and `attach` take: a configuration file, and options that win over it; one for each setting of the table.
 
 use crate::exit::{self, Code};
 use crate::files::read_text;
-use clap::builder::NonEmptyStringValueParser;
-use homing_core::ids::parse_bytes;
-use homing_live::config::{parse_duration, Bind, Config};
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use homing_live::config::{parse_duration, BadValue, Config, Setting, Takes, SETTINGS};
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Settings of the live engine.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Settings {
-    /// Policy (see `homing policies`) [default: auto, the one that suits the source: homing where it counts, else
-    /// work-function]
-    #[arg(long, short)]
-    policy: Option<String>,
-    /// Source of accesses: auto, pmu, hint-faults, page-faults, none (see `homing doctor`) [default: auto]
-    #[arg(long, value_name = "SOURCE")]
-    source: Option<String>,
-    /// How often decisions are made [default: 100ms]
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    interval: Option<Duration>,
-    /// Move at most this many bytes a second; 0 is no limit [default: 0]
-    #[arg(long, value_name = "SIZE", value_parser = bytes)]
-    rate_limit: Option<u64>,
-    /// Begin moves for at most this long in each interval [default: all of it; half of it with --stop-world]
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    time_budget: Option<Duration>,
-    /// Move pages of these regions only: heap, stack, anonymous, a file's name, or one of them such as anonymous#3
-    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
-    regions: Vec<String>,
-    /// Stop the program's threads while pages move
-    #[arg(long)]
-    stop_world: bool,
-    /// Bind new threads to CPUs, node after node or the nodes in turn
-    #[arg(long, value_enum, value_name = "HOW")]
-    bind: Option<BindHow>,
-    /// Decide and account, move nothing
-    #[arg(long)]
-    dry_run: bool,
-    /// References that one burst of use of a page stands for, for sources that cannot count [default: from the cost of
-    /// a move]
-    #[arg(long, value_name = "N")]
-    weight: Option<f64>,
-    /// Threads that move pages [default: 4]
-    #[arg(long, value_name = "N")]
-    movers: Option<usize>,
-    /// Never split huge pages that several nodes use
-    #[arg(long)]
-    keep_huge_pages: bool,
-    /// Set a policy's parameter (POLICY.PARAM=VALUE)
-    #[arg(long, value_name = "POLICY.PARAM=VALUE")]
-    set: Vec<String>,
+    #[command(flatten)]
+    given: Given,
     /// Read settings from a TOML file; options win over it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -75,10 +36,89 @@ pub struct Settings {
     pub quiet: bool,
 }
 
-#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-enum BindHow {
-    Fill,
-    RoundRobin,
+/// Values of the table of settings, as options gave them.
+#[derive(Clone, Debug, Default)]
+struct Given(Vec<(&'static Setting, Vec<String>)>);
+
+impl Given {
+    fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(setting, _)| setting.name == name)
+    }
+
+    fn add(&mut self, name: &str, value: &str) {
+        let setting = SETTINGS.iter().find(|setting| setting.name == name);
+        self.0.extend(setting.map(|setting| (setting, vec![value.to_owned()])));
+    }
+}
+
+/// The option of a setting.
+fn option(setting: &'static Setting) -> Arg {
+    let option = Arg::new(setting.name).long(setting.name).help(setting.help);
+    let option = match setting.short {
+        Some(letter) => option.short(letter),
+        None => option,
+    };
+    match setting.takes {
+        Takes::Flag(_) => option.action(ArgAction::SetTrue),
+        Takes::One { value, choices, .. } => {
+            let option = option.value_name(value);
+            let choices = choices();
+            if choices.is_empty() {
+                option.value_parser(move |text: &str| {
+                    let checked = setting.set(&mut Config::default(), vec![text.to_owned()]);
+                    checked.map(|()| text.to_owned()).map_err(|bad| format!("expected {}", bad.expected))
+                })
+            } else {
+                option
+                    .hide_possible_values(choices.len() > MANY)
+                    .value_parser(PossibleValuesParser::new(choices))
+            }
+        }
+        Takes::List { value, commas, .. } => {
+            let option = option.value_name(value).action(ArgAction::Append);
+            let option = option.value_parser(NonEmptyStringValueParser::new());
+            if commas {
+                option.value_delimiter(',')
+            } else {
+                option
+            }
+        }
+    }
+}
+
+/// More values than this are not listed in the help.
+const MANY: usize = 8;
+
+impl clap::Args for Given {
+    fn augment_args(command: Command) -> Command {
+        command.args(SETTINGS.iter().map(option))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl clap::FromArgMatches for Given {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Given, clap::Error> {
+        let mut given = Given::default();
+        given.update_from_arg_matches(matches)?;
+        Ok(given)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        let was_given = |setting: &&Setting| {
+            matches.value_source(setting.name) == Some(clap::parser::ValueSource::CommandLine)
+        };
+        for setting in SETTINGS.iter().filter(was_given) {
+            let values = match setting.takes {
+                Takes::Flag(_) => Vec::new(),
+                _ => matches.get_many::<String>(setting.name).unwrap_or_default().cloned().collect(),
+            };
+            self.0.push((setting, values));
+        }
+        Ok(())
+    }
 }
 
 /// Parses a duration on the command line.
@@ -86,16 +126,15 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     parse_duration(text).ok_or_else(|| format!("`{text}`: expected a duration such as 100ms or 2s"))
 }
 
-fn bytes(text: &str) -> Result<u64, String> {
-    parse_bytes(text).ok_or_else(|| format!("`{text}`: expected bytes such as 100M"))
-}
-
 impl Settings {
     /// With another policy and source where none is given.
     pub fn or(&self, policy: &str, source: &str) -> Settings {
         let mut settings = self.clone();
-        settings.policy.get_or_insert_with(|| policy.to_owned());
-        settings.source.get_or_insert_with(|| source.to_owned());
+        for (name, value) in [("policy", policy), ("source", source)] {
+            if !settings.given.has(name) {
+                settings.given.add(name, value);
+            }
+        }
         settings
     }
 
@@ -109,28 +148,10 @@ impl Settings {
                 Config::from_toml(&text).map_err(usage)?
             }
         };
-        let given = self.clone();
-        config.policy = given.policy.unwrap_or(config.policy);
-        config.source = given.source.unwrap_or(config.source);
-        config.interval = given.interval.unwrap_or(config.interval);
-        config.rate_limit = given.rate_limit.unwrap_or(config.rate_limit);
-        config.time_budget = given.time_budget.or(config.time_budget);
-        config.stop_world |= given.stop_world;
-        config.dry_run |= given.dry_run;
-        config.keep_huge_pages |= given.keep_huge_pages;
-        config.weight = given.weight.or(config.weight);
-        config.movers = given.movers.unwrap_or(config.movers);
-        if !given.regions.is_empty() {
-            config.regions = given.regions;
+        for (setting, values) in &self.given.0 {
+            let bad = |error: BadValue| exit::error(Code::USAGE, error.to_string());
+            setting.set(&mut config, values.clone()).map_err(bad)?;
         }
-        if let Some(how) = given.bind {
-            config.bind = Some(match how {
-                BindHow::Fill => Bind::Fill,
-                BindHow::RoundRobin => Bind::RoundRobin,
-            });
-        }
-        config.set.extend(given.set);
-        config.check().map_err(|error| exit::error(Code::USAGE, error.to_string()))?;
         Ok(config)
     }
 }
