@@ -7,6 +7,7 @@
 
 pub mod account;
 pub mod config;
+pub mod counters;
 pub mod evacuate;
 pub mod host;
 pub mod journal;

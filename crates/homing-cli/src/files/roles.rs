@@ -8,6 +8,7 @@ use clap::{Arg, ArgMatches};
 use homing_core::machine::Machine;
 use homing_lab::topology::{Shape, Topology};
 use homing_linux::files::place::{Place, NAME_MAX};
+use homing_live::config::SETTINGS;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use Role::{Fills, NoFile, Reads, ReadsIf, Writes};
@@ -102,7 +103,6 @@ const ROLES: &[(&str, &str, Role)] = &[
     ("*", "policy", NoFile),
     ("*", "policies", NoFile),
     ("*", "source", NoFile),
-    ("*", "regions", NoFile),
     ("*", "filter", NoFile),
     ("*", "cpu_model", NoFile),
     ("*", "kernel_arg", NoFile),
@@ -112,9 +112,11 @@ const ROLES: &[(&str, &str, Role)] = &[
     ("*", "contenders", NoFile),
 ];
 
+/// Settings of the live engine ([`SETTINGS`]) name no files.
 fn role(command: &str, option: &str) -> Option<Role> {
     let fits = |(of, name, _): &&(&str, &str, Role)| (*of == command || *of == "*") && *name == option;
-    ROLES.iter().find(fits).map(|(.., role)| *role)
+    let setting = || SETTINGS.iter().any(|setting| setting.name == option).then_some(NoFile);
+    ROLES.iter().find(fits).map(|(.., role)| *role).or_else(setting)
 }
 
 /// The file of `--machine`.

@@ -2,6 +2,7 @@
 
 use super::Session;
 use crate::account::{by_name, Summary};
+use crate::counters::Counts;
 use crate::source::Losses;
 use homing_core::ids::Node;
 use homing_core::process::Class;
@@ -15,25 +16,14 @@ fn by_class(account: &Account) -> BTreeMap<String, u64> {
 }
 
 impl Session<'_> {
-    /// Sums up.
-    pub(super) fn summary(&self) -> Summary {
-        let orders = self.pure.orders();
+    /// What was counted so far.
+    pub fn counts(&self) -> Counts {
         let id = |node: Node| u64::from(self.host.kernel_id(node));
         let account = self.account();
-        let moved_before = account.total.moved == 0;
-        let before = if moved_before { account.total } else { account.before };
         let losses = self.source.losses();
-        Summary {
-            schema: 1,
-            policy: self.config.policy.clone(),
-            source: self.entry.name,
-            confidence: self.entry.confidence,
-            dry_run: self.config.dry_run,
-            seconds: self.now().seconds(),
-            samples: account.total.local + account.total.remote,
-            nonlocal_percent_before: before.nonlocal_percent(),
-            nonlocal_percent_after: account.after().nonlocal_percent(),
-            pages: orders.pages().len() as u64,
+        Counts {
+            samples_local: account.total.local,
+            samples_remote: account.total.remote,
             pages_moved: account.total.moved,
             bytes_moved: account.bytes_moved,
             would_move: account.would_move,
@@ -41,10 +31,9 @@ impl Session<'_> {
             failures: by_name(&account.failures),
             refused: account.refused.iter().map(|(why, &count)| ((*why).to_owned(), count)).collect(),
             moved_by_others: account.moved_by_others,
-            left_waiting: orders.waiting() as u64,
+            left_waiting: self.pure.orders().waiting() as u64,
             unheard: (self.accesses.len() - self.processed) as u64,
             threads_moved: account.threads_moved,
-            thread_events_refused: self.migrations.refused(),
             forwarded: account.forwarded,
             huge_pages_split: account.split,
             huge_pages_not_split: account.not_split,
@@ -57,6 +46,27 @@ impl Session<'_> {
             engine_cpu_by_phase: self.phases.seconds(),
             moving_seconds: account.moving.seconds(),
             stopped_seconds: account.stopped.seconds(),
+        }
+    }
+
+    /// Sums up.
+    pub(super) fn summary(&self) -> Summary {
+        let account = self.account();
+        let moved_before = account.total.moved == 0;
+        let before = if moved_before { account.total } else { account.before };
+        Summary {
+            schema: 1,
+            policy: self.config.policy.clone(),
+            source: self.entry.name,
+            confidence: self.entry.confidence,
+            dry_run: self.config.dry_run,
+            seconds: self.now().seconds(),
+            samples: account.total.local + account.total.remote,
+            nonlocal_percent_before: before.nonlocal_percent(),
+            nonlocal_percent_after: account.after().nonlocal_percent(),
+            pages: self.pure.orders().pages().len() as u64,
+            thread_events_refused: self.migrations.refused(),
+            counts: self.counts(),
             intervals: account.intervals.clone(),
         }
     }

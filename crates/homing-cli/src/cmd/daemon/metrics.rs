@@ -1,16 +1,13 @@
 //! The text of `/metrics`, in Prometheus's exposition format.
 
-use super::counters::Counters;
 use super::scope::{State, Status};
 use homing_linux::clock;
+use homing_live::counters::{Kind, COUNTERS};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// A metric: its name, what it is, and its value.
-type Metric<Of> = (&'static str, &'static str, fn(&Of) -> f64);
-
-/// A counter with a label: its name, the label, what it is, and its values.
-type Labelled = (&'static str, &'static str, &'static str, fn(&Counters) -> &BTreeMap<String, u64>);
+/// A gauge of a scope: its name, what it is, and its value.
+type Gauge = (&'static str, &'static str, fn(&Status) -> u64);
 
 /// What the daemon itself counts.
 #[derive(Clone, Copy, Debug, Default)]
@@ -60,61 +57,36 @@ fn gauges(page: &mut Page, scopes: &BTreeMap<String, Status>) {
         };
         page.value("homing_scope_running", &[("scope", scope), ("source", source)], running);
     }
-    let gauges: [Metric<Status>; 3] = [
-        ("homing_processes", "Processes of the scope.", |status| status.processes as f64),
-        ("homing_threads", "Threads of the scope's processes.", |status| status.threads as f64),
-        ("homing_pages", "Pages that the scope's session knows.", |status| status.pages as f64),
+    let gauges: [Gauge; 3] = [
+        ("homing_processes", "Processes of the scope.", |status| status.processes),
+        ("homing_threads", "Threads of the scope's processes.", |status| status.threads),
+        ("homing_pages", "Pages that the scope's session knows.", |status| status.pages),
     ];
     for (name, help, value) in gauges {
         page.family(name, "gauge", help);
         for (scope, status) in scopes {
-            page.value(name, &[("scope", scope)], value(status));
+            page.value(name, &[("scope", scope)], value(status) as f64);
         }
     }
 }
 
 fn counters(page: &mut Page, scopes: &BTreeMap<String, Status>) {
-    page.family(
-        "homing_accesses_total",
-        "counter",
-        "Accesses that the source saw, to pages on the CPU's own node or not.",
-    );
+    page.family("homing_sessions_total", "counter", "Sessions begun.");
     for (scope, status) in scopes {
-        for (kind, count) in [("local", status.counters.local), ("remote", status.counters.remote)] {
-            page.value("homing_accesses_total", &[("scope", scope), ("to", kind)], count as f64);
-        }
+        page.value("homing_sessions_total", &[("scope", scope)], status.sessions as f64);
     }
-    let plain: [Metric<Counters>; 8] = [
-        ("homing_sessions_total", "Sessions begun.", |c| c.sessions as f64),
-        ("homing_pages_moved_total", "Pages moved, verified by asking the kernel.", |c| c.moved as f64),
-        ("homing_moved_bytes_total", "Bytes moved.", |c| c.moved_bytes as f64),
-        ("homing_pages_moved_by_others_total", "Pages that somebody else moved.", |c| {
-            c.moved_by_others as f64
-        }),
-        ("homing_threads_moved_total", "Threads that moved to another node and stayed.", |c| {
-            c.threads_moved as f64
-        }),
-        ("homing_samples_lost_total", "Samples that the source lost.", |c| c.lost as f64),
-        ("homing_moving_seconds_total", "Time spent moving pages.", |c| c.moving_us as f64 / 1e6),
-        ("homing_stopped_seconds_total", "Time in which threads stood for moves.", |c| {
-            c.stopped_us as f64 / 1e6
-        }),
-    ];
-    for (name, help, value) in plain {
-        page.family(name, "counter", help);
+    for (index, counter) in COUNTERS.iter().enumerate() {
+        let kind = match counter.kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+        };
+        page.family(counter.metric, kind, counter.help);
         for (scope, status) in scopes {
-            page.value(name, &[("scope", scope)], value(&status.counters));
-        }
-    }
-    let named: [Labelled; 2] = [
-        ("homing_moves_failed_total", "error", "Moves that failed, by error.", |c| &c.failed),
-        ("homing_actions_refused_total", "rule", "Actions that a rule refused.", |c| &c.refused),
-    ];
-    for (name, label, help, values) in named {
-        page.family(name, "counter", help);
-        for (scope, status) in scopes {
-            for (what, &count) in values(&status.counters) {
-                page.value(name, &[("scope", scope), (label, what)], count as f64);
+            for (label, value) in status.totals.of(index) {
+                match counter.label {
+                    "" => page.value(counter.metric, &[("scope", scope)], *value),
+                    name => page.value(counter.metric, &[("scope", scope), (name, label)], *value),
+                }
             }
         }
     }
@@ -140,19 +112,21 @@ impl Page {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use homing_live::counters::{Counts, Totals};
     use std::time::Instant;
 
     #[test]
     fn families_are_described_once_and_labels_escaped() {
-        let counters = Counters {
-            local: 3,
-            moved: 7,
-            failed: BTreeMap::from([("EBUSY".to_owned(), 2)]),
-            ..Counters::default()
+        let counts = Counts {
+            samples_local: 3,
+            pages_moved: 7,
+            failures: BTreeMap::from([("EBUSY".to_owned(), 2)]),
+            ..Counts::default()
         };
         let status = Status {
             state: State::Running("none"),
-            counters,
+            sessions: 2,
+            totals: Totals::default().plus(&counts),
             processes: 4,
             threads: 9,
             pages: 1,
@@ -168,6 +142,8 @@ mod tests {
             "homing_accesses_total{scope=\"a\\\"b\",to=\"local\"} 3",
             "homing_moves_failed_total{scope=\"web\",error=\"EBUSY\"} 2",
             "homing_scope_running{scope=\"web\",source=\"none\"} 1",
+            "homing_sessions_total{scope=\"web\"} 2",
+            "homing_threads_late_total{scope=\"web\"} 0",
             "homing_reloads_total{result=\"refused\"} 1",
             "homing_metrics_closed_total{reason=\"late\"} 5",
             "homing_metrics_closed_total{reason=\"crowded\"} 6",

@@ -2,7 +2,6 @@
 //! puts everything back on SIGTERM, and tells the service manager how it is.
 
 mod config;
-mod counters;
 mod http;
 mod metrics;
 mod notify;

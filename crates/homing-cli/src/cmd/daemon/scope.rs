@@ -2,13 +2,13 @@
 //! there waits for it; one that fails tries again later; neither troubles the others.
 
 use super::config::Scope;
-use super::counters::Counters;
 use super::rotate::Rotating;
 use crate::cmd::live::{next_step, Plan, Sink};
 use anyhow::Context;
 use homing_linux::claim::Claim;
 use homing_linux::private;
 use homing_linux::proc::ProcError;
+use homing_live::counters::Totals;
 use homing_live::session::{Session, SessionError};
 use homing_live::targets::Choice;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,8 +39,10 @@ pub enum State {
 pub struct Status {
     /// What it does.
     pub state: State,
+    /// Sessions begun.
+    pub sessions: u64,
     /// Counts of all its sessions.
-    pub counters: Counters,
+    pub totals: Totals,
     /// Processes now.
     pub processes: u64,
     /// Threads now.
@@ -78,7 +80,8 @@ impl Running {
     pub fn start(name: &str, scope: Scope) -> Running {
         let status = Status {
             state: State::Waiting,
-            counters: Counters::default(),
+            sessions: 0,
+            totals: Totals::default(),
             processes: 0,
             threads: 0,
             pages: 0,
@@ -155,6 +158,8 @@ impl Shared {
     fn set(&self, state: State) {
         let mut status = lock(&self.status);
         (status.processes, status.threads, status.pages) = (0, 0, 0);
+        status.totals = status.totals.ended();
+        status.sessions += u64::from(matches!(state, State::Running(_)));
         status.alive = Instant::now();
         if status.state != state {
             match &state {
@@ -201,9 +206,12 @@ impl Shared {
         let command = scope.cgroup.display().to_string();
         let mut session = plan.session(choice, journal, command, Default::default())?;
         self.set(State::Running(session.source().name));
-        let before = lock(&self.status).counters.clone();
+        let before = lock(&self.status).totals.clone();
         let driven = self.drive(&mut session, scope, &before);
         let summary = session.finish();
+        if let Ok(summary) = &summary {
+            lock(&self.status).totals = before.plus(&summary.counts);
+        }
         match driven {
             // The cgroup was removed: its processes have ended.
             Err(SessionError::Proc(ProcError::Gone { .. })) => {}
@@ -213,7 +221,7 @@ impl Shared {
         Ok(())
     }
 
-    fn drive(&self, session: &mut Session<'_>, scope: &Scope, before: &Counters) -> Result<(), SessionError> {
+    fn drive(&self, session: &mut Session<'_>, scope: &Scope, before: &Totals) -> Result<(), SessionError> {
         while !self.is_over() {
             let begin = Instant::now();
             session.step()?;
@@ -223,7 +231,7 @@ impl Shared {
                 status.processes = processes.len() as u64;
                 status.threads = processes.values().map(|process| process.tasks.len() as u64).sum();
                 status.pages = session.pages() as u64;
-                status.counters = before.plus(session);
+                status.totals = before.plus(&session.counts());
                 status.alive = Instant::now();
             }
             let interval = scope.config.interval;

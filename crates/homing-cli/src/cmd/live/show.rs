@@ -1,12 +1,14 @@
 //! The exit summary for people.
 
 use homing_live::account::Summary;
+use homing_live::counters::COUNTERS;
 use homing_live::source::Scans;
 use indicatif::HumanBytes;
 use std::fmt::Write;
 
 /// The summary as lines that begin with `homing: `.
 pub fn text(summary: &Summary) -> String {
+    let counts = &summary.counts;
     let mut out = String::new();
     let mut line = |text: String| {
         // Writing to a string does not fail.
@@ -25,41 +27,29 @@ pub fn text(summary: &Summary) -> String {
         percent(summary.nonlocal_percent_after)
     ));
     line(format!("confidence {}", summary.confidence));
+    let classes: Vec<String> =
+        counts.by_class.iter().map(|(class, count)| format!("{class} {count}")).collect();
+    if !classes.is_empty() {
+        line(format!("samples by memory: {}", classes.join(", ")));
+    }
     if summary.dry_run {
-        line(format!("{} pages would have moved", summary.would_move));
+        line(format!("{} pages would have moved", counts.would_move));
     } else {
         let nodes: Vec<String> =
-            summary.moves.iter().map(|[from, to, pages]| format!("{from}->{to} {pages}")).collect();
+            counts.moves.iter().map(|[from, to, pages]| format!("{from}->{to} {pages}")).collect();
         let nodes = if nodes.is_empty() { String::new() } else { format!(": {}", nodes.join(", ")) };
-        line(format!("{} pages moved ({}){nodes}", summary.pages_moved, HumanBytes(summary.bytes_moved)));
+        line(format!("{} pages moved ({}){nodes}", counts.pages_moved, HumanBytes(counts.bytes_moved)));
     }
-    for (what, counts) in [("failed", &summary.failures), ("refused", &summary.refused)] {
+    for (what, counts) in [("failed", &counts.failures), ("refused", &counts.refused)] {
         let counts: Vec<String> = counts.iter().map(|(why, count)| format!("{count} {why}")).collect();
         if !counts.is_empty() {
             line(format!("moves {what}: {}", counts.join(", ")));
         }
     }
-    let losses = &summary.losses;
-    for (count, what) in [
-        (summary.moved_by_others, "pages were moved by others (the kernel's balancing?)"),
-        (summary.left_waiting, "moves were still waiting at the end: raise --time-budget or --rate-limit"),
-        (summary.threads_moved, "threads moved to another node"),
-        (summary.forwarded, "pages were sent after a thread that alone uses them"),
-        (summary.huge_pages_split, "huge pages were split, since several nodes use them"),
-        (
-            summary.huge_pages_not_split,
-            "huge pages that several nodes use could not be split (needs root and debugfs)",
-        ),
-        (losses.lost, "samples were lost: a ring was full"),
-        (summary.unheard, "samples had not been heard at the end: the engine was behind"),
-        (losses.throttled, "times the kernel throttled the event"),
-        (losses.malformed, "records made no sense"),
-        (losses.unwatched, "threads or processes could not be watched"),
-        (losses.scans_missed, "scans for hint faults did not come"),
-        (summary.denied, "processes were left alone: this user may not trace them"),
-    ] {
-        if count > 0 {
-            line(format!("{count} {what}"));
+    for counter in COUNTERS.iter().filter(|counter| !counter.text.is_empty()) {
+        let count: f64 = (counter.get)(counts).values().sum();
+        if count > 0.0 {
+            line(format!("{count} {}", counter.text));
         }
     }
     if let Some(why) = &summary.thread_events_refused {
@@ -68,22 +58,77 @@ pub fn text(summary: &Summary) -> String {
              kernel.perf_event_paranoid at 0 or below)"
         ));
     }
-    let Scans { scans, stopped_seconds, .. } = summary.scans;
+    let Scans { scans, seconds, stopped_seconds, .. } = counts.scans;
     if scans > 0 {
         line(format!(
-            "{scans} scans for hint faults, for which the program stood still for {stopped_seconds:.2} s"
+            "{scans} scans for hint faults took {seconds:.2} s; the program stood still for {stopped_seconds:.2} s of it"
         ));
     }
-    let share = 100.0 * summary.engine_cpu_seconds / summary.seconds.max(1e-9);
-    let mut phases: Vec<(&String, &f64)> = summary.engine_cpu_by_phase.iter().collect();
+    let share = 100.0 * counts.engine_cpu_seconds / summary.seconds.max(1e-9);
+    let mut phases: Vec<(&String, &f64)> = counts.engine_cpu_by_phase.iter().collect();
     phases.sort_by(|a, b| b.1.total_cmp(a.1));
     let most: Vec<String> = phases.iter().take(3).map(|(phase, used)| format!("{phase} {used:.2}")).collect();
     line(format!(
         "engine: {:.2} s CPU ({share:.1} % of a core; {}), {:.2} s moving, {:.2} s with the program stopped",
-        summary.engine_cpu_seconds,
+        counts.engine_cpu_seconds,
         most.join(", "),
-        summary.moving_seconds,
-        summary.stopped_seconds
+        counts.moving_seconds,
+        counts.stopped_seconds
     ));
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use homing_live::counters::Counts;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn all_counters_are_shown() {
+        let named = |name: &str, count| BTreeMap::from([(name.to_owned(), count)]);
+        let mut counts = Counts {
+            moves: vec![[0, 1, 11]],
+            failures: named("EBUSY", 12),
+            refused: named("full", 13),
+            by_class: named("heap", 14),
+            pages_moved: 15,
+            threads_moved: 16,
+            unmapped: 17,
+            engine_cpu_by_phase: BTreeMap::from([("scan".to_owned(), 0.18)]),
+            ..Counts::default()
+        };
+        (counts.losses.throttled, counts.scans.scans, counts.scans.threads_late) = (19, 20, 21);
+        let summary = Summary {
+            schema: 1,
+            policy: "homing".into(),
+            source: "none",
+            confidence: "none",
+            dry_run: false,
+            seconds: 1.0,
+            samples: 0,
+            nonlocal_percent_before: None,
+            nonlocal_percent_after: None,
+            pages: 0,
+            thread_events_refused: None,
+            counts,
+            intervals: Vec::new(),
+        };
+        let text = text(&summary);
+        for shown in [
+            "0->1 11",
+            "12 EBUSY",
+            "13 full",
+            "heap 14",
+            "15 pages moved",
+            "16 threads moved",
+            "17 samples",
+            "scan 0.18",
+            "19 times",
+            "20 scans",
+            "21 times",
+        ] {
+            assert!(text.contains(shown), "{shown}\n{text}");
+        }
+    }
 }
