@@ -103,8 +103,8 @@ fn mark(mapping: &Mapping, memory: &File) -> Option<u64> {
     Some(u64::from_ne_bytes(bytes[at + 16..at + 24].try_into().ok()?))
 }
 
-/// The helper of that page, if it is one, and the process's own: a forked child has the page of its parent. Mappings and
-/// memory may be those of two programs if the process executes another one just now, which will start a helper too.
+/// The helper of that page, if it is one, and the process's own: a forked child has the page of its parent. Mappings
+/// and memory may be those of two programs if the process executes another one just now, which starts a helper, too.
 fn started(proc: &Proc, pid: Pid, maps: &[Mapping], memory: &File, control: u64) -> io::Result<Preloaded> {
     let own = |mapping: &&Mapping| {
         mapping.start <= control

@@ -61,7 +61,7 @@ pub fn text(summary: &Summary) -> String {
     let Scans { scans, seconds, stopped_seconds, .. } = counts.scans;
     if scans > 0 {
         line(format!(
-            "{scans} scans for hint faults took {seconds:.2} s; the program stood still for {stopped_seconds:.2} s of it"
+            "{scans} scans for hint faults took {seconds:.2} s; the program stood still for {stopped_seconds:.2} s"
         ));
     }
     let share = 100.0 * counts.engine_cpu_seconds / summary.seconds.max(1e-9);
