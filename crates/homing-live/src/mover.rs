@@ -1,7 +1,6 @@
 //! Carries moves out with `move_pages(2)`: sorted so that each call has long runs of consecutive pages to one node,
 //! batched, by several threads (`movers.rs`), tried again where pages were busy, and verified by asking where each page is.
 
-use crate::movers::Movers;
 pub use homing_core::session::input::Landed;
 use homing_linux::move_pages::{self, PageStatus, BATCH};
 use homing_linux::proc::Pid;
@@ -40,14 +39,6 @@ impl Default for Mover {
 const BACK_OFF: Duration = Duration::from_micros(500);
 
 impl Mover {
-    /// Moves, and waits for it. The results are in no order.
-    pub fn carry_out(self, orders: Vec<Order>) -> Vec<(Order, Landed)> {
-        let mut movers = Movers::new(self);
-        movers.send(orders, None);
-        movers.rest();
-        movers.finished()
-    }
-
     /// Moves the pages of a batch, by the calling thread.
     pub(crate) fn batch(self, orders: &[Order]) -> Vec<Landed> {
         let mut landed = vec![Landed::Later; orders.len()];

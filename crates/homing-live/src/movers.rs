@@ -102,6 +102,14 @@ fn work(shared: &Shared, mover: Mover, next: impl Fn() -> Option<Vec<Order>>) {
     }
 }
 
+/// Moves pages, and waits for it. The results are in no order.
+pub fn carry_out(mover: Mover, orders: Vec<Order>) -> Vec<(Order, Landed)> {
+    let mut movers = Movers::new(mover);
+    movers.send(orders, None);
+    movers.rest();
+    movers.finished()
+}
+
 /// The threads. They begin with the first order, and end when this is dropped, after the calls that they are in.
 #[derive(Debug)]
 pub struct Movers {

@@ -3,6 +3,7 @@
 
 use crate::host::Host;
 use crate::mover::{Landed, Mover, Order};
+use crate::movers;
 use homing_core::ids::Node;
 use homing_linux::move_pages::{self, PageStatus};
 use homing_linux::pagemap::PageMap;
@@ -84,7 +85,7 @@ impl<'a> Round<'a> {
         *left -= bytes;
         let to = *to;
         let order = |&address: &u64| Order { pid: self.pid, to: self.host.kernel_id(to), address, tag: 0 };
-        for (_, landed) in Mover::default().carry_out(pages.iter().map(order).collect()) {
+        for (_, landed) in movers::carry_out(Mover::default(), pages.iter().map(order).collect()) {
             match landed {
                 Landed::There => *self.moved.entry(to).or_default() += 1,
                 Landed::Later => {}

@@ -5,6 +5,7 @@ use homing_linux::move_pages::{self, BATCH};
 use homing_linux::policy;
 use homing_linux::proc::{Pid, Tid};
 use homing_live::mover::{Landed, Mover, Order};
+use homing_live::movers;
 use memmap2::MmapMut;
 use std::hint::black_box;
 use std::io;
@@ -164,7 +165,7 @@ pub fn moves(cpus: &[u32], from: u32, to: u32, bytes: usize, time: Duration) -> 
 }
 
 fn landed(mover: Mover, orders: Vec<Order>) -> bool {
-    mover.carry_out(orders).iter().all(|(_, landed)| *landed == Landed::There)
+    movers::carry_out(mover, orders).iter().all(|(_, landed)| *landed == Landed::There)
 }
 
 fn run(pages: &mut [u8], sweep: Sweep) {
