@@ -1,5 +1,6 @@
 //! What can go wrong in the lab.
 
+use homing_linux::program::ProgramError;
 use std::path::PathBuf;
 
 /// A lab that cannot be, or that failed.
@@ -20,14 +21,12 @@ pub enum LabError {
         reason: String,
     },
     /// A program that cannot be found or executed.
-    #[error("{name}: {reason}")]
+    #[error("{why}")]
     Program {
         /// As it was given.
         name: String,
         /// Why.
-        reason: &'static str,
-        /// What a shell would exit with: 127 or 126.
-        code: u8,
+        why: ProgramError,
     },
     /// A file or a process of the host.
     #[error("{doing}: {source}")]

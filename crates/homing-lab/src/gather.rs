@@ -2,11 +2,11 @@
 //! libraries and the interpreter of each program. They keep their names and places.
 
 use crate::{initramfs::Initramfs, LabError};
+use homing_linux::program;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -176,23 +176,9 @@ pub fn absolute(path: &Path) -> PathBuf {
 }
 
 /// Finds the executable file that `name` stands for, as a shell does.
-pub fn find_program(name: &OsStr) -> Result<PathBuf, LabError> {
-    let fail =
-        |reason, code| Err(LabError::Program { name: name.to_string_lossy().into_owned(), reason, code });
-    if !name.as_bytes().contains(&b'/') {
-        let found = name.to_str().and_then(crate::parts::in_path);
-        return found.map_or_else(|| fail("no such program in PATH", 127), Ok);
-    }
-    match Path::new(name) {
-        file if is_executable(file) => Ok(file.to_owned()),
-        file if file.exists() => fail("not executable: expected a program", 126),
-        _ => fail("no such program", 127),
-    }
-}
-
-/// Whether a file can be executed.
-pub fn is_executable(file: &Path) -> bool {
-    file.metadata().is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
+fn find_program(name: &OsStr) -> Result<PathBuf, LabError> {
+    program::find(name, &std::env::var_os("PATH").unwrap_or_default())
+        .map_err(|why| LabError::Program { name: name.to_string_lossy().into_owned(), why })
 }
 
 /// The interpreter that the first line of a script names, and the one that `env` is told to find.
@@ -231,6 +217,7 @@ fn library(line: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn what_ldd_says() {

@@ -290,7 +290,8 @@ pub fn distances_from_text(text: &str, name: &str) -> Result<Vec<Vec<u8>>, LabEr
     rows.map(row).collect()
 }
 
-/// A size such as `512M` or `1G`.
+/// A size such as `512M` or `1G`. A bare number is refused: QEMU would take it for MiB, others
+/// for bytes.
 pub fn memory(text: &str) -> Result<u64, String> {
     let expected = || format!("`{text}` is no size of memory: expected one such as 512M or 4G");
     let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));

@@ -12,7 +12,7 @@ pub mod evacuate;
 pub mod host;
 pub mod journal;
 pub mod mover;
-mod movers;
+pub mod movers;
 pub mod observe;
 pub mod phases;
 pub mod regions;

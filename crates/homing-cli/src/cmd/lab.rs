@@ -50,7 +50,7 @@ fn coded(error: LabError) -> anyhow::Error {
     let code = match &error {
         LabError::Missing { .. } => Code::UNSUPPORTED,
         LabError::Topology { .. } => Code::USAGE,
-        LabError::Program { code, .. } => Code(*code),
+        LabError::Program { why, .. } => Code(why.status()),
         LabError::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
             Code::PERMISSION
         }

@@ -18,6 +18,7 @@ pub mod counts;
 pub mod cpus;
 pub mod frames;
 pub mod hierarchy;
+mod job;
 pub mod misses;
 mod parts;
 mod quick;

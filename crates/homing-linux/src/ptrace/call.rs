@@ -11,6 +11,7 @@ use super::held::Held;
 use super::interrupted;
 use super::request::{self, Resume};
 use super::stop::{self, Stop};
+use super::unsupported;
 use crate::fail::{self, Call};
 use crate::proc::{Pid, Proc, Tid};
 use libc::user_regs_struct as Registers;
@@ -249,10 +250,6 @@ impl Drop for Caller<'_> {
 
 fn deadline() -> Instant {
     Instant::now() + PATIENCE
-}
-
-pub(super) fn unsupported(message: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::Unsupported, message)
 }
 
 /// What a held thread is to get back.

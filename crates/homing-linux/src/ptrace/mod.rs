@@ -63,6 +63,12 @@ pub fn to_io(error: ProcError) -> io::Error {
     io::Error::new(kind, error)
 }
 
+/// What this program or kernel cannot give.
+#[cfg(target_arch = "x86_64")]
+fn unsupported(message: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, message)
+}
+
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
     use super::call::Caller;
