@@ -27,7 +27,7 @@ use crate::policy::settings::Settings;
 use crate::policy::table::{Begin, Entry};
 use crate::policy::Policy;
 use crate::report::{ClassRow, PageMap, Row};
-use crate::sharing::{classify, Class, PageUse};
+use crate::sharing::{classify, PageUse, SharingClass};
 use crate::simulate::{simulate, Setup, SimulateError, Simulation};
 use crate::timeline::Timeline;
 
@@ -296,7 +296,7 @@ pub fn note_counts(notes: &mut Vec<String>, policy: &str, result: &Simulation) {
 fn sharing_rows(uses: &[PageUse], bound: &Bound, shown: Option<&(&str, Simulation)>) -> Vec<ClassRow> {
     let total: u64 = uses.iter().map(|page| page.references).sum();
     let homing = shown.filter(|(name, _)| *name == "homing").map(|(_, result)| result);
-    let row = |class: Class| {
+    let row = |class: SharingClass| {
         let of_class = |(page, _): &(usize, &PageUse)| uses[*page].class == class;
         let sum =
             |part: fn(&PageUse) -> u64| uses.iter().filter(|page| page.class == class).map(part).sum::<u64>();
@@ -316,5 +316,5 @@ fn sharing_rows(uses: &[PageUse], bound: &Bound, shown: Option<&(&str, Simulatio
             homing_cost: homing.map(|result| cost(&result.page_costs)),
         }
     };
-    Class::ALL.into_iter().map(row).collect()
+    SharingClass::ALL.into_iter().map(row).collect()
 }
