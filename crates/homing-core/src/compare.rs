@@ -17,7 +17,7 @@ pub use means::means;
 pub use requesters::{requesters, Requester};
 pub use sentence::summary;
 
-use crate::account::Account;
+use crate::account::{Account, Charges};
 use crate::history::{History, SpillError};
 use crate::information::Information;
 use crate::machine::Costs;
@@ -27,7 +27,7 @@ use crate::policy::settings::Settings;
 use crate::policy::table::{Begin, Entry};
 use crate::policy::Policy;
 use crate::report::{ClassRow, PageMap, Row};
-use crate::sharing::{classify, Class, PageUse};
+use crate::sharing::{classify, PageUse, SharingClass};
 use crate::simulate::{simulate, Setup, SimulateError, Simulation};
 use crate::timeline::Timeline;
 
@@ -175,19 +175,20 @@ impl Subject<'_> {
             references,
             cost: parts.cost,
             mcpr: if references > 0 { parts.cost / references as f64 } else { 1.0 },
-            local: parts.local,
-            remote: parts.remote,
-            global: parts.global,
-            moves: parts.moves,
-            replications: parts.replications,
-            nonlocal_percent: 100.0 * share((parts.remote + parts.global) as f64, references as f64),
+            local: parts.charges.local,
+            remote: parts.charges.remote,
+            global: parts.charges.global,
+            moves: parts.charges.moves,
+            replications: parts.charges.replications,
+            nonlocal_percent: 100.0
+                * share((parts.charges.remote + parts.charges.global) as f64, references as f64),
             optimal_cost,
             gap_percent: 100.0 * share(parts.cost - optimal_cost, optimal_cost),
             recovered_percent: None,
             pages,
             seconds: 0.0,
             copy_cost: parts.copy_cost,
-            moves_per_page: share((parts.moves + parts.replications) as f64, pages as f64),
+            moves_per_page: share((parts.charges.moves + parts.charges.replications) as f64, pages as f64),
         }
     }
 }
@@ -196,24 +197,16 @@ impl Subject<'_> {
 struct Parts {
     cost: f64,
     copy_cost: f64,
-    local: u64,
-    remote: u64,
-    global: u64,
-    moves: u64,
-    replications: u64,
+    charges: Charges,
 }
 
 impl Parts {
     fn of_account(account: &Account, costs: &Costs) -> Parts {
-        let (cost, copy_cost) = (account.cost(costs), account.copy_cost(costs));
-        let Account { local, remote, global, moves, replications, .. } = *account;
-        Parts { cost, copy_cost, local, remote, global, moves, replications }
+        Parts { cost: account.cost(costs), copy_cost: account.copy_cost(costs), charges: **account }
     }
 
     fn of_optimum(optimum: &crate::optimal::Optimum) -> Parts {
-        let (cost, copy_cost, counts) = (optimum.cost, optimum.copy_cost, &optimum.counts);
-        let crate::optimal::Counts { local, remote, global, moves, replications, .. } = *counts;
-        Parts { cost, copy_cost, local, remote, global, moves, replications }
+        Parts { cost: optimum.cost, copy_cost: optimum.copy_cost, charges: optimum.counts }
     }
 }
 
@@ -303,7 +296,7 @@ pub fn note_counts(notes: &mut Vec<String>, policy: &str, result: &Simulation) {
 fn sharing_rows(uses: &[PageUse], bound: &Bound, shown: Option<&(&str, Simulation)>) -> Vec<ClassRow> {
     let total: u64 = uses.iter().map(|page| page.references).sum();
     let homing = shown.filter(|(name, _)| *name == "homing").map(|(_, result)| result);
-    let row = |class: Class| {
+    let row = |class: SharingClass| {
         let of_class = |(page, _): &(usize, &PageUse)| uses[*page].class == class;
         let sum =
             |part: fn(&PageUse) -> u64| uses.iter().filter(|page| page.class == class).map(part).sum::<u64>();
@@ -323,5 +316,5 @@ fn sharing_rows(uses: &[PageUse], bound: &Bound, shown: Option<&(&str, Simulatio
             homing_cost: homing.map(|result| cost(&result.page_costs)),
         }
     };
-    Class::ALL.into_iter().map(row).collect()
+    SharingClass::ALL.into_iter().map(row).collect()
 }

@@ -1,7 +1,7 @@
 //! The recording wire: the words that a recorder writes (`recorders/include/homing_wire.h`, `docs/recording-wire.md`),
 //! taken apart into calls. A pure function: no words make it panic, and what makes no sense is counted.
 
-use super::code::{Access, BlockDef, Source};
+use super::code::{Access, AddressSource, BlockDef};
 use super::event::{AllocFunction, Event, SyncOp};
 use super::names::NameId;
 use crate::ids::Thread;
@@ -280,13 +280,13 @@ fn definition(words: &[u64]) -> Option<BlockDef> {
         let has = |bit: u32| word >> bit & 1 == 1;
         let source = if !has(bit::ACCESS_DERIVED) {
             taken += 1;
-            Source::Word
+            AddressSource::Word
         } else {
             let of = (word >> bit::ACCESS_WORD & (MAX_ACCESSES - 1)) as u16;
             if of >= taken {
                 return None;
             }
-            Source::Derived { word: of, offset: (word >> bit::ACCESS_OFFSET) as i16 }
+            AddressSource::Derived { word: of, offset: (word >> bit::ACCESS_OFFSET) as i16 }
         };
         accesses.push(Access {
             instruction: word as u16,
@@ -295,7 +295,7 @@ fn definition(words: &[u64]) -> Option<BlockDef> {
             atomic: has(bit::ACCESS_ATOMIC),
             source,
             exit: has(bit::ACCESS_EXIT),
-            guarded: source == Source::Word && has(bit::ACCESS_GUARDED),
+            guarded: source == AddressSource::Word && has(bit::ACCESS_GUARDED),
         });
     }
     Some(BlockDef { accesses, instructions: words[0] as u32 })

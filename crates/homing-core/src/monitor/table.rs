@@ -7,7 +7,7 @@ use crate::ids::Page;
 use crate::policy::settings::Param;
 
 /// What a monitor is built for.
-pub struct Setup<'a> {
+pub struct MonitorSetup<'a> {
     /// CPUs in use.
     pub cpus: usize,
     /// Nodes of the machine.
@@ -18,7 +18,7 @@ pub struct Setup<'a> {
     pub values: &'a [f64],
 }
 
-impl Setup<'_> {
+impl MonitorSetup<'_> {
     fn count(&self, index: usize) -> u64 {
         self.values[index] as u64
     }
@@ -28,13 +28,13 @@ impl Setup<'_> {
 #[derive(Clone, Copy)]
 pub enum Build {
     /// From its parameters.
-    Plain(fn(&Setup) -> Box<dyn Monitor>),
+    Plain(fn(&MonitorSetup) -> Box<dyn Monitor>),
     /// From what a run without page moves has seen.
     Future(fn(perfect::Future) -> Box<dyn Monitor>),
 }
 
 /// One monitor.
-pub struct Entry {
+pub struct MonitorEntry {
     /// Name on the command line and in results.
     pub name: &'static str,
     /// The real hardware or software that it stands for.
@@ -62,8 +62,8 @@ const READ_TIME: Param = Param {
 };
 
 /// All monitors.
-pub const MONITORS: &[Entry] = &[
-    Entry {
+pub const MONITORS: &[MonitorEntry] = &[
+    MonitorEntry {
         name: "perfect",
         stands_for: "nothing real: a complete record of the interval that ends",
         summary: "every transaction of the last interval",
@@ -71,7 +71,7 @@ pub const MONITORS: &[Entry] = &[
         needs_tlb: false,
         build: Build::Plain(|_| Box::new(perfect::Last::default())),
     },
-    Entry {
+    MonitorEntry {
         name: "perfect-next",
         stands_for: "nothing real: a complete record of the interval that begins (Tikir & Hollingsworth's perfect \
         profile)",
@@ -80,7 +80,7 @@ pub const MONITORS: &[Entry] = &[
         needs_tlb: false,
         build: Build::Future(|future| Box::new(perfect::Next::new(future))),
     },
-    Entry {
+    MonitorEntry {
         name: "interconnect",
         stands_for: "Sun Fire Link bus analyser, every Nth transaction",
         summary: "every Nth transaction of the whole machine",
@@ -88,7 +88,7 @@ pub const MONITORS: &[Entry] = &[
         needs_tlb: false,
         build: Build::Plain(|s| Box::new(Interconnect::new(Filter::DEMAND, s.count(0), s.count(1)))),
     },
-    Entry {
+    MonitorEntry {
         name: "interconnect-max",
         stands_for: "Sun Fire Link bus analyser, as fast as software empties its FIFO of eight",
         summary: "transactions at the maximum rate, in bursts of eight",
@@ -96,7 +96,7 @@ pub const MONITORS: &[Entry] = &[
         needs_tlb: false,
         build: Build::Plain(|s| Box::new(Interconnect::new(Filter::DEMAND, 1, s.count(0)))),
     },
-    Entry {
+    MonitorEntry {
         name: "cache-misses",
         stands_for: "performance counters with event addresses: Itanium 2 EAR; precise cache-miss events",
         summary: "every Nth miss of each CPU's last private cache",
@@ -104,7 +104,7 @@ pub const MONITORS: &[Entry] = &[
         needs_tlb: false,
         build: Build::Plain(|s| Box::new(misses::CacheMisses::new(s.count(0), s.cpus))),
     },
-    Entry {
+    MonitorEntry {
         name: "tlb-misses",
         stands_for: "performance counters of data TLB misses; software-refilled TLBs",
         summary: "every Nth TLB miss of each CPU",
@@ -112,7 +112,7 @@ pub const MONITORS: &[Entry] = &[
         needs_tlb: true,
         build: Build::Plain(|s| Box::new(misses::TlbMisses::new(s.count(0), s.cpus))),
     },
-    Entry {
+    MonitorEntry {
         name: "tlb-content",
         stands_for: "valid bits of TLB entries, read by the kernel",
         summary: "the pages in every CPU's TLB, again and again",
@@ -120,7 +120,7 @@ pub const MONITORS: &[Entry] = &[
         needs_tlb: true,
         build: Build::Plain(|s| Box::new(tlb::TlbContent::new(s.count(0), false))),
     },
-    Entry {
+    MonitorEntry {
         name: "atc",
         stands_for: "address translation counters, proposed hardware (Tikir & Hollingsworth, section 4.3)",
         summary: "translations by each entry of every CPU's TLB",
@@ -128,7 +128,7 @@ pub const MONITORS: &[Entry] = &[
         needs_tlb: true,
         build: Build::Plain(|s| Box::new(tlb::TlbContent::new(s.count(0), true))),
     },
-    Entry {
+    MonitorEntry {
         name: "origin",
         stands_for: "SGI Origin 2000: 11-bit counters by page and node, 32-bit extensions in the kernel",
         summary: "all misses by page and node",
@@ -136,7 +136,7 @@ pub const MONITORS: &[Entry] = &[
         needs_tlb: false,
         build: Build::Plain(|_| Box::new(origin::Counters::default())),
     },
-    Entry {
+    MonitorEntry {
         name: "card",
         stands_for: "the Opium performance-monitor card: region filters on each node's port (Brock et al. 2001)",
         summary: "non-local transactions that leave each node, or that come in, by region",
@@ -171,7 +171,7 @@ pub const MONITORS: &[Entry] = &[
             Box::new(card::Cards::over(s.nodes, &pages, page_size, s.count(0), s.count(1), inbound))
         }),
     },
-    Entry {
+    MonitorEntry {
         name: "precise",
         stands_for: "Intel PEBS load latency, AMD IBS, Arm SPE",
         summary: "every Nth sufficiently slow miss of each CPU",
@@ -188,7 +188,7 @@ pub const MONITORS: &[Entry] = &[
         needs_tlb: false,
         build: Build::Plain(|s| Box::new(precise::Precise::new(s.count(0), s.values[1], s.cpus))),
     },
-    Entry {
+    MonitorEntry {
         name: "hint-faults",
         stands_for: "Linux NUMA balancing's scanner and hint faults; no counters needed",
         summary: "the next reference to pages whose mapping is taken away in turn",
@@ -201,7 +201,7 @@ pub const MONITORS: &[Entry] = &[
             Box::new(hints::HintFaults::new(s.count(0), s.count(1) as u32, s.addresses.pages()))
         }),
     },
-    Entry {
+    MonitorEntry {
         name: "access-bits",
         stands_for: "Linux DAMON on per-node page tables (Mitosis): access bits of one page a region",
         summary: "whether a node touched a region since the last look",
@@ -220,7 +220,7 @@ pub const MONITORS: &[Entry] = &[
 #[derive(Clone)]
 pub struct Choice {
     /// The table's entry.
-    pub entry: &'static Entry,
+    pub entry: &'static MonitorEntry,
     /// Values in the order of its parameters.
     pub values: Vec<f64>,
 }

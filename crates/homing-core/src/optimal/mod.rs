@@ -11,7 +11,6 @@
 //! `docs/optimal.md` has the derivations; `tests/optimal/` compares with an exhaustive search over all location sets.
 
 pub mod action;
-mod counts;
 pub mod curve;
 
 mod general;
@@ -23,8 +22,8 @@ mod uniform;
 mod with_global;
 
 pub use action::{Kind, PageAction, Sink};
-pub use counts::Counts;
 
+use crate::account::Charges;
 use crate::history::{History, PageRun, SpillError};
 use crate::ids::{Node, Page};
 use crate::machine::Costs;
@@ -83,7 +82,7 @@ pub struct Optimum {
     /// Number of pages.
     pub pages: u64,
     /// What the cheapest placement does.
-    pub counts: Counts,
+    pub counts: Charges,
     /// Its cost in local word references, priced from the counts.
     pub cost: f64,
     /// The part of the cost that is page copies.
@@ -168,7 +167,7 @@ pub struct Solver {
 }
 
 enum Kinds {
-    Uniform(Box<UniformSolver>, Counts),
+    Uniform(Box<UniformSolver>, Charges),
     General(Box<GeneralSolver>),
 }
 
@@ -177,7 +176,7 @@ impl Solver {
     pub fn new(costs: &Costs, options: Options) -> Solver {
         let kind = match costs {
             Costs::Uniform(uniform) => {
-                Kinds::Uniform(Box::new(UniformSolver::new(*uniform, options)), Counts::default())
+                Kinds::Uniform(Box::new(UniformSolver::new(*uniform, options)), Charges::default())
             }
             Costs::General(general) => Kinds::General(Box::new(GeneralSolver::new(general, options.start))),
         };

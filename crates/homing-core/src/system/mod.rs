@@ -134,7 +134,7 @@ pub fn monitor(setup: &Setup, choice: &table::Choice) -> Result<Box<dyn Monitor>
         return Err(SystemError::NoTlb(choice.entry.name));
     }
     Ok(match choice.entry.build {
-        table::Build::Plain(build) => build(&table::Setup {
+        table::Build::Plain(build) => build(&table::MonitorSetup {
             cpus: setup.cpus.cpus().len(),
             nodes: setup.costs.memories(),
             addresses: setup.addresses,

@@ -4,7 +4,7 @@ use super::snapshot::{OnNode, SymbolRow};
 use crate::host::Host;
 use homing_core::ids::Node;
 use homing_linux::move_pages::{self, PageStatus};
-use homing_linux::proc::maps::{Class, Mapping};
+use homing_linux::proc::maps::{self, Mapping};
 use homing_linux::proc::symbols::{Symbol, Table};
 use homing_linux::proc::{Pid, Proc};
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,7 +30,7 @@ impl Tables {
     /// The data symbols of a process, by address. Files that cannot be read have none.
     fn of(&mut self, proc: &Proc, pid: Pid, maps: &[Mapping]) -> Vec<(String, Symbol)> {
         let (mut symbols, mut seen) = (Vec::new(), BTreeSet::new());
-        for mapping in maps.iter().filter(|mapping| mapping.class() == Class::FilePrivate) {
+        for mapping in maps.iter().filter(|mapping| mapping.class() == maps::Class::FilePrivate) {
             if !seen.insert(&mapping.name) {
                 continue;
             }

@@ -3,7 +3,7 @@
 use super::Laid;
 use homing_core::compare::Floor;
 use homing_core::report::Row;
-use homing_core::sharing::Class;
+use homing_core::sharing::SharingClass;
 use homing_core::simulate::Simulation;
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +40,7 @@ pub struct ClassCost {
 
 /// The costs by class.
 pub(super) fn classes(laid: &Laid, floor: &Floor, result: &Simulation) -> Vec<ClassCost> {
-    let row = |class: Class| {
+    let row = |class: SharingClass| {
         let pages = || laid.uses.iter().zip(&result.page_costs).filter(|(page, _)| page.class == class);
         ClassCost {
             class: class.name().into(),
@@ -50,7 +50,7 @@ pub(super) fn classes(laid: &Laid, floor: &Floor, result: &Simulation) -> Vec<Cl
             optimal_cost: floor.class_costs[class as usize],
         }
     };
-    Class::ALL.into_iter().map(row).collect()
+    SharingClass::ALL.into_iter().map(row).collect()
 }
 
 /// A digest that fits in a name.
@@ -93,16 +93,16 @@ pub const COLUMNS: &[Column] = &[
     ("replications", |cell| Value::Count(cell.row.replications)),
     ("copy_cost", |cell| Value::Number(Some(cell.row.copy_cost))),
     ("seconds", |cell| Value::Number(Some(cell.row.seconds))),
-    ("private_excess", |cell| excess(cell, Class::Private)),
-    ("read_shared_excess", |cell| excess(cell, Class::ReadShared)),
-    ("migratory_excess", |cell| excess(cell, Class::Migratory)),
-    ("producer_consumer_excess", |cell| excess(cell, Class::ProducerConsumer)),
-    ("write_shared_excess", |cell| excess(cell, Class::WriteShared)),
+    ("private_excess", |cell| excess(cell, SharingClass::Private)),
+    ("read_shared_excess", |cell| excess(cell, SharingClass::ReadShared)),
+    ("migratory_excess", |cell| excess(cell, SharingClass::Migratory)),
+    ("producer_consumer_excess", |cell| excess(cell, SharingClass::ProducerConsumer)),
+    ("write_shared_excess", |cell| excess(cell, SharingClass::WriteShared)),
     ("key", |cell| Value::Text(cell.key.clone())),
 ];
 
 /// What the policy pays more than the optimum on pages of a class.
-fn excess(cell: &Cell, class: Class) -> Value {
+fn excess(cell: &Cell, class: SharingClass) -> Value {
     // Adding 0 makes 0 of -0, which sums over no pages are.
     Value::Number(cell.classes.get(class as usize).map(|class| class.cost - class.optimal_cost + 0.0))
 }

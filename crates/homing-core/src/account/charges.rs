@@ -5,9 +5,9 @@ use crate::machine::Uniform;
 use std::ops::AddAssign;
 
 /// References by where they were served, and page copies by their price. `moves + replications` is `copies +
-/// global_copies`: the same copies, told apart by whether other copies stayed.
+/// global_copies`: the same copies, kept apart by whether other copies stayed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Counts {
+pub struct Charges {
     /// References to the node's own memory.
     pub local: u64,
     /// References to another node's memory.
@@ -24,7 +24,7 @@ pub struct Counts {
     pub replications: u64,
 }
 
-impl Counts {
+impl Charges {
     /// All references.
     pub fn references(&self) -> u64 {
         self.local + self.remote + self.global
@@ -43,8 +43,8 @@ impl Counts {
     }
 }
 
-impl AddAssign for Counts {
-    fn add_assign(&mut self, other: Counts) {
+impl AddAssign for Charges {
+    fn add_assign(&mut self, other: Charges) {
         self.local += other.local;
         self.remote += other.remote;
         self.global += other.global;
