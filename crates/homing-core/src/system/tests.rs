@@ -177,3 +177,18 @@ fn policies_hear_what_requests_wait_where_times_are_modelled() {
         assert!(served.len() > 10 && served.iter().all(|waits| waits[0] > waits[1]), "{heard:?}");
     });
 }
+
+#[test]
+fn the_scanner_at_a_fixed_rate_is_what_it_was() {
+    with(|setup| {
+        let sum = |run: &Run| {
+            let moves = run.log.iter().map(|entry| entry.time.0 * (u64::from(entry.action.page.0) + 1));
+            let account = run.account;
+            (account.local, account.remote, account.moves, run.samples, run.interrupts, moves.sum::<u64>())
+        };
+        let fixed = sum(&run_with(setup, "hint-faults:every=500,window=8"));
+        let wide = sum(&run_with(setup, "hint-faults:every=777,window=1000"));
+        assert_eq!(fixed, (38936, 2040, 8, 648, 648, 409_600));
+        assert_eq!(wide, (38936, 2040, 8, 832, 832, 409_600));
+    });
+}
