@@ -2,6 +2,7 @@
 
 use crate::mover::Mover;
 use homing_core::ids::parse_bytes;
+use homing_core::session::INTERVAL;
 use serde::Deserialize;
 use std::time::Duration;
 
@@ -53,7 +54,7 @@ impl Default for Config {
         Config {
             policy: "auto".into(),
             source: "auto".into(),
-            interval: Duration::from_millis(100),
+            interval: Duration::from_micros(INTERVAL.0),
             rate_limit: 0,
             time_budget: None,
             regions: Vec::new(),

@@ -49,7 +49,10 @@ fn the_table_is_sound() {
         assert_eq!((again.entry.stands_for, again.values), (entry.stands_for, choice.values));
         let first = MONITORS.iter().find(|other| other.name == entry.name).unwrap();
         let by_name: Choice = entry.name.parse().unwrap();
-        assert_eq!(by_name.entry.stands_for, first.stands_for, "the first is meant where nothing else is said");
+        assert_eq!(
+            by_name.entry.stands_for, first.stands_for,
+            "the first is meant where nothing else is said"
+        );
     }
 }
 

@@ -145,11 +145,19 @@ pub fn run_logged(
     choice: &table::Choice,
     log: &mut dyn live::Log,
 ) -> Result<Run, SystemError> {
+    match choice.entry.build {
+        table::Build::Session => live::run(setup, policy, Kernel::of(&choice.values), log),
+        _ => watch(setup, policy, monitor(setup, choice)?).map(|(run, _)| run),
+    }
+}
+
+/// A monitor of the table, for what is simulated. The live session is none: it has its own loop.
+pub fn monitor(setup: &Setup, choice: &table::Choice) -> Result<Box<dyn Monitor>, SystemError> {
     if choice.entry.needs_tlb && setup.shape.tlbs.is_empty() {
         return Err(SystemError::NoTlb(choice.entry.name));
     }
-    let monitor = match choice.entry.build {
-        table::Build::Session => return live::run(setup, policy, Kernel::of(&choice.values), log),
+    Ok(match choice.entry.build {
+        table::Build::Session => return Err(SystemError::Session("is no monitor for another loop")),
         table::Build::Plain(build) => build(&table::Setup {
             cpus: setup.cpus.cpus().len(),
             nodes: setup.costs.memories(),
@@ -161,8 +169,7 @@ pub fn run_logged(
             let (_, recorder) = watch(&quiet, &Stay, perfect::Recorder::default())?;
             build(recorder.finish())
         }
-    };
-    watch(setup, policy, monitor).map(|(run, _)| run)
+    })
 }
 
 /// Runs a policy on what any monitor reports, and gives the monitor back.

@@ -4,9 +4,6 @@
 use crate::ids::Micros;
 use crate::policy::settings::Param;
 
-/// An interval of the session, as the live engine has it unless told otherwise (docs/live.md).
-pub(super) const INTERVAL: Micros = Micros::from_millis(100);
-
 /// CPU time of a process scan: some 1 ms for a program of eight threads in the lab (`engine_cpu_by_phase`).
 pub(super) const LOOK: Micros = Micros::from_millis(1);
 
@@ -60,9 +57,21 @@ pub const PARAMS: &[Param] = &[
         "session time of each modelled time; above 1 a short trace stands for a longer run",
     ),
     param("ready", 20.0, (0.0, 1e6), "ms", "until the scanning helper is ready (docs/live.md: some 20 ms)"),
-    param("stop", 8.0, (0.0, 1e6), "ms", "threads stand still for a scan: two ticks (docs/live.md: 4 to 20 ms)"),
+    param(
+        "stop",
+        8.0,
+        (0.0, 1e6),
+        "ms",
+        "threads stand still for a scan: two ticks (docs/live.md: 4 to 20 ms)",
+    ),
     param("move", 0.0, (0.0, 1e6), "us", "a page move by one of the movers; 0 for the machine's"),
-    param("memory", 0.0, (0.0, 1e9), "MB", "of each node, which refuses moves when it is full; 0 for no limit"),
+    param(
+        "memory",
+        0.0,
+        (0.0, 1e9),
+        "MB",
+        "of each node, which refuses moves when it is full; 0 for no limit",
+    ),
 ];
 
 impl Kernel {

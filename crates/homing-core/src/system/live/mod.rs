@@ -26,13 +26,13 @@ use crate::process::ProcessId;
 use crate::session::account::Account;
 use crate::session::input::Access;
 use crate::session::plan::Plan;
-use crate::session::{self, weight_of_a_burst, Input, Output, Session, Settings, HUGE, PAGE};
+use crate::session::{self, weight_of_a_burst, Input, Output, Session, Settings, HUGE, INTERVAL, PAGE};
 use crate::time::Times;
 use crate::timeline::{Mark, Moment};
 use crate::trace::{Turn, Visitor};
 use ahash::AHashMap;
 use clock::Clock;
-use kernel::{Kernel, ASK, INTERVAL};
+use kernel::{Kernel, ASK};
 use marks::Marks;
 use movers::Movers;
 use serde::Serialize;
@@ -74,7 +74,7 @@ pub struct Point {
 }
 
 /// Takes everything that the session was told and asked for.
-pub trait Log {
+pub trait Log: Send {
     /// What the session goes by, and what its policy is told at first.
     fn begin(&mut self, settings: &Settings, context: &Context);
     /// It was told something.

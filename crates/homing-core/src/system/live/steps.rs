@@ -1,17 +1,15 @@
 //! What the live driver does around the session (homing-live, `session/`), step by step, against a simulated kernel.
 
-use super::kernel::{AT_ONCE, INTERVAL, LOOK};
+use super::kernel::{AT_ONCE, LOOK};
 use super::threads::id;
 use super::{is_huge, nodes, Point, World, PROCESS};
 use crate::action::{Action, Entry, Kind, Outcome};
 use crate::engine::Executor;
 use crate::ids::{Micros, Node, Page, Thread, Time};
 use crate::monitor::NO_HOME;
-use crate::session::input::{
-    Access, AccessKind, Answer, Landed, Looked, Noticed, Scanned, SplitResult,
-};
+use crate::session::input::{Access, AccessKind, Answer, Landed, Looked, Noticed, Scanned, SplitResult};
 use crate::session::output::{Decided, HugePage, Order, Output, Question, RecordedOutcome, Settlement};
-use crate::session::{Input, PAGE};
+use crate::session::{Input, INTERVAL, PAGE};
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
@@ -92,8 +90,7 @@ impl World<'_, '_> {
             }
             Output::Split(pages) => {
                 // Simulated pages are all of one size.
-                let whole =
-                    |HugePage { process, address }| SplitResult { process, address, done: false };
+                let whole = |HugePage { process, address }| SplitResult { process, address, done: false };
                 inputs.push_back(Input::Split(pages.into_iter().map(whole).collect()));
             }
             Output::Bind { .. } => inputs.push_back(Input::NotBound { errno: EPERM }),

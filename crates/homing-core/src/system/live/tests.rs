@@ -70,7 +70,13 @@ fn shape() -> HierarchyShape {
 }
 
 /// Simulates a session of some ten seconds, or what is asked for instead; also gives the homes of pages in order.
-fn live(bytes: &[u8], schedule: &str, monitor: &str, change: impl FnOnce(&mut Setup), log: &mut dyn Log) -> Run {
+fn live(
+    bytes: &[u8],
+    schedule: &str,
+    monitor: &str,
+    change: impl FnOnce(&mut Setup),
+    log: &mut dyn Log,
+) -> Run {
     let trace = Trace::open(bytes).unwrap();
     let mut binding = ThreadsOn::Fill.bind(&NODES).unwrap();
     let mut timeline = Timeline::default();
@@ -194,7 +200,8 @@ fn full_nodes_refuse_moves_and_stopped_threads_wait_for_them() {
     let account = run.live.unwrap().account;
     assert_eq!(account.total.moved, 21, "{:?}", account.refused);
     assert!(account.refused["the target node is full"] > 0);
-    let run = live(&trace(|_| 0), "", "hint-faults:slow=7000,move=500", |setup| setup.stopped = true, &mut ());
+    let run =
+        live(&trace(|_| 0), "", "hint-faults:slow=7000,move=500", |setup| setup.stopped = true, &mut ());
     let account = run.live.unwrap().account;
     // 48 moves of 500 us, by movers that are 1.4 times as fast as one.
     assert_eq!((account.total.moved, account.stopped.0 / 1000), (48, 17));
