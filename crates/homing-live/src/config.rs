@@ -5,6 +5,7 @@ use crate::mover::Mover;
 use crate::source::SOURCES;
 use homing_core::ids::parse_bytes;
 use homing_core::policy::table::POLICIES;
+use homing_core::session::INTERVAL;
 use serde::de::{DeserializeSeed, Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::fmt;
@@ -62,7 +63,7 @@ impl Default for Config {
         Config {
             policy: "auto".into(),
             source: "auto".into(),
-            interval: Duration::from_millis(100),
+            interval: Duration::from_micros(INTERVAL.0),
             rate_limit: 0,
             time_budget: None,
             regions: Vec::new(),

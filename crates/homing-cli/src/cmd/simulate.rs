@@ -1,5 +1,6 @@
 //! `homing simulate`: what one policy would do on a trace and a machine, and how far that is from the bound.
 
+mod live;
 mod monitored;
 
 use crate::exit::{self, Code};

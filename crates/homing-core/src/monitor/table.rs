@@ -31,6 +31,8 @@ pub enum Build {
     Plain(fn(&MonitorSetup) -> Box<dyn Monitor>),
     /// From what a run without page moves has seen.
     Future(fn(perfect::Future) -> Box<dyn Monitor>),
+    /// The live engine's session, which asks for scans when it wants them ([`crate::system::live`]).
+    Session,
 }
 
 /// One monitor.
@@ -190,7 +192,15 @@ pub const MONITORS: &[MonitorEntry] = &[
     },
     MonitorEntry {
         name: "hint-faults",
-        stands_for: "Linux NUMA balancing's scanner and hint faults; no counters needed",
+        stands_for: "the live engine's own session (`homing run --source hint-faults`), in modelled time",
+        summary: "the next reference to each page after a scan, as the live engine sees and weighs it",
+        params: crate::system::live::kernel::PARAMS,
+        needs_tlb: true,
+        build: Build::Session,
+    },
+    MonitorEntry {
+        name: "hint-faults",
+        stands_for: "a scanner at a fixed rate, by references; chosen by `every` or `window`",
         summary: "the next reference to pages whose mapping is taken away in turn",
         params: &[
             param("every", 65536.0, "references", "between two scans"),
@@ -225,14 +235,23 @@ pub struct Choice {
     pub values: Vec<f64>,
 }
 
+/// The monitor of that name. Of several the first that has the first parameter.
+fn named(name: &str, parameters: &str) -> Option<&'static MonitorEntry> {
+    let first = parameters.split(['=', ',']).find(|part| !part.is_empty());
+    let all = || MONITORS.iter().filter(|entry| entry.name == name);
+    let has = |entry: &&MonitorEntry| first.is_none_or(|first| entry.params.iter().any(|param| param.name == first));
+    all().find(has).or_else(|| all().next())
+}
+
 impl std::str::FromStr for Choice {
     type Err = String;
 
     /// Parses `NAME` or `NAME:PARAM=VALUE,...`.
     fn from_str(text: &str) -> Result<Choice, String> {
         let (name, rest) = text.split_once(':').unwrap_or((text, ""));
-        let Some(entry) = MONITORS.iter().find(|entry| entry.name == name) else {
-            let names: Vec<_> = MONITORS.iter().map(|entry| entry.name).collect();
+        let Some(entry) = named(name, rest) else {
+            let mut names: Vec<_> = MONITORS.iter().map(|entry| entry.name).collect();
+            names.dedup();
             return Err(format!("no monitor `{name}`: expected one of {}", names.join(", ")));
         };
         let mut values: Vec<f64> = entry.params.iter().map(|param| param.default).collect();
@@ -245,7 +264,7 @@ impl std::str::FromStr for Choice {
             };
             let (least, most) = entry.params[at].range;
             let kind = match key {
-                "latency" => "number",
+                "latency" | "slow" | "ready" | "stop" | "move" | "memory" => "number",
                 "granularity" => "power of two",
                 _ => "whole number",
             };

@@ -1,5 +1,5 @@
 use super::interconnect::{Filter, Interconnect};
-use super::table::{Choice, MONITORS};
+use super::table::{Choice, MonitorEntry, MONITORS};
 use super::*;
 use crate::cache::{Addresses, HierarchyShape, Shape};
 use crate::ids::{Cpu, PageSize};
@@ -27,7 +27,12 @@ fn feed(monitor: &mut dyn Monitor, all: impl Iterator<Item = Seen>) -> Reports {
 #[test]
 fn the_table_is_sound() {
     for (index, entry) in MONITORS.iter().enumerate() {
-        assert!(MONITORS[..index].iter().all(|other| other.name != entry.name), "{} twice", entry.name);
+        for other in MONITORS[..index].iter().filter(|other| other.name == entry.name) {
+            // Their parameters tell which is meant.
+            let names = |entry: &MonitorEntry| entry.params.iter().map(|param| param.name).collect::<Vec<_>>();
+            assert!(!names(entry).is_empty(), "{} twice", entry.name);
+            assert!(names(other).iter().all(|name| !names(entry).contains(name)), "{} twice", entry.name);
+        }
         assert!(!entry.summary.is_empty() && !entry.stands_for.is_empty(), "{}", entry.name);
         for param in entry.params {
             assert!(
@@ -37,9 +42,17 @@ fn the_table_is_sound() {
                 param.name
             );
         }
-        let choice: Choice = entry.name.parse().unwrap();
+        let values = entry.params.iter().map(|param| param.default).collect();
+        let choice = Choice { entry, values };
         let again: Choice = choice.describe().parse().unwrap();
-        assert_eq!(again.values, choice.values);
+        assert_eq!(again.describe(), choice.describe());
+        assert_eq!((again.entry.stands_for, again.values), (entry.stands_for, choice.values));
+        let first = MONITORS.iter().find(|other| other.name == entry.name).unwrap();
+        let by_name: Choice = entry.name.parse().unwrap();
+        assert_eq!(
+            by_name.entry.stands_for, first.stands_for,
+            "the first is meant where nothing else is said"
+        );
     }
 }
 

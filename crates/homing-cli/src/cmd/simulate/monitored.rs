@@ -1,6 +1,6 @@
 //! `homing simulate --monitor`: a policy on what a monitor reports, in the loop with caches, frames and modelled time.
 
-use super::Args;
+use super::{live, Args};
 use crate::exit::{self, Code, Result};
 use crate::input::{naming, ModelArgs, TraceFile};
 use crate::manifest::Manifest;
@@ -15,6 +15,7 @@ use homing_core::policy::table::Entry;
 use homing_core::policy::Policy;
 use homing_core::report::{Parameter, Row};
 use homing_core::sharing;
+use homing_core::system::live::Log;
 use homing_core::system::{self, Run, Setup};
 use serde_json::json;
 use std::path::PathBuf;
@@ -28,13 +29,16 @@ pub struct MonitorArgs {
     pub monitor: Option<Choice>,
     /// References between two ends of the monitor's intervals [default: a fiftieth of the trace]
     #[arg(long, value_name = "COUNT", requires = "monitor", value_parser = clap::value_parser!(u64).range(1..))]
-    interval: Option<u64>,
+    pub interval: Option<u64>,
     /// Stop the program's threads while pages move, instead of moving them from a CPU of its own
     #[arg(long, requires = "monitor")]
     stop_threads: bool,
     /// Write one line for each interval as CSV
     #[arg(long, value_name = "FILE", requires = "monitor")]
     pub intervals: Option<PathBuf>,
+    /// Log the simulated live session (`--monitor hint-faults`), for `homing replay --check`
+    #[arg(long, value_name = "FILE", requires = "monitor")]
+    pub tee: Option<PathBuf>,
 }
 
 /// Both runs: nothing moves, and the policy acts.
@@ -91,7 +95,10 @@ pub fn run(args: &Args, choice: &Choice) -> Result {
     let interval = args.monitor.interval.unwrap_or(setup.interval);
     let (stopped, log) = (args.monitor.stop_threads, args.actions.is_some());
     let setup = Setup { interval, stopped, log, ..setup };
-    let pair = simulate(&setup, &*policy, choice).map_err(|e| exit::error(Code::USAGE, e.to_string()))?;
+    let mut log = live::SessionLog::begin(args, choice, &study.costs, entry)?;
+    let pair = simulate(&setup, &*policy, choice, &mut log);
+    let pair = pair.map_err(|e| exit::error(Code::USAGE, e.to_string()))?;
+    log.finish()?;
     let rows = [
         subject.optimal_row(&bound, 0.0),
         rig::row(&subject, &bound, "stay", &pair.before, 0.0),
@@ -111,7 +118,9 @@ pub fn run(args: &Args, choice: &Choice) -> Result {
     parameters.push(study::bound_start(args.bound_start));
     let mut add = |name: &str, value: String| parameters.push(Parameter { name: name.into(), value });
     add("monitor", choice.describe());
-    add("interval", interval.to_string());
+    if pair.after.live.is_none() {
+        add("interval", interval.to_string());
+    }
     add("stop-threads", args.monitor.stop_threads.to_string());
     parameters.extend(args.scene.parameters(&[]).into_iter().filter(|p| p.name != "info"));
     let trace = study::trace_info(&file, &trace, &study.history, study.partial, study.caches);
@@ -135,10 +144,11 @@ pub fn simulate(
     setup: &Setup,
     policy: &dyn Policy,
     choice: &Choice,
+    log: &mut dyn Log,
 ) -> std::result::Result<Pair, system::SystemError> {
     let quiet = Setup { log: false, ..*setup };
     let still = || system::watch(&quiet, &homing_core::policy::stay::Stay, ()).map(|(run, ())| run);
-    let (before, after) = rayon::join(still, || system::run(setup, policy, choice));
+    let (before, after) = rayon::join(still, || system::run_logged(setup, policy, choice, log));
     Ok(Pair { before: before?, after: after? })
 }
 
@@ -163,7 +173,10 @@ fn as_json(
     };
     json["schema"] = homing_core::report::SCHEMA.into();
     json["monitor"] = choice.describe().into();
-    json["interval"] = interval.into();
+    match &pair.after.live {
+        Some(session) => json["session"] = live::as_json(session),
+        None => json["interval"] = interval.into(),
+    }
     json["samples"] = pair.after.samples.into();
     json["samples_lost"] = pair.after.lost.into();
     json["interrupts"] = pair.after.interrupts.into();
@@ -219,12 +232,11 @@ fn print(
     entry: &Entry,
 ) -> anyhow::Result<()> {
     let run = &pair.after;
-    outln!(
-        "{} sees {} on {}, intervals of {interval} references",
-        entry.name,
-        choice.describe(),
-        machine.name()
-    );
+    let intervals = match run.live {
+        Some(_) => "the live session in modelled time".to_owned(),
+        None => format!("intervals of {interval} references"),
+    };
+    outln!("{} sees {} on {}, {intervals}", entry.name, choice.describe(), machine.name());
     outln!("{}", tables::rows(rows));
     outln!(
         "\nsamples: {} to the policy, {} lost, {} interrupts; distance {:.3} (mean over CPUs), {:.2} % of transactions \
@@ -237,6 +249,7 @@ fn print(
         run.distance.sampled_percent,
         run.distance.pages_percent
     );
+    run.live.as_ref().map_or(Ok(()), live::print)?;
     outln!(
         "misses: {} before, {} after; write-backs: {} before, {} after",
         pair.before.caches.demand(),
