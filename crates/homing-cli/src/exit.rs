@@ -3,6 +3,7 @@
 use homing_linux::files::FileError;
 use homing_linux::libraries::Missing;
 use homing_linux::program::ProgramError;
+use homing_pipeline::PipelineError;
 use homing_record::RecordError;
 use std::process::ExitCode;
 
@@ -73,13 +74,24 @@ fn code_of(error: &(dyn std::error::Error + 'static)) -> Option<Code> {
     coded
         .or_else(|| error.downcast_ref().and_then(of_file))
         .or_else(|| error.downcast_ref().and_then(of_recording))
+        .or_else(|| error.downcast_ref().and_then(of_experiment))
         .or_else(|| error.downcast_ref().map(|e: &ProgramError| Code(e.status())))
         .or_else(|| error.downcast_ref().map(|_: &Missing| Code::UNSUPPORTED))
         .or_else(|| error.downcast_ref().filter(|e| denied(e)).map(|_| Code::PERMISSION))
 }
 
 fn of_file(error: &FileError) -> Option<Code> {
-    matches!(error, FileError::NoTrace(_) | FileError::Trace(_)).then_some(Code::USAGE)
+    matches!(error, FileError::NoTrace(_) | FileError::Trace(_) | FileError::NoText { .. })
+        .then_some(Code::USAGE)
+}
+
+fn of_experiment(error: &PipelineError) -> Option<Code> {
+    match error {
+        PipelineError::Usage(_) => Some(Code::USAGE),
+        PipelineError::Unsupported(_) => Some(Code::UNSUPPORTED),
+        PipelineError::File(error) => of_file(error),
+        _ => None,
+    }
 }
 
 fn of_recording(error: &RecordError) -> Option<Code> {

@@ -1,5 +1,6 @@
 //! Progress bars: on stderr, only on a terminal, only for what takes more than a second.
 
+use homing_pipeline::progress::Bar;
 use homing_record::Watch;
 use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
@@ -62,6 +63,35 @@ fn show_later(bar: &ProgressBar) {
             bar.set_draw_target(ProgressDrawTarget::stderr());
         }
     });
+}
+
+/// A bar over a number of references, for homing-pipeline.
+pub fn bar(total: u64, what: &'static str) -> Box<dyn Bar> {
+    Box::new(Shown(references(total, what)))
+}
+
+/// A bar over a number of things, for homing-pipeline.
+pub fn things(total: u64, what: &'static str) -> Box<dyn Bar> {
+    Box::new(Shown(units(total, what)))
+}
+
+/// A bar that ends when it is dropped.
+struct Shown(ProgressBar);
+
+impl Bar for Shown {
+    fn advance(&self, done: u64) {
+        self.0.inc(done);
+    }
+
+    fn restart(&self) {
+        self.0.reset();
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
 }
 
 /// A recording: one line, once a second; what it says appears above that.

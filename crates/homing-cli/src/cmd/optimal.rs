@@ -3,9 +3,7 @@
 
 use crate::exit::{self, Code, Result};
 use crate::files::{self, STDOUT};
-use crate::input::{self, ModelArgs, TraceFile};
-use crate::manifest::{Manifest, GENERATOR};
-use crate::study;
+use crate::options::ModelArgs;
 use anyhow::Context;
 use clap::ValueEnum;
 use comfy_table::{presets, CellAlignment, Table};
@@ -15,6 +13,10 @@ use homing_core::optimal::curve::{curve, Range, Segment};
 use homing_core::optimal::{place, solve, Optimum, Options, PageAction, Sink, Start};
 use homing_core::policy::settings::Settings;
 use homing_core::report::{Parameter, Row, TraceInfo, SCHEMA};
+use homing_pipeline::experiment::write_manifests;
+use homing_pipeline::manifest::GENERATOR;
+use homing_pipeline::policies::is_machine;
+use homing_pipeline::{info, Experiment, TraceFile};
 use serde::Serialize;
 use std::fmt;
 use std::io::{BufWriter, Write};
@@ -117,39 +119,36 @@ struct SegmentRow {
 
 /// Computes and prints the optimum.
 pub fn run(args: Args) -> Result {
-    if let Some(setting) = args.model.set.iter().find(|setting| !study::is_machine(setting)) {
+    if let Some(setting) = args.model.set.iter().find(|setting| !is_machine(setting)) {
         let message = format!(
             "--set {setting}: the optimum has no policy; expected a field of the machine, such as remote=15"
         );
         return Err(exit::error(Code::USAGE, message));
     }
     let prints = files::refuse_two_on_stdout(args.csv.as_deref(), args.json)?;
-    let machine = args.model.machine(|_| true)?;
-    args.model.one_page_size()?;
-    let costs = args.model.costs(&machine)?;
+    let experiment = Experiment { replication: !args.no_replication, ..Experiment::new(args.model.model()) };
+    experiment.model.one_page_size()?;
+    let ready = experiment.for_bound()?;
+    let costs = &ready.costs;
     let options = args.options();
     let range = match args.curve {
-        Some(range) => Some(range.clip(&costs).map_err(|e| exit::error(Code::USAGE, e.to_string()))?),
+        Some(range) => Some(range.clip(costs).map_err(|e| exit::error(Code::USAGE, e.to_string()))?),
         None => None,
     };
-    let gap = range.map_or(u32::MAX, |(range, uniform)| range.read_gap(&uniform)).min(costs.read_gap());
+    let gap = range.map(|(range, uniform)| range.read_gap(&uniform));
     let file = TraceFile::open(&args.trace)?;
-    let page_size = args.model.page_size(&machine);
-    let binding = args.model.binding(&machine)?;
     let trace = file.trace()?;
-    let misses =
-        args.model.misses.then(|| input::misses(&machine, &trace, &binding, page_size)).transpose()?;
-    let laid = input::lay(&trace, &binding, page_size, gap, args.model.memory, misses);
-    let input::Laid { history, lost, partial, notes: laid, caches, .. } = input::naming(laid, &args.trace)?;
+    let layout = ready.lay_out(&file, &trace, gap)?;
+    let history = &layout.history;
     let started = Instant::now();
     let optimum = match &args.placement {
-        Some(path) => write_placement(path, &history, &costs, options)?,
-        None => solve(&history, &costs, options)?,
+        Some(path) => write_placement(path, history, costs, options)?,
+        None => solve(history, costs, options)?,
     };
-    let row = row(&optimum, &machine, started.elapsed().as_secs_f64());
+    let row = row(&optimum, &ready.machine, started.elapsed().as_secs_f64());
     let curve = match range {
         Some((range, uniform)) => {
-            let segments = curve(&history, &uniform, range, options)?;
+            let segments = curve(history, &uniform, range, options)?;
             let segments = segments.iter().map(segment_row).collect();
             Some(CurveOutput {
                 parameter: range.parameter.to_string(),
@@ -160,32 +159,36 @@ pub fn run(args: Args) -> Result {
         }
         None => None,
     };
-    let mut notes = notes(&args, &costs, range.map(|(range, _)| range));
-    notes.extend(laid);
+    let mut notes = notes(&args, costs, range.map(|(range, _)| range));
+    notes.extend_from_slice(&layout.notes);
     let replication = optimum.replication;
     let start = args.start.to_string();
     let none = Settings::default();
-    let mut parameters =
-        study::parameters(&args.model, page_size, Some("the cheapest"), replication, &[], &none);
+    let mut parameters = info::parameters(
+        &ready.experiment.model,
+        ready.page_size,
+        Some("the cheapest"),
+        replication,
+        &[],
+        &none,
+    );
     parameters.push(Parameter { name: "start".into(), value: start.clone() });
-    let info = study::trace_info(&file, &trace, &history, partial, caches);
-    let machine = study::machine_info(&machine, &costs, page_size);
-    let manifest = Manifest::new(&machine, &parameters, vec![&info]);
+    let trace = ready.trace_info(&file, &trace, &layout);
     let table = args.csv.as_ref().filter(|_| !prints);
-    args.placement.iter().chain(table).try_for_each(|path| manifest.write_beside(path))?;
+    write_manifests(args.placement.iter().chain(table), &ready.machine_info(), &parameters, &trace)?;
     let output = Output {
         schema: SCHEMA,
         generator: GENERATOR,
-        trace: info,
+        trace,
         parameters,
         row,
-        page_size: page_size.bytes(),
+        page_size: ready.page_size.bytes(),
         replication,
         start,
-        lost_references: lost,
+        lost_references: layout.lost,
         notes,
         curve,
-        caches,
+        caches: layout.caches,
     };
     if let Some(path) = &args.csv {
         files::table(path, |csv| rows(&output, csv))?;
@@ -194,7 +197,7 @@ pub fn run(args: Args) -> Result {
         print(&args, &output, &optimum)?;
     }
     output.notes.iter().filter(|_| !args.json).for_each(|note| errln!("note: {note}"));
-    Ok(if partial { Code::PARTIAL } else { Code::OK })
+    Ok(if layout.partial { Code::PARTIAL } else { Code::OK })
 }
 
 impl Args {

@@ -5,10 +5,7 @@
 use super::exhibit::Exhibit;
 use super::programs::{Program, Traces, BOLOSKY};
 use super::Chosen;
-use crate::cmd::compare::{disturb, Filter};
 use crate::exit::{self, Code};
-use crate::input::{self, TraceFile};
-use crate::study;
 use homing_core::history::{History, ThreadsOn};
 use homing_core::ids::{Cpu, Node, PageSize};
 use homing_core::information::Information;
@@ -18,6 +15,9 @@ use homing_core::policy::settings::Settings;
 use homing_core::simulate::{simulate, Setup};
 use homing_core::timeline::NO_MARKS;
 use homing_core::trace::Trace;
+use homing_pipeline::compare::{disturb, Filter};
+use homing_pipeline::policies::policy as named;
+use homing_pipeline::{layout, model, progress, TraceFile};
 
 const THREADS: u32 = 7;
 const POLICIES: [&str; 3] = ["ace", "delay", "platinum"];
@@ -75,7 +75,7 @@ impl Source<'_> {
         let gap = machine.costs(page_size)?.read_gap();
         let least = least.map(|machine| machine.costs(page_size)).transpose()?;
         let gap = least.map_or(gap, |costs| costs.read_gap().min(gap));
-        Ok(input::lay(self.trace, &binding, page_size, gap, 1 << 30, None)?.history)
+        Ok(layout::lay(self.trace, &binding, page_size, gap, 1 << 30, None, progress::hidden)?.history)
     }
 }
 
@@ -109,7 +109,7 @@ fn moves_per_page(optimum: &homing_core::optimal::Optimum, history: &History) ->
 
 /// The machine with another cost of page moves.
 fn with_move(name: &str, cost: u32) -> anyhow::Result<Machine> {
-    let mut machine = input::load_machine(name)?;
+    let mut machine = model::load_machine(name)?;
     if name == "ace" {
         machine.set(&format!("reference.global_page_move={cost}"))?;
         machine.set(&format!("reference.page_move={}", 2 * cost))?;
@@ -136,7 +136,7 @@ fn by_move(
 }
 
 fn by_page_size(source: &Source, name: &str) -> anyhow::Result<Vec<f64>> {
-    let machine = input::load_machine(name)?;
+    let machine = model::load_machine(name)?;
     let size = |bytes: u64| PageSize::new(bytes).expect("a power of two");
     let optimum = |bytes: u64| -> anyhow::Result<f64> {
         let history = source.history(&machine, size(bytes), None)?;
@@ -147,7 +147,7 @@ fn by_page_size(source: &Source, name: &str) -> anyhow::Result<Vec<f64>> {
 
 /// MCPR of the optimum and of the policies.
 fn policies(source: &Source, name: &str) -> anyhow::Result<Vec<f64>> {
-    let machine = input::load_machine(name)?;
+    let machine = model::load_machine(name)?;
     let history = source.history(&machine, PageSize::KIB4, None)?;
     let costs = machine.costs(PageSize::KIB4)?;
     let mut values = vec![mcpr(&solve(&history, &costs, Options::default())?, &history)];
@@ -158,7 +158,7 @@ fn policies(source: &Source, name: &str) -> anyhow::Result<Vec<f64>> {
 }
 
 fn policy_mcpr(name: &str, history: &History, costs: &homing_core::machine::Costs) -> anyhow::Result<f64> {
-    let entry = study::policy(name)?;
+    let entry = named(name)?;
     let settings = Settings::default();
     let placement = entry.placement(None, costs, &settings);
     let setup = Setup {
@@ -177,7 +177,7 @@ fn policy_mcpr(name: &str, history: &History, costs: &homing_core::machine::Cost
 /// How much the cost of the optimum changes when a filter disturbs the order.
 fn perturbation(source: &Source) -> anyhow::Result<Vec<f64>> {
     let cost = |source: &Source, name: &str| -> anyhow::Result<f64> {
-        let machine = input::load_machine(name)?;
+        let machine = model::load_machine(name)?;
         let history = source.history(&machine, PageSize::KIB4, None)?;
         Ok(solve(&history, &machine.costs(PageSize::KIB4)?, Options::default())?.cost)
     };

@@ -2,20 +2,19 @@
 
 use super::Args;
 use crate::exit::{self, Code, Result};
-use crate::input::{naming, ModelArgs, TraceFile};
-use crate::manifest::Manifest;
-use crate::rig::{self, Rig};
-use crate::study::{self, Study};
 use crate::tables;
-use homing_core::compare::{note_counts, Bound, Subject};
+use homing_core::compare::{note_counts, Bound};
 use homing_core::machine::Machine;
 use homing_core::monitor::table::Choice;
 use homing_core::policy::placement::PlacementFile;
 use homing_core::policy::table::Entry;
-use homing_core::policy::Policy;
 use homing_core::report::{Parameter, Row};
 use homing_core::sharing;
-use homing_core::system::{self, Run, Setup};
+use homing_core::system::{Run, Setup};
+use homing_pipeline::experiment::write_manifests;
+use homing_pipeline::policies::policy;
+use homing_pipeline::rig::{self, Pair, Rig};
+use homing_pipeline::TraceFile;
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -37,46 +36,20 @@ pub struct MonitorArgs {
     pub intervals: Option<PathBuf>,
 }
 
-/// Both runs: nothing moves, and the policy acts.
-pub struct Pair {
-    /// Pages stay where they begin.
-    pub before: Run,
-    /// The policy moves them.
-    pub after: Run,
-}
-
 /// Simulates with a monitor in the loop.
 pub fn run(args: &Args, choice: &Choice) -> Result {
-    let machine = args.model.machine(study::is_machine)?;
-    let settings = study::settings(&args.model.set)?;
-    let entry = study::policy(&args.policy)?;
-    let placement = args.placement.as_deref().map(study::begins).transpose()?;
-    study::check(
-        &machine,
-        placement.as_ref().map(study::Begins::placement),
-        &args.model.costs(&machine)?,
-        &[entry],
-    )?;
+    let mut experiment = args.experiment();
+    experiment.model.misses = true;
+    experiment.replication = false;
+    let ready = experiment.ready(|_| Ok(vec![policy(&args.policy)?]))?;
+    let entry = ready.policies[0];
     let file = TraceFile::open(&args.trace)?;
     let trace = file.trace()?;
-    let page_size = args.model.page_size(&machine);
-    let model = ModelArgs { misses: true, ..args.model.clone() };
-    let study = Study::new(&model, &args.scene, &machine, &trace, page_size, None);
-    let study = naming(study, &args.trace)?.begun(placement.as_ref(), &trace);
-    let subject = Subject {
-        history: &study.history,
-        costs: &study.costs,
-        machine: machine.name(),
-        replication: false,
-        placement: study.placement.as_ref(),
-        bound_start: args.bound_start,
-        information: args.info,
-        timeline: &study.timeline,
-        settings: &settings,
-    };
-    let bound = Bound::new(&subject, &sharing::classify(&study.history)?)?;
+    let layout = ready.lay_out(&file, &trace, None)?;
+    let subject = ready.subject(&layout);
+    let bound = Bound::new(&subject, &sharing::classify(&layout.history)?)?;
     let begin = Instant::now();
-    let policy = entry.make(&study.costs, false, &settings);
+    let policy = entry.make(&layout.costs, false, &ready.settings);
     if !rig::takes_samples(entry, &*policy) {
         let message = format!(
             "policy `{}` acts at faults, which no monitor reports: choose one that takes samples, such as homing or \
@@ -85,13 +58,13 @@ pub fn run(args: &Args, choice: &Choice) -> Result {
         );
         return Err(exit::error(Code::USAGE, message));
     }
-    let begin_rule = entry.placement(study.placement.as_ref(), &study.costs, &settings);
-    let rig = Rig::new(&model, &args.scene, &machine, &trace, &study.costs)?;
-    let setup = rig.setup(&trace, &study, &begin_rule, choice);
+    let begin_rule = entry.placement(layout.placement.as_ref(), &layout.costs, &ready.settings);
+    let rig = Rig::new(&ready, &trace, &layout.costs)?;
+    let setup = rig.setup(&trace, &layout, &begin_rule, choice);
     let interval = args.monitor.interval.unwrap_or(setup.interval);
     let (stopped, log) = (args.monitor.stop_threads, args.actions.is_some());
     let setup = Setup { interval, stopped, log, ..setup };
-    let pair = simulate(&setup, &*policy, choice).map_err(|e| exit::error(Code::USAGE, e.to_string()))?;
+    let pair = rig::pair(&setup, &*policy, choice).map_err(|e| exit::error(Code::USAGE, e.to_string()))?;
     let rows = [
         subject.optimal_row(&bound, 0.0),
         rig::row(&subject, &bound, "stay", &pair.before, 0.0),
@@ -99,47 +72,27 @@ pub fn run(args: &Args, choice: &Choice) -> Result {
     ];
     let mut notes = subject.notes();
     note_counts(&mut notes, entry.name, &rig::simulation(&pair.after));
-    notes.extend_from_slice(&study.notes);
-    notes.push(
-        "moves change what misses; the gap is that of the mean costs per miss, to the bound of pages that \
-    stay"
-            .into(),
-    );
+    notes.extend_from_slice(&layout.notes);
+    notes.push("moves change what misses; the gap is that of the mean costs per miss, to the bound of pages that stay".into());
     notes.extend(rig.no_times().map(|e| format!("no times: {e}")));
-    let mut parameters =
-        study::parameters(&model, page_size, args.placement.as_deref(), false, &[entry], &settings);
-    parameters.push(study::bound_start(args.bound_start));
+    let mut parameters = ready.parameters(false);
     let mut add = |name: &str, value: String| parameters.push(Parameter { name: name.into(), value });
     add("monitor", choice.describe());
     add("interval", interval.to_string());
     add("stop-threads", args.monitor.stop_threads.to_string());
-    parameters.extend(args.scene.parameters(&[]).into_iter().filter(|p| p.name != "info"));
-    let trace = study::trace_info(&file, &trace, &study.history, study.partial, study.caches);
+    parameters.extend(ready.experiment.scene.parameters(&[]).into_iter().filter(|p| p.name != "info"));
+    let info = ready.trace_info(&file, &trace, &layout);
     write_files(args, &pair.after, &setup)?;
-    let machine_info = study::machine_info(&machine, &study.costs, page_size);
-    let manifest = Manifest::new(&machine_info, &parameters, vec![&trace]);
     let written = args.actions.iter().chain(&args.placement_out).chain(&args.monitor.intervals);
-    written.into_iter().try_for_each(|path| manifest.write_beside(path))?;
+    write_manifests(written, &ready.machine_info(), &parameters, &info)?;
     if args.json {
-        let json = as_json(&rows[2], &pair, choice, interval, &trace, &parameters, &notes)?;
+        let json = as_json(&rows[2], &pair, choice, interval, &info, &parameters, &notes)?;
         outln!("{}", serde_json::to_string_pretty(&json)?);
     } else {
-        print(&rows, &pair, choice, interval, &machine, entry)?;
+        print(&rows, &pair, choice, interval, &ready.machine, entry)?;
         tables::print_notes(&notes)?;
     }
-    Ok(if study.partial { Code::PARTIAL } else { Code::OK })
-}
-
-/// The run without moves and the run with the policy.
-pub fn simulate(
-    setup: &Setup,
-    policy: &dyn Policy,
-    choice: &Choice,
-) -> std::result::Result<Pair, system::SystemError> {
-    let quiet = Setup { log: false, ..*setup };
-    let still = || system::watch(&quiet, &homing_core::policy::stay::Stay, ()).map(|(run, ())| run);
-    let (before, after) = rayon::join(still, || system::run(setup, policy, choice));
-    Ok(Pair { before: before?, after: after? })
+    Ok(if layout.partial { Code::PARTIAL } else { Code::OK })
 }
 
 fn as_json(

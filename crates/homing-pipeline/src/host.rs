@@ -1,6 +1,6 @@
 //! The machine `host`: what the kernel and the firmware say about the machine that the program runs on.
 
-use crate::exit::{self, Code};
+use crate::error::{PipelineError, Result};
 use homing_core::machine::Machine;
 use homing_linux::topology::Topology;
 use std::path::Path;
@@ -9,14 +9,14 @@ use std::path::Path;
 const LOCAL_NS: f64 = 80.0;
 
 /// The machine model of this machine.
-pub fn machine() -> anyhow::Result<Machine> {
+pub fn machine() -> Result<Machine> {
     let topology =
-        Topology::read(Path::new("/sys")).map_err(|e| exit::error(Code::UNSUPPORTED, e.to_string()))?;
-    Ok(model(&topology)?)
+        Topology::read(Path::new("/sys")).map_err(|e| PipelineError::Unsupported(e.to_string()))?;
+    model(&topology).map_err(|e| PipelineError::Failed(e.to_string()))
 }
 
 /// The model: distances from the firmware, page moves as on a typical server.
-fn model(topology: &Topology) -> Result<Machine, homing_core::machine::MachineError> {
+fn model(topology: &Topology) -> std::result::Result<Machine, homing_core::machine::MachineError> {
     let cpus: Vec<usize> = topology.nodes.iter().map(|node| node.cpus.len()).collect();
     let latency = |&distance: &u32| format!("{:.1}", f64::from(distance) * LOCAL_NS / 10.0);
     let row =

@@ -164,7 +164,7 @@ impl Drop for Process {
             // Already gone is as good.
             let _ = self.child.kill();
             let _ = self.child.wait();
-            errln!(
+            homing_linux::errln!(
                 "homing: external policy `{}`: did not end within {} s of the end of its input; it was killed",
                 self.command,
                 PATIENCE.as_secs()

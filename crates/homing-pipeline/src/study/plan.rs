@@ -1,82 +1,65 @@
 //! What a study consists of: from flags, from a TOML file, or from both.
 
-use crate::exit::{self, Code};
-use crate::files::read_text;
-use crate::files::roles::{self, Use};
-use crate::input::{bytes, ModelArgs, MEMORY};
-use crate::rig;
-use crate::scene::{self, Iterations, SceneArgs};
-use crate::study::{self, Begins};
-use crate::trace_names;
+use crate::error::{PipelineError, Result};
+use crate::model::{bytes, Model, MEMORY, THREADS_ON};
+use crate::placement::{begins, Begins};
+use crate::policies::{each_once, is_machine, policies, settings};
+use crate::progress::Show;
+use crate::scene::{Iterations, Scene, ITERATIONS};
+use crate::{experiment, rig, trace_names};
 use homing_core::compare::BoundStart;
 use homing_core::ids::PageSize;
 use homing_core::information::Information;
 use homing_core::monitor::table::Choice;
 use homing_core::policy::settings::Settings;
-use homing_core::policy::table::{Begin, Entry, POLICIES};
+use homing_core::policy::table::Entry;
 use homing_core::report::Parameter;
+use homing_linux::files::read_text;
 use serde::Deserialize;
 use std::path::PathBuf;
 
-/// Arguments of `homing study`. Lists are separated by commas.
-#[derive(clap::Args)]
-pub struct Args {
+/// What is asked of a study; the file of `plan` adds to it.
+#[derive(Clone)]
+pub struct Options {
     /// The traces
-    traces: Vec<PathBuf>,
-    /// A TOML file with the lists traces, machines, starts, info, monitors, policies, set, and threads-on, page-size,
-    /// iterations, events, no-replication, bound-start, memory, misses; flags come on top of it
-    #[arg(long, value_name = "FILE")]
-    plan: Option<PathBuf>,
+    pub traces: Vec<PathBuf>,
+    /// A TOML file with the lists traces, machines, starts, info, monitors, policies, set, and threads-on, page-size, iterations,
+    /// events, no-replication, bound-start, memory, misses; flags come on top of it
+    pub plan: Option<PathBuf>,
     /// Where results go; what is there already is not computed again
-    #[arg(long, short, value_name = "DIR")]
-    out: PathBuf,
+    pub out: PathBuf,
     /// Machine models
-    #[arg(long, short, value_delimiter = ',', value_name = "MACHINES")]
-    machines: Vec<String>,
+    pub machines: Vec<String>,
     /// Where pages begin [default: first-touch]
-    #[arg(long, value_delimiter = ',', value_name = "RULES")]
-    starts: Vec<String>,
+    pub starts: Vec<String>,
     /// What policies see [default: perfect]
-    #[arg(long, value_delimiter = ',', value_name = "LEVELS", value_parser = scene::information)]
-    info: Vec<Information>,
+    pub info: Vec<Information>,
     /// Also let policies see what this monitor reports (see `homing monitors`), in the loop with the machines' caches;
     /// repeatable; needs misses
-    #[arg(long, value_name = "MONITOR")]
-    monitor: Vec<Choice>,
+    pub monitors: Vec<Choice>,
     /// Policies [default: all]
-    #[arg(long, value_delimiter = ',', value_name = "POLICIES")]
-    policies: Vec<String>,
+    pub policies: Vec<String>,
     /// Override a field of all machines, or a policy's parameter (POLICY.PARAM=VALUE)
-    #[arg(long, value_name = "FIELD=VALUE")]
-    set: Vec<String>,
+    pub set: Vec<String>,
     /// CPUs that threads run on: fill, round-robin, one-per-node, or a list [default: fill]
-    #[arg(long, value_name = "HOW")]
-    threads_on: Option<String>,
+    pub threads_on: Option<String>,
     /// Page size [default: the machine's]
-    #[arg(long, value_name = "SIZE")]
-    page_size: Option<String>,
+    pub page_size: Option<String>,
     /// Where iterations end: marks, every:N or count:K [default: marks]
-    #[arg(long, value_name = "RULE")]
-    iterations: Option<String>,
+    pub iterations: Option<String>,
     /// Scheduling events: a CSV file or random:SEED[:moves=N][:threads=N][:preempts=N]
-    #[arg(long, value_name = "EVENTS")]
-    events: Option<String>,
+    pub events: Option<String>,
     /// Never more than one copy of a page, in policies and bound
-    #[arg(long)]
-    no_replication: bool,
-    /// Where the optimum begins that policies are measured against: one-copy (each page where that is cheapest, free of
-    /// charge) or same (where the policy begins) [default: one-copy]
-    #[arg(long, value_name = "WHERE")]
-    bound_start: Option<BoundStart>,
+    pub no_replication: bool,
+    /// Where the optimum begins that policies are measured against: one-copy (each page where that is cheapest, free of charge)
+    /// or same (where the policy begins) [default: one-copy]
+    pub bound_start: Option<BoundStart>,
     /// Memory for the page histories of each trace on a machine; what is beyond goes to a temporary file [default: 8G]
-    #[arg(long, value_name = "SIZE")]
-    memory: Option<String>,
+    pub memory: Option<String>,
     /// Let the machines' caches filter the references first
-    #[arg(long)]
-    misses: bool,
-    /// Print all cells as JSON instead of a table
-    #[arg(long)]
-    pub json: bool,
+    pub misses: bool,
+    /// Shows how far reading is.
+    pub show: Show,
 }
 
 /// The file of `--plan`.
@@ -123,7 +106,7 @@ pub struct Plan {
     /// The traces, with the names that tell them apart.
     pub traces: Vec<(PathBuf, String)>,
     /// The machines, with what they share.
-    pub models: Vec<ModelArgs>,
+    pub models: Vec<Model>,
     /// Where pages begin, by name.
     pub starts: Vec<(String, Begins)>,
     /// What policies see, the perfect level first unless others are asked for.
@@ -133,7 +116,7 @@ pub struct Plan {
     /// Their parameters.
     pub settings: Settings,
     /// Iterations and events.
-    pub scene: SceneArgs,
+    pub scene: Scene,
     /// Whether pages may have several copies.
     pub replication: bool,
     /// Where the optimum begins.
@@ -142,35 +125,38 @@ pub struct Plan {
     pub out: PathBuf,
 }
 
-fn usage(message: String) -> anyhow::Error {
-    exit::error(Code::USAGE, message)
+fn usage(message: String) -> PipelineError {
+    PipelineError::Usage(message)
 }
 
 impl Plan {
     /// Joins file and flags.
-    pub fn new(args: Args) -> anyhow::Result<Plan> {
-        let mut file = match &args.plan {
+    pub fn new(options: Options) -> Result<Plan> {
+        let mut file = match &options.plan {
             None => File::default(),
             Some(path) => {
                 let text = read_text(path, "plan")?;
                 toml::from_str(&text).map_err(|e| usage(format!("plan {}: {e}", path.display())))?
             }
         };
-        file.traces.extend(args.traces);
-        file.machines.extend(args.machines);
-        file.starts.extend(args.starts);
-        file.policies.extend(args.policies);
-        file.set.extend(args.set);
+        file.traces.extend(options.traces);
+        file.machines.extend(options.machines);
+        file.starts.extend(options.starts);
+        file.policies.extend(options.policies);
+        file.set.extend(options.set);
         let levels = file.info.iter().map(|level| level.parse().map_err(usage));
-        let mut information: Vec<Information> = levels.collect::<Result<_, _>>()?;
-        information.extend(args.info);
+        let mut information: Vec<Information> = levels.collect::<std::result::Result<_, _>>()?;
+        information.extend(options.info);
         if information.is_empty() {
             information.push(Information::PERFECT);
         }
-        let misses = args.misses || file.misses;
-        let mut monitors: Vec<Choice> =
-            file.monitors.iter().map(|text| text.parse().map_err(usage)).collect::<Result<_, _>>()?;
-        monitors.extend(args.monitor);
+        let misses = options.misses || file.misses;
+        let mut monitors: Vec<Choice> = file
+            .monitors
+            .iter()
+            .map(|text| text.parse().map_err(usage))
+            .collect::<std::result::Result<_, _>>()?;
+        monitors.extend(options.monitors);
         if !monitors.is_empty() && !misses {
             return Err(usage(
                 "a monitor watches misses: expected --misses too, or `misses = true` in the plan".into(),
@@ -178,7 +164,7 @@ impl Plan {
         }
         let levels = information.into_iter().map(Level::Information);
         let levels: Vec<Level> = levels.chain(monitors.into_iter().map(Level::Monitor)).collect();
-        study::each_once("level of information", levels.iter().map(Level::name))?;
+        each_once("level of information", levels.iter().map(Level::name))?;
         if file.traces.is_empty() || file.machines.is_empty() {
             return Err(usage(
                 "a study needs traces and machines: as arguments and --machines, or in --plan FILE".into(),
@@ -189,73 +175,62 @@ impl Plan {
         if file.starts.is_empty() {
             file.starts.push("first-touch".into());
         }
-        study::each_once("machine", file.machines.iter().cloned())?;
-        study::each_once("start", file.starts.iter().cloned())?;
-        let iterations = args.iterations.or(file.iterations).unwrap_or_else(|| "marks".into());
-        let scene = SceneArgs {
+        each_once("machine", file.machines.iter().cloned())?;
+        each_once("start", file.starts.iter().cloned())?;
+        let iterations = options.iterations.or(file.iterations).unwrap_or_else(|| ITERATIONS.into());
+        let scene = Scene {
             iterations: iterations.parse::<Iterations>().map_err(usage)?,
-            events: args.events.or(file.events),
+            events: options.events.or(file.events),
         };
         let page_size: Option<PageSize> =
-            args.page_size.or(file.page_size).map(|size| size.parse()).transpose().map_err(usage)?;
-        let threads_on = args.threads_on.or(file.threads_on).unwrap_or_else(|| "fill".into());
+            options.page_size.or(file.page_size).map(|size| size.parse()).transpose().map_err(usage)?;
+        let threads_on = options.threads_on.or(file.threads_on).unwrap_or_else(|| THREADS_ON.into());
         let threads_on = threads_on.parse().map_err(usage)?;
-        let memory = args.memory.or(file.memory);
+        let memory = options.memory.or(file.memory);
         let memory =
             bytes(memory.as_deref().unwrap_or(MEMORY)).map_err(|e| usage(format!("--memory {e}")))?;
-        let model = |machine: &String| ModelArgs {
+        let model = |machine: &String| Model {
             machine: machine.clone(),
             set: file.set.clone(),
             page_size: page_size.into_iter().collect(),
             threads_on: Clone::clone(&threads_on),
             memory,
             misses,
+            show: options.show,
         };
-        let models: Vec<ModelArgs> = file.machines.iter().map(model).collect();
+        let models: Vec<Model> = file.machines.iter().map(model).collect();
         let starts = file
             .starts
             .iter()
-            .map(|start| Ok((start.clone(), study::begins(start)?)))
-            .collect::<anyhow::Result<Vec<_>>>()?;
-        let policies = policies(&file.policies)?;
+            .map(|start| Ok((start.clone(), begins(start)?)))
+            .collect::<Result<Vec<_>>>()?;
+        let policies = policies(&file.policies, None)?;
         let bound_start = file.bound_start.map(|text| text.parse()).transpose().map_err(usage)?;
-        let bound_start = args.bound_start.or(bound_start).unwrap_or_default();
+        let bound_start = options.bound_start.or(bound_start).unwrap_or_default();
         for model in &models {
-            let machine = model.machine(study::is_machine)?;
+            let machine = model.machine(is_machine)?;
             let costs = model.costs(&machine)?;
             starts.iter().try_for_each(|(_, start)| {
-                study::check(&machine, Some(start.placement()), &costs, &policies)
+                experiment::check(&machine, Some(start.placement()), &costs, &policies)
             })?;
         }
         Ok(Plan {
-            settings: study::settings(&file.set)?,
+            settings: settings(&file.set)?,
             traces,
             models,
             starts,
             levels,
             policies,
             scene,
-            replication: !(args.no_replication || file.no_replication),
+            replication: !(options.no_replication || file.no_replication),
             bound_start,
-            out: args.out,
+            out: options.out,
         })
     }
 
     /// Whether some cells have a monitor in the loop.
     pub fn has_monitors(&self) -> bool {
         self.levels.iter().any(|level| matches!(level, Level::Monitor(_)))
-    }
-
-    /// The files that are read.
-    pub fn files(&self) -> impl Iterator<Item = Use> + '_ {
-        let traces = self.traces.iter().map(|(path, _)| Use::read("a trace", path));
-        let machines = self.models.iter().filter_map(|model| roles::machine(&model.machine));
-        let starts = self.starts.iter().filter_map(|(start, _)| roles::placement(start));
-        let events = self.scene.events.as_deref().and_then(roles::events);
-        traces
-            .chain(machines.map(|path| Use::read("a machine", path)))
-            .chain(starts.map(|path| Use::read("a start", path)))
-            .chain(events.map(|path| Use::read("the events", path)))
     }
 
     /// Every parameter, for the manifest.
@@ -284,13 +259,4 @@ impl Plan {
         }
         all
     }
-}
-
-fn policies(names: &[String]) -> anyhow::Result<Vec<&'static Entry>> {
-    if names.is_empty() || names == ["all"] {
-        return Ok(POLICIES.iter().filter(|entry| !matches!(entry.begin, Begin::File)).collect());
-    }
-    let policies = names.iter().map(|name| study::policy(name.trim())).collect::<anyhow::Result<Vec<_>>>()?;
-    study::each_once("policy", policies.iter().map(|entry| entry.name.to_owned()))?;
-    Ok(policies)
 }

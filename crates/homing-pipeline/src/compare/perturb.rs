@@ -1,15 +1,16 @@
 //! `--perturb`: how much the bound changes when the order of references is disturbed (Bolosky & Scott 1991, table II).
 
-use super::{subject, Args, Plan};
-use crate::study::Study;
-use homing_core::optimal::{solve, Options};
+use super::Options;
+use crate::error::Result;
+use crate::experiment::Ready;
+use homing_core::optimal::{self, solve};
 use homing_core::report::PerturbationRow;
-use homing_core::trace::perturb::{GapParameters, Gaps, Local, Perturb};
-use homing_core::trace::{OrderWriter, Trace, TraceError};
+use homing_trace::perturb::{GapParameters, Gaps, Local, Perturb};
+use homing_trace::{OrderWriter, Trace, TraceError};
 use std::cell::RefCell;
 
 /// A filter of section 4.2.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filter {
     /// References within a hundred change places.
     Local,
@@ -19,21 +20,20 @@ pub enum Filter {
 
 /// One row for each filter and seed.
 pub fn table(
-    args: &Args,
-    plan: &Plan,
+    options: &Options,
+    ready: &Ready,
     trace: &Trace<'_>,
     undisturbed: f64,
-) -> anyhow::Result<Vec<PerturbationRow>> {
+) -> Result<Vec<PerturbationRow>> {
     let mut rows = Vec::new();
-    for &filter in &args.perturb {
-        for seed in 0..args.seeds {
+    for &filter in &options.perturb {
+        for seed in 0..options.seeds {
             let disturbed = disturb(trace, filter, seed)?;
             let trace = Trace::open(&disturbed)?;
-            let page_size = args.model.page_size(&plan.machine);
-            let study = Study::new(&args.model, &args.scene, &plan.machine, &trace, page_size, None)?;
-            let replication = subject(args, plan, &study).replicates();
-            let options = Options { replication, ..Options::default() };
-            let optimal_cost = solve(&study.history, &study.costs, options)?.cost;
+            let layout = ready.lay_out_at(&trace, ready.page_size, None)?;
+            let replication = ready.subject(&layout).replicates();
+            let bound = optimal::Options { replication, ..optimal::Options::default() };
+            let optimal_cost = solve(&layout.history, &layout.costs, bound)?.cost;
             let name = if filter == Filter::Local { "local" } else { "gaps" };
             let change_percent = 100.0 * (optimal_cost - undisturbed) / undisturbed.max(1.0);
             rows.push(PerturbationRow { filter: name.into(), seed, optimal_cost, change_percent });
@@ -43,7 +43,7 @@ pub fn table(
 }
 
 /// The same trace in another order, in memory.
-pub fn disturb(trace: &Trace<'_>, filter: Filter, seed: u64) -> anyhow::Result<Vec<u8>> {
+pub fn disturb(trace: &Trace<'_>, filter: Filter, seed: u64) -> Result<Vec<u8>> {
     let writer = RefCell::new(OrderWriter::copy(Vec::new(), trace)?);
     let mut totals = Vec::new();
     for (thread, references) in trace.threads() {

@@ -1,8 +1,7 @@
 //! The journal of finished cells: one JSON line each, appended and flushed. A line that a kill has cut is dropped.
 
 use super::cell::Cell;
-use crate::exit::{self, Code};
-use anyhow::Context;
+use crate::error::{PipelineError, Result, While};
 use homing_linux::lock::Lock;
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -15,20 +14,21 @@ pub struct Journal {
     known: HashMap<String, Cell>,
     file: Mutex<File>,
     path: PathBuf,
+    /// Lines that are no cells.
+    strange: u64,
     /// No other study writes or cuts the file meanwhile; where the file system has no locks, nobody sees to that.
     _lock: Option<Lock>,
 }
 
 impl Journal {
     /// Reads a journal, or begins one.
-    pub fn open(path: &Path) -> anyhow::Result<Journal> {
+    pub fn open(path: &Path) -> Result<Journal> {
         let context = || format!("cannot read the journal {}", path.display());
-        let mut file =
-            OpenOptions::new().read(true).append(true).create(true).open(path).with_context(context)?;
-        let lock = lock(path, file.try_clone().with_context(context)?)?;
+        let mut file = OpenOptions::new().read(true).append(true).create(true).open(path).doing(context)?;
+        let lock = lock(path, file.try_clone().doing(context)?)?;
         let mut known = HashMap::new();
         let (mut reader, mut whole, mut line, mut strange) = (BufReader::new(&file), 0, Vec::new(), 0);
-        while reader.read_until(b'\n', &mut line).with_context(context)? > 0 {
+        while reader.read_until(b'\n', &mut line).doing(context)? > 0 {
             if line.last() != Some(&b'\n') {
                 break;
             }
@@ -46,14 +46,16 @@ impl Journal {
                 "{} is no journal of a study: move it, or name another directory by --out",
                 path.display()
             );
-            return Err(exit::error(Code::USAGE, message));
+            return Err(PipelineError::Usage(message));
         }
-        if strange > 0 {
-            errln!("homing: {}: {strange} lines that are no cells are left out", path.display());
-        }
-        file.set_len(whole).with_context(|| format!("cannot cut the journal {}", path.display()))?;
-        file.seek(SeekFrom::End(0)).with_context(context)?;
-        Ok(Journal { known, file: Mutex::new(file), path: path.to_owned(), _lock: lock })
+        file.set_len(whole).doing(|| format!("cannot cut the journal {}", path.display()))?;
+        file.seek(SeekFrom::End(0)).doing(context)?;
+        Ok(Journal { known, file: Mutex::new(file), path: path.to_owned(), strange, _lock: lock })
+    }
+
+    /// The file and how many of its lines are no cells, if there are any.
+    pub fn strange(&self) -> Option<(&Path, u64)> {
+        (self.strange > 0).then_some((self.path.as_path(), self.strange))
     }
 
     /// A cell of an earlier run.
@@ -62,16 +64,16 @@ impl Journal {
     }
 
     /// Appends a finished cell, in one write so that lines of several workers do not mix.
-    pub fn add(&self, cell: &Cell) -> anyhow::Result<()> {
-        let mut line = serde_json::to_vec(cell)?;
+    pub fn add(&self, cell: &Cell) -> Result<()> {
+        let mut line = serde_json::to_vec(cell).doing(|| format!("cannot write {}", self.path.display()))?;
         line.push(b'\n');
         let mut file = self.file.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        file.write_all(&line).with_context(|| format!("cannot write {}", self.path.display()))
+        file.write_all(&line).doing(|| format!("cannot write {}", self.path.display()))
     }
 }
 
 /// Locks a journal, or says that another study has it.
-fn lock(path: &Path, file: File) -> anyhow::Result<Option<Lock>> {
+fn lock(path: &Path, file: File) -> Result<Option<Lock>> {
     match Lock::take(file) {
         Ok(None) => {
             let directory = path.parent().unwrap_or(path).display();
@@ -79,7 +81,7 @@ fn lock(path: &Path, file: File) -> anyhow::Result<Option<Lock>> {
                 "another homing study is at work in {directory}: wait until it has ended, or name another directory by \
                 --out"
             );
-            Err(exit::error(Code::FAILURE, message))
+            Err(PipelineError::Failed(message))
         }
         taken => Ok(taken.ok().flatten()),
     }

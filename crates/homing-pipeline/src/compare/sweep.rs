@@ -1,13 +1,14 @@
 //! `--sweep`: cost against page-move cost or page size (Bolosky & Scott 1991, figures 4 to 8 and 12).
 
-use super::{subject, usage, Args, Plan};
-use crate::study::Study;
+use crate::error::{PipelineError, Result};
+use crate::experiment::Ready;
+use crate::layout::Layout;
 use homing_core::compare::sweep::{add_point, exact_optimum, geometric, page_move, scale_page_moves};
 use homing_core::compare::Subject;
 use homing_core::ids::PageSize;
 use homing_core::machine::Costs;
 use homing_core::report::Curve;
-use homing_core::trace::Trace;
+use homing_trace::Trace;
 use std::str::FromStr;
 
 /// Points of a sweep over page-move cost.
@@ -25,7 +26,7 @@ pub enum Sweep {
 impl FromStr for Sweep {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Sweep, String> {
+    fn from_str(text: &str) -> std::result::Result<Sweep, String> {
         let fail = || format!("`{text}`: expected page-move=LOW..HIGH or page-size=SIZE,SIZE,...");
         match text.split_once('=').ok_or_else(fail)? {
             ("page-move", range) => {
@@ -38,7 +39,8 @@ impl FromStr for Sweep {
                 Ok(Sweep::PageMove(low, high))
             }
             ("page-size", sizes) => {
-                let mut sizes: Vec<PageSize> = sizes.split(',').map(str::parse).collect::<Result<_, _>>()?;
+                let mut sizes: Vec<PageSize> =
+                    sizes.split(',').map(str::parse).collect::<std::result::Result<_, _>>()?;
                 sizes.sort_unstable();
                 sizes.dedup();
                 Ok(Sweep::PageSize(sizes))
@@ -58,21 +60,21 @@ impl Sweep {
     }
 
     /// The curve of one trace.
-    pub fn run(&self, args: &Args, plan: &Plan, trace: &Trace<'_>, study: &Study) -> anyhow::Result<Curve> {
+    pub fn run(&self, ready: &Ready, trace: &Trace<'_>, layout: &Layout) -> Result<Curve> {
         match self {
-            Sweep::PageMove(low, high) => page_moves(*low, *high, args, plan, study),
-            Sweep::PageSize(sizes) => page_sizes(sizes, args, plan, trace),
+            Sweep::PageMove(low, high) => page_moves(*low, *high, ready, layout),
+            Sweep::PageSize(sizes) => page_sizes(sizes, ready, trace),
         }
     }
 }
 
-fn page_moves(low: f64, high: f64, args: &Args, plan: &Plan, study: &Study) -> anyhow::Result<Curve> {
-    let here = page_move(&study.costs);
-    if let Costs::Uniform(uniform) = scale_page_moves(&study.costs, low / here) {
+fn page_moves(low: f64, high: f64, ready: &Ready, layout: &Layout) -> Result<Curve> {
+    let here = page_move(&layout.costs);
+    if let Costs::Uniform(uniform) = scale_page_moves(&layout.costs, low / here) {
         let least = 2.0 * uniform.remote;
         let global = uniform.global.is_some_and(|g| g.page_move <= 2.0 * g.access);
         if uniform.page_move <= least || global {
-            return Err(usage(format!(
+            return Err(PipelineError::Usage(format!(
                 "--sweep page-move={low}..{high}: the model needs R > 2r (and G > 2g); r is {} here",
                 uniform.remote
             )));
@@ -80,24 +82,23 @@ fn page_moves(low: f64, high: f64, args: &Args, plan: &Plan, study: &Study) -> a
     }
     let mut series = Vec::new();
     for x in geometric(low, high, POINTS) {
-        let costs = scale_page_moves(&study.costs, x / here);
-        let subject = Subject { costs: &costs, ..subject(args, plan, study) };
-        add_point(&mut series, x, &subject, &plan.policies)?;
+        let costs = scale_page_moves(&layout.costs, x / here);
+        let subject = Subject { costs: &costs, ..ready.subject(layout) };
+        add_point(&mut series, x, &subject, &ready.policies)?;
     }
-    if let Some(exact) = exact_optimum(&subject(args, plan, study), low, high)? {
+    if let Some(exact) = exact_optimum(&ready.subject(layout), low, high)? {
         series[0] = exact;
     }
     Ok(Curve { parameter: "page-move".into(), unit: "local references".into(), here: Some(here), series })
 }
 
-fn page_sizes(sizes: &[PageSize], args: &Args, plan: &Plan, trace: &Trace<'_>) -> anyhow::Result<Curve> {
+fn page_sizes(sizes: &[PageSize], ready: &Ready, trace: &Trace<'_>) -> Result<Curve> {
     let mut series = Vec::new();
     for &size in sizes {
-        let study = Study::new(&args.model, &args.scene, &plan.machine, trace, size, None)?
-            .begun(plan.placement.as_ref(), trace);
-        add_point(&mut series, size.bytes() as f64, &subject(args, plan, &study), &plan.policies)?;
+        let layout = ready.lay_out_at(trace, size, None)?;
+        add_point(&mut series, size.bytes() as f64, &ready.subject(&layout), &ready.policies)?;
     }
-    let here = Some(args.model.page_size(&plan.machine).bytes() as f64);
+    let here = Some(ready.page_size.bytes() as f64);
     Ok(Curve { parameter: "page-size".into(), unit: "bytes".into(), here, series })
 }
 

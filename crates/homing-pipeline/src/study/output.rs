@@ -1,18 +1,18 @@
-//! What a study leaves: `cells.csv`, `cells.parquet`, `manifest.json`, `study.html`.
+//! What a study leaves: `cells.csv`, `cells.parquet`, `manifest.json`.
 
 use super::cell::{Cell, Value, COLUMNS};
 use super::plan::Plan;
-use crate::files::{writing, Output};
-use anyhow::Context;
+use crate::error::{PipelineError, Result};
 use homing_core::report::Parameter;
-use homing_linux::visible;
+use homing_linux::files::Output;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use serde::Serialize;
-use std::io::Write;
+use std::error::Error;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Version of the study's JSON.
@@ -39,13 +39,16 @@ pub fn document<'a>(plan: &Plan, cells: &'a [Cell], notes: &'a [String]) -> Docu
     }
 }
 
-/// Writes all files. `notes`: what a reader of the results must know.
-pub fn write(plan: &Plan, cells: &[Cell], notes: &[String]) -> anyhow::Result<()> {
-    let file = |name: &str, fill: &dyn Fn(&mut Output) -> anyhow::Result<()>| {
+/// What writing a file gives.
+type Filled = std::result::Result<(), Box<dyn Error + Send + Sync>>;
+
+/// Writes all files but the page. `notes`: what a reader of the results must know.
+pub fn write(plan: &Plan, cells: &[Cell], notes: &[String]) -> Result<()> {
+    let file = |name: &str, fill: &dyn Fn(&mut Output) -> Filled| {
         let path = plan.out.join(name);
         let mut output = Output::create(&path)?;
-        fill(&mut output).with_context(|| writing(&path))?;
-        anyhow::Ok(output.commit()?)
+        fill(&mut output).map_err(|source| PipelineError::While { doing: writing(&path), source })?;
+        Ok::<_, PipelineError>(output.commit()?)
     };
     file("cells.csv", &|out| csv(out, cells))?;
     file("cells.parquet", &|out| parquet(out, cells))?;
@@ -59,11 +62,15 @@ pub fn write(plan: &Plan, cells: &[Cell], notes: &[String]) -> anyhow::Result<()
             "cells": cells.len(),
         });
         Ok(serde_json::to_writer_pretty(out, &manifest)?)
-    })?;
-    file("study.html", &|out| Ok(out.write_all(crate::page::study(&document)?.as_bytes())?))
+    })
 }
 
-fn csv(out: &mut Output, cells: &[Cell]) -> anyhow::Result<()> {
+/// The context of an error in writing to a file.
+pub fn writing(path: &Path) -> String {
+    format!("writing {} failed, nothing of it was kept", path.display())
+}
+
+fn csv(out: &mut Output, cells: &[Cell]) -> Filled {
     let mut out = csv::Writer::from_writer(out);
     out.write_record(COLUMNS.iter().map(|column| column.0))?;
     for cell in cells {
@@ -77,7 +84,7 @@ fn csv(out: &mut Output, cells: &[Cell]) -> anyhow::Result<()> {
 }
 
 /// One row group with a column each.
-fn parquet(out: &mut Output, cells: &[Cell]) -> anyhow::Result<()> {
+fn parquet(out: &mut Output, cells: &[Cell]) -> Filled {
     let Some(first) = cells.first() else { return Ok(()) };
     let field = |(name, value): &super::cell::Column| match value(first) {
         Value::Text(_) => format!("required binary {name} (string);"),
@@ -102,7 +109,7 @@ fn parquet(out: &mut Output, cells: &[Cell]) -> anyhow::Result<()> {
                 }
             }
         }
-        let mut column = group.next_column()?.context("a column for each of the schema")?;
+        let mut column = group.next_column()?.ok_or("a column for each of the schema")?;
         if !texts.is_empty() {
             column.typed::<ByteArrayType>().write_batch(&texts, None, None)?;
         } else if !counts.is_empty() {
@@ -115,67 +122,4 @@ fn parquet(out: &mut Output, cells: &[Cell]) -> anyhow::Result<()> {
     group.close()?;
     writer.close()?;
     Ok(())
-}
-
-/// Least loss of first touch, in per cent of the optimal cost, of which a recovered share says something. A share of
-/// less makes means meaningless: some are thousands of per cent.
-const LOSS: f64 = 1.0;
-
-/// The recovered share, if first touch loses enough.
-fn recovered(gap_percent: f64, share: Option<f64>) -> Option<f64> {
-    let share = share?;
-    let lost = gap_percent / (1.0 - share / 100.0);
-    (share >= 100.0 || lost >= LOSS).then_some(share)
-}
-
-/// Geometric mean, worst gap and recovered share, where first touch loses 1 % or more, of each policy at each machine,
-/// start and information level.
-pub fn table(cells: &[Cell]) -> comfy_table::Table {
-    let mut groups: Vec<(Vec<&str>, Vec<&Cell>)> = Vec::new();
-    for cell in cells {
-        let row = &cell.row;
-        let key = vec![&*row.policy, &*row.machine, &*cell.start, &*row.information];
-        match groups.iter_mut().find(|group| group.0 == key) {
-            Some(group) => group.1.push(cell),
-            None => groups.push((key, vec![cell])),
-        }
-    }
-    groups.sort_by(|a, b| a.0[1..].cmp(&b.0[1..]));
-    let header = ["policy", "machine", "start", "information", "gap %", "worst %", "on trace", "recovered %"];
-    let mut table = crate::tables::table(&header);
-    for (key, cells) in groups {
-        let count = cells.len() as f64;
-        let logs: f64 = cells.iter().map(|cell| (1.0 + cell.row.gap_percent / 100.0).ln()).sum();
-        let mean = 100.0 * ((logs / count).exp() - 1.0);
-        let worst = cells.iter().max_by(|a, b| a.row.gap_percent.total_cmp(&b.row.gap_percent));
-        let shares: Vec<f64> = cells
-            .iter()
-            .filter_map(|cell| recovered(cell.row.gap_percent, cell.row.recovered_percent))
-            .collect();
-        let share = match shares.len() {
-            0 => "-".into(),
-            count => format!("{:.1}", shares.iter().sum::<f64>() / count as f64),
-        };
-        let mut line: Vec<String> = key.into_iter().map(str::to_owned).collect();
-        line.push(format!("{mean:.2}"));
-        line.push(worst.map_or(String::new(), |cell| format!("{:.2}", cell.row.gap_percent)));
-        line.push(worst.map_or(String::new(), |cell| visible::name(&cell.trace).into_owned()));
-        line.push(share);
-        table.add_row(line);
-    }
-    table
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_share_of_next_to_nothing_is_not_averaged() {
-        // First touch costs 0.01 % more than the optimum, the policy 1 %.
-        assert_eq!((recovered(1.0, Some(-9900.0)), recovered(0.0, None)), (None, None));
-        let shares = (recovered(1.0, Some(90.0)), recovered(20.0, Some(-100.0)));
-        assert_eq!(shares, (Some(90.0), Some(-100.0)));
-        assert_eq!(recovered(0.0, Some(100.0)), Some(100.0));
-    }
 }

@@ -1,9 +1,10 @@
 //! Runs with a monitor in the loop: what `simulate --monitor`, `compare --monitor` and `study --monitor` share.
 
-use crate::exit::{self, Code};
-use crate::input::{self, ModelArgs};
-use crate::scene::SceneArgs;
-use crate::study::Study;
+use crate::error::{PipelineError, Result};
+use crate::experiment::{Experiment, Ready};
+use crate::layout::Layout;
+use crate::model::{self, Model};
+use crate::scene::Scene;
 use homing_core::cache::cpus::CpusInUse;
 use homing_core::cache::{Addresses, HierarchyShape};
 use homing_core::compare::{Bound, Subject};
@@ -17,7 +18,7 @@ use homing_core::report::Row;
 use homing_core::simulate::Simulation;
 use homing_core::system::{self, Run, Setup};
 use homing_core::time::{NoTimes, Times};
-use homing_core::trace::Trace;
+use homing_trace::Trace;
 use std::time::Instant;
 
 /// What runs in the loop need beside a trace that is laid over a machine.
@@ -29,21 +30,27 @@ pub struct Rig {
 }
 
 impl Rig {
+    /// For a trace that is laid over the machine of an experiment.
+    pub fn new(ready: &Ready, trace: &Trace<'_>, costs: &Costs) -> Result<Rig> {
+        let Experiment { model, scene, .. } = &ready.experiment;
+        Rig::of(model, scene, &ready.machine, trace, costs)
+    }
+
     /// For a trace on a machine.
-    pub fn new(
-        model: &ModelArgs,
-        scene: &SceneArgs,
+    pub fn of(
+        model: &Model,
+        scene: &Scene,
         machine: &Machine,
         trace: &Trace<'_>,
         costs: &Costs,
-    ) -> anyhow::Result<Rig> {
+    ) -> Result<Rig> {
         let page_size = model.page_size(machine);
         let mut binding = model.binding(machine)?;
         scene.schedule(trace, machine, &mut binding)?;
         Ok(Rig {
-            shape: input::hierarchy(machine, page_size)?,
-            cpus: input::cpus(trace, &binding),
-            addresses: input::addresses(trace, page_size),
+            shape: model::hierarchy(machine, page_size)?,
+            cpus: model::cpus(trace, &binding),
+            addresses: model::addresses(trace, page_size),
             times: Times::new(machine, costs),
         })
     }
@@ -52,20 +59,20 @@ impl Rig {
     pub fn setup<'a>(
         &'a self,
         trace: &'a Trace<'a>,
-        study: &'a Study,
+        layout: &'a Layout,
         placement: &'a Placement,
         choice: &Choice,
     ) -> Setup<'a> {
         Setup {
             trace,
-            costs: &study.costs,
+            costs: &layout.costs,
             shape: &self.shape,
             cpus: &self.cpus,
             addresses: &self.addresses,
             placement,
             monitor: choice.entry.name,
             interval: trace.references().div_ceil(50).max(1),
-            timeline: &study.timeline,
+            timeline: &layout.timeline,
             times: self.times.as_ref().ok(),
             stopped: false,
             log: false,
@@ -81,18 +88,18 @@ impl Rig {
     pub fn watched(
         &self,
         trace: &Trace<'_>,
-        study: &Study,
+        layout: &Layout,
         subject: &Subject,
         bound: &Bound,
         entry: &Entry,
         choice: &Choice,
-    ) -> anyhow::Result<Row> {
+    ) -> Result<Row> {
         let begin = Instant::now();
-        let policy = entry.make(&study.costs, false, subject.settings);
-        let placement = entry.placement(subject.placement, &study.costs, subject.settings);
-        let setup = self.setup(trace, study, &placement, choice);
+        let policy = entry.make(&layout.costs, false, subject.settings);
+        let placement = entry.placement(subject.placement, &layout.costs, subject.settings);
+        let setup = self.setup(trace, layout, &placement, choice);
         let run = system::run(&setup, &*policy, choice);
-        let run = run.map_err(|e| exit::error(Code::USAGE, format!("policy `{}`: {e}", entry.name)))?;
+        let run = run.map_err(|e| PipelineError::Usage(format!("policy `{}`: {e}", entry.name)))?;
         let row = row(subject, bound, entry.name, &run, begin.elapsed().as_secs_f64());
         Ok(Row { information: level(choice), ..row })
     }
@@ -139,4 +146,24 @@ pub fn row(subject: &Subject, bound: &Bound, name: &str, run: &Run, seconds: f64
 pub fn nonlocal(run: &Run) -> f64 {
     let account = &run.account;
     100.0 * (account.remote + account.global) as f64 / (account.references() as f64).max(1.0)
+}
+
+/// Both runs: nothing moves, and the policy acts.
+pub struct Pair {
+    /// Pages stay where they begin.
+    pub before: Run,
+    /// The policy moves them.
+    pub after: Run,
+}
+
+/// The run without moves and the run with the policy.
+pub fn pair(
+    setup: &Setup,
+    policy: &dyn Policy,
+    choice: &Choice,
+) -> std::result::Result<Pair, system::SystemError> {
+    let quiet = Setup { log: false, ..*setup };
+    let still = || system::watch(&quiet, &homing_core::policy::stay::Stay, ()).map(|(run, ())| run);
+    let (before, after) = rayon::join(still, || system::run(setup, policy, choice));
+    Ok(Pair { before: before?, after: after? })
 }

@@ -1,8 +1,6 @@
-//! What happens around the references in a simulation, and what policies see of them: `--info`, `--iterations`,
-//! `--events`.
+//! What happens around the references in a simulation: `--iterations`, `--events`.
 
-use crate::exit::{self, Code};
-use crate::files::read_text;
+use crate::error::{PipelineError, Result};
 use homing_core::history::schedule::{Random, Schedule};
 use homing_core::history::Binding;
 use homing_core::ids::{Cpu, Node, Time};
@@ -10,20 +8,27 @@ use homing_core::information::Information;
 use homing_core::machine::Machine;
 use homing_core::report::Parameter;
 use homing_core::timeline::{Mark, Timeline};
-use homing_core::trace::Trace;
+use homing_linux::files::read_text;
+use homing_trace::Trace;
 use std::path::Path;
 use std::str::FromStr;
 
-/// How policies are informed and what happens to the program.
-#[derive(clap::Args, Clone, Debug)]
-pub struct SceneArgs {
-    /// Where iterations end: `marks` of the trace, `every:N` references, or `count:K` over the trace
-    #[arg(long, value_name = "RULE", default_value = "marks")]
+/// Where iterations end, unless the user says it.
+pub const ITERATIONS: &str = "marks";
+
+/// What happens to the program besides its references.
+#[derive(Clone, Debug)]
+pub struct Scene {
+    /// Where iterations end.
     pub iterations: Iterations,
-    /// Scheduling events: a CSV file (columns time,thread,cpu or time,threads or time,event,thread,value), or
-    /// random:SEED[:moves=N][:threads=N][:preempts=N]
-    #[arg(long, value_name = "EVENTS")]
+    /// Scheduling events: a CSV file, or random:SEED[:moves=N][:threads=N][:preempts=N].
     pub events: Option<String>,
+}
+
+impl Default for Scene {
+    fn default() -> Scene {
+        Scene { iterations: ITERATIONS.parse().expect("the default is a rule"), events: None }
+    }
 }
 
 /// A rule that says where iterations end.
@@ -40,7 +45,7 @@ pub enum Iterations {
 impl FromStr for Iterations {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Iterations, String> {
+    fn from_str(text: &str) -> std::result::Result<Iterations, String> {
         let number = |digits: &str| digits.parse().ok().filter(|&number| number > 0);
         let rule = match text.split_once(':') {
             None if text == "marks" => Some(Iterations::Marks),
@@ -62,27 +67,22 @@ impl std::fmt::Display for Iterations {
     }
 }
 
-/// An information level from the command line.
-pub fn information(text: &str) -> Result<Information, String> {
-    text.parse()
-}
-
-impl SceneArgs {
+impl Scene {
     /// Changes `binding` as the scheduling events say; returns what policies hear of them.
     pub fn schedule(
         &self,
         trace: &Trace<'_>,
         machine: &Machine,
         binding: &mut Binding,
-    ) -> anyhow::Result<Vec<(Time, Mark)>> {
+    ) -> Result<Vec<(Time, Mark)>> {
         let Some(events) = &self.events else { return Ok(Vec::new()) };
-        let usage = |message: String| exit::error(Code::USAGE, format!("--events {events}: {message}"));
+        let usage = |message: String| PipelineError::Usage(format!("--events {events}: {message}"));
         let threads = trace.threads().map(|(thread, _)| thread.0 + 1).max().unwrap_or(0);
         let cpus: Vec<Node> =
             (0..machine.cpus()).map(|cpu| machine.node_of(Cpu(cpu as u16)).unwrap_or(Node(0))).collect();
         let schedule = match events.strip_prefix("random:") {
             Some(random) => {
-                let random: Random = random.parse().map_err(|e: String| exit::error(Code::USAGE, e))?;
+                let random: Random = random.parse().map_err(|e: String| PipelineError::Usage(e))?;
                 Schedule::random(random, Time(trace.references()), threads, cpus.len() as u16)
             }
             None => {

@@ -1,9 +1,9 @@
 //! The manifest of a result: which trace, which program, which parameters gave it (docs/report-schema.md). JSON results
 //! carry it; beside any other file it lies as `FILE.manifest.json`.
 
-use crate::exit::{self, Code};
-use crate::files::is_written_through;
+use crate::error::{PipelineError, Result, While};
 use homing_core::report::{MachineInfo, Parameter, TraceInfo, SCHEMA};
+use homing_linux::files::{self, is_written_through};
 use serde::Serialize;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -28,10 +28,10 @@ impl<'a> Manifest<'a> {
     }
 
     /// Writes it beside the result in `path`.
-    pub fn write_beside(&self, path: &Path) -> anyhow::Result<()> {
+    pub fn write_beside(&self, path: &Path) -> Result<()> {
         let Some(name) = beside(path) else { return Ok(()) };
-        let text = serde_json::to_string_pretty(self)?;
-        crate::files::write(&name, text + "\n")
+        let text = serde_json::to_string_pretty(self).doing(|| format!("cannot write {}", name.display()))?;
+        Ok(files::write(&name, text + "\n")?)
     }
 }
 
@@ -43,7 +43,7 @@ pub fn beside(path: &Path) -> Option<PathBuf> {
 }
 
 /// Fails if a file is there that homing did not write: nobody asked for it to be replaced.
-pub fn refuse_others(path: &Path) -> anyhow::Result<()> {
+pub fn refuse_others(path: &Path) -> Result<()> {
     let Some(bytes) = path.is_file().then(|| std::fs::read(path).ok()).flatten() else { return Ok(()) };
     let manifest: Option<Value> = serde_json::from_slice(&bytes).ok();
     let generator = manifest.as_ref().and_then(|manifest| manifest["generator"].as_str());
@@ -55,5 +55,5 @@ pub fn refuse_others(path: &Path) -> anyhow::Result<()> {
          or choose another name for the result",
         path.display()
     );
-    Err(exit::error(Code::USAGE, message))
+    Err(PipelineError::Usage(message))
 }

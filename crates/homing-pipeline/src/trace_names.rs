@@ -1,6 +1,6 @@
 //! What results call the traces of one command.
 
-use crate::exit::{self, Code};
+use crate::error::{PipelineError, Result};
 use std::iter::once;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 ///
 /// # Errors
 /// A usage error if a trace is named twice.
-pub fn distinct(paths: &[PathBuf]) -> anyhow::Result<Vec<String>> {
+pub fn distinct(paths: &[PathBuf]) -> Result<Vec<String>> {
     let all: Vec<Vec<String>> = paths.iter().map(|path| candidates(path)).collect();
     let name = |(index, own): (usize, &Vec<String>)| {
         let others = || all.iter().enumerate().filter(|(other, _)| *other != index);
@@ -17,7 +17,7 @@ pub fn distinct(paths: &[PathBuf]) -> anyhow::Result<Vec<String>> {
         own.iter().find(free).cloned().ok_or_else(|| {
             let message =
                 format!("trace {} is named twice: expected each trace once", paths[index].display());
-            exit::error(Code::USAGE, message)
+            PipelineError::Usage(message)
         })
     };
     all.iter().enumerate().map(name).collect()
@@ -36,7 +36,7 @@ fn candidates(path: &Path) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn names(paths: &[&str]) -> anyhow::Result<Vec<String>> {
+    fn names(paths: &[&str]) -> Result<Vec<String>> {
         distinct(&paths.iter().map(PathBuf::from).collect::<Vec<_>>())
     }
 
