@@ -6,6 +6,7 @@ use homing_core::ids::PageSize;
 use homing_core::information::Information;
 use homing_pipeline::model::{bytes, Model, MEMORY, THREADS_ON};
 use homing_pipeline::scene::{Iterations, Scene, ITERATIONS};
+use homing_pipeline::Experiment;
 
 /// The machine model and how a trace is laid over it.
 #[derive(clap::Args, Clone, Debug)]
@@ -22,7 +23,8 @@ pub struct ModelArgs {
     /// CPUs that threads run on: fill, round-robin, one-per-node, or a list such as 0-3,5 or !2
     ///
     /// fill: thread i on CPU i, so that nodes fill up one by one. round-robin: thread i on the next CPU of node i.
-    /// one-per-node: thread i on the first CPU of node i. A list: thread i on its i-th CPU. All begin again at their end.
+    /// one-per-node: thread i on the first CPU of node i. A list: thread i on its i-th CPU. All begin again at their
+    /// end.
     #[arg(long, value_name = "HOW", default_value = THREADS_ON)]
     pub threads_on: ThreadsOn,
     /// Memory for page histories; what is beyond goes to a temporary file
@@ -51,10 +53,14 @@ pub fn information(text: &str) -> Result<Information, String> {
 }
 
 impl ModelArgs {
-    /// What they say.
-    pub fn model(&self) -> Model {
+    /// What they say; who reads is shown how far that is.
+    pub fn experiment(&self) -> Experiment {
+        Experiment { progress: progress::of_pipeline(), ..Experiment::new(self.model()) }
+    }
+
+    fn model(&self) -> Model {
         let ModelArgs { machine, set, page_size, threads_on, memory, misses } = self.clone();
-        Model { machine, set, page_size, threads_on, memory, misses, show: progress::bar }
+        Model { machine, set, page_size, threads_on, memory, misses }
     }
 }
 

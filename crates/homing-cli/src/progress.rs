@@ -1,6 +1,7 @@
 //! Progress bars: on stderr, only on a terminal, only for what takes more than a second.
 
-use homing_pipeline::progress::Bar;
+use homing_pipeline::progress::{Bar, Unit};
+use homing_pipeline::Progress;
 use homing_record::Watch;
 use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
@@ -65,14 +66,14 @@ fn show_later(bar: &ProgressBar) {
     });
 }
 
-/// A bar over a number of references, for homing-pipeline.
-pub fn bar(total: u64, what: &'static str) -> Box<dyn Bar> {
-    Box::new(Shown(references(total, what)))
-}
-
-/// A bar over a number of things, for homing-pipeline.
-pub fn things(total: u64, what: &'static str) -> Box<dyn Bar> {
-    Box::new(Shown(units(total, what)))
+/// The bars of homing-pipeline.
+pub fn of_pipeline() -> Progress {
+    Progress::new(|total, unit, doing| {
+        Box::new(Shown(match unit {
+            Unit::References => references(total, doing),
+            Unit::Cases => units(total, doing),
+        }))
+    })
 }
 
 /// A bar that ends when it is dropped.

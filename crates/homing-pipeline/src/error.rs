@@ -2,6 +2,7 @@
 
 use homing_core::compare::CompareError;
 use homing_core::history::SpillError;
+use homing_core::optimal::curve::CurveError;
 use homing_core::optimal::OptimalError;
 use homing_core::page_sizes::PageSizesError;
 use homing_linux::files::FileError;
@@ -41,17 +42,9 @@ pub enum PipelineError {
     /// Page sizes cannot be compared.
     #[error(transparent)]
     PageSizes(#[from] PageSizesError),
-    /// A trace of a study cannot be used on a machine.
-    #[error("{} on {machine}", .trace.display())]
-    OnMachine {
-        /// The trace.
-        trace: std::path::PathBuf,
-        /// The machine.
-        machine: String,
-        /// Why.
-        #[source]
-        source: Box<PipelineError>,
-    },
+    /// There is no curve of the bound.
+    #[error(transparent)]
+    Curve(#[from] CurveError),
     /// Something failed while that was done.
     #[error("{doing}")]
     While {

@@ -1,13 +1,14 @@
-//! An experiment as a value: which machine, how traces are laid over it, where pages begin, what policies see. Looked up, it
-//! is ready for traces; what all results begin and end with is here.
+//! An experiment as a value: which machine, how traces are laid over it, where pages begin, what policies see. Looked
+//! up, it is ready for traces.
 
+use crate::case::Case;
 use crate::error::{PipelineError, Result};
 use crate::info;
 use crate::layout::Layout;
-use crate::manifest::Manifest;
 use crate::model::Model;
 use crate::placement::{begins, Begins};
 use crate::policies::{is_machine, settings};
+use crate::progress::Progress;
 use crate::scene::Scene;
 use crate::trace_file::{naming, TraceFile};
 use homing_core::action::NodeSet;
@@ -18,13 +19,13 @@ use homing_core::machine::{Costs, Machine};
 use homing_core::policy::placement::Placement;
 use homing_core::policy::settings::Settings;
 use homing_core::policy::table::{Begin, Entry};
-use homing_core::report::{MachineInfo, Parameter, TraceInfo};
+use homing_core::report::{MachineInfo, Parameter};
 use homing_trace::Trace;
 
 /// What is asked of traces.
 #[derive(Clone, Debug)]
 pub struct Experiment {
-    /// The machine.
+    /// The machine, and how traces are laid over it.
     pub model: Model,
     /// What happens around the references.
     pub scene: Scene,
@@ -36,6 +37,8 @@ pub struct Experiment {
     pub bound_start: BoundStart,
     /// What policies see.
     pub information: Information,
+    /// Who is shown how far reading is.
+    pub progress: Progress,
 }
 
 /// An experiment whose names are looked up and whose files, but for traces, are read.
@@ -57,7 +60,7 @@ pub struct Ready {
 }
 
 impl Experiment {
-    /// What the command line asks unless the user says more: all that policies could see, on a machine.
+    /// What the command line asks unless the user says more: policies see all references of a trace on a machine.
     pub fn new(model: Model) -> Experiment {
         Experiment {
             model,
@@ -66,17 +69,21 @@ impl Experiment {
             replication: true,
             bound_start: BoundStart::default(),
             information: Information::PERFECT,
+            progress: Progress::default(),
         }
     }
 
-    /// Looks up what the bound needs, which takes larger machines than policies do.
+    /// Looks up what the bound alone needs, which takes larger machines than policies do.
+    ///
+    /// # Errors
+    /// If the machine is unknown, or a parameter of a policy is set.
     pub fn for_bound(self) -> Result<Ready> {
-        let machine = self.model.machine(is_machine)?;
-        let settings = settings(&self.model.set)?;
-        let begins = self.placement.as_deref().map(begins).transpose()?;
-        let costs = self.model.costs(&machine)?;
-        let page_size = self.model.page_size(&machine);
-        Ok(Ready { experiment: self, machine, costs, page_size, settings, begins, policies: Vec::new() })
+        if let Some(setting) = self.model.set.iter().find(|setting| !is_machine(setting)) {
+            return Err(PipelineError::Usage(format!(
+                "--set {setting}: the optimum has no policy; expected a field of the machine, such as remote=15"
+            )));
+        }
+        self.look_up()
     }
 
     /// Looks up everything, with the policies, which may depend on where pages begin.
@@ -87,35 +94,37 @@ impl Experiment {
         self,
         policies: impl FnOnce(Option<&Placement>) -> Result<Vec<&'static Entry>>,
     ) -> Result<Ready> {
-        let mut ready = self.for_bound()?;
-        let given = ready.begins.as_ref().map(Begins::placement);
-        let policies = policies(given)?;
-        check(&ready.machine, given, &ready.costs, &policies)?;
-        ready.policies = policies;
+        let mut ready = self.look_up()?;
+        ready.policies = policies(ready.begins.as_ref().map(Begins::placement))?;
+        ready.check(ready.begins.as_ref())?;
         Ok(ready)
+    }
+
+    /// Looks up everything but policies.
+    pub(crate) fn look_up(self) -> Result<Ready> {
+        let machine = self.model.machine(is_machine)?;
+        let settings = settings(&self.model.set)?;
+        let begins = self.placement.as_deref().map(begins).transpose()?;
+        let costs = self.model.costs(&machine)?;
+        let page_size = self.model.page_size(&machine);
+        Ok(Ready { experiment: self, machine, costs, page_size, settings, begins, policies: Vec::new() })
     }
 }
 
 impl Ready {
-    /// Lays a trace over the machine. `read_gap`: at most this, for sweeps; else what is exact for the machine.
-    pub fn lay_out(&self, file: &TraceFile, trace: &Trace<'_>, read_gap: Option<u32>) -> Result<Layout> {
-        naming(self.lay_out_at(trace, self.page_size, read_gap), &file.path)
+    /// Opens the trace in a file and lays it over the machine. `read_gap`: at most so many reads in a page run, for
+    /// sweeps; else what is exact for the machine.
+    pub fn case<'a>(&'a self, file: &'a TraceFile, read_gap: Option<u32>) -> Result<Case<'a>> {
+        naming(Case::new(self, file, read_gap), &file.path)
     }
 
-    /// The same at another page size.
-    pub fn lay_out_at(
-        &self,
-        trace: &Trace<'_>,
-        page_size: PageSize,
-        read_gap: Option<u32>,
-    ) -> Result<Layout> {
-        let Experiment { model, scene, .. } = &self.experiment;
-        let layout = Layout::new(model, scene, &self.machine, trace, page_size, read_gap)?;
-        Ok(layout.begun(self.begins.as_ref(), trace))
+    /// Lays a trace over the machine at a page size. `read_gap` as for [`Ready::case`].
+    pub fn lay_out(&self, trace: &Trace<'_>, page_size: PageSize, read_gap: Option<u32>) -> Result<Layout> {
+        Layout::new(&self.experiment, &self.machine, self.begins.as_ref(), trace, page_size, read_gap)
     }
 
-    /// Whether pages may have several copies as far as the user and the caches are concerned; the machine may still not
-    /// allow it.
+    /// Whether pages may have several copies as far as the user and the caches are concerned; the machine may still
+    /// not allow it.
     pub fn replication(&self) -> bool {
         self.experiment.replication && !self.experiment.model.misses
     }
@@ -135,60 +144,38 @@ impl Ready {
         }
     }
 
-    /// What the report says about the machine.
+    /// What reports say about the machine.
     pub fn machine_info(&self) -> MachineInfo {
         info::machine_info(&self.machine, &self.costs, self.page_size)
     }
 
-    /// What the report says about a trace.
-    pub fn trace_info(&self, file: &TraceFile, trace: &Trace<'_>, layout: &Layout) -> TraceInfo {
-        info::trace_info(file, trace, &layout.history, layout.partial, layout.caches)
-    }
-
-    /// The parameters that all results have.
+    /// The parameters that results of policies have. `replication`: whether pages had several copies.
     pub fn parameters(&self, replication: bool) -> Vec<Parameter> {
-        let Experiment { model, placement, bound_start, .. } = &self.experiment;
-        let (placement, policies) = (placement.as_deref(), &self.policies);
-        let mut all =
-            info::parameters(model, self.page_size, placement, replication, policies, &self.settings);
-        all.push(info::bound_start(*bound_start));
+        let placement = self.experiment.placement.as_deref().unwrap_or("as the policy begins");
+        let mut all = info::parameters(self, placement, replication);
+        all.push(info::parameter("bound-start", self.experiment.bound_start));
         all
     }
-}
 
-/// Writes the manifest beside each of these results of a trace.
-pub fn write_manifests<'a>(
-    paths: impl IntoIterator<Item = &'a std::path::PathBuf>,
-    machine: &MachineInfo,
-    parameters: &[Parameter],
-    trace: &TraceInfo,
-) -> Result<()> {
-    let manifest = Manifest::new(machine, parameters, vec![trace]);
-    paths.into_iter().try_for_each(|path| manifest.write_beside(path))
-}
-
-/// Fails if the machine is too large to simulate, or the machine or a policy cannot begin as the user said.
-pub fn check(
-    machine: &Machine,
-    placement: Option<&Placement>,
-    costs: &Costs,
-    policies: &[&Entry],
-) -> Result<()> {
-    let (memories, most) = (costs.memories(), NodeSet::CAPACITY);
-    if memories > most {
-        let message = format!(
-            "machine {}: {memories} memories (its `nodes`, and global memory): policies are simulated on at most {most}; expected \
-             fewer, or `homing optimal`, which takes more",
-            machine.name()
-        );
-        return Err(PipelineError::Usage(message));
+    /// Fails if the machine is too large to simulate, or the machine or a policy cannot begin so.
+    pub(crate) fn check(&self, begins: Option<&Begins>) -> Result<()> {
+        let (memories, most) = (self.costs.memories(), NodeSet::CAPACITY);
+        if memories > most {
+            let message = format!(
+                "machine {}: {memories} memories (its `nodes`, and global memory): policies are simulated on at most \
+                 {most}; expected fewer, or `homing optimal`, which takes more",
+                self.machine.name()
+            );
+            return Err(PipelineError::Usage(message));
+        }
+        let placement = begins.map(Begins::placement);
+        if let Some(placement) = placement {
+            placement.check(&self.costs).map_err(PipelineError::Usage)?;
+        }
+        let has_file = matches!(placement, Some(Placement::File(_)));
+        if !has_file && self.policies.iter().any(|entry| matches!(entry.begin, Begin::File)) {
+            return Err(PipelineError::Usage(CompareError::NoFile.to_string()));
+        }
+        Ok(())
     }
-    if let Some(placement) = placement {
-        placement.check(costs).map_err(PipelineError::Usage)?;
-    }
-    let has_file = matches!(placement, Some(Placement::File(_)));
-    if !has_file && policies.iter().any(|entry| matches!(entry.begin, Begin::File)) {
-        return Err(PipelineError::Usage(CompareError::NoFile.to_string()));
-    }
-    Ok(())
 }

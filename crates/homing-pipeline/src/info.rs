@@ -1,11 +1,9 @@
 //! What reports say about machines, traces and parameters.
 
-use crate::model::Model;
+use crate::experiment::Ready;
+use crate::layout::Layout;
 use crate::policies::is_machine;
 use crate::trace_file::TraceFile;
-use homing_core::cache::Counts;
-use homing_core::compare::BoundStart;
-use homing_core::history::History;
 use homing_core::ids::PageSize;
 use homing_core::machine::{Costs, Machine};
 use homing_core::policy::settings::Settings;
@@ -13,20 +11,19 @@ use homing_core::policy::table::Entry;
 use homing_core::report::{MachineInfo, Parameter, TraceInfo};
 use homing_trace::Trace;
 
-/// Where the bound begins, as a parameter.
-pub fn bound_start(start: BoundStart) -> Parameter {
-    Parameter { name: "bound-start".into(), value: start.to_string() }
+/// A parameter of a manifest.
+pub(crate) fn parameter(name: &str, value: impl ToString) -> Parameter {
+    Parameter { name: name.into(), value: value.to_string() }
+}
+
+/// What policies see, as a parameter.
+pub(crate) fn information(levels: impl IntoIterator<Item = impl ToString>) -> Parameter {
+    parameter("info", levels.into_iter().map(|level| level.to_string()).collect::<Vec<_>>().join(","))
 }
 
 /// What the report says about a trace.
-pub fn trace_info(
-    file: &TraceFile,
-    trace: &Trace<'_>,
-    history: &History,
-    partial: bool,
-    caches: Option<Counts>,
-) -> TraceInfo {
-    let header = trace.header();
+pub(crate) fn trace_info(file: &TraceFile, trace: &Trace<'_>, layout: &Layout) -> TraceInfo {
+    let (header, history) = (trace.header(), &layout.history);
     let reads = history.reads();
     TraceInfo {
         name: file.name.clone(),
@@ -38,13 +35,13 @@ pub fn trace_info(
         writes: history.references() - reads,
         threads: trace.threads().count() as u64,
         pages: u64::from(history.pages()),
-        complete: !partial,
-        caches,
+        complete: !layout.partial,
+        caches: layout.caches,
     }
 }
 
 /// What the report says about a machine.
-pub fn machine_info(machine: &Machine, costs: &Costs, page_size: PageSize) -> MachineInfo {
+pub(crate) fn machine_info(machine: &Machine, costs: &Costs, page_size: PageSize) -> MachineInfo {
     let mut info = MachineInfo {
         name: machine.name().into(),
         description: machine.summary().into(),
@@ -70,26 +67,24 @@ pub fn machine_info(machine: &Machine, costs: &Costs, page_size: PageSize) -> Ma
     info
 }
 
-/// Every parameter of a run, as the manifest has it.
-pub fn parameters(
-    model: &Model,
-    page_size: PageSize,
-    placement: Option<&str>,
-    replication: bool,
-    policies: &[&Entry],
-    settings: &Settings,
-) -> Vec<Parameter> {
+/// Every parameter of a run, as the manifest has it. `placement`: where pages begin, in words.
+pub(crate) fn parameters(ready: &Ready, placement: &str, replication: bool) -> Vec<Parameter> {
+    let Ready { experiment, page_size, policies, settings, .. } = ready;
+    let model = &experiment.model;
     let mut all = vec![
-        ("machine".to_owned(), model.machine.clone()),
-        ("page-size".to_owned(), page_size.to_string()),
-        ("threads-on".to_owned(), model.threads_on.to_string()),
-        ("placement".to_owned(), placement.unwrap_or("as the policy begins").to_owned()),
-        ("replication".to_owned(), replication.to_string()),
-        ("misses".to_owned(), model.misses.to_string()),
+        parameter("machine", &model.machine),
+        parameter("page-size", page_size),
+        parameter("threads-on", &model.threads_on),
+        parameter("placement", placement),
+        parameter("replication", replication),
+        parameter("misses", model.misses),
     ];
-    all.extend(model.set.iter().filter(|set| is_machine(set)).map(|set| ("set".to_owned(), set.clone())));
-    for entry in policies {
-        all.extend(settings.of(entry).all().into_iter().map(|(name, value)| (name, value.to_string())));
-    }
-    all.into_iter().map(|(name, value)| Parameter { name, value }).collect()
+    all.extend(model.set.iter().filter(|set| is_machine(set)).map(|set| parameter("set", set)));
+    all.extend(policies.iter().flat_map(|entry| policy(settings, entry)));
+    all
+}
+
+/// The parameters of a policy.
+pub(crate) fn policy(settings: &Settings, entry: &Entry) -> impl Iterator<Item = Parameter> {
+    settings.of(entry).all().into_iter().map(|(name, value)| Parameter { name, value: value.to_string() })
 }

@@ -1,7 +1,6 @@
 //! The machine model and how traces are laid over it.
 
 use crate::error::{PipelineError, Result};
-use crate::progress::{hidden, Show};
 use homing_core::cache::cpus::CpusInUse;
 use homing_core::cache::hierarchy::HierarchyError;
 use homing_core::cache::misses::Misses;
@@ -33,8 +32,6 @@ pub struct Model {
     pub memory: u64,
     /// Whether the machine's caches filter the references first.
     pub misses: bool,
-    /// Shows how far reading is.
-    pub show: Show,
 }
 
 /// A number of bytes, as options have it.
@@ -52,7 +49,6 @@ impl Model {
             threads_on: THREADS_ON.parse().expect("the default is a rule"),
             memory: parse_bytes(MEMORY).expect("the default is a size"),
             misses: false,
-            show: hidden,
         }
     }
 

@@ -26,8 +26,8 @@ pub fn policy(name: &str) -> Result<&'static Entry> {
     table::find(name).ok_or_else(|| {
         if name.starts_with("external:") {
             let message = format!(
-                "policy `{name}`: expected a policy of homing's own here (see `homing policies`); a process can be the policy of \
-                 `homing simulate` without --monitor only"
+                "policy `{name}`: expected a policy of homing's own here (see `homing policies`); a process can be the \
+                 policy of `homing simulate` without --monitor only"
             );
             return PipelineError::Usage(message);
         }

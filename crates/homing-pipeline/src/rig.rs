@@ -1,14 +1,13 @@
 //! Runs with a monitor in the loop: what `simulate --monitor`, `compare --monitor` and `study --monitor` share.
 
+use crate::case::Case;
 use crate::error::{PipelineError, Result};
-use crate::experiment::{Experiment, Ready};
-use crate::layout::Layout;
-use crate::model::{self, Model};
-use crate::scene::Scene;
+use crate::experiment::Ready;
+use crate::model;
 use homing_core::cache::cpus::CpusInUse;
 use homing_core::cache::{Addresses, HierarchyShape};
 use homing_core::compare::{Bound, Subject};
-use homing_core::machine::{Costs, Machine};
+use homing_core::machine::Costs;
 use homing_core::monitor::table::Choice;
 use homing_core::policy::placement::Placement;
 use homing_core::policy::settings::Settings;
@@ -18,8 +17,10 @@ use homing_core::report::Row;
 use homing_core::simulate::Simulation;
 use homing_core::system::{self, Run, Setup};
 use homing_core::time::{NoTimes, Times};
-use homing_trace::Trace;
 use std::time::Instant;
+
+/// Intervals of a run, unless the user says another length.
+const INTERVALS: u64 = 50;
 
 /// What runs in the loop need beside a trace that is laid over a machine.
 pub struct Rig {
@@ -31,38 +32,21 @@ pub struct Rig {
 
 impl Rig {
     /// For a trace that is laid over the machine of an experiment.
-    pub fn new(ready: &Ready, trace: &Trace<'_>, costs: &Costs) -> Result<Rig> {
-        let Experiment { model, scene, .. } = &ready.experiment;
-        Rig::of(model, scene, &ready.machine, trace, costs)
-    }
-
-    /// For a trace on a machine.
-    pub fn of(
-        model: &Model,
-        scene: &Scene,
-        machine: &Machine,
-        trace: &Trace<'_>,
-        costs: &Costs,
-    ) -> Result<Rig> {
-        let page_size = model.page_size(machine);
-        let mut binding = model.binding(machine)?;
-        scene.schedule(trace, machine, &mut binding)?;
+    pub fn new(case: &Case<'_>) -> Result<Rig> {
+        let Ready { experiment, machine, page_size, .. } = case.ready;
+        let mut binding = experiment.model.binding(machine)?;
+        experiment.scene.schedule(&case.trace, machine, &mut binding)?;
         Ok(Rig {
-            shape: model::hierarchy(machine, page_size)?,
-            cpus: model::cpus(trace, &binding),
-            addresses: model::addresses(trace, page_size),
-            times: Times::new(machine, costs),
+            shape: model::hierarchy(machine, *page_size)?,
+            cpus: model::cpus(&case.trace, &binding),
+            addresses: model::addresses(&case.trace, *page_size),
+            times: Times::new(machine, &case.layout.costs),
         })
     }
 
-    /// What is simulated, with intervals of a fiftieth of the trace.
-    pub fn setup<'a>(
-        &'a self,
-        trace: &'a Trace<'a>,
-        layout: &'a Layout,
-        placement: &'a Placement,
-        choice: &Choice,
-    ) -> Setup<'a> {
+    /// What is simulated, with [`INTERVALS`] intervals.
+    pub fn setup<'a>(&'a self, case: &'a Case<'a>, placement: &'a Placement, choice: &Choice) -> Setup<'a> {
+        let Case { trace, layout, .. } = case;
         Setup {
             trace,
             costs: &layout.costs,
@@ -71,12 +55,17 @@ impl Rig {
             addresses: &self.addresses,
             placement,
             monitor: choice.entry.name,
-            interval: trace.references().div_ceil(50).max(1),
+            interval: trace.references().div_ceil(INTERVALS).max(1),
             timeline: &layout.timeline,
             times: self.times.as_ref().ok(),
             stopped: false,
             log: false,
         }
+    }
+
+    /// The pages of the trace.
+    pub fn addresses(&self) -> &Addresses {
+        &self.addresses
     }
 
     /// Why there are no modelled times, if there are none.
@@ -87,17 +76,16 @@ impl Rig {
     /// The row of a policy that sees what a monitor reports; it must be `able` to.
     pub fn watched(
         &self,
-        trace: &Trace<'_>,
-        layout: &Layout,
+        case: &Case<'_>,
         subject: &Subject,
         bound: &Bound,
         entry: &Entry,
         choice: &Choice,
     ) -> Result<Row> {
         let begin = Instant::now();
-        let policy = entry.make(&layout.costs, false, subject.settings);
-        let placement = entry.placement(subject.placement, &layout.costs, subject.settings);
-        let setup = self.setup(trace, layout, &placement, choice);
+        let policy = entry.make(subject.costs, false, subject.settings);
+        let placement = entry.placement(subject.placement, subject.costs, subject.settings);
+        let setup = self.setup(case, &placement, choice);
         let run = system::run(&setup, &*policy, choice);
         let run = run.map_err(|e| PipelineError::Usage(format!("policy `{}`: {e}", entry.name)))?;
         let row = row(subject, bound, entry.name, &run, begin.elapsed().as_secs_f64());

@@ -1,10 +1,10 @@
 //! What happens around the references in a simulation: `--iterations`, `--events`.
 
 use crate::error::{PipelineError, Result};
+use crate::info::parameter;
 use homing_core::history::schedule::{Random, Schedule};
 use homing_core::history::Binding;
 use homing_core::ids::{Cpu, Node, Time};
-use homing_core::information::Information;
 use homing_core::machine::Machine;
 use homing_core::report::Parameter;
 use homing_core::timeline::{Mark, Timeline};
@@ -110,12 +110,9 @@ impl Scene {
     }
 
     /// The manifest's entries.
-    pub fn parameters(&self, information: &[Information]) -> Vec<Parameter> {
-        let levels: Vec<String> = information.iter().map(Information::to_string).collect();
-        let parameter = |name: &str, value: String| Parameter { name: name.into(), value };
-        let mut all =
-            vec![parameter("info", levels.join(",")), parameter("iterations", self.iterations.to_string())];
-        all.extend(self.events.iter().map(|events| parameter("events", events.clone())));
+    pub fn parameters(&self) -> Vec<Parameter> {
+        let mut all = vec![parameter("iterations", self.iterations)];
+        all.extend(self.events.iter().map(|events| parameter("events", events)));
         all
     }
 }

@@ -22,7 +22,8 @@ impl TraceFile {
         let facts = path.metadata().doing(context)?;
         if !facts.is_file() {
             let message = format!(
-                "{} is not a regular file: expected a trace, as `homing record` writes it; write what comes from a pipe to a file",
+                "{} is not a regular file: expected a trace, as `homing record` writes it; write what comes from a \
+                 pipe to a file",
                 path.display()
             );
             return Err(PipelineError::Failed(message));
@@ -32,7 +33,7 @@ impl TraceFile {
                 format!("{} is empty: expected a trace, as `homing record` writes it", path.display());
             return Err(PipelineError::Failed(message));
         }
-        let map = MappedFile::open(path).doing(|| format!("cannot map trace {}", path.display()))?;
+        let map = MappedFile::open(path).doing(context)?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         Ok(TraceFile { path: path.to_owned(), name, map })
     }

@@ -9,7 +9,7 @@ use homing_core::information::Information;
 use homing_core::monitor::table::Choice;
 use homing_core::report::Report;
 use homing_linux::visible;
-use homing_pipeline::compare::{self, Compared, Options, Sweep};
+use homing_pipeline::compare::{self, Compared, Comparison, Sweep, SEEDS};
 use homing_pipeline::manifest::Manifest;
 use homing_pipeline::Experiment;
 use std::path::{Path, PathBuf};
@@ -66,7 +66,7 @@ pub struct Args {
     #[arg(long, value_name = "FILTERS", value_delimiter = ',', value_enum, conflicts_with = "misses")]
     perturb: Vec<Filter>,
     /// Seeds of each disturbance, from 0 up
-    #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    #[arg(long, value_name = "COUNT", default_value_t = SEEDS, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
     /// Print the report as JSON instead of tables
     #[arg(long)]
@@ -83,7 +83,7 @@ pub struct Args {
 /// Compares.
 pub fn run(args: Args) -> Result {
     let prints = refuse_two_on_stdout(args.csv.as_deref(), args.json)?;
-    let Compared { report, partial } = compare::run(&args.options())?;
+    let Compared { report, partial } = args.comparison().run()?;
     if let Some(path) = &args.csv {
         write_rows(path, &report)?;
     }
@@ -109,12 +109,12 @@ pub fn run(args: Args) -> Result {
 }
 
 impl Args {
-    fn options(&self) -> Options {
+    fn comparison(&self) -> Comparison {
         let filter = |filter: &Filter| match filter {
             Filter::Local => compare::Filter::Local,
             Filter::Gaps => compare::Filter::Gaps,
         };
-        Options {
+        Comparison {
             traces: self.traces.clone(),
             experiment: Experiment {
                 scene: self.scene.scene(),
@@ -122,10 +122,10 @@ impl Args {
                 replication: !self.no_replication,
                 bound_start: self.bound_start,
                 information: self.info[0],
-                ..Experiment::new(self.model.model())
+                ..self.model.experiment()
             },
             policies: self.policies.clone(),
-            information: self.info.clone(),
+            further_levels: self.info[1..].to_vec(),
             monitors: self.monitor.clone(),
             sweeps: self.sweep.clone(),
             perturb: self.perturb.iter().map(filter).collect(),

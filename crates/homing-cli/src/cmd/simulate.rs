@@ -6,22 +6,15 @@ use crate::exit::{self, Code};
 use crate::options::{information, ModelArgs, SceneArgs};
 use crate::tables;
 use homing_core::action::Entry as Logged;
-use homing_core::compare::{note_counts, requesters, Bound, BoundStart, Requester, Subject};
+use homing_core::compare::{BoundStart, Requester};
 use homing_core::ids::Page;
 use homing_core::information::Information;
-use homing_core::policy::placement::{Placement, PlacementFile};
-use homing_core::report::Row;
-use homing_core::sharing;
-use homing_core::simulate::Simulation;
-use homing_pipeline::experiment::write_manifests;
-use homing_pipeline::external::External;
 use homing_pipeline::manifest::GENERATOR;
-use homing_pipeline::placement::located;
-use homing_pipeline::policies::policy;
-use homing_pipeline::{Experiment, TraceFile};
+use homing_pipeline::simulate::{simulate, Chosen, Simulated};
+use homing_pipeline::{Case, Experiment, TraceFile};
 use monitored::MonitorArgs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Arguments of `homing simulate`.
 #[derive(clap::Args)]
@@ -73,7 +66,7 @@ impl Args {
             replication: !self.no_replication,
             bound_start: self.bound_start,
             information: self.info,
-            ..Experiment::new(self.model.model())
+            ..self.model.experiment()
         }
     }
 }
@@ -85,54 +78,27 @@ pub fn run(args: Args) -> exit::Result {
     if let Some(choice) = args.monitor.monitor.clone() {
         return monitored::run(&args, &choice);
     }
-    let external = args.policy.strip_prefix("external:");
-    if external.is_some_and(|command| command.trim().is_empty()) {
-        let message = "--policy external: names no command: expected external:COMMAND, such as \
-                       \"external:python3 examples/interval_majority.py\" (docs/external-policy.md)";
-        return Err(exit::error(Code::USAGE, message));
-    }
-    let ready = experiment.ready(|_| match external {
-        None => Ok(vec![policy(&args.policy)?]),
-        Some(_) => Ok(Vec::new()),
-    })?;
+    let chosen = Chosen::parse(&args.policy, Duration::from_secs_f64(args.external_timeout))?;
+    let ready = experiment.ready(|_| Ok(chosen.entries()))?;
     let file = TraceFile::open(&args.trace)?;
-    let trace = file.trace()?;
-    let layout = ready.lay_out(&file, &trace, None)?;
-    let subject = ready.subject(&layout);
-    let bound = Bound::new(&subject, &sharing::classify(&layout.history)?)?;
-    let begin = Instant::now();
-    let log = args.actions.is_some();
-    let result = match (ready.policies.first(), external) {
-        (Some(entry), _) => subject.simulate(entry, log)?,
-        (None, command) => {
-            external_policy(&subject, command.unwrap_or_default(), args.external_timeout, log)?
-        }
-    };
-    let row = subject.row(&args.policy, &result, &bound, begin.elapsed().as_secs_f64())?;
-    let mut notes = subject.notes();
-    note_counts(&mut notes, &args.policy, &result);
-    notes.extend_from_slice(&layout.notes);
+    let case = ready.case(&file, None)?;
+    let simulated = simulate(&case, &chosen, args.actions.is_some())?;
     if let Some(path) = &args.actions {
-        write_actions(path, &result.log, |page| layout.history.address(page))?;
+        write_actions(path, &simulated.result.log, |page| case.layout.history.address(page))?;
     }
     if let Some(path) = &args.placement_out {
-        let placement = PlacementFile::from_pages(&layout.history, &result.last_homes)?;
-        let placement = placement.with_areas(&located(&trace, &layout.history), ready.page_size);
-        crate::files::write(path, placement.text())?;
+        crate::files::write(path, simulated.last_placement(&case)?.text())?;
     }
-    let mut parameters = ready.parameters(subject.replicates());
-    parameters.extend(ready.experiment.scene.parameters(&[args.info]));
-    let info = ready.trace_info(&file, &trace, &layout);
-    let written = args.actions.iter().chain(&args.placement_out);
-    write_manifests(written, &ready.machine_info(), &parameters, &info)?;
+    case.write_manifests(args.actions.iter().chain(&args.placement_out), &simulated.parameters)?;
     if args.json {
-        let by_node = requesters(&layout.history, &result)?;
-        print_json(&row, by_node, &info, &parameters, &notes)?;
+        let by_node = simulated.requesters(&case)?;
+        print_json(&simulated, by_node, &case)?;
     } else {
-        outln!("{}", tables::rows(&[subject.optimal_row(&bound, 0.0), row]));
+        let Simulated { optimal, row, notes, .. } = simulated;
+        outln!("{}", tables::rows(&[optimal, row]));
         tables::print_notes(&notes)?;
     }
-    Ok(if layout.partial { Code::PARTIAL } else { Code::OK })
+    Ok(if case.layout.partial { Code::PARTIAL } else { Code::OK })
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -140,35 +106,17 @@ fn seconds(text: &str) -> Result<f64, String> {
     value.ok_or_else(|| format!("`{text}`: expected seconds from 0.001 to 86400"))
 }
 
-/// Simulates a policy that is a process of its own.
-fn external_policy(subject: &Subject, command: &str, timeout: f64, log: bool) -> anyhow::Result<Simulation> {
-    let timeout = Duration::from_secs_f64(timeout);
-    let policy = External::new(command, subject.costs, subject.replicates(), timeout);
-    let placement = subject.placement.cloned().unwrap_or(Placement::FirstTouch);
-    let result = subject.simulate_policy(&policy, &placement, log)?;
-    match policy.error() {
-        Some(error) => Err(exit::error(Code::FAILURE, error)),
-        None => Ok(result),
-    }
-}
-
 /// The row's fields, with who pays, the trace, every parameter and the notes beside them.
-fn print_json(
-    row: &Row,
-    by_node: Option<Vec<Requester>>,
-    trace: &homing_core::report::TraceInfo,
-    parameters: &[homing_core::report::Parameter],
-    notes: &[String],
-) -> anyhow::Result<()> {
-    let mut json = serde_json::to_value(row)?;
+fn print_json(simulated: &Simulated, by_node: Option<Vec<Requester>>, case: &Case<'_>) -> anyhow::Result<()> {
+    let mut json = serde_json::to_value(&simulated.row)?;
     if let Some(by_node) = by_node {
         json["by_node"] = serde_json::to_value(by_node)?;
     }
     json["schema"] = homing_core::report::SCHEMA.into();
     json["generator"] = GENERATOR.into();
-    json["trace"] = serde_json::to_value(trace)?;
-    json["parameters"] = serde_json::to_value(parameters)?;
-    json["notes"] = serde_json::to_value(notes)?;
+    json["trace"] = serde_json::to_value(case.trace_info())?;
+    json["parameters"] = serde_json::to_value(&simulated.parameters)?;
+    json["notes"] = serde_json::to_value(&simulated.notes)?;
     outln!("{}", serde_json::to_string_pretty(&json)?);
     Ok(())
 }

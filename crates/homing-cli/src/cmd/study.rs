@@ -4,21 +4,21 @@ mod table;
 
 use crate::exit::{Code, Result};
 use crate::files::roles::{self, refuse_clashes, Use};
-use crate::options::information;
 use crate::{progress, tables};
 use homing_core::compare::BoundStart;
 use homing_core::information::Information;
 use homing_core::monitor::table::Choice;
-use homing_pipeline::study::{self, Found, Options, Plan, FILES, PAGE};
+use homing_pipeline::study::{self, Found, Grid, Plan, FILES, PAGE};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 /// Arguments of `homing study`. Lists are separated by commas.
 #[derive(clap::Args)]
 pub struct Args {
     /// The traces
     traces: Vec<PathBuf>,
-    /// A TOML file with the lists traces, machines, starts, info, monitors, policies, set, and threads-on, page-size, iterations,
-    /// events, no-replication, bound-start, memory, misses; flags come on top of it
+    /// A TOML file with the lists traces, machines, starts, info, monitors, policies, set, and threads-on, page-size,
+    /// iterations, events, no-replication, bound-start, memory, misses; flags come on top of it
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
     /// Where results go; what is there already is not computed again
@@ -31,12 +31,12 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', value_name = "RULES")]
     starts: Vec<String>,
     /// What policies see [default: perfect]
-    #[arg(long, value_delimiter = ',', value_name = "LEVELS", value_parser = information)]
-    info: Vec<Information>,
+    #[arg(long, value_delimiter = ',', value_name = "LEVELS", value_parser = word::<Information>)]
+    info: Vec<String>,
     /// Also let policies see what this monitor reports (see `homing monitors`), in the loop with the machines' caches;
     /// repeatable; needs misses
-    #[arg(long, value_name = "MONITOR")]
-    monitor: Vec<Choice>,
+    #[arg(long, value_name = "MONITOR", value_parser = word::<Choice>)]
+    monitor: Vec<String>,
     /// Policies [default: all]
     #[arg(long, value_delimiter = ',', value_name = "POLICIES")]
     policies: Vec<String>,
@@ -58,10 +58,10 @@ pub struct Args {
     /// Never more than one copy of a page, in policies and bound
     #[arg(long)]
     no_replication: bool,
-    /// Where the optimum begins that policies are measured against: one-copy (each page where that is cheapest, free of charge)
-    /// or same (where the policy begins) [default: one-copy]
-    #[arg(long, value_name = "WHERE")]
-    bound_start: Option<BoundStart>,
+    /// Where the optimum begins that policies are measured against: one-copy (each page where that is cheapest, free of
+    /// charge) or same (where the policy begins) [default: one-copy]
+    #[arg(long, value_name = "WHERE", value_parser = word::<BoundStart>)]
+    bound_start: Option<String>,
     /// Memory for the page histories of each trace on a machine; what is beyond goes to a temporary file [default: 8G]
     #[arg(long, value_name = "SIZE")]
     memory: Option<String>,
@@ -75,33 +75,33 @@ pub struct Args {
 
 /// Runs the study.
 pub fn run(args: Args) -> Result {
-    let json = args.json;
-    let plan = Plan::new(args.options())?;
+    let (json, out) = (args.json, args.out.clone());
+    let grid = args.plan.as_deref().map(Grid::read).transpose()?.unwrap_or_default();
+    let plan = Plan::new(grid.with(args.grid()), out, progress::of_pipeline())?;
     refuse_clashes(&files(&plan).chain(Use::filled("--out", &plan.out, FILES)).collect::<Vec<_>>())?;
     let begun = plan.begin()?;
     if let Some((journal, lines)) = begun.strange() {
         errln!("homing: {}: {lines} lines that are no cells are left out", journal.display());
     }
-    let Found { cells, computed, damaged, notes } = begun.run(progress::things)?;
-    study::write(&plan, &cells, &notes)?;
-    let document = study::document(&plan, &cells, &notes);
+    let found = begun.run()?;
+    study::write(&plan, &found)?;
+    let document = study::document(&plan, &found);
     crate::files::write(&plan.out.join(PAGE), crate::page::study(&document)?)?;
     if json {
         outln!("{}", serde_json::to_string_pretty(&document)?);
     } else {
-        outln!("{}", table::table(&cells));
-        tables::print_notes(&notes)?;
+        let Found { cells, computed, notes, .. } = &found;
+        outln!("{}", table::table(cells));
+        tables::print_notes(notes)?;
         outln!("\n{} cells, {computed} of them computed now; results in {}", cells.len(), plan.out.display());
     }
-    Ok(if damaged { Code::PARTIAL } else { Code::OK })
+    Ok(if found.damaged { Code::PARTIAL } else { Code::OK })
 }
 
 impl Args {
-    fn options(self) -> Options {
-        Options {
+    fn grid(self) -> Grid {
+        Grid {
             traces: self.traces,
-            plan: self.plan,
-            out: self.out,
             machines: self.machines,
             starts: self.starts,
             info: self.info,
@@ -116,17 +116,21 @@ impl Args {
             bound_start: self.bound_start,
             memory: self.memory,
             misses: self.misses,
-            show: progress::bar,
         }
     }
+}
+
+/// A word of the command line that means something.
+fn word<T: FromStr<Err = String>>(text: &str) -> std::result::Result<String, String> {
+    text.parse::<T>().map(|_| text.to_owned())
 }
 
 /// The files that a study reads.
 fn files(plan: &Plan) -> impl Iterator<Item = Use> + '_ {
     let traces = plan.traces.iter().map(|(path, _)| Use::read("a trace", path));
-    let machines = plan.models.iter().filter_map(|model| roles::machine(&model.machine));
+    let machines = plan.machines.iter().filter_map(|ready| roles::machine(&ready.experiment.model.machine));
     let starts = plan.starts.iter().filter_map(|(start, _)| roles::placement(start));
-    let events = plan.scene.events.as_deref().and_then(roles::events);
+    let events = plan.experiment().scene.events.as_deref().and_then(roles::events);
     traces
         .chain(machines.map(|path| Use::read("a machine", path)))
         .chain(starts.map(|path| Use::read("a start", path)))

@@ -1,13 +1,15 @@
 //! `--perturb`: how much the bound changes when the order of references is disturbed (Bolosky & Scott 1991, table II).
 
-use super::Options;
+use crate::case::Case;
 use crate::error::Result;
-use crate::experiment::Ready;
 use homing_core::optimal::{self, solve};
 use homing_core::report::PerturbationRow;
 use homing_trace::perturb::{GapParameters, Gaps, Local, Perturb};
 use homing_trace::{OrderWriter, Trace, TraceError};
 use std::cell::RefCell;
+
+/// Seeds of each disturbance, unless the user says another number.
+pub const SEEDS: u64 = 3;
 
 /// A filter of section 4.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,25 +20,34 @@ pub enum Filter {
     Gaps,
 }
 
-/// One row for each filter and seed.
+impl Filter {
+    /// Its name in tables.
+    fn name(self) -> &'static str {
+        match self {
+            Filter::Local => "local",
+            Filter::Gaps => "gaps",
+        }
+    }
+}
+
+/// One row for each filter and seed. `undisturbed`: the cost of the optimum on the trace as it is.
 pub fn table(
-    options: &Options,
-    ready: &Ready,
-    trace: &Trace<'_>,
+    case: &Case<'_>,
+    filters: &[Filter],
+    seeds: u64,
     undisturbed: f64,
 ) -> Result<Vec<PerturbationRow>> {
+    let ready = case.ready;
     let mut rows = Vec::new();
-    for &filter in &options.perturb {
-        for seed in 0..options.seeds {
-            let disturbed = disturb(trace, filter, seed)?;
-            let trace = Trace::open(&disturbed)?;
-            let layout = ready.lay_out_at(&trace, ready.page_size, None)?;
+    for &filter in filters {
+        for seed in 0..seeds {
+            let disturbed = disturb(&case.trace, filter, seed)?;
+            let layout = ready.lay_out(&Trace::open(&disturbed)?, ready.page_size, None)?;
             let replication = ready.subject(&layout).replicates();
             let bound = optimal::Options { replication, ..optimal::Options::default() };
             let optimal_cost = solve(&layout.history, &layout.costs, bound)?.cost;
-            let name = if filter == Filter::Local { "local" } else { "gaps" };
             let change_percent = 100.0 * (optimal_cost - undisturbed) / undisturbed.max(1.0);
-            rows.push(PerturbationRow { filter: name.into(), seed, optimal_cost, change_percent });
+            rows.push(PerturbationRow { filter: filter.name().into(), seed, optimal_cost, change_percent });
         }
     }
     Ok(rows)

@@ -1,5 +1,6 @@
 //! `homing compare --page-size 4K,64K,2M`: bound and policies at each size, and which large pages should be split.
 
+use crate::case::Case;
 use crate::error::Result;
 use crate::experiment::Ready;
 use crate::layout::Layout;
@@ -8,14 +9,13 @@ use homing_core::optimal::Options;
 use homing_core::page_sizes::{regions, Region};
 use homing_core::report::SizeRow;
 use homing_core::sharing;
-use homing_trace::Trace;
 
 /// Large pages that the report names.
 const NAMED: usize = 20;
 
-/// Rows at each size, and the pages of the largest size by what splitting
-/// them into the smallest saves.
-pub fn compare(ready: &Ready, trace: &Trace<'_>) -> Result<(Vec<SizeRow>, Vec<Region>)> {
+/// Rows at each size, and the pages of the largest size by what splitting them into the smallest saves.
+pub fn compare(case: &Case<'_>) -> Result<(Vec<SizeRow>, Vec<Region>)> {
+    let ready = case.ready;
     let mut sizes = ready.experiment.model.page_size.clone();
     sizes.sort_unstable();
     sizes.dedup();
@@ -25,7 +25,7 @@ pub fn compare(ready: &Ready, trace: &Trace<'_>) -> Result<(Vec<SizeRow>, Vec<Re
     let mut rows = Vec::new();
     let (mut small, mut large): (Option<Layout>, Option<Layout>) = (None, None);
     for size in sizes {
-        let layout = ready.lay_out_at(trace, size, None)?;
+        let layout = ready.lay_out(&case.trace, size, None)?;
         rows.extend(at_size(ready, &layout)?);
         if small.is_none() {
             small = Some(layout);

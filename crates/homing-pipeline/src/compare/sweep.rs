@@ -1,14 +1,12 @@
 //! `--sweep`: cost against page-move cost or page size (Bolosky & Scott 1991, figures 4 to 8 and 12).
 
+use crate::case::Case;
 use crate::error::{PipelineError, Result};
-use crate::experiment::Ready;
-use crate::layout::Layout;
 use homing_core::compare::sweep::{add_point, exact_optimum, geometric, page_move, scale_page_moves};
 use homing_core::compare::Subject;
 use homing_core::ids::PageSize;
 use homing_core::machine::Costs;
 use homing_core::report::Curve;
-use homing_trace::Trace;
 use std::str::FromStr;
 
 /// Points of a sweep over page-move cost.
@@ -52,7 +50,7 @@ impl FromStr for Sweep {
 
 impl Sweep {
     /// The largest read gap that is exact at every point that uses the main history.
-    pub fn read_gap(&self, costs: &Costs) -> Option<u32> {
+    pub(crate) fn read_gap(&self, costs: &Costs) -> Option<u32> {
         match self {
             Sweep::PageMove(low, _) => Some(scale_page_moves(costs, low / page_move(costs)).read_gap()),
             Sweep::PageSize(_) => None,
@@ -60,15 +58,16 @@ impl Sweep {
     }
 
     /// The curve of one trace.
-    pub fn run(&self, ready: &Ready, trace: &Trace<'_>, layout: &Layout) -> Result<Curve> {
+    pub(crate) fn run(&self, case: &Case<'_>) -> Result<Curve> {
         match self {
-            Sweep::PageMove(low, high) => page_moves(*low, *high, ready, layout),
-            Sweep::PageSize(sizes) => page_sizes(sizes, ready, trace),
+            Sweep::PageMove(low, high) => page_moves(*low, *high, case),
+            Sweep::PageSize(sizes) => page_sizes(sizes, case),
         }
     }
 }
 
-fn page_moves(low: f64, high: f64, ready: &Ready, layout: &Layout) -> Result<Curve> {
+fn page_moves(low: f64, high: f64, case: &Case<'_>) -> Result<Curve> {
+    let Case { ready, layout, .. } = case;
     let here = page_move(&layout.costs);
     if let Costs::Uniform(uniform) = scale_page_moves(&layout.costs, low / here) {
         let least = 2.0 * uniform.remote;
@@ -83,19 +82,20 @@ fn page_moves(low: f64, high: f64, ready: &Ready, layout: &Layout) -> Result<Cur
     let mut series = Vec::new();
     for x in geometric(low, high, POINTS) {
         let costs = scale_page_moves(&layout.costs, x / here);
-        let subject = Subject { costs: &costs, ..ready.subject(layout) };
+        let subject = Subject { costs: &costs, ..case.subject() };
         add_point(&mut series, x, &subject, &ready.policies)?;
     }
-    if let Some(exact) = exact_optimum(&ready.subject(layout), low, high)? {
+    if let Some(exact) = exact_optimum(&case.subject(), low, high)? {
         series[0] = exact;
     }
     Ok(Curve { parameter: "page-move".into(), unit: "local references".into(), here: Some(here), series })
 }
 
-fn page_sizes(sizes: &[PageSize], ready: &Ready, trace: &Trace<'_>) -> Result<Curve> {
+fn page_sizes(sizes: &[PageSize], case: &Case<'_>) -> Result<Curve> {
+    let ready = case.ready;
     let mut series = Vec::new();
     for &size in sizes {
-        let layout = ready.lay_out_at(trace, size, None)?;
+        let layout = ready.lay_out(&case.trace, size, None)?;
         add_point(&mut series, size.bytes() as f64, &ready.subject(&layout), &ready.policies)?;
     }
     let here = Some(ready.page_size.bytes() as f64);

@@ -39,7 +39,7 @@ pub struct ClassCost {
 }
 
 /// The costs by class.
-pub(super) fn classes(laid: &Laid, floor: &Floor, result: &Simulation) -> Vec<ClassCost> {
+pub(super) fn classes(laid: &Laid<'_>, floor: &Floor, result: &Simulation) -> Vec<ClassCost> {
     let row = |class: Class| {
         let pages = || laid.uses.iter().zip(&result.page_costs).filter(|(page, _)| page.class == class);
         ClassCost {

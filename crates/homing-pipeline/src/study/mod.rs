@@ -1,29 +1,29 @@
 //! Policies on a grid of traces, machines, starts and information levels or monitors, one row a cell.
 //!
-//! Cells are computed in units of a trace on a machine, which share the page histories and the bound. Each finished cell
-//! goes to a journal at once, under a key that names everything it depends on; a study that was killed goes on from there,
-//! and one that is asked for more computes only what is new.
+//! The cells of a trace on a machine share the page histories and the bound. Each finished cell goes to a journal at
+//! once, under a key that names everything it depends on; a study that was killed goes on from there, and one that is
+//! asked for more computes only what is new.
 
 mod cell;
+mod grid;
 mod journal;
 mod output;
 mod plan;
 
 pub use cell::{Cell, ClassCost};
-pub use output::{document, write, writing, Document};
-pub use plan::{Level, Options, Plan};
+pub use grid::Grid;
+pub use output::{document, write, Document};
+pub use plan::{Level, Plan};
 
-use crate::error::{PipelineError, Result, While};
-use crate::layout::Layout;
-use crate::model::Model;
+use crate::case::Case;
+use crate::error::{Result, While};
+use crate::experiment::Ready;
 use crate::placement::Begins;
-use crate::policies::is_machine;
-use crate::progress::Show;
+use crate::progress::Unit;
 use crate::rig::{self, Rig};
 use crate::trace_file::TraceFile;
 use homing_core::compare::{Bound, BoundStart, Subject};
 use homing_core::information::Information;
-use homing_core::machine::Costs;
 use homing_core::policy::placement::Placement;
 use homing_core::policy::table::{Begin, Entry};
 use homing_core::sharing::{self, PageUse};
@@ -79,28 +79,21 @@ impl Begun<'_> {
     }
 
     /// Computes what the journal does not have.
-    pub fn run(&self, show: Show) -> Result<Found> {
+    pub fn run(&self) -> Result<Found> {
         let Begun { plan, journal } = self;
         let tally = Tally::default();
-        let units: Vec<_> = plan
-            .traces
-            .iter()
-            .flat_map(|(path, name)| {
-                plan.models.iter().map(move |model| (path.as_path(), name.as_str(), model))
-            })
-            .collect();
-        let progress = show(units.len() as u64, "traces on machines");
+        let traces = plan.traces.iter();
+        let units: Vec<_> =
+            traces.flat_map(|trace| plan.machines.iter().map(move |ready| (trace, ready))).collect();
+        let progress =
+            plan.experiment().progress.begin(units.len() as u64, Unit::Cases, "traces on machines");
         let cells = units
             .par_iter()
-            .map(|(path, name, model)| {
+            .map(|((path, name), ready)| {
                 let file = TraceFile::open(path).map(|file| file.named(name));
-                let unit = file.and_then(|file| Unit::new(plan, journal, file, model)?.cells(&tally));
+                let cells = file.and_then(|file| On::new(plan, journal, &file, ready)?.cells(&tally));
                 progress.advance(1);
-                unit.map_err(|error| PipelineError::OnMachine {
-                    trace: path.to_path_buf(),
-                    machine: model.machine.clone(),
-                    source: Box::new(error),
-                })
+                cells.doing(|| format!("{} on {}", path.display(), ready.experiment.model.machine))
             })
             .collect::<Result<Vec<Vec<Cell>>>>()?;
         let (damaged, notes) = tally.notes();
@@ -109,7 +102,7 @@ impl Begun<'_> {
     }
 }
 
-/// What the units of a study say together.
+/// What traces on machines say together.
 #[derive(Default)]
 struct Tally {
     /// Traces that are damaged or unfinished.
@@ -140,24 +133,24 @@ impl Tally {
     }
 }
 
-/// What is behind a lock; units that panicked do not return here.
+/// What is behind a lock; who panicked with it does not return here.
 fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// One trace on one machine.
-struct Unit<'a> {
+struct On<'a> {
     plan: &'a Plan,
     journal: &'a Journal,
-    file: TraceFile,
-    model: &'a Model,
-    /// What the keys of all cells of the unit begin with.
+    file: &'a TraceFile,
+    ready: &'a Ready,
+    /// What the keys of all its cells begin with.
     key: String,
 }
 
-/// What all cells of a unit share.
-struct Laid {
-    layout: Layout,
+/// What all cells of a trace on a machine share.
+struct Laid<'a> {
+    case: Case<'a>,
     uses: Vec<PageUse>,
     /// By start, or one for all starts if the bound does not begin there.
     bounds: Vec<Bound>,
@@ -175,41 +168,38 @@ fn start_key((name, begins): &(String, Begins)) -> String {
     }
 }
 
-impl<'a> Unit<'a> {
-    fn new(plan: &'a Plan, journal: &'a Journal, file: TraceFile, model: &'a Model) -> Result<Self> {
+impl<'a> On<'a> {
+    fn new(plan: &'a Plan, journal: &'a Journal, file: &'a TraceFile, ready: &'a Ready) -> Result<Self> {
         let digest = cell::digest(file.bytes());
-        let machine = model.machine(is_machine)?;
-        let page_size = model.page_size(&machine);
-        let events = match &plan.scene.events {
+        let Ready { experiment, machine, costs, page_size, .. } = ready;
+        let (model, scene) = (&experiment.model, &experiment.scene);
+        let events = match &scene.events {
             Some(events) if !events.starts_with("random:") => {
                 read_text(Path::new(events), "file of scheduling events")?
             }
             events => format!("{events:?}"),
         };
         let key = format!(
-            "{} {digest} {:?} {machine:?} {page_size} {} {} {} {} {} {}",
+            "{} {digest} {costs:?} {machine:?} {page_size} {} {} {} {} {} {events}",
             env!("CARGO_PKG_VERSION"),
-            model.costs(&machine)?,
             model.threads_on,
             model.misses,
-            plan.replication,
-            plan.bound_start,
-            plan.scene.iterations,
-            events
+            experiment.replication,
+            experiment.bound_start,
+            scene.iterations,
         );
-        Ok(Unit { plan, journal, file, model, key })
+        Ok(On { plan, journal, file, ready, key })
     }
 
-    /// The cells of the unit, from the journal where it has them.
+    /// The cells of all starts, levels and policies, from the journal where it has them.
     fn cells(&self, tally: &Tally) -> Result<Vec<Cell>> {
-        let costs = self.model.costs(&self.model.machine(is_machine)?)?;
+        let Ready { costs, settings, policies, .. } = self.ready;
         let (able, unable): (Vec<&Entry>, Vec<_>) =
-            self.plan.policies.iter().partition(|entry| rig::able(entry, &costs, &self.plan.settings));
+            policies.iter().partition(|entry| rig::able(entry, costs, settings));
         if self.plan.has_monitors() {
             held(&tally.unable).extend(unable.iter().map(|entry| entry.name));
         }
-        let trace = self.file.trace()?;
-        if !trace.whole() {
+        if !self.file.trace()?.whole() {
             held(&tally.damaged).insert(self.file.path.display().to_string());
         }
         let mut laid = None;
@@ -221,11 +211,11 @@ impl<'a> Unit<'a> {
                 // Static policies begin as they say and see nothing: once is enough.
                 let wanted = |entry: &&&Entry| first || !matches!(entry.begin, Begin::Own(_));
                 let policies = match level {
-                    Level::Information(_) => &self.plan.policies,
+                    Level::Information(_) => policies,
                     Level::Monitor(_) => &able,
                 };
                 for entry in policies.iter().filter(wanted) {
-                    let parameters = self.plan.settings.of(entry).all();
+                    let parameters = settings.of(entry).all();
                     let key = format!("{} {start} {} {} {parameters:?}", self.key, level.name(), entry.name);
                     let key = cell::digest(key.as_bytes());
                     if let Some(cell) = self.journal.get(&key) {
@@ -246,70 +236,61 @@ impl<'a> Unit<'a> {
         Ok(cells)
     }
 
-    /// A cell of an earlier run under the names of this one: a key says what was computed, and an earlier run may have had other
-    /// names for that, or have told apart what this one has not.
+    /// A cell of an earlier run under the names of this one: a key says what was computed, and an earlier run may have
+    /// had other names for that, or have told apart what this one has not.
     fn renamed(&self, mut cell: Cell) -> Cell {
         cell.trace.clone_from(&self.file.name);
-        cell.row.machine.clone_from(&self.model.machine);
+        cell.row.machine.clone_from(&self.ready.experiment.model.machine);
         cell
     }
 
-    fn lay(&self) -> Result<Laid> {
-        let trace = self.file.trace()?;
-        let machine = self.model.machine(is_machine)?;
-        let page_size = self.model.page_size(&machine);
-        let layout = Layout::new(self.model, &self.plan.scene, &machine, &trace, page_size, None)?;
-        let uses = sharing::classify(&layout.history)?;
-        let starts: Vec<_> = self
+    fn lay(&self) -> Result<Laid<'a>> {
+        let case = Case::new(self.ready, self.file, None)?;
+        let uses = sharing::classify(&case.layout.history)?;
+        let starts: Vec<Placement> = self
             .plan
             .starts
             .iter()
-            .map(|(_, start)| start.of(&trace, &layout.history).into_owned())
+            .map(|(_, start)| start.of(&case.trace, &case.layout.history).into_owned())
             .collect();
-        let bounded = match self.plan.bound_start {
+        let bounded = match self.ready.experiment.bound_start {
             BoundStart::OneCopy => &starts[..1],
             BoundStart::Same => &starts,
         };
-        let bound = |start| Bound::new(&self.subject(&layout, start, Information::PERFECT), &uses);
+        let bound = |start| Bound::new(&self.subject(&case, start, Information::PERFECT), &uses);
         let bounds = bounded.iter().map(bound).collect::<std::result::Result<_, _>>()?;
-        let rig = |_| Rig::of(self.model, &self.plan.scene, &machine, &trace, &layout.costs);
-        let rig = self.plan.has_monitors().then_some(()).map(rig).transpose()?;
-        Ok(Laid { layout, uses, bounds, starts, rig })
+        let rig = if self.plan.has_monitors() { Some(Rig::new(&case)?) } else { None };
+        Ok(Laid { uses, bounds, starts, rig, case })
     }
 
+    /// What bounds and policies are asked about, under the machine's name on the command line.
     fn subject<'s>(
         &'s self,
-        layout: &'s Layout,
+        case: &'s Case<'_>,
         start: &'s Placement,
         information: Information,
     ) -> Subject<'s> {
-        let uniform = matches!(layout.costs, Costs::Uniform(_));
-        Subject {
-            history: &layout.history,
-            costs: &layout.costs,
-            machine: &self.model.machine,
-            replication: self.plan.replication && uniform && !self.model.misses,
-            placement: Some(start),
-            bound_start: self.plan.bound_start,
-            information,
-            timeline: &layout.timeline,
-            settings: &self.plan.settings,
-        }
+        let machine = &self.ready.experiment.model.machine;
+        Subject { machine, placement: Some(start), information, ..case.subject() }
     }
 
-    fn compute(&self, laid: &Laid, key: String, start: usize, level: &Level, entry: &Entry) -> Result<Cell> {
-        let subject = |information| self.subject(&laid.layout, &laid.starts[start], information);
+    fn compute(
+        &self,
+        laid: &Laid<'_>,
+        key: String,
+        start: usize,
+        level: &Level,
+        entry: &Entry,
+    ) -> Result<Cell> {
+        let subject = |information| self.subject(&laid.case, &laid.starts[start], information);
         let bound = laid.bounds.get(start).unwrap_or(&laid.bounds[0]);
-        let (row, classes) = match level {
-            Level::Monitor(choice) => {
-                let rig = laid
-                    .rig
-                    .as_ref()
-                    .ok_or_else(|| PipelineError::Failed("the plan has no monitors".into()))?;
-                let (trace, subject) = (self.file.trace()?, subject(Information::PERFECT));
-                (rig.watched(&trace, &laid.layout, &subject, bound, entry, choice)?, Vec::new())
+        let (row, classes) = match (level, &laid.rig) {
+            (Level::Monitor(choice), Some(rig)) => {
+                let subject = subject(Information::PERFECT);
+                (rig.watched(&laid.case, &subject, bound, entry, choice)?, Vec::new())
             }
-            Level::Information(information) => {
+            (Level::Monitor(_), None) => unreachable!("there is a rig where there are monitors"),
+            (Level::Information(information), _) => {
                 let (subject, begin) = (subject(*information), Instant::now());
                 let result = subject.simulate(entry, false)?;
                 let floor = bound.floor_of(&subject, &result)?;

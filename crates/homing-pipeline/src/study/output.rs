@@ -2,6 +2,7 @@
 
 use super::cell::{Cell, Value, COLUMNS};
 use super::plan::Plan;
+use super::Found;
 use crate::error::{PipelineError, Result};
 use homing_core::report::Parameter;
 use homing_linux::files::Output;
@@ -12,7 +13,6 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use serde::Serialize;
 use std::error::Error;
-use std::path::Path;
 use std::sync::Arc;
 
 /// Version of the study's JSON.
@@ -29,45 +29,44 @@ pub struct Document<'a> {
 }
 
 /// All of a study.
-pub fn document<'a>(plan: &Plan, cells: &'a [Cell], notes: &'a [String]) -> Document<'a> {
+pub fn document<'a>(plan: &Plan, found: &'a Found) -> Document<'a> {
     Document {
         schema: SCHEMA,
         generator: crate::manifest::GENERATOR,
         parameters: plan.parameters(),
-        notes,
-        cells,
+        notes: &found.notes,
+        cells: &found.cells,
     }
 }
 
 /// What writing a file gives.
 type Filled = std::result::Result<(), Box<dyn Error + Send + Sync>>;
 
-/// Writes all files but the page. `notes`: what a reader of the results must know.
-pub fn write(plan: &Plan, cells: &[Cell], notes: &[String]) -> Result<()> {
+/// Writes all files but the page.
+pub fn write(plan: &Plan, found: &Found) -> Result<()> {
+    let cells = &found.cells;
     let file = |name: &str, fill: &dyn Fn(&mut Output) -> Filled| {
         let path = plan.out.join(name);
         let mut output = Output::create(&path)?;
-        fill(&mut output).map_err(|source| PipelineError::While { doing: writing(&path), source })?;
+        fill(&mut output).map_err(|source| {
+            let doing = format!("writing {} failed, nothing of it was kept", path.display());
+            PipelineError::While { doing, source }
+        })?;
         Ok::<_, PipelineError>(output.commit()?)
     };
     file("cells.csv", &|out| csv(out, cells))?;
     file("cells.parquet", &|out| parquet(out, cells))?;
-    let document = document(plan, cells, notes);
+    let document = document(plan, found);
     file(super::MANIFEST, &|out| {
         let manifest = serde_json::json!({
             "schema": SCHEMA,
             "generator": document.generator,
             "parameters": document.parameters,
-            "notes": notes,
+            "notes": document.notes,
             "cells": cells.len(),
         });
         Ok(serde_json::to_writer_pretty(out, &manifest)?)
     })
-}
-
-/// The context of an error in writing to a file.
-pub fn writing(path: &Path) -> String {
-    format!("writing {} failed, nothing of it was kept", path.display())
 }
 
 fn csv(out: &mut Output, cells: &[Cell]) -> Filled {

@@ -1,87 +1,24 @@
-//! What a study consists of: from flags, from a TOML file, or from both.
+//! A study that is looked up: traces x machines x starts x levels, with the policies.
 
+use super::grid::Grid;
 use crate::error::{PipelineError, Result};
+use crate::experiment::{Experiment, Ready};
+use crate::info::{self, parameter};
 use crate::model::{bytes, Model, MEMORY, THREADS_ON};
 use crate::placement::{begins, Begins};
-use crate::policies::{each_once, is_machine, policies, settings};
-use crate::progress::Show;
-use crate::scene::{Iterations, Scene, ITERATIONS};
-use crate::{experiment, rig, trace_names};
-use homing_core::compare::BoundStart;
-use homing_core::ids::PageSize;
+use crate::policies::{each_once, policies};
+use crate::progress::Progress;
+use crate::scene::{Scene, ITERATIONS};
+use crate::{rig, trace_names};
 use homing_core::information::Information;
 use homing_core::monitor::table::Choice;
-use homing_core::policy::settings::Settings;
 use homing_core::policy::table::Entry;
 use homing_core::report::Parameter;
-use homing_linux::files::read_text;
-use serde::Deserialize;
 use std::path::PathBuf;
+use std::str::FromStr;
 
-/// What is asked of a study; the file of `plan` adds to it.
-#[derive(Clone)]
-pub struct Options {
-    /// The traces
-    pub traces: Vec<PathBuf>,
-    /// A TOML file with the lists traces, machines, starts, info, monitors, policies, set, and threads-on, page-size, iterations,
-    /// events, no-replication, bound-start, memory, misses; flags come on top of it
-    pub plan: Option<PathBuf>,
-    /// Where results go; what is there already is not computed again
-    pub out: PathBuf,
-    /// Machine models
-    pub machines: Vec<String>,
-    /// Where pages begin [default: first-touch]
-    pub starts: Vec<String>,
-    /// What policies see [default: perfect]
-    pub info: Vec<Information>,
-    /// Also let policies see what this monitor reports (see `homing monitors`), in the loop with the machines' caches;
-    /// repeatable; needs misses
-    pub monitors: Vec<Choice>,
-    /// Policies [default: all]
-    pub policies: Vec<String>,
-    /// Override a field of all machines, or a policy's parameter (POLICY.PARAM=VALUE)
-    pub set: Vec<String>,
-    /// CPUs that threads run on: fill, round-robin, one-per-node, or a list [default: fill]
-    pub threads_on: Option<String>,
-    /// Page size [default: the machine's]
-    pub page_size: Option<String>,
-    /// Where iterations end: marks, every:N or count:K [default: marks]
-    pub iterations: Option<String>,
-    /// Scheduling events: a CSV file or random:SEED[:moves=N][:threads=N][:preempts=N]
-    pub events: Option<String>,
-    /// Never more than one copy of a page, in policies and bound
-    pub no_replication: bool,
-    /// Where the optimum begins that policies are measured against: one-copy (each page where that is cheapest, free of charge)
-    /// or same (where the policy begins) [default: one-copy]
-    pub bound_start: Option<BoundStart>,
-    /// Memory for the page histories of each trace on a machine; what is beyond goes to a temporary file [default: 8G]
-    pub memory: Option<String>,
-    /// Let the machines' caches filter the references first
-    pub misses: bool,
-    /// Shows how far reading is.
-    pub show: Show,
-}
-
-/// The file of `--plan`.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-struct File {
-    traces: Vec<PathBuf>,
-    machines: Vec<String>,
-    starts: Vec<String>,
-    info: Vec<String>,
-    monitors: Vec<String>,
-    policies: Vec<String>,
-    set: Vec<String>,
-    threads_on: Option<String>,
-    page_size: Option<String>,
-    iterations: Option<String>,
-    events: Option<String>,
-    no_replication: bool,
-    bound_start: Option<String>,
-    memory: Option<String>,
-    misses: bool,
-}
+/// Where pages begin, unless the user says it.
+const START: &str = "first-touch";
 
 /// What policies see in a cell.
 pub enum Level {
@@ -105,127 +42,48 @@ impl Level {
 pub struct Plan {
     /// The traces, with the names that tell them apart.
     pub traces: Vec<(PathBuf, String)>,
-    /// The machines, with what they share.
-    pub models: Vec<Model>,
+    /// The machines, at least one; what is asked on them is the same but for the machine.
+    pub machines: Vec<Ready>,
     /// Where pages begin, by name.
     pub starts: Vec<(String, Begins)>,
     /// What policies see, the perfect level first unless others are asked for.
     pub levels: Vec<Level>,
-    /// The policies.
-    pub policies: Vec<&'static Entry>,
-    /// Their parameters.
-    pub settings: Settings,
-    /// Iterations and events.
-    pub scene: Scene,
-    /// Whether pages may have several copies.
-    pub replication: bool,
-    /// Where the optimum begins.
-    pub bound_start: BoundStart,
     /// Where results go.
     pub out: PathBuf,
 }
 
-fn usage(message: String) -> PipelineError {
-    PipelineError::Usage(message)
+/// A value of a plan.
+fn value<T: FromStr<Err = String>>(text: impl AsRef<str>) -> Result<T> {
+    text.as_ref().parse().map_err(PipelineError::Usage)
 }
 
 impl Plan {
-    /// Joins file and flags.
-    pub fn new(options: Options) -> Result<Plan> {
-        let mut file = match &options.plan {
-            None => File::default(),
-            Some(path) => {
-                let text = read_text(path, "plan")?;
-                toml::from_str(&text).map_err(|e| usage(format!("plan {}: {e}", path.display())))?
-            }
+    /// Looks up what a grid names. `out`: the directory for results. `progress`: who is shown how far it is.
+    ///
+    /// # Errors
+    /// If something is missing, unknown or named twice, or machines and policies cannot begin so.
+    pub fn new(grid: Grid, out: PathBuf, progress: Progress) -> Result<Plan> {
+        let levels = levels(&grid)?;
+        if grid.traces.is_empty() || grid.machines.is_empty() {
+            let message = "a study needs traces and machines: as arguments and --machines, or in --plan FILE";
+            return Err(PipelineError::Usage(message.into()));
+        }
+        let names = trace_names::distinct(&grid.traces)?;
+        let traces = grid.traces.iter().cloned().zip(names).collect();
+        let starts = if grid.starts.is_empty() { &vec![START.to_owned()] } else { &grid.starts };
+        each_once("machine", grid.machines.iter().cloned())?;
+        each_once("start", starts.iter().cloned())?;
+        let experiments = experiments(&grid, progress)?;
+        let starts: Vec<(String, Begins)> =
+            starts.iter().map(|start| Ok((start.clone(), begins(start)?))).collect::<Result<_>>()?;
+        let policies = policies(&grid.policies, None)?;
+        let ready = |experiment: Experiment| {
+            let ready = Ready { policies: policies.clone(), ..experiment.look_up()? };
+            starts.iter().try_for_each(|(_, start)| ready.check(Some(start)))?;
+            Ok(ready)
         };
-        file.traces.extend(options.traces);
-        file.machines.extend(options.machines);
-        file.starts.extend(options.starts);
-        file.policies.extend(options.policies);
-        file.set.extend(options.set);
-        let levels = file.info.iter().map(|level| level.parse().map_err(usage));
-        let mut information: Vec<Information> = levels.collect::<std::result::Result<_, _>>()?;
-        information.extend(options.info);
-        if information.is_empty() {
-            information.push(Information::PERFECT);
-        }
-        let misses = options.misses || file.misses;
-        let mut monitors: Vec<Choice> = file
-            .monitors
-            .iter()
-            .map(|text| text.parse().map_err(usage))
-            .collect::<std::result::Result<_, _>>()?;
-        monitors.extend(options.monitors);
-        if !monitors.is_empty() && !misses {
-            return Err(usage(
-                "a monitor watches misses: expected --misses too, or `misses = true` in the plan".into(),
-            ));
-        }
-        let levels = information.into_iter().map(Level::Information);
-        let levels: Vec<Level> = levels.chain(monitors.into_iter().map(Level::Monitor)).collect();
-        each_once("level of information", levels.iter().map(Level::name))?;
-        if file.traces.is_empty() || file.machines.is_empty() {
-            return Err(usage(
-                "a study needs traces and machines: as arguments and --machines, or in --plan FILE".into(),
-            ));
-        }
-        let names = trace_names::distinct(&file.traces)?;
-        let traces = file.traces.into_iter().zip(names).collect();
-        if file.starts.is_empty() {
-            file.starts.push("first-touch".into());
-        }
-        each_once("machine", file.machines.iter().cloned())?;
-        each_once("start", file.starts.iter().cloned())?;
-        let iterations = options.iterations.or(file.iterations).unwrap_or_else(|| ITERATIONS.into());
-        let scene = Scene {
-            iterations: iterations.parse::<Iterations>().map_err(usage)?,
-            events: options.events.or(file.events),
-        };
-        let page_size: Option<PageSize> =
-            options.page_size.or(file.page_size).map(|size| size.parse()).transpose().map_err(usage)?;
-        let threads_on = options.threads_on.or(file.threads_on).unwrap_or_else(|| THREADS_ON.into());
-        let threads_on = threads_on.parse().map_err(usage)?;
-        let memory = options.memory.or(file.memory);
-        let memory =
-            bytes(memory.as_deref().unwrap_or(MEMORY)).map_err(|e| usage(format!("--memory {e}")))?;
-        let model = |machine: &String| Model {
-            machine: machine.clone(),
-            set: file.set.clone(),
-            page_size: page_size.into_iter().collect(),
-            threads_on: Clone::clone(&threads_on),
-            memory,
-            misses,
-            show: options.show,
-        };
-        let models: Vec<Model> = file.machines.iter().map(model).collect();
-        let starts = file
-            .starts
-            .iter()
-            .map(|start| Ok((start.clone(), begins(start)?)))
-            .collect::<Result<Vec<_>>>()?;
-        let policies = policies(&file.policies, None)?;
-        let bound_start = file.bound_start.map(|text| text.parse()).transpose().map_err(usage)?;
-        let bound_start = options.bound_start.or(bound_start).unwrap_or_default();
-        for model in &models {
-            let machine = model.machine(is_machine)?;
-            let costs = model.costs(&machine)?;
-            starts.iter().try_for_each(|(_, start)| {
-                experiment::check(&machine, Some(start.placement()), &costs, &policies)
-            })?;
-        }
-        Ok(Plan {
-            settings: settings(&file.set)?,
-            traces,
-            models,
-            starts,
-            levels,
-            policies,
-            scene,
-            replication: !(options.no_replication || file.no_replication),
-            bound_start,
-            out: options.out,
-        })
+        let machines = experiments.into_iter().map(ready).collect::<Result<_>>()?;
+        Ok(Plan { traces, machines, starts, levels, out })
     }
 
     /// Whether some cells have a monitor in the loop.
@@ -233,30 +91,88 @@ impl Plan {
         self.levels.iter().any(|level| matches!(level, Level::Monitor(_)))
     }
 
+    /// What is asked on the first machine; on the others it is the same.
+    pub fn experiment(&self) -> &Experiment {
+        &self.machines[0].experiment
+    }
+
+    /// The policies.
+    pub fn policies(&self) -> &[&'static Entry] {
+        &self.machines[0].policies
+    }
+
     /// Every parameter, for the manifest.
     pub fn parameters(&self) -> Vec<Parameter> {
         let join = |names: Vec<String>| names.join(",");
+        let Experiment { model, scene, replication, bound_start, .. } = self.experiment();
+        let machines = self.machines.iter().map(|ready| ready.experiment.model.machine.clone());
+        let page_size = model.page_size.first().map_or("the machine's".to_owned(), ToString::to_string);
         let mut all = vec![
-            ("traces", join(self.traces.iter().map(|(path, _)| path.display().to_string()).collect())),
-            ("machines", join(self.models.iter().map(|model| model.machine.clone()).collect())),
-            ("starts", join(self.starts.iter().map(|start| start.0.clone()).collect())),
-            ("replication", self.replication.to_string()),
-            ("bound-start", self.bound_start.to_string()),
+            parameter(
+                "traces",
+                join(self.traces.iter().map(|(path, _)| path.display().to_string()).collect()),
+            ),
+            parameter("machines", join(machines.collect())),
+            parameter("starts", join(self.starts.iter().map(|start| start.0.clone()).collect())),
+            parameter("replication", replication),
+            parameter("bound-start", bound_start),
+            parameter("page-size", page_size),
+            parameter("threads-on", &model.threads_on),
+            parameter("misses", model.misses),
+            parameter("set", join(model.set.clone())),
+            parameter("memory", model.memory),
         ];
-        if let Some(model) = self.models.first() {
-            let size = model.page_size.first().map_or("the machine's".to_owned(), |size| size.to_string());
-            all.extend([("page-size", size), ("threads-on", model.threads_on.to_string())]);
-            all.extend([("misses", model.misses.to_string()), ("set", join(model.set.clone()))]);
-            all.push(("memory", model.memory.to_string()));
-        }
-        let parameter = |(name, value): (&str, String)| Parameter { name: name.into(), value };
-        let mut all: Vec<Parameter> = all.into_iter().map(parameter).collect();
-        all.extend(self.scene.parameters(&[]).into_iter().filter(|parameter| parameter.name != "info"));
-        all.push(parameter(("info", join(self.levels.iter().map(Level::name).collect()))));
-        for entry in &self.policies {
-            let values = self.settings.of(entry).all().into_iter();
-            all.extend(values.map(|(name, value)| Parameter { name, value: value.to_string() }));
-        }
+        all.extend(scene.parameters());
+        all.push(info::information(self.levels.iter().map(Level::name)));
+        let settings = &self.machines[0].settings;
+        all.extend(self.policies().iter().flat_map(|entry| info::policy(settings, entry)));
         all
     }
+}
+
+/// What policies see.
+fn levels(grid: &Grid) -> Result<Vec<Level>> {
+    let mut information: Vec<Information> = grid.info.iter().map(value).collect::<Result<_>>()?;
+    if information.is_empty() {
+        information.push(Information::PERFECT);
+    }
+    let monitors: Vec<Choice> = grid.monitors.iter().map(value).collect::<Result<_>>()?;
+    if !monitors.is_empty() && !grid.misses {
+        let message = "a monitor watches misses: expected --misses too, or `misses = true` in the plan";
+        return Err(PipelineError::Usage(message.into()));
+    }
+    let levels = information.into_iter().map(Level::Information);
+    let levels: Vec<Level> = levels.chain(monitors.into_iter().map(Level::Monitor)).collect();
+    each_once("level of information", levels.iter().map(Level::name))?;
+    Ok(levels)
+}
+
+/// What is asked on each machine.
+fn experiments(grid: &Grid, progress: Progress) -> Result<Vec<Experiment>> {
+    let memory = bytes(grid.memory.as_deref().unwrap_or(MEMORY));
+    let scene = Scene {
+        iterations: value(grid.iterations.as_deref().unwrap_or(ITERATIONS))?,
+        events: grid.events.clone(),
+    };
+    let model = Model {
+        set: grid.set.clone(),
+        page_size: grid.page_size.iter().map(value).collect::<Result<_>>()?,
+        threads_on: value(grid.threads_on.as_deref().unwrap_or(THREADS_ON))?,
+        memory: memory.map_err(|e| PipelineError::Usage(format!("--memory {e}")))?,
+        misses: grid.misses,
+        ..Model::of("")
+    };
+    let first = Experiment {
+        scene,
+        replication: !grid.no_replication,
+        bound_start: grid.bound_start.as_ref().map(value).transpose()?.unwrap_or_default(),
+        progress,
+        ..Experiment::new(model)
+    };
+    let on = |machine: &String| {
+        let mut experiment = first.clone();
+        experiment.model.machine.clone_from(machine);
+        experiment
+    };
+    Ok(grid.machines.iter().map(on).collect())
 }

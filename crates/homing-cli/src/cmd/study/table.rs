@@ -3,8 +3,8 @@
 use homing_linux::visible;
 use homing_pipeline::study::Cell;
 
-/// Least loss of first touch, in per cent of the optimal cost, of which a recovered share says something. A share of less makes means
-/// meaningless: some are thousands of per cent.
+/// Least loss of first touch, in per cent of the optimal cost, of which a recovered share says something. A share of
+/// less makes means meaningless: some are thousands of per cent.
 const LOSS: f64 = 1.0;
 
 /// The recovered share, if first touch loses enough.
@@ -14,7 +14,8 @@ fn recovered(gap_percent: f64, share: Option<f64>) -> Option<f64> {
     (share >= 100.0 || lost >= LOSS).then_some(share)
 }
 
-/// Geometric mean, worst gap and recovered share, where first touch loses 1 % or more, of each policy at each machine, start and information level.
+/// Geometric mean, worst gap and recovered share, where first touch loses 1 % or more, of each policy at each machine,
+/// start and information level.
 pub fn table(cells: &[Cell]) -> comfy_table::Table {
     let mut groups: Vec<(Vec<&str>, Vec<&Cell>)> = Vec::new();
     for cell in cells {
