@@ -1,5 +1,6 @@
 //! Exit codes: decided once, here (design: "Contracts of the command line").
 
+use homing_lab::LabError;
 use homing_linux::files::FileError;
 use homing_linux::libraries::Missing;
 use homing_linux::program::ProgramError;
@@ -75,6 +76,7 @@ fn code_of(error: &(dyn std::error::Error + 'static)) -> Option<Code> {
         .or_else(|| error.downcast_ref().and_then(of_file))
         .or_else(|| error.downcast_ref().and_then(of_recording))
         .or_else(|| error.downcast_ref().and_then(of_experiment))
+        .or_else(|| error.downcast_ref().and_then(of_lab))
         .or_else(|| error.downcast_ref().map(|e: &ProgramError| Code(e.status())))
         .or_else(|| error.downcast_ref().map(|_: &Missing| Code::UNSUPPORTED))
         .or_else(|| error.downcast_ref().filter(|e| denied(e)).map(|_| Code::PERMISSION))
@@ -91,6 +93,20 @@ fn of_experiment(error: &PipelineError) -> Option<Code> {
         PipelineError::Unsupported(_) => Some(Code::UNSUPPORTED),
         PipelineError::File(error) => of_file(error),
         _ => None,
+    }
+}
+
+fn of_lab(error: &LabError) -> Option<Code> {
+    match error {
+        LabError::Missing { .. } => Some(Code::UNSUPPORTED),
+        LabError::Usage(_) | LabError::Topology { .. } => Some(Code::USAGE),
+        LabError::Program { code, .. } => Some(Code(*code)),
+        LabError::Command { status, .. } => Some(Code(*status)),
+        LabError::Io { why, .. } if why.kind() == std::io::ErrorKind::PermissionDenied => {
+            Some(Code::PERMISSION)
+        }
+        LabError::File { why, .. } => of_file(why),
+        LabError::Failed(_) | LabError::Io { .. } | LabError::Died { .. } | LabError::Result { .. } => None,
     }
 }
 

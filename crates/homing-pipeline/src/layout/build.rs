@@ -43,8 +43,8 @@ pub struct Built {
 }
 
 impl Runs<'_> {
-    /// Builds the runs of a trace. Without caches, whose state goes through the whole trace, parts of the trace are read
-    /// at the same time.
+    /// Builds the runs of a trace. Without caches, whose state goes through the whole trace, parts of the trace are
+    /// read at the same time.
     pub fn of(&self, trace: &Trace<'_>, misses: Option<Misses>) -> Result<Built> {
         let frames = frames(trace);
         let in_parts = if misses.is_none() { self.in_parts(trace, &frames)? } else { None };

@@ -1,11 +1,9 @@
 //! The ways to place memory that compete.
 
-use super::coded;
-use super::Balancing;
-use crate::exit::{self, Code};
-use homing_lab::parts::in_path;
-use homing_lab::topology::Topology;
-use homing_lab::LabError;
+use crate::kernel::Balancing;
+use crate::parts::in_path;
+use crate::topology::Topology;
+use crate::LabError;
 use std::ffi::OsString;
 
 /// How one contender runs the program.
@@ -37,11 +35,11 @@ pub fn all(
     with: &[(String, String)],
     started: bool,
     topology: &Topology,
-) -> anyhow::Result<Vec<Contender>> {
+) -> Result<Vec<Contender>, LabError> {
     let usual = ["first-touch", "interleave", "single-node", "start", "balancing", "numad"];
     let usual = usual.iter().filter(|name| **name != "start" || started).map(|name| (*name).to_owned());
     let names: Vec<String> = if names.is_empty() { usual.collect() } else { names.to_vec() };
-    let mut all = names.iter().map(|name| built_in(name, topology)).collect::<anyhow::Result<Vec<_>>>()?;
+    let mut all = names.iter().map(|name| built_in(name, topology)).collect::<Result<Vec<_>, _>>()?;
     for (name, prefix) in with {
         all.push(Contender { prefix: words(prefix)?, ..plain(name, true) });
     }
@@ -53,7 +51,7 @@ fn plain(name: &str, starts: bool) -> Contender {
     Contender { name: name.into(), prefix, balancing: Balancing::Off, beside, starts }
 }
 
-fn built_in(name: &str, topology: &Topology) -> anyhow::Result<Contender> {
+fn built_in(name: &str, topology: &Topology) -> Result<Contender, LabError> {
     let numactl = |option: String| vec!["numactl".into(), option.into()];
     Ok(match name {
         "interleave" => Contender { prefix: numactl("--interleave=all".into()), ..plain(name, false) },
@@ -70,9 +68,9 @@ fn built_in(name: &str, topology: &Topology) -> anyhow::Result<Contender> {
 
 /// numad does nothing in the first five minutes after the start of a machine, by the monotonic clock: it runs in a time
 /// namespace in which that is over.
-fn numad() -> anyhow::Result<String> {
+fn numad() -> Result<String, LabError> {
     let program = |name: &str| {
-        in_path(name).ok_or_else(|| coded(LabError::Missing { what: format!("{name} is not installed") }))
+        in_path(name).ok_or_else(|| LabError::Missing { what: format!("{name} is not installed") })
     };
     let (unshare, numad) = (program("unshare")?, program("numad")?);
     let line = format!("{} --time --fork --monotonic 1000 {} -i 1:5", unshare.display(), numad.display());
@@ -80,16 +78,14 @@ fn numad() -> anyhow::Result<String> {
 }
 
 /// The words of a prefix; a first word `homing` is this program.
-fn words(prefix: &str) -> anyhow::Result<Vec<OsString>> {
+fn words(prefix: &str) -> Result<Vec<OsString>, LabError> {
     let mut words: Vec<OsString> = prefix.split_whitespace().map(OsString::from).collect();
     let Some(first) = words.first_mut() else {
-        return Err(exit::error(
-            Code::USAGE,
-            "--with: expected NAME=PREFIX with at least one word behind `=`",
-        ));
+        let message = "--with: expected NAME=PREFIX with at least one word behind `=`";
+        return Err(LabError::Usage(message.into()));
     };
     if first == "homing" {
-        *first = std::env::current_exe()?.into();
+        *first = std::env::current_exe().map_err(LabError::io("cannot find this program"))?.into();
     }
     Ok(words)
 }

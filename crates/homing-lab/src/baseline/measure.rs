@@ -1,8 +1,8 @@
 //! What one run was like, from the observer's counts and the kernel's.
 
-use super::Ended;
-use homing_lab::observer::{Interval, Observed};
-use homing_lab::topology::Topology;
+use crate::observer::{Interval, Observed};
+use crate::session::Ended;
+use crate::topology::Topology;
 use serde::Serialize;
 
 /// The model's time of an access that hits the cache, in nanoseconds.
@@ -192,7 +192,7 @@ fn modelled_ms(total: &Interval, node_of_cpu: &[usize], latency: &[Vec<f64>]) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use homing_lab::observer::Counts;
+    use crate::observer::Counts;
 
     /// An interval in which CPU 0 misses so often on node 0 and node 1.
     fn interval(ms: u64, near: u64, far: u64) -> Interval {
