@@ -8,19 +8,11 @@ mod stdout;
 
 mod cmd;
 mod exit;
-mod external;
 mod files;
-mod host;
-mod input;
-mod manifest;
+mod options;
 mod page;
 mod progress;
-mod rig;
-mod scene;
-mod spill;
-mod study;
 mod tables;
-mod trace_names;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use homing_linux::visible;

@@ -21,7 +21,7 @@ use crate::account::{Account, Charges};
 use crate::history::{History, SpillError};
 use crate::information::Information;
 use crate::machine::Costs;
-use crate::optimal::OptimalError;
+use crate::optimal::{OptimalError, Optimum};
 use crate::policy::placement::Placement;
 use crate::policy::settings::Settings;
 use crate::policy::table::{Begin, Entry};
@@ -159,10 +159,14 @@ impl Subject<'_> {
     /// The row of the bound.
     pub fn optimal_row(&self, bound: &Bound, seconds: f64) -> Row {
         let optimum = &bound.floor.optimum;
-        let mut row = self.plain_row("optimal", Parts::of_optimum(optimum), optimum.cost);
+        let mut row = self.row_of_optimum(optimum, seconds);
         row.recovered_percent = bound.recovered_percent(row.cost, optimum);
-        row.seconds = seconds;
         row
+    }
+
+    /// The row of an optimum that no policy is measured against.
+    pub fn row_of_optimum(&self, optimum: &Optimum, seconds: f64) -> Row {
+        Row { seconds, ..self.plain_row("optimal", Parts::of_optimum(optimum), optimum.cost) }
     }
 
     fn plain_row(&self, policy: &str, parts: Parts, optimal_cost: f64) -> Row {

@@ -48,7 +48,7 @@ impl<'a> Gatherer<'a> {
         if !self.missing.is_empty() {
             return Err(LabError::Io {
                 doing: format!("gathering what {} needs", program.to_string_lossy()),
-                source: std::io::Error::other(format!("not found: {}", self.missing.join("; "))),
+                why: std::io::Error::other(format!("not found: {}", self.missing.join("; "))),
             });
         }
         rest.iter().try_for_each(|word| self.named(word))

@@ -195,7 +195,7 @@ fn cpu_of_slot(topology: &Topology) -> Vec<Option<usize>> {
 fn broken(what: &str) -> LabError {
     LabError::Io {
         doing: "reading the observer's report".into(),
-        source: std::io::Error::other(what.to_owned()),
+        why: std::io::Error::other(what.to_owned()),
     }
 }
 

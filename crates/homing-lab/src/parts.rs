@@ -98,7 +98,7 @@ pub fn setup_script() -> Result<PathBuf, LabError> {
         .map(|directory| directory.join("setup.sh"))
         .map_err(|places| LabError::Io {
             doing: format!("looking for setup.sh in {places}"),
-            source: std::io::ErrorKind::NotFound.into(),
+            why: std::io::ErrorKind::NotFound.into(),
         })
 }
 

@@ -1,6 +1,6 @@
 //! Whole files as read-only memory.
 
-use memmap2::Mmap;
+pub use memmap2::Mmap;
 use std::fs::File;
 use std::io;
 use std::path::Path;

@@ -4,14 +4,14 @@ mod baseline;
 mod flags;
 mod observe;
 mod run;
-mod session;
 mod setup;
 mod shell;
 mod topologies;
 mod trace_file;
 
-use crate::exit::{self, Code, Result};
-use homing_lab::LabError;
+use crate::exit::Result;
+use homing_lab::session::Ends;
+use homing_lab::watch::Watch;
 
 /// Arguments of `homing lab`.
 #[derive(clap::Args, Debug)]
@@ -45,16 +45,17 @@ pub fn run(args: Args) -> Result {
     }
 }
 
-/// The exit code that an error of the lab asks for.
-fn coded(error: LabError) -> anyhow::Error {
-    let code = match &error {
-        LabError::Missing { .. } => Code::UNSUPPORTED,
-        LabError::Topology { .. } => Code::USAGE,
-        LabError::Program { why, .. } => Code(why.status()),
-        LabError::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
-            Code::PERMISSION
-        }
-        LabError::Io { .. } | LabError::Died { .. } | LabError::Result { .. } => Code::FAILURE,
-    };
-    exit::error(code, error.to_string())
+/// Tells the user on stderr.
+struct Stderr;
+
+impl Watch for Stderr {
+    fn say(&self, line: &str) {
+        errln!("homing: {line}");
+    }
+}
+
+/// The streams of this program for those of the command.
+fn own_streams() -> Ends {
+    let (output, errors) = (Box::new(std::io::stdout()), Box::new(std::io::stderr()));
+    Ends { input: Some(Box::new(std::io::stdin())), output, errors }
 }

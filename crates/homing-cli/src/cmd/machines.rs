@@ -1,10 +1,10 @@
 //! `homing machines`: what machine models there are, and the whole of one.
 
 use crate::exit::{self, Code, Result};
-use crate::input::load_machine;
 use comfy_table::{presets, CellAlignment, Table};
 use homing_core::ids::PageSize;
 use homing_core::machine::{Costs, Machine};
+use homing_pipeline::model::load_machine;
 use serde_json::{json, Value};
 
 /// Arguments of `homing machines`.

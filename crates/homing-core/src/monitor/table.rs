@@ -239,7 +239,9 @@ pub struct Choice {
 fn named(name: &str, parameters: &str) -> Option<&'static MonitorEntry> {
     let first = parameters.split(['=', ',']).find(|part| !part.is_empty());
     let all = || MONITORS.iter().filter(|entry| entry.name == name);
-    let has = |entry: &&MonitorEntry| first.is_none_or(|first| entry.params.iter().any(|param| param.name == first));
+    let has = |entry: &&MonitorEntry| {
+        first.is_none_or(|first| entry.params.iter().any(|param| param.name == first))
+    };
     all().find(has).or_else(|| all().next())
 }
 

@@ -29,7 +29,8 @@ fn the_table_is_sound() {
     for (index, entry) in MONITORS.iter().enumerate() {
         for other in MONITORS[..index].iter().filter(|other| other.name == entry.name) {
             // Their parameters tell which is meant.
-            let names = |entry: &MonitorEntry| entry.params.iter().map(|param| param.name).collect::<Vec<_>>();
+            let names =
+                |entry: &MonitorEntry| entry.params.iter().map(|param| param.name).collect::<Vec<_>>();
             assert!(!names(entry).is_empty(), "{} twice", entry.name);
             assert!(names(other).iter().all(|name| !names(entry).contains(name)), "{} twice", entry.name);
         }

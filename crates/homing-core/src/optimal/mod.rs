@@ -29,6 +29,7 @@ use crate::ids::{Node, Page};
 use crate::machine::Costs;
 use general::GeneralSolver;
 use rayon::prelude::*;
+use std::fmt;
 use uniform::UniformSolver;
 
 /// What the optimum may do.
@@ -57,6 +58,16 @@ pub enum Start {
     AnySet,
     /// At the node of the first reference, as first touch places it.
     FirstTouch,
+}
+
+impl fmt::Display for Start {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Start::OneCopy => "one-copy",
+            Start::AnySet => "any-set",
+            Start::FirstTouch => "first-touch",
+        })
+    }
 }
 
 /// Why there is no optimum.

@@ -3,10 +3,10 @@
 use super::copied_damage;
 use crate::exit::{self, Code, Result};
 use crate::files::{writing, Output};
-use crate::input::TraceFile;
 use crate::progress;
 use homing_core::trace::perturb::{GapParameters, Gaps, Local, Perturb};
 use homing_core::trace::{OrderWriter, Trace, TraceError};
+use homing_pipeline::TraceFile;
 use serde_json::json;
 use std::cell::RefCell;
 use std::io::{BufWriter, Write};
