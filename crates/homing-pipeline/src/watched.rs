@@ -48,8 +48,8 @@ pub fn behind_caches(mut experiment: Experiment) -> Experiment {
     experiment
 }
 
-/// Simulates a policy with a monitor in the loop; the experiment must be one `behind_caches`. If the monitor is the live
-/// session, `log` gets its inputs and outputs.
+/// Simulates a policy with a monitor in the loop; the experiment must be one `behind_caches`. If the monitor is the
+/// live session, `log` gets its inputs and outputs.
 pub fn simulate(case: &Case<'_>, entry: &Entry, watch: &Watch, log: &mut dyn Log) -> Result<Watched> {
     let Case { ready, layout, .. } = case;
     let choice = &watch.choice;

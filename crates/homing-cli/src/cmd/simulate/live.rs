@@ -35,7 +35,8 @@ impl SessionLog {
             return Err(exit::error(Code::USAGE, message));
         }
         if tee.is_some() && !is_session {
-            let message = "--tee logs a simulated live session: expected --monitor hint-faults without every and window";
+            let message =
+                "--tee logs a simulated live session: expected --monitor hint-faults without every and window";
             return Err(exit::error(Code::USAGE, message));
         }
         let mut header = Header::new(entry.name, choice.entry.name, costs);
