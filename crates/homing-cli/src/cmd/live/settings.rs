@@ -2,6 +2,7 @@
 
 use crate::exit::{self, Code};
 use crate::files::read_text;
+use crate::names;
 use clap::builder::NonEmptyStringValueParser;
 use homing_core::ids::parse_bytes;
 use homing_live::config::{parse_duration, Bind, Config};
@@ -13,10 +14,10 @@ use std::time::Duration;
 pub struct Settings {
     /// Policy (see `homing policies`) [default: auto, the one that suits the source: homing where it counts, else
     /// work-function]
-    #[arg(long, short)]
+    #[arg(long, short, value_parser = names::POLICY, hide_possible_values = true)]
     policy: Option<String>,
     /// Source of accesses: auto, pmu, hint-faults, page-faults, none (see `homing doctor`) [default: auto]
-    #[arg(long, value_name = "SOURCE")]
+    #[arg(long, value_name = "SOURCE", value_parser = names::SOURCE, hide_possible_values = true)]
     source: Option<String>,
     /// How often decisions are made [default: 100ms]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
@@ -56,7 +57,8 @@ pub struct Settings {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// What accesses and moves cost: a machine model (see `homing machines`) with as many nodes as this machine
-    #[arg(long, short, value_name = "MACHINE", default_value = "host")]
+    #[arg(long, short, value_name = "MACHINE", default_value = "host", value_parser = names::MACHINE,
+          hide_possible_values = true)]
     pub machine: String,
     /// Write every decision and what came of it, for `homing replay`
     #[arg(long, value_name = "FILE")]
