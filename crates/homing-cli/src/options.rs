@@ -1,6 +1,6 @@
 //! Options that several commands take, and what they mean to homing-pipeline.
 
-use crate::progress;
+use crate::{names, progress};
 use homing_core::history::ThreadsOn;
 use homing_core::ids::PageSize;
 use homing_core::information::Information;
@@ -12,7 +12,7 @@ use homing_pipeline::Experiment;
 #[derive(clap::Args, Clone, Debug)]
 pub struct ModelArgs {
     /// Machine model: a name from `homing machines`, a TOML file, or `host`
-    #[arg(long, short, value_name = "MACHINE")]
+    #[arg(long, short, value_name = "MACHINE", value_parser = names::MACHINE, hide_possible_values = true)]
     pub machine: String,
     /// Override a field of the machine, such as remote=15, or a policy's parameter (POLICY.PARAM=VALUE)
     #[arg(long, value_name = "FIELD=VALUE")]

@@ -127,6 +127,11 @@ impl Topology {
         BUILT_IN.iter().map(|(name, text)| Topology::from_toml(text, name).expect("tested")).collect()
     }
 
+    /// Their names.
+    pub fn built_in_names() -> impl Iterator<Item = &'static str> {
+        BUILT_IN.iter().map(|(name, _)| *name)
+    }
+
     /// A built-in topology by name, or one from a file.
     pub fn load(name: &str) -> Result<Topology, LabError> {
         if let Some((name, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) {

@@ -3,7 +3,8 @@
 use crate::exit::{Code, Result};
 use crate::files::{refuse_two_on_stdout, table, STDOUT};
 use crate::options::{information, ModelArgs, SceneArgs};
-use crate::tables;
+use crate::{names, tables};
+use clap::builder::TypedValueParser;
 use homing_core::compare::BoundStart;
 use homing_core::information::Information;
 use homing_core::monitor::table::Choice;
@@ -39,10 +40,12 @@ pub struct Args {
     info: Vec<Information>,
     /// Also let policies see what this monitor reports (see `homing monitors`), in the loop with the machine's caches;
     /// repeatable
-    #[arg(long, value_name = "MONITOR", requires = "misses")]
+    #[arg(long, value_name = "MONITOR", requires = "misses", hide_possible_values = true,
+          value_parser = names::MONITOR.try_map(|text| text.parse::<Choice>()))]
     monitor: Vec<Choice>,
     /// Policies, separated by commas (see `homing policies`)
-    #[arg(long, value_delimiter = ',', default_value = "all")]
+    #[arg(long, value_delimiter = ',', default_value = "all", value_parser = names::POLICY,
+          hide_possible_values = true)]
     policies: Vec<String>,
     /// Where pages begin: first-touch, round-robin, single-node[:NODE], striped[:PAGES], global, file:FILE,
     /// areas:FILE

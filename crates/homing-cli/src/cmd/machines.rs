@@ -11,6 +11,7 @@ use serde_json::{json, Value};
 #[derive(clap::Args)]
 pub struct Args {
     /// Show the whole of one machine: a name, a TOML file, or `host`
+    #[arg(value_parser = crate::names::MACHINE, hide_possible_values = true)]
     name: Option<String>,
     /// Override a field, such as remote=15
     #[arg(long, value_name = "FIELD=VALUE", requires = "name")]

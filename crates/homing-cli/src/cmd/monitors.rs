@@ -8,6 +8,7 @@ use homing_core::monitor::table::{Choice, MonitorEntry, MONITORS};
 #[derive(clap::Args)]
 pub struct Args {
     /// Show one monitor with its parameters
+    #[arg(value_parser = crate::names::MONITOR, hide_possible_values = true)]
     name: Option<String>,
     /// Print JSON instead of a table
     #[arg(long)]

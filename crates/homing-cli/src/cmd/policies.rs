@@ -9,6 +9,7 @@ use homing_pipeline::policies::policy;
 #[derive(clap::Args)]
 pub struct Args {
     /// Show one policy with its parameters
+    #[arg(value_parser = crate::names::POLICY, hide_possible_values = true)]
     name: Option<String>,
     /// Print JSON instead of a table
     #[arg(long)]

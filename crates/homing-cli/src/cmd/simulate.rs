@@ -5,7 +5,7 @@ mod monitored;
 
 use crate::exit::{self, Code};
 use crate::options::{information, ModelArgs, SceneArgs};
-use crate::tables;
+use crate::{names, tables};
 use homing_core::action::Entry as Logged;
 use homing_core::compare::{BoundStart, Requester};
 use homing_core::ids::Page;
@@ -32,7 +32,7 @@ pub struct Args {
     #[arg(long, value_name = "LEVEL", default_value = "perfect", value_parser = information)]
     info: Information,
     /// The policy (see `homing policies`), or external:COMMAND (docs/external-policy.md)
-    #[arg(long, short)]
+    #[arg(long, short, value_parser = names::POLICY, hide_possible_values = true)]
     policy: String,
     /// Seconds that an external policy may take for an answer
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]

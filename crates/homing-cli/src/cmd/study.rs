@@ -4,7 +4,8 @@ mod table;
 
 use crate::exit::{Code, Result};
 use crate::files::roles::{self, refuse_clashes, Use};
-use crate::{progress, tables};
+use crate::{names, progress, tables};
+use clap::builder::TypedValueParser;
 use homing_core::compare::BoundStart;
 use homing_core::information::Information;
 use homing_core::monitor::table::Choice;
@@ -25,7 +26,8 @@ pub struct Args {
     #[arg(long, short, value_name = "DIR")]
     out: PathBuf,
     /// Machine models
-    #[arg(long, short, value_delimiter = ',', value_name = "MACHINES")]
+    #[arg(long, short, value_delimiter = ',', value_name = "MACHINES", value_parser = names::MACHINE,
+          hide_possible_values = true)]
     machines: Vec<String>,
     /// Where pages begin [default: first-touch]
     #[arg(long, value_delimiter = ',', value_name = "RULES")]
@@ -35,10 +37,12 @@ pub struct Args {
     info: Vec<String>,
     /// Also let policies see what this monitor reports (see `homing monitors`), in the loop with the machines' caches;
     /// repeatable; needs misses
-    #[arg(long, value_name = "MONITOR", value_parser = word::<Choice>)]
+    #[arg(long, value_name = "MONITOR", hide_possible_values = true,
+          value_parser = names::MONITOR.try_map(|text| word::<Choice>(&text)))]
     monitor: Vec<String>,
     /// Policies [default: all]
-    #[arg(long, value_delimiter = ',', value_name = "POLICIES")]
+    #[arg(long, value_delimiter = ',', value_name = "POLICIES", value_parser = names::POLICY,
+          hide_possible_values = true)]
     policies: Vec<String>,
     /// Override a field of all machines, or a policy's parameter (POLICY.PARAM=VALUE)
     #[arg(long, value_name = "FIELD=VALUE")]

@@ -50,6 +50,7 @@ const ROLES: &[(&str, &str, Role)] = &[
     ("record", "output", TRACE),
     ("record", "recorder", NoFile),
     ("trace import", "input", Reads),
+    ("trace import", "format", NoFile),
     ("trace import", "output", TRACE),
     ("trace export", "output", FILE_OR_STDOUT),
     ("trace merge", "output", TRACE),

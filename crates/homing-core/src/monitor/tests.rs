@@ -244,3 +244,22 @@ fn wrong_parameters_are_refused_with_what_was_expected() {
     }
     assert_eq!(refused("precise:latency=1.5,period=3"), "");
 }
+
+#[test]
+fn every_monitor_has_a_line_in_the_table() {
+    let table = include_str!("table.rs");
+    let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/monitor")).unwrap();
+    let mut monitors = 0;
+    for path in files.map(|file| file.unwrap().path()) {
+        let module = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let is_monitor = std::fs::read_to_string(&path).unwrap().contains("\nimpl Monitor for ");
+        if is_monitor && !["mod", "tests"].contains(&module.as_str()) {
+            monitors += 1;
+            assert!(
+                table.contains(&format!("{module}::")) || table.contains(&format!("{module}(")),
+                "{module}"
+            );
+        }
+    }
+    assert!(monitors > 5, "{monitors}");
+}

@@ -1,7 +1,8 @@
 //! Hint faults without kernel migration, for any process that may be traced (`homing_linux::hint_faults` says how).
 
+use super::page_faults::{self, FAULTS};
 use super::rings::{access, Rings};
-use super::{Losses, Places, Scans, Source, FAULTS};
+use super::{Entry, Losses, Places, Scans, Source};
 use crate::host::Host;
 use crate::targets::{Changes, Targets};
 use homing_core::ids::Micros;
@@ -18,6 +19,25 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "hint-faults",
+    summary: "the kernel's NUMA scanner unmaps pages, and the faults tell who touches them; the kernel moves nothing",
+    confidence: "good: every page in turn, who touched it first after each scan, not how often",
+    scans: true,
+    policy: "work-function",
+    missing,
+    open: |places, host| Ok(Box::new(HintFaults::open(places, host)?)),
+};
+
+/// What is missing for it here, if anything.
+fn missing(places: &Places) -> Option<String> {
+    let online = std::fs::read_to_string(places.sys.join("devices/system/node/online")).unwrap_or_default();
+    if !online.contains(['-', ',']) {
+        return Some("the machine has one node: the kernel does not scan, and nothing could move".into());
+    }
+    homing_linux::hint_faults::missing(&places.hint_faults).or_else(page_faults::missing)
+}
 
 /// Longest wait until the passes of all processes are ready, which takes some 14 ms of CPU time. The programs run meanwhile.
 const READY: Duration = Duration::from_secs(4);

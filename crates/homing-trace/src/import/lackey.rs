@@ -4,12 +4,23 @@
 //! Lackey tells no thread, so all references are of thread 0. Lines of Valgrind itself (`==pid== ...`, `--pid-- ...`) are
 //! skipped; what the program printed between them counts as malformed.
 
-use super::{digits, quoted, ImportError, Imported, Report};
+use super::{digits, quoted, ImportError, Imported, Importer, Report};
 use crate::ids::Thread;
 use std::io::BufRead;
 
 /// Lines longer than this are malformed whatever they hold.
 const MAX_LINE: u64 = 4096;
+
+pub(super) const ENTRY: Importer = Importer {
+    name: "lackey",
+    summary: "valgrind --tool=lackey --trace-mem=yes",
+    expected: "the output of valgrind --tool=lackey --trace-mem=yes",
+    looks_so: |start| BEGINNINGS.iter().any(|beginning| start.starts_with(beginning)),
+    read: |input, _, sink| read(input, sink),
+};
+
+/// How its first line may begin.
+const BEGINNINGS: [&[u8]; 6] = [b"==", b"--", b"I ", b" L ", b" S ", b" M "];
 
 /// Reads references and hands them to `sink`, in order.
 pub fn read<E>(

@@ -1,6 +1,7 @@
 //! What `run`, `shell` and `baseline` share: options that say which machine the lab shall be and how its kernel is set,
 //! and kinds of values.
 
+use crate::names;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use homing_core::ids::parse_bytes;
 use homing_lab::kernel::{Balancing, HugePages, Kernel};
@@ -12,7 +13,8 @@ use std::time::Duration;
 #[derive(clap::Args, Clone, Debug)]
 pub struct MachineArgs {
     /// A built-in topology (see `homing lab topologies`) or a TOML file [default: 4x2]
-    #[arg(long, value_name = "NAME|FILE", conflicts_with_all = ["nodes", "cpus", "mem", "distances"])]
+    #[arg(long, value_name = "NAME|FILE", conflicts_with_all = ["nodes", "cpus", "mem", "distances"],
+          value_parser = names::TOPOLOGY, hide_possible_values = true)]
     topology: Option<String>,
     /// Number of nodes [default: 4, or as many as a file of distances has]
     #[arg(long, value_name = "N")]

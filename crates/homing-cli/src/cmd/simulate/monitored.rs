@@ -2,7 +2,8 @@
 
 use super::{live, Args};
 use crate::exit::{Code, Result};
-use crate::tables;
+use crate::{names, tables};
+use clap::builder::TypedValueParser;
 use homing_core::monitor::table::Choice;
 use homing_core::policy::placement::PlacementFile;
 use homing_core::system::Run;
@@ -16,7 +17,8 @@ use std::path::PathBuf;
 #[derive(clap::Args)]
 pub struct MonitorArgs {
     /// Let the policy see what this monitor reports: NAME or NAME:PARAM=VALUE,... (see `homing monitors`)
-    #[arg(long, value_name = "MONITOR", conflicts_with = "info")]
+    #[arg(long, value_name = "MONITOR", conflicts_with = "info", hide_possible_values = true,
+          value_parser = names::MONITOR.try_map(|text| text.parse::<Choice>()))]
     pub monitor: Option<Choice>,
     /// References between two ends of the monitor's intervals [default: a fiftieth of the trace]
     #[arg(long, value_name = "COUNT", requires = "monitor", value_parser = clap::value_parser!(u64).range(1..))]
