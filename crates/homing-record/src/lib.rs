@@ -4,7 +4,7 @@
 //! Whatever ends the program (its end, a signal, a crash, a kill), the trace is completed from what arrived.
 //!
 //! [`RECORDERS`] is the table of recorders. A [`Request`] is prepared, which says what is missing, and then recorded. The
-//! caller is told what happens meanwhile through a [`Watch`]; nothing is printed here.
+//! caller learns what happens meanwhile through a [`Watch`]; nothing is printed here.
 
 mod error;
 mod family;

@@ -54,7 +54,7 @@ struct Stream {
     next_index: u32,
     /// Words of that segment that were taken before it arrived: they come before an event of another stream.
     taken: u32,
-    /// The begin of something that goes on in the next segment.
+    /// The start of something that goes on in the next segment.
     tail: Vec<u64>,
 }
 

@@ -76,7 +76,7 @@ struct Recovery<'t, 'b> {
     result: Recovered,
 }
 
-/// Writes what is whole of `trace` to `out`. `done` hears of the references of each block that was checked.
+/// Writes what is whole of `trace` to `out`. `done` receives the number of references of each block that was checked.
 pub fn recover<W: Write>(
     mut trace: Trace<'_>,
     out: W,

@@ -30,7 +30,7 @@ pub(super) struct Runs {
     numbers: HashMap<Box<[u16]>, u32>,
 }
 
-/// A run at the begin of some words.
+/// A run at the start of some words.
 pub(super) struct Found {
     pub id: CodeBlockId,
     pub len: usize,

@@ -26,7 +26,7 @@ pub enum Flavour {
     Parallel,
 }
 
-/// What control words other than the begin of an execution say. Name ids are the recorder's own.
+/// What control words other than the start of an execution say. Name ids are the recorder's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Control<'a> {
     /// A code block.
@@ -111,7 +111,7 @@ pub fn data_words(words: &[u64]) -> usize {
     whole + rest.iter().position(|&w| w & CONTROL != 0).unwrap_or(rest.len())
 }
 
-/// Parses a stretch of one stream. Returns the number of words taken: what is left is the begin of something that goes
+/// Parses a stretch of one stream. Returns the number of words taken: what is left is the start of something that goes
 /// on behind it. At the stream's end nothing is left.
 pub fn parse<C: Calls>(
     words: &[u64],

@@ -140,7 +140,7 @@ impl<W: Write> TraceWriter<W> {
         }
     }
 
-    /// Takes executions in a recorder's words from the begin of `words`, as far as they are simple; none if the first is
+    /// Takes executions in a recorder's words from the start of `words`, as far as they are simple; none if the first is
     /// not: [`TraceWriter::execute`] does it then. `known` is by the recorder's numbers of code blocks.
     pub(super) fn take(
         &mut self,

@@ -16,7 +16,7 @@ const SYMBOLS: usize = 32;
 /// Smaller ones share their pages with others.
 const LEAST_BYTES: u64 = 4096;
 
-/// Pages of a symbol that are looked at; of a larger one, so many at equal distances.
+/// Pages of a symbol that are read; of a larger one, this number at equal distances.
 const PAGES: u64 = 1024;
 
 /// Files whose symbols are remembered.

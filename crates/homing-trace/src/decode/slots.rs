@@ -210,8 +210,8 @@ struct Values<'a> {
 }
 
 impl Values<'_> {
-    /// The next value; any, where there is none: a prediction reads it in vain, and a block that ends early is found out
-    /// by the count.
+    /// The next value, or any where there is none: a prediction discards it, and the count finds a block that ends
+    /// early.
     #[inline]
     fn peek(&self) -> u64 {
         self.values.get(self.at).copied().unwrap_or(0)

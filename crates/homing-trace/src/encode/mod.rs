@@ -118,7 +118,7 @@ pub(super) struct ThreadEncoder {
 }
 
 impl ThreadEncoder {
-    /// Of a thread that made so many references before, up to virtual time `time`.
+    /// Of a thread that has made `references` references before, up to virtual time `time`.
     pub(super) fn new(thread: Thread, references: u64, time: u64) -> ThreadEncoder {
         ThreadEncoder {
             thread,

@@ -8,7 +8,7 @@ use super::super::wire::{BLOCK, CONTROL};
 use super::dictionary::Entry;
 use super::{ThreadEncoder, NO_ENTRY};
 
-/// Rows name the begin of their words by 16 bits.
+/// Rows name the start of their words by 16 bits.
 const MOST_WORDS: usize = 1 << 16;
 
 /// What is known of a recorder's code block.
@@ -75,7 +75,7 @@ fn given(known: &[Known], words: &[u64], blocks: &CodeBlocks) -> Option<(CodeBlo
 }
 
 impl ThreadEncoder {
-    /// Takes executions of the serial flavour from the begin of `words`, until one needs another treatment or the encoder
+    /// Takes executions of the serial flavour from the start of `words`, until one needs another treatment or the encoder
     /// is blocked. `known` is by the recorder's number.
     pub(crate) fn take(
         &mut self,
@@ -251,7 +251,7 @@ impl ThreadEncoder {
         Some(part.end)
     }
 
-    /// Takes references of the parallel flavour from the begin of `words`, until the encoder is blocked; returns how many.
+    /// Takes references of the parallel flavour from the start of `words`, until the encoder is blocked; returns how many.
     /// `find` gives the code block that some words begin with and its length; the bits of `mask` are addresses.
     pub(crate) fn take_runs(
         &mut self,

@@ -101,7 +101,7 @@ fn mcpr(optimum: &homing_core::optimal::Optimum, history: &History) -> f64 {
     optimum.cost / (history.references() as f64).max(1.0)
 }
 
-/// A move between processors, at R = 2G, counts as two at G: so many are the slope of the cost, which is what falls
+/// A move between processors, at R = 2G, counts as two at G: their number is the slope of the cost, which is what falls
 /// with G.
 fn moves_per_page(optimum: &homing_core::optimal::Optimum, history: &History) -> f64 {
     (optimum.counts.global_copies + 2 * optimum.counts.copies) as f64 / f64::from(history.pages()).max(1.0)
