@@ -179,8 +179,8 @@ impl<W: Write> Ingest<W> {
         &mut self.state.writer
     }
 
-    /// The files that a program of the parallel flavour has mapped to execute them; in the serial one the recorder itself
-    /// sends their symbols.
+    /// The files that a program of the parallel flavour has mapped to execute them; in the serial one the recorder
+    /// itself sends their symbols.
     pub fn code_mappings(&self) -> Vec<CodeMapping> {
         let file = |name| self.state.writer.names().get(name).to_owned();
         let mapping = |&(name, address, length, offset): &(NameId, u64, u64, u64)| CodeMapping {

@@ -340,9 +340,9 @@ impl<'a> Trace<'a> {
         Ok(stats)
     }
 
-    /// Cuts the total order into at most `most` ranges of order blocks, of about as many references each, to visit them at
-    /// the same time. There are fewer where a part would not be worth it: a visit that begins within the trace decodes
-    /// and discards some references of each thread.
+    /// Cuts the total order into at most `most` ranges of order blocks, of about as many references each, to visit them
+    /// at the same time. There are fewer where a part would not be worth it: a visit that begins within the trace
+    /// decodes and discards some references of each thread.
     pub fn parts(&self, most: usize) -> Vec<Range<usize>> {
         let worth = (self.threads.len() as u64).saturating_mul(4 * WARM_UP).max(8 * WARM_UP);
         let ordered = self.order.last().map_or(0, |p| p.header.c.saturating_add(p.header.d));

@@ -48,8 +48,8 @@ impl Tables {
         symbols
     }
 
-    /// The largest data symbols, those with most resident bytes first, and how many others there are. None if the pages may not
-    /// be looked at.
+    /// The largest data symbols, those with most resident bytes first, and how many others there are. None if the pages
+    /// may not be looked at.
     pub fn rows(&mut self, proc: &Proc, host: &Host, pid: Pid, maps: &[Mapping]) -> (Vec<SymbolRow>, usize) {
         let mut symbols = self.of(proc, pid, maps);
         symbols.sort_by_key(|(_, symbol)| std::cmp::Reverse(symbol.end - symbol.start));

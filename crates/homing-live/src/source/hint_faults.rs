@@ -19,7 +19,8 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-/// Longest wait until the passes of all processes are ready, which takes some 14 ms of CPU time. The programs run meanwhile.
+/// Longest wait until the passes of all processes are ready, which takes some 14 ms of CPU time. The programs run
+/// meanwhile.
 const READY: Duration = Duration::from_secs(4);
 /// Longest wait for passes that mark pages, while the programs stand still.
 const PATIENCE: Duration = Duration::from_millis(400);
@@ -75,8 +76,9 @@ impl HintFaults {
     /// If one may not be changed.
     pub fn open(places: &Places, host: &Host) -> io::Result<HintFaults> {
         let window = Window::new(&places.hint_faults, &places.state)?;
-        // What is scanned takes faults; the engine needs none. The programs that it starts inherit the policy, so that nothing has to
-        // be changed in them. Under another policy than the default the kernel scans nothing of theirs either.
+        // What is scanned takes faults; the engine needs none. The programs that it starts inherit the policy, so that
+        // nothing has to be changed in them. Under another policy than the default the kernel scans nothing of theirs
+        // either.
         let was_default = policy::of_this_thread()? == policy::DEFAULT;
         if was_default {
             policy::set(policy::LOCAL, &[])?;
@@ -100,7 +102,8 @@ impl HintFaults {
         })
     }
 
-    /// Takes the helper of a process that starts it itself, or injects one. If it is still to come, the process is awaited.
+    /// Takes the helper of a process that starts it itself, or injects one. If it is still to come, the process is
+    /// awaited.
     fn begin(&mut self, targets: &Targets, pid: Pid) -> io::Result<()> {
         let scanner = match Scanner::adopt(targets.proc(), pid)? {
             Adoption::Adopted(scanner) => scanner,

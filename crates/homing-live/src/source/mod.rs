@@ -1,4 +1,5 @@
-//! Sources: what tells which thread accessed which page. To add one: a file beside [`rings`], and a line in [`SOURCES`].
+//! Sources: what tells which thread accessed which page. To add one: a file beside [`rings`], and a line in
+//! [`SOURCES`].
 //!
 //! `auto` takes the first of the table that works here.
 
@@ -85,8 +86,8 @@ pub trait Source {
     /// Begins a scan. What comes of it is the result of a later [`Source::work`].
     fn scan(&mut self, _targets: &Targets) {}
 
-    /// Does what is due: called at [`Source::due`] or later. Returns a scan that is over, with times of a session that began at
-    /// `begin` of the monotonic clock.
+    /// Does what is due: called at [`Source::due`] or later. Returns a scan that is over, with times of a session that
+    /// began at `begin` of the monotonic clock.
     ///
     /// # Errors
     /// If it cannot work at all any more.
@@ -165,7 +166,8 @@ pub const SOURCES: &[Entry] = &[
     },
     Entry {
         name: "hint-faults",
-        summary: "the kernel's NUMA scanner unmaps pages, and the faults tell who touches them; the kernel moves nothing",
+        summary: "the kernel's NUMA scanner unmaps pages, and the faults \
+                  tell who touches them; the kernel moves nothing",
         confidence: "good: every page in turn, who touched it first after each scan, not how often",
         scans: true,
         policy: "work-function",
@@ -174,8 +176,10 @@ pub const SOURCES: &[Entry] = &[
     },
     Entry {
         name: "page-faults",
-        summary: "ordinary page faults: first touches, and hint faults where the kernel's own balancing is on",
-        confidence: "low: without kernel balancing each page is seen once; with it the kernel moves pages too",
+        summary:
+            "ordinary page faults: first touches, and hint faults where the kernel's own balancing is on",
+        confidence:
+            "low: without kernel balancing each page is seen once; with it the kernel moves pages too",
         scans: false,
         policy: "work-function",
         missing: |_| faults_missing(),
