@@ -8,7 +8,7 @@ use homing_pipeline::PipelineError;
 use homing_record::RecordError;
 use std::process::ExitCode;
 
-/// What users are told of the codes below.
+/// The codes as help shows them.
 pub const CODES: &str =
     "Exit codes: 0 done; 1 failed, also by what a trace or another program's file holds; 2 wrong usage: options, \
     names, machines, \

@@ -243,7 +243,7 @@ impl Times {
     }
 }
 
-/// The mean wait at what is busy for `busy` with each line and serves so many of them over a time (M/D/1).
+/// The mean wait at a part that is busy for `busy` with each line and serves `lines` of them in a time (M/D/1).
 fn wait(lines: f64, busy: f64, over: f64) -> f64 {
     let used = lines * busy / over;
     if lines == 0.0 {

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_host_lacks_is_told_but_for_the_command_an_error() {
+    fn what_the_host_lacks_is_reported_but_for_the_command_an_error() {
         let place = tempfile::tempdir().unwrap();
         let script = place.path().join("script");
         std::fs::write(&script, "#!/no/such/interpreter\n").unwrap();
@@ -273,11 +273,11 @@ mod tests {
         let mut guest = Initramfs::new().unwrap();
         let mut gatherer = Gatherer::new(&mut guest, &busybox).unwrap();
         gatherer.tree(place.path()).unwrap();
-        let told = format!("/no/such/interpreter, which {} names", script.display());
-        assert_eq!(gatherer.missing, std::slice::from_ref(&told));
+        let expected = format!("/no/such/interpreter, which {} names", script.display());
+        assert_eq!(gatherer.missing, std::slice::from_ref(&expected));
         let mut guest = Initramfs::new().unwrap();
         let mut gatherer = Gatherer::new(&mut guest, &busybox).unwrap();
         let error = gatherer.command(&[script.into()]).unwrap_err();
-        assert!(error.to_string().contains(&told), "{error}");
+        assert!(error.to_string().contains(&expected), "{error}");
     }
 }

@@ -86,7 +86,7 @@ struct NodeSpec {
     id: Option<u32>,
     cpus: u32,
     memory: String,
-    /// So many nodes of this kind.
+    /// Nodes of this kind.
     count: Option<u32>,
 }
 

@@ -88,7 +88,7 @@ impl PageMap {
 
 impl PageMap {
     /// Adds the addresses of pages that are in memory, from `start` on, in order: a few thousand at most. Returns where
-    /// to go on; `end` once all are told.
+    /// to go on; `end` once all are reported.
     ///
     /// # Errors
     /// ESRCH if the process has ended, and what `ioctl(2)` and `pread(2)` give.
@@ -146,7 +146,7 @@ impl PageMap {
 mod tests {
     use super::*;
 
-    /// All that `next` tells of a range, and the most that it told at once.
+    /// All that `next` reports of a range, and the most at once.
     fn all(
         start: u64,
         end: u64,

@@ -414,7 +414,8 @@ mod tests {
 
     #[test]
     fn files_set_what_they_say_and_unknown_fields_are_refused() {
-        let text = "policy = \"work-function\"\ninterval = \"250ms\"\nrate-limit = \"64M\"\nbind = \"round-robin\"\nregions = [\"heap\"]";
+        let text = "policy = \"work-function\"\ninterval = \"250ms\"\nrate-limit = \"64M\"\n\
+            bind = \"round-robin\"\nregions = [\"heap\"]";
         let config = Config::from_toml(text).unwrap();
         assert_eq!((config.policy.as_str(), config.interval.as_millis()), ("work-function", 250));
         assert_eq!((config.rate_limit, config.bind), (64 << 20, Some(Bind::RoundRobin)));

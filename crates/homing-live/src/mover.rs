@@ -1,5 +1,6 @@
 //! Carries moves out with `move_pages(2)`: sorted so that each call has long runs of consecutive pages to one node,
-//! batched, by several threads (`movers.rs`), tried again where pages were busy, and verified by asking where each page is.
+//! batched, by several threads (`movers.rs`), tried again where pages were busy, and verified by asking where each page
+//! is.
 
 pub use homing_core::session::input::Landed;
 use homing_linux::move_pages::{self, PageStatus, BATCH};

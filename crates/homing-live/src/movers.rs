@@ -1,5 +1,6 @@
-//! Threads that move pages while the engine goes on: a call of `move_pages(2)` waits for every CPU (to give up the pages that it keeps
-//! for itself, and to forget translations), which on a busy machine takes many times as long as copying.
+//! Threads that move pages while the engine goes on: a call of `move_pages(2)` waits for every CPU (to give up the
+//! pages that it keeps for itself, and to forget translations), which on a busy machine takes many times as long as
+//! copying.
 
 use crate::mover::{batches, Landed, Mover, Order};
 use homing_linux::clock;

@@ -19,7 +19,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-/// The longest answer in bytes: so much, and more for each page that the policy was told of, which is room for three
+/// The longest answer in bytes: this, and more for each page that was reported to the policy: room for three
 /// actions.
 const LONGEST_ANSWER: u64 = 1 << 16;
 const LONGEST_OF_A_PAGE: u64 = 128;
@@ -38,7 +38,7 @@ struct Start {
 
 /// What has been seen since the last question.
 #[derive(Default, Serialize)]
-struct Heard {
+struct Observed {
     /// Pages that are new: page, address.
     new: Vec<(u32, u64)>,
     /// Pages that are gone.
@@ -54,7 +54,7 @@ pub struct External {
     start: Start,
     process: Mutex<Option<Process>>,
     known: HashSet<Page>,
-    heard: Heard,
+    observed: Observed,
 }
 
 impl External {
@@ -70,7 +70,7 @@ impl External {
         });
         let error = Arc::new(OnceLock::new());
         let start = Start { command: command.to_owned(), timeout, costs, replication, error };
-        External { start, process: Mutex::new(None), known: HashSet::new(), heard: Heard::default() }
+        External { start, process: Mutex::new(None), known: HashSet::new(), observed: Observed::default() }
     }
 
     /// What went wrong, in this policy or in any that was cloned from it.
@@ -89,8 +89,8 @@ impl External {
         if self.error().is_some() {
             return;
         }
-        let heard = std::mem::take(&mut self.heard);
-        match self.exchange(question, &heard).and_then(|answer| self.check(&answer)) {
+        let observed = std::mem::take(&mut self.observed);
+        match self.exchange(question, &observed).and_then(|answer| self.check(&answer)) {
             Ok(asked) => {
                 asked.into_iter().for_each(|(page, kind)| actions.push(page, kind, "external policy"));
             }
@@ -98,10 +98,10 @@ impl External {
         }
     }
 
-    fn exchange(&self, mut question: Value, heard: &Heard) -> Result<String, String> {
-        let heard = serde_json::to_value(heard).map_err(|e| e.to_string())?;
-        if let (Value::Object(question), Value::Object(heard)) = (&mut question, heard) {
-            question.extend(heard);
+    fn exchange(&self, mut question: Value, observed: &Observed) -> Result<String, String> {
+        let observed = serde_json::to_value(observed).map_err(|e| e.to_string())?;
+        if let (Value::Object(question), Value::Object(observed)) = (&mut question, observed) {
+            question.extend(observed);
         }
         let mut process = self.process.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let process = process.as_mut().ok_or("it was not begun")?;
@@ -125,7 +125,7 @@ impl Snapshot for External {
             start: self.start.clone(),
             process: Mutex::new(None),
             known: HashSet::new(),
-            heard: Heard::default(),
+            observed: Observed::default(),
         })
     }
 
@@ -168,7 +168,7 @@ impl Policy for External {
 
     fn sample(&mut self, sample: &Sample, _actions: &mut Actions) {
         let Sample { page, node, reads, writes, weight, at, .. } = *sample;
-        self.heard.samples.push((page.0, node.0, reads, writes, weight, at.home().0));
+        self.observed.samples.push((page.0, node.0, reads, writes, weight, at.home().0));
     }
 
     fn interval_end(&mut self, end: &End, actions: &mut Actions) {
@@ -197,17 +197,17 @@ impl Policy for External {
 
     fn page_new(&mut self, page: Page, address: u64) {
         self.known.insert(page);
-        self.heard.new.push((page.0, address));
+        self.observed.new.push((page.0, address));
     }
 
     fn page_gone(&mut self, page: Page) {
         self.known.remove(&page);
-        self.heard.gone.push(page.0);
+        self.observed.gone.push(page.0);
     }
 
     fn outcome(&mut self, action: &Action, outcome: &Outcome) {
         if matches!(outcome, Outcome::Refused(_) | Outcome::Failed(_)) {
-            self.heard.refused.push((action.page.0, outcome.to_string()));
+            self.observed.refused.push((action.page.0, outcome.to_string()));
         }
     }
 

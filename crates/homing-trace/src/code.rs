@@ -89,8 +89,8 @@ pub(super) struct CodeBlock {
     pub words: usize,
 }
 
-/// How the accesses of a code block and the words of its executions belong together. Slots are arranged so that those of
-/// words come first: the fast check of the encoder then runs over a slice.
+/// How the accesses of a code block and the words of its executions belong together. Slots are arranged so that those
+/// of words come first: the fast check of the encoder then runs over a slice.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Layout {
     /// The place of each access among the slots.

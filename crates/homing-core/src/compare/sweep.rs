@@ -7,7 +7,7 @@ use crate::optimal::{solve, Options};
 use crate::policy::table::Entry;
 use crate::report::{CurvePoint, Series};
 
-/// The machine with every page move `factor` times as dear: R and G keep their ratio.
+/// The machine with every page move `factor` times as expensive: R and G keep their ratio.
 pub fn scale_page_moves(costs: &Costs, factor: f64) -> Costs {
     match costs {
         Costs::Uniform(u) => {

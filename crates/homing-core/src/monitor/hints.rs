@@ -21,7 +21,7 @@ pub struct HintFaults {
 }
 
 impl HintFaults {
-    /// Scans `window` pages after every so many references of all CPUs.
+    /// Scans `window` pages every time this many references of all CPUs have gone by.
     pub fn new(every: u64, window: u32, pages: u32) -> HintFaults {
         HintFaults {
             every: every.max(1),

@@ -121,7 +121,7 @@ fn eleven_bits_overflow_into_the_kernels_counters() {
     assert_eq!(all.iter().map(|s| (s.page, s.node.0, s.reads)).collect::<Vec<_>>(), [(3, 0, 5000)]);
     all.clear();
     ends(&mut counters, &mut all);
-    assert_eq!(all, [], "each reading tells of the time since the last");
+    assert_eq!(all, [], "each reading is about the time since the last");
 }
 
 /// The samples of an end of interval.

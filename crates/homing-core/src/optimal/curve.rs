@@ -239,7 +239,7 @@ pub fn curve(
 
 /// The same, but a break-point is left out where it makes the optimum of its page cheaper by less than `precision` of
 /// it. A page with thousands of runs has as many break-points, each of which takes another look at all its runs; nearly
-/// all of them are too small to see. What is given costs of placements that are possible, at most that much too dear.
+/// all of them are too small to see. What is given costs of placements that are possible, at most that much too high.
 pub fn curve_within(
     history: &History,
     costs: &Uniform,

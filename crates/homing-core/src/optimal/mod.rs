@@ -145,7 +145,7 @@ pub fn solve(history: &History, costs: &Costs, options: Options) -> Result<Optim
     Ok(solver.finish())
 }
 
-/// Like [`solve`], and tells `sink` the placement: where each page starts and every action, page by page.
+/// Like [`solve`], and reports the placement to `sink`: where each page starts and every action, page by page.
 pub fn place(
     history: &History,
     costs: &Costs,

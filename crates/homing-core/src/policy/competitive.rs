@@ -166,7 +166,7 @@ pub struct UserLevel {
     area_pages: u64,
     /// Constructs of equation (3)'s filter; none for the competitive criterion alone.
     constructs: Option<u64>,
-    /// What the program and the monitor tell.
+    /// What the program and the monitor report.
     page_bytes: u64,
     iterations: bool,
     phases: bool,

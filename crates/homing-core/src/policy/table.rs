@@ -307,7 +307,7 @@ pub const POLICIES: &[Entry] = &[
                 default: 1.0,
                 range: (0.0, 1e3),
                 unit: "",
-                doc: "weight of what requests wait at loaded memories, where that is told; 0: distances alone count",
+                doc: "weight of the waits at loaded memories, where the source reports them; 0: only distances count",
             },
         ],
         build: |setup| {

@@ -275,7 +275,7 @@ fn restartable_sequence(tid: Tid, memory: &File, at: u64) -> io::Result<Option<u
         Ok(area) => area,
         Err(error) if error.raw_os_error() == Some(libc::EIO) => {
             return if kernel_has_rseq() {
-                Err(unsupported("the kernel does not tell of restartable sequences: needs Linux 5.13"))
+                Err(unsupported("the kernel does not report restartable sequences: needs Linux 5.13"))
             } else {
                 Ok(None)
             };

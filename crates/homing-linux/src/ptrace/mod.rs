@@ -6,7 +6,7 @@
 //! | [`standstill`] | processes of which all threads do |
 //! | [`call`] | system calls in the name of a held thread |
 //! | [`interrupted`] | system calls that a stop would make fail |
-//! | [`stop`], [`request`] | what the kernel tells of a traced thread, and what it is asked for |
+//! | [`stop`], [`request`] | what the kernel reports of a traced thread, and what it is asked for |
 //!
 //! What is promised to the traced program: every signal is delivered to it once, with its siginfo; every system call
 //! that was interrupted goes on or is begun again; a thread runs on when the engine lets it go, ends or is killed. A

@@ -16,7 +16,7 @@ const SYMBOLS: usize = 32;
 /// Smaller ones share their pages with others.
 const LEAST_BYTES: u64 = 4096;
 
-/// Pages of a symbol that are looked at; of a larger one, so many at equal distances.
+/// Pages of a symbol that are read; of a larger one, this number at equal distances.
 const PAGES: u64 = 1024;
 
 /// Files whose symbols are remembered.
@@ -48,8 +48,8 @@ impl Tables {
         symbols
     }
 
-    /// The largest data symbols, those with most resident bytes first, and how many others there are. None if the pages may not
-    /// be looked at.
+    /// The largest data symbols, those with most resident bytes first, and how many others there are. None if the pages
+    /// may not be looked at.
     pub fn rows(&mut self, proc: &Proc, host: &Host, pid: Pid, maps: &[Mapping]) -> (Vec<SymbolRow>, usize) {
         let mut symbols = self.of(proc, pid, maps);
         symbols.sort_by_key(|(_, symbol)| std::cmp::Reverse(symbol.end - symbol.start));

@@ -22,7 +22,8 @@ use std::time::{Duration, Instant};
 
 pub(super) const ENTRY: Entry = Entry {
     name: "hint-faults",
-    summary: "the kernel's NUMA scanner unmaps pages, and the faults tell who touches them; the kernel moves nothing",
+    summary: "the kernel's NUMA scanner unmaps pages, and the faults \
+              tell who touches them; the kernel moves nothing",
     confidence: "good: every page in turn, who touched it first after each scan, not how often",
     scans: true,
     policy: "work-function",
@@ -39,7 +40,8 @@ fn missing(places: &Places) -> Option<String> {
     homing_linux::hint_faults::missing(&places.hint_faults).or_else(page_faults::missing)
 }
 
-/// Longest wait until the passes of all processes are ready, which takes some 14 ms of CPU time. The programs run meanwhile.
+/// Longest wait until the passes of all processes are ready, which takes some 14 ms of CPU time. The programs run
+/// meanwhile.
 const READY: Duration = Duration::from_secs(4);
 /// Longest wait for passes that mark pages, while the programs stand still.
 const PATIENCE: Duration = Duration::from_millis(400);
@@ -96,8 +98,9 @@ impl HintFaults {
     /// If one may not be changed.
     pub fn open(places: &Places, host: &Host) -> io::Result<HintFaults> {
         let window = Window::new(&places.hint_faults, &places.state)?;
-        // What is scanned takes faults; the engine needs none. The programs that it starts inherit the policy, so that nothing has to
-        // be changed in them. Under another policy than the default the kernel scans nothing of theirs either.
+        // What is scanned takes faults; the engine needs none. The programs that it starts inherit the policy, so that
+        // nothing has to be changed in them. Under another policy than the default the kernel scans nothing of theirs
+        // either.
         let was_default = policy::of_this_thread()? == policy::DEFAULT;
         if was_default {
             policy::set(policy::LOCAL, &[])?;
@@ -121,7 +124,8 @@ impl HintFaults {
         })
     }
 
-    /// Takes the helper of a process that starts it itself, or injects one. If it is still to come, the process is awaited.
+    /// Takes the helper of a process that starts it itself, or injects one. If it is still to come, the process is
+    /// awaited.
     fn begin(&mut self, targets: &Targets, pid: Pid) -> io::Result<()> {
         let scanner = match Scanner::adopt(targets.proc(), pid)? {
             Adoption::Adopted(scanner) => scanner,

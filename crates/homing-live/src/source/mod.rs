@@ -87,8 +87,8 @@ pub trait Source {
     /// Begins a scan. What comes of it is the result of a later [`Source::work`].
     fn scan(&mut self, _targets: &Targets) {}
 
-    /// Does what is due: called at [`Source::due`] or later. Returns a scan that is over, with times of a session that began at
-    /// `begin` of the monotonic clock.
+    /// Does what is due: called at [`Source::due`] or later. Returns a scan that is over, with times of a session that
+    /// began at `begin` of the monotonic clock.
     ///
     /// # Errors
     /// If it cannot work at all any more.

@@ -26,7 +26,7 @@ pub struct Process {
     questions: Option<Sender<String>>,
     /// A word for each question that was written.
     written: Receiver<()>,
-    /// Asks for an answer of at most so many bytes.
+    /// Asks for an answer of at most `limit` bytes.
     wanted: Option<Sender<u64>>,
     answers: Receiver<Result<String, String>>,
     /// Lets the thread end that has spawned the process: last of all.

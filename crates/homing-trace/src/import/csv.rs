@@ -2,8 +2,8 @@
 //! happened.
 //!
 //! A header line may come first; it may then name the columns in another order and have others, which are ignored.
-//! Addresses and sizes are decimal or hexadecimal behind `0x`; kind is `r` or `w`. Empty lines and lines that begin with
-//! `#` are skipped.
+//! Addresses and sizes are decimal or hexadecimal behind `0x`; kind is `r` or `w`. Empty lines and lines that begin
+//! with `#` are skipped.
 
 use super::{number, quoted, size, ImportError, Imported, Importer, Options, Report, MAX_BYTES};
 use crate::ids::Thread;
@@ -298,7 +298,8 @@ mod tests {
         let error = read("thread,address,size,kind\n0,0,1,r\n".as_bytes(), Options::default(), sink);
         assert_eq!(
             error.unwrap_err().to_string(),
-            "the header line `thread,address,size,kind` has no column `addr`; expected the columns thread,addr,size,kind"
+            "the header line `thread,address,size,kind` has no column `addr`; \
+            expected the columns thread,addr,size,kind"
         );
     }
 }

@@ -1,8 +1,9 @@
 //! The output of `valgrind --tool=lackey --trace-mem=yes`: lines `I  addr,size` (instructions, skipped), ` L addr,size`
-//! (load), ` S addr,size` (store), ` M addr,size` (modify: a load, then a store), addresses in hexadecimal without `0x`.
+//! (load), ` S addr,size` (store), ` M addr,size` (modify: a load, then a store), addresses in hexadecimal without
+//! `0x`.
 //!
-//! Lackey tells no thread, so all references are of thread 0. Lines of Valgrind itself (`==pid== ...`, `--pid-- ...`) are
-//! skipped; what the program printed between them counts as malformed.
+//! Lackey tells no thread, so all references are of thread 0. Lines of Valgrind itself (`==pid== ...`, `--pid-- ...`)
+//! are skipped; what the program printed between them counts as malformed.
 
 use super::{digits, quoted, ImportError, Imported, Importer, Report};
 use crate::ids::Thread;
@@ -91,7 +92,8 @@ mod tests {
     #[test]
     fn the_lines_of_lackey() {
         let text = "==12== Lackey, an example Valgrind tool\n==12== \nI  0400d7d4,8\n L 1ffeffe7e0,8\n S 1ffeffe7e8,4\n\
-                    I  0400d7d8,3\n M 0421c0d8,10\nhello, world\n L 04,\n L zz,8\n S 10,0\n\n--12-- REDIR: x\n L ffffffffffffffff,1";
+                    I  0400d7d8,3\n M 0421c0d8,10\nhello, world\n\
+                    \x20L 04,\n L zz,8\n S 10,0\n\n--12-- REDIR: x\n L ffffffffffffffff,1";
         let mut references = Vec::new();
         let report = read(text.as_bytes(), |r| {
             references.push((r.address, r.bytes, r.write));

@@ -85,7 +85,7 @@ fn line(exhibit: &mut Exhibit, program: &Program, trace: &Trace) -> anyhow::Resu
     Ok(())
 }
 
-/// A move between processors, at R = 2G, counts as two at G: so many are the slope of the cost, which is what falls
+/// A move between processors, at R = 2G, counts as two at G: their number is the slope of the cost, which is what falls
 /// with G.
 fn moves_per_page(optimum: &Optimum) -> f64 {
     (optimum.counts.global_copies + 2 * optimum.counts.copies) as f64 / (optimum.pages as f64).max(1.0)

@@ -33,7 +33,7 @@ pub struct Args {
     #[arg(long, value_name = "REFERENCES", default_value_t = Local::ENTRIES)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     buffer: u32,
-    /// A gap begins once in so many references, on average (--gaps)
+    /// Mean number of references between the starts of two gaps (--gaps)
     #[arg(long, value_name = "REFERENCES", default_value_t = 30_000)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     gap_every: u32,
