@@ -49,8 +49,8 @@ const PATIENCE: Duration = Duration::from_millis(400);
 const ASK: Duration = Duration::from_millis(12);
 /// ... and, while the program stands still, whether they have passed.
 const NAP: Duration = Duration::from_millis(1);
-/// Longest wait for the helper of a program that starts it itself: its dynamic linker may have many libraries to load, on
-/// a busy machine.
+/// Longest wait for the helper of a program that starts it itself: its dynamic linker may have many libraries to load,
+/// on a busy machine.
 const LOADING: Duration = Duration::from_secs(10);
 /// Helpers end by themselves when they receive nothing for ten seconds.
 const BEAT: Duration = Duration::from_secs(2);
