@@ -1,6 +1,6 @@
 //! What the live driver does around the session (homing-live, `session/`), step by step, against a simulated kernel.
 
-use super::kernel::{AT_ONCE, LOOK};
+use super::kernel::AT_ONCE;
 use super::threads::id;
 use super::{is_huge, nodes, Point, World, PROCESS};
 use crate::action::{Action, Entry, Kind, Outcome};
@@ -105,7 +105,7 @@ impl World<'_, '_> {
         let regions = self.memory.watch.monitor.regions();
         let pages = self.memory.placed() * (self.setup.addresses.page_size().bytes() / PAGE);
         let mut looked = Looked {
-            cost: LOOK,
+            cost: self.kernel.look,
             threads: self.threads.look(),
             resident_pages: pages,
             room: nodes(self.setup.costs).map(|node| self.room(node).map(|(_, wanted)| wanted)).collect(),
