@@ -266,7 +266,7 @@ impl std::str::FromStr for Choice {
             };
             let (least, most) = entry.params[at].range;
             let kind = match key {
-                "latency" | "slow" | "ready" | "stop" | "move" | "memory" => "number",
+                "latency" | "slow" | "ready" | "stop" | "look" | "move" | "memory" => "number",
                 "granularity" => "power of two",
                 _ => "whole number",
             };

@@ -205,6 +205,13 @@ pub trait Policy: Snapshot + Send + Sync {
     /// The page's mapping went away: no sample of it will follow.
     fn page_gone(&mut self, _page: Page) {}
 
+    /// The page lives on, but what was said of it no longer holds: the thread that used it is elsewhere, and the page
+    /// is sent after it. Unless a policy knows better, it begins anew with the page.
+    fn page_forget(&mut self, page: Page, address: u64) {
+        self.page_gone(page);
+        self.page_new(page, address);
+    }
+
     /// What came of an action.
     fn outcome(&mut self, _action: &Action, _outcome: &Outcome) {}
 

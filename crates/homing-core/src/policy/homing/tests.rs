@@ -43,7 +43,7 @@ fn play(visits: &[(u16, u64, bool, usize)], costs: &Costs, replication: bool) ->
     let mut policy = Homing::new(costs, replication, &parameters);
     let memory = Memory { at: Locations::single(Node(0)), costs: costs.clone(), paid: 0.0 };
     let mut engine = Engine::new(&mut policy, memory, false);
-    engine.drive(&mut history.runs(Page(0)).unwrap().map(|run| Observation::Run(Page(0), run)));
+    history.runs(Page(0)).unwrap().for_each(|run| engine.run(Page(0), &run));
     let paid = engine.finish().0.paid;
     (paid, policy.pages.get_mut(Page(0)).unwrap().paid())
 }

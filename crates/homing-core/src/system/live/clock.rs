@@ -3,8 +3,9 @@
 
 use crate::ids::Micros;
 
-/// Session time of a stretch: short beside the 400 ms between scans, long beside the turns of threads.
-const STRETCH_NS: f64 = 10e6;
+/// Session time of a stretch. The slowest CPU says how long one takes, as if threads met at its end: so it must be long
+/// beside the turns in which a host lets threads run (some 10 ms), and short beside the 400 ms between scans.
+const STRETCH_NS: f64 = 100e6;
 
 /// References of the first stretch, of which nothing is known; each one is at most twice as long as the one before.
 const FIRST: u64 = 1024;

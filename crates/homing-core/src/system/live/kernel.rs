@@ -4,9 +4,6 @@
 use crate::ids::Micros;
 use crate::policy::settings::Param;
 
-/// CPU time of a process scan: some 1 ms for a program of eight threads in the lab (`engine_cpu_by_phase`).
-pub(super) const LOOK: Micros = Micros::from_millis(1);
-
 /// How often a scan that is due and cannot begin is tried (the live driver's `wait.rs`).
 pub(super) const ASK: Micros = Micros::from_millis(12);
 
@@ -31,6 +28,8 @@ pub struct Kernel {
     pub ready: Micros,
     /// Time in which all threads stand still for a scan.
     pub stop: Micros,
+    /// CPU time of a process scan.
+    pub look: Micros,
     /// Time of a page move by a single mover in microseconds; 0 for the machine's.
     pub page_move_us: f64,
     /// Bytes of each node; 0 for no limit.
@@ -64,6 +63,13 @@ pub const PARAMS: &[Param] = &[
         "ms",
         "threads stand still for a scan: two ticks (docs/live.md: 4 to 20 ms)",
     ),
+    param(
+        "look",
+        1.0,
+        (0.0, 1e6),
+        "ms",
+        "CPU time of a process scan: 0.2 to 1 ms for eight threads (docs/monitors.md)",
+    ),
     param("move", 0.0, (0.0, 1e6), "us", "a page move by one of the movers; 0 for the machine's"),
     param(
         "memory",
@@ -82,8 +88,9 @@ impl Kernel {
             slow: values[0],
             ready: micros(values[1]),
             stop: micros(values[2]),
-            page_move_us: values[3],
-            memory: (values[4] * f64::from(1 << 20)) as u64,
+            look: micros(values[3]),
+            page_move_us: values[4],
+            memory: (values[5] * f64::from(1 << 20)) as u64,
         }
     }
 

@@ -1,6 +1,6 @@
 //! What the live driver does around the session (homing-live, `session/`), step by step, against a simulated kernel.
 
-use super::kernel::{AT_ONCE, LOOK};
+use super::kernel::AT_ONCE;
 use super::threads::id;
 use super::{is_huge, nodes, Point, World, PROCESS};
 use crate::action::{Action, Entry, Kind, Outcome};
@@ -105,7 +105,7 @@ impl World<'_, '_> {
         let regions = self.memory.watch.monitor.regions();
         let pages = self.memory.placed() * (self.setup.addresses.page_size().bytes() / PAGE);
         let mut looked = Looked {
-            cost: LOOK,
+            cost: self.kernel.look,
             threads: self.threads.look(),
             resident_pages: pages,
             room: nodes(self.setup.costs).map(|node| self.room(node).map(|(_, wanted)| wanted)).collect(),
@@ -239,7 +239,8 @@ impl World<'_, '_> {
         let region = self.memory.watch.monitor.named(&place.region);
         let page = region.and_then(|region| self.page_at.get(&(region.start + place.offset)));
         let (Some(&page), true) = (page, self.setup.log) else { return };
-        let action = Action { page: Page(page), kind: decided.action, reason: borrowed(&decided.reason) };
+        let action =
+            Action { page: Page(page), kind: decided.action, reason: borrowed(decided.reason.clone()) };
         self.numbered.insert(decided.page, action);
         self.entry(action, &decided.outcome);
     }
@@ -255,7 +256,7 @@ impl World<'_, '_> {
             RecordedOutcome::Done => Outcome::Done,
             RecordedOutcome::Pending => Outcome::Pending,
             RecordedOutcome::Already => Outcome::Already,
-            RecordedOutcome::Refused(why) => Outcome::Refused(borrowed(why)),
+            RecordedOutcome::Refused(why) => Outcome::Refused(borrowed(why.clone())),
             RecordedOutcome::Failed(errno) => Outcome::Failed(*errno),
         };
         let time = Time(self.clock.references());
@@ -264,7 +265,7 @@ impl World<'_, '_> {
 }
 
 /// What a session says of itself is static; only what is read from a log is not.
-fn borrowed(text: &Cow<'static, str>) -> &'static str {
+fn borrowed(text: Cow<'static, str>) -> &'static str {
     match text {
         Cow::Borrowed(text) => text,
         Cow::Owned(_) => "",

@@ -33,11 +33,18 @@ fn trace(by: impl Fn(u64) -> u32) -> Vec<u8> {
     writer.finish(Summary::default()).unwrap().0
 }
 
+/// One line of a log.
+#[derive(PartialEq)]
+enum Line {
+    Input(Micros, Input),
+    Output(Output),
+}
+
 /// Lines as a log has them.
 #[derive(Default)]
 struct Lines {
     settings: Option<(Settings, Context)>,
-    lines: Vec<(Option<(Micros, Input)>, Option<Output>)>,
+    lines: Vec<Line>,
 }
 
 impl Log for Lines {
@@ -46,11 +53,11 @@ impl Log for Lines {
     }
 
     fn input(&mut self, t: Micros, input: &Input) {
-        self.lines.push((Some((t, input.clone())), None));
+        self.lines.push(Line::Input(t, input.clone()));
     }
 
     fn output(&mut self, output: &Output) {
-        self.lines.push((None, Some(output.clone())));
+        self.lines.push(Line::Output(output.clone()));
     }
 }
 
@@ -184,10 +191,10 @@ fn the_same_trace_gives_the_same_log_and_a_fresh_session_does_the_same_again() {
     let mut session =
         Session::new(session::Setup { settings, policy: &mut *policy, context, plan, record: true });
     let (mut expected, mut outputs) = (Vec::new(), Vec::new());
-    for (input, output) in one.lines {
-        expected.extend(output);
-        if let Some((t, input)) = input {
-            session.input(t, input, &mut outputs);
+    for line in one.lines {
+        match line {
+            Line::Input(t, input) => session.input(t, input, &mut outputs),
+            Line::Output(output) => expected.push(output),
         }
     }
     assert!(outputs == expected && outputs.iter().any(|output| matches!(output, Output::Settled(_))));
