@@ -1,8 +1,64 @@
-//! Child processes that must not outlive this one.
+//! Child processes: those that must not outlive this one, and the end of those that this one also traces.
 
+use crate::proc::Pid;
+use crate::wait;
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Child, Command, ExitStatus};
+use std::time::Duration;
+
+/// The end of a child that a thread of this process may trace. `waitpid(2)` would report the child's stops to any
+/// thread of this process, take them from the tracer, and look like the end; a descriptor of the process does not.
+#[derive(Debug)]
+pub struct End {
+    child: Child,
+    ended: OwnedFd,
+}
+
+impl End {
+    /// Of a child that nobody has waited for.
+    ///
+    /// # Errors
+    /// EMFILE; the child comes back with it.
+    pub fn of(child: Child) -> Result<End, (Child, io::Error)> {
+        match wait::end_of(Pid(child.id() as i32)) {
+            Ok(ended) => Ok(End { child, ended }),
+            Err(error) => Err((child, error)),
+        }
+    }
+
+    /// The child.
+    pub fn child(&self) -> &Child {
+        &self.child
+    }
+
+    /// Its status, if it has ended.
+    ///
+    /// # Errors
+    /// What `poll(2)` gives.
+    pub fn status(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.within(Duration::ZERO)
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// What `poll(2)` gives.
+    pub fn wait(&mut self) -> io::Result<ExitStatus> {
+        loop {
+            // A signal cuts a wait short.
+            if let Some(status) = self.within(Duration::from_secs(60))? {
+                return Ok(status);
+            }
+        }
+    }
+
+    fn within(&mut self, limit: Duration) -> io::Result<Option<ExitStatus>> {
+        let ended = !wait::readable(&[self.ended.as_fd()], limit)?.is_empty();
+        ended.then(|| self.child.wait()).transpose()
+    }
+}
 
 /// Puts the child of `command` into a process group of its own, so that the terminal's signals do not reach it (and it
 /// may not use the terminal), and lets it die with us.
@@ -33,8 +89,44 @@ pub fn dying_with_us(command: &mut Command) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proc::{Proc, Tid};
     use std::io::Read;
     use std::process::Stdio;
+    use std::sync::mpsc::channel;
+    use std::time::Instant;
+
+    #[test]
+    fn a_stop_of_a_traced_child_is_not_its_end_and_stays_its_tracers() {
+        let child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let pid = child.id() as i32;
+        let mut end = End::of(child).unwrap();
+        let ((stop, stopped), (go_on, may_go_on)) = (channel(), channel::<()>());
+        let tracer = std::thread::spawn(move || {
+            let none = std::ptr::null_mut::<libc::c_void>();
+            // SAFETY: requests without pointers, to a child of this process.
+            let ask = |request| unsafe { libc::ptrace(request, pid, none, none) };
+            assert_eq!((ask(libc::PTRACE_SEIZE), ask(libc::PTRACE_INTERRUPT)), (0, 0));
+            let begin = Instant::now();
+            while Proc::default().stat(Pid(pid), Tid(pid)).unwrap().state != 't' {
+                assert!(begin.elapsed() < Duration::from_secs(20));
+                std::thread::yield_now();
+            }
+            stop.send(()).unwrap();
+            may_go_on.recv().unwrap();
+            let mut status = 0;
+            // SAFETY: the kernel writes the status.
+            let seen = unsafe { libc::waitpid(pid, &raw mut status, libc::__WALL | libc::WNOHANG) };
+            assert!(seen == pid && libc::WIFSTOPPED(status), "the tracer gets the stop");
+            assert_eq!(ask(libc::PTRACE_DETACH), 0);
+        });
+        stopped.recv().unwrap();
+        assert_eq!(end.status().unwrap(), None);
+        go_on.send(()).unwrap();
+        tracer.join().unwrap();
+        drop(end.child.stdin.take());
+        assert!(end.wait().unwrap().success());
+        assert!(end.status().unwrap().unwrap().success(), "it stays so");
+    }
 
     #[test]
     fn the_child_dies_with_the_thread_that_spawned_it() {

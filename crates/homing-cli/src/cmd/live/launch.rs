@@ -3,6 +3,7 @@
 use super::{drive, interrupts, report, Plan, Settings};
 use crate::exit::{Code, Result};
 use homing_core::session::plan::Plan as Moves;
+use homing_linux::child::End;
 use homing_linux::hint_faults::preload;
 use homing_linux::interrupts::signal_child;
 use homing_linux::proc::Pid;
@@ -50,20 +51,29 @@ pub fn launch(
     let choice = Choice::Processes { pids: Vec::new(), children: true };
     let mut session = plan.begin(choice, settings, text.join(" "), moves)?;
     give_helper(&mut command, session.source().name);
-    let mut child = match command.spawn() {
+    let child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
             session.finish().map_err(super::coded)?;
             return Err(anyhow::Error::from(error).context(format!("cannot start {}", text[0])));
         }
     };
-    session.add(Pid(child.id() as i32));
+    let mut end = match End::of(child) {
+        Ok(end) => end,
+        // Whatever happens to the engine, the program runs to its end.
+        Err((mut child, error)) => {
+            session.finish().map_err(super::coded)?;
+            child.wait()?;
+            return Err(anyhow::Error::from(error).context(format!("cannot follow {}", text[0])));
+        }
+    };
+    session.add(Pid(end.child().id() as i32));
     let mut status = None;
     let driven = drive(&mut session, interval, |_| {
         if let Some(signal) = caught.to_forward() {
-            pass_on(&child, signal);
+            pass_on(end.child(), signal);
         }
-        status = status.or(child.try_wait().ok().flatten());
+        status = status.or(end.status().ok().flatten());
         status.is_some()
     });
     let left = session.planned();
@@ -71,7 +81,7 @@ pub fn launch(
     // Whatever happened to the engine, the program runs to its end.
     let status = match status {
         Some(status) => status,
-        None => child.wait()?,
+        None => end.wait()?,
     };
     driven?;
     report(&summary?, settings)?;
