@@ -82,7 +82,10 @@ if sys.argv[1] == "delays":
         "stop": [scan["stopped"] for scan in scans],
         "look": [line["looked"]["cost"] for line in inputs if "looked" in line],
     }
-    print(",".join(f"{name}={statistics.median(all) / 1000:.1f}" for name, all in times.items()))
+    # Until when --start-on kept the other nodes closed, since the session's beginning.
+    allowed = [(line["t"], nodes) for line in inputs if "looked" in line for _, nodes in line["looked"].get("allowed", [])]
+    opened = next((t for t, nodes in allowed if len(nodes) > 1), 0)
+    print(",".join(f"{name}={statistics.median(all) / 1000:.1f}" for name, all in times.items()) + f",closed={opened / 1000:.0f}")
     sys.exit()
 
 live, counts = observed(sys.argv[3])

@@ -34,6 +34,8 @@ pub struct Kernel {
     pub page_move_us: f64,
     /// Bytes of each node; 0 for no limit.
     pub memory: u64,
+    /// Until then the program may use node 0's memory alone, as a cpuset may say.
+    pub closed: Micros,
 }
 
 const fn param(
@@ -78,6 +80,13 @@ pub const PARAMS: &[Param] = &[
         "MB",
         "of each node, which refuses moves when it is full; 0 for no limit",
     ),
+    param(
+        "closed",
+        0.0,
+        (0.0, 1e12),
+        "ms",
+        "the program's cpuset has node 0's memory alone until then (`homing lab run --start-on 0`)",
+    ),
 ];
 
 impl Kernel {
@@ -91,6 +100,7 @@ impl Kernel {
             look: micros(values[3]),
             page_move_us: values[4],
             memory: (values[5] * f64::from(1 << 20)) as u64,
+            closed: micros(values[6]),
         }
     }
 

@@ -128,6 +128,7 @@ pub fn run(
         used: vec![0; usize::from(setup.costs.memories())],
         accesses: Vec::new(),
         found: false,
+        open: kernel.closed == Micros(0),
         mappings: 0,
         ready: None,
         last_scan: None,
@@ -209,6 +210,8 @@ struct World<'a, 'p> {
     accesses: Vec<Access>,
     /// A look has found the process.
     found: bool,
+    /// The session knows that the program may use all memories.
+    open: bool,
     /// Mappings at the last look.
     mappings: usize,
     /// When the scanning helper is ready, since when it was asked for.

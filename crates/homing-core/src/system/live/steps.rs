@@ -30,6 +30,10 @@ impl World<'_, '_> {
         if !arrivals.is_empty() {
             self.feed(Input::Migrated(arrivals));
         }
+        // The driver notices that refused moves could be made (homing-live, `session/mod.rs`).
+        if !self.open && self.clock.now() >= self.kernel.closed && !self.session.confined().is_empty() {
+            self.feed(Input::Noticed(Noticed::CpusetChanged));
+        }
         self.tick();
         for accesses in std::mem::take(&mut self.accesses).chunks(AT_ONCE) {
             self.feed(Input::Accesses(accesses.to_vec()));
@@ -113,6 +117,13 @@ impl World<'_, '_> {
         };
         if !std::mem::replace(&mut self.found, true) {
             looked.begun.push(PROCESS);
+        }
+        if !self.open {
+            self.open = self.clock.now() >= self.kernel.closed;
+            if self.open || !looked.begun.is_empty() {
+                let allowed = nodes(self.setup.costs).filter(|node| self.open || *node == Node(0));
+                looked.allowed.push((PROCESS, allowed.collect()));
+            }
         }
         if std::mem::replace(&mut self.mappings, regions.len()) != regions.len() || !looked.begun.is_empty() {
             looked.remapped.push((PROCESS, regions));

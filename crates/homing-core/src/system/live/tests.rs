@@ -246,3 +246,18 @@ fn what_the_session_cannot_run_on_is_refused_with_another_way() {
     assert!(no_times.contains("no section [time]") && no_times.contains("every=N,window=M"), "{no_times}");
     assert!(refused(&Setup { addresses: &large, ..setup }).contains("pages of 4K and of 2M"));
 }
+
+#[test]
+fn pages_wait_until_a_cpuset_lets_them_go() {
+    let bytes = trace(|_| 0);
+    let run = live(&bytes, "", "hint-faults:slow=7000,closed=5000", |_| {}, &mut ());
+    assert_eq!(homes(&run), quarters([0, 1, 2, 3]), "they are home in the end");
+    let session = run.live.unwrap();
+    assert!(session.account.refused.values().sum::<u64>() > 0, "{:?}", session.account.refused);
+    let moved_by = |ms: u64| {
+        let intervals = session.account.intervals.iter().filter(|interval| interval.ms <= ms);
+        intervals.map(|interval| interval.moved).sum::<u64>()
+    };
+    assert_eq!(moved_by(4900), 0);
+    assert!(session.account.total.moved >= 48, "{}", session.account.total.moved);
+}
