@@ -19,6 +19,7 @@ part() {
 part format cargo fmt --all --check
 part lines scripts/lines.sh
 part lints cargo clippy --workspace --all-targets --locked -- -D warnings
+part cross scripts/cross.sh
 part cargo cargo test --workspace --locked --no-fail-fast
 
 # The targets' own binaries, without a fuzzer's instrumentation, which needs another toolchain.

@@ -48,9 +48,9 @@ check "wrong machines are refused" wrong_machines
 mkdir cut
 head -c 10000000 "${HOMING_LAB_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/homing/lab}/vmlinux" >cut/vmlinux
 HOMING_LAB_CACHE=$work/cut timeout -k 5 60 "$homing" lab run -- true 2>cut.err
-check "a kernel of which a part is missing is told" [ "$? $(grep -c 'no whole kernel' cut.err)" = "3 1" ]
+check "a kernel of which a part is missing is reported" [ "$? $(grep -c 'no whole kernel' cut.err)" = "3 1" ]
 timeout -k 5 60 "$homing" lab run --observe absent/counts.json -- true 2>absent.err
-check "counts that cannot be written are told before the start" [ "$? $(grep -c 'cannot write absent/counts.json' absent.err)" = "1 1" ]
+check "counts that cannot be written are reported before the start" [ "$? $(grep -c 'cannot write absent/counts.json' absent.err)" = "1 1" ]
 
 echo words >in.txt
 printf '#!/usr/bin/env bash\ncat; cat in.txt >out.txt; echo more >&2; exit 7\n' >script && chmod +x script

@@ -27,8 +27,8 @@ shifts() { # WHAT INTERVALS LAB_OPTIONS...: threads change nodes under a session
   cat out
   [ $status -eq 0 ] || { cat err; echo "live: FAILED"; exit 1; }
 }
-shifts session counts.json --result summary.json
-python3 "$root/tests/live/home.py" counts.json summary.json || { cat err; echo "live: FAILED"; exit 1; }
+shifts session counts.json --result summary.json --result checked.json
+python3 "$root/tests/live/home.py" counts.json summary.json checked.json || { cat err; echo "live: FAILED"; exit 1; }
 echo "a daemon:"
 shifts daemon served.json
 python3 "$root/tests/live/home.py" served.json || { cat err; echo "live: FAILED"; exit 1; }

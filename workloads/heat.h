@@ -8,7 +8,7 @@
 
 #include "common.h"
 
-/* A sine of so many half waves over n interior points and the two ends. */
+/* A sine of `waves` half waves over n interior points and the two ends. */
 static inline double *wave(long n, double half_waves)
 {
    double *w = new_pages((size_t)n + 2, sizeof *w);

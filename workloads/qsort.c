@@ -21,8 +21,8 @@ static const struct workload workload = {
 };
 
 enum {
-   ALONE = 2048,  /* a segment of so many keys or fewer is sorted without the queue */
-   SIMPLE = 16,   /* and one of so many by insertion */
+   ALONE = 2048,  /* a segment of at most this many keys is sorted without the queue */
+   SIMPLE = 16,   /* and one of at most this many by insertion */
    MAX_TASKS = 64 * MAX_THREADS
 };
 

@@ -1,7 +1,7 @@
 //! Targets of `homing-trace`: trace files, words of recorders, imports.
 
 use homing_trace::ids::Thread;
-use homing_trace::import::{csv as csv_import, lackey as lackey_import, Imported};
+use homing_trace::import::{csv as csv_import, lackey as lackey_import, Imported, Options as Import};
 use homing_trace::info::Info;
 use homing_trace::merge::{merge_trace, Options};
 use homing_trace::recover::recover;
@@ -66,7 +66,7 @@ pub fn ingest(data: &[u8]) {
 pub fn csv(data: &[u8]) {
     for renumber in [false, true] {
         let mut references = 0;
-        let report = csv_import::read(data, csv_import::Options { renumber }, |_: Imported| {
+        let report = csv_import::read(data, Import { renumber }, |_: Imported| {
             references += 1;
             Ok::<_, Infallible>(())
         });

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-static struct counts told_accesses[MOST_VCPUS], told_misses[MOST_VCPUS];
+static struct counts reported_accesses[MOST_VCPUS], reported_misses[MOST_VCPUS];
 static FILE *file;
 static pthread_t thread;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -23,16 +23,16 @@ static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
 static int ending;
 static struct timespec start;
 
-static void tell(char kind, long ms, unsigned vcpu, const struct counts *now, struct counts *told) {
+static void report(char kind, long ms, unsigned vcpu, const struct counts *now, struct counts *reported) {
     for (unsigned home = 0; home < options.nnodes; home++) {
         /* Written by the vCPU's thread meanwhile: read each once. */
         uint64_t reads = __atomic_load_n(&now->reads[home], __ATOMIC_RELAXED);
         uint64_t writes = __atomic_load_n(&now->writes[home], __ATOMIC_RELAXED);
-        if (reads == told->reads[home] && writes == told->writes[home]) continue;
-        fprintf(file, "%c %ld %u %u %lu %lu\n", kind, ms, vcpu, home, reads - told->reads[home],
-                writes - told->writes[home]);
-        told->reads[home] = reads;
-        told->writes[home] = writes;
+        if (reads == reported->reads[home] && writes == reported->writes[home]) continue;
+        fprintf(file, "%c %ld %u %u %lu %lu\n", kind, ms, vcpu, home, reads - reported->reads[home],
+                writes - reported->writes[home]);
+        reported->reads[home] = reads;
+        reported->writes[home] = writes;
     }
 }
 
@@ -41,8 +41,8 @@ static void tell_interval(void) {
     clock_gettime(CLOCK_MONOTONIC, &now);
     long ms = (now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1000000;
     for (unsigned i = 0; i < options.nvcpus; i++) {
-        tell('a', ms, i, &vcpus[i].accesses, &told_accesses[i]);
-        tell('m', ms, i, &vcpus[i].misses, &told_misses[i]);
+        report('a', ms, i, &vcpus[i].accesses, &reported_accesses[i]);
+        report('m', ms, i, &vcpus[i].misses, &reported_misses[i]);
     }
     card_tick();
     fflush(file);

@@ -87,7 +87,7 @@ static int moved_break(word *before, word *now)
 }
 
 /* Sends the program break if the allocator moved it. Where it went down the cut comes first: another thread that raises
- * it again and uses what is new there has then either been heard of, or comes behind the cut. */
+ * it again and uses what is new there has then either been reported, or comes behind the cut. */
 static void send_break(void)
 {
    word before, now;
@@ -103,7 +103,7 @@ static void send_break(void)
    homing_end_cut(cut, (struct event){words, {HOMING_WORD(HOMING_BRK, 0), before, now}});
 }
 
-/* What malloc and its kin gave to the program. `known`: an event has told of its mapping, if it is one. */
+/* What malloc and its kin gave to the program. `known`: an event has reported its mapping, if it is one. */
 static void *allocated(unsigned function, void *at, size_t bytes, word site, int known)
 {
    if (LIKELY(!homing_active) || at == NULL)

@@ -134,7 +134,7 @@ static int open_segment(void)
    return 1;
 }
 
-/* An entry of open[] that no other live thread uses; -1 if so many are in use as a segment has room for cuts. */
+/* An entry of open[] that no other live thread uses; -1 if a segment has no room for more cuts. */
 static long take_slot(void)
 {
    uint32_t most = (header->segment_words - KEPT_FREE - HOMING_EVENT_MAX) / HOMING_CUT_WORDS;

@@ -46,7 +46,7 @@ static void bind_to(unsigned long cpu) {
 
 static volatile sig_atomic_t told_to_end, told_to_shift;
 
-static void hear(int signal) {
+static void on_signal(int signal) {
     if (signal == SIGTERM) told_to_end = 1;
     else told_to_shift = 1;
 }
@@ -70,7 +70,7 @@ int main(int argc, char **argv) {
     job.threads = strtoul(argv[1], NULL, 10), job.pages = strtoul(argv[2], NULL, 10);
     job.seconds = strtod(argv[3], NULL), job.shift = argc > 4 ? strtoul(argv[4], NULL, 10) : 0;
     if (job.threads < 1 || job.threads > MAX_THREADS) return fputs("bands: 1 to 1024 threads\n", stderr), 2;
-    signal(SIGTERM, hear), signal(SIGUSR1, hear);
+    signal(SIGTERM, on_signal), signal(SIGUSR1, on_signal);
     static struct band bands[MAX_THREADS];
     size_t bytes = job.pages * 4096;
     bind_to(0);

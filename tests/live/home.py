@@ -1,8 +1,9 @@
-"""Did the pages come home, twice? COUNTS of the observer of `bands` whose threads shift when its pages are home, and the engine's SUMMARY if there is one."""
+"""Did the pages come home, twice? COUNTS of the observer of `bands` whose threads shift when its pages are home, 
+and, if there are any, the engine's SUMMARY and what `homing replay --check` CHECKED of its log."""
 import json
 import sys
 
-counts, summary = ([json.load(open(name)) for name in sys.argv[1:]] + [None])[:2]
+counts, summary, checked = ([json.load(open(name)) for name in sys.argv[1:]] + [None, None])[:3]
 cpus = len(counts["accesses"]) // len(counts["accesses"][0])
 
 
@@ -30,5 +31,11 @@ if summary:
     used = {phase: round(seconds, 2) for phase, seconds in summary["engine_cpu_by_phase"].items()}
     print(f"engine: {100 * summary['engine_cpu_seconds'] / summary['seconds']:.1f} % of a vCPU, by phase, seconds of {summary['seconds']:.0f}:", used)
     print("pages moved:", summary["pages_moved"], "after their threads:", summary["forwarded"])
+if checked:
+    print("log:", checked)
+    if checked["same"] != checked["actions"] or checked["first_difference"]:
+        problems.append("a fresh session did not do the same")
+    if checked["moves"] < 500 or checked["forwarded"] == 0:
+        problems.append(f"only {checked['moves']} moves were checked, {checked['forwarded']} of pages sent after their threads")
 print("problems:", problems)
 sys.exit(bool(problems))

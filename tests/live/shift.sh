@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs inside the lab, as root: `bands 8 64`, whose pages begin on one node, under a session or in the scope of a daemon. When its pages
-# are home its threads go on to other nodes, and when its pages have followed it ends. What was done is counted from outside.
+# are home its threads go on to other nodes, and when its pages have followed it ends. What was done is counted from outside. The session's
+# log is checked: a fresh session that is told the same must ask for the same.
 #
 #   shift.sh session|daemon
 . ./wait.sh
@@ -8,9 +9,9 @@
 program() { echo 'echo $$ >pid; exec ./bands 8 64 3600 2 >bands.out'; }
 case $1 in
 session)
-  journal=session.journal
+  journal=session.log
   export HOMING_LIB=$PWD
-  ./homing run --source hint-faults --quiet --journal $journal --summary summary.json -- sh -c "$(program)" 2>engine.err & engine=$!
+  ./homing run --source hint-faults --quiet --tee $journal --summary summary.json -- sh -c "$(program)" 2>engine.err & engine=$!
   ;;
 daemon)
   group=/sys/fs/cgroup/served journal=journals/served.journal
@@ -38,6 +39,8 @@ sleep 2
 kill -TERM "$(cat pid)"
 [ $1 = session ] || { wait $served; kill -TERM $engine; }
 wait $engine || status=1
+# A fresh session is told the same and must do the same.
+[ $1 = daemon ] || ./homing replay --check --json $journal >checked.json || status=1
 cat bands.out
 cat engine.err >&2
 grep -q ' wrong=0$' bands.out && exit $status

@@ -4,7 +4,7 @@ seconds() { read -r up _ </proc/uptime; echo "${up%%.*}"; }
 until_true() { last=$(($(seconds) + 240)); until "$@"; do [ "$(seconds)" -lt $last ] || return 1; sleep 0.2; done; }
 # Pages that a journal says have landed.
 landed() { grep -c '"is":"result".*"outcome":"done"' "$1" 2>/dev/null || true; }
-# has_landed JOURNAL PAGES: at least so many.
+# has_landed JOURNAL PAGES: at least PAGES.
 has_landed() { count=$(landed "$1"); [ "${count:-0}" -ge "$2" ]; }
 # pages_on NODE PID: its private pages there, in small ones.
 pages_on() { sed -n "s/.* anon=.* N$1=\([0-9]*\).*/\1/p" /proc/$2/numa_maps | awk '{ n += $1 } END { print n + 0 }'; }

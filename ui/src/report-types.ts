@@ -347,7 +347,7 @@ export type TraceReport = {
   rows: Array<Row>,
   /** Rows of the policies at further information levels. */
   further_levels?: Array<Row>,
-  /** One row for each sharing class, in the order of `sharing::Class::ALL`. */
+  /** One row for each sharing class, in the order of `sharing::SharingClass::ALL`. */
   sharing: Array<ClassRow>,
   /** Where pages begin, end and belong. */
   page_map: PageMap,

@@ -1,12 +1,14 @@
 //! Exit codes: decided once, here (design: "Contracts of the command line").
 
+use homing_lab::LabError;
 use homing_linux::files::FileError;
 use homing_linux::libraries::Missing;
 use homing_linux::program::ProgramError;
+use homing_pipeline::PipelineError;
 use homing_record::RecordError;
 use std::process::ExitCode;
 
-/// What users are told of the codes below.
+/// The codes as help shows them.
 pub const CODES: &str =
     "Exit codes: 0 done; 1 failed, also by what a trace or another program's file holds; 2 wrong usage: options, \
     names, machines, \
@@ -73,13 +75,39 @@ fn code_of(error: &(dyn std::error::Error + 'static)) -> Option<Code> {
     coded
         .or_else(|| error.downcast_ref().and_then(of_file))
         .or_else(|| error.downcast_ref().and_then(of_recording))
+        .or_else(|| error.downcast_ref().and_then(of_experiment))
+        .or_else(|| error.downcast_ref().and_then(of_lab))
         .or_else(|| error.downcast_ref().map(|e: &ProgramError| Code(e.status())))
         .or_else(|| error.downcast_ref().map(|_: &Missing| Code::UNSUPPORTED))
         .or_else(|| error.downcast_ref().filter(|e| denied(e)).map(|_| Code::PERMISSION))
 }
 
 fn of_file(error: &FileError) -> Option<Code> {
-    matches!(error, FileError::NoTrace(_) | FileError::Trace(_)).then_some(Code::USAGE)
+    matches!(error, FileError::NoTrace(_) | FileError::Trace(_) | FileError::NoText { .. })
+        .then_some(Code::USAGE)
+}
+
+fn of_experiment(error: &PipelineError) -> Option<Code> {
+    match error {
+        PipelineError::Usage(_) => Some(Code::USAGE),
+        PipelineError::Unsupported(_) => Some(Code::UNSUPPORTED),
+        PipelineError::File(error) => of_file(error),
+        _ => None,
+    }
+}
+
+fn of_lab(error: &LabError) -> Option<Code> {
+    match error {
+        LabError::Missing { .. } => Some(Code::UNSUPPORTED),
+        LabError::Usage(_) | LabError::Topology { .. } => Some(Code::USAGE),
+        LabError::Program { why, .. } => Some(Code(why.status())),
+        LabError::Command { status, .. } => Some(Code(*status)),
+        LabError::Io { why, .. } if why.kind() == std::io::ErrorKind::PermissionDenied => {
+            Some(Code::PERMISSION)
+        }
+        LabError::File { why, .. } => of_file(why),
+        LabError::Failed(_) | LabError::Io { .. } | LabError::Died { .. } | LabError::Result { .. } => None,
+    }
 }
 
 fn of_recording(error: &RecordError) -> Option<Code> {

@@ -5,13 +5,12 @@
 mod journal;
 pub mod roles;
 
-pub use homing_linux::files::{is_written_through, Output, Over, Part};
+pub use homing_linux::files::{read_text, write, Output, Over, Part};
 pub use journal::JournalFile;
 
 use crate::exit::{self, Code};
 use anyhow::Context;
 use homing_linux::files::is_trace;
-use std::io::Write;
 use std::path::Path;
 
 /// Says where what killed runs left of this trace is.
@@ -23,22 +22,6 @@ pub fn tell_left_behind(wanted: &Path) {
              or remove it"
         );
     }
-}
-
-/// Reads a text file. `what`: what it should be, for errors.
-pub fn read_text(path: &Path, what: &str) -> anyhow::Result<String> {
-    let bytes = std::fs::read(path).with_context(|| format!("cannot read {what} {}", path.display()))?;
-    String::from_utf8(bytes).map_err(|_| {
-        let message = format!("{} is no text: expected a {what}; is the name right?", path.display());
-        exit::error(Code::USAGE, message)
-    })
-}
-
-/// Writes a file whole, or leaves the name as it was.
-pub fn write(path: &Path, contents: impl AsRef<[u8]>) -> anyhow::Result<()> {
-    let mut output = Output::create(path)?;
-    output.write_all(contents.as_ref()).with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(output.commit()?)
 }
 
 /// The name that stands for standard output.
@@ -66,7 +49,7 @@ pub fn table(
     if path == Path::new(STDOUT) {
         return crate::stdout::bytes(&text);
     }
-    write(path, text)
+    Ok(write(path, text)?)
 }
 
 /// Writes a CSV file whole, or leaves the name as it was.

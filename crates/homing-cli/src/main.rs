@@ -8,21 +8,14 @@ mod stdout;
 
 mod cmd;
 mod exit;
-mod external;
 mod files;
-mod host;
-mod input;
-mod manifest;
+mod names;
+mod options;
 mod page;
 mod progress;
-mod rig;
-mod scene;
-mod spill;
-mod study;
 mod tables;
-mod trace_names;
 
-use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 use homing_linux::visible;
 use std::ffi::OsString;
 
@@ -31,59 +24,12 @@ use std::ffi::OsString;
 #[command(name = "homing", version, propagate_version = true, max_term_width = 110, after_help = exit::CODES)]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: cmd::Command,
 }
 
-#[derive(Subcommand)]
-enum Command {
-    /// Bring the pages of running processes home
-    Attach(Box<cmd::live::attach::Args>),
-    /// Measure latency and bandwidth between the nodes of this machine
-    Bench(cmd::bench::Args),
-    /// Print a script that completes homing's commands in a shell
-    Completions(cmd::manual::CompletionArgs),
-    /// Print a manual page, or write all of them
-    Man(cmd::manual::ManArgs),
-    /// Compare placement policies with the best any policy could do
-    Compare(cmd::compare::Args),
-    /// Print what to compile a program with for `record --recorder tsan`
-    Cflags(cmd::flags::CompileArgs),
-    /// Bring the pages of cgroups home, as a service
-    Daemon(cmd::daemon::Args),
-    /// Probe what works on this machine for the live engine, and what is missing
-    Doctor(cmd::doctor::Args),
-    /// Move threads and pages of processes off a node, and keep new ones from landing there
-    Evacuate(cmd::live::evacuate::Args),
-    /// Print what to link a program with for `record --recorder tsan`
-    Ldflags(cmd::flags::LinkArgs),
-    /// A virtual NUMA machine with a real kernel, to run programs in
-    Lab(cmd::lab::Args),
-    /// List the machine models, with one line each
-    Machines(cmd::machines::Args),
-    /// List the monitors that policies can take profiles from, with one line each
-    Monitors(cmd::monitors::Args),
-    /// The cheapest placement of a trace's pages, its cost, its actions and its exact cost curve
-    Optimal(cmd::optimal::Args),
-    /// Look into traces and make new ones of them
-    Trace(cmd::trace::Args),
-    /// List the placement policies, with one line each
-    Policies(cmd::policies::Args),
-    /// Give an evacuated node back
-    Restore(cmd::live::evacuate::RestoreArgs),
-    /// Make the moves of an earlier live run again, or its decisions
-    Replay(Box<cmd::replay::Args>),
-    /// Run a program and bring its pages home while it runs
-    Run(Box<cmd::live::launch::Args>),
-    /// Reproduce the papers' tables and figures beside the published numbers
-    Reproduce(cmd::reproduce::Args),
-    /// Simulate a placement policy on a trace
-    Simulate(cmd::simulate::Args),
-    /// Policies on a grid of traces, machines, starts and information levels; resumable
-    Study(cmd::study::Args),
-    /// Show where pages and threads are, process by process and node by node
-    Top(cmd::top::Args),
-    /// Run a program and record every data reference of all its threads
-    Record(cmd::record::Args),
+/// All subcommands and their options.
+pub fn table() -> clap::Command {
+    Cli::command()
 }
 
 fn parse(table: &mut clap::Command, words: Vec<OsString>) -> Result<(Cli, ArgMatches), clap::Error> {
@@ -104,38 +50,13 @@ fn main() -> std::process::ExitCode {
 }
 
 fn run() -> exit::Result {
-    let mut table = Cli::command();
+    let mut table = table();
     let (cli, matches) = match parse(&mut table, std::env::args_os().collect()) {
         Ok(parsed) => parsed,
         Err(told) => return tell(visible_error(&mut table, told).format(&mut table)),
     };
     files::roles::check(&table, &matches)?;
-    match cli.command {
-        Command::Attach(args) => cmd::live::attach::run(*args),
-        Command::Bench(args) => cmd::bench::run(args),
-        Command::Completions(args) => cmd::manual::completions(args, Cli::command()),
-        Command::Man(args) => cmd::manual::man(args, Cli::command()),
-        Command::Compare(args) => cmd::compare::run(args),
-        Command::Cflags(args) => cmd::flags::compile(args),
-        Command::Daemon(args) => cmd::daemon::run(args),
-        Command::Doctor(args) => cmd::doctor::run(args),
-        Command::Evacuate(args) => cmd::live::evacuate::run(args),
-        Command::Ldflags(args) => cmd::flags::link(args),
-        Command::Lab(args) => cmd::lab::run(args),
-        Command::Machines(args) => cmd::machines::run(args),
-        Command::Monitors(args) => cmd::monitors::run(args),
-        Command::Optimal(args) => cmd::optimal::run(args),
-        Command::Trace(args) => cmd::trace::run(args),
-        Command::Policies(args) => cmd::policies::run(args),
-        Command::Replay(args) => cmd::replay::run(*args),
-        Command::Restore(args) => cmd::live::evacuate::run_restore(args),
-        Command::Run(args) => cmd::live::launch::run(*args),
-        Command::Reproduce(args) => cmd::reproduce::run(args),
-        Command::Simulate(args) => cmd::simulate::run(args),
-        Command::Study(args) => cmd::study::run(args),
-        Command::Top(args) => cmd::top::run(args),
-        Command::Record(args) => cmd::record::run(args),
-    }
+    cli.command.run()
 }
 
 /// Prints help or the version, which was asked for, or says what is wrong with the command line.

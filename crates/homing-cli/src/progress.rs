@@ -1,5 +1,7 @@
 //! Progress bars: on stderr, only on a terminal, only for what takes more than a second.
 
+use homing_pipeline::progress::{Bar, Unit};
+use homing_pipeline::Progress;
 use homing_record::Watch;
 use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
@@ -62,6 +64,35 @@ fn show_later(bar: &ProgressBar) {
             bar.set_draw_target(ProgressDrawTarget::stderr());
         }
     });
+}
+
+/// The bars of homing-pipeline.
+pub fn of_pipeline() -> Progress {
+    Progress::new(|total, unit, doing| {
+        Box::new(Shown(match unit {
+            Unit::References => references(total, doing),
+            Unit::Cases => units(total, doing),
+        }))
+    })
+}
+
+/// A bar that ends when it is dropped.
+struct Shown(ProgressBar);
+
+impl Bar for Shown {
+    fn advance(&self, done: u64) {
+        self.0.inc(done);
+    }
+
+    fn restart(&self) {
+        self.0.reset();
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
 }
 
 /// A recording: one line, once a second; what it says appears above that.

@@ -93,7 +93,7 @@ fn what_goes_wrong_is_said_and_nothing_waits_for_ever() {
     assert!(fails("dies-later", &answer("")).contains("ended before it answered"));
     assert!(fails("babbles", "print('hello', flush=True)\nwhile input(): pass\n").contains("answered `hello"));
     let stranger = answer(r#"print('{"actions":[{"page":999,"move":0}]}', flush=True)"#);
-    assert!(fails("stranger", &stranger).contains("page 999, which it was not told of"));
+    assert!(fails("stranger", &stranger).contains("page 999, which was not reported to it"));
     let both = answer(r#"print('{"actions":[{"page":0,"move":0,"replicate":1}]}', flush=True)"#);
     assert!(fails("both", &both).contains("expected one of move, replicate, collapse"));
     let endless = answer("while True: sys.stdout.write('x' * 65536)");
@@ -130,7 +130,7 @@ fn a_policy_without_a_command_or_where_there_is_none_is_wrong_usage() {
     );
 }
 
-/// A policy that leaves its process id in a file, does nothing for so many questions, and then sleeps whatever it is
+/// A policy that leaves its process id in a file, does nothing for N questions, and then sleeps whatever it is
 /// told.
 fn sleeper(dir: &Path, questions: u32) -> (String, PathBuf) {
     let (script, id) = (dir.join("sleeper.sh"), dir.join("id"));

@@ -185,7 +185,11 @@ fn every_monitor_runs_in_the_loop_and_gives_the_same_at_any_number_of_workers() 
     ]
     .concat();
     for monitor in monitors["monitors"].as_array().unwrap() {
-        let name = monitor["name"].as_str().unwrap();
+        let mut name = monitor["name"].as_str().unwrap();
+        if name == "hint-faults" {
+            // By itself the live session, which has intervals of its own.
+            name = "hint-faults:every=500";
+        }
         let args = [&on[..], &["--monitor", name]].concat();
         let result = json(&args);
         let (before, after) = (&result["before"], &result["after"]);
@@ -214,6 +218,7 @@ fn every_monitor_runs_in_the_loop_and_gives_the_same_at_any_number_of_workers() 
         assert_eq!(output.status.code(), Some(2), "{extra:?}");
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
+    assert!(refused(&["--monitor", "hint-faults"]).contains("intervals of 100 ms"));
     assert!(refused(&["--monitor", "nothing"]).contains("expected one of perfect"));
     assert!(refused(&["--monitor", "atc", "--set", "hierarchy.tlb=[]"]).contains("no `tlb`"));
     assert!(refused(&["--monitor", "perfect", "--placement", "nowhere"]).contains("nowhere"));
@@ -340,4 +345,59 @@ fn threads_that_move_leave_their_caches_behind() {
     let still = json(&[&watched[..], &["--events", events.to_str().unwrap()]].concat());
     assert!((nonlocal(&still["before"]) - nonlocal(&moved)).abs() < 5.0, "{moved} {still}");
     assert!(still["parameters"].as_array().unwrap().iter().any(|parameter| parameter["name"] == "events"));
+}
+
+#[test]
+fn a_simulated_live_session_brings_pages_home_and_its_log_can_be_checked() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = trace(dir.path(), "walk", 2);
+    let (path, log) = (path.to_str().unwrap(), dir.path().join("session.log"));
+    let log = log.to_str().unwrap();
+    let on = [&["simulate", path, "-m", "two-socket", "--policy", "work-function"], &SMALL[..]].concat();
+    // 20000 references by two threads, most of them misses: some 45 seconds.
+    let monitor = ["--monitor", "hint-faults:slow=100000"];
+    let run = json(&[&on[..], &monitor, &["--json", "--tee", log]].concat());
+    let (session, after) = (&run["session"], &run["after"]);
+    assert!(session["moved"] == 16 && after["moves"] == 16 && run.get("interval").is_none(), "{run}");
+    assert!(
+        session["scans"].as_u64().unwrap() >= 2 && session["hint_faults"].as_u64().unwrap() >= 16,
+        "{session}"
+    );
+    let curve = session["curve"].as_array().unwrap();
+    let shares: Vec<f64> = curve.iter().filter_map(|point| point["nonlocal_percent"].as_f64()).collect();
+    assert!(curve.len() > 100 && shares[0] > 40.0 && shares.last() == Some(&0.0), "{shares:?}");
+    assert!(after["nonlocal_percent"].as_f64() < run["before"]["nonlocal_percent"].as_f64(), "{run}");
+    let checked: Value =
+        serde_json::from_slice(&succeeds(2, &["replay", "--check", log, "--json"]).stdout).unwrap();
+    assert!(checked["actions"].as_u64() > Some(40) && checked["actions"] == checked["same"], "{checked}");
+
+    let shown = succeeds(2, &[&on[..], &monitor].concat()).stdout;
+    let shown = String::from_utf8(shown).unwrap();
+    assert!(shown.contains("16 moved") && shown.contains("non-local % of misses over time"), "{shown}");
+    let short = succeeds(2, &[&on[..], &["--monitor", "hint-faults"]].concat()).stdout;
+    assert!(
+        String::from_utf8(short).unwrap().contains("hint-faults:slow=N"),
+        "too short a trace is said to be so"
+    );
+
+    let fixed = json(&[&on[..], &["--monitor", "hint-faults:window=4,every=500", "--json"]].concat());
+    assert!(fixed.get("session").is_none() && fixed["samples"].as_u64() > Some(16), "{fixed}");
+    assert_eq!(fixed["monitor"], "hint-faults:every=500,window=4");
+    let wrong = homing(2, &[&on[..], &["--monitor", "hint-faults:every=500", "--tee", log]].concat());
+    assert_eq!(wrong.status.code(), Some(2));
+    let mixed = homing(2, &[&on[..], &["--monitor", "hint-faults:every=500,slow=2"]].concat());
+    assert!(String::from_utf8(mixed.stderr)
+        .unwrap()
+        .contains("has no parameter `slow`: it has every, window"));
+
+    let several = ["compare", path, "-m", "two-socket", "--misses", "--policies", "work-function"];
+    let compared = succeeds(2, &[&several[..], &monitor, &SMALL[..]].concat()).stdout;
+    let compared = String::from_utf8(compared).unwrap();
+    let row = shown.lines().rfind(|line| line.starts_with(" work-function")).unwrap();
+    let column = compared.split("monitor hint-faults:slow=100000,ready=20").nth(1).unwrap();
+    assert_eq!(
+        column.lines().nth(1).unwrap().split_whitespace().last(),
+        row.split_whitespace().nth(2),
+        "{compared}"
+    );
 }

@@ -348,3 +348,21 @@ fn files_of_others_in_the_directory_are_left_alone() {
     assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(std::fs::read_to_string(&plan).unwrap(), "machines = [\"ace\"]\n");
 }
+
+#[test]
+fn what_is_wrong_on_one_machine_is_wrong_usage_in_a_study() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = trace(dir.path(), "one", 0);
+    let (trace, out) = (trace.to_str().unwrap(), dir.path().join("out"));
+    let events = dir.path().join("events.csv");
+    fs::write(&events, "time,thread,cpu\n1000,x,0\n").unwrap();
+    let (out, events) = (out.to_str().unwrap(), events.to_str().unwrap());
+    let wrong = [(&["--misses"][..], "[hierarchy]"), (&["--events", events], "--events")];
+    for (wrong, why) in wrong {
+        let words = [&["study", trace, "--machines", "ace", "--out", out], wrong].concat();
+        let output = command(1, &words).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("one.trace on ace: ") && said.contains(why), "{said}");
+    }
+}

@@ -312,7 +312,11 @@ fn what_is_no_text_is_a_failure_that_says_what_to_do() {
     lab.sample();
     std::fs::create_dir(lab.path("directory")).unwrap();
     let files: [(&str, &[u8], &str); 4] = [
-        ("binary", b"0,0x1000,8,r\n\0\x01", "no text (byte 13 is 0): expected lines thread,addr,size,kind"),
+        (
+            "binary",
+            b"0,0x1000,8,r\n\0\x01",
+            "no text (byte 13 is 0): expected CSV lines thread,addr,size,kind",
+        ),
         ("packed.gz", b"\x1f\x8b\x08\x00", "zcat"),
         ("table.parquet", b"PAR1", "a Parquet file"),
         ("again.trace", &read(&lab.path("a.trace")), "a trace already"),

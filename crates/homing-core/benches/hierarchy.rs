@@ -9,7 +9,7 @@ use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::HashMap;
 
-/// At most so many references of a trace.
+/// Most references taken from a trace.
 const MOST: usize = 1 << 24;
 /// References of a turn of the made streams, about that of merged traces.
 const TURN: usize = 12;

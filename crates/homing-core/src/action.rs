@@ -168,7 +168,7 @@ pub struct Action {
 pub enum Outcome {
     /// Carried out.
     Done,
-    /// Accepted; what comes of it is told later ([`crate::engine::Engine::settle`]). Until then the page counts as
+    /// Accepted; the result is reported later ([`crate::engine::Engine::settle`]). Until then the page counts as
     /// moved.
     Pending,
     /// Nothing to do: the page was already as asked.

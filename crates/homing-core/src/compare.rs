@@ -17,17 +17,17 @@ pub use means::means;
 pub use requesters::{requesters, Requester};
 pub use sentence::summary;
 
-use crate::account::Account;
+use crate::account::{Account, Charges};
 use crate::history::{History, SpillError};
 use crate::information::Information;
 use crate::machine::Costs;
-use crate::optimal::OptimalError;
+use crate::optimal::{OptimalError, Optimum};
 use crate::policy::placement::Placement;
 use crate::policy::settings::Settings;
 use crate::policy::table::{Begin, Entry};
 use crate::policy::Policy;
 use crate::report::{ClassRow, PageMap, Row};
-use crate::sharing::{classify, Class, PageUse};
+use crate::sharing::{classify, PageUse, SharingClass};
 use crate::simulate::{simulate, Setup, SimulateError, Simulation};
 use crate::timeline::Timeline;
 
@@ -159,10 +159,14 @@ impl Subject<'_> {
     /// The row of the bound.
     pub fn optimal_row(&self, bound: &Bound, seconds: f64) -> Row {
         let optimum = &bound.floor.optimum;
-        let mut row = self.plain_row("optimal", Parts::of_optimum(optimum), optimum.cost);
+        let mut row = self.row_of_optimum(optimum, seconds);
         row.recovered_percent = bound.recovered_percent(row.cost, optimum);
-        row.seconds = seconds;
         row
+    }
+
+    /// The row of an optimum that no policy is measured against.
+    pub fn row_of_optimum(&self, optimum: &Optimum, seconds: f64) -> Row {
+        Row { seconds, ..self.plain_row("optimal", Parts::of_optimum(optimum), optimum.cost) }
     }
 
     fn plain_row(&self, policy: &str, parts: Parts, optimal_cost: f64) -> Row {
@@ -175,19 +179,20 @@ impl Subject<'_> {
             references,
             cost: parts.cost,
             mcpr: if references > 0 { parts.cost / references as f64 } else { 1.0 },
-            local: parts.local,
-            remote: parts.remote,
-            global: parts.global,
-            moves: parts.moves,
-            replications: parts.replications,
-            nonlocal_percent: 100.0 * share((parts.remote + parts.global) as f64, references as f64),
+            local: parts.charges.local,
+            remote: parts.charges.remote,
+            global: parts.charges.global,
+            moves: parts.charges.moves,
+            replications: parts.charges.replications,
+            nonlocal_percent: 100.0
+                * share((parts.charges.remote + parts.charges.global) as f64, references as f64),
             optimal_cost,
             gap_percent: 100.0 * share(parts.cost - optimal_cost, optimal_cost),
             recovered_percent: None,
             pages,
             seconds: 0.0,
             copy_cost: parts.copy_cost,
-            moves_per_page: share((parts.moves + parts.replications) as f64, pages as f64),
+            moves_per_page: share((parts.charges.moves + parts.charges.replications) as f64, pages as f64),
         }
     }
 }
@@ -196,24 +201,16 @@ impl Subject<'_> {
 struct Parts {
     cost: f64,
     copy_cost: f64,
-    local: u64,
-    remote: u64,
-    global: u64,
-    moves: u64,
-    replications: u64,
+    charges: Charges,
 }
 
 impl Parts {
     fn of_account(account: &Account, costs: &Costs) -> Parts {
-        let (cost, copy_cost) = (account.cost(costs), account.copy_cost(costs));
-        let Account { local, remote, global, moves, replications, .. } = *account;
-        Parts { cost, copy_cost, local, remote, global, moves, replications }
+        Parts { cost: account.cost(costs), copy_cost: account.copy_cost(costs), charges: **account }
     }
 
     fn of_optimum(optimum: &crate::optimal::Optimum) -> Parts {
-        let (cost, copy_cost, counts) = (optimum.cost, optimum.copy_cost, &optimum.counts);
-        let crate::optimal::Counts { local, remote, global, moves, replications, .. } = *counts;
-        Parts { cost, copy_cost, local, remote, global, moves, replications }
+        Parts { cost: optimum.cost, copy_cost: optimum.copy_cost, charges: optimum.counts }
     }
 }
 
@@ -303,7 +300,7 @@ pub fn note_counts(notes: &mut Vec<String>, policy: &str, result: &Simulation) {
 fn sharing_rows(uses: &[PageUse], bound: &Bound, shown: Option<&(&str, Simulation)>) -> Vec<ClassRow> {
     let total: u64 = uses.iter().map(|page| page.references).sum();
     let homing = shown.filter(|(name, _)| *name == "homing").map(|(_, result)| result);
-    let row = |class: Class| {
+    let row = |class: SharingClass| {
         let of_class = |(page, _): &(usize, &PageUse)| uses[*page].class == class;
         let sum =
             |part: fn(&PageUse) -> u64| uses.iter().filter(|page| page.class == class).map(part).sum::<u64>();
@@ -323,5 +320,5 @@ fn sharing_rows(uses: &[PageUse], bound: &Bound, shown: Option<&(&str, Simulatio
             homing_cost: homing.map(|result| cost(&result.page_costs)),
         }
     };
-    Class::ALL.into_iter().map(row).collect()
+    SharingClass::ALL.into_iter().map(row).collect()
 }

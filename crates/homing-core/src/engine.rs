@@ -1,7 +1,9 @@
-//! The one loop of `record`, `simulate` and `run`: observations from a source go to a policy, its actions to an
-//! executor, the outcomes back to the policy. Only the three plugs differ.
+//! What lies between a policy and whoever carries out what it asks for: observations go to the policy, its actions to
+//! an [`Executor`], the outcomes back to the policy. Three loops drive it, each in its own order: page histories
+//! ([`crate::simulate`]), a trace behind caches ([`crate::system`]), and the live session ([`crate::session`]), which
+//! is simulated as it is ([`crate::system::live`]).
 //!
-//! In simulation observations are whole page runs. A run is split only where the policy must be asked: at a fault,
+//! Page histories hand in whole page runs. A run is split only where the policy must be asked: at a fault,
 //! where a [`Next`] comes due, at a write that meets several copies. The order of reads and writes within the middle of
 //! a run is not recorded; it is taken as evenly spread, which keeps every read gap within the history's bound. Times
 //! within a run are interpolated.
@@ -11,21 +13,16 @@ pub(crate) mod shape;
 mod tests;
 
 use crate::action::{Action, Actions, Entry, Kind, Locations, Outcome};
-use crate::history::PageRun;
 use crate::ids::{Node, Page, Time};
 use crate::policy::pages::Pages;
 use crate::policy::{Cause, Context, End, Fault, Next, Policy, Sample, ThreadMoved, ThreadsChanged};
 use shape::Shape;
 
-/// What a source tells, in Time order.
+/// What a loop tells, in Time order, beside the references that wait to be served ([`Engine::part`]).
 #[derive(Clone, Copy, Debug)]
 pub enum Observation {
-    /// References that have to be served: the engine asks the policy wherever one would fault.
-    Run(Page, PageRun),
     /// References that were served elsewhere and seen by a monitor. `at` is filled in by the engine.
     Sample(Sample),
-    /// A fault of a live program. `at` is filled in by the engine.
-    Fault(Fault),
     /// A monitor's interval is over.
     IntervalEnd(Time),
     /// The program ended an iteration.
@@ -40,18 +37,8 @@ pub enum Observation {
     PageNew(Page, u64),
     /// A page's mapping went away.
     PageGone(Page),
-}
-
-/// Yields observations in Time order.
-pub trait Source {
-    /// The next observation, `None` at the end.
-    fn next(&mut self) -> Option<Observation>;
-}
-
-impl<I: Iterator<Item = Observation>> Source for I {
-    fn next(&mut self) -> Option<Observation> {
-        Iterator::next(self)
-    }
+    /// The page with this address lives on, but what was said of it no longer holds.
+    Forget(Page, u64),
 }
 
 /// Carries actions out and knows where pages are.
@@ -119,25 +106,12 @@ impl<'p, E: Executor> Engine<'p, E> {
         self.policy.begin(context);
     }
 
-    /// Drives the source to its end.
-    pub fn drive(&mut self, source: &mut dyn Source) {
-        while let Some(observation) = source.next() {
-            self.observe(observation);
-        }
-    }
-
     /// Takes one observation.
     pub fn observe(&mut self, observation: Observation) {
         match observation {
-            Observation::Run(page, run) => self.run(page, &run),
             Observation::Sample(sample) => {
                 let at = self.executor.at(sample.page);
                 self.sample(&Sample { at, ..sample });
-            }
-            Observation::Fault(fault) => {
-                let at = self.executor.at(fault.page);
-                self.policy.fault(&Fault { at, ..fault }, &mut self.actions);
-                self.carry_out(fault.time);
             }
             Observation::IntervalEnd(time) => {
                 self.interval_end(&End { number: self.intervals, time });
@@ -158,7 +132,14 @@ impl<'p, E: Executor> Engine<'p, E> {
                 self.carry_out(changed.time);
             }
             Observation::PageNew(page, address) => self.policy.page_new(page, address),
-            Observation::PageGone(page) => self.page_gone(page),
+            Observation::PageGone(page) => {
+                self.policy.page_gone(page);
+                self.waits.remove(page);
+            }
+            Observation::Forget(page, address) => {
+                self.policy.page_forget(page, address);
+                self.waits.remove(page);
+            }
         }
     }
 
@@ -194,11 +175,6 @@ impl<'p, E: Executor> Engine<'p, E> {
         }
     }
 
-    fn page_gone(&mut self, page: Page) {
-        self.policy.page_gone(page);
-        self.waits.remove(page);
-    }
-
     /// An interval is over; `end.number` may leave out intervals in which nothing was seen.
     pub fn interval_end(&mut self, end: &End) {
         self.intervals = end.number + 1;
@@ -218,7 +194,9 @@ impl<'p, E: Executor> Engine<'p, E> {
         self.policy.loads(waits);
     }
 
-    fn run(&mut self, page: Page, run: &PageRun) {
+    /// All references of a run.
+    #[cfg(test)]
+    pub(crate) fn run(&mut self, page: Page, run: &crate::history::PageRun) {
         let shape = Shape::new(run);
         self.part(page, &shape, 0, shape.len());
     }

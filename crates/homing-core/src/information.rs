@@ -26,9 +26,9 @@ pub enum Sampling {
 /// How long a monitor's interval is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interval {
-    /// So many intervals over the whole trace.
+    /// This many intervals over the whole trace.
     Count(u64),
-    /// So many references.
+    /// This many references.
     Length(u64),
 }
 
@@ -37,7 +37,7 @@ pub enum Interval {
 pub struct Information {
     /// Which references are seen.
     pub sampling: Sampling,
-    /// Nothing is heard or decided before an interval ends.
+    /// Nothing is reported or decided before an interval ends.
     pub only_at_ends: bool,
     /// How long the intervals are.
     pub interval: Interval,
@@ -70,7 +70,7 @@ impl Information {
         }
     }
 
-    /// True if references fault and are told of as they happen.
+    /// True if references fault and are reported as they happen.
     pub fn is_perfect(&self) -> bool {
         self.sampling == Sampling::All && !self.only_at_ends
     }

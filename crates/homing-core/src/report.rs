@@ -132,7 +132,7 @@ pub struct TraceReport {
     /// Rows of the policies at further information levels.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub further_levels: Vec<Row>,
-    /// One row for each sharing class, in the order of `sharing::Class::ALL`.
+    /// One row for each sharing class, in the order of `sharing::SharingClass::ALL`.
     pub sharing: Vec<ClassRow>,
     /// Where pages begin, end and belong.
     pub page_map: PageMap,

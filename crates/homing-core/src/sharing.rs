@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 /// A sharing class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Class {
+pub enum SharingClass {
     /// One node makes all references but at most one in a thousand.
     Private,
     /// Several nodes; after the first node's initial writes nobody writes, or at most one reference in a thousand.
@@ -23,19 +23,24 @@ pub enum Class {
     WriteShared,
 }
 
-impl Class {
+impl SharingClass {
     /// All classes, in the order of reports.
-    pub const ALL: [Class; 5] =
-        [Class::Private, Class::ReadShared, Class::Migratory, Class::ProducerConsumer, Class::WriteShared];
+    pub const ALL: [SharingClass; 5] = [
+        SharingClass::Private,
+        SharingClass::ReadShared,
+        SharingClass::Migratory,
+        SharingClass::ProducerConsumer,
+        SharingClass::WriteShared,
+    ];
 
     /// Name in reports.
     pub fn name(self) -> &'static str {
         match self {
-            Class::Private => "private",
-            Class::ReadShared => "read-shared",
-            Class::Migratory => "migratory",
-            Class::ProducerConsumer => "producer-consumer",
-            Class::WriteShared => "write-shared",
+            SharingClass::Private => "private",
+            SharingClass::ReadShared => "read-shared",
+            SharingClass::Migratory => "migratory",
+            SharingClass::ProducerConsumer => "producer-consumer",
+            SharingClass::WriteShared => "write-shared",
         }
     }
 }
@@ -44,7 +49,7 @@ impl Class {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageUse {
     /// Its class.
-    pub class: Class,
+    pub class: SharingClass,
     /// References.
     pub references: u64,
     /// Writes among them.
@@ -127,18 +132,18 @@ impl Tally {
         }
     }
 
-    fn class(&self, references: u64, writes: u64, most: u64) -> Class {
+    fn class(&self, references: u64, writes: u64, most: u64) -> SharingClass {
         let most_writes = self.nodes.iter().map(|node| node.1).max().unwrap_or(0);
         if (references - most) * 1000 <= references {
-            Class::Private
+            SharingClass::Private
         } else if (writes - self.initial_writes) * 1000 <= references {
-            Class::ReadShared
+            SharingClass::ReadShared
         } else if (writes - most_writes) * 100 <= writes {
-            Class::ProducerConsumer
+            SharingClass::ProducerConsumer
         } else if self.updating * 10 >= references * 9 && references >= self.visits * MIGRATORY_RUN {
-            Class::Migratory
+            SharingClass::Migratory
         } else {
-            Class::WriteShared
+            SharingClass::WriteShared
         }
     }
 }
@@ -147,7 +152,7 @@ impl Tally {
 mod tests {
     use super::*;
 
-    fn class(references: &[(u16, bool, usize)]) -> Class {
+    fn class(references: &[(u16, bool, usize)]) -> SharingClass {
         let expand =
             |&(node, write, count): &(u16, bool, usize)| std::iter::repeat_n((node, 0, write), count);
         let references: Vec<_> = references.iter().flat_map(expand).collect();
@@ -157,13 +162,13 @@ mod tests {
     #[test]
     fn classes_of_clear_cases() {
         let (r, w) = (false, true);
-        assert_eq!(class(&[(0, w, 500), (0, r, 600), (1, r, 1)]), Class::Private);
-        assert_eq!(class(&[(0, w, 100), (1, r, 50), (2, r, 50), (0, r, 50)]), Class::ReadShared);
+        assert_eq!(class(&[(0, w, 500), (0, r, 600), (1, r, 1)]), SharingClass::Private);
+        assert_eq!(class(&[(0, w, 100), (1, r, 50), (2, r, 50), (0, r, 50)]), SharingClass::ReadShared);
         let visit = |node| [(node, r, 10), (node, w, 10)];
         let visits: Vec<_> = [0, 1, 2, 0, 1, 2].iter().flat_map(|&node| visit(node)).collect();
-        assert_eq!(class(&visits), Class::Migratory);
-        assert_eq!(class(&[(0, w, 9), (1, r, 9), (0, w, 9), (1, r, 9)]), Class::ProducerConsumer);
+        assert_eq!(class(&visits), SharingClass::Migratory);
+        assert_eq!(class(&[(0, w, 9), (1, r, 9), (0, w, 9), (1, r, 9)]), SharingClass::ProducerConsumer);
         let mixed: Vec<_> = (0..40).map(|i| (i % 2, i % 3 == 0, 1)).collect();
-        assert_eq!(class(&mixed), Class::WriteShared);
+        assert_eq!(class(&mixed), SharingClass::WriteShared);
     }
 }

@@ -55,6 +55,18 @@ impl Times {
     }
 }
 
+impl Times {
+    /// A page move on the CPU that does it, in nanoseconds.
+    pub fn page_move_ns(&self) -> f64 {
+        self.page_move
+    }
+
+    /// A reference that hits the first level, in nanoseconds.
+    pub fn hit_ns(&self) -> f64 {
+        self.parameters.compute_ns + self.hits.l1
+    }
+}
+
 /// What happened in one interval.
 #[derive(Clone, Debug, Default)]
 pub struct Work {
@@ -92,7 +104,7 @@ pub struct Elapsed {
     pub total_ns: f64,
     /// Of which beyond what the same misses take without contention.
     pub contention_ns: f64,
-    /// Of which page moves and shoot-downs.
+    /// Of which page moves, shoot-downs, and scans for which the threads stood still.
     pub moving_ns: f64,
     /// The mover's time, on a CPU of its own unless the threads are stopped.
     pub mover_ns: f64,
@@ -105,6 +117,15 @@ pub struct Elapsed {
 }
 
 impl Elapsed {
+    /// The same, with a time in which all threads stood still.
+    #[must_use]
+    pub fn standing_still(mut self, ns: f64) -> Elapsed {
+        self.total_ns += ns;
+        self.moving_ns += ns;
+        self.cpus_ns.iter_mut().for_each(|cpu| *cpu += ns);
+        self
+    }
+
     /// Adds another interval.
     pub fn add(&mut self, other: &Elapsed) {
         self.total_ns += other.total_ns;
@@ -227,7 +248,7 @@ impl Times {
     }
 }
 
-/// The mean wait at what is busy for `busy` with each line and serves so many of them over a time (M/D/1).
+/// The mean wait at a part that is busy for `busy` with each line and serves `lines` of them in a time (M/D/1).
 fn wait(lines: f64, busy: f64, over: f64) -> f64 {
     let used = lines * busy / over;
     if lines == 0.0 {

@@ -1,5 +1,7 @@
 //! What can go wrong in the lab.
 
+use homing_linux::files::FileError;
+use homing_linux::program::ProgramError;
 use std::path::PathBuf;
 
 /// A lab that cannot be, or that failed.
@@ -11,6 +13,20 @@ pub enum LabError {
         /// The part and where it was looked for.
         what: String,
     },
+    /// What was asked for makes no sense.
+    #[error("{0}")]
+    Usage(String),
+    /// What was asked for cannot be had.
+    #[error("{0}")]
+    Failed(String),
+    /// The command of a measurement failed: its figures would mean nothing.
+    #[error("{name}: the program ended with status {status}; `homing lab run` shows its output")]
+    Command {
+        /// Who ran it.
+        name: String,
+        /// Its exit status.
+        status: u8,
+    },
     /// A topology that makes no sense.
     #[error("{name}: {reason}")]
     Topology {
@@ -20,22 +36,29 @@ pub enum LabError {
         reason: String,
     },
     /// A program that cannot be found or executed.
-    #[error("{name}: {reason}")]
+    #[error("{why}")]
     Program {
         /// As it was given.
         name: String,
         /// Why.
-        reason: &'static str,
-        /// What a shell would exit with: 127 or 126.
-        code: u8,
+        why: ProgramError,
     },
     /// A file or a process of the host.
-    #[error("{doing}: {source}")]
+    #[error("{doing}: {why}")]
     Io {
         /// What was attempted.
         doing: String,
         /// Why it failed.
-        source: std::io::Error,
+        why: std::io::Error,
+    },
+    /// A file that is written whole or not at all.
+    #[error("{doing}")]
+    File {
+        /// What was attempted.
+        doing: String,
+        /// Why it failed.
+        #[source]
+        why: FileError,
     },
     /// The machine ended before the command did.
     #[error(
@@ -65,6 +88,12 @@ impl LabError {
     /// An error of the host's system: `.map_err(LabError::io("starting QEMU"))`.
     pub fn io<E: Into<std::io::Error>>(doing: impl Into<String>) -> impl FnOnce(E) -> LabError {
         let doing = doing.into();
-        |source| LabError::Io { doing, source: source.into() }
+        |why| LabError::Io { doing, why: why.into() }
+    }
+
+    /// An error of a file that is written whole or not at all.
+    pub fn file(doing: impl Into<String>) -> impl FnOnce(FileError) -> LabError {
+        let doing = doing.into();
+        |why| LabError::File { doing, why }
     }
 }

@@ -2,11 +2,11 @@
 //! libraries and the interpreter of each program. They keep their names and places.
 
 use crate::{initramfs::Initramfs, LabError};
+use homing_linux::program;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -48,7 +48,7 @@ impl<'a> Gatherer<'a> {
         if !self.missing.is_empty() {
             return Err(LabError::Io {
                 doing: format!("gathering what {} needs", program.to_string_lossy()),
-                source: std::io::Error::other(format!("not found: {}", self.missing.join("; "))),
+                why: std::io::Error::other(format!("not found: {}", self.missing.join("; "))),
             });
         }
         rest.iter().try_for_each(|word| self.named(word))
@@ -176,23 +176,9 @@ pub fn absolute(path: &Path) -> PathBuf {
 }
 
 /// Finds the executable file that `name` stands for, as a shell does.
-pub fn find_program(name: &OsStr) -> Result<PathBuf, LabError> {
-    let fail =
-        |reason, code| Err(LabError::Program { name: name.to_string_lossy().into_owned(), reason, code });
-    if !name.as_bytes().contains(&b'/') {
-        let found = name.to_str().and_then(crate::parts::in_path);
-        return found.map_or_else(|| fail("no such program in PATH", 127), Ok);
-    }
-    match Path::new(name) {
-        file if is_executable(file) => Ok(file.to_owned()),
-        file if file.exists() => fail("not executable: expected a program", 126),
-        _ => fail("no such program", 127),
-    }
-}
-
-/// Whether a file can be executed.
-pub fn is_executable(file: &Path) -> bool {
-    file.metadata().is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
+fn find_program(name: &OsStr) -> Result<PathBuf, LabError> {
+    program::find(name, &std::env::var_os("PATH").unwrap_or_default())
+        .map_err(|why| LabError::Program { name: name.to_string_lossy().into_owned(), why })
 }
 
 /// The interpreter that the first line of a script names, and the one that `env` is told to find.
@@ -231,6 +217,7 @@ fn library(line: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn what_ldd_says() {
@@ -277,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_host_lacks_is_told_but_for_the_command_an_error() {
+    fn what_the_host_lacks_is_reported_but_for_the_command_an_error() {
         let place = tempfile::tempdir().unwrap();
         let script = place.path().join("script");
         std::fs::write(&script, "#!/no/such/interpreter\n").unwrap();
@@ -286,11 +273,11 @@ mod tests {
         let mut guest = Initramfs::new().unwrap();
         let mut gatherer = Gatherer::new(&mut guest, &busybox).unwrap();
         gatherer.tree(place.path()).unwrap();
-        let told = format!("/no/such/interpreter, which {} names", script.display());
-        assert_eq!(gatherer.missing, std::slice::from_ref(&told));
+        let expected = format!("/no/such/interpreter, which {} names", script.display());
+        assert_eq!(gatherer.missing, std::slice::from_ref(&expected));
         let mut guest = Initramfs::new().unwrap();
         let mut gatherer = Gatherer::new(&mut guest, &busybox).unwrap();
         let error = gatherer.command(&[script.into()]).unwrap_err();
-        assert!(error.to_string().contains(&told), "{error}");
+        assert!(error.to_string().contains(&expected), "{error}");
     }
 }

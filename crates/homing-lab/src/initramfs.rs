@@ -102,7 +102,7 @@ impl Initramfs {
     fn entry(&mut self, name: &Path, mode: u32, bytes: usize, device: (u32, u32)) -> Result<(), LabError> {
         let size = u32::try_from(bytes).ok().filter(|&size| size < 1 << 31).ok_or_else(|| LabError::Io {
             doing: format!("putting {} into the guest", name.display()),
-            source: io::Error::other("larger than 2 GiB"),
+            why: io::Error::other("larger than 2 GiB"),
         })?;
         self.inode += 1;
         self.names.insert(name.to_owned());

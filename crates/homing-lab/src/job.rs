@@ -133,6 +133,38 @@ pub fn environment() -> Vec<(OsString, OsString)> {
     all
 }
 
+/// The same with variables that are set for the command.
+pub fn environment_with<'a>(set: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<(OsString, OsString)> {
+    let mut all = environment();
+    for (name, value) in set {
+        all.retain(|(known, _)| known != name);
+        all.push((name.into(), value.into()));
+    }
+    all
+}
+
+/// The working directory of this program, for a command in the guest.
+///
+/// # Errors
+/// If it is one that the guest has of its own.
+pub fn working_directory() -> Result<PathBuf, LabError> {
+    let directory = std::env::current_dir().map_err(LabError::io("cannot tell the working directory"))?;
+    let own = ["/proc", "/sys", "/dev"].iter().any(|place| directory.starts_with(place));
+    if own {
+        let name = directory.display();
+        return Err(LabError::Usage(format!("the guest has a {name} of its own: run this elsewhere")));
+    }
+    Ok(directory)
+}
+
+/// Fails if one of `--file` is not there, before anything is started.
+pub fn check_files(files: &[PathBuf]) -> Result<(), LabError> {
+    match files.iter().find(|file| !file.exists()) {
+        Some(file) => Err(LabError::Failed(format!("--file {}: no such file or directory", file.display()))),
+        None => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -32,7 +32,7 @@ pub struct Options {
     pub marked: bool,
     /// Every process, the engine and the system's included.
     pub all: bool,
-    /// A cache of so many bytes per vCPU: what misses it is a transaction of the interconnect.
+    /// A cache of this many bytes per vCPU: what misses it is a transaction of the interconnect.
     pub cache: Option<u64>,
     /// Delay each transaction by its latency times this.
     pub delay: Option<f64>,
@@ -195,7 +195,7 @@ fn cpu_of_slot(topology: &Topology) -> Vec<Option<usize>> {
 fn broken(what: &str) -> LabError {
     LabError::Io {
         doing: "reading the observer's report".into(),
-        source: std::io::Error::other(what.to_owned()),
+        why: std::io::Error::other(what.to_owned()),
     }
 }
 
@@ -306,7 +306,7 @@ impl Observed {
         self.sum(&self.intervals)
     }
 
-    /// The non-local % of transactions over time: so many parts of the run.
+    /// The non-local % of transactions over time, in `parts` parts of the run.
     pub fn course(&self, parts: usize) -> Vec<f64> {
         let all = self.intervals.len();
         let parts = parts.min(all);

@@ -2,6 +2,7 @@
 //! first three there; `make lab` builds the others.
 
 use crate::LabError;
+use homing_linux::program;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -97,7 +98,7 @@ pub fn setup_script() -> Result<PathBuf, LabError> {
         .map(|directory| directory.join("setup.sh"))
         .map_err(|places| LabError::Io {
             doing: format!("looking for setup.sh in {places}"),
-            source: std::io::ErrorKind::NotFound.into(),
+            why: std::io::ErrorKind::NotFound.into(),
         })
 }
 
@@ -116,9 +117,7 @@ fn beside_program(variable: &str, relative: &[&str], file: &str) -> Result<PathB
 
 /// An executable file of this name in PATH.
 pub fn in_path(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut candidates = std::env::split_paths(&path).map(|directory| directory.join(name));
-    candidates.find(|file| crate::gather::is_executable(file))
+    program::find(name.as_ref(), &std::env::var_os("PATH").unwrap_or_default()).ok()
 }
 
 fn check_version(qemu: &Path) -> Result<(), LabError> {

@@ -86,14 +86,50 @@ struct NodeSpec {
     id: Option<u32>,
     cpus: u32,
     memory: String,
-    /// So many nodes of this kind.
+    /// Nodes of this kind.
     count: Option<u32>,
+}
+
+/// What a user says of a machine of like nodes.
+#[derive(Clone, Debug, Default)]
+pub struct Size {
+    /// Number of nodes.
+    pub nodes: Option<u32>,
+    /// CPUs of the whole machine, dealt out evenly.
+    pub cpus: Option<u32>,
+    /// Bytes of memory of the whole machine, dealt out evenly.
+    pub memory: Option<u64>,
+    /// Distances between nodes: the name of a [`Shape`], or a file with a matrix.
+    pub distances: Option<String>,
+}
+
+impl Size {
+    /// Nodes and distances by a file. `expected`: what names there are instead.
+    fn read_distances(&self, file: &str, expected: &str) -> Result<(u32, Vec<Vec<u8>>), LabError> {
+        let wrong = |what: String| LabError::Usage(format!("--distances {file}: {what}"));
+        let text = std::fs::read_to_string(file)
+            .map_err(|error| wrong(format!("{expected}, or a file: {error}")))?;
+        let matrix = distances_from_text(&text, file)?;
+        let (rows, nodes) = (matrix.len(), self.nodes.unwrap_or(matrix.len() as u32));
+        if rows != nodes as usize || rows == 0 || matrix.iter().any(|row| row.len() != rows) {
+            let columns = matrix.iter().map(Vec::len).max().unwrap_or(0);
+            let found = format!("{rows} rows of up to {columns} numbers");
+            let wanted = self.nodes.map_or("as many of each".into(), |n| format!("{n} of each, as --nodes"));
+            return Err(wrong(format!("{found}: expected {wanted}")));
+        }
+        Ok((nodes, matrix))
+    }
 }
 
 impl Topology {
     /// The built-in topologies, in the order in which they are listed.
     pub fn built_in() -> Vec<Topology> {
         BUILT_IN.iter().map(|(name, text)| Topology::from_toml(text, name).expect("tested")).collect()
+    }
+
+    /// Their names.
+    pub fn built_in_names() -> impl Iterator<Item = &'static str> {
+        BUILT_IN.iter().map(|(name, _)| *name)
     }
 
     /// A built-in topology by name, or one from a file.
@@ -142,6 +178,21 @@ impl Topology {
         };
         topology.check().map_err(wrong)?;
         Ok(topology)
+    }
+
+    /// A machine of like nodes whose distances have a shape or stand in a file. What is not said: four nodes, or as
+    /// many as the file has; eight CPUs, but one for each node; 4 GiB; all nodes as far from each other.
+    pub fn of_size(size: &Size) -> Result<Topology, LabError> {
+        let how = size.distances.as_deref().unwrap_or("full");
+        let (nodes, distances) = match how.parse::<Shape>() {
+            Ok(shape) => {
+                let nodes = size.nodes.unwrap_or(4);
+                (nodes, shape.distances(nodes as usize).map_err(LabError::Usage)?)
+            }
+            Err(expected) => size.read_distances(how, &expected)?,
+        };
+        let cpus = size.cpus.unwrap_or(8.max(nodes));
+        Topology::uniform(nodes, cpus, size.memory.unwrap_or(4 << 30), distances)
     }
 
     /// A machine of like nodes: CPUs and memory are dealt out evenly, the first nodes take what is left over.
@@ -290,7 +341,8 @@ pub fn distances_from_text(text: &str, name: &str) -> Result<Vec<Vec<u8>>, LabEr
     rows.map(row).collect()
 }
 
-/// A size such as `512M` or `1G`.
+/// A size such as `512M` or `1G`. A bare number is refused: QEMU would take it for MiB, others
+/// for bytes.
 pub fn memory(text: &str) -> Result<u64, String> {
     let expected = || format!("`{text}` is no size of memory: expected one such as 512M or 4G");
     let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));

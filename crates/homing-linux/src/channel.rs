@@ -5,10 +5,10 @@
 //! the back-pressure, so memory stays bounded however fast the program is.
 
 use homing_wire::{at, flavour, MAGIC};
+use memmap2::{MmapOptions, MmapRaw};
 use rustix::event::{poll, PollFd, PollFlags};
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags};
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -358,59 +358,39 @@ fn header_bytes() -> usize {
     (at::OPEN + at::MAX_OPEN * at::OPEN_BYTES).next_multiple_of(PAGE)
 }
 
-/// A shared mapping of the whole memfd, unmapped on drop.
-struct Mapping {
-    address: *mut u8,
-    bytes: usize,
-}
-
-// SAFETY: the mapping is plain memory, and every access to its header is atomic; the segments are handed over through
-// the pipes, which order the recorder's writes before our reads.
-unsafe impl Send for Mapping {}
-// SAFETY: as above.
-unsafe impl Sync for Mapping {}
+/// A shared mapping of the whole memfd. Every access to its header is atomic; the segments are handed over through the
+/// pipes, which order the recorder's writes before our reads.
+struct Mapping(MmapRaw);
 
 impl Mapping {
     fn new(file: BorrowedFd<'_>, bytes: usize) -> Result<Mapping, ChannelError> {
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
-        let address =
-            unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, protection, MapFlags::SHARED, file, 0) }
-                .map_err(system("mmap"))?;
-        Ok(Mapping { address: address.cast(), bytes })
+        let mapped = MmapOptions::new().len(bytes).map_raw(&file);
+        mapped.map(Mapping).map_err(|source| ChannelError::System { call: "mmap", source })
     }
 
     fn u32_at(&self, at: usize) -> &AtomicU32 {
-        assert!(at.is_multiple_of(4) && at + 4 <= self.bytes);
+        assert!(at.is_multiple_of(4) && at + 4 <= self.0.len());
         // SAFETY: in bounds and aligned (checked above; the mapping is page-aligned) and lives as long as `self`.
-        unsafe { &*self.address.add(at).cast::<AtomicU32>() }
+        unsafe { &*self.0.as_mut_ptr().add(at).cast::<AtomicU32>() }
     }
 
     fn u64_at(&self, at: usize) -> &AtomicU64 {
-        assert!(at.is_multiple_of(8) && at + 8 <= self.bytes);
+        assert!(at.is_multiple_of(8) && at + 8 <= self.0.len());
         // SAFETY: as for `u32_at`.
-        unsafe { &*self.address.add(at).cast::<AtomicU64>() }
+        unsafe { &*self.0.as_mut_ptr().add(at).cast::<AtomicU64>() }
     }
 
     fn words(&self, at: usize, words: usize) -> &[u64] {
-        assert!(at.is_multiple_of(8) && at + words * 8 <= self.bytes);
+        assert!(at.is_multiple_of(8) && at + words * 8 <= self.0.len());
         // SAFETY: in bounds and aligned; a posted segment is not written again until its credit goes back.
-        unsafe { std::slice::from_raw_parts(self.address.add(at).cast::<u64>(), words) }
+        unsafe { std::slice::from_raw_parts(self.0.as_mut_ptr().add(at).cast::<u64>(), words) }
     }
 
     fn clear(&mut self, at: usize, words: usize) {
-        assert!(at.is_multiple_of(8) && at + words * 8 <= self.bytes);
+        assert!(at.is_multiple_of(8) && at + words * 8 <= self.0.len());
         // SAFETY: in bounds and aligned; no slice of `words` outlives the exclusive borrow, and a posted segment is not
         // written by its recorder until its credit goes back.
-        unsafe { std::ptr::write_bytes(self.address.add(at).cast::<u64>(), 0, words) }
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: the range is the one that `new` mapped, and no reference into it outlives `self`.
-        // munmap of a valid range does not fail.
-        let _ = unsafe { rustix::mm::munmap(self.address.cast(), self.bytes) };
+        unsafe { std::ptr::write_bytes(self.0.as_mut_ptr().add(at).cast::<u64>(), 0, words) }
     }
 }
 

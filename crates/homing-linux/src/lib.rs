@@ -16,7 +16,6 @@ pub mod interrupts;
 pub mod libraries;
 pub mod lock;
 pub mod mapped;
-pub mod memory;
 pub mod move_pages;
 pub mod pagemap;
 pub mod perf;

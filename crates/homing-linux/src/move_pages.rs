@@ -115,33 +115,23 @@ pub fn explain(errno: i32) -> (&'static str, &'static str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::mm::{mmap_anonymous, munmap, MapFlags, ProtFlags};
+    use memmap2::{MmapMut, MmapRaw};
 
-    struct Pages(*mut u8, usize);
+    struct Pages(MmapRaw);
 
     impl Pages {
         fn new(pages: usize) -> Pages {
-            let protection = ProtFlags::READ | ProtFlags::WRITE;
-            // SAFETY: a new mapping touches nothing that exists.
-            let at =
-                unsafe { mmap_anonymous(std::ptr::null_mut(), pages * 4096, protection, MapFlags::PRIVATE) };
-            Pages(at.unwrap().cast(), pages)
+            Pages(MmapMut::map_anon(pages * 4096).unwrap().into())
         }
 
         fn addresses(&self) -> Vec<u64> {
-            (0..self.1).map(|page| self.0 as u64 + page as u64 * 4096).collect()
+            (0..self.0.len() as u64).step_by(4096).map(|at| self.0.as_ptr() as u64 + at).collect()
         }
 
         fn touch(&self, page: usize) {
+            assert!(page * 4096 < self.0.len());
             // SAFETY: within the mapping.
-            unsafe { self.0.add(page * 4096).write_volatile(1) };
-        }
-    }
-
-    impl Drop for Pages {
-        fn drop(&mut self) {
-            // SAFETY: the range that `new` mapped.
-            let _ = unsafe { munmap(self.0.cast(), self.1 * 4096) };
+            unsafe { self.0.as_mut_ptr().add(page * 4096).write_volatile(1) };
         }
     }
 

@@ -88,7 +88,7 @@ impl PageMap {
 
 impl PageMap {
     /// Adds the addresses of pages that are in memory, from `start` on, in order: a few thousand at most. Returns where
-    /// to go on; `end` once all are told.
+    /// to go on; `end` once all are reported.
     ///
     /// # Errors
     /// ESRCH if the process has ended, and what `ioctl(2)` and `pread(2)` give.
@@ -146,7 +146,7 @@ impl PageMap {
 mod tests {
     use super::*;
 
-    /// All that `next` tells of a range, and the most that it told at once.
+    /// All that `next` reports of a range, and the most at once.
     fn all(
         start: u64,
         end: u64,
@@ -167,14 +167,12 @@ mod tests {
     #[test]
     fn what_is_touched_of_a_large_reservation_is_found_in_bounded_memory() {
         const RESERVED: usize = 1 << 40;
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: a new mapping touches nothing that exists; what follows stays within it until it is unmapped.
+        let mut reserved = MmapOptions::new().len(RESERVED).no_reserve_swap().map_anon().unwrap();
+        let mapped = reserved.as_mut_ptr();
+        // SAFETY: what follows stays within the mapping.
         unsafe {
-            let mapped =
-                mmap_anonymous(std::ptr::null_mut(), RESERVED, ProtFlags::READ | ProtFlags::WRITE, flags)
-                    .unwrap();
             let start = mapped as u64;
-            libc::madvise(mapped, RESERVED, libc::MADV_NOHUGEPAGE);
+            libc::madvise(mapped.cast(), RESERVED, libc::MADV_NOHUGEPAGE);
             let far = [RESERVED as u64 / 4096 - 1, 1 << 20, (1 << 20) + 1, 77_777_777];
             let mut pages: Vec<u64> = (0..10_000).map(|page| 3 * page).chain(far).collect();
             pages.sort_unstable();
@@ -196,7 +194,6 @@ mod tests {
                 all(start, first, |start, end, found| map.read_present(start, end, found)).unwrap();
             assert_eq!(found, expected.into_iter().filter(|at| *at < first).collect::<Vec<_>>());
             assert!(most <= 2 * MOST);
-            munmap(mapped, RESERVED).unwrap();
         }
     }
 
@@ -211,16 +208,15 @@ mod tests {
         let scanned = map.present(0, 1 << 30, &mut Vec::new());
         assert!(scanned.is_err(), "{scanned:?}");
     }
-    use rustix::mm::{mmap_anonymous, munmap, MapFlags, ProtFlags};
+    use memmap2::{MmapMut, MmapOptions};
 
     #[test]
     fn huge_and_small_pages_are_told_apart() {
         const HUGE: usize = 2 << 20;
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping touches nothing that exists; what follows stays within it until it is unmapped.
+        let mut mapping = MmapMut::map_anon(2 * HUGE).unwrap();
+        let mapped = mapping.as_mut_ptr();
+        // SAFETY: what follows stays within the mapping.
         unsafe {
-            let mapped =
-                mmap_anonymous(std::ptr::null_mut(), 2 * HUGE, protection, MapFlags::PRIVATE).unwrap();
             let huge = (mapped as usize).next_multiple_of(HUGE);
             let advised = libc::madvise(huge as *mut _, HUGE, libc::MADV_HUGEPAGE) == 0;
             (huge as *mut u8).write_volatile(1);
@@ -241,7 +237,6 @@ mod tests {
                     }
                 }
             }
-            munmap(mapped, 2 * HUGE).unwrap();
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::mover::Mover;
 use crate::source::SOURCES;
 use homing_core::ids::parse_bytes;
 use homing_core::policy::table::POLICIES;
+use homing_core::session::INTERVAL;
 use serde::de::{DeserializeSeed, Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::fmt;
@@ -62,7 +63,7 @@ impl Default for Config {
         Config {
             policy: "auto".into(),
             source: "auto".into(),
-            interval: Duration::from_millis(100),
+            interval: Duration::from_micros(INTERVAL.0),
             rate_limit: 0,
             time_budget: None,
             regions: Vec::new(),
@@ -413,7 +414,8 @@ mod tests {
 
     #[test]
     fn files_set_what_they_say_and_unknown_fields_are_refused() {
-        let text = "policy = \"work-function\"\ninterval = \"250ms\"\nrate-limit = \"64M\"\nbind = \"round-robin\"\nregions = [\"heap\"]";
+        let text = "policy = \"work-function\"\ninterval = \"250ms\"\nrate-limit = \"64M\"\n\
+            bind = \"round-robin\"\nregions = [\"heap\"]";
         let config = Config::from_toml(text).unwrap();
         assert_eq!((config.policy.as_str(), config.interval.as_millis()), ("work-function", 250));
         assert_eq!((config.rate_limit, config.bind), (64 << 20, Some(Bind::RoundRobin)));

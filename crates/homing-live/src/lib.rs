@@ -1,6 +1,6 @@
-//! The live engine: drives the pure session of `homing_core::session` with the kernel at both ends, and decides nothing. A
-//! [`source`] says which thread accessed which page, [`targets`] what the processes are; the session asks and orders; the
-//! [`mover`] moves and asks the kernel whether it did.
+//! The live engine: drives the pure session of `homing_core::session` with the kernel at both ends, and decides
+//! nothing. A [`source`] says which thread accessed which page, [`targets`] what the processes are; the session asks
+//! and orders; the [`mover`] moves and asks the kernel whether it did.
 //!
 //! [`session`] holds these together and gives all their time. Everything unsafe is in `homing-linux`.
 #![forbid(unsafe_code)]
@@ -12,7 +12,7 @@ pub mod evacuate;
 pub mod host;
 pub mod journal;
 pub mod mover;
-mod movers;
+pub mod movers;
 pub mod observe;
 pub mod phases;
 pub mod regions;

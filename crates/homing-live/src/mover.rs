@@ -1,10 +1,11 @@
 //! Carries moves out with `move_pages(2)`: sorted so that each call has long runs of consecutive pages to one node,
-//! batched, by several threads (`movers.rs`), tried again where pages were busy, and verified by asking where each page is.
+//! batched, by several threads (`movers.rs`), tried again where pages were busy, and verified by asking where each page
+//! is.
 
-use crate::movers::Movers;
 pub use homing_core::session::input::Landed;
 use homing_linux::move_pages::{self, PageStatus, BATCH};
 use homing_linux::proc::Pid;
+use rustix::io::Errno;
 use std::time::Duration;
 
 /// A page to be moved.
@@ -39,14 +40,6 @@ impl Default for Mover {
 const BACK_OFF: Duration = Duration::from_micros(500);
 
 impl Mover {
-    /// Moves, and waits for it. The results are in no order.
-    pub fn carry_out(self, orders: Vec<Order>) -> Vec<(Order, Landed)> {
-        let mut movers = Movers::new(self);
-        movers.send(orders, None);
-        movers.rest();
-        movers.finished()
-    }
-
     /// Moves the pages of a batch, by the calling thread.
     pub(crate) fn batch(self, orders: &[Order]) -> Vec<Landed> {
         let mut landed = vec![Landed::Later; orders.len()];
@@ -77,13 +70,14 @@ fn attempt_once(orders: &[Order], landed: &mut [Landed], open: &[usize]) -> Vec<
     let addresses: Vec<u64> = open.iter().map(|&index| orders[index].address).collect();
     let nodes: Vec<i32> = open.iter().map(|&index| orders[index].to as i32).collect();
     let (mut said, mut is) = (Vec::new(), Vec::new());
-    let failed = move_pages::move_to(pid, &addresses, &nodes, &mut said).err().and_then(|e| e.raw_os_error());
+    let failed =
+        move_pages::move_to(pid, &addresses, &nodes, &mut said).err().as_ref().and_then(Errno::from_io_error);
     if let Err(error) = move_pages::query(pid, &addresses, &mut is) {
-        let errno = match error.raw_os_error().unwrap_or(libc_eio()) {
-            EINVAL => ESRCH, // it has given its memory up already
+        let errno = match Errno::from_io_error(&error).unwrap_or(Errno::IO) {
+            Errno::INVAL => Errno::SRCH, // it has given its memory up already
             errno => errno,
         };
-        open.iter().for_each(|&index| landed[index] = Landed::Not(errno));
+        open.iter().for_each(|&index| landed[index] = Landed::Not(errno.raw_os_error()));
         return Vec::new();
     }
     let mut again = Vec::new();
@@ -93,27 +87,17 @@ fn attempt_once(orders: &[Order], landed: &mut [Landed], open: &[usize]) -> Vec<
                 landed[index] = Landed::There;
                 continue;
             }
-            (PageStatus::Error(errno), _) => errno,
-            (_, PageStatus::Error(errno)) => errno,
+            (PageStatus::Error(errno), _) => Errno::from_raw_os_error(errno),
+            (_, PageStatus::Error(errno)) => Errno::from_raw_os_error(errno),
             // In a run that stopped half-way, or behind one; or sent and not there.
-            _ => failed.unwrap_or(EAGAIN),
+            _ => failed.unwrap_or(Errno::AGAIN),
         };
-        landed[index] = Landed::Not(errno);
-        if matches!(errno, EAGAIN | EBUSY) || errno == ENOMEM && failed.is_none() {
+        landed[index] = Landed::Not(errno.raw_os_error());
+        if matches!(errno, Errno::AGAIN | Errno::BUSY) || errno == Errno::NOMEM && failed.is_none() {
             again.push(index);
         }
     }
     again
-}
-
-const EAGAIN: i32 = 11;
-const ENOMEM: i32 = 12;
-const EBUSY: i32 = 16;
-const EINVAL: i32 = 22;
-const ESRCH: i32 = 3;
-
-fn libc_eio() -> i32 {
-    5
 }
 
 #[cfg(test)]

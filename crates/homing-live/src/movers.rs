@@ -1,5 +1,6 @@
-//! Threads that move pages while the engine goes on: a call of `move_pages(2)` waits for every CPU (to give up the pages that it keeps
-//! for itself, and to forget translations), which on a busy machine takes many times as long as copying.
+//! Threads that move pages while the engine goes on: a call of `move_pages(2)` waits for every CPU (to give up the
+//! pages that it keeps for itself, and to forget translations), which on a busy machine takes many times as long as
+//! copying.
 
 use crate::mover::{batches, Landed, Mover, Order};
 use homing_linux::clock;
@@ -102,6 +103,14 @@ fn work(shared: &Shared, mover: Mover, next: impl Fn() -> Option<Vec<Order>>) {
     }
 }
 
+/// Moves pages, and waits for it. The results are in no order.
+pub fn carry_out(mover: Mover, orders: Vec<Order>) -> Vec<(Order, Landed)> {
+    let mut movers = Movers::new(mover);
+    movers.send(orders, None);
+    movers.rest();
+    movers.finished()
+}
+
 /// The threads. They begin with the first order, and end when this is dropped, after the calls that they are in.
 #[derive(Debug)]
 pub struct Movers {
@@ -197,6 +206,7 @@ mod tests {
     use super::*;
     use homing_linux::move_pages::{self, PageStatus};
     use homing_linux::proc::Pid;
+    use rustix::io::Errno;
 
     fn order(pid: i32, to: u32, address: u64) -> Order {
         Order { pid: Pid(pid), to, address, tag: 0 }
@@ -222,7 +232,8 @@ mod tests {
             assert_eq!(there, 2990);
             for (order, landed) in finished.iter().filter(|(order, _)| order.address == 0x1000) {
                 let no_process = order.pid.0 == i32::MAX;
-                assert!(matches!(landed, Landed::Not(errno) if no_process == (*errno == 3)), "{landed:?}");
+                let why = |errno| (Errno::from_raw_os_error(errno) == Errno::SRCH) == no_process;
+                assert!(matches!(landed, Landed::Not(errno) if why(*errno)), "{landed:?}");
             }
             assert!(movers.busy() > Duration::ZERO && movers.used() > Duration::ZERO);
             assert!(movers.finished().is_empty());
@@ -237,7 +248,10 @@ mod tests {
         assert!(!movers.queue_empty() && movers.finished().is_empty(), "its time was up at once");
         movers.send(vec![order(i32::MAX, 0, 0x2000)], None);
         movers.rest();
-        assert!(movers.finished().iter().all(|(_, landed)| *landed == Landed::Not(3)));
+        assert!(movers
+            .finished()
+            .iter()
+            .all(|(_, landed)| *landed == Landed::Not(Errno::SRCH.raw_os_error())));
         movers.send(vec![order(i32::MAX, 0, 0x3000)], Some(Instant::now()));
         movers.rest();
         assert_eq!(movers.finished(), [(order(i32::MAX, 0, 0x3000), Landed::Later)]);

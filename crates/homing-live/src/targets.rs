@@ -106,8 +106,8 @@ impl Targets {
         }
     }
 
-    /// True if all processes descend from one that this program starts, and so have inherited its memory policy, unless they
-    /// chose another one.
+    /// True if all processes descend from one that this program starts, and so have inherited its memory policy, unless
+    /// they chose another one.
     pub fn started_here(&self) -> bool {
         self.started_here
     }

@@ -3,8 +3,8 @@
 //! The program, its recorder and the encoder run at the same time; credits of the channel bound what lies between them.
 //! Whatever ends the program (its end, a signal, a crash, a kill), the trace is completed from what arrived.
 //!
-//! [`RECORDERS`] is the table of recorders. A [`Request`] is prepared, which says what is missing, and then recorded. The
-//! caller is told what happens meanwhile through a [`Watch`]; nothing is printed here.
+//! [`RECORDERS`] is the table of recorders. A [`Request`] is prepared, which says what is missing, and then recorded.
+//! The caller learns what happens meanwhile through a [`Watch`]; nothing is printed here.
 
 mod error;
 mod family;

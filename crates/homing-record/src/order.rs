@@ -1,7 +1,7 @@
 //! The last step of a recording: the threads' streams are merged into one total order, appended to the file.
 
 use crate::error::{RecordError, While};
-use homing_linux::mapped::MappedFile;
+use homing_linux::mapped;
 use homing_trace::merge::{self, merge_trace};
 use homing_trace::{OrderWriter, Summary, Trace, TraceError};
 use std::fs::File;
@@ -23,7 +23,7 @@ pub struct Ordered {
 pub fn append(path: &Path, options: merge::Options) -> Result<Ordered, RecordError> {
     let what = || format!("cannot order the references in {}", path.display());
     let mut file = File::options().read(true).write(true).open(path).doing(what)?;
-    let mapped = MappedFile::open(path).doing(what)?;
+    let mapped = mapped::open(path).doing(what)?;
     let trace = Trace::open(&mapped).doing(what)?;
     file.seek(SeekFrom::Start(trace.blocks_end())).doing(what)?;
     let mut writer = OrderWriter::append(BufWriter::new(file), &trace).doing(what)?;

@@ -131,18 +131,18 @@ impl Session {
 /// Waits for the program's children. False: the user asked twice to end.
 fn wait_for(family: &Family, forks: u32, interrupts: &Interrupts, watch: &dyn Watch) -> bool {
     let begin = Instant::now();
-    let mut told = false;
+    let mut reported = false;
     // A child that has just been forked may not have asked for its wire yet.
     while family.running() > 0
         || (family.unrecorded(forks) > family.turned_away() && begin.elapsed() < STRAGGLERS)
     {
         std::thread::sleep(FAMILY_POLL);
-        if !told && family.running() > 0 && begin.elapsed() > PATIENCE {
+        if !reported && family.running() > 0 && begin.elapsed() > PATIENCE {
             let running = family.running();
             watch.say(&format!(
                 "homing: the program has ended; {running} of its children are still being recorded"
             ));
-            told = true;
+            reported = true;
         }
         if let Some(signal) = interrupts.to_forward() {
             family.signal(signal);

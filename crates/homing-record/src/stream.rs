@@ -141,7 +141,8 @@ impl Stream {
 
     /// Completes the trace with what the recorder had not posted when it ended.
     pub fn finish(mut self) -> Result<Left, RecordError> {
-        // A process that still records (a descendant of the program) runs on; without this word it would take us for killed.
+        // A process that still records (a descendant of the program) runs on; without this word it would take us for
+        // killed.
         self.channel.stop();
         while let Received::Segment(filled) = self.channel.receive(Duration::ZERO)? {
             self.take(filled)?;

@@ -1,5 +1,5 @@
-//! The data symbols of a program whose recorder does not know them: the runtime of `--recorder tsan` tells what files are
-//! mapped where, and homing reads them when the program has ended.
+//! The data symbols of a program whose recorder does not know them: the runtime of `--recorder tsan` tells what files
+//! are mapped where, and homing reads them when the program has ended.
 
 use homing_linux::proc::maps::Mapping;
 use homing_linux::proc::symbols::Table;

@@ -13,7 +13,8 @@ pub(crate) const ENTRY: Recorder = Recorder {
     name: "tsan",
     summary: "programs compiled with `homing cflags` and linked with `homing ldflags`",
     follows: false,
-    nothing: "the program holds no recording runtime: compile it with `homing cflags` and link it with `homing ldflags`",
+    nothing: "the program holds no recording runtime: compile it \
+              with `homing cflags` and link it with `homing ldflags`",
     lacks: |_| Ok(()),
     start,
 };

@@ -68,8 +68,8 @@ fn find_tool() -> Result<PathBuf, RecordError> {
     Ok(tool.parent().unwrap_or(Path::new("/")).to_owned())
 }
 
-/// The command that runs `program` under the recorder, which finds the wire again by its address `wire` (of a channel, or
-/// of the door where every process asks), and the reader of the recorder's own messages.
+/// The command that runs `program` under the recorder, which finds the wire again by its address `wire` (of a channel,
+/// or of the door where every process asks), and the reader of the recorder's own messages.
 fn command(
     tool: &Path,
     wire: &str,
@@ -89,7 +89,8 @@ fn command(
     // The tool switches this off in forked children: they, and what they execute, are not recorded.
     command.args(["--trace-children=yes".to_owned(), format!("--homing-wire={wire}")]);
     command.args(["--run-libc-freeres=no", "--run-cxx-freeres=no", "--max-threads=4096"]);
-    // By its path, not by a number: a program may close all descriptors that it does not know before it executes another.
+    // By its path, not by a number: a program may close all descriptors that it does not know before it executes
+    // another.
     let log = format!("--log-file=/proc/{}/fd/{}", std::process::id(), reader.as_raw_fd());
     command.args([log, format!("--homing-slice={}", request.slice)]);
     command.arg("--").arg(program).args(&request.command[1..]);

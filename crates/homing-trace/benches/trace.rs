@@ -1,5 +1,6 @@
 //! Speed and size of traces: streams as a recorder writes them (serial flavour, code blocks, four threads) through the
-//! encoder and back, as a table. `cargo bench -p homing-trace --bench trace [-- MILLIONS]`: millions of references each.
+//! encoder and back, as a table. `cargo bench -p homing-trace --bench trace [-- MILLIONS]`: millions of references
+//! each.
 
 use homing_trace::ids::Thread;
 use homing_trace::wire::Flavour;

@@ -16,7 +16,7 @@ pub struct Access {
     /// Whether it is an atomic read-modify-write.
     pub atomic: bool,
     /// Where its address comes from.
-    pub source: Source,
+    pub source: AddressSource,
     /// Whether an execution may end just before it (a side exit).
     pub exit: bool,
     /// Whether it may not happen; its word is 0 then.
@@ -25,7 +25,7 @@ pub struct Access {
 
 /// Where the address of an access comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Source {
+pub enum AddressSource {
     /// The next word of the execution.
     #[default]
     Word,
@@ -41,7 +41,15 @@ pub enum Source {
 impl Access {
     /// A plain access with an address of its own.
     pub fn new(instruction: u16, bytes: u32, write: bool) -> Access {
-        Access { instruction, bytes, write, atomic: false, source: Source::Word, exit: false, guarded: false }
+        Access {
+            instruction,
+            bytes,
+            write,
+            atomic: false,
+            source: AddressSource::Word,
+            exit: false,
+            guarded: false,
+        }
     }
 }
 
@@ -81,8 +89,8 @@ pub(super) struct CodeBlock {
     pub words: usize,
 }
 
-/// How the accesses of a code block and the words of its executions belong together. Slots are arranged so that those of
-/// words come first: the fast check of the encoder then runs over a slice.
+/// How the accesses of a code block and the words of its executions belong together. Slots are arranged so that those
+/// of words come first: the fast check of the encoder then runs over a slice.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Layout {
     /// The place of each access among the slots.
@@ -112,25 +120,25 @@ impl Layout {
 
     /// The layout of a block in which every access has a word.
     fn plain(accesses: usize) -> Layout {
-        Layout::of(&vec![Source::Word; accesses], &vec![true; accesses])
+        Layout::of(&vec![AddressSource::Word; accesses], &vec![true; accesses])
     }
 
     fn of_def(def: &BlockDef) -> Layout {
-        let sources: Vec<Source> = def.accesses.iter().map(|a| a.source).collect();
+        let sources: Vec<AddressSource> = def.accesses.iter().map(|a| a.source).collect();
         let exits: Vec<bool> = def.accesses.iter().map(|a| a.exit).collect();
         Layout::of(&sources, &exits)
     }
 
-    fn of(sources: &[Source], exits: &[bool]) -> Layout {
+    fn of(sources: &[AddressSource], exits: &[bool]) -> Layout {
         let (mut own, mut others) = (Vec::new(), Vec::new());
         for (j, source) in sources.iter().enumerate() {
-            (if *source == Source::Word { &mut own } else { &mut others }).push(j as u8);
+            (if *source == AddressSource::Word { &mut own } else { &mut others }).push(j as u8);
         }
         let words = own.len();
         let mut spans = vec![(0i64, 0i64); words];
         let mut derived = vec![None; sources.len()];
         for (j, source) in sources.iter().enumerate() {
-            if let Source::Derived { word, offset } = *source {
+            if let AddressSource::Derived { word, offset } = *source {
                 let (span, offset) = (&mut spans[usize::from(word)], i64::from(offset));
                 *span = (span.0.min(offset), span.1.max(offset));
                 derived[j] = Some((own[usize::from(word)], offset));
@@ -139,10 +147,10 @@ impl Layout {
         let ends = |given: usize| {
             let mut taken = 0;
             for (j, source) in sources.iter().enumerate() {
-                if taken == given && (exits[j] || *source == Source::Word) {
+                if taken == given && (exits[j] || *source == AddressSource::Word) {
                     return j as u8;
                 }
-                taken += usize::from(*source == Source::Word);
+                taken += usize::from(*source == AddressSource::Word);
             }
             sources.len() as u8
         };
@@ -151,7 +159,7 @@ impl Layout {
         let mut early = 0;
         for (source, &exit) in sources.iter().zip(exits) {
             early |= u64::from(exit && taken < words) << taken.min(63);
-            taken += usize::from(*source == Source::Word);
+            taken += usize::from(*source == AddressSource::Word);
         }
         own.append(&mut others);
         let mut place = vec![0; sources.len()];
@@ -168,14 +176,14 @@ impl Layout {
 /// How the words of an execution become addresses.
 #[derive(Clone, Debug)]
 pub(super) struct Expansion {
-    sources: Vec<Source>,
+    sources: Vec<AddressSource>,
     exits: Vec<bool>,
 }
 
 impl Expansion {
     fn of(def: &BlockDef) -> Option<Box<Expansion>> {
-        let sources: Vec<Source> = def.accesses.iter().map(|a| a.source).collect();
-        if sources.iter().all(|&s| s == Source::Word) {
+        let sources: Vec<AddressSource> = def.accesses.iter().map(|a| a.source).collect();
+        if sources.iter().all(|&s| s == AddressSource::Word) {
             return None;
         }
         Some(Box::new(Expansion { sources, exits: def.accesses.iter().map(|a| a.exit).collect() }))
@@ -189,12 +197,12 @@ impl Expansion {
                 return;
             }
             match *source {
-                Source::Word => {
+                AddressSource::Word => {
                     let Some(&word) = words.get(taken) else { return };
                     taken += 1;
                     addresses.push(word);
                 }
-                Source::Derived { word, offset } => {
+                AddressSource::Derived { word, offset } => {
                     let base = words.get(usize::from(word)).copied().unwrap_or(0);
                     addresses.push(if base == 0 { 0 } else { base.wrapping_add(offset as u64) });
                 }
@@ -206,7 +214,7 @@ impl Expansion {
 impl BlockDef {
     /// The words of a full execution.
     pub fn words(&self) -> usize {
-        self.accesses.iter().filter(|a| a.source == Source::Word).count()
+        self.accesses.iter().filter(|a| a.source == AddressSource::Word).count()
     }
 }
 
@@ -266,9 +274,9 @@ impl CodeBlocks {
         let mut words = 0;
         for access in &mut def.accesses {
             match access.source {
-                Source::Derived { word, .. } if word < words => {}
+                AddressSource::Derived { word, .. } if word < words => {}
                 _ => {
-                    access.source = Source::Word;
+                    access.source = AddressSource::Word;
                     words += 1;
                 }
             }

@@ -7,11 +7,15 @@ use crate::ids::Thread;
 pub enum TraceError {
     /// The file is something else.
     #[error(
-        "not a Homing trace: expected the magic `HOMINGTR` at its begin, as `homing record` and `homing trace import` write it"
+        "not a Homing trace: expected the magic `HOMINGTR` at its start, as \
+        `homing record` and `homing trace import` write it"
     )]
     NotATrace,
     /// A version that this program does not know.
-    #[error("trace format version {found}, but this program reads version {known}: use the Homing that wrote the trace")]
+    #[error(
+        "trace format version {found}, but this program reads version {known}: use the Homing that wrote the \
+        trace"
+    )]
     Version {
         /// The version of the file.
         found: u32,
@@ -19,7 +23,10 @@ pub enum TraceError {
         known: u32,
     },
     /// The header is cut off or damaged. What follows may be whole ([`super::Trace::salvage`]).
-    #[error("the trace's header is damaged: {0}, and there is no copy of it; `homing trace recover` goes on without it")]
+    #[error(
+        "the trace's header is damaged: {0}, and there is no copy of it; `homing trace recover` goes on \
+        without it"
+    )]
     Header(String),
     /// The references have no total order yet.
     #[error(
@@ -28,7 +35,8 @@ pub enum TraceError {
     NoOrder,
     /// The total order cannot be read, at least in part.
     #[error(
-        "the order of the references is damaged ({0}): `homing trace merge` makes another, `homing trace recover` a whole trace of \
+        "the order of the references is damaged ({0}): `homing trace merge` makes another, \
+        `homing trace recover` a whole trace of \
          what is there"
     )]
     DamagedOrder(Damage),

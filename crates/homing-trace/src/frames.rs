@@ -10,7 +10,8 @@ const REGION_PAGES: usize = 512;
 const CACHE: usize = 256;
 const NONE: u32 = u32::MAX;
 
-/// Numbers frames in the order in which they are asked for; a retired frame's page gets a new number when it comes back.
+/// Numbers frames in the order in which they are asked for; a retired frame's page gets a new number when it comes
+/// back.
 #[derive(Debug)]
 pub struct FrameTable {
     regions: HashMap<u64, u32>,

@@ -32,7 +32,8 @@ pub struct ThreadInfo {
 }
 
 impl Info {
-    /// Reads the whole trace, its blocks in parallel. `done` hears of the references of each block that was read.
+    /// Reads the whole trace, its blocks in parallel. `done` receives the number of references of each block that was
+    /// read.
     pub fn of(trace: &Trace<'_>, done: impl Fn(u64) + Sync) -> Info {
         let whole = trace.complete() && trace.damage().is_empty();
         let mut info = Info::pass(trace, if whole { Depth::Steps } else { Depth::References }, &done);

@@ -54,7 +54,7 @@ struct Stream {
     next_index: u32,
     /// Words of that segment that were taken before it arrived: they come before an event of another stream.
     taken: u32,
-    /// The begin of something that goes on in the next segment.
+    /// The start of something that goes on in the next segment.
     tail: Vec<u64>,
 }
 
@@ -179,8 +179,8 @@ impl<W: Write> Ingest<W> {
         &mut self.state.writer
     }
 
-    /// The files that a program of the parallel flavour has mapped to execute them; in the serial one the recorder itself
-    /// sends their symbols.
+    /// The files that a program of the parallel flavour has mapped to execute them; in the serial one the recorder
+    /// itself sends their symbols.
     pub fn code_mappings(&self) -> Vec<CodeMapping> {
         let file = |name| self.state.writer.names().get(name).to_owned();
         let mapping = |&(name, address, length, offset): &(NameId, u64, u64, u64)| CodeMapping {

@@ -40,7 +40,7 @@ mod visit;
 pub mod wire;
 mod writer;
 
-pub use code::{Access, BlockDef, CodeBlockId, Source};
+pub use code::{Access, AddressSource, BlockDef, CodeBlockId};
 pub use error::{Damage, TraceError};
 pub use event::{AllocFunction, Event, SyncOp};
 pub use format::{Header, FRAME_BYTES, FRAME_SHIFT, VERSION};

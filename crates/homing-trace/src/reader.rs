@@ -47,8 +47,8 @@ pub struct Trace<'a> {
 
 impl<'a> Trace<'a> {
     /// Opens a trace. A damaged or unfinished one opens as far as it is readable ([`Trace::damage`],
-    /// [`Trace::complete`]); only a damaged header without its copy in the summary, another version, or another kind of file are
-    /// errors.
+    /// [`Trace::complete`]); only a damaged header without its copy in the summary, another version, or another kind of
+    /// file are errors.
     pub fn open(bytes: &'a [u8]) -> Result<Trace<'a>, TraceError> {
         let reason = match Header::decode(bytes) {
             Ok((header, start)) => return Ok(Trace::of_blocks(bytes, header, start, Vec::new())),
@@ -192,7 +192,10 @@ impl<'a> Trace<'a> {
                     return false;
                 };
                 if first - end > MAX_GAP {
-                    note("a block claims more missing references before it than any recording has; it is ignored", placed.offset, count);
+                    let reason =
+                        "a block claims more missing references before it than any recording has; it is \
+                                  ignored";
+                    note(reason, placed.offset, count);
                     return false;
                 }
                 if first > end {
@@ -220,8 +223,15 @@ impl<'a> Trace<'a> {
                 return false;
             };
             if first - end > MAX_GAP {
-                let reason = "an order block claims more missing references before it than any recording has; it is ignored";
-                damage.push(Damage { offset: placed.offset, reason: reason.to_owned(), thread: None, references: 0 });
+                let reason =
+                    "an order block claims more missing references before it than any recording has; it \
+                              is ignored";
+                damage.push(Damage {
+                    offset: placed.offset,
+                    reason: reason.to_owned(),
+                    thread: None,
+                    references: 0,
+                });
                 return false;
             }
             if first > end {

@@ -1,8 +1,8 @@
 //! Makes a whole trace of what is readable in a damaged or unfinished one.
 //!
-//! Blocks that read from end to end are copied; references are renumbered over the holes, so that the result is complete
-//! and undamaged, and says in its header and summary how many references it lacks. Turns of the old order are kept where
-//! they can be read; what has no place in them is put in order by [`super::merge`].
+//! Blocks that read from end to end are copied; references are renumbered over the holes, so that the result is
+//! complete and undamaged, and says in its header and summary how many references it lacks. Turns of the old order are
+//! kept where they can be read; what has no place in them is put in order by [`super::merge`].
 
 use super::format::{self, BlockHeader, BlockKind, BlockSink, Placed};
 use super::inspect::{inspect, Counts, Depth};
@@ -76,7 +76,7 @@ struct Recovery<'t, 'b> {
     result: Recovered,
 }
 
-/// Writes what is whole of `trace` to `out`. `done` hears of the references of each block that was checked.
+/// Writes what is whole of `trace` to `out`. `done` receives the number of references of each block that was checked.
 pub fn recover<W: Write>(
     mut trace: Trace<'_>,
     out: W,

@@ -1,7 +1,7 @@
 //! Finds code blocks in the words of the parallel flavour: runs of ascending instruction addresses, whose (instruction,
 //! kind) sequence, the upper 16 bits of the words, names the block. A loop executes the same runs in the same order, so
-//! each run remembers the last two that came after it (an inner loop goes on or ends), and the usual case is a comparison
-//! instead of a look-up.
+//! each run remembers the last two that came after it (an inner loop goes on or ends), and the usual case is a
+//! comparison instead of a look-up.
 
 use super::code::{CodeBlockId, CodeBlocks};
 use super::kind::Kind;
@@ -30,7 +30,7 @@ pub(super) struct Runs {
     numbers: HashMap<Box<[u16]>, u32>,
 }
 
-/// A run at the begin of some words.
+/// A run at the start of some words.
 pub(super) struct Found {
     pub id: CodeBlockId,
     pub len: usize,

@@ -59,7 +59,8 @@ impl Selection {
         self.kept != before
     }
 
-    /// Sets the addresses of an execution's references that are not kept to 0, as those of accesses that did not happen.
+    /// Sets the addresses of an execution's references that are not kept to 0, as those of accesses that did not
+    /// happen.
     pub(super) fn apply(&mut self, thread: Thread, addresses: &mut [u64], accesses: &[Access]) {
         let pairs = addresses.iter_mut().zip(accesses).filter(|(address, _)| **address != 0);
         for (address, access) in pairs {

@@ -12,8 +12,8 @@ use std::ops::Range;
 
 /// Why references between two order blocks are lost.
 const GAP: &str = "an order block is missing";
-/// References that a visit decodes in vain for each thread, if it begins anywhere: half a block.
-const IN_VAIN: u64 = 1 << 19;
+/// References that a visit decodes and discards for each thread, if it begins inside the trace: half a block.
+const WARM_UP: u64 = 1 << 19;
 
 /// References of one thread that follow one another in the total order.
 #[derive(Clone, Copy, Debug)]
@@ -340,11 +340,11 @@ impl<'a> Trace<'a> {
         Ok(stats)
     }
 
-    /// Cuts the total order into at most `most` ranges of order blocks, of about as many references each, to visit them at
-    /// the same time. There are fewer where a part would not be worth it: a visit that begins within the trace decodes
-    /// some references of each thread in vain.
+    /// Cuts the total order into at most `most` ranges of order blocks, of about as many references each, to visit them
+    /// at the same time. There are fewer where a part would not be worth it: a visit that begins within the trace
+    /// decodes and discards some references of each thread.
     pub fn parts(&self, most: usize) -> Vec<Range<usize>> {
-        let worth = (self.threads.len() as u64).saturating_mul(4 * IN_VAIN).max(8 * IN_VAIN);
+        let worth = (self.threads.len() as u64).saturating_mul(4 * WARM_UP).max(8 * WARM_UP);
         let ordered = self.order.last().map_or(0, |p| p.header.c.saturating_add(p.header.d));
         let most = (ordered / worth).min(most as u64).max(1);
         let cut = |part: u64| match part {

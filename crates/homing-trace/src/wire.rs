@@ -1,7 +1,7 @@
 //! The recording wire: the words that a recorder writes (`recorders/include/homing_wire.h`, `docs/recording-wire.md`),
 //! taken apart into calls. A pure function: no words make it panic, and what makes no sense is counted.
 
-use super::code::{Access, BlockDef, Source};
+use super::code::{Access, AddressSource, BlockDef};
 use super::event::{AllocFunction, Event, SyncOp};
 use super::names::NameId;
 use crate::ids::Thread;
@@ -26,7 +26,7 @@ pub enum Flavour {
     Parallel,
 }
 
-/// What control words other than the begin of an execution say. Name ids are the recorder's own.
+/// What control words other than the start of an execution say. Name ids are the recorder's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Control<'a> {
     /// A code block.
@@ -88,8 +88,8 @@ pub trait Calls {
     /// Why parsing may have to stop.
     type Error;
 
-    /// Executions of code blocks, of which the first begins `words`; its own words go up to a control word or the end of
-    /// `words`. Returns how many words it took; at least one execution's.
+    /// Executions of code blocks, of which the first begins `words`; its own words go up to a control word or the end
+    /// of `words`. Returns how many words it took; at least one execution's.
     fn executions(&mut self, words: &[u64]) -> Result<usize, Self::Error>;
 
     /// References in the words of the parallel flavour.
@@ -111,7 +111,7 @@ pub fn data_words(words: &[u64]) -> usize {
     whole + rest.iter().position(|&w| w & CONTROL != 0).unwrap_or(rest.len())
 }
 
-/// Parses a stretch of one stream. Returns the number of words taken: what is left is the begin of something that goes
+/// Parses a stretch of one stream. Returns the number of words taken: what is left is the start of something that goes
 /// on behind it. At the stream's end nothing is left.
 pub fn parse<C: Calls>(
     words: &[u64],
@@ -170,7 +170,8 @@ pub fn parse<C: Calls>(
     Ok(at)
 }
 
-/// The number of leading words that are not 0: room that a thread of the parallel flavour has taken is 0 until it writes.
+/// The number of leading words that are not 0: room that a thread of the parallel flavour has taken is 0 until it
+/// writes.
 fn written(words: &[u64]) -> usize {
     let there = |words: &&[u64]| words.iter().fold(true, |all, &word| all & (word != 0));
     let whole = words.chunks(32).take_while(there).map(<[u64]>::len).sum::<usize>();
@@ -178,8 +179,8 @@ fn written(words: &[u64]) -> usize {
     whole + rest.iter().position(|&w| w == 0).unwrap_or(rest.len())
 }
 
-/// The stretches of words that are not 0. Other room was never written: its thread was killed, or a signal handler jumped out
-/// of the code that had taken it.
+/// The stretches of words that are not 0. Other room was never written: its thread was killed, or a signal handler
+/// jumped out of the code that had taken it.
 fn all_written(words: &[u64]) -> impl Iterator<Item = &[u64]> {
     let mut left = words;
     std::iter::from_fn(move || {
@@ -280,13 +281,13 @@ fn definition(words: &[u64]) -> Option<BlockDef> {
         let has = |bit: u32| word >> bit & 1 == 1;
         let source = if !has(bit::ACCESS_DERIVED) {
             taken += 1;
-            Source::Word
+            AddressSource::Word
         } else {
             let of = (word >> bit::ACCESS_WORD & (MAX_ACCESSES - 1)) as u16;
             if of >= taken {
                 return None;
             }
-            Source::Derived { word: of, offset: (word >> bit::ACCESS_OFFSET) as i16 }
+            AddressSource::Derived { word: of, offset: (word >> bit::ACCESS_OFFSET) as i16 }
         };
         accesses.push(Access {
             instruction: word as u16,
@@ -295,7 +296,7 @@ fn definition(words: &[u64]) -> Option<BlockDef> {
             atomic: has(bit::ACCESS_ATOMIC),
             source,
             exit: has(bit::ACCESS_EXIT),
-            guarded: source == Source::Word && has(bit::ACCESS_GUARDED),
+            guarded: source == AddressSource::Word && has(bit::ACCESS_GUARDED),
         });
     }
     Some(BlockDef { accesses, instructions: words[0] as u32 })

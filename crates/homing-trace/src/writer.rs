@@ -42,8 +42,8 @@ pub struct TraceWriter<W: Write> {
     counts: Counts,
     /// The code blocks of single references, by kind.
     lone: Box<[Option<CodeBlockId>; 256]>,
-    /// Scratch: the raw and the stored bytes of a references block. Kept, since new memory for each costs as much as the
-    /// compression.
+    /// Scratch: the raw and the stored bytes of a references block. Kept, since new memory for each costs as much as
+    /// the compression.
     sealed: Sealed,
     stored: Vec<u8>,
     /// Scratch: the addresses of an execution.
@@ -140,8 +140,8 @@ impl<W: Write> TraceWriter<W> {
         }
     }
 
-    /// Takes executions in a recorder's words from the begin of `words`, as far as they are simple; none if the first is
-    /// not: [`TraceWriter::execute`] does it then. `known` is by the recorder's numbers of code blocks.
+    /// Takes executions in a recorder's words from the start of `words`, as far as they are simple; none if the first
+    /// is not: [`TraceWriter::execute`] does it then. `known` is by the recorder's numbers of code blocks.
     pub(super) fn take(
         &mut self,
         thread: Thread,
@@ -251,8 +251,8 @@ impl<W: Write> TraceWriter<W> {
         self.encode(thread, single, &[address])
     }
 
-    /// One reference of a stream without code blocks: `pc` is the instruction's address, or 0 if it is not known. Counts
-    /// as one unit of virtual time.
+    /// One reference of a stream without code blocks: `pc` is the instruction's address, or 0 if it is not known.
+    /// Counts as one unit of virtual time.
     pub fn reference(&mut self, thread: Thread, pc: u64, address: u64, kind: Kind) -> Result<(), TraceError> {
         if pc == 0 {
             return self.lone_reference(thread, address, kind);
@@ -279,8 +279,8 @@ impl<W: Write> TraceWriter<W> {
         self.encode(thread, block, &[address])
     }
 
-    /// References in words of the parallel flavour ([`super::wire`]), each of which counts as one unit of virtual time. A
-    /// run ends at the end of `words`.
+    /// References in words of the parallel flavour ([`super::wire`]), each of which counts as one unit of virtual time.
+    /// A run ends at the end of `words`.
     pub(super) fn reference_words(&mut self, thread: Thread, words: &[u64]) -> Result<(), TraceError> {
         let mut left = words;
         while !left.is_empty() {

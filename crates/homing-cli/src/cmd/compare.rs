@@ -1,32 +1,28 @@
 //! `homing compare`: policies against the bound and each other, for a person, as JSON, CSV, and as a page.
 
-mod monitors;
-mod perturb;
-mod sizes;
-mod sweep;
-
-pub use perturb::{disturb, Filter};
-
-use crate::exit::{self, Code, Result};
+use crate::exit::{Code, Result};
 use crate::files::{refuse_two_on_stdout, table, STDOUT};
-use crate::input::{naming, ModelArgs, TraceFile};
-use crate::manifest::{self, Manifest};
-use crate::rig;
-use crate::scene::{self, SceneArgs};
-use crate::study::{self, Begins, Study};
-use crate::{tables, trace_names};
-use homing_core::compare::{compare, means, summary, BoundStart, Subject};
+use crate::options::{information, ModelArgs, SceneArgs};
+use crate::{names, tables};
+use clap::builder::TypedValueParser;
+use homing_core::compare::BoundStart;
 use homing_core::information::Information;
-use homing_core::machine::Machine;
 use homing_core::monitor::table::Choice;
-use homing_core::policy::placement::Placement;
-use homing_core::policy::settings::Settings;
-use homing_core::policy::table::{Begin, Entry, POLICIES};
-use homing_core::report::{Parameter, Report, TraceReport, SCHEMA};
+use homing_core::report::Report;
 use homing_linux::visible;
+use homing_pipeline::compare::{self, Compared, Comparison, Sweep, SEEDS};
+use homing_pipeline::manifest::Manifest;
+use homing_pipeline::Experiment;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
-use sweep::Sweep;
+
+/// A filter of Bolosky & Scott's section 4.2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Filter {
+    /// References within a hundred change places.
+    Local,
+    /// A thread stops for 4000 references once in 30000, and catches up.
+    Gaps,
+}
 
 /// Arguments of `homing compare`.
 #[derive(clap::Args)]
@@ -40,15 +36,16 @@ pub struct Args {
     scene: SceneArgs,
     /// What policies see, several levels by commas: perfect, every:N, interval:N, intervals:K, or joined as
     /// every:64+intervals:100
-    #[arg(long, value_name = "LEVELS", value_delimiter = ',', default_value = "perfect")]
-    #[arg(value_parser = scene::information)]
+    #[arg(long, value_name = "LEVELS", value_delimiter = ',', default_value = "perfect", value_parser = information)]
     info: Vec<Information>,
     /// Also let policies see what this monitor reports (see `homing monitors`), in the loop with the machine's caches;
     /// repeatable
-    #[arg(long, value_name = "MONITOR", requires = "misses")]
+    #[arg(long, value_name = "MONITOR", requires = "misses", hide_possible_values = true,
+          value_parser = names::MONITOR.try_map(|text| text.parse::<Choice>()))]
     monitor: Vec<Choice>,
     /// Policies, separated by commas (see `homing policies`)
-    #[arg(long, value_delimiter = ',', default_value = "all")]
+    #[arg(long, value_delimiter = ',', default_value = "all", value_parser = names::POLICY,
+          hide_possible_values = true)]
     policies: Vec<String>,
     /// Where pages begin: first-touch, round-robin, single-node[:NODE], striped[:PAGES], global, file:FILE,
     /// areas:FILE
@@ -72,7 +69,7 @@ pub struct Args {
     #[arg(long, value_name = "FILTERS", value_delimiter = ',', value_enum, conflicts_with = "misses")]
     perturb: Vec<Filter>,
     /// Seeds of each disturbance, from 0 up
-    #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    #[arg(long, value_name = "COUNT", default_value_t = SEEDS, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
     /// Print the report as JSON instead of tables
     #[arg(long)]
@@ -86,41 +83,10 @@ pub struct Args {
     html: Option<PathBuf>,
 }
 
-/// What the arguments mean.
-struct Plan {
-    machine: Machine,
-    settings: Settings,
-    placement: Option<Begins>,
-    policies: Vec<&'static Entry>,
-}
-
 /// Compares.
 pub fn run(args: Args) -> Result {
     let prints = refuse_two_on_stdout(args.csv.as_deref(), args.json)?;
-    let machine = args.model.machine(study::is_machine)?;
-    let settings = study::settings(&args.model.set)?;
-    let placement = args.placement.as_deref().map(study::begins).transpose()?;
-    let given = placement.as_ref().map(Begins::placement);
-    let policies = policies(&args.policies, given)?;
-    study::check(&machine, given, &args.model.costs(&machine)?, &policies)?;
-    study::each_once("level of --info", args.info.iter().map(Information::to_string))?;
-    study::each_once("monitor", args.monitor.iter().map(Choice::describe))?;
-    let plan = Plan { machine, settings, placement, policies };
-    let elsewhere = !args.sweep.is_empty() || !args.perturb.is_empty();
-    if args.bound_start == BoundStart::Same && elsewhere {
-        let message =
-            "--bound-start same: --sweep and --perturb bound from one copy anywhere; leave one of them out";
-        return Err(exit::error(Code::USAGE, message));
-    }
-    let mut notes = Vec::new();
-    let mut traces = Vec::new();
-    let mut partial = false;
-    let names = trace_names::distinct(&args.traces)?;
-    for (path, name) in args.traces.iter().zip(&names) {
-        let file = TraceFile::open(path)?.named(name);
-        traces.push(one_trace(&args, &plan, &file, &mut notes, &mut partial)?);
-    }
-    let report = report(&args, &plan, traces, notes)?;
+    let Compared { report, partial } = args.comparison().run()?;
     if let Some(path) = &args.csv {
         write_rows(path, &report)?;
     }
@@ -145,111 +111,30 @@ pub fn run(args: Args) -> Result {
     Ok(if partial { Code::PARTIAL } else { Code::OK })
 }
 
-/// The policies by name; `all` is all that need no file.
-fn policies(names: &[String], placement: Option<&Placement>) -> anyhow::Result<Vec<&'static Entry>> {
-    if names == ["all"] {
-        let has_file = matches!(placement, Some(Placement::File(_)));
-        let usable = |entry: &&Entry| has_file || !matches!(entry.begin, Begin::File);
-        return Ok(POLICIES.iter().filter(usable).collect());
+impl Args {
+    fn comparison(&self) -> Comparison {
+        let filter = |filter: &Filter| match filter {
+            Filter::Local => compare::Filter::Local,
+            Filter::Gaps => compare::Filter::Gaps,
+        };
+        Comparison {
+            traces: self.traces.clone(),
+            experiment: Experiment {
+                scene: self.scene.scene(),
+                placement: self.placement.clone(),
+                replication: !self.no_replication,
+                bound_start: self.bound_start,
+                information: self.info[0],
+                ..self.model.experiment()
+            },
+            policies: self.policies.clone(),
+            further_levels: self.info[1..].to_vec(),
+            monitors: self.monitor.clone(),
+            sweeps: self.sweep.clone(),
+            perturb: self.perturb.iter().map(filter).collect(),
+            seeds: self.seeds,
+        }
     }
-    let policies: Vec<&'static Entry> =
-        names.iter().map(|name| study::policy(name.trim())).collect::<anyhow::Result<_>>()?;
-    study::each_once("policy", policies.iter().map(|entry| entry.name.to_owned()))?;
-    Ok(policies)
-}
-
-fn one_trace(
-    args: &Args,
-    plan: &Plan,
-    file: &TraceFile,
-    notes: &mut Vec<String>,
-    partial: &mut bool,
-) -> anyhow::Result<TraceReport> {
-    let trace = file.trace()?;
-    let page_size = args.model.page_size(&plan.machine);
-    let costs = args.model.costs(&plan.machine)?;
-    let read_gap = args.sweep.iter().filter_map(|sweep| sweep.read_gap(&costs)).min();
-    let study = Study::new(&args.model, &args.scene, &plan.machine, &trace, page_size, read_gap);
-    let study = naming(study, &file.path)?.begun(plan.placement.as_ref(), &trace);
-    let info = study::trace_info(file, &trace, &study.history, study.partial, study.caches);
-    let subject = subject(args, plan, &study);
-    let begin = Instant::now();
-    let mut compared = compare(&subject, &plan.policies, &args.info[1..], &|| begin.elapsed().as_secs_f64())?;
-    compared.page_map.name_areas(&trace, page_size);
-    let (watched, unable) = monitors::rows(args, plan, &trace, &study, &subject)?;
-    compared.further_levels.extend(watched);
-    if !unable.is_empty() {
-        let unable = unable.join(", ");
-        compared.notes.push(format!("{}: {unable}", rig::UNABLE));
-    }
-    let about =
-        |note: &String| if args.traces.len() > 1 { format!("{}: {note}", info.name) } else { note.clone() };
-    let common = subject.notes();
-    notes.extend(common.iter().filter(|note| !notes.contains(note)).cloned().collect::<Vec<_>>());
-    notes.extend(compared.notes.iter().filter(|note| !common.contains(note)).map(about));
-    notes.extend(study.notes.iter().map(about));
-    *partial |= study.partial;
-    let mut curves = Vec::new();
-    for sweep in &args.sweep {
-        curves.push(sweep.run(args, plan, &trace, &study)?);
-    }
-    let perturbation = perturb::table(args, plan, &trace, compared.rows[0].cost);
-    let perturbation = naming(perturbation, &file.path)?;
-    let (page_sizes, split) = sizes::compare(args, plan, &trace)?;
-    Ok(TraceReport {
-        summary: summary(&compared.rows),
-        rows: compared.rows,
-        further_levels: compared.further_levels,
-        sharing: compared.sharing,
-        page_map: compared.page_map,
-        trace: info,
-        curves,
-        perturbation,
-        page_sizes,
-        split,
-    })
-}
-
-fn subject<'a>(args: &Args, plan: &'a Plan, study: &'a Study) -> Subject<'a> {
-    Subject {
-        history: &study.history,
-        costs: &study.costs,
-        machine: plan.machine.name(),
-        replication: !args.no_replication && !args.model.misses,
-        placement: study.placement.as_ref(),
-        bound_start: args.bound_start,
-        information: args.info[0],
-        timeline: &study.timeline,
-        settings: &plan.settings,
-    }
-}
-
-fn report(args: &Args, plan: &Plan, traces: Vec<TraceReport>, notes: Vec<String>) -> anyhow::Result<Report> {
-    let page_size = args.model.page_size(&plan.machine);
-    let costs = args.model.costs(&plan.machine)?;
-    let replication = !args.no_replication
-        && !args.model.misses
-        && matches!(costs, homing_core::machine::Costs::Uniform(_));
-    let placement = args.placement.as_deref();
-    let mut parameters =
-        study::parameters(&args.model, page_size, placement, replication, &plan.policies, &plan.settings);
-    parameters.push(study::bound_start(args.bound_start));
-    parameters.extend(args.scene.parameters(&args.info));
-    let monitor = |choice: &Choice| Parameter { name: "monitor".into(), value: choice.describe() };
-    parameters.extend(args.monitor.iter().map(monitor));
-    if !args.perturb.is_empty() {
-        let seeds = Parameter { name: "seeds".into(), value: args.seeds.to_string() };
-        parameters.push(seeds);
-    }
-    Ok(Report {
-        schema: SCHEMA,
-        generator: manifest::GENERATOR.into(),
-        machine: study::machine_info(&plan.machine, &costs, page_size),
-        parameters,
-        means: means(&traces),
-        traces,
-        notes,
-    })
 }
 
 fn write_rows(path: &Path, report: &Report) -> anyhow::Result<()> {
@@ -348,9 +233,4 @@ fn print(report: &Report) -> anyhow::Result<()> {
         outln!("{}\n", tables::means(&report.means));
     }
     tables::print_notes(&report.notes)
-}
-
-/// A usage error.
-fn usage(message: String) -> anyhow::Error {
-    exit::error(Code::USAGE, message)
 }

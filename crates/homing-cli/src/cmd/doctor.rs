@@ -119,7 +119,7 @@ fn left_over(places: &Places) -> Check {
         true => format!("{} was left by a killed engine: homing doctor --restore", places.state.display()),
         false => "no changed kernel tunables are left over".into(),
     };
-    Check { what: "left-overs", works: !left, detail }
+    Check { what: "remainders", works: !left, detail }
 }
 
 fn kernel_balancing() -> Check {

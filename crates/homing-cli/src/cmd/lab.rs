@@ -4,57 +4,51 @@ mod baseline;
 mod flags;
 mod observe;
 mod run;
-mod session;
 mod setup;
 mod shell;
 mod topologies;
 mod trace_file;
 
-use crate::exit::{self, Code, Result};
-use homing_lab::LabError;
+use crate::exit::Result;
+use homing_lab::session::Ends;
+use homing_lab::watch::Watch;
 
 /// Arguments of `homing lab`.
-#[derive(clap::Args, Debug)]
+#[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
 }
 
-#[derive(clap::Subcommand, Debug)]
-enum Command {
+commands! {
     /// Run a program of this machine in a virtual NUMA machine
-    Run(Box<run::Args>),
+    Run(run::Args) => run::run;
     /// Compare how first touch, interleaving, the kernel, numad and others place a program's memory
-    Baseline(Box<baseline::Args>),
+    Baseline(baseline::Args) => baseline::run;
     /// Give a prompt in a virtual NUMA machine
-    Shell(shell::Args),
+    Shell(shell::Args) => shell::run;
     /// Install what the lab needs: QEMU, busybox, a kernel
-    Setup(setup::Args),
+    Setup(setup::Args) => setup::run;
     /// List the built-in topologies, with one line each
-    Topologies(topologies::Args),
+    Topologies(topologies::Args) => topologies::run;
 }
 
 /// Does what the subcommand says.
 pub fn run(args: Args) -> Result {
-    match args.command {
-        Command::Run(args) => run::run(*args),
-        Command::Baseline(args) => baseline::run(*args),
-        Command::Shell(args) => shell::run(args),
-        Command::Setup(args) => setup::run(args),
-        Command::Topologies(args) => topologies::run(args),
+    args.command.run()
+}
+
+/// Tells the user on stderr.
+struct Stderr;
+
+impl Watch for Stderr {
+    fn say(&self, line: &str) {
+        errln!("homing: {line}");
     }
 }
 
-/// The exit code that an error of the lab asks for.
-fn coded(error: LabError) -> anyhow::Error {
-    let code = match &error {
-        LabError::Missing { .. } => Code::UNSUPPORTED,
-        LabError::Topology { .. } => Code::USAGE,
-        LabError::Program { code, .. } => Code(*code),
-        LabError::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
-            Code::PERMISSION
-        }
-        LabError::Io { .. } | LabError::Died { .. } | LabError::Result { .. } => Code::FAILURE,
-    };
-    exit::error(code, error.to_string())
+/// The streams of this program for those of the command.
+fn own_streams() -> Ends {
+    let (output, errors) = (Box::new(std::io::stdout()), Box::new(std::io::stderr()));
+    Ends { input: Some(Box::new(std::io::stdin())), output, errors }
 }

@@ -1,16 +1,17 @@
 //! `homing machines`: what machine models there are, and the whole of one.
 
 use crate::exit::{self, Code, Result};
-use crate::input::load_machine;
 use comfy_table::{presets, CellAlignment, Table};
 use homing_core::ids::PageSize;
 use homing_core::machine::{Costs, Machine};
+use homing_pipeline::model::load_machine;
 use serde_json::{json, Value};
 
 /// Arguments of `homing machines`.
 #[derive(clap::Args)]
 pub struct Args {
     /// Show the whole of one machine: a name, a TOML file, or `host`
+    #[arg(value_parser = crate::names::MACHINE, hide_possible_values = true)]
     name: Option<String>,
     /// Override a field, such as remote=15
     #[arg(long, value_name = "FIELD=VALUE", requires = "name")]

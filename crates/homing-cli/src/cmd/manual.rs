@@ -24,15 +24,16 @@ pub struct ManArgs {
 }
 
 /// Prints the completion script.
-pub fn completions(args: CompletionArgs, mut table: clap::Command) -> Result {
+pub fn completions(args: CompletionArgs) -> Result {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut table, "homing", &mut script);
+    clap_complete::generate(args.shell, &mut crate::table(), "homing", &mut script);
     crate::stdout::bytes(&script)?;
     Ok(Code::OK)
 }
 
 /// Prints or writes manual pages.
-pub fn man(args: ManArgs, mut table: clap::Command) -> Result {
+pub fn man(args: ManArgs) -> Result {
+    let mut table = crate::table();
     table.build();
     if let Some(directory) = &args.output {
         std::fs::create_dir_all(directory)

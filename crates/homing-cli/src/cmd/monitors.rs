@@ -2,12 +2,13 @@
 
 use crate::exit::{self, Code, Result};
 use comfy_table::{presets, Table};
-use homing_core::monitor::table::{Choice, Entry, MONITORS};
+use homing_core::monitor::table::{Choice, MonitorEntry, MONITORS};
 
 /// Arguments of `homing monitors`.
 #[derive(clap::Args)]
 pub struct Args {
     /// Show one monitor with its parameters
+    #[arg(value_parser = crate::names::MONITOR, hide_possible_values = true)]
     name: Option<String>,
     /// Print JSON instead of a table
     #[arg(long)]
@@ -16,7 +17,7 @@ pub struct Args {
 
 /// Lists the monitors.
 pub fn run(args: Args) -> Result {
-    let entries: Vec<&Entry> = match &args.name {
+    let entries: Vec<&MonitorEntry> = match &args.name {
         Some(name) => vec![name.parse::<Choice>().map_err(|e| exit::error(Code::USAGE, e))?.entry],
         None => MONITORS.iter().collect(),
     };
@@ -37,7 +38,7 @@ pub fn run(args: Args) -> Result {
     Ok(Code::OK)
 }
 
-fn as_json(entry: &Entry) -> serde_json::Value {
+fn as_json(entry: &MonitorEntry) -> serde_json::Value {
     serde_json::json!({
         "name": entry.name,
         "summary": entry.summary,
@@ -47,7 +48,7 @@ fn as_json(entry: &Entry) -> serde_json::Value {
     })
 }
 
-fn show(entry: &Entry) -> anyhow::Result<()> {
+fn show(entry: &MonitorEntry) -> anyhow::Result<()> {
     outln!("{}: {}", entry.name, entry.summary);
     outln!("  stands for  {}", entry.stands_for);
     outln!("  needs       {}", if entry.needs_tlb { "TLBs in the machine's hierarchy" } else { "caches" });

@@ -1,25 +1,23 @@
 //! `homing optimal`: the cheapest placement that any policy could have reached on a trace, its cost and its parts, the
 //! placement itself, and the exact cost as a function of one parameter of the machine.
 
-use crate::exit::{self, Code, Result};
+mod placement;
+
+use crate::exit::{Code, Result};
 use crate::files::{self, STDOUT};
-use crate::input::{self, ModelArgs, TraceFile};
-use crate::manifest::{Manifest, GENERATOR};
-use crate::study;
-use anyhow::Context;
+use crate::options::ModelArgs;
+use crate::tables;
 use clap::ValueEnum;
-use comfy_table::{presets, CellAlignment, Table};
-use homing_core::history::History;
-use homing_core::machine::{Costs, Machine};
-use homing_core::optimal::curve::{curve, Range, Segment};
-use homing_core::optimal::{place, solve, Optimum, Options, PageAction, Sink, Start};
-use homing_core::policy::settings::Settings;
+use homing_core::optimal::curve::{Range, Segment};
+use homing_core::optimal::{Optimum, Start};
 use homing_core::report::{Parameter, Row, TraceInfo, SCHEMA};
+use homing_pipeline::manifest::GENERATOR;
+use homing_pipeline::optimal::{Answer, Question};
+use homing_pipeline::{Case, Experiment, TraceFile};
 use serde::Serialize;
 use std::fmt;
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::io::Write;
+use std::path::PathBuf;
 
 /// Arguments of `homing optimal`.
 #[derive(clap::Args)]
@@ -70,19 +68,19 @@ impl fmt::Display for StartArg {
 
 /// What `--json` prints: the row, and what else was asked for.
 #[derive(Serialize)]
-struct Output {
+struct Output<'a> {
     schema: u32,
     generator: &'static str,
     trace: TraceInfo,
-    parameters: Vec<Parameter>,
+    parameters: &'a [Parameter],
     #[serde(flatten)]
-    row: Row,
+    row: &'a Row,
     page_size: u64,
     replication: bool,
     start: String,
     /// References that damage in the trace file has lost.
     lost_references: u64,
-    notes: Vec<String>,
+    notes: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     curve: Option<CurveOutput>,
     /// What the caches counted, with `--misses`.
@@ -117,141 +115,62 @@ struct SegmentRow {
 
 /// Computes and prints the optimum.
 pub fn run(args: Args) -> Result {
-    if let Some(setting) = args.model.set.iter().find(|setting| !study::is_machine(setting)) {
-        let message = format!(
-            "--set {setting}: the optimum has no policy; expected a field of the machine, such as remote=15"
-        );
-        return Err(exit::error(Code::USAGE, message));
-    }
     let prints = files::refuse_two_on_stdout(args.csv.as_deref(), args.json)?;
-    let machine = args.model.machine(|_| true)?;
-    args.model.one_page_size()?;
-    let costs = args.model.costs(&machine)?;
-    let options = args.options();
-    let range = match args.curve {
-        Some(range) => Some(range.clip(&costs).map_err(|e| exit::error(Code::USAGE, e.to_string()))?),
-        None => None,
-    };
-    let gap = range.map_or(u32::MAX, |(range, uniform)| range.read_gap(&uniform)).min(costs.read_gap());
+    let experiment = Experiment { replication: !args.no_replication, ..args.model.experiment() };
+    experiment.model.one_page_size()?;
+    let ready = experiment.for_bound()?;
+    let question = Question::new(&ready, args.start.into(), args.curve)?;
     let file = TraceFile::open(&args.trace)?;
-    let page_size = args.model.page_size(&machine);
-    let binding = args.model.binding(&machine)?;
-    let trace = file.trace()?;
-    let misses =
-        args.model.misses.then(|| input::misses(&machine, &trace, &binding, page_size)).transpose()?;
-    let laid = input::lay(&trace, &binding, page_size, gap, args.model.memory, misses);
-    let input::Laid { history, lost, partial, notes: laid, caches, .. } = input::naming(laid, &args.trace)?;
-    let started = Instant::now();
-    let optimum = match &args.placement {
-        Some(path) => write_placement(path, &history, &costs, options)?,
-        None => solve(&history, &costs, options)?,
+    let case = ready.case(&file, question.read_gap())?;
+    let answer = match &args.placement {
+        Some(path) => placement::write(path, &question, &case)?,
+        None => question.solve(&case)?,
     };
-    let row = row(&optimum, &machine, started.elapsed().as_secs_f64());
-    let curve = match range {
-        Some((range, uniform)) => {
-            let segments = curve(&history, &uniform, range, options)?;
-            let segments = segments.iter().map(segment_row).collect();
-            Some(CurveOutput {
-                parameter: range.parameter.to_string(),
-                low: range.low,
-                high: range.high,
-                segments,
-            })
-        }
-        None => None,
-    };
-    let mut notes = notes(&args, &costs, range.map(|(range, _)| range));
-    notes.extend(laid);
-    let replication = optimum.replication;
-    let start = args.start.to_string();
-    let none = Settings::default();
-    let mut parameters =
-        study::parameters(&args.model, page_size, Some("the cheapest"), replication, &[], &none);
-    parameters.push(Parameter { name: "start".into(), value: start.clone() });
-    let info = study::trace_info(&file, &trace, &history, partial, caches);
-    let machine = study::machine_info(&machine, &costs, page_size);
-    let manifest = Manifest::new(&machine, &parameters, vec![&info]);
     let table = args.csv.as_ref().filter(|_| !prints);
-    args.placement.iter().chain(table).try_for_each(|path| manifest.write_beside(path))?;
-    let output = Output {
-        schema: SCHEMA,
-        generator: GENERATOR,
-        trace: info,
-        parameters,
-        row,
-        page_size: page_size.bytes(),
-        replication,
-        start,
-        lost_references: lost,
-        notes,
-        curve,
-        caches,
-    };
+    case.write_manifests(args.placement.iter().chain(table), &answer.parameters)?;
+    let output = Output::new(&answer, &case, args.start);
     if let Some(path) = &args.csv {
         files::table(path, |csv| rows(&output, csv))?;
     }
     if !prints {
-        print(&args, &output, &optimum)?;
+        print(&args, &output, &answer.optimum)?;
     }
     output.notes.iter().filter(|_| !args.json).for_each(|note| errln!("note: {note}"));
-    Ok(if partial { Code::PARTIAL } else { Code::OK })
+    Ok(if case.layout.partial { Code::PARTIAL } else { Code::OK })
 }
 
-impl Args {
-    fn options(&self) -> Options {
-        let start = match self.start {
+impl<'a> Output<'a> {
+    fn new(answer: &'a Answer, case: &Case<'_>, start: StartArg) -> Output<'a> {
+        let curve = answer.curve.as_ref().map(|(range, segments)| CurveOutput {
+            parameter: range.parameter.to_string(),
+            low: range.low,
+            high: range.high,
+            segments: segments.iter().map(segment_row).collect(),
+        });
+        Output {
+            schema: SCHEMA,
+            generator: GENERATOR,
+            trace: case.trace_info(),
+            parameters: &answer.parameters,
+            row: &answer.row,
+            page_size: case.ready.page_size.bytes(),
+            replication: answer.optimum.replication,
+            start: start.to_string(),
+            lost_references: case.layout.lost,
+            notes: &answer.notes,
+            curve,
+            caches: case.layout.caches,
+        }
+    }
+}
+
+impl From<StartArg> for Start {
+    fn from(start: StartArg) -> Start {
+        match start {
             StartArg::OneCopy => Start::OneCopy,
             StartArg::AnySet => Start::AnySet,
             StartArg::FirstTouch => Start::FirstTouch,
-        };
-        Options { replication: !self.no_replication && !self.model.misses, start }
-    }
-}
-
-/// What a reader must know about the numbers.
-fn notes(args: &Args, costs: &Costs, clipped: Option<Range>) -> Vec<String> {
-    let mut notes = Vec::new();
-    if matches!(costs, Costs::General(_)) && !args.no_replication {
-        notes.push(
-            "this machine has unequal distances, for which no exact bound with replication is known: one copy a page"
-                .into(),
-        );
-    }
-    if let (Some(asked), Some(clipped)) = (args.curve, clipped) {
-        if asked != clipped {
-            notes.push(format!(
-                "the model's constraints clip {} from {}..{} to {}..{} on this machine",
-                asked.parameter, asked.low, asked.high, clipped.low, clipped.high
-            ));
         }
-    }
-    notes
-}
-
-fn row(optimum: &Optimum, machine: &Machine, seconds: f64) -> Row {
-    let counts = optimum.counts;
-    let references = counts.references();
-    let share = |part: u64, of: u64| if of > 0 { part as f64 / of as f64 } else { 0.0 };
-    Row {
-        policy: "optimal".into(),
-        machine: machine.name().into(),
-        information: String::new(),
-        references,
-        cost: optimum.cost,
-        mcpr: optimum.mcpr(),
-        local: counts.local,
-        remote: counts.remote,
-        global: counts.global,
-        moves: counts.moves,
-        replications: counts.replications,
-        nonlocal_percent: 100.0 * share(counts.remote + counts.global, references),
-        optimal_cost: optimum.cost,
-        gap_percent: 0.0,
-        recovered_percent: None,
-        pages: optimum.pages,
-        seconds,
-        copy_cost: optimum.copy_cost,
-        moves_per_page: share(counts.moves + counts.replications, optimum.pages),
     }
 }
 
@@ -277,14 +196,14 @@ fn segment_row(segment: &Segment) -> SegmentRow {
 }
 
 /// The curve's segments, or the one row.
-fn rows(output: &Output, csv: &mut csv::Writer<impl Write>) -> csv::Result<()> {
+fn rows(output: &Output<'_>, csv: &mut csv::Writer<impl Write>) -> csv::Result<()> {
     match &output.curve {
         Some(curve) => curve.segments.iter().try_for_each(|segment| csv.serialize(segment)),
-        None => csv.serialize(&output.row),
+        None => csv.serialize(output.row),
     }
 }
 
-fn print(args: &Args, output: &Output, optimum: &Optimum) -> anyhow::Result<()> {
+fn print(args: &Args, output: &Output<'_>, optimum: &Optimum) -> anyhow::Result<()> {
     if args.json {
         outln!("{}", serde_json::to_string_pretty(output)?);
         return Ok(());
@@ -296,20 +215,10 @@ fn print(args: &Args, output: &Output, optimum: &Optimum) -> anyhow::Result<()> 
     Ok(())
 }
 
-fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
-    table.set_header(header.to_vec());
-    for column in 1..header.len() {
-        table.column_mut(column).expect("the header has it").set_cell_alignment(CellAlignment::Right);
-    }
-    table
-}
-
 /// The optimum for people: what it is made of, and the sum.
-fn breakdown(output: &Output, optimum: &Optimum) -> String {
-    let row = &output.row;
-    let mut table = table(&["", "count", "cost", "share of cost"]);
+fn breakdown(output: &Output<'_>, optimum: &Optimum) -> String {
+    let row = output.row;
+    let mut table = tables::table(&["", "count", "cost", "share of cost"]);
     let share =
         |cost: f64| if row.cost > 0.0 { format!("{:.1} %", 100.0 * cost / row.cost) } else { "-".into() };
     let mut line = |name: &str, count: u64, cost: Option<f64>| {
@@ -348,7 +257,7 @@ fn curve_table(curve: &CurveOutput) -> String {
     let p = &curve.parameter;
     let (from, to) = (format!("{p} from"), format!("{p} to"));
     let mut table =
-        table(&[&from, &to, "slope", "intercept", "MCPR from", "MCPR to", "moves", "replications"]);
+        tables::table(&[&from, &to, "slope", "intercept", "MCPR from", "MCPR to", "moves", "replications"]);
     for s in &curve.segments {
         table.add_row([
             format!("{:.6}", s.from),
@@ -362,96 +271,4 @@ fn curve_table(curve: &CurveOutput) -> String {
         ]);
     }
     format!("Exact: cost = intercept + slope * {p}, {} segments\n\n{table}", curve.segments.len())
-}
-
-/// Writes the placement beside computing it.
-fn write_placement(
-    path: &Path,
-    history: &History,
-    costs: &Costs,
-    options: Options,
-) -> anyhow::Result<Optimum> {
-    let mut file = files::Output::create(path)?;
-    let buffer = BufWriter::new(&mut file);
-    let out = if path.extension().is_some_and(|e| e == "jsonl") {
-        Format::JsonLines(buffer)
-    } else {
-        Format::Csv(Box::new(csv::Writer::from_writer(buffer)))
-    };
-    let optimum = PlacementWriter { history, out, error: None }
-        .write(costs, options)
-        .with_context(|| format!("cannot write placement {}", path.display()))?;
-    file.commit()?;
-    Ok(optimum)
-}
-
-/// A line of the placement file (`docs/optimal.md`).
-#[derive(Serialize)]
-struct PlacementLine {
-    page: u32,
-    address: String,
-    reference: u64,
-    time: u64,
-    action: &'static str,
-    from: u16,
-    to: u16,
-}
-
-enum Format<W: Write> {
-    Csv(Box<csv::Writer<W>>),
-    JsonLines(W),
-}
-
-impl<W: Write> Format<W> {
-    fn line(&mut self, line: &PlacementLine) -> anyhow::Result<()> {
-        match self {
-            Format::Csv(csv) => csv.serialize(line)?,
-            Format::JsonLines(out) => {
-                serde_json::to_writer(&mut *out, line)?;
-                out.write_all(b"\n")?;
-            }
-        }
-        Ok(())
-    }
-
-    fn finish(&mut self) -> anyhow::Result<()> {
-        match self {
-            Format::Csv(csv) => csv.flush()?,
-            Format::JsonLines(out) => out.flush()?,
-        }
-        Ok(())
-    }
-}
-
-struct PlacementWriter<'a, W: Write> {
-    history: &'a History,
-    out: Format<W>,
-    error: Option<anyhow::Error>,
-}
-
-impl<W: Write> PlacementWriter<'_, W> {
-    fn write(mut self, costs: &Costs, options: Options) -> anyhow::Result<Optimum> {
-        let optimum = place(self.history, costs, options, &mut self)?;
-        self.error.map_or(Ok(()), Err)?;
-        self.out.finish()?;
-        Ok(optimum)
-    }
-}
-
-impl<W: Write> Sink for PlacementWriter<'_, W> {
-    fn action(&mut self, action: &PageAction) {
-        if self.error.is_some() {
-            return;
-        }
-        let line = PlacementLine {
-            page: action.page.0,
-            address: format!("{:#x}", self.history.address(action.page)),
-            reference: action.reference,
-            time: action.time.0,
-            action: action.kind.name(),
-            from: action.from.0,
-            to: action.to.0,
-        };
-        self.error = self.out.line(&line).err();
-    }
 }

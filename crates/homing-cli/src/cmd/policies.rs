@@ -1,14 +1,15 @@
 //! `homing policies`: what policies there are.
 
 use crate::exit::{Code, Result};
-use crate::study;
 use comfy_table::{presets, Table};
 use homing_core::policy::table::{Begin, Entry, POLICIES};
+use homing_pipeline::policies::policy;
 
 /// Arguments of `homing policies`.
 #[derive(clap::Args)]
 pub struct Args {
     /// Show one policy with its parameters
+    #[arg(value_parser = crate::names::POLICY, hide_possible_values = true)]
     name: Option<String>,
     /// Print JSON instead of a table
     #[arg(long)]
@@ -18,7 +19,7 @@ pub struct Args {
 /// Lists the policies.
 pub fn run(args: Args) -> Result {
     let entries: Vec<&Entry> = match &args.name {
-        Some(name) => vec![study::policy(name)?],
+        Some(name) => vec![policy(name)?],
         None => POLICIES.iter().collect(),
     };
     if args.json {

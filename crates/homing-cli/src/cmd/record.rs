@@ -4,7 +4,7 @@ use crate::exit::{self, Code, Result};
 use crate::files;
 use crate::progress::Recording;
 use crate::tables::things;
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use homing_linux::visible;
 use homing_record::{with_causes, Child, Finished, Ordered, Recorder, Request, MOST_AT_ONCE, RECORDERS};
 use homing_trace::{merge, IngestOptions, Summary};
@@ -24,9 +24,10 @@ pub struct Args {
     /// The trace to write; an existing trace is replaced when the new one is complete
     #[arg(short, long, value_name = "FILE", default_value = "homing.trace")]
     output: PathBuf,
-    /// How to record: any program under Valgrind, or one compiled with `homing cflags` and `homing ldflags`
+    /// How to record
     #[arg(long, default_value = RECORDERS[0].name,
-          value_parser = PossibleValuesParser::new(RECORDERS.iter().map(|recorder| recorder.name)))]
+          value_parser = PossibleValuesParser::new(
+              RECORDERS.iter().map(|recorder| PossibleValue::new(recorder.name).help(recorder.summary))))]
     recorder: String,
     /// `line` drops references that hit in a per-thread filter of 512 lines of 64 bytes: smaller, and still enough for
     /// page placement behind caches

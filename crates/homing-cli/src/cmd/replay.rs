@@ -69,6 +69,11 @@ fn compare(args: &Args, journal: &Journal) -> Result {
         outln!("{}", serde_json::to_string_pretty(&checked)?);
     } else {
         outln!("{} inputs, {} outputs, {} the same", checked.observations, checked.actions, checked.same);
+        outln!(
+            "of these {} moves that landed, {} sent after their threads",
+            checked.moves,
+            checked.forwarded
+        );
         if let Some(difference) = &checked.first_difference {
             outln!("first difference: {difference}");
         }

@@ -1,26 +1,21 @@
 //! `homing simulate`: what one policy would do on a trace and a machine, and how far that is from the bound.
 
+mod live;
 mod monitored;
 
 use crate::exit::{self, Code};
-use crate::external::External;
-use crate::input::{naming, ModelArgs, TraceFile};
-use crate::manifest::{Manifest, GENERATOR};
-use crate::scene::{self, SceneArgs};
-use crate::study::{self, Study};
-use crate::tables;
+use crate::options::{information, ModelArgs, SceneArgs};
+use crate::{names, tables};
 use homing_core::action::Entry as Logged;
-use homing_core::compare::{note_counts, requesters, Bound, BoundStart, Requester, Subject};
+use homing_core::compare::{BoundStart, Requester};
 use homing_core::ids::Page;
 use homing_core::information::Information;
-use homing_core::policy::placement::{Placement, PlacementFile};
-use homing_core::policy::table::Entry;
-use homing_core::report::Row;
-use homing_core::sharing;
-use homing_core::simulate::Simulation;
+use homing_pipeline::manifest::GENERATOR;
+use homing_pipeline::simulate::{simulate, Chosen, Simulated};
+use homing_pipeline::{Case, Experiment, TraceFile};
 use monitored::MonitorArgs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Arguments of `homing simulate`.
 #[derive(clap::Args)]
@@ -34,10 +29,10 @@ pub struct Args {
     #[command(flatten)]
     monitor: MonitorArgs,
     /// What the policy sees: perfect, every:N, interval:N, intervals:K, or joined as every:64+intervals:100
-    #[arg(long, value_name = "LEVEL", default_value = "perfect", value_parser = scene::information)]
+    #[arg(long, value_name = "LEVEL", default_value = "perfect", value_parser = information)]
     info: Information,
     /// The policy (see `homing policies`), or external:COMMAND (docs/external-policy.md)
-    #[arg(long, short)]
+    #[arg(long, short, value_parser = names::POLICY, hide_possible_values = true)]
     policy: String,
     /// Seconds that an external policy may take for an answer
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
@@ -64,85 +59,47 @@ pub struct Args {
     json: bool,
 }
 
+impl Args {
+    fn experiment(&self) -> Experiment {
+        Experiment {
+            scene: self.scene.scene(),
+            placement: self.placement.clone(),
+            replication: !self.no_replication,
+            bound_start: self.bound_start,
+            information: self.info,
+            ..self.model.experiment()
+        }
+    }
+}
+
 /// Simulates.
 pub fn run(args: Args) -> exit::Result {
-    args.model.one_page_size()?;
+    let experiment = args.experiment();
+    experiment.model.one_page_size()?;
     if let Some(choice) = args.monitor.monitor.clone() {
         return monitored::run(&args, &choice);
     }
-    let machine = args.model.machine(study::is_machine)?;
-    let settings = study::settings(&args.model.set)?;
-    let external = args.policy.strip_prefix("external:");
-    if external.is_some_and(|command| command.trim().is_empty()) {
-        let message = "--policy external: names no command: expected external:COMMAND, such as \
-                       \"external:python3 examples/interval_majority.py\" (docs/external-policy.md)";
-        return Err(exit::error(Code::USAGE, message));
-    }
-    let entry = external.is_none().then(|| study::policy(&args.policy)).transpose()?;
-    let entries: Vec<&Entry> = entry.into_iter().collect();
-    let placement = args.placement.as_deref().map(study::begins).transpose()?;
-    let by_address = placement.as_ref().map(study::Begins::placement);
-    study::check(&machine, by_address, &args.model.costs(&machine)?, &entries)?;
+    let chosen = Chosen::parse(&args.policy, Duration::from_secs_f64(args.external_timeout))?;
+    let ready = experiment.ready(|_| Ok(chosen.entries()))?;
     let file = TraceFile::open(&args.trace)?;
-    let trace = file.trace()?;
-    let page_size = args.model.page_size(&machine);
-    let study = Study::new(&args.model, &args.scene, &machine, &trace, page_size, None);
-    let study = naming(study, &args.trace)?;
-    let placement = placement.as_ref().map(|begins| begins.of(&trace, &study.history));
-    let subject = Subject {
-        history: &study.history,
-        costs: &study.costs,
-        machine: machine.name(),
-        replication: !args.no_replication && !args.model.misses,
-        placement: placement.as_deref(),
-        bound_start: args.bound_start,
-        information: args.info,
-        timeline: &study.timeline,
-        settings: &settings,
-    };
-    let bound = Bound::new(&subject, &sharing::classify(&study.history)?)?;
-    let begin = Instant::now();
-    let log = args.actions.is_some();
-    let result = match (entry, external) {
-        (Some(entry), _) => subject.simulate(entry, log)?,
-        (None, command) => {
-            external_policy(&subject, command.unwrap_or_default(), args.external_timeout, log)?
-        }
-    };
-    let row = subject.row(&args.policy, &result, &bound, begin.elapsed().as_secs_f64())?;
-    let mut notes = subject.notes();
-    note_counts(&mut notes, &args.policy, &result);
-    notes.extend_from_slice(&study.notes);
+    let case = ready.case(&file, None)?;
+    let simulated = simulate(&case, &chosen, args.actions.is_some())?;
     if let Some(path) = &args.actions {
-        write_actions(path, &result.log, |page| study.history.address(page))?;
+        write_actions(path, &simulated.result.log, |page| case.layout.history.address(page))?;
     }
     if let Some(path) = &args.placement_out {
-        let placement = PlacementFile::from_pages(&study.history, &result.last_homes)?;
-        let placement = placement.with_areas(&study::located(&trace, &study.history), page_size);
-        crate::files::write(path, placement.text())?;
+        crate::files::write(path, simulated.last_placement(&case)?.text())?;
     }
-    let mut parameters = study::parameters(
-        &args.model,
-        page_size,
-        args.placement.as_deref(),
-        subject.replicates(),
-        &entries,
-        &settings,
-    );
-    parameters.push(study::bound_start(args.bound_start));
-    parameters.extend(args.scene.parameters(&[args.info]));
-    let info = study::trace_info(&file, &trace, &study.history, study.partial, study.caches);
-    let machine_info = study::machine_info(&machine, &study.costs, page_size);
-    let manifest = Manifest::new(&machine_info, &parameters, vec![&info]);
-    args.actions.iter().chain(&args.placement_out).try_for_each(|path| manifest.write_beside(path))?;
+    case.write_manifests(args.actions.iter().chain(&args.placement_out), &simulated.parameters)?;
     if args.json {
-        let by_node = requesters(&study.history, &result)?;
-        print_json(&row, by_node, &info, &parameters, &notes)?;
+        let by_node = simulated.requesters(&case)?;
+        print_json(&simulated, by_node, &case)?;
     } else {
-        outln!("{}", tables::rows(&[subject.optimal_row(&bound, 0.0), row]));
+        let Simulated { optimal, row, notes, .. } = simulated;
+        outln!("{}", tables::rows(&[optimal, row]));
         tables::print_notes(&notes)?;
     }
-    Ok(if study.partial { Code::PARTIAL } else { Code::OK })
+    Ok(if case.layout.partial { Code::PARTIAL } else { Code::OK })
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -150,35 +107,17 @@ fn seconds(text: &str) -> Result<f64, String> {
     value.ok_or_else(|| format!("`{text}`: expected seconds from 0.001 to 86400"))
 }
 
-/// Simulates a policy that is a process of its own.
-fn external_policy(subject: &Subject, command: &str, timeout: f64, log: bool) -> anyhow::Result<Simulation> {
-    let timeout = Duration::from_secs_f64(timeout);
-    let policy = External::new(command, subject.costs, subject.replicates(), timeout);
-    let placement = subject.placement.cloned().unwrap_or(Placement::FirstTouch);
-    let result = subject.simulate_policy(&policy, &placement, log)?;
-    match policy.error() {
-        Some(error) => Err(exit::error(Code::FAILURE, error)),
-        None => Ok(result),
-    }
-}
-
 /// The row's fields, with who pays, the trace, every parameter and the notes beside them.
-fn print_json(
-    row: &Row,
-    by_node: Option<Vec<Requester>>,
-    trace: &homing_core::report::TraceInfo,
-    parameters: &[homing_core::report::Parameter],
-    notes: &[String],
-) -> anyhow::Result<()> {
-    let mut json = serde_json::to_value(row)?;
+fn print_json(simulated: &Simulated, by_node: Option<Vec<Requester>>, case: &Case<'_>) -> anyhow::Result<()> {
+    let mut json = serde_json::to_value(&simulated.row)?;
     if let Some(by_node) = by_node {
         json["by_node"] = serde_json::to_value(by_node)?;
     }
     json["schema"] = homing_core::report::SCHEMA.into();
     json["generator"] = GENERATOR.into();
-    json["trace"] = serde_json::to_value(trace)?;
-    json["parameters"] = serde_json::to_value(parameters)?;
-    json["notes"] = serde_json::to_value(notes)?;
+    json["trace"] = serde_json::to_value(case.trace_info())?;
+    json["parameters"] = serde_json::to_value(&simulated.parameters)?;
+    json["notes"] = serde_json::to_value(&simulated.notes)?;
     outln!("{}", serde_json::to_string_pretty(&json)?);
     Ok(())
 }

@@ -1,304 +1,142 @@
 //! `homing study`: policies on a grid of traces, machines, starts and information levels or monitors, one row a cell.
-//!
-//! Cells are computed in units of a trace on a machine, which share the page histories and the bound. Each finished
-//! cell goes to a journal at once, under a key that names everything it depends on; a study that was killed goes on
-//! from there, and one that is asked for more computes only what is new.
 
-mod cell;
-mod journal;
-mod output;
-mod plan;
+mod table;
 
 use crate::exit::{Code, Result};
-use crate::files::read_text;
-use crate::files::roles::{refuse_clashes, Use};
-use crate::input::{ModelArgs, TraceFile};
-use crate::manifest;
-use crate::rig::{self, Rig};
-use crate::study::{self, Begins, Study};
-use crate::tables;
-use anyhow::Context;
-use cell::Cell;
-use homing_core::compare::{Bound, BoundStart, Subject};
+use crate::files::roles::{self, refuse_clashes, Use};
+use crate::{names, progress, tables};
+use clap::builder::TypedValueParser;
+use homing_core::compare::BoundStart;
 use homing_core::information::Information;
-use homing_core::machine::Costs;
-use homing_core::policy::placement::Placement;
-use homing_core::policy::table::{Begin, Entry};
-use homing_core::sharing::{self, PageUse};
-use journal::Journal;
-pub use plan::Args;
-use plan::{Level, Plan};
-use rayon::prelude::*;
-use std::collections::BTreeSet;
-use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
-use std::time::Instant;
+use homing_core::monitor::table::Choice;
+use homing_pipeline::study::{self, Found, Grid, Plan, FILES, PAGE};
+use std::path::PathBuf;
+use std::str::FromStr;
 
-/// What a study writes into its directory.
-pub const FILES: &[&str] = &[JOURNAL, "cells.csv", "cells.parquet", MANIFEST, "study.html"];
-const JOURNAL: &str = "cells.jsonl";
-const MANIFEST: &str = "manifest.json";
+/// Arguments of `homing study`. Lists are separated by commas.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The traces
+    traces: Vec<PathBuf>,
+    /// A TOML file with the lists traces, machines, starts, info, monitors, policies, set, and threads-on, page-size,
+    /// iterations, events, no-replication, bound-start, memory, misses; flags come on top of it
+    #[arg(long, value_name = "FILE")]
+    plan: Option<PathBuf>,
+    /// Where results go; what is there already is not computed again
+    #[arg(long, short, value_name = "DIR")]
+    out: PathBuf,
+    /// Machine models
+    #[arg(long, short, value_delimiter = ',', value_name = "MACHINES", value_parser = names::MACHINE,
+          hide_possible_values = true)]
+    machines: Vec<String>,
+    /// Where pages begin [default: first-touch]
+    #[arg(long, value_delimiter = ',', value_name = "RULES")]
+    starts: Vec<String>,
+    /// What policies see [default: perfect]
+    #[arg(long, value_delimiter = ',', value_name = "LEVELS", value_parser = word::<Information>)]
+    info: Vec<String>,
+    /// Also let policies see what this monitor reports (see `homing monitors`), in the loop with the machines' caches;
+    /// repeatable; needs misses
+    #[arg(long, value_name = "MONITOR", hide_possible_values = true,
+          value_parser = names::MONITOR.try_map(|text| word::<Choice>(&text)))]
+    monitor: Vec<String>,
+    /// Policies [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "POLICIES", value_parser = names::POLICY,
+          hide_possible_values = true)]
+    policies: Vec<String>,
+    /// Override a field of all machines, or a policy's parameter (POLICY.PARAM=VALUE)
+    #[arg(long, value_name = "FIELD=VALUE")]
+    set: Vec<String>,
+    /// CPUs that threads run on: fill, round-robin, one-per-node, or a list [default: fill]
+    #[arg(long, value_name = "HOW")]
+    threads_on: Option<String>,
+    /// Page size [default: the machine's]
+    #[arg(long, value_name = "SIZE")]
+    page_size: Option<String>,
+    /// Where iterations end: marks, every:N or count:K [default: marks]
+    #[arg(long, value_name = "RULE")]
+    iterations: Option<String>,
+    /// Scheduling events: a CSV file or random:SEED[:moves=N][:threads=N][:preempts=N]
+    #[arg(long, value_name = "EVENTS")]
+    events: Option<String>,
+    /// Never more than one copy of a page, in policies and bound
+    #[arg(long)]
+    no_replication: bool,
+    /// Where the optimum begins that policies are measured against: one-copy (each page where that is cheapest, free of
+    /// charge) or same (where the policy begins) [default: one-copy]
+    #[arg(long, value_name = "WHERE", value_parser = word::<BoundStart>)]
+    bound_start: Option<String>,
+    /// Memory for the page histories of each trace on a machine; what is beyond goes to a temporary file [default: 8G]
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<String>,
+    /// Let the machines' caches filter the references first
+    #[arg(long)]
+    misses: bool,
+    /// Print all cells as JSON instead of a table
+    #[arg(long)]
+    json: bool,
+}
 
 /// Runs the study.
 pub fn run(args: Args) -> Result {
-    let json = args.json;
-    let plan = Plan::new(args)?;
-    refuse_clashes(&plan.files().chain(Use::filled("--out", &plan.out, FILES)).collect::<Vec<_>>())?;
-    manifest::refuse_others(&plan.out.join(MANIFEST))?;
-    std::fs::create_dir_all(&plan.out)
-        .with_context(|| format!("--out: cannot make the directory {}", plan.out.display()))?;
-    let journal = Journal::open(&plan.out.join(JOURNAL))?;
-    let tally = Tally::default();
-    let units: Vec<_> = plan
-        .traces
-        .iter()
-        .flat_map(|(path, name)| plan.models.iter().map(move |model| (path.as_path(), name.as_str(), model)))
-        .collect();
-    let progress = crate::progress::units(units.len() as u64, "traces on machines");
-    let cells = units
-        .par_iter()
-        .map(|(path, name, model)| {
-            let file = TraceFile::open(path).map(|file| file.named(name));
-            let unit = file.and_then(|file| Unit::new(&plan, &journal, file, model)?.cells(&tally));
-            progress.inc(1);
-            unit.with_context(|| format!("{} on {}", path.display(), model.machine))
-        })
-        .collect::<anyhow::Result<Vec<Vec<Cell>>>>()?;
-    progress.finish_and_clear();
-    let cells: Vec<Cell> = cells.into_iter().flatten().collect();
-    let (damaged, notes) = tally.notes();
-    output::write(&plan, &cells, &notes)?;
+    let (json, out) = (args.json, args.out.clone());
+    let grid = args.plan.as_deref().map(Grid::read).transpose()?.unwrap_or_default();
+    let plan = Plan::new(grid.with(args.grid()), out, progress::of_pipeline())?;
+    refuse_clashes(&files(&plan).chain(Use::filled("--out", &plan.out, FILES)).collect::<Vec<_>>())?;
+    let begun = plan.begin()?;
+    if let Some((journal, lines)) = begun.strange() {
+        errln!("homing: {}: {lines} lines that are no cells are left out", journal.display());
+    }
+    let found = begun.run()?;
+    study::write(&plan, &found)?;
+    let document = study::document(&plan, &found);
+    crate::files::write(&plan.out.join(PAGE), crate::page::study(&document)?)?;
     if json {
-        outln!("{}", serde_json::to_string_pretty(&output::document(&plan, &cells, &notes))?);
+        outln!("{}", serde_json::to_string_pretty(&document)?);
     } else {
-        outln!("{}", output::table(&cells));
-        tables::print_notes(&notes)?;
-        let computed = tally.computed.into_inner();
+        let Found { cells, computed, notes, .. } = &found;
+        outln!("{}", table::table(cells));
+        tables::print_notes(notes)?;
         outln!("\n{} cells, {computed} of them computed now; results in {}", cells.len(), plan.out.display());
     }
-    Ok(if damaged { Code::PARTIAL } else { Code::OK })
+    Ok(if found.damaged { Code::PARTIAL } else { Code::OK })
 }
 
-/// What the units of a study say together.
-#[derive(Default)]
-struct Tally {
-    /// Traces that are damaged or unfinished.
-    damaged: Mutex<BTreeSet<String>>,
-    /// Cells that no earlier run had computed.
-    computed: AtomicU64,
-    /// Policies that cannot run with monitors.
-    unable: Mutex<BTreeSet<&'static str>>,
-}
-
-impl Tally {
-    /// Whether a trace is damaged, and what a reader of the results must know.
-    fn notes(&self) -> (bool, Vec<String>) {
-        let (damaged, unable) = (held(&self.damaged), held(&self.unable));
-        let mut notes = Vec::new();
-        if !damaged.is_empty() {
-            let names: Vec<_> = damaged.iter().map(String::as_str).collect();
-            notes.push(format!(
-                "damaged or unfinished, what is lost is not counted (`homing trace info` says where): {}",
-                names.join(", ")
-            ));
-        }
-        if !unable.is_empty() {
-            let names: Vec<_> = unable.iter().copied().collect();
-            notes.push(format!("{}: {}", rig::UNABLE, names.join(", ")));
-        }
-        (!damaged.is_empty(), notes)
-    }
-}
-
-/// What is behind a lock; units that panicked do not return here.
-fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
-    lock.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
-/// One trace on one machine.
-struct Unit<'a> {
-    plan: &'a Plan,
-    journal: &'a Journal,
-    file: TraceFile,
-    model: &'a ModelArgs,
-    /// What the keys of all cells of the unit begin with.
-    key: String,
-}
-
-/// What all cells of a unit share.
-struct Laid {
-    study: Study,
-    uses: Vec<PageUse>,
-    /// By start, or one for all starts if the bound does not begin there.
-    bounds: Vec<Bound>,
-    /// By start: where pages begin.
-    starts: Vec<Placement>,
-    /// What monitors run in, if there are any.
-    rig: Option<Rig>,
-}
-
-/// What keys say of where pages begin: its name, and what is in its file.
-fn start_key((name, begins): &(String, Begins)) -> String {
-    match begins.placement() {
-        Placement::File(file) => format!("{name} {}", cell::digest(file.text().as_bytes())),
-        _ => name.clone(),
-    }
-}
-
-impl<'a> Unit<'a> {
-    fn new(
-        plan: &'a Plan,
-        journal: &'a Journal,
-        file: TraceFile,
-        model: &'a ModelArgs,
-    ) -> anyhow::Result<Self> {
-        let digest = cell::digest(file.bytes());
-        let machine = model.machine(study::is_machine)?;
-        let page_size = model.page_size(&machine);
-        let events = match &plan.scene.events {
-            Some(events) if !events.starts_with("random:") => {
-                read_text(Path::new(events), "file of scheduling events")?
-            }
-            events => format!("{events:?}"),
-        };
-        let key = format!(
-            "{} {digest} {:?} {machine:?} {page_size} {} {} {} {} {} {}",
-            env!("CARGO_PKG_VERSION"),
-            model.costs(&machine)?,
-            model.threads_on,
-            model.misses,
-            plan.replication,
-            plan.bound_start,
-            plan.scene.iterations,
-            events
-        );
-        Ok(Unit { plan, journal, file, model, key })
-    }
-
-    /// The cells of the unit, from the journal where it has them.
-    fn cells(&self, tally: &Tally) -> anyhow::Result<Vec<Cell>> {
-        let costs = self.model.costs(&self.model.machine(study::is_machine)?)?;
-        let (able, unable): (Vec<&Entry>, Vec<_>) =
-            self.plan.policies.iter().partition(|entry| rig::able(entry, &costs, &self.plan.settings));
-        if self.plan.has_monitors() {
-            held(&tally.unable).extend(unable.iter().map(|entry| entry.name));
-        }
-        let trace = self.file.trace()?;
-        if !trace.whole() {
-            held(&tally.damaged).insert(self.file.path.display().to_string());
-        }
-        let mut laid = None;
-        let mut cells = Vec::new();
-        for (index, start) in self.plan.starts.iter().enumerate() {
-            let start = start_key(start);
-            for (number, level) in self.plan.levels.iter().enumerate() {
-                let first = index == 0 && number == 0;
-                // Static policies begin as they say and see nothing: once is enough.
-                let wanted = |entry: &&&Entry| first || !matches!(entry.begin, Begin::Own(_));
-                let policies = match level {
-                    Level::Information(_) => &self.plan.policies,
-                    Level::Monitor(_) => &able,
-                };
-                for entry in policies.iter().filter(wanted) {
-                    let parameters = self.plan.settings.of(entry).all();
-                    let key = format!("{} {start} {} {} {parameters:?}", self.key, level.name(), entry.name);
-                    let key = cell::digest(key.as_bytes());
-                    if let Some(cell) = self.journal.get(&key) {
-                        cells.push(self.renamed(cell));
-                        continue;
-                    }
-                    let laid = match &laid {
-                        Some(laid) => laid,
-                        None => laid.insert(self.lay()?),
-                    };
-                    let cell = self.compute(laid, key, index, level, entry)?;
-                    self.journal.add(&cell)?;
-                    tally.computed.fetch_add(1, Ordering::Relaxed);
-                    cells.push(cell);
-                }
-            }
-        }
-        Ok(cells)
-    }
-
-    /// A cell of an earlier run under the names of this one: a key says what was computed, and an earlier run may have
-    /// had other names for that, or have told apart what this one has not.
-    fn renamed(&self, mut cell: Cell) -> Cell {
-        cell.trace.clone_from(&self.file.name);
-        cell.row.machine.clone_from(&self.model.machine);
-        cell
-    }
-
-    fn lay(&self) -> anyhow::Result<Laid> {
-        let trace = self.file.trace()?;
-        let machine = self.model.machine(study::is_machine)?;
-        let page_size = self.model.page_size(&machine);
-        let study = Study::new(self.model, &self.plan.scene, &machine, &trace, page_size, None)?;
-        let uses = sharing::classify(&study.history)?;
-        let starts: Vec<_> =
-            self.plan.starts.iter().map(|(_, start)| start.of(&trace, &study.history).into_owned()).collect();
-        let bounded = match self.plan.bound_start {
-            BoundStart::OneCopy => &starts[..1],
-            BoundStart::Same => &starts,
-        };
-        let bound = |start| Bound::new(&self.subject(&study, start, Information::PERFECT), &uses);
-        let bounds = bounded.iter().map(bound).collect::<std::result::Result<_, _>>()?;
-        let rig = |_| Rig::new(self.model, &self.plan.scene, &machine, &trace, &study.costs);
-        let rig = self.plan.has_monitors().then_some(()).map(rig).transpose()?;
-        Ok(Laid { study, uses, bounds, starts, rig })
-    }
-
-    fn subject<'s>(
-        &'s self,
-        study: &'s Study,
-        start: &'s Placement,
-        information: Information,
-    ) -> Subject<'s> {
-        let uniform = matches!(study.costs, Costs::Uniform(_));
-        Subject {
-            history: &study.history,
-            costs: &study.costs,
-            machine: &self.model.machine,
-            replication: self.plan.replication && uniform && !self.model.misses,
-            placement: Some(start),
-            bound_start: self.plan.bound_start,
-            information,
-            timeline: &study.timeline,
-            settings: &self.plan.settings,
+impl Args {
+    fn grid(self) -> Grid {
+        Grid {
+            traces: self.traces,
+            machines: self.machines,
+            starts: self.starts,
+            info: self.info,
+            monitors: self.monitor,
+            policies: self.policies,
+            set: self.set,
+            threads_on: self.threads_on,
+            page_size: self.page_size,
+            iterations: self.iterations,
+            events: self.events,
+            no_replication: self.no_replication,
+            bound_start: self.bound_start,
+            memory: self.memory,
+            misses: self.misses,
         }
     }
+}
 
-    fn compute(
-        &self,
-        laid: &Laid,
-        key: String,
-        start: usize,
-        level: &Level,
-        entry: &Entry,
-    ) -> anyhow::Result<Cell> {
-        let subject = |information| self.subject(&laid.study, &laid.starts[start], information);
-        let bound = laid.bounds.get(start).unwrap_or(&laid.bounds[0]);
-        let (row, classes) = match level {
-            Level::Monitor(choice) => {
-                let rig = laid.rig.as_ref().context("the plan has no monitors")?;
-                let (trace, subject) = (self.file.trace()?, subject(Information::PERFECT));
-                (rig.watched(&trace, &laid.study, &subject, bound, entry, choice)?, Vec::new())
-            }
-            Level::Information(information) => {
-                let (subject, begin) = (subject(*information), Instant::now());
-                let result = subject.simulate(entry, false)?;
-                let floor = bound.floor_of(&subject, &result)?;
-                let seconds = begin.elapsed().as_secs_f64();
-                let row = subject.row_above(&floor, entry.name, &result, bound, seconds);
-                (row, cell::classes(laid, &floor, &result))
-            }
-        };
-        let trace = self.file.name.clone();
-        let start = match entry.begin {
-            Begin::Own(_) => "own".to_owned(),
-            _ => self.plan.starts[start].0.clone(),
-        };
-        Ok(Cell { key, trace, start, classes, row })
-    }
+/// A word of the command line that means something.
+fn word<T: FromStr<Err = String>>(text: &str) -> std::result::Result<String, String> {
+    text.parse::<T>().map(|_| text.to_owned())
+}
+
+/// The files that a study reads.
+fn files(plan: &Plan) -> impl Iterator<Item = Use> + '_ {
+    let traces = plan.traces.iter().map(|(path, _)| Use::read("a trace", path));
+    let machines = plan.machines.iter().filter_map(|ready| roles::machine(&ready.experiment.model.machine));
+    let starts = plan.starts.iter().filter_map(|(start, _)| roles::placement(start));
+    let events = plan.experiment().scene.events.as_deref().and_then(roles::events);
+    traces
+        .chain(machines.map(|path| Use::read("a machine", path)))
+        .chain(starts.map(|path| Use::read("a start", path)))
+        .chain(events.map(|path| Use::read("the events", path)))
 }

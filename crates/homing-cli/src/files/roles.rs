@@ -3,12 +3,12 @@
 
 use super::Over;
 use crate::exit::{self, Code};
-use crate::manifest;
 use clap::{Arg, ArgMatches};
 use homing_core::machine::Machine;
 use homing_lab::topology::{Shape, Topology};
 use homing_linux::files::place::{Place, NAME_MAX};
 use homing_live::config::SETTINGS;
+use homing_pipeline::manifest;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use Role::{Fills, NoFile, Reads, ReadsIf, Writes};
@@ -50,6 +50,7 @@ const ROLES: &[(&str, &str, Role)] = &[
     ("record", "output", TRACE),
     ("record", "recorder", NoFile),
     ("trace import", "input", Reads),
+    ("trace import", "format", NoFile),
     ("trace import", "output", TRACE),
     ("trace export", "output", FILE_OR_STDOUT),
     ("trace merge", "output", TRACE),
@@ -64,9 +65,12 @@ const ROLES: &[(&str, &str, Role)] = &[
     ("reproduce", "traces", NoFile),
     ("reproduce", "workloads", NoFile),
     ("reproduce", "only", NoFile),
-    ("study", "out", Fills(crate::cmd::study::FILES)),
+    ("study", "out", Fills(homing_pipeline::study::FILES)),
     ("study", "starts", ReadsIf(placement)),
     ("study", "machines", ReadsIf(machine)),
+    ("study", "info", NoFile),
+    ("study", "monitor", NoFile),
+    ("study", "bound_start", NoFile),
     ("study", "iterations", NoFile),
     ("study", "threads_on", NoFile),
     ("study", "page_size", NoFile),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// `homing` with these arguments and so many worker threads.
+/// `homing` with these arguments and this many worker threads.
 pub fn command(workers: usize, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_homing"));
     command.args(args).env("RAYON_NUM_THREADS", workers.to_string());

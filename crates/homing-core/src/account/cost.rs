@@ -4,29 +4,26 @@
 //! machines with unequal distances, where each pair of nodes has its own price, are costs summed as they arise; the
 //! order is then that of the pages.
 
+use super::Charges;
 use crate::action::{Locations, NodeSet};
 use crate::ids::Node;
 use crate::machine::Costs;
+use std::ops::Deref;
 
-/// Counts of what was charged.
+/// What was charged, and for how much. Shows its [`Charges`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Account {
-    /// References served by the requester's own node.
-    pub local: u64,
-    /// References served by another processor's node.
-    pub remote: u64,
-    /// References served by global memory.
-    pub global: u64,
-    /// Page copies between processor memories, each R.
-    pub copies: u64,
-    /// Page copies in which global memory takes part, each G.
-    pub global_copies: u64,
-    /// Page copies after which an old copy was dropped.
-    pub moves: u64,
-    /// Page copies beside the old ones.
-    pub replications: u64,
+    charges: Charges,
     /// Summed cost of references and of copies on machines with unequal distances.
     priced: (f64, f64),
+}
+
+impl Deref for Account {
+    type Target = Charges;
+
+    fn deref(&self) -> &Charges {
+        &self.charges
+    }
 }
 
 impl Account {
@@ -34,11 +31,11 @@ impl Account {
     #[inline]
     pub fn refer(&mut self, costs: &Costs, by: Node, at: Locations, count: u64) {
         if at.holds(by) {
-            self.local += count;
+            self.charges.local += count;
         } else if costs.global_node().is_some_and(|global| at.holds(global)) {
-            self.global += count;
+            self.charges.global += count;
         } else {
-            self.remote += count;
+            self.charges.remote += count;
         }
         if let Costs::General(_) = costs {
             let source = if at.holds(by) { by } else { at.home() };
@@ -54,54 +51,36 @@ impl Account {
         }
         let count = u64::from(fresh.len());
         let dropped = u64::from(from.all().without(to.all()).len());
-        self.moves += count.min(dropped);
-        self.replications += count - count.min(dropped);
+        self.charges.moves += count.min(dropped);
+        self.charges.replications += count - count.min(dropped);
         match costs.global_node() {
-            Some(global) if from.holds(global) || to.holds(global) => self.global_copies += count,
-            _ => self.copies += count,
+            Some(global) if from.holds(global) || to.holds(global) => self.charges.global_copies += count,
+            _ => self.charges.copies += count,
         }
         if let Costs::General(_) = costs {
             self.priced.1 += cheapest_copies(costs, from.all(), fresh);
         }
     }
 
-    /// References charged.
-    pub fn references(&self) -> u64 {
-        self.local + self.remote + self.global
-    }
-
     /// The part of the cost that is page copies.
     pub fn copy_cost(&self, costs: &Costs) -> f64 {
         match costs {
-            Costs::Uniform(u) => {
-                let global = u.global.map_or(0.0, |g| g.page_move);
-                self.copies as f64 * u.page_move + self.global_copies as f64 * global
-            }
+            Costs::Uniform(uniform) => self.charges.copy_cost(uniform),
             Costs::General(_) => self.priced.1,
         }
     }
 
     /// Total cost in local word references.
     pub fn cost(&self, costs: &Costs) -> f64 {
-        let references = match costs {
-            Costs::Uniform(u) => {
-                let global = u.global.map_or(0.0, |g| g.access);
-                self.local as f64 + self.remote as f64 * u.remote + self.global as f64 * global
-            }
-            Costs::General(_) => self.priced.0,
-        };
-        references + self.copy_cost(costs)
+        match costs {
+            Costs::Uniform(uniform) => self.charges.cost(uniform),
+            Costs::General(_) => self.priced.0 + self.priced.1,
+        }
     }
 
     /// Adds another account.
     pub fn add(&mut self, other: &Account) {
-        self.local += other.local;
-        self.remote += other.remote;
-        self.global += other.global;
-        self.copies += other.copies;
-        self.global_copies += other.global_copies;
-        self.moves += other.moves;
-        self.replications += other.replications;
+        self.charges += other.charges;
         self.priced.0 += other.priced.0;
         self.priced.1 += other.priced.1;
     }

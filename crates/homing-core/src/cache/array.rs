@@ -57,7 +57,7 @@ macro_rules! by_width {
 }
 
 impl Array {
-    /// Empty arrays for so many `caches` of `sets` (a power of two) by `ways`.
+    /// Empty arrays for `caches` caches of `sets` (a power of two) by `ways`.
     pub fn new(sets: u32, ways: u32, caches: usize) -> Array {
         let (all, ways) = (sets as usize * caches, ways as usize);
         let width = if ways > DIGITS { ways } else { ways.next_power_of_two().max(4) };

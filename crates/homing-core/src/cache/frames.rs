@@ -148,8 +148,8 @@ pub enum Colours {
     /// In order of first use; a frame that a page left is used again after all others.
     #[default]
     InOrder,
-    /// A frame whose low bits are those of the page's virtual address, so many of them: page colouring, and with enough
-    /// bits a cache indexed by virtual addresses.
+    /// A frame whose low bits are those of the page's virtual address, this many of them: page colouring, and with
+    /// enough bits a cache indexed by virtual addresses.
     Virtual(u32),
 }
 

@@ -14,7 +14,7 @@ use crate::trace::Kind as Access;
 /// The most CPUs that a hierarchy has.
 pub const MAX_CPUS: usize = 64;
 
-/// Where pages jump about, the places of so many references are looked up at a time.
+/// References whose places are looked up together, where pages jump about.
 const AHEAD: usize = 16;
 
 /// A hierarchy that cannot be simulated.
@@ -179,9 +179,9 @@ impl Hierarchy {
             self.quick[cpu as usize].learn(dense, (line, slot), (place.page, page_slot));
             if !done {
                 let physical = u64::from(line) << self.l1_log2 | at & mask;
-                let mut told =
-                    Told { page: place.page, physical, frames: &self.frames, l2_log2: self.l2_log2, sink };
-                self.caches.second(cpu, line, access.is_write(), &mut told);
+                let mut asked =
+                    Asked { page: place.page, physical, frames: &self.frames, l2_log2: self.l2_log2, sink };
+                self.caches.second(cpu, line, access.is_write(), &mut asked);
             }
             at = (at | mask) + 1;
             if at > last {
@@ -238,7 +238,7 @@ impl Hierarchy {
 }
 
 /// Makes transactions of what caches ask while they serve a reference.
-struct Told<'a, S> {
+struct Asked<'a, S> {
     /// Page and physical address of what is referred to.
     page: u32,
     physical: u64,
@@ -247,7 +247,7 @@ struct Told<'a, S> {
     sink: &'a mut S,
 }
 
-impl<S: Sink> Events for Told<'_, S> {
+impl<S: Sink> Events for Asked<'_, S> {
     #[inline]
     fn demand(&mut self, cpu: u16, kind: Kind, served: Served) {
         let offset = self.frames.offset(self.physical);

@@ -65,7 +65,7 @@ impl Sink for Sent<'_> {
 }
 
 impl Misses {
-    /// Empty caches, served by so many `workers` at most.
+    /// Empty caches, served by at most `workers` workers.
     pub fn new(
         shape: &HierarchyShape,
         cpus: CpusInUse,

@@ -18,6 +18,7 @@ pub mod counts;
 pub mod cpus;
 pub mod frames;
 pub mod hierarchy;
+mod job;
 pub mod misses;
 mod parts;
 mod quick;
@@ -77,7 +78,7 @@ pub struct Transaction {
     pub cpu: u16,
     /// The page.
     pub page: u32,
-    /// Where in the page: the byte of the reference, or the begin of the line for a write-back.
+    /// Where in the page: the byte of the reference, or the start of the line for a write-back.
     pub offset: u32,
     /// What it is.
     pub kind: Kind,

@@ -10,13 +10,13 @@ use super::caches::{Caches, Events};
 use super::counts::Counts;
 use super::frames::{Addresses, Frames, NOWHERE};
 use super::hierarchy::Hierarchy;
+use super::job::Job;
 use super::shape::{HierarchyShape, Shape};
 use super::tlbs::Tlbs;
 use super::{Kind, Served};
 use crate::ids::Time;
 use crate::trace::Kind as Access;
 use rayon::prelude::*;
-use std::sync::mpsc;
 
 /// References of a batch.
 const BATCH: usize = if cfg!(test) { 256 } else { 1 << 16 };
@@ -92,12 +92,12 @@ struct Part {
 }
 
 /// Keeps what is asked of memory on behalf of one reference.
-struct Told<'a> {
+struct Asked<'a> {
     index: u32,
     sent: &'a mut Vec<Sent>,
 }
 
-impl Events for Told<'_> {
+impl Events for Asked<'_> {
     fn demand(&mut self, _cpu: u16, kind: Kind, _served: Served) {
         self.sent.push(Sent { index: self.index, write: kind.is_write() });
     }
@@ -109,7 +109,7 @@ impl Part {
     fn serve(&mut self, items: &[Item]) {
         for &Item { line, index, cpu, write } in items {
             if !self.caches.first(cpu, line, write).1 {
-                self.caches.second(cpu, line, write, &mut Told { index, sent: &mut self.sent });
+                self.caches.second(cpu, line, write, &mut Asked { index, sent: &mut self.sent });
             }
         }
     }
@@ -166,7 +166,7 @@ pub(super) struct Parts {
     filling: Batch,
     /// Here unless workers have them.
     machine: Option<(Machine, Batch)>,
-    under_way: Option<mpsc::Receiver<(Machine, Batch)>>,
+    under_way: Option<Job<(Machine, Batch)>>,
 }
 
 impl Parts {
@@ -255,13 +255,10 @@ impl Parts {
             machine.serve(&batch);
             self.machine = Some((machine, batch));
         } else {
-            let (give, take) = mpsc::channel();
-            self.under_way = Some(take);
-            rayon::spawn(move || {
+            self.under_way = Some(Job::begin(move || {
                 machine.serve(&batch);
-                // Nobody takes it if the caller has failed meanwhile.
-                let _ = give.send((machine, batch));
-            });
+                (machine, batch)
+            }));
         }
         done
     }
@@ -269,7 +266,7 @@ impl Parts {
     /// Waits for the batch that workers have.
     fn wait<E>(&mut self, mut sent: impl FnMut(u16, Time, &[u64], bool) -> Result<(), E>) -> Result<(), E> {
         if let Some(under_way) = self.under_way.take() {
-            self.machine = Some(under_way.recv().expect("workers give it back"));
+            self.machine = Some(under_way.wait());
         }
         let (machine, batch) = self.machine.as_mut().expect("nobody else has it");
         let mut stretches = batch.stretches.iter().peekable();

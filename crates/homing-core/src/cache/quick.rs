@@ -34,7 +34,7 @@ impl Quick {
     /// Nothing is known.
     pub fn new(line_log2: u32) -> Quick {
         let none = Known { number: NONE, tag: 0, page_tag: 0, slot: 0, page_slot: 0 };
-        Quick { lines: vec![none; LINES].try_into().expect("so many"), line_log2 }
+        Quick { lines: vec![none; LINES].try_into().expect("LINES entries"), line_log2 }
     }
 
     /// False if the reference to this address is certainly not quick.

@@ -33,7 +33,7 @@ impl Shape {
         (sets * ways == entries && sets.is_power_of_two()).then_some(Shape { sets, ways, line_log2: 0 })
     }
 
-    /// Empty arrays of so many caches.
+    /// Empty arrays of `caches` caches.
     pub(super) fn array(&self, caches: usize) -> Array {
         Array::new(self.sets, self.ways, caches)
     }

@@ -5,7 +5,7 @@ use crate::ids::{Node, Page};
 use crate::optimal::{Kind, Optimum, Options, PageAction, Sink, Solver};
 use crate::policy::placement::Placement;
 use crate::policy::table;
-use crate::sharing::{Class, PageUse};
+use crate::sharing::{PageUse, SharingClass};
 use crate::simulate::Simulation;
 use rayon::prelude::*;
 use std::borrow::Cow;
@@ -48,7 +48,7 @@ impl FromStr for BoundStart {
 pub struct Floor {
     /// The optimum.
     pub optimum: Optimum,
-    /// Its cost for each class of [`Class::ALL`].
+    /// Its cost for each class of [`SharingClass::ALL`].
     pub class_costs: Vec<f64>,
     /// Home of each page at the end of the optimal placement.
     pub last_homes: Vec<Node>,
@@ -61,7 +61,7 @@ pub struct Bound {
     /// First touch.
     pub first_touch: Simulation,
     first_touch_cost: f64,
-    classes: Vec<Class>,
+    classes: Vec<SharingClass>,
     /// Where pages begin, if the bound begins there too.
     starts: Option<Vec<Node>>,
 }
@@ -82,9 +82,13 @@ const PAGES_AT_A_TIME: u32 = 1024;
 
 impl Floor {
     /// Bounds every page, from `starts` if they are given.
-    fn new(subject: &Subject, classes: &[Class], starts: Option<&[Node]>) -> Result<Floor, CompareError> {
+    fn new(
+        subject: &Subject,
+        classes: &[SharingClass],
+        starts: Option<&[Node]>,
+    ) -> Result<Floor, CompareError> {
         let options = Options { replication: subject.replicates(), ..Options::default() };
-        let new = || Class::ALL.map(|_| Solver::new(subject.costs, options));
+        let new = || SharingClass::ALL.map(|_| Solver::new(subject.costs, options));
         let chunks = subject.history.pages().div_ceil(PAGES_AT_A_TIME);
         let anywhere = subject.costs.global_node();
         let start = |page: Page| starts.map(|starts| starts[page.index()]).filter(|&at| Some(at) != anywhere);
@@ -116,7 +120,7 @@ impl Floor {
 impl Bound {
     /// Bounds every page. `uses` has one entry a page.
     pub fn new(subject: &Subject, uses: &[PageUse]) -> Result<Bound, CompareError> {
-        let classes: Vec<Class> = uses.iter().map(|page| page.class).collect();
+        let classes: Vec<SharingClass> = uses.iter().map(|page| page.class).collect();
         let starts = match subject.bound_start {
             BoundStart::OneCopy => None,
             BoundStart::Same => Some(starts(subject)?),

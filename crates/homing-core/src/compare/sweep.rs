@@ -7,7 +7,7 @@ use crate::optimal::{solve, Options};
 use crate::policy::table::Entry;
 use crate::report::{CurvePoint, Series};
 
-/// The machine with every page move `factor` times as dear: R and G keep their ratio.
+/// The machine with every page move `factor` times as expensive: R and G keep their ratio.
 pub fn scale_page_moves(costs: &Costs, factor: f64) -> Costs {
     match costs {
         Costs::Uniform(u) => {
@@ -67,16 +67,8 @@ pub fn exact_optimum(subject: &Subject, low: f64, high: f64) -> Result<Option<Se
     let segments = curve_within(subject.history, uniform, range, options, precision)?;
     let at = |segment: &Segment, x: f64| {
         let costs = Uniform { page_move: x, ..*uniform };
-        let counts = &segment.counts;
-        let parts = Parts {
-            cost: counts.cost(&costs),
-            copy_cost: counts.copy_cost(&costs),
-            local: counts.local,
-            remote: counts.remote,
-            global: 0,
-            moves: counts.moves,
-            replications: counts.replications,
-        };
+        let charges = segment.counts;
+        let parts = Parts { cost: charges.cost(&costs), copy_cost: charges.copy_cost(&costs), charges };
         point(x, subject, &parts)
     };
     let mut points: Vec<_> = segments.iter().map(|segment| at(segment, segment.from)).collect();
@@ -108,10 +100,10 @@ fn push(series: &mut Vec<Series>, policy: &str, point: CurvePoint) {
 fn point(x: f64, subject: &Subject, parts: &Parts) -> CurvePoint {
     let references = (subject.history.references() as f64).max(1.0);
     let global = match subject.costs {
-        Costs::Uniform(Uniform { global: Some(global), .. }) => global.access * parts.global as f64,
+        Costs::Uniform(Uniform { global: Some(global), .. }) => global.access * parts.charges.global as f64,
         _ => 0.0,
     };
-    let local = parts.local as f64;
+    let local = parts.charges.local as f64;
     CurvePoint {
         x,
         mcpr: parts.cost / references,
@@ -119,7 +111,7 @@ fn point(x: f64, subject: &Subject, parts: &Parts) -> CurvePoint {
         remote: (parts.cost - parts.copy_cost - local - global).max(0.0) / references,
         global: global / references,
         copies: parts.copy_cost / references,
-        moves_per_page: (parts.moves + parts.replications) as f64
+        moves_per_page: (parts.charges.moves + parts.charges.replications) as f64
             / f64::from(subject.history.pages()).max(1.0),
     }
 }

@@ -50,13 +50,13 @@ impl By {
         MAX_SPAN - time.0 % MAX_SPAN
     }
 
-    /// `time`, counted from the begin of the stretch that it lies in.
+    /// `time`, counted from the start of the stretch that it lies in.
     #[inline]
     pub(super) fn within(time: Time) -> u32 {
         (time.0 % MAX_SPAN) as u32
     }
 
-    /// The Time that is `within` after the begin of the stretch.
+    /// The Time that is `within` after the start of the stretch.
     #[inline]
     fn time(self, within: u32) -> Time {
         Time((self.0 >> Self::NODE_BITS) * MAX_SPAN + u64::from(within))

@@ -1,6 +1,6 @@
 //! Scheduling events for a simulation: threads that move, another number of threads, preemption. They come from a file
 //! or a seeded generator, change where references come from (the binding of threads to nodes over Time), and become
-//! marks that policies hear of (Nikolopoulos 2000, section 3.2: the three causes of obsolete counters).
+//! marks that are reported to policies (Nikolopoulos 2000, section 3.2: the three causes of obsolete counters).
 //!
 //! A trace has fixed threads. With `threads` = k, the work of trace thread i is done where thread i modulo k runs, as
 //! an OpenMP program that adjusts its threads would do it. A preempted thread's work is taken up by the next thread
@@ -154,8 +154,8 @@ impl Schedule {
     }
 
     /// Changes `binding` as the events say for a trace with `threads` threads, on a machine whose CPU i belongs to
-    /// `cpu_nodes[i]`. Returns what policies hear: each thread whose node changed, each change of the number of
-    /// threads.
+    /// `cpu_nodes[i]`. Returns what is reported to policies: each thread whose node changed, each change of the number
+    /// of threads.
     pub fn apply(
         &self,
         binding: &mut Binding,

@@ -17,7 +17,7 @@ pub struct AccessBits {
 }
 
 impl AccessBits {
-    /// Looks after every so many references of all CPUs, at one page of each `region` pages.
+    /// References of all CPUs from one look to the next, at one page of each `region` pages.
     pub fn new(every: u64, region: u32, pages: u32) -> AccessBits {
         AccessBits {
             every: every.max(1),

@@ -27,7 +27,7 @@ pub struct Distance {
 }
 
 impl Representation {
-    /// Of so many CPUs and pages.
+    /// For this number of CPUs and pages.
     pub fn new(cpus: usize, pages: u32) -> Representation {
         let pages = vec![false; pages as usize];
         Representation {

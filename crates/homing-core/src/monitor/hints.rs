@@ -1,9 +1,11 @@
-//! Hint faults: the kernel takes the mappings of a window of pages away again and again; the next reference to such a
-//! page faults and tells who made it (Linux NUMA balancing, kernel/sched/fair.c: task_numa_work). No performance
-//! counters needed.
+//! Hint faults at a fixed rate: the mappings of a window of pages are taken away after every so many references, and
+//! the next reference to such a page faults and tells who made it ([`crate::estimate::mapping`]). No performance
+//! counters needed. Linux paces its scans by time, and so does the live engine, which is simulated apart
+//! ([`crate::system::live`]).
 
 use super::{Missed, Monitor, Poll, Reports, NO_HOME};
-use crate::ids::Page;
+use crate::estimate::mapping::{Mapping, Touch, Walk};
+use crate::ids::{Page, Time};
 
 /// The scanner.
 #[derive(Debug)]
@@ -12,20 +14,20 @@ pub struct HintFaults {
     every: u64,
     /// Pages of each scan.
     window: u32,
-    next: u32,
-    unmapped: Vec<bool>,
+    walk: Walk,
+    mappings: Vec<Mapping<Time>>,
     /// Pages that have a mapping to take away.
     mapped_pages: u64,
 }
 
 impl HintFaults {
-    /// Scans `window` pages after every so many references of all CPUs.
+    /// Scans `window` pages every time this many references of all CPUs have gone by.
     pub fn new(every: u64, window: u32, pages: u32) -> HintFaults {
         HintFaults {
             every: every.max(1),
             window: window.max(1),
-            next: 0,
-            unmapped: vec![false; pages as usize],
+            walk: Walk::default(),
+            mappings: vec![Mapping::default(); pages as usize],
             mapped_pages: 0,
         }
     }
@@ -33,7 +35,7 @@ impl HintFaults {
 
 impl Monitor for HintFaults {
     fn tlb_miss(&mut self, miss: &Missed, reports: &mut Reports) {
-        if std::mem::take(&mut self.unmapped[miss.page as usize]) {
+        if let Touch::Hint(_) = self.mappings[miss.page as usize].touch() {
             reports.interrupts += 1;
             // One fault is all that is seen of the time since the last scan of the page.
             let weight = (self.mapped_pages as f64 / f64::from(self.window)).max(1.0);
@@ -46,18 +48,16 @@ impl Monitor for HintFaults {
     }
 
     fn poll(&mut self, poll: &mut Poll, _: &mut Reports) {
-        let pages = self.unmapped.len() as u32;
-        self.mapped_pages = poll.homes.iter().filter(|&&home| home != NO_HOME).count() as u64;
-        let (mut left, mut looked) = (self.window, 0);
-        while left > 0 && looked < pages {
-            let page = self.next;
-            self.next = (self.next + 1) % pages;
-            looked += 1;
-            if poll.homes[page as usize] != NO_HOME {
-                poll.hierarchy.unmap(Page(page));
-                self.unmapped[page as usize] = true;
-                left -= 1;
+        let Poll { hierarchy, homes, time, .. } = poll;
+        self.mapped_pages = homes.iter().filter(|&&home| home != NO_HOME).count() as u64;
+        let mappings = &mut self.mappings;
+        self.walk.around(mappings.len(), self.window.into(), |place| {
+            let mapped = homes[place] != NO_HOME;
+            if mapped {
+                hierarchy.unmap(Page(place as u32));
+                mappings[place].take_away(*time);
             }
-        }
+            mapped
+        });
     }
 }

@@ -39,7 +39,7 @@ impl Filter {
 #[derive(Debug)]
 pub struct Interconnect {
     filter: Filter,
-    /// Take every so manieth transaction; 1 at maximum rate.
+    /// Samples every Nth transaction; 1 at maximum rate.
     period: u64,
     /// References (Time) that the software takes to read an entry.
     read_time: u64,

@@ -7,7 +7,7 @@ use crate::ids::Page;
 use crate::policy::settings::Param;
 
 /// What a monitor is built for.
-pub struct Setup<'a> {
+pub struct MonitorSetup<'a> {
     /// CPUs in use.
     pub cpus: usize,
     /// Nodes of the machine.
@@ -18,7 +18,7 @@ pub struct Setup<'a> {
     pub values: &'a [f64],
 }
 
-impl Setup<'_> {
+impl MonitorSetup<'_> {
     fn count(&self, index: usize) -> u64 {
         self.values[index] as u64
     }
@@ -28,13 +28,15 @@ impl Setup<'_> {
 #[derive(Clone, Copy)]
 pub enum Build {
     /// From its parameters.
-    Plain(fn(&Setup) -> Box<dyn Monitor>),
+    Plain(fn(&MonitorSetup) -> Box<dyn Monitor>),
     /// From what a run without page moves has seen.
     Future(fn(perfect::Future) -> Box<dyn Monitor>),
+    /// The live engine's session, which asks for scans when it wants them ([`crate::system::live`]).
+    Session,
 }
 
 /// One monitor.
-pub struct Entry {
+pub struct MonitorEntry {
     /// Name on the command line and in results.
     pub name: &'static str,
     /// The real hardware or software that it stands for.
@@ -62,8 +64,8 @@ const READ_TIME: Param = Param {
 };
 
 /// All monitors.
-pub const MONITORS: &[Entry] = &[
-    Entry {
+pub const MONITORS: &[MonitorEntry] = &[
+    MonitorEntry {
         name: "perfect",
         stands_for: "nothing real: a complete record of the interval that ends",
         summary: "every transaction of the last interval",
@@ -71,7 +73,7 @@ pub const MONITORS: &[Entry] = &[
         needs_tlb: false,
         build: Build::Plain(|_| Box::new(perfect::Last::default())),
     },
-    Entry {
+    MonitorEntry {
         name: "perfect-next",
         stands_for: "nothing real: a complete record of the interval that begins (Tikir & Hollingsworth's perfect \
         profile)",
@@ -80,15 +82,15 @@ pub const MONITORS: &[Entry] = &[
         needs_tlb: false,
         build: Build::Future(|future| Box::new(perfect::Next::new(future))),
     },
-    Entry {
+    MonitorEntry {
         name: "interconnect",
         stands_for: "Sun Fire Link bus analyser, every Nth transaction",
         summary: "every Nth transaction of the whole machine",
-        params: &[param("period", 512.0, "transactions", "take every so manieth"), READ_TIME],
+        params: &[param("period", 512.0, "transactions", "sample every Nth"), READ_TIME],
         needs_tlb: false,
         build: Build::Plain(|s| Box::new(Interconnect::new(Filter::DEMAND, s.count(0), s.count(1)))),
     },
-    Entry {
+    MonitorEntry {
         name: "interconnect-max",
         stands_for: "Sun Fire Link bus analyser, as fast as software empties its FIFO of eight",
         summary: "transactions at the maximum rate, in bursts of eight",
@@ -96,39 +98,39 @@ pub const MONITORS: &[Entry] = &[
         needs_tlb: false,
         build: Build::Plain(|s| Box::new(Interconnect::new(Filter::DEMAND, 1, s.count(0)))),
     },
-    Entry {
+    MonitorEntry {
         name: "cache-misses",
         stands_for: "performance counters with event addresses: Itanium 2 EAR; precise cache-miss events",
         summary: "every Nth miss of each CPU's last private cache",
-        params: &[param("period", 512.0, "misses", "take every so manieth of each CPU")],
+        params: &[param("period", 512.0, "misses", "sample every Nth of each CPU")],
         needs_tlb: false,
         build: Build::Plain(|s| Box::new(misses::CacheMisses::new(s.count(0), s.cpus))),
     },
-    Entry {
+    MonitorEntry {
         name: "tlb-misses",
         stands_for: "performance counters of data TLB misses; software-refilled TLBs",
         summary: "every Nth TLB miss of each CPU",
-        params: &[param("period", 16.0, "misses", "take every so manieth of each CPU")],
+        params: &[param("period", 16.0, "misses", "sample every Nth of each CPU")],
         needs_tlb: true,
         build: Build::Plain(|s| Box::new(misses::TlbMisses::new(s.count(0), s.cpus))),
     },
-    Entry {
+    MonitorEntry {
         name: "tlb-content",
         stands_for: "valid bits of TLB entries, read by the kernel",
         summary: "the pages in every CPU's TLB, again and again",
-        params: &[param("every", 16384.0, "references", "between two looks")],
+        params: &[param("every", 16384.0, "references", "between two polls")],
         needs_tlb: true,
         build: Build::Plain(|s| Box::new(tlb::TlbContent::new(s.count(0), false))),
     },
-    Entry {
+    MonitorEntry {
         name: "atc",
         stands_for: "address translation counters, proposed hardware (Tikir & Hollingsworth, section 4.3)",
         summary: "translations by each entry of every CPU's TLB",
-        params: &[param("every", 16384.0, "references", "between two looks")],
+        params: &[param("every", 16384.0, "references", "between two polls")],
         needs_tlb: true,
         build: Build::Plain(|s| Box::new(tlb::TlbContent::new(s.count(0), true))),
     },
-    Entry {
+    MonitorEntry {
         name: "origin",
         stands_for: "SGI Origin 2000: 11-bit counters by page and node, 32-bit extensions in the kernel",
         summary: "all misses by page and node",
@@ -136,7 +138,7 @@ pub const MONITORS: &[Entry] = &[
         needs_tlb: false,
         build: Build::Plain(|_| Box::new(origin::Counters::default())),
     },
-    Entry {
+    MonitorEntry {
         name: "card",
         stands_for: "the Opium performance-monitor card: region filters on each node's port (Brock et al. 2001)",
         summary: "non-local transactions that leave each node, or that come in, by region",
@@ -171,12 +173,12 @@ pub const MONITORS: &[Entry] = &[
             Box::new(card::Cards::over(s.nodes, &pages, page_size, s.count(0), s.count(1), inbound))
         }),
     },
-    Entry {
+    MonitorEntry {
         name: "precise",
         stands_for: "Intel PEBS load latency, AMD IBS, Arm SPE",
         summary: "every Nth sufficiently slow miss of each CPU",
         params: &[
-            param("period", 64.0, "misses", "take every so manieth of each CPU"),
+            param("period", 64.0, "misses", "sample every Nth of each CPU"),
             Param {
                 name: "latency",
                 default: 0.0,
@@ -188,9 +190,17 @@ pub const MONITORS: &[Entry] = &[
         needs_tlb: false,
         build: Build::Plain(|s| Box::new(precise::Precise::new(s.count(0), s.values[1], s.cpus))),
     },
-    Entry {
+    MonitorEntry {
         name: "hint-faults",
-        stands_for: "Linux NUMA balancing's scanner and hint faults; no counters needed",
+        stands_for: "the live engine's own session (`homing run --source hint-faults`), in modelled time",
+        summary: "the next reference to each page after a scan, as the live engine sees and weighs it",
+        params: crate::system::live::kernel::PARAMS,
+        needs_tlb: true,
+        build: Build::Session,
+    },
+    MonitorEntry {
+        name: "hint-faults",
+        stands_for: "a scanner at a fixed rate, by references; chosen by `every` or `window`",
         summary: "the next reference to pages whose mapping is taken away in turn",
         params: &[
             param("every", 65536.0, "references", "between two scans"),
@@ -201,12 +211,12 @@ pub const MONITORS: &[Entry] = &[
             Box::new(hints::HintFaults::new(s.count(0), s.count(1) as u32, s.addresses.pages()))
         }),
     },
-    Entry {
+    MonitorEntry {
         name: "access-bits",
         stands_for: "Linux DAMON on per-node page tables (Mitosis): access bits of one page a region",
-        summary: "whether a node touched a region since the last look",
+        summary: "whether a node touched a region since the last poll",
         params: &[
-            param("every", 65536.0, "references", "between two looks"),
+            param("every", 65536.0, "references", "between two polls"),
             param("region", 8.0, "pages", "pages that one is watched for"),
         ],
         needs_tlb: true,
@@ -220,9 +230,19 @@ pub const MONITORS: &[Entry] = &[
 #[derive(Clone)]
 pub struct Choice {
     /// The table's entry.
-    pub entry: &'static Entry,
+    pub entry: &'static MonitorEntry,
     /// Values in the order of its parameters.
     pub values: Vec<f64>,
+}
+
+/// The monitor of that name. Of several the first that has the first parameter.
+fn named(name: &str, parameters: &str) -> Option<&'static MonitorEntry> {
+    let first = parameters.split(['=', ',']).find(|part| !part.is_empty());
+    let all = || MONITORS.iter().filter(|entry| entry.name == name);
+    let has = |entry: &&MonitorEntry| {
+        first.is_none_or(|first| entry.params.iter().any(|param| param.name == first))
+    };
+    all().find(has).or_else(|| all().next())
 }
 
 impl std::str::FromStr for Choice {
@@ -231,8 +251,9 @@ impl std::str::FromStr for Choice {
     /// Parses `NAME` or `NAME:PARAM=VALUE,...`.
     fn from_str(text: &str) -> Result<Choice, String> {
         let (name, rest) = text.split_once(':').unwrap_or((text, ""));
-        let Some(entry) = MONITORS.iter().find(|entry| entry.name == name) else {
-            let names: Vec<_> = MONITORS.iter().map(|entry| entry.name).collect();
+        let Some(entry) = named(name, rest) else {
+            let mut names: Vec<_> = MONITORS.iter().map(|entry| entry.name).collect();
+            names.dedup();
             return Err(format!("no monitor `{name}`: expected one of {}", names.join(", ")));
         };
         let mut values: Vec<f64> = entry.params.iter().map(|param| param.default).collect();
@@ -245,7 +266,7 @@ impl std::str::FromStr for Choice {
             };
             let (least, most) = entry.params[at].range;
             let kind = match key {
-                "latency" => "number",
+                "latency" | "slow" | "ready" | "stop" | "look" | "move" | "memory" => "number",
                 "granularity" => "power of two",
                 _ => "whole number",
             };

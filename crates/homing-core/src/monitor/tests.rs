@@ -1,5 +1,5 @@
 use super::interconnect::{Filter, Interconnect};
-use super::table::{Choice, MONITORS};
+use super::table::{Choice, MonitorEntry, MONITORS};
 use super::*;
 use crate::cache::{Addresses, HierarchyShape, Shape};
 use crate::ids::{Cpu, PageSize};
@@ -27,7 +27,13 @@ fn feed(monitor: &mut dyn Monitor, all: impl Iterator<Item = Seen>) -> Reports {
 #[test]
 fn the_table_is_sound() {
     for (index, entry) in MONITORS.iter().enumerate() {
-        assert!(MONITORS[..index].iter().all(|other| other.name != entry.name), "{} twice", entry.name);
+        for other in MONITORS[..index].iter().filter(|other| other.name == entry.name) {
+            // Their parameters tell which is meant.
+            let names =
+                |entry: &MonitorEntry| entry.params.iter().map(|param| param.name).collect::<Vec<_>>();
+            assert!(!names(entry).is_empty(), "{} twice", entry.name);
+            assert!(names(other).iter().all(|name| !names(entry).contains(name)), "{} twice", entry.name);
+        }
         assert!(!entry.summary.is_empty() && !entry.stands_for.is_empty(), "{}", entry.name);
         for param in entry.params {
             assert!(
@@ -37,9 +43,17 @@ fn the_table_is_sound() {
                 param.name
             );
         }
-        let choice: Choice = entry.name.parse().unwrap();
+        let values = entry.params.iter().map(|param| param.default).collect();
+        let choice = Choice { entry, values };
         let again: Choice = choice.describe().parse().unwrap();
-        assert_eq!(again.values, choice.values);
+        assert_eq!(again.describe(), choice.describe());
+        assert_eq!((again.entry.stands_for, again.values), (entry.stands_for, choice.values));
+        let first = MONITORS.iter().find(|other| other.name == entry.name).unwrap();
+        let by_name: Choice = entry.name.parse().unwrap();
+        assert_eq!(
+            by_name.entry.stands_for, first.stands_for,
+            "the first is meant where nothing else is said"
+        );
     }
 }
 
@@ -107,7 +121,7 @@ fn eleven_bits_overflow_into_the_kernels_counters() {
     assert_eq!(all.iter().map(|s| (s.page, s.node.0, s.reads)).collect::<Vec<_>>(), [(3, 0, 5000)]);
     all.clear();
     ends(&mut counters, &mut all);
-    assert_eq!(all, [], "each reading tells of the time since the last");
+    assert_eq!(all, [], "each reading is about the time since the last");
 }
 
 /// The samples of an end of interval.
@@ -229,4 +243,23 @@ fn wrong_parameters_are_refused_with_what_was_expected() {
         assert!(refused(text).contains(words), "{text}: {}", refused(text));
     }
     assert_eq!(refused("precise:latency=1.5,period=3"), "");
+}
+
+#[test]
+fn every_monitor_has_a_line_in_the_table() {
+    let table = include_str!("table.rs");
+    let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/monitor")).unwrap();
+    let mut monitors = 0;
+    for path in files.map(|file| file.unwrap().path()) {
+        let module = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let is_monitor = std::fs::read_to_string(&path).unwrap().contains("\nimpl Monitor for ");
+        if is_monitor && !["mod", "tests"].contains(&module.as_str()) {
+            monitors += 1;
+            assert!(
+                table.contains(&format!("{module}::")) || table.contains(&format!("{module}(")),
+                "{module}"
+            );
+        }
+    }
+    assert!(monitors > 5, "{monitors}");
 }

@@ -13,7 +13,7 @@ pub struct TlbContent {
 }
 
 impl TlbContent {
-    /// Polls after so many references of all CPUs.
+    /// Polls every time this many references of all CPUs have gone by.
     pub fn new(every: u64, counters: bool) -> TlbContent {
         TlbContent { every: every.max(1), counters, counting: false }
     }

@@ -6,7 +6,8 @@
 //! cheaper, and a new line is found, or the crossing is a break-point. The curve of a trace is the sum over its pages.
 
 use super::uniform::UniformSolver;
-use super::{Counts, OptimalError, Options};
+use super::{OptimalError, Options};
+use crate::account::Charges;
 use crate::history::History;
 use crate::ids::Page;
 use crate::machine::{Costs, Global, Uniform};
@@ -190,7 +191,7 @@ impl Parameter {
     }
 
     /// How often a placement pays the parameter.
-    fn slope(self, counts: &Counts) -> u64 {
+    fn slope(self, counts: &Charges) -> u64 {
         match self {
             Parameter::PageMove => counts.copies,
             Parameter::Remote => counts.remote,
@@ -208,7 +209,7 @@ pub struct Segment {
     /// Value of the parameter where it ends.
     pub to: f64,
     /// What the optimal placement does throughout.
-    pub counts: Counts,
+    pub counts: Charges,
     /// Cost per unit of the parameter: moves, or references.
     pub slope: u64,
     /// Cost at parameter 0, continued: cost = intercept + slope * parameter.
@@ -238,7 +239,7 @@ pub fn curve(
 
 /// The same, but a break-point is left out where it makes the optimum of its page cheaper by less than `precision` of
 /// it. A page with thousands of runs has as many break-points, each of which takes another look at all its runs; nearly
-/// all of them are too small to see. What is given costs of placements that are possible, at most that much too dear.
+/// all of them are too small to see. What is given costs of placements that are possible, at most that much too high.
 pub fn curve_within(
     history: &History,
     costs: &Uniform,
@@ -250,7 +251,7 @@ pub fn curve_within(
     let (mut first, mut breaks) = (0..history.pages())
         .into_par_iter()
         .try_fold(
-            || (Counts::default(), Vec::new()),
+            || (Charges::default(), Vec::new()),
             |(mut first, mut breaks), page| {
                 let mut lines = PageCurve {
                     history,
@@ -267,7 +268,7 @@ pub fn curve_within(
             },
         )
         .try_reduce(
-            || (Counts::default(), Vec::new()),
+            || (Charges::default(), Vec::new()),
             |(mut a, mut breaks), (b, mut more)| {
                 a += b;
                 breaks.append(&mut more);
@@ -295,7 +296,7 @@ pub fn curve_within(
 }
 
 impl Range {
-    fn segment(&self, costs: &Uniform, from: f64, to: f64, counts: Counts) -> Segment {
+    fn segment(&self, costs: &Uniform, from: f64, to: f64, counts: Charges) -> Segment {
         let slope = self.parameter.slope(&counts);
         let intercept = counts.cost(&self.parameter.at(costs, 0.0));
         Segment { from, to, counts, slope, intercept }
@@ -305,12 +306,12 @@ impl Range {
 /// A page changes its placement at a value of the parameter.
 struct Break {
     at: f64,
-    before: Counts,
-    after: Counts,
+    before: Charges,
+    after: Charges,
 }
 
 impl Break {
-    fn apply(&self, mut total: Counts) -> Counts {
+    fn apply(&self, mut total: Charges) -> Charges {
         let change = |total: &mut u64, before: u64, after: u64| *total = *total - before + after;
         let (b, a) = (&self.before, &self.after);
         change(&mut total.local, b.local, a.local);
@@ -337,27 +338,27 @@ struct PageCurve<'a> {
 
 impl PageCurve<'_> {
     /// Finds all break-points; returns the counts at the low end.
-    fn find(&mut self) -> Result<Counts, OptimalError> {
+    fn find(&mut self) -> Result<Charges, OptimalError> {
         let (low, high) = (self.range.low, self.range.high);
         let (first, last) = (self.optimum(low)?, self.optimum(high)?);
         self.between((low, first), (high, last))?;
         Ok(first)
     }
 
-    fn optimum(&self, value: f64) -> Result<Counts, OptimalError> {
+    fn optimum(&self, value: f64) -> Result<Charges, OptimalError> {
         let costs = self.range.parameter.at(self.costs, value);
         let runs = self.history.runs(self.page)?;
         Ok(UniformSolver::new(costs, self.options).page(self.page, None, runs, &mut ())?.counts)
     }
 
-    fn line(&self, counts: &Counts) -> (u64, f64) {
+    fn line(&self, counts: &Charges) -> (u64, f64) {
         let parameter = self.range.parameter;
         (parameter.slope(counts), counts.cost(&parameter.at(self.costs, 0.0)))
     }
 
     /// Finds the break-points between two values with their optima, in rising order. Each line found splits the range,
     /// so the depth is at most the number of break-points of the page, and in practice its logarithm.
-    fn between(&mut self, low: (f64, Counts), high: (f64, Counts)) -> Result<(), OptimalError> {
+    fn between(&mut self, low: (f64, Charges), high: (f64, Charges)) -> Result<(), OptimalError> {
         let ((slope_low, base_low), (slope_high, base_high)) = (self.line(&low.1), self.line(&high.1));
         if slope_low <= slope_high {
             return Ok(());

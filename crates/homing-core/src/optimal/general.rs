@@ -7,7 +7,8 @@
 
 use super::trail::{State, Step, Trail};
 use super::uniform::MAX_RUNS;
-use super::{Counts, Kind, OptimalError, PageAction, PageOptimum, Sink, Start};
+use super::{Kind, OptimalError, PageAction, PageOptimum, Sink, Start};
+use crate::account::Charges;
 use crate::history::PageRun;
 use crate::ids::{Node, Page, Time};
 use crate::machine::General;
@@ -182,8 +183,8 @@ impl GeneralSolver {
     }
 
     /// The counts, the cost and the part of it that is copies.
-    pub fn totals(&self) -> (Counts, f64, f64) {
-        let mut counts = Counts::default();
+    pub fn totals(&self) -> (Charges, f64, f64) {
+        let mut counts = Charges::default();
         for (i, &n) in self.references.iter().enumerate() {
             *(if i / self.nodes == i % self.nodes { &mut counts.local } else { &mut counts.remote }) += n;
         }

@@ -11,7 +11,6 @@
 //! `docs/optimal.md` has the derivations; `tests/optimal/` compares with an exhaustive search over all location sets.
 
 pub mod action;
-mod counts;
 pub mod curve;
 
 mod general;
@@ -23,13 +22,14 @@ mod uniform;
 mod with_global;
 
 pub use action::{Kind, PageAction, Sink};
-pub use counts::Counts;
 
+use crate::account::Charges;
 use crate::history::{History, PageRun, SpillError};
 use crate::ids::{Node, Page};
 use crate::machine::Costs;
 use general::GeneralSolver;
 use rayon::prelude::*;
+use std::fmt;
 use uniform::UniformSolver;
 
 /// What the optimum may do.
@@ -60,6 +60,16 @@ pub enum Start {
     FirstTouch,
 }
 
+impl fmt::Display for Start {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Start::OneCopy => "one-copy",
+            Start::AnySet => "any-set",
+            Start::FirstTouch => "first-touch",
+        })
+    }
+}
+
 /// Why there is no optimum.
 #[derive(Debug, thiserror::Error)]
 pub enum OptimalError {
@@ -83,7 +93,7 @@ pub struct Optimum {
     /// Number of pages.
     pub pages: u64,
     /// What the cheapest placement does.
-    pub counts: Counts,
+    pub counts: Charges,
     /// Its cost in local word references, priced from the counts.
     pub cost: f64,
     /// The part of the cost that is page copies.
@@ -135,7 +145,7 @@ pub fn solve(history: &History, costs: &Costs, options: Options) -> Result<Optim
     Ok(solver.finish())
 }
 
-/// Like [`solve`], and tells `sink` the placement: where each page starts and every action, page by page.
+/// Like [`solve`], and reports the placement to `sink`: where each page starts and every action, page by page.
 pub fn place(
     history: &History,
     costs: &Costs,
@@ -168,7 +178,7 @@ pub struct Solver {
 }
 
 enum Kinds {
-    Uniform(Box<UniformSolver>, Counts),
+    Uniform(Box<UniformSolver>, Charges),
     General(Box<GeneralSolver>),
 }
 
@@ -177,7 +187,7 @@ impl Solver {
     pub fn new(costs: &Costs, options: Options) -> Solver {
         let kind = match costs {
             Costs::Uniform(uniform) => {
-                Kinds::Uniform(Box::new(UniformSolver::new(*uniform, options)), Counts::default())
+                Kinds::Uniform(Box::new(UniformSolver::new(*uniform, options)), Charges::default())
             }
             Costs::General(general) => Kinds::General(Box::new(GeneralSolver::new(general, options.start))),
         };

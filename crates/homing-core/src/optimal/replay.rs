@@ -3,7 +3,8 @@
 
 use super::replicated::Epoch;
 use super::trail::Step;
-use super::{Counts, Kind, Options, PageAction, Sink};
+use super::{Kind, Options, PageAction, Sink};
+use crate::account::Charges;
 use crate::history::PageRun;
 use crate::ids::{Node, Page, Time};
 use crate::machine::{Global, Uniform};
@@ -33,7 +34,7 @@ pub(super) struct Replay {
 struct Walk<'a, S: Sink> {
     page: Page,
     sink: &'a mut S,
-    counts: Counts,
+    counts: Charges,
 }
 
 impl<S: Sink> Walk<'_, S> {
@@ -76,8 +77,8 @@ impl Replay {
         path: &[Step],
         any_set: bool,
         sink: &mut impl Sink,
-    ) -> Counts {
-        let mut walk = Walk { page, sink, counts: Counts::default() };
+    ) -> Charges {
+        let mut walk = Walk { page, sink, counts: Charges::default() };
         let mut home = path.first().map_or(last_home, |step| usize::from(step.from));
         let mut steps = path.iter().peekable();
         let mut replicated_start = self.replication && any_set;
@@ -128,7 +129,7 @@ impl Replay {
 
     /// Counts references by `node` to the only copy at `home`.
     #[inline]
-    fn count(&self, counts: &mut Counts, node: usize, home: usize, references: u64) {
+    fn count(&self, counts: &mut Charges, node: usize, home: usize, references: u64) {
         *(match home {
             _ if home == node => &mut counts.local,
             _ if home == self.global_node => &mut counts.global,
@@ -230,7 +231,7 @@ impl Replay {
     /// left without.
     fn count_epoch(
         &mut self,
-        counts: &mut Counts,
+        counts: &mut Charges,
         home: usize,
         to: Option<usize>,
         through_global: bool,

@@ -3,7 +3,7 @@
 //!
 //! Costs are kept less r for every reference so far, so a reference by node i changes only i (by -(r - 1)) and global
 //! memory (by -(r - g)). That another node could be reached by a move from the cheapest place is taken into account
-//! only when the node is touched: the cheapest cost never rises, so a move made late is never dearer than one made
+//! only when the node is touched: the cheapest cost never rises, so a move made late never costs more than one made
 //! early. Moving to a node other than the requester never helps.
 
 use super::trail::{Forward, Link, State, Trail};

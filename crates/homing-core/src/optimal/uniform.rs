@@ -5,7 +5,8 @@ use super::replicated::Replicated;
 use super::single::Single;
 use super::trail::{Forward, Step, Trail};
 use super::with_global::WithGlobal;
-use super::{Counts, OptimalError, Options, Sink, Start};
+use super::{OptimalError, Options, Sink, Start};
+use crate::account::Charges;
 use crate::history::PageRun;
 use crate::ids::{Node, Page};
 use crate::machine::Uniform;
@@ -25,7 +26,7 @@ pub(super) struct UniformSolver {
 /// The cheapest placement of one page.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Placed {
-    pub counts: Counts,
+    pub counts: Charges,
     pub first_home: Node,
     pub last_home: Node,
 }

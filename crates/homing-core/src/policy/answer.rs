@@ -52,7 +52,7 @@ pub fn parse(answer: &str, known: impl Fn(Page) -> bool) -> Result<Vec<(Page, Ki
         })?;
         match known(page) {
             true => Ok((page, kind)),
-            false => Err(format!("asked for an action on page {page}, which it was not told of")),
+            false => Err(format!("asked for an action on page {page}, which was not reported to it")),
         }
     };
     parsed.actions.into_iter().map(check).collect()

@@ -40,7 +40,7 @@ use super::counters::Counters;
 use super::pages::Pages;
 use super::prices::Prices;
 use super::settings::Param;
-use super::table::{restore, Begin, Entry, Setup};
+use super::table::{restore, Begin, Entry, PolicySetup};
 use super::{Context, Decides, End, Fault, Next, Policy, Sample, ThreadMoved};
 use crate::action::{Action, Actions, Kind, Outcome};
 use crate::ids::{Node, Page, Thread, Time};
@@ -166,7 +166,7 @@ pub struct UserLevel {
     area_pages: u64,
     /// Constructs of equation (3)'s filter; none for the competitive criterion alone.
     constructs: Option<u64>,
-    /// What the program and the monitor tell.
+    /// What the program and the monitor report.
     page_bytes: u64,
     iterations: bool,
     phases: bool,
@@ -178,7 +178,7 @@ pub struct UserLevel {
 }
 
 impl UserLevel {
-    fn new(setup: &Setup, constructs: Option<u64>) -> UserLevel {
+    fn new(setup: &PolicySetup, constructs: Option<u64>) -> UserLevel {
         UserLevel {
             prices: Prices::new(setup.costs),
             migration_cost: setup.values.get("migration-cost"),

@@ -27,6 +27,7 @@ use super::settings::Param;
 use super::table::{restore, Begin, Entry};
 use super::{Context, Fault, Next, Policy, Sample};
 use crate::action::{Actions, Kind, Locations};
+use crate::estimate::mapping::{Mapping, Touch, Walk};
 use crate::ids::{Node, Page, Time};
 use serde::{Deserialize, Serialize};
 
@@ -69,8 +70,7 @@ pub(super) const ENTRY: Entry = Entry {
             period: value("scan-period-min-ms"),
             next_scan: Time((value("scan-delay-ms") * value("rate") / 1000.0) as u64),
             order: Vec::new(),
-            scanned: 0,
-            passes: 0,
+            walk: Walk::default(),
             faults: Faults::default(),
             pages: Pages::default(),
         })
@@ -85,8 +85,8 @@ const fn ms(name: &'static str, default: f64, doc: &'static str) -> Param {
 /// What is known of one page.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct State {
-    /// Made inaccessible: the next reference faults.
-    hint: bool,
+    /// What scans have done to it.
+    mapping: Mapping<Time>,
     /// The node of the last hint fault.
     last: Option<Node>,
 }
@@ -114,9 +114,7 @@ pub struct Linux {
     next_scan: Time,
     /// The pages of the address space, by order of first reference.
     order: Vec<Page>,
-    /// Pages of this pass that are behind the scanner.
-    scanned: usize,
-    passes: u64,
+    walk: Walk,
     faults: Faults,
     pages: Pages<State>,
 }
@@ -134,17 +132,15 @@ impl Linux {
     }
 
     fn scan(&mut self) {
-        let mut left = (self.scan_mb / self.page_mb).max(1.0) as usize;
-        while left > 0 && self.scanned < self.order.len() {
-            if let Some(state) = self.pages.get_mut(self.order[self.scanned]) {
-                state.hint = true;
+        let window = (self.scan_mb / self.page_mb).max(1.0) as u64;
+        let (order, pages, now) = (&self.order, &mut self.pages, self.next_scan);
+        let over = self.walk.to_the_end(order.len(), window, |place| {
+            if let Some(state) = pages.get_mut(order[place]) {
+                state.mapping.take_away(now);
             }
-            self.scanned += 1;
-            left -= 1;
-        }
-        if self.scanned >= self.order.len() {
-            self.scanned = 0;
-            self.passes += 1;
+            true
+        });
+        if over {
             self.adapt();
         }
     }
@@ -174,14 +170,12 @@ impl Linux {
 
     /// A reference to the page: a hint fault if the page was scanned since the last.
     fn touch(&mut self, page: Page, node: Node, at: Locations, actions: &mut Actions) {
-        let early = self.passes <= EARLY_PASSES;
+        let early = self.walk.passes() <= EARLY_PASSES;
         if self.pages.get_mut(page).is_none() {
             self.order.push(page);
         }
         let state = self.pages.entry(page, State::default);
-        if !std::mem::replace(&mut state.hint, false) {
-            return;
-        }
+        let Touch::Hint(_) = state.mapping.touch() else { return };
         let last = state.last.replace(node);
         let private = last == Some(node) || (last.is_none() && early);
         *(if private { &mut self.faults.private } else { &mut self.faults.shared }) += 1.0;
@@ -242,6 +236,39 @@ mod tests {
         let history = History::from_references(&references, read_gap(&costs));
         let log = run(&history, &costs, "linux", None, &sets, false).log;
         assert_eq!(log.iter().map(|entry| entry.time.0).collect::<Vec<_>>(), [10, 30]);
+    }
+
+    #[test]
+    fn many_pages_in_windows_move_as_they_did() {
+        let costs = uniform(3, 5.0, 20.0, None);
+        let sets = [
+            "rate=1000",
+            "scan-delay-ms=10",
+            "scan-period-min-ms=30",
+            "scan-period-max-ms=900",
+            "scan-size-mb=0.04",
+        ];
+        let mut state = 7u64;
+        let mut next = |below: u64| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) % below
+        };
+        // Pages 0 to 39, most of each by a node of its own, of which some are met late.
+        let runs = (0..6000u64).map(|time| {
+            let page = next(40.min(8 + time / 100));
+            let own = (page % 3) as u16;
+            let node = if next(5) == 0 { next(3) as u16 } else { own };
+            (node, page, next(4) == 0, 1 + next(6) as usize)
+        });
+        let references = expand(&runs.collect::<Vec<_>>());
+        let history = History::from_references(&references, read_gap(&costs));
+        let result = run(&history, &costs, "linux", None, &sets, false);
+        let sum =
+            result.log.iter().map(|entry| entry.time.0 * (u64::from(entry.action.page.0) + 1)).sum::<u64>();
+        assert_eq!(
+            (result.log.len(), sum, result.account.local, result.account.remote),
+            (103, 10_459_861, 17824, 3122)
+        );
     }
 
     #[test]

@@ -7,12 +7,12 @@
 //! * A **fault** is asked about before the reference is served: a node without a copy refers to the page for the first
 //!   time since it was mapped there, or what the policy asked for by [`Next`] came due, or a write meets several
 //!   copies.
-//! * A **sample** tells of references that were served: all of them in simulation, some of them (with a weight) live.
+//! * A **sample** stands for references that were served: all of them in simulation, some of them (with a weight) live.
 //!   Counts of an interval or of a poll come together as a **profile** of each page where a policy wants that, since
 //!   their order is lost.
 //! * An **end** of an interval or of an iteration closes a profile: all samples since the one before. A policy that
 //!   [`decides at ends`](Decides::AtEnds) gets one sample for each page and node, just before the end, and no faults.
-//! * **Marks** tell of the program and of the scheduler: phases, threads that run elsewhere now.
+//! * **Marks** are about the program and the scheduler: phases, threads that run elsewhere now.
 //! * **Loads** tell how long requests queue at each memory, where somebody knows.
 
 pub mod ace;
@@ -103,7 +103,7 @@ pub struct Sample {
     pub at: Locations,
 }
 
-/// What is told once, before anything else.
+/// What is reported once, before anything else.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Context {
     /// Name of the monitor that samples come from; `references` for the program's references themselves.
@@ -120,7 +120,7 @@ pub struct Context {
     pub page_bytes: u64,
     /// Memories of the machine.
     pub nodes: u16,
-    /// True if the policy will be told of [`Policy::loads`].
+    /// True if [`Policy::loads`] will be called.
     #[serde(default)]
     pub loads: bool,
 }
@@ -180,7 +180,7 @@ pub trait Policy: Snapshot + Send + Sync {
     /// The program ended an iteration of its outer loop.
     fn iteration_end(&mut self, _end: &End, _actions: &mut Actions) {}
 
-    /// True if the policy wants to hear of marks also where pages are simulated one by one: [`Policy::phase_begin`],
+    /// True if the policy wants marks also where pages are simulated one by one: [`Policy::phase_begin`],
     /// [`Policy::thread_moved`], [`Policy::threads_changed`].
     fn wants_marks(&self) -> bool {
         false
@@ -202,8 +202,15 @@ pub trait Policy: Snapshot + Send + Sync {
     /// A page is referred to for the first time; `address` is its first byte.
     fn page_new(&mut self, _page: Page, _address: u64) {}
 
-    /// The page's mapping went away: nothing more will be heard of it.
+    /// The page's mapping went away: no sample of it will follow.
     fn page_gone(&mut self, _page: Page) {}
+
+    /// The page lives on, but what was said of it no longer holds: the thread that used it is elsewhere, and the page
+    /// is sent after it. Unless a policy knows better, it begins anew with the page.
+    fn page_forget(&mut self, page: Page, address: u64) {
+        self.page_gone(page);
+        self.page_new(page, address);
+    }
 
     /// What came of an action.
     fn outcome(&mut self, _action: &Action, _outcome: &Outcome) {}

@@ -36,7 +36,7 @@ impl Prices {
         }
     }
 
-    /// The same with page moves at so many times their price.
+    /// The same with the price of page moves times `scale`.
     pub(super) fn with_moves_at(mut self, scale: f64) -> Prices {
         match &mut self {
             Prices::Uniform { page_move, global, .. } => {
@@ -109,12 +109,12 @@ impl Prices {
     }
 
     /// The most that a reference from `by` can cost beyond a local one.
-    pub(super) fn dearest_loss(&self, by: Node) -> f64 {
+    pub(super) fn highest_loss(&self, by: Node) -> f64 {
         match self {
             Prices::Uniform { remote, .. } => remote - 1.0,
             Prices::General { nodes, .. } => {
-                let dearest = (0..*nodes).map(|at| self.access(by, Node(at))).fold(0.0, f64::max);
-                dearest - self.access(by, by)
+                let highest = (0..*nodes).map(|at| self.access(by, Node(at))).fold(0.0, f64::max);
+                highest - self.access(by, by)
             }
         }
     }

@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(log(&Timeline::default(), "perfect", &[]).account.moves, 0);
         // Phases too short to pay are left alone.
         let costs = uniform(2, 5.0, 500.0, None);
-        let dear = run_with(&history, &costs, "record-replay", None, &[], false, "perfect", &timeline);
-        assert_eq!(dear.account.moves, 0);
+        let expensive = run_with(&history, &costs, "record-replay", None, &[], false, "perfect", &timeline);
+        assert_eq!(expensive.account.moves, 0);
     }
 }

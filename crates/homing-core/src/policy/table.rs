@@ -10,7 +10,7 @@ use crate::ids::Node;
 use crate::machine::Costs;
 
 /// What a policy is built for.
-pub struct Setup<'a> {
+pub struct PolicySetup<'a> {
     /// The machine.
     pub costs: &'a Costs,
     /// Whether reads may replicate.
@@ -49,7 +49,7 @@ pub struct Entry {
     /// Its parameters.
     pub params: &'static [Param],
     /// Makes one.
-    pub build: fn(&Setup) -> Box<dyn Policy>,
+    pub build: fn(&PolicySetup) -> Box<dyn Policy>,
     /// Reads one back from [`super::Snapshot::snapshot`].
     pub restore: fn(serde_json::Value) -> serde_json::Result<Box<dyn Policy>>,
 }
@@ -60,7 +60,7 @@ pub(super) fn restore<P: Policy + serde::de::DeserializeOwned + 'static>(
     Ok(Box::new(serde_json::from_value::<P>(state)?))
 }
 
-fn stay(_: &Setup) -> Box<dyn Policy> {
+fn stay(_: &PolicySetup) -> Box<dyn Policy> {
     Box::new(stay::Stay)
 }
 
@@ -307,7 +307,7 @@ pub const POLICIES: &[Entry] = &[
                 default: 1.0,
                 range: (0.0, 1e3),
                 unit: "",
-                doc: "weight of what requests wait at loaded memories, where that is told; 0: distances alone count",
+                doc: "weight of the waits at loaded memories, where the source reports them; 0: only distances count",
             },
         ],
         build: |setup| {
@@ -332,7 +332,7 @@ pub fn find(name: &str) -> Option<&'static Entry> {
 impl Entry {
     /// A policy for a machine, ready to begin.
     pub fn make(&self, costs: &Costs, replication: bool, settings: &Settings) -> Box<dyn Policy> {
-        (self.build)(&Setup { costs, replication, values: settings.of(self) })
+        (self.build)(&PolicySetup { costs, replication, values: settings.of(self) })
     }
 
     /// Where pages begin: under static policies as they say, else as the user said.

@@ -4,7 +4,7 @@ use super::placement::Placement;
 use super::settings::Settings;
 use super::table::{self, POLICIES};
 use crate::action::{Action, Kind, Locations, Outcome};
-use crate::engine::{Engine, Executor, Observation};
+use crate::engine::{Engine, Executor};
 use crate::history::History;
 use crate::ids::{Node, Page, Thread, Time};
 use crate::machine::{Costs, General, Global, Uniform};
@@ -256,7 +256,7 @@ proptest! {
                 let mut policy = entry.make(&costs, false, &Settings::default());
                 let mut engine = Engine::new(&mut *policy, Nowhere, false);
                 for page in (0..history.pages()).map(Page) {
-                    engine.drive(&mut history.runs(page).unwrap().map(|run| Observation::Run(page, run)));
+                    history.runs(page).unwrap().for_each(|run| engine.run(page, &run));
                 }
                 let state = policy.snapshot();
                 let restored = (entry.restore)(state.clone()).unwrap();

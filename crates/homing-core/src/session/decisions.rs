@@ -84,7 +84,7 @@ impl Session<'_> {
             page: page.0,
             action: kind,
             from: asked.from.map(|node| node.0),
-            reason: reason.to_owned(),
+            reason: reason.into(),
             profile: entry.map(|entry| entry.seen.clone()).unwrap_or_default(),
             place: self.place(page).unwrap_or_default(),
             outcome: asked.outcome.into(),

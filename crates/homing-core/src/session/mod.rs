@@ -63,7 +63,10 @@ const STALE_WITH_BALANCING: Micros = Micros::from_millis(500);
 /// Orders that are handed out in the middle of an interval; fewer wait for its end.
 const MANY: usize = 512;
 
-/// Bytes of a base page and of a huge page.
+/// How often decisions are made, unless the driver is told otherwise.
+pub const INTERVAL: Micros = Micros::from_millis(100);
+
+/// Bytes of a base page.
 pub const PAGE: u64 = 4096;
 /// Bytes of a huge page.
 pub const HUGE: u64 = 2 << 20;

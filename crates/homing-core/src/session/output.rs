@@ -5,6 +5,7 @@ use crate::action::{Kind, Outcome};
 use crate::ids::{Micros, Node};
 use crate::process::{ProcessId, ThreadId};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// One thing to do, or to write down.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -89,7 +90,7 @@ pub enum RecordedOutcome {
     /// It was so already.
     Already,
     /// By a rule.
-    Refused(String),
+    Refused(Cow<'static, str>),
     /// By the kernel.
     Failed(i32),
 }
@@ -100,7 +101,7 @@ impl From<Outcome> for RecordedOutcome {
             Outcome::Done => RecordedOutcome::Done,
             Outcome::Pending => RecordedOutcome::Pending,
             Outcome::Already => RecordedOutcome::Already,
-            Outcome::Refused(why) => RecordedOutcome::Refused(why.to_owned()),
+            Outcome::Refused(why) => RecordedOutcome::Refused(why.into()),
             Outcome::Failed(errno) => RecordedOutcome::Failed(errno),
         }
     }
@@ -118,7 +119,7 @@ pub struct Decided {
     /// Where the page was.
     pub from: Option<u16>,
     /// Why.
-    pub reason: String,
+    pub reason: Cow<'static, str>,
     /// Accesses of the page by node since it was first seen.
     pub profile: Vec<u32>,
     /// Which page.

@@ -63,8 +63,7 @@ impl Session<'_> {
         let pages: Vec<(Page, u64, Node)> = pages.collect();
         for (page, address, to) in pages {
             // What the policy knows of it is about the node that the thread has left.
-            self.engine.observe(Observation::PageGone(page));
-            self.engine.observe(Observation::PageNew(page, address));
+            self.engine.observe(Observation::Forget(page, address));
             let kind = Kind::Move { to };
             self.engine.executor_mut().execute(&Action { page, kind, reason: FORWARDED });
             self.account.forwarded += 1;

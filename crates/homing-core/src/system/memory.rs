@@ -19,10 +19,20 @@ pub(super) struct Memory<'a, M> {
     pub watch: Watch<'a, M>,
     times: Option<&'a Times>,
     stopped: bool,
-    /// Counts of each CPU at the begin of the interval.
-    before: Vec<Counts>,
+    /// When the interval began.
+    began: Books,
     intervals: Vec<Interval>,
     modelled: Option<Elapsed>,
+}
+
+/// What was counted until some moment.
+#[derive(Clone, Debug)]
+pub(super) struct Books {
+    cpus: Vec<Counts>,
+    /// Demand transactions by CPU and home, write-backs by node and home, moves to each node.
+    demand: Vec<u64>,
+    write_backs: Vec<u64>,
+    moves_to: Vec<u64>,
 }
 
 /// What transactions are told to.
@@ -36,13 +46,13 @@ pub(super) struct Watch<'a, M> {
     placement: &'a Placement,
     addresses: &'a crate::cache::Addresses,
     nodes: Vec<Node>,
-    homes: Vec<Node>,
+    pub homes: Vec<Node>,
     placed: u64,
     /// Pages that were placed and that the policy has not heard of.
     pub born: Vec<u32>,
     representation: Representation,
     account: Account,
-    /// In this interval: demand transactions by CPU and home, write-backs by node and home, moves to each node.
+    /// As in [`Books`].
     demand: Vec<u64>,
     write_backs: Vec<u64>,
     moves_to: Vec<u64>,
@@ -81,7 +91,12 @@ impl<'a, M: Monitor> Memory<'a, M> {
             watch,
             times: setup.times,
             stopped: setup.stopped,
-            before: vec![Counts::default(); cpus],
+            began: Books {
+                cpus: vec![Counts::default(); cpus],
+                demand: vec![0; cpus * memories],
+                write_backs: vec![0; memories * memories],
+                moves_to: vec![0; memories],
+            },
             intervals: Vec::new(),
             modelled: None,
         })
@@ -120,45 +135,74 @@ impl<'a, M: Monitor> Memory<'a, M> {
         samples
     }
 
-    /// Closes the books on an interval, after the policy has acted. Returns what requests waited at each memory, if
-    /// times are modelled.
-    pub fn close_interval(&mut self, end: u64) -> Option<Vec<f64>> {
-        let memories = self.watch.moves_to.len();
-        let mut work = Work { moves: self.watch.moves_to.iter().sum(), ..Work::default() };
-        let (mut local, mut remote) = (0, 0);
-        for (cpu, (counts, before)) in self.hierarchy.counts().zip(&mut self.before).enumerate() {
-            let node = self.watch.nodes[cpu];
-            let demand = self.watch.demand[cpu * memories..(cpu + 1) * memories].to_vec();
-            local += demand[node.index()];
-            remote += demand.iter().sum::<u64>() - demand[node.index()];
-            work.cpus.push(CpuWork {
-                node,
-                references: counts.references - before.references,
-                l1_misses: counts.l1_misses - before.l1_misses,
-                l3_hits: counts.l3_hits - before.l3_hits,
-                tlb_misses: counts.tlb_misses - before.tlb_misses,
-                shootdowns: counts.shootdowns - before.shootdowns,
-                demand,
-            });
-            *before = *counts;
+    /// What was counted until now.
+    pub fn books(&self) -> Books {
+        let watch = &self.watch;
+        Books {
+            cpus: self.hierarchy.counts().copied().collect(),
+            demand: watch.demand.clone(),
+            write_backs: watch.write_backs.clone(),
+            moves_to: watch.moves_to.clone(),
         }
-        work.write_backs = std::mem::replace(&mut self.watch.write_backs, vec![0; memories * memories]);
-        self.watch.demand.fill(0);
-        let elapsed = self.times.map(|times| times.elapsed(&work, self.stopped));
+    }
+
+    /// What was done between two moments.
+    pub fn work(&self, from: &Books, to: &Books) -> Work {
+        let memories = to.moves_to.len();
+        let demand = minus(&to.demand, &from.demand);
+        let cpu = |((cpu, after), before): ((usize, &Counts), &Counts)| CpuWork {
+            node: self.watch.nodes[cpu],
+            references: after.references - before.references,
+            l1_misses: after.l1_misses - before.l1_misses,
+            l3_hits: after.l3_hits - before.l3_hits,
+            tlb_misses: after.tlb_misses - before.tlb_misses,
+            shootdowns: after.shootdowns - before.shootdowns,
+            demand: demand[cpu * memories..(cpu + 1) * memories].to_vec(),
+        };
+        Work {
+            cpus: to.cpus.iter().enumerate().zip(&from.cpus).map(cpu).collect(),
+            write_backs: minus(&to.write_backs, &from.write_backs),
+            moves: minus(&to.moves_to, &from.moves_to).iter().sum(),
+        }
+    }
+
+    /// Closes the books on an interval, after the policy has acted; the program stood still for `still_ns` of it.
+    /// Returns what requests waited at each memory, if times are modelled.
+    pub fn close_interval(&mut self, end: u64, still_ns: f64) -> Option<Vec<f64>> {
+        let now = self.books();
+        let work = self.work(&self.began, &now);
+        let elapsed = self.times.map(|times| times.elapsed(&work, self.stopped).standing_still(still_ns));
         let waits =
             self.times.zip(elapsed.as_ref()).map(|(times, elapsed)| times.waits(&work, elapsed.total_ns));
         if let Some(elapsed) = &elapsed {
             self.modelled.get_or_insert_with(Elapsed::default).add(elapsed);
         }
+        let local = work.cpus.iter().map(|cpu| cpu.demand[cpu.node.index()]).sum();
         self.intervals.push(Interval {
             end,
             local,
-            remote,
+            remote: work.cpus.iter().flat_map(|cpu| &cpu.demand).sum::<u64>() - local,
             write_backs: work.write_backs.iter().sum(),
-            moves_to: std::mem::replace(&mut self.watch.moves_to, vec![0; memories]),
+            moves_to: minus(&now.moves_to, &self.began.moves_to),
             modelled: elapsed,
         });
+        self.began = now;
         waits
+    }
+
+    /// The intervals that were closed.
+    pub fn intervals(&self) -> &[Interval] {
+        &self.intervals
+    }
+
+    /// Takes a page's translations out of all TLBs.
+    pub fn unmap(&mut self, page: Page) {
+        self.hierarchy.unmap(page);
+    }
+
+    /// Pages that are somewhere.
+    pub fn placed(&self) -> u64 {
+        self.watch.placed
     }
 
     /// The sums, and the monitor.
@@ -265,4 +309,8 @@ impl<M> Watch<'_, M> {
         let global = || self.costs.global_node().filter(|_| *self.placement == Placement::Global);
         rule.or_else(global).or_else(|| self.placement.in_file(address)).unwrap_or(toucher)
     }
+}
+
+fn minus(after: &[u64], before: &[u64]) -> Vec<u64> {
+    after.iter().zip(before).map(|(after, before)| after - before).collect()
 }

@@ -4,6 +4,7 @@
 //! The decisions are those of [`crate::engine`], the same as live: samples and ends of intervals go in, moves come out.
 //! Everything happens in the trace's order on one thread, since every event depends on all before it.
 
+pub mod live;
 mod memory;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ use crate::policy::{stay::Stay, Context, Decides, End, Policy, Sample};
 use crate::time::{Elapsed, Times};
 use crate::timeline::{Mark, Moment, Timeline};
 use crate::trace::{Trace, TraceError, Turn, VisitStats, Visitor};
+use live::kernel::Kernel;
 use memory::Memory;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -101,6 +103,8 @@ pub struct Run {
     pub counts: engine::Counts,
     /// What of the trace was visited.
     pub visited: VisitStats,
+    /// What the live session did, if it was one.
+    pub live: Option<live::Live>,
 }
 
 /// A run that cannot be done.
@@ -121,20 +125,40 @@ pub enum SystemError {
     /// A monitor without what it watches.
     #[error("monitor `{0}` works by TLB misses, and the machine has no `tlb` in its section [hierarchy]")]
     NoTlb(&'static str),
+    /// The live session cannot be simulated on this.
+    #[error(
+        "monitor `hint-faults` is the live session, which {0}; `hint-faults:every=N,window=M`, the scanner at a fixed \
+         rate, does not need that"
+    )]
+    Session(&'static str),
 }
 
 /// Runs a policy on what a monitor of the table reports.
 pub fn run(setup: &Setup, policy: &dyn Policy, choice: &table::Choice) -> Result<Run, SystemError> {
-    watch(setup, policy, monitor(setup, choice)?).map(|(run, _)| run)
+    run_logged(setup, policy, choice, &mut ())
 }
 
-/// A monitor of the table, for what is simulated.
+/// As [`run`]; a live session is logged.
+pub fn run_logged(
+    setup: &Setup,
+    policy: &dyn Policy,
+    choice: &table::Choice,
+    log: &mut dyn live::Log,
+) -> Result<Run, SystemError> {
+    match choice.entry.build {
+        table::Build::Session => live::run(setup, policy, Kernel::of(&choice.values), log),
+        _ => watch(setup, policy, monitor(setup, choice)?).map(|(run, _)| run),
+    }
+}
+
+/// A monitor of the table, for what is simulated. The live session is none: it has its own loop.
 pub fn monitor(setup: &Setup, choice: &table::Choice) -> Result<Box<dyn Monitor>, SystemError> {
     if choice.entry.needs_tlb && setup.shape.tlbs.is_empty() {
         return Err(SystemError::NoTlb(choice.entry.name));
     }
     Ok(match choice.entry.build {
-        table::Build::Plain(build) => build(&table::Setup {
+        table::Build::Session => return Err(SystemError::Session("is no monitor for another loop")),
+        table::Build::Plain(build) => build(&table::MonitorSetup {
             cpus: setup.cpus.cpus().len(),
             nodes: setup.costs.memories(),
             addresses: setup.addresses,
@@ -270,7 +294,7 @@ impl<M: Monitor> Loop<'_, M> {
                     self.hand_over();
                     self.close_profile(end.time);
                     self.engine.interval_end(&end);
-                    if let Some(waits) = self.engine.executor_mut().close_interval(end.time.0) {
+                    if let Some(waits) = self.engine.executor_mut().close_interval(end.time.0, 0.0) {
                         self.engine.loads(&waits);
                     }
                 }

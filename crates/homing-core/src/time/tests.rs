@@ -6,7 +6,7 @@ fn times(name: &str) -> Times {
     Times::new(&machine, &costs).unwrap()
 }
 
-/// Twelve CPUs on six boards, each with so many misses to each home.
+/// Twelve CPUs on six boards, each with these misses to each home.
 fn work(demand: impl Fn(usize, usize) -> u64) -> Work {
     let cpu = |i: usize| CpuWork {
         node: Node((i / 2) as u16),

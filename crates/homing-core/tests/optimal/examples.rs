@@ -2,9 +2,10 @@
 
 use crate::exhaustive::Reference;
 use crate::properties::optimum;
+use homing_core::account::Charges;
 use homing_core::ids::Node;
 use homing_core::machine::{Costs, Global, Uniform};
-use homing_core::optimal::{Counts, Kind, Options, Start};
+use homing_core::optimal::{Kind, Options, Start};
 
 const READ: bool = false;
 const WRITE: bool = true;
@@ -22,7 +23,7 @@ fn stretches(stretches: &[(u16, bool, usize)]) -> Vec<Reference> {
     stretches.iter().flat_map(|&(node, write, n)| std::iter::repeat_n((node, write), n)).collect()
 }
 
-fn counts(trace: &[Reference], costs: &Costs) -> Counts {
+fn counts(trace: &[Reference], costs: &Costs) -> Charges {
     optimum(trace, costs, Options::default()).0.counts
 }
 
@@ -37,7 +38,7 @@ fn the_papers_two_traces() {
     let forth = stretches(&[(0, WRITE, n), (1, WRITE, n)]);
     let (optimal, actions) = optimum(&forth, &machine(), Options::default());
     assert_eq!(optimal.cost, 2.0 * n as f64 + 100.0);
-    assert_eq!(optimal.counts, Counts { local: 2 * n as u64, copies: 1, moves: 1, ..Counts::default() });
+    assert_eq!(optimal.counts, Charges { local: 2 * n as u64, copies: 1, moves: 1, ..Charges::default() });
     assert_eq!((actions[1].kind, actions[1].reference, actions[1].to), (Kind::Move, n as u64, Node(1)));
 }
 
@@ -52,7 +53,7 @@ fn a_move_must_be_earned() {
 fn a_page_written_once_and_read_by_all_is_replicated() {
     let trace = stretches(&[(0, WRITE, 1), (0, READ, 500), (1, READ, 500), (2, READ, 500), (3, READ, 3)]);
     let (optimal, actions) = optimum(&trace, &machine(), Options::default());
-    let expected = Counts { local: 1501, remote: 3, copies: 2, replications: 2, ..Counts::default() };
+    let expected = Charges { local: 1501, remote: 3, copies: 2, replications: 2, ..Charges::default() };
     assert_eq!(optimal.counts, expected);
     let made: Vec<_> = actions.iter().map(|a| (a.kind, a.reference, a.to.0)).collect();
     assert_eq!(made, [(Kind::Place, 0, 0), (Kind::Replicate, 501, 1), (Kind::Replicate, 1001, 2)]);
@@ -71,9 +72,9 @@ fn a_page_that_is_only_read_starts_with_one_copy_or_with_many() {
 #[test]
 fn a_page_written_in_turns_goes_to_global_memory() {
     let turns: Vec<_> = (0..400).map(|i| (i % 4, WRITE)).collect();
-    let expected = Counts { global: 400, ..Counts::default() };
+    let expected = Charges { global: 400, ..Charges::default() };
     assert_eq!(counts(&turns, &machine_with_global()), expected);
-    let expected = Counts { local: 100, remote: 300, ..Counts::default() };
+    let expected = Charges { local: 100, remote: 300, ..Charges::default() };
     assert_eq!(counts(&turns, &machine()), expected);
 }
 
@@ -82,7 +83,7 @@ fn copies_are_cheaper_through_global_memory() {
     // One processor initialises, three read: G for global memory and G for each copy is less than R for each copy.
     let trace =
         stretches(&[(0, WRITE, 200), (1, READ, 500), (2, READ, 500), (3, READ, 500), (0, WRITE, 500)]);
-    let expected = Counts { local: 2200, global_copies: 4, replications: 4, ..Counts::default() };
+    let expected = Charges { local: 2200, global_copies: 4, replications: 4, ..Charges::default() };
     assert_eq!(counts(&trace, &machine_with_global()), expected);
 }
 

@@ -99,7 +99,7 @@ proptest! {
         prop_assert!((cost - scaled_optimal.cost).abs() < 1e-12 * cost);
     }
 
-    /// More freedom is never dearer; one copy at the first reference's node is the least free.
+    /// More freedom never costs more; one copy at the first reference's node is the least free.
     #[test]
     fn freedom_never_costs((costs, trace) in any_case(30)) {
         let cost = |replication, start| {

@@ -130,8 +130,8 @@ fn file_line(rest: &str) -> Option<(u32, usize, PathBuf)> {
     Some((mode, words.next()?.parse().ok()?, PathBuf::from(words.next()?)))
 }
 
-fn gone(source: io::Error) -> LabError {
-    LabError::Io { doing: "talking to the guest".into(), source }
+fn gone(why: io::Error) -> LabError {
+    LabError::Io { doing: "talking to the guest".into(), why }
 }
 
 fn not_understood(line: &str) -> LabError {

@@ -11,6 +11,14 @@ pub enum FileError {
     /// Something else would take the place of a trace.
     #[error("{} is a trace: choose another name for what is to be written", .0.display())]
     Trace(PathBuf),
+    /// A file that is read is no text.
+    #[error("{} is no text: expected a {what}; is the name right?", .path.display())]
+    NoText {
+        /// The file.
+        path: PathBuf,
+        /// What it should be.
+        what: &'static str,
+    },
     /// Two runs would write one file.
     #[error(
         "another run is writing {} (it is in {} until it is complete): wait until that run has ended, or choose \

@@ -11,8 +11,9 @@ pub use output::Output;
 pub use part::Part;
 pub use place::is_written_through;
 
+use error::While;
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::Path;
 
 /// What a trace begins with.
@@ -52,4 +53,17 @@ fn begins_with(path: &Path, bytes: u64) -> Option<Vec<u8>> {
 /// Whether a regular file is a trace; nothing if it is empty, absent or no regular file.
 pub fn is_trace(path: &Path) -> Option<bool> {
     begins_with(path, TRACE_MAGIC.len() as u64).map(|found| found == TRACE_MAGIC)
+}
+
+/// Reads a text file. `what`: what it should be, for errors.
+pub fn read_text(path: &Path, what: &'static str) -> Result<String, FileError> {
+    let bytes = std::fs::read(path).doing(|| format!("cannot read {what} {}", path.display()))?;
+    String::from_utf8(bytes).map_err(|_| FileError::NoText { path: path.to_owned(), what })
+}
+
+/// Writes a file whole, or leaves the name as it was.
+pub fn write(path: &Path, contents: impl AsRef<[u8]>) -> Result<(), FileError> {
+    let mut output = Output::create(path)?;
+    output.write_all(contents.as_ref()).doing(|| format!("cannot write {}", path.display()))?;
+    output.commit()
 }

@@ -7,6 +7,7 @@ pub mod ring;
 
 use crate::fail::{self, Call};
 use crate::proc::Tid;
+use perf_event_open_sys::{self as sys, bindings};
 use record::fields;
 use ring::Ring;
 use std::io;
@@ -27,11 +28,15 @@ pub struct Event {
 
 impl Event {
     /// Page faults, hint faults of NUMA balancing among them. A software event: there on every machine.
-    pub const PAGE_FAULTS: Event = Event { kind: 1, config: 2, config1: 0, precise: 0 };
+    pub const PAGE_FAULTS: Event = Event::software(bindings::PERF_COUNT_SW_PAGE_FAULTS);
 
     /// Threads that come to another CPU, sampled there, and threads that begin ([`record::Record::Began`]). A software
     /// event, of the kernel's own doing: needs the right to watch the kernel.
-    pub const MIGRATIONS: Event = Event { kind: 1, config: 4, config1: 0, precise: 0 };
+    pub const MIGRATIONS: Event = Event::software(bindings::PERF_COUNT_SW_CPU_MIGRATIONS);
+
+    const fn software(event: bindings::perf_sw_ids) -> Event {
+        Event { kind: bindings::PERF_TYPE_SOFTWARE, config: event as u64, config1: 0, precise: 0 }
+    }
 }
 
 /// Whom an event watches.
@@ -53,38 +58,6 @@ pub struct Sampling {
     /// Data pages of the ring, a power of two.
     pub ring_pages: usize,
 }
-
-/// `struct perf_event_attr` up to its fifth version, which every kernel of today knows.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-struct Attributes {
-    kind: u32,
-    size: u32,
-    config: u64,
-    sample_period: u64,
-    sample_type: u64,
-    read_format: u64,
-    flags: u64,
-    wakeup_events: u32,
-    breakpoint_type: u32,
-    config1: u64,
-    config2: u64,
-    branch_sample_type: u64,
-    sample_regs_user: u64,
-    sample_stack_user: u32,
-    clock: i32,
-    sample_regs_intr: u64,
-    aux_watermark: u32,
-    sample_max_stack: u16,
-    reserved: u16,
-}
-
-const EXCLUDE_KERNEL: u64 = 1 << 5;
-const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
-const TASKS: u64 = 1 << 13;
-const WATERMARK: u64 = 1 << 14;
-const PRECISE_SHIFT: u32 = 15;
-const USE_CLOCK: u64 = 1 << 25;
 
 /// As [`open`], with half as many pages for the ring, and half of that, down to one, until the kernel grants them
 /// (`perf_event_mlock_kb`, RLIMIT_MEMLOCK).
@@ -113,43 +86,47 @@ fn refuses_room(error: &io::Error) -> bool {
 pub fn open(event: Event, watch: Watch, sampling: Sampling) -> io::Result<Ring> {
     let more = if sampling.memory { fields::PERIOD | fields::WEIGHT | fields::DATA_SRC } else { 0 };
     let sample_type = fields::TID | fields::TIME | fields::ADDR | fields::CPU | more;
-    // IBS cannot leave the kernel out on older kernels; the addresses tell it apart.
-    let of_kernel = event == Event::MIGRATIONS;
-    let exclude_kernel = if of_kernel || sampling.memory && event.precise == 0 {
-        0
-    } else {
-        EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR
-    };
-    let tasks = if of_kernel { TASKS } else { 0 };
-    let attributes = Attributes {
-        kind: event.kind,
-        size: std::mem::size_of::<Attributes>() as u32,
-        config: event.config,
-        config1: event.config1,
-        sample_period: sampling.period,
-        sample_type,
-        flags: exclude_kernel | tasks | WATERMARK | u64::from(event.precise) << PRECISE_SHIFT | USE_CLOCK,
-        clock: libc::CLOCK_MONOTONIC,
-        // Rings are drained at intervals; one that fills up before says so. With a watermark this counts bytes.
-        wakeup_events: (sampling.ring_pages * ring::PAGE / 2) as u32,
-        ..Attributes::default()
-    };
+    let mut attributes = attributes(event, sampling, sample_type);
     let (tid, cpu) = match watch {
         Watch::Thread(tid) => (tid.0, -1),
         Watch::Cpu(cpu) => (-1, cpu as i32),
     };
     fail::point(Call::PerfOpen)?;
-    const CLOEXEC: libc::c_ulong = 8;
-    // SAFETY: the kernel reads `size` bytes of `attributes`.
-    let fd = unsafe {
-        libc::syscall(libc::SYS_perf_event_open, &attributes, tid, cpu, -1 as libc::c_int, CLOEXEC)
-    };
+    let cloexec = bindings::PERF_FLAG_FD_CLOEXEC.into();
+    // SAFETY: the kernel reads `size` bytes of `attributes`, which are its own.
+    let fd = unsafe { sys::perf_event_open(&mut attributes, tid, cpu, -1, cloexec) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: the kernel has just given us this descriptor.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd as i32) };
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     Ring::new(fd, sampling.ring_pages, sample_type)
+}
+
+/// What the kernel is asked for. Fields that it does not know yet are zero, which every kernel accepts.
+fn attributes(event: Event, sampling: Sampling, sample_type: u64) -> bindings::perf_event_attr {
+    let mut attributes = bindings::perf_event_attr {
+        type_: event.kind,
+        size: size_of::<bindings::perf_event_attr>() as u32,
+        config: event.config,
+        sample_type,
+        clockid: libc::CLOCK_MONOTONIC,
+        ..Default::default()
+    };
+    attributes.__bindgen_anon_1.sample_period = sampling.period;
+    // Rings are drained at intervals; one that fills up before says so. A watermark counts bytes.
+    attributes.set_watermark(1);
+    attributes.__bindgen_anon_2.wakeup_watermark = (sampling.ring_pages * ring::PAGE / 2) as u32;
+    attributes.__bindgen_anon_3.config1 = event.config1;
+    attributes.set_precise_ip(event.precise.into());
+    attributes.set_use_clockid(1);
+    let of_kernel = event == Event::MIGRATIONS;
+    attributes.set_task(of_kernel.into());
+    // IBS cannot leave the kernel out on older kernels; the addresses tell it apart.
+    let with_kernel = of_kernel || sampling.memory && event.precise == 0;
+    attributes.set_exclude_kernel((!with_kernel).into());
+    attributes.set_exclude_hv((!with_kernel).into());
+    attributes
 }
 
 #[cfg(test)]
@@ -204,6 +181,28 @@ mod tests {
         // Huge pages, where always on, fault once for 512 of these.
         assert!(!pages.is_empty());
         assert_eq!(ring.drain(|_| ()).records, 0);
+    }
+
+    /// The bytes that kernels have read from the start.
+    #[test]
+    fn attributes_lie_where_the_kernel_reads_them() {
+        let event = Event { kind: 4, config: 0x1cd, config1: 30, precise: 2 };
+        let made = attributes(event, Sampling { period: 1000, memory: true, ring_pages: 4 }, fields::KNOWN);
+        // SAFETY: plain old data, all of it initialised.
+        let words = unsafe { std::slice::from_raw_parts((&raw const made).cast::<u64>(), 14) };
+        let size = size_of_val(&made) as u64;
+        // exclude_kernel, exclude_hv, watermark, precise_ip and use_clockid.
+        let flags = 1 << 5 | 1 << 6 | 1 << 14 | 2 << 15 | 1 << 25;
+        let expected =
+            [4 | size << 32, 0x1cd, 1000, fields::KNOWN, 0, flags, 8192, 30, 0, 0, 0, 1 << 32, 0, 0];
+        assert_eq!(words, expected);
+        let flags = |event, memory| {
+            let made = attributes(event, Sampling { period: 1, memory, ring_pages: 1 }, 0);
+            (made.task(), made.exclude_kernel(), made.exclude_hv())
+        };
+        assert_eq!(flags(Event::MIGRATIONS, false), (1, 0, 0));
+        assert_eq!(flags(Event::PAGE_FAULTS, false), (0, 1, 1));
+        assert_eq!(flags(Event { precise: 0, ..event }, true), (0, 0, 0));
     }
 
     #[test]

@@ -1,22 +1,29 @@
 //! Records of a perf ring, decoded: perf_event_open(2), "MMAP layout". Works on bytes, so it is tested on recorded
 //! ones.
 
+use perf_event_open_sys::bindings::{
+    PERF_RECORD_FORK, PERF_RECORD_LOST, PERF_RECORD_LOST_SAMPLES, PERF_RECORD_MISC_SWITCH_OUT,
+    PERF_RECORD_SAMPLE, PERF_RECORD_SWITCH, PERF_RECORD_THROTTLE,
+};
+
 /// What a sample holds, in the order in which the kernel writes it (`PERF_SAMPLE_*`).
 pub mod fields {
+    use perf_event_open_sys::bindings::*;
+
     /// Process and thread.
-    pub const TID: u64 = 1 << 1;
+    pub const TID: u64 = PERF_SAMPLE_TID as u64;
     /// Time in ns of the event's clock.
-    pub const TIME: u64 = 1 << 2;
+    pub const TIME: u64 = PERF_SAMPLE_TIME as u64;
     /// The data address.
-    pub const ADDR: u64 = 1 << 3;
+    pub const ADDR: u64 = PERF_SAMPLE_ADDR as u64;
     /// The CPU.
-    pub const CPU: u64 = 1 << 7;
+    pub const CPU: u64 = PERF_SAMPLE_CPU as u64;
     /// Events that the sample stands for.
-    pub const PERIOD: u64 = 1 << 8;
+    pub const PERIOD: u64 = PERF_SAMPLE_PERIOD as u64;
     /// Cost, for memory events the latency in cycles.
-    pub const WEIGHT: u64 = 1 << 14;
+    pub const WEIGHT: u64 = PERF_SAMPLE_WEIGHT as u64;
     /// What the memory system did.
-    pub const DATA_SRC: u64 = 1 << 15;
+    pub const DATA_SRC: u64 = PERF_SAMPLE_DATA_SRC as u64;
     /// All that the decoder knows.
     pub const KNOWN: u64 = TID | TIME | ADDR | CPU | PERIOD | WEIGHT | DATA_SRC;
 }
@@ -82,13 +89,7 @@ pub enum RecordError {
     Size(usize),
 }
 
-const LOST: u32 = 2;
-const THROTTLE: u32 = 5;
-const FORK: u32 = 7;
-const SAMPLE: u32 = 9;
-const LOST_SAMPLES: u32 = 13;
-const SWITCH: u32 = 14;
-const MISC_SWITCH_OUT: u16 = 1 << 13;
+const MISC_SWITCH_OUT: u16 = PERF_RECORD_MISC_SWITCH_OUT as u16;
 
 /// Bytes of the record that begins here, if the bytes hold a header that makes sense.
 pub fn size(bytes: &[u8]) -> Result<usize, RecordError> {
@@ -111,15 +112,17 @@ pub fn decode(bytes: &[u8], sample_type: u64) -> Result<Record, RecordError> {
     let body = bytes.get(8..size).ok_or(short(size))?;
     let mut words = body.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("8 bytes")));
     match kind {
-        SAMPLE => sample(&mut words, sample_type).ok_or(short(8 + 8 * sample_type.count_ones() as usize)),
-        LOST => words.nth(1).map(Record::Lost).ok_or(short(24)),
-        LOST_SAMPLES => words.next().map(Record::Lost).ok_or(short(16)),
-        THROTTLE => Ok(Record::Throttle),
-        FORK => {
+        PERF_RECORD_SAMPLE => {
+            sample(&mut words, sample_type).ok_or(short(8 + 8 * sample_type.count_ones() as usize))
+        }
+        PERF_RECORD_LOST => words.nth(1).map(Record::Lost).ok_or(short(24)),
+        PERF_RECORD_LOST_SAMPLES => words.next().map(Record::Lost).ok_or(short(16)),
+        PERF_RECORD_THROTTLE => Ok(Record::Throttle),
+        PERF_RECORD_FORK => {
             let [pid, parent] = halves(words.next().ok_or(short(16))?).map(|half| half as i32);
             Ok(Record::Began { pid, parent })
         }
-        SWITCH => Ok(Record::Switch(misc & MISC_SWITCH_OUT == 0)),
+        PERF_RECORD_SWITCH => Ok(Record::Switch(misc & MISC_SWITCH_OUT == 0)),
         other => Ok(Record::Other(other)),
     }
 }
@@ -179,23 +182,23 @@ mod tests {
 
     #[test]
     fn memory_samples_have_latency_and_source() {
-        let bytes = record(SAMPLE, 0, &[7 | 8 << 32, 100, 0xabc, 3, 4000, 312, 0x68100142]);
+        let bytes = record(PERF_RECORD_SAMPLE, 0, &[7 | 8 << 32, 100, 0xabc, 3, 4000, 312, 0x68100142]);
         let Ok(Record::Sample(sample)) = decode(&bytes, KNOWN) else { panic!() };
         assert_eq!((sample.pid, sample.tid, sample.cpu, sample.period), (7, 8, 3, 4000));
         assert_eq!((sample.weight, sample.data_src), (312, 0x68100142));
     }
 
     #[test]
-    fn losses_and_switches_are_told() {
-        assert_eq!(decode(&record(LOST, 0, &[1, 17]), TID), Ok(Record::Lost(17)));
-        assert_eq!(decode(&record(LOST_SAMPLES, 0, &[4]), TID), Ok(Record::Lost(4)));
-        assert_eq!(decode(&record(SWITCH, MISC_SWITCH_OUT, &[]), TID), Ok(Record::Switch(false)));
-        assert_eq!(decode(&record(SWITCH, 0, &[]), TID), Ok(Record::Switch(true)));
-        assert_eq!(decode(&record(THROTTLE, 0, &[1, 2, 3]), TID), Ok(Record::Throttle));
+    fn losses_and_switches_are_reported() {
+        assert_eq!(decode(&record(PERF_RECORD_LOST, 0, &[1, 17]), TID), Ok(Record::Lost(17)));
+        assert_eq!(decode(&record(PERF_RECORD_LOST_SAMPLES, 0, &[4]), TID), Ok(Record::Lost(4)));
+        assert_eq!(decode(&record(PERF_RECORD_SWITCH, MISC_SWITCH_OUT, &[]), TID), Ok(Record::Switch(false)));
+        assert_eq!(decode(&record(PERF_RECORD_SWITCH, 0, &[]), TID), Ok(Record::Switch(true)));
+        assert_eq!(decode(&record(PERF_RECORD_THROTTLE, 0, &[1, 2, 3]), TID), Ok(Record::Throttle));
         assert_eq!(decode(&record(4, 0, &[1]), TID), Ok(Record::Other(4)));
-        let began = record(FORK, 0, &[7 | 5 << 32, 8 | 5 << 32, 100]);
+        let began = record(PERF_RECORD_FORK, 0, &[7 | 5 << 32, 8 | 5 << 32, 100]);
         assert_eq!(decode(&began, TID), Ok(Record::Began { pid: 7, parent: 5 }));
-        assert!(decode(&record(FORK, 0, &[]), TID).is_err());
+        assert!(decode(&record(PERF_RECORD_FORK, 0, &[]), TID).is_err());
     }
 
     #[test]
@@ -203,7 +206,7 @@ mod tests {
         for length in 0..FAULT.len() {
             assert!(decode(&FAULT[..length], TID | TIME | ADDR | CPU).is_err(), "{length}");
         }
-        assert!(decode(&record(SAMPLE, 0, &[1]), TID | TIME).is_err());
+        assert!(decode(&record(PERF_RECORD_SAMPLE, 0, &[1]), TID | TIME).is_err());
         assert_eq!(decode(&[0; 8], TID), Err(RecordError::Size(0)));
     }
 }

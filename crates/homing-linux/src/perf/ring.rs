@@ -2,15 +2,16 @@
 
 use super::record::{self, Record};
 use crate::fail::{self, Call};
-use rustix::mm::{mmap, munmap, MapFlags, ProtFlags};
+use memmap2::{MmapOptions, MmapRaw};
+use perf_event_open_sys::bindings::perf_event_mmap_page;
 use std::io;
+use std::mem::offset_of;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(super) const PAGE: usize = 4096;
-/// Offsets in `struct perf_event_mmap_page`.
-const HEAD_AT: usize = 1024;
-const TAIL_AT: usize = 1032;
+const HEAD_AT: usize = offset_of!(perf_event_mmap_page, data_head);
+const TAIL_AT: usize = offset_of!(perf_event_mmap_page, data_tail);
 
 /// What [`Ring::drain`] found besides the records it handed out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,16 +26,12 @@ pub struct Drained {
 #[derive(Debug)]
 pub struct Ring {
     fd: OwnedFd,
-    address: *mut u8,
+    map: MmapRaw,
     /// A power of two.
     data_bytes: usize,
     sample_type: u64,
     scratch: Vec<u8>,
 }
-
-// SAFETY: the mapping is plain shared memory; everything that the kernel changes is accessed by atomics or copied out
-// below the head that the kernel published.
-unsafe impl Send for Ring {}
 
 impl Ring {
     /// Maps the ring of an event with `pages` (a power of two) data pages.
@@ -45,11 +42,8 @@ impl Ring {
         assert!(pages.is_power_of_two());
         fail::point(Call::PerfMap)?;
         let data_bytes = pages * PAGE;
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
-        let address =
-            unsafe { mmap(std::ptr::null_mut(), PAGE + data_bytes, protection, MapFlags::SHARED, &fd, 0) }?;
-        Ok(Ring { fd, address: address.cast(), data_bytes, sample_type, scratch: Vec::new() })
+        let map = MmapOptions::new().len(PAGE + data_bytes).map_raw(&fd)?;
+        Ok(Ring { fd, map, data_bytes, sample_type, scratch: Vec::new() })
     }
 
     /// The event.
@@ -59,7 +53,7 @@ impl Ring {
 
     fn word(&self, at: usize) -> &AtomicU64 {
         // SAFETY: in the control page, aligned, and lives as long as `self`.
-        unsafe { &*self.address.add(at).cast::<AtomicU64>() }
+        unsafe { &*self.map.as_mut_ptr().add(at).cast::<AtomicU64>() }
     }
 
     /// Hands all records that are there to `take`, oldest first, and gives their room back.
@@ -95,17 +89,9 @@ impl Ring {
         self.scratch.clear();
         // SAFETY: both pieces lie in the data area; the kernel does not write between tail and head.
         unsafe {
-            let data = self.address.add(PAGE);
+            let data = self.map.as_ptr().add(PAGE);
             self.scratch.extend_from_slice(std::slice::from_raw_parts(data.add(begin), first));
             self.scratch.extend_from_slice(std::slice::from_raw_parts(data, length - first));
         }
-    }
-}
-
-impl Drop for Ring {
-    fn drop(&mut self) {
-        // SAFETY: the range that `new` mapped; no reference into it outlives `self`. It does not fail for a valid
-        // range.
-        let _ = unsafe { munmap(self.address.cast(), PAGE + self.data_bytes) };
     }
 }

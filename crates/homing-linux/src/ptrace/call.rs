@@ -11,6 +11,7 @@ use super::held::Held;
 use super::interrupted;
 use super::request::{self, Resume};
 use super::stop::{self, Stop};
+use super::unsupported;
 use crate::fail::{self, Call};
 use crate::proc::{Pid, Proc, Tid};
 use libc::user_regs_struct as Registers;
@@ -251,10 +252,6 @@ fn deadline() -> Instant {
     Instant::now() + PATIENCE
 }
 
-pub(super) fn unsupported(message: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::Unsupported, message)
-}
-
 /// What a held thread is to get back.
 fn save(proc: &Proc, pid: Pid, tid: Tid, memory: &File) -> io::Result<Saved> {
     let mut registers = request::registers(tid)?;
@@ -278,7 +275,7 @@ fn restartable_sequence(tid: Tid, memory: &File, at: u64) -> io::Result<Option<u
         Ok(area) => area,
         Err(error) if error.raw_os_error() == Some(libc::EIO) => {
             return if kernel_has_rseq() {
-                Err(unsupported("the kernel does not tell of restartable sequences: needs Linux 5.13"))
+                Err(unsupported("the kernel does not report restartable sequences: needs Linux 5.13"))
             } else {
                 Ok(None)
             };

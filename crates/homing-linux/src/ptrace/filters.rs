@@ -2,8 +2,7 @@
 //! made in a filtered process only where that cannot be: with the filter suspended, or with one that this program is
 //! under as well.
 
-use super::call::unsupported;
-use super::request;
+use super::{request, unsupported};
 use crate::proc::{Pid, Proc, Tid};
 use std::collections::BTreeSet;
 use std::io;

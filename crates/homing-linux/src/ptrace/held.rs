@@ -74,7 +74,7 @@ impl Drop for Held {
 /// and nobody can begin to trace its threads, before that. Async-signal-safe.
 pub(super) fn let_go(tid: Tid) {
     if request::detach(tid).is_ok() || stop::is_first(tid) {
-        // The end of a first thread is the end of its process, which is for its parent to be told of.
+        // The end of a first thread is the end of its process, which is reported to its parent alone.
         return;
     }
     stop::reap(tid);

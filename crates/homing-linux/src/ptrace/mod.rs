@@ -6,7 +6,7 @@
 //! | [`standstill`] | processes of which all threads do |
 //! | [`call`] | system calls in the name of a held thread |
 //! | [`interrupted`] | system calls that a stop would make fail |
-//! | [`stop`], [`request`] | what the kernel tells of a traced thread, and what it is asked for |
+//! | [`stop`], [`request`] | what the kernel reports of a traced thread, and what it is asked for |
 //!
 //! What is promised to the traced program: every signal is delivered to it once, with its siginfo; every system call
 //! that was interrupted goes on or is begun again; a thread runs on when the engine lets it go, ends or is killed. A
@@ -61,6 +61,12 @@ pub fn to_io(error: ProcError) -> io::Error {
         _ => io::ErrorKind::Other,
     };
     io::Error::new(kind, error)
+}
+
+/// What this program or kernel cannot give.
+#[cfg(target_arch = "x86_64")]
+fn unsupported(message: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, message)
 }
 
 #[cfg(all(test, target_arch = "x86_64"))]

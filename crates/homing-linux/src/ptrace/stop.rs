@@ -1,4 +1,4 @@
-//! The stops of a traced thread, waited for without taking its end from whoever is to be told of it.
+//! The stops of a traced thread, waited for without taking its end from the process that waits for it.
 
 use crate::proc::Tid;
 use std::io;

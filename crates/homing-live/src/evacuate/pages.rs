@@ -3,18 +3,16 @@
 
 use crate::host::Host;
 use crate::mover::{Landed, Mover, Order};
+use crate::movers;
 use homing_core::ids::Node;
 use homing_linux::move_pages::{self, PageStatus};
 use homing_linux::pagemap::PageMap;
 use homing_linux::proc::{Pid, Proc, Tid};
+use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 const PAGE: u64 = 4096;
-const ENOENT: i32 = 2;
-const ESRCH: i32 = 3;
-const ENOMEM: i32 = 12;
-const EFAULT: i32 = 14;
 
 /// One round over a process's pages.
 pub(super) struct Round<'a> {
@@ -80,18 +78,21 @@ impl<'a> Round<'a> {
         let most = self.room.iter_mut().max_by_key(|(_, left)| *left).filter(|(_, left)| *left >= bytes);
         let Some((to, left)) = most.filter(|_| !pages.is_empty()) else {
             if !pages.is_empty() {
-                *self.done.failed.entry(ENOMEM).or_default() += pages.len() as u64;
+                *self.done.failed.entry(Errno::NOMEM.raw_os_error()).or_default() += pages.len() as u64;
             }
             return;
         };
         *left -= bytes;
         let to = *to;
         let order = |&address: &u64| Order { pid: self.pid, to: self.host.kernel_id(to), address, tag: 0 };
-        for (_, landed) in Mover::default().carry_out(pages.iter().map(order).collect()) {
+        for (_, landed) in movers::carry_out(Mover::default(), pages.iter().map(order).collect()) {
             match landed {
                 Landed::There => *self.moved.entry(to).or_default() += 1,
-                Landed::Not(ENOENT | EFAULT | ESRCH) | Landed::Later => {} // gone meanwhile
-                Landed::Not(errno) => *self.done.failed.entry(errno).or_default() += 1,
+                Landed::Later => {}
+                Landed::Not(errno) => match Errno::from_raw_os_error(errno) {
+                    Errno::NOENT | Errno::FAULT | Errno::SRCH => {} // gone meanwhile
+                    _ => *self.done.failed.entry(errno).or_default() += 1,
+                },
             }
         }
     }
@@ -190,7 +191,7 @@ sys.stdin.read()
         round.room[0].1 = 0;
         round.send(&[4096, 8192]);
         round.send(&[]);
-        assert_eq!(round.done.failed, BTreeMap::from([(ENOMEM, 2)]));
+        assert_eq!(round.done.failed, BTreeMap::from([(Errno::NOMEM.raw_os_error(), 2)]));
         assert!(!round.done.is_clean());
         let gone = Round::new(&host, Pid(i32::MAX), Node(0), &mut moved).make(&Proc::default());
         assert!(gone.is_clean(), "who has ended has no pages: {gone:?}");

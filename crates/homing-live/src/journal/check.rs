@@ -4,6 +4,8 @@ use super::{Journal, JournalError, Line, BEFORE_RAW_LOGS};
 use homing_core::policy::settings::Settings as Parameters;
 use homing_core::policy::table;
 use homing_core::policy::Policy;
+use homing_core::session::output::RecordedOutcome;
+use homing_core::session::threads::FORWARDED;
 use homing_core::session::{Input, Output, Session, Settings, Setup};
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -18,6 +20,10 @@ pub struct Checked {
     pub actions: u64,
     /// Those that it asked for again, the same in the same place.
     pub same: u64,
+    /// Of these, moves that have landed.
+    pub moves: u64,
+    /// Of these, pages that were sent after their threads.
+    pub forwarded: u64,
     /// The first that was not, in words.
     pub first_difference: Option<String>,
 }
@@ -97,9 +103,20 @@ impl Comparison<'_> {
     fn compare(&mut self, logged: &Output) {
         self.checked.actions += 1;
         match self.asked.pop_front() {
-            Some(asked) if asked == *logged => self.checked.same += 1,
+            Some(asked) if asked == *logged => self.confirm(&asked),
             Some(asked) => self.differ(format!("the session asked for {asked:?}, the log has {logged:?}")),
             None => self.differ(format!("the session asked for nothing, the log has {logged:?}")),
+        }
+    }
+
+    fn confirm(&mut self, asked: &Output) {
+        self.checked.same += 1;
+        match asked {
+            Output::Settled(settled) => {
+                self.checked.moves += u64::from(settled.outcome == RecordedOutcome::Done);
+            }
+            Output::Decided(decided) => self.checked.forwarded += u64::from(decided.reason == FORWARDED),
+            _ => {}
         }
     }
 

@@ -30,8 +30,8 @@ pub struct View {
 }
 
 impl View {
-    /// Looks at a process. `ticks` has the CPU time of each thread at the look before, and afterwards that of this one. Static data
-    /// is looked at by name if there are `tables`.
+    /// Looks at a process. `ticks` has the CPU time of each thread at the look before, and afterwards that of this one.
+    /// Static data is looked at by name if there are `tables`.
     ///
     /// # Errors
     /// If it has ended or this user may not look at it.

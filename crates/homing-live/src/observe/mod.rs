@@ -1,8 +1,8 @@
 //! Looking without touching: processes, their threads' nodes and their pages by node, for `homing top`.
 //!
-//! `/proc/PID/numa_maps` makes the kernel walk the page tables, which takes milliseconds for a small process and seconds
-//! for a very large one. So looking has a budget: a share of the time that passes. It is spent on what is shown first, and
-//! everything says how old it is.
+//! `/proc/PID/numa_maps` makes the kernel walk the page tables, which takes milliseconds for a small process and
+//! seconds for a very large one. So looking has a budget: a share of the time that passes. It is spent on what is shown
+//! first, and everything says how old it is.
 
 mod inspect;
 pub mod snapshot;
@@ -80,7 +80,8 @@ impl Observer {
         }
     }
 
-    /// Looks at processes, nodes and counters; of pages it tells what is known. `only` these processes, or all if it is empty.
+    /// Looks at processes, nodes and counters; of pages it tells what is known. `only` these processes, or all if it is
+    /// empty.
     ///
     /// # Errors
     /// If `/proc` cannot be read at all. Processes that end meanwhile are none.
@@ -108,8 +109,8 @@ impl Observer {
         Ok(snapshot)
     }
 
-    /// Looks at pages while that is within the budget: first the selected process, then the visible ones, then the others
-    /// that are old, oldest first.
+    /// Looks at pages while that is within the budget: first the selected process, then the visible ones, then the
+    /// others that are old, oldest first.
     pub fn inspect(&mut self, wanted: &Wanted, snapshot: &mut Snapshot) {
         let first: Vec<Pid> = wanted.selected.iter().chain(&wanted.visible).copied().collect();
         let age = |known: &Known| known.view.as_ref().map_or(f64::INFINITY, View::age);

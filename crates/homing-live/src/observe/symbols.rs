@@ -4,7 +4,7 @@ use super::snapshot::{OnNode, SymbolRow};
 use crate::host::Host;
 use homing_core::ids::Node;
 use homing_linux::move_pages::{self, PageStatus};
-use homing_linux::proc::maps::{Class, Mapping};
+use homing_linux::proc::maps::{self, Mapping};
 use homing_linux::proc::symbols::{Symbol, Table};
 use homing_linux::proc::{Pid, Proc};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ const SYMBOLS: usize = 32;
 /// Smaller ones share their pages with others.
 const LEAST_BYTES: u64 = 4096;
 
-/// Pages of a symbol that are looked at; of a larger one, so many at equal distances.
+/// Pages of a symbol that are read; of a larger one, this number at equal distances.
 const PAGES: u64 = 1024;
 
 /// Files whose symbols are remembered.
@@ -30,7 +30,7 @@ impl Tables {
     /// The data symbols of a process, by address. Files that cannot be read have none.
     fn of(&mut self, proc: &Proc, pid: Pid, maps: &[Mapping]) -> Vec<(String, Symbol)> {
         let (mut symbols, mut seen) = (Vec::new(), BTreeSet::new());
-        for mapping in maps.iter().filter(|mapping| mapping.class() == Class::FilePrivate) {
+        for mapping in maps.iter().filter(|mapping| mapping.class() == maps::Class::FilePrivate) {
             if !seen.insert(&mapping.name) {
                 continue;
             }
@@ -48,8 +48,8 @@ impl Tables {
         symbols
     }
 
-    /// The largest data symbols, those with most resident bytes first, and how many others there are. None if the pages may not
-    /// be looked at.
+    /// The largest data symbols, those with most resident bytes first, and how many others there are. None if the pages
+    /// may not be looked at.
     pub fn rows(&mut self, proc: &Proc, host: &Host, pid: Pid, maps: &[Mapping]) -> (Vec<SymbolRow>, usize) {
         let mut symbols = self.of(proc, pid, maps);
         symbols.sort_by_key(|(_, symbol)| std::cmp::Reverse(symbol.end - symbol.start));

@@ -8,7 +8,10 @@ fn process(root: &Path, pid: i32, cpus: &[u32], numa_maps: &str, ticks: u64) {
     let directory = root.join(pid.to_string());
     let stat = |tid: i32, cpu: u32| {
         let threads = cpus.len();
-        format!("{tid} (a b) R 1 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 {threads} 0 5 0 96 0 0 0 0 0 0 0 0 0 0 0 0 0 17 {cpu} 0")
+        format!(
+            "{tid} (a b) R 1 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 {threads} 0 5 0 96 \
+            0 0 0 0 0 0 0 0 0 0 0 0 0 17 {cpu} 0"
+        )
     };
     for (index, &cpu) in cpus.iter().enumerate() {
         let tid = pid + index as i32;
@@ -22,7 +25,8 @@ fn process(root: &Path, pid: i32, cpus: &[u32], numa_maps: &str, ticks: u64) {
     fs::write(directory.join("numa_maps"), numa_maps).unwrap();
 }
 
-const MAPS: &str = "1000 default heap anon=24 N0=16 N2=8 kernelpagesize_kB=4\na000 default anon=72 N2=72 kernelpagesize_kB=4\n";
+const MAPS: &str = "1000 default heap anon=24 N0=16 N2=8 kernelpagesize_kB=4\n\
+    a000 default anon=72 N2=72 kernelpagesize_kB=4\n";
 
 fn look(observer: &mut Observer, wanted: &Wanted) -> Snapshot {
     let mut look = observer.look(&[]).unwrap();

@@ -42,7 +42,10 @@ use std::time::{Duration, Instant};
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     /// No such source.
-    #[error("no source `{0}`: expected auto, or one of {names}", names = source::SOURCES.iter().map(|s| s.name).collect::<Vec<_>>().join(", "))]
+    #[error(
+        "no source `{0}`: expected auto, or one of {names}",
+        names = source::SOURCES.iter().map(|s| s.name).collect::<Vec<_>>().join(", ")
+    )]
     NoSource(String),
     /// The source does not work here.
     #[error("source {name} does not work here: {why}")]

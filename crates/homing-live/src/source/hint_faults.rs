@@ -1,7 +1,8 @@
 //! Hint faults without kernel migration, for any process that may be traced (`homing_linux::hint_faults` says how).
 
+use super::page_faults::{self, FAULTS};
 use super::rings::{access, Rings};
-use super::{Losses, Places, Scans, Source, FAULTS};
+use super::{Entry, Losses, Places, Scans, Source};
 use crate::host::Host;
 use crate::targets::{Changes, Targets};
 use homing_core::ids::Micros;
@@ -19,7 +20,28 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-/// Longest wait until the passes of all processes are ready, which takes some 14 ms of CPU time. The programs run meanwhile.
+pub(super) const ENTRY: Entry = Entry {
+    name: "hint-faults",
+    summary: "the kernel's NUMA scanner unmaps pages, and the faults \
+              tell who touches them; the kernel moves nothing",
+    confidence: "good: every page in turn, who touched it first after each scan, not how often",
+    scans: true,
+    policy: "work-function",
+    missing,
+    open: |places, host| Ok(Box::new(HintFaults::open(places, host)?)),
+};
+
+/// What is missing for it here, if anything.
+fn missing(places: &Places) -> Option<String> {
+    let online = std::fs::read_to_string(places.sys.join("devices/system/node/online")).unwrap_or_default();
+    if !online.contains(['-', ',']) {
+        return Some("the machine has one node: the kernel does not scan, and nothing could move".into());
+    }
+    homing_linux::hint_faults::missing(&places.hint_faults).or_else(page_faults::missing)
+}
+
+/// Longest wait until the passes of all processes are ready, which takes some 14 ms of CPU time. The programs run
+/// meanwhile.
 const READY: Duration = Duration::from_secs(4);
 /// Longest wait for passes that mark pages, while the programs stand still.
 const PATIENCE: Duration = Duration::from_millis(400);
@@ -27,8 +49,8 @@ const PATIENCE: Duration = Duration::from_millis(400);
 const ASK: Duration = Duration::from_millis(12);
 /// ... and, while the program stands still, whether they have passed.
 const NAP: Duration = Duration::from_millis(1);
-/// Longest wait for the helper of a program that starts it itself: its dynamic linker may have many libraries to load, on
-/// a busy machine.
+/// Longest wait for the helper of a program that starts it itself: its dynamic linker may have many libraries to load,
+/// on a busy machine.
 const LOADING: Duration = Duration::from_secs(10);
 /// Helpers end by themselves when they receive nothing for ten seconds.
 const BEAT: Duration = Duration::from_secs(2);
@@ -76,8 +98,9 @@ impl HintFaults {
     /// If one may not be changed.
     pub fn open(places: &Places, host: &Host) -> io::Result<HintFaults> {
         let window = Window::new(&places.hint_faults, &places.state)?;
-        // What is scanned takes faults; the engine needs none. The programs that it starts inherit the policy, so that nothing has to
-        // be changed in them. Under another policy than the default the kernel scans nothing of theirs either.
+        // What is scanned takes faults; the engine needs none. The programs that it starts inherit the policy, so that
+        // nothing has to be changed in them. Under another policy than the default the kernel scans nothing of theirs
+        // either.
         let was_default = policy::of_this_thread()? == policy::DEFAULT;
         if was_default {
             policy::set(policy::LOCAL, &[])?;
@@ -101,7 +124,8 @@ impl HintFaults {
         })
     }
 
-    /// Takes the helper of a process that starts it itself, or injects one. If it is still to come, the process is awaited.
+    /// Takes the helper of a process that starts it itself, or injects one. If it is still to come, the process is
+    /// awaited.
     fn begin(&mut self, targets: &Targets, pid: Pid) -> io::Result<()> {
         let scanner = match Scanner::adopt(targets.proc(), pid)? {
             Adoption::Adopted(scanner) => scanner,

@@ -1,15 +1,17 @@
-//! Sources: what tells which thread accessed which page. To add one: a file beside [`rings`], and a line in [`SOURCES`].
+//! Sources: what tells which thread accessed which page. A new one is one file and one line in [`SOURCES`].
 //!
 //! `auto` takes the first of the table that works here.
 
 pub mod hint_faults;
+mod none;
+mod page_faults;
+mod pmu;
 pub mod rings;
 
 use crate::host::Host;
 use crate::targets::{Changes, Targets};
 use homing_core::session::input::{Access, Scanned};
-use homing_linux::perf::{pmu, Event, Sampling, Watch};
-use homing_linux::proc::{Pid, Tid};
+use homing_linux::proc::Pid;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
@@ -85,8 +87,8 @@ pub trait Source {
     /// Begins a scan. What comes of it is the result of a later [`Source::work`].
     fn scan(&mut self, _targets: &Targets) {}
 
-    /// Does what is due: called at [`Source::due`] or later. Returns a scan that is over, with times of a session that began at
-    /// `begin` of the monotonic clock.
+    /// Does what is due: called at [`Source::due`] or later. Returns a scan that is over, with times of a session that
+    /// began at `begin` of the monotonic clock.
     ///
     /// # Errors
     /// If it cannot work at all any more.
@@ -153,54 +155,10 @@ pub struct Entry {
 }
 
 /// All sources, best first.
-pub const SOURCES: &[Entry] = &[
-    Entry {
-        name: "pmu",
-        summary: "memory accesses sampled by the processor: PEBS on Intel, IBS on AMD",
-        confidence: "high: a fair sample of the accesses that missed the near caches, with CPU and latency",
-        scans: false,
-        policy: "homing",
-        missing: pmu_missing,
-        open: |places, host| open_pmu(places, host),
-    },
-    Entry {
-        name: "hint-faults",
-        summary: "the kernel's NUMA scanner unmaps pages, and the faults tell who touches them; the kernel moves nothing",
-        confidence: "good: every page in turn, who touched it first after each scan, not how often",
-        scans: true,
-        policy: "work-function",
-        missing: hint_faults_missing,
-        open: |places, host| Ok(Box::new(hint_faults::HintFaults::open(places, host)?)),
-    },
-    Entry {
-        name: "page-faults",
-        summary: "ordinary page faults: first touches, and hint faults where the kernel's own balancing is on",
-        confidence: "low: without kernel balancing each page is seen once; with it the kernel moves pages too",
-        scans: false,
-        policy: "work-function",
-        missing: |_| faults_missing(),
-        open: |_, host| Ok(Box::new(rings::Rings::new(Event::PAGE_FAULTS, FAULTS, host))),
-    },
-    Entry {
-        name: "none",
-        summary: "observes where pages are and decides nothing",
-        confidence: "none: nothing is known of accesses",
-        scans: false,
-        policy: "homing",
-        missing: |_| None,
-        open: |_, _| Ok(Box::new(Nothing)),
-    },
-];
+pub static SOURCES: [Entry; 4] = [pmu::ENTRY, hint_faults::ENTRY, page_faults::ENTRY, none::ENTRY];
 
 /// Pages of a ring: some 18000 samples. Where less is granted, less.
 const RING_PAGES: usize = 256;
-
-/// Every page fault is a sample.
-const FAULTS: Sampling = Sampling { period: 1, memory: false, ring_pages: RING_PAGES };
-
-/// Loads above the latency threshold between two samples; IBS counts all micro-operations instead.
-const PEBS_PERIOD: u64 = 2_003;
-const IBS_PERIOD: u64 = 200_003;
 
 /// The source of that name.
 pub fn find(name: &str) -> Option<&'static Entry> {
@@ -217,70 +175,6 @@ pub fn best(places: &Places) -> &'static Entry {
 pub fn suited_policy(name: &str, places: &Places) -> &'static str {
     let entry = if name == "auto" { Some(best(places)) } else { find(name) };
     entry.map_or("homing", |entry| entry.policy)
-}
-
-fn faults_missing() -> Option<String> {
-    let me = Watch::Thread(Tid(std::process::id() as i32));
-    let sampling = Sampling { ring_pages: 1, ..FAULTS };
-    let error = homing_linux::perf::open(Event::PAGE_FAULTS, me, sampling).err()?;
-    Some(format!("perf_event_open: {error}; needs kernel.perf_event_paranoid <= 2, or CAP_PERFMON"))
-}
-
-fn hint_faults_missing(places: &Places) -> Option<String> {
-    let online = std::fs::read_to_string(places.sys.join("devices/system/node/online")).unwrap_or_default();
-    if !online.contains(['-', ',']) {
-        return Some("the machine has one node: the kernel does not scan, and nothing could move".into());
-    }
-    homing_linux::hint_faults::missing(&places.hint_faults).or_else(faults_missing)
-}
-
-fn pmu_event(places: &Places) -> Result<(Event, Sampling), String> {
-    let sampling = |period| Sampling { period, memory: true, ring_pages: RING_PAGES };
-    match pmu::find(&places.sys) {
-        None => Err(
-            "the machine shows no PEBS, IBS or SPE below /sys/bus/event_source (virtual machines rarely do)"
-                .into(),
-        ),
-        Some(pmu::Hardware::Pebs { needs_auxiliary: true, .. }) => {
-            Err("this processor wants its load event in a group with mem-loads-aux, which is not made yet"
-                .into())
-        }
-        Some(pmu::Hardware::Pebs { event, .. }) => Ok((event, sampling(PEBS_PERIOD))),
-        Some(pmu::Hardware::Ibs { event }) => Ok((event, sampling(IBS_PERIOD))),
-        Some(pmu::Hardware::Spe { .. }) => Err("Arm SPE is there; its packets are not decoded yet".into()),
-    }
-}
-
-fn pmu_missing(places: &Places) -> Option<String> {
-    let (event, sampling) = match pmu_event(places) {
-        Ok(found) => found,
-        Err(why) => return Some(why),
-    };
-    let me = Watch::Thread(Tid(std::process::id() as i32));
-    let error = homing_linux::perf::open(event, me, Sampling { ring_pages: 1, ..sampling }).err()?;
-    Some(format!(
-        "perf_event_open: {error}; needs kernel.perf_event_paranoid <= 1 (IBS: <= 0), or CAP_PERFMON"
-    ))
-}
-
-fn open_pmu(places: &Places, host: &Host) -> io::Result<Box<dyn Source>> {
-    let (event, sampling) = pmu_event(places).map_err(io::Error::other)?;
-    Ok(Box::new(rings::Rings::new(event, sampling, host)))
-}
-
-/// Sees nothing.
-struct Nothing;
-
-impl Source for Nothing {
-    fn follow(&mut self, _: &Targets, _: &Changes) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn poll(&mut self, _: &Targets, _: &Host, _: &mut Vec<Access>) {}
-
-    fn losses(&self) -> Losses {
-        Losses::default()
-    }
 }
 
 #[cfg(test)]
@@ -311,5 +205,15 @@ mod tests {
         assert_eq!(suited_policy("hint-faults", &places), "work-function");
         assert_eq!(suited_policy("auto", &places), best(&places).policy);
         assert!(SOURCES.iter().all(|entry| homing_core::policy::table::find(entry.policy).is_some()));
+    }
+
+    #[test]
+    fn each_file_of_a_source_is_in_the_table() {
+        let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/source")).unwrap();
+        let names = files.map(|file| file.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned());
+        // Rings are what several sources read.
+        for name in names.filter(|name| name != "mod" && name != "rings") {
+            assert!(find(&name.replace('_', "-")).is_some(), "source/{name}.rs: expected a line in SOURCES");
+        }
     }
 }

@@ -11,6 +11,7 @@ use homing_linux::perf::record::{Record, Sample};
 use homing_linux::perf::ring::Ring;
 use homing_linux::perf::{self, Event, Sampling, Watch};
 use homing_linux::proc::{Pid, Tid};
+use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -78,7 +79,7 @@ impl Source for Rings {
                 Ok(ring) => {
                     self.threads.insert(tid, ring);
                 }
-                Err(error) if error.raw_os_error() == Some(3) => {} // ESRCH: it has ended
+                Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => {} // it has ended
                 Err(_) => self.losses.unwatched += 1,
             }
         }

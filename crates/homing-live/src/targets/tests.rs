@@ -85,7 +85,10 @@ fn threads_are_reported_when_they_ran_or_are_elsewhere() {
     let mut ticks = 0;
     let mut look = |cpu: u32, runs: bool| {
         ticks += u32::from(runs);
-        let stat = format!("{me} (x) R 1 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1 0 5 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 {cpu} 0");
+        let stat = format!(
+            "{me} (x) R 1 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1 0 5 \
+            0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 {cpu} 0"
+        );
         std::fs::write(directory.join("stat"), stat).unwrap();
         let threads = targets.look(&host).unwrap().threads;
         threads.iter().map(|seen| (seen.node.map(|node| node.0), seen.ran)).collect::<Vec<_>>()

@@ -1,8 +1,8 @@
 //! The decoder of references blocks.
 //!
 //! Part 1 of a block (dictionary, tokens, events) is enough for [`super::steps`]; addresses need part 2 as well. As in
-//! the encoder, executions are collected first and then decoded column by column: one access of a code block through all
-//! its executions, with the state of its slot in registers.
+//! the encoder, executions are collected first and then decoded column by column: one access of a code block through
+//! all its executions, with the state of its slot in registers.
 
 mod slots;
 mod tokens;
@@ -15,8 +15,8 @@ use slots::{Row, Slots};
 use tokens::{parts, Loop};
 pub(super) use tokens::{Entry, Run, Token, Tokens};
 
-/// References that a [`Chunk`] takes, but for the last execution. Those of a few threads, and the pages that they use, fit
-/// into a core's first-level cache together.
+/// References that a [`Chunk`] takes, but for the last execution. Those of a few threads, and the pages that they use,
+/// fit into a core's first-level cache together.
 const CHUNK: usize = 1 << 11;
 /// Places of a chunk; a power of two, so that a place needs no check against it.
 const ROOM: usize = (CHUNK + 2 * MAX_ACCESSES).next_power_of_two();

@@ -16,8 +16,8 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Adds `count` executions, `step` apart, that are like this one, the first of them. One row each: a row for all of them
-    /// would cost every access a branch that is hard to guess.
+    /// Adds `count` executions, `step` apart, that are like this one, the first of them. One row each: a row for all of
+    /// them would cost every access a branch that is hard to guess.
     #[inline(always)]
     pub(super) fn put(self, rows: &mut Vec<Row>, count: usize, step: usize) {
         if count == 1 {
@@ -27,8 +27,8 @@ impl Row {
     }
 }
 
-/// Calls `place` for the access `j` of each execution that has it, with its place in the chunk and whether it is explicit
-/// (0 or 1). `WHOLE`: every execution has all accesses.
+/// Calls `place` for the access `j` of each execution that has it, with its place in the chunk and whether it is
+/// explicit (0 or 1). `WHOLE`: every execution has all accesses.
 #[inline(always)]
 fn each<const WHOLE: bool>(rows: &[Row], j: usize, mut place: impl FnMut(usize, u64)) {
     for row in rows.iter().filter(|row| WHOLE || usize::from(row.accesses) > j) {
@@ -139,8 +139,8 @@ impl Slots {
         self.last[slot] = last;
     }
 
-    /// An access with an explicit value in some executions. The compiler makes a branch of whether there is one: code without
-    /// any was slower, since each address then waits for all that the one before depends on.
+    /// An access with an explicit value in some executions. The compiler makes a branch of whether there is one: code
+    /// without any was slower, since each address then waits for all that the one before depends on.
     fn explicit<const WHOLE: bool, const ABSOLUTE: bool>(
         &mut self,
         slot: usize,
@@ -177,7 +177,8 @@ impl Slots {
         each::<WHOLE>(rows, j, |at, _| out[at % ROOM] = out[(at - j + to) % ROOM].wrapping_add(stride));
     }
 
-    /// An access that is predicted by another one of the same execution, in some executions with an explicit difference.
+    /// An access that is predicted by another one of the same execution, in some executions with an explicit
+    /// difference.
     fn linked<const WHOLE: bool>(
         &mut self,
         slot: usize,
@@ -210,8 +211,8 @@ struct Values<'a> {
 }
 
 impl Values<'_> {
-    /// The next value; any, where there is none: a prediction reads it in vain, and a block that ends early is found out
-    /// by the count.
+    /// The next value, or any where there is none: a prediction discards it, and the count finds a block that ends
+    /// early.
     #[inline]
     fn peek(&self) -> u64 {
         self.values.get(self.at).copied().unwrap_or(0)

@@ -1,9 +1,10 @@
 //! The encoder of one thread: executions of code blocks into references blocks.
 //!
-//! Executions are collected in a batch first: where their words lie and the order in which they came. A full batch is encoded column
-//! by column (`slots`): one access of a code block through all its executions, which gives every execution the mask of
-//! its explicit accesses. Then the executions go out as tokens, in order, equal neighbours as one run. Only at the end
-//! of a block it is known which slots are best encoded how (`modes`); the next block makes use of it.
+//! Executions are collected in a batch first: where their words lie and the order in which they came. A full batch is
+//! encoded column by column (`slots`): one access of a code block through all its executions, which gives every
+//! execution the mask of its explicit accesses. Then the executions go out as tokens, in order, equal neighbours as one
+//! run. Only at the end of a block it is known which slots are best encoded how (`modes`); the next block makes use of
+//! it.
 
 mod dictionary;
 mod modes;
@@ -118,7 +119,7 @@ pub(super) struct ThreadEncoder {
 }
 
 impl ThreadEncoder {
-    /// Of a thread that made so many references before, up to virtual time `time`.
+    /// Of a thread that has made `references` references before, up to virtual time `time`.
     pub(super) fn new(thread: Thread, references: u64, time: u64) -> ThreadEncoder {
         ThreadEncoder {
             thread,
@@ -211,8 +212,8 @@ impl ThreadEncoder {
         self.words = words;
     }
 
-    /// Encodes the batch, the words of whose executions lie in `words`; the bits of `mask` are their addresses. Returns how
-    /// many explicit ones of them were no addresses.
+    /// Encodes the batch, the words of whose executions lie in `words`; the bits of `mask` are their addresses. Returns
+    /// how many explicit ones of them were no addresses.
     fn encode_words(
         &mut self,
         words: &[u64],

@@ -116,8 +116,8 @@ pub(super) struct Slot {
     /// Others are derived from it.
     pub anchor: bool,
     pub mode: Mode,
-    /// Values taken as an `always` slot, how many of them were sampled, and in how many of these the difference was equal
-    /// to the one before.
+    /// Values taken as an `always` slot, how many of them were sampled, and in how many of these the difference was
+    /// equal to the one before.
     always_taken: u32,
     sampled: u32,
     repeats: u32,
@@ -128,7 +128,8 @@ pub(super) struct Slot {
     pub column: Vec<u64>,
     pub smallest: u64,
     pub largest: u64,
-    /// All explicit differences (a sample of an `always` slot's), as they are and zigzag, by inclusive or: their alignment and width.
+    /// All explicit differences (a sample of an `always` slot's), as they are and zigzag, by inclusive or: their
+    /// alignment and width.
     pub any_delta: u64,
     pub any_zigzag: u64,
 }
@@ -186,8 +187,8 @@ impl Slot {
         }
     }
 
-    /// Leaves the memory of its column, if that is long, to whoever needs it next, but no more than `most` values in all; its
-    /// values are no longer needed.
+    /// Leaves the memory of its column, if that is long, to whoever needs it next, but no more than `most` values in
+    /// all; its values are no longer needed.
     pub(super) fn give_memory(&mut self, spare: &mut Vec<Vec<u64>>, most: usize) {
         self.column.clear();
         if self.column.capacity() < LONG {

@@ -8,7 +8,7 @@ use super::super::wire::{BLOCK, CONTROL};
 use super::dictionary::Entry;
 use super::{ThreadEncoder, NO_ENTRY};
 
-/// Rows name the begin of their words by 16 bits.
+/// Rows name the start of their words by 16 bits.
 const MOST_WORDS: usize = 1 << 16;
 
 /// What is known of a recorder's code block.
@@ -22,8 +22,8 @@ pub(crate) struct Known {
     pub idle: u32,
 }
 
-/// What an execution needs to know of its code block as long as that is in the dictionary of the block in progress: all in
-/// one place, since where the next execution begins is known only then.
+/// What an execution needs to know of its code block as long as that is in the dictionary of the block in progress: all
+/// in one place, since where the next execution begins is known only then.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line {
     exits: u64,
@@ -75,8 +75,8 @@ fn given(known: &[Known], words: &[u64], blocks: &CodeBlocks) -> Option<(CodeBlo
 }
 
 impl ThreadEncoder {
-    /// Takes executions of the serial flavour from the begin of `words`, until one needs another treatment or the encoder
-    /// is blocked. `known` is by the recorder's number.
+    /// Takes executions of the serial flavour from the start of `words`, until one needs another treatment or the
+    /// encoder is blocked. `known` is by the recorder's number.
     pub(crate) fn take(
         &mut self,
         known: &[Known],
@@ -204,8 +204,8 @@ impl ThreadEncoder {
         Some(end)
     }
 
-    /// Notes a code block that is executed for the first time since a block began; none if its executions are not taken this
-    /// way.
+    /// Notes a code block that is executed for the first time since a block began; none if its executions are not taken
+    /// this way.
     #[cold]
     fn new_line(&mut self, known: &[Known], number: usize, blocks: &CodeBlocks) -> Option<Line> {
         let block = known.get(number)?;
@@ -251,8 +251,8 @@ impl ThreadEncoder {
         Some(part.end)
     }
 
-    /// Takes references of the parallel flavour from the begin of `words`, until the encoder is blocked; returns how many.
-    /// `find` gives the code block that some words begin with and its length; the bits of `mask` are addresses.
+    /// Takes references of the parallel flavour from the start of `words`, until the encoder is blocked; returns how
+    /// many. `find` gives the code block that some words begin with and its length; the bits of `mask` are addresses.
     pub(crate) fn take_runs(
         &mut self,
         words: &[u64],

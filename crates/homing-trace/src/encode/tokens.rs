@@ -52,10 +52,11 @@ pub(super) struct TokenWriter {
     bytes: Vec<u8>,
     /// The run in progress; empty if its count is 0. It is taken out while executions are added.
     run: Run,
-    /// The last runs that were written (at least those that a body may hold), oldest first, and where each begins in `bytes`.
+    /// The last runs that were written (at least those that a body may hold), oldest first, and where each begins in
+    /// `bytes`.
     recent: Vec<(Run, usize)>,
-    /// Of the last runs that were written, as many as a body may hold, the last one first: their hashes, a byte each. Most
-    /// runs are like none of them, which is seen by comparing these all at once.
+    /// Of the last runs that were written, as many as a body may hold, the last one first: their hashes, a byte each.
+    /// Most runs are like none of them, which is seen by comparing these all at once.
     hashes: u64,
     /// Length of the body, the last of the recent runs, that seems to come again; 0 for none.
     body: usize,
@@ -69,8 +70,8 @@ impl TokenWriter {
         self.bytes.len()
     }
 
-    /// Gives the run in progress, to be handed from execution to execution and then [back](TokenWriter::resume). It changes
-    /// with every execution: the caller has it in registers.
+    /// Gives the run in progress, to be handed from execution to execution and then [back](TokenWriter::resume). It
+    /// changes with every execution: the caller has it in registers.
     #[inline]
     pub(super) fn take_run(&mut self) -> Run {
         std::mem::take(&mut self.run)

@@ -2,10 +2,10 @@
 //! happened.
 //!
 //! A header line may come first; it may then name the columns in another order and have others, which are ignored.
-//! Addresses and sizes are decimal or hexadecimal behind `0x`; kind is `r` or `w`. Empty lines and lines that begin with
-//! `#` are skipped.
+//! Addresses and sizes are decimal or hexadecimal behind `0x`; kind is `r` or `w`. Empty lines and lines that begin
+//! with `#` are skipped.
 
-use super::{number, quoted, size, ImportError, Imported, Report, MAX_BYTES};
+use super::{number, quoted, size, ImportError, Imported, Importer, Options, Report, MAX_BYTES};
 use crate::ids::Thread;
 use std::collections::HashMap;
 use std::io::{BufRead, Read};
@@ -19,12 +19,13 @@ pub const MAX_THREAD: u64 = (1 << 16) - 1;
 /// Of a longer line only so much is looked at.
 const MAX_LINE: u64 = 1 << 16;
 
-/// How to read.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
-    /// Number the threads from 0 in order of their first reference instead of keeping their numbers.
-    pub renumber: bool,
-}
+pub(super) const ENTRY: Importer = Importer {
+    name: "csv",
+    summary: "columns thread,addr,size,kind (r or w), with or without a header line",
+    expected: "CSV lines thread,addr,size,kind such as 0,0x1000,8,r",
+    looks_so: |_| false,
+    read: |input, options, sink| read(input, options, sink),
+};
 
 /// Reads references and hands them to `sink`, in order.
 pub fn read<E>(
@@ -297,7 +298,8 @@ mod tests {
         let error = read("thread,address,size,kind\n0,0,1,r\n".as_bytes(), Options::default(), sink);
         assert_eq!(
             error.unwrap_err().to_string(),
-            "the header line `thread,address,size,kind` has no column `addr`; expected the columns thread,addr,size,kind"
+            "the header line `thread,address,size,kind` has no column `addr`; \
+            expected the columns thread,addr,size,kind"
         );
     }
 }

@@ -1,15 +1,27 @@
 //! The output of `valgrind --tool=lackey --trace-mem=yes`: lines `I  addr,size` (instructions, skipped), ` L addr,size`
-//! (load), ` S addr,size` (store), ` M addr,size` (modify: a load, then a store), addresses in hexadecimal without `0x`.
+//! (load), ` S addr,size` (store), ` M addr,size` (modify: a load, then a store), addresses in hexadecimal without
+//! `0x`.
 //!
-//! Lackey tells no thread, so all references are of thread 0. Lines of Valgrind itself (`==pid== ...`, `--pid-- ...`) are
-//! skipped; what the program printed between them counts as malformed.
+//! Lackey tells no thread, so all references are of thread 0. Lines of Valgrind itself (`==pid== ...`, `--pid-- ...`)
+//! are skipped; what the program printed between them counts as malformed.
 
-use super::{digits, quoted, ImportError, Imported, Report};
+use super::{digits, quoted, ImportError, Imported, Importer, Report};
 use crate::ids::Thread;
 use std::io::BufRead;
 
 /// Lines longer than this are malformed whatever they hold.
 const MAX_LINE: u64 = 4096;
+
+pub(super) const ENTRY: Importer = Importer {
+    name: "lackey",
+    summary: "valgrind --tool=lackey --trace-mem=yes",
+    expected: "the output of valgrind --tool=lackey --trace-mem=yes",
+    looks_so: |start| BEGINNINGS.iter().any(|beginning| start.starts_with(beginning)),
+    read: |input, _, sink| read(input, sink),
+};
+
+/// How its first line may begin.
+const BEGINNINGS: [&[u8]; 6] = [b"==", b"--", b"I ", b" L ", b" S ", b" M "];
 
 /// Reads references and hands them to `sink`, in order.
 pub fn read<E>(
@@ -80,7 +92,8 @@ mod tests {
     #[test]
     fn the_lines_of_lackey() {
         let text = "==12== Lackey, an example Valgrind tool\n==12== \nI  0400d7d4,8\n L 1ffeffe7e0,8\n S 1ffeffe7e8,4\n\
-                    I  0400d7d8,3\n M 0421c0d8,10\nhello, world\n L 04,\n L zz,8\n S 10,0\n\n--12-- REDIR: x\n L ffffffffffffffff,1";
+                    I  0400d7d8,3\n M 0421c0d8,10\nhello, world\n\
+                    \x20L 04,\n L zz,8\n S 10,0\n\n--12-- REDIR: x\n L ffffffffffffffff,1";
         let mut references = Vec::new();
         let report = read(text.as_bytes(), |r| {
             references.push((r.address, r.bytes, r.write));

@@ -1,12 +1,64 @@
-//! Reading references from other tools' files. The order of the lines is the total order.
+//! Reading references from other tools' files. The order of the lines is the total order. A new format is one file and
+//! one line in [`IMPORTERS`].
 //!
 //! A malformed line is left out, counted, and the first few are kept with what was expected, so that one bad line does
 //! not cost a file of millions and none goes unseen.
 
 pub mod csv;
 pub mod lackey;
+mod write;
+
+pub use write::{to_trace, ToTraceError};
 
 use crate::ids::Thread;
+use crate::TraceError;
+use std::io::BufRead;
+
+/// The formats there are. What no other recognises is read as the first.
+pub static IMPORTERS: [Importer; 2] = [csv::ENTRY, lackey::ENTRY];
+
+/// A format of another tool.
+#[derive(Debug)]
+pub struct Importer {
+    /// As on the command line and in traces.
+    pub name: &'static str,
+    /// What it is.
+    pub summary: &'static str,
+    /// What a file of it holds, for messages: `expected ...`.
+    pub expected: &'static str,
+    /// Whether a file that begins so looks like it.
+    pub(crate) looks_so: fn(&[u8]) -> bool,
+    /// Reads references and hands them on, in order.
+    pub(crate) read: Read,
+}
+
+/// Who takes references.
+pub(crate) type Sink<'a> = &'a mut dyn FnMut(Imported) -> Result<(), TraceError>;
+
+type Read = fn(&mut dyn BufRead, Options, Sink<'_>) -> Result<Report, ImportError<TraceError>>;
+
+/// How a file is imported.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Number the threads from 0 in order of their first reference instead of keeping their numbers, where a format
+    /// has them.
+    pub renumber: bool,
+}
+
+/// The format of that name.
+pub fn named(name: &str) -> Option<&'static Importer> {
+    IMPORTERS.iter().find(|importer| importer.name == name)
+}
+
+/// The format that a file seems to have, by its first bytes.
+pub fn guess(start: &[u8]) -> &'static Importer {
+    IMPORTERS.iter().find(|importer| (importer.looks_so)(start)).unwrap_or(&IMPORTERS[0])
+}
+
+/// What messages say was expected where the format is not known.
+pub fn expected() -> String {
+    IMPORTERS.iter().map(|importer| importer.expected).collect::<Vec<_>>().join(", or ")
+}
 
 /// A data reference as another tool saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,4 +179,29 @@ const MAX_BYTES: u64 = 1 << 15;
 /// A size in bytes, if it is one that an access may have.
 fn size(text: &[u8]) -> Option<u32> {
     number(text).filter(|n| (1..=MAX_BYTES).contains(n)).map(|n| n as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_format_has_a_name_and_recognises_its_own() {
+        for (index, importer) in IMPORTERS.iter().enumerate() {
+            assert!(!importer.summary.is_empty() && !importer.expected.is_empty(), "{}", importer.name);
+            assert_eq!(IMPORTERS.iter().position(|other| other.name == importer.name), Some(index));
+            assert!(std::ptr::eq(named(importer.name).unwrap(), importer));
+        }
+        assert!(named("din").is_none());
+        assert_eq!((guess(b"==12== Lackey").name, guess(b"0,0x10,8,r").name), ("lackey", "csv"));
+    }
+
+    #[test]
+    fn each_file_of_a_format_is_in_the_table() {
+        let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/import")).unwrap();
+        let names = files.map(|file| file.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned());
+        for name in names.filter(|name| name != "mod" && name != "write") {
+            assert!(named(&name).is_some(), "import/{name}.rs: expected a line in IMPORTERS");
+        }
+    }
 }

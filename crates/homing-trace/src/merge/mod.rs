@@ -2,9 +2,10 @@
 //! (design: "Interleaving is part of the truth").
 //!
 //! Each thread has a virtual clock: the instructions that it has executed, plus waiting. The runnable thread with the
-//! smallest clock runs for a quantum, over and over. An acquire waits until the releases that it must follow are out and
-//! takes over the latest releaser's clock; a child starts at its creator's clock; a join waits for the end of the thread.
-//! Quantum jitter and ties are drawn from a seed, so that other seeds give other interleavings of the same execution.
+//! smallest clock runs for a quantum, over and over. An acquire waits until the releases that it must follow are out
+//! and takes over the latest releaser's clock; a child starts at its creator's clock; a join waits for the end of the
+//! thread. Quantum jitter and ties are drawn from a seed, so that other seeds give other interleavings of the same
+//! execution.
 //!
 //! Memory: 8 bytes for each synchronisation operation, and what the cursors need; references are never held.
 
@@ -62,8 +63,8 @@ impl<I: Iterator<Item = Step>> Cursor for I {
 /// How to merge.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Instructions that a thread runs before another gets its turn, on average. The default is about what one access to
-    /// memory takes: threads that share a page for real cannot alternate faster (docs/recording.md).
+    /// Instructions that a thread runs before another gets its turn, on average. The default is about what one access
+    /// to memory takes: threads that share a page for real cannot alternate faster (docs/recording.md).
     pub quantum: u32,
     /// Seed of the jitter and of the ties.
     pub seed: u64,

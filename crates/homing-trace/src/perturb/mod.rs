@@ -2,8 +2,8 @@
 //! (Bolosky & Scott 1991, section 4.2).
 //!
 //! Both only choose which thread makes the next reference: each thread's own references keep their order, and events
-//! travel with them. Happens-before edges may be crossed, as in the paper; `homing trace merge --seed` gives other orders
-//! that keep them.
+//! travel with them. Happens-before edges may be crossed, as in the paper; `homing trace merge --seed` gives other
+//! orders that keep them.
 
 #[cfg(test)]
 mod tests;

@@ -122,7 +122,7 @@ impl Program {
                 access.atomic = access.write && random.gen_bool(0.1);
                 if words > 0 && random.gen_bool(0.2) {
                     let word = random.gen_range(0..words) as u16;
-                    access.source = Source::Derived { word, offset: random.gen_range(-300..300) };
+                    access.source = AddressSource::Derived { word, offset: random.gen_range(-300..300) };
                 } else {
                     access.exit = i > 0;
                     words += 1;
@@ -217,7 +217,9 @@ impl Program {
         let leaned: Vec<u16> = def
             .accesses
             .iter()
-            .filter_map(|a| if let Source::Derived { word, .. } = a.source { Some(word) } else { None })
+            .filter_map(
+                |a| if let AddressSource::Derived { word, .. } = a.source { Some(word) } else { None },
+            )
             .collect();
         let words: Vec<u64> = (0..words)
             .map(|w| {
@@ -233,12 +235,14 @@ impl Program {
         let mut taken = 0;
         for access in &def.accesses {
             let address = match access.source {
-                Source::Word if taken == words.len() => break,
-                Source::Word => {
+                AddressSource::Word if taken == words.len() => break,
+                AddressSource::Word => {
                     taken += 1;
                     words[taken - 1]
                 }
-                Source::Derived { word, offset } => words[usize::from(word)].wrapping_add(offset as u64),
+                AddressSource::Derived { word, offset } => {
+                    words[usize::from(word)].wrapping_add(offset as u64)
+                }
             };
             if address != 0 {
                 self.model.reference(thread, address, Kind::new(access.bytes, access.write, access.atomic));

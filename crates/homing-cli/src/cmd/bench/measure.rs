@@ -1,11 +1,12 @@
 //! Measuring memory: latency by a chain of dependent loads in random order, bandwidth by sweeps (Brock 2001, section
 //! 6), and what moving a page takes.
 
-use homing_linux::memory::Pages;
 use homing_linux::move_pages::{self, BATCH};
 use homing_linux::policy;
 use homing_linux::proc::{Pid, Tid};
 use homing_live::mover::{Landed, Mover, Order};
+use homing_live::movers;
+use memmap2::MmapMut;
 use std::hint::black_box;
 use std::io;
 use std::sync::Barrier;
@@ -26,8 +27,8 @@ pub enum Sweep {
 }
 
 /// Memory bound to one node. Binding fails on kernels without NUMA; then there is but one memory.
-fn bound(bytes: usize, node: u32) -> io::Result<Pages> {
-    let mut pages = Pages::new(bytes)?;
+fn bound(bytes: usize, node: u32) -> io::Result<MmapMut> {
+    let mut pages = MmapMut::map_anon(bytes)?;
     match policy::bind_range(&mut pages, &[node]) {
         Err(error) if error.kind() != io::ErrorKind::Unsupported => return Err(error),
         _ => {}
@@ -164,7 +165,7 @@ pub fn moves(cpus: &[u32], from: u32, to: u32, bytes: usize, time: Duration) -> 
 }
 
 fn landed(mover: Mover, orders: Vec<Order>) -> bool {
-    mover.carry_out(orders).iter().all(|(_, landed)| *landed == Landed::There)
+    movers::carry_out(mover, orders).iter().all(|(_, landed)| *landed == Landed::There)
 }
 
 fn run(pages: &mut [u8], sweep: Sweep) {

@@ -1,21 +1,15 @@
 //! `homing lab baseline`: one program under several ways to place its memory, each in a machine of its own, judged by
 //! the observer.
 
-mod contender;
-mod measure;
 mod show;
 
-use super::coded;
-use super::flags::{assignment, Balancing, HugePages, KernelArgs, MachineArgs};
-use super::observe::bytes;
-use super::run::duration;
-use super::session::{check_files, working_directory, Ended, Lab};
-use crate::exit::{self, Code, Result};
-use contender::Contender;
-use homing_lab::job::{environment, Job};
-use homing_lab::observer::Options;
+use super::flags::{assignment, bytes, duration, named, MachineArgs};
+use super::Stderr;
+use crate::exit::{Code, Result};
+use homing_lab::baseline::{self as contenders, Baseline};
+use homing_lab::job::check_files;
+use homing_lab::kernel::HugePages;
 use homing_lab::topology::Topology;
-use measure::{Measured, Summary};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -33,7 +27,7 @@ pub struct Args {
     #[command(flatten)]
     machine: MachineArgs,
     /// Who competes [default: first-touch,interleave,single-node,balancing,numad, and start with --start-on]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = contender::known)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = contenders::known)]
     contenders: Vec<String>,
     /// A further contender: the program is run behind these words, such as live='homing run --'; blanks separate them
     #[arg(long, value_name = "NAME=PREFIX", value_parser = assignment)]
@@ -42,7 +36,7 @@ pub struct Args {
     #[arg(long, value_name = "NODES")]
     start_on: Option<String>,
     /// Settings of transparent huge pages to run with
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["never", "always"])]
+    #[arg(long, value_parser = named(&HugePages::NAMES), value_delimiter = ',', default_values = ["never", "always"])]
     thp: Vec<HugePages>,
     /// Runs of each contender; the medians are shown
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=99))]
@@ -81,82 +75,29 @@ pub struct Args {
 pub fn run(args: Args) -> Result {
     check_files(&args.file)?;
     let topology = args.machine.topology()?;
-    let contenders = contender::all(&args.contenders, &args.with, args.start_on.is_some(), &topology)?;
-    let count = contenders.len() * args.thp.len() * args.repeats as usize;
-    let (mut number, mut rows) = (0, Vec::new());
-    for &thp in &args.thp {
-        for contender in &contenders {
-            let mut runs = Vec::new();
-            for _ in 0..args.repeats {
-                number += 1;
-                let measured = args.one(contender, thp, &topology)?;
-                errln!(
-                    "homing: {number} of {count}: {}, thp {}: {:.2} % non-local, {:.1} s",
-                    contender.name,
-                    thp.word(),
-                    measured.nonlocal_percent,
-                    measured.seconds
-                );
-                runs.push(measured);
-            }
-            rows.push(Summary::new(&contender.name, thp.word(), runs));
-        }
-    }
+    let contenders = contenders::all(&args.contenders, &args.with, args.start_on.is_some(), &topology)?;
+    let rows = args.baseline(topology.clone()).run(&contenders, &Stderr)?;
     show::print(&args, &topology, &rows)?;
     Ok(Code::OK)
 }
 
 impl Args {
-    /// One run of one contender.
-    fn one(&self, contender: &Contender, thp: HugePages, topology: &Topology) -> anyhow::Result<Measured> {
-        let mut environment = environment();
-        for (name, value) in &self.env {
-            environment.retain(|(known, _)| *known != **name);
-            environment.push((name.into(), value.into()));
-        }
-        let job = Job {
-            command: contender.prefix.iter().chain(&self.command).cloned().collect(),
-            environment,
-            directory: working_directory()?,
+    fn baseline(&self, topology: Topology) -> Baseline {
+        Baseline {
+            topology,
+            cpu_model: self.machine.cpu_model().to_owned(),
+            command: self.command.clone(),
+            environment: self.env.clone(),
             files: self.file.clone(),
-            start: self.start_on.clone().filter(|_| contender.starts),
-            beside: contender.beside.clone(),
-            ..Job::default()
-        };
-        let observe = Options {
-            every: self.interval,
-            pages: true,
+            start: self.start_on.clone(),
+            tunes: self.tune.clone(),
+            cache: self.cache,
             marked: self.marked,
-            cache: Some(self.cache),
-            ..Options::default()
-        };
-        let kernel = KernelArgs::new(contender.balancing, thp, &self.tune);
-        let lab = Lab {
-            machine: &self.machine,
-            kernel: &kernel,
-            job,
-            timeout: Some(self.timeout),
-            observe: Some(observe),
-            trace: None,
-            quiet: true,
-        };
-        let ended = lab.run(topology)?;
-        check(&ended, &contender.name)?;
-        Ok(Measured::new(&ended, topology))
-    }
-}
-
-/// Figures of a program that failed would mean nothing.
-fn check(ended: &Ended, name: &str) -> anyhow::Result<()> {
-    if ended.code != Code::OK {
-        let found = format!("{name}: the program ended with status {}", ended.code.0);
-        return Err(exit::error(ended.code, format!("{found}; `homing lab run` shows its output")));
-    }
-    match &ended.observed {
-        Some(observed) if observed.total().misses.total() > 0 => Ok(()),
-        _ => Err(exit::error(
-            Code::FAILURE,
-            format!("{name}: the observer counted nothing; with --marked the program must have marks"),
-        )),
+            interval: self.interval,
+            timeout: self.timeout,
+            huge_pages: self.thp.clone(),
+            repeats: self.repeats,
+            errors: || Box::new(std::io::stderr()),
+        }
     }
 }

@@ -1,14 +1,20 @@
-//! Which machine the lab shall be and how its kernel is set: options that `run`, `shell` and `baseline` share.
+//! What `run`, `shell` and `baseline` share: options that say which machine the lab shall be and how its kernel is set,
+//! and kinds of values.
 
-use super::coded;
-use crate::exit::{self, Code};
-use homing_lab::topology::{distances_from_text, memory, Shape, Topology};
+use crate::names;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use homing_core::ids::parse_bytes;
+use homing_lab::kernel::{Balancing, HugePages, Kernel};
+use homing_lab::topology::{memory, Size, Topology};
+use homing_lab::LabError;
+use std::time::Duration;
 
 /// The machine.
 #[derive(clap::Args, Clone, Debug)]
 pub struct MachineArgs {
     /// A built-in topology (see `homing lab topologies`) or a TOML file [default: 4x2]
-    #[arg(long, value_name = "NAME|FILE", conflicts_with_all = ["nodes", "cpus", "mem", "distances"])]
+    #[arg(long, value_name = "NAME|FILE", conflicts_with_all = ["nodes", "cpus", "mem", "distances"],
+          value_parser = names::TOPOLOGY, hide_possible_values = true)]
     topology: Option<String>,
     /// Number of nodes [default: 4, or as many as a file of distances has]
     #[arg(long, value_name = "N")]
@@ -29,36 +35,12 @@ pub struct MachineArgs {
 
 impl MachineArgs {
     /// The machine that the options describe.
-    pub fn topology(&self) -> anyhow::Result<Topology> {
-        let by_size =
-            self.nodes.is_some() || self.cpus.is_some() || self.mem.is_some() || self.distances.is_some();
-        if !by_size {
-            return Topology::load(self.topology.as_deref().unwrap_or("4x2")).map_err(coded);
+    pub fn topology(&self) -> Result<Topology, LabError> {
+        let MachineArgs { nodes, cpus, mem, distances, .. } = self.clone();
+        if nodes.is_none() && cpus.is_none() && mem.is_none() && distances.is_none() {
+            return Topology::load(self.topology.as_deref().unwrap_or("4x2"));
         }
-        let how = self.distances.as_deref().unwrap_or("full");
-        let (nodes, distances) = match how.parse::<Shape>() {
-            Ok(shape) => {
-                let nodes = self.nodes.unwrap_or(4);
-                (nodes, shape.distances(nodes as usize).map_err(|e| exit::error(Code::USAGE, e))?)
-            }
-            Err(expected) => {
-                let wrong = |what: String| exit::error(Code::USAGE, format!("--distances {how}: {what}"));
-                let text = std::fs::read_to_string(how)
-                    .map_err(|error| wrong(format!("{expected}, or a file: {error}")))?;
-                let matrix = distances_from_text(&text, how).map_err(coded)?;
-                let (rows, nodes) = (matrix.len(), self.nodes.unwrap_or(matrix.len() as u32));
-                if rows != nodes as usize || rows == 0 || matrix.iter().any(|row| row.len() != rows) {
-                    let columns = matrix.iter().map(Vec::len).max().unwrap_or(0);
-                    let found = format!("{rows} rows of up to {columns} numbers");
-                    let wanted =
-                        self.nodes.map_or("as many of each".into(), |n| format!("{n} of each, as --nodes"));
-                    return Err(wrong(format!("{found}: expected {wanted}")));
-                }
-                (nodes, matrix)
-            }
-        };
-        let cpus = self.cpus.unwrap_or(8.max(nodes));
-        Topology::uniform(nodes, cpus, self.mem.unwrap_or(4 << 30), distances).map_err(coded)
+        Topology::of_size(&Size { nodes, cpus, memory: mem, distances })
     }
 
     /// QEMU's model of the CPU.
@@ -71,10 +53,10 @@ impl MachineArgs {
 #[derive(clap::Args, Clone, Debug)]
 pub struct KernelArgs {
     /// The kernel's own NUMA balancing: off, on with its defaults, or scanning ten times as fast
-    #[arg(long, value_enum, default_value = "on")]
+    #[arg(long, value_parser = named(&Balancing::NAMES), default_value = "on")]
     balancing: Balancing,
     /// Transparent huge pages
-    #[arg(long, value_enum, default_value = "always")]
+    #[arg(long, value_parser = named(&HugePages::NAMES), default_value = "always")]
     thp: HugePages,
     /// Set a kernel variable before the command starts, such as vm.zone_reclaim_mode=1
     #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
@@ -87,64 +69,42 @@ pub struct KernelArgs {
     kernel_arg: Vec<String>,
 }
 
-#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Balancing {
-    Off,
-    On,
-    Fast,
-}
-
-#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HugePages {
-    Always,
-    Madvise,
-    Never,
-}
-
-impl HugePages {
-    /// As the kernel calls it.
-    pub fn word(self) -> &'static str {
-        match self {
-            HugePages::Always => "always",
-            HugePages::Madvise => "madvise",
-            HugePages::Never => "never",
-        }
-    }
+/// One of these names.
+pub fn named<T: Copy + Send + Sync + 'static>(
+    names: &'static [(&'static str, T)],
+) -> impl TypedValueParser<Value = T> {
+    let value = |text: String| names.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
+    PossibleValuesParser::new(names.iter().map(|(name, _)| *name))
+        .map(move |text| value(text).expect("no other names are possible"))
 }
 
 impl KernelArgs {
-    /// These settings and files that are written to.
-    pub fn new(balancing: Balancing, thp: HugePages, tune: &[(String, String)]) -> KernelArgs {
-        KernelArgs { balancing, thp, sysctl: Vec::new(), tune: tune.to_vec(), kernel_arg: Vec::new() }
-    }
-
-    /// Files and what is written to them.
-    pub fn tunes(&self) -> Vec<(String, String)> {
-        const BALANCING: &str = "/sys/kernel/debug/sched/numa_balancing";
-        let mut all: Vec<(String, String)> = Vec::new();
-        let mut put = |file: &str, value: &str| all.push((file.to_owned(), value.to_owned()));
-        // Whoever measures in the lab is root there and may see all.
-        put("/proc/sys/kernel/perf_event_paranoid", "-1");
-        put("/proc/sys/kernel/kptr_restrict", "0");
-        put("/proc/sys/kernel/numa_balancing", if self.balancing == Balancing::Off { "0" } else { "1" });
-        if self.balancing == Balancing::Fast {
-            put(&format!("{BALANCING}/scan_delay_ms"), "100");
-            put(&format!("{BALANCING}/scan_period_min_ms"), "100");
-        }
-        put("/sys/kernel/mm/transparent_hugepage/enabled", self.thp.word());
-        for (name, value) in &self.sysctl {
-            put(&format!("/proc/sys/{}", name.replace('.', "/")), value);
-        }
-        all.extend(self.tune.iter().cloned());
-        all
-    }
-
-    /// Words for the kernel's command line.
-    pub fn words(&self) -> &[String] {
-        &self.kernel_arg
+    /// What they say.
+    pub fn kernel(&self) -> Kernel {
+        let KernelArgs { balancing, thp, sysctl, tune, kernel_arg } = self.clone();
+        Kernel { balancing, huge_pages: thp, variables: sysctl, files: tune, words: kernel_arg }
     }
 }
 
+/// A size.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    parse_bytes(text).ok_or_else(|| format!("`{text}`: expected a size such as 128K or 1M"))
+}
+
+/// A duration such as `500ms`, `90s` or `5m`.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let expected = || format!("`{text}`: expected a duration such as 500ms, 90s or 5m");
+    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let number: u64 = digits.parse().map_err(|_| expected())?;
+    match unit {
+        "ms" => Ok(Duration::from_millis(number)),
+        "s" => Ok(Duration::from_secs(number)),
+        "m" => Ok(Duration::from_secs(60 * number)),
+        _ => Err(expected()),
+    }
+}
+
+/// NAME=VALUE.
 pub fn assignment(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or_else(|| format!("`{text}`: expected NAME=VALUE"))?;
     Ok((name.to_owned(), value.to_owned()))

@@ -1,9 +1,10 @@
 //! What the observer shall count, and how its counts are shown: a table, JSON, CSV.
 
-use super::run::duration;
+use super::flags::{bytes, duration};
+use super::trace_file::TraceFile;
 use crate::files::{self, Output};
 use crate::tables;
-use homing_core::ids::{parse_bytes, Node, PageSize};
+use homing_core::ids::{Node, PageSize};
 use homing_core::policy::placement::PlacementFile;
 use homing_lab::observer::{Counts, Interval, Observed, Options};
 use homing_lab::topology::Topology;
@@ -56,11 +57,6 @@ pub struct ObserveArgs {
     physical: bool,
 }
 
-/// A size.
-pub fn bytes(text: &str) -> Result<u64, String> {
-    parse_bytes(text).ok_or_else(|| format!("`{text}`: expected a size such as 128K or 1M"))
-}
-
 impl ObserveArgs {
     /// The observer's options; `None` if there is nothing to observe.
     pub fn options(&self) -> Option<Options> {
@@ -83,8 +79,8 @@ impl ObserveArgs {
     }
 
     /// Where the trace goes.
-    pub fn trace(&self) -> Option<PathBuf> {
-        self.trace.clone()
+    pub fn trace(&self) -> Option<TraceFile> {
+        self.trace.as_deref().map(TraceFile::new)
     }
 
     /// Refuses files that cannot be written before anything is started. Pipes and devices are left alone: their readers

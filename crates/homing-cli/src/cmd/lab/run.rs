@@ -1,10 +1,12 @@
 //! `homing lab run`: runs a program of this machine in a virtual NUMA machine.
 
-use super::flags::{KernelArgs, MachineArgs};
+use super::flags::{duration, KernelArgs, MachineArgs};
 use super::observe::ObserveArgs;
-use super::session::{check_files, working_directory, Lab};
-use crate::exit::Result;
-use homing_lab::job::{environment, Job};
+use super::trace_file::TraceFile;
+use super::{own_streams, Stderr};
+use crate::exit::{Code, Result};
+use homing_lab::job::{check_files, environment_with, working_directory, Job};
+use homing_lab::session::Lab;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -57,15 +59,11 @@ pub fn run(args: Args) -> Result {
     check_files(&args.file)?;
     args.observe.check()?;
     let topology = args.machine.topology()?;
-    let mut environment = environment();
-    for setting in &args.env {
-        let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
-        environment.retain(|(known, _)| known != name);
-        environment.push((name.into(), value.into()));
-    }
+    let kernel = args.kernel.kernel();
+    let set = args.env.iter().map(|setting| setting.split_once('=').unwrap_or((setting, "")));
     let job = Job {
         command: args.command.clone(),
-        environment,
+        environment: environment_with(set),
         directory: working_directory()?,
         files: args.file.clone(),
         results: args.result.clone(),
@@ -73,39 +71,30 @@ pub fn run(args: Args) -> Result {
         beside: args.beside.clone(),
         ..Job::default()
     };
+    let mut trace = args.observe.trace();
     let lab = Lab {
-        machine: &args.machine,
-        kernel: &args.kernel,
+        topology: &topology,
+        cpu_model: args.machine.cpu_model(),
+        kernel: &kernel,
         job,
         timeout: args.timeout,
         observe: args.observe.options(),
-        trace: args.observe.trace(),
-        quiet: false,
+        trace: trace.as_mut().map(|trace| trace as _),
+        ends: own_streams(),
+        drops_files: false,
     };
-    let ended = lab.run(&topology)?;
+    let ended = lab.run(&Stderr)?;
+    let references = trace.map(TraceFile::finish).transpose()?;
     if let Some(observed) = &ended.observed {
         args.observe.show(observed, &topology, &ended.kernel)?;
     }
     if args.verbose {
         let (boot, ran) = (ended.boot.as_secs_f64(), ended.ran.as_secs_f64());
         errln!("homing: lab {}: up after {boot:.1} s, the command ran {ran:.1} s", topology.name);
-        if let Some(references) = ended.references {
+        if let Some(references) = references {
             errln!("homing: the trace has {references} references");
         }
         ended.files.iter().for_each(|file| errln!("homing: brought back {}", file.display()));
     }
-    Ok(ended.code)
-}
-
-/// A duration such as `500ms`, `90s` or `5m`.
-pub fn duration(text: &str) -> std::result::Result<Duration, String> {
-    let expected = || format!("`{text}`: expected a duration such as 500ms, 90s or 5m");
-    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
-    let number: u64 = digits.parse().map_err(|_| expected())?;
-    match unit {
-        "ms" => Ok(Duration::from_millis(number)),
-        "s" => Ok(Duration::from_secs(number)),
-        "m" => Ok(Duration::from_secs(60 * number)),
-        _ => Err(expected()),
-    }
+    Ok(Code(ended.status))
 }

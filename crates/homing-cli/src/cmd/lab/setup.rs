@@ -1,6 +1,5 @@
 //! `homing lab setup`: installs what the lab needs, by `lab/setup.sh`.
 
-use super::coded;
 use crate::exit::{Code, Result};
 use anyhow::Context;
 use homing_lab::parts;
@@ -16,7 +15,7 @@ pub struct Args {}
 
 /// Installs.
 pub fn run(_args: Args) -> Result {
-    let script = parts::setup_script().map_err(coded)?;
+    let script = parts::setup_script()?;
     let status = std::process::Command::new(&script)
         .env("HOMING_LAB_CACHE", parts::cache_directory())
         .status()

@@ -1,9 +1,10 @@
 //! `homing lab shell`: a prompt in a virtual NUMA machine.
 
 use super::flags::{KernelArgs, MachineArgs};
-use super::session::{check_files, working_directory, Lab};
+use super::{own_streams, Stderr};
 use crate::exit::{self, Code, Result};
-use homing_lab::job::{environment, Job};
+use homing_lab::job::{check_files, environment, working_directory, Job};
+use homing_lab::session::Lab;
 use homing_linux::terminal::Saved;
 use std::path::PathBuf;
 
@@ -42,14 +43,17 @@ pub fn run(args: Args) -> Result {
         shell: true,
         ..Job::default()
     };
+    let kernel = args.kernel.kernel();
     let lab = Lab {
-        machine: &args.machine,
-        kernel: &args.kernel,
+        topology: &topology,
+        cpu_model: args.machine.cpu_model(),
+        kernel: &kernel,
         job,
         timeout: None,
         observe: None,
         trace: None,
-        quiet: false,
+        ends: own_streams(),
+        drops_files: false,
     };
-    Ok(lab.run(&topology)?.code)
+    Ok(Code(lab.run(&Stderr)?.status))
 }

@@ -2,60 +2,71 @@
 //! their order. The threads of the trace are the machine's CPUs.
 
 use crate::files::{self, writing, Over, Part};
-use anyhow::Context;
+use anyhow::{anyhow, bail, Context};
 use homing_core::ids::Thread;
 use homing_core::trace::{Header, Kind, Summary, TraceError, TraceWriter};
+use homing_lab::session::TraceSink;
 use homing_lab::topology::Topology;
+use homing_lab::LabError;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
-/// A trace being written.
+/// A trace that a run of the lab writes.
 pub struct TraceFile {
     path: PathBuf,
+    writing: Option<Writing>,
+}
+
+/// A trace being written.
+struct Writing {
     output: Part,
-    writer: JoinHandle<anyhow::Result<u64>>,
+    writer: JoinHandle<Result<u64, TraceError>>,
 }
 
 impl TraceFile {
-    /// Begins a trace; gives the end of the pipe that the observer writes to.
-    pub fn start(
-        path: PathBuf,
-        topology: &Topology,
-        command: &[OsString],
-    ) -> anyhow::Result<(TraceFile, OwnedFd)> {
-        let (reader, pipe) = std::io::pipe().context("cannot make a pipe for the trace")?;
-        let mut header = Header::new("lab", env!("CARGO_PKG_VERSION"));
-        header.command = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-        header.more.insert("topology".into(), topology.name.clone().into());
-        let cpus = cpus(topology);
-        files::tell_left_behind(&path);
-        let (output, mut trace) = Part::create(&path, Over::Traces)?;
-        let file = File::from(OwnedFd::from(reader));
-        let writer = std::thread::spawn(move || Ok(write(file, &mut trace, &header, &cpus)?));
-        Ok((TraceFile { path, output, writer }, pipe.into()))
-    }
-
-    /// Gives the file up; waits until nothing of it is left.
-    pub fn abandon(self) {
-        // What went wrong with it is of no interest any more.
-        let _ = self.writer.join();
-        self.output.discard();
+    /// A trace that will be in `path`.
+    pub fn new(path: &Path) -> TraceFile {
+        TraceFile { path: path.to_owned(), writing: None }
     }
 
     /// The number of references, once all is written and the file has its name.
     pub fn finish(self) -> anyhow::Result<u64> {
-        let written = self.writer.join().map_err(|_| anyhow::anyhow!("the writer of the trace panicked"))?;
+        let Some(Writing { output, writer }) = self.writing else { bail!("no trace was begun") };
+        let written = writer.join().map_err(|_| anyhow!("the writer of the trace panicked"))?;
         match written.with_context(|| writing(&self.path)) {
-            Ok(references) => Ok(self.output.complete().map(|_| references)?),
+            Ok(references) => Ok(output.complete().map(|_| references)?),
             Err(error) => {
-                self.output.discard();
+                output.discard();
                 Err(error)
             }
         }
+    }
+}
+
+impl TraceSink for TraceFile {
+    fn begin(&mut self, topology: &Topology, command: &[OsString]) -> Result<OwnedFd, LabError> {
+        if let Some(Writing { output, writer }) = self.writing.take() {
+            // What went wrong with it is of no interest any more.
+            let _ = writer.join();
+            output.discard();
+        }
+        let doing = "cannot make a pipe for the trace";
+        let (reader, pipe) = std::io::pipe().map_err(LabError::io(doing))?;
+        let mut header = Header::new("lab", env!("CARGO_PKG_VERSION"));
+        header.command = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        header.more.insert("topology".into(), topology.name.clone().into());
+        let cpus = cpus(topology);
+        files::tell_left_behind(&self.path);
+        let (output, mut trace) =
+            Part::create(&self.path, Over::Traces).map_err(LabError::file("cannot begin the trace"))?;
+        let file = File::from(OwnedFd::from(reader));
+        let writer = std::thread::spawn(move || write(file, &mut trace, &header, &cpus));
+        self.writing = Some(Writing { output, writer });
+        Ok(pipe.into())
     }
 }
 

@@ -11,7 +11,6 @@ pub use settings::{duration, Settings};
 
 use crate::exit::{self, Code};
 use crate::files::JournalFile;
-use crate::{host, input, study};
 use anyhow::Context;
 use homing_core::ids::PageSize;
 use homing_core::policy::settings::Settings as Parameters;
@@ -25,6 +24,8 @@ use homing_live::host::Host;
 use homing_live::session::{Session, SessionError, Setup};
 use homing_live::source::{suited_policy, Places};
 use homing_live::targets::Choice;
+use homing_pipeline::model::load_machine;
+use homing_pipeline::policies::policy;
 use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -49,10 +50,7 @@ impl Plan {
     pub fn of(mut config: Config, machine: &str) -> anyhow::Result<Plan> {
         let sys = Path::new("/sys");
         let host = Host::read(sys).map_err(|e| exit::error(Code::UNSUPPORTED, e.to_string()))?;
-        let machine = match machine {
-            "host" => host::machine()?,
-            name => input::load_machine(name)?,
-        };
+        let machine = load_machine(machine)?;
         let costs = machine.costs(PageSize::KIB4).map_err(|e| exit::error(Code::USAGE, e.to_string()))?;
         if usize::from(costs.memories()) != host.nodes() || costs.global_node().is_some() {
             let message = format!(
@@ -66,7 +64,7 @@ impl Plan {
         if config.policy == "auto" {
             config.policy = suited_policy(&config.source, &Places::default()).to_owned();
         }
-        let entry = study::policy(&config.policy)?;
+        let entry = policy(&config.policy)?;
         if entry.offline {
             let message = format!("policy {} needs to know the future: it cannot run live", entry.name);
             return Err(exit::error(Code::USAGE, message));

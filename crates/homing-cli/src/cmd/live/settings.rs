@@ -2,6 +2,7 @@
 
 use crate::exit::{self, Code};
 use crate::files::read_text;
+use crate::names;
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use homing_live::config::{parse_duration, BadValue, Config, Setting, Takes, SETTINGS};
@@ -17,7 +18,8 @@ pub struct Settings {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// What accesses and moves cost: a machine model (see `homing machines`) with as many nodes as this machine
-    #[arg(long, short, value_name = "MACHINE", default_value = "host")]
+    #[arg(long, short, value_name = "MACHINE", default_value = "host", value_parser = names::MACHINE,
+          hide_possible_values = true)]
     pub machine: String,
     /// Write every decision and what came of it, for `homing replay`
     #[arg(long, value_name = "FILE")]

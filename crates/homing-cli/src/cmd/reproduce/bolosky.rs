@@ -5,19 +5,13 @@
 use super::exhibit::Exhibit;
 use super::programs::{Program, Traces, BOLOSKY};
 use super::Chosen;
-use crate::cmd::compare::{disturb, Filter};
-use crate::exit::{self, Code};
-use crate::input::{self, TraceFile};
-use crate::study;
-use homing_core::history::{History, ThreadsOn};
-use homing_core::ids::{Cpu, Node, PageSize};
-use homing_core::information::Information;
-use homing_core::machine::Machine;
-use homing_core::optimal::{solve, Options};
-use homing_core::policy::settings::Settings;
-use homing_core::simulate::{simulate, Setup};
-use homing_core::timeline::NO_MARKS;
+use homing_core::ids::PageSize;
+use homing_core::optimal::{solve, Optimum, Options};
+use homing_core::policy::table::Entry;
 use homing_core::trace::Trace;
+use homing_pipeline::compare::{disturb, Filter};
+use homing_pipeline::policies::policies;
+use homing_pipeline::{Experiment, Layout, Model, Ready, TraceFile};
 
 const THREADS: u32 = 7;
 const POLICIES: [&str; 3] = ["ace", "delay", "platinum"];
@@ -48,163 +42,133 @@ pub fn exhibits(chosen: &Chosen, traces: &Traces) -> anyhow::Result<Vec<Exhibit>
     for program in BOLOSKY {
         let path = traces.get(program, THREADS)?;
         let file = TraceFile::open(&path)?;
-        let source = Source { trace: &file.trace()? };
+        let trace = file.trace()?;
         for exhibit in &mut exhibits {
-            line(exhibit, program, &source)?;
+            line(exhibit, program, &trace)?;
         }
     }
     exhibits.iter_mut().for_each(claims);
     Ok(exhibits)
 }
 
-struct Source<'a> {
-    trace: &'a Trace<'a>,
+/// The papers' policies on a machine with overrides.
+fn on(machine: &str, set: Vec<String>, page_size: PageSize) -> anyhow::Result<Ready> {
+    let model = Model { set, page_size: vec![page_size], ..Model::of(machine) };
+    Ok(Experiment::new(model).ready(|placement| policies(&POLICIES.map(String::from), placement))?)
 }
 
-impl Source<'_> {
-    /// The page histories for a machine, exact for moves that cost as little as `least`.
-    fn history(
-        &self,
-        machine: &Machine,
-        page_size: PageSize,
-        least: Option<&Machine>,
-    ) -> anyhow::Result<History> {
-        let nodes: Vec<Node> =
-            (0..machine.cpus()).map(|cpu| machine.node_of(Cpu(cpu as u16)).unwrap_or(Node(0))).collect();
-        let binding = ThreadsOn::Fill.bind(&nodes).map_err(|e| exit::error(Code::FAILURE, e))?;
-        let gap = machine.costs(page_size)?.read_gap();
-        let least = least.map(|machine| machine.costs(page_size)).transpose()?;
-        let gap = least.map_or(gap, |costs| costs.read_gap().min(gap));
-        Ok(input::lay(self.trace, &binding, page_size, gap, 1 << 30, None)?.history)
-    }
+/// A trace on a machine.
+fn lay(ready: &Ready, trace: &Trace) -> anyhow::Result<Layout> {
+    Ok(ready.lay_out(trace, ready.page_size, None)?)
 }
 
-fn line(exhibit: &mut Exhibit, program: &Program, source: &Source) -> anyhow::Result<()> {
+/// The optimum on a machine, whose page moves may cost more than on that which the trace is laid over.
+fn optimum(ready: &Ready, layout: &Layout) -> anyhow::Result<Optimum> {
+    Ok(solve(&layout.history, &ready.costs, Options::default())?)
+}
+
+fn line(exhibit: &mut Exhibit, program: &Program, trace: &Trace) -> anyhow::Result<()> {
     let label = format!("{} ({})", program.name, program.stands_for);
     let values = match exhibit.id.as_str() {
-        "move-cost-ace" => by_move(source, "ace", &ACE_MOVES, mcpr)?,
-        "moves-per-page" => by_move(source, "ace", &ACE_MOVES, moves_per_page)?,
-        "move-cost-butterfly" => by_move(source, "butterfly", &BUTTERFLY_MOVES, mcpr)?,
-        "page-size-butterfly" => by_page_size(source, "butterfly")?,
-        "page-size-high-latency" => by_page_size(source, "high-latency")?,
-        "policies-ace" => policies(source, "ace")?,
-        "policies-butterfly" => policies(source, "butterfly")?,
-        "perturbation" => perturbation(source)?,
-        _ if program.name == "sorbyr" => return sorbyr(exhibit, source),
+        "move-cost-ace" => by_move(trace, "ace", &ACE_MOVES, Optimum::mcpr)?,
+        "moves-per-page" => by_move(trace, "ace", &ACE_MOVES, moves_per_page)?,
+        "move-cost-butterfly" => by_move(trace, "butterfly", &BUTTERFLY_MOVES, Optimum::mcpr)?,
+        "page-size-butterfly" => by_page_size(trace, "butterfly")?,
+        "page-size-high-latency" => by_page_size(trace, "high-latency")?,
+        "policies-ace" => all_policies(trace, "ace")?,
+        "policies-butterfly" => all_policies(trace, "butterfly")?,
+        "perturbation" => perturbation(trace)?,
+        _ if program.name == "sorbyr" => return sorbyr(exhibit, trace),
         _ => return Ok(()),
     };
     exhibit.line(&label, program.stands_for, values);
     Ok(())
 }
 
-fn mcpr(optimum: &homing_core::optimal::Optimum, history: &History) -> f64 {
-    optimum.cost / (history.references() as f64).max(1.0)
-}
-
-/// A move between processors, at R = 2G, counts as two at G: so many are the slope of the cost, which is what falls
+/// A move between processors, at R = 2G, counts as two at G: their number is the slope of the cost, which is what falls
 /// with G.
-fn moves_per_page(optimum: &homing_core::optimal::Optimum, history: &History) -> f64 {
-    (optimum.counts.global_copies + 2 * optimum.counts.copies) as f64 / f64::from(history.pages()).max(1.0)
+fn moves_per_page(optimum: &Optimum) -> f64 {
+    (optimum.counts.global_copies + 2 * optimum.counts.copies) as f64 / (optimum.pages as f64).max(1.0)
 }
 
 /// The machine with another cost of page moves.
-fn with_move(name: &str, cost: u32) -> anyhow::Result<Machine> {
-    let mut machine = input::load_machine(name)?;
-    if name == "ace" {
-        machine.set(&format!("reference.global_page_move={cost}"))?;
-        machine.set(&format!("reference.page_move={}", 2 * cost))?;
-    } else {
-        machine.set(&format!("reference.page_move={cost}"))?;
-    }
-    Ok(machine)
+fn with_move(machine: &str, cost: u32) -> anyhow::Result<Ready> {
+    let set = match machine {
+        "ace" => {
+            vec![format!("reference.global_page_move={cost}"), format!("reference.page_move={}", 2 * cost)]
+        }
+        _ => vec![format!("reference.page_move={cost}")],
+    };
+    on(machine, set, PageSize::KIB4)
 }
 
+/// `moves` rise: page histories for the first are exact for all.
 fn by_move(
-    source: &Source,
-    name: &str,
+    trace: &Trace,
+    machine: &str,
     moves: &[u32],
-    value: impl Fn(&homing_core::optimal::Optimum, &History) -> f64,
+    value: impl Fn(&Optimum) -> f64,
 ) -> anyhow::Result<Vec<f64>> {
-    let machines: Vec<Machine> =
-        moves.iter().map(|&cost| with_move(name, cost)).collect::<anyhow::Result<_>>()?;
-    let history = source.history(&machines[0], PageSize::KIB4, Some(&machines[0]))?;
-    let optimum = |machine: &Machine| -> anyhow::Result<f64> {
-        let optimum = solve(&history, &machine.costs(PageSize::KIB4)?, Options::default())?;
-        Ok(value(&optimum, &history))
-    };
-    machines.iter().map(optimum).collect()
+    let layout = lay(&with_move(machine, moves[0])?, trace)?;
+    moves.iter().map(|&cost| Ok(value(&optimum(&with_move(machine, cost)?, &layout)?))).collect()
 }
 
-fn by_page_size(source: &Source, name: &str) -> anyhow::Result<Vec<f64>> {
-    let machine = input::load_machine(name)?;
-    let size = |bytes: u64| PageSize::new(bytes).expect("a power of two");
-    let optimum = |bytes: u64| -> anyhow::Result<f64> {
-        let history = source.history(&machine, size(bytes), None)?;
-        Ok(mcpr(&solve(&history, &machine.costs(size(bytes))?, Options::default())?, &history))
+fn by_page_size(trace: &Trace, machine: &str) -> anyhow::Result<Vec<f64>> {
+    let value = |bytes: u64| -> anyhow::Result<f64> {
+        let ready = on(machine, Vec::new(), PageSize::new(bytes).expect("a power of two"))?;
+        Ok(optimum(&ready, &lay(&ready, trace)?)?.mcpr())
     };
-    [512, 1024, 2048, 4096].into_iter().map(optimum).collect()
+    [512, 1024, 2048, 4096].into_iter().map(value).collect()
 }
 
 /// MCPR of the optimum and of the policies.
-fn policies(source: &Source, name: &str) -> anyhow::Result<Vec<f64>> {
-    let machine = input::load_machine(name)?;
-    let history = source.history(&machine, PageSize::KIB4, None)?;
-    let costs = machine.costs(PageSize::KIB4)?;
-    let mut values = vec![mcpr(&solve(&history, &costs, Options::default())?, &history)];
-    for policy in POLICIES {
-        values.push(policy_mcpr(policy, &history, &costs)?);
-    }
+fn all_policies(trace: &Trace, machine: &str) -> anyhow::Result<Vec<f64>> {
+    let ready = on(machine, Vec::new(), PageSize::KIB4)?;
+    let layout = lay(&ready, trace)?;
+    let mut values = vec![optimum(&ready, &layout)?.mcpr()];
+    values.extend(policies_mcpr(&ready, &layout)?);
     Ok(values)
 }
 
-fn policy_mcpr(name: &str, history: &History, costs: &homing_core::machine::Costs) -> anyhow::Result<f64> {
-    let entry = study::policy(name)?;
-    let settings = Settings::default();
-    let placement = entry.placement(None, costs, &settings);
-    let setup = Setup {
-        history,
-        costs,
-        placement: &placement,
-        replication: true,
-        information: Information::PERFECT,
-        timeline: &NO_MARKS,
-        log: false,
+/// MCPR of the policies.
+fn policies_mcpr(ready: &Ready, layout: &Layout) -> anyhow::Result<Vec<f64>> {
+    let references = (layout.history.references() as f64).max(1.0);
+    let value = |entry: &&'static Entry| -> anyhow::Result<f64> {
+        Ok(ready.subject(layout).simulate(entry, false)?.account.cost(&ready.costs) / references)
     };
-    let result = simulate(&setup, &*entry.make(costs, true, &settings))?;
-    Ok(result.account.cost(costs) / (history.references() as f64).max(1.0))
+    ready.policies.iter().map(value).collect()
 }
 
 /// How much the cost of the optimum changes when a filter disturbs the order.
-fn perturbation(source: &Source) -> anyhow::Result<Vec<f64>> {
-    let cost = |source: &Source, name: &str| -> anyhow::Result<f64> {
-        let machine = input::load_machine(name)?;
-        let history = source.history(&machine, PageSize::KIB4, None)?;
-        Ok(solve(&history, &machine.costs(PageSize::KIB4)?, Options::default())?.cost)
+fn perturbation(trace: &Trace) -> anyhow::Result<Vec<f64>> {
+    let cost = |trace: &Trace, machine: &str| -> anyhow::Result<f64> {
+        let ready = on(machine, Vec::new(), PageSize::KIB4)?;
+        Ok(optimum(&ready, &lay(&ready, trace)?)?.cost)
     };
     let machines = ["ace", "butterfly"];
     let undisturbed: Vec<f64> =
-        machines.iter().map(|name| cost(source, name)).collect::<anyhow::Result<_>>()?;
+        machines.iter().map(|machine| cost(trace, machine)).collect::<anyhow::Result<_>>()?;
     let mut changes = Vec::new();
     for filter in [Filter::Local, Filter::Gaps] {
-        let disturbed = disturb(source.trace, filter, 0)?;
-        let disturbed = Source { trace: &Trace::open(&disturbed)? };
-        for (name, undisturbed) in machines.iter().zip(&undisturbed) {
-            changes.push(100.0 * (cost(&disturbed, name)? / undisturbed - 1.0).abs());
+        let disturbed = disturb(trace, filter, 0)?;
+        let disturbed = Trace::open(&disturbed)?;
+        for (machine, undisturbed) in machines.iter().zip(&undisturbed) {
+            changes.push(100.0 * (cost(&disturbed, machine)? / undisturbed - 1.0).abs());
         }
     }
     Ok(changes)
 }
 
 /// Figure 12: the optimum and the policies over the cost of a move.
-fn sorbyr(exhibit: &mut Exhibit, source: &Source) -> anyhow::Result<()> {
-    exhibit.line("optimal", "", by_move(source, "ace", &ACE_MOVES, mcpr)?);
-    for policy in POLICIES {
-        let value = |&cost: &u32| -> anyhow::Result<f64> {
-            let machine = with_move("ace", cost)?;
-            let history = source.history(&machine, PageSize::KIB4, None)?;
-            policy_mcpr(policy, &history, &machine.costs(PageSize::KIB4)?)
-        };
-        exhibit.line(policy, "", ACE_MOVES.iter().map(value).collect::<anyhow::Result<_>>()?);
+fn sorbyr(exhibit: &mut Exhibit, trace: &Trace) -> anyhow::Result<()> {
+    exhibit.line("optimal", "", by_move(trace, "ace", &ACE_MOVES, Optimum::mcpr)?);
+    let values = |&cost: &u32| -> anyhow::Result<Vec<f64>> {
+        let ready = with_move("ace", cost)?;
+        policies_mcpr(&ready, &lay(&ready, trace)?)
+    };
+    let by_cost: Vec<Vec<f64>> = ACE_MOVES.iter().map(values).collect::<anyhow::Result<_>>()?;
+    for (number, policy) in POLICIES.into_iter().enumerate() {
+        exhibit.line(policy, "", by_cost.iter().map(|values| values[number]).collect());
     }
     Ok(())
 }

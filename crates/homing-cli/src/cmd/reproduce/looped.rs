@@ -2,8 +2,6 @@
 //! Nikolopoulos et al. are made of.
 
 use crate::exit::{self, Code};
-use crate::input::{self, TraceFile};
-use crate::study;
 use homing_core::areas;
 use homing_core::cache::cpus::CpusInUse;
 use homing_core::cache::{Addresses, HierarchyShape};
@@ -19,6 +17,8 @@ use homing_core::system::{monitor, run, watch, Interval, Run, Setup};
 use homing_core::time::Times;
 use homing_core::timeline::NO_MARKS;
 use homing_core::trace::Trace;
+use homing_pipeline::policies::policy as named;
+use homing_pipeline::{model, TraceFile};
 use std::path::Path;
 
 /// Intervals of a run: the programs have a multiple of as many iterations, so that an interval sees whole ones, as the
@@ -36,12 +36,12 @@ pub struct Scaled {
 impl Scaled {
     /// A built-in machine with overrides.
     pub fn new(name: &str, settings: &[&str]) -> anyhow::Result<Scaled> {
-        let mut machine = input::load_machine(name)?;
+        let mut machine = model::load_machine(name)?;
         for setting in settings {
             machine.set(setting)?;
         }
         let costs = machine.costs(machine.page_size())?;
-        let shape = input::hierarchy(&machine, machine.page_size())?;
+        let shape = model::hierarchy(&machine, machine.page_size())?;
         let times = Times::new(&machine, &costs)?;
         Ok(Scaled { machine, costs, shape, times })
     }
@@ -73,8 +73,8 @@ impl<'a> Bench<'a> {
         work(&Bench {
             scaled,
             trace: &trace,
-            cpus: input::cpus(&trace, &binding),
-            addresses: input::addresses(&trace, machine.page_size()),
+            cpus: model::cpus(&trace, &binding),
+            addresses: model::addresses(&trace, machine.page_size()),
             interval: trace.references().div_ceil(INTERVALS).max(1),
         })
     }
@@ -116,7 +116,7 @@ impl<'a> Bench<'a> {
         stopped: bool,
     ) -> anyhow::Result<Run> {
         let choice = monitor.parse().map_err(|e: String| exit::error(Code::FAILURE, e))?;
-        let policy = study::policy(policy)?.make(&self.scaled.costs, false, &Settings::default());
+        let policy = named(policy)?.make(&self.scaled.costs, false, &Settings::default());
         Ok(run(&self.setup(placement, stopped), &*policy, &choice)?)
     }
 
@@ -130,7 +130,7 @@ impl<'a> Bench<'a> {
     ) -> anyhow::Result<(Run, M)> {
         let choice = name.parse().map_err(|e: String| exit::error(Code::FAILURE, e))?;
         let make = |name| -> anyhow::Result<Box<dyn Policy>> {
-            Ok(study::policy(name)?.make(&self.scaled.costs, false, &Settings::default()))
+            Ok(named(name)?.make(&self.scaled.costs, false, &Settings::default()))
         };
         let policy = policy.map_or_else(|| Ok(Box::new(Stay) as Box<dyn Policy>), make)?;
         let setup = Setup { log: true, ..self.setup(placement, false) };

@@ -73,7 +73,7 @@ pub struct Traces<'a> {
 }
 
 impl Traces<'_> {
-    /// The trace of a program with so many threads; recorded if the folder does not have it.
+    /// The trace of a program with `threads` threads; recorded if the folder does not have it.
     pub fn get(&self, program: &Program, threads: u32) -> anyhow::Result<PathBuf> {
         self.progress.inc(1);
         self.progress.set_message(format!("{} with {threads} threads", program.name));

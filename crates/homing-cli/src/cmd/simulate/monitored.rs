@@ -1,156 +1,68 @@
 //! `homing simulate --monitor`: a policy on what a monitor reports, in the loop with caches, frames and modelled time.
 
-use super::Args;
-use crate::exit::{self, Code, Result};
-use crate::input::{naming, ModelArgs, TraceFile};
-use crate::manifest::Manifest;
-use crate::rig::{self, Rig};
-use crate::study::{self, Study};
-use crate::tables;
-use homing_core::compare::{note_counts, Bound, Subject};
-use homing_core::machine::Machine;
+use super::{live, Args};
+use crate::exit::{Code, Result};
+use crate::{names, tables};
+use clap::builder::TypedValueParser;
 use homing_core::monitor::table::Choice;
 use homing_core::policy::placement::PlacementFile;
-use homing_core::policy::table::Entry;
-use homing_core::policy::Policy;
-use homing_core::report::{Parameter, Row};
-use homing_core::sharing;
-use homing_core::system::{self, Run, Setup};
+use homing_core::system::Run;
+use homing_pipeline::policies::policy;
+use homing_pipeline::watched::{behind_caches, simulate, Watch, Watched};
+use homing_pipeline::{rig, Case, Ready, TraceFile};
 use serde_json::json;
 use std::path::PathBuf;
-use std::time::Instant;
 
 /// The arguments of the loop.
 #[derive(clap::Args)]
 pub struct MonitorArgs {
     /// Let the policy see what this monitor reports: NAME or NAME:PARAM=VALUE,... (see `homing monitors`)
-    #[arg(long, value_name = "MONITOR", conflicts_with = "info")]
+    #[arg(long, value_name = "MONITOR", conflicts_with = "info", hide_possible_values = true,
+          value_parser = names::MONITOR.try_map(|text| text.parse::<Choice>()))]
     pub monitor: Option<Choice>,
     /// References between two ends of the monitor's intervals [default: a fiftieth of the trace]
     #[arg(long, value_name = "COUNT", requires = "monitor", value_parser = clap::value_parser!(u64).range(1..))]
-    interval: Option<u64>,
+    pub interval: Option<u64>,
     /// Stop the program's threads while pages move, instead of moving them from a CPU of its own
     #[arg(long, requires = "monitor")]
     stop_threads: bool,
     /// Write one line for each interval as CSV
     #[arg(long, value_name = "FILE", requires = "monitor")]
     pub intervals: Option<PathBuf>,
-}
-
-/// Both runs: nothing moves, and the policy acts.
-pub struct Pair {
-    /// Pages stay where they begin.
-    pub before: Run,
-    /// The policy moves them.
-    pub after: Run,
+    /// Log the simulated live session (`--monitor hint-faults`), for `homing replay --check`
+    #[arg(long, value_name = "FILE", requires = "monitor")]
+    pub tee: Option<PathBuf>,
 }
 
 /// Simulates with a monitor in the loop.
 pub fn run(args: &Args, choice: &Choice) -> Result {
-    let machine = args.model.machine(study::is_machine)?;
-    let settings = study::settings(&args.model.set)?;
-    let entry = study::policy(&args.policy)?;
-    let placement = args.placement.as_deref().map(study::begins).transpose()?;
-    study::check(
-        &machine,
-        placement.as_ref().map(study::Begins::placement),
-        &args.model.costs(&machine)?,
-        &[entry],
-    )?;
+    let ready = behind_caches(args.experiment()).ready(|_| Ok(vec![policy(&args.policy)?]))?;
     let file = TraceFile::open(&args.trace)?;
-    let trace = file.trace()?;
-    let page_size = args.model.page_size(&machine);
-    let model = ModelArgs { misses: true, ..args.model.clone() };
-    let study = Study::new(&model, &args.scene, &machine, &trace, page_size, None);
-    let study = naming(study, &args.trace)?.begun(placement.as_ref(), &trace);
-    let subject = Subject {
-        history: &study.history,
-        costs: &study.costs,
-        machine: machine.name(),
-        replication: false,
-        placement: study.placement.as_ref(),
-        bound_start: args.bound_start,
-        information: args.info,
-        timeline: &study.timeline,
-        settings: &settings,
+    let case = ready.case(&file, None)?;
+    let watch = Watch {
+        choice: choice.clone(),
+        interval: args.monitor.interval,
+        stop_threads: args.monitor.stop_threads,
+        log: args.actions.is_some(),
     };
-    let bound = Bound::new(&subject, &sharing::classify(&study.history)?)?;
-    let begin = Instant::now();
-    let policy = entry.make(&study.costs, false, &settings);
-    if !rig::takes_samples(entry, &*policy) {
-        let message = format!(
-            "policy `{}` acts at faults, which no monitor reports: choose one that takes samples, such as homing or \
-             interval-majority",
-            entry.name
-        );
-        return Err(exit::error(Code::USAGE, message));
-    }
-    let begin_rule = entry.placement(study.placement.as_ref(), &study.costs, &settings);
-    let rig = Rig::new(&model, &args.scene, &machine, &trace, &study.costs)?;
-    let setup = rig.setup(&trace, &study, &begin_rule, choice);
-    let interval = args.monitor.interval.unwrap_or(setup.interval);
-    let (stopped, log) = (args.monitor.stop_threads, args.actions.is_some());
-    let setup = Setup { interval, stopped, log, ..setup };
-    let pair = simulate(&setup, &*policy, choice).map_err(|e| exit::error(Code::USAGE, e.to_string()))?;
-    let rows = [
-        subject.optimal_row(&bound, 0.0),
-        rig::row(&subject, &bound, "stay", &pair.before, 0.0),
-        rig::row(&subject, &bound, entry.name, &pair.after, begin.elapsed().as_secs_f64()),
-    ];
-    let mut notes = subject.notes();
-    note_counts(&mut notes, entry.name, &rig::simulation(&pair.after));
-    notes.extend_from_slice(&study.notes);
-    notes.push(
-        "moves change what misses; the gap is that of the mean costs per miss, to the bound of pages that \
-    stay"
-            .into(),
-    );
-    notes.extend(rig.no_times().map(|e| format!("no times: {e}")));
-    let mut parameters =
-        study::parameters(&model, page_size, args.placement.as_deref(), false, &[entry], &settings);
-    parameters.push(study::bound_start(args.bound_start));
-    let mut add = |name: &str, value: String| parameters.push(Parameter { name: name.into(), value });
-    add("monitor", choice.describe());
-    add("interval", interval.to_string());
-    add("stop-threads", args.monitor.stop_threads.to_string());
-    parameters.extend(args.scene.parameters(&[]).into_iter().filter(|p| p.name != "info"));
-    let trace = study::trace_info(&file, &trace, &study.history, study.partial, study.caches);
-    write_files(args, &pair.after, &setup)?;
-    let machine_info = study::machine_info(&machine, &study.costs, page_size);
-    let manifest = Manifest::new(&machine_info, &parameters, vec![&trace]);
+    let mut log = live::SessionLog::begin(args, choice, &case.layout.costs, ready.policies[0])?;
+    let watched = simulate(&case, ready.policies[0], &watch, &mut log)?;
+    log.finish()?;
+    write_files(args, &watched, &case)?;
     let written = args.actions.iter().chain(&args.placement_out).chain(&args.monitor.intervals);
-    written.into_iter().try_for_each(|path| manifest.write_beside(path))?;
+    case.write_manifests(written, &watched.parameters)?;
     if args.json {
-        let json = as_json(&rows[2], &pair, choice, interval, &trace, &parameters, &notes)?;
+        let json = as_json(&watched, choice, &case)?;
         outln!("{}", serde_json::to_string_pretty(&json)?);
     } else {
-        print(&rows, &pair, choice, interval, &machine, entry)?;
-        tables::print_notes(&notes)?;
+        print(&watched, choice, &ready)?;
+        tables::print_notes(&watched.notes)?;
     }
-    Ok(if study.partial { Code::PARTIAL } else { Code::OK })
+    Ok(if case.layout.partial { Code::PARTIAL } else { Code::OK })
 }
 
-/// The run without moves and the run with the policy.
-pub fn simulate(
-    setup: &Setup,
-    policy: &dyn Policy,
-    choice: &Choice,
-) -> std::result::Result<Pair, system::SystemError> {
-    let quiet = Setup { log: false, ..*setup };
-    let still = || system::watch(&quiet, &homing_core::policy::stay::Stay, ()).map(|(run, ())| run);
-    let (before, after) = rayon::join(still, || system::run(setup, policy, choice));
-    Ok(Pair { before: before?, after: after? })
-}
-
-fn as_json(
-    row: &Row,
-    pair: &Pair,
-    choice: &Choice,
-    interval: u64,
-    trace: &homing_core::report::TraceInfo,
-    parameters: &[Parameter],
-    notes: &[String],
-) -> anyhow::Result<serde_json::Value> {
+fn as_json(watched: &Watched, choice: &Choice, case: &Case<'_>) -> anyhow::Result<serde_json::Value> {
+    let Watched { rows: [_, _, row], pair, interval, notes, parameters, .. } = watched;
     let mut json = serde_json::to_value(row)?;
     let run = |run: &Run| {
         json!({
@@ -163,30 +75,33 @@ fn as_json(
     };
     json["schema"] = homing_core::report::SCHEMA.into();
     json["monitor"] = choice.describe().into();
-    json["interval"] = interval.into();
+    match &pair.after.live {
+        Some(session) => json["session"] = live::as_json(session),
+        None => json["interval"] = (*interval).into(),
+    }
     json["samples"] = pair.after.samples.into();
     json["samples_lost"] = pair.after.lost.into();
     json["interrupts"] = pair.after.interrupts.into();
     json["distance"] = serde_json::to_value(&pair.after.distance)?;
     json["before"] = run(&pair.before);
     json["after"] = run(&pair.after);
-    json["trace"] = serde_json::to_value(trace)?;
+    json["trace"] = serde_json::to_value(case.trace_info())?;
     json["parameters"] = serde_json::to_value(parameters)?;
     json["notes"] = serde_json::to_value(notes)?;
     Ok(json)
 }
 
-fn write_files(args: &Args, run: &Run, setup: &Setup) -> anyhow::Result<()> {
+fn write_files(args: &Args, watched: &Watched, case: &Case<'_>) -> anyhow::Result<()> {
+    let (run, addresses) = (&watched.pair.after, watched.rig.addresses());
     if let Some(path) = &args.actions {
-        let address = |page| setup.addresses.address(page);
-        super::write_actions(path, &run.log, address)?;
+        super::write_actions(path, &run.log, |page| addresses.address(page))?;
     }
     if let Some(path) = &args.placement_out {
-        let text = PlacementFile::from_homes(&run.homes, setup.addresses.page_size()).text();
+        let text = PlacementFile::from_homes(&run.homes, addresses.page_size()).text();
         crate::files::write(path, text)?;
     }
     if let Some(path) = &args.monitor.intervals {
-        write_intervals(path, run, setup.costs.memories())?;
+        write_intervals(path, run, case.layout.costs.memories())?;
     }
     Ok(())
 }
@@ -210,26 +125,18 @@ fn write_intervals(path: &std::path::Path, run: &Run, memories: u16) -> anyhow::
     })
 }
 
-fn print(
-    rows: &[Row],
-    pair: &Pair,
-    choice: &Choice,
-    interval: u64,
-    machine: &Machine,
-    entry: &Entry,
-) -> anyhow::Result<()> {
+fn print(watched: &Watched, choice: &Choice, ready: &Ready) -> anyhow::Result<()> {
+    let Watched { rows, pair, interval, .. } = watched;
     let run = &pair.after;
-    outln!(
-        "{} sees {} on {}, intervals of {interval} references",
-        entry.name,
-        choice.describe(),
-        machine.name()
-    );
+    let intervals = match run.live {
+        Some(_) => "the live session in modelled time".to_owned(),
+        None => format!("intervals of {interval} references"),
+    };
+    outln!("{} sees {} on {}, {intervals}", ready.policies[0].name, choice.describe(), ready.machine.name());
     outln!("{}", tables::rows(rows));
     outln!(
         "\nsamples: {} to the policy, {} lost, {} interrupts; distance {:.3} (mean over CPUs), {:.2} % of transactions \
-        and \
-         {:.1} % of pages sampled",
+         and {:.1} % of pages sampled",
         run.samples,
         run.lost,
         run.interrupts,
@@ -237,6 +144,7 @@ fn print(
         run.distance.sampled_percent,
         run.distance.pages_percent
     );
+    run.live.as_ref().map_or(Ok(()), live::print)?;
     outln!(
         "misses: {} before, {} after; write-backs: {} before, {} after",
         pair.before.caches.demand(),

@@ -267,7 +267,7 @@ fn draw_help(frame: &mut Frame, area: Rect) {
             "RESID%      residency: share of its resident pages on the nodes where its threads run.",
             "            It says where pages are, not who uses them: homing attach --dry-run tells",
             "AGE         age of what is known of its pages; `waits`: not looked at yet; `denied`: another",
-            "            user's. Looking at large processes is dear, so it has a budget (--budget)",
+            "            user's. Reading large processes is expensive, so it has a budget (--budget)",
         ]
         .map(Line::from),
     );

@@ -3,11 +3,11 @@
 use super::parquet::ParquetFile;
 use crate::exit::{self, Code, Result};
 use crate::files::{writing, Output};
-use crate::input::TraceFile;
 use crate::progress;
 use anyhow::Context;
 use homing_core::trace::export::{blocks_of, rows, Exported, Row, Selection, CSV_HEADER};
 use homing_core::trace::{Trace, TraceError};
+use homing_pipeline::TraceFile;
 use rayon::prelude::*;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};

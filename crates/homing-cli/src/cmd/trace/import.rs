@@ -6,12 +6,12 @@ use crate::files::{writing, Output};
 use crate::progress;
 use crate::tables::things;
 use anyhow::Context;
-use homing_core::trace::import::{csv, lackey, ImportError, Imported, Report};
-use homing_core::trace::{Header, Kind, Summary, TraceError, TraceWriter};
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use homing_core::trace::import::{expected, guess, named, to_trace, ImportError, Options, Report, IMPORTERS};
 use indicatif::ProgressBar;
 use serde_json::json;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read};
 use std::path::{Path, PathBuf};
 
 /// Arguments of `homing trace import`.
@@ -23,23 +23,15 @@ pub struct Args {
     #[arg(short, long)]
     output: PathBuf,
     /// Format of the input; by default what it looks like
-    #[arg(long, value_enum)]
-    format: Option<Format>,
+    #[arg(long, value_parser = PossibleValuesParser::new(
+        IMPORTERS.iter().map(|importer| PossibleValue::new(importer.name).help(importer.summary))))]
+    format: Option<String>,
     /// Number the threads from 0 in order of their first reference (CSV)
     #[arg(long)]
     renumber: bool,
     /// Print JSON instead of a line
     #[arg(long)]
     json: bool,
-}
-
-/// What can be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    /// Columns thread,addr,size,kind (r or w), with or without a header line
-    Csv,
-    /// valgrind --tool=lackey --trace-mem=yes
-    Lackey,
 }
 
 /// Imports; exit code 5 if lines were malformed.
@@ -58,28 +50,23 @@ pub fn run(args: Args) -> Result {
     if let Some(advice) = not_text(start) {
         return Err(exit::error(Code::FAILURE, format!("{name}: {advice}")));
     }
-    let format = args.format.unwrap_or_else(|| guess(start));
+    let importer = args.format.as_deref().and_then(named).unwrap_or_else(|| guess(start));
     let mut out = Output::trace(&args.output)?;
-    let report = match import(input, format, args.renumber, BufWriter::new(&mut out)) {
+    let options = Options { renumber: args.renumber };
+    let version = env!("CARGO_PKG_VERSION");
+    let report = match to_trace(importer, input, options, BufWriter::new(&mut out), version) {
         Ok(report) => report,
         Err(ImportError::Sink(error)) => return Err(error).with_context(|| writing(&args.output)),
         Err(error) => return Err(error).with_context(|| name.to_string()),
     };
     show_some("malformed", report.malformed, report.examples.iter().map(|line| format!("{name}: {line}")));
     if report.references == 0 {
-        let message = format!("{name}: no references in {}", expected(format));
+        let message = format!("{name}: no references in it; expected {}", importer.expected);
         return Err(exit::error(Code::FAILURE, message));
     }
     out.commit()?;
     print(&args, &report)?;
     Ok(if report.malformed == 0 { Code::OK } else { Code::PARTIAL })
-}
-
-fn expected(format: Format) -> &'static str {
-    match format {
-        Format::Csv => "it; expected CSV lines thread,addr,size,kind such as 0,0x1000,8,r",
-        Format::Lackey => "it; expected the output of valgrind --tool=lackey --trace-mem=yes",
-    }
 }
 
 fn print(args: &Args, report: &Report) -> anyhow::Result<()> {
@@ -122,43 +109,9 @@ fn not_text(start: &[u8]) -> Option<String> {
     }
     let at = start.iter().position(|&byte| byte == 0)?;
     Some(format!(
-        "this is no text (byte {at} is 0): expected lines thread,addr,size,kind such as 0,0x1000,8,r, or the output of \
-         valgrind --tool=lackey --trace-mem=yes; write the references in one of these forms"
+        "this is no text (byte {at} is 0): expected {}; write the references in one of these forms",
+        expected()
     ))
-}
-
-/// The format that a file seems to have, by its first line.
-fn guess(start: &[u8]) -> Format {
-    let lackey: [&[u8]; 6] = [b"==", b"--", b"I ", b" L ", b" S ", b" M "];
-    if lackey.iter().any(|prefix| start.starts_with(prefix)) {
-        Format::Lackey
-    } else {
-        Format::Csv
-    }
-}
-
-fn import(
-    input: impl BufRead,
-    format: Format,
-    renumber: bool,
-    out: impl Write,
-) -> std::result::Result<Report, ImportError<TraceError>> {
-    let mut header = Header::new("import", env!("CARGO_PKG_VERSION"));
-    let source = if format == Format::Csv { "csv" } else { "lackey" };
-    header.more.insert("source".to_owned(), source.into());
-    let mut writer = TraceWriter::new(out, &header).map_err(ImportError::Sink)?;
-    let mut take = |r: Imported| {
-        writer.reference(r.thread, 0, r.address, Kind::new(r.bytes, r.write, false))?;
-        writer.turn(r.thread, 1)
-    };
-    let report = match format {
-        Format::Csv => csv::read(input, csv::Options { renumber }, &mut take)?,
-        Format::Lackey => lackey::read(input, &mut take)?,
-    };
-    let summary = Summary { malformed: report.malformed, ..Summary::default() };
-    let (mut out, _) = writer.finish(summary).map_err(ImportError::Sink)?;
-    out.flush().map_err(|error| ImportError::Sink(error.into()))?;
-    Ok(report)
 }
 
 /// Counts what is read.

@@ -2,12 +2,12 @@
 
 use super::show_some;
 use crate::exit::{Code, Result};
-use crate::input::TraceFile;
 use crate::progress;
 use comfy_table::{presets, CellAlignment, Table};
 use homing_core::trace::info::Info;
 use homing_core::trace::Trace;
 use homing_linux::visible;
+use homing_pipeline::TraceFile;
 use serde_json::{json, Value};
 use std::path::PathBuf;
 

@@ -3,11 +3,11 @@
 use super::copied_damage;
 use crate::exit::{Code, Result};
 use crate::files::{writing, Output};
-use crate::input::TraceFile;
 use crate::progress;
 use anyhow::Context;
 use homing_core::trace::merge::{merge_trace, Options, Report};
 use homing_core::trace::{OrderWriter, Trace, TraceError};
+use homing_pipeline::TraceFile;
 use serde_json::json;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;

@@ -19,32 +19,24 @@ pub struct Args {
     command: Command,
 }
 
-#[derive(clap::Subcommand)]
-enum Command {
+commands! {
     /// Show what a trace holds and whether it is whole
-    Info(info::Args),
+    Info(info::Args) => info::run;
     /// Write the references as CSV or Parquet
-    Export(export::Args),
-    /// Make a trace of a CSV file or of Valgrind lackey's output
-    Import(import::Args),
+    Export(export::Args) => export::run;
+    /// Make a trace of what another tool recorded
+    Import(import::Args) => import::run;
     /// Make another interleaving of the same execution, by virtual time and synchronisation
-    Merge(merge::Args),
+    Merge(merge::Args) => merge::run;
     /// Shake the interleaving as Bolosky & Scott do, to see how much it matters
-    Perturb(perturb::Args),
+    Perturb(perturb::Args) => perturb::run;
     /// Make a whole trace of what is readable in a damaged or unfinished one
-    Recover(recover::Args),
+    Recover(recover::Args) => recover::run;
 }
 
 /// Runs a subcommand of `homing trace`.
 pub fn run(args: Args) -> Result {
-    match args.command {
-        Command::Info(args) => info::run(args),
-        Command::Export(args) => export::run(args),
-        Command::Import(args) => import::run(args),
-        Command::Merge(args) => merge::run(args),
-        Command::Perturb(args) => perturb::run(args),
-        Command::Recover(args) => recover::run(args),
-    }
+    args.command.run()
 }
 
 /// Whether a trace whose blocks were copied is damaged; says so.

@@ -3,10 +3,10 @@
 use super::copied_damage;
 use crate::exit::{self, Code, Result};
 use crate::files::{writing, Output};
-use crate::input::TraceFile;
 use crate::progress;
 use homing_core::trace::perturb::{GapParameters, Gaps, Local, Perturb};
 use homing_core::trace::{OrderWriter, Trace, TraceError};
+use homing_pipeline::TraceFile;
 use serde_json::json;
 use std::cell::RefCell;
 use std::io::{BufWriter, Write};
@@ -33,7 +33,7 @@ pub struct Args {
     #[arg(long, value_name = "REFERENCES", default_value_t = Local::ENTRIES)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     buffer: u32,
-    /// A gap begins once in so many references, on average (--gaps)
+    /// Mean number of references between the starts of two gaps (--gaps)
     #[arg(long, value_name = "REFERENCES", default_value_t = 30_000)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     gap_every: u32,

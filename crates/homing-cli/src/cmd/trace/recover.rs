@@ -3,10 +3,10 @@
 use super::merge::{report_json, warn_broken, OrderArgs};
 use crate::exit::{Code, Result};
 use crate::files::{self, writing, Output};
-use crate::input::TraceFile;
 use crate::progress;
 use anyhow::Context;
 use homing_core::trace::recover::recover;
+use homing_pipeline::TraceFile;
 use serde_json::json;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ pub struct Args {
 /// Opens the trace; says where runs that were killed left others of its name.
 fn open(path: &Path) -> anyhow::Result<TraceFile> {
     files::tell_left_behind(path);
-    TraceFile::open(path)
+    Ok(TraceFile::open(path)?)
 }
 
 /// Recovers; exit code 5 if references, tables or the header are lost.

@@ -1,7 +1,7 @@
 //! Pages of a thread that was moved (Nikolopoulos 2000, sections 3.2 and 4). A page that only one node used, that
 //! nobody has used since a thread left that node, and that is now used by the thread's new node belongs to the thread:
 //! it comes at once, with all that is known of it. Pages of threads that stayed are not disturbed, and no false alarm
-//! is paid but by pages that are really used. `constructs` is the paper's rule: a move counts when so many parallel
+//! is paid but by pages that are really used. `constructs` is the paper's rule: a move counts when that many parallel
 //! constructs (or iterations) have begun since.
 
 use crate::ids::Node;

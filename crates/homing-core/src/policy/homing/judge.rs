@@ -12,18 +12,18 @@ use crate::machine::Costs;
 use serde::{Deserialize, Serialize};
 
 /// What remote references may cost, in page moves, before the experts are compared again.
-const ATTENTION: f64 = 0.25;
+const RECHECK: f64 = 0.25;
 
 /// What the expert that never moves may owe, in page moves. Beyond it nobody counts: if the page comes to be shared by
-/// all, so many moves in vain bring it back.
+/// all, this number of wasted moves brings it back.
 const DEBT: f64 = 8.0;
 
 /// Page moves that a page's best expert has paid when what other pages say counts half.
 const NOVICE: f64 = 4.0;
 
-/// The most that one sample tells, in page moves. What it stands for need not be one visit: where samples are rarer
-/// than moves are dear, a page that several nodes use would follow every one of them.
-const TOLD: f64 = 0.6;
+/// The most that one sample counts, in page moves. What it stands for need not be one visit: where samples are rarer
+/// than moves are expensive, a page that several nodes use would follow every one of them.
+const SAMPLE_LIMIT: f64 = 0.6;
 
 /// Sums of prices are compared with this relative tolerance.
 const EPSILON: f64 = 1e-9;
@@ -69,7 +69,7 @@ impl Judge {
     pub(super) fn new(costs: &Costs, replication: bool, hysteresis: f64, catch_up: f64) -> Judge {
         let prices = Prices::new(costs);
         let unit = prices.least_copy();
-        let gap = |by| match prices.dearest_loss(Node(by)) {
+        let gap = |by| match prices.highest_loss(Node(by)) {
             loss if loss > 0.0 => unit / loss,
             _ => f64::INFINITY,
         };
@@ -147,20 +147,20 @@ impl Judge {
         Some(Wish::new(to, by, beside))
     }
 
-    /// References of `by` that one sample of `weight` references tells of. Where pages have replicas, the reads of
+    /// References of `by` that one sample of `weight` references stands for. Where pages have replicas, the reads of
     /// several nodes do not exclude each other.
     #[inline]
-    pub(super) fn told(&self, weight: f64, by: Node, write: bool) -> f64 {
+    pub(super) fn counted(&self, weight: f64, by: Node, write: bool) -> f64 {
         if self.replication && !write {
             return weight;
         }
         weight.min(self.most_told(by))
     }
 
-    /// The most that one sample of `by` tells, in references.
+    /// The most that one sample of `by` counts, in references.
     #[inline]
     pub(super) fn most_told(&self, by: Node) -> f64 {
-        (TOLD * self.read_gaps[by.index()]).max(1.0)
+        (SAMPLE_LIMIT * self.read_gaps[by.index()]).max(1.0)
     }
 
     /// What visits of `by` are measured by.
@@ -352,7 +352,7 @@ impl Judge {
     /// References from `by` until something could change for an expert, or for the page if it is at `at`. As long as
     /// one of them refers remotely, no more than cost a part of a page move: another may deserve the lead by then.
     pub(super) fn patience(&self, state: &State, by: Node, at: Option<Locations>) -> u64 {
-        let mut least = (ATTENTION * self.read_gaps[by.index()]).ceil().max(1.0) as u64;
+        let mut least = (RECHECK * self.read_gaps[by.index()]).ceil().max(1.0) as u64;
         let mut settled = true;
         if let Some(at) = at.filter(|at| !at.holds(by)) {
             settled = false;

@@ -18,10 +18,10 @@ use serde::{Deserialize, Serialize};
 /// The most that waiting adds to a reference, in local ones. A memory at its limit has no mean wait.
 const MOST: f64 = 16.0;
 
-/// Waits up to so many times the mean are let be.
+/// Waits up to this many times the mean are ignored.
 const ALIKE: f64 = 1.25;
 
-/// One page in so many sees the prices of an interval.
+/// One page in eight sees the prices of an interval.
 const TURNS: u32 = 8;
 
 /// Waits, and who looks at them.

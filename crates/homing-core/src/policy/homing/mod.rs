@@ -98,7 +98,7 @@ impl Homing {
         quiet.settle(judge, state);
         let on = On { page: sample.page, by: sample.node };
         let at = Homing::inherit(judge, heirs, state, on, sample.at, actions);
-        let weight = judge.told(sample.weight, sample.node, sample.writes > 0);
+        let weight = judge.counted(sample.weight, sample.node, sample.writes > 0);
         let (reads, writes) = (sample.reads as f64 * weight, sample.writes as f64 * weight);
         if judge.is_routine(state, at, sample.node, writes > 0.0) {
             judge.follow(state, sample.node, reads + writes, writes > 0.0);

@@ -6,7 +6,7 @@ use crate::action::{Action, Actions, Kind, Locations};
 use crate::ids::{Node, Page};
 use crate::policy::Sample;
 
-/// Turns of a node, at most. A page that so many turns do not convince is convinced by no more.
+/// Most turns of a node. More turns do not change the decision.
 const ROUNDS: f64 = 16.0;
 
 /// How the counts of one page are dealt out.
@@ -65,13 +65,13 @@ mod tests {
             let (page, at, time) = (Page(7), Locations::single(Node(0)), Time(0));
             Sample { page, node: Node(node), reads, writes: 0, weight: 2.0, time, at }
         };
-        let told = |counts: &[Sample]| -> Vec<(u16, f64)> {
+        let reported = |counts: &[Sample]| -> Vec<(u16, f64)> {
             let samples = Deal::of(counts, |_| 10.0).samples(counts);
             samples.map(|sample| (sample.node.0, sample.reads as f64 * sample.weight)).collect()
         };
-        assert_eq!(told(&[count(1, 300)]), [(1, 600.0)]);
-        assert_eq!(told(&[count(0, 1), count(1, 10)]), [(0, 1.0), (1, 10.0), (0, 1.0), (1, 10.0)]);
-        let most = told(&[count(0, 400), count(1, 800)]);
+        assert_eq!(reported(&[count(1, 300)]), [(1, 600.0)]);
+        assert_eq!(reported(&[count(0, 1), count(1, 10)]), [(0, 1.0), (1, 10.0), (0, 1.0), (1, 10.0)]);
+        let most = reported(&[count(0, 400), count(1, 800)]);
         assert_eq!((most.len(), most[0], most[1]), (32, (0, 5.0), (1, 10.0)));
     }
 

@@ -14,11 +14,11 @@ pub(super) struct Quiet {
     owner: Option<Node>,
     /// Its writes are, too.
     writes: bool,
-    /// So many quiet references that the state has not seen.
+    /// Quiet references that the state has not seen.
     count: f32,
     /// There was a quiet write that the state has not seen, ..
     written: bool,
-    /// .. and so many reads since.
+    /// .. and reads since.
     reads: f32,
     /// How many thread moves there were when the page was last used.
     seen: u32,

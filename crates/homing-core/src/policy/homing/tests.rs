@@ -43,7 +43,7 @@ fn play(visits: &[(u16, u64, bool, usize)], costs: &Costs, replication: bool) ->
     let mut policy = Homing::new(costs, replication, &parameters);
     let memory = Memory { at: Locations::single(Node(0)), costs: costs.clone(), paid: 0.0 };
     let mut engine = Engine::new(&mut policy, memory, false);
-    engine.drive(&mut history.runs(Page(0)).unwrap().map(|run| Observation::Run(Page(0), run)));
+    history.runs(Page(0)).unwrap().for_each(|run| engine.run(Page(0), &run));
     let paid = engine.finish().0.paid;
     (paid, policy.pages.get_mut(Page(0)).unwrap().paid())
 }
@@ -237,8 +237,8 @@ impl Executor for Many {
     }
 }
 
-/// 64 pages that all of four nodes use alike and 16 that node 0 uses, all of them at node 0, for so many intervals; a
-/// memory makes requests wait for eight local accesses if it serves all. Where the pages are then, and how often they
+/// 64 pages that all of four nodes use alike and 16 that node 0 uses, all of them at node 0, for `intervals` intervals;
+/// a memory makes requests wait for eight local accesses if it serves all. Where the pages are then, and how often they
 /// moved.
 fn served_by_one(intervals: usize, load: f64) -> Many {
     let parameters = Parameters { hysteresis: 0.5, catch_up: 0.0, pooling: true, constructs: 0, load };
@@ -292,7 +292,7 @@ fn pages_that_all_use_leave_a_loaded_memory_for_the_others_and_a_nodes_own_stay(
     );
 }
 
-/// Where a page that begins at node 0 of four is after profiles in which nodes have counted so many reads, and how
+/// Where a page that begins at node 0 of four is after profiles in which nodes have counted these reads, and how
 /// often it moved.
 fn profiled(counts: &[(u16, u64)], profiles: u64) -> (Node, usize) {
     let parameters = Parameters { hysteresis: 0.5, catch_up: 0.0, pooling: true, constructs: 0, load: 1.0 };
@@ -300,7 +300,7 @@ fn profiled(counts: &[(u16, u64)], profiles: u64) -> (Node, usize) {
     let mut engine = Engine::new(&mut policy, Many { at: vec![Node(0)], moves: 0 }, false);
     let at = Locations::single(Node(0));
     for time in (0..profiles).map(Time) {
-        let told = counts.iter().map(|&(node, reads)| Sample {
+        let samples = counts.iter().map(|&(node, reads)| Sample {
             page: Page(0),
             node: Node(node),
             reads,
@@ -309,7 +309,7 @@ fn profiled(counts: &[(u16, u64)], profiles: u64) -> (Node, usize) {
             time,
             at,
         });
-        engine.profiles(&mut told.collect());
+        engine.profiles(&mut samples.collect());
     }
     let many = engine.finish().0;
     (many.at[0], many.moves)
@@ -320,5 +320,5 @@ fn counts_of_an_interval_are_no_visits() {
     assert_eq!(profiled(&[(0, 500), (1, 500), (2, 500), (3, 500)], 20), (Node(0), 0), "all use it alike");
     assert_eq!(profiled(&[(0, 100), (1, 120), (2, 500), (3, 90)], 20), (Node(2), 1), "one uses it most");
     assert_eq!(profiled(&[(0, 5), (3, 1_000_000)], 2), (Node(3), 1));
-    assert_eq!(profiled(&[(1, 30)], 4), (Node(1), 1), "one node alone is told as it is");
+    assert_eq!(profiled(&[(1, 30)], 4), (Node(1), 1), "one node alone is reported as it is");
 }

@@ -1,8 +1,8 @@
 //! The table and the JSON of `homing lab baseline`.
 
-use super::measure::Summary;
 use super::Args;
 use crate::tables;
+use homing_lab::baseline::Summary;
 use homing_lab::topology::Topology;
 use serde_json::json;
 

@@ -1,0 +1,86 @@
+//! The command's streams, copied while it runs.
+
+use crate::machine::Streams;
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// Where the command's input comes from and its output goes.
+pub struct Ends {
+    /// Its input; none, if there is nothing.
+    pub input: Option<Box<dyn Read + Send>>,
+    /// Its output.
+    pub output: Box<dyn Write + Send>,
+    /// Its errors.
+    pub errors: Box<dyn Write + Send>,
+}
+
+/// Threads that copy between the command's streams and their ends.
+#[derive(Default)]
+pub struct Pumps {
+    output: Vec<Pump>,
+    /// Shut down at the end of the input, but held open: QEMU drops what it has not read of a stream that is closed.
+    _stdin: Option<UnixStream>,
+}
+
+impl Pumps {
+    /// Begins to copy.
+    pub fn start(streams: Streams, ends: Ends) -> Pumps {
+        let Streams { stdin, stdout, stderr } = streams;
+        let held = stdin.try_clone().ok();
+        match ends.input {
+            // It may wait for input for ever; the end of this program ends it.
+            Some(input) => drop(std::thread::spawn(move || copy_input(input, stdin))),
+            None => drop(stdin.shutdown(Shutdown::Write)),
+        }
+        let output = vec![Pump::start(stdout, ends.output), Pump::start(stderr, ends.errors)];
+        Pumps { output, _stdin: held }
+    }
+
+    /// Whether so many bytes of stdout and stderr have gone through.
+    pub fn copied(&self, sent: [u64; 2]) -> bool {
+        self.output
+            .iter()
+            .zip(sent)
+            .all(|(pump, sent)| pump.thread.is_finished() || pump.copied.load(Relaxed) >= sent)
+    }
+
+    /// All that the command wrote has been copied when QEMU is gone and its ends of the streams with it.
+    pub fn finish(self) {
+        for pump in self.output {
+            // A panic in it has been reported.
+            let _ = pump.thread.join();
+        }
+    }
+}
+
+fn copy_input(mut from: Box<dyn Read + Send>, mut to: UnixStream) {
+    // The command may end before its input does.
+    let _ = std::io::copy(&mut from, &mut to);
+    let _ = to.shutdown(Shutdown::Write);
+}
+
+/// A thread that copies one stream.
+struct Pump {
+    thread: JoinHandle<()>,
+    copied: Arc<AtomicU64>,
+}
+
+impl Pump {
+    fn start(mut from: UnixStream, mut to: impl Write + Send + 'static) -> Pump {
+        let copied = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&copied);
+        let thread = std::thread::spawn(move || {
+            let mut buffer = [0; 1 << 14];
+            while let Ok(length @ 1..) = from.read(&mut buffer) {
+                // If nobody reads our output, the command still runs to its end.
+                let _ = to.write_all(&buffer[..length]).and_then(|()| to.flush());
+                count.fetch_add(length as u64, Relaxed);
+            }
+        });
+        Pump { thread, copied }
+    }
+}

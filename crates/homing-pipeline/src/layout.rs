@@ -1,0 +1,146 @@
+//! Traces laid over machines: page histories, and what happens besides references.
+
+mod build;
+
+use crate::error::{PipelineError, Result};
+use crate::experiment::Experiment;
+use crate::model;
+use crate::placement::Begins;
+use crate::progress::Unit;
+use build::Runs;
+use homing_core::cache::Counts;
+use homing_core::history::{Binding, History};
+use homing_core::ids::{Node, PageSize, Time};
+use homing_core::machine::{Costs, Machine};
+use homing_core::policy::placement::Placement;
+use homing_core::timeline::{Mark, Timeline};
+use homing_trace::{NameId, Trace, TraceError};
+
+/// A trace laid over a machine at one page size.
+pub struct Layout {
+    /// The machine's costs at that page size.
+    pub costs: Costs,
+    /// The page runs.
+    pub history: History,
+    /// References that damage in the file has lost.
+    pub lost: u64,
+    /// The file is damaged or unfinished.
+    pub partial: bool,
+    /// What a reader of the results must know.
+    pub notes: Vec<String>,
+    /// What the caches counted, if references went through them.
+    pub caches: Option<Counts>,
+    /// What happens besides references.
+    pub timeline: Timeline,
+    /// Where pages begin, if the user said it.
+    pub placement: Option<Placement>,
+}
+
+impl Layout {
+    /// Lays `trace` over `machine`. `read_gap`: at most so many reads in a page run, for sweeps; else what is exact for
+    /// the machine.
+    pub(crate) fn new(
+        experiment: &Experiment,
+        machine: &Machine,
+        begins: Option<&Begins>,
+        trace: &Trace<'_>,
+        page_size: PageSize,
+        read_gap: Option<u32>,
+    ) -> Result<Layout> {
+        let Experiment { model, scene, progress, .. } = experiment;
+        let costs = machine.costs(page_size).map_err(PipelineError::usage)?;
+        let read_gap = costs.read_gap().min(read_gap.unwrap_or(u32::MAX));
+        let mut binding = model.binding(machine)?;
+        let scheduled = scene.schedule(trace, machine, &mut binding)?;
+        let misses = model.misses.then(|| model::misses(machine, trace, &binding, page_size)).transpose()?;
+        let progress = progress.begin(trace.references(), Unit::References, "page runs");
+        let runs =
+            Runs { binding: &binding, page_size, read_gap, memory: model.memory, progress: &*progress };
+        let built = runs.of(trace, misses)?;
+        if built.found == 0 {
+            return Err(nothing_found(trace, built.lost, built.why).into());
+        }
+        let (history, lost, caches) = (built.history, built.lost, built.caches);
+        let partial = lost > 0 || !trace.complete() || !trace.damage().is_empty();
+        let mut notes = notes(trace, &binding, lost, partial);
+        notes.extend(caches.as_ref().map(filtered));
+        let mut marks = marks(trace, &built.marks);
+        marks.extend(scheduled);
+        let timeline = scene.timeline(marks, history.duration());
+        let placement = begins.map(|begins| begins.of(trace, &history).into_owned());
+        Ok(Layout { costs, history, lost, partial, notes, caches, timeline, placement })
+    }
+}
+
+/// The error of a trace of which no reference can be read: a table of zeros would look like a result.
+fn nothing_found(trace: &Trace<'_>, lost: u64, reason: String) -> TraceError {
+    if lost == 0 {
+        return TraceError::NoReferences;
+    }
+    let advice = match trace.damaged_blocks() {
+        0 => "only the order of its references is damaged: `homing trace merge TRACE -o NEW` makes another",
+        _ => "`homing trace info` says where it is damaged, `homing trace recover TRACE -o NEW` keeps what is whole",
+    };
+    TraceError::NothingLeft { lost, reason, advice }
+}
+
+/// What a reader of the results must know of a trace and of where its threads run.
+fn notes(trace: &Trace<'_>, binding: &Binding, lost: u64, partial: bool) -> Vec<String> {
+    let mut notes = Vec::new();
+    if partial {
+        let lost = match lost {
+            0 => "no reference is lost".to_owned(),
+            lost => format!("{lost} references are lost and are not counted"),
+        };
+        notes.push(format!(
+            "the trace is damaged or unfinished: {lost}; `homing trace info` says where, `homing trace recover` makes \
+             a whole trace of what is there"
+        ));
+    }
+    let mut nodes: Vec<Node> = trace.threads().map(|(thread, _)| binding.node(thread)).collect();
+    let threads = nodes.len();
+    nodes.sort_unstable();
+    nodes.dedup();
+    if threads > 1 && nodes.len() == 1 {
+        notes.push(format!(
+            "all {threads} threads run on node {}, so that every page can be local to all of them; `--threads-on \
+             one-per-node` spreads them over the machine",
+            nodes[0]
+        ));
+    }
+    notes
+}
+
+/// What the caches let through, in words.
+fn filtered(counts: &Counts) -> String {
+    let share = |part: u64, of: u64| 100.0 * part as f64 / (of as f64).max(1.0);
+    format!(
+        "behind caches: of {} references {:.2} % missed the first level and {:.3} % reached memory ({} fetches, {} \
+         upgrades; {} write-backs not counted among them); {:.3} % missed the TLBs. Pages have one copy, as writes \
+         that hit are not seen",
+        counts.references,
+        share(counts.l1_misses, counts.references),
+        share(counts.demand(), counts.references),
+        counts.fetches_read + counts.fetches_write,
+        counts.upgrades,
+        counts.write_backs,
+        share(counts.tlb_misses, counts.references),
+    )
+}
+
+/// Iterations and phases as a program marks them: a mark named `iteration` ends one, any other begins the phase of its
+/// name.
+fn marks(trace: &Trace<'_>, named: &[(Time, NameId)]) -> Vec<(Time, Mark)> {
+    let mut names: Vec<NameId> = Vec::new();
+    let mark = |&(time, name): &(Time, NameId)| {
+        if trace.names().get(name) == "iteration" {
+            return (time, Mark::IterationEnd);
+        }
+        let phase = names.iter().position(|&known| known == name).unwrap_or_else(|| {
+            names.push(name);
+            names.len() - 1
+        });
+        (time, Mark::PhaseBegin(phase as u32))
+    };
+    named.iter().map(mark).collect()
+}

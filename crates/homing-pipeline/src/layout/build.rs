@@ -1,0 +1,187 @@
+//! Page runs of all references of a trace, or of those that get past caches.
+
+use crate::error::{PipelineError, Result};
+use crate::model::frames;
+use crate::progress::Bar;
+use crate::spill::SpillFile;
+use homing_core::cache::misses::Misses;
+use homing_core::cache::Counts;
+use homing_core::history::{Binding, History, HistoryBuilder, Options, Spill, SpillError};
+use homing_core::ids::{PageSize, Thread, Time};
+use homing_trace::{Event, NameId, Trace, Turn, Visitor};
+use rayon::prelude::*;
+use std::ops::Range;
+
+/// How page runs are built.
+pub struct Runs<'a> {
+    /// Where threads run.
+    pub binding: &'a Binding,
+    /// The size of pages.
+    pub page_size: PageSize,
+    /// At most so many reads in a run.
+    pub read_gap: u32,
+    /// Bytes of memory; what is beyond goes to a temporary file.
+    pub memory: u64,
+    /// Who is shown how far it is, in references.
+    pub progress: &'a dyn Bar,
+}
+
+/// What a trace gave.
+pub struct Built {
+    /// The page runs.
+    pub history: History,
+    /// References that were read.
+    pub found: u64,
+    /// References that damage in the file has lost.
+    pub lost: u64,
+    /// Why the first of those are lost.
+    pub why: String,
+    /// What the caches counted, if references went through them.
+    pub caches: Option<Counts>,
+    /// What the program marked.
+    pub marks: Vec<(Time, NameId)>,
+}
+
+impl Runs<'_> {
+    /// Builds the runs of a trace. Without caches, whose state goes through the whole trace, parts of the trace are
+    /// read at the same time.
+    pub fn of(&self, trace: &Trace<'_>, misses: Option<Misses>) -> Result<Built> {
+        let frames = frames(trace);
+        let in_parts = if misses.is_none() { self.in_parts(trace, &frames)? } else { None };
+        // What does not fit into memory is read once more, in one go, with a file to spill to.
+        let mut build = match in_parts {
+            Some(build) => build,
+            None => {
+                self.progress.restart();
+                let spill = Some(Box::new(SpillFile::new()) as Box<dyn Spill>);
+                let builder = HistoryBuilder::new(self.options(self.memory, spill));
+                let mut build = Build { misses, ..Build::new(self, builder, false, &frames) };
+                trace.visit_all(&mut build)?;
+                build
+            }
+        };
+        if let Some(error) = build.error {
+            return Err(error.into());
+        }
+        let caches = build.misses.map(|misses| misses.finish(&mut build.builder)).transpose()?;
+        let Build { found, lost, why, marks, .. } = build;
+        Ok(Built { history: build.builder.finish(&frames)?, found, lost, why, caches, marks })
+    }
+
+    /// Reads parts of the trace at the same time; nothing if they do not fit into memory, or if there is only one.
+    fn in_parts(&self, trace: &Trace<'_>, frames: &[u64]) -> Result<Option<Build<'_>>> {
+        let parts = trace.parts(rayon::current_num_threads());
+        if parts.len() < 2 {
+            return Ok(None);
+        }
+        let budget = self.memory / parts.len() as u64;
+        let part = |(number, range): (usize, Range<usize>)| {
+            let builder = if number == 0 { HistoryBuilder::new } else { HistoryBuilder::continuing };
+            let mut build = Build::new(self, builder(self.options(budget, None)), true, frames);
+            trace.visit(range, &mut build)?;
+            Ok::<_, PipelineError>((!build.full).then_some(build))
+        };
+        let parts: Option<Vec<Build<'_>>> =
+            parts.into_par_iter().enumerate().map(part).collect::<Result<_>>()?;
+        Ok(parts.into_iter().flatten().reduce(Build::followed_by))
+    }
+
+    fn options(&self, budget: u64, spill: Option<Box<dyn Spill>>) -> Options {
+        Options { page_size: self.page_size, read_gap: self.read_gap, budget, spill }
+    }
+}
+
+/// Builds the histories of a trace, or of a part of it.
+struct Build<'a> {
+    builder: HistoryBuilder,
+    binding: &'a Binding,
+    misses: Option<Misses>,
+    error: Option<SpillError>,
+    /// A part has no file to spill to: if it takes more memory than it may have, it is full, and its rest is skipped.
+    is_part: bool,
+    full: bool,
+    /// References that were read.
+    found: u64,
+    lost: u64,
+    /// Why the first of those are lost.
+    why: String,
+    marks: Vec<(Time, NameId)>,
+    progress: &'a dyn Bar,
+    unreported: u64,
+}
+
+impl<'a> Build<'a> {
+    fn new(runs: &'a Runs<'a>, mut builder: HistoryBuilder, is_part: bool, frames: &[u64]) -> Build<'a> {
+        builder.group_frames(frames);
+        Build {
+            builder,
+            binding: runs.binding,
+            misses: None,
+            error: None,
+            is_part,
+            full: false,
+            found: 0,
+            lost: 0,
+            why: String::new(),
+            marks: Vec::new(),
+            progress: runs.progress,
+            unreported: 0,
+        }
+    }
+
+    /// Adds what comes after this part.
+    fn followed_by(mut self, later: Build<'a>) -> Build<'a> {
+        self.builder.append(later.builder);
+        self.found += later.found;
+        self.lost += later.lost;
+        self.marks.extend(later.marks);
+        self
+    }
+}
+
+impl Build<'_> {
+    /// Adds references where their thread runs at their Time.
+    fn bound(&mut self, turn: Turn<'_>) -> std::result::Result<(), SpillError> {
+        let mut done = 0;
+        while done < turn.addresses.len() {
+            let first = Time(turn.first.0 + done as u64);
+            let (node, until) = self.binding.node_at(turn.thread, first);
+            let rest = turn.addresses.len() - done;
+            let part = done..done + until.map_or(rest, |until| rest.min((until.0 - first.0) as usize));
+            self.builder.turn(node, first, &turn.addresses[part.clone()], &turn.kinds[part.clone()])?;
+            done = part.end;
+        }
+        Ok(())
+    }
+}
+
+impl Visitor for Build<'_> {
+    fn turn(&mut self, turn: Turn<'_>) {
+        if self.error.is_some() || self.full {
+            return;
+        }
+        self.error = match &mut self.misses {
+            Some(misses) => misses.turn(turn, &mut self.builder).err(),
+            None => self.bound(turn).err(),
+        };
+        self.found += turn.addresses.len() as u64;
+        self.unreported += turn.addresses.len() as u64;
+        if self.unreported > 1 << 22 {
+            self.progress.advance(std::mem::take(&mut self.unreported));
+            self.full = self.is_part && self.builder.is_full();
+        }
+    }
+
+    fn event(&mut self, _thread: Thread, time: Time, event: &Event) {
+        if let Event::Mark { name, .. } = event {
+            self.marks.push((time, *name));
+        }
+    }
+
+    fn lost(&mut self, _first: Time, references: u64, reason: &str) {
+        if self.lost == 0 {
+            self.why = reason.to_owned();
+        }
+        self.lost += references;
+    }
+}

@@ -1,0 +1,70 @@
+//! A trace file, mapped.
+
+use crate::error::{PipelineError, Result, While};
+use homing_linux::mapped::{self, Mmap};
+use homing_trace::Trace;
+use std::path::{Path, PathBuf};
+
+/// A trace file, mapped.
+pub struct TraceFile {
+    /// The file's path.
+    pub path: PathBuf,
+    /// What results call it.
+    pub name: String,
+    map: Mmap,
+}
+
+impl TraceFile {
+    /// Maps the file.
+    pub fn open(path: &Path) -> Result<TraceFile> {
+        let context = || format!("cannot open trace {}", path.display());
+        // Before it is opened: a pipe would wait for its writer.
+        let facts = path.metadata().doing(context)?;
+        if !facts.is_file() {
+            let message = format!(
+                "{} is not a regular file: expected a trace, as `homing record` writes it; write what comes from a \
+                 pipe to a file",
+                path.display()
+            );
+            return Err(PipelineError::Failed(message));
+        }
+        if facts.len() == 0 {
+            let message =
+                format!("{} is empty: expected a trace, as `homing record` writes it", path.display());
+            return Err(PipelineError::Failed(message));
+        }
+        let map = mapped::open(path).doing(context)?;
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(TraceFile { path: path.to_owned(), name, map })
+    }
+
+    /// The same under another name.
+    pub fn named(self, name: &str) -> TraceFile {
+        TraceFile { name: name.to_owned(), ..self }
+    }
+
+    /// The trace in it.
+    pub fn trace(&self) -> Result<Trace<'_>> {
+        Trace::open(&self.map).doing(|| format!("cannot read trace {}", self.path.display()))
+    }
+
+    /// The trace, even if its header is damaged.
+    pub fn salvage(&self) -> Result<Trace<'_>> {
+        Trace::salvage(&self.map).doing(|| format!("cannot read trace {}", self.path.display()))
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.map
+    }
+}
+
+/// Lets an error of a trace say of which one; what else can go wrong in using it names its own cause.
+pub fn naming<T>(result: Result<T>, path: &Path) -> Result<T> {
+    result.map_err(|error| match error {
+        PipelineError::Trace(source) => {
+            PipelineError::While { doing: path.display().to_string(), source: source.into() }
+        }
+        other => other,
+    })
+}
