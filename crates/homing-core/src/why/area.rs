@@ -2,7 +2,7 @@
 
 use super::facts::PageFacts;
 use crate::areas::Areas;
-use crate::sharing::Class;
+use crate::sharing::SharingClass;
 
 /// A data area. Costs are in local references, as in [`PageFacts`].
 #[derive(Clone, Debug, PartialEq)]
@@ -21,8 +21,8 @@ pub struct Area {
     pub homes: Vec<u64>,
     /// Pages by the single node where they cost least.
     pub best: Vec<u64>,
-    /// References by sharing class, in the order of [`Class::ALL`].
-    pub classes: [u64; Class::ALL.len()],
+    /// References by sharing class, in the order of [`SharingClass::ALL`].
+    pub classes: [u64; SharingClass::ALL.len()],
     /// What it costs as it is.
     pub here: f64,
     /// ... with each page at its best node.
@@ -47,7 +47,7 @@ impl Area {
             made_by: vec![0; nodes],
             homes: vec![0; nodes],
             best: vec![0; nodes],
-            classes: [0; Class::ALL.len()],
+            classes: [0; SharingClass::ALL.len()],
             here: 0.0,
             at_best: 0.0,
             at_spread: 0.0,
@@ -87,14 +87,14 @@ impl Area {
     }
 
     /// The share of its references that are of a class.
-    pub fn share_of(&self, class: Class) -> f64 {
+    pub fn share_of(&self, class: SharingClass) -> f64 {
         self.classes[class as usize] as f64 / (self.references() as f64).max(1.0)
     }
 
     /// The class that has most of its references.
-    pub fn class(&self) -> Class {
-        let most = |&class: &Class| (self.classes[class as usize], std::cmp::Reverse(class));
-        Class::ALL.into_iter().max_by_key(most).unwrap_or(Class::Private)
+    pub fn class(&self) -> SharingClass {
+        let most = |&class: &SharingClass| (self.classes[class as usize], std::cmp::Reverse(class));
+        SharingClass::ALL.into_iter().max_by_key(most).unwrap_or(SharingClass::Private)
     }
 
     /// The node with most of these pages, and its share of them.

@@ -6,7 +6,7 @@ use crate::ids::{Node, Page};
 use crate::machine::Costs;
 use crate::optimal::{Options, Solver};
 use crate::policy::placement::Placement;
-use crate::sharing::{Class, Tally};
+use crate::sharing::{SharingClass, Tally};
 use rayon::prelude::*;
 
 /// What is known of a page. Costs are in local references.
@@ -17,7 +17,7 @@ pub struct PageFacts {
     /// Writes among them.
     pub writes: u64,
     /// How the nodes share it.
-    pub class: Class,
+    pub class: SharingClass,
     /// The node of the first reference: who made it.
     pub made_by: Node,
     /// Where it is.
@@ -101,7 +101,7 @@ fn page_facts(
         here: at(home),
         at_best: at(best),
         at_spread: at(spread),
-        replicated: if class == Class::ReadShared { local } else { at(best) },
+        replicated: if class == SharingClass::ReadShared { local } else { at(best) },
         bound: optimum.cost,
         local,
         by_node,

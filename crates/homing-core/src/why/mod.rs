@@ -27,7 +27,7 @@ use crate::policy::placement::Placement;
 use crate::time::{Elapsed, Times};
 use area::Area;
 use facts::PageFacts;
-use remedy::Prediction;
+use remedy::{Prediction, Remedy};
 use serde::Serialize;
 use traffic::Traffic;
 use verdict::Cause;
@@ -135,6 +135,9 @@ pub struct Diagnosis {
     pub elapsed: Option<(Elapsed, Elapsed)>,
     /// What all references cost as it is, with all remedies, and at the bound, in local references.
     pub costs: [f64; 3],
+    /// One remedy for all pages alike, which takes one word on the command line: spread, or let them follow. Only those
+    /// that were modelled.
+    pub for_all: Vec<Prediction>,
 }
 
 /// Diagnoses.
@@ -162,7 +165,31 @@ pub fn diagnose(setup: &Setup<'_>) -> Result<Diagnosis, WhyError> {
     let (gain, at_most) = gains(&model, elapsed.as_ref(), [memory_cost, remedied, bound], &findings);
     let cause = cause(&findings, &before, elapsed.as_ref().map(|(now, _)| now), at_most, gain);
     let costs = [memory_cost, remedied, bound];
-    Ok(Diagnosis { cause, gain, at_most, timed: elapsed.is_some(), findings, before, after, elapsed, costs })
+    let for_all = for_all(&model, &facts, setup, &before, &findings);
+    let timed = elapsed.is_some();
+    Ok(Diagnosis { cause, gain, at_most, timed, findings, before, after, elapsed, costs, for_all })
+}
+
+/// What one remedy for all pages brings.
+fn for_all(
+    model: &Model<'_>,
+    facts: &[PageFacts],
+    setup: &Setup<'_>,
+    before: &Traffic,
+    findings: &[Finding],
+) -> Vec<Prediction> {
+    let pages: Vec<usize> = (0..facts.len()).collect();
+    let local: f64 = findings.iter().map(|finding| finding.area.local).sum();
+    let predict = |(remedy, cost): (Remedy, f64)| {
+        let copies = if remedy == Remedy::Migrate { model.quiet_ns(cost - local) } else { 0.0 };
+        let after = before.with(facts, &pages, |page| remedy.home(page));
+        let time = model.elapsed(before).zip(model.elapsed(&after));
+        let time = time.map(|(now, then)| (then.total_ns + copies) / now.total_ns.max(1e-9));
+        Prediction { remedy, cost, time }
+    };
+    let spread = (Remedy::Spread, facts.iter().map(|page| page.at_spread).sum());
+    let follow = setup.migrated.map(|costs| (Remedy::Migrate, costs.iter().sum()));
+    std::iter::once(spread).chain(follow).map(predict).collect()
 }
 
 /// Tries remedies, the most avoidable cost first. Each is judged with the remedies before it in place.

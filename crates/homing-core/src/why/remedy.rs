@@ -5,7 +5,7 @@ use super::facts::PageFacts;
 use super::traffic::Traffic;
 use super::Model;
 use crate::ids::Node;
-use crate::sharing::Class;
+use crate::sharing::SharingClass;
 use serde::Serialize;
 
 /// Something to do about an area.
@@ -44,7 +44,7 @@ impl Remedy {
         if share > MOSTLY {
             all.insert(0, Remedy::Bind(node as u16));
         }
-        if area.share_of(Class::ReadShared) > MOSTLY {
+        if area.share_of(SharingClass::ReadShared) > MOSTLY {
             all.push(Remedy::Replicate);
         }
         all.extend(migrated.map(|_| Remedy::Migrate));
