@@ -26,7 +26,8 @@ impl Traffic {
         traffic
     }
 
-    /// That with some pages, which this has at their homes, elsewhere; or at whoever refers to them, if `home` gives none.
+    /// That with some pages, which this has at their homes, elsewhere; or at whoever refers to them, where `home` gives
+    /// none.
     pub(super) fn with(
         &self,
         facts: &[PageFacts],
