@@ -28,6 +28,7 @@ pub mod simulate;
 pub mod system;
 pub mod time;
 pub mod timeline;
+pub mod why;
 
 pub use homing_trace as trace;
 pub use homing_trace::ids;

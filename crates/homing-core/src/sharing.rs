@@ -74,8 +74,9 @@ fn classify_page(history: &History, page: Page) -> Result<PageUse, SpillError> {
     Ok(tally.finish())
 }
 
+/// Runs of a page, counted one by one.
 #[derive(Default)]
-struct Tally {
+pub struct Tally {
     /// References and writes by node.
     nodes: Vec<(u64, u64)>,
     last: Option<Node>,
@@ -89,7 +90,8 @@ struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, node: Node, reads: u64, writes: u64) {
+    /// Adds a run.
+    pub fn add(&mut self, node: Node, reads: u64, writes: u64) {
         if self.last != Some(node) {
             self.end_visit();
             self.last = Some(node);
@@ -115,7 +117,8 @@ impl Tally {
         }
     }
 
-    fn finish(mut self) -> PageUse {
+    /// What the runs say.
+    pub fn finish(mut self) -> PageUse {
         self.end_visit();
         let references: u64 = self.nodes.iter().map(|node| node.0).sum();
         let writes: u64 = self.nodes.iter().map(|node| node.1).sum();

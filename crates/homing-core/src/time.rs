@@ -187,6 +187,11 @@ impl Times {
         }
     }
 
+    /// Time that a thread waits for references of that cost (in local accesses), without contention.
+    pub fn exposed_ns(&self, cost: f64) -> f64 {
+        cost * self.local * self.parameters.exposed
+    }
+
     /// What a request from another node waited at each memory and its link beyond the latency, in local accesses, if
     /// the work was spread over a time.
     pub fn waits(&self, work: &Work, over_ns: f64) -> Vec<f64> {

@@ -45,6 +45,9 @@ pub enum PipelineError {
     /// There is no curve of the bound.
     #[error(transparent)]
     Curve(#[from] CurveError),
+    /// There is no diagnosis.
+    #[error(transparent)]
+    Why(#[from] homing_core::why::WhyError),
     /// Something failed while that was done.
     #[error("{doing}")]
     While {

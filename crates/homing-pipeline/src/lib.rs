@@ -47,6 +47,7 @@ pub mod study;
 mod trace_file;
 mod trace_names;
 pub mod watched;
+pub mod why;
 
 pub use case::Case;
 pub use error::{PipelineError, Result};

@@ -39,6 +39,7 @@ pub mod simulate;
 pub mod study;
 pub mod top;
 pub mod trace;
+pub mod why;
 
 commands! {
     /// Bring the pages of running processes home
@@ -89,4 +90,6 @@ commands! {
     Top(top::Args) => top::run;
     /// Run a program and record every data reference of all its threads
     Record(record::Args) => record::run;
+    /// Say which data is in the wrong place, what to change, and how much that brings
+    Why(why::Args) => why::run;
 }

@@ -81,6 +81,7 @@ const ROLES: &[(&str, &str, Role)] = &[
     ("monitors", "name", NoFile),
     ("policies", "name", NoFile),
     ("optimal", "csv", TABLE_OR_STDOUT),
+    ("why", "markdown", FILE_OR_STDOUT),
     ("optimal", "placement", TABLE),
     ("compare", "csv", TABLE_OR_STDOUT),
     ("replay", "log", Reads),

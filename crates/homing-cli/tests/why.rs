@@ -1,0 +1,106 @@
+//! `homing why` from the outside: verdicts on small traces with a known cause.
+
+use homing_core::ids::Thread;
+use homing_core::trace::{Header, Kind, Summary, TraceWriter};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const PAGES: u64 = 64;
+const THREADS: u32 = 4;
+
+/// `maker` says which thread first writes a page; then each of four threads uses 16 of them, 40 times.
+fn trace(folder: &Path, maker: impl Fn(u64) -> u32) -> PathBuf {
+    let mut writer = TraceWriter::new(Vec::new(), &Header::new("test", "1")).unwrap();
+    let user = |page: u64| (page * u64::from(THREADS) / PAGES) as u32;
+    let mut turn = |thread: u32, page: u64| {
+        for word in 0..64 {
+            writer.reference(Thread(thread), 0, (page + 1) * 4096 + word * 8, Kind::write(8)).unwrap();
+        }
+        writer.turn(Thread(thread), 64).unwrap();
+    };
+    (0..PAGES).for_each(|page| turn(maker(page), page));
+    for _ in 0..40 {
+        (0..PAGES).for_each(|page| turn(user(page), page));
+    }
+    let (bytes, _) = writer.finish(Summary::default()).unwrap();
+    let path = folder.join("a.trace");
+    std::fs::write(&path, bytes).unwrap();
+    path
+}
+
+fn homing(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_homing")).args(args).output().unwrap()
+}
+
+fn stdout(args: &[&str]) -> String {
+    let output = homing(args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn one_thread_that_makes_all_pages_is_the_cause() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = trace(folder.path(), |_| 0);
+    let trace = trace.to_str().unwrap();
+    let text = stdout(&["why", trace, "--machine", "butterfly"]);
+    assert!(text.starts_with("Initialised by one thread: 1 area with 100 %"), "{text}");
+    for shown in [
+        "4 threads",
+        "4 nodes (round-robin)",
+        "node 0",
+        "pragma omp parallel for",
+        "numactl --interleave=all",
+    ] {
+        assert!(text.contains(shown), "{shown}\n{text}");
+    }
+    let json: Value =
+        serde_json::from_str(&stdout(&["why", trace, "--machine", "butterfly", "--json"])).unwrap();
+    assert_eq!(json["verdict"], "initialised-by-one-thread");
+    let area = &json["areas"][0];
+    assert_eq!((area["pages"].as_u64(), &area["remedy"]["remedy"]), (Some(64), &"initialise-by-user".into()));
+    // Three quarters of the uses cost 15 instead of 1; making the pages is remote afterwards.
+    let now = f64::from(64 * 64 + 16 * 40 * 64) + f64::from(48 * 40 * 64) * 15.0;
+    let then = f64::from(64 * 40 * 64 + 16 * 64) + f64::from(48 * 64) * 15.0;
+    assert_eq!(
+        (json["cost"]["now"].as_f64(), json["cost"]["with_remedies"].as_f64()),
+        (Some(now), Some(then))
+    );
+    assert!((json["gain"]["high"].as_f64().unwrap() - (1.0 - then / now)).abs() < 1e-9);
+    let page = folder.path().join("why.md");
+    stdout(&["why", trace, "--machine", "butterfly", "--markdown", page.to_str().unwrap()]);
+    assert!(std::fs::read_to_string(page).unwrap().starts_with("**Initialised by one thread"));
+}
+
+#[test]
+fn pages_made_by_their_users_are_not_numa() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = trace(folder.path(), |page| (page * 4 / PAGES) as u32);
+    let text = stdout(&["why", trace.to_str().unwrap(), "--machine", "butterfly"]);
+    assert!(text.starts_with("Not NUMA: at most 0.0 %") && text.contains("Nothing to do"), "{text}");
+}
+
+#[test]
+fn data_that_fit_into_caches_are_not_numa_wherever_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = trace(folder.path(), |_| 0);
+    let text = stdout(&["why", trace.to_str().unwrap()]);
+    assert!(
+        text.starts_with("Not NUMA") && text.contains("two-socket (behind caches, one copy a page)"),
+        "{text}"
+    );
+}
+
+#[test]
+fn wrong_input_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let absent = homing(&["why", "/absent.trace"]);
+    assert_eq!(absent.status.code(), Some(1), "{}", String::from_utf8_lossy(&absent.stderr));
+    let trace = trace(folder.path(), |_| 0);
+    let trace = trace.to_str().unwrap();
+    for wrong in [["--machine", "none"], ["--areas", "0"], ["--threads-on", "99"], ["--page-size", "3K"]] {
+        let output = homing(&[&["why", trace], &wrong[..]].concat());
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}

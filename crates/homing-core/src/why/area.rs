@@ -1,0 +1,121 @@
+//! Data areas: pages that have one name, taken together.
+
+use super::facts::PageFacts;
+use crate::areas::Areas;
+use crate::sharing::SharingClass;
+
+/// A data area. Costs are in local references, as in [`PageFacts`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Area {
+    /// Its name; `None` for pages of which nothing is known.
+    pub name: Option<String>,
+    /// Its pages, as indices into the facts.
+    pub pages: Vec<usize>,
+    /// References by node.
+    pub by_node: Vec<u64>,
+    /// Writes.
+    pub writes: u64,
+    /// Pages by the node that made them.
+    pub made_by: Vec<u64>,
+    /// Pages by the node where they are.
+    pub homes: Vec<u64>,
+    /// Pages by the single node where they cost least.
+    pub best: Vec<u64>,
+    /// References by sharing class, in the order of [`SharingClass::ALL`].
+    pub classes: [u64; SharingClass::ALL.len()],
+    /// What it costs as it is.
+    pub here: f64,
+    /// ... with each page at its best node.
+    pub at_best: f64,
+    /// ... spread over all nodes, page by page.
+    pub at_spread: f64,
+    /// ... with copies of what is only read.
+    pub replicated: f64,
+    /// ... with the cheapest moves.
+    pub bound: f64,
+    /// ... if every reference were local.
+    pub local: f64,
+}
+
+impl Area {
+    fn new(name: Option<String>, nodes: usize) -> Area {
+        Area {
+            name,
+            pages: Vec::new(),
+            by_node: vec![0; nodes],
+            writes: 0,
+            made_by: vec![0; nodes],
+            homes: vec![0; nodes],
+            best: vec![0; nodes],
+            classes: [0; SharingClass::ALL.len()],
+            here: 0.0,
+            at_best: 0.0,
+            at_spread: 0.0,
+            replicated: 0.0,
+            bound: 0.0,
+            local: 0.0,
+        }
+    }
+
+    fn add(&mut self, index: usize, page: &PageFacts) {
+        self.pages.push(index);
+        self.by_node.iter_mut().zip(&page.by_node).for_each(|(sum, count)| *sum += count);
+        self.writes += page.writes;
+        self.made_by[page.made_by.index()] += 1;
+        // Global memory is no node of threads.
+        if let Some(count) = self.homes.get_mut(page.home.index()) {
+            *count += 1;
+        }
+        self.best[page.best.index()] += 1;
+        self.classes[page.class as usize] += page.references();
+        self.here += page.here;
+        self.at_best += page.at_best;
+        self.at_spread += page.at_spread;
+        self.replicated += page.replicated;
+        self.bound += page.bound;
+        self.local += page.local;
+    }
+
+    /// References.
+    pub fn references(&self) -> u64 {
+        self.by_node.iter().sum()
+    }
+
+    /// What no placement with one copy a page can avoid is left out: the most that moving pages saves.
+    pub fn avoidable(&self) -> f64 {
+        (self.here - self.bound).max(0.0)
+    }
+
+    /// The share of its references that are of a class.
+    pub fn share_of(&self, class: SharingClass) -> f64 {
+        self.classes[class as usize] as f64 / (self.references() as f64).max(1.0)
+    }
+
+    /// The class that has most of its references.
+    pub fn class(&self) -> SharingClass {
+        let most = |&class: &SharingClass| (self.classes[class as usize], std::cmp::Reverse(class));
+        SharingClass::ALL.into_iter().max_by_key(most).unwrap_or(SharingClass::Private)
+    }
+
+    /// The node with most of these pages, and its share of them.
+    pub fn most(pages: &[u64]) -> (usize, f64) {
+        let all: u64 = pages.iter().sum();
+        let most = pages.iter().copied().max().unwrap_or(0);
+        let at = pages.iter().position(|&count| count == most).unwrap_or(0);
+        (at, most as f64 / (all as f64).max(1.0))
+    }
+}
+
+/// Areas of all pages, by falling avoidable cost; pages without a name come together as one.
+pub(super) fn areas(facts: &[PageFacts], names: &Areas, nodes: usize) -> Vec<Area> {
+    let mut areas: Vec<Area> = names.names.iter().map(|name| Area::new(Some(name.clone()), nodes)).collect();
+    areas.push(Area::new(None, nodes));
+    let unnamed = areas.len() - 1;
+    for (index, page) in facts.iter().enumerate() {
+        let of = names.of_page.get(index).and_then(|&of| usize::try_from(of).ok()).unwrap_or(unnamed);
+        areas[of].add(index, page);
+    }
+    areas.retain(|area| !area.pages.is_empty());
+    areas.sort_by(|a, b| b.avoidable().total_cmp(&a.avoidable()).then_with(|| a.name.cmp(&b.name)));
+    areas
+}

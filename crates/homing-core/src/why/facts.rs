@@ -1,0 +1,115 @@
+//! What is known of each page: who refers to it, where it is, what it costs there, elsewhere, and at best.
+
+use super::WhyError;
+use crate::history::History;
+use crate::ids::{Node, Page};
+use crate::machine::Costs;
+use crate::optimal::{Options, Solver};
+use crate::policy::placement::Placement;
+use crate::sharing::{SharingClass, Tally};
+use rayon::prelude::*;
+
+/// What is known of a page. Costs are in local references.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PageFacts {
+    /// References by node.
+    pub by_node: Vec<u64>,
+    /// Writes among them.
+    pub writes: u64,
+    /// How the nodes share it.
+    pub class: SharingClass,
+    /// The node of the first reference: who made it.
+    pub made_by: Node,
+    /// Where it is.
+    pub home: Node,
+    /// The single node where it costs least.
+    pub best: Node,
+    /// The node that spreads pages over all memories, by address.
+    pub spread: Node,
+    /// What it costs where it is.
+    pub here: f64,
+    /// ... at its best node, from the start.
+    pub at_best: f64,
+    /// ... at the node that spreads.
+    pub at_spread: f64,
+    /// ... with a copy wherever it is read, free of charge, if nobody writes after its first node has made it; else as
+    /// `at_best`.
+    pub replicated: f64,
+    /// ... with the cheapest moves from where it is: no policy does better with one copy.
+    pub bound: f64,
+    /// ... if every reference were local.
+    pub local: f64,
+}
+
+impl PageFacts {
+    /// References.
+    pub fn references(&self) -> u64 {
+        self.by_node.iter().sum()
+    }
+
+    /// What it costs at a node.
+    pub fn cost_at(&self, costs: &Costs, home: Node) -> f64 {
+        cost_at(costs, &self.by_node, home)
+    }
+}
+
+fn cost_at(costs: &Costs, by_node: &[u64], home: Node) -> f64 {
+    let used = by_node.iter().enumerate().filter(|(_, &count)| count > 0);
+    used.map(|(by, &count)| count as f64 * costs.access(Node(by as u16), home)).sum()
+}
+
+/// The facts of every page.
+pub(super) fn facts(
+    history: &History,
+    costs: &Costs,
+    placement: &Placement,
+) -> Result<Vec<PageFacts>, WhyError> {
+    let of = |page| page_facts(history, costs, placement, Page(page));
+    (0..history.pages()).into_par_iter().map(of).collect()
+}
+
+fn page_facts(
+    history: &History,
+    costs: &Costs,
+    placement: &Placement,
+    page: Page,
+) -> Result<PageFacts, WhyError> {
+    let nodes = costs.memories() - u16::from(costs.global_node().is_some());
+    let runs = || history.runs(page);
+    let mut by_node = vec![0; usize::from(nodes)];
+    let (mut writes, mut tally) = (0, Tally::default());
+    for run in runs()? {
+        by_node[run.node.index()] += run.references();
+        writes += u64::from(run.writes);
+        tally.add(run.node, run.reads(), u64::from(run.writes));
+    }
+    let made_by = runs()?.next().map_or(Node(0), |run| run.node);
+    let home = placement.start(history, page, costs)?.node;
+    let spread = Placement::Striped(1).start(history, page, costs)?.node;
+    let at = |home| cost_at(costs, &by_node, home);
+    let best = (0..nodes).map(Node).min_by(|&a, &b| at(a).total_cmp(&at(b))).unwrap_or(home);
+    let class = tally.finish().class;
+    let own = |by: usize| costs.access(Node(by as u16), Node(by as u16));
+    let local = by_node.iter().enumerate().map(|(by, &count)| count as f64 * own(by)).sum();
+    let optimum = Solver::new(costs, Options { replication: false, ..Options::default() }).page_from(
+        page,
+        Some(home),
+        runs()?,
+        &mut (),
+    )?;
+    Ok(PageFacts {
+        here: at(home),
+        at_best: at(best),
+        at_spread: at(spread),
+        replicated: if class == SharingClass::ReadShared { local } else { at(best) },
+        bound: optimum.cost,
+        local,
+        by_node,
+        writes,
+        class,
+        made_by,
+        home,
+        best,
+        spread,
+    })
+}

@@ -1,0 +1,272 @@
+//! Why a program pays for memory that is not uniform, which data cause it, what to change, and how much that brings
+//! (Brock et al. 2001, sections 2 and 6: from counts by region and node to a better placement of data).
+//!
+//! * The **facts** of a page ([`facts`]): who refers to it, where it is, what it costs there, elsewhere and at best.
+//! * An **area** ([`area`]) is the pages of one name. What it costs beyond the bound is **avoidable**.
+//! * A **remedy** ([`remedy`]) is tried on the model, one area after the other, the most avoidable first: exactly the
+//!   pages that it would place are placed so, and the program's time is modelled anew ([`traffic`]).
+//! * The **cause** ([`verdict`]) is why the remedy helps. That of the areas that save most is the program's.
+//!
+//! Times are modelled ([`crate::time`]), with contention over the whole program. Where the machine has no times, gains
+//! are shares of what references cost.
+
+pub mod area;
+pub mod facts;
+pub mod remedy;
+#[cfg(test)]
+mod tests;
+pub mod traffic;
+pub mod verdict;
+
+use crate::areas::Areas;
+use crate::cache;
+use crate::history::{History, SpillError};
+use crate::machine::Costs;
+use crate::optimal::OptimalError;
+use crate::policy::placement::Placement;
+use crate::time::{Elapsed, Times};
+use area::Area;
+use facts::PageFacts;
+use remedy::{Prediction, Remedy};
+use serde::Serialize;
+use traffic::Traffic;
+use verdict::Cause;
+
+/// What is diagnosed.
+pub struct Setup<'a> {
+    /// The page runs.
+    pub history: &'a History,
+    /// The machine at the history's page size.
+    pub costs: &'a Costs,
+    /// The name of each page.
+    pub areas: &'a Areas,
+    /// Where pages are.
+    pub placement: &'a Placement,
+    /// CPUs in use on each node.
+    pub cpus: &'a [u32],
+    /// The machine's times, and what its caches counted, if both are known.
+    pub times: Option<(&'a Times, &'a cache::Counts)>,
+    /// What each page costs if pages follow their users under a policy, if that was simulated.
+    pub migrated: Option<&'a [f64]>,
+}
+
+/// There is no diagnosis.
+#[derive(Debug, thiserror::Error)]
+pub enum WhyError {
+    /// The history cannot be read back.
+    #[error(transparent)]
+    Spill(#[from] SpillError),
+    /// There is no bound.
+    #[error(transparent)]
+    Optimal(#[from] OptimalError),
+}
+
+/// Less gain than this share is none: runs differ by more.
+const NOTHING: f64 = 0.03;
+/// A memory that serves this many times the mean is congested, if waiting for it takes [`WAITING`] of the time.
+const BUSY: f64 = 1.5;
+/// See [`BUSY`].
+const WAITING: f64 = 0.1;
+/// Areas that remedies are tried for.
+const TRIED: usize = 64;
+
+/// What remedies are tried on.
+pub(crate) struct Model<'a> {
+    costs: &'a Costs,
+    cpus: &'a [u32],
+    times: Option<(&'a Times, &'a cache::Counts)>,
+    /// What all references cost as pages are.
+    memory_cost: f64,
+}
+
+impl Model<'_> {
+    fn elapsed(&self, traffic: &Traffic) -> Option<Elapsed> {
+        self.times.map(|(times, caches)| traffic.elapsed(times, self.cpus, caches))
+    }
+
+    /// The time that references of that cost take, without contention, divided among all CPUs in use.
+    fn quiet_ns(&self, cost: f64) -> f64 {
+        let cpus: u32 = self.cpus.iter().sum();
+        self.times.map_or(0.0, |(times, _)| times.exposed_ns(cost) / f64::from(cpus.max(1)))
+    }
+}
+
+/// A gain as shares of what there is now: 0.25 takes a quarter off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Gain {
+    /// If nobody waited for anybody.
+    pub low: f64,
+    /// With contention as modelled.
+    pub high: f64,
+}
+
+/// An area with what is wrong with it.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// The area.
+    pub area: Area,
+    /// What helps, if something does.
+    pub remedy: Option<Prediction>,
+    /// Why that helps.
+    pub cause: Option<Cause>,
+    /// 100 * its avoidable cost / that of all areas.
+    pub avoidable_percent: f64,
+}
+
+/// The diagnosis.
+#[derive(Clone, Debug)]
+pub struct Diagnosis {
+    /// What is wrong.
+    pub cause: Cause,
+    /// What the remedies of all findings bring together: shares of the program's modelled time, or of its memory cost
+    /// where times are not known.
+    pub gain: Gain,
+    /// The most that any placement could bring, as such a share.
+    pub at_most: f64,
+    /// Whether the gains are of the program's time.
+    pub timed: bool,
+    /// The areas, by falling avoidable cost.
+    pub findings: Vec<Finding>,
+    /// Who refers to whose memory, as it is.
+    pub before: Traffic,
+    /// ... with all remedies.
+    pub after: Traffic,
+    /// Modelled times, if they are known: as it is, and with all remedies.
+    pub elapsed: Option<(Elapsed, Elapsed)>,
+    /// What all references cost as it is, with all remedies, and at the bound, in local references.
+    pub costs: [f64; 3],
+    /// One remedy for all pages alike, which takes one word on the command line: spread, or let them follow. Only those
+    /// that were modelled.
+    pub for_all: Vec<Prediction>,
+}
+
+/// Diagnoses.
+///
+/// # Errors
+/// If part of the history cannot be read back, or a page has too many runs for a bound.
+pub fn diagnose(setup: &Setup<'_>) -> Result<Diagnosis, WhyError> {
+    let nodes = usize::from(setup.costs.memories() - u16::from(setup.costs.global_node().is_some()));
+    let facts = facts::facts(setup.history, setup.costs, setup.placement)?;
+    let areas = area::areas(&facts, setup.areas, nodes);
+    let memory_cost = areas.iter().map(|area| area.here).sum();
+    let model = Model { costs: setup.costs, cpus: setup.cpus, times: setup.times, memory_cost };
+    let before = Traffic::new(nodes, &facts, |page| page.home);
+    let findings = findings(&model, setup.migrated, areas, &facts, &before);
+    let after = findings.iter().fold(before.clone(), |traffic, finding| match finding.remedy {
+        Some(Prediction { remedy, .. }) => {
+            traffic.with(&facts, &finding.area.pages, |page| remedy.home(page))
+        }
+        None => traffic,
+    });
+    let elapsed = model.elapsed(&before).zip(model.elapsed(&after));
+    let bound: f64 = findings.iter().map(|finding| finding.area.bound).sum();
+    let cost = |finding: &Finding| finding.remedy.map_or(finding.area.here, |remedy| remedy.cost);
+    let remedied: f64 = findings.iter().map(cost).sum();
+    let (gain, at_most) = gains(&model, elapsed.as_ref(), [memory_cost, remedied, bound], &findings);
+    let cause = cause(&findings, &before, elapsed.as_ref().map(|(now, _)| now), at_most, gain);
+    let costs = [memory_cost, remedied, bound];
+    let for_all = for_all(&model, &facts, setup, &before, &findings);
+    let timed = elapsed.is_some();
+    Ok(Diagnosis { cause, gain, at_most, timed, findings, before, after, elapsed, costs, for_all })
+}
+
+/// What one remedy for all pages brings.
+fn for_all(
+    model: &Model<'_>,
+    facts: &[PageFacts],
+    setup: &Setup<'_>,
+    before: &Traffic,
+    findings: &[Finding],
+) -> Vec<Prediction> {
+    let pages: Vec<usize> = (0..facts.len()).collect();
+    let local: f64 = findings.iter().map(|finding| finding.area.local).sum();
+    let predict = |(remedy, cost): (Remedy, f64)| {
+        let copies = if remedy == Remedy::Migrate { model.quiet_ns(cost - local) } else { 0.0 };
+        let after = before.with(facts, &pages, |page| remedy.home(page));
+        let time = model.elapsed(before).zip(model.elapsed(&after));
+        let time = time.map(|(now, then)| (then.total_ns + copies) / now.total_ns.max(1e-9));
+        Prediction { remedy, cost, time }
+    };
+    let spread = (Remedy::Spread, facts.iter().map(|page| page.at_spread).sum());
+    let follow = setup.migrated.map(|costs| (Remedy::Migrate, costs.iter().sum()));
+    std::iter::once(spread).chain(follow).map(predict).collect()
+}
+
+/// Tries remedies, the most avoidable cost first. Each is judged with the remedies before it in place.
+fn findings(
+    model: &Model<'_>,
+    migrated: Option<&[f64]>,
+    areas: Vec<Area>,
+    facts: &[PageFacts],
+    before: &Traffic,
+) -> Vec<Finding> {
+    let all: f64 = areas.iter().map(Area::avoidable).sum();
+    let mut traffic = before.clone();
+    let find = |(rank, area): (usize, Area)| {
+        let migrated = migrated.map(|costs| area.pages.iter().map(|&page| costs[page]).sum());
+        let tried = rank < TRIED;
+        let remedy = tried.then(|| remedy::best(model, &area, facts, &traffic, migrated)).flatten();
+        if let Some(Prediction { remedy, .. }) = remedy {
+            traffic = traffic.with(facts, &area.pages, |page| remedy.home(page));
+        }
+        let cause = remedy.map(|prediction| Cause::of(&area, prediction.remedy));
+        Finding { remedy, cause, avoidable_percent: 100.0 * area.avoidable() / all.max(1e-9), area }
+    };
+    areas.into_iter().enumerate().map(find).collect()
+}
+
+/// What the remedies bring, and the most that anything could.
+fn gains(
+    model: &Model<'_>,
+    elapsed: Option<&(Elapsed, Elapsed)>,
+    [now, remedied, bound]: [f64; 3],
+    findings: &[Finding],
+) -> (Gain, f64) {
+    let Some((before, after)) = elapsed else {
+        let share = |cost: f64| (now - cost).max(0.0) / now.max(1.0);
+        return (Gain { low: share(remedied), high: share(remedied) }, share(bound));
+    };
+    let quiet = before.total_ns - before.contention_ns;
+    let copies = |finding: &Finding| {
+        finding.remedy.map_or(0.0, |prediction| prediction.remedy.copies(&finding.area, prediction.cost))
+    };
+    let copies = model.quiet_ns(findings.iter().map(copies).sum());
+    let without = |elapsed: &Elapsed| elapsed.total_ns - elapsed.contention_ns;
+    let low = (quiet - without(after) - copies) / quiet.max(1e-9);
+    let high = (before.total_ns - after.total_ns - copies) / before.total_ns.max(1e-9);
+    let most = (before.contention_ns + model.quiet_ns(now - bound)) / before.total_ns.max(1e-9);
+    let (low, high) = (low.clamp(0.0, 1.0), high.clamp(0.0, 1.0));
+    (Gain { low: low.min(high), high: low.max(high) }, most.clamp(0.0, 1.0).max(high))
+}
+
+/// What is wrong with the program: why its remedies help, by what each saves.
+fn cause(
+    findings: &[Finding],
+    before: &Traffic,
+    elapsed: Option<&Elapsed>,
+    at_most: f64,
+    gain: Gain,
+) -> Cause {
+    if at_most < NOTHING || gain.high < NOTHING {
+        return Cause::NotNuma;
+    }
+    let mut saved: Vec<(Cause, f64)> = Vec::new();
+    for finding in findings {
+        let (Some(cause), Some(prediction)) = (finding.cause, finding.remedy) else { continue };
+        let by = match prediction.time {
+            Some(time) => 1.0 - time,
+            None => finding.area.here - prediction.cost,
+        };
+        match saved.iter_mut().find(|(known, _)| *known == cause) {
+            Some((_, sum)) => *sum += by,
+            None => saved.push((cause, by)),
+        }
+    }
+    let most = saved.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(cause, _)| cause);
+    let waiting = elapsed.is_some_and(|now| now.contention_ns > WAITING * now.total_ns);
+    match most {
+        Some(Cause::SharedByAll) if waiting && before.imbalance() > BUSY => Cause::OneNodeCongested,
+        Some(cause) => cause,
+        None => Cause::NotNuma,
+    }
+}

@@ -1,0 +1,54 @@
+//! The verdict: what is wrong, in one word for programs and one line for people.
+
+use super::area::Area;
+use super::remedy::{Remedy, MOSTLY};
+use crate::sharing::SharingClass;
+use serde::Serialize;
+
+/// What is wrong with an area, or with the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// One node made the pages that several nodes use.
+    InitialisedByOneThread,
+    /// The pages were made by other nodes than those that use them.
+    InitialisedByOthers,
+    /// All nodes use the pages, and one memory serves them.
+    SharedByAll,
+    /// All nodes read the pages, which nobody writes any more.
+    ReadShared,
+    /// Nodes use the pages one after the other.
+    UsedInTurn,
+    /// One memory serves most of the references, and all wait for it.
+    OneNodeCongested,
+    /// There is next to nothing to gain.
+    NotNuma,
+}
+
+impl Cause {
+    /// The cause in a few words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Cause::InitialisedByOneThread => "initialised by one thread",
+            Cause::InitialisedByOthers => "initialised by other threads than use it",
+            Cause::SharedByAll => "shared by all: spread it",
+            Cause::ReadShared => "read by all: replicate it or leave it",
+            Cause::UsedInTurn => "used by one node after the other: let it follow",
+            Cause::OneNodeCongested => "one node is congested",
+            Cause::NotNuma => "not NUMA",
+        }
+    }
+
+    /// Why a remedy helps an area: what is wrong with it.
+    pub(super) fn of(area: &Area, remedy: Remedy) -> Cause {
+        let one_maker = Area::most(&area.made_by).1 > MOSTLY;
+        match remedy {
+            Remedy::InitialiseByUser | Remedy::Bind(_) if one_maker => Cause::InitialisedByOneThread,
+            Remedy::InitialiseByUser | Remedy::Bind(_) => Cause::InitialisedByOthers,
+            Remedy::Spread if area.class() == SharingClass::ReadShared => Cause::SharedByAll,
+            Remedy::Spread => Cause::SharedByAll,
+            Remedy::Replicate => Cause::ReadShared,
+            Remedy::Migrate => Cause::UsedInTurn,
+        }
+    }
+}
