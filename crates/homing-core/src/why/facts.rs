@@ -35,7 +35,7 @@ pub struct PageFacts {
     /// ... with a copy wherever it is read, free of charge, if nobody writes after its first node has made it; else as
     /// `at_best`.
     pub replicated: f64,
-    /// ... with the cheapest moves from where it is: no policy does better with one copy.
+    /// ... at best: from the best start, with the cheapest moves. With one copy nothing does better.
     pub bound: f64,
     /// ... if every reference were local.
     pub local: f64,
@@ -91,12 +91,8 @@ fn page_facts(
     let class = tally.finish().class;
     let own = |by: usize| costs.access(Node(by as u16), Node(by as u16));
     let local = by_node.iter().enumerate().map(|(by, &count)| count as f64 * own(by)).sum();
-    let optimum = Solver::new(costs, Options { replication: false, ..Options::default() }).page_from(
-        page,
-        Some(home),
-        runs()?,
-        &mut (),
-    )?;
+    let one_copy = Options { replication: false, ..Options::default() };
+    let optimum = Solver::new(costs, one_copy).page(page, runs()?, &mut ())?;
     Ok(PageFacts {
         here: at(home),
         at_best: at(best),

@@ -55,6 +55,10 @@ fn an_array_that_one_thread_made_is_to_be_made_by_its_users() {
     assert_eq!(finding.remedy.unwrap().remedy, Remedy::InitialiseByUser);
     assert_eq!((finding.area.homes[0], finding.area.best.as_slice()), (40, &[20, 20][..]));
     assert!((finding.avoidable_percent - 100.0).abs() < 1e-6);
+    assert!(
+        finding.area.bound <= finding.area.at_best,
+        "a start is free for the bound as for who initialises"
+    );
     // Half of the uses pay 140 instead of 80 ns; the other half cost what they did.
     let remote = 20.0 * 20.0 * 32.0;
     assert!((diagnosis.costs[0] - diagnosis.costs[1] - remote * 60.0 / 80.0).abs() < remote * 0.02);
