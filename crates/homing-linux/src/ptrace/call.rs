@@ -196,13 +196,24 @@ impl<'a> Caller<'a> {
                 Stop::SystemCall => return Ok(()),
                 // The process is stopped by a signal, or no longer: this thread takes part in that once it is let go.
                 Stop::Event => request::resume(tid, Resume::ToSystemCall, 0)?,
-                Stop::Signal(signal) if FAULTS.contains(&signal) && request::signal_code(tid)? > 0 => {
+                Stop::Signal(signal) if FAULTS.contains(&signal) && self.is_of_the_call(signal)? => {
                     let message = format!("a system call in the process was refused with signal {signal}");
                     return Err(io::Error::other(message).into());
                 }
                 Stop::Signal(signal) => return Err(Failure::Signal(signal)),
             }
         }
+    }
+
+    /// Whether a fault comes from our call. One of the program's own instruction may have been pending when the thread
+    /// was stopped, as at a safepoint of a Java machine: it is the program's, like any other signal.
+    fn is_of_the_call(&self, signal: i32) -> io::Result<bool> {
+        let info = request::signal_info(self.held.tid())?;
+        // A filter of system calls gives SIGSYS, and the fetch of an instruction faults at its own address.
+        // SAFETY: the kernel fills in the address for faults.
+        let address = unsafe { info.si_addr() } as u64;
+        let fetched = || Ok::<_, io::Error>(request::registers(self.held.tid())?.rip == address);
+        Ok(info.si_code > 0 && (signal == libc::SIGSYS || fetched()?))
     }
 
     /// Delivers a signal that the thread is about to take, and stops it at the first instruction of its handler.

@@ -62,13 +62,14 @@ pub fn set_signal_mask(tid: Tid, mask: u64) -> io::Result<()> {
     request(libc::PTRACE_SETSIGMASK, tid, std::mem::size_of_val(&mask), &raw const mask as usize)
 }
 
-/// Where the signal comes from that a thread was stopped to deliver: `si_code`, positive if the kernel made it.
+/// The signal that a thread was stopped to deliver, as its handler would be told: `si_code` is positive if the kernel
+/// made it.
 #[cfg(target_arch = "x86_64")]
-pub fn signal_code(tid: Tid) -> io::Result<i32> {
+pub fn signal_info(tid: Tid) -> io::Result<libc::siginfo_t> {
     // SAFETY: an all-zero siginfo is a valid value of the plain structure, which the kernel fills.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     request(libc::PTRACE_GETSIGINFO, tid, 0, &raw mut info as usize)?;
-    Ok(info.si_code)
+    Ok(info)
 }
 
 /// Takes a thread's seccomp filters out of force while it is traced: `PTRACE_O_SUSPEND_SECCOMP`, which needs
