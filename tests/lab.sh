@@ -5,7 +5,8 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD homing=${HOMING:-$PWD/target/release/homing}
-work=$(mktemp -d) failed=0 passed=0
+work=$(mktemp -d) || exit 1
+failed=0 passed=0
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 

@@ -6,7 +6,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD homing=${HOMING:-$PWD/target/release/homing} failed=0
-work=$(mktemp -d)
+work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 declare -A size=([cg]="-n 4000 -i 10" [mg]="-n 32 -i 3" [is]="-n 65536 -i 5" [fft]="-n 65536 -i 2")

@@ -9,7 +9,7 @@ if ! command -v systemd-analyze >/dev/null; then
   echo "SKIPPED 2 tests of the systemd unit: no systemd-analyze on this machine (package systemd)"
   exit $failed
 fi
-work=$(mktemp -d)
+work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 sed "s|/usr/local/bin/homing|$homing|" packaging/homing.service >"$work/homing.service"
 if out=$(systemd-analyze verify --man=no "$work/homing.service" 2>&1) && ! grep -q "homing.service" <<<"$out"; then echo "unit: verified"

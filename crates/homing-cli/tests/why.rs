@@ -1,42 +1,30 @@
 //! `homing why` from the outside: verdicts on small traces with a known cause.
 
-use homing_core::ids::Thread;
-use homing_core::trace::{Header, Kind, Summary, TraceWriter};
+mod support;
+
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 const PAGES: u64 = 64;
-const THREADS: u32 = 4;
+const THREADS: u64 = 4;
 
 /// `maker` says which thread first writes a page; then each of four threads uses 16 of them, 40 times.
-fn trace(folder: &Path, maker: impl Fn(u64) -> u32) -> PathBuf {
-    let mut writer = TraceWriter::new(Vec::new(), &Header::new("test", "1")).unwrap();
-    let user = |page: u64| (page * u64::from(THREADS) / PAGES) as u32;
-    let mut turn = |thread: u32, page: u64| {
+fn trace(folder: &Path, maker: impl Fn(u64) -> u64) -> PathBuf {
+    let mut csv = String::new();
+    let mut turn = |thread: u64, page: u64| {
         for word in 0..64 {
-            writer.reference(Thread(thread), 0, (page + 1) * 4096 + word * 8, Kind::write(8)).unwrap();
+            csv += &format!("{thread},{},8,w\n", (page + 1) * 4096 + word * 8);
         }
-        writer.turn(Thread(thread), 64).unwrap();
     };
     (0..PAGES).for_each(|page| turn(maker(page), page));
     for _ in 0..40 {
-        (0..PAGES).for_each(|page| turn(user(page), page));
+        (0..PAGES).for_each(|page| turn(page * THREADS / PAGES, page));
     }
-    let (bytes, _) = writer.finish(Summary::default()).unwrap();
-    let path = folder.join("a.trace");
-    std::fs::write(&path, bytes).unwrap();
-    path
-}
-
-fn homing(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_homing")).args(args).output().unwrap()
+    support::import(folder, "a.trace", &csv)
 }
 
 fn stdout(args: &[&str]) -> String {
-    let output = homing(args);
-    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+    String::from_utf8(support::succeeds(1, args).stdout).unwrap()
 }
 
 #[test]
@@ -76,7 +64,7 @@ fn one_thread_that_makes_all_pages_is_the_cause() {
 #[test]
 fn pages_made_by_their_users_are_not_numa() {
     let folder = tempfile::tempdir().unwrap();
-    let trace = trace(folder.path(), |page| (page * 4 / PAGES) as u32);
+    let trace = trace(folder.path(), |page| page * THREADS / PAGES);
     let text = stdout(&["why", trace.to_str().unwrap(), "--machine", "butterfly"]);
     assert!(text.starts_with("Not NUMA: at most 0.0 %") && text.contains("Nothing to do"), "{text}");
 }
@@ -95,12 +83,12 @@ fn data_that_fit_into_caches_are_not_numa_wherever_they_are() {
 #[test]
 fn wrong_input_is_named() {
     let folder = tempfile::tempdir().unwrap();
-    let absent = homing(&["why", "/absent.trace"]);
+    let absent = support::homing(1, &["why", "/absent.trace"]);
     assert_eq!(absent.status.code(), Some(1), "{}", String::from_utf8_lossy(&absent.stderr));
     let trace = trace(folder.path(), |_| 0);
     let trace = trace.to_str().unwrap();
     for wrong in [["--machine", "none"], ["--areas", "0"], ["--threads-on", "99"], ["--page-size", "3K"]] {
-        let output = homing(&[&["why", trace], &wrong[..]].concat());
+        let output = support::homing(1, &[&["why", trace], &wrong[..]].concat());
         assert_eq!(output.status.code(), Some(2), "{wrong:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }

@@ -112,7 +112,7 @@ impl Experiment {
 }
 
 impl Ready {
-    /// Opens the trace in a file and lays it over the machine. `read_gap`: at most so many reads in a page run, for
+    /// Opens the trace in a file and lays it over the machine. `read_gap`: the most reads in a page run, for
     /// sweeps; else what is exact for the machine.
     pub fn case<'a>(&'a self, file: &'a TraceFile, read_gap: Option<u32>) -> Result<Case<'a>> {
         naming(Case::new(self, file, read_gap), &file.path)

@@ -37,7 +37,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Lays `trace` over `machine`. `read_gap`: at most so many reads in a page run, for sweeps; else what is exact for
+    /// Lays `trace` over `machine`. `read_gap`: the most reads in a page run, for sweeps; else what is exact for
     /// the machine.
     pub(crate) fn new(
         experiment: &Experiment,

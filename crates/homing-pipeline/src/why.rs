@@ -4,15 +4,15 @@ use crate::case::Case;
 use crate::error::Result;
 use crate::experiment::Experiment;
 use crate::info;
+use crate::model;
 use crate::policies::policy;
 use homing_core::areas::{name_pages, Areas};
 use homing_core::history::{History, ThreadsOn};
-use homing_core::ids::{Cpu, Node, Page};
+use homing_core::ids::Page;
 use homing_core::policy::placement::Placement;
 use homing_core::report::Parameter;
 use homing_core::time::Times;
 use homing_core::why::{self, Diagnosis, Setup};
-use std::collections::BTreeSet;
 
 /// The policy whose moves stand for pages that follow their users.
 const FOLLOWS: &str = "homing";
@@ -27,8 +27,6 @@ pub struct Answer {
     pub threads_on: ThreadsOn,
     /// References went through caches first.
     pub behind_caches: bool,
-    /// Why times are not modelled.
-    pub no_times: Option<String>,
     /// What else a reader must know.
     pub notes: Vec<String>,
     /// What it was made of.
@@ -70,6 +68,11 @@ pub fn diagnose(case: &Case<'_>) -> Result<Answer> {
         migrated: Some(&follows.page_costs),
     };
     let diagnosis = why::diagnose(&setup)?;
+    let mut notes = layout.notes.clone();
+    notes.extend(times.as_ref().err().map(|error| format!("gains are not of time: {error}")));
+    if diagnosis.untried > 0 {
+        notes.push(format!("no remedy was tried for the {} areas with least to avoid", diagnosis.untried));
+    }
     let threads = trace.threads().count() as u64;
     let mut parameters = ready.parameters(false);
     parameters.push(info::parameter("threads", threads));
@@ -78,8 +81,7 @@ pub fn diagnose(case: &Case<'_>) -> Result<Answer> {
         nodes_in_use: cpus.iter().filter(|&&cpus| cpus > 0).count(),
         threads_on: ready.experiment.model.threads_on.clone(),
         behind_caches: layout.caches.is_some(),
-        no_times: times.err().map(|error| error.to_string()),
-        notes: layout.notes.clone(),
+        notes,
         parameters,
     })
 }
@@ -100,9 +102,8 @@ fn areas(case: &Case<'_>, history: &History) -> Areas {
 fn cpus_in_use(case: &Case<'_>) -> Result<Vec<u32>> {
     let ready = case.ready;
     let binding = ready.experiment.model.binding(&ready.machine)?;
-    let places: BTreeSet<(Cpu, Node)> =
-        case.trace.threads().flat_map(|(thread, _)| binding.places(thread)).collect();
-    let mut cpus = vec![0; usize::from(case.layout.costs.memories())];
-    places.iter().for_each(|(_, node)| cpus[node.index()] += 1);
-    Ok(cpus)
+    let mut by_node = vec![0; usize::from(case.layout.costs.memories())];
+    let cpus = model::cpus(&case.trace, &binding);
+    (0..cpus.cpus().len() as u16).for_each(|cpu| by_node[cpus.node(cpu).index()] += 1);
+    Ok(by_node)
 }

@@ -1,5 +1,5 @@
-//! Hint faults at a fixed rate: the mappings of a window of pages are taken away after every so many references, and
-//! the next reference to such a page faults and tells who made it ([`crate::estimate::mapping`]). No performance
+//! Hint faults at a fixed rate: the mappings of a window of pages are taken away after every Nth reference, and the
+//! next reference to such a page faults and tells who made it ([`crate::estimate::mapping`]). No performance
 //! counters needed. Linux paces its scans by time, and so does the live engine, which is simulated apart
 //! ([`crate::system::live`]).
 

@@ -1,10 +1,10 @@
 //! Data areas: pages that have one name, taken together.
 
-use super::facts::PageFacts;
+use super::facts::{PageFacts, Placed};
 use crate::areas::Areas;
 use crate::sharing::SharingClass;
 
-/// A data area. Costs are in local references, as in [`PageFacts`].
+/// A data area.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Area {
     /// Its name; `None` for pages of which nothing is known.
@@ -23,18 +23,8 @@ pub struct Area {
     pub best: Vec<u64>,
     /// References by sharing class, in the order of [`SharingClass::ALL`].
     pub classes: [u64; SharingClass::ALL.len()],
-    /// What it costs as it is.
-    pub here: f64,
-    /// ... with each page at its best node.
-    pub at_best: f64,
-    /// ... spread over all nodes, page by page.
-    pub at_spread: f64,
-    /// ... with copies of what is only read.
-    pub replicated: f64,
-    /// ... with the cheapest moves.
-    pub bound: f64,
-    /// ... if every reference were local.
-    pub local: f64,
+    /// What its references cost.
+    pub costs: Placed,
 }
 
 impl Area {
@@ -48,12 +38,7 @@ impl Area {
             homes: vec![0; nodes],
             best: vec![0; nodes],
             classes: [0; SharingClass::ALL.len()],
-            here: 0.0,
-            at_best: 0.0,
-            at_spread: 0.0,
-            replicated: 0.0,
-            bound: 0.0,
-            local: 0.0,
+            costs: Placed::default(),
         }
     }
 
@@ -68,12 +53,7 @@ impl Area {
         }
         self.best[page.best.index()] += 1;
         self.classes[page.class as usize] += page.references();
-        self.here += page.here;
-        self.at_best += page.at_best;
-        self.at_spread += page.at_spread;
-        self.replicated += page.replicated;
-        self.bound += page.bound;
-        self.local += page.local;
+        self.costs += page.costs;
     }
 
     /// References.
@@ -81,9 +61,9 @@ impl Area {
         self.by_node.iter().sum()
     }
 
-    /// What no placement with one copy a page can avoid is left out: the most that moving pages saves.
+    /// What it costs beyond its bound: the most that another placement can save.
     pub fn avoidable(&self) -> f64 {
-        (self.here - self.bound).max(0.0)
+        (self.costs.here - self.costs.bound).max(0.0)
     }
 
     /// The share of its references that are of a class.

@@ -8,8 +8,9 @@ use crate::optimal::{Options, Solver};
 use crate::policy::placement::Placement;
 use crate::sharing::{SharingClass, Tally};
 use rayon::prelude::*;
+use std::ops::AddAssign;
 
-/// What is known of a page. Costs are in local references.
+/// What is known of a page.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PageFacts {
     /// References by node.
@@ -26,19 +27,37 @@ pub struct PageFacts {
     pub best: Node,
     /// The node that spreads pages over all memories, by address.
     pub spread: Node,
-    /// What it costs where it is.
+    /// What its references cost.
+    pub costs: Placed,
+}
+
+/// What the references to a page, or to several, cost under several placements, in local references.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Placed {
+    /// Where pages are.
     pub here: f64,
-    /// ... at its best node, from the start.
+    /// Each at its best node, from the start.
     pub at_best: f64,
-    /// ... at the node that spreads.
+    /// Spread over the nodes.
     pub at_spread: f64,
-    /// ... with a copy wherever it is read, free of charge, if nobody writes after its first node has made it; else as
+    /// With a copy wherever a page is read, free of charge, if nobody writes after its first node has made it; else as
     /// `at_best`.
     pub replicated: f64,
-    /// ... at best: from the best start, with the cheapest moves. With one copy nothing does better.
+    /// From the best start, with the cheapest moves. With one copy nothing does better.
     pub bound: f64,
-    /// ... if every reference were local.
+    /// If every reference were local.
     pub local: f64,
+}
+
+impl AddAssign for Placed {
+    fn add_assign(&mut self, other: Placed) {
+        self.here += other.here;
+        self.at_best += other.at_best;
+        self.at_spread += other.at_spread;
+        self.replicated += other.replicated;
+        self.bound += other.bound;
+        self.local += other.local;
+    }
 }
 
 impl PageFacts {
@@ -94,12 +113,14 @@ fn page_facts(
     let one_copy = Options { replication: false, ..Options::default() };
     let optimum = Solver::new(costs, one_copy).page(page, runs()?, &mut ())?;
     Ok(PageFacts {
-        here: at(home),
-        at_best: at(best),
-        at_spread: at(spread),
-        replicated: if class == SharingClass::ReadShared { local } else { at(best) },
-        bound: optimum.cost,
-        local,
+        costs: Placed {
+            here: at(home),
+            at_best: at(best),
+            at_spread: at(spread),
+            replicated: if class == SharingClass::ReadShared { local } else { at(best) },
+            bound: optimum.cost,
+            local,
+        },
         by_node,
         writes,
         class,

@@ -127,6 +127,8 @@ pub struct Diagnosis {
     pub timed: bool,
     /// The areas, by falling avoidable cost.
     pub findings: Vec<Finding>,
+    /// Areas, the last of them, that no remedy was tried for.
+    pub untried: usize,
     /// Who refers to whose memory, as it is.
     pub before: Traffic,
     /// ... with all remedies.
@@ -148,7 +150,7 @@ pub fn diagnose(setup: &Setup<'_>) -> Result<Diagnosis, WhyError> {
     let nodes = usize::from(setup.costs.memories() - u16::from(setup.costs.global_node().is_some()));
     let facts = facts::facts(setup.history, setup.costs, setup.placement)?;
     let areas = area::areas(&facts, setup.areas, nodes);
-    let memory_cost = areas.iter().map(|area| area.here).sum();
+    let memory_cost = areas.iter().map(|area| area.costs.here).sum();
     let model = Model { costs: setup.costs, cpus: setup.cpus, times: setup.times, memory_cost };
     let before = Traffic::new(nodes, &facts, |page| page.home);
     let findings = findings(&model, setup.migrated, areas, &facts, &before);
@@ -159,15 +161,16 @@ pub fn diagnose(setup: &Setup<'_>) -> Result<Diagnosis, WhyError> {
         None => traffic,
     });
     let elapsed = model.elapsed(&before).zip(model.elapsed(&after));
-    let bound: f64 = findings.iter().map(|finding| finding.area.bound).sum();
-    let cost = |finding: &Finding| finding.remedy.map_or(finding.area.here, |remedy| remedy.cost);
+    let bound: f64 = findings.iter().map(|finding| finding.area.costs.bound).sum();
+    let cost = |finding: &Finding| finding.remedy.map_or(finding.area.costs.here, |remedy| remedy.cost);
     let remedied: f64 = findings.iter().map(cost).sum();
     let (gain, at_most) = gains(&model, elapsed.as_ref(), [memory_cost, remedied, bound], &findings);
     let cause = cause(&findings, &before, elapsed.as_ref().map(|(now, _)| now), at_most, gain);
     let costs = [memory_cost, remedied, bound];
     let for_all = for_all(&model, &facts, setup, &before, &findings);
     let timed = elapsed.is_some();
-    Ok(Diagnosis { cause, gain, at_most, timed, findings, before, after, elapsed, costs, for_all })
+    let untried = findings.len().saturating_sub(TRIED);
+    Ok(Diagnosis { cause, gain, at_most, timed, findings, untried, before, after, elapsed, costs, for_all })
 }
 
 /// What one remedy for all pages brings.
@@ -179,7 +182,7 @@ fn for_all(
     findings: &[Finding],
 ) -> Vec<Prediction> {
     let pages: Vec<usize> = (0..facts.len()).collect();
-    let local: f64 = findings.iter().map(|finding| finding.area.local).sum();
+    let local: f64 = findings.iter().map(|finding| finding.area.costs.local).sum();
     let predict = |(remedy, cost): (Remedy, f64)| {
         let copies = if remedy == Remedy::Migrate { model.quiet_ns(cost - local) } else { 0.0 };
         let after = before.with(facts, &pages, |page| remedy.home(page));
@@ -187,7 +190,7 @@ fn for_all(
         let time = time.map(|(now, then)| (then.total_ns + copies) / now.total_ns.max(1e-9));
         Prediction { remedy, cost, time }
     };
-    let spread = (Remedy::Spread, facts.iter().map(|page| page.at_spread).sum());
+    let spread = (Remedy::Spread, facts.iter().map(|page| page.costs.at_spread).sum());
     let follow = setup.migrated.map(|costs| (Remedy::Migrate, costs.iter().sum()));
     std::iter::once(spread).chain(follow).map(predict).collect()
 }
@@ -255,7 +258,7 @@ fn cause(
         let (Some(cause), Some(prediction)) = (finding.cause, finding.remedy) else { continue };
         let by = match prediction.time {
             Some(time) => 1.0 - time,
-            None => finding.area.here - prediction.cost,
+            None => finding.area.costs.here - prediction.cost,
         };
         match saved.iter_mut().find(|(known, _)| *known == cause) {
             Some((_, sum)) => *sum += by,

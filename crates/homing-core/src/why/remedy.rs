@@ -64,7 +64,7 @@ impl Remedy {
     /// What of an area's cost with it is not for references: pages have more than one place, and are copied.
     pub(super) fn copies(self, area: &Area, cost: f64) -> f64 {
         match self {
-            Remedy::Replicate | Remedy::Migrate => (cost - area.local).max(0.0),
+            Remedy::Replicate | Remedy::Migrate => (cost - area.costs.local).max(0.0),
             _ => 0.0,
         }
     }
@@ -72,13 +72,13 @@ impl Remedy {
     /// What an area costs with it.
     fn cost(self, model: &Model<'_>, area: &Area, facts: &[PageFacts], migrated: Option<f64>) -> f64 {
         match self {
-            Remedy::InitialiseByUser => area.at_best,
-            Remedy::Spread => area.at_spread,
+            Remedy::InitialiseByUser => area.costs.at_best,
+            Remedy::Spread => area.costs.at_spread,
             Remedy::Bind(node) => {
                 area.pages.iter().map(|&page| facts[page].cost_at(model.costs, Node(node))).sum()
             }
-            Remedy::Replicate => area.replicated,
-            Remedy::Migrate => migrated.unwrap_or(area.here),
+            Remedy::Replicate => area.costs.replicated,
+            Remedy::Migrate => migrated.unwrap_or(area.costs.here),
         }
     }
 }
@@ -112,7 +112,7 @@ pub(super) fn best(
     };
     let saved = |prediction: &Prediction| match prediction.time {
         Some(time) => 1.0 - time,
-        None => (area.here - prediction.cost) / model.memory_cost.max(1.0),
+        None => (area.costs.here - prediction.cost) / model.memory_cost.max(1.0),
     };
     let all: Vec<Prediction> = Remedy::candidates(area, migrated).into_iter().map(predict).collect();
     let mut best: Option<Prediction> = None;

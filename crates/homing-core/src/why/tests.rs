@@ -56,7 +56,7 @@ fn an_array_that_one_thread_made_is_to_be_made_by_its_users() {
     assert_eq!((finding.area.homes[0], finding.area.best.as_slice()), (40, &[20, 20][..]));
     assert!((finding.avoidable_percent - 100.0).abs() < 1e-6);
     assert!(
-        finding.area.bound <= finding.area.at_best,
+        finding.area.costs.bound <= finding.area.costs.at_best,
         "a start is free for the bound as for who initialises"
     );
     // Half of the uses pay 140 instead of 80 ns; the other half cost what they did.

@@ -2,7 +2,6 @@
 
 use super::area::Area;
 use super::remedy::{Remedy, MOSTLY};
-use crate::sharing::SharingClass;
 use serde::Serialize;
 
 /// What is wrong with an area, or with the program.
@@ -45,7 +44,6 @@ impl Cause {
         match remedy {
             Remedy::InitialiseByUser | Remedy::Bind(_) if one_maker => Cause::InitialisedByOneThread,
             Remedy::InitialiseByUser | Remedy::Bind(_) => Cause::InitialisedByOthers,
-            Remedy::Spread if area.class() == SharingClass::ReadShared => Cause::SharedByAll,
             Remedy::Spread => Cause::SharedByAll,
             Remedy::Replicate => Cause::ReadShared,
             Remedy::Migrate => Cause::UsedInTurn,

@@ -40,7 +40,7 @@ impl Pumps {
         Pumps { output, _stdin: held }
     }
 
-    /// Whether so many bytes of stdout and stderr have gone through.
+    /// Whether this many bytes of stdout and of stderr have gone through.
     pub fn copied(&self, sent: [u64; 2]) -> bool {
         self.output
             .iter()

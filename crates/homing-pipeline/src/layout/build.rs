@@ -18,7 +18,7 @@ pub struct Runs<'a> {
     pub binding: &'a Binding,
     /// The size of pages.
     pub page_size: PageSize,
-    /// At most so many reads in a run.
+    /// The most reads in a run.
     pub read_gap: u32,
     /// Bytes of memory; what is beyond goes to a temporary file.
     pub memory: u64,

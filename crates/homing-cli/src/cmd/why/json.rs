@@ -35,6 +35,7 @@ pub fn report(answer: &Answer, case: &Case<'_>) -> Value {
         "traffic": {"now": traffic(&found.before), "with_remedies": traffic(&found.after)},
         "one_remedy_for_all": found.for_all.iter().map(prediction).collect::<Vec<_>>(),
         "areas": found.findings.iter().map(|finding| area(finding, case)).collect::<Vec<_>>(),
+        "areas_untried": found.untried,
         "notes": answer.notes,
     })
 }
@@ -69,7 +70,12 @@ fn area(finding: &Finding, case: &Case<'_>) -> Value {
         "pages_on_node": area.homes,
         "pages_best_on_node": area.best,
         "sharing": classes.map(|(class, count)| (class.name(), count)).collect::<std::collections::BTreeMap<_, _>>(),
-        "cost": {"now": area.here, "best_static": area.at_best, "spread": area.at_spread, "bound": area.bound},
+        "cost": {
+            "now": area.costs.here,
+            "best_static": area.costs.at_best,
+            "spread": area.costs.at_spread,
+            "bound": area.costs.bound,
+        },
         "avoidable_percent": finding.avoidable_percent,
         "cause": finding.cause,
         "remedy": finding.remedy.as_ref().map(prediction),

@@ -152,7 +152,7 @@ impl<'a> Page<'a> {
     fn saved(&self, prediction: &Prediction, area: &Area) -> String {
         percent(match prediction.time {
             Some(time) => 1.0 - time,
-            None => (area.here - prediction.cost) / self.found().costs[0].max(1.0),
+            None => (area.costs.here - prediction.cost) / self.found().costs[0].max(1.0),
         })
     }
 

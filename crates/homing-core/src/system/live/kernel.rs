@@ -111,7 +111,7 @@ impl Kernel {
         ns / MOVERS
     }
 
-    /// Bytes that a node with so many of them in use can take, and those that the engine would use.
+    /// Bytes that a node can still take when `used` are in use, and those of them that the engine would use.
     pub(super) fn room(&self, used: u64) -> Option<(u64, u64)> {
         let free = self.memory.saturating_sub(used);
         let reserve = (self.memory as f64 * RESERVE) as u64;
