@@ -1,5 +1,62 @@
 // The shape of the data that the page shows: what `homing compare --json` prints and `--html` embeds.
-// Made from crates/homing-core/src/report.rs by `make ui-data`; not to be edited.
+// Made from crates/homing-core/src/report.rs and report/why.rs by `make ui-data`; not to be edited.
+
+/** What an area's references cost, in local references. */
+export type AreaCost = {
+  /** As pages are. */
+  now: number,
+  /** Each page at its best node. */
+  best_static: number,
+  /** Pages spread over all nodes. */
+  spread: number,
+  /** With the best start and the cheapest moves. */
+  bound: number,
+};
+
+/** An area of data with what is wrong with it. Columns by node are indexed by node. */
+export type AreaReport = {
+  /** Its name; absent for pages of which nothing is known. */
+  name?: string,
+  /** Its pages. */
+  pages: number,
+  /** Bytes of these. */
+  bytes: number,
+  /** References. */
+  references: number,
+  /** Writes among them. */
+  writes: number,
+  /** References by the node that makes them. */
+  references_by_node: Array<number>,
+  /** Pages by the node that first touched them. */
+  pages_made_by_node: Array<number>,
+  /** Pages by the node where they are. */
+  pages_on_node: Array<number>,
+  /** Pages by the node where they cost least. */
+  pages_best_on_node: Array<number>,
+  /** The sharing class that has most of its references. */
+  class: string,
+  /** References by sharing class. */
+  sharing: Array<ClassReferences>,
+  /** What its references cost. */
+  cost: AreaCost,
+  /** 100 * what it costs beyond its bound / that of all areas. */
+  avoidable_percent: number,
+  /** What is wrong with it, if a remedy pays. */
+  cause?: Cause,
+  /** The remedy, if one pays. */
+  remedy?: RemedyReport,
+};
+
+/** What is wrong with an area, or with the program. */
+export type Cause = "initialised-by-one-thread" | "initialised-by-others" | "shared-by-all" | "read-shared" | "used-in-turn" | "one-node-congested" | "not-numa";
+
+/** References of one sharing class. */
+export type ClassReferences = {
+  /** `private`, `read-shared`, `migratory`, `producer-consumer` or `write-shared`. */
+  class: string,
+  /** References to pages of that class. */
+  references: number,
+};
 
 /** Pages and references of one sharing class (docs/policies.md has the definitions). */
 export type ClassRow = {
@@ -83,6 +140,14 @@ export type CurvePoint = {
   copies: number,
   /** (moves + replications) / pages. */
   moves_per_page: number,
+};
+
+/** A gain as shares of what there is now: 0.25 takes a quarter off. */
+export type Gain = {
+  /** If nobody waited for anybody. */
+  low: number,
+  /** With contention as modelled. */
+  high: number,
 };
 
 /** The machine as the report shows it. Costs are in local word references. */
@@ -190,6 +255,21 @@ export type Region = {
   whole_cost: number,
   /** Optimal cost in small pages. */
   split_cost: number,
+};
+
+/** Something to do about an area. */
+export type Remedy = "initialise-by-user" | "spread" | { "bind": number } | "replicate" | "migrate";
+
+/** A remedy and what the model predicts of exactly that. */
+export type RemedyReport = {
+  /** What to do. */
+  remedy: Remedy,
+  /** What the pages that it is for cost with it, in local references. */
+  cost: number,
+  /** The share that it takes off what `gain_is_of` says; below 0 it adds. */
+  saves: number,
+  /** The program's modelled time with it over that without, where times are known. */
+  time_ratio?: number,
 };
 
 /** A whole comparison: what `homing compare --json` prints and the report page reads. */
@@ -359,4 +439,98 @@ export type TraceReport = {
   page_sizes?: Array<SizeRow>,
   /** Pages of the largest size that cost least in pages of the smallest, most gain first. */
   split?: Array<Region>,
+};
+
+/** References from nodes to memories. */
+export type TrafficReport = {
+  /** `by_node[i][m]`: references by CPUs of node i to the memory of node m. */
+  by_node: Array<Array<number>>,
+  /** 100 * references to other nodes' memory / references. */
+  nonlocal_percent: number,
+  /** What the busiest memory serves over what the mean one serves. */
+  imbalance: number,
+};
+
+/** Costs of all references, in local references. */
+export type WhyCost = {
+  /** As pages are. */
+  now: number,
+  /** With the remedies of all areas. */
+  with_remedies: number,
+  /** With the best start and the cheapest moves: no placement of one copy a page does better. */
+  bound: number,
+};
+
+/** The whole answer. */
+export type WhyReport = {
+  /** Version of this schema ([`SCHEMA`]). */
+  schema: number,
+  /** Program and version that wrote it, such as `homing 0.1.0`. */
+  generator: string,
+  /** What is wrong. */
+  verdict: Cause,
+  /** ... in a few words. */
+  words: string,
+  /** ... in a sentence, with how much there is to gain. */
+  sentence: string,
+  /** What the numbers rest on, in a sentence. */
+  basis: string,
+  /** What the remedies bring, as shares of what `gain_is_of` says. */
+  gain: Gain,
+  /** The most that any placement could bring, as such a share. */
+  at_most: number,
+  /** `modelled time`, or `modelled cost of memory references` where the machine model has no times. */
+  gain_is_of: string,
+  /** References went through the machine's caches first. */
+  behind_caches: boolean,
+  /** A page may have several copies without a remedy that makes them. */
+  replication: boolean,
+  /** How threads were bound to CPUs, as `--threads-on` takes it. */
+  threads_on: string,
+  /** Nodes that threads run on. */
+  nodes_in_use: number,
+  /** The machine that was modelled. */
+  machine: MachineInfo,
+  /** The trace. */
+  trace: TraceInfo,
+  /** Every parameter, with defaults. */
+  parameters: Array<Parameter>,
+  /** What all references cost, in local references. */
+  cost: WhyCost,
+  /** Modelled times, where they are known. */
+  elapsed?: WhyTimes,
+  /** Who fetches from whom. */
+  traffic: WhyTraffic,
+  /** What one remedy for all pages alike would bring: those that were modelled, whether they pay or not. */
+  one_remedy_for_all: Array<RemedyReport>,
+  /** The areas, by falling avoidable cost. */
+  areas: Array<AreaReport>,
+  /** Areas, the last ones, that no remedy was tried for. */
+  areas_untried: number,
+  /** What else a reader must know. */
+  notes: Array<string>,
+};
+
+/** A modelled time. */
+export type WhyTime = {
+  /** All of it. */
+  seconds: number,
+  /** Waiting for memories and links that others use. */
+  contention_seconds: number,
+};
+
+/** Modelled times of the program. */
+export type WhyTimes = {
+  /** As pages are. */
+  now: WhyTime,
+  /** With the remedies of all areas. */
+  with_remedies: WhyTime,
+};
+
+/** Who fetches from whom. */
+export type WhyTraffic = {
+  /** As pages are. */
+  now: TrafficReport,
+  /** With the remedies of all areas. */
+  with_remedies: TrafficReport,
 };

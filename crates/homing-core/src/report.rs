@@ -1,6 +1,8 @@
 //! The result of a comparison as data: what `--json` prints, what the report page reads. Its schema is stable and
 //! versioned (`docs/report-schema.md`).
 
+pub mod why;
+
 use serde::{Deserialize, Serialize};
 
 /// Version of the JSON schema below; raised when a field changes meaning or goes away.

@@ -4,34 +4,19 @@ use crate::case::Case;
 use crate::error::Result;
 use crate::experiment::Experiment;
 use crate::info;
+use crate::manifest::GENERATOR;
 use crate::model;
 use crate::policies::policy;
 use homing_core::areas::{name_pages, Areas};
 use homing_core::history::{History, ThreadsOn};
 use homing_core::ids::Page;
 use homing_core::policy::placement::Placement;
-use homing_core::report::Parameter;
+use homing_core::report::why::{Basis, WhyReport};
 use homing_core::time::Times;
-use homing_core::why::{self, Diagnosis, Setup};
+use homing_core::why::{self, Setup};
 
 /// The policy whose moves stand for pages that follow their users.
 const FOLLOWS: &str = "homing";
-
-/// A diagnosis, and what a reader of it must know.
-pub struct Answer {
-    /// What is wrong, where, and what helps.
-    pub diagnosis: Diagnosis,
-    /// Nodes that threads run on.
-    pub nodes_in_use: usize,
-    /// How threads were spread.
-    pub threads_on: ThreadsOn,
-    /// References went through caches first.
-    pub behind_caches: bool,
-    /// What else a reader must know.
-    pub notes: Vec<String>,
-    /// What it was made of.
-    pub parameters: Vec<Parameter>,
-}
 
 /// The experiment as programs meet it: through caches where the machine has any, one copy a page, and threads spread
 /// over the nodes, unless the user said where they run.
@@ -51,7 +36,7 @@ pub fn honest(mut experiment: Experiment, threads_on: Option<ThreadsOn>) -> Resu
 ///
 /// # Errors
 /// If a history cannot be read back.
-pub fn diagnose(case: &Case<'_>) -> Result<Answer> {
+pub fn diagnose(case: &Case<'_>) -> Result<WhyReport> {
     let Case { ready, layout, trace, .. } = case;
     let areas = areas(case, &layout.history);
     let cpus = cpus_in_use(case)?;
@@ -76,14 +61,18 @@ pub fn diagnose(case: &Case<'_>) -> Result<Answer> {
     let threads = trace.threads().count() as u64;
     let mut parameters = ready.parameters(false);
     parameters.push(info::parameter("threads", threads));
-    Ok(Answer {
-        diagnosis,
-        nodes_in_use: cpus.iter().filter(|&&cpus| cpus > 0).count(),
-        threads_on: ready.experiment.model.threads_on.clone(),
+    let basis = Basis {
+        generator: GENERATOR.into(),
         behind_caches: layout.caches.is_some(),
-        notes,
+        replication: false,
+        threads_on: ready.experiment.model.threads_on.to_string(),
+        nodes_in_use: cpus.iter().filter(|&&cpus| cpus > 0).count() as u64,
+        machine: ready.machine_info(),
+        trace: case.trace_info(),
         parameters,
-    })
+        notes,
+    };
+    Ok(WhyReport::new(&diagnosis, basis))
 }
 
 /// The name of each page.

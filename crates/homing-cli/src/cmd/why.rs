@@ -1,6 +1,5 @@
 //! `homing why`: which data is in the wrong place, what to change, and how much that brings.
 
-mod json;
 mod text;
 
 use crate::exit::{Code, Result};
@@ -58,18 +57,17 @@ pub fn run(args: Args) -> Result {
     let ready = why::honest(model.experiment(), args.threads_on.clone())?.ready(|_| Ok(Vec::new()))?;
     let file = TraceFile::open(&args.trace)?;
     let case = ready.case(&file, None)?;
-    let answer = why::diagnose(&case)?;
-    let shown = args.areas as usize;
+    let report = why::diagnose(&case)?;
+    let text = text::Page::new(&report, args.areas as usize);
     if args.json {
-        outln!("{}", serde_json::to_string_pretty(&json::report(&answer, &case))?);
+        outln!("{}", serde_json::to_string_pretty(&report)?);
     } else if let Some(path) = &args.markdown {
-        let text = text::Page::new(&answer, &case, shown).markdown();
         match path.as_os_str() == "-" {
-            true => outln!("{}", text.trim_end()),
-            false => files::write(path, text)?,
+            true => outln!("{}", text.markdown().trim_end()),
+            false => files::write(path, text.markdown())?,
         }
     } else {
-        outln!("{}", text::Page::new(&answer, &case, shown).plain().trim_end());
+        outln!("{}", text.plain().trim_end());
     }
     Ok(if case.layout.partial { Code::PARTIAL } else { Code::OK })
 }

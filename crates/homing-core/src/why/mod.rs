@@ -28,7 +28,7 @@ use crate::time::{Elapsed, Times};
 use area::Area;
 use facts::PageFacts;
 use remedy::{Prediction, Remedy};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use traffic::Traffic;
 use verdict::Cause;
 
@@ -92,7 +92,8 @@ impl Model<'_> {
 }
 
 /// A gain as shares of what there is now: 0.25 takes a quarter off.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 pub struct Gain {
     /// If nobody waited for anybody.
     pub low: f64,

@@ -6,11 +6,12 @@ use super::traffic::Traffic;
 use super::Model;
 use crate::ids::Node;
 use crate::sharing::SharingClass;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Something to do about an area.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(test, derive(ts_rs::TS))]
 pub enum Remedy {
     /// Let each thread initialise what it will use: first touch then places every page at its best node.
     InitialiseByUser,
@@ -25,7 +26,7 @@ pub enum Remedy {
 }
 
 /// A remedy, and what it does.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prediction {
     /// The remedy.
     pub remedy: Remedy,

@@ -2,11 +2,12 @@
 
 use super::area::Area;
 use super::remedy::{Remedy, MOSTLY};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What is wrong with an area, or with the program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(test, derive(ts_rs::TS))]
 pub enum Cause {
     /// One node made the pages that several nodes use.
     InitialisedByOneThread,

@@ -1,42 +1,31 @@
 //! The diagnosis for people: the verdict, the areas that cause it, what to do, and what that rests on.
 
-use crate::tables::{table, things};
-use homing_core::report::TraceInfo;
-use homing_core::why::area::Area;
-use homing_core::why::remedy::{Prediction, Remedy};
+use crate::tables::table;
+use homing_core::report::why::{percent, AreaReport, RemedyReport, WhyReport};
+use homing_core::why::remedy::Remedy;
 use homing_core::why::verdict::Cause;
-use homing_core::why::{Diagnosis, Finding};
 use homing_linux::visible;
-use homing_pipeline::why::Answer;
-use homing_pipeline::Case;
 use indicatif::HumanBytes;
+use std::borrow::Cow;
 
 /// Areas with less of what can be avoided are not shown, in percent.
 const LEAST: f64 = 0.5;
 
 /// What is shown.
 pub struct Page<'a> {
-    answer: &'a Answer,
-    trace: TraceInfo,
-    machine: &'a str,
-    page_bytes: u64,
+    report: &'a WhyReport,
     shown: usize,
 }
 
 impl<'a> Page<'a> {
     /// `shown`: most areas.
-    pub fn new(answer: &'a Answer, case: &'a Case<'_>, shown: usize) -> Page<'a> {
-        let (trace, machine) = (case.trace_info(), case.ready.machine.name());
-        Page { answer, trace, machine, page_bytes: case.ready.page_size.bytes(), shown }
-    }
-
-    fn found(&self) -> &Diagnosis {
-        &self.answer.diagnosis
+    pub fn new(report: &'a WhyReport, shown: usize) -> Page<'a> {
+        Page { report, shown }
     }
 
     /// As a terminal shows it.
     pub fn plain(&self) -> String {
-        let mut lines = vec![self.verdict(), self.basis(), String::new()];
+        let mut lines = vec![self.report.sentence.clone(), self.basis().into_owned(), String::new()];
         let rows = self.rows();
         if !rows.is_empty() {
             let mut areas = table(HEADER);
@@ -44,14 +33,19 @@ impl<'a> Page<'a> {
             lines.extend([areas.to_string(), String::new()]);
         }
         lines.extend(self.advice());
-        lines.extend(self.answer.notes.iter().map(|note| format!("note: {note}")));
+        lines.extend(self.report.notes.iter().map(|note| format!("note: {note}")));
         lines.join("\n")
     }
 
     /// As Markdown.
     pub fn markdown(&self) -> String {
         let cell = |text: &String| text.replace('|', "\\|");
-        let mut lines = vec![format!("**{}**", self.verdict()), String::new(), self.basis(), String::new()];
+        let mut lines = vec![
+            format!("**{}**", self.report.sentence),
+            String::new(),
+            self.basis().into_owned(),
+            String::new(),
+        ];
         let rows = self.rows();
         if !rows.is_empty() {
             lines.push(format!("| {} |", HEADER.join(" | ")));
@@ -61,137 +55,89 @@ impl<'a> Page<'a> {
             lines.extend(rows.into_iter().map(row));
             lines.push(String::new());
         }
-        let notes = self.answer.notes.iter().map(|note| format!("note: {note}"));
+        let notes = self.report.notes.iter().map(|note| format!("note: {note}"));
         lines.extend(self.advice().into_iter().chain(notes).map(|line| format!("* {}", line.trim_start())));
         lines.push(String::new());
         lines.join("\n")
     }
 
-    /// The answer in one line.
-    fn verdict(&self) -> String {
-        let found = self.found();
-        let at_most = percent(found.at_most);
-        let of = self.of();
-        if found.cause == Cause::NotNuma {
-            return format!("Not NUMA: at most {at_most} {of} to gain by placing memory.");
-        }
-        let areas = found.findings.iter().filter(|finding| finding.remedy.is_some());
-        let (count, share) =
-            areas.fold((0, 0.0), |(count, share), finding| (count + 1, share + finding.avoidable_percent));
-        format!(
-            "{}: {} with {share:.0} % of what can be avoided. The remedies below take off {} {of}; at most {at_most} \
-             could be.",
-            capital(found.cause.words()),
-            things(count, "area"),
-            range(found.gain.low, found.gain.high),
-        )
-    }
-
-    fn of(&self) -> &'static str {
-        match self.found().timed {
-            true => "of the time",
-            false => "of the cost of memory references",
-        }
-    }
-
-    /// What the numbers rest on.
-    fn basis(&self) -> String {
-        let Answer { threads_on, nodes_in_use, behind_caches, .. } = self.answer;
-        let caches = if *behind_caches { "behind caches" } else { "every reference, no caches" };
-        format!(
-            "Modelled on {} ({caches}, one copy a page): {} of {} on {} ({threads_on}), {:.1} % of what reaches memory \
-             is non-local.",
-            self.machine,
-            things(self.trace.threads, "thread"),
-            visible::name(&self.trace.name),
-            things(*nodes_in_use as u64, "node"),
-            self.found().before.nonlocal_percent(),
-        )
+    fn basis(&self) -> Cow<'_, str> {
+        visible::name(&self.report.basis)
     }
 
     /// The areas that matter, a row each, and the others in one.
     fn rows(&self) -> Vec<Vec<String>> {
-        let matter = |finding: &&Finding| finding.avoidable_percent >= LEAST || finding.remedy.is_some();
-        let shown: Vec<&Finding> = self.found().findings.iter().filter(matter).take(self.shown).collect();
-        let mut rows: Vec<Vec<String>> = shown.iter().map(|finding| self.row(finding)).collect();
-        let pages: usize = self.found().findings.iter().map(|finding| finding.area.pages.len()).sum();
-        let rest = pages - shown.iter().map(|finding| finding.area.pages.len()).sum::<usize>();
-        let share: f64 = 100.0 - shown.iter().map(|finding| finding.avoidable_percent).sum::<f64>();
+        let matter = |area: &&AreaReport| area.avoidable_percent >= LEAST || area.remedy.is_some();
+        let areas = &self.report.areas;
+        let shown: Vec<&AreaReport> = areas.iter().filter(matter).take(self.shown).collect();
+        let mut rows: Vec<Vec<String>> = shown.iter().map(|area| row(area)).collect();
+        let bytes: u64 = areas.iter().map(|area| area.bytes).sum();
+        let rest = bytes - shown.iter().map(|area| area.bytes).sum::<u64>();
+        let share: f64 = 100.0 - shown.iter().map(|area| area.avoidable_percent).sum::<f64>();
         if rest > 0 && !rows.is_empty() {
-            let others = self.found().findings.len() - shown.len();
-            let mut row =
-                vec![format!("({} more)", others), self.size(rest), format!("{:.0} %", share.max(0.0))];
+            let others = areas.len() - shown.len();
+            let mut row = vec![format!("({others} more)"), size(rest), format!("{:.0} %", share.max(0.0))];
             row.resize(HEADER.len(), String::new());
             rows.push(row);
         }
         rows
     }
 
-    fn row(&self, finding: &Finding) -> Vec<String> {
-        let area = &finding.area;
-        let name = area.name.as_deref().map_or("(no name)".into(), visible::name);
-        vec![
-            name.into_owned(),
-            self.size(area.pages.len()),
-            format!("{:.0} %", finding.avoidable_percent),
-            nodes(&area.made_by),
-            nodes(&area.by_node),
-            nodes(&area.homes),
-            if finding.remedy.is_some() { nodes(&area.best) } else { "there".into() },
-            area.class().name().into(),
-            finding.cause.map_or("-".into(), |cause| cause.words().into()),
-            finding.remedy.map_or("-".into(), |prediction| self.saved(&prediction, area)),
-        ]
-    }
-
-    fn size(&self, pages: usize) -> String {
-        HumanBytes(pages as u64 * self.page_bytes).to_string()
-    }
-
-    /// What a remedy takes off the time, or off the cost of all references.
-    fn saved(&self, prediction: &Prediction, area: &Area) -> String {
-        percent(match prediction.time {
-            Some(time) => 1.0 - time,
-            None => (area.costs.here - prediction.cost) / self.found().costs[0].max(1.0),
-        })
-    }
-
     /// What to do, most useful first.
     fn advice(&self) -> Vec<String> {
-        let found = self.found();
-        if found.cause == Cause::NotNuma {
+        let report = self.report;
+        if report.verdict == Cause::NotNuma {
             return vec!["Nothing to do: look at caches, computing and synchronisation instead.".into()];
         }
         let mut lines = vec!["What to do:".to_owned()];
         for remedy in [Remedy::InitialiseByUser, Remedy::Spread, Remedy::Replicate, Remedy::Migrate] {
-            let of = |finding: &&Finding| finding.remedy.is_some_and(|given| given.remedy == remedy);
-            let areas: Vec<&Finding> = found.findings.iter().filter(of).collect();
+            let of = |area: &&AreaReport| area.remedy.is_some_and(|given| given.remedy == remedy);
+            let areas: Vec<&AreaReport> = report.areas.iter().filter(of).collect();
             if !areas.is_empty() {
                 lines.push(format!("  {}: {}", names(&areas), words(remedy)));
             }
         }
-        for finding in &found.findings {
-            if let Some(Prediction { remedy: Remedy::Bind(node), .. }) = finding.remedy {
-                lines.push(format!("  {}: {}", names(&[finding]), words(Remedy::Bind(node))));
+        for area in &report.areas {
+            if let Some(RemedyReport { remedy: Remedy::Bind(node), .. }) = area.remedy {
+                lines.push(format!("  {}: {}", names(&[area]), words(Remedy::Bind(node))));
             }
         }
         lines.push("Without a change of the source, for all pages alike:".to_owned());
-        lines.extend(found.for_all.iter().map(|prediction| self.for_all(prediction)));
+        lines.extend(report.one_remedy_for_all.iter().map(|remedy| self.for_all(remedy)));
         lines
     }
 
-    fn for_all(&self, prediction: &Prediction) -> String {
-        let command = match prediction.remedy {
+    fn for_all(&self, remedy: &RemedyReport) -> String {
+        let command = match remedy.remedy {
             Remedy::Migrate => "homing run -- PROGRAM",
             _ => "numactl --interleave=all PROGRAM",
         };
-        let gain = match prediction.time {
-            Some(time) => 1.0 - time,
-            None => (self.found().costs[0] - prediction.cost) / self.found().costs[0].max(1.0),
-        };
-        let verb = if gain >= 0.0 { "takes off" } else { "adds" };
-        format!("  {command}    {verb} {} {}", percent(gain.abs()), self.of())
+        let verb = if remedy.saves >= 0.0 { "takes off" } else { "adds" };
+        format!("  {command}    {verb} {} {}", percent(remedy.saves.abs()), self.report.of())
     }
+}
+
+fn row(area: &AreaReport) -> Vec<String> {
+    vec![
+        name(area).into_owned(),
+        size(area.bytes),
+        format!("{:.0} %", area.avoidable_percent),
+        nodes(&area.pages_made_by_node),
+        nodes(&area.references_by_node),
+        nodes(&area.pages_on_node),
+        if area.remedy.is_some() { nodes(&area.pages_best_on_node) } else { "there".into() },
+        area.class.clone(),
+        area.cause.map_or("-".into(), |cause| cause.words().into()),
+        area.remedy.map_or("-".into(), |remedy| percent(remedy.saves)),
+    ]
+}
+
+fn name(area: &AreaReport) -> Cow<'_, str> {
+    area.name.as_deref().map_or("(no name)".into(), visible::name)
+}
+
+fn size(bytes: u64) -> String {
+    HumanBytes(bytes).to_string()
 }
 
 const HEADER: &[&str] = &[
@@ -232,11 +178,8 @@ fn words(remedy: Remedy) -> String {
 /// Most names in one line.
 const NAMED: usize = 4;
 
-fn names(areas: &[&Finding]) -> String {
-    let name = |finding: &&Finding| {
-        finding.area.name.as_deref().map_or("pages without a name".into(), visible::name).into_owned()
-    };
-    let mut names: Vec<String> = areas.iter().take(NAMED).map(name).collect();
+fn names(areas: &[&AreaReport]) -> String {
+    let mut names: Vec<String> = areas.iter().take(NAMED).map(|area| name(area).into_owned()).collect();
     if areas.len() > NAMED {
         names.push(format!("{} more", areas.len() - NAMED));
     }
@@ -265,28 +208,6 @@ fn nodes(counts: &[u64]) -> String {
     }
 }
 
-fn percent(share: f64) -> String {
-    let percent = 100.0 * share;
-    if percent < 9.95 {
-        format!("{percent:.1} %")
-    } else {
-        format!("{percent:.0} %")
-    }
-}
-
-/// A range of shares, in percent.
-fn range(low: f64, high: f64) -> String {
-    match percent(low) == percent(high) {
-        true => percent(high),
-        false => format!("{} to {}", percent(low).trim_end_matches(" %"), percent(high)),
-    }
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -298,7 +219,5 @@ mod tests {
         assert_eq!(nodes(&[10, 9, 10, 8]), "all evenly");
         assert_eq!(nodes(&[10, 0, 30, 0]), "2: 75 %, 0: 25 %");
         assert_eq!(nodes(&[10, 40, 30, 20]), "1: 40 %, 2: 30 %, 3: 20 %, ...");
-        assert_eq!((percent(0.0312), percent(0.41)), ("3.1 %".into(), "41 %".into()));
-        assert_eq!((range(0.2, 0.31), range(0.2, 0.2)), ("20 to 31 %".into(), "20 %".into()));
     }
 }

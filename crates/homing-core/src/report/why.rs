@@ -1,0 +1,397 @@
+//! The diagnosis as data: what `homing why --json` prints, and what its text, its page and `homing diff` read
+//! (docs/why.md has the fields). Nothing else is shown, so that all of them say the same.
+
+use super::{MachineInfo, Parameter, TraceInfo};
+use crate::sharing::SharingClass;
+use crate::time::Elapsed;
+use crate::why::remedy::{Prediction, Remedy};
+use crate::why::traffic::Traffic;
+use crate::why::verdict::Cause;
+use crate::why::{Diagnosis, Finding, Gain};
+use serde::{Deserialize, Serialize};
+
+/// Version of the fields below; raised when one changes meaning or goes away.
+pub const SCHEMA: u32 = 1;
+
+/// The whole answer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct WhyReport {
+    /// Version of this schema ([`SCHEMA`]).
+    pub schema: u32,
+    /// Program and version that wrote it, such as `homing 0.1.0`.
+    pub generator: String,
+    /// What is wrong.
+    pub verdict: Cause,
+    /// ... in a few words.
+    pub words: String,
+    /// ... in a sentence, with how much there is to gain.
+    pub sentence: String,
+    /// What the numbers rest on, in a sentence.
+    pub basis: String,
+    /// What the remedies bring, as shares of what `gain_is_of` says.
+    pub gain: Gain,
+    /// The most that any placement could bring, as such a share.
+    pub at_most: f64,
+    /// `modelled time`, or `modelled cost of memory references` where the machine model has no times.
+    pub gain_is_of: String,
+    /// References went through the machine's caches first.
+    pub behind_caches: bool,
+    /// A page may have several copies without a remedy that makes them.
+    pub replication: bool,
+    /// How threads were bound to CPUs, as `--threads-on` takes it.
+    pub threads_on: String,
+    /// Nodes that threads run on.
+    pub nodes_in_use: u64,
+    /// The machine that was modelled.
+    pub machine: MachineInfo,
+    /// The trace.
+    pub trace: TraceInfo,
+    /// Every parameter, with defaults.
+    pub parameters: Vec<Parameter>,
+    /// What all references cost, in local references.
+    pub cost: WhyCost,
+    /// Modelled times, where they are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elapsed: Option<WhyTimes>,
+    /// Who fetches from whom.
+    pub traffic: WhyTraffic,
+    /// What one remedy for all pages alike would bring: those that were modelled, whether they pay or not.
+    pub one_remedy_for_all: Vec<RemedyReport>,
+    /// The areas, by falling avoidable cost.
+    pub areas: Vec<AreaReport>,
+    /// Areas, the last ones, that no remedy was tried for.
+    pub areas_untried: u64,
+    /// What else a reader must know.
+    pub notes: Vec<String>,
+}
+
+/// Costs of all references, in local references.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct WhyCost {
+    /// As pages are.
+    pub now: f64,
+    /// With the remedies of all areas.
+    pub with_remedies: f64,
+    /// With the best start and the cheapest moves: no placement of one copy a page does better.
+    pub bound: f64,
+}
+
+/// Modelled times of the program.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct WhyTimes {
+    /// As pages are.
+    pub now: WhyTime,
+    /// With the remedies of all areas.
+    pub with_remedies: WhyTime,
+}
+
+/// A modelled time.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct WhyTime {
+    /// All of it.
+    pub seconds: f64,
+    /// Waiting for memories and links that others use.
+    pub contention_seconds: f64,
+}
+
+/// Who fetches from whom.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct WhyTraffic {
+    /// As pages are.
+    pub now: TrafficReport,
+    /// With the remedies of all areas.
+    pub with_remedies: TrafficReport,
+}
+
+/// References from nodes to memories.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct TrafficReport {
+    /// `by_node[i][m]`: references by CPUs of node i to the memory of node m.
+    pub by_node: Vec<Vec<u64>>,
+    /// 100 * references to other nodes' memory / references.
+    pub nonlocal_percent: f64,
+    /// What the busiest memory serves over what the mean one serves.
+    pub imbalance: f64,
+}
+
+/// A remedy and what the model predicts of exactly that.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct RemedyReport {
+    /// What to do.
+    pub remedy: Remedy,
+    /// What the pages that it is for cost with it, in local references.
+    pub cost: f64,
+    /// The share that it takes off what `gain_is_of` says; below 0 it adds.
+    pub saves: f64,
+    /// The program's modelled time with it over that without, where times are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_ratio: Option<f64>,
+}
+
+/// References of one sharing class.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct ClassReferences {
+    /// `private`, `read-shared`, `migratory`, `producer-consumer` or `write-shared`.
+    pub class: String,
+    /// References to pages of that class.
+    pub references: u64,
+}
+
+/// What an area's references cost, in local references.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct AreaCost {
+    /// As pages are.
+    pub now: f64,
+    /// Each page at its best node.
+    pub best_static: f64,
+    /// Pages spread over all nodes.
+    pub spread: f64,
+    /// With the best start and the cheapest moves.
+    pub bound: f64,
+}
+
+/// An area of data with what is wrong with it. Columns by node are indexed by node.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct AreaReport {
+    /// Its name; absent for pages of which nothing is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Its pages.
+    pub pages: u64,
+    /// Bytes of these.
+    pub bytes: u64,
+    /// References.
+    pub references: u64,
+    /// Writes among them.
+    pub writes: u64,
+    /// References by the node that makes them.
+    pub references_by_node: Vec<u64>,
+    /// Pages by the node that first touched them.
+    pub pages_made_by_node: Vec<u64>,
+    /// Pages by the node where they are.
+    pub pages_on_node: Vec<u64>,
+    /// Pages by the node where they cost least.
+    pub pages_best_on_node: Vec<u64>,
+    /// The sharing class that has most of its references.
+    pub class: String,
+    /// References by sharing class.
+    pub sharing: Vec<ClassReferences>,
+    /// What its references cost.
+    pub cost: AreaCost,
+    /// 100 * what it costs beyond its bound / that of all areas.
+    pub avoidable_percent: f64,
+    /// What is wrong with it, if a remedy pays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Cause>,
+    /// The remedy, if one pays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<RemedyReport>,
+}
+
+/// What a diagnosis was made of.
+pub struct Basis {
+    /// Program and version.
+    pub generator: String,
+    /// References went through caches.
+    pub behind_caches: bool,
+    /// Pages may have several copies.
+    pub replication: bool,
+    /// How threads were bound.
+    pub threads_on: String,
+    /// Nodes that threads run on.
+    pub nodes_in_use: u64,
+    /// The machine.
+    pub machine: MachineInfo,
+    /// The trace.
+    pub trace: TraceInfo,
+    /// Every parameter.
+    pub parameters: Vec<Parameter>,
+    /// What else a reader must know.
+    pub notes: Vec<String>,
+}
+
+impl WhyReport {
+    /// The report of a diagnosis.
+    pub fn new(found: &Diagnosis, basis: Basis) -> WhyReport {
+        let now = found.costs[0];
+        let areas =
+            found.findings.iter().map(|finding| area(finding, basis.machine.page_size, now)).collect();
+        let time =
+            |(now, then): &(Elapsed, Elapsed)| WhyTimes { now: now.into(), with_remedies: then.into() };
+        WhyReport {
+            schema: SCHEMA,
+            verdict: found.cause,
+            words: found.cause.words().into(),
+            sentence: sentence(found),
+            basis: rests_on(found, &basis),
+            gain: found.gain,
+            at_most: found.at_most,
+            gain_is_of: if found.timed { "modelled time" } else { "modelled cost of memory references" }
+                .into(),
+            cost: WhyCost { now, with_remedies: found.costs[1], bound: found.costs[2] },
+            elapsed: found.elapsed.as_ref().map(time),
+            traffic: WhyTraffic { now: (&found.before).into(), with_remedies: (&found.after).into() },
+            one_remedy_for_all: found.for_all.iter().map(|prediction| remedy(prediction, now, now)).collect(),
+            areas,
+            areas_untried: found.untried as u64,
+            generator: basis.generator,
+            behind_caches: basis.behind_caches,
+            replication: basis.replication,
+            threads_on: basis.threads_on,
+            nodes_in_use: basis.nodes_in_use,
+            machine: basis.machine,
+            trace: basis.trace,
+            parameters: basis.parameters,
+            notes: basis.notes,
+        }
+    }
+
+    /// What gains are shares of, in a sentence.
+    pub fn of(&self) -> &'static str {
+        of(self.elapsed.is_some())
+    }
+}
+
+impl From<&Elapsed> for WhyTime {
+    fn from(elapsed: &Elapsed) -> WhyTime {
+        WhyTime { seconds: elapsed.total_ns / 1e9, contention_seconds: elapsed.contention_ns / 1e9 }
+    }
+}
+
+impl From<&Traffic> for TrafficReport {
+    fn from(traffic: &Traffic) -> TrafficReport {
+        TrafficReport {
+            by_node: traffic.rows().map(<[u64]>::to_vec).collect(),
+            nonlocal_percent: traffic.nonlocal_percent(),
+            imbalance: traffic.imbalance(),
+        }
+    }
+}
+
+/// `here`: what its pages cost as they are; `all`: what all pages cost.
+fn remedy(prediction: &Prediction, here: f64, all: f64) -> RemedyReport {
+    let saves = match prediction.time {
+        Some(time) => 1.0 - time,
+        None => (here - prediction.cost) / all.max(1.0),
+    };
+    RemedyReport { remedy: prediction.remedy, cost: prediction.cost, saves, time_ratio: prediction.time }
+}
+
+fn area(finding: &Finding, page_bytes: u64, all: f64) -> AreaReport {
+    let area = &finding.area;
+    let sharing = SharingClass::ALL.iter().zip(area.classes);
+    let class = |(class, references): (&SharingClass, u64)| ClassReferences {
+        class: class.name().into(),
+        references,
+    };
+    AreaReport {
+        name: area.name.clone(),
+        pages: area.pages.len() as u64,
+        bytes: area.pages.len() as u64 * page_bytes,
+        references: area.references(),
+        writes: area.writes,
+        references_by_node: area.by_node.clone(),
+        pages_made_by_node: area.made_by.clone(),
+        pages_on_node: area.homes.clone(),
+        pages_best_on_node: area.best.clone(),
+        class: area.class().name().into(),
+        sharing: sharing.map(class).collect(),
+        cost: AreaCost {
+            now: area.costs.here,
+            best_static: area.costs.at_best,
+            spread: area.costs.at_spread,
+            bound: area.costs.bound,
+        },
+        avoidable_percent: finding.avoidable_percent,
+        cause: finding.cause,
+        remedy: finding.remedy.as_ref().map(|prediction| remedy(prediction, area.costs.here, all)),
+    }
+}
+
+/// The answer in a sentence.
+fn sentence(found: &Diagnosis) -> String {
+    let (at_most, of) = (percent(found.at_most), of(found.timed));
+    if found.cause == Cause::NotNuma {
+        return format!("Not NUMA: at most {at_most} {of} to gain by placing memory.");
+    }
+    let areas = found.findings.iter().filter(|finding| finding.remedy.is_some());
+    let (count, share) =
+        areas.fold((0, 0.0), |(count, share), finding| (count + 1, share + finding.avoidable_percent));
+    format!(
+        "{}: {} with {share:.0} % of what can be avoided. The remedies below take off {} {of}; at most {at_most} could \
+         be.",
+        capital(found.cause.words()),
+        things(count, "area"),
+        range(found.gain.low, found.gain.high),
+    )
+}
+
+fn of(timed: bool) -> &'static str {
+    match timed {
+        true => "of the time",
+        false => "of the cost of memory references",
+    }
+}
+
+/// What the numbers rest on. Names of traces are as the user gave them: whoever prints them makes them visible.
+fn rests_on(found: &Diagnosis, basis: &Basis) -> String {
+    let caches = if basis.behind_caches { "behind caches" } else { "every reference, no caches" };
+    let copies = if basis.replication { "several copies a page" } else { "one copy a page" };
+    format!(
+        "Modelled on {} ({caches}, {copies}): {} of {} on {} ({}), {:.1} % of what reaches memory is non-local.",
+        basis.machine.name,
+        things(basis.trace.threads, "thread"),
+        basis.trace.name,
+        things(basis.nodes_in_use, "node"),
+        basis.threads_on,
+        found.before.nonlocal_percent(),
+    )
+}
+
+/// A share in percent, in few digits.
+pub fn percent(share: f64) -> String {
+    let percent = 100.0 * share;
+    if percent < 9.95 {
+        format!("{percent:.1} %")
+    } else {
+        format!("{percent:.0} %")
+    }
+}
+
+/// A range of shares, in percent.
+pub fn range(low: f64, high: f64) -> String {
+    match percent(low) == percent(high) {
+        true => percent(high),
+        false => format!("{} to {}", percent(low).trim_end_matches(" %"), percent(high)),
+    }
+}
+
+fn things(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_told_in_few_digits() {
+        assert_eq!((percent(0.0312), percent(0.41)), ("3.1 %".into(), "41 %".into()));
+        assert_eq!((range(0.2, 0.31), range(0.2, 0.2)), ("20 to 31 %".into(), "20 %".into()));
+    }
+}
