@@ -11,6 +11,8 @@ export type AreaCost = {
   spread: number,
   /** With the best start and the cheapest moves. */
   bound: number,
+  /** The least of that and of what laying its data out anew could bring. */
+  least: number,
 };
 
 /** An area of data with what is wrong with it. Columns by node are indexed by node. */
@@ -33,10 +35,15 @@ export type AreaReport = {
   pages_on_node: Array<number>,
   /** Pages by the node where they cost least. */
   pages_best_on_node: Array<number>,
-  /** The sharing class that has most of its references. */
+  /** `falsely-shared` if most of its references are to pages whose lines belong to one node each; else the sharing
+   * class that has most of its references. */
   class: string,
+  /** 100 * references to pages that are falsely shared / references. */
+  falsely_shared_percent: number,
   /** References by sharing class. */
   sharing: Array<ClassReferences>,
+  /** What its lines do, if several nodes write it. */
+  lines?: LinesReport,
   /** What its references cost. */
   cost: AreaCost,
   /** 100 * what it costs beyond its bound / that of all areas. */
@@ -48,7 +55,16 @@ export type AreaReport = {
 };
 
 /** What is wrong with an area, or with the program. */
-export type Cause = "initialised-by-one-thread" | "initialised-by-others" | "shared-by-all" | "read-shared" | "used-in-turn" | "one-node-congested" | "not-numa";
+export type Cause = "initialised-by-one-thread"
+  | "initialised-by-others"
+  | "shared-by-all"
+  | "read-shared"
+  | "used-in-turn"
+  | "falsely-shared-pages"
+  | "falsely-shared-lines"
+  | "contended-lines"
+  | "one-node-congested"
+  | "not-numa";
 
 /** References of one sharing class. */
 export type ClassReferences = {
@@ -142,12 +158,37 @@ export type CurvePoint = {
   moves_per_page: number,
 };
 
+/** Where a text belongs. */
+export type Form = "words" | "c" | "shell" | "systemd" | "oci" | "cgroup";
+
 /** A gain as shares of what there is now: 0.25 takes a quarter off. */
 export type Gain = {
   /** If nobody waited for anybody. */
   low: number,
   /** With contention as modelled. */
   high: number,
+};
+
+/** A line that travels between nodes. */
+export type LineReport = {
+  /** Bytes from the area's first page to the line. */
+  offset: number,
+  /** Nodes that use it. */
+  nodes: number,
+  /** Times it travelled in vain. */
+  falsely: number,
+  /** Times it travelled with something new. */
+  truly: number,
+};
+
+/** Lines of an area that travel between nodes, as far as they were watched. */
+export type LinesReport = {
+  /** Times a line travelled in vain: nothing in it that the node asked for was new. */
+  falsely: number,
+  /** Times a line travelled with something new. */
+  truly: number,
+  /** The lines that travel most, most first. */
+  worst: Array<LineReport>,
 };
 
 /** The machine as the report shows it. Costs are in local word references. */
@@ -258,7 +299,15 @@ export type Region = {
 };
 
 /** Something to do about an area. */
-export type Remedy = "initialise-by-user" | "spread" | { "bind": number } | "replicate" | "migrate";
+export type Remedy = "initialise-by-user"
+  | "spread"
+  | { "bind": number }
+  | "replicate"
+  | "migrate"
+  | "separate-pages"
+  | "pad-lines"
+  | "split-lines"
+  | "one-node";
 
 /** A remedy and what the model predicts of exactly that. */
 export type RemedyReport = {
@@ -270,6 +319,8 @@ export type RemedyReport = {
   saves: number,
   /** The program's modelled time with it over that without, where times are known. */
   time_ratio?: number,
+  /** The remedy, ready to paste. */
+  paste?: Array<Snippet>,
 };
 
 /** A whole comparison: what `homing compare --json` prints and the report page reads. */
@@ -389,6 +440,14 @@ export type SizeRow = {
   copy_cost: number,
   /** (moves + replications) / pages. */
   moves_per_page: number,
+};
+
+/** A remedy in one form. */
+export type Snippet = {
+  /** Where it belongs. */
+  form: Form,
+  /** What to paste. */
+  text: string,
 };
 
 /** Where a trace comes from and how large it is. */

@@ -39,7 +39,7 @@ fn one_thread_that_makes_all_pages_is_the_cause() {
         "4 nodes (round-robin)",
         "node 0",
         "pragma omp parallel for",
-        "numactl --interleave=all",
+        "numactl --interleave=0-6",
     ] {
         assert!(text.contains(shown), "{shown}\n{text}");
     }
@@ -90,5 +90,50 @@ fn wrong_input_is_named() {
     for wrong in [["--machine", "none"], ["--areas", "0"], ["--threads-on", "99"], ["--page-size", "3K"]] {
         let output = support::homing(1, &[&["why", trace], &wrong[..]].concat());
         assert_eq!(output.status.code(), Some(2), "{wrong:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+/// Two threads that write `offset` bytes into 16 lines each, in turn.
+fn in_turn(folder: &Path, address: impl Fn(u64, u64) -> u64) -> PathBuf {
+    let mut csv = String::new();
+    for turn in 0..3000 {
+        (0..2).for_each(|thread| csv += &format!("{thread},{},8,w\n", 4096 + address(thread, turn)));
+    }
+    support::import(folder, "turns.trace", &csv)
+}
+
+#[test]
+fn counters_that_share_a_line_are_to_be_padded_and_apart_they_are_not_numa() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = in_turn(folder.path(), |thread, turn| turn % 16 * 64 + thread * 8);
+    let json: Value = serde_json::from_str(&stdout(&["why", trace.to_str().unwrap(), "--json"])).unwrap();
+    assert_eq!(json["verdict"], "falsely-shared-lines");
+    let area = &json["areas"][0];
+    assert_eq!(area["remedy"]["remedy"], "pad-lines");
+    assert!(area["remedy"]["paste"][1]["text"].as_str().unwrap().contains("alignas(64)"), "{area}");
+    // Each write but the first of each line fetches it from the other node in vain.
+    assert_eq!(
+        (area["lines"]["falsely"].as_u64(), area["lines"]["truly"].as_u64()),
+        (Some(6000 - 16), Some(0))
+    );
+    let apart = in_turn(folder.path(), |thread, turn| turn % 16 * 64 + thread * 4096);
+    let text = stdout(&["why", apart.to_str().unwrap()]);
+    assert!(text.starts_with("Not NUMA"), "{text}");
+}
+
+#[test]
+fn remedies_without_a_change_of_the_source_are_there_in_every_form() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = in_turn(folder.path(), |thread, turn| turn % 16 * 64 + thread * 8);
+    let json: Value = serde_json::from_str(&stdout(&["why", trace.to_str().unwrap(), "--json"])).unwrap();
+    let all = json["one_remedy_for_all"].as_array().unwrap();
+    let one_node =
+        all.iter().find(|remedy| remedy["remedy"] == "one-node").expect("two threads fit on a node");
+    assert!(one_node["saves"].as_f64().unwrap() > 0.0, "threads of one node share lines at its third level");
+    let forms: Vec<&str> =
+        one_node["paste"].as_array().unwrap().iter().map(|paste| paste["form"].as_str().unwrap()).collect();
+    assert_eq!(forms, ["shell", "systemd", "oci", "cgroup"]);
+    for remedy in all.iter().filter(|remedy| remedy["saves"].as_f64().unwrap() <= 0.0) {
+        assert!(remedy.get("paste").is_none(), "what does not pay is not offered: {remedy}");
     }
 }

@@ -1,6 +1,7 @@
 //! The result of a comparison as data: what `--json` prints, what the report page reads. Its schema is stable and
 //! versioned (`docs/report-schema.md`).
 
+pub mod advice;
 pub mod why;
 
 use serde::{Deserialize, Serialize};

@@ -30,6 +30,8 @@ pub struct Layout {
     pub notes: Vec<String>,
     /// What the caches counted, if references went through them.
     pub caches: Option<Counts>,
+    /// ... of each CPU that threads run on, in the order of [`model::cpus`].
+    pub caches_by_cpu: Option<Vec<Counts>>,
     /// What happens besides references.
     pub timeline: Timeline,
     /// Where pages begin, if the user said it.
@@ -60,7 +62,8 @@ impl Layout {
         if built.found == 0 {
             return Err(nothing_found(trace, built.lost, built.why).into());
         }
-        let (history, lost, caches) = (built.history, built.lost, built.caches);
+        let (history, lost, caches_by_cpu) = (built.history, built.lost, built.caches);
+        let caches = caches_by_cpu.as_ref().map(Counts::sum);
         let partial = lost > 0 || !trace.complete() || !trace.damage().is_empty();
         let mut notes = notes(trace, &binding, lost, partial);
         notes.extend(caches.as_ref().map(filtered));
@@ -68,7 +71,7 @@ impl Layout {
         marks.extend(scheduled);
         let timeline = scene.timeline(marks, history.duration());
         let placement = begins.map(|begins| begins.of(trace, &history).into_owned());
-        Ok(Layout { costs, history, lost, partial, notes, caches, timeline, placement })
+        Ok(Layout { costs, history, lost, partial, notes, caches, caches_by_cpu, timeline, placement })
     }
 }
 

@@ -1,19 +1,25 @@
 //! Why a program pays for memory that is not uniform: the diagnosis of a trace ([`homing_core::why`]).
 
+mod lines;
+
 use crate::case::Case;
 use crate::error::Result;
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, Ready};
 use crate::info;
 use crate::manifest::GENERATOR;
 use crate::model;
 use crate::policies::policy;
 use homing_core::areas::{name_pages, Areas};
+use homing_core::cache::cpus::CpusInUse;
+use homing_core::cache::Counts;
 use homing_core::history::{History, ThreadsOn};
-use homing_core::ids::Page;
+use homing_core::ids::{Node, Page};
 use homing_core::policy::placement::Placement;
 use homing_core::report::why::{Basis, WhyReport};
 use homing_core::time::Times;
-use homing_core::why::{self, Setup};
+use homing_core::why::facts::facts;
+use homing_core::why::verdict::Cause;
+use homing_core::why::{self, CpuCounts, Setup};
 
 /// The policy whose moves stand for pages that follow their users.
 const FOLLOWS: &str = "homing";
@@ -43,20 +49,34 @@ pub fn diagnose(case: &Case<'_>) -> Result<WhyReport> {
     let times = Times::new(&ready.machine, &layout.costs);
     let follows = case.subject().simulate(policy(FOLLOWS)?, false)?;
     let placement = layout.placement.clone().unwrap_or(Placement::FirstTouch);
+    let mut facts = facts(&layout.history, &layout.costs, &placement)?;
+    let nodes = usize::from(layout.costs.memories() - u16::from(layout.costs.global_node().is_some()));
+    let unwatched = lines::watch(case, nodes, &mut facts)?;
     let setup = Setup {
-        history: &layout.history,
+        facts: &facts,
         costs: &layout.costs,
         areas: &areas,
-        placement: &placement,
         cpus: &cpus,
-        times: times.as_ref().ok().zip(layout.caches.as_ref()),
+        // Times need what caches let through.
+        times: times.as_ref().ok().filter(|_| layout.caches.is_some()),
+        behind_caches: layout.caches.is_some(),
         migrated: Some(&follows.page_costs),
     };
-    let diagnosis = why::diagnose(&setup)?;
+    let mut diagnosis = why::diagnose(&setup);
+    if diagnosis.cause != Cause::NotNuma {
+        if let Some(cpus) = on_one_node(case)? {
+            diagnosis.on_one_node(&setup, &cpus);
+        }
+    }
     let mut notes = layout.notes.clone();
     notes.extend(times.as_ref().err().map(|error| format!("gains are not of time: {error}")));
     if diagnosis.untried > 0 {
         notes.push(format!("no remedy was tried for the {} areas with least to avoid", diagnosis.untried));
+    }
+    if unwatched > 0 {
+        notes.push(format!(
+            "the lines of {unwatched} pages that several nodes write were not looked at: no memory"
+        ));
     }
     let threads = trace.threads().count() as u64;
     let mut parameters = ready.parameters(false);
@@ -66,7 +86,8 @@ pub fn diagnose(case: &Case<'_>) -> Result<WhyReport> {
         behind_caches: layout.caches.is_some(),
         replication: false,
         threads_on: ready.experiment.model.threads_on.to_string(),
-        nodes_in_use: cpus.iter().filter(|&&cpus| cpus > 0).count() as u64,
+        nodes_in_use: nodes_of(&cpus),
+        cpus_of_node_0: cpus_of_node_0(ready),
         machine: ready.machine_info(),
         trace: case.trace_info(),
         parameters,
@@ -87,12 +108,49 @@ fn areas(case: &Case<'_>, history: &History) -> Areas {
     Areas { names: sorted.names, of_page }
 }
 
-/// CPUs that threads run on, by node.
-fn cpus_in_use(case: &Case<'_>) -> Result<Vec<u32>> {
-    let ready = case.ready;
-    let binding = ready.experiment.model.binding(&ready.machine)?;
-    let mut by_node = vec![0; usize::from(case.layout.costs.memories())];
+/// The CPUs that threads run on, with what their caches counted; without caches, they share the references.
+fn cpus_in_use(case: &Case<'_>) -> Result<Vec<CpuCounts>> {
+    let binding = case.ready.experiment.model.binding(&case.ready.machine)?;
     let cpus = model::cpus(&case.trace, &binding);
-    (0..cpus.cpus().len() as u16).for_each(|cpu| by_node[cpus.node(cpu).index()] += 1);
-    Ok(by_node)
+    Ok(counted(&cpus, case.layout.caches_by_cpu.as_deref()))
+}
+
+fn counted(cpus: &CpusInUse, caches: Option<&[Counts]>) -> Vec<CpuCounts> {
+    let counts =
+        |cpu: u16| caches.and_then(|caches| caches.get(usize::from(cpu)).copied()).unwrap_or_default();
+    (0..cpus.cpus().len() as u16).map(|cpu| CpuCounts { node: cpus.node(cpu), caches: counts(cpu) }).collect()
+}
+
+fn nodes_of(cpus: &[CpuCounts]) -> u64 {
+    let mut nodes: Vec<_> = cpus.iter().map(|cpu| cpu.node).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    nodes.len() as u64
+}
+
+/// What the caches of the CPUs count if all threads run on one node; nothing if they do so now, or do not fit, or there
+/// are no caches.
+fn on_one_node(case: &Case<'_>) -> Result<Option<Vec<CpuCounts>>> {
+    let Case { ready, trace, layout, .. } = case;
+    let mut experiment = ready.experiment.clone();
+    experiment.model.threads_on = ThreadsOn::Fill;
+    let binding = experiment.model.binding(&ready.machine)?;
+    let cpus = model::cpus(trace, &binding);
+    let threads = trace.threads().count();
+    let in_one = nodes_of(&counted(&cpus, None)) == 1 && cpus.cpus().len() == threads;
+    let spread = nodes_of(&cpus_in_use(case)?) > 1;
+    if layout.caches.is_none() || !in_one || !spread {
+        return Ok(None);
+    }
+    let gathered = experiment.ready(|_| Ok(Vec::new()))?.lay_out(trace, ready.page_size, None)?;
+    Ok(Some(counted(&cpus, gathered.caches_by_cpu.as_deref())))
+}
+
+/// The CPUs of node 0, as lists have them.
+fn cpus_of_node_0(ready: &Ready) -> String {
+    let count = ready.machine.cpus_of(Node(0));
+    match count {
+        0 | 1 => "0".into(),
+        count => format!("0-{}", count - 1),
+    }
 }

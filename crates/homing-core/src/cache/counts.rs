@@ -42,6 +42,13 @@ impl Counts {
         self.fetches_read + self.fetches_write + self.upgrades
     }
 
+    /// Those of several CPUs together.
+    pub fn sum<'a>(all: impl IntoIterator<Item = &'a Counts>) -> Counts {
+        let mut total = Counts::default();
+        all.into_iter().for_each(|counts| total.add(counts));
+        total
+    }
+
     /// Adds other counts.
     pub fn add(&mut self, other: &Counts) {
         self.references += other.references;

@@ -118,10 +118,10 @@ impl Misses {
         Ok(())
     }
 
-    /// Sends on what is left. Returns what the caches counted.
-    pub fn finish(mut self, builder: &mut HistoryBuilder) -> Result<Counts, SpillError> {
+    /// Sends on what is left. Returns what the caches of each CPU counted, in the order of the CPUs in use.
+    pub fn finish(mut self, builder: &mut HistoryBuilder) -> Result<Vec<Counts>, SpillError> {
         match &mut self.caches {
-            Caches::One(hierarchy) => Ok(hierarchy.total()),
+            Caches::One(hierarchy) => Ok(hierarchy.counts().copied().collect()),
             Caches::Several(parts) => parts.finish(to_builder(&self.cpus, builder)),
         }
     }

@@ -162,7 +162,8 @@ pub(super) struct Parts {
     part_mask: u32,
     /// The page that each CPU has referred to last.
     last_page: Vec<u32>,
-    counts: Counts,
+    /// References and lines of each CPU.
+    counts: Vec<Counts>,
     filling: Batch,
     /// Here unless workers have them.
     machine: Option<(Machine, Batch)>,
@@ -186,7 +187,7 @@ impl Parts {
             part_shift: l2_log2 - l1_log2,
             part_mask: parts as u32 - 1,
             last_page: vec![NOWHERE; cpus],
-            counts: Counts::default(),
+            counts: vec![Counts::default(); cpus],
             filling: Batch::new(parts, cpus),
             machine: Some((machine, Batch::new(parts, cpus))),
             under_way: None,
@@ -236,8 +237,8 @@ impl Parts {
                 (false, _) => [u64::MAX; 2],
             };
         }
-        self.counts.references += addresses.len() as u64;
-        self.counts.lines += lines;
+        self.counts[cpu as usize].references += addresses.len() as u64;
+        self.counts[cpu as usize].lines += lines;
         batch.addresses.len() >= BATCH
     }
 
@@ -284,18 +285,21 @@ impl Parts {
         result
     }
 
-    /// Serves what is left. Returns what was counted.
+    /// Serves what is left. Returns what was counted, by CPU.
     pub fn finish<E>(
         &mut self,
         mut sent: impl FnMut(u16, Time, &[u64], bool) -> Result<(), E>,
-    ) -> Result<Counts, E> {
+    ) -> Result<Vec<Counts>, E> {
         self.hand_over(&mut sent)?;
         self.wait(&mut sent)?;
         let (machine, _) = self.machine.as_ref().expect("nobody else has it");
-        let mut total = self.counts;
-        let caches = machine.parts.iter().flat_map(|part| &part.caches.counts);
-        caches.chain(machine.tlbs.iter().map(|tlbs| &tlbs.1)).for_each(|counts| total.add(counts));
-        Ok(total)
+        let mut by_cpu = self.counts.clone();
+        let caches = machine.parts.iter().map(|part| part.caches.counts.as_slice());
+        for counts in caches {
+            by_cpu.iter_mut().zip(counts).for_each(|(sum, counts)| sum.add(counts));
+        }
+        by_cpu.iter_mut().zip(&machine.tlbs).for_each(|(sum, (_, counts))| sum.add(counts));
+        Ok(by_cpu)
     }
 }
 

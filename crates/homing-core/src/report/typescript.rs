@@ -34,7 +34,9 @@ fn tidy(declaration: &str) -> String {
         let indent = if inside && line != "};" { "  " } else { "" };
         let line = if line.contains("?: ") { line.replace(" | null", "") } else { line.to_owned() };
         inside |= line.ends_with('{');
-        lines.push(format!("{indent}{line}"));
+        let line = format!("{indent}{line}");
+        // A choice of many is one a line.
+        lines.push(if line.len() > 120 && !inside { line.replace(" | ", "\n  | ") } else { line });
     }
     lines.join("\n")
 }

@@ -1,9 +1,11 @@
 //! The diagnosis as data: what `homing why --json` prints, and what its text, its page and `homing diff` read
 //! (docs/why.md has the fields). Nothing else is shown, so that all of them say the same.
 
+use super::advice::{self, Snippet, Target};
 use super::{MachineInfo, Parameter, TraceInfo};
 use crate::sharing::SharingClass;
 use crate::time::Elapsed;
+use crate::why::area::{Area, AreaLines};
 use crate::why::remedy::{Prediction, Remedy};
 use crate::why::traffic::Traffic;
 use crate::why::verdict::Cause;
@@ -121,7 +123,7 @@ pub struct TrafficReport {
 }
 
 /// A remedy and what the model predicts of exactly that.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct RemedyReport {
     /// What to do.
@@ -133,6 +135,35 @@ pub struct RemedyReport {
     /// The program's modelled time with it over that without, where times are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_ratio: Option<f64>,
+    /// The remedy, ready to paste.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paste: Vec<Snippet>,
+}
+
+/// Lines of an area that travel between nodes, as far as they were watched.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct LinesReport {
+    /// Times a line travelled in vain: nothing in it that the node asked for was new.
+    pub falsely: u64,
+    /// Times a line travelled with something new.
+    pub truly: u64,
+    /// The lines that travel most, most first.
+    pub worst: Vec<LineReport>,
+}
+
+/// A line that travels between nodes.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct LineReport {
+    /// Bytes from the area's first page to the line.
+    pub offset: u64,
+    /// Nodes that use it.
+    pub nodes: u32,
+    /// Times it travelled in vain.
+    pub falsely: u64,
+    /// Times it travelled with something new.
+    pub truly: u64,
 }
 
 /// References of one sharing class.
@@ -157,6 +188,8 @@ pub struct AreaCost {
     pub spread: f64,
     /// With the best start and the cheapest moves.
     pub bound: f64,
+    /// The least of that and of what laying its data out anew could bring.
+    pub least: f64,
 }
 
 /// An area of data with what is wrong with it. Columns by node are indexed by node.
@@ -182,10 +215,16 @@ pub struct AreaReport {
     pub pages_on_node: Vec<u64>,
     /// Pages by the node where they cost least.
     pub pages_best_on_node: Vec<u64>,
-    /// The sharing class that has most of its references.
+    /// `falsely-shared` if most of its references are to pages whose lines belong to one node each; else the sharing
+    /// class that has most of its references.
     pub class: String,
+    /// 100 * references to pages that are falsely shared / references.
+    pub falsely_shared_percent: f64,
     /// References by sharing class.
     pub sharing: Vec<ClassReferences>,
+    /// What its lines do, if several nodes write it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lines: Option<LinesReport>,
     /// What its references cost.
     pub cost: AreaCost,
     /// 100 * what it costs beyond its bound / that of all areas.
@@ -214,6 +253,8 @@ pub struct Basis {
     pub machine: MachineInfo,
     /// The trace.
     pub trace: TraceInfo,
+    /// CPUs of node 0, as lists have them: `0-7`.
+    pub cpus_of_node_0: String,
     /// Every parameter.
     pub parameters: Vec<Parameter>,
     /// What else a reader must know.
@@ -224,8 +265,19 @@ impl WhyReport {
     /// The report of a diagnosis.
     pub fn new(found: &Diagnosis, basis: Basis) -> WhyReport {
         let now = found.costs[0];
-        let areas =
-            found.findings.iter().map(|finding| area(finding, basis.machine.page_size, now)).collect();
+        let target = Target {
+            nodes: found.before.rows().count() as u16,
+            cpus_of_node_0: basis.cpus_of_node_0.clone(),
+            page_bytes: basis.machine.page_size,
+        };
+        let areas = found.findings.iter().map(|finding| area(finding, &target, now)).collect();
+        let for_all = |prediction| {
+            let mut remedy = remedy(prediction, now, now);
+            if remedy.saves > 0.0 {
+                remedy.paste = advice::for_all(remedy.remedy, &target);
+            }
+            remedy
+        };
         let time =
             |(now, then): &(Elapsed, Elapsed)| WhyTimes { now: now.into(), with_remedies: then.into() };
         WhyReport {
@@ -241,7 +293,7 @@ impl WhyReport {
             cost: WhyCost { now, with_remedies: found.costs[1], bound: found.costs[2] },
             elapsed: found.elapsed.as_ref().map(time),
             traffic: WhyTraffic { now: (&found.before).into(), with_remedies: (&found.after).into() },
-            one_remedy_for_all: found.for_all.iter().map(|prediction| remedy(prediction, now, now)).collect(),
+            one_remedy_for_all: found.for_all.iter().map(for_all).collect(),
             areas,
             areas_untried: found.untried as u64,
             generator: basis.generator,
@@ -284,38 +336,58 @@ fn remedy(prediction: &Prediction, here: f64, all: f64) -> RemedyReport {
         Some(time) => 1.0 - time,
         None => (here - prediction.cost) / all.max(1.0),
     };
-    RemedyReport { remedy: prediction.remedy, cost: prediction.cost, saves, time_ratio: prediction.time }
+    let Prediction { remedy, cost, time: time_ratio } = *prediction;
+    RemedyReport { remedy, cost, saves, time_ratio, paste: Vec::new() }
 }
 
-fn area(finding: &Finding, page_bytes: u64, all: f64) -> AreaReport {
+fn lines(area: &Area, lines: &AreaLines) -> LinesReport {
+    let worst = lines.travelling.iter().map(|&(page, line)| LineReport {
+        offset: page - area.address + u64::from(line.offset),
+        nodes: line.nodes,
+        falsely: line.falsely,
+        truly: line.truly,
+    });
+    LinesReport { falsely: lines.falsely, truly: lines.truly, worst: worst.collect() }
+}
+
+fn area(finding: &Finding, target: &Target, all: f64) -> AreaReport {
     let area = &finding.area;
     let sharing = SharingClass::ALL.iter().zip(area.classes);
     let class = |(class, references): (&SharingClass, u64)| ClassReferences {
         class: class.name().into(),
         references,
     };
-    AreaReport {
+    let class_of_all = if area.is_falsely_shared() { "falsely-shared" } else { area.class().name() };
+    let mut report = AreaReport {
         name: area.name.clone(),
         pages: area.pages.len() as u64,
-        bytes: area.pages.len() as u64 * page_bytes,
+        bytes: area.pages.len() as u64 * target.page_bytes,
         references: area.references(),
         writes: area.writes,
         references_by_node: area.by_node.clone(),
         pages_made_by_node: area.made_by.clone(),
         pages_on_node: area.homes.clone(),
         pages_best_on_node: area.best.clone(),
-        class: area.class().name().into(),
+        class: class_of_all.into(),
+        falsely_shared_percent: 100.0 * area.falsely_shared as f64 / (area.references() as f64).max(1.0),
+        lines: area.lines.as_ref().map(|found| lines(area, found)),
         sharing: sharing.map(class).collect(),
         cost: AreaCost {
             now: area.costs.here,
             best_static: area.costs.at_best,
             spread: area.costs.at_spread,
             bound: area.costs.bound,
+            least: area.least(),
         },
         avoidable_percent: finding.avoidable_percent,
         cause: finding.cause,
         remedy: finding.remedy.as_ref().map(|prediction| remedy(prediction, area.costs.here, all)),
+    };
+    if let Some(mut remedy) = report.remedy.take() {
+        remedy.paste = advice::for_area(remedy.remedy, &report, target);
+        report.remedy = Some(remedy);
     }
+    report
 }
 
 /// The answer in a sentence.

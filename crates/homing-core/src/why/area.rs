@@ -1,7 +1,11 @@
 //! Data areas: pages that have one name, taken together.
 
 use super::facts::{PageFacts, Placed};
+use super::lines::Travelling;
+use super::remedy::{Flow, Remedy};
 use crate::areas::Areas;
+use crate::ids::Node;
+use crate::machine::Costs;
 use crate::sharing::SharingClass;
 
 /// A data area.
@@ -9,6 +13,8 @@ use crate::sharing::SharingClass;
 pub struct Area {
     /// Its name; `None` for pages of which nothing is known.
     pub name: Option<String>,
+    /// The lowest address of its pages.
+    pub address: u64,
     /// Its pages, as indices into the facts.
     pub pages: Vec<usize>,
     /// References by node.
@@ -23,14 +29,78 @@ pub struct Area {
     pub best: Vec<u64>,
     /// References by sharing class, in the order of [`SharingClass::ALL`].
     pub classes: [u64; SharingClass::ALL.len()],
+    /// References to pages whose lines belong to one node each, though several nodes use the page.
+    pub falsely_shared: u64,
     /// What its references cost.
     pub costs: Placed,
+    /// What its lines say, if any was watched.
+    pub lines: Option<AreaLines>,
+}
+
+/// What the lines of an area say. Costs are in local references, with pages where they are.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AreaLines {
+    /// Times a line travelled between nodes in vain.
+    pub falsely: u64,
+    /// ... with something new.
+    pub truly: u64,
+    /// What the area costs if the lines of each node lie on pages of its own.
+    pub separated: f64,
+    /// ... if no line travels in vain.
+    pub padded: f64,
+    /// ... if no line travels at all.
+    pub split: f64,
+    /// The lines that travel most, with the address of their page; most first.
+    pub travelling: Vec<(u64, Travelling)>,
+}
+
+/// Lines of an area that are kept.
+const KEPT: usize = 16;
+/// Few lines are contended if those kept have this share of the travels with something new.
+const FEW: f64 = 0.8;
+/// ... and travel this often.
+const OFTEN: u64 = 1000;
+
+impl AreaLines {
+    fn add(&mut self, page: &PageFacts, costs: &Costs) {
+        let Some(lines) = &page.lines else {
+            // Nothing of it can be had by what lies in its lines.
+            self.separated += page.costs.at_best;
+            self.padded += page.costs.here;
+            self.split += page.costs.here;
+            return;
+        };
+        self.falsely += lines.falsely.iter().sum::<u64>();
+        self.truly += lines.truly.iter().sum::<u64>();
+        self.travelling.extend(lines.travelling.iter().map(|&line| (page.address, line)));
+        self.travelling
+            .sort_by_key(|(page, line)| (std::cmp::Reverse(line.truly + line.falsely), *page, line.offset));
+        self.travelling.truncate(KEPT);
+        for (by, &count) in page.by_node.iter().enumerate().filter(|(_, &count)| count > 0) {
+            let node = Node(by as u16);
+            let cost = |remedy: Remedy| {
+                let Flow { local, gone, home } = remedy.flow(page, by);
+                local as f64 * costs.access(node, node)
+                    + (count - local - gone) as f64 * costs.access(node, home)
+            };
+            self.separated += cost(Remedy::SeparatePages);
+            self.padded += cost(Remedy::PadLines);
+            self.split += cost(Remedy::SplitLines);
+        }
+    }
+
+    /// Whether nodes contend for a few lines: that is something to mend, not how the program communicates.
+    pub fn are_contended(&self) -> bool {
+        let few: u64 = self.travelling.iter().map(|(_, line)| line.truly).sum();
+        few >= OFTEN && few as f64 >= FEW * self.truly as f64
+    }
 }
 
 impl Area {
     fn new(name: Option<String>, nodes: usize) -> Area {
         Area {
             name,
+            address: u64::MAX,
             pages: Vec::new(),
             by_node: vec![0; nodes],
             writes: 0,
@@ -38,11 +108,14 @@ impl Area {
             homes: vec![0; nodes],
             best: vec![0; nodes],
             classes: [0; SharingClass::ALL.len()],
+            falsely_shared: 0,
             costs: Placed::default(),
+            lines: None,
         }
     }
 
     fn add(&mut self, index: usize, page: &PageFacts) {
+        self.address = self.address.min(page.address);
         self.pages.push(index);
         self.by_node.iter_mut().zip(&page.by_node).for_each(|(sum, count)| *sum += count);
         self.writes += page.writes;
@@ -53,7 +126,22 @@ impl Area {
         }
         self.best[page.best.index()] += 1;
         self.classes[page.class as usize] += page.references();
+        self.falsely_shared += if page.is_falsely_shared() { page.references() } else { 0 };
         self.costs += page.costs;
+    }
+
+    /// Looks at the lines of its pages.
+    fn add_lines(&mut self, facts: &[PageFacts], costs: &Costs) {
+        if self.pages.iter().any(|&page| facts[page].lines.is_some()) {
+            let mut lines = AreaLines::default();
+            self.pages.iter().for_each(|&page| lines.add(&facts[page], costs));
+            self.lines = Some(lines);
+        }
+    }
+
+    /// Whether most of its references are to pages that are falsely shared.
+    pub fn is_falsely_shared(&self) -> bool {
+        self.falsely_shared * 2 > self.references()
     }
 
     /// References.
@@ -61,9 +149,16 @@ impl Area {
         self.by_node.iter().sum()
     }
 
-    /// What it costs beyond its bound: the most that another placement can save.
+    /// The least that it can cost: by placing its pages as they are, or by laying its data out anew.
+    pub fn least(&self) -> f64 {
+        let Some(lines) = &self.lines else { return self.costs.bound };
+        let split = if lines.are_contended() { lines.split } else { f64::INFINITY };
+        self.costs.bound.min(lines.separated).min(lines.padded).min(split)
+    }
+
+    /// What it costs beyond that.
     pub fn avoidable(&self) -> f64 {
-        (self.costs.here - self.costs.bound).max(0.0)
+        (self.costs.here - self.least()).max(0.0)
     }
 
     /// The share of its references that are of a class.
@@ -87,7 +182,7 @@ impl Area {
 }
 
 /// Areas of all pages, by falling avoidable cost; pages without a name come together as one.
-pub(super) fn areas(facts: &[PageFacts], names: &Areas, nodes: usize) -> Vec<Area> {
+pub(super) fn areas(facts: &[PageFacts], names: &Areas, costs: &Costs, nodes: usize) -> Vec<Area> {
     let mut areas: Vec<Area> = names.names.iter().map(|name| Area::new(Some(name.clone()), nodes)).collect();
     areas.push(Area::new(None, nodes));
     let unnamed = areas.len() - 1;
@@ -96,6 +191,7 @@ pub(super) fn areas(facts: &[PageFacts], names: &Areas, nodes: usize) -> Vec<Are
         areas[of].add(index, page);
     }
     areas.retain(|area| !area.pages.is_empty());
+    areas.iter_mut().for_each(|area| area.add_lines(facts, costs));
     areas.sort_by(|a, b| b.avoidable().total_cmp(&a.avoidable()).then_with(|| a.name.cmp(&b.name)));
     areas
 }

@@ -1,5 +1,6 @@
 //! What is known of each page: who refers to it, where it is, what it costs there, elsewhere, and at best.
 
+use super::lines::{PageLines, OWN};
 use super::WhyError;
 use crate::history::History;
 use crate::ids::{Node, Page};
@@ -13,6 +14,8 @@ use std::ops::AddAssign;
 /// What is known of a page.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PageFacts {
+    /// Its virtual address.
+    pub address: u64,
     /// References by node.
     pub by_node: Vec<u64>,
     /// Writes among them.
@@ -29,6 +32,8 @@ pub struct PageFacts {
     pub spread: Node,
     /// What its references cost.
     pub costs: Placed,
+    /// What its lines say, if several nodes write it and its lines were watched.
+    pub lines: Option<Box<PageLines>>,
 }
 
 /// What the references to a page, or to several, cost under several placements, in local references.
@@ -60,10 +65,42 @@ impl AddAssign for Placed {
     }
 }
 
+/// The share of a page's references that must be to lines of the node's own for the page to be falsely shared.
+const FALSE: f64 = 0.8;
+
 impl PageFacts {
     /// References.
     pub fn references(&self) -> u64 {
         self.by_node.iter().sum()
+    }
+
+    /// Whether a look at its lines can tell more: several nodes use it, and write it while others use it.
+    pub fn is_shared_and_written(&self) -> bool {
+        !matches!(self.class, SharingClass::Private | SharingClass::ReadShared)
+    }
+
+    /// Whether its lines belong to one node each, though no node has the page nearly to itself.
+    pub fn is_falsely_shared(&self) -> bool {
+        let most = self.by_node.iter().max().copied().unwrap_or(0);
+        let shared = (most as f64) < OWN * self.references() as f64;
+        shared
+            && self.lines.as_ref().is_some_and(|lines| {
+                let (own, all): (u64, u64) = (lines.own.iter().sum(), lines.references.iter().sum());
+                own as f64 >= FALSE * all as f64
+            })
+    }
+
+    /// References of a node that would be local if each node's lines lay on pages of its own.
+    pub fn separable(&self, by: usize) -> u64 {
+        self.lines.as_ref().map_or(0, |lines| (self.by_node[by] as f64 * lines.own_share(by)) as u64)
+    }
+
+    /// References of a node for which a line travelled in vain, at most as many as reach memory; with `all` also those
+    /// for which it brought something new.
+    pub fn travels(&self, by: usize, all: bool) -> u64 {
+        let lines = self.lines.as_ref();
+        let travels = lines.map_or(0, |lines| lines.falsely[by] + if all { lines.truly[by] } else { 0 });
+        travels.min(self.by_node[by])
     }
 
     /// What it costs at a node.
@@ -77,12 +114,11 @@ fn cost_at(costs: &Costs, by_node: &[u64], home: Node) -> f64 {
     used.map(|(by, &count)| count as f64 * costs.access(Node(by as u16), home)).sum()
 }
 
-/// The facts of every page.
-pub(super) fn facts(
-    history: &History,
-    costs: &Costs,
-    placement: &Placement,
-) -> Result<Vec<PageFacts>, WhyError> {
+/// The facts of every page, but for its lines.
+///
+/// # Errors
+/// If the history cannot be read back, or a page has too many runs for a bound.
+pub fn facts(history: &History, costs: &Costs, placement: &Placement) -> Result<Vec<PageFacts>, WhyError> {
     let of = |page| page_facts(history, costs, placement, Page(page));
     (0..history.pages()).into_par_iter().map(of).collect()
 }
@@ -113,6 +149,7 @@ fn page_facts(
     let one_copy = Options { replication: false, ..Options::default() };
     let optimum = Solver::new(costs, one_copy).page(page, runs()?, &mut ())?;
     Ok(PageFacts {
+        address: history.address(page),
         costs: Placed {
             here: at(home),
             at_best: at(best),
@@ -128,5 +165,6 @@ fn page_facts(
         home,
         best,
         spread,
+        lines: None,
     })
 }

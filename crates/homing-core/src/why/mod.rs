@@ -2,6 +2,7 @@
 //! (Brock et al. 2001, sections 2 and 6: from counts by region and node to a better placement of data).
 //!
 //! * The **facts** of a page ([`facts`]): who refers to it, where it is, what it costs there, elsewhere and at best.
+//! * Where several nodes write a page, its **lines** ([`lines`]) tell whether they share data or only the page.
 //! * An **area** ([`area`]) is the pages of one name. What it costs beyond the bound is **avoidable**.
 //! * A **remedy** ([`remedy`]) is tried on the model, one area after the other, the most avoidable first: exactly the
 //!   pages that it would place are placed so, and the program's time is modelled anew ([`traffic`]).
@@ -12,6 +13,7 @@
 
 pub mod area;
 pub mod facts;
+pub mod lines;
 pub mod remedy;
 #[cfg(test)]
 mod tests;
@@ -20,10 +22,10 @@ pub mod verdict;
 
 use crate::areas::Areas;
 use crate::cache;
-use crate::history::{History, SpillError};
+use crate::history::SpillError;
+use crate::ids::Node;
 use crate::machine::Costs;
 use crate::optimal::OptimalError;
-use crate::policy::placement::Placement;
 use crate::time::{Elapsed, Times};
 use area::Area;
 use facts::PageFacts;
@@ -34,20 +36,29 @@ use verdict::Cause;
 
 /// What is diagnosed.
 pub struct Setup<'a> {
-    /// The page runs.
-    pub history: &'a History,
-    /// The machine at the history's page size.
+    /// What is known of each page ([`facts::facts`]).
+    pub facts: &'a [PageFacts],
+    /// The machine at the page size of these.
     pub costs: &'a Costs,
     /// The name of each page.
     pub areas: &'a Areas,
-    /// Where pages are.
-    pub placement: &'a Placement,
-    /// CPUs in use on each node.
-    pub cpus: &'a [u32],
-    /// The machine's times, and what its caches counted, if both are known.
-    pub times: Option<(&'a Times, &'a cache::Counts)>,
+    /// The CPUs that threads run on.
+    pub cpus: &'a [CpuCounts],
+    /// The machine's times, if they are known.
+    pub times: Option<&'a Times>,
+    /// Whether what reaches memory has gone through caches.
+    pub behind_caches: bool,
     /// What each page costs if pages follow their users under a policy, if that was simulated.
     pub migrated: Option<&'a [f64]>,
+}
+
+/// A CPU that threads run on.
+#[derive(Clone, Copy, Debug)]
+pub struct CpuCounts {
+    /// Its node.
+    pub node: Node,
+    /// What its caches counted.
+    pub caches: cache::Counts,
 }
 
 /// There is no diagnosis.
@@ -73,21 +84,21 @@ const TRIED: usize = 64;
 /// What remedies are tried on.
 pub(crate) struct Model<'a> {
     costs: &'a Costs,
-    cpus: &'a [u32],
-    times: Option<(&'a Times, &'a cache::Counts)>,
+    cpus: &'a [CpuCounts],
+    times: Option<&'a Times>,
+    behind_caches: bool,
     /// What all references cost as pages are.
     memory_cost: f64,
 }
 
 impl Model<'_> {
     fn elapsed(&self, traffic: &Traffic) -> Option<Elapsed> {
-        self.times.map(|(times, caches)| traffic.elapsed(times, self.cpus, caches))
+        self.times.map(|times| traffic.elapsed(times, self.cpus))
     }
 
     /// The time that references of that cost take, without contention, divided among all CPUs in use.
     fn quiet_ns(&self, cost: f64) -> f64 {
-        let cpus: u32 = self.cpus.iter().sum();
-        self.times.map_or(0.0, |(times, _)| times.exposed_ns(cost) / f64::from(cpus.max(1)))
+        self.times.map_or(0.0, |times| times.exposed_ns(cost) / self.cpus.len().max(1) as f64)
     }
 }
 
@@ -144,34 +155,52 @@ pub struct Diagnosis {
 }
 
 /// Diagnoses.
-///
-/// # Errors
-/// If part of the history cannot be read back, or a page has too many runs for a bound.
-pub fn diagnose(setup: &Setup<'_>) -> Result<Diagnosis, WhyError> {
+pub fn diagnose(setup: &Setup<'_>) -> Diagnosis {
     let nodes = usize::from(setup.costs.memories() - u16::from(setup.costs.global_node().is_some()));
-    let facts = facts::facts(setup.history, setup.costs, setup.placement)?;
-    let areas = area::areas(&facts, setup.areas, nodes);
+    let facts = setup.facts;
+    let areas = area::areas(facts, setup.areas, setup.costs, nodes);
     let memory_cost = areas.iter().map(|area| area.costs.here).sum();
-    let model = Model { costs: setup.costs, cpus: setup.cpus, times: setup.times, memory_cost };
-    let before = Traffic::new(nodes, &facts, |page| page.home);
-    let findings = findings(&model, setup.migrated, areas, &facts, &before);
-    let after = findings.iter().fold(before.clone(), |traffic, finding| match finding.remedy {
-        Some(Prediction { remedy, .. }) => {
-            traffic.with(&facts, &finding.area.pages, |page| remedy.home(page))
-        }
-        None => traffic,
-    });
+    let Setup { costs, cpus, times, behind_caches, .. } = *setup;
+    let model = Model { costs, cpus, times, behind_caches, memory_cost };
+    let before = Traffic::new(nodes, facts, |page| page.home);
+    let findings = findings(&model, setup.migrated, areas, facts, &before);
+    let with = |given: &dyn Fn(Remedy) -> bool| {
+        findings.iter().fold(before.clone(), |traffic, finding| match finding.remedy {
+            Some(Prediction { remedy, .. }) if given(remedy) => {
+                traffic.with(facts, &finding.area.pages, remedy)
+            }
+            _ => traffic,
+        })
+    };
+    let after = with(&|_| true);
     let elapsed = model.elapsed(&before).zip(model.elapsed(&after));
-    let bound: f64 = findings.iter().map(|finding| finding.area.costs.bound).sum();
+    // How far contended lines can be split is not known: at the least not at all.
+    let surely = model.elapsed(&with(&|remedy| remedy != Remedy::SplitLines));
+    let bound: f64 = findings.iter().map(|finding| finding.area.least()).sum();
     let cost = |finding: &Finding| finding.remedy.map_or(finding.area.costs.here, |remedy| remedy.cost);
     let remedied: f64 = findings.iter().map(cost).sum();
-    let (gain, at_most) = gains(&model, elapsed.as_ref(), [memory_cost, remedied, bound], &findings);
+    let (gain, at_most) =
+        gains(&model, elapsed.as_ref().zip(surely.as_ref()), [memory_cost, remedied, bound], &findings);
     let cause = cause(&findings, &before, elapsed.as_ref().map(|(now, _)| now), at_most, gain);
     let costs = [memory_cost, remedied, bound];
-    let for_all = for_all(&model, &facts, setup, &before, &findings);
+    let for_all = for_all(&model, facts, setup, &before, &findings);
     let timed = elapsed.is_some();
     let untried = findings.len().saturating_sub(TRIED);
-    Ok(Diagnosis { cause, gain, at_most, timed, findings, untried, before, after, elapsed, costs, for_all })
+    Diagnosis { cause, gain, at_most, timed, findings, untried, before, after, elapsed, costs, for_all }
+}
+
+impl Diagnosis {
+    /// Adds what it brings to run all threads on one node, with its memory: `cpus` is what their caches counted there.
+    pub fn on_one_node(&mut self, setup: &Setup<'_>, cpus: &[CpuCounts]) {
+        let mut traffic = Traffic::none(self.before.rows().count());
+        cpus.iter().for_each(|cpu| traffic.add(cpu.node, cpu.node, cpu.caches.demand()));
+        let cost =
+            cpus.iter().map(|cpu| cpu.caches.demand() as f64 * setup.costs.access(cpu.node, cpu.node)).sum();
+        let now = self.elapsed.as_ref().map(|(now, _)| now.total_ns);
+        let time =
+            setup.times.zip(now).map(|(times, now)| traffic.elapsed(times, cpus).total_ns / now.max(1e-9));
+        self.for_all.push(Prediction { remedy: Remedy::OneNode, cost, time });
+    }
 }
 
 /// What one remedy for all pages brings.
@@ -186,7 +215,7 @@ fn for_all(
     let local: f64 = findings.iter().map(|finding| finding.area.costs.local).sum();
     let predict = |(remedy, cost): (Remedy, f64)| {
         let copies = if remedy == Remedy::Migrate { model.quiet_ns(cost - local) } else { 0.0 };
-        let after = before.with(facts, &pages, |page| remedy.home(page));
+        let after = before.with(facts, &pages, remedy);
         let time = model.elapsed(before).zip(model.elapsed(&after));
         let time = time.map(|(now, then)| (then.total_ns + copies) / now.total_ns.max(1e-9));
         Prediction { remedy, cost, time }
@@ -211,7 +240,7 @@ fn findings(
         let tried = rank < TRIED;
         let remedy = tried.then(|| remedy::best(model, &area, facts, &traffic, migrated)).flatten();
         if let Some(Prediction { remedy, .. }) = remedy {
-            traffic = traffic.with(facts, &area.pages, |page| remedy.home(page));
+            traffic = traffic.with(facts, &area.pages, remedy);
         }
         let cause = remedy.map(|prediction| Cause::of(&area, prediction.remedy));
         Finding { remedy, cause, avoidable_percent: 100.0 * area.avoidable() / all.max(1e-9), area }
@@ -222,11 +251,11 @@ fn findings(
 /// What the remedies bring, and the most that anything could.
 fn gains(
     model: &Model<'_>,
-    elapsed: Option<&(Elapsed, Elapsed)>,
+    elapsed: Option<(&(Elapsed, Elapsed), &Elapsed)>,
     [now, remedied, bound]: [f64; 3],
     findings: &[Finding],
 ) -> (Gain, f64) {
-    let Some((before, after)) = elapsed else {
+    let Some(((before, after), surely)) = elapsed else {
         let share = |cost: f64| (now - cost).max(0.0) / now.max(1.0);
         return (Gain { low: share(remedied), high: share(remedied) }, share(bound));
     };
@@ -236,7 +265,7 @@ fn gains(
     };
     let copies = model.quiet_ns(findings.iter().map(copies).sum());
     let without = |elapsed: &Elapsed| elapsed.total_ns - elapsed.contention_ns;
-    let low = (quiet - without(after) - copies) / quiet.max(1e-9);
+    let low = (quiet - without(surely) - copies) / quiet.max(1e-9);
     let high = (before.total_ns - after.total_ns - copies) / before.total_ns.max(1e-9);
     let most = (before.contention_ns + model.quiet_ns(now - bound)) / before.total_ns.max(1e-9);
     let (low, high) = (low.clamp(0.0, 1.0), high.clamp(0.0, 1.0));

@@ -1,6 +1,6 @@
 //! What can be done about an area, and what the model predicts of exactly that.
 
-use super::area::Area;
+use super::area::{Area, AreaLines};
 use super::facts::PageFacts;
 use super::traffic::Traffic;
 use super::Model;
@@ -23,6 +23,24 @@ pub enum Remedy {
     Replicate,
     /// Let pages follow their users while the program runs.
     Migrate,
+    /// Give each thread's part pages of its own.
+    SeparatePages,
+    /// Give each thread's part lines of its own.
+    PadLines,
+    /// Split what is in a few lines into a part for each thread or node, or use it less often.
+    SplitLines,
+    /// Run all threads on one node, with its memory.
+    OneNode,
+}
+
+/// Where references of one node to a page go under a remedy. The remainder goes to `home`.
+pub(super) struct Flow {
+    /// References that become local.
+    pub local: u64,
+    /// ... that there are no more.
+    pub gone: u64,
+    /// Where the page is.
+    pub home: Node,
 }
 
 /// A remedy, and what it does.
@@ -38,7 +56,7 @@ pub struct Prediction {
 
 impl Remedy {
     /// What can be tried for an area.
-    fn candidates(area: &Area, migrated: Option<f64>) -> Vec<Remedy> {
+    fn candidates(area: &Area, behind_caches: bool, migrated: Option<f64>) -> Vec<Remedy> {
         let mut all = vec![Remedy::InitialiseByUser, Remedy::Spread];
         let (node, share) = Area::most(&area.best);
         // Where one node is best for nearly all pages, binding says that in one line.
@@ -48,18 +66,42 @@ impl Remedy {
         if area.share_of(SharingClass::ReadShared) > MOSTLY {
             all.push(Remedy::Replicate);
         }
+        if let Some(lines) = &area.lines {
+            if lines.falsely > 0 && behind_caches {
+                all.push(Remedy::PadLines);
+            }
+            if area.is_falsely_shared() {
+                all.push(Remedy::SeparatePages);
+            }
+            if lines.are_contended() && behind_caches {
+                all.push(Remedy::SplitLines);
+            }
+        }
         all.extend(migrated.map(|_| Remedy::Migrate));
         all
     }
 
-    /// Where a page is under the remedy; `None` where that changes, or there are several copies.
-    pub fn home(self, page: &PageFacts) -> Option<Node> {
+    /// Where the references of a node to a page go under the remedy.
+    pub(super) fn flow(self, page: &PageFacts, by: usize) -> Flow {
+        let at = |home| Flow { local: 0, gone: 0, home };
         match self {
-            Remedy::InitialiseByUser => Some(page.best),
-            Remedy::Spread => Some(page.spread),
-            Remedy::Bind(node) => Some(Node(node)),
-            Remedy::Replicate | Remedy::Migrate => None,
+            Remedy::InitialiseByUser => at(page.best),
+            Remedy::Spread => at(page.spread),
+            Remedy::Bind(node) => at(Node(node)),
+            Remedy::Replicate | Remedy::Migrate | Remedy::OneNode => at(Node(by as u16)),
+            // Parts on pages of their own share no lines either.
+            Remedy::SeparatePages => {
+                let gone = page.travels(by, false);
+                Flow { local: page.separable(by).min(page.by_node[by] - gone), gone, home: page.best }
+            }
+            Remedy::PadLines => Flow { gone: page.travels(by, false), ..at(page.home) },
+            Remedy::SplitLines => Flow { gone: page.travels(by, true), ..at(page.home) },
         }
+    }
+
+    /// Whether the program's source must change for it in more than where memory is allocated or first written.
+    fn is_demanding(self) -> bool {
+        !matches!(self, Remedy::InitialiseByUser | Remedy::Spread | Remedy::Bind(_))
     }
 
     /// What of an area's cost with it is not for references: pages have more than one place, and are copied.
@@ -72,6 +114,7 @@ impl Remedy {
 
     /// What an area costs with it.
     fn cost(self, model: &Model<'_>, area: &Area, facts: &[PageFacts], migrated: Option<f64>) -> f64 {
+        let lines = |cost: fn(&AreaLines) -> f64| area.lines.as_ref().map_or(area.costs.here, cost);
         match self {
             Remedy::InitialiseByUser => area.costs.at_best,
             Remedy::Spread => area.costs.at_spread,
@@ -80,6 +123,10 @@ impl Remedy {
             }
             Remedy::Replicate => area.costs.replicated,
             Remedy::Migrate => migrated.unwrap_or(area.costs.here),
+            Remedy::SeparatePages => lines(|lines| lines.separated),
+            Remedy::PadLines => lines(|lines| lines.padded),
+            Remedy::SplitLines => lines(|lines| lines.split),
+            Remedy::OneNode => area.costs.local,
         }
     }
 }
@@ -105,7 +152,7 @@ pub(super) fn best(
     let predict = |remedy: Remedy| {
         let cost = remedy.cost(model, area, facts, migrated);
         let time = before.map(|before| {
-            let moved = traffic.with(facts, &area.pages, |page| remedy.home(page));
+            let moved = traffic.with(facts, &area.pages, remedy);
             let copies = model.quiet_ns(remedy.copies(area, cost));
             model.elapsed(&moved).map_or(1.0, |after| (after.total_ns + copies) / before)
         });
@@ -115,14 +162,12 @@ pub(super) fn best(
         Some(time) => 1.0 - time,
         None => (area.costs.here - prediction.cost) / model.memory_cost.max(1.0),
     };
-    let all: Vec<Prediction> = Remedy::candidates(area, migrated).into_iter().map(predict).collect();
+    let all: Vec<Prediction> =
+        Remedy::candidates(area, model.behind_caches, migrated).into_iter().map(predict).collect();
     let mut best: Option<Prediction> = None;
     for prediction in all {
         // Simpler remedies come first, and placements before what needs more.
-        let margin = match prediction.remedy {
-            Remedy::Replicate | Remedy::Migrate => BETTER,
-            _ => 0.01,
-        };
+        let margin = if prediction.remedy.is_demanding() { BETTER } else { 0.01 };
         let beats = |best: &Prediction| saved(&prediction) > saved(best) * (1.0 + margin);
         if saved(&prediction) > WORTH && best.as_ref().is_none_or(beats) {
             best = Some(prediction);

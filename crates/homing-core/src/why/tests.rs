@@ -1,6 +1,9 @@
 use super::remedy::Remedy;
 use super::*;
+use crate::history::History;
 use crate::machine::Machine;
+use crate::policy::placement::Placement;
+use crate::trace::Kind;
 
 /// A machine of two sockets, one CPU in use on each, with times.
 struct World {
@@ -18,23 +21,33 @@ impl World {
 
     /// Diagnoses references (node, page, write), with areas by page.
     fn diagnose(&self, references: &[(u16, u64, bool)], area_of: impl Fn(u64) -> usize) -> Diagnosis {
-        let history = History::from_references(references, self.costs.read_gap());
+        let history = self.history(references);
         let number = |page| history.address(crate::ids::Page(page)) >> 12;
         let of_page: Vec<i32> = (0..history.pages()).map(|page| area_of(number(page)) as i32).collect();
         let names = ["a", "b", "c"].map(str::to_owned).to_vec();
-        let areas = Areas { names, of_page };
-        let counts = cache::Counts { references: history.references(), ..cache::Counts::default() };
-        let setup = Setup {
-            history: &history,
-            costs: &self.costs,
-            areas: &areas,
-            placement: &Placement::FirstTouch,
-            cpus: &[1, 1],
-            times: Some((&self.times, &counts)),
-            migrated: None,
-        };
-        diagnose(&setup).unwrap()
+        let facts = facts::facts(&history, &self.costs, &Placement::FirstTouch).unwrap();
+        diagnose(&self.setup(&facts, &Areas { names, of_page }, &cpus(&history, 1)))
     }
+
+    fn history(&self, references: &[(u16, u64, bool)]) -> History {
+        History::from_references(references, self.costs.read_gap())
+    }
+
+    fn setup<'a>(&'a self, facts: &'a [PageFacts], areas: &'a Areas, cpus: &'a [CpuCounts]) -> Setup<'a> {
+        let (costs, times) = (&self.costs, Some(&self.times));
+        Setup { facts, costs, areas, cpus, times, behind_caches: true, migrated: None }
+    }
+}
+
+/// The CPUs of two nodes, `each` on each, whose caches let every reference through.
+fn cpus(history: &History, each: u64) -> Vec<CpuCounts> {
+    let references = history.references() / (2 * each);
+    let caches = cache::Counts { references, fetches_read: references, ..cache::Counts::default() };
+    (0..2 * each).map(|cpu| CpuCounts { node: Node((cpu / each) as u16), caches }).collect()
+}
+
+fn one_area(name: &str, history: &History) -> Areas {
+    Areas { names: vec![name.into()], of_page: vec![0; history.pages() as usize] }
 }
 
 /// Node `by` refers `count` times to each page.
@@ -96,19 +109,9 @@ fn what_all_use_evenly_is_to_be_spread_if_one_memory_serves_it_all() {
         }
     }
     let world = World::new();
-    let history = History::from_references(&references, world.costs.read_gap());
-    let areas = Areas { names: vec!["shared".into()], of_page: vec![0; 64] };
-    let counts = cache::Counts { references: history.references(), ..cache::Counts::default() };
-    let setup = Setup {
-        history: &history,
-        costs: &world.costs,
-        areas: &areas,
-        placement: &Placement::SingleNode(crate::ids::Node(0)),
-        cpus: &[60, 60],
-        times: Some((&world.times, &counts)),
-        migrated: None,
-    };
-    let diagnosis = diagnose(&setup).unwrap();
+    let history = world.history(&references);
+    let facts = facts::facts(&history, &world.costs, &Placement::SingleNode(Node(0))).unwrap();
+    let diagnosis = diagnose(&world.setup(&facts, &one_area("shared", &history), &cpus(&history, 60)));
     assert_eq!(diagnosis.cause, Cause::OneNodeCongested);
     assert_eq!(diagnosis.findings[0].remedy.unwrap().remedy, Remedy::Spread);
     assert_eq!(diagnosis.after.imbalance(), 1.0);
@@ -137,27 +140,77 @@ fn pages_that_go_from_node_to_node_are_to_follow() {
         references.extend(refer(visit % 2, 0..4, 4000, true));
     }
     let world = World::new();
-    let history = History::from_references(&references, world.costs.read_gap());
-    let areas = Areas { names: vec!["board".into()], of_page: vec![0; 4] };
-    let counts = cache::Counts { references: history.references(), ..cache::Counts::default() };
-    let bound = 4000.0 * 6.0 + 5.0 * world.costs.copy(crate::ids::Node(0), crate::ids::Node(1));
+    let history = world.history(&references);
+    let areas = one_area("board", &history);
+    let bound = 4000.0 * 6.0 + 5.0 * world.costs.copy(Node(0), Node(1));
     let migrated = [bound; 4];
-    let mut setup = Setup {
-        history: &history,
-        costs: &world.costs,
-        areas: &areas,
-        placement: &Placement::FirstTouch,
-        cpus: &[1, 1],
-        times: Some((&world.times, &counts)),
-        migrated: Some(&migrated),
-    };
-    let diagnosis = diagnose(&setup).unwrap();
+    let facts = facts::facts(&history, &world.costs, &Placement::FirstTouch).unwrap();
+    let cpus = cpus(&history, 1);
+    let mut setup = Setup { migrated: Some(&migrated), ..world.setup(&facts, &areas, &cpus) };
+    let diagnosis = diagnose(&setup);
     assert_eq!(diagnosis.cause, Cause::UsedInTurn, "{:?} {:?}", diagnosis.gain, diagnosis.findings[0].remedy);
     assert!((diagnosis.costs[2] - 4.0 * bound).abs() < 1.0, "the bound is what following costs");
     // Without times the gain is one of memory cost.
     setup.times = None;
-    let untimed = diagnose(&setup).unwrap();
+    let untimed = diagnose(&setup);
     let share = 1.0 - 4.0 * bound / untimed.costs[0];
     assert_eq!((untimed.cause, untimed.timed), (Cause::UsedInTurn, false));
     assert!((untimed.gain.high - share).abs() < 1e-9 && (untimed.at_most - share).abs() < 1e-9);
+}
+
+/// Two nodes use 32 pages, a reference each in turn: `offset` says where in the page, `write` whether it writes.
+fn used_by_two(world: &World, offset: impl Fn(u16, u64) -> u64) -> Diagnosis {
+    let turns =
+        || (0..400u64).flat_map(|turn| (0..32).flat_map(move |page| [(0u16, page, turn), (1, page, turn)]));
+    let references: Vec<_> = turns().map(|(node, page, _)| (node, page, true)).collect();
+    let history = world.history(&references);
+    let mut facts = facts::facts(&history, &world.costs, &Placement::FirstTouch).unwrap();
+    let mut lines = lines::Lines::new(2, 32, &(0..32).collect::<Vec<_>>());
+    for (node, page, turn) in turns() {
+        lines.turn(Node(node), &[page << 12 | offset(node, turn)], &[Kind::write(8)]);
+    }
+    for (facts, frame) in facts.iter_mut().zip(0..) {
+        facts.lines = lines.of_frame(frame, 0).map(Box::new);
+    }
+    diagnose(&world.setup(&facts, &one_area("parts", &history), &cpus(&history, 1)))
+}
+
+#[test]
+fn parts_that_share_pages_but_no_lines_are_to_be_separated() {
+    let diagnosis = used_by_two(&World::new(), |node, turn| u64::from(node) * 2048 + turn % 256 * 8);
+    assert_eq!(diagnosis.cause, Cause::FalselySharedPages);
+    let area = &diagnosis.findings[0].area;
+    assert!(area.is_falsely_shared());
+    assert_eq!((area.lines.as_ref().unwrap().falsely, diagnosis.after.nonlocal_percent()), (0, 0.0));
+    assert!(area.least() < area.costs.bound, "no placement of whole pages does as well");
+}
+
+#[test]
+fn parts_that_share_lines_are_to_be_padded() {
+    let diagnosis = used_by_two(&World::new(), |node, turn| turn % 64 * 64 + u64::from(node) * 8);
+    assert_eq!(diagnosis.cause, Cause::FalselySharedLines);
+    // Every reference but the first of each line travels in vain.
+    assert_eq!(diagnosis.findings[0].area.lines.as_ref().unwrap().falsely, 32 * (800 - 64));
+    assert!(diagnosis.gain.low > 0.1, "{:?}", diagnosis.gain);
+}
+
+#[test]
+fn a_line_that_all_write_is_contended_and_nothing_is_promised() {
+    let world = World::new();
+    let all = used_by_two(&world, |_, _| 0);
+    // 32 lines, half of which are kept, are no few lines.
+    assert_ne!(all.cause, Cause::ContendedLines);
+    let turns: Vec<_> = (0..40_000).map(|turn| ((turn % 2) as u16, 0, true)).collect();
+    let history = world.history(&turns);
+    let mut facts = facts::facts(&history, &world.costs, &Placement::FirstTouch).unwrap();
+    let mut lines = lines::Lines::new(2, 1, &[0]);
+    for turn in 0..20_000 {
+        // Reads what the other wrote, and writes.
+        lines.turn(Node(turn % 2), &[0, 0], &[Kind::read(8), Kind::write(8)]);
+    }
+    facts[0].lines = lines.of_frame(0, 0).map(Box::new);
+    let diagnosis = diagnose(&world.setup(&facts, &one_area("counter", &history), &cpus(&history, 1)));
+    assert_eq!(diagnosis.cause, Cause::ContendedLines);
+    assert_eq!(diagnosis.gain.low, 0.0);
+    assert!(diagnosis.gain.high > 0.1);
 }

@@ -1,7 +1,8 @@
 //! Who fetches from whom, and how long the program takes with that (modelled: [`crate::time`]).
 
 use super::facts::PageFacts;
-use crate::cache;
+use super::remedy::Remedy;
+use super::CpuCounts;
 use crate::ids::Node;
 use crate::time::{CpuWork, Elapsed, Times, Work};
 
@@ -16,30 +17,34 @@ pub struct Traffic {
 impl Traffic {
     /// That of pages at the homes that `home` gives.
     pub(super) fn new(nodes: usize, facts: &[PageFacts], home: impl Fn(&PageFacts) -> Node) -> Traffic {
-        let mut traffic = Traffic { nodes, counts: vec![0; nodes * nodes] };
+        let mut traffic = Traffic::none(nodes);
         for page in facts {
-            let home = home(page).index();
-            for (by, &count) in page.by_node.iter().enumerate() {
-                traffic.counts[by * nodes + home] += count;
-            }
+            let by_node = page.by_node.iter().enumerate();
+            by_node.for_each(|(by, &count)| traffic.add(Node(by as u16), home(page), count));
         }
         traffic
     }
 
-    /// That with some pages, which this has at their homes, elsewhere; or at whoever refers to them, where `home` gives
-    /// none.
-    pub(super) fn with(
-        &self,
-        facts: &[PageFacts],
-        pages: &[usize],
-        home: impl Fn(&PageFacts) -> Option<Node>,
-    ) -> Traffic {
+    /// None at all.
+    pub(super) fn none(nodes: usize) -> Traffic {
+        Traffic { nodes, counts: vec![0; nodes * nodes] }
+    }
+
+    /// Adds references by CPUs of a node to a memory.
+    pub(super) fn add(&mut self, by: Node, home: Node, count: u64) {
+        self.counts[by.index() * self.nodes + home.index()] += count;
+    }
+
+    /// That with some pages, which this has at their homes, under a remedy.
+    pub(super) fn with(&self, facts: &[PageFacts], pages: &[usize], remedy: Remedy) -> Traffic {
         let mut traffic = self.clone();
         for page in pages.iter().map(|&page| &facts[page]) {
-            let (from, to) = (page.home.index(), home(page));
             for (by, &count) in page.by_node.iter().enumerate() {
-                traffic.counts[by * self.nodes + from] -= count;
-                traffic.counts[by * self.nodes + to.map_or(by, Node::index)] += count;
+                let flow = remedy.flow(page, by);
+                let row = &mut traffic.counts[by * self.nodes..][..self.nodes];
+                row[page.home.index()] -= count;
+                row[by] += flow.local;
+                row[flow.home.index()] += count - flow.local - flow.gone;
             }
         }
         traffic
@@ -78,30 +83,29 @@ impl Traffic {
         most as f64 * self.nodes as f64 / all as f64
     }
 
-    /// How long the program takes: the work of each node is divided among its CPUs in use, and what the caches counted
-    /// among the nodes by their references. One interval for the whole program, so that bursts are smoothed: contention
-    /// is not overstated.
-    pub(super) fn elapsed(&self, times: &Times, cpus: &[u32], caches: &cache::Counts) -> Elapsed {
+    /// How long the program takes. What reaches memory from a node is divided among its CPUs as what their caches let
+    /// through. One interval for the whole program, so that bursts are smoothed: contention is not overstated.
+    pub(super) fn elapsed(&self, times: &Times, cpus: &[CpuCounts]) -> Elapsed {
         let all: u64 = self.counts.iter().sum();
-        let mut work = Work { write_backs: self.spread(caches.write_backs, all), ..Work::default() };
-        for (by, row) in self.rows().enumerate() {
-            let in_use = u64::from(cpus.get(by).copied().unwrap_or(0).max(1));
-            let share = row.iter().sum::<u64>() as f64 / (all as f64).max(1.0) / in_use as f64;
-            let part = |count: u64| (count as f64 * share) as u64;
-            let cpu = CpuWork {
-                node: Node(by as u16),
-                references: part(caches.references),
-                l1_misses: part(caches.l1_misses),
-                l3_hits: part(caches.l3_hits),
-                tlb_misses: part(caches.tlb_misses),
+        let write_backs = cpus.iter().map(|cpu| cpu.caches.write_backs).sum();
+        let mut by_node = vec![0; self.nodes];
+        cpus.iter().for_each(|cpu| by_node[cpu.node.index()] += cpu.caches.demand());
+        let work = |cpu: &CpuCounts| {
+            let (by, caches) = (cpu.node.index(), &cpu.caches);
+            let share = caches.demand() as f64 / (by_node[by] as f64).max(1.0);
+            let row = &self.counts[by * self.nodes..][..self.nodes];
+            CpuWork {
+                node: cpu.node,
+                references: caches.references,
+                l1_misses: caches.l1_misses,
+                l3_hits: caches.l3_hits,
+                tlb_misses: caches.tlb_misses,
                 shootdowns: 0,
-                demand: row.iter().map(|count| count / in_use).collect(),
-            };
-            if row.iter().any(|&count| count > 0) {
-                work.cpus.extend((0..in_use).map(|_| cpu.clone()));
+                demand: row.iter().map(|&count| (count as f64 * share) as u64).collect(),
             }
-        }
-        times.elapsed(&work, false)
+        };
+        let cpus = cpus.iter().map(work).collect();
+        times.elapsed(&Work { cpus, write_backs: self.spread(write_backs, all), moves: 0 }, false)
     }
 
     /// A count divided as the references are.

@@ -19,6 +19,12 @@ pub enum Cause {
     ReadShared,
     /// Nodes use the pages one after the other.
     UsedInTurn,
+    /// Several nodes use each page, but each its own lines of it.
+    FalselySharedPages,
+    /// Nodes write different bytes of the same lines.
+    FalselySharedLines,
+    /// Nodes write the same few lines.
+    ContendedLines,
     /// One memory serves most of the references, and all wait for it.
     OneNodeCongested,
     /// There is next to nothing to gain.
@@ -34,9 +40,17 @@ impl Cause {
             Cause::SharedByAll => "shared by all: spread it",
             Cause::ReadShared => "read by all: replicate it or leave it",
             Cause::UsedInTurn => "used by one node after the other: let it follow",
+            Cause::FalselySharedPages => "falsely shared pages: separate the parts",
+            Cause::FalselySharedLines => "falsely shared lines: pad them",
+            Cause::ContendedLines => "contended lines: split them",
             Cause::OneNodeCongested => "one node is congested",
             Cause::NotNuma => "not NUMA",
         }
+    }
+
+    /// The same without what to do.
+    pub fn short(self) -> &'static str {
+        self.words().split(':').next().unwrap_or_default()
     }
 
     /// Why a remedy helps an area: what is wrong with it.
@@ -47,7 +61,10 @@ impl Cause {
             Remedy::InitialiseByUser | Remedy::Bind(_) => Cause::InitialisedByOthers,
             Remedy::Spread => Cause::SharedByAll,
             Remedy::Replicate => Cause::ReadShared,
-            Remedy::Migrate => Cause::UsedInTurn,
+            Remedy::Migrate | Remedy::OneNode => Cause::UsedInTurn,
+            Remedy::SeparatePages => Cause::FalselySharedPages,
+            Remedy::PadLines => Cause::FalselySharedLines,
+            Remedy::SplitLines => Cause::ContendedLines,
         }
     }
 }

@@ -36,8 +36,8 @@ pub struct Built {
     pub lost: u64,
     /// Why the first of those are lost.
     pub why: String,
-    /// What the caches counted, if references went through them.
-    pub caches: Option<Counts>,
+    /// What the caches of each CPU in use counted, if references went through them.
+    pub caches: Option<Vec<Counts>>,
     /// What the program marked.
     pub marks: Vec<(Time, NameId)>,
 }

@@ -1,6 +1,7 @@
 //! The diagnosis for people: the verdict, the areas that cause it, what to do, and what that rests on.
 
 use crate::tables::table;
+use homing_core::report::advice::{in_words, Form};
 use homing_core::report::why::{percent, AreaReport, RemedyReport, WhyReport};
 use homing_core::why::remedy::Remedy;
 use homing_core::why::verdict::Cause;
@@ -10,6 +11,9 @@ use std::borrow::Cow;
 
 /// Areas with less of what can be avoided are not shown, in percent.
 const LEAST: f64 = 0.5;
+
+/// Most characters of an area's name in the table; the remedies have all of it.
+const NAME: usize = 34;
 
 /// What is shown.
 pub struct Page<'a> {
@@ -90,17 +94,17 @@ impl<'a> Page<'a> {
             return vec!["Nothing to do: look at caches, computing and synchronisation instead.".into()];
         }
         let mut lines = vec!["What to do:".to_owned()];
-        for remedy in [Remedy::InitialiseByUser, Remedy::Spread, Remedy::Replicate, Remedy::Migrate] {
-            let of = |area: &&AreaReport| area.remedy.is_some_and(|given| given.remedy == remedy);
-            let areas: Vec<&AreaReport> = report.areas.iter().filter(of).collect();
-            if !areas.is_empty() {
-                lines.push(format!("  {}: {}", names(&areas), words(remedy)));
+        let mut remedies: Vec<(Remedy, Vec<&AreaReport>)> = Vec::new();
+        for area in &report.areas {
+            let Some(RemedyReport { remedy, .. }) = area.remedy else { continue };
+            match remedies.iter_mut().find(|(known, _)| *known == remedy) {
+                Some((_, areas)) => areas.push(area),
+                None => remedies.push((remedy, vec![area])),
             }
         }
-        for area in &report.areas {
-            if let Some(RemedyReport { remedy: Remedy::Bind(node), .. }) = area.remedy {
-                lines.push(format!("  {}: {}", names(&[area]), words(Remedy::Bind(node))));
-            }
+        for (remedy, areas) in remedies {
+            lines.push(format!("  {}{}: {}", names(&areas), causes(&areas), in_words(remedy)));
+            lines.extend(areas.iter().take(1).filter_map(|area| worst_line(area)));
         }
         lines.push("Without a change of the source, for all pages alike:".to_owned());
         lines.extend(report.one_remedy_for_all.iter().map(|remedy| self.for_all(remedy)));
@@ -108,18 +112,41 @@ impl<'a> Page<'a> {
     }
 
     fn for_all(&self, remedy: &RemedyReport) -> String {
-        let command = match remedy.remedy {
-            Remedy::Migrate => "homing run -- PROGRAM",
-            _ => "numactl --interleave=all PROGRAM",
+        let of = self.report.of();
+        let Some(command) = remedy.paste.iter().find(|snippet| snippet.form == Form::Shell) else {
+            return format!("  ({} would add {} {of})", for_all_words(remedy.remedy), percent(-remedy.saves));
         };
-        let verb = if remedy.saves >= 0.0 { "takes off" } else { "adds" };
-        format!("  {command}    {verb} {} {}", percent(remedy.saves.abs()), self.report.of())
+        format!("  {}    takes off {} {of}", command.text, percent(remedy.saves))
     }
+}
+
+/// What does not pay.
+fn for_all_words(remedy: Remedy) -> &'static str {
+    match remedy {
+        Remedy::Migrate => "letting pages follow their users",
+        Remedy::OneNode => "running on one node",
+        _ => "spreading all pages",
+    }
+}
+
+/// Where the line is that travels most, if lines are what is wrong.
+fn worst_line(area: &AreaReport) -> Option<String> {
+    if !matches!(area.remedy.as_ref()?.remedy, Remedy::PadLines | Remedy::SplitLines) {
+        return None;
+    }
+    let lines = area.lines.as_ref()?;
+    let worst = lines.worst.first()?;
+    let travels = worst.falsely + worst.truly;
+    Some(format!(
+        "    most: the line {} bytes from the start of its first page, used by {} nodes, travelled {travels} times, {} \
+         of them in vain",
+        worst.offset, worst.nodes, worst.falsely
+    ))
 }
 
 fn row(area: &AreaReport) -> Vec<String> {
     vec![
-        name(area).into_owned(),
+        shortened(&name(area)),
         size(area.bytes),
         format!("{:.0} %", area.avoidable_percent),
         nodes(&area.pages_made_by_node),
@@ -127,8 +154,7 @@ fn row(area: &AreaReport) -> Vec<String> {
         nodes(&area.pages_on_node),
         if area.remedy.is_some() { nodes(&area.pages_best_on_node) } else { "there".into() },
         area.class.clone(),
-        area.cause.map_or("-".into(), |cause| cause.words().into()),
-        area.remedy.map_or("-".into(), |remedy| percent(remedy.saves)),
+        area.remedy.as_ref().map_or("-".into(), |remedy| percent(remedy.saves)),
     ]
 }
 
@@ -136,42 +162,30 @@ fn name(area: &AreaReport) -> Cow<'_, str> {
     area.name.as_deref().map_or("(no name)".into(), visible::name)
 }
 
+/// A name with its middle left out, if it is long: the end of a call site says where it is.
+fn shortened(name: &str) -> String {
+    let letters: Vec<char> = name.chars().collect();
+    if letters.len() <= NAME {
+        return name.to_owned();
+    }
+    let (head, tail) = (NAME / 2, NAME - NAME / 2 - 1);
+    letters[..head].iter().chain(['…'].iter()).chain(&letters[letters.len() - tail..]).collect()
+}
+
 fn size(bytes: u64) -> String {
     HumanBytes(bytes).to_string()
 }
 
-const HEADER: &[&str] = &[
-    "area",
-    "size",
-    "avoidable",
-    "made by",
-    "used by",
-    "is on",
-    "should be on",
-    "sharing",
-    "cause",
-    "takes off",
-];
+const HEADER: &[&str] =
+    &["area", "size", "avoidable", "made by", "used by", "is on", "should be on", "sharing", "takes off"];
 
-/// A remedy as something to do.
-fn words(remedy: Remedy) -> String {
-    match remedy {
-        Remedy::InitialiseByUser => {
-            "let the threads that use it initialise it: `#pragma omp parallel for schedule(static)` over the loop that \
-             first writes it, with the schedule of the loop that uses it"
-                .into()
-        }
-        Remedy::Spread => {
-            "spread it: `mbind(start, bytes, MPOL_INTERLEAVE, all nodes, ...)` where it is allocated, before it is \
-             first written"
-                .into()
-        }
-        Remedy::Bind(node) => format!(
-            "keep it on node {node}: `mbind(start, bytes, MPOL_BIND, node {node}, ...)` where it is allocated, or \
-             initialise it in a thread of that node"
-        ),
-        Remedy::Replicate => "give each node a copy of its own, filled by a thread of that node".into(),
-        Remedy::Migrate => "let its pages follow their users: `homing run -- PROGRAM`".into(),
+/// Why a remedy helps these areas.
+fn causes(areas: &[&AreaReport]) -> String {
+    let mut causes: Vec<&str> = areas.iter().filter_map(|area| area.cause).map(Cause::short).collect();
+    causes.dedup();
+    match causes.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", causes.join(", ")),
     }
 }
 
@@ -199,9 +213,10 @@ fn nodes(counts: &[u64]) -> String {
         _ if even => "all evenly".into(),
         _ => {
             let part = |(node, count): &(usize, u64)| format!("{node}: {:.0} %", share(*count));
-            let mut parts: Vec<String> = sorted.iter().take(3).map(part).collect();
-            if sorted.len() > 3 {
-                parts.push("...".into());
+            let shown = if sorted.len() > 2 { 1 } else { 2 };
+            let mut parts: Vec<String> = sorted.iter().take(shown).map(part).collect();
+            if sorted.len() > shown {
+                parts.push(format!("{} more", sorted.len() - shown));
             }
             parts.join(", ")
         }
@@ -214,10 +229,13 @@ mod tests {
 
     #[test]
     fn nodes_are_told_in_few_words() {
+        assert_eq!(shortened("x"), "x");
+        let long = format!("solver::assemble_matrix<{}> (src/solver.cpp:123)", "double, ".repeat(20));
+        assert_eq!(shortened(&long), "solver::assemble_…/solver.cpp:123)");
         assert_eq!(nodes(&[0, 0]), "-");
         assert_eq!(nodes(&[0, 97, 3]), "node 1");
         assert_eq!(nodes(&[10, 9, 10, 8]), "all evenly");
         assert_eq!(nodes(&[10, 0, 30, 0]), "2: 75 %, 0: 25 %");
-        assert_eq!(nodes(&[10, 40, 30, 20]), "1: 40 %, 2: 30 %, 3: 20 %, ...");
+        assert_eq!(nodes(&[10, 40, 30, 20]), "1: 40 %, 3 more");
     }
 }

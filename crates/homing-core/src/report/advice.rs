@@ -1,0 +1,200 @@
+//! Remedies as something to paste: a line of the program's source, of a shell, of a service's or a container's settings.
+
+use super::why::AreaReport;
+use crate::why::lines::LINE;
+use crate::why::remedy::Remedy;
+use serde::{Deserialize, Serialize};
+
+/// Where a text belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+#[serde(rename_all = "kebab-case")]
+pub enum Form {
+    /// What to do, in words.
+    Words,
+    /// C or C++.
+    C,
+    /// A shell.
+    Shell,
+    /// The `[Service]` section of a unit of systemd.
+    Systemd,
+    /// `config.json` of a container (OCI runtime specification).
+    Oci,
+    /// Files of a cgroup (version 2) with the controller cpuset.
+    Cgroup,
+}
+
+/// A remedy in one form.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct Snippet {
+    /// Where it belongs.
+    pub form: Form,
+    /// What to paste.
+    pub text: String,
+}
+
+fn snippet(form: Form, text: impl Into<String>) -> Snippet {
+    Snippet { form, text: text.into() }
+}
+
+/// The machine that remedies are for.
+pub struct Target {
+    /// Nodes that threads run on.
+    pub nodes: u16,
+    /// CPUs of node 0, as lists have them: `0-7`.
+    pub cpus_of_node_0: String,
+    /// Bytes of a page.
+    pub page_bytes: u64,
+}
+
+impl Target {
+    fn all_nodes(&self) -> String {
+        match self.nodes {
+            0 | 1 => "0".into(),
+            nodes => format!("0-{}", nodes - 1),
+        }
+    }
+
+    fn mask(&self) -> u64 {
+        u64::MAX >> (64 - u32::from(self.nodes.clamp(1, 64)))
+    }
+}
+
+/// What to do about an area.
+pub fn for_area(remedy: Remedy, area: &AreaReport, target: &Target) -> Vec<Snippet> {
+    let words = snippet(Form::Words, in_words(remedy));
+    let (bytes, page) = (area.bytes, target.page_bytes);
+    let mbind = |mode: &str, mask: u64| {
+        let call = format!(
+            "unsigned long nodes = {mask:#x};  /* before the first write: start is where its pages begin */\n\
+             mbind(start, {bytes}, {mode}, &nodes, sizeof nodes * 8 + 1, 0);  /* <numaif.h>, -lnuma */"
+        );
+        snippet(Form::C, call)
+    };
+    let code = match remedy {
+        Remedy::InitialiseByUser => snippet(
+            Form::C,
+            "#pragma omp parallel for schedule(static)  /* with the schedule of the loop that uses it */\n\
+             for (size_t i = 0; i < n; i++)\n    data[i] = 0;  /* the first write decides the node */",
+        ),
+        Remedy::Spread => mbind("MPOL_INTERLEAVE", target.mask()),
+        Remedy::Bind(node) => mbind("MPOL_BIND", 1 << node.min(63)),
+        Remedy::Replicate => snippet(
+            Form::C,
+            format!(
+                "void *copy[{}];  /* copy[numa_node_of_cpu(sched_getcpu())], filled by a thread there */",
+                target.nodes
+            ),
+        ),
+        Remedy::SeparatePages => snippet(
+            Form::C,
+            format!(
+                "void *part = aligned_alloc({page}, (bytes + {0}) & ~{0}ul);  /* one for each thread */",
+                page - 1
+            ),
+        ),
+        Remedy::PadLines => {
+            snippet(Form::C, format!("struct alignas({LINE}) part {{ ... }};  /* one for each thread */"))
+        }
+        Remedy::SplitLines => snippet(
+            Form::C,
+            format!(
+                "struct alignas({LINE}) part {{ long count; }} parts[THREADS];  /* add them up when asked */"
+            ),
+        ),
+        Remedy::Migrate => snippet(Form::Shell, "homing run -- PROGRAM"),
+        Remedy::OneNode => return for_all(remedy, target),
+    };
+    vec![words, code]
+}
+
+/// What to do about all pages alike, without a change of the source.
+pub fn for_all(remedy: Remedy, target: &Target) -> Vec<Snippet> {
+    let nodes = target.all_nodes();
+    match remedy {
+        Remedy::Spread => vec![
+            snippet(Form::Shell, format!("numactl --interleave={nodes} -- PROGRAM")),
+            snippet(Form::Systemd, format!("NUMAPolicy=interleave\nNUMAMask={nodes}")),
+            snippet(
+                Form::Oci,
+                format!(
+                    r#""linux": {{ "memoryPolicy": {{ "mode": "MPOL_INTERLEAVE", "nodes": "{nodes}" }} }}"#
+                ),
+            ),
+        ],
+        Remedy::OneNode => {
+            let cpus = &target.cpus_of_node_0;
+            vec![
+                snippet(Form::Shell, "numactl --cpunodebind=0 --membind=0 -- PROGRAM"),
+                snippet(Form::Systemd, format!("CPUAffinity={cpus}\nNUMAPolicy=bind\nNUMAMask=0")),
+                snippet(
+                    Form::Oci,
+                    format!(
+                        r#""linux": {{ "resources": {{ "cpu": {{ "cpus": "{cpus}", "mems": "0" }} }} }}"#
+                    ),
+                ),
+                snippet(Form::Cgroup, format!("echo {cpus} > cpuset.cpus\necho 0 > cpuset.mems")),
+            ]
+        }
+        Remedy::Migrate => vec![snippet(Form::Shell, "homing run -- PROGRAM")],
+        _ => Vec::new(),
+    }
+}
+
+/// A remedy as something to do.
+pub fn in_words(remedy: Remedy) -> String {
+    match remedy {
+        Remedy::InitialiseByUser => {
+            "let the threads that use it initialise it: `#pragma omp parallel for schedule(static)` over the loop that \
+             first writes it, with the schedule of the loop that uses it"
+        }
+        Remedy::Spread => {
+            "spread it: `mbind(start, bytes, MPOL_INTERLEAVE, all nodes, ...)` where it is allocated, before it is \
+             first written"
+        }
+        Remedy::Bind(node) => {
+            return format!(
+                "keep it on node {node}: `mbind(start, bytes, MPOL_BIND, node {node}, ...)` where it is allocated, or \
+                 initialise it in a thread of that node"
+            )
+        }
+        Remedy::Replicate => "give each node a copy of its own, filled by a thread of that node",
+        Remedy::Migrate => "let its pages follow their users: `homing run -- PROGRAM`",
+        Remedy::SeparatePages => {
+            "give each thread's part pages of its own: allocate the parts apart, each aligned to the page size"
+        }
+        Remedy::PadLines => "give each thread's part lines of its own: `alignas(64)` on what one thread writes",
+        Remedy::SplitLines => {
+            "split it into a part for each thread (a line each) that are added up when asked for, or write it less often"
+        }
+        Remedy::OneNode => "run all threads on one node, with its memory",
+    }
+    .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(nodes: u16) -> Target {
+        Target { nodes, cpus_of_node_0: "0-7".into(), page_bytes: 4096 }
+    }
+
+    #[test]
+    fn settings_name_the_nodes_that_the_machine_has() {
+        let text = |remedy, form, nodes| {
+            let all = for_all(remedy, &target(nodes));
+            all.into_iter().find(|snippet| snippet.form == form).unwrap().text
+        };
+        assert_eq!(text(Remedy::Spread, Form::Systemd, 4), "NUMAPolicy=interleave\nNUMAMask=0-3");
+        assert_eq!(text(Remedy::Spread, Form::Shell, 2), "numactl --interleave=0-1 -- PROGRAM");
+        let oci = format!("{{{}}}", text(Remedy::Spread, Form::Oci, 2));
+        let oci: serde_json::Value = serde_json::from_str(&oci).unwrap();
+        assert_eq!(oci["linux"]["memoryPolicy"]["nodes"], "0-1");
+        let oci = format!("{{{}}}", text(Remedy::OneNode, Form::Oci, 2));
+        let oci: serde_json::Value = serde_json::from_str(&oci).unwrap();
+        assert_eq!(oci["linux"]["resources"]["cpu"]["cpus"], "0-7");
+        assert_eq!((target(64).mask(), target(2).mask()), (u64::MAX, 3));
+    }
+}
