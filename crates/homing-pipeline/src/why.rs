@@ -1,6 +1,6 @@
 //! Why a program pays for memory that is not uniform: the diagnosis of a trace ([`homing_core::why`]).
 
-mod lines;
+mod reading;
 
 use crate::case::Case;
 use crate::error::Result;
@@ -12,14 +12,15 @@ use crate::policies::policy;
 use homing_core::areas::{name_pages, Areas};
 use homing_core::cache::cpus::CpusInUse;
 use homing_core::cache::Counts;
-use homing_core::history::{History, ThreadsOn};
+use homing_core::history::{Binding, History, ThreadsOn};
 use homing_core::ids::{Node, Page};
 use homing_core::policy::placement::Placement;
 use homing_core::report::why::{Basis, WhyReport};
 use homing_core::time::Times;
-use homing_core::why::facts::facts;
+use homing_core::why::facts::{facts, INTERVALS};
 use homing_core::why::verdict::Cause;
 use homing_core::why::{self, CpuCounts, Setup};
+use reading::Reading;
 
 /// The policy whose moves stand for pages that follow their users.
 const FOLLOWS: &str = "homing";
@@ -45,13 +46,14 @@ pub fn honest(mut experiment: Experiment, threads_on: Option<ThreadsOn>) -> Resu
 pub fn diagnose(case: &Case<'_>) -> Result<WhyReport> {
     let Case { ready, layout, trace, .. } = case;
     let areas = areas(case, &layout.history);
-    let cpus = cpus_in_use(case)?;
     let times = Times::new(&ready.machine, &layout.costs);
     let follows = case.subject().simulate(policy(FOLLOWS)?, false)?;
     let placement = layout.placement.clone().unwrap_or(Placement::FirstTouch);
     let mut facts = facts(&layout.history, &layout.costs, &placement)?;
     let nodes = usize::from(layout.costs.memories() - u16::from(layout.costs.global_node().is_some()));
-    let unwatched = lines::watch(case, nodes, &mut facts)?;
+    facts.iter_mut().zip(&follows.page_costs).for_each(|(page, &cost)| page.migrated = Some(cost));
+    let Reading { by_cpu, unwatched } = reading::read(case, nodes, &mut facts)?;
+    let cpus = cpus_in_use(case, &by_cpu)?;
     let setup = Setup {
         facts: &facts,
         costs: &layout.costs,
@@ -60,11 +62,10 @@ pub fn diagnose(case: &Case<'_>) -> Result<WhyReport> {
         // Times need what caches let through.
         times: times.as_ref().ok().filter(|_| layout.caches.is_some()),
         behind_caches: layout.caches.is_some(),
-        migrated: Some(&follows.page_costs),
     };
     let mut diagnosis = why::diagnose(&setup);
     if diagnosis.cause != Cause::NotNuma {
-        if let Some(cpus) = on_one_node(case)? {
+        if let Some(cpus) = on_one_node(case, &by_cpu)? {
             diagnosis.on_one_node(&setup, &cpus);
         }
     }
@@ -75,7 +76,7 @@ pub fn diagnose(case: &Case<'_>) -> Result<WhyReport> {
     }
     if unwatched > 0 {
         notes.push(format!(
-            "the lines of {unwatched} pages that several nodes write were not looked at: no memory"
+            "the lines of {unwatched} pages that several nodes use were not looked at for want of memory"
         ));
     }
     let threads = trace.threads().count() as u64;
@@ -86,7 +87,7 @@ pub fn diagnose(case: &Case<'_>) -> Result<WhyReport> {
         behind_caches: layout.caches.is_some(),
         replication: false,
         threads_on: ready.experiment.model.threads_on.to_string(),
-        nodes_in_use: nodes_of(&cpus),
+        nodes_in_use: nodes_of(cpus.iter().map(|cpu| cpu.node)),
         cpus_of_node_0: cpus_of_node_0(ready),
         machine: ready.machine_info(),
         trace: case.trace_info(),
@@ -108,21 +109,24 @@ fn areas(case: &Case<'_>, history: &History) -> Areas {
     Areas { names: sorted.names, of_page }
 }
 
-/// The CPUs that threads run on, with what their caches counted; without caches, they share the references.
-fn cpus_in_use(case: &Case<'_>) -> Result<Vec<CpuCounts>> {
+/// The CPUs that threads run on, with what their caches counted.
+fn cpus_in_use(case: &Case<'_>, by_cpu: &[[u64; INTERVALS]]) -> Result<Vec<CpuCounts>> {
     let binding = case.ready.experiment.model.binding(&case.ready.machine)?;
     let cpus = model::cpus(&case.trace, &binding);
-    Ok(counted(&cpus, case.layout.caches_by_cpu.as_deref()))
+    Ok(counted(&cpus, case.layout.caches_by_cpu.as_deref(), by_cpu))
 }
 
-fn counted(cpus: &CpusInUse, caches: Option<&[Counts]>) -> Vec<CpuCounts> {
-    let counts =
-        |cpu: u16| caches.and_then(|caches| caches.get(usize::from(cpu)).copied()).unwrap_or_default();
-    (0..cpus.cpus().len() as u16).map(|cpu| CpuCounts { node: cpus.node(cpu), caches: counts(cpu) }).collect()
+fn counted(cpus: &CpusInUse, caches: Option<&[Counts]>, by_cpu: &[[u64; INTERVALS]]) -> Vec<CpuCounts> {
+    let counts = |cpu: usize| CpuCounts {
+        node: cpus.node(cpu as u16),
+        caches: caches.and_then(|caches| caches.get(cpu).copied()).unwrap_or_default(),
+        references: by_cpu.get(cpu).copied().unwrap_or([0; INTERVALS]),
+    };
+    (0..cpus.cpus().len()).map(counts).collect()
 }
 
-fn nodes_of(cpus: &[CpuCounts]) -> u64 {
-    let mut nodes: Vec<_> = cpus.iter().map(|cpu| cpu.node).collect();
+fn nodes_of(cpus: impl Iterator<Item = Node>) -> u64 {
+    let mut nodes: Vec<Node> = cpus.collect();
     nodes.sort_unstable();
     nodes.dedup();
     nodes.len() as u64
@@ -130,20 +134,30 @@ fn nodes_of(cpus: &[CpuCounts]) -> u64 {
 
 /// What the caches of the CPUs count if all threads run on one node; nothing if they do so now, or do not fit, or there
 /// are no caches.
-fn on_one_node(case: &Case<'_>) -> Result<Option<Vec<CpuCounts>>> {
+fn on_one_node(case: &Case<'_>, by_cpu: &[[u64; INTERVALS]]) -> Result<Option<Vec<CpuCounts>>> {
     let Case { ready, trace, layout, .. } = case;
     let mut experiment = ready.experiment.clone();
+    let spread = experiment.model.binding(&ready.machine)?;
     experiment.model.threads_on = ThreadsOn::Fill;
-    let binding = experiment.model.binding(&ready.machine)?;
-    let cpus = model::cpus(trace, &binding);
-    let threads = trace.threads().count();
-    let in_one = nodes_of(&counted(&cpus, None)) == 1 && cpus.cpus().len() == threads;
-    let spread = nodes_of(&cpus_in_use(case)?) > 1;
-    if layout.caches.is_none() || !in_one || !spread {
+    let filled = experiment.model.binding(&ready.machine)?;
+    let (now, then) = (model::cpus(trace, &spread), model::cpus(trace, &filled));
+    let nodes = |cpus: &CpusInUse| nodes_of((0..cpus.cpus().len() as u16).map(|cpu| cpus.node(cpu)));
+    let fit = nodes(&then) == 1 && then.cpus().len() == trace.threads().count();
+    if layout.caches.is_none() || !fit || nodes(&now) == 1 || now.cpus().len() != then.cpus().len() {
         return Ok(None);
     }
     let gathered = experiment.ready(|_| Ok(Vec::new()))?.lay_out(trace, ready.page_size, None)?;
-    Ok(Some(counted(&cpus, gathered.caches_by_cpu.as_deref())))
+    // Threads keep what they do when; only their CPUs are others.
+    let mut moved = vec![[0; INTERVALS]; by_cpu.len()];
+    for (thread, _) in trace.threads() {
+        let at = |binding: &Binding, cpus: &CpusInUse| {
+            cpus.cpus().iter().position(|&cpu| cpu == binding.cpu(thread))
+        };
+        if let (Some(from), Some(to)) = (at(&spread, &now), at(&filled, &then)) {
+            moved[to] = by_cpu[from];
+        }
+    }
+    Ok(Some(counted(&then, gathered.caches_by_cpu.as_deref(), &moved)))
 }
 
 /// The CPUs of node 0, as lists have them.

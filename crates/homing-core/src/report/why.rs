@@ -266,7 +266,7 @@ impl WhyReport {
     pub fn new(found: &Diagnosis, basis: Basis) -> WhyReport {
         let now = found.costs[0];
         let target = Target {
-            nodes: found.before.rows().count() as u16,
+            nodes: found.before.rows().len() as u16,
             cpus_of_node_0: basis.cpus_of_node_0.clone(),
             page_bytes: basis.machine.page_size,
         };
@@ -323,7 +323,7 @@ impl From<&Elapsed> for WhyTime {
 impl From<&Traffic> for TrafficReport {
     fn from(traffic: &Traffic) -> TrafficReport {
         TrafficReport {
-            by_node: traffic.rows().map(<[u64]>::to_vec).collect(),
+            by_node: traffic.rows(),
             nonlocal_percent: traffic.nonlocal_percent(),
             imbalance: traffic.imbalance(),
         }

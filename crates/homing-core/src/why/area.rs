@@ -2,7 +2,8 @@
 
 use super::facts::{PageFacts, Placed};
 use super::lines::Travelling;
-use super::remedy::{Flow, Remedy};
+use super::remedy::Remedy;
+use super::traffic::Flow;
 use crate::areas::Areas;
 use crate::ids::Node;
 use crate::machine::Costs;
@@ -33,6 +34,8 @@ pub struct Area {
     pub falsely_shared: u64,
     /// What its references cost.
     pub costs: Placed,
+    /// What its pages cost if they follow their users, if that was simulated.
+    pub migrated: Option<f64>,
     /// What its lines say, if any was watched.
     pub lines: Option<AreaLines>,
 }
@@ -80,8 +83,8 @@ impl AreaLines {
             let node = Node(by as u16);
             let cost = |remedy: Remedy| {
                 let Flow { local, gone, home } = remedy.flow(page, by);
-                local as f64 * costs.access(node, node)
-                    + (count - local - gone) as f64 * costs.access(node, home)
+                count as f64
+                    * (local * costs.access(node, node) + (1.0 - local - gone) * costs.access(node, home))
             };
             self.separated += cost(Remedy::SeparatePages);
             self.padded += cost(Remedy::PadLines);
@@ -110,6 +113,7 @@ impl Area {
             classes: [0; SharingClass::ALL.len()],
             falsely_shared: 0,
             costs: Placed::default(),
+            migrated: None,
             lines: None,
         }
     }
@@ -128,6 +132,7 @@ impl Area {
         self.classes[page.class as usize] += page.references();
         self.falsely_shared += if page.is_falsely_shared() { page.references() } else { 0 };
         self.costs += page.costs;
+        self.migrated = page.migrated.map(|cost| self.migrated.unwrap_or(0.0) + cost);
     }
 
     /// Looks at the lines of its pages.
@@ -151,9 +156,10 @@ impl Area {
 
     /// The least that it can cost: by placing its pages as they are, or by laying its data out anew.
     pub fn least(&self) -> f64 {
-        let Some(lines) = &self.lines else { return self.costs.bound };
+        let bound = self.costs.bound.min(self.costs.made_at_best);
+        let Some(lines) = &self.lines else { return bound };
         let split = if lines.are_contended() { lines.split } else { f64::INFINITY };
-        self.costs.bound.min(lines.separated).min(lines.padded).min(split)
+        bound.min(lines.separated).min(lines.padded).min(split)
     }
 
     /// What it costs beyond that.

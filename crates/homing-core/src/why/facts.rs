@@ -1,15 +1,73 @@
 //! What is known of each page: who refers to it, where it is, what it costs there, elsewhere, and at best.
 
 use super::lines::{PageLines, OWN};
+use super::traffic::Flow;
 use super::WhyError;
-use crate::history::History;
-use crate::ids::{Node, Page};
+use crate::history::{History, PageRun};
+use crate::ids::{Node, Page, Time};
 use crate::machine::Costs;
 use crate::optimal::{Options, Solver};
 use crate::policy::placement::Placement;
 use crate::sharing::{SharingClass, Tally};
 use rayon::prelude::*;
 use std::ops::AddAssign;
+
+/// Intervals that a program's virtual time is divided into. What threads do one after the other, such as to initialise
+/// and then to compute, is told apart by them: a program takes as long as its slowest CPU in each.
+pub const INTERVALS: usize = 32;
+
+/// References of one node to a page in one interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Use {
+    /// The interval.
+    pub interval: u16,
+    /// The node.
+    pub node: u16,
+    /// References.
+    pub count: u32,
+}
+
+/// References of a page's runs, sorted into intervals.
+struct Uses {
+    nodes: usize,
+    /// Time of an interval.
+    length: u64,
+    /// `[interval * nodes + node]`.
+    counts: Vec<u32>,
+}
+
+impl Uses {
+    fn new(nodes: usize, duration: u64) -> Uses {
+        let length = (duration / INTERVALS as u64 + 1).max(1);
+        Uses { nodes, length, counts: vec![0; INTERVALS * nodes] }
+    }
+
+    /// Adds a run's references, evenly from its first to its last.
+    fn add(&mut self, run: &PageRun) {
+        let interval = |time: Time| ((time.0 / self.length) as usize).min(INTERVALS - 1);
+        let (first, last, all) = (interval(run.first), interval(run.last), run.references());
+        let span = (run.last.0 - run.first.0).max(1);
+        let mut given = 0;
+        for at in first..=last {
+            let until = (at as u64 + 1) * self.length;
+            let due = match at == last {
+                true => all,
+                false => (u128::from(all) * u128::from(until - run.first.0) / u128::from(span))
+                    .min(all.into()) as u64,
+            };
+            let count = &mut self.counts[at * self.nodes + run.node.index()];
+            *count = count.saturating_add((due - given) as u32);
+            given = due;
+        }
+    }
+
+    fn finish(self) -> Vec<Use> {
+        let nodes = self.nodes;
+        let used = self.counts.into_iter().enumerate().filter(|&(_, count)| count > 0);
+        used.map(|(at, count)| Use { interval: (at / nodes) as u16, node: (at % nodes) as u16, count })
+            .collect()
+    }
+}
 
 /// What is known of a page.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,12 +76,16 @@ pub struct PageFacts {
     pub address: u64,
     /// References by node.
     pub by_node: Vec<u64>,
+    /// The same by interval as well, without those that are 0.
+    pub uses: Vec<Use>,
     /// Writes among them.
     pub writes: u64,
     /// How the nodes share it.
     pub class: SharingClass,
     /// The node of the first reference: who made it.
     pub made_by: Node,
+    /// References of that node before any other came: whoever initialises the page instead makes them.
+    pub making: u64,
     /// Where it is.
     pub home: Node,
     /// The single node where it costs least.
@@ -32,6 +94,8 @@ pub struct PageFacts {
     pub spread: Node,
     /// What its references cost.
     pub costs: Placed,
+    /// What its references cost if it follows its users under a policy, if that was simulated.
+    pub migrated: Option<f64>,
     /// What its lines say, if several nodes write it and its lines were watched.
     pub lines: Option<Box<PageLines>>,
 }
@@ -43,6 +107,8 @@ pub struct Placed {
     pub here: f64,
     /// Each at its best node, from the start.
     pub at_best: f64,
+    /// Each made by its best node, which is where it then is.
+    pub made_at_best: f64,
     /// Spread over the nodes.
     pub at_spread: f64,
     /// With a copy wherever a page is read, free of charge, if nobody writes after its first node has made it; else as
@@ -58,6 +124,7 @@ impl AddAssign for Placed {
     fn add_assign(&mut self, other: Placed) {
         self.here += other.here;
         self.at_best += other.at_best;
+        self.made_at_best += other.made_at_best;
         self.at_spread += other.at_spread;
         self.replicated += other.replicated;
         self.bound += other.bound;
@@ -74,9 +141,24 @@ impl PageFacts {
         self.by_node.iter().sum()
     }
 
-    /// Whether a look at its lines can tell more: several nodes use it, and write it while others use it.
-    pub fn is_shared_and_written(&self) -> bool {
-        !matches!(self.class, SharingClass::Private | SharingClass::ReadShared)
+    /// Whether a look at its lines can tell more: several nodes use it. Behind caches nothing is known of writes that
+    /// hit.
+    pub fn is_shared(&self) -> bool {
+        self.class != SharingClass::Private
+    }
+
+    /// Takes what its lines say, and corrects its class by it: behind caches, writes that hit were not seen.
+    pub fn look_into(&mut self, lines: PageLines) {
+        let (references, late): (u64, u64) = (lines.references.iter().sum(), lines.late_writes.iter().sum());
+        if self.class == SharingClass::ReadShared && late * 1000 > references {
+            let most = lines.late_writes.iter().max().copied().unwrap_or(0);
+            self.class = match (late - most) * 100 <= late {
+                true => SharingClass::ProducerConsumer,
+                false => SharingClass::WriteShared,
+            };
+            self.costs.replicated = self.costs.at_best;
+        }
+        self.lines = Some(Box::new(lines));
     }
 
     /// Whether its lines belong to one node each, though no node has the page nearly to itself.
@@ -90,17 +172,35 @@ impl PageFacts {
             })
     }
 
-    /// References of a node that would be local if each node's lines lay on pages of its own.
-    pub fn separable(&self, by: usize) -> u64 {
-        self.lines.as_ref().map_or(0, |lines| (self.by_node[by] as f64 * lines.own_share(by)) as u64)
+    /// The share of a node's references that would be local if each node's lines lay on pages of its own.
+    pub fn separable(&self, by: usize) -> f64 {
+        self.lines.as_ref().map_or(0.0, |lines| lines.own_share(by))
     }
 
-    /// References of a node for which a line travelled in vain, at most as many as reach memory; with `all` also those
-    /// for which it brought something new.
-    pub fn travels(&self, by: usize, all: bool) -> u64 {
+    /// The share of a node's references for which a line travelled in vain; with `all` also those for which it brought
+    /// something new. A line that travelled was fetched from memory, or by way of it.
+    pub fn travels(&self, by: usize, all: bool) -> f64 {
         let lines = self.lines.as_ref();
         let travels = lines.map_or(0, |lines| lines.falsely[by] + if all { lines.truly[by] } else { 0 });
-        travels.min(self.by_node[by])
+        (travels as f64 / (self.by_node[by] as f64).max(1.0)).min(1.0)
+    }
+
+    /// Where the references of every node go if the page costs so much: what it costs beyond being local shrinks for
+    /// all nodes alike, or there are more references where it costs more than now.
+    pub(super) fn costing(&self, cost: f64) -> Flow {
+        let (here, beyond) = (self.costs.here, self.costs.here - self.costs.local);
+        let local = if beyond > 0.0 { ((here - cost) / beyond).clamp(0.0, 1.0) } else { 0.0 };
+        Flow { local, gone: -((cost - here).max(0.0) / here.max(1.0)), home: self.home }
+    }
+
+    /// The share of a node's references that make the page, if its best node is another.
+    pub(super) fn making_share(&self, by: usize) -> f64 {
+        let moves = by == self.made_by.index() && self.made_by != self.best;
+        if moves {
+            self.making as f64 / (self.by_node[by] as f64).max(1.0)
+        } else {
+            0.0
+        }
     }
 
     /// What it costs at a node.
@@ -133,12 +233,15 @@ fn page_facts(
     let runs = || history.runs(page);
     let mut by_node = vec![0; usize::from(nodes)];
     let (mut writes, mut tally) = (0, Tally::default());
+    let mut uses = Uses::new(usize::from(nodes), history.duration().0);
     for run in runs()? {
         by_node[run.node.index()] += run.references();
         writes += u64::from(run.writes);
+        uses.add(&run);
         tally.add(run.node, run.reads(), u64::from(run.writes));
     }
     let made_by = runs()?.next().map_or(Node(0), |run| run.node);
+    let making = runs()?.take_while(|run| run.node == made_by).map(|run| run.references()).sum();
     let home = placement.start(history, page, costs)?.node;
     let spread = Placement::Striped(1).start(history, page, costs)?.node;
     let at = |home| cost_at(costs, &by_node, home);
@@ -153,15 +256,20 @@ fn page_facts(
         costs: Placed {
             here: at(home),
             at_best: at(best),
+            made_at_best: at(best)
+                - making as f64 * (costs.access(made_by, best) - costs.access(made_by, made_by)),
             at_spread: at(spread),
             replicated: if class == SharingClass::ReadShared { local } else { at(best) },
             bound: optimum.cost,
             local,
         },
         by_node,
+        uses: uses.finish(),
         writes,
         class,
         made_by,
+        making,
+        migrated: None,
         home,
         best,
         spread,

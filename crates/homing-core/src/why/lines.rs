@@ -2,8 +2,8 @@
 //!
 //! A line travels when a node refers to it that does not hold it, or writes it while others hold it. It travels in vain,
 //! and is *falsely shared*, if none of the bytes that the node asks for was written by others since it last held them
-//! (Torrellas, Lam & Hennessy 1994: judged by the word that misses). Caches are taken to be large enough: a line that a
-//! node has dropped for want of room is still counted as held, so that nothing counts here but sharing.
+//! (Torrellas, Lam & Hennessy 1994: judged by the word that misses). A line that the node last used so long ago that
+//! its caches have dropped it anyway is fetched for want of room, and does not count as travelling.
 
 use crate::ids::Node;
 use crate::trace::Kind;
@@ -31,8 +31,20 @@ struct Use {
     /// Times it travelled to the node in vain, and with something new.
     falsely: u32,
     truly: u32,
+    /// When the node last used it, by the node's clock.
+    last: u32,
     /// Bytes that others wrote since the node last held the line.
     news: u64,
+}
+
+/// Who writes a frame after its maker has shared it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Made {
+    /// The node that used it first.
+    by: u16,
+    /// It has been used at all, and by another node.
+    used: bool,
+    shared: bool,
 }
 
 /// The lines of some frames while a trace is read.
@@ -46,6 +58,14 @@ pub struct Lines {
     truly: Vec<u64>,
     /// `[line * nodes + node]`
     uses: Vec<Use>,
+    /// By frame watched.
+    made: Vec<Made>,
+    /// Writes after others than the maker had used the frame: `[frame * nodes + node]`.
+    late: Vec<u64>,
+    /// The line that each node used last, and how often it has gone on to another: no fewer than the lines it used.
+    clocks: Vec<(u64, u32)>,
+    /// Lines that the caches of a node hold.
+    capacity: u32,
 }
 
 /// A line that travels.
@@ -72,13 +92,16 @@ pub struct PageLines {
     pub falsely: Vec<u64>,
     /// ... with something new.
     pub truly: Vec<u64>,
+    /// Writes after others than its maker had used the page.
+    pub late_writes: Vec<u64>,
     /// The lines that travel most, most first.
     pub travelling: Vec<Travelling>,
 }
 
 impl Lines {
     /// Watches the first of `watched` that fit into memory: numbers of frames, of which the trace has `frames`.
-    pub fn new(nodes: usize, frames: usize, watched: &[u32]) -> Lines {
+    /// `capacity`: lines that the caches of a node hold.
+    pub fn new(nodes: usize, frames: usize, watched: &[u32], capacity: u64) -> Lines {
         let bytes = LINES * (16 + nodes * std::mem::size_of::<Use>());
         let fit = watched.len().min(BUDGET / bytes);
         let mut slots = vec![NONE; frames];
@@ -89,6 +112,10 @@ impl Lines {
             holders: vec![0; fit * LINES],
             truly: vec![0; fit * LINES],
             uses: vec![Use::default(); fit * LINES * nodes],
+            made: vec![Made::default(); fit],
+            late: vec![0; fit * nodes],
+            clocks: vec![(u64::MAX, 0); nodes],
+            capacity: capacity.min(u64::from(u32::MAX / 2)) as u32,
         }
     }
 
@@ -101,6 +128,10 @@ impl Lines {
     /// the first.
     pub fn turn(&mut self, node: Node, addresses: &[u64], kinds: &[Kind]) {
         for (&address, &kind) in addresses.iter().zip(kinds) {
+            let (line, clock) = &mut self.clocks[node.index()];
+            if *line != address >> LINE_LOG2 {
+                (*line, *clock) = (address >> LINE_LOG2, clock.wrapping_add(1));
+            }
             let slot = self.slots[(address >> FRAME_LOG2) as usize];
             if slot != NONE {
                 self.reference(slot, node.index(), address, kind);
@@ -114,17 +145,20 @@ impl Lines {
         let bytes = u64::from(kind.bytes()).min(LINE - first);
         let mask = (u64::MAX >> (LINE - bytes)) << first;
         let (bit, holders) = (1u64 << node, self.holders[line]);
+        self.note_writer(slot as usize, node, kind.is_write());
+        let now = self.clocks[node].1;
         let uses = &mut self.uses[line * self.nodes..(line + 1) * self.nodes];
         let used = &mut uses[node];
         used.references = used.references.saturating_add(1);
+        let recent = used.references > 1 && now.wrapping_sub(used.last) <= self.capacity;
+        used.last = now;
         let fetched = holders & bit == 0;
         if fetched {
             let new = used.news & mask != 0;
             self.truly[line] = if new { self.truly[line] | bit } else { self.truly[line] & !bit };
             used.news = 0;
         }
-        // Nobody waits for others at the first touch.
-        if holders != 0 && (fetched || (kind.is_write() && holders != bit)) {
+        if recent && holders != 0 && (fetched || (kind.is_write() && holders != bit)) {
             match self.truly[line] & bit != 0 {
                 true => used.truly = used.truly.saturating_add(1),
                 false => used.falsely = used.falsely.saturating_add(1),
@@ -139,6 +173,15 @@ impl Lines {
         }
     }
 
+    fn note_writer(&mut self, slot: usize, node: usize, write: bool) {
+        let made = &mut self.made[slot];
+        if !made.used {
+            *made = Made { by: node as u16, used: true, shared: false };
+        }
+        made.shared |= usize::from(made.by) != node;
+        self.late[slot * self.nodes + node] += u64::from(write && made.shared);
+    }
+
     /// What a frame's lines say; `offset`: where in its page the frame begins. Nothing if it is not watched.
     pub fn of_frame(&self, frame: u32, offset: u64) -> Option<PageLines> {
         let slot = self.slots.get(frame as usize).copied().filter(|&slot| slot != NONE)? as usize;
@@ -148,6 +191,7 @@ impl Lines {
         {
             page.add_line(uses, offset as u32 + number as u32 * LINE as u32);
         }
+        page.late_writes.copy_from_slice(&self.late[slot * self.nodes..][..self.nodes]);
         page.keep_most();
         Some(page)
     }
@@ -156,7 +200,8 @@ impl Lines {
 impl PageLines {
     fn new(nodes: usize) -> PageLines {
         let none = || vec![0; nodes];
-        PageLines { references: none(), own: none(), falsely: none(), truly: none(), travelling: Vec::new() }
+        let (references, own, falsely, truly, late_writes) = (none(), none(), none(), none(), none());
+        PageLines { references, own, falsely, truly, late_writes, travelling: Vec::new() }
     }
 
     fn add_line(&mut self, uses: &[Use], offset: u32) {
@@ -193,6 +238,7 @@ impl PageLines {
         add(&mut self.own, other.own);
         add(&mut self.falsely, other.falsely);
         add(&mut self.truly, other.truly);
+        add(&mut self.late_writes, other.late_writes);
         self.travelling.extend(other.travelling);
         self.keep_most();
     }
@@ -209,7 +255,11 @@ mod tests {
 
     /// References (node, offset in the frame, write) of eight bytes each.
     fn lines(references: impl IntoIterator<Item = (u16, u64, bool)>) -> PageLines {
-        let mut lines = Lines::new(2, 4, &[3]);
+        lines_of(1000, references)
+    }
+
+    fn lines_of(capacity: u64, references: impl IntoIterator<Item = (u16, u64, bool)>) -> PageLines {
+        let mut lines = Lines::new(2, 4, &[3], capacity);
         for (node, offset, write) in references {
             let kind = if write { Kind::write(8) } else { Kind::read(8) };
             lines.turn(Node(node), &[3 << 12 | offset, 2 << 12], &[kind, kind]);
@@ -221,10 +271,11 @@ mod tests {
     #[test]
     fn counters_of_two_nodes_in_one_line_travel_in_vain() {
         let page = lines((0..100).flat_map(|_| [(0, 64, true), (1, 72, true)]));
-        // The first touch is nobody's wait.
-        assert_eq!((page.falsely, page.truly), (vec![99, 100], vec![0, 0]));
+        // The first reference of each is not because of the other.
+        assert_eq!((&page.falsely, &page.truly), (&vec![99, 99], &vec![0, 0]));
+        assert_eq!(page.late_writes, [99, 100]);
         assert_eq!(page.own, [0, 0]);
-        let line = Travelling { truly: 0, falsely: 199, nodes: 2, offset: 8192 + 64 };
+        let line = Travelling { truly: 0, falsely: 198, nodes: 2, offset: 8192 + 64 };
         assert_eq!(page.travelling, [line]);
     }
 
@@ -233,7 +284,7 @@ mod tests {
         // Each reads what the other wrote, then writes: a fetch and an upgrade.
         let increments = |node| [(node, 0, false), (node, 0, true)];
         let page = lines((0..50).flat_map(|_| [increments(0), increments(1)].concat()));
-        assert_eq!((page.falsely, page.truly), (vec![0, 0], vec![98, 100]));
+        assert_eq!((page.falsely, page.truly), (vec![0, 0], vec![98, 99]));
     }
 
     #[test]
@@ -245,9 +296,19 @@ mod tests {
     }
 
     #[test]
+    fn lines_that_the_caches_have_dropped_are_fetched_for_want_of_room() {
+        // Between two uses of a line a node uses 63 others.
+        let round = || (0..64).flat_map(|line| [(0, line * 64, true), (1, line * 64 + 8, true)]);
+        let falsely =
+            |capacity| lines_of(capacity, (0..10).flat_map(|_| round())).falsely.iter().sum::<u64>();
+        assert_eq!((falsely(200), falsely(20)), (2 * 64 * 9, 0));
+    }
+
+    #[test]
     fn readers_hold_a_line_together() {
         let once = [(0, 0, true)].into_iter();
         let page = lines(once.chain((0..100).flat_map(|_| [(0, 0, false), (1, 0, false)])));
-        assert_eq!((page.falsely, page.truly), (vec![0, 0], vec![0, 1]));
+        assert_eq!((&page.falsely, &page.truly), (&vec![0, 0], &vec![0, 0]));
+        assert_eq!(page.late_writes, [0, 0]);
     }
 }

@@ -28,7 +28,7 @@ use crate::machine::Costs;
 use crate::optimal::OptimalError;
 use crate::time::{Elapsed, Times};
 use area::Area;
-use facts::PageFacts;
+use facts::{PageFacts, INTERVALS};
 use remedy::{Prediction, Remedy};
 use serde::{Deserialize, Serialize};
 use traffic::Traffic;
@@ -48,8 +48,6 @@ pub struct Setup<'a> {
     pub times: Option<&'a Times>,
     /// Whether what reaches memory has gone through caches.
     pub behind_caches: bool,
-    /// What each page costs if pages follow their users under a policy, if that was simulated.
-    pub migrated: Option<&'a [f64]>,
 }
 
 /// A CPU that threads run on.
@@ -59,6 +57,16 @@ pub struct CpuCounts {
     pub node: Node,
     /// What its caches counted.
     pub caches: cache::Counts,
+    /// References of its threads in each interval.
+    pub references: [u64; INTERVALS],
+}
+
+impl CpuCounts {
+    /// The share of its references that are in an interval.
+    fn share_in(&self, interval: usize) -> f64 {
+        let all: u64 = self.references.iter().sum();
+        self.references[interval] as f64 / (all as f64).max(1.0)
+    }
 }
 
 /// There is no diagnosis.
@@ -94,11 +102,6 @@ pub(crate) struct Model<'a> {
 impl Model<'_> {
     fn elapsed(&self, traffic: &Traffic) -> Option<Elapsed> {
         self.times.map(|times| traffic.elapsed(times, self.cpus))
-    }
-
-    /// The time that references of that cost take, without contention, divided among all CPUs in use.
-    fn quiet_ns(&self, cost: f64) -> f64 {
-        self.times.map_or(0.0, |times| times.exposed_ns(cost) / self.cpus.len().max(1) as f64)
     }
 }
 
@@ -162,8 +165,8 @@ pub fn diagnose(setup: &Setup<'_>) -> Diagnosis {
     let memory_cost = areas.iter().map(|area| area.costs.here).sum();
     let Setup { costs, cpus, times, behind_caches, .. } = *setup;
     let model = Model { costs, cpus, times, behind_caches, memory_cost };
-    let before = Traffic::new(nodes, facts, |page| page.home);
-    let findings = findings(&model, setup.migrated, areas, facts, &before);
+    let before = Traffic::new(nodes, facts);
+    let findings = findings(&model, areas, facts, &before);
     let with = |given: &dyn Fn(Remedy) -> bool| {
         findings.iter().fold(before.clone(), |traffic, finding| match finding.remedy {
             Some(Prediction { remedy, .. }) if given(remedy) => {
@@ -176,14 +179,15 @@ pub fn diagnose(setup: &Setup<'_>) -> Diagnosis {
     let elapsed = model.elapsed(&before).zip(model.elapsed(&after));
     // How far contended lines can be split is not known: at the least not at all.
     let surely = model.elapsed(&with(&|remedy| remedy != Remedy::SplitLines));
+    let ideal = model.elapsed(&at_bound(&before, facts));
+    let limits = surely.zip(ideal).map(|(surely, ideal)| [surely, ideal]);
     let bound: f64 = findings.iter().map(|finding| finding.area.least()).sum();
     let cost = |finding: &Finding| finding.remedy.map_or(finding.area.costs.here, |remedy| remedy.cost);
     let remedied: f64 = findings.iter().map(cost).sum();
-    let (gain, at_most) =
-        gains(&model, elapsed.as_ref().zip(surely.as_ref()), [memory_cost, remedied, bound], &findings);
+    let (gain, at_most) = gains(elapsed.as_ref().zip(limits.as_ref()), [memory_cost, remedied, bound]);
     let cause = cause(&findings, &before, elapsed.as_ref().map(|(now, _)| now), at_most, gain);
     let costs = [memory_cost, remedied, bound];
-    let for_all = for_all(&model, facts, setup, &before, &findings);
+    let for_all = for_all(&model, facts, &before);
     let timed = elapsed.is_some();
     let untried = findings.len().saturating_sub(TRIED);
     Diagnosis { cause, gain, at_most, timed, findings, untried, before, after, elapsed, costs, for_all }
@@ -192,8 +196,7 @@ pub fn diagnose(setup: &Setup<'_>) -> Diagnosis {
 impl Diagnosis {
     /// Adds what it brings to run all threads on one node, with its memory: `cpus` is what their caches counted there.
     pub fn on_one_node(&mut self, setup: &Setup<'_>, cpus: &[CpuCounts]) {
-        let mut traffic = Traffic::none(self.before.rows().count());
-        cpus.iter().for_each(|cpu| traffic.add(cpu.node, cpu.node, cpu.caches.demand()));
+        let traffic = Traffic::all_local(self.before.rows().len(), cpus);
         let cost =
             cpus.iter().map(|cpu| cpu.caches.demand() as f64 * setup.costs.access(cpu.node, cpu.node)).sum();
         let now = self.elapsed.as_ref().map(|(now, _)| now.total_ns);
@@ -203,42 +206,32 @@ impl Diagnosis {
     }
 }
 
-/// What one remedy for all pages brings.
-fn for_all(
-    model: &Model<'_>,
-    facts: &[PageFacts],
-    setup: &Setup<'_>,
-    before: &Traffic,
-    findings: &[Finding],
-) -> Vec<Prediction> {
+/// Traffic that costs what the bound does: of each page, as much becomes local as the bound avoids.
+fn at_bound(before: &Traffic, facts: &[PageFacts]) -> Traffic {
     let pages: Vec<usize> = (0..facts.len()).collect();
-    let local: f64 = findings.iter().map(|finding| finding.area.costs.local).sum();
+    before.flowing(facts, &pages, |page, _| page.costing(page.costs.bound.min(page.costs.made_at_best)))
+}
+
+/// What one remedy for all pages brings.
+fn for_all(model: &Model<'_>, facts: &[PageFacts], before: &Traffic) -> Vec<Prediction> {
+    let pages: Vec<usize> = (0..facts.len()).collect();
     let predict = |(remedy, cost): (Remedy, f64)| {
-        let copies = if remedy == Remedy::Migrate { model.quiet_ns(cost - local) } else { 0.0 };
-        let after = before.with(facts, &pages, remedy);
-        let time = model.elapsed(before).zip(model.elapsed(&after));
-        let time = time.map(|(now, then)| (then.total_ns + copies) / now.total_ns.max(1e-9));
-        Prediction { remedy, cost, time }
+        let time = model.elapsed(before).zip(model.elapsed(&before.with(facts, &pages, remedy)));
+        Prediction { remedy, cost, time: time.map(|(now, then)| then.total_ns / now.total_ns.max(1e-9)) }
     };
     let spread = (Remedy::Spread, facts.iter().map(|page| page.costs.at_spread).sum());
-    let follow = setup.migrated.map(|costs| (Remedy::Migrate, costs.iter().sum()));
+    let follow: Option<f64> = facts.iter().map(|page| page.migrated).sum();
+    let follow = follow.map(|cost| (Remedy::Migrate, cost));
     std::iter::once(spread).chain(follow).map(predict).collect()
 }
 
 /// Tries remedies, the most avoidable cost first. Each is judged with the remedies before it in place.
-fn findings(
-    model: &Model<'_>,
-    migrated: Option<&[f64]>,
-    areas: Vec<Area>,
-    facts: &[PageFacts],
-    before: &Traffic,
-) -> Vec<Finding> {
+fn findings(model: &Model<'_>, areas: Vec<Area>, facts: &[PageFacts], before: &Traffic) -> Vec<Finding> {
     let all: f64 = areas.iter().map(Area::avoidable).sum();
     let mut traffic = before.clone();
     let find = |(rank, area): (usize, Area)| {
-        let migrated = migrated.map(|costs| area.pages.iter().map(|&page| costs[page]).sum());
         let tried = rank < TRIED;
-        let remedy = tried.then(|| remedy::best(model, &area, facts, &traffic, migrated)).flatten();
+        let remedy = tried.then(|| remedy::best(model, &area, facts, &traffic)).flatten();
         if let Some(Prediction { remedy, .. }) = remedy {
             traffic = traffic.with(facts, &area.pages, remedy);
         }
@@ -250,24 +243,18 @@ fn findings(
 
 /// What the remedies bring, and the most that anything could.
 fn gains(
-    model: &Model<'_>,
-    elapsed: Option<(&(Elapsed, Elapsed), &Elapsed)>,
+    elapsed: Option<(&(Elapsed, Elapsed), &[Elapsed; 2])>,
     [now, remedied, bound]: [f64; 3],
-    findings: &[Finding],
 ) -> (Gain, f64) {
-    let Some(((before, after), surely)) = elapsed else {
+    let Some(((before, after), [surely, ideal])) = elapsed else {
         let share = |cost: f64| (now - cost).max(0.0) / now.max(1.0);
         return (Gain { low: share(remedied), high: share(remedied) }, share(bound));
     };
     let quiet = before.total_ns - before.contention_ns;
-    let copies = |finding: &Finding| {
-        finding.remedy.map_or(0.0, |prediction| prediction.remedy.copies(&finding.area, prediction.cost))
-    };
-    let copies = model.quiet_ns(findings.iter().map(copies).sum());
     let without = |elapsed: &Elapsed| elapsed.total_ns - elapsed.contention_ns;
-    let low = (quiet - without(surely) - copies) / quiet.max(1e-9);
-    let high = (before.total_ns - after.total_ns - copies) / before.total_ns.max(1e-9);
-    let most = (before.contention_ns + model.quiet_ns(now - bound)) / before.total_ns.max(1e-9);
+    let low = (quiet - without(surely)) / quiet.max(1e-9);
+    let high = (before.total_ns - after.total_ns) / before.total_ns.max(1e-9);
+    let most = (before.total_ns - without(ideal)) / before.total_ns.max(1e-9);
     let (low, high) = (low.clamp(0.0, 1.0), high.clamp(0.0, 1.0));
     (Gain { low: low.min(high), high: low.max(high) }, most.clamp(0.0, 1.0).max(high))
 }

@@ -2,7 +2,7 @@
 
 use super::area::{Area, AreaLines};
 use super::facts::PageFacts;
-use super::traffic::Traffic;
+use super::traffic::{Flow, Traffic};
 use super::Model;
 use crate::ids::Node;
 use crate::sharing::SharingClass;
@@ -33,16 +33,6 @@ pub enum Remedy {
     OneNode,
 }
 
-/// Where references of one node to a page go under a remedy. The remainder goes to `home`.
-pub(super) struct Flow {
-    /// References that become local.
-    pub local: u64,
-    /// ... that there are no more.
-    pub gone: u64,
-    /// Where the page is.
-    pub home: Node,
-}
-
 /// A remedy, and what it does.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prediction {
@@ -56,7 +46,7 @@ pub struct Prediction {
 
 impl Remedy {
     /// What can be tried for an area.
-    fn candidates(area: &Area, behind_caches: bool, migrated: Option<f64>) -> Vec<Remedy> {
+    fn candidates(area: &Area, behind_caches: bool) -> Vec<Remedy> {
         let mut all = vec![Remedy::InitialiseByUser, Remedy::Spread];
         let (node, share) = Area::most(&area.best);
         // Where one node is best for nearly all pages, binding says that in one line.
@@ -77,25 +67,26 @@ impl Remedy {
                 all.push(Remedy::SplitLines);
             }
         }
-        all.extend(migrated.map(|_| Remedy::Migrate));
+        all.extend(area.migrated.map(|_| Remedy::Migrate));
         all
     }
 
     /// Where the references of a node to a page go under the remedy.
     pub(super) fn flow(self, page: &PageFacts, by: usize) -> Flow {
-        let at = |home| Flow { local: 0, gone: 0, home };
         match self {
-            Remedy::InitialiseByUser => at(page.best),
-            Remedy::Spread => at(page.spread),
-            Remedy::Bind(node) => at(Node(node)),
-            Remedy::Replicate | Remedy::Migrate | Remedy::OneNode => at(Node(by as u16)),
+            // Who initialises it then is its best node.
+            Remedy::InitialiseByUser => Flow { local: page.making_share(by), ..Flow::to(page.best) },
+            Remedy::Spread => Flow::to(page.spread),
+            Remedy::Bind(node) => Flow::to(Node(node)),
+            Remedy::Replicate | Remedy::OneNode => Flow::to(Node(by as u16)),
+            Remedy::Migrate => page.costing(page.migrated.unwrap_or(page.costs.here)),
             // Parts on pages of their own share no lines either.
             Remedy::SeparatePages => {
                 let gone = page.travels(by, false);
-                Flow { local: page.separable(by).min(page.by_node[by] - gone), gone, home: page.best }
+                Flow { local: page.separable(by).min(1.0 - gone), gone, home: page.best }
             }
-            Remedy::PadLines => Flow { gone: page.travels(by, false), ..at(page.home) },
-            Remedy::SplitLines => Flow { gone: page.travels(by, true), ..at(page.home) },
+            Remedy::PadLines => Flow { gone: page.travels(by, false), ..Flow::to(page.home) },
+            Remedy::SplitLines => Flow { gone: page.travels(by, true), ..Flow::to(page.home) },
         }
     }
 
@@ -104,25 +95,17 @@ impl Remedy {
         !matches!(self, Remedy::InitialiseByUser | Remedy::Spread | Remedy::Bind(_))
     }
 
-    /// What of an area's cost with it is not for references: pages have more than one place, and are copied.
-    pub(super) fn copies(self, area: &Area, cost: f64) -> f64 {
-        match self {
-            Remedy::Replicate | Remedy::Migrate => (cost - area.costs.local).max(0.0),
-            _ => 0.0,
-        }
-    }
-
     /// What an area costs with it.
-    fn cost(self, model: &Model<'_>, area: &Area, facts: &[PageFacts], migrated: Option<f64>) -> f64 {
+    fn cost(self, model: &Model<'_>, area: &Area, facts: &[PageFacts]) -> f64 {
         let lines = |cost: fn(&AreaLines) -> f64| area.lines.as_ref().map_or(area.costs.here, cost);
         match self {
-            Remedy::InitialiseByUser => area.costs.at_best,
+            Remedy::InitialiseByUser => area.costs.made_at_best,
             Remedy::Spread => area.costs.at_spread,
             Remedy::Bind(node) => {
                 area.pages.iter().map(|&page| facts[page].cost_at(model.costs, Node(node))).sum()
             }
             Remedy::Replicate => area.costs.replicated,
-            Remedy::Migrate => migrated.unwrap_or(area.costs.here),
+            Remedy::Migrate => area.migrated.unwrap_or(area.costs.here),
             Remedy::SeparatePages => lines(|lines| lines.separated),
             Remedy::PadLines => lines(|lines| lines.padded),
             Remedy::SplitLines => lines(|lines| lines.split),
@@ -139,22 +122,19 @@ const WORTH: f64 = 0.005;
 /// A remedy that needs more than a placement must be better than placements by this share.
 const BETTER: f64 = 0.1;
 
-/// The best remedy for an area, given where everything else is; none if none pays. `migrated`: what the area costs if
-/// pages follow their users.
+/// The best remedy for an area, given where everything else is; none if none pays.
 pub(super) fn best(
     model: &Model<'_>,
     area: &Area,
     facts: &[PageFacts],
     traffic: &Traffic,
-    migrated: Option<f64>,
 ) -> Option<Prediction> {
     let before = model.elapsed(traffic).map(|elapsed| elapsed.total_ns);
     let predict = |remedy: Remedy| {
-        let cost = remedy.cost(model, area, facts, migrated);
+        let cost = remedy.cost(model, area, facts);
         let time = before.map(|before| {
             let moved = traffic.with(facts, &area.pages, remedy);
-            let copies = model.quiet_ns(remedy.copies(area, cost));
-            model.elapsed(&moved).map_or(1.0, |after| (after.total_ns + copies) / before)
+            model.elapsed(&moved).map_or(1.0, |after| after.total_ns / before)
         });
         Prediction { remedy, cost, time }
     };
@@ -163,7 +143,7 @@ pub(super) fn best(
         None => (area.costs.here - prediction.cost) / model.memory_cost.max(1.0),
     };
     let all: Vec<Prediction> =
-        Remedy::candidates(area, model.behind_caches, migrated).into_iter().map(predict).collect();
+        Remedy::candidates(area, model.behind_caches).into_iter().map(predict).collect();
     let mut best: Option<Prediction> = None;
     for prediction in all {
         // Simpler remedies come first, and placements before what needs more.

@@ -1,116 +1,159 @@
-//! Who fetches from whom, and how long the program takes with that (modelled: [`crate::time`]).
+//! Who fetches from whom in each interval, and how long the program takes with that (modelled: [`crate::time`]).
 
-use super::facts::PageFacts;
+use super::facts::{PageFacts, INTERVALS};
 use super::remedy::Remedy;
 use super::CpuCounts;
 use crate::ids::Node;
 use crate::time::{CpuWork, Elapsed, Times, Work};
 
-/// References from each node to each memory.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Where references of one node to a page go.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Flow {
+    /// The share that becomes local.
+    pub local: f64,
+    /// The share that is no more.
+    pub gone: f64,
+    /// Where the page is, for the remainder.
+    pub home: Node,
+}
+
+impl Flow {
+    /// All to one home.
+    pub fn to(home: Node) -> Flow {
+        Flow { local: 0.0, gone: 0.0, home }
+    }
+}
+
+/// References from each node to each memory, in each of [`INTERVALS`].
+#[derive(Clone, Debug, PartialEq)]
 pub struct Traffic {
     nodes: usize,
-    /// `[by * nodes + home]`.
-    counts: Vec<u64>,
+    /// `[(interval * nodes + by) * nodes + home]`.
+    counts: Vec<f64>,
 }
 
 impl Traffic {
-    /// That of pages at the homes that `home` gives.
-    pub(super) fn new(nodes: usize, facts: &[PageFacts], home: impl Fn(&PageFacts) -> Node) -> Traffic {
-        let mut traffic = Traffic::none(nodes);
+    /// That of pages where they are.
+    pub(super) fn new(nodes: usize, facts: &[PageFacts]) -> Traffic {
+        let mut traffic = Traffic { nodes, counts: vec![0.0; INTERVALS * nodes * nodes] };
         for page in facts {
-            let by_node = page.by_node.iter().enumerate();
-            by_node.for_each(|(by, &count)| traffic.add(Node(by as u16), home(page), count));
-        }
-        traffic
-    }
-
-    /// None at all.
-    pub(super) fn none(nodes: usize) -> Traffic {
-        Traffic { nodes, counts: vec![0; nodes * nodes] }
-    }
-
-    /// Adds references by CPUs of a node to a memory.
-    pub(super) fn add(&mut self, by: Node, home: Node, count: u64) {
-        self.counts[by.index() * self.nodes + home.index()] += count;
-    }
-
-    /// That with some pages, which this has at their homes, under a remedy.
-    pub(super) fn with(&self, facts: &[PageFacts], pages: &[usize], remedy: Remedy) -> Traffic {
-        let mut traffic = self.clone();
-        for page in pages.iter().map(|&page| &facts[page]) {
-            for (by, &count) in page.by_node.iter().enumerate() {
-                let flow = remedy.flow(page, by);
-                let row = &mut traffic.counts[by * self.nodes..][..self.nodes];
-                row[page.home.index()] -= count;
-                row[by] += flow.local;
-                row[flow.home.index()] += count - flow.local - flow.gone;
+            for used in &page.uses {
+                traffic.row(used.interval, used.node)[page.home.index()] += f64::from(used.count);
             }
         }
         traffic
     }
 
-    /// References by CPUs of `by` to memory of `home`.
-    pub fn between(&self, by: Node, home: Node) -> u64 {
-        self.counts[by.index() * self.nodes + home.index()]
+    /// That of CPUs whose references are all local, spread over the intervals as their references are.
+    pub(super) fn all_local(nodes: usize, cpus: &[CpuCounts]) -> Traffic {
+        let mut traffic = Traffic { nodes, counts: vec![0.0; INTERVALS * nodes * nodes] };
+        for cpu in cpus {
+            for interval in 0..INTERVALS {
+                let demand = cpu.caches.demand() as f64 * cpu.share_in(interval);
+                traffic.row(interval as u16, cpu.node.0)[cpu.node.index()] += demand;
+            }
+        }
+        traffic
     }
 
-    /// Rows of the matrix: one for each node that refers.
-    pub fn rows(&self) -> impl Iterator<Item = &[u64]> {
-        self.counts.chunks(self.nodes)
+    fn row(&mut self, interval: u16, by: u16) -> &mut [f64] {
+        let begin = (usize::from(interval) * self.nodes + usize::from(by)) * self.nodes;
+        &mut self.counts[begin..begin + self.nodes]
     }
 
-    /// References served by the memory of each node.
-    pub fn served(&self) -> Vec<u64> {
-        (0..self.nodes).map(|home| self.rows().map(|row| row[home]).sum()).collect()
+    /// That with some pages, which this has at their homes, under a remedy.
+    pub(super) fn with(&self, facts: &[PageFacts], pages: &[usize], remedy: Remedy) -> Traffic {
+        self.flowing(facts, pages, |page, by| remedy.flow(page, by))
+    }
+
+    /// That with the references to some pages, which this has at their homes, elsewhere.
+    pub(super) fn flowing(
+        &self,
+        facts: &[PageFacts],
+        pages: &[usize],
+        flow: impl Fn(&PageFacts, usize) -> Flow,
+    ) -> Traffic {
+        let mut traffic = self.clone();
+        for page in pages.iter().map(|&page| &facts[page]) {
+            let flows: Vec<Flow> = (0..self.nodes).map(|by| flow(page, by)).collect();
+            for used in &page.uses {
+                let (Flow { local, gone, home }, count) =
+                    (flows[usize::from(used.node)], f64::from(used.count));
+                let row = traffic.row(used.interval, used.node);
+                row[page.home.index()] -= count;
+                row[usize::from(used.node)] += count * local;
+                row[home.index()] += count * (1.0 - local - gone);
+            }
+        }
+        traffic
+    }
+
+    /// References by node and memory: a row for each node that refers.
+    pub fn rows(&self) -> Vec<Vec<u64>> {
+        let sum = |by: usize, home: usize| {
+            let matrices = self.counts.chunks(self.nodes * self.nodes);
+            matrices.map(|matrix| matrix[by * self.nodes + home]).sum::<f64>().round() as u64
+        };
+        (0..self.nodes).map(|by| (0..self.nodes).map(|home| sum(by, home)).collect()).collect()
     }
 
     /// 100 * (references to other nodes' memory) / references; 0 without references.
     pub fn nonlocal_percent(&self) -> f64 {
-        let all: u64 = self.counts.iter().sum();
-        let local: u64 = self.rows().enumerate().map(|(by, row)| row[by]).sum();
+        let rows = self.rows();
+        let all: u64 = rows.iter().flatten().sum();
+        let local: u64 = rows.iter().enumerate().map(|(by, row)| row[by]).sum();
         100.0 * (all - local) as f64 / (all as f64).max(1.0)
     }
 
     /// How much more the busiest memory serves than the mean one; 1 if all serve the same.
     pub fn imbalance(&self) -> f64 {
-        let served = self.served();
-        let all: u64 = served.iter().sum();
-        let most = served.iter().max().copied().unwrap_or(0);
-        if all == 0 {
-            return 1.0;
+        let rows = self.rows();
+        let served: Vec<u64> = (0..self.nodes).map(|home| rows.iter().map(|row| row[home]).sum()).collect();
+        let (all, most) = (served.iter().sum::<u64>(), served.iter().max().copied().unwrap_or(0));
+        match all {
+            0 => 1.0,
+            all => most as f64 * self.nodes as f64 / all as f64,
         }
-        most as f64 * self.nodes as f64 / all as f64
     }
 
-    /// How long the program takes. What reaches memory from a node is divided among its CPUs as what their caches let
-    /// through. One interval for the whole program, so that bursts are smoothed: contention is not overstated.
+    /// How long the program takes: in each interval as long as its slowest CPU. What the caches of a CPU counted is
+    /// spread over the intervals as its references are, and a node's traffic over its CPUs likewise.
     pub(super) fn elapsed(&self, times: &Times, cpus: &[CpuCounts]) -> Elapsed {
-        let all: u64 = self.counts.iter().sum();
-        let write_backs = cpus.iter().map(|cpu| cpu.caches.write_backs).sum();
-        let mut by_node = vec![0; self.nodes];
-        cpus.iter().for_each(|cpu| by_node[cpu.node.index()] += cpu.caches.demand());
+        let write_backs: u64 = cpus.iter().map(|cpu| cpu.caches.write_backs).sum();
+        let all: f64 = self.counts.iter().sum();
+        let mut total = Elapsed::default();
+        for (interval, matrix) in self.counts.chunks(self.nodes * self.nodes).enumerate() {
+            let part = |count: &f64| (write_backs as f64 * count / all.max(1.0)) as u64;
+            let cpus = self.work(interval, matrix, cpus);
+            total.add(
+                &times
+                    .elapsed(&Work { cpus, write_backs: matrix.iter().map(part).collect(), moves: 0 }, false),
+            );
+        }
+        total
+    }
+
+    fn work(&self, interval: usize, matrix: &[f64], cpus: &[CpuCounts]) -> Vec<CpuWork> {
+        let mut demand = vec![0.0; self.nodes];
+        let weight = |cpu: &CpuCounts| cpu.caches.demand() as f64 * cpu.share_in(interval);
+        cpus.iter().for_each(|cpu| demand[cpu.node.index()] += weight(cpu));
         let work = |cpu: &CpuCounts| {
-            let (by, caches) = (cpu.node.index(), &cpu.caches);
-            let share = caches.demand() as f64 / (by_node[by] as f64).max(1.0);
-            let row = &self.counts[by * self.nodes..][..self.nodes];
+            let (by, share) = (cpu.node.index(), cpu.share_in(interval));
+            let part = |count: u64| (count as f64 * share) as u64;
+            let of_node = weight(cpu) / demand[by].max(1e-9);
             CpuWork {
                 node: cpu.node,
-                references: caches.references,
-                l1_misses: caches.l1_misses,
-                l3_hits: caches.l3_hits,
-                tlb_misses: caches.tlb_misses,
+                references: part(cpu.caches.references),
+                l1_misses: part(cpu.caches.l1_misses),
+                l3_hits: part(cpu.caches.l3_hits),
+                tlb_misses: part(cpu.caches.tlb_misses),
                 shootdowns: 0,
-                demand: row.iter().map(|&count| (count as f64 * share) as u64).collect(),
+                demand: matrix[by * self.nodes..][..self.nodes]
+                    .iter()
+                    .map(|n| (n * of_node) as u64)
+                    .collect(),
             }
         };
-        let cpus = cpus.iter().map(work).collect();
-        times.elapsed(&Work { cpus, write_backs: self.spread(write_backs, all), moves: 0 }, false)
-    }
-
-    /// A count divided as the references are.
-    fn spread(&self, count: u64, all: u64) -> Vec<u64> {
-        let part = |&n: &u64| (count as f64 * n as f64 / (all as f64).max(1.0)) as u64;
-        self.counts.iter().map(part).collect()
+        cpus.iter().map(work).collect()
     }
 }

@@ -1,0 +1,114 @@
+//! A second reading of a trace: what each CPU does when, and what the lines of shared pages do.
+
+use crate::case::Case;
+use crate::error::Result;
+use crate::model::{self, frames};
+use homing_core::history::{Binding, History};
+use homing_core::ids::{Cpu, Page};
+use homing_core::why::facts::{PageFacts, INTERVALS};
+use homing_core::why::lines::{Lines, PageLines, LINE};
+use homing_trace::{Turn, Visitor, FRAME_BYTES};
+use std::collections::hash_map::Entry;
+use std::collections::HashMap;
+
+/// What a second reading gave.
+pub struct Reading {
+    /// References of each CPU in use in each interval.
+    pub by_cpu: Vec<[u64; INTERVALS]>,
+    /// Pages that several nodes use and whose lines were not watched for want of memory.
+    pub unwatched: usize,
+}
+
+/// Reads a trace again, and gives the facts of pages that several nodes use what their lines say.
+pub fn read(case: &Case<'_>, nodes: usize, facts: &mut [PageFacts]) -> Result<Reading> {
+    let frames = frames(&case.trace);
+    let history = &case.layout.history;
+    let page_bytes = history.page_size().bytes();
+    let watched = match page_bytes < FRAME_BYTES {
+        true => Vec::new(),
+        false => watched(facts, &frames, history),
+    };
+    let numbers: Vec<u32> = watched.iter().map(|&(frame, _)| frame).collect();
+    let binding = case.ready.experiment.model.binding(&case.ready.machine)?;
+    let cpus = model::cpus(&case.trace, &binding);
+    let mut watch = Watch {
+        lines: Lines::new(nodes, frames.len(), &numbers, capacity(case)),
+        binding: &binding,
+        cpus: cpus.cpus().iter().zip(0..).map(|(&cpu, index)| (cpu, index)).collect(),
+        length: history.duration().0 / INTERVALS as u64 + 1,
+        by_cpu: vec![[0; INTERVALS]; cpus.cpus().len()],
+    };
+    case.trace.visit_all(&mut watch)?;
+    let mut unwatched = 0;
+    let mut found: HashMap<usize, PageLines> = HashMap::new();
+    for (frame, page) in watched {
+        let Some(more) = watch.lines.of_frame(frame, frames[frame as usize] % page_bytes) else {
+            unwatched += 1;
+            continue;
+        };
+        match found.entry(page) {
+            Entry::Occupied(mut known) => known.get_mut().add(more),
+            Entry::Vacant(none) => {
+                none.insert(more);
+            }
+        }
+    }
+    found.into_iter().for_each(|(page, lines)| facts[page].look_into(lines));
+    Ok(Reading { by_cpu: watch.by_cpu, unwatched })
+}
+
+/// Lines that the caches of a node hold: those of its largest level. Without caches nothing is dropped.
+fn capacity(case: &Case<'_>) -> u64 {
+    let shape = case.ready.machine.hierarchy(case.ready.page_size).ok().flatten();
+    let shape = shape.filter(|_| case.layout.caches.is_some());
+    shape.map_or(u64::MAX, |shape| shape.l3.map_or(shape.l2, |(l3, _)| l3).bytes() / LINE)
+}
+
+/// The frames of the pages that several nodes use, those with most references first, each with its page.
+fn watched(facts: &[PageFacts], frames: &[u64], history: &History) -> Vec<(u32, usize)> {
+    let page_bytes = history.page_size().bytes();
+    let of_page = |address: u64| address / page_bytes;
+    // Addresses that were unmapped and mapped again have several pages: where numbers do not tell them apart, the one
+    // with most references stands for all.
+    let identical = page_bytes == FRAME_BYTES && frames.len() == facts.len();
+    let mut pages: HashMap<u64, usize> = HashMap::new();
+    for (page, found) in facts.iter().enumerate().filter(|(_, found)| found.is_shared()) {
+        let known = pages.entry(of_page(found.address)).or_insert(page);
+        if facts[*known].references() < found.references() {
+            *known = page;
+        }
+    }
+    let page_of = |(number, &address): (usize, &u64)| {
+        let same = identical && history.address(Page(number as u32)) == address;
+        let page = match same {
+            true => facts[number].is_shared().then_some(number),
+            false => pages.get(&of_page(address)).copied(),
+        };
+        page.map(|page| (number as u32, page))
+    };
+    let mut watched: Vec<(u32, usize)> = frames.iter().enumerate().filter_map(page_of).collect();
+    watched.sort_by_key(|&(frame, page)| (std::cmp::Reverse(facts[page].references()), frame));
+    watched
+}
+
+struct Watch<'a> {
+    lines: Lines,
+    binding: &'a Binding,
+    /// The index of each CPU in use.
+    cpus: HashMap<Cpu, usize>,
+    /// Time of an interval.
+    length: u64,
+    by_cpu: Vec<[u64; INTERVALS]>,
+}
+
+impl Visitor for Watch<'_> {
+    fn turn(&mut self, turn: Turn<'_>) {
+        // Where a thread moves within a turn, or an interval ends, the turn's first reference stands for all of it.
+        let ((cpu, node), _) = self.binding.place_at(turn.thread, turn.first);
+        if let Some(&cpu) = self.cpus.get(&cpu) {
+            let interval = ((turn.first.0 / self.length) as usize).min(INTERVALS - 1);
+            self.by_cpu[cpu][interval] += turn.addresses.len() as u64;
+        }
+        self.lines.turn(node, turn.addresses, turn.kinds);
+    }
+}

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# The verdict of `homing why` on programs with one planted cause each, or none (tests/why/cases). Each is recorded for
+# real and diagnosed on four sockets with small caches. `tests/why.sh NAME...` runs only these.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+homing=${HOMING:-target/release/homing}
+out=build/why
+mkdir -p "$out"
+passed=0 failed=0
+
+compile() { # name source flags -> the command line
+  local source=tests/why/$2 flags=(-O1 -g -fopenmp -pthread)
+  [[ $3 == - || $2 == *.py ]] || flags+=("$3")
+  case $2 in
+    *.c) gcc "${flags[@]}" "$source" -o "$out/$1" && command=("$out/$1") ;;
+    *.cpp) g++ "${flags[@]}" "$source" -o "$out/$1" && command=("$out/$1") ;;
+    *.f90) gfortran -cpp "${flags[@]}" "$source" -o "$out/$1" && command=("$out/$1") ;;
+    *.py) command=(/usr/bin/python3 "$source"); [[ $3 == - ]] || command+=("$3") ;;
+  esac
+}
+
+judge() { # name expected area
+  python3 - "$out/$1.json" "$2" "$3" <<'PY'
+import json, sys
+path, expected, area = sys.argv[1:]
+report = json.load(open(path))
+first = next((a.get("name") or "" for a in report["areas"] if a.get("remedy")), "")
+gain = report["gain"]
+print(f'{report["verdict"]}: {100 * gain["low"]:.0f} to {100 * gain["high"]:.0f} %, {first}')
+wrong = report["verdict"] not in expected.split(",") or (area != "-" and area not in first)
+sys.exit(wrong or not 0 <= gain["low"] <= gain["high"] <= 1)
+PY
+}
+
+while read -r name source flags expected area; do
+  [[ -z $name || $name == \#* ]] && continue
+  [[ $# -gt 0 && " $* " != *" $name "* ]] && continue
+  command=()
+  if compile "$name" "$source" "$flags" \
+    && OMP_NUM_THREADS=4 OMP_PROC_BIND=true "$homing" record -q -o "$out/$name.trace" -- "${command[@]}" > "$out/$name.out" 2>&1 \
+    && "$homing" why "$out/$name.trace" --machine tests/why/small-caches.toml --json > "$out/$name.json" \
+    && line=$(judge "$name" "$expected" "$area"); then
+    echo "ok   $name: $line"
+    passed=$((passed + 1))
+  else
+    echo "FAIL $name: expected $expected with ${area}; ${line:-see $out/$name.out}"
+    failed=$((failed + 1))
+  fi
+  rm -f "$out/$name.trace"
+  line=
+done < tests/why/cases
+echo
+echo "why: $passed passed, $failed failed"
+[[ $failed -eq 0 && $passed -gt 0 ]]
