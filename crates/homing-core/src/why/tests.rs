@@ -22,7 +22,7 @@ impl World {
         let number = |page| history.address(crate::ids::Page(page)) >> 12;
         let of_page: Vec<i32> = (0..history.pages()).map(|page| area_of(number(page)) as i32).collect();
         let names = ["a", "b", "c"].map(str::to_owned).to_vec();
-        let areas = Areas { names, of_page };
+        let areas = Areas { names, of_page, ..Areas::default() };
         let counts = cache::Counts { references: history.references(), ..cache::Counts::default() };
         let setup = Setup {
             history: &history,
@@ -97,7 +97,7 @@ fn what_all_use_evenly_is_to_be_spread_if_one_memory_serves_it_all() {
     }
     let world = World::new();
     let history = History::from_references(&references, world.costs.read_gap());
-    let areas = Areas { names: vec!["shared".into()], of_page: vec![0; 64] };
+    let areas = Areas { names: vec!["shared".into()], of_page: vec![0; 64], ..Areas::default() };
     let counts = cache::Counts { references: history.references(), ..cache::Counts::default() };
     let setup = Setup {
         history: &history,
@@ -138,7 +138,7 @@ fn pages_that_go_from_node_to_node_are_to_follow() {
     }
     let world = World::new();
     let history = History::from_references(&references, world.costs.read_gap());
-    let areas = Areas { names: vec!["board".into()], of_page: vec![0; 4] };
+    let areas = Areas { names: vec!["board".into()], of_page: vec![0; 4], ..Areas::default() };
     let counts = cache::Counts { references: history.references(), ..cache::Counts::default() };
     let bound = 4000.0 * 6.0 + 5.0 * world.costs.copy(crate::ids::Node(0), crate::ids::Node(1));
     let migrated = [bound; 4];
