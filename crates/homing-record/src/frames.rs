@@ -3,6 +3,7 @@
 
 use addr2line::Loader;
 use homing_trace::{NameKind, Reword};
+use object::{Object, ObjectSymbol, ReadCache, SymbolKind};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fs::File;
@@ -36,10 +37,13 @@ pub(crate) fn demangled(name: &str) -> Option<String> {
     }
 }
 
+/// A stack is not shown below this.
+const MAIN: &str = "main (";
+
 /// Looks frames up.
 struct Frames {
-    /// The files looked into; `None`: there is nothing to be found.
-    files: HashMap<String, Option<Loader>>,
+    /// The files looked into.
+    files: HashMap<String, Code>,
     /// What was looked up.
     known: HashMap<String, String>,
     made: Made,
@@ -51,8 +55,16 @@ impl Frames {
     }
 
     fn site(&mut self, text: &str) -> String {
-        let frames: Vec<String> = text.split(CALLED_BY).map(|frame| self.frame(frame)).collect();
-        frames.join(CALLED_BY)
+        let mut found = Vec::new();
+        for frame in text.split(CALLED_BY) {
+            let frames = self.frame(frame);
+            let is_main = frames.rsplit(CALLED_BY).next().is_some_and(|frame| frame.starts_with(MAIN));
+            found.push(frames);
+            if is_main {
+                break;
+            }
+        }
+        found.join(CALLED_BY)
     }
 
     /// One frame; several, the innermost first, where functions were inlined.
@@ -74,31 +86,70 @@ impl Frames {
 
     fn in_file(&mut self, file: &str, at: u64) -> Option<String> {
         if !self.files.contains_key(file) {
-            self.files.insert(file.to_owned(), Loader::new(file).ok());
+            self.files.insert(file.to_owned(), Code::read(file));
         }
-        let loader = self.files.get(file)?.as_ref()?;
-        let lines = lines(loader, at);
+        let code = self.files.get(file)?;
+        let lines = code.lines(at);
         if !lines.is_empty() {
             return Some(lines.join(CALLED_BY));
         }
-        let symbol = loader.find_symbol(at)?;
-        Some(format!("{} (in {file})", demangled(symbol).unwrap_or_else(|| symbol.to_owned())))
+        Some(format!("{} (in {file})", code.function(at)?))
     }
 }
 
-/// The functions at an address whose lines are known, inlined ones first.
-fn lines(loader: &Loader, at: u64) -> Vec<String> {
-    let Ok(mut frames) = loader.find_frames(at) else { return Vec::new() };
+/// The code of a file.
+struct Code {
+    /// Where it has debug information.
+    debug: Option<Loader>,
+    /// Address, end and name of its functions, by address.
+    functions: Vec<(u64, u64, String)>,
+}
+
+impl Code {
+    fn read(file: &str) -> Code {
+        let mut functions = functions(file).unwrap_or_default();
+        functions.sort_unstable();
+        Code { debug: Loader::new(file).ok(), functions }
+    }
+
+    /// The function at an address by its symbol.
+    fn function(&self, at: u64) -> Option<String> {
+        let before = self.functions.partition_point(|(start, _, _)| *start <= at).checked_sub(1)?;
+        let (_, end, name) = &self.functions[before];
+        (at < *end).then(|| demangled(name).unwrap_or_else(|| name.clone()))
+    }
+
+    /// The functions at an address whose lines are known, inlined ones first.
+    fn lines(&self, at: u64) -> Vec<String> {
+        let Some(Ok(mut frames)) = self.debug.as_ref().map(|debug| debug.find_frames(at)) else {
+            return Vec::new();
+        };
+        let mut found = Vec::new();
+        while let Ok(Some(frame)) = frames.next() {
+            let name = frame.function.as_ref().and_then(|name| Some(name.demangle().ok()?.into_owned()));
+            let name = name.or_else(|| self.function(at));
+            let file = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
+            let place = frame.location.and_then(|place| Some((file(place.file?), place.line?)));
+            if let (Some(name), Some((file, line))) = (name, place) {
+                found.push(format!("{name} ({file}:{line})"));
+            }
+        }
+        found
+    }
+}
+
+/// Address, end and name of the functions in an ELF file.
+fn functions(file: &str) -> Option<Vec<(u64, u64, String)>> {
+    let cache = ReadCache::new(File::open(file).ok()?);
+    let object = object::File::parse(&cache).ok()?;
     let mut found = Vec::new();
-    while let Ok(Some(frame)) = frames.next() {
-        let name = frame.function.as_ref().and_then(|name| Some(name.demangle().ok()?.into_owned()));
-        let name = name.or_else(|| loader.find_symbol(at).map(|symbol| demangled(symbol).unwrap_or(symbol.into())));
-        let place = frame.location.and_then(|place| Some((place.file?.rsplit('/').next()?.to_owned(), place.line?)));
-        if let (Some(name), Some((file, line))) = (name, place) {
-            found.push(format!("{name} ({file}:{line})"));
+    for symbol in object.symbols().chain(object.dynamic_symbols()) {
+        let end = symbol.address().checked_add(symbol.size());
+        if let (SymbolKind::Text, Some(end), Ok(name)) = (symbol.kind(), end, symbol.name()) {
+            found.push((symbol.address(), end, name.to_owned()));
         }
     }
-    found
+    Some(found)
 }
 
 /// A frame that the recorder has named itself.
@@ -162,4 +213,60 @@ fn read(file: &PathBuf) -> Vec<(u64, u64, String)> {
         Some((start, start.checked_add(bytes)?, parts.next()?.trim().to_owned()))
     };
     BufReader::new(file).lines().map_while(Result::ok).take(MAP_LINES).filter_map(function).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[inline(never)]
+    fn here() -> u64 {
+        std::hint::black_box(here as fn() -> u64) as usize as u64
+    }
+
+    /// The start of this program in memory.
+    fn base() -> u64 {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        u64::from_str_radix(maps.split('-').next().unwrap(), 16).unwrap()
+    }
+
+    #[test]
+    fn names_of_cpp_and_rust_are_demangled_and_others_stay() {
+        assert_eq!(demangled("_ZN3app5tableE").as_deref(), Some("app::table"));
+        assert_eq!(demangled("_ZN4core3fmt5write17h0123456789abcdefE").as_deref(), Some("core::fmt::write"));
+        assert_eq!(demangled("_RNvC3app4grid").as_deref(), Some("app::grid"));
+        for other in ["main", "_Z", "main.grid", ""] {
+            assert_eq!(demangled(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn code_of_a_file_is_named_by_function_and_line() {
+        let program = std::env::current_exe().unwrap().canonicalize().unwrap();
+        let site = format!(
+            "{}+0x{:x} < /absent+0x12 < _ZN3app4gridEv (g.cpp:2) < main (m.c:3) < start",
+            program.display(),
+            here() - base()
+        );
+        let mut frames = Frames::new(Made::of(0));
+        let found = frames.site(&site);
+        let parts: Vec<&str> = found.split(CALLED_BY).collect();
+        assert!(parts[..parts.len() - 3].join(" ").contains("here (frames.rs:"), "{found}");
+        assert_eq!(parts[parts.len() - 3..], ["/absent+0x12", "app::grid() (g.cpp:2)", "main (m.c:3)"]);
+        assert_eq!(frames.site(&site), found, "the second time as well");
+    }
+
+    #[test]
+    fn code_that_a_compiler_made_is_named_by_its_list_which_may_grow() {
+        let mut list = tempfile::NamedTempFile::new().unwrap();
+        let mut frames = Frames::new(Made { file: list.path().to_owned(), length: 0, functions: Vec::new() });
+        assert_eq!(frames.site("0x1010"), "0x1010");
+        list.write_all(b"1000 20 js::load x\nnonsense\nffffffffffffffff 20 beyond\n").unwrap();
+        assert_eq!(frames.site("0x1010 < 0x1020"), "js::load x < 0x1020");
+        list.write_all(b"0x1000 0x40 js::again\n").unwrap();
+        assert_eq!(frames.site("0x1010 < 0x1020"), "js::again < js::again");
+        let absent = Made { file: "/absent.map".into(), length: 0, functions: Vec::new() };
+        assert_eq!(Frames::new(absent).site("0x1010"), "0x1010");
+    }
 }

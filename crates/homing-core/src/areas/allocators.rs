@@ -105,9 +105,45 @@ const ALLOCATORS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Whether a function only allocates for others. It may be written with return type and arguments.
-pub(super) fn is_allocator(function: &str) -> bool {
+/// Files of which all functions are such: of inlined ones a recorder may know no more than the last part of the name.
+/// Files of libstdc++, libc++ (without extension) and of Rust's library.
+const FILES: &[&str] = &[
+    "new_allocator.h",
+    "allocator.h",
+    "alloc_traits.h",
+    "allocated_ptr.h",
+    "malloc_allocator.h",
+    "stl_*.h",
+    "vector.tcc",
+    "deque.tcc",
+    "basic_string.*",
+    "hashtable_policy.h",
+    "unique_ptr.h",
+    "shared_ptr*.h",
+    "allocate_at_least.h",
+    "allocator_traits.h",
+    "__split_buffer",
+    "__hash_table",
+    "__tree",
+    "vector",
+    "deque",
+    "string",
+    "new",
+    "memory",
+    "raw_vec.rs",
+    "spec_from_elem.rs",
+    "spec_from_iter*.rs",
+    "boxed.rs",
+];
+
+/// Whether a function only allocates for others. It may be written with return type and arguments; `file` is where it
+/// stands, if that is known.
+pub(super) fn is_allocator(function: &str, file: Option<&str>) -> bool {
     let name = bare(function);
+    let in_file = |file: &str| FILES.iter().any(|pattern| matches(pattern, file));
+    if file.is_some_and(in_file) {
+        return true;
+    }
     ALLOCATORS.iter().flat_map(|(_, patterns)| patterns.iter()).any(|pattern| matches(pattern, name))
 }
 
@@ -180,7 +216,7 @@ mod tests {
             "mmap64",
             "g_malloc0_n",
         ] {
-            assert!(is_allocator(allocator), "{allocator}");
+            assert!(is_allocator(allocator, Some("own.c")), "{allocator}");
         }
         for own in [
             "main",
@@ -195,8 +231,13 @@ mod tests {
             "app::build::{{closure}}",
             "main.load",
         ] {
-            assert!(!is_allocator(own), "{own}");
+            assert!(!is_allocator(own, Some("own.c")), "{own}");
         }
+        assert!(
+            is_allocator("allocate", Some("new_allocator.h"))
+                && is_allocator("_M_check", Some("stl_vector.h"))
+        );
+        assert!(!is_allocator("allocate", Some("vectors.h")) && !is_allocator("allocate", None));
     }
 
     #[test]

@@ -88,11 +88,11 @@ impl<'a> Chosen<'a> {
     /// Of Python code the first line outside its libraries; else the first function that is no allocator.
     fn of(site: &'a str) -> Chosen<'a> {
         let frames: Vec<&str> = site.split(CALLED_BY).collect();
-        let own = |frame: &&str| is_python(frame) && !PYTHON_LIBRARY.iter().any(|at| frame.contains(at));
+        let own = |frame: &&str| is_python(frame) && !is_python_library(frame);
         let first = |wanted: &dyn Fn(&&str) -> bool| frames.iter().position(wanted);
         let at = first(&own)
             .or_else(|| first(&|frame| is_python(frame)))
-            .or_else(|| first(&|frame| !is_allocator(function(frame))))
+            .or_else(|| first(&|frame| !is_allocator(function(frame), file(frame))))
             .unwrap_or(frames.len() - 1);
         let others = |frame: &&&str| function(frame) != function(frames[at]);
         Chosen { frame: frames[at], caller: frames[at + 1..].iter().find(others).copied() }
@@ -111,17 +111,30 @@ fn function(frame: &str) -> &str {
     frame.rsplit_once(" (").map_or(frame, |(function, _)| function)
 }
 
+/// The file of a frame whose line is known.
+fn file(frame: &str) -> Option<&str> {
+    let (_, place) = frame.rsplit_once(" (")?;
+    Some(place.rsplit_once(':')?.0)
+}
+
+fn is_python_library(frame: &str) -> bool {
+    PYTHON_LIBRARY.iter().any(|at| frame.contains(at))
+}
+
 fn is_python(frame: &str) -> bool {
     frame.rsplit_once(" in ").is_some_and(|(place, _)| {
         place.rsplit_once(':').is_some_and(|(_, line)| line.bytes().all(|b| b.is_ascii_digit()))
     })
 }
 
-/// Whether a frame is of a library without lines: one with lines is as good as the program's own.
+/// Whether a frame is of a library; one of C code whose lines are known counts as the program's own.
 fn is_foreign(frame: &str) -> bool {
     let place = frame.rsplit_once(" (in ").map(|(_, place)| place.trim_end_matches(')'));
     let object = place.or_else(|| frame.split_once("+0x").map(|(object, _)| object));
-    !is_python(frame) && object.is_some_and(super::is_library)
+    match is_python(frame) {
+        true => is_python_library(frame),
+        false => object.is_some_and(super::is_library),
+    }
 }
 
 /// A frame with files in place of paths.
@@ -169,6 +182,7 @@ mod tests {
                  /home/me/train.py:40 in <module>",
                 "train.py:12 in load",
             ),
+            ("allocate (new_allocator.h:137) < vector (stl_vector.h:9) < fill (f.cpp:2)", "fill (f.cpp:2)"),
             ("malloc < <frozen importlib._bootstrap>:241 in _call", "<frozen importlib._bootstrap>:241 in _call"),
         ] {
             assert_eq!(labels(&[site]), [label]);

@@ -207,7 +207,8 @@ fn findings(
     let mut traffic = before.clone();
     let find = |(rank, area): (usize, Area)| {
         let migrated = migrated.map(|costs| area.pages.iter().map(|&page| costs[page]).sum());
-        let tried = rank < TRIED;
+        // What libraries have is not for the program's authors to place.
+        let tried = rank < TRIED && area.folded == 0;
         let remedy = tried.then(|| remedy::best(model, &area, facts, &traffic, migrated)).flatten();
         if let Some(Prediction { remedy, .. }) = remedy {
             traffic = traffic.with(facts, &area.pages, |page| remedy.home(page));

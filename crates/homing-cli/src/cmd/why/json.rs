@@ -61,6 +61,8 @@ fn area(finding: &Finding, case: &Case<'_>) -> Value {
     let classes = SharingClass::ALL.iter().zip(area.classes);
     json!({
         "name": area.name,
+        "stack": area.stack,
+        "areas_folded": area.folded,
         "pages": area.pages.len(),
         "bytes": area.pages.len() as u64 * case.ready.page_size.bytes(),
         "references": area.references(),
