@@ -187,9 +187,10 @@ enum {
    HOMING_SITE = 22
 };
 
-/* Between the frames of a call site, and the most frames that a recorder walks up. */
+/* Between the frames of a call site. The most frames that a recorder walks up; that it walks up to where Python code
+ * has called; and of that code, which come behind the others. */
 #define HOMING_CALLED_BY " < "
-enum { HOMING_STACK_FRAMES = 16 };
+enum { HOMING_STACK_FRAMES = 16, HOMING_BELOW_PYTHON = 8, HOMING_PYTHON_FRAMES = 4 };
 
 enum { HOMING_SYNC_RELEASE = 0, HOMING_SYNC_ACQUIRE = 1, HOMING_SYNC_BOTH = 2 };
 

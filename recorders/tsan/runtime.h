@@ -140,6 +140,8 @@ HIDDEN void homing_may_block(void);
 HIDDEN word homing_name(const char *text, unsigned length);
 HIDDEN word homing_name_as(unsigned operation, const char *text, unsigned length);
 enum { HOMING_NAME_BYTES = 8 * (HOMING_RESERVE_MAX - 1) };
+/* Whether the program is CPython, or linked with it: looked up once, when recording starts. */
+HIDDEN void homing_look_for_python(void);
 /* The name id of the call stack from a return address on; its frames are sent on first use. */
 HIDDEN word homing_site(word return_address);
 /* Sends the mappings that exist when recording starts. */

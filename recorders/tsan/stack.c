@@ -11,17 +11,37 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 #include <unwind.h>
 
-/* Stacks that are told apart; of further ones only the innermost frame counts. */
-enum { STACKS = 1 << 14, RECENT = 1 << 11 };
+/* Stacks that are told apart; of further ones only the innermost frame counts. Probes: entries looked at for one. */
+enum { STACKS = 1 << 14, PROBES = 64, RECENT = 1 << 11 };
 /* Of the text of a stack: threads may have little room. */
 enum { SITE_BYTES = 2048 };
 
-/* Return addresses, the innermost first, and where on the stack they are. */
+static int read_own(void *out, word address, size_t bytes)
+{
+   struct iovec to = {out, bytes}, from = {(void *)address, bytes};
+   return syscall(SYS_process_vm_readv, (long)getpid(), &to, 1L, &from, 1L, 0L) == (long)bytes;
+}
+
+/* By way of the kernel: the interpreter may be another than its version says. */
+#define HOMING_PYTHON_READ(out, address, bytes) read_own(out, address, bytes)
+#define HOMING_PYTHON_THREAD() ((word)syscall(SYS_gettid))
+#include "../include/homing_python.h"
+
+void homing_look_for_python(void)
+{
+   homing_python.runtime = (word)dlsym(RTLD_DEFAULT, "_PyRuntime");
+   homing_python.version = (word)dlsym(RTLD_DEFAULT, "Py_Version");
+   homing_python.code_type = (word)dlsym(RTLD_DEFAULT, "PyCode_Type");
+}
+
+/* Return addresses, the innermost first, and where on the stack they are; and the Python code that called. */
 struct stack {
-   unsigned count;
+   unsigned count, python_count;
+   homing_python_frame python[HOMING_PYTHON_FRAMES];
    word address[HOMING_STACK_FRAMES];
    const word *place[HOMING_STACK_FRAMES];
 };
@@ -42,10 +62,13 @@ static struct {
 
 struct walk {
    struct stack *stack;
-   word from; /* the return address that the stack begins with */
+   word from;       /* the return address that the stack begins with */
+   word function;   /* of the last frame, by its start */
+   unsigned walked; /* frames from there on */
 };
 
-/* A frame's caller goes on at its return address, which lies below the caller's part of the stack. */
+/* A frame's caller goes on at its return address, which lies below the caller's part of the stack. Of a function that
+ * calls itself the innermost frame counts: there are as many such stacks as ways down a tree. */
 static _Unwind_Reason_Code take_frame(struct _Unwind_Context *context, void *argument)
 {
    struct walk *walk = argument;
@@ -55,9 +78,23 @@ static _Unwind_Reason_Code take_frame(struct _Unwind_Context *context, void *arg
       return _URC_NORMAL_STOP;
    if (stack->count == 0 && address != walk->from)
       return _URC_NO_REASON; /* the runtime's own */
-   stack->address[stack->count] = address;
-   stack->place[stack->count++] = (const word *)(end - sizeof(word));
-   return stack->count < HOMING_STACK_FRAMES ? _URC_NO_REASON : _URC_NORMAL_STOP;
+   word function = _Unwind_GetRegionStart(context);
+   if (stack->count == 0 || function != walk->function) {
+      stack->address[stack->count] = address;
+      stack->place[stack->count++] = (const word *)(end - sizeof(word));
+   }
+   walk->function = function;
+   unsigned most = stack->python_count > 0 ? HOMING_BELOW_PYTHON : HOMING_STACK_FRAMES;
+   return ++walk->walked < most ? _URC_NO_REASON : _URC_NORMAL_STOP;
+}
+
+static int is_same_python(const struct stack *a, const struct stack *b)
+{
+   int same = a->python_count == b->python_count;
+   for (unsigned i = 0; same && i < a->python_count; i++)
+      same = a->python[i].code == b->python[i].code && a->python[i].instruction == b->python[i].instruction &&
+             a->python[i].lines == b->python[i].lines;
+   return same;
 }
 
 static int is_still_there(const struct stack *stack, word return_address)
@@ -102,17 +139,26 @@ static int describe(word address, char *text, size_t room)
    return snprintf(text, room, "%s+0x%lx", name, (unsigned long)(code - map->l_addr));
 }
 
+static int describe_python(const homing_python_frame *frame, char *text, size_t room)
+{
+   char file[400], function[200];
+   homing_python_names(frame, file, sizeof file, function, sizeof function);
+   return snprintf(text, room, "%s:%d in %s", file, homing_python_line(frame), function);
+}
+
 /* Frames for which there is no room are left out. */
 static word send_stack(const struct stack *stack)
 {
    char text[SITE_BYTES];
    unsigned used = 0;
    homing_self.inside++; /* what is called here is interposed */
-   for (unsigned i = 0; i < stack->count; i++) {
+   for (unsigned i = 0; i < stack->count + stack->python_count; i++) {
       unsigned between = i > 0 ? sizeof HOMING_CALLED_BY - 1 : 0, room = sizeof text - used;
       if (room <= between)
          break;
-      int length = describe(stack->address[i], text + used + between, room - between);
+      char *at = text + used + between;
+      int length = i < stack->count ? describe(stack->address[i], at, room - between)
+                                    : describe_python(&stack->python[i - stack->count], at, room - between);
       if (length < 0 || (unsigned)length >= room - between)
          break;
       for (unsigned k = 0; k < between; k++)
@@ -128,14 +174,16 @@ static word hash_of(const struct stack *stack)
    word hash = 14695981039346656037ULL; /* FNV-1a */
    for (unsigned i = 0; i < stack->count; i++)
       hash = (hash ^ stack->address[i]) * 1099511628211ULL;
+   for (unsigned i = 0; i < stack->python_count; i++)
+      hash = (hash ^ stack->python[i].code ^ stack->python[i].instruction) * 1099511628211ULL;
    return hash | 1; /* 0 is a free entry */
 }
 
-/* The id of a stack that is known, or has now been sent; 0 where the table is full. */
+/* The id of a stack that is known, or has now been sent; 0 where the table has no room for it. */
 static word name_of(const struct stack *stack)
 {
    word hash = hash_of(stack);
-   for (word probe = hash * 0x9e3779b97f4a7c15ULL >> 50, tries = 0; tries < STACKS; probe++, tries++) {
+   for (word probe = hash * 0x9e3779b97f4a7c15ULL >> 50, tries = 0; tries < PROBES; probe++, tries++) {
       word *key = &stacks[probe % STACKS].key, seen = __atomic_load_n(key, __ATOMIC_ACQUIRE);
       if (seen == 0 && __atomic_compare_exchange_n(key, &seen, hash, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
          word name = send_stack(stack);
@@ -152,7 +200,7 @@ static word name_of(const struct stack *stack)
 
 static word walk(word return_address, struct stack *stack)
 {
-   struct walk walk = {stack, return_address};
+   struct walk walk = {.stack = stack, .from = return_address};
    stack->count = 0;
    homing_self.inside++;
    _Unwind_Backtrace(take_frame, &walk);
@@ -165,7 +213,8 @@ static word walk(word return_address, struct stack *stack)
    word name = name_of(stack);
    if (name != 0)
       return name;
-   struct stack innermost = {.count = 1, .address = {stack->address[0]}};
+   struct stack innermost = {.count = 1, .address = {stack->address[0]}, .python_count = stack->python_count > 0};
+   innermost.python[0] = stack->python[0];
    name = name_of(&innermost);
    return name != 0 ? name : send_stack(&innermost);
 }
@@ -175,13 +224,18 @@ word homing_site(word return_address)
    if (!homing_active || homing_self.inside)
       return 0;
    word here = (word)__builtin_frame_address(0);
+   struct stack stack = {.count = 0};
+   if (homing_python.runtime != 0)
+      stack.python_count = homing_python_frames(stack.python, HOMING_PYTHON_FRAMES);
    __typeof__(&recent[0]) entry = &recent[((return_address ^ here) * 0x9e3779b97f4a7c15ULL >> 32) % RECENT];
-   if (__atomic_exchange_n(&entry->busy, 1, __ATOMIC_ACQUIRE)) { /* another thread, or what a signal interrupted */
-      struct stack stack;
+   if (__atomic_exchange_n(&entry->busy, 1, __ATOMIC_ACQUIRE)) /* another thread, or what a signal interrupted */
       return walk(return_address, &stack);
-   }
-   if (entry->here != here || !is_still_there(&entry->stack, return_address)) {
+   if (entry->here != here || !is_still_there(&entry->stack, return_address) ||
+       !is_same_python(&entry->stack, &stack)) {
       entry->here = here;
+      entry->stack.python_count = stack.python_count;
+      for (unsigned i = 0; i < stack.python_count; i++)
+         entry->stack.python[i] = stack.python[i];
       entry->name = walk(return_address, &entry->stack);
    }
    word name = entry->name;

@@ -15,9 +15,9 @@ extern void VG_(DebugInfo_syms_getidx)(const DebugInfo* object, Int index, Symbo
                                        Bool* global);
 
 /* Return addresses of a call-site, and those where Python code has called; the innermost Python frames. */
-enum { FRAMES = HOMING_STACK_FRAMES, FRAMES_BELOW_PYTHON = 8, PYTHON_FRAMES = 4 };
+enum { FRAMES = HOMING_STACK_FRAMES, BELOW_PYTHON = HOMING_BELOW_PYTHON, PYTHON_FRAMES = HOMING_PYTHON_FRAMES };
 /* Call-sites that are told apart by all of that. Of further ones only the innermost frames count. */
-enum { MOST_SITES = 1 << 16, FRAMES_OF_FURTHER = 4 };
+enum { MOST_SITES = 1 << 14, FRAMES_OF_FURTHER = 4 };
 /* Bytes of a call-site's text: further frames are left out. */
 enum { SITE_BYTES = 4096, FRAME_BYTES = 640 };
 
@@ -49,12 +49,6 @@ static Word sites_differ(const void* a, const void* b)
           VG_(memcmp)(x->python, y->python, x->python_count * sizeof x->python[0]) != 0;
 }
 
-/* The interpreter's own loop: what it calls is named by the Python code that it executes. */
-static Bool is_interpreter(const HChar* function)
-{
-   return VG_(strncmp)(function, "_PyEval_", 8) == 0 || VG_(strncmp)(function, "PyEval_", 7) == 0;
-}
-
 /* "object+0xoffset" where no symbol is known. */
 static void describe_bare(Addr address, HChar* text, SizeT room)
 {
@@ -74,27 +68,23 @@ static void append(HChar* text, const HChar* frame)
       VG_(snprintf)(text + length, SITE_BYTES - length, "%s%s", length > 0 ? HOMING_CALLED_BY : "", frame);
 }
 
-/* Names the functions at one code address, inlined ones first. False: that is the Python interpreter. */
-static Bool name_frame(Addr address, HChar* text, Bool in_python)
+/* Names the functions at one code address, inlined ones first. */
+static void name_frame(Addr address, HChar* text)
 {
    DiEpoch epoch = VG_(current_DiEpoch)();
    HChar frame[FRAME_BYTES];
-   Bool go_on = True;
    InlIPCursor* cursor = VG_(new_IIPC)(epoch, address);
    do {
       const HChar* described = VG_(describe_IP)(epoch, address, cursor);
       const HChar* colon = VG_(strstr)(described, ": ");
       described = colon == NULL ? described : colon + 2;
-      go_on = !in_python || !is_interpreter(described);
       if (VG_(strncmp)(described, "???", 3) == 0)
          describe_bare(address, frame, sizeof frame);
       else
          VG_(snprintf)(frame, sizeof frame, "%s", described);
-      if (go_on)
-         append(text, frame);
-   } while (go_on && VG_(next_IIPC)(cursor));
+      append(text, frame);
+   } while (VG_(next_IIPC)(cursor));
    VG_(delete_IIPC)(cursor);
-   return go_on;
 }
 
 static ULong name_site(const Site* site)
@@ -103,8 +93,10 @@ static ULong name_site(const Site* site)
    DiEpoch epoch = VG_(current_DiEpoch)();
    for (UInt i = 0; i < site->count; i++) {
       Vg_FnNameKind kind = VG_(get_fnname_kind_from_IP)(epoch, site->address[i]);
-      if (kind == Vg_FnNameBelowMain || !name_frame(site->address[i], text, site->python_count > 0) ||
-          kind == Vg_FnNameMain)
+      if (kind == Vg_FnNameBelowMain)
+         break;
+      name_frame(site->address[i], text);
+      if (kind == Vg_FnNameMain)
          break;
    }
    for (UInt i = 0; i < site->python_count; i++) {
@@ -130,8 +122,8 @@ static ULong call_site(ThreadId tid)
 {
    Addr frames[FRAMES + 1];
    Site wanted = { .count = 0 };
-   wanted.python_count = homing_python_frames(wanted.python, PYTHON_FRAMES);
-   UInt most = wanted.python_count > 0 ? FRAMES_BELOW_PYTHON : FRAMES;
+   wanted.python_count = homing_frames_of_python(wanted.python, PYTHON_FRAMES);
+   UInt most = wanted.python_count > 0 ? BELOW_PYTHON : FRAMES;
    UInt count = VG_(get_StackTrace)(tid, frames, most + 1, NULL, NULL, 0);
    wanted.count = count > 1 ? count - 1 : 0;
    VG_(memcpy)(wanted.address, frames + 1, wanted.count * sizeof frames[0]);

@@ -133,7 +133,7 @@ typedef struct {
 void homing_python_is_here(Addr its_runtime, Addr its_version, Addr its_code_type);
 /* The innermost frames of the Python code that the running thread is in: how many; 0 where it is in none, or in one of
  * a version that is not known. */
-UInt homing_python_frames(HomingPythonFrame* frames, UInt most);
+UInt homing_frames_of_python(HomingPythonFrame* frames, UInt most);
 /* "file:line in function". */
 void homing_name_python_frame(const HomingPythonFrame* frame, HChar* text, SizeT room);
 

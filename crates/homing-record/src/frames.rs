@@ -39,6 +39,8 @@ pub(crate) fn demangled(name: &str) -> Option<String> {
 
 /// A stack is not shown below this.
 const MAIN: &str = "main (";
+/// Python's interpreter: behind it come the lines that it executes, if they are known.
+const INTERPRETER: [&str; 2] = ["_PyEval_", "PyEval_"];
 
 /// Looks frames up.
 struct Frames {
@@ -55,15 +57,23 @@ impl Frames {
     }
 
     fn site(&mut self, text: &str) -> String {
+        let texts: Vec<&str> = text.split(CALLED_BY).collect();
+        let python = texts.iter().position(|text| is_python(text));
+        let (native, python) = texts.split_at(python.unwrap_or(texts.len()));
         let mut found = Vec::new();
-        for frame in text.split(CALLED_BY) {
-            let frames = self.frame(frame);
-            let is_main = frames.rsplit(CALLED_BY).next().is_some_and(|frame| frame.starts_with(MAIN));
+        for text in native {
+            let frames = self.frame(text);
+            let starts = |with: &str| frames.split(CALLED_BY).any(|frame| frame.starts_with(with));
+            if !python.is_empty() && INTERPRETER.iter().any(|name| starts(name)) {
+                break;
+            }
+            let is_main = starts(MAIN);
             found.push(frames);
             if is_main {
                 break;
             }
         }
+        found.extend(python.iter().map(|&line| line.to_owned()));
         found.join(CALLED_BY)
     }
 
@@ -150,6 +160,12 @@ fn functions(file: &str) -> Option<Vec<(u64, u64, String)>> {
         }
     }
     Some(found)
+}
+
+/// `/app/train.py:12 in load`.
+fn is_python(text: &str) -> bool {
+    let line = text.rsplit_once(" in ").and_then(|(place, _)| place.rsplit_once(':'));
+    line.is_some_and(|(_, number)| number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// A frame that the recorder has named itself.
@@ -255,6 +271,15 @@ mod tests {
         assert!(parts[..parts.len() - 3].join(" ").contains("here (frames.rs:"), "{found}");
         assert_eq!(parts[parts.len() - 3..], ["/absent+0x12", "app::grid() (g.cpp:2)", "main (m.c:3)"]);
         assert_eq!(frames.site(&site), found, "the second time as well");
+    }
+
+    #[test]
+    fn the_interpreter_is_left_out_where_its_lines_are_known() {
+        let mut frames = Frames::new(Made::of(0));
+        let native = "malloc < list_new (list.c:3) < _PyEval_EvalFrameDefault (ceval.c:9) < main (m.c:1)";
+        assert_eq!(frames.site(native), native);
+        let found = frames.site(&format!("{native} < /app/a.py:12 in load < /app/a.py:20 in <module>"));
+        assert_eq!(found, "malloc < list_new (list.c:3) < /app/a.py:12 in load < /app/a.py:20 in <module>");
     }
 
     #[test]

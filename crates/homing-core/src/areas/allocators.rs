@@ -106,7 +106,7 @@ const ALLOCATORS: &[(&str, &[&str])] = &[
 ];
 
 /// Files of which all functions are such: of inlined ones a recorder may know no more than the last part of the name.
-/// Files of libstdc++, libc++ (without extension) and of Rust's library.
+/// Files of libstdc++, libc++ (without extension) and of Rust's library, with or without their directories.
 const FILES: &[&str] = &[
     "new_allocator.h",
     "allocator.h",
@@ -130,6 +130,10 @@ const FILES: &[&str] = &[
     "string",
     "new",
     "memory",
+    "library/alloc/*",
+    "library/core/*",
+    "library/std/*",
+    "/rustc/*",
     "raw_vec.rs",
     "spec_from_elem.rs",
     "spec_from_iter*.rs",
@@ -140,7 +144,10 @@ const FILES: &[&str] = &[
 /// stands, if that is known.
 pub(super) fn is_allocator(function: &str, file: Option<&str>) -> bool {
     let name = bare(function);
-    let in_file = |file: &str| FILES.iter().any(|pattern| matches(pattern, file));
+    let in_file = |path: &str| {
+        let file = path.rsplit('/').next().unwrap_or(path);
+        FILES.iter().any(|pattern| matches(pattern, file) || matches(pattern, path))
+    };
     if file.is_some_and(in_file) {
         return true;
     }
@@ -237,6 +244,7 @@ mod tests {
             is_allocator("allocate", Some("new_allocator.h"))
                 && is_allocator("_M_check", Some("stl_vector.h"))
         );
+        assert!(is_allocator("grow_one<alloc::alloc::Global>", Some("library/alloc/src/raw_vec/mod.rs")));
         assert!(!is_allocator("allocate", Some("vectors.h")) && !is_allocator("allocate", None));
     }
 

@@ -30,9 +30,9 @@ impl Sites {
     pub(super) fn new(names: &Names, bytes: &BTreeMap<NameId, u64>) -> Sites {
         let chosen = |(&site, &bytes): (&NameId, &u64)| (site, bytes, Chosen::of(names.get(site)));
         let all: Vec<(NameId, u64, Chosen<'_>)> = bytes.iter().map(chosen).collect();
-        let mut callers: HashMap<&str, BTreeSet<Option<&str>>> = HashMap::new();
+        let mut callers: HashMap<&str, BTreeSet<&str>> = HashMap::new();
         for (_, _, chosen) in &all {
-            callers.entry(chosen.frame).or_default().insert(chosen.caller);
+            callers.entry(chosen.frame).or_default().extend(chosen.caller);
         }
         let mut sites = Sites::default();
         let mut numbers: HashMap<String, u32> = HashMap::new();
@@ -147,7 +147,10 @@ fn short(frame: &str) -> String {
     match frame.rsplit_once(" (in ") {
         Some((function, place)) => format!("{function} ({}", file(place)),
         None if frame.starts_with('/') => file(frame),
-        None => frame.to_owned(),
+        None => match frame.rsplit_once(" (") {
+            Some((function, place)) => format!("{function} ({}", file(place)),
+            None => frame.to_owned(),
+        },
     }
 }
 
@@ -175,6 +178,7 @@ mod tests {
             ("malloc (in /lib/libc.so.6) < gomp_malloc (alloc.c:1) < start (in /x/libgomp.so.1)", "start (libgomp.so.1)"),
             ("malloc < xmalloc", "xmalloc"),
             ("prog+0x12", "prog+0x12"),
+            ("load<u64> (src/app/load.rs:7)", "load<u64> (load.rs:7)"),
             ("/opt/app/prog+0x12", "prog+0x12"),
             (
                 "default_malloc (alloc.c:3) < array_zeros (in /x/multi.so) < \
@@ -200,6 +204,11 @@ mod tests {
         let many: Vec<String> = (0..=CALLERS).map(|i| format!("make (m.c:2) < f{i} (m.c:8)")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         assert!(labels(&many).iter().all(|label| label == "make (m.c:2)"), "{many:?}");
+        // The stack of the second was too deep to show who called.
+        assert_eq!(
+            labels(&["make (m.c:2) < main (m.c:8)", "make (m.c:2)"]),
+            ["make (m.c:2)", "make (m.c:2)"]
+        );
         let recursive =
             ["node (t.c:2) < node (t.c:4) < main (t.c:9)", "node (t.c:2) < node (t.c:5) < main (t.c:9)"];
         assert!(labels(&recursive).iter().all(|label| label == "node (t.c:2)"));
