@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * Call stacks of allocations. The unwinder of the compiler's library walks them, which takes microseconds. So a stack is
- * kept with the places of its return addresses: where the same call comes at the same place of the same thread's stack,
- * and all of them are still there, it is the same stack. */
+ * Call stacks of allocations. The unwinder of the compiler's library walks them, which takes microseconds. So a stack
+ * is kept with the places of its return addresses: where the same call comes at the same place of the same thread's
+ * stack, and all of them are still there, it is the same stack. */
 #include "runtime.h"
 
 #include <dlfcn.h>
@@ -118,7 +118,7 @@ static const char *program(void)
    return path;
 }
 
-/* The working directory is looked at for a library that was loaded from there. Not inlined: few stacks need its room. */
+/* Of a library that was loaded by a relative path. Not inlined: few stacks need its room. */
 static __attribute__((noinline)) int describe_relative(const char *name, word offset, char *text, size_t room)
 {
    char path[PATH_MAX];

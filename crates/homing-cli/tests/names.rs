@@ -48,9 +48,9 @@ const CPP: &str = "#include <vector>\n#include <memory>\n\
     }\n\
     int main() {\n\
       app::Grid grid(50000); std::vector<int> v;\n\
-      grow(v);\n\
       auto raw = new double[30000];\n\
       auto owned = std::make_unique<double[]>(20000);\n\
+      grow(v);\n\
       for (int i = 0; i < 20000; i++) { raw[i] = i; owned[i] = raw[i]; app::table[i % 4096] = i; }\n\
       for (auto& c : grid.cells) sum = sum + c;\n\
       sum = sum + v[5] + owned[3] + raw[4]; delete[] raw;\n\
@@ -59,8 +59,10 @@ const RUST: &str = "fn load(n: usize) -> Vec<u64> {\n    vec![1; n]\n}\n\
     fn main() {\n    let mut v = load(40000);\n    let mut grown = Vec::new();\n    for i in 0..30000u64 {\n\
             grown.push(i);\n    }\n    let text = Box::new([7u64; 5000]);\n    v[3] = grown[4] + text[5];\n\
     std::process::exit((std::hint::black_box(v)[3] == 0) as i32);\n}\n";
-const PYTHON: &str = "class Model:\n    def load(self, n):\n        self.cells = bytearray(n)\n        self.items = [0] * n\n\
-    def build():\n    rows = []\n    for i in range(8):\n        rows.append(\n            bytearray(40000))\n    return rows\n\
+const PYTHON: &str = "class Model:\n    def load(self, n):\n        self.cells = bytearray(n)\n\
+    \x20       self.items = [0] * n\n\
+    def build():\n    rows = []\n    for i in range(8):\n        rows.append(\n\
+    \x20           bytearray(40000))\n    return rows\n\
     model = Model()\nmodel.load(200000)\nrows = build()\n";
 
 /// Loads an instrumented library, which makes the pages known.
@@ -176,7 +178,7 @@ fn c_data_are_called_after_the_callers_of_wrappers() {
 fn cpp_data_are_called_after_own_code_and_demangled() {
     each("g++", CPP, |areas, what| {
         for (name, bytes) in
-            [("main (app.cpp:19)", 150_000), ("main (app.cpp:20)", 150_000), ("app::table", 32_768)]
+            [("main (app.cpp:18)", 150_000), ("main (app.cpp:19)", 150_000), ("app::table", 32_768)]
         {
             area(areas, name, bytes, what);
         }

@@ -204,7 +204,7 @@ mod tests {
             "std::allocator_traits<std::allocator<double> >::allocate(std::allocator<double>&, unsigned long)",
             "__gnu_cxx::new_allocator<double>::allocate(unsigned long, void const*)",
             "std::_Vector_base<double, std::allocator<double> >::_M_allocate(unsigned long)",
-            "void std::vector<int, std::allocator<int> >::_M_realloc_insert<int const&>(__normal_iterator<int*>, int const&)",
+            "void std::vector<int, std::allocator<int> >::_M_realloc_insert<int const&>(iterator, int const&)",
             "std::__1::vector<int>::__append(unsigned long)",
             "xmalloc",
             "xcalloc",

@@ -175,7 +175,10 @@ mod tests {
                  >::vector(unsigned long) (stl_vector.h:511) < Grid::Grid(int) (grid.h:12) < main (m.cpp:3)",
                 "Grid::Grid(int) (grid.h:12)",
             ),
-            ("malloc (in /lib/libc.so.6) < gomp_malloc (alloc.c:1) < start (in /x/libgomp.so.1)", "start (libgomp.so.1)"),
+            (
+                "malloc (in /lib/libc.so.6) < gomp_malloc (alloc.c:1) < start (in /x/libgomp.so.1)",
+                "start (libgomp.so.1)",
+            ),
             ("malloc < xmalloc", "xmalloc"),
             ("prog+0x12", "prog+0x12"),
             ("load<u64> (src/app/load.rs:7)", "load<u64> (load.rs:7)"),
