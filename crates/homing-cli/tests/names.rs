@@ -142,6 +142,25 @@ impl Lab {
     }
 }
 
+/// `homing trace info` calls allocations as `homing why` does.
+#[test]
+fn a_trace_says_what_its_allocations_are_called() {
+    let lab = Lab::new();
+    let program = lab.compile("gcc", C, "tsan", "-O1");
+    lab.areas("tsan", &[&program]);
+    let info = succeeds(build::homing().args(["trace", "info", "--json"]).arg(lab.path("out.trace")));
+    let info: Value = serde_json::from_slice(&info.stdout).unwrap();
+    let top = &info["allocations"]["top"];
+    assert_eq!(
+        (&top[0]["site"], &top[0]["bytes"]),
+        (&"grid (app.c:5) < main (app.c:15)".into(), &240_000.into())
+    );
+    assert!(
+        top.as_array().unwrap().iter().any(|of| of["site"] == "tree (app.c:11)" && of["count"] == 2),
+        "{top}"
+    );
+}
+
 /// The area of a name, of at least `bytes`: a page at either end of a block may be called after its neighbour.
 fn area<'a>(areas: &'a [Value], name: &str, bytes: u64, what: &str) -> &'a Value {
     let names: Vec<&Value> = areas.iter().map(|area| &area["name"]).collect();

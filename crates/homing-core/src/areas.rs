@@ -157,6 +157,12 @@ fn sites<'a>(names: &Names, pieces: impl Iterator<Item = &'a Piece>) -> Sites {
     Sites::new(names, &bytes)
 }
 
+/// What the allocations of each call site are called, given the bytes that it allocated.
+pub fn name_sites(names: &Names, bytes: &BTreeMap<NameId, u64>) -> BTreeMap<NameId, String> {
+    let sites = Sites::new(names, bytes);
+    bytes.keys().map(|&site| (site, sites.label(sites.area(site)).to_owned())).collect()
+}
+
 /// Whether a mapped file, or the file that a variable comes from, is a library, the loader or the kernel's.
 fn is_library(file: &str) -> bool {
     let name = file.rsplit('/').next().unwrap_or_default();
