@@ -19,7 +19,7 @@
 
 /* The version of all that this file says, which the recorder puts into the header. A recorder is linked into programs
  * and may be older than homing: homing then refuses, since it would misread it. Raised with every change. */
-#define HOMING_WIRE_VERSION 4
+#define HOMING_WIRE_VERSION 5
 
 /* The environment variable that names the wire: "MEMFD,CREDIT_FD,FULL_FD" (inherited descriptors). */
 #define HOMING_WIRE_ENV "HOMING_WIRE"
@@ -121,7 +121,7 @@ enum {
    HOMING_ACCESS_WORD_AT = 36, HOMING_ACCESS_OFFSET_AT = 48
 };
 
-/* and of a name's payload (HOMING_NAME). */
+/* and of a name's payload (HOMING_NAME, HOMING_SITE). */
 enum { HOMING_NAME_ID_AT = 24 };
 
 enum {
@@ -179,8 +179,18 @@ enum {
    HOMING_KERNEL_ACCESS = 20,
    /* payload: thread << 32 | words; then segment << 32 | index. What that thread had written into its segment `index`
     * by then, that number of words, comes before what follows here. (parallel only) */
-   HOMING_CUT = 21
+   HOMING_CUT = 21,
+   /* As HOMING_NAME, with the same ids: the call site of allocations. Its text is the frames of the call stack, the
+    * innermost first, with HOMING_CALLED_BY between them: `function (file.c:12)`, `function (in /lib/libx.so)`,
+    * `/app/train.py:12 in load`; or what homing looks up: `/path/file+0xOFFSET`, code at that address of an ELF file
+    * (for a caller: before its return address), and `0xADDRESS`, code that a compiler made at run time. */
+   HOMING_SITE = 22
 };
+
+/* Between the frames of a call site. The most frames that a recorder walks up; that it walks up to where Python code
+ * has called; and of that code, which come behind the others. */
+#define HOMING_CALLED_BY " < "
+enum { HOMING_STACK_FRAMES = 16, HOMING_BELOW_PYTHON = 8, HOMING_PYTHON_FRAMES = 4 };
 
 enum { HOMING_SYNC_RELEASE = 0, HOMING_SYNC_ACQUIRE = 1, HOMING_SYNC_BOTH = 2 };
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * Names: the program's marks, call-sites ("object+0xoffset", with the function where the symbol table has it) and
- * mapped files. A name is sent once, when it is first used; afterwards its id stands for it. */
+ * Names: the program's marks and mapped files. A name is sent once, when it is first used; afterwards its id stands
+ * for it. */
 #include "runtime.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <link.h>
@@ -16,20 +15,14 @@
 #include <unistd.h>
 
 #define PAGE 4096UL
-enum { SITES = 1 << 14, MAPS_BYTES = 1 << 18, NAME_MAX_BYTES = 8 * (HOMING_RESERVE_MAX - 1) };
+enum { MAPS_BYTES = 1 << 18 };
 
 static uint32_t next_name;
-/* Open addressing by return address; an entry is claimed by its key and filled by its claimer. */
-static struct {
-   word key;
-   word name;
-} sites[SITES];
-
 /* Sends a name under a new id, which other threads may then use, too. */
-static word send_name(const char *text, unsigned length)
+word homing_name_as(unsigned operation, const char *text, unsigned length)
 {
-   if (length > NAME_MAX_BYTES)
-      length = NAME_MAX_BYTES;
+   if (length > HOMING_NAME_BYTES)
+      length = HOMING_NAME_BYTES;
    unsigned words = (length + 7) / 8;
    word *room = homing_reserve(1 + words);
    if (room == NULL)
@@ -38,12 +31,12 @@ static word send_name(const char *text, unsigned length)
    char *bytes = (char *)(room + 1);
    for (unsigned i = 0; i < 8 * words; i++) /* not memcpy: it is interposed */
       bytes[i] = i < length ? text[i] : 0;
-   homing_head(room, HOMING_WORD(HOMING_NAME, id << HOMING_NAME_ID_AT | length));
+   homing_head(room, HOMING_WORD(operation, id << HOMING_NAME_ID_AT | length));
    homing_publish();
    return id;
 }
 
-word homing_name(const char *text, unsigned length) { return send_name(text, length); }
+word homing_name(const char *text, unsigned length) { return homing_name_as(HOMING_NAME, text, length); }
 
 /* What ../../include/homing.h calls. A program has few marks: their names are kept. */
 void EXPORT homing_mark(const char *name)
@@ -68,53 +61,10 @@ void EXPORT homing_mark(const char *name)
       for (unsigned i = 0; i < length; i++)
          kept[at].text[i] = name[i];
       kept[at].text[length] = 0;
-      kept[at].name = send_name(name, length);
+      kept[at].name = homing_name(name, length);
    }
    homing_send(2, HOMING_WORD(HOMING_MARK, marks), kept[at].name, 0, 0, 0);
    marks++;
-}
-
-static const char *base_name(const char *path)
-{
-   const char *slash = path == NULL ? NULL : strrchr(path, '/');
-   return slash == NULL ? path : slash + 1;
-}
-
-static word name_site(word site)
-{
-   char text[512];
-   Dl_info info;
-   int length;
-   homing_self.inside++; /* the string functions below are interposed */
-   if (dladdr((void *)site, &info) == 0 || info.dli_fname == NULL)
-      length = snprintf(text, sizeof text, "0x%lx", (unsigned long)site);
-   else if (info.dli_sname != NULL)
-      length = snprintf(text, sizeof text, "%s+0x%lx (%s)", base_name(info.dli_fname),
-                        (unsigned long)(site - (word)info.dli_fbase), info.dli_sname);
-   else
-      length = snprintf(text, sizeof text, "%s+0x%lx", base_name(info.dli_fname),
-                        (unsigned long)(site - (word)info.dli_fbase));
-   homing_self.inside--;
-   return send_name(text, (unsigned)length < sizeof text ? (unsigned)length : sizeof text - 1);
-}
-
-word homing_site(word site)
-{
-   if (!homing_active || homing_self.inside)
-      return 0;
-   for (word probe = site * 0x9e3779b97f4a7c15ULL >> 50, tries = 0; tries < SITES; probe++, tries++) {
-      word *key = &sites[probe % SITES].key, seen = __atomic_load_n(key, __ATOMIC_ACQUIRE);
-      if (seen == 0 && __atomic_compare_exchange_n(key, &seen, site, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-         word name = name_site(site);
-         __atomic_store_n(&sites[probe % SITES].name, name, __ATOMIC_RELEASE);
-         return name;
-      }
-      if (seen == site) {
-         word name = __atomic_load_n(&sites[probe % SITES].name, __ATOMIC_ACQUIRE);
-         return name != 0 ? name : name_site(site); /* its claimer is still at it: a second id for the same text */
-      }
-   }
-   return name_site(site); /* more call-sites than the table holds: correct, only longer */
 }
 
 /* One line of /proc/self/maps: "start-end rwxp offset dev inode   path". */
@@ -131,7 +81,7 @@ static void send_map(const char *line, unsigned length)
                      (flags[2] == 'x' ? PROT_EXEC : 0);
    int has_path = path > 0 && (unsigned)path < length;
    word sharing = (flags[3] == 's' ? MAP_SHARED : MAP_PRIVATE) | (has_path && line[path] == '/' ? 0 : MAP_ANONYMOUS);
-   word name = has_path ? send_name(line + path, length - (unsigned)path) : 0;
+   word name = has_path ? homing_name(line + path, length - (unsigned)path) : 0;
    homing_send(5, HOMING_WORD(HOMING_MMAP, protection << 32 | sharing), start, end - start, offset, name);
 }
 
@@ -177,7 +127,7 @@ void homing_send_library(word code)
    homing_self.inside++;
    unsigned length = realpath(object->dlpi_name, path) == NULL ? 0 : (unsigned)strlen(path);
    homing_self.inside--;
-   word name = length == 0 ? 0 : send_name(path, length);
+   word name = length == 0 ? 0 : homing_name(path, length);
    for (unsigned i = 0; i < object->dlpi_phnum; i++) {
       const ElfW(Phdr) *part = &object->dlpi_phdr[i];
       if (part->p_type != PT_LOAD)

@@ -4,7 +4,7 @@
  * references (docs/recording-tsan.md). This header is what the parts share:
  *
  *   stream.c   the wire: one stream of words a thread, in segments of shared memory
- *   names.c    call-sites and mapped files as name ids
+ *   names.c    marks and mapped files as name ids      stack.c   call stacks of allocations
  *   access.c   the plain accesses (the hot part)       atomic.c  atomic operations
  *   thread.c   creation, end and join of threads       sync.c    mutexes, conditions, barriers, ...
  *   gomp.c     libgomp: teams, barriers, tasks, locks  ompt.c    the same from LLVM's libomp, by its tool interface
@@ -136,9 +136,14 @@ static inline void homing_lock(int *lock)
 static inline void homing_unlock(int *lock) { __atomic_store_n(lock, 0, __ATOMIC_RELEASE); }
 /* Before a call that may wait for another thread: gives the segment up if they are scarce. */
 HIDDEN void homing_may_block(void);
-/* The name id of a call-site, and of a text. Both send the name on first use. */
-HIDDEN word homing_site(word return_address);
+/* The name id of a text, which is sent: as HOMING_NAME, or as another operation. */
 HIDDEN word homing_name(const char *text, unsigned length);
+HIDDEN word homing_name_as(unsigned operation, const char *text, unsigned length);
+enum { HOMING_NAME_BYTES = 8 * (HOMING_RESERVE_MAX - 1) };
+/* Whether the program is CPython, or linked with it: looked up once, when recording starts. */
+HIDDEN void homing_look_for_python(void);
+/* The name id of the call stack from a return address on; its frames are sent on first use. */
+HIDDEN word homing_site(word return_address);
 /* Sends the mappings that exist when recording starts. */
 HIDDEN void homing_send_maps(void);
 /* Sends those of the library that holds this code, if it was loaded later. */

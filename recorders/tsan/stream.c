@@ -478,6 +478,7 @@ void homing_start(void)
    header->cursor_base = first_segment;
    pthread_key_create(&end_key, end_of_thread);
    pthread_atfork(NULL, NULL, in_forked_child);
+   homing_look_for_python();
    __atomic_store_n(&homing_active, 1, __ATOMIC_RELEASE);
    homing_send_maps();
 }

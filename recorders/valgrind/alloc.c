@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
  * What data is called: allocations with their call-sites, as preload.c reports them, and the data symbols of the
- * program and its libraries.
+ * program and its libraries. Which frame of a call-site names it is for homing to say.
  */
 #include "homing.h"
 
@@ -14,9 +14,12 @@ extern void VG_(DebugInfo_syms_getidx)(const DebugInfo* object, Int index, Symbo
                                        const HChar** name, const HChar*** other_names, Bool* text, Bool* ifunc,
                                        Bool* global);
 
-/* How many frames of a call-site are named, and how many are looked at. */
-#define NAMED_FRAMES 3
-#define FRAMES 10
+/* Return addresses of a call-site, and those where Python code has called; the innermost Python frames. */
+enum { FRAMES = HOMING_STACK_FRAMES, BELOW_PYTHON = HOMING_BELOW_PYTHON, PYTHON_FRAMES = HOMING_PYTHON_FRAMES };
+/* Call-sites that are told apart by all of that. Of further ones only the innermost frames count. */
+enum { MOST_SITES = 1 << 14, FRAMES_OF_FURTHER = 4 };
+/* Bytes of a call-site's text: further frames are left out. */
+enum { SITE_BYTES = 4096, FRAME_BYTES = 640 };
 
 /* The outermost allocation function that a thread is in: operator new calls malloc, and only the former counts. */
 typedef struct {
@@ -32,25 +35,18 @@ typedef struct _Site {
    struct _Site* next;
    UWord hash; /* of the addresses */
    ULong name;
-   UInt count;
+   UInt count, python_count;
    Addr address[FRAMES];
+   HomingPythonFrame python[PYTHON_FRAMES];
 } Site;
 static VgHashTable* sites;
 
 static Word sites_differ(const void* a, const void* b)
 {
    const Site *x = a, *y = b;
-   return x->count != y->count || VG_(memcmp)(x->address, y->address, x->count * sizeof x->address[0]) != 0;
-}
-
-/* Parts of the standard library that only pass an allocation on. */
-static Bool passes_on(const HChar* function)
-{
-   static const HChar* const prefix[] = { "std::", "void std::", "__gnu_cxx::", "operator new", "allocate" };
-   for (UInt i = 0; i < sizeof prefix / sizeof prefix[0]; i++)
-      if (VG_(strncmp)(function, prefix[i], VG_(strlen)(prefix[i])) == 0)
-         return True;
-   return False;
+   return x->count != y->count || x->python_count != y->python_count ||
+          VG_(memcmp)(x->address, y->address, x->count * sizeof x->address[0]) != 0 ||
+          VG_(memcmp)(x->python, y->python, x->python_count * sizeof x->python[0]) != 0;
 }
 
 /* "object+0xoffset" where no symbol is known. */
@@ -64,65 +60,80 @@ static void describe_bare(Addr address, HChar* text, SizeT room)
       VG_(snprintf)(text, room, "%s+0x%lx", VG_(basename)(file), address - segment->start + (Addr)segment->offset);
 }
 
-static void append(HChar* text, SizeT room, const HChar* frame)
+/* Where there is room, so that no frame is cut. */
+static void append(HChar* text, const HChar* frame)
 {
    SizeT length = VG_(strlen)(text);
-   VG_(snprintf)(text + length, room - length, "%s%s", length > 0 ? " < " : "", frame);
+   if (length + VG_(strlen)(frame) + sizeof HOMING_CALLED_BY < SITE_BYTES)
+      VG_(snprintf)(text + length, SITE_BYTES - length, "%s%s", length > 0 ? HOMING_CALLED_BY : "", frame);
 }
 
-/* Names up to `wanted` functions at one code address (inlined ones first); returns how many. */
-static UInt name_frame(Addr address, HChar* text, SizeT room, UInt wanted)
+/* Names the functions at one code address, inlined ones first. */
+static void name_frame(Addr address, HChar* text)
 {
    DiEpoch epoch = VG_(current_DiEpoch)();
-   HChar frame[256];
-   UInt named = 0;
+   HChar frame[FRAME_BYTES];
    InlIPCursor* cursor = VG_(new_IIPC)(epoch, address);
    do {
       const HChar* described = VG_(describe_IP)(epoch, address, cursor);
       const HChar* colon = VG_(strstr)(described, ": ");
       described = colon == NULL ? described : colon + 2;
-      if (passes_on(described))
-         continue;
       if (VG_(strncmp)(described, "???", 3) == 0)
          describe_bare(address, frame, sizeof frame);
       else
          VG_(snprintf)(frame, sizeof frame, "%s", described);
-      append(text, room, frame);
-      named++;
-   } while (VG_(next_IIPC)(cursor) && named < wanted);
+      append(text, frame);
+   } while (VG_(next_IIPC)(cursor));
    VG_(delete_IIPC)(cursor);
-   return named;
 }
 
 static ULong name_site(const Site* site)
 {
-   HChar text[NAMED_FRAMES * 260] = "";
+   HChar text[SITE_BYTES] = "", frame[FRAME_BYTES];
    DiEpoch epoch = VG_(current_DiEpoch)();
-   UInt named = 0;
-   for (UInt i = 0; i < site->count && named < NAMED_FRAMES; i++) {
+   for (UInt i = 0; i < site->count; i++) {
       Vg_FnNameKind kind = VG_(get_fnname_kind_from_IP)(epoch, site->address[i]);
       if (kind == Vg_FnNameBelowMain)
          break;
-      named += name_frame(site->address[i], text, sizeof text, NAMED_FRAMES - named);
+      name_frame(site->address[i], text);
       if (kind == Vg_FnNameMain)
          break;
    }
+   for (UInt i = 0; i < site->python_count; i++) {
+      homing_name_python_frame(&site->python[i], frame, sizeof frame);
+      append(text, frame);
+   }
    if (text[0] == 0)
       describe_bare(site->count > 0 ? site->address[0] : 0, text, sizeof text);
-   return homing_name(text);
+   return homing_site(text);
+}
+
+static void hash_site(Site* site)
+{
+   site->hash = 14695981039346656037UL; /* FNV-1a */
+   for (UInt i = 0; i < site->count; i++)
+      site->hash = (site->hash ^ site->address[i]) * 1099511628211UL;
+   for (UInt i = 0; i < site->python_count; i++)
+      site->hash = (site->hash ^ site->python[i].code ^ site->python[i].instruction) * 1099511628211UL;
 }
 
 /* Who called the allocation function; frame 0 is our wrapper. */
 static ULong call_site(ThreadId tid)
 {
    Addr frames[FRAMES + 1];
-   UInt count = VG_(get_StackTrace)(tid, frames, FRAMES + 1, NULL, NULL, 0);
-   Site wanted = { .hash = 14695981039346656037UL, .count = count > 1 ? count - 1 : 0 };
-   for (UInt i = 0; i < wanted.count; i++) {
-      wanted.address[i] = frames[1 + i];
-      wanted.hash = (wanted.hash ^ frames[1 + i]) * 1099511628211UL;
-   }
+   Site wanted = { .count = 0 };
+   wanted.python_count = homing_frames_of_python(wanted.python, PYTHON_FRAMES);
+   UInt most = wanted.python_count > 0 ? BELOW_PYTHON : FRAMES;
+   UInt count = VG_(get_StackTrace)(tid, frames, most + 1, NULL, NULL, 0);
+   wanted.count = count > 1 ? count - 1 : 0;
+   VG_(memcpy)(wanted.address, frames + 1, wanted.count * sizeof frames[0]);
+   hash_site(&wanted);
    Site* site = VG_(HT_gen_lookup)(sites, &wanted, sites_differ);
+   if (site == NULL && VG_(HT_count_nodes)(sites) >= MOST_SITES && wanted.count > FRAMES_OF_FURTHER) {
+      wanted.count = FRAMES_OF_FURTHER;
+      hash_site(&wanted);
+      site = VG_(HT_gen_lookup)(sites, &wanted, sites_differ);
+   }
    if (site == NULL) {
       site = VG_(malloc)("homing.site", sizeof *site);
       *site = wanted;
@@ -194,6 +205,7 @@ static Bool handle_request(ThreadId tid, UWord* args, UWord* result)
    case HOMING_REQUEST_ENTER: enter(tid, args[1]); break;
    case HOMING_REQUEST_ALLOCATED: allocated(tid, args[1], args[2], args[3]); break;
    case HOMING_REQUEST_FREE: free_block(args[1]); break;
+   case HOMING_REQUEST_PYTHON: homing_python_is_here(args[1], args[2], args[3]); break;
    case HOMING_REQUEST_JOINED: joined(args[1]); break;
    case HOMING_REQUEST_MARK: mark((const HChar*)args[1]); break;
    default: return False;

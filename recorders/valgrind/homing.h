@@ -3,8 +3,9 @@
  * Homing's Valgrind tool: records every data reference of a program onto the wire (../include/homing_wire.h).
  *
  * The files follow the data path: main.c (start, options, end), instrument.c (the code put into every block), wire.c
- * (segments, control words, names), threads.c (threads, slices, system calls), alloc.c (allocations and symbols), and
- * preload.c, which runs inside the program and wraps its allocation functions.
+ * (segments, control words, names), threads.c (threads, slices, system calls), alloc.c (allocations and symbols),
+ * python.c (the lines of Python programs), and preload.c, which runs inside the program and wraps its allocation
+ * functions.
  */
 #ifndef HOMING_TOOL_H
 #define HOMING_TOOL_H
@@ -69,6 +70,8 @@ void homing_control(UInt operation, ULong payload, UInt operands, const ULong* o
 UWord homing_hash(const HChar* text);
 /* The id of a name, sent over the wire at its first use. */
 ULong homing_name(const HChar* name);
+/* The same for a call site: frames with HOMING_CALLED_BY between them. */
+ULong homing_site(const HChar* frames);
 
 /* --- follow.c ---------------------------------------------------------------------------------------------------- */
 
@@ -118,6 +121,21 @@ void homing_track_allocations(void);
 void homing_send_new_symbols(void);
 /* In a forked child: nothing was sent yet. */
 void homing_allocations_after_fork(void);
+
+/* --- python.c ---------------------------------------------------------------------------------------------------- */
+
+/* A frame of Python code: addresses of its code, its instruction, and the code's table of lines. */
+typedef struct {
+   Addr code, instruction, lines;
+} HomingPythonFrame;
+
+/* The program is CPython, or linked with it: where its variables _PyRuntime, Py_Version and PyCode_Type are. */
+void homing_python_is_here(Addr its_runtime, Addr its_version, Addr its_code_type);
+/* The innermost frames of the Python code that the running thread is in: how many; 0 where it is in none, or in one of
+ * a version that is not known. */
+UInt homing_frames_of_python(HomingPythonFrame* frames, UInt most);
+/* "file:line in function". */
+void homing_name_python_frame(const HomingPythonFrame* frame, HChar* text, SizeT room);
 
 /* Number of a thread by its pthread_t, or -1. (threads.c) */
 Long homing_thread_of_pthread(Addr pthread);

@@ -145,3 +145,14 @@ void homing_mark(const char* name)
 {
    VALGRIND_DO_CLIENT_REQUEST_STMT(HOMING_REQUEST_MARK, name, 0, 0, 0, 0);
 }
+
+/* Of CPython, if the program is linked with it. Valgrind does not read the symbols of the first one's section. */
+extern char _PyRuntime[] __attribute__((weak));
+extern const unsigned long Py_Version __attribute__((weak));
+extern char PyCode_Type[] __attribute__((weak));
+
+__attribute__((constructor)) static void look_for_python(void)
+{
+   if (_PyRuntime != NULL && &Py_Version != NULL && PyCode_Type != NULL)
+      VALGRIND_DO_CLIENT_REQUEST_STMT(HOMING_REQUEST_PYTHON, _PyRuntime, &Py_Version, PyCode_Type, 0, 0);
+}

@@ -17,7 +17,9 @@ enum {
    /* pthread_join returned: pthread_t */
    HOMING_REQUEST_JOINED,
    /* The program marks an iteration or a phase: name */
-   HOMING_REQUEST_MARK
+   HOMING_REQUEST_MARK,
+   /* The program is CPython: where its variables _PyRuntime, Py_Version and PyCode_Type are */
+   HOMING_REQUEST_PYTHON
 };
 
 #endif

@@ -360,17 +360,17 @@ static Word differ(const void* a, const void* b)
    return VG_(strcmp)(((const Name*)a)->text, ((const Name*)b)->text);
 }
 
-static void send_name(ULong id, const HChar* text)
+static void send_name(UInt operation, ULong id, const HChar* text)
 {
    ULong words[HOMING_BLOCK_WORDS] = { 0 };
    SizeT length = VG_(strlen)(text);
    if (length > LONGEST_NAME)
       length = LONGEST_NAME;
    VG_(memcpy)(words, text, length);
-   homing_control(HOMING_NAME, id << HOMING_NAME_ID_AT | length, (length + 7) / 8, words);
+   homing_control(operation, id << HOMING_NAME_ID_AT | length, (length + 7) / 8, words);
 }
 
-ULong homing_name(const HChar* text)
+static ULong name_as(UInt operation, const HChar* text)
 {
    if (names == NULL)
       names = VG_(HT_construct)("homing.names");
@@ -380,7 +380,11 @@ ULong homing_name(const HChar* text)
       name = VG_(malloc)("homing.name", sizeof *name);
       *name = (Name){ NULL, wanted.key, next_name++, VG_(strdup)("homing.name", text) };
       VG_(HT_add_node)(names, name);
-      send_name(name->id, text);
+      send_name(operation, name->id, text);
    }
    return name->id;
 }
+
+ULong homing_name(const HChar* text) { return name_as(HOMING_NAME, text); }
+
+ULong homing_site(const HChar* frames) { return name_as(HOMING_SITE, frames); }

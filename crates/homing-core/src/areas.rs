@@ -1,14 +1,21 @@
 //! Names of the data that lies in a page: a variable of the program, an allocation by its call site, a mapped file.
 //!
+//! An allocation is called after the frame of its call stack that is the program's own code (see `sites.rs`), in all
+//! traces alike.
+//!
 //! Addresses are reused while a program runs; a page is called after what had most bytes in it over the whole trace,
 //! allocations counted as often as they were made. A page that a variable lies in is not called after the file that
 //! the variable comes from, unless all that is known in it is less than a cache line. Variables of a library have its
 //! name with theirs. Variables that lie within one page count together, and such a page is called after the largest of
 //! them.
 
+mod allocators;
+mod sites;
+
 use crate::trace::{Event, NameId, Names, Trace};
 use rayon::prelude::*;
-use std::collections::HashMap;
+use sites::Sites;
+use std::collections::{BTreeMap, HashMap};
 
 /// Names for a list of pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,6 +24,17 @@ pub struct Areas {
     pub names: Vec<String>,
     /// For each page an index into `names`; -1: nothing is known.
     pub of_page: Vec<i32>,
+    /// Of each name where it comes from.
+    pub origins: Vec<Origin>,
+}
+
+/// Where the data of a name come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// Of an allocation: the call stack that allocated most of it, the innermost frame first; else empty.
+    pub stack: Vec<String>,
+    /// They are a library's or the loader's, and not the program's own.
+    pub foreign: bool,
 }
 
 /// Where a page lies in its area.
@@ -51,14 +69,22 @@ pub fn locate(trace: &Trace<'_>, addresses: impl Iterator<Item = u64>, page_byte
 /// What a name is taken from; a later kind only counts where there is none of an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Kind {
-    /// Data symbols and allocations.
+    /// Data symbols.
     Data,
+    /// Allocations, which count together with data symbols.
+    Allocated,
     /// A stack that the program mapped for a thread.
     Stack,
     /// A mapped file or a region that the recorder named.
     Mapping,
     /// Below the main stack as it was when the program began: it grows without an event.
     Growth,
+}
+
+impl Kind {
+    fn is_data(self) -> bool {
+        matches!(self, Kind::Data | Kind::Allocated)
+    }
 }
 
 /// What a recorder calls the main stack, and how far it grows where nobody set another limit.
@@ -74,7 +100,7 @@ const SMALL: usize = 3;
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     kind: Kind,
-    /// A name of the trace, or a thread for stacks.
+    /// A name of the trace; the area of a call site for allocations; a thread for stacks.
     name: u32,
     /// Of a data symbol: the name of its object file.
     object: NameId,
@@ -112,8 +138,35 @@ pub fn name_pages(trace: &Trace<'_>, addresses: &[u64], page_bytes: u64) -> Area
     let found: Vec<Vec<Piece>> =
         threads.par_iter().map(|&thread| pieces(trace.thread_events(thread), main_stack)).collect();
     let mut overlaps = Overlaps::new(addresses, page_bytes);
-    symbols.chain(found.into_iter().flatten()).for_each(|piece| overlaps.add(piece));
-    overlaps.finish(trace.names())
+    let sites = sites(trace.names(), found.iter().flatten());
+    let by_area = |piece: Piece| match piece.kind {
+        Kind::Allocated => Piece { name: sites.area(NameId(piece.name)), ..piece },
+        _ => piece,
+    };
+    symbols.chain(found.into_iter().flatten().map(by_area)).for_each(|piece| overlaps.add(piece));
+    overlaps.finish(trace.names(), &sites)
+}
+
+/// The call sites among pieces.
+fn sites<'a>(names: &Names, pieces: impl Iterator<Item = &'a Piece>) -> Sites {
+    let mut bytes: BTreeMap<NameId, u64> = BTreeMap::new();
+    for piece in pieces.filter(|piece| piece.kind == Kind::Allocated) {
+        let sum = bytes.entry(NameId(piece.name)).or_default();
+        *sum = sum.saturating_add(piece.bytes);
+    }
+    Sites::new(names, &bytes)
+}
+
+/// What the allocations of each call site are called, given the bytes that it allocated.
+pub fn name_sites(names: &Names, bytes: &BTreeMap<NameId, u64>) -> BTreeMap<NameId, String> {
+    let sites = Sites::new(names, bytes);
+    bytes.keys().map(|&site| (site, sites.label(sites.area(site)).to_owned())).collect()
+}
+
+/// Whether a mapped file, or the file that a variable comes from, is a library, the loader or the kernel's.
+fn is_library(file: &str) -> bool {
+    let name = file.rsplit('/').next().unwrap_or_default();
+    name.ends_with(".so") || name.contains(".so.") || ["[vdso]", "[vvar]", "[vsyscall]"].contains(&name)
 }
 
 /// What one thread allocated and mapped.
@@ -124,7 +177,7 @@ fn pieces(events: impl Iterator<Item = Event>, main_stack: impl Fn(NameId) -> bo
     for event in events {
         match event {
             Event::Alloc { address, size, site, .. } if site.0 != 0 => {
-                all.push(piece(Kind::Data, site.0, address, size));
+                all.push(piece(Kind::Allocated, site.0, address, size));
             }
             Event::Mmap { address, length, name, .. } if name.0 != 0 => {
                 all.push(piece(Kind::Mapping, name.0, address, length));
@@ -173,14 +226,15 @@ impl<'a> Overlaps<'a> {
         }
     }
 
-    fn finish(self, names: &Names) -> Areas {
+    fn finish(self, names: &Names, sites: &Sites) -> Areas {
         let mut areas = Areas::default();
         let mut numbers = HashMap::new();
         for shares in self.shares {
             let number = match in_order(&shares)[..] {
                 [] => -1,
-                ref keys => *numbers.entry(text(keys, names)).or_insert_with_key(|text| {
+                ref keys => *numbers.entry(text(keys, names, sites)).or_insert_with_key(|text| {
                     areas.names.push(text.clone());
+                    areas.origins.push(origin(keys[0], names, sites));
                     areas.names.len() as i32 - 1
                 }),
             };
@@ -192,12 +246,14 @@ impl<'a> Overlaps<'a> {
 
 /// What a page is called after, the one with most bytes in it first.
 fn in_order(shares: &HashMap<Key, Share>) -> Vec<Key> {
-    let data: u64 =
-        shares.iter().filter(|(key, _)| key.kind == Kind::Data).map(|(_, share)| share.bytes).sum();
-    let other = shares.keys().map(|key| key.kind).filter(|&kind| kind != Kind::Data).min();
-    let kind = if data >= LINE || other.is_none() { Some(Kind::Data) } else { other };
+    let data: u64 = shares.iter().filter(|(key, _)| key.kind.is_data()).map(|(_, share)| share.bytes).sum();
+    let other = shares.keys().map(|key| key.kind).filter(|kind| !kind.is_data()).min();
+    let wanted = |kind: Kind| match other {
+        Some(other) if data < LINE => kind == other,
+        _ => kind.is_data(),
+    };
     let mut found: Vec<(Key, Share)> =
-        shares.iter().filter(|(key, _)| Some(key.kind) == kind).map(|(&key, &share)| (key, share)).collect();
+        shares.iter().filter(|(key, _)| wanted(key.kind)).map(|(&key, &share)| (key, share)).collect();
     // Equal ones: the smaller number first, so that the result does not hang on the map's order.
     found.sort_unstable_by_key(|&(key, share)| (std::cmp::Reverse(share.bytes), key));
     let is_small = |&(key, share): &(Key, Share)| key.object != NameId::NONE && !share.beyond;
@@ -212,11 +268,25 @@ fn in_order(shares: &HashMap<Key, Share>) -> Vec<Key> {
     of_page.into_iter().map(|(key, _)| key).collect()
 }
 
+/// Where what is called after this one, and perhaps others, comes from.
+fn origin(key: Key, names: &Names, sites: &Sites) -> Origin {
+    match key.kind {
+        Kind::Allocated => {
+            Origin { stack: sites.stack(key.name, names), foreign: sites.is_foreign(key.name) }
+        }
+        Kind::Data => Origin { foreign: is_library(names.get(key.object)), ..Origin::default() },
+        Kind::Mapping => Origin { foreign: is_library(names.get(NameId(key.name))), ..Origin::default() },
+        Kind::Stack | Kind::Growth => Origin::default(),
+    }
+}
+
 /// The name of a page that holds these.
-fn text(keys: &[Key], names: &Names) -> String {
+fn text(keys: &[Key], names: &Names, sites: &Sites) -> String {
     let Key { kind, name, object } = keys[0];
-    if kind == Kind::Stack {
-        return format!("stack of thread {name}");
+    match kind {
+        Kind::Stack => return format!("stack of thread {name}"),
+        Kind::Allocated => return sites.label(name).to_owned(),
+        _ => {}
     }
     let name = |key: &Key| names.get(NameId(key.name)).to_owned();
     let mut text = keys.iter().take(SMALL).map(name).collect::<Vec<_>>().join(", ");
@@ -224,7 +294,7 @@ fn text(keys: &[Key], names: &Names) -> String {
         text += &format!(" and {} more", keys.len() - SMALL);
     }
     let file = names.get(object).rsplit('/').next().unwrap_or_default();
-    if file.ends_with(".so") || file.contains(".so.") {
+    if is_library(file) {
         text += &format!(" ({file})");
     }
     text
@@ -245,7 +315,7 @@ mod tests {
         for &(kind, name, address, bytes) in pieces {
             overlaps.add(Piece { kind, name, object: NameId::NONE, address, bytes });
         }
-        overlaps.finish(&names).of_page
+        overlaps.finish(&names, &Sites::default()).of_page
     }
 
     #[test]
@@ -286,7 +356,7 @@ mod tests {
             bytes: 0x7000,
         };
         overlaps.add(file);
-        let areas = overlaps.finish(&names);
+        let areas = overlaps.finish(&names, &Sites::default());
         let found: Vec<&str> =
             areas.of_page.iter().map(|&area| areas.names[area as usize].as_str()).collect();
         let expected = [
@@ -358,6 +428,9 @@ mod tests {
             [map(3, 0x1000, 0), map(0, 0x2000, 0), start(4), start(5), map(1, 0x3000, 9), alloc(0), alloc(2)];
         let found: Vec<_> =
             pieces(events.into_iter(), |_| false).iter().map(|p| (p.kind, p.name, p.address)).collect();
-        assert_eq!(found, [(Kind::Stack, 4, 0x2000), (Kind::Mapping, 9, 0x3000), (Kind::Data, 2, 0x8000)]);
+        assert_eq!(
+            found,
+            [(Kind::Stack, 4, 0x2000), (Kind::Mapping, 9, 0x3000), (Kind::Allocated, 2, 0x8000)]
+        );
     }
 }

@@ -106,7 +106,7 @@ fn areas(case: &Case<'_>, history: &History) -> Areas {
     let sorted = name_pages(&case.trace, &addresses, history.page_size().bytes());
     let mut of_page = vec![-1; pages.len()];
     pages.iter().zip(&sorted.of_page).for_each(|(&page, &area)| of_page[page as usize] = area);
-    Areas { names: sorted.names, of_page }
+    Areas { of_page, ..sorted }
 }
 
 /// The CPUs that threads run on, with what their caches counted.

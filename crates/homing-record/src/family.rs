@@ -148,7 +148,7 @@ impl Family {
             program: Arc::new(Mutex::new(Program { command: visitor.command.clone(), own: false })),
         };
         self.state().running.insert(number, member.clone());
-        let stream = Stream::new(channel, file, plan.settings.clone());
+        let stream = Stream::new(channel, file, plan.settings.clone(), visitor.pid);
         let (family, merge, address) = (self.clone(), plan.merge, member.address.clone());
         let watch = Arc::clone(watch);
         std::thread::spawn(move || {

@@ -8,6 +8,7 @@
 
 mod error;
 mod family;
+mod frames;
 mod order;
 mod recorders;
 mod recording;

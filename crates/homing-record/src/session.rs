@@ -51,7 +51,7 @@ impl Session {
         // Nobody would take what it writes.
         homing_linux::child::dying_with_us(&mut command);
         let child = channel.spawn(&mut command).doing(|| format!("cannot start {name}"))?;
-        let stream = Stream::new(channel, file, settings);
+        let stream = Stream::new(channel, file, settings, child.id());
         Ok(Session { stream, child, family: None, watch })
     }
 

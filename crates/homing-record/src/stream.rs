@@ -1,6 +1,6 @@
 //! What one process sends, on its way from the channel into a trace.
 
-use super::symbols;
+use super::{frames, symbols};
 use crate::error::{with_causes, RecordError, While};
 use homing_linux::channel::{self, Channel, Filled, Flavour, Received};
 use homing_trace::wire::{self, Cut};
@@ -26,6 +26,7 @@ pub struct Settings {
 pub struct Stream {
     channel: Channel,
     settings: Settings,
+    process: u32,
     /// Before the first segment: the file.
     file: Option<File>,
     ingest: Option<Ingest<BufWriter<File>>>,
@@ -52,9 +53,9 @@ pub struct Left {
 }
 
 impl Stream {
-    /// What arrives through `channel` goes to `file`.
-    pub fn new(channel: Channel, file: File, settings: Settings) -> Stream {
-        Stream { channel, settings, file: Some(file), ingest: None, held: Vec::new(), failed: None }
+    /// What `process` sends through `channel` goes to `file`.
+    pub fn new(channel: Channel, file: File, settings: Settings, process: u32) -> Stream {
+        Stream { channel, settings, process, file: Some(file), ingest: None, held: Vec::new(), failed: None }
     }
 
     /// The channel.
@@ -118,7 +119,8 @@ impl Stream {
         };
         let out = BufWriter::with_capacity(BUFFER, file);
         let writer = TraceWriter::new(out, &self.settings.header).doing(writing)?;
-        self.ingest = Some(Ingest::new(writer, flavour, self.settings.options));
+        let ingest = self.ingest.insert(Ingest::new(writer, flavour, self.settings.options));
+        ingest.reword(frames::reword(self.process));
         for (stream, index, words) in std::mem::take(&mut self.held) {
             self.encode(stream, index, Words::Held(&words))?;
         }

@@ -1,6 +1,7 @@
 //! The data symbols of a program whose recorder does not know them: the runtime of `--recorder tsan` tells what files
 //! are mapped where, and homing reads them when the program has ended.
 
+use crate::frames::demangled;
 use homing_linux::proc::maps::Mapping;
 use homing_linux::proc::symbols::Table;
 use homing_trace::{CodeMapping, Ingest, Symbol};
@@ -32,7 +33,7 @@ pub fn add<W: Write>(ingest: &mut Ingest<W>) {
         let writer = ingest.writer();
         let object = writer.name(&file);
         for symbol in symbols.iter().filter(|symbol| !symbol.name.starts_with(OF_RUNTIME)) {
-            let name = writer.name(&symbol.name);
+            let name = writer.name(demangled(&symbol.name).as_ref().unwrap_or(&symbol.name));
             let size = symbol.end.saturating_sub(symbol.start);
             writer.symbol(Symbol { name, address: symbol.start, size, object });
         }

@@ -61,6 +61,18 @@ struct Stream {
 /// Gives the words of a cut's segment from a number on, up to the cut.
 type Peek<'a> = &'a dyn Fn(Cut, u32) -> Vec<u64>;
 
+/// Rewords a name that a recorder sends, or a call site, so that people can read it. `None`: it stays as it is.
+pub type Reword = Box<dyn FnMut(NameKind, &str) -> Option<String> + Send>;
+
+/// What a recorder names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameKind {
+    /// A variable, a file, a mark.
+    Plain,
+    /// The frames of a call site.
+    Site,
+}
+
 /// Writes a trace from the segments that recorders fill.
 pub struct Ingest<W: Write> {
     state: State<W>,
@@ -78,6 +90,7 @@ struct State<W: Write> {
     known: Vec<Known>,
     far_blocks: HashMap<u64, Block>,
     names: HashMap<u64, NameId>,
+    reword: Reword,
     /// In the parallel flavour: mappings of code, as name, address, length and offset.
     code: BTreeSet<(NameId, u64, u64, u64)>,
     /// Scratch: the addresses of an execution.
@@ -100,6 +113,7 @@ impl<W: Write> Ingest<W> {
             known: Vec::new(),
             far_blocks: HashMap::new(),
             names: HashMap::new(),
+            reword: Box::new(|_, _| None),
             code: BTreeSet::new(),
             addresses: Vec::new(),
             plain: options == IngestOptions::default(),
@@ -107,6 +121,11 @@ impl<W: Write> Ingest<W> {
             malformed: 0,
         };
         Ingest { state, flavour, streams: HashMap::new(), lost_segments: 0 }
+    }
+
+    /// Lets names be reworded from now on.
+    pub fn reword(&mut self, reword: Reword) {
+        self.state.reword = reword;
     }
 
     /// A filled segment: number `index` (from 0) of `stream`. Segments of one stream come in order; one that is missing
@@ -425,9 +444,11 @@ impl<W: Write> Calls for State<W> {
                 }
                 self.writer.event(self.thread, &event)?;
             }
-            Control::Name { id, words, length } => {
+            Control::Name { id, words, length, site } => {
                 let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).take(length).collect();
-                let name = self.writer.name(&String::from_utf8_lossy(&bytes));
+                let text = String::from_utf8_lossy(&bytes);
+                let kind = if site { NameKind::Site } else { NameKind::Plain };
+                let name = self.writer.name((self.reword)(kind, &text).as_deref().unwrap_or(&text));
                 self.names.insert(id, name);
             }
             Control::Symbol([name, address, size, object]) => {

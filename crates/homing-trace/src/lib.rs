@@ -44,7 +44,7 @@ pub use code::{Access, AddressSource, BlockDef, CodeBlockId};
 pub use error::{Damage, TraceError};
 pub use event::{AllocFunction, Event, SyncOp};
 pub use format::{Header, FRAME_BYTES, FRAME_SHIFT, VERSION};
-pub use ingest::{CodeMapping, Ingest};
+pub use ingest::{CodeMapping, Ingest, NameKind, Reword};
 pub use kind::Kind;
 pub use names::{NameId, Names, Symbol};
 pub use order::OrderBlock;

@@ -50,6 +50,8 @@ pub enum Control<'a> {
         words: &'a [u64],
         /// Its length in bytes.
         length: usize,
+        /// Whether it is a call site, whose frames are to be looked up.
+        site: bool,
     },
     /// A data symbol: name id, address, size, object file's name id.
     Symbol([u64; 4]),
@@ -206,7 +208,7 @@ fn operands(operation: u8, payload: u64, rest: &[u64]) -> Operands {
             Some(_) => None,
             None => return Operands::Unknown,
         },
-        op::NAME => name_length(payload).map(|length| length.div_ceil(8)),
+        op::NAME | op::SITE => name_length(payload).map(|length| length.div_ceil(8)),
         _ => op::operands(operation),
     };
     count.map_or(Operands::Nonsense, Operands::Count)
@@ -229,9 +231,9 @@ fn control<'a>(operation: u8, payload: u64, words: &'a [u64]) -> Option<Control<
             return Some(Control::Define { number: payload, address: words[1], def: definition(words)? })
         }
         op::THREAD => return Some(Control::Thread(thread(payload)?)),
-        op::NAME => {
+        op::NAME | op::SITE => {
             let (id, length) = (payload >> bit::NAME_ID, name_length(payload)?);
-            return Some(Control::Name { id, words, length });
+            return Some(Control::Name { id, words, length, site: operation == op::SITE });
         }
         op::SYMBOL => return Some(Control::Symbol([payload, words[0], words[1], words[2]])),
         op::ADVANCE => return Some(Control::Advance(payload)),

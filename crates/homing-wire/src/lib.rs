@@ -67,6 +67,7 @@ pub mod op {
         FORK: u8 = "HOMING_FORK";
         KERNEL_ACCESS: u8 = "HOMING_KERNEL_ACCESS";
         CUT: u8 = "HOMING_CUT";
+        SITE: u8 = "HOMING_SITE";
     }
 
     /// The number of words that follow an operation; none where the payload or the words say so, and where there is no

@@ -273,26 +273,28 @@ __attribute__((noinline)) static void *gets_more(void)
 
 static pthread_barrier_t both;
 
-static void *gets_many(void *unused)
+static void *gets(void *count)
 {
-   pthread_barrier_wait(&both);
-   for (int i = 0; i < 30000; i++) {
+   for (long i = 0; i < (long)count; i++) {
       free(gets_some());
       free(gets_more());
    }
-   return unused;
+   if ((long)count == 1)
+      pthread_barrier_wait(&both);
+   pthread_barrier_wait(&both);
+   return NULL;
 }
 
 /* Call-sites that one thread is the first at, while others fill their segments. */
 static void sites(void)
 {
    pthread_barrier_init(&both, NULL, 2);
-   free(gets_some());
-   pthread_t thread;
-   pthread_create(&thread, NULL, gets_many, NULL);
-   free(gets_more());
+   pthread_t first, other;
+   pthread_create(&first, NULL, gets, (void *)1L);
    pthread_barrier_wait(&both);
-   pthread_join(thread, NULL);
+   pthread_create(&other, NULL, gets, (void *)30000L);
+   pthread_join(first, NULL);
+   pthread_join(other, NULL);
 }
 
 static const struct {

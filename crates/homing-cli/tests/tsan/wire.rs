@@ -128,7 +128,7 @@ fn decode(words: &[u64], names: &mut BTreeMap<u64, String>) -> Vec<Item> {
             "no parallel recorder writes {operation}"
         );
         let operands = match operation {
-            op::NAME => (payload as usize & NAME_LENGTH).div_ceil(8),
+            op::NAME | op::SITE => (payload as usize & NAME_LENGTH).div_ceil(8),
             _ => op::operands(operation).unwrap_or_else(|| panic!("there is no operation {operation}")),
         };
         let fields = &words[at..at + operands];
@@ -154,7 +154,7 @@ fn item(operation: u8, payload: u64, fields: &[u64], names: &mut BTreeMap<u64, S
         }
         op::ALLOC => Item::Alloc { function: payload, address: fields[0], size: fields[1], site: fields[2] },
         op::FREE => Item::Free { address: fields[0] },
-        op::NAME => {
+        op::NAME | op::SITE => {
             let bytes: Vec<u8> = fields.iter().flat_map(|w| w.to_ne_bytes()).collect();
             let text = String::from_utf8_lossy(&bytes[..payload as usize & NAME_LENGTH]).into_owned();
             names.insert(payload >> bit::NAME_ID, text);

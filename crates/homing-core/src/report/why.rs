@@ -199,6 +199,11 @@ pub struct AreaReport {
     /// Its name; absent for pages of which nothing is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// Of an allocation: the call stack that allocated most of it, the innermost frame first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stack: Vec<String>,
+    /// Areas of libraries and of the loader that come together in this one; 0 for all but `other`.
+    pub areas_folded: u64,
     /// Its pages.
     pub pages: u64,
     /// Bytes of these.
@@ -360,6 +365,8 @@ fn area(finding: &Finding, target: &Target, all: f64) -> AreaReport {
     let class_of_all = if area.is_falsely_shared() { "falsely-shared" } else { area.class().name() };
     let mut report = AreaReport {
         name: area.name.clone(),
+        stack: area.stack.clone(),
+        areas_folded: area.folded as u64,
         pages: area.pages.len() as u64,
         bytes: area.pages.len() as u64 * target.page_bytes,
         references: area.references(),

@@ -16,6 +16,10 @@ pub struct Area {
     pub name: Option<String>,
     /// The lowest address of its pages.
     pub address: u64,
+    /// Of an allocation: the call stack that allocated most of it, the innermost frame first.
+    pub stack: Vec<String>,
+    /// Areas of libraries and of the loader that come together in this one: more than 0 in [`OTHER`] only.
+    pub folded: usize,
     /// Its pages, as indices into the facts.
     pub pages: Vec<usize>,
     /// References by node.
@@ -104,6 +108,8 @@ impl Area {
         Area {
             name,
             address: u64::MAX,
+            stack: Vec::new(),
+            folded: 0,
             pages: Vec::new(),
             by_node: vec![0; nodes],
             writes: 0,
@@ -149,6 +155,23 @@ impl Area {
         self.falsely_shared * 2 > self.references()
     }
 
+    fn fold(&mut self, other: Area) {
+        let add =
+            |sums: &mut [u64], counts: &[u64]| sums.iter_mut().zip(counts).for_each(|(sum, n)| *sum += n);
+        add(&mut self.by_node, &other.by_node);
+        add(&mut self.made_by, &other.made_by);
+        add(&mut self.homes, &other.homes);
+        add(&mut self.best, &other.best);
+        add(&mut self.classes, &other.classes);
+        self.pages.extend(other.pages);
+        self.writes += other.writes;
+        self.falsely_shared += other.falsely_shared;
+        self.costs += other.costs;
+        self.migrated = self.migrated.zip(other.migrated).map(|(a, b)| a + b).or(other.migrated);
+        self.address = self.address.min(other.address);
+        self.folded += 1;
+    }
+
     /// References.
     pub fn references(&self) -> u64 {
         self.by_node.iter().sum()
@@ -187,17 +210,39 @@ impl Area {
     }
 }
 
-/// Areas of all pages, by falling avoidable cost; pages without a name come together as one.
+/// What libraries and the loader have, as far as it does not matter.
+pub const OTHER: &str = "other";
+/// An area of a library matters with more than this share of what can be avoided.
+const MATTERS: f64 = 0.05;
+
+/// Areas of all pages, by falling avoidable cost; pages without a name come together as one, and so do the areas of
+/// libraries that do not matter.
 pub(super) fn areas(facts: &[PageFacts], names: &Areas, costs: &Costs, nodes: usize) -> Vec<Area> {
     let mut areas: Vec<Area> = names.names.iter().map(|name| Area::new(Some(name.clone()), nodes)).collect();
+    for (area, origin) in areas.iter_mut().zip(&names.origins) {
+        area.stack.clone_from(&origin.stack);
+    }
     areas.push(Area::new(None, nodes));
     let unnamed = areas.len() - 1;
     for (index, page) in facts.iter().enumerate() {
         let of = names.of_page.get(index).and_then(|&of| usize::try_from(of).ok()).unwrap_or(unnamed);
         areas[of].add(index, page);
     }
+    fold(&mut areas, names, nodes);
     areas.retain(|area| !area.pages.is_empty());
     areas.iter_mut().for_each(|area| area.add_lines(facts, costs));
     areas.sort_by(|a, b| b.avoidable().total_cmp(&a.avoidable()).then_with(|| a.name.cmp(&b.name)));
     areas
+}
+
+/// Puts the areas of libraries that do not matter together.
+fn fold(areas: &mut Vec<Area>, names: &Areas, nodes: usize) {
+    let all: f64 = areas.iter().map(Area::avoidable).sum();
+    let mut other = Area::new(Some(OTHER.to_owned()), nodes);
+    for (area, origin) in areas.iter_mut().zip(&names.origins) {
+        if origin.foreign && !area.pages.is_empty() && area.avoidable() <= MATTERS * all {
+            other.fold(std::mem::replace(area, Area::new(None, nodes)));
+        }
+    }
+    areas.push(other);
 }

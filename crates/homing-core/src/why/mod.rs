@@ -230,7 +230,8 @@ fn findings(model: &Model<'_>, areas: Vec<Area>, facts: &[PageFacts], before: &T
     let all: f64 = areas.iter().map(Area::avoidable).sum();
     let mut traffic = before.clone();
     let find = |(rank, area): (usize, Area)| {
-        let tried = rank < TRIED;
+        // What libraries have is not for the program's authors to place.
+        let tried = rank < TRIED && area.folded == 0;
         let remedy = tried.then(|| remedy::best(model, &area, facts, &traffic)).flatten();
         if let Some(Prediction { remedy, .. }) = remedy {
             traffic = traffic.with(facts, &area.pages, remedy);

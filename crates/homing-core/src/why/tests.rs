@@ -26,7 +26,7 @@ impl World {
         let of_page: Vec<i32> = (0..history.pages()).map(|page| area_of(number(page)) as i32).collect();
         let names = ["a", "b", "c"].map(str::to_owned).to_vec();
         let facts = facts::facts(&history, &self.costs, &Placement::FirstTouch).unwrap();
-        diagnose(&self.setup(&facts, &Areas { names, of_page }, &cpus(&history, 1)))
+        diagnose(&self.setup(&facts, &Areas { names, of_page, ..Areas::default() }, &cpus(&history, 1)))
     }
 
     fn history(&self, references: &[(u16, u64, bool)]) -> History {
@@ -48,7 +48,7 @@ fn cpus(history: &History, each: u64) -> Vec<CpuCounts> {
 }
 
 fn one_area(name: &str, history: &History) -> Areas {
-    Areas { names: vec![name.into()], of_page: vec![0; history.pages() as usize] }
+    Areas { names: vec![name.into()], of_page: vec![0; history.pages() as usize], ..Areas::default() }
 }
 
 /// Node `by` refers `count` times to each page.
@@ -211,4 +211,44 @@ fn a_line_that_all_write_is_contended_and_nothing_is_promised() {
     assert_eq!(diagnosis.cause, Cause::ContendedLines);
     assert_eq!(diagnosis.gain.low, 0.0);
     assert!(diagnosis.gain.high > 0.1);
+}
+
+#[test]
+fn areas_of_libraries_come_together_unless_they_matter() {
+    let made_elsewhere = |pages: std::ops::Range<u64>, count| {
+        [refer(0, pages.clone(), 1, true), refer(1, pages, count, true)].concat()
+    };
+    // Page 0 and 1 are of libraries and little used, 2 of the program; 3 of a library and as much used as 4.
+    let references =
+        [made_elsewhere(0..3, 10), made_elsewhere(3..5, 1000), refer(0, 5..6, 10, true)].concat();
+    let world = World::new();
+    let history = History::from_references(&references, world.costs.read_gap());
+    let facts = facts::facts(&history, &world.costs, &Placement::FirstTouch).unwrap();
+    let of = |foreign: bool, stack: &[&str]| crate::areas::Origin {
+        foreign,
+        stack: stack.iter().map(|&frame| frame.to_owned()).collect(),
+    };
+    let number = |page| (history.address(crate::ids::Page(page)) >> 12) as i32;
+    let areas = Areas {
+        names: ["a (libc.so.6)", "b (ld.so)", "own", "team (libgomp.so.1)", "grid (g.c:1)", "c (libc.so.6)"]
+            .map(str::to_owned)
+            .to_vec(),
+        of_page: (0..history.pages()).map(number).collect(),
+        origins: vec![
+            of(true, &[]),
+            of(true, &[]),
+            of(false, &[]),
+            of(true, &[]),
+            of(false, &["malloc", "grid (g.c:1)"]),
+            of(true, &[]),
+        ],
+    };
+    let found = area::areas(&facts, &areas, &world.costs, 2);
+    let names: Vec<(&str, usize, usize)> =
+        found.iter().map(|area| (area.name.as_deref().unwrap(), area.pages.len(), area.folded)).collect();
+    let expected =
+        [("grid (g.c:1)", 1, 0), ("team (libgomp.so.1)", 1, 0), (area::OTHER, 3, 3), ("own", 1, 0)];
+    assert_eq!(names, expected);
+    assert_eq!(found[0].stack, ["malloc", "grid (g.c:1)"]);
+    assert_eq!((found[2].references(), found[2].made_by.as_slice()), (32, &[3, 0][..]));
 }

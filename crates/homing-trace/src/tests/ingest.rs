@@ -329,3 +329,24 @@ proptest! {
         prop_assert_eq!(batches, singly);
     }
 }
+
+#[test]
+fn names_and_call_sites_are_reworded() {
+    let mut words = vec![control(op::NAME, 1 << 24 | 3), u64::from_le_bytes(*b"abc\0\0\0\0\0")];
+    words.extend([control(op::SITE, 2 << 24 | 3), u64::from_le_bytes(*b"abc\0\0\0\0\0")]);
+    words.extend([control(op::ALLOC, 0), 0x1000, 8, 2]);
+    let mut ingest = ingest(Flavour::Serial, IngestOptions::default());
+    ingest.reword(Box::new(|kind, text| (kind == NameKind::Site).then(|| format!("{text} (a.c:1)"))));
+    ingest.segment(0, 0, &words).unwrap();
+    let names: Vec<String> = ingest.writer().names().iter().map(|(_, name)| name.to_owned()).collect();
+    assert_eq!(names, ["abc", "abc (a.c:1)"]);
+    let bytes = ingest.finish().unwrap().0;
+    let trace = Trace::open(&bytes).unwrap();
+    let sites: Vec<&str> = trace
+        .thread_events(Thread(0))
+        .filter_map(
+            |event| if let Event::Alloc { site, .. } = event { Some(trace.names().get(site)) } else { None },
+        )
+        .collect();
+    assert_eq!(sites, ["abc (a.c:1)"]);
+}

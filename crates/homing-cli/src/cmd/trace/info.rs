@@ -4,11 +4,13 @@ use super::show_some;
 use crate::exit::{Code, Result};
 use crate::progress;
 use comfy_table::{presets, CellAlignment, Table};
+use homing_core::areas::name_sites;
 use homing_core::trace::info::Info;
 use homing_core::trace::Trace;
 use homing_linux::visible;
 use homing_pipeline::TraceFile;
 use serde_json::{json, Value};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Arguments of `homing trace info`.
@@ -59,15 +61,17 @@ pub fn run(args: Args) -> Result {
     Ok(Code::PARTIAL)
 }
 
-/// The call sites with the most bytes: name, allocations, bytes.
-fn top_sites<'t>(trace: &'t Trace<'_>, info: &Info) -> Vec<(&'t str, u64, u64)> {
-    let mut sites: Vec<_> = info
-        .counts
-        .sites
-        .iter()
-        .map(|(&site, &(count, bytes))| (trace.names().get(site), count, bytes))
-        .collect();
-    sites.sort_by(|a, b| (b.2, b.1, a.0).cmp(&(a.2, a.1, b.0)));
+/// The allocations with the most bytes: what they are called, how many, bytes.
+fn top_sites(trace: &Trace<'_>, info: &Info) -> Vec<(String, u64, u64)> {
+    let bytes = info.counts.sites.iter().map(|(&site, &(_, bytes))| (site, bytes)).collect();
+    let mut called: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for (site, name) in name_sites(trace.names(), &bytes) {
+        let (count, bytes) = info.counts.sites[&site];
+        let all = called.entry(name).or_default();
+        *all = (all.0 + count, all.1.saturating_add(bytes));
+    }
+    let mut sites: Vec<_> = called.into_iter().map(|(name, (count, bytes))| (name, count, bytes)).collect();
+    sites.sort_by(|a, b| (b.2, b.1, &a.0).cmp(&(a.2, a.1, &b.0)));
     sites.truncate(SITES);
     sites
 }
