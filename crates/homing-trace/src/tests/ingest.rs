@@ -206,9 +206,9 @@ fn filter_skip_and_limit_account_for_every_reference() {
     }
     for line_filter in [false, true] {
         for (skip, limit) in [(0, None), (100, None), (0, Some(700)), (333, Some(50)), (5000, None)] {
-            let mut ingest = ingest(Flavour::Serial, IngestOptions { line_filter, skip, limit });
+            let mut ingest = ingest(Flavour::Serial, IngestOptions { line_filter, skip, limit, ..IngestOptions::default() });
             ingest.segment(0, 0, &words).unwrap();
-            let reached = ingest.reached_limit();
+            let reached = ingest.is_complete();
             let (_, s, _) = collect(ingest);
             assert_eq!(s.references + s.filtered + s.skipped + s.beyond_limit, 2000);
             assert_eq!(s.skipped, skip.min(2000));
