@@ -47,6 +47,7 @@ impl Layout {
         page_size: PageSize,
         read_gap: Option<u32>,
     ) -> Result<Layout> {
+        check_region(trace)?;
         let Experiment { model, scene, progress, .. } = experiment;
         let costs = machine.costs(page_size).map_err(PipelineError::usage)?;
         let read_gap = costs.read_gap().min(read_gap.unwrap_or(u32::MAX));
@@ -69,6 +70,17 @@ impl Layout {
         let timeline = scene.timeline(marks, history.duration());
         let placement = begins.map(|begins| begins.of(trace, &history).into_owned());
         Ok(Layout { costs, history, lost, partial, notes, caches, timeline, placement })
+    }
+}
+
+/// Fails if the trace is of a region of interest that never began: its first touches would look like a program.
+fn check_region(trace: &Trace<'_>) -> Result<()> {
+    let summary = trace.summary();
+    match trace.header().more.get("from").and_then(|from| from.as_str()) {
+        Some(from) if summary.first_touches > 0 && summary.first_touches == summary.references => {
+            Err(TraceError::NoRegion(from.to_owned()).into())
+        }
+        _ => Ok(()),
     }
 }
 
