@@ -53,13 +53,17 @@ fn a_region_has_its_references_and_who_made_the_pages() {
     // What creating and joining threads refers to comes on top.
     assert!((SOLVE..SOLVE + TABLE / 2).contains(&counted), "{region:?}");
     assert!((64..whole.frames.into()).contains(&region.first_touches), "{region:?}");
-    assert!(region.outside >= TABLE && region.outside + region.references <= whole.references + 1000, "{region:?}");
+    assert!(
+        region.outside >= TABLE && region.outside + region.references <= whole.references + 1000,
+        "{region:?}"
+    );
     lab.trace(|trace| {
         let more = |key: &str| trace.header().more[key].as_str().unwrap().to_owned();
         assert_eq!((more("from"), more("to")), ("solve".into(), "sum".into()));
         // The events before are there: threads and the table's name are right.
         let steps = trace.threads().flat_map(|(thread, _)| trace.thread_steps(thread));
-        let table = steps.filter(|step| matches!(step, Step::Event(Event::Alloc { size: 262_144, .. }))).count();
+        let table =
+            steps.filter(|step| matches!(step, Step::Event(Event::Alloc { size: 262_144, .. }))).count();
         assert_eq!((table, trace.threads().count()), (1, 3));
     });
     let why = why(&lab);
@@ -142,7 +146,10 @@ fn a_function_that_never_ran_is_named_with_similar_ones() {
     let mut homing = Command::new(env!("CARGO_BIN_EXE_homing"));
     let output = homing.arg("why").arg(lab.path("out.trace")).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    assert!(stderr(&output).contains("the function that was to begin it (--from slove) never ran"), "{output:?}");
+    assert!(
+        stderr(&output).contains("the function that was to begin it (--from slove) never ran"),
+        "{output:?}"
+    );
     let output = lab.record(&["--from", "solve", "--to", "nothing_like_it"], &[program]);
     let said = stderr(&output);
     assert!(said.contains("--to nothing_like_it: no such function ran, so the region goes on"), "{said}");
@@ -160,7 +167,10 @@ fn regions_need_a_recorder_that_sees_functions() {
     for option in [&["--from", "main"][..], &["--to", "main"], &["--exclude-startup"]] {
         let output = lab.record(&[&["--recorder", "tsan"], option].concat(), &["true"]);
         assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-        assert!(stderr(&output).contains("only --recorder valgrind sees where functions begin"), "{output:?}");
+        assert!(
+            stderr(&output).contains("only --recorder valgrind sees where functions begin"),
+            "{output:?}"
+        );
     }
     let output = lab.record(&["--from", "main", "--exclude-startup"], &["true"]);
     assert_eq!(output.status.code(), Some(2));
@@ -172,7 +182,8 @@ fn the_program_that_a_wrapper_executes_is_what_is_recorded() {
     let program = program(&lab);
     let program = program.to_str().unwrap();
     let script = lab.path("shim.sh");
-    std::fs::write(&script, format!("#!/bin/sh\nA=1\nexec sh -c 'exec env B=1 {program} \"$0\"' \"$@\"\n")).unwrap();
+    std::fs::write(&script, format!("#!/bin/sh\nA=1\nexec sh -c 'exec env B=1 {program} \"$0\"' \"$@\"\n"))
+        .unwrap();
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
     assert_eq!(lab.record(&[], &[program, "x"]).status.code(), Some(0));
     let direct = summary(&lab);
@@ -185,11 +196,18 @@ fn the_program_that_a_wrapper_executes_is_what_is_recorded() {
     for (command, wrappers) in wrappers {
         let output = lab.record(&[], command);
         let said = stderr(&output);
-        assert_eq!((output.status.code(), said.matches("homing: left out:").count()), (Some(0), wrappers), "{said}");
+        assert_eq!(
+            (output.status.code(), said.matches("homing: left out:").count()),
+            (Some(0), wrappers),
+            "{said}"
+        );
         lab.trace(|trace| {
             let summary = trace.summary();
             // The environment differs, and so does what the loader reads of it.
-            assert!(summary.references.abs_diff(direct.references) < 5000, "{command:?}: {summary:?} {direct:?}");
+            assert!(
+                summary.references.abs_diff(direct.references) < 5000,
+                "{command:?}: {summary:?} {direct:?}"
+            );
             let threads: Vec<u32> = trace.threads().map(|(thread, _)| thread.0).collect();
             assert_eq!((threads, summary.frames.abs_diff(direct.frames) < 10), (vec![0, 1, 2], true));
             assert_eq!(trace.header().command, [program, "x"]);
@@ -212,7 +230,10 @@ fn a_limit_that_a_wrapper_reaches_does_not_end_the_recording_of_its_program() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(stderr(&output).contains("left out: 60000 references of `sh -c"), "{}", stderr(&output));
     lab.trace(|trace| {
-        assert_eq!((trace.references(), &trace.header().command), (60_000, &vec![program.display().to_string()]));
+        assert_eq!(
+            (trace.references(), &trace.header().command),
+            (60_000, &vec![program.display().to_string()])
+        );
     });
 }
 
@@ -244,11 +265,15 @@ fn children_that_are_not_recorded_are_told_and_followed_ones_have_regions_of_the
     let said = stderr(&output);
     assert!(said.contains("1 child process") && !said.contains("not recorded"), "{said}");
     let children = std::fs::read_dir(lab.path("")).unwrap().map(|entry| entry.unwrap().path());
-    let child = children.filter(|path| path.extension().is_some_and(|e| e == "trace") && !path.ends_with("out.trace"));
+    let child = children
+        .filter(|path| path.extension().is_some_and(|e| e == "trace") && !path.ends_with("out.trace"));
     let [child] = &child.collect::<Vec<_>>()[..] else { panic!("{said}") };
     let bytes = std::fs::read(child).unwrap();
     let trace = Trace::open(&bytes).unwrap();
     let summary = trace.summary();
-    assert!((SOLVE..SOLVE + TABLE / 2).contains(&(summary.references - summary.first_touches)), "{summary:?}");
+    assert!(
+        (SOLVE..SOLVE + TABLE / 2).contains(&(summary.references - summary.first_touches)),
+        "{summary:?}"
+    );
     assert_eq!(trace.header().command, [program.display().to_string()]);
 }

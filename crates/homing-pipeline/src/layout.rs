@@ -2,6 +2,7 @@
 
 mod build;
 
+use crate::chosen::ITERATION;
 use crate::error::{PipelineError, Result};
 use crate::experiment::Experiment;
 use crate::model;
@@ -14,6 +15,7 @@ use homing_core::ids::{Node, PageSize, Time};
 use homing_core::machine::{Costs, Machine};
 use homing_core::policy::placement::Placement;
 use homing_core::timeline::{Mark, Timeline};
+use homing_core::why::parts::PageUsage;
 use homing_trace::{NameId, Trace, TraceError};
 
 /// A trace laid over a machine at one page size.
@@ -34,6 +36,8 @@ pub struct Layout {
     pub timeline: Timeline,
     /// Where pages begin, if the user said it.
     pub placement: Option<Placement>,
+    /// Who refers to what in which phase, if that was asked.
+    pub usage: Option<PageUsage>,
 }
 
 impl Layout {
@@ -48,28 +52,38 @@ impl Layout {
         read_gap: Option<u32>,
     ) -> Result<Layout> {
         check_region(trace)?;
-        let Experiment { model, scene, progress, .. } = experiment;
+        let Experiment { model, scene, choice, usage, progress, .. } = experiment;
+        choice.check_threads(trace)?;
         let costs = machine.costs(page_size).map_err(PipelineError::usage)?;
         let read_gap = costs.read_gap().min(read_gap.unwrap_or(u32::MAX));
         let mut binding = model.binding(machine)?;
         let scheduled = scene.schedule(trace, machine, &mut binding)?;
         let misses = model.misses.then(|| model::misses(machine, trace, &binding, page_size)).transpose()?;
         let progress = progress.begin(trace.references(), Unit::References, "page runs");
-        let runs =
-            Runs { binding: &binding, page_size, read_gap, memory: model.memory, progress: &*progress };
+        let runs = Runs {
+            binding: &binding,
+            page_size,
+            read_gap,
+            memory: model.memory,
+            choice,
+            usage: *usage,
+            progress: &*progress,
+        };
         let built = runs.of(trace, misses)?;
+        choice.check_phase(trace, built.marks.iter().map(|&(_, name)| name))?;
         if built.found == 0 {
             return Err(nothing_found(trace, built.lost, built.why).into());
         }
         let (history, lost, caches) = (built.history, built.lost, built.caches);
         let partial = lost > 0 || !trace.complete() || !trace.damage().is_empty();
         let mut notes = notes(trace, &binding, lost, partial);
+        notes.extend(built.chosen);
         notes.extend(caches.as_ref().map(filtered));
         let mut marks = marks(trace, &built.marks);
         marks.extend(scheduled);
         let timeline = scene.timeline(marks, history.duration());
         let placement = begins.map(|begins| begins.of(trace, &history).into_owned());
-        Ok(Layout { costs, history, lost, partial, notes, caches, timeline, placement })
+        Ok(Layout { costs, history, lost, partial, notes, caches, timeline, placement, usage: built.usage })
     }
 }
 
@@ -145,7 +159,7 @@ fn filtered(counts: &Counts) -> String {
 fn marks(trace: &Trace<'_>, named: &[(Time, NameId)]) -> Vec<(Time, Mark)> {
     let mut names: Vec<NameId> = Vec::new();
     let mark = |&(time, name): &(Time, NameId)| {
-        if trace.names().get(name) == "iteration" {
+        if trace.names().get(name) == ITERATION {
             return (time, Mark::IterationEnd);
         }
         let phase = names.iter().position(|&known| known == name).unwrap_or_else(|| {

@@ -6,6 +6,7 @@ use crate::experiment::Experiment;
 use crate::info;
 use crate::model;
 use crate::policies::policy;
+use crate::shares::{shares, Shares};
 use homing_core::areas::{name_pages, Areas};
 use homing_core::history::{History, ThreadsOn};
 use homing_core::ids::Page;
@@ -27,6 +28,8 @@ pub struct Answer {
     pub threads_on: ThreadsOn,
     /// References went through caches first.
     pub behind_caches: bool,
+    /// What phases and threads have to do with it, if that was asked.
+    pub shares: Option<Shares>,
     /// What else a reader must know.
     pub notes: Vec<String>,
     /// What it was made of.
@@ -68,6 +71,7 @@ pub fn diagnose(case: &Case<'_>) -> Result<Answer> {
         migrated: Some(&follows.page_costs),
     };
     let diagnosis = why::diagnose(&setup)?;
+    let shares = shares(case, &diagnosis.pages)?;
     let mut notes = layout.notes.clone();
     notes.extend(times.as_ref().err().map(|error| format!("gains are not of time: {error}")));
     if diagnosis.untried > 0 {
@@ -81,6 +85,7 @@ pub fn diagnose(case: &Case<'_>) -> Result<Answer> {
         nodes_in_use: cpus.iter().filter(|&&cpus| cpus > 0).count(),
         threads_on: ready.experiment.model.threads_on.clone(),
         behind_caches: layout.caches.is_some(),
+        shares,
         notes,
         parameters,
     })

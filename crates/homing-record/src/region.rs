@@ -92,9 +92,13 @@ mod tests {
     fn what_comes_after_a_limit_is_not_known() {
         let region = Region { from: None, to: Some("end".into()) };
         let summary = Summary { references: 10, ..Summary::default() };
-        let never =
-            |limit| region.never_ran(Place::Inside, Path::new("/dev/null"), &summary, limit).map(|n| n.function);
-        assert_eq!((never(None), never(Some(10)), never(Some(11))), (Some("end".into()), None, Some("end".into())));
+        let never = |limit| {
+            region.never_ran(Place::Inside, Path::new("/dev/null"), &summary, limit).map(|n| n.function)
+        };
+        assert_eq!(
+            (never(None), never(Some(10)), never(Some(11))),
+            (Some("end".into()), None, Some("end".into()))
+        );
         assert_eq!(region.never_ran(Place::After, Path::new("/dev/null"), &summary, None), None);
     }
 }

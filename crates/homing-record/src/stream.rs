@@ -128,9 +128,9 @@ impl Stream {
             self.replaced.push(Replaced { command: before, references: ingest.references() });
         }
         self.file.set_len(0).and_then(|()| self.file.rewind()).doing(writing)?;
-        let replaced = self.replaced.iter().map(|replaced| {
-            serde_json::json!({ "command": replaced.command, "references": replaced.references })
-        });
+        let replaced = self.replaced.iter().map(
+            |replaced| serde_json::json!({ "command": replaced.command, "references": replaced.references }),
+        );
         self.settings.header.more.insert("replaced".into(), replaced.collect());
         Ok(())
     }
@@ -170,7 +170,9 @@ impl Stream {
         let written = if self.failed.is_none() { self.write_rest() } else { Ok(None) };
         let place = self.settings.options.place;
         let ((summary, place), failed) = match written {
-            Ok(written) => (written.map_or((None, place), |(summary, place)| (Some(summary), place)), self.failed),
+            Ok(written) => {
+                (written.map_or((None, place), |(summary, place)| (Some(summary), place)), self.failed)
+            }
             Err(error) => ((None, place), Some(error)),
         };
         let (children, command) = (self.channel.children(), self.settings.header.command);

@@ -94,7 +94,8 @@ fn command(
     // another.
     let log = format!("--log-file=/proc/{}/fd/{}", std::process::id(), reader.as_raw_fd());
     command.args([log, format!("--homing-slice={}", request.slice)]);
-    for (option, function) in [("--homing-from=", &request.region.from), ("--homing-to=", &request.region.to)] {
+    for (option, function) in [("--homing-from=", &request.region.from), ("--homing-to=", &request.region.to)]
+    {
         command.args(function.as_ref().map(|function| format!("{option}{function}")));
     }
     if !request.region.is_everything() {

@@ -7,7 +7,8 @@ use crate::tables::things;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use homing_linux::visible;
 use homing_record::{
-    with_causes, Child, Finished, NeverRan, Ordered, Recorder, Region, Replaced, Request, MOST_AT_ONCE, RECORDERS,
+    with_causes, Child, Finished, NeverRan, Ordered, Recorder, Region, Replaced, Request, MOST_AT_ONCE,
+    RECORDERS,
 };
 use homing_trace::{merge, IngestOptions, Summary};
 use indicatif::HumanBytes;
@@ -205,9 +206,12 @@ fn warn_of(NeverRan { function, begins, similar }: &NeverRan, summary: &Summary)
         ),
         false => format!("--to {function}: no such function ran, so the region goes on to the program's end"),
     };
-    let names = similar.iter().map(|name| format!("`{}`", visible::name(name))).collect::<Vec<_>>().join(", ");
+    let names =
+        similar.iter().map(|name| format!("`{}`", visible::name(name))).collect::<Vec<_>>().join(", ");
     let advice = match similar.is_empty() {
-        true => "; `nm` lists a program's functions, those that the compiler has inlined have no entry".to_owned(),
+        true => {
+            "; `nm` lists a program's functions, those that the compiler has inlined have no entry".to_owned()
+        }
         false => format!("; similar functions of the program: {names}"),
     };
     errln!("homing: warning: {what}{advice}");

@@ -107,6 +107,7 @@ const ROLES: &[(&str, &str, Role)] = &[
     ("*", "cgroup", NoFile),
     ("*", "command", NoFile),
     ("*", "set", NoFile),
+    ("*", "phase", NoFile),
     ("*", "policy", NoFile),
     ("*", "policies", NoFile),
     ("*", "source", NoFile),

@@ -12,6 +12,7 @@
 
 pub mod area;
 pub mod facts;
+pub mod parts;
 pub mod remedy;
 #[cfg(test)]
 mod tests;
@@ -140,6 +141,8 @@ pub struct Diagnosis {
     /// One remedy for all pages alike, which takes one word on the command line: spread, or let them follow. Only those
     /// that were modelled.
     pub for_all: Vec<Prediction>,
+    /// What is known of each page, of which [`parts::parts`] makes shares of phases and threads.
+    pub pages: Vec<PageFacts>,
 }
 
 /// Diagnoses.
@@ -170,7 +173,21 @@ pub fn diagnose(setup: &Setup<'_>) -> Result<Diagnosis, WhyError> {
     let for_all = for_all(&model, &facts, setup, &before, &findings);
     let timed = elapsed.is_some();
     let untried = findings.len().saturating_sub(TRIED);
-    Ok(Diagnosis { cause, gain, at_most, timed, findings, untried, before, after, elapsed, costs, for_all })
+    let pages = facts;
+    Ok(Diagnosis {
+        cause,
+        gain,
+        at_most,
+        timed,
+        findings,
+        untried,
+        before,
+        after,
+        elapsed,
+        costs,
+        for_all,
+        pages,
+    })
 }
 
 /// What one remedy for all pages brings.

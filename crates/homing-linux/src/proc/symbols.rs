@@ -129,7 +129,11 @@ mod tests {
     #[test]
     fn functions_of_a_file_have_names() {
         let found = functions(&std::env::current_exe().unwrap()).unwrap();
-        assert!(found.contains("main") && !found.iter().any(|name| name.contains("ZEROS")), "{}", found.len());
+        assert!(
+            found.contains("main") && !found.iter().any(|name| name.contains("ZEROS")),
+            "{}",
+            found.len()
+        );
     }
 
     #[test]

@@ -206,7 +206,10 @@ fn filter_skip_and_limit_account_for_every_reference() {
     }
     for line_filter in [false, true] {
         for (skip, limit) in [(0, None), (100, None), (0, Some(700)), (333, Some(50)), (5000, None)] {
-            let mut ingest = ingest(Flavour::Serial, IngestOptions { line_filter, skip, limit, ..IngestOptions::default() });
+            let mut ingest = ingest(
+                Flavour::Serial,
+                IngestOptions { line_filter, skip, limit, ..IngestOptions::default() },
+            );
             ingest.segment(0, 0, &words).unwrap();
             let reached = ingest.is_complete();
             let (_, s, _) = collect(ingest);
@@ -236,7 +239,8 @@ fn outside_of_the_region_only_the_first_reference_to_each_page_stays() {
     let region = |begins: u64| control(op::REGION, begins);
     let mut words = definition();
     let run = |words: &mut Vec<u64>, from: u64| {
-        (0..10).for_each(|i| words.extend([control(op::BLOCK, 77), from + i * 16, from + 0x1000 + i * 16, 0]));
+        (0..10)
+            .for_each(|i| words.extend([control(op::BLOCK, 77), from + i * 16, from + 0x1000 + i * 16, 0]));
     };
     // 10 executions of 3 references to two pages each, of which one is then mapped anew.
     run(&mut words, 0x10000);

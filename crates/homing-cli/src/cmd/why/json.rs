@@ -36,6 +36,7 @@ pub fn report(answer: &Answer, case: &Case<'_>) -> Value {
         "one_remedy_for_all": found.for_all.iter().map(prediction).collect::<Vec<_>>(),
         "areas": found.findings.iter().map(|finding| area(finding, case)).collect::<Vec<_>>(),
         "areas_untried": found.untried,
+        "shares": answer.shares,
         "notes": answer.notes,
     })
 }

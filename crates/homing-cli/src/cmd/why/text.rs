@@ -1,5 +1,6 @@
 //! The diagnosis for people: the verdict, the areas that cause it, what to do, and what that rests on.
 
+use super::shares::By;
 use crate::tables::{table, things};
 use homing_core::report::TraceInfo;
 use homing_core::why::area::Area;
@@ -21,13 +22,14 @@ pub struct Page<'a> {
     machine: &'a str,
     page_bytes: u64,
     shown: usize,
+    by: &'a [By],
 }
 
 impl<'a> Page<'a> {
-    /// `shown`: most areas.
-    pub fn new(answer: &'a Answer, case: &'a Case<'_>, shown: usize) -> Page<'a> {
+    /// `shown`: most areas. `by`: what shares are shown of.
+    pub fn new(answer: &'a Answer, case: &'a Case<'_>, shown: usize, by: &'a [By]) -> Page<'a> {
         let (trace, machine) = (case.trace_info(), case.ready.machine.name());
-        Page { answer, trace, machine, page_bytes: case.ready.page_size.bytes(), shown }
+        Page { answer, trace, machine, page_bytes: case.ready.page_size.bytes(), shown, by }
     }
 
     fn found(&self) -> &Diagnosis {
@@ -43,6 +45,11 @@ impl<'a> Page<'a> {
             areas.add_rows(rows);
             lines.extend([areas.to_string(), String::new()]);
         }
+        for (header, rows) in self.shares() {
+            let mut shares = table(&header);
+            shares.add_rows(rows);
+            lines.extend([shares.to_string(), String::new()]);
+        }
         lines.extend(self.advice());
         lines.extend(self.answer.notes.iter().map(|note| format!("note: {note}")));
         lines.join("\n")
@@ -50,21 +57,22 @@ impl<'a> Page<'a> {
 
     /// As Markdown.
     pub fn markdown(&self) -> String {
-        let cell = |text: &String| text.replace('|', "\\|");
         let mut lines = vec![format!("**{}**", self.verdict()), String::new(), self.basis(), String::new()];
         let rows = self.rows();
         if !rows.is_empty() {
-            lines.push(format!("| {} |", HEADER.join(" | ")));
-            lines.push(format!("|{}", "---|".repeat(HEADER.len())));
-            let row =
-                |row: Vec<String>| format!("| {} |", row.iter().map(cell).collect::<Vec<_>>().join(" | "));
-            lines.extend(rows.into_iter().map(row));
-            lines.push(String::new());
+            lines.extend(markdown_table(HEADER, rows));
         }
+        self.shares().iter().for_each(|(header, rows)| lines.extend(markdown_table(header, rows.clone())));
         let notes = self.answer.notes.iter().map(|note| format!("note: {note}"));
         lines.extend(self.advice().into_iter().chain(notes).map(|line| format!("* {}", line.trim_start())));
         lines.push(String::new());
         lines.join("\n")
+    }
+
+    /// The tables of phases and threads.
+    fn shares(&self) -> Vec<([&'static str; 4], Vec<Vec<String>>)> {
+        let shares = self.answer.shares.as_ref();
+        shares.map_or(Vec::new(), |shares| self.by.iter().map(|by| by.table(shares)).collect())
     }
 
     /// The answer in one line.
@@ -206,6 +214,14 @@ const HEADER: &[&str] = &[
     "cause",
     "takes off",
 ];
+
+/// The lines of a table, and an empty one.
+fn markdown_table(header: &[&str], rows: Vec<Vec<String>>) -> Vec<String> {
+    let cell = |text: &String| text.replace('|', "\\|");
+    let row = |row: Vec<String>| format!("| {} |", row.iter().map(cell).collect::<Vec<_>>().join(" | "));
+    let head = [format!("| {} |", header.join(" | ")), format!("|{}", "---|".repeat(header.len()))];
+    head.into_iter().chain(rows.into_iter().map(row)).chain([String::new()]).collect()
+}
 
 /// A remedy as something to do.
 fn words(remedy: Remedy) -> String {
