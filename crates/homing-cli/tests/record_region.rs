@@ -1,6 +1,7 @@
 //! `homing record` of a region of interest, and of programs that a wrapper starts.
 #![cfg(target_arch = "x86_64")]
 
+#[allow(dead_code)]
 #[path = "valgrind/lab.rs"]
 mod lab;
 

@@ -1,5 +1,5 @@
-//! Which references of a trace are looked at: all, or those of a phase, or of some threads. Pages still begin where they
-//! are first touched in the whole trace, so the first reference to each page stays, whoever makes it and when.
+//! Which references of a trace are looked at: all, or those of a phase, or of some threads. Pages still begin where
+//! they are first touched in the whole trace, so the first reference to each page stays, whoever makes it and when.
 
 use crate::error::{PipelineError, Result};
 use homing_core::ids::{Thread, Time};

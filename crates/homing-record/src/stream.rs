@@ -31,6 +31,8 @@ pub struct Stream {
     ingest: Option<Ingest<BufWriter<File>>>,
     /// The programs that the process ran before this one.
     replaced: Vec<Replaced>,
+    /// The segment that said so of the last of them.
+    executed_in: Option<u32>,
     /// The trace is what it was when its region of interest had ended: the process runs another program now.
     closed: bool,
     failed: Option<RecordError>,
@@ -65,8 +67,8 @@ pub struct Left {
 impl Stream {
     /// What arrives through `channel` goes to `file`.
     pub fn new(channel: Channel, file: File, settings: Settings) -> Stream {
-        let replaced = Vec::new();
-        Stream { channel, settings, file, ingest: None, replaced, closed: false, failed: None }
+        let (replaced, executed_in) = (Vec::new(), None);
+        Stream { channel, settings, file, ingest: None, replaced, executed_in, closed: false, failed: None }
     }
 
     /// The channel.
@@ -85,15 +87,11 @@ impl Stream {
         if self.failed.is_some() || self.closed {
             // A program that was executed since then does not know that it is not recorded.
             self.channel.stop();
-        } else {
-            if let Err(error) = self.take_words(&filled) {
-                self.channel.stop();
-                message = Some(format!(
-                    "homing: {}; the program goes on without being recorded",
-                    with_causes(&error)
-                ));
-                self.failed = Some(error);
-            }
+        } else if let Err(error) = self.take_words(&filled) {
+            self.channel.stop();
+            let causes = with_causes(&error);
+            message = Some(format!("homing: {causes}; the program goes on without being recorded"));
+            self.failed = Some(error);
         }
         self.channel.release(filled)?;
         Ok(message)
@@ -102,6 +100,7 @@ impl Stream {
     fn take_words(&mut self, filled: &Filled) -> Result<(), RecordError> {
         if let Some(command) = wire::executed(self.channel.words(filled)) {
             self.begin_again(command)?;
+            self.executed_in = Some(filled.segment);
         }
         self.begin()?;
         let Some(ingest) = self.ingest.as_mut().filter(|_| !self.closed) else { return Ok(()) };
@@ -182,7 +181,10 @@ impl Stream {
     /// Writes what the recorder had in progress, and what a trace ends with.
     fn write_rest(&mut self) -> Result<Option<(Summary, Place)>, RecordError> {
         for open in self.channel.open_segments() {
-            if let Some(command) = wire::executed(self.channel.open_words(&open)) {
+            // The first of its program may have been posted, too, as its only one, and so be taken.
+            let only = self.ingest.as_ref().is_some_and(|ingest| ingest.expects(open.thread, 1));
+            let taken = only && self.executed_in == Some(open.segment);
+            if let Some(command) = wire::executed(self.channel.open_words(&open)).filter(|_| !taken) {
                 self.begin_again(command)?;
             }
             if self.closed {

@@ -1,5 +1,5 @@
-//! The region of interest of a recording. References before it and after it are left out, but for the first to each page
-//! before it: it says who made the page, and so where the page begins.
+//! The region of interest of a recording. References before it and after it are left out, but for the first to each
+//! page before it: it says who made the page, and so where the page begins.
 
 use super::event::Event;
 use super::format::FRAME_SHIFT;

@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug)]
 pub struct Usage {
     granule_log2: u32,
-    /// The phases so far, the first of which has no name: that before the first mark. Where a builder continues another,
-    /// it is the phase in which that one ended.
+    /// The phases so far, the first of which has no name: that before the first mark. Where a builder continues
+    /// another, it is the phase in which that one ended.
     phases: Vec<Option<NameId>>,
     /// Since when which phase lasts, by rising Time.
     since: Vec<(Time, u32)>,
