@@ -71,6 +71,8 @@ fn a_region_has_its_references_and_who_made_the_pages() {
     assert_eq!(why["verdict"], "initialised-by-one-thread");
     assert!(why["areas"][0]["name"].as_str().unwrap().starts_with("main (program.c"), "{}", why["areas"][0]);
     assert_eq!(why["areas"][0]["cause"], "initialised-by-one-thread");
+    let note = why["notes"][0].as_str().unwrap();
+    assert!(note.starts_with("the trace is of a region (--from solve --to sum): "), "{note}");
 }
 
 #[test]

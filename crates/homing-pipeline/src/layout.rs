@@ -76,7 +76,8 @@ impl Layout {
         }
         let (history, lost, caches) = (built.history, built.lost, built.caches);
         let partial = lost > 0 || !trace.complete() || !trace.damage().is_empty();
-        let mut notes = notes(trace, &binding, lost, partial);
+        let mut notes: Vec<String> = of_region(trace).into_iter().collect();
+        notes.extend(self::notes(trace, &binding, lost, partial));
         notes.extend(built.chosen);
         notes.extend(caches.as_ref().map(filtered));
         let mut marks = marks(trace, &built.marks);
@@ -90,12 +91,33 @@ impl Layout {
 /// Fails if the trace is of a region of interest that never began: its first touches would look like a program.
 fn check_region(trace: &Trace<'_>) -> Result<()> {
     let summary = trace.summary();
-    match trace.header().more.get("from").and_then(|from| from.as_str()) {
+    match region_end(trace, "from") {
         Some(from) if summary.first_touches > 0 && summary.first_touches == summary.references => {
             Err(TraceError::NoRegion(from.to_owned()).into())
         }
         _ => Ok(()),
     }
+}
+
+/// The function that begins or ends the region of interest, if the trace is of one.
+fn region_end<'a>(trace: &'a Trace<'_>, end: &str) -> Option<&'a str> {
+    trace.header().more.get(end)?.as_str()
+}
+
+/// What a reader must know of a trace of a region.
+fn of_region(trace: &Trace<'_>) -> Option<String> {
+    let option = |end: &str| region_end(trace, end).map(|function| format!("--{end} {function}"));
+    let options: Vec<String> = ["from", "to"].into_iter().filter_map(option).collect();
+    let summary = trace.summary();
+    (!options.is_empty()).then(|| {
+        format!(
+            "the trace is of a region ({}): at least {} references outside of it are left out; {} stay that are the \
+             first to their pages, since pages begin where they are first touched",
+            options.join(" "),
+            summary.outside,
+            summary.first_touches,
+        )
+    })
 }
 
 /// The error of a trace of which no reference can be read: a table of zeros would look like a result.
