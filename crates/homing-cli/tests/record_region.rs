@@ -40,6 +40,14 @@ fn why(lab: &Lab) -> serde_json::Value {
     serde_json::from_slice(&homing.output().unwrap().stdout).unwrap()
 }
 
+/// The traces of children.
+fn children(lab: &Lab) -> Vec<Vec<u8>> {
+    let files = std::fs::read_dir(lab.path("")).unwrap().map(|entry| entry.unwrap().path());
+    let is_child =
+        |path: &PathBuf| path.extension().is_some_and(|e| e == "trace") && !path.ends_with("out.trace");
+    files.filter(is_child).map(|path| std::fs::read(path).unwrap()).collect()
+}
+
 #[test]
 fn a_region_has_its_references_and_who_made_the_pages() {
     let lab = Lab::new();
@@ -255,6 +263,25 @@ fn a_region_that_has_ended_is_not_lost_with_the_program() {
 }
 
 #[test]
+fn a_child_that_is_forked_in_the_region_begins_in_it() {
+    let lab = Lab::new();
+    let source = "#include <sys/wait.h>\n#include <unistd.h>\nstatic volatile long a[8192];\n\
+        static void fill(int n) { for (int i = 0; i < n; i++) a[i] = i; }\n\
+        __attribute__((noinline)) void step(void) { if (fork() == 0) { fill(6000); _exit(0); } wait(0); }\n\
+        int main(void) { if (fork() == 0) { fill(5000); _exit(0); } wait(0); step(); return 0; }\n";
+    let program = lab.compile(source, &[]);
+    let output = lab.record(&["--follow", "--from", "step"], &[program.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let mut counted: Vec<u64> = children(&lab)
+        .iter()
+        .map(|bytes| Trace::open(bytes).unwrap().summary())
+        .map(|summary| summary.references - summary.first_touches)
+        .collect();
+    counted.sort_unstable();
+    assert!(counted.len() == 2 && counted[0] == 0 && (6000..6500).contains(&counted[1]), "{counted:?}");
+}
+
+#[test]
 fn children_that_are_not_recorded_are_told_and_followed_ones_have_regions_of_their_own() {
     let lab = Lab::new();
     let program = program(&lab);
@@ -267,12 +294,8 @@ fn children_that_are_not_recorded_are_told_and_followed_ones_have_regions_of_the
     let output = lab.record(&["--follow", "--from", "solve", "--to", "sum"], &command);
     let said = stderr(&output);
     assert!(said.contains("1 child process") && !said.contains("not recorded"), "{said}");
-    let children = std::fs::read_dir(lab.path("")).unwrap().map(|entry| entry.unwrap().path());
-    let child = children
-        .filter(|path| path.extension().is_some_and(|e| e == "trace") && !path.ends_with("out.trace"));
-    let [child] = &child.collect::<Vec<_>>()[..] else { panic!("{said}") };
-    let bytes = std::fs::read(child).unwrap();
-    let trace = Trace::open(&bytes).unwrap();
+    let [bytes] = &children(&lab)[..] else { panic!("{said}") };
+    let trace = Trace::open(bytes).unwrap();
     let summary = trace.summary();
     assert!(
         (SOLVE..SOLVE + TABLE / 2).contains(&(summary.references - summary.first_touches)),
