@@ -6,7 +6,7 @@ use homing_trace::info::Info;
 use homing_trace::merge::{merge_trace, Options};
 use homing_trace::recover::recover;
 use homing_trace::wire::Flavour;
-use homing_trace::{Header, Ingest, IngestOptions, Trace, TraceWriter, Turn, Visitor};
+use homing_trace::{Header, Ingest, IngestOptions, Place, Trace, TraceWriter, Turn, Visitor};
 use std::convert::Infallible;
 
 /// Counts references.
@@ -49,7 +49,8 @@ pub fn trace(data: &[u8]) {
 pub fn ingest(data: &[u8]) {
     let Some((&first, rest)) = data.split_first() else { return };
     let flavour = if first & 1 == 0 { Flavour::Serial } else { Flavour::Parallel };
-    let options = IngestOptions { line_filter: first & 2 != 0, ..IngestOptions::default() };
+    let place = if first & 4 == 0 { Place::Inside } else { Place::Before };
+    let options = IngestOptions { line_filter: first & 2 != 0, place, ..IngestOptions::default() };
     let words: Vec<u64> =
         rest.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().unwrap_or_default())).collect();
     let Ok(writer) = TraceWriter::new(Vec::new(), &Header::new("fuzz", "0")) else { return };

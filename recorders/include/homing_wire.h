@@ -36,7 +36,6 @@ typedef struct {
    unsigned int       children;   /* set by the recorder: child processes that are not recorded */
    unsigned int       version;    /* set by the recorder, before flavour: HOMING_WIRE_VERSION */
    unsigned long long cursor_base;  /* set by the recorder: 0, or its address of segment 0 */
-   unsigned long long carried[4];   /* the recorder's own notes, for when its process executes another program */
    unsigned int       open_end;   /* set by the recorder: entries of open[] from here on were never in use */
    /* Recorder: for each stream in progress, the segment in use + 1 (0: none), its index in the stream, and the words
     * written so far; where cursor_base is not 0, the recorder's own write address in place of the number of words. A
@@ -66,7 +65,7 @@ typedef struct {
 enum {
    HOMING_AT_MAGIC = 0, HOMING_AT_SEGMENTS = 8, HOMING_AT_SEGMENT_WORDS = 12, HOMING_AT_STOP = 16,
    HOMING_AT_FLAVOUR = 20, HOMING_AT_HEADER_BYTES = 24, HOMING_AT_CHILDREN = 32, HOMING_AT_VERSION = 36,
-   HOMING_AT_CURSOR_BASE = 40, HOMING_AT_OPEN_END = 80, HOMING_AT_OPEN = 128, HOMING_OPEN_BYTES = 64,
+   HOMING_AT_CURSOR_BASE = 40, HOMING_AT_OPEN_END = 48, HOMING_AT_OPEN = 64, HOMING_OPEN_BYTES = 64,
    /* in an entry of open[] */
    HOMING_AT_OPEN_SEGMENT = 0, HOMING_AT_OPEN_THREAD = 4, HOMING_AT_OPEN_INDEX = 8, HOMING_AT_OPEN_WORDS = 16,
    /* in homing_wire_full */
@@ -180,11 +179,19 @@ enum {
    /* payload: thread << 32 | words; then segment << 32 | index. What that thread had written into its segment `index`
     * by then, that number of words, comes before what follows here. (parallel only) */
    HOMING_CUT = 21,
+   /* payload: 1: the region of interest begins here, 0: it ends here; the reader, which was asked for a region, knows
+    * whether what comes before is in it */
+   HOMING_REGION = 22,
+   /* payload: length in bytes (< 65536); then the bytes, padded with zeros to whole words: the arguments of the
+    * program that the process has executed in place of the one before, each ended by a zero byte. The first word of
+    * the first segment of a new stream with the index 0: all numbers begin again, nothing said before is valid.
+    * (serial only) */
+   HOMING_EXEC = 23,
    /* As HOMING_NAME, with the same ids: the call site of allocations. Its text is the frames of the call stack, the
     * innermost first, with HOMING_CALLED_BY between them: `function (file.c:12)`, `function (in /lib/libx.so)`,
     * `/app/train.py:12 in load`; or what homing looks up: `/path/file+0xOFFSET`, code at that address of an ELF file
     * (for a caller: before its return address), and `0xADDRESS`, code that a compiler made at run time. */
-   HOMING_SITE = 22
+   HOMING_SITE = 24
 };
 
 /* Between the frames of a call site. The most frames that a recorder walks up; that it walks up to where Python code

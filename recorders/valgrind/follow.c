@@ -66,22 +66,28 @@ static Int connect_to_homing(void)
    return -1;
 }
 
-/* Adds a text to the question; one that is too long for the rest is cut. */
-static SizeT add(HChar* question, SizeT at, const HChar* text)
+/* Adds a text and a zero byte to `at` bytes; one that is too long for the rest is cut. */
+static SizeT add(HChar* to, SizeT room, SizeT at, const HChar* text)
 {
-   while (at < LONGEST_QUESTION - 1 && *text)
-      question[at++] = *text++;
-   question[at++] = 0;
-   return at < LONGEST_QUESTION ? at : LONGEST_QUESTION - 1;
+   while (at < room - 1 && *text)
+      to[at++] = *text++;
+   to[at++] = 0;
+   return at < room ? at : room - 1;
+}
+
+SizeT homing_command(HChar* text, SizeT room)
+{
+   SizeT length = add(text, room, 0, VG_(args_the_exename));
+   for (Word i = 0; i < VG_(sizeXA)(VG_(args_for_client)); i++)
+      length = add(text, room, length, *(HChar**)VG_(indexXA)(VG_(args_for_client), i));
+   return length;
 }
 
 static Bool send_question(Int fd, const HChar* since)
 {
    HChar* question = VG_(malloc)("homing.question", LONGEST_QUESTION);
-   SizeT length = add(question, 0, since), sent = 0;
-   length = add(question, length, VG_(args_the_exename));
-   for (Word i = 0; i < VG_(sizeXA)(VG_(args_for_client)); i++)
-      length = add(question, length, *(HChar**)VG_(indexXA)(VG_(args_for_client), i));
+   SizeT length = add(question, LONGEST_QUESTION, 0, since), sent = 0;
+   length += homing_command(question + length, LONGEST_QUESTION - length);
    while (sent < length) {
       SysRes result = call(__NR_sendto, fd, (UWord)question + sent, length - sent, NO_SIGNAL);
       if (sr_isError(result) && sr_Err(result) == VKI_EINTR)

@@ -2,10 +2,10 @@
  *
  * Homing's Valgrind tool: records every data reference of a program onto the wire (../include/homing_wire.h).
  *
- * The files follow the data path: main.c (start, options, end), instrument.c (the code put into every block), wire.c
- * (segments, control words, names), threads.c (threads, slices, system calls), alloc.c (allocations and symbols),
- * python.c (the lines of Python programs), and preload.c, which runs inside the program and wraps its allocation
- * functions.
+ * The files follow the data path: main.c (start, options, end), instrument.c (the code put into every block), region.c
+ * (where a region of interest begins and ends), wire.c (segments, control words, names), threads.c (threads, slices,
+ * system calls), alloc.c (allocations and symbols), python.c (the lines of Python programs), and preload.c, which runs
+ * inside the program and wraps its allocation functions.
  */
 #ifndef HOMING_TOOL_H
 #define HOMING_TOOL_H
@@ -50,9 +50,9 @@ extern Bool homing_recording;
  * that tells each process such an address. */
 extern const HChar* homing_wire_address;
 
-/* Attaches to the wire. After an exec the recording goes on: block, name and thread numbers, too. */
+/* Attaches to the wire. After an exec a new stream begins on it. */
 void homing_wire_attach(void);
-/* The process is about to execute another program (unless that fails). */
+/* The process is about to execute another program (unless that fails): posts what it has written. */
 void homing_wire_before_exec(void);
 /* Posts the segment in use and goes on in a fresh one. Called from every block when its segment is full. */
 void homing_flush(void);
@@ -79,6 +79,9 @@ ULong homing_site(const HChar* frames);
 Bool homing_following(void);
 /* The address of the wire for this process, which has just come from "fork" or "exec"; NULL: it is not recorded. */
 const HChar* homing_ask_for_wire(const HChar* since);
+/* Writes the arguments of this process, each ended by a zero byte, into `room` bytes; returns how many those are. What
+ * is too long is cut. */
+SizeT homing_command(HChar* text, SizeT room);
 /* Whether nobody was there to be asked. */
 Bool homing_is_gone(void);
 /* Whether the tool can go along when this process executes a file. */
@@ -86,6 +89,19 @@ Bool homing_can_follow_exec(const HChar* path);
 
 /* The number of the next block. (instrument.c) */
 extern ULong homing_next_block;
+
+/* --- region.c ---------------------------------------------------------------------------------------------------- */
+
+/* The functions whose first entries begin and end the region of interest, or NULL. */
+extern const HChar *homing_from, *homing_to;
+
+/* Whether the code at an address is the entry of such a function: HOMING_ENTERS_* or 0. */
+enum { HOMING_ENTERS_FROM = 1, HOMING_ENTERS_TO = 2 };
+UInt homing_region_entry(Addr address);
+/* Such a function is entered. Called from its first block. */
+void homing_enter(ULong entry);
+/* In a forked child: says whether it is in the region. */
+void homing_region_after_fork(void);
 
 /* --- instrument.c ------------------------------------------------------------------------------------------------ */
 
@@ -98,9 +114,6 @@ IRSB* homing_instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayo
 extern UInt homing_slice;
 
 void homing_track_threads(void);
-/* Thread numbers across an exec: next << 32 | current. */
-ULong homing_thread_numbers(void);
-void homing_continue_threads(ULong numbers);
 /* In a forked child: its one thread is number 0 again. */
 void homing_threads_after_fork(ThreadId tid);
 /* Says on the wire that what follows is of this thread. */

@@ -209,6 +209,17 @@ static void store(IRExpr* address, IRExpr* value)
    addStmtToIRSB(block.out, IRStmt_Store(Iend_LE, address, value));
 }
 
+/* The first block of a function that begins or ends the region of interest says so when it is executed. (With
+ * --vex-guest-chase=no, which homing gives then, no block goes on in a function that it calls.) */
+static void note_entry(Addr address)
+{
+   UInt entry = homing_region_entry(address);
+   if (entry != 0)
+      addStmtToIRSB(block.out,
+                    IRStmt_Dirty(unsafeIRDirty_0_N(0, "homing_enter", VG_(fnptr_to_fnentry)(&homing_enter),
+                                                   mkIRExprVec_1(constant(entry)))));
+}
+
 /* Makes room if the segment is full, and stores the block's number. */
 static void begin_block(ULong number)
 {
@@ -271,6 +282,7 @@ IRSB* homing_instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayo
          move_cursor(words);
       addStmtToIRSB(block.out, st);
       if (st->tag == Ist_IMark && !begun) {
+         note_entry(st->Ist.IMark.addr);
          begin_block(number);
          begun = True;
       }

@@ -7,14 +7,18 @@
 static Bool option(const HChar* arg)
 {
    return VG_BINT_CLO(arg, "--homing-slice", homing_slice, 10, 100000)
-       || VG_STR_CLO(arg, "--homing-wire", homing_wire_address);
+       || VG_STR_CLO(arg, "--homing-wire", homing_wire_address)
+       || VG_STR_CLO(arg, "--homing-from", homing_from)
+       || VG_STR_CLO(arg, "--homing-to", homing_to);
 }
 
 static void usage(void)
 {
    VG_(printf)("    --homing-slice=<number>   blocks that a thread runs before the next one's turn [100000]\n");
    VG_(printf)("    --homing-wire=<numbers>   where the wire is found again after an exec; or @NAME, a socket that\n"
-               "                              gives each process a wire of its own\n");
+               "                              gives each process a wire of its own\n"
+               "    --homing-from=<function>  the region of interest begins where it is first entered\n"
+               "    --homing-to=<function>    ... and ends where this is first entered after that\n");
 }
 
 static void no_debug_usage(void)

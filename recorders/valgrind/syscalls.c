@@ -292,6 +292,7 @@ static void in_forked_child(ThreadId tid)
    /* Blocks translated before the fork are not defined on the new wire. */
    VG_(discard_translations)(0, ~0ULL, "homing: fork");
    homing_threads_after_fork(tid);
+   homing_region_after_fork();
    send_mappings();
    homing_allocations_after_fork();
 }

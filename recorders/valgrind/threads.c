@@ -30,36 +30,11 @@ void homing_of_thread(ThreadId tid)
    homing_control(HOMING_THREAD, number, 0, NULL);
 }
 
-ULong homing_thread_numbers(void)
-{
-   return (ULong)next_number << 32 | current;
-}
-
-void homing_continue_threads(ULong numbers)
-{
-   next_number = numbers >> 32;
-   current = (UInt)numbers;
-}
-
-/* The thread that called exec goes on as a new one. */
-static void begin_after_exec(UInt number)
-{
-   if (number == 0)
-      return;
-   ULong before = current;
-   homing_control(HOMING_THREAD_START, number, 1, &before);
-   homing_control(HOMING_THREAD_END, before, 0, NULL);
-   current = number;
-   homing_control(HOMING_THREAD, number, 0, NULL);
-}
-
 static void created(ThreadId creator, ThreadId tid)
 {
    number_of[tid] = next_number++;
-   if (creator == VG_INVALID_THREADID) {
-      begin_after_exec(number_of[tid]);
+   if (creator == VG_INVALID_THREADID)
       return;
-   }
    homing_of_thread(creator);
    ULong by = number_of[creator];
    homing_control(HOMING_THREAD_START, number_of[tid], 1, &by);

@@ -27,9 +27,6 @@ static ULong* scratch_cursor;
 
 const HChar* homing_wire_address;
 
-/* What the header's `carried` holds across an exec. */
-enum { CARRIED_SEGMENT_INDEX, CARRIED_BLOCK, CARRIED_NAME, CARRIED_THREADS };
-
 static ULong next_name = 1; /* 0 is no name */
 
 typedef struct _Name {
@@ -251,35 +248,36 @@ Bool homing_wire_after_fork(void)
    return homing_recording;
 }
 
-/* Goes on where this process stopped when it executed a new program. False: this is not such a case. */
+/* Says what this process runs now. */
+static void send_exec(void)
+{
+   ULong words[HOMING_BLOCK_WORDS] = { 0 };
+   SizeT length = homing_command((HChar*)words, LONGEST_NAME);
+   homing_control(HOMING_EXEC, length, (length + 7) / 8, words);
+}
+
+/* Begins a new stream on the wire of the program that this process ran before. False: this is not such a case. */
 static Bool attach_after_exec(void)
 {
    const HChar* text = homing_following() ? homing_ask_for_wire("exec") : homing_wire_address;
-   if (text == NULL || !map_memory(open_memory(text)) || header->flavour == 0)
+   if (text == NULL || !map_memory(open_memory(text)) || header->flavour == 0 || !open_pipes(text))
       return False;
-   if (!open_pipes(text) || header->open[0].segment_plus_1 == 0)
+   /* Where the program before was no longer recorded, since its limit was reached, there is none. */
+   if (header->open[0].segment_plus_1 != 0)
+      segment = header->open[0].segment_plus_1 - 1;
+   else if (!take_credit())
       return False;
-   segment = header->open[0].segment_plus_1 - 1;
-   segment_index = header->carried[CARRIED_SEGMENT_INDEX];
-   homing_next_block = header->carried[CARRIED_BLOCK];
-   next_name = header->carried[CARRIED_NAME];
-   homing_continue_threads(header->carried[CARRIED_THREADS]);
+   header->stop = 0;
    start_recording();
    use_segment();
-   ULong all[] = { 0, 1ULL << 47 };
-   homing_control(HOMING_MUNMAP, 0, 2, all);
+   send_exec();
    return True;
 }
 
 void homing_wire_before_exec(void)
 {
-   if (!homing_recording)
-      return;
-   homing_flush();
-   header->carried[CARRIED_SEGMENT_INDEX] = segment_index;
-   header->carried[CARRIED_BLOCK] = homing_next_block;
-   header->carried[CARRIED_NAME] = next_name;
-   header->carried[CARRIED_THREADS] = homing_thread_numbers();
+   if (homing_recording)
+      homing_flush();
 }
 
 void homing_wire_attach(void)

@@ -121,7 +121,8 @@ impl Watch for Recording {
         if elapsed < Duration::from_secs(1) {
             return;
         }
-        let rate = (references - shown.1) as f64 / elapsed.as_secs_f64();
+        // A process that executes another program begins again at 0.
+        let rate = references.saturating_sub(shown.1) as f64 / elapsed.as_secs_f64();
         self.bar.set_message(format!(
             "{:.1} M references, {:.1} M/s, {}",
             references as f64 / 1e6,

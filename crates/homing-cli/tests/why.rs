@@ -81,13 +81,79 @@ fn data_that_fit_into_caches_are_not_numa_wherever_they_are() {
 }
 
 #[test]
+fn threads_are_looked_at_by_themselves_on_pages_where_the_whole_trace_puts_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = trace(folder.path(), |_| 0);
+    let trace = trace.to_str().unwrap();
+    let why = |options: &[&str]| stdout(&[&["why", trace, "--machine", "butterfly"], options].concat());
+    let text = why(&["--threads", "1-3"]);
+    assert!(text.starts_with("Initialised by one thread"), "{text}");
+    assert!(
+        text.contains("note: only threads 1-3: ") && text.contains("; 64 stay that are the first"),
+        "{text}"
+    );
+    // Thread 0 uses what it has made.
+    assert!(why(&["--threads", "0"]).starts_with("Not NUMA"));
+    let compared = |options: &[&str]| {
+        let args = ["compare", trace, "--machine", "butterfly", "--policies", "first-touch", "--json"];
+        let json: Value = serde_json::from_str(&stdout(&[&args, options].concat())).unwrap();
+        let rows = json["traces"][0]["rows"].as_array().unwrap().clone();
+        rows.iter().find(|row| row["policy"] == "first-touch").unwrap()["references"].as_u64().unwrap()
+    };
+    let use_of_one = 16 * 40 * 64;
+    assert_eq!(compared(&[]), 64 * 64 + 4 * use_of_one);
+    assert_eq!(compared(&["--threads", "2"]), 64 + use_of_one);
+    let monitor = ["compare", trace, "--machine", "two-socket", "--misses", "--monitor", "hint-faults"];
+    let output = support::homing(1, &[&monitor[..], &["--threads", "2"]].concat());
+    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn threads_have_shares_of_what_can_be_avoided() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = trace(folder.path(), |_| 0);
+    let trace = trace.to_str().unwrap();
+    let args = ["why", trace, "--machine", "butterfly", "--by", "thread,phase"];
+    let json: Value = serde_json::from_str(&stdout(&[&args[..], &["--json"]].concat())).unwrap();
+    let threads = json["shares"]["by_thread"].as_array().unwrap();
+    let use_of_one = 16 * 40 * 64;
+    for (number, share) in threads.iter().enumerate() {
+        let own = number > 0;
+        assert_eq!(share["name"], number.to_string());
+        assert_eq!(share["references"], use_of_one + if own { 0 } else { 64 * 64 });
+        assert_eq!(share["nonlocal_percent"], if own { 100.0 } else { 0.0 });
+        let avoidable = share["avoidable_percent"].as_f64().unwrap();
+        assert!((avoidable - if own { 100.0 / 3.0 } else { 0.0 }).abs() < 1e-9, "{avoidable}");
+    }
+    assert_eq!((threads.len(), json["shares"]["by_phase"].as_array().unwrap().len()), (4, 1));
+    let text = stdout(&args);
+    for shown in ["thread  references  non-local  avoidable", "33.3 %", "(before the first phase)"] {
+        assert!(text.contains(shown), "{shown}\n{text}");
+    }
+    let page = stdout(&[&args[..], &["--markdown", "-"]].concat());
+    assert!(page.contains("| thread | references | non-local | avoidable |\n|---|---|---|---|"), "{page}");
+    let all: Value =
+        serde_json::from_str(&stdout(&["why", trace, "--machine", "butterfly", "--json"])).unwrap();
+    assert!(all["shares"].is_null());
+}
+
+#[test]
 fn wrong_input_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let absent = support::homing(1, &["why", "/absent.trace"]);
     assert_eq!(absent.status.code(), Some(1), "{}", String::from_utf8_lossy(&absent.stderr));
     let trace = trace(folder.path(), |_| 0);
     let trace = trace.to_str().unwrap();
-    for wrong in [["--machine", "none"], ["--areas", "0"], ["--threads-on", "99"], ["--page-size", "3K"]] {
+    for wrong in [
+        ["--machine", "none"],
+        ["--areas", "0"],
+        ["--threads-on", "99"],
+        ["--page-size", "3K"],
+        ["--threads", "4-7"],
+        ["--threads", "x"],
+        ["--phase", "forces"],
+        ["--by", "page"],
+    ] {
         let output = support::homing(1, &[&["why", trace], &wrong[..]].concat());
         assert_eq!(output.status.code(), Some(2), "{wrong:?}: {}", String::from_utf8_lossy(&output.stderr));
     }

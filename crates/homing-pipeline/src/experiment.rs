@@ -2,6 +2,7 @@
 //! up, it is ready for traces.
 
 use crate::case::Case;
+use crate::chosen::Choice;
 use crate::error::{PipelineError, Result};
 use crate::info;
 use crate::layout::Layout;
@@ -37,6 +38,10 @@ pub struct Experiment {
     pub bound_start: BoundStart,
     /// What policies see.
     pub information: Information,
+    /// Which references are looked at.
+    pub choice: Choice,
+    /// Whether who refers to what in which phase is counted, too: [`Layout::usage`].
+    pub usage: bool,
     /// Who is shown how far reading is.
     pub progress: Progress,
 }
@@ -69,6 +74,8 @@ impl Experiment {
             replication: true,
             bound_start: BoundStart::default(),
             information: Information::PERFECT,
+            choice: Choice::default(),
+            usage: false,
             progress: Progress::default(),
         }
     }

@@ -80,6 +80,8 @@ pub(crate) fn parameters(ready: &Ready, placement: &str, replication: bool) -> V
         parameter("misses", model.misses),
     ];
     all.extend(model.set.iter().filter(|set| is_machine(set)).map(|set| parameter("set", set)));
+    all.extend(experiment.choice.phase.iter().map(|phase| parameter("phase", phase)));
+    all.extend(experiment.choice.threads.iter().map(|threads| parameter("only-threads", threads)));
     all.extend(policies.iter().flat_map(|entry| policy(settings, entry)));
     all
 }

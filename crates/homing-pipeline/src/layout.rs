@@ -2,6 +2,7 @@
 
 mod build;
 
+use crate::chosen::ITERATION;
 use crate::error::{PipelineError, Result};
 use crate::experiment::Experiment;
 use crate::model;
@@ -14,6 +15,7 @@ use homing_core::ids::{Node, PageSize, Time};
 use homing_core::machine::{Costs, Machine};
 use homing_core::policy::placement::Placement;
 use homing_core::timeline::{Mark, Timeline};
+use homing_core::why::parts::PageUsage;
 use homing_trace::{NameId, Trace, TraceError};
 
 /// A trace laid over a machine at one page size.
@@ -36,6 +38,8 @@ pub struct Layout {
     pub timeline: Timeline,
     /// Where pages begin, if the user said it.
     pub placement: Option<Placement>,
+    /// Who refers to what in which phase, if that was asked.
+    pub usage: Option<PageUsage>,
 }
 
 impl Layout {
@@ -49,30 +53,75 @@ impl Layout {
         page_size: PageSize,
         read_gap: Option<u32>,
     ) -> Result<Layout> {
-        let Experiment { model, scene, progress, .. } = experiment;
+        check_region(trace)?;
+        let Experiment { model, scene, choice, usage, progress, .. } = experiment;
+        choice.check_threads(trace)?;
         let costs = machine.costs(page_size).map_err(PipelineError::usage)?;
         let read_gap = costs.read_gap().min(read_gap.unwrap_or(u32::MAX));
         let mut binding = model.binding(machine)?;
         let scheduled = scene.schedule(trace, machine, &mut binding)?;
         let misses = model.misses.then(|| model::misses(machine, trace, &binding, page_size)).transpose()?;
         let progress = progress.begin(trace.references(), Unit::References, "page runs");
-        let runs =
-            Runs { binding: &binding, page_size, read_gap, memory: model.memory, progress: &*progress };
+        let runs = Runs {
+            binding: &binding,
+            page_size,
+            read_gap,
+            memory: model.memory,
+            choice,
+            usage: *usage,
+            progress: &*progress,
+        };
         let built = runs.of(trace, misses)?;
+        choice.check_phase(trace, built.marks.iter().map(|&(_, name)| name))?;
         if built.found == 0 {
             return Err(nothing_found(trace, built.lost, built.why).into());
         }
         let (history, lost, caches_by_cpu) = (built.history, built.lost, built.caches);
         let caches = caches_by_cpu.as_ref().map(Counts::sum);
         let partial = lost > 0 || !trace.complete() || !trace.damage().is_empty();
-        let mut notes = notes(trace, &binding, lost, partial);
+        let mut notes: Vec<String> = of_region(trace).into_iter().collect();
+        notes.extend(self::notes(trace, &binding, lost, partial));
+        notes.extend(built.chosen);
         notes.extend(caches.as_ref().map(filtered));
         let mut marks = marks(trace, &built.marks);
         marks.extend(scheduled);
         let timeline = scene.timeline(marks, history.duration());
         let placement = begins.map(|begins| begins.of(trace, &history).into_owned());
-        Ok(Layout { costs, history, lost, partial, notes, caches, caches_by_cpu, timeline, placement })
+        let usage = built.usage;
+        Ok(Layout { costs, history, lost, partial, notes, caches, caches_by_cpu, timeline, placement, usage })
     }
+}
+
+/// Fails if the trace is of a region of interest that never began: its first touches would look like a program.
+fn check_region(trace: &Trace<'_>) -> Result<()> {
+    let summary = trace.summary();
+    match region_end(trace, "from") {
+        Some(from) if summary.first_touches > 0 && summary.first_touches == summary.references => {
+            Err(TraceError::NoRegion(from.to_owned()).into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The function that begins or ends the region of interest, if the trace is of one.
+fn region_end<'a>(trace: &'a Trace<'_>, end: &str) -> Option<&'a str> {
+    trace.header().more.get(end)?.as_str()
+}
+
+/// What a reader must know of a trace of a region.
+fn of_region(trace: &Trace<'_>) -> Option<String> {
+    let option = |end: &str| region_end(trace, end).map(|function| format!("--{end} {function}"));
+    let options: Vec<String> = ["from", "to"].into_iter().filter_map(option).collect();
+    let summary = trace.summary();
+    (!options.is_empty()).then(|| {
+        format!(
+            "the trace is of a region ({}): at least {} references outside of it are left out; {} stay that are the \
+             first to their pages, since pages begin where they are first touched",
+            options.join(" "),
+            summary.outside,
+            summary.first_touches,
+        )
+    })
 }
 
 /// The error of a trace of which no reference can be read: a table of zeros would look like a result.
@@ -136,7 +185,7 @@ fn filtered(counts: &Counts) -> String {
 fn marks(trace: &Trace<'_>, named: &[(Time, NameId)]) -> Vec<(Time, Mark)> {
     let mut names: Vec<NameId> = Vec::new();
     let mark = |&(time, name): &(Time, NameId)| {
-        if trace.names().get(name) == "iteration" {
+        if trace.names().get(name) == ITERATION {
             return (time, Mark::IterationEnd);
         }
         let phase = names.iter().position(|&known| known == name).unwrap_or_else(|| {

@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 mod case;
+pub mod chosen;
 pub mod compare;
 mod error;
 mod experiment;
@@ -41,6 +42,7 @@ pub mod policies;
 pub mod progress;
 pub mod rig;
 pub mod scene;
+pub mod shares;
 pub mod simulate;
 mod spill;
 pub mod study;

@@ -9,6 +9,7 @@ use crate::info;
 use crate::manifest::GENERATOR;
 use crate::model;
 use crate::policies::policy;
+use crate::shares::shares;
 use homing_core::areas::{name_pages, Areas};
 use homing_core::cache::cpus::CpusInUse;
 use homing_core::cache::Counts;
@@ -69,6 +70,7 @@ pub fn diagnose(case: &Case<'_>) -> Result<WhyReport> {
             diagnosis.on_one_node(&setup, &cpus);
         }
     }
+    let shares = shares(case, &facts)?;
     let mut notes = layout.notes.clone();
     notes.extend(times.as_ref().err().map(|error| format!("gains are not of time: {error}")));
     if diagnosis.untried > 0 {
@@ -86,6 +88,7 @@ pub fn diagnose(case: &Case<'_>) -> Result<WhyReport> {
         generator: GENERATOR.into(),
         behind_caches: layout.caches.is_some(),
         replication: false,
+        shares,
         threads_on: ready.experiment.model.threads_on.to_string(),
         nodes_in_use: nodes_of(cpus.iter().map(|cpu| cpu.node)),
         cpus_of_node_0: cpus_of_node_0(ready),

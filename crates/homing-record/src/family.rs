@@ -21,8 +21,6 @@ use std::time::Duration;
 pub const MOST_AT_ONCE: usize = 64;
 /// A child's channel is smaller than the first process's: 2 MiB.
 const CAPACITY: Capacity = Capacity { segments: 16, segment_words: 1 << 14 };
-/// Segments that wait for a child to execute a program, after which its trace is named.
-const HELD: usize = 16;
 const POLL: Duration = Duration::from_millis(100);
 
 /// How the children are recorded.
@@ -69,14 +67,8 @@ struct Member {
     pid: u32,
     address: String,
     process: Arc<Process>,
-    program: Arc<Mutex<Program>>,
-}
-
-/// What a child runs.
-struct Program {
-    command: Vec<String>,
-    /// Whether it executed that itself: until then it is its parent's.
-    own: bool,
+    /// What it runs: its parent's program until it executes one.
+    command: Arc<Mutex<Vec<String>>>,
 }
 
 impl Family {
@@ -123,7 +115,7 @@ impl Family {
                 .map(|(_, m)| m.clone())
         };
         if let Some(member) = &newest {
-            *lock(&member.program) = Program { command: visitor.command.clone(), own: true };
+            lock(&member.command).clone_from(&visitor.command);
         }
         answer(visitor, newest.as_ref().map(|m| m.address.as_str()))
     }
@@ -145,17 +137,19 @@ impl Family {
             pid: visitor.pid,
             address: channel.address(),
             process,
-            program: Arc::new(Mutex::new(Program { command: visitor.command.clone(), own: false })),
+            command: Arc::new(Mutex::new(visitor.command.clone())),
         };
         self.state().running.insert(number, member.clone());
-        let stream = Stream::new(channel, file, plan.settings.clone(), visitor.pid);
+        let mut settings = plan.settings.clone();
+        settings.header.command.clone_from(&visitor.command);
+        let stream = Stream::new(channel, file, settings, visitor.pid);
         let (family, merge, address) = (self.clone(), plan.merge, member.address.clone());
         let watch = Arc::clone(watch);
         std::thread::spawn(move || {
             let left = follow(&member, stream, &*watch);
             let forks = left.as_ref().map_or(0, |left| left.children);
             let recorded = left.and_then(|left| complete(output, left, merge));
-            let command = lock(&member.program).command.clone();
+            let command = lock(&member.command).clone();
             let mut state = family.state();
             state.running.remove(&number);
             state.forks += forks;
@@ -226,19 +220,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Takes what a child sends until it has ended. Its first segments are held: a child that soon executes a program is
-/// named after that.
+/// Takes what a child sends until it has ended.
 fn follow(member: &Member, mut stream: Stream, watch: &dyn Watch) -> Result<Left, RecordError> {
-    let mut named = false;
-    let mut take = |stream: &mut Stream, filled: Filled| -> Result<(), RecordError> {
-        if !named {
-            let program = lock(&member.program);
-            if !program.own && stream.held() < HELD {
-                return stream.hold(filled);
-            }
-            stream.set_command(program.command.clone());
-            named = true;
-        }
+    let take = |stream: &mut Stream, filled: Filled| -> Result<(), RecordError> {
         if let Some(message) = stream.take(filled)? {
             watch.say(&format!("{message} (process {})", member.pid));
         }
@@ -255,9 +239,6 @@ fn follow(member: &Member, mut stream: Stream, watch: &dyn Watch) -> Result<Left
     }
     while let Received::Segment(filled) = stream.channel().receive(Duration::ZERO)? {
         take(&mut stream, filled)?;
-    }
-    if !named {
-        stream.set_command(lock(&member.program).command.clone());
     }
     stream.finish()
 }

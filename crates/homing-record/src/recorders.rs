@@ -1,6 +1,7 @@
 //! The recorders there are. A new one is one file and one line in [`RECORDERS`].
 
 use crate::error::RecordError;
+use crate::region::Region;
 use crate::watch::Watch;
 use crate::{tsan, valgrind};
 use homing_linux::channel::Channel;
@@ -23,6 +24,8 @@ pub struct Recorder {
     pub summary: &'static str,
     /// Whether it can follow child processes.
     pub follows: bool,
+    /// Whether it sees where functions begin, and so can record a region of interest.
+    pub regions: bool,
     /// What the matter is where it recorded nothing.
     pub nothing: &'static str,
     /// Fails with what is missing to record a program on this machine.
@@ -55,6 +58,8 @@ pub struct Request {
     pub slice: u32,
     /// Whether child processes are recorded, too.
     pub follow: bool,
+    /// What part of the program is of interest.
+    pub region: Region,
 }
 
 /// A command that runs a program under a recorder.

@@ -3,22 +3,24 @@
 use crate::error::{RecordError, While};
 use crate::family::{to_recover, unfinished, Child, Family, Plan};
 use crate::order::{self, Ordered};
-use crate::recorders::{Request, Started, RECORDERS};
+use crate::recorders::{Recorder, Request, Started, RECORDERS};
+use crate::region::NeverRan;
 use crate::session::{Ended, Session};
-use crate::stream::{Left, Settings};
+use crate::stream::{Left, Replaced, Settings};
 use crate::valgrind;
 use crate::watch::Watch;
 use homing_linux::files::{Over, Part};
 use homing_linux::follow::Door;
 use homing_linux::interrupts::Interrupts;
 use homing_linux::program;
-use homing_trace::{Header, Summary};
+use homing_trace::{Header, IngestOptions, Summary};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A recording that can begin: nothing is missing.
 pub struct Prepared {
     request: Request,
+    program: PathBuf,
     started: Started,
     door: Option<Door>,
     watch: Arc<dyn Watch>,
@@ -48,6 +50,10 @@ pub struct Finished {
     pub unrecorded: u32,
     /// Those of them that came when too many were being recorded.
     pub turned_away: u32,
+    /// The programs that the process ran before the recorded one.
+    pub replaced: Vec<Replaced>,
+    /// The function that was to begin or end the region of interest, if it never ran.
+    pub never_ran: Option<NeverRan>,
 }
 
 impl Request {
@@ -60,9 +66,15 @@ impl Request {
         let program = program::find(self.command.first().map_or("".as_ref(), |name| name), &path)?;
         let recorder = self.recorder;
         (recorder.lacks)(&program)?;
+        let able = |able: fn(&Recorder) -> bool| {
+            let names = RECORDERS.iter().filter(|recorder| able(recorder)).map(|recorder| recorder.name);
+            names.collect::<Vec<_>>().join(" or ")
+        };
         if self.follow && !recorder.follows {
-            let able: Vec<&str> = RECORDERS.iter().filter(|r| r.follows).map(|r| r.name).collect();
-            return Err(RecordError::CannotFollow { name: recorder.name, able: able.join(" or ") });
+            return Err(RecordError::CannotFollow { name: recorder.name, able: able(|r| r.follows) });
+        }
+        if !self.region.is_everything() && !recorder.regions {
+            return Err(RecordError::NoRegions { name: recorder.name, able: able(|r| r.regions) });
         }
         let door = self.follow.then(Door::open).transpose();
         let door = door.doing(|| "cannot listen for child processes".to_owned())?;
@@ -71,7 +83,7 @@ impl Request {
             // Threads that spin at barriers would fill the trace with references that mean nothing.
             started.command.env("OMP_WAIT_POLICY", "passive");
         }
-        Ok(Prepared { request: self, started, door, watch })
+        Ok(Prepared { request: self, program, started, door, watch })
     }
 
     /// The header of the trace.
@@ -90,6 +102,8 @@ impl Request {
             ("seed", serde_json::json!(self.merge.seed)),
             ("quantum", serde_json::json!(self.merge.quantum)),
             ("slice", serde_json::json!(self.slice)),
+            ("from", serde_json::json!(self.region.from)),
+            ("to", serde_json::json!(self.region.to)),
         ] {
             header.more.insert(key.into(), value);
         }
@@ -100,13 +114,14 @@ impl Request {
 impl Prepared {
     /// Records until the program has ended, and completes the trace. Whatever ended the program, what arrived is in it.
     pub fn record(self) -> Result<Recorded, RecordError> {
-        let Prepared { request, started, door, watch } = self;
+        let Prepared { request, program, started, door, watch } = self;
         if request.output.metadata().is_ok_and(|facts| !facts.is_file()) {
             return Err(RecordError::NoRegularFile(request.output));
         }
         let (output, file) = Part::create(&request.output, Over::Traces)?;
         let interrupts = Interrupts::catch().doing(|| "cannot catch signals".to_owned())?;
-        let settings = Settings { header: request.header(), options: request.options };
+        let options = IngestOptions { place: request.region.start(), ..request.options };
+        let settings = Settings { header: request.header(), options };
         let plan = Plan { output: request.output.clone(), settings: settings.clone(), merge: request.merge };
         let mut session =
             Session::start(started.command, started.channel, file, settings, Arc::clone(&watch))?;
@@ -115,7 +130,7 @@ impl Prepared {
         if let Some(verdict) = started.messages.as_ref().and_then(valgrind::Messages::verdict) {
             watch.say(&format!("homing: {verdict}"));
         }
-        conclude(&request, output, ended, family.as_ref())
+        conclude(&request, output, ended, family.as_ref(), program)
     }
 }
 
@@ -125,9 +140,10 @@ fn conclude(
     output: Part,
     ended: Ended,
     family: Option<&Family>,
+    program: PathBuf,
 ) -> Result<Recorded, RecordError> {
     let Ended { status, left } = ended;
-    let Some(Left { summary, children: forks, failed }) = left else {
+    let Some(Left { summary, children: forks, command, replaced, place, failed }) = left else {
         return Ok(Recorded { status, trace: Err(to_recover(&output, &request.output)) });
     };
     let children = family.map(Family::take_ended).unwrap_or_default();
@@ -143,6 +159,8 @@ fn conclude(
     let path = output.complete()?;
     let unrecorded = family.map_or(forks, |family| family.unrecorded(forks));
     let turned_away = family.map_or(0, Family::turned_away);
-    let trace = Finished { path, summary, ordered, children, unrecorded, turned_away };
+    let program = command.first().filter(|_| !replaced.is_empty()).map_or(program, PathBuf::from);
+    let never_ran = request.region.never_ran(place, &program, &summary, request.options.limit);
+    let trace = Finished { path, summary, ordered, children, unrecorded, turned_away, replaced, never_ran };
     Ok(Recorded { status, trace: Ok(trace) })
 }

@@ -4,9 +4,9 @@ use super::{frames, symbols};
 use crate::error::{with_causes, RecordError, While};
 use homing_linux::channel::{self, Channel, Filled, Flavour, Received};
 use homing_trace::wire::{self, Cut};
-use homing_trace::{Header, Ingest, IngestOptions, Summary, TraceWriter};
+use homing_trace::{Header, Ingest, IngestOptions, Place, Summary, TraceWriter};
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{BufWriter, Seek};
 use std::time::Duration;
 
 const BUFFER: usize = 1 << 20;
@@ -27,18 +27,25 @@ pub struct Stream {
     channel: Channel,
     settings: Settings,
     process: u32,
-    /// Before the first segment: the file.
-    file: Option<File>,
+    file: File,
+    /// From the first segment on.
     ingest: Option<Ingest<BufWriter<File>>>,
-    /// Segments that wait for the program's name: stream, index, words.
-    held: Vec<(u32, u32, Vec<u64>)>,
+    /// The programs that the process ran before this one.
+    replaced: Vec<Replaced>,
+    /// The segment that said so of the last of them.
+    executed_in: Option<u32>,
+    /// The trace is what it was when its region of interest had ended: the process runs another program now.
+    closed: bool,
     failed: Option<RecordError>,
 }
 
-/// Where the words of a segment are.
-enum Words<'a> {
-    Held(&'a [u64]),
-    Posted(&'a Filled),
+/// A program that its process has replaced by executing another one. The trace is of the last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replaced {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// References that are left out with it.
+    pub references: u64,
 }
 
 /// What a process left.
@@ -48,6 +55,12 @@ pub struct Left {
     pub summary: Option<Summary>,
     /// Child processes that it made.
     pub children: u32,
+    /// The program that it ran at last, with arguments.
+    pub command: Vec<String>,
+    /// Those that it ran before.
+    pub replaced: Vec<Replaced>,
+    /// Whether it came to its region of interest, and to the end of it.
+    pub place: Place,
     /// Why the file could not be written; the program went on without being recorded.
     pub failed: Option<RecordError>,
 }
@@ -55,7 +68,18 @@ pub struct Left {
 impl Stream {
     /// What `process` sends through `channel` goes to `file`.
     pub fn new(channel: Channel, file: File, settings: Settings, process: u32) -> Stream {
-        Stream { channel, settings, process, file: Some(file), ingest: None, held: Vec::new(), failed: None }
+        let (replaced, executed_in) = (Vec::new(), None);
+        Stream {
+            channel,
+            settings,
+            process,
+            file,
+            ingest: None,
+            replaced,
+            executed_in,
+            closed: false,
+            failed: None,
+        }
     }
 
     /// The channel.
@@ -68,47 +92,68 @@ impl Stream {
         self.ingest.as_mut()
     }
 
-    /// Names the program, until [`Stream::take`] begins the trace.
-    pub fn set_command(&mut self, command: Vec<String>) {
-        self.settings.header.command = command;
-    }
-
-    /// Keeps a copy of a segment for when the trace begins, and gives it back.
-    pub fn hold(&mut self, filled: Filled) -> Result<(), RecordError> {
-        self.held.push((filled.stream, filled.index, self.channel.words(&filled).to_vec()));
-        Ok(self.channel.release(filled)?)
-    }
-
-    /// How many segments are held.
-    pub fn held(&self) -> usize {
-        self.held.len()
-    }
-
     /// Encodes a segment and gives it back. Returns the message for the user if the file can be written no longer.
     pub fn take(&mut self, filled: Filled) -> Result<Option<String>, RecordError> {
         let mut message = None;
-        if self.failed.is_none() {
-            if let Err(error) = self.take_words(&filled) {
-                self.channel.stop();
-                message = Some(format!(
-                    "homing: {}; the program goes on without being recorded",
-                    with_causes(&error)
-                ));
-                self.failed = Some(error);
-            }
+        if self.failed.is_some() || self.closed {
+            // A program that was executed since then does not know that it is not recorded.
+            self.channel.stop();
+        } else if let Err(error) = self.take_words(&filled) {
+            self.channel.stop();
+            let causes = with_causes(&error);
+            message = Some(format!("homing: {causes}; the program goes on without being recorded"));
+            self.failed = Some(error);
         }
         self.channel.release(filled)?;
         Ok(message)
     }
 
     fn take_words(&mut self, filled: &Filled) -> Result<(), RecordError> {
+        if let Some(command) = wire::executed(self.channel.words(filled)) {
+            self.begin_again(command)?;
+            self.executed_in = Some(filled.segment);
+        }
         self.begin()?;
-        self.encode(filled.stream, filled.index, Words::Posted(filled))
+        let Some(ingest) = self.ingest.as_mut().filter(|_| !self.closed) else { return Ok(()) };
+        let others = |cut: Cut, from| self.channel.words_so_far(cut.segment, from, cut.words);
+        ingest
+            .segment_among(filled.stream, filled.index, self.channel.words(filled), &others)
+            .doing(writing)?;
+        if ingest.is_complete() {
+            self.channel.stop();
+        }
+        Ok(())
+    }
+
+    /// The process runs another program: the trace is of that one, and what was written is left out. One whose region
+    /// of interest has ended stays.
+    fn begin_again(&mut self, command: Vec<String>) -> Result<(), RecordError> {
+        if self.place() == Place::After {
+            self.closed = true;
+            self.channel.stop();
+            return Ok(());
+        }
+        let before = std::mem::replace(&mut self.settings.header.command, command);
+        if let Some(ingest) = self.ingest.take() {
+            self.replaced.push(Replaced { command: before, references: ingest.references() });
+        }
+        self.file.set_len(0).and_then(|()| self.file.rewind()).doing(writing)?;
+        let replaced = self.replaced.iter().map(
+            |replaced| serde_json::json!({ "command": replaced.command, "references": replaced.references }),
+        );
+        self.settings.header.more.insert("replaced".into(), replaced.collect());
+        Ok(())
+    }
+
+    fn place(&self) -> Place {
+        self.ingest.as_ref().map_or(self.settings.options.place, Ingest::place)
     }
 
     /// Begins the trace, now that a recorder has attached.
     fn begin(&mut self) -> Result<(), RecordError> {
-        let Some(file) = self.file.take() else { return Ok(()) };
+        if self.ingest.is_some() {
+            return Ok(());
+        }
         let version = self.channel.version();
         if version != channel::VERSION {
             return Err(RecordError::Version(version));
@@ -117,27 +162,11 @@ impl Stream {
             Some(Flavour::Parallel) => wire::Flavour::Parallel,
             _ => wire::Flavour::Serial,
         };
+        let file = self.file.try_clone().doing(writing)?;
         let out = BufWriter::with_capacity(BUFFER, file);
         let writer = TraceWriter::new(out, &self.settings.header).doing(writing)?;
         let ingest = self.ingest.insert(Ingest::new(writer, flavour, self.settings.options));
         ingest.reword(frames::reword(self.process));
-        for (stream, index, words) in std::mem::take(&mut self.held) {
-            self.encode(stream, index, Words::Held(&words))?;
-        }
-        Ok(())
-    }
-
-    fn encode(&mut self, stream: u32, index: u32, words: Words<'_>) -> Result<(), RecordError> {
-        let Some(ingest) = &mut self.ingest else { return Ok(()) };
-        let words = match words {
-            Words::Held(words) => words,
-            Words::Posted(filled) => self.channel.words(filled),
-        };
-        let others = |cut: Cut, from| self.channel.words_so_far(cut.segment, from, cut.words);
-        ingest.segment_among(stream, index, words, &others).doing(writing)?;
-        if ingest.reached_limit() {
-            self.channel.stop();
-        }
         Ok(())
     }
 
@@ -149,20 +178,30 @@ impl Stream {
         while let Received::Segment(filled) = self.channel.receive(Duration::ZERO)? {
             self.take(filled)?;
         }
-        if !self.held.is_empty() {
-            self.begin()?;
-        }
         let written = if self.failed.is_none() { self.write_rest() } else { Ok(None) };
-        let (summary, failed) = match written {
-            Ok(summary) => (summary, self.failed),
-            Err(error) => (None, Some(error)),
+        let place = self.settings.options.place;
+        let ((summary, place), failed) = match written {
+            Ok(written) => {
+                (written.map_or((None, place), |(summary, place)| (Some(summary), place)), self.failed)
+            }
+            Err(error) => ((None, place), Some(error)),
         };
-        Ok(Left { summary, children: self.channel.children(), failed })
+        let (children, command) = (self.channel.children(), self.settings.header.command);
+        Ok(Left { summary, children, command, replaced: self.replaced, place, failed })
     }
 
     /// Writes what the recorder had in progress, and what a trace ends with.
-    fn write_rest(&mut self) -> Result<Option<Summary>, RecordError> {
+    fn write_rest(&mut self) -> Result<Option<(Summary, Place)>, RecordError> {
         for open in self.channel.open_segments() {
+            // The first of its program may have been posted, too, as its only one, and so be taken.
+            let only = self.ingest.as_ref().is_some_and(|ingest| ingest.expects(open.thread, 1));
+            let taken = only && self.executed_in == Some(open.segment);
+            if let Some(command) = wire::executed(self.channel.open_words(&open)).filter(|_| !taken) {
+                self.begin_again(command)?;
+            }
+            if self.closed {
+                break;
+            }
             self.begin()?;
             if let Some(ingest) =
                 self.ingest.as_mut().filter(|ingest| ingest.expects(open.thread, open.index))
@@ -175,9 +214,10 @@ impl Stream {
         }
         let Some(mut ingest) = self.ingest.take() else { return Ok(None) };
         symbols::add(&mut ingest);
+        let place = ingest.place();
         let (out, counts) = ingest.finish().doing(writing)?;
         out.into_inner().map_err(std::io::IntoInnerError::into_error).doing(writing)?;
-        Ok(Some(counts))
+        Ok(Some((counts, place)))
     }
 }
 

@@ -13,6 +13,7 @@ pub(crate) const ENTRY: Recorder = Recorder {
     name: "tsan",
     summary: "programs compiled with `homing cflags` and linked with `homing ldflags`",
     follows: false,
+    regions: false,
     nothing: "the program holds no recording runtime: compile it \
               with `homing cflags` and link it with `homing ldflags`",
     lacks: |_| Ok(()),

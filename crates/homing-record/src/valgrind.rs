@@ -25,6 +25,7 @@ pub(crate) const ENTRY: Recorder = Recorder {
     name: "valgrind",
     summary: "any program, under Valgrind",
     follows: true,
+    regions: true,
     nothing: "Valgrind did not get as far as running the program (its message is above)",
     lacks,
     start,
@@ -93,6 +94,14 @@ fn command(
     // another.
     let log = format!("--log-file=/proc/{}/fd/{}", std::process::id(), reader.as_raw_fd());
     command.args([log, format!("--homing-slice={}", request.slice)]);
+    for (option, function) in [("--homing-from=", &request.region.from), ("--homing-to=", &request.region.to)]
+    {
+        command.args(function.as_ref().map(|function| format!("{option}{function}")));
+    }
+    if !request.region.is_everything() {
+        // A block that goes on in a function which it calls would hide that function's entry.
+        command.arg("--vex-guest-chase=no");
+    }
     command.arg("--").arg(program).args(&request.command[1..]);
     Ok((command, Messages::read(reader, Arc::clone(watch))))
 }

@@ -43,6 +43,12 @@ pub enum TraceError {
     /// There is no reference in it.
     #[error("the trace has no references: `homing trace info` says what was recorded")]
     NoReferences,
+    /// There is none of its region of interest.
+    #[error(
+        "the trace has no references of a region: the function that was to begin it (--from {0}) never ran; the trace \
+         has only the first reference to each page"
+    )]
+    NoRegion(String),
     /// No reference can be read.
     #[error("nothing of the trace can be read: of {lost} references all are lost ({reason}); {advice}")]
     NothingLeft {

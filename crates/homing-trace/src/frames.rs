@@ -3,12 +3,52 @@
 //! A table of two levels, as the hardware's own: a hash map of 2 MiB regions behind a small direct-mapped cache, and in
 //! each region an array of 512 numbers.
 
+use super::event::Event;
 use super::format::FRAME_SHIFT;
 use std::collections::HashMap;
 
 const REGION_PAGES: usize = 512;
 const CACHE: usize = 256;
 const NONE: u32 = u32::MAX;
+/// mmap(2): the mapping replaces what was there.
+const MAP_FIXED: u16 = 0x10;
+
+/// What an event does to frames: addresses and lengths in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Change {
+    /// Those of a range go away.
+    Retired { address: u64, length: u64 },
+    /// A mapping moves with them.
+    Moved { old: u64, old_length: u64, new: u64, new_length: u64 },
+}
+
+impl Change {
+    pub(super) fn of(event: &Event) -> Option<Change> {
+        Some(match *event {
+            Event::Munmap { address, length } => Change::Retired { address, length },
+            // Any other new mapping lies where nothing is; threads may even have used it before its event arrives.
+            Event::Mmap { flags, address, length, .. } if flags & MAP_FIXED != 0 => {
+                Change::Retired { address, length }
+            }
+            Event::Brk { old, new } if new < old => {
+                let kept = new.saturating_add((1 << FRAME_SHIFT) - 1) >> FRAME_SHIFT << FRAME_SHIFT;
+                Change::Retired { address: kept, length: old.saturating_sub(kept) }
+            }
+            Event::Mremap { old, old_length, new, new_length } => {
+                Change::Moved { old, old_length, new, new_length }
+            }
+            _ => return None,
+        })
+    }
+
+    /// The ranges whose addresses mean other frames afterwards.
+    pub(super) fn ranges(self) -> [(u64, u64); 2] {
+        match self {
+            Change::Retired { address, length } => [(address, length), (address, 0)],
+            Change::Moved { old, old_length, new, new_length } => [(old, old_length), (new, new_length)],
+        }
+    }
+}
 
 /// Numbers frames in the order in which they are asked for; a retired frame's page gets a new number when it comes
 /// back.
@@ -85,6 +125,16 @@ impl FrameTable {
     /// The pages (virtual address / 4096) of the frames from `first` on, as they were when numbered.
     pub fn pages_from(&self, first: u32) -> &[u64] {
         &self.pages[first as usize..]
+    }
+
+    /// Does what an event does to them. Returns whether any frame was touched.
+    pub(super) fn change(&mut self, change: Change) -> bool {
+        match change {
+            Change::Retired { address, length } => self.retire(address, length),
+            Change::Moved { old, old_length, new, new_length } => {
+                self.remap(old, old_length, new, new_length)
+            }
+        }
     }
 
     /// Retires the frames of all pages that overlap `length` bytes at `address`. Returns whether there were any.

@@ -5,6 +5,7 @@ use super::encode::Known;
 use super::event::{Event, SyncOp};
 use super::format::MAX_ACCESSES;
 use super::names::{NameId, Symbol};
+use super::region::Place;
 use super::runs;
 use super::selection::{IngestOptions, Selection};
 use super::summary::Summary;
@@ -95,7 +96,7 @@ struct State<W: Write> {
     code: BTreeSet<(NameId, u64, u64, u64)>,
     /// Scratch: the addresses of an execution.
     addresses: Vec<u64>,
-    /// Whether nothing is skipped, limited or filtered, so that executions go straight to the writer.
+    /// Whether everything is kept now, so that executions go straight to the writer.
     plain: bool,
     /// In the serial flavour, whose one stream is in execution order: the last stamp given to a synchronisation.
     stamp: Option<u64>,
@@ -116,7 +117,7 @@ impl<W: Write> Ingest<W> {
             reword: Box::new(|_, _| None),
             code: BTreeSet::new(),
             addresses: Vec::new(),
-            plain: options == IngestOptions::default(),
+            plain: Selection::new(options).is_everything(),
             stamp: (flavour == Flavour::Serial).then_some(0),
             malformed: 0,
         };
@@ -188,9 +189,15 @@ impl<W: Write> Ingest<W> {
         wire::parse(words, *flavour, behind, &mut taking)
     }
 
-    /// Whether the limit is reached: the recorder may stop.
-    pub fn reached_limit(&self) -> bool {
-        self.state.selection.reached_limit()
+    /// Whether nothing more will be kept: the limit is reached, or the region of interest has ended. The recorder may
+    /// stop.
+    pub fn is_complete(&self) -> bool {
+        self.state.selection.is_complete()
+    }
+
+    /// Whether the recording is before its region of interest, in it, or behind it.
+    pub fn place(&self) -> Place {
+        self.state.selection.place()
     }
 
     /// The writer, to add what the recorder does not know.
@@ -396,7 +403,7 @@ impl<W: Write> Calls for State<W> {
             selection.count_filtered(taken.left_out);
             taken
         } else {
-            writer.take_some(*thread, known, words, |a, write| selection.passes(*thread, a, write))?
+            writer.take_some(*thread, known, words, |a, write| selection.keeps(*thread, a, write))?
         };
         self.malformed += taken.wrong;
         if taken.words > 0 {
@@ -416,7 +423,7 @@ impl<W: Write> Calls for State<W> {
                 keep(few, &mut kept, |address, write| filter.passes(address, write));
                 selection.count_filtered((few.len() - kept.len()) as u64);
             } else {
-                keep(few, &mut kept, |address, write| selection.passes(*thread, address, write));
+                keep(few, &mut kept, |address, write| selection.keeps(*thread, address, write));
             }
             self.writer.reference_words(self.thread, &kept)?;
             self.writer.advance(self.thread, (few.len() - kept.len()) as u64)?;
@@ -442,6 +449,7 @@ impl<W: Write> Calls for State<W> {
                         self.code.insert((*name, *address, *length, *offset));
                     }
                 }
+                self.selection.event(&event);
                 self.writer.event(self.thread, &event)?;
             }
             Control::Name { id, words, length, site } => {
@@ -457,6 +465,12 @@ impl<W: Write> Calls for State<W> {
                 self.writer.symbol(symbol);
             }
             Control::Advance(units) => self.writer.advance(self.thread, units)?,
+            Control::Region { begins } => {
+                self.selection.change_region(begins);
+                self.plain = self.selection.is_everything();
+            }
+            // Who takes the segments has begun a new trace.
+            Control::Exec => {}
             Control::Cut(_) => self.malformed(2),
         }
         Ok(())

@@ -1,7 +1,9 @@
-//! Which references of a recording are kept: skip, line filter and limit, in this order.
+//! Which references of a recording are kept: region of interest, skip, line filter and limit, in this order.
 
 use super::code::Access;
+use super::event::Event;
 use super::filter::LineFilter;
+use super::region::{Place, Region};
 use super::summary::Summary;
 use crate::ids::Thread;
 
@@ -14,35 +16,67 @@ pub struct IngestOptions {
     pub skip: u64,
     /// Drops all references after this many were kept.
     pub limit: Option<u64>,
+    /// Where the recording is at its start: before its region of interest, which the recorder says the start of, or in
+    /// it. What lies outside is dropped, but for the first reference to each page before the region; the other options
+    /// are of the region alone.
+    pub place: Place,
 }
 
 /// What is kept, and the counts of what is not.
 #[derive(Debug, Default)]
 pub(super) struct Selection {
     options: IngestOptions,
+    region: Region,
     /// By thread.
     filters: Vec<Option<LineFilter>>,
     kept: u64,
     filtered: u64,
     skipped: u64,
     beyond_limit: u64,
+    outside: u64,
+    first_touches: u64,
 }
 
 impl Selection {
     pub(super) fn new(options: IngestOptions) -> Selection {
-        Selection { options, ..Selection::default() }
+        Selection { options, region: Region::starting(options.place), ..Selection::default() }
     }
 
     /// Whether nothing more will be kept.
-    pub(super) fn reached_limit(&self) -> bool {
+    pub(super) fn is_complete(&self) -> bool {
+        self.reached_limit() || self.place() == Place::After
+    }
+
+    fn reached_limit(&self) -> bool {
         self.options.limit.is_some_and(|limit| self.kept >= limit)
+    }
+
+    /// Where the recording is.
+    pub(super) fn place(&self) -> Place {
+        self.region.place()
+    }
+
+    /// Whether all references are kept now.
+    pub(super) fn is_everything(&self) -> bool {
+        let IngestOptions { line_filter, skip, limit, .. } = self.options;
+        self.region.is_inside() && !line_filter && skip == 0 && limit.is_none()
+    }
+
+    /// The region of interest begins, or ends.
+    pub(super) fn change_region(&mut self, begins: bool) {
+        self.region.change(begins);
+    }
+
+    /// An event of the recording.
+    pub(super) fn event(&mut self, event: &Event) {
+        self.region.event(event);
     }
 
     /// The filter of a thread, if that is all that drops references; the caller counts what it drops.
     #[inline]
     pub(super) fn only_filter(&mut self, thread: Thread) -> Option<&mut LineFilter> {
-        let IngestOptions { line_filter, skip, limit } = self.options;
-        let only = line_filter && skip == 0 && limit.is_none();
+        let IngestOptions { line_filter, skip, limit, .. } = self.options;
+        let only = self.region.is_inside() && line_filter && skip == 0 && limit.is_none();
         only.then(|| filter_of(&mut self.filters, thread))
     }
 
@@ -51,42 +85,42 @@ impl Selection {
         self.filtered += references;
     }
 
-    /// Whether a reference is kept.
-    #[inline]
-    pub(super) fn passes(&mut self, thread: Thread, address: u64, write: bool) -> bool {
-        let before = self.kept;
-        self.apply_one(thread, &mut { address }, write);
-        self.kept != before
-    }
-
     /// Sets the addresses of an execution's references that are not kept to 0, as those of accesses that did not
     /// happen.
     pub(super) fn apply(&mut self, thread: Thread, addresses: &mut [u64], accesses: &[Access]) {
         let pairs = addresses.iter_mut().zip(accesses).filter(|(address, _)| **address != 0);
         for (address, access) in pairs {
-            self.apply_one(thread, address, access.write);
+            if !self.keeps(thread, *address, access.write) {
+                *address = 0;
+            }
         }
     }
 
-    fn apply_one(&mut self, thread: Thread, address: &mut u64, write: bool) {
-        let count = if self.skipped < self.options.skip {
+    /// Whether a reference is kept.
+    #[inline]
+    pub(super) fn keeps(&mut self, thread: Thread, address: u64, write: bool) -> bool {
+        let count = if !self.region.is_inside() {
+            let first = self.region.is_first_touch(address);
+            *if first { &mut self.first_touches } else { &mut self.outside } += 1;
+            return first;
+        } else if self.skipped < self.options.skip {
             &mut self.skipped
         } else if self.reached_limit() {
             &mut self.beyond_limit
-        } else if self.options.line_filter && !filter_of(&mut self.filters, thread).passes(*address, write) {
+        } else if self.options.line_filter && !filter_of(&mut self.filters, thread).passes(address, write) {
             &mut self.filtered
         } else {
             self.kept += 1;
-            return;
+            return true;
         };
         *count += 1;
-        *address = 0;
+        false
     }
 
     /// Enters the counts.
     pub(super) fn count(&self, summary: Summary) -> Summary {
-        let Selection { filtered, skipped, beyond_limit, .. } = *self;
-        Summary { filtered, skipped, beyond_limit, ..summary }
+        let Selection { filtered, skipped, beyond_limit, outside, first_touches, .. } = *self;
+        Summary { filtered, skipped, beyond_limit, outside, first_touches, ..summary }
     }
 }
 

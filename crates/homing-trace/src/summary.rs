@@ -29,6 +29,11 @@ pub struct Summary {
     pub skipped: u64,
     /// References after it ended (`--limit`), as far as they arrived before the recorder stopped.
     pub beyond_limit: u64,
+    /// References outside of the region of interest that are left out, as far as they arrived before the recorder
+    /// stopped.
+    pub outside: u64,
+    /// References before that region which are kept: the first to each page.
+    pub first_touches: u64,
     /// References that the recorder reported as lost.
     pub lost: u64,
     /// Wire segments that never arrived.

@@ -59,6 +59,13 @@ pub enum Control<'a> {
     Advance(u64),
     /// What another stream has written so far comes before what follows in this one.
     Cut(Cut),
+    /// The region of interest begins here, or ends.
+    Region {
+        /// Whether it begins.
+        begins: bool,
+    },
+    /// The process has executed another program: [`executed`] says which.
+    Exec,
 }
 
 /// How far a stream of the parallel flavour had written at some moment.
@@ -172,6 +179,17 @@ pub fn parse<C: Calls>(
     Ok(at)
 }
 
+/// The program and its arguments, if a segment is the first of a program that its process has executed in place of the
+/// one before.
+pub fn executed(words: &[u64]) -> Option<Vec<String>> {
+    let (&word, rest) = words.split_first()?;
+    let exec = word & CONTROL != 0 && homing_wire::operation(word) == op::EXEC;
+    let length = name_length(word & PAYLOAD).filter(|_| exec)?;
+    let bytes: Vec<u8> = rest.iter().flat_map(|word| word.to_le_bytes()).take(length).collect();
+    let arguments = bytes.strip_suffix(&[0]).unwrap_or(&bytes).split(|&byte| byte == 0);
+    Some(arguments.map(|argument| String::from_utf8_lossy(argument).into_owned()).collect())
+}
+
 /// The number of leading words that are not 0: room that a thread of the parallel flavour has taken is 0 until it
 /// writes.
 fn written(words: &[u64]) -> usize {
@@ -208,7 +226,7 @@ fn operands(operation: u8, payload: u64, rest: &[u64]) -> Operands {
             Some(_) => None,
             None => return Operands::Unknown,
         },
-        op::NAME | op::SITE => name_length(payload).map(|length| length.div_ceil(8)),
+        op::NAME | op::SITE | op::EXEC => name_length(payload).map(|length| length.div_ceil(8)),
         _ => op::operands(operation),
     };
     count.map_or(Operands::Nonsense, Operands::Count)
@@ -237,6 +255,8 @@ fn control<'a>(operation: u8, payload: u64, words: &'a [u64]) -> Option<Control<
         }
         op::SYMBOL => return Some(Control::Symbol([payload, words[0], words[1], words[2]])),
         op::ADVANCE => return Some(Control::Advance(payload)),
+        op::REGION => return Some(Control::Region { begins: payload != 0 }),
+        op::EXEC => return Some(Control::Exec),
         op::CUT => {
             let (segment, index) = ((words[0] >> 32) as u32, words[0] as u32);
             let (stream, words) = (thread(payload >> 32)?.0, payload as u32);

@@ -6,8 +6,8 @@ mod threads;
 use super::code::{BlockDef, CodeBlockId, CodeBlocks};
 use super::encode::{Known, Sealed, Taken};
 use super::event::Event;
-use super::format::{BlockHeader, BlockSink, Header, FRAME_SHIFT, MAX_ACCESSES};
-use super::frames::FrameTable;
+use super::format::{BlockHeader, BlockSink, Header, MAX_ACCESSES};
+use super::frames::{Change, FrameTable};
 use super::kind::Kind;
 use super::names::{NameId, Names, Symbol};
 use super::order::OrderEncoder;
@@ -19,8 +19,6 @@ use threads::{ThreadWriter, Threads};
 
 /// The longest run of references that becomes one discovered code block.
 const MAX_RUN: usize = 32;
-/// mmap(2): the mapping replaces what was there.
-const MAP_FIXED: u16 = 0x10;
 
 /// Writes a trace to `W`: executions of code blocks or single references by thread, events, and (for imports and
 /// transforms) the total order. Its memory does not grow with the length of the trace, but for the index and the frame
@@ -366,26 +364,9 @@ impl<W: Write> TraceWriter<W> {
                 next = thread.0 + 1;
             }
         }
-        let retired = match *event {
-            Event::Munmap { address, length } => Some((address, length)),
-            // Any other new mapping lies where nothing is; threads may even have used it before its event arrives.
-            Event::Mmap { flags, address, length, .. } if flags & MAP_FIXED != 0 => Some((address, length)),
-            Event::Brk { old, new } if new < old => {
-                let kept = new.saturating_add((1 << FRAME_SHIFT) - 1) >> FRAME_SHIFT << FRAME_SHIFT;
-                Some((kept, old.saturating_sub(kept)))
-            }
-            Event::Mremap { old, old_length, new, new_length } => {
-                if self.frames.remap(old, old_length, new, new_length) {
-                    self.forget(old, old_length);
-                    self.forget(new, new_length);
-                }
-                None
-            }
-            _ => None,
-        };
-        if let Some((address, length)) = retired.filter(|&(_, length)| length > 0) {
-            if self.frames.retire(address, length) {
-                self.forget(address, length);
+        if let Some(change) = Change::of(event) {
+            if self.frames.change(change) {
+                change.ranges().into_iter().for_each(|(address, length)| self.forget(address, length));
             }
         }
         Ok(())

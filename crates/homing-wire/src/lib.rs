@@ -68,13 +68,15 @@ pub mod op {
         KERNEL_ACCESS: u8 = "HOMING_KERNEL_ACCESS";
         CUT: u8 = "HOMING_CUT";
         SITE: u8 = "HOMING_SITE";
+        REGION: u8 = "HOMING_REGION";
+        EXEC: u8 = "HOMING_EXEC";
     }
 
     /// The number of words that follow an operation; none where the payload or the words say so, and where there is no
     /// such operation.
     pub const fn operands(operation: u8) -> Option<usize> {
         Some(match operation {
-            THREAD | THREAD_END | THREAD_JOIN | ADVANCE | FORK => 0,
+            THREAD | THREAD_END | THREAD_JOIN | ADVANCE | FORK | REGION => 0,
             THREAD_START | FREE | MARK | LOST | CUT => 1,
             SYNC | MUNMAP | BRK | KERNEL_ACCESS => 2,
             ALLOC | SYMBOL => 3,

@@ -10,6 +10,7 @@ use homing_core::information::Information;
 use homing_core::monitor::table::Choice;
 use homing_core::report::Report;
 use homing_linux::visible;
+use homing_pipeline::chosen::{self, ThreadList};
 use homing_pipeline::compare::{self, Compared, Comparison, Sweep, SEEDS};
 use homing_pipeline::manifest::Manifest;
 use homing_pipeline::Experiment;
@@ -43,6 +44,14 @@ pub struct Args {
     #[arg(long, value_name = "MONITOR", requires = "misses", hide_possible_values = true,
           value_parser = names::MONITOR.try_map(|text| text.parse::<Choice>()))]
     monitor: Vec<Choice>,
+    /// Look only at the references of this phase, as the program marks it (include/homing.h)
+    ///
+    /// Pages begin where they are first touched in the whole trace.
+    #[arg(long, value_name = "NAME", conflicts_with = "monitor")]
+    phase: Option<String>,
+    /// Look only at the references of these threads, such as 1-4,7
+    #[arg(long, value_name = "LIST", conflicts_with = "monitor")]
+    threads: Option<ThreadList>,
     /// Policies, separated by commas (see `homing policies`)
     #[arg(long, value_delimiter = ',', default_value = "all", value_parser = names::POLICY,
           hide_possible_values = true)]
@@ -125,6 +134,7 @@ impl Args {
                 replication: !self.no_replication,
                 bound_start: self.bound_start,
                 information: self.info[0],
+                choice: chosen::Choice { phase: self.phase.clone(), threads: self.threads.clone() },
                 ..self.model.experiment()
             },
             policies: self.policies.clone(),

@@ -6,7 +6,10 @@ use crate::progress::Recording;
 use crate::tables::things;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use homing_linux::visible;
-use homing_record::{with_causes, Child, Finished, Ordered, Recorder, Request, MOST_AT_ONCE, RECORDERS};
+use homing_record::{
+    with_causes, Child, Finished, NeverRan, Ordered, Recorder, Region, Replaced, Request, MOST_AT_ONCE,
+    RECORDERS,
+};
 use homing_trace::{merge, IngestOptions, Summary};
 use indicatif::HumanBytes;
 use std::ffi::OsString;
@@ -37,6 +40,18 @@ pub struct Args {
     /// app.1234.trace
     #[arg(long)]
     follow: bool,
+    /// Count references from the first entry of this function on: a function of the program or of a library, by its
+    /// symbol, or demangled with or without parameters. Before it only the first reference to each page is kept, which
+    /// says who made the page
+    #[arg(long, value_name = "FUNCTION")]
+    from: Option<String>,
+    /// Count references up to the first entry of this function, after that of --from if it is given; the program runs
+    /// on
+    #[arg(long, value_name = "FUNCTION")]
+    to: Option<String>,
+    /// Leave out the dynamic loader, constructors and whatever else runs before `main`: the same as --from main
+    #[arg(long, conflicts_with = "from")]
+    exclude_startup: bool,
     /// Leave out the first N references
     #[arg(long, value_name = "N", default_value_t = 0)]
     skip: u64,
@@ -90,6 +105,12 @@ pub fn run(args: Args) -> Result {
     if !quiet && finished.unrecorded > 0 {
         not_recorded(&finished, follow, recorder);
     }
+    if !quiet {
+        finished.replaced.iter().for_each(left_out);
+    }
+    if let Some(never_ran) = &finished.never_ran {
+        warn_of(never_ran, &finished.summary);
+    }
     warn(&finished.summary, &finished.ordered.report);
     let failed = finished.children.iter().any(|child| child.recorded.is_err());
     Ok(if failed { Code::FAILURE } else { status })
@@ -105,10 +126,15 @@ fn request(args: Args) -> anyhow::Result<Request> {
             line_filter: args.filter == Filter::Line,
             skip: args.skip,
             limit: args.limit,
+            ..IngestOptions::default()
         },
         merge: merge::Options { quantum: args.quantum, seed: args.seed },
         slice: args.slice,
         follow: args.follow,
+        region: Region {
+            from: args.from.or_else(|| args.exclude_startup.then(|| "main".to_owned())),
+            to: args.to,
+        },
     })
 }
 
@@ -158,6 +184,37 @@ fn not_recorded(finished: &Finished, followed: bool, recorder: &Recorder) {
         true => String::new(),
     };
     errln!("homing: {unrecorded} child {were} not recorded{why}");
+}
+
+/// A program that made way for the recorded one.
+fn left_out(Replaced { command, references }: &Replaced) {
+    let command = command.join(" ");
+    errln!(
+        "homing: left out: {} of `{}`, which then executed another program",
+        things(*references, "reference"),
+        visible::name(&command)
+    );
+}
+
+fn warn_of(NeverRan { function, begins, similar }: &NeverRan, summary: &Summary) {
+    let function = visible::name(function);
+    let what = match begins {
+        true => format!(
+            "--from {function}: no such function ran, so no reference counts; the trace has only the {} that were the \
+             first to their pages",
+            things(summary.first_touches, "reference")
+        ),
+        false => format!("--to {function}: no such function ran, so the region goes on to the program's end"),
+    };
+    let names =
+        similar.iter().map(|name| format!("`{}`", visible::name(name))).collect::<Vec<_>>().join(", ");
+    let advice = match similar.is_empty() {
+        true => {
+            "; `nm` lists a program's functions, those that the compiler has inlined have no entry".to_owned()
+        }
+        false => format!("; similar functions of the program: {names}"),
+    };
+    errln!("homing: warning: {what}{advice}");
 }
 
 /// What is missing is said even when quiet.

@@ -1,5 +1,6 @@
 //! `homing why`: which data is in the wrong place, what to change, and how much that brings.
 
+mod shares;
 mod text;
 
 use crate::exit::{Code, Result};
@@ -7,8 +8,10 @@ use crate::files;
 use crate::options::ModelArgs;
 use homing_core::history::ThreadsOn;
 use homing_core::ids::PageSize;
+use homing_pipeline::chosen::{Choice, ThreadList};
 use homing_pipeline::model::{bytes, MEMORY};
-use homing_pipeline::{why, TraceFile};
+use homing_pipeline::{why, Experiment, TraceFile};
+use shares::By;
 use std::path::PathBuf;
 
 /// Arguments of `homing why`.
@@ -33,6 +36,17 @@ pub struct Args {
     /// Memory for page histories; what is beyond goes to a temporary file
     #[arg(long, value_name = "SIZE", default_value = MEMORY, value_parser = bytes)]
     memory: u64,
+    /// Look only at the references of this phase, as the program marks it (include/homing.h)
+    ///
+    /// Pages begin where they are first touched in the whole trace.
+    #[arg(long, value_name = "NAME")]
+    phase: Option<String>,
+    /// Look only at the references of these threads, such as 1-4,7
+    #[arg(long, value_name = "LIST")]
+    threads: Option<ThreadList>,
+    /// Also show who has most to avoid: each phase, each thread, or both, separated by a comma
+    #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',')]
+    by: Vec<By>,
     /// Areas that are shown
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     areas: u64,
@@ -54,11 +68,16 @@ pub fn run(args: Args) -> Result {
         memory: args.memory,
         misses: false,
     };
-    let ready = why::honest(model.experiment(), args.threads_on.clone())?.ready(|_| Ok(Vec::new()))?;
+    let experiment = Experiment {
+        choice: Choice { phase: args.phase.clone(), threads: args.threads.clone() },
+        usage: !args.by.is_empty(),
+        ..model.experiment()
+    };
+    let ready = why::honest(experiment, args.threads_on.clone())?.ready(|_| Ok(Vec::new()))?;
     let file = TraceFile::open(&args.trace)?;
     let case = ready.case(&file, None)?;
     let report = why::diagnose(&case)?;
-    let text = text::Page::new(&report, args.areas as usize);
+    let text = text::Page::new(&report, args.areas as usize, &args.by);
     if args.json {
         outln!("{}", serde_json::to_string_pretty(&report)?);
     } else if let Some(path) = &args.markdown {

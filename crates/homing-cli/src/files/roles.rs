@@ -49,6 +49,8 @@ const TABLE_OR_STDOUT: Role = Writes(Written { over: Over::OtherFiles, prints: t
 const ROLES: &[(&str, &str, Role)] = &[
     ("record", "output", TRACE),
     ("record", "recorder", NoFile),
+    ("record", "from", NoFile),
+    ("record", "to", NoFile),
     ("trace import", "input", Reads),
     ("trace import", "format", NoFile),
     ("trace import", "output", TRACE),
@@ -105,6 +107,7 @@ const ROLES: &[(&str, &str, Role)] = &[
     ("*", "cgroup", NoFile),
     ("*", "command", NoFile),
     ("*", "set", NoFile),
+    ("*", "phase", NoFile),
     ("*", "policy", NoFile),
     ("*", "policies", NoFile),
     ("*", "source", NoFile),

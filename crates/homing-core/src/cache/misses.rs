@@ -8,7 +8,7 @@ use super::cpus::{CpusInUse, Whereabouts};
 use super::parts::{self, Parts};
 use super::{Addresses, Counts, Hierarchy, HierarchyShape, Sink, Transaction};
 use crate::cache::hierarchy::HierarchyError;
-use crate::history::{HistoryBuilder, SpillError};
+use crate::history::{References, SpillError};
 use crate::ids::{Node, Time};
 use crate::trace::{Kind, Turn};
 
@@ -28,8 +28,9 @@ pub struct Misses {
 }
 
 /// Sends on what references send to their pages' homes.
-struct Sent<'a> {
-    builder: &'a mut HistoryBuilder,
+struct Sent<'a, R> {
+    to: &'a mut R,
+    cpu: u16,
     node: Node,
     first: Time,
     addresses: &'a [u64],
@@ -40,7 +41,7 @@ struct Sent<'a> {
     failed: Result<(), SpillError>,
 }
 
-impl Sink for Sent<'_> {
+impl<R: References> Sink for Sent<'_, R> {
     const WRITE_BACKS: bool = false;
 
     #[inline]
@@ -58,7 +59,8 @@ impl Sink for Sent<'_> {
     fn more(&mut self) -> bool {
         if self.any {
             let (time, addresses) = (Time(self.first.0 + self.at as u64), &self.addresses[self.at..=self.at]);
-            self.failed = self.builder.turn(self.node, time, addresses, &[Kind::new(1, self.write, false)]);
+            let kinds = [Kind::new(1, self.write, false)];
+            self.failed = self.to.references(self.cpu, self.node, time, addresses, &kinds);
         }
         self.failed.is_ok()
     }
@@ -81,9 +83,9 @@ impl Misses {
     }
 
     /// Sends some references through the caches of the CPU that their thread runs on at their Time, and those that
-    /// reach their page's home on to `builder`, now or later. A reference that crosses a line and misses both counts
+    /// reach their page's home on, now or later. A reference that crosses a line and misses both counts
     /// there once.
-    pub fn turn(&mut self, turn: Turn<'_>, builder: &mut HistoryBuilder) -> Result<(), SpillError> {
+    pub fn turn(&mut self, turn: Turn<'_>, to: &mut impl References) -> Result<(), SpillError> {
         let mut done = 0;
         while done < turn.addresses.len() {
             let first = Time(turn.first.0 + done as u64);
@@ -95,7 +97,8 @@ impl Misses {
                 Caches::One(hierarchy) => {
                     let node = self.cpus.node(place.cpu);
                     let mut sent = Sent {
-                        builder,
+                        to,
+                        cpu: place.cpu,
                         node,
                         first,
                         addresses,
@@ -109,7 +112,7 @@ impl Misses {
                 }
                 Caches::Several(parts) => {
                     if parts.take(place.cpu, first, addresses, kinds) {
-                        parts.hand_over(to_builder(&self.cpus, builder))?;
+                        parts.hand_over(sending(&self.cpus, to))?;
                     }
                 }
             }
@@ -119,18 +122,20 @@ impl Misses {
     }
 
     /// Sends on what is left. Returns what the caches of each CPU counted, in the order of the CPUs in use.
-    pub fn finish(mut self, builder: &mut HistoryBuilder) -> Result<Vec<Counts>, SpillError> {
+    pub fn finish(mut self, to: &mut impl References) -> Result<Vec<Counts>, SpillError> {
         match &mut self.caches {
             Caches::One(hierarchy) => Ok(hierarchy.counts().copied().collect()),
-            Caches::Several(parts) => parts.finish(to_builder(&self.cpus, builder)),
+            Caches::Several(parts) => parts.finish(sending(&self.cpus, to)),
         }
     }
 }
 
-/// Gives a reference that went to its page's home to `builder`.
-fn to_builder<'a>(
+/// Sends on a reference that went to its page's home.
+fn sending<'a, R: References>(
     cpus: &'a CpusInUse,
-    builder: &'a mut HistoryBuilder,
+    to: &'a mut R,
 ) -> impl FnMut(u16, Time, &[u64], bool) -> Result<(), SpillError> + 'a {
-    |cpu, time, address, write| builder.turn(cpus.node(cpu), time, address, &[Kind::new(1, write, false)])
+    |cpu, time, address, write| {
+        to.references(cpu, cpus.node(cpu), time, address, &[Kind::new(1, write, false)])
+    }
 }

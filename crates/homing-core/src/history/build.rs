@@ -70,6 +70,37 @@ impl Places {
     }
 }
 
+/// Takes references that follow one another in Time, with who makes them: a [`HistoryBuilder`], or one that somebody
+/// counts beside.
+pub trait References {
+    /// References of one CPU, by its number among those in use, on `node`.
+    ///
+    /// # Errors
+    /// If runs cannot be spilled.
+    fn references(
+        &mut self,
+        cpu: u16,
+        node: Node,
+        first: Time,
+        addresses: &[u64],
+        kinds: &[Kind],
+    ) -> Result<(), SpillError>;
+}
+
+impl References for HistoryBuilder {
+    #[inline]
+    fn references(
+        &mut self,
+        _cpu: u16,
+        node: Node,
+        first: Time,
+        addresses: &[u64],
+        kinds: &[Kind],
+    ) -> Result<(), SpillError> {
+        self.turn(node, first, addresses, kinds)
+    }
+}
+
 /// Builds a [`History`]. Memory: 64 bytes a page for the run in progress and what else is known of it, and the packed
 /// runs up to the budget.
 pub struct HistoryBuilder {
@@ -240,6 +271,17 @@ impl HistoryBuilder {
         }
         self.references += later.references;
         self.duration = self.duration.max(later.duration);
+    }
+
+    /// The page of a dense address; none if nothing has referred to it.
+    pub fn page_of(&self, address: u64) -> Option<u32> {
+        let place = self.places.of((address >> self.granule_log2) as usize);
+        self.page_of.get(place).copied().filter(|&page| page != NONE)
+    }
+
+    /// Base-2 logarithm of the bytes of dense addresses that always are in one page.
+    pub fn granule_log2(&self) -> u32 {
+        self.granule_log2
     }
 
     /// Whether the packed runs have reached the budget. Cheap to call often.

@@ -12,7 +12,7 @@ pub mod schedule;
 pub mod store;
 
 pub use binding::{Binding, ThreadsOn};
-pub use build::{HistoryBuilder, Options};
+pub use build::{HistoryBuilder, Options, References};
 pub use run::PageRun;
 pub use schedule::{Schedule, ScheduleError};
 pub use store::{Runs, Spill};

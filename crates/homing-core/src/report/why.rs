@@ -64,8 +64,35 @@ pub struct WhyReport {
     pub areas: Vec<AreaReport>,
     /// Areas, the last ones, that no remedy was tried for.
     pub areas_untried: u64,
+    /// What phases and threads have to do with it, if that was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shares: Option<Shares>,
     /// What else a reader must know.
     pub notes: Vec<String>,
+}
+
+/// What phases and threads have to do with what can be avoided.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct Shares {
+    /// By phase, in the order in which they first began.
+    pub by_phase: Vec<Share>,
+    /// By thread; threads on one CPU come together.
+    pub by_thread: Vec<Share>,
+}
+
+/// That of one of them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub struct Share {
+    /// The phase, or the numbers of the threads.
+    pub name: String,
+    /// References; behind caches: those that reach memory.
+    pub references: u64,
+    /// 100 * references to other nodes' memory / references.
+    pub nonlocal_percent: f64,
+    /// 100 * its part of the avoidable cost / all of it.
+    pub avoidable_percent: f64,
 }
 
 /// Costs of all references, in local references.
@@ -258,6 +285,8 @@ pub struct Basis {
     pub machine: MachineInfo,
     /// The trace.
     pub trace: TraceInfo,
+    /// What phases and threads have to do with it, if that was asked.
+    pub shares: Option<Shares>,
     /// CPUs of node 0, as lists have them: `0-7`.
     pub cpus_of_node_0: String,
     /// Every parameter.
@@ -309,6 +338,7 @@ impl WhyReport {
             machine: basis.machine,
             trace: basis.trace,
             parameters: basis.parameters,
+            shares: basis.shares,
             notes: basis.notes,
         }
     }

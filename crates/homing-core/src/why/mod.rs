@@ -14,6 +14,7 @@
 pub mod area;
 pub mod facts;
 pub mod lines;
+pub mod parts;
 pub mod remedy;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,8 @@
-//! Static data by name: the data symbols of the ELF files that a process maps.
+//! Static data by name: the data symbols of the ELF files that a process maps; and the names of functions.
 
 use super::maps::Mapping;
 use object::{Object, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -87,6 +88,18 @@ impl Table {
     }
 }
 
+/// The names of the functions that an ELF file defines, as the linker knows them.
+///
+/// # Errors
+/// If the file cannot be read, or is no ELF file.
+pub fn functions(path: &Path) -> io::Result<BTreeSet<String>> {
+    let cache = ReadCache::new(File::open(path)?);
+    let file = object::File::parse(&cache).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?;
+    let symbols = file.symbols().chain(file.dynamic_symbols());
+    let functions = symbols.filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.is_definition());
+    Ok(functions.filter_map(|symbol| symbol.name().ok().map(str::to_owned)).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::{Pid, Proc};
@@ -111,6 +124,16 @@ mod tests {
             assert_eq!(found.end, address + bytes as u64);
         }
         assert!(symbols.windows(2).all(|pair| pair[0].end <= pair[1].start), "none within another");
+    }
+
+    #[test]
+    fn functions_of_a_file_have_names() {
+        let found = functions(&std::env::current_exe().unwrap()).unwrap();
+        assert!(
+            found.contains("main") && !found.iter().any(|name| name.contains("ZEROS")),
+            "{}",
+            found.len()
+        );
     }
 
     #[test]

@@ -1,14 +1,17 @@
 //! Page runs of all references of a trace, or of those that get past caches.
 
+use crate::chosen::{Choice, Chooser, ITERATION};
 use crate::error::{PipelineError, Result};
-use crate::model::frames;
+use crate::model::{cpus, frames};
 use crate::progress::Bar;
 use crate::spill::SpillFile;
+use homing_core::cache::cpus::{CpusInUse, Whereabouts};
 use homing_core::cache::misses::Misses;
 use homing_core::cache::Counts;
 use homing_core::history::{Binding, History, HistoryBuilder, Options, Spill, SpillError};
 use homing_core::ids::{PageSize, Thread, Time};
-use homing_trace::{Event, NameId, Trace, Turn, Visitor};
+use homing_core::why::parts::{Counting, PageUsage, Usage};
+use homing_trace::{Event, NameId, Names, Trace, Turn, Visitor};
 use rayon::prelude::*;
 use std::ops::Range;
 
@@ -22,6 +25,10 @@ pub struct Runs<'a> {
     pub read_gap: u32,
     /// Bytes of memory; what is beyond goes to a temporary file.
     pub memory: u64,
+    /// Which references are looked at.
+    pub choice: &'a Choice,
+    /// Whether who refers to what in which phase is counted.
+    pub usage: bool,
     /// Who is shown how far it is, in references.
     pub progress: &'a dyn Bar,
 }
@@ -40,6 +47,10 @@ pub struct Built {
     pub caches: Option<Vec<Counts>>,
     /// What the program marked.
     pub marks: Vec<(Time, NameId)>,
+    /// What a reader must know of the references that were chosen, if not all are.
+    pub chosen: Option<String>,
+    /// Who refers to what in which phase.
+    pub usage: Option<PageUsage>,
 }
 
 impl Runs<'_> {
@@ -47,7 +58,9 @@ impl Runs<'_> {
     /// read at the same time.
     pub fn of(&self, trace: &Trace<'_>, misses: Option<Misses>) -> Result<Built> {
         let frames = frames(trace);
-        let in_parts = if misses.is_none() { self.in_parts(trace, &frames)? } else { None };
+        // Whether a reference is the first to its page can only be told from the start.
+        let all = misses.is_none() && self.choice.is_everything();
+        let in_parts = if all { self.in_parts(trace, &frames)? } else { None };
         // What does not fit into memory is read once more, in one go, with a file to spill to.
         let mut build = match in_parts {
             Some(build) => build,
@@ -55,7 +68,7 @@ impl Runs<'_> {
                 self.progress.restart();
                 let spill = Some(Box::new(SpillFile::new()) as Box<dyn Spill>);
                 let builder = HistoryBuilder::new(self.options(self.memory, spill));
-                let mut build = Build { misses, ..Build::new(self, builder, false, &frames) };
+                let mut build = Build { misses, ..Build::new(self, trace, builder, false, &frames) };
                 trace.visit_all(&mut build)?;
                 build
             }
@@ -63,13 +76,22 @@ impl Runs<'_> {
         if let Some(error) = build.error {
             return Err(error.into());
         }
-        let caches = build.misses.map(|misses| misses.finish(&mut build.builder)).transpose()?;
+        let misses = build.misses.take();
+        let caches = match (misses, &mut build.usage) {
+            (None, _) => None,
+            (Some(misses), None) => Some(misses.finish(&mut build.builder)?),
+            (Some(misses), Some(usage)) => {
+                Some(misses.finish(&mut Counting { builder: &mut build.builder, usage })?)
+            }
+        };
         let Build { found, lost, why, marks, .. } = build;
-        Ok(Built { history: build.builder.finish(&frames)?, found, lost, why, caches, marks })
+        let chosen = build.chooser.as_ref().map(Chooser::note);
+        let usage = build.usage.map(|usage| usage.by_page(&build.builder));
+        Ok(Built { history: build.builder.finish(&frames)?, found, lost, why, caches, marks, chosen, usage })
     }
 
     /// Reads parts of the trace at the same time; nothing if they do not fit into memory, or if there is only one.
-    fn in_parts(&self, trace: &Trace<'_>, frames: &[u64]) -> Result<Option<Build<'_>>> {
+    fn in_parts<'b>(&'b self, trace: &'b Trace<'_>, frames: &[u64]) -> Result<Option<Build<'b>>> {
         let parts = trace.parts(rayon::current_num_threads());
         if parts.len() < 2 {
             return Ok(None);
@@ -77,7 +99,7 @@ impl Runs<'_> {
         let budget = self.memory / parts.len() as u64;
         let part = |(number, range): (usize, Range<usize>)| {
             let builder = if number == 0 { HistoryBuilder::new } else { HistoryBuilder::continuing };
-            let mut build = Build::new(self, builder(self.options(budget, None)), true, frames);
+            let mut build = Build::new(self, trace, builder(self.options(budget, None)), true, frames);
             trace.visit(range, &mut build)?;
             Ok::<_, PipelineError>((!build.full).then_some(build))
         };
@@ -95,6 +117,13 @@ impl Runs<'_> {
 struct Build<'a> {
     builder: HistoryBuilder,
     binding: &'a Binding,
+    names: &'a Names,
+    /// If not all references are looked at.
+    chooser: Option<Chooser<'a>>,
+    /// If it was asked, with the CPUs in use.
+    usage: Option<Usage>,
+    cpus: CpusInUse,
+    whereabouts: Whereabouts,
     misses: Option<Misses>,
     error: Option<SpillError>,
     /// A part has no file to spill to: if it takes more memory than it may have, it is full, and its rest is skipped.
@@ -111,11 +140,24 @@ struct Build<'a> {
 }
 
 impl<'a> Build<'a> {
-    fn new(runs: &'a Runs<'a>, mut builder: HistoryBuilder, is_part: bool, frames: &[u64]) -> Build<'a> {
+    fn new(
+        runs: &'a Runs<'a>,
+        trace: &'a Trace<'_>,
+        mut builder: HistoryBuilder,
+        is_part: bool,
+        frames: &[u64],
+    ) -> Build<'a> {
         builder.group_frames(frames);
+        let chooser = (!runs.choice.is_everything()).then(|| Chooser::new(runs.choice, frames.len()));
+        let usage = runs.usage.then(|| Usage::new(builder.granule_log2()));
         Build {
             builder,
             binding: runs.binding,
+            names: trace.names(),
+            chooser,
+            usage,
+            cpus: cpus(trace, runs.binding),
+            whereabouts: Whereabouts::default(),
             misses: None,
             error: None,
             is_part,
@@ -132,6 +174,9 @@ impl<'a> Build<'a> {
     /// Adds what comes after this part.
     fn followed_by(mut self, later: Build<'a>) -> Build<'a> {
         self.builder.append(later.builder);
+        if let (Some(usage), Some(later)) = (&mut self.usage, later.usage) {
+            usage.append(later);
+        }
         self.found += later.found;
         self.lost += later.lost;
         self.marks.extend(later.marks);
@@ -148,21 +193,29 @@ impl Build<'_> {
             let (node, until) = self.binding.node_at(turn.thread, first);
             let rest = turn.addresses.len() - done;
             let part = done..done + until.map_or(rest, |until| rest.min((until.0 - first.0) as usize));
-            self.builder.turn(node, first, &turn.addresses[part.clone()], &turn.kinds[part.clone()])?;
+            let (addresses, kinds) = (&turn.addresses[part.clone()], &turn.kinds[part.clone()]);
+            if let Some(usage) = &mut self.usage {
+                usage.add(self.whereabouts.of(&self.cpus, turn.thread, first).cpu, first, addresses);
+            }
+            self.builder.turn(node, first, addresses, kinds)?;
             done = part.end;
         }
         Ok(())
     }
 }
 
-impl Visitor for Build<'_> {
-    fn turn(&mut self, turn: Turn<'_>) {
+impl Build<'_> {
+    /// Adds references that are looked at.
+    fn add(&mut self, turn: Turn<'_>) {
         if self.error.is_some() || self.full {
             return;
         }
-        self.error = match &mut self.misses {
-            Some(misses) => misses.turn(turn, &mut self.builder).err(),
-            None => self.bound(turn).err(),
+        self.error = match (&mut self.misses, &mut self.usage) {
+            (Some(misses), None) => misses.turn(turn, &mut self.builder).err(),
+            (Some(misses), Some(usage)) => {
+                misses.turn(turn, &mut Counting { builder: &mut self.builder, usage }).err()
+            }
+            (None, _) => self.bound(turn).err(),
         };
         self.found += turn.addresses.len() as u64;
         self.unreported += turn.addresses.len() as u64;
@@ -171,10 +224,27 @@ impl Visitor for Build<'_> {
             self.full = self.is_part && self.builder.is_full();
         }
     }
+}
+
+impl Visitor for Build<'_> {
+    fn turn(&mut self, turn: Turn<'_>) {
+        match self.chooser.take() {
+            None => self.add(turn),
+            Some(mut chooser) => {
+                chooser.choose(turn, |turn| self.add(turn));
+                self.chooser = Some(chooser);
+            }
+        }
+    }
 
     fn event(&mut self, _thread: Thread, time: Time, event: &Event) {
         if let Event::Mark { name, .. } = event {
             self.marks.push((time, *name));
+            let text = self.names.get(*name);
+            self.chooser.iter_mut().for_each(|chooser| chooser.mark(text));
+            if text != ITERATION {
+                self.usage.iter_mut().for_each(|usage| usage.begin_phase(time, *name));
+            }
         }
     }
 

@@ -1,13 +1,14 @@
 //! A second reading of a trace: what each CPU does when, and what the lines of shared pages do.
 
 use crate::case::Case;
+use crate::chosen::Chooser;
 use crate::error::Result;
 use crate::model::{self, frames};
 use homing_core::history::{Binding, History};
-use homing_core::ids::{Cpu, Page};
+use homing_core::ids::{Cpu, Page, Thread, Time};
 use homing_core::why::facts::{PageFacts, INTERVALS};
 use homing_core::why::lines::{Lines, PageLines, LINE};
-use homing_trace::{Turn, Visitor, FRAME_BYTES};
+use homing_trace::{Event, Names, Turn, Visitor, FRAME_BYTES};
 use std::collections::hash_map::Entry;
 use std::collections::HashMap;
 
@@ -31,7 +32,10 @@ pub fn read(case: &Case<'_>, nodes: usize, facts: &mut [PageFacts]) -> Result<Re
     let numbers: Vec<u32> = watched.iter().map(|&(frame, _)| frame).collect();
     let binding = case.ready.experiment.model.binding(&case.ready.machine)?;
     let cpus = model::cpus(&case.trace, &binding);
+    let choice = &case.ready.experiment.choice;
     let mut watch = Watch {
+        names: case.trace.names(),
+        chooser: (!choice.is_everything()).then(|| Chooser::new(choice, frames.len())),
         lines: Lines::new(nodes, frames.len(), &numbers, capacity(case)),
         binding: &binding,
         cpus: cpus.cpus().iter().zip(0..).map(|(&cpu, index)| (cpu, index)).collect(),
@@ -92,6 +96,9 @@ fn watched(facts: &[PageFacts], frames: &[u64], history: &History) -> Vec<(u32, 
 }
 
 struct Watch<'a> {
+    names: &'a Names,
+    /// If not all references are looked at.
+    chooser: Option<Chooser<'a>>,
     lines: Lines,
     binding: &'a Binding,
     /// The index of each CPU in use.
@@ -103,6 +110,25 @@ struct Watch<'a> {
 
 impl Visitor for Watch<'_> {
     fn turn(&mut self, turn: Turn<'_>) {
+        match self.chooser.take() {
+            None => self.add(turn),
+            Some(mut chooser) => {
+                chooser.choose(turn, |turn| self.add(turn));
+                self.chooser = Some(chooser);
+            }
+        }
+    }
+
+    fn event(&mut self, _thread: Thread, _time: Time, event: &Event) {
+        if let (Event::Mark { name, .. }, Some(chooser)) = (event, &mut self.chooser) {
+            chooser.mark(self.names.get(*name));
+        }
+    }
+}
+
+impl Watch<'_> {
+    /// Adds references that are looked at.
+    fn add(&mut self, turn: Turn<'_>) {
         // Where a thread moves within a turn, or an interval ends, the turn's first reference stands for all of it.
         let ((cpu, node), _) = self.binding.place_at(turn.thread, turn.first);
         if let Some(&cpu) = self.cpus.get(&cpu) {

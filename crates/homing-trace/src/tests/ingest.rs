@@ -1,7 +1,7 @@
 //! The recording wire, from words to references.
 
 use super::*;
-use crate::wire::{Cut, Flavour, PAYLOAD};
+use crate::wire::{self, Cut, Flavour, PAYLOAD};
 use homing_wire::{op, word as control};
 
 fn ingest(flavour: Flavour, options: IngestOptions) -> Ingest<Vec<u8>> {
@@ -206,9 +206,12 @@ fn filter_skip_and_limit_account_for_every_reference() {
     }
     for line_filter in [false, true] {
         for (skip, limit) in [(0, None), (100, None), (0, Some(700)), (333, Some(50)), (5000, None)] {
-            let mut ingest = ingest(Flavour::Serial, IngestOptions { line_filter, skip, limit });
+            let mut ingest = ingest(
+                Flavour::Serial,
+                IngestOptions { line_filter, skip, limit, ..IngestOptions::default() },
+            );
             ingest.segment(0, 0, &words).unwrap();
-            let reached = ingest.reached_limit();
+            let reached = ingest.is_complete();
             let (_, s, _) = collect(ingest);
             assert_eq!(s.references + s.filtered + s.skipped + s.beyond_limit, 2000);
             assert_eq!(s.skipped, skip.min(2000));
@@ -231,6 +234,70 @@ fn filter_skip_and_limit_account_for_every_reference() {
     }
 }
 
+#[test]
+fn outside_of_the_region_only_the_first_reference_to_each_page_stays() {
+    let region = |begins: u64| control(op::REGION, begins);
+    let mut words = definition();
+    let run = |words: &mut Vec<u64>, from: u64| {
+        (0..10)
+            .for_each(|i| words.extend([control(op::BLOCK, 77), from + i * 16, from + 0x1000 + i * 16, 0]));
+    };
+    // 10 executions of 3 references to two pages each, of which one is then mapped anew.
+    run(&mut words, 0x10000);
+    words.extend([control(op::MUNMAP, 0), 0x10000, 0x1000]);
+    run(&mut words, 0x10000);
+    words.push(region(1));
+    run(&mut words, 0x10000);
+    run(&mut words, 0x20000);
+    words.push(region(0));
+    run(&mut words, 0x30000);
+    words.push(region(1));
+    run(&mut words, 0x30000);
+    for line_filter in [false, true] {
+        let options = IngestOptions { place: Place::Before, line_filter, ..IngestOptions::default() };
+        let mut ingest = ingest(Flavour::Serial, options);
+        assert!(!ingest.is_complete());
+        ingest.segment(0, 0, &words).unwrap();
+        assert_eq!((ingest.place(), ingest.is_complete()), (Place::After, true));
+        let (collector, summary, frames) = collect(ingest);
+        assert_eq!((summary.first_touches, summary.outside), (3, 120 - 3));
+        assert_eq!(summary.references + summary.filtered, 3 + 60);
+        let kept = addresses(&collector, &frames, 0);
+        assert_eq!(&kept[..3], [0x10000, 0x11000, 0x10000]);
+        assert!(kept.iter().all(|address| *address < 0x30000));
+    }
+    // Without a region to wait for, its end alone counts.
+    let mut ingest = ingest(Flavour::Serial, IngestOptions::default());
+    ingest.segment(0, 0, &words).unwrap();
+    let (_, summary, _) = collect(ingest);
+    assert_eq!((summary.references, summary.first_touches, summary.outside), (120, 0, 60));
+}
+
+#[test]
+fn the_program_that_was_executed_is_named_by_the_first_word_of_a_stream() {
+    let text = |bytes: &[u8]| -> Vec<u64> {
+        let words = bytes.chunks(8).map(|bytes| {
+            let mut word = [0; 8];
+            word[..bytes.len()].copy_from_slice(bytes);
+            u64::from_le_bytes(word)
+        });
+        std::iter::once(control(op::EXEC, bytes.len() as u64)).chain(words).collect()
+    };
+    let named = |bytes: &[u8]| wire::executed(&text(bytes)).unwrap();
+    assert_eq!(named(b"./app\0-n\0\0"), ["./app", "-n", ""]);
+    assert_eq!(named(b"./app\0cut o"), ["./app", "cut o"]);
+    assert_eq!(wire::executed(&[control(op::MUNMAP, 0), 0, 0]), None);
+    assert_eq!((wire::executed(&[]), wire::executed(&[5])), (None, None));
+    // To whoever reads the references it is nothing.
+    let mut words = text(b"./app\0");
+    words.extend(definition());
+    words.extend([control(op::BLOCK, 77), 0x1000]);
+    let mut ingest = ingest(Flavour::Serial, IngestOptions::default());
+    ingest.segment(0, 0, &words).unwrap();
+    let (_, summary, _) = collect(ingest);
+    assert_eq!((summary.references, summary.malformed), (2, 0));
+}
+
 fn any_word() -> impl Strategy<Value = u64> {
     prop_oneof![
         any::<u64>(),
@@ -250,9 +317,11 @@ proptest! {
         segments in proptest::collection::vec(proptest::collection::vec(any_word(), 0..200), 1..4),
         parallel: bool,
         line_filter: bool,
+        from: bool,
     ) {
         let flavour = if parallel { Flavour::Parallel } else { Flavour::Serial };
-        let mut ingest = ingest(flavour, IngestOptions { line_filter, ..IngestOptions::default() });
+        let place = if from { Place::Before } else { Place::Inside };
+        let mut ingest = ingest(flavour, IngestOptions { line_filter, place, ..IngestOptions::default() });
         for (index, words) in segments.iter().enumerate() {
             ingest.segment(0, index as u32, words).unwrap();
         }

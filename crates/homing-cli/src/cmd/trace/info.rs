@@ -6,7 +6,7 @@ use crate::progress;
 use comfy_table::{presets, CellAlignment, Table};
 use homing_core::areas::name_sites;
 use homing_core::trace::info::Info;
-use homing_core::trace::Trace;
+use homing_core::trace::{Header, Trace};
 use homing_linux::visible;
 use homing_pipeline::TraceFile;
 use serde_json::{json, Value};
@@ -122,6 +122,8 @@ fn json(trace: &Trace<'_>, info: &Info) -> Value {
         "filtered": summary.filtered,
         "skipped": summary.skipped,
         "beyond_limit": summary.beyond_limit,
+        "outside": summary.outside,
+        "first_touches": summary.first_touches,
         "dropped": summary.lost,
         "lost_segments": summary.lost_segments,
         "malformed": summary.malformed,
@@ -136,6 +138,13 @@ fn json(trace: &Trace<'_>, info: &Info) -> Value {
         "damaged_references": info.lost(),
         "unordered_references": info.unordered,
     })
+}
+
+/// The region of interest that was recorded, as the user named it.
+fn region(header: &Header) -> Option<String> {
+    let function = |key: &str| header.more.get(key)?.as_str().map(|name| format!("{key} {name}"));
+    let ends: Vec<String> = ["from", "to"].into_iter().filter_map(function).collect();
+    (!ends.is_empty()).then(|| ends.join(" "))
 }
 
 fn tables(trace: &Trace<'_>, info: &Info) -> String {
@@ -168,6 +177,10 @@ fn tables(trace: &Trace<'_>, info: &Info) -> String {
         // Recording stops soon after the limit.
         let least = if summary.beyond_limit > 0 { "at least " } else { "" };
         row("not recorded", format!("{before} references before, {least}{after} after"));
+    }
+    if let Some(region) = region(header) {
+        let (outside, first) = (grouped(summary.outside), grouped(summary.first_touches));
+        row("region", format!("{region}: {outside} references outside left out, {first} first touches kept"));
     }
     row(
         "dropped",

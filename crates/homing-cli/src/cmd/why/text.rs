@@ -1,5 +1,6 @@
 //! The diagnosis for people: the verdict, the areas that cause it, what to do, and what that rests on.
 
+use super::shares::By;
 use crate::tables::table;
 use homing_core::report::advice::{in_words, Form};
 use homing_core::report::why::{percent, AreaReport, RemedyReport, WhyReport};
@@ -19,12 +20,13 @@ const NAME: usize = 34;
 pub struct Page<'a> {
     report: &'a WhyReport,
     shown: usize,
+    by: &'a [By],
 }
 
 impl<'a> Page<'a> {
-    /// `shown`: most areas.
-    pub fn new(report: &'a WhyReport, shown: usize) -> Page<'a> {
-        Page { report, shown }
+    /// `shown`: most areas. `by`: what shares are shown of.
+    pub fn new(report: &'a WhyReport, shown: usize, by: &'a [By]) -> Page<'a> {
+        Page { report, shown, by }
     }
 
     /// As a terminal shows it.
@@ -36,6 +38,11 @@ impl<'a> Page<'a> {
             areas.add_rows(rows);
             lines.extend([areas.to_string(), String::new()]);
         }
+        for (header, rows) in self.shares() {
+            let mut shares = table(&header);
+            shares.add_rows(rows);
+            lines.extend([shares.to_string(), String::new()]);
+        }
         lines.extend(self.advice());
         lines.extend(self.report.notes.iter().map(|note| format!("note: {note}")));
         lines.join("\n")
@@ -43,26 +50,23 @@ impl<'a> Page<'a> {
 
     /// As Markdown.
     pub fn markdown(&self) -> String {
-        let cell = |text: &String| text.replace('|', "\\|");
-        let mut lines = vec![
-            format!("**{}**", self.report.sentence),
-            String::new(),
-            self.basis().into_owned(),
-            String::new(),
-        ];
+        let sentence = format!("**{}**", self.report.sentence);
+        let mut lines = vec![sentence, String::new(), self.basis().into_owned(), String::new()];
         let rows = self.rows();
         if !rows.is_empty() {
-            lines.push(format!("| {} |", HEADER.join(" | ")));
-            lines.push(format!("|{}", "---|".repeat(HEADER.len())));
-            let row =
-                |row: Vec<String>| format!("| {} |", row.iter().map(cell).collect::<Vec<_>>().join(" | "));
-            lines.extend(rows.into_iter().map(row));
-            lines.push(String::new());
+            lines.extend(markdown_table(HEADER, rows));
         }
+        self.shares().iter().for_each(|(header, rows)| lines.extend(markdown_table(header, rows.clone())));
         let notes = self.report.notes.iter().map(|note| format!("note: {note}"));
         lines.extend(self.advice().into_iter().chain(notes).map(|line| format!("* {}", line.trim_start())));
         lines.push(String::new());
         lines.join("\n")
+    }
+
+    /// The tables of phases and threads.
+    fn shares(&self) -> Vec<([&'static str; 4], Vec<Vec<String>>)> {
+        let shares = self.report.shares.as_ref();
+        shares.map_or(Vec::new(), |shares| self.by.iter().map(|by| by.table(shares)).collect())
     }
 
     fn basis(&self) -> Cow<'_, str> {
@@ -118,6 +122,14 @@ impl<'a> Page<'a> {
         };
         format!("  {}    takes off {} {of}", command.text, percent(remedy.saves))
     }
+}
+
+/// The lines of a table, and an empty one.
+fn markdown_table(header: &[&str], rows: Vec<Vec<String>>) -> Vec<String> {
+    let cell = |text: &String| text.replace('|', "\\|");
+    let row = |row: Vec<String>| format!("| {} |", row.iter().map(cell).collect::<Vec<_>>().join(" | "));
+    let head = [format!("| {} |", header.join(" | ")), format!("|{}", "---|".repeat(header.len()))];
+    head.into_iter().chain(rows.into_iter().map(row)).chain([String::new()]).collect()
 }
 
 /// What does not pay.
