@@ -80,9 +80,10 @@ impl Machine {
             setting.split_once('=').ok_or_else(|| fail("expected FIELD=VALUE, such as remote=15".into()))?;
         let mut table = toml::Table::try_from(&self.spec).expect("a machine has a TOML form");
         let mut path: Vec<&str> = path.trim().split('.').map(str::trim).collect();
-        const TOP: [&str; 9] = [
+        const TOP: [&str; 10] = [
             "name",
             "summary",
+            "paper",
             "nodes",
             "cpus_per_node",
             "page_size",
@@ -118,6 +119,12 @@ impl Machine {
     /// One line on what the machine is.
     pub fn summary(&self) -> &str {
         &self.spec.summary
+    }
+
+    /// The paper whose machine this is. Such a machine is laid under a program as the paper does it; one without a
+    /// paper stands for machines of today.
+    pub fn paper(&self) -> Option<&str> {
+        self.spec.paper.as_deref()
     }
 
     /// Number of nodes, memory-only ones included, global memory not.

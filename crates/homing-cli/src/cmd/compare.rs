@@ -11,6 +11,7 @@ use homing_core::monitor::table::Choice;
 use homing_core::report::Report;
 use homing_linux::visible;
 use homing_pipeline::compare::{self, Compared, Comparison, Sweep, SEEDS};
+use homing_pipeline::honest::Asked;
 use homing_pipeline::manifest::Manifest;
 use homing_pipeline::Experiment;
 use std::path::{Path, PathBuf};
@@ -40,7 +41,7 @@ pub struct Args {
     info: Vec<Information>,
     /// Also let policies see what this monitor reports (see `homing monitors`), in the loop with the machine's caches;
     /// repeatable
-    #[arg(long, value_name = "MONITOR", requires = "misses", hide_possible_values = true,
+    #[arg(long, value_name = "MONITOR", hide_possible_values = true,
           value_parser = names::MONITOR.try_map(|text| text.parse::<Choice>()))]
     monitor: Vec<Choice>,
     /// Policies, separated by commas (see `homing policies`)
@@ -51,7 +52,14 @@ pub struct Args {
     /// areas:FILE
     #[arg(long, value_name = "RULE")]
     placement: Option<String>,
-    /// Never more than one copy of a page, in policies and bound
+    /// Count every reference, whether or not a cache would serve it; on machines of papers that is so anyway
+    #[arg(long, conflicts_with = "misses")]
+    every_reference: bool,
+    /// Let pages have several copies, in policies and bound, and count every reference: behind caches writes that hit
+    /// are not seen. On machines of papers that is so anyway
+    #[arg(long, conflicts_with_all = ["no_replication", "misses"])]
+    replication: bool,
+    /// Never more than one copy of a page, in policies and bound; on machines of today that is so anyway
     #[arg(long)]
     no_replication: bool,
     /// Where the optimum begins that policies are measured against: one-copy (each page where that is cheapest, free of
@@ -86,7 +94,7 @@ pub struct Args {
 /// Compares.
 pub fn run(args: Args) -> Result {
     let prints = refuse_two_on_stdout(args.csv.as_deref(), args.json)?;
-    let Compared { report, partial } = args.comparison().run()?;
+    let Compared { report, model, partial } = args.comparison()?.run()?;
     if let Some(path) = &args.csv {
         write_rows(path, &report)?;
     }
@@ -103,7 +111,7 @@ pub fn run(args: Args) -> Result {
     } else if prints {
         report.notes.iter().for_each(|note| errln!("note: {note}"));
     } else {
-        print(&report)?;
+        print(&report, &model)?;
         if let Some(path) = &args.html {
             outln!("\nreport page: {}", path.display());
         }
@@ -112,27 +120,37 @@ pub fn run(args: Args) -> Result {
 }
 
 impl Args {
-    fn comparison(&self) -> Comparison {
+    fn comparison(&self) -> anyhow::Result<Comparison> {
         let filter = |filter: &Filter| match filter {
             Filter::Local => compare::Filter::Local,
             Filter::Gaps => compare::Filter::Gaps,
         };
-        Comparison {
+        let experiment = Experiment {
+            scene: self.scene.scene(),
+            placement: self.placement.clone(),
+            bound_start: self.bound_start,
+            information: self.info[0],
+            ..self.model.experiment()
+        };
+        Ok(Comparison {
             traces: self.traces.clone(),
-            experiment: Experiment {
-                scene: self.scene.scene(),
-                placement: self.placement.clone(),
-                replication: !self.no_replication,
-                bound_start: self.bound_start,
-                information: self.info[0],
-                ..self.model.experiment()
-            },
+            experiment: self.asked().on_machine(experiment)?,
             policies: self.policies.clone(),
             further_levels: self.info[1..].to_vec(),
             monitors: self.monitor.clone(),
             sweeps: self.sweep.clone(),
             perturb: self.perturb.iter().map(filter).collect(),
             seeds: self.seeds,
+        })
+    }
+
+    /// What is said of the model. Disturbed orders are those of references: there is no such filter behind caches.
+    fn asked(&self) -> Asked {
+        let every_reference = self.every_reference || !self.perturb.is_empty();
+        Asked {
+            threads_on: self.model.threads_on.clone(),
+            caches: self.model.misses.then_some(true).or(every_reference.then_some(false)),
+            replication: self.no_replication.then_some(false).or(self.replication.then_some(true)),
         }
     }
 }
@@ -200,7 +218,7 @@ impl<'a> CsvRow<'a> {
     }
 }
 
-fn print(report: &Report) -> anyhow::Result<()> {
+fn print(report: &Report, model: &str) -> anyhow::Result<()> {
     for trace in &report.traces {
         let info = &trace.trace;
         outln!(
@@ -210,6 +228,7 @@ fn print(report: &Report) -> anyhow::Result<()> {
             info.references,
             info.pages
         );
+        outln!("{model}");
         outln!("{}", tables::rows(&trace.rows));
         if !trace.further_levels.is_empty() {
             outln!("\ngap % (recovered %) by what the policy sees");
@@ -232,5 +251,6 @@ fn print(report: &Report) -> anyhow::Result<()> {
     if !report.means.is_empty() {
         outln!("{}\n", tables::means(&report.means));
     }
-    tables::print_notes(&report.notes)
+    // The model stands above each table.
+    tables::print_notes(report.notes.iter().filter(|note| *note != model))
 }

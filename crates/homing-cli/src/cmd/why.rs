@@ -8,6 +8,7 @@ use crate::files;
 use crate::options::ModelArgs;
 use homing_core::history::ThreadsOn;
 use homing_core::ids::PageSize;
+use homing_pipeline::honest::Asked;
 use homing_pipeline::model::{bytes, MEMORY};
 use homing_pipeline::{why, TraceFile};
 use std::path::PathBuf;
@@ -51,11 +52,12 @@ pub fn run(args: Args) -> Result {
         machine: args.machine.clone(),
         set: args.set.clone(),
         page_size: args.page_size.into_iter().collect(),
-        threads_on: ThreadsOn::RoundRobin,
+        threads_on: None,
         memory: args.memory,
         misses: false,
     };
-    let ready = why::honest(model.experiment(), args.threads_on.clone())?.ready(|_| Ok(Vec::new()))?;
+    let asked = Asked { threads_on: args.threads_on.clone(), ..Asked::default() };
+    let ready = asked.today(model.experiment())?.ready(|_| Ok(Vec::new()))?;
     let file = TraceFile::open(&args.trace)?;
     let case = ready.case(&file, None)?;
     let answer = why::diagnose(&case)?;
