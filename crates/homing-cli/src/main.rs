@@ -9,6 +9,7 @@ mod stdout;
 mod cmd;
 mod exit;
 mod files;
+mod groups;
 mod names;
 mod options;
 mod page;
@@ -29,7 +30,9 @@ struct Cli {
 
 /// All subcommands and their options.
 pub fn table() -> clap::Command {
-    Cli::command()
+    let table = Cli::command();
+    let help = groups::help(&table);
+    table.help_template(help)
 }
 
 fn parse(table: &mut clap::Command, words: Vec<OsString>) -> Result<(Cli, ArgMatches), clap::Error> {

@@ -7,6 +7,7 @@
 mod calibrate;
 mod costs;
 mod error;
+mod fields;
 mod hierarchy;
 mod price;
 mod spec;
@@ -15,6 +16,7 @@ mod tests;
 
 pub use costs::{Costs, General, Global, Uniform};
 pub use error::MachineError;
+pub use fields::{Field, FIELDS};
 pub use hierarchy::{HitTimes, TimeParameters};
 
 use crate::ids::{Cpu, Node, PageSize};

@@ -5,6 +5,7 @@ use crate::files::{refuse_two_on_stdout, table, STDOUT};
 use crate::options::{information, ModelArgs, SceneArgs};
 use crate::{names, tables};
 use clap::builder::TypedValueParser;
+use clap::ValueHint;
 use homing_core::compare::BoundStart;
 use homing_core::information::Information;
 use homing_core::monitor::table::Choice;
@@ -29,7 +30,7 @@ pub enum Filter {
 #[derive(clap::Args)]
 pub struct Args {
     /// The traces
-    #[arg(required = true)]
+    #[arg(required = true, value_hint = ValueHint::FilePath)]
     traces: Vec<PathBuf>,
     #[command(flatten)]
     model: ModelArgs,

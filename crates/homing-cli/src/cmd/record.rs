@@ -5,6 +5,7 @@ use crate::files;
 use crate::progress::Recording;
 use crate::tables::things;
 use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::ValueHint;
 use homing_linux::visible;
 use homing_record::{with_causes, Child, Finished, Ordered, Recorder, Request, MOST_AT_ONCE, RECORDERS};
 use homing_trace::{merge, IngestOptions, Summary};
@@ -56,8 +57,9 @@ pub struct Args {
     /// Say nothing on stderr when all is well
     #[arg(short, long)]
     quiet: bool,
-    /// The program and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    /// The program and its arguments: everything from the first word on that is no option
+    #[arg(trailing_var_arg = true, value_hint = ValueHint::CommandWithArguments, required = true,
+          value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 

@@ -6,6 +6,7 @@ mod text;
 use crate::exit::{Code, Result};
 use crate::files;
 use crate::options::ModelArgs;
+use clap::ValueHint;
 use homing_core::history::ThreadsOn;
 use homing_core::ids::PageSize;
 use homing_pipeline::honest::Asked;
@@ -17,6 +18,7 @@ use std::path::PathBuf;
 #[derive(clap::Args)]
 pub struct Args {
     /// The trace, made by `homing record`
+    #[arg(value_hint = ValueHint::FilePath)]
     trace: PathBuf,
     /// Machine model: a name from `homing machines`, a TOML file, or `host`
     #[arg(long, short, value_name = "MACHINE", default_value = "two-socket", value_parser = crate::names::MACHINE,
