@@ -44,7 +44,8 @@ pub fn help(table: &Command) -> String {
         let _ = writeln!(listed, "{header}{heading}:{header:#}");
         for (name, _) in GROUPS.iter().filter(|(_, of)| *of == group) {
             let name = name.to_lowercase();
-            let about = table.find_subcommand(&name).and_then(Command::get_about).cloned().unwrap_or_default();
+            let about =
+                table.find_subcommand(&name).and_then(Command::get_about).cloned().unwrap_or_default();
             let _ = writeln!(listed, "  {literal}{name:width$}{literal:#}  {about}");
         }
         listed.push('\n');

@@ -72,3 +72,31 @@ fn tell(told: clap::Error) -> exit::Result {
     stdout::checked(|_| told.print())?;
     Ok(exit::Code::OK)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_after_the_program_belong_to_it() {
+        const OWN: [&str; 8] = ["./app", "-o", "x", "--machine", "two", "--", "--help", "-q"];
+        for command in [
+            &["record", "-o", "FILE", "--quiet"][..],
+            &["run", "--quiet"],
+            &["lab", "run", "--topology", "2x2"],
+            &["lab", "baseline", "--json"],
+            &["replay", "LOG"],
+        ] {
+            for between in [&[][..], &["--"]] {
+                let words = [&["homing"], command, between, &OWN].concat();
+                let matches = table().try_get_matches_from(&words).unwrap_or_else(|error| panic!("{error}"));
+                let mut inner = &matches;
+                while let Some((_, deeper)) = inner.subcommand() {
+                    inner = deeper;
+                }
+                let taken: Vec<_> = inner.get_many::<OsString>("command").unwrap().collect();
+                assert_eq!(taken, OWN, "{words:?}");
+            }
+        }
+    }
+}

@@ -64,7 +64,8 @@ pub fn in_words(ready: &Ready) -> String {
         ThreadsOn::OnePerNode => "threads run on the first CPU of each node (one-per-node)".to_owned(),
         ThreadsOn::List(_) | ThreadsOn::Except(_) => format!("threads run on CPUs {}", model.threads_on),
     };
-    let caches = if model.misses { "the machine's caches come first" } else { "every reference counts, no caches" };
+    let caches =
+        if model.misses { "the machine's caches come first" } else { "every reference counts, no caches" };
     let copies = match ready.replication() && matches!(ready.costs, Costs::Uniform(_)) {
         true => "pages may have copies",
         false => "pages have one copy",
@@ -92,7 +93,8 @@ mod tests {
             };
             assert_eq!(of(machine, Asked::default()), expected, "{machine}");
         }
-        let papers = Machine::builtin_names().filter(|name| Machine::builtin(name).unwrap().paper().is_some());
+        let papers =
+            Machine::builtin_names().filter(|name| Machine::builtin(name).unwrap().paper().is_some());
         assert_eq!(papers.count(), 8);
     }
 

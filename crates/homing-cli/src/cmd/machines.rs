@@ -118,7 +118,8 @@ fn list(args: &Args) -> anyhow::Result<()> {
 
 fn fields(as_json: bool) -> anyhow::Result<()> {
     if as_json {
-        let all = FIELDS.iter().map(|Field { path, unit, doc }| json!({ "path": path, "unit": unit, "doc": doc }));
+        let all =
+            FIELDS.iter().map(|Field { path, unit, doc }| json!({ "path": path, "unit": unit, "doc": doc }));
         return crate::stdout::json(json!({ "fields": all.collect::<Vec<_>>() }));
     }
     let mut table = Table::new();
