@@ -14,7 +14,8 @@ pub struct ModelArgs {
     /// Machine model: a name from `homing machines`, a TOML file, or `host`
     #[arg(long, short, value_name = "MACHINE", value_parser = names::MACHINE, hide_possible_values = true)]
     pub machine: String,
-    /// Override a field of the machine, such as remote=15 (`homing machines --fields` lists them), or a policy's parameter (POLICY.PARAM=VALUE)
+    /// Override a field of the machine, such as remote=15 (`homing machines --fields` lists them), or a policy's
+    /// parameter (POLICY.PARAM=VALUE)
     #[arg(long, value_name = "FIELD=VALUE")]
     pub set: Vec<String>,
     /// Page size, a power of two from 512 to 1G [default: the machine's]; `compare` takes several

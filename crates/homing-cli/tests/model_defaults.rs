@@ -111,3 +111,15 @@ fn the_headline_and_the_page_say_it_too() {
     assert_eq!(text.matches(SPREAD).count(), 1, "it is not said twice:\n{text}");
     assert!(std::fs::read_to_string(page).unwrap().contains(lines[1]));
 }
+
+#[test]
+fn more_cpus_than_caches_are_simulated_for_are_refused_with_the_way_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let csv: String = (0..80u64).map(|thread| format!("{thread},{},8,w\n", (thread + 1) * 4096)).collect();
+    let trace = import(dir.path(), "wide.trace", &csv);
+    let words = ["compare", trace.to_str().unwrap(), "-m", "two-socket", "--set", "cpus_per_node=64"];
+    let refused = homing(1, &words);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("`homing compare --every-reference`"));
+    succeeds(1, &[&words[..], &["--every-reference"]].concat());
+}

@@ -1,5 +1,5 @@
-//! docs/tutorial.md on a small plate: its program, recorded under Valgrind, has the verdict that the tutorial shows, and
-//! the mended program has nothing left to mend.
+//! docs/tutorial.md on a small plate: its program, recorded under Valgrind, has the verdict that the tutorial shows,
+//! and the mended program has nothing left to mend.
 #![cfg(target_arch = "x86_64")]
 
 #[allow(dead_code)]
@@ -37,7 +37,10 @@ fn the_tutorials_program_is_initialised_by_one_thread() {
     let name = area["name"].as_str().unwrap();
     let shown = name.replace("program.c", "heat.c");
     for page in [include_str!("../../../docs/tutorial.md"), include_str!("../../../README.md")] {
-        assert!(name.starts_with("new_grid (") && page.contains(&shown), "the pages show another line: {shown}");
+        assert!(
+            name.starts_with("new_grid (") && page.contains(&shown),
+            "the pages show another line: {shown}"
+        );
     }
     assert_eq!(area["remedy"]["remedy"], "initialise-by-user", "{area}");
     assert!(json["gain"]["high"].as_f64().unwrap() > 0.1, "{json}");

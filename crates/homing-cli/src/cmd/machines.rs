@@ -109,8 +109,8 @@ fn list(args: &Args) -> anyhow::Result<()> {
     }
     outln!("{table}");
     outln!(
-        "r: cost of a remote reference, R: cost of moving a page, g and G: the same for global memory; all in local word \
-         references."
+        "r: cost of a remote reference, R: cost of moving a page, g and G: the same for global memory; all in local \
+         word references."
     );
     outln!("`homing machines NAME` shows one, `homing machines --fields` all fields; a TOML file works as a name too.");
     Ok(())
@@ -130,8 +130,8 @@ fn fields(as_json: bool) -> anyhow::Result<()> {
     });
     outln!("{table}");
     outln!(
-        "`--set FIELD=VALUE` overrides one; `reference.` and `latency.` may be left out. A page move of several parts is \
-         set part by part, as in --set page_move.overhead=500."
+        "`--set FIELD=VALUE` overrides one; `reference.` and `latency.` may be left out. A page move of several parts \
+         is set part by part, as in --set page_move.overhead=500."
     );
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! One file per subcommand, and a line for each in the table below: help, arguments, and what runs.
 
-/// Makes subcommands of a table, with help, manual pages and completion. The table of `homing` itself also says in which
-/// group of the help a subcommand stands.
+/// Makes subcommands of a table, with help, manual pages and completion. The table of `homing` itself also says in
+/// which group of the help a subcommand stands.
 macro_rules! commands {
     ($($(#[$help:meta])+ $name:ident($args:ty) in $group:ident => $run:path;)+) => {
         commands! { $($(#[$help])+ $name($args) => $run;)+ }

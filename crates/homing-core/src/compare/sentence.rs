@@ -54,8 +54,8 @@ pub fn summary(rows: &[Row]) -> String {
     text
 }
 
-/// What to do where a placement that stays costs less than the policy `homing`: one that a program can be started under,
-/// if there is any, or else the best one, which only the program itself can have.
+/// What to do where a placement that stays costs less than the policy `homing`: one that a program can be started
+/// under, if there is any, or else the best one, which only the program itself can have.
 fn static_advice(rows: &[Row], homing: &Row) -> Option<String> {
     let better = |off_line: bool| {
         let stays = move |row: &&Row| {

@@ -126,8 +126,8 @@ fn a_static_placement_that_beats_homing_is_recommended() {
     let spread = with(&[("first-touch", 2000.0), ("round-robin", 1200.0), ("best-static", 1100.0)]);
     assert!(
         spread.ends_with(
-            " `homing` loses to the static placement `round-robin` (1.200), which is recommended: run the program under \
-             `numactl --interleave=all`."
+            " `homing` loses to the static placement `round-robin` (1.200), which is recommended: run the program \
+             under `numactl --interleave=all`."
         ),
         "{spread}"
     );
