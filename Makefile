@@ -13,7 +13,7 @@ help: ## List the targets
 build: setup recorders preload lab ## Build the program (target/release/homing) and the recorders
 	cargo build --release --locked
 
-demo: build workloads ## Record two real OpenMP programs, compare policies, write a report page
+demo: build workloads ## Record real OpenMP programs, compare policies, write a report page, say what is wrong with one
 	scripts/demo.sh
 
 test: setup-test build workloads ## Everything that CI runs

@@ -34,7 +34,8 @@ while read -r recorder program options machine; do
       "$directory/$program" -t $threads ${options//,/ }
    run "$name.info.json" "$homing" trace info --json "$out/$name.trace"
    run "$name.optimal.json" "$homing" optimal "$out/$name.trace" --machine "$machine" --threads-on one-per-node --json
-   run "$name.compare.json" "$homing" compare "$out/$name.trace" --machine "$machine" --threads-on one-per-node --json
+   run "$name.compare.json" "$homing" compare "$out/$name.trace" --machine "$machine" --threads-on one-per-node \
+      --replication --json
    python3 tests/workloads_record.py "$out" "$recorder" "$program" $threads || exit 1
 done <<'END'
 valgrind  cg        -i,10      four-socket

@@ -9,6 +9,7 @@ mod stdout;
 mod cmd;
 mod exit;
 mod files;
+mod groups;
 mod names;
 mod options;
 mod page;
@@ -29,7 +30,9 @@ struct Cli {
 
 /// All subcommands and their options.
 pub fn table() -> clap::Command {
-    Cli::command()
+    let table = Cli::command();
+    let help = groups::help(&table);
+    table.help_template(help)
 }
 
 fn parse(table: &mut clap::Command, words: Vec<OsString>) -> Result<(Cli, ArgMatches), clap::Error> {
@@ -68,4 +71,32 @@ fn tell(told: clap::Error) -> exit::Result {
     }
     stdout::checked(|_| told.print())?;
     Ok(exit::Code::OK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_after_the_program_belong_to_it() {
+        const OWN: [&str; 8] = ["./app", "-o", "x", "--machine", "two", "--", "--help", "-q"];
+        for command in [
+            &["record", "-o", "FILE", "--quiet"][..],
+            &["run", "--quiet"],
+            &["lab", "run", "--topology", "2x2"],
+            &["lab", "baseline", "--json"],
+            &["replay", "LOG"],
+        ] {
+            for between in [&[][..], &["--"]] {
+                let words = [&["homing"], command, between, &OWN].concat();
+                let matches = table().try_get_matches_from(&words).unwrap_or_else(|error| panic!("{error}"));
+                let mut inner = &matches;
+                while let Some((_, deeper)) = inner.subcommand() {
+                    inner = deeper;
+                }
+                let taken: Vec<_> = inner.get_many::<OsString>("command").unwrap().collect();
+                assert_eq!(taken, OWN, "{words:?}");
+            }
+        }
+    }
 }

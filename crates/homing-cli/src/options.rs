@@ -4,7 +4,7 @@ use crate::{names, progress};
 use homing_core::history::ThreadsOn;
 use homing_core::ids::PageSize;
 use homing_core::information::Information;
-use homing_pipeline::model::{bytes, Model, MEMORY, THREADS_ON};
+use homing_pipeline::model::{bytes, Model, MEMORY};
 use homing_pipeline::scene::{Iterations, Scene, ITERATIONS};
 use homing_pipeline::Experiment;
 
@@ -14,19 +14,21 @@ pub struct ModelArgs {
     /// Machine model: a name from `homing machines`, a TOML file, or `host`
     #[arg(long, short, value_name = "MACHINE", value_parser = names::MACHINE, hide_possible_values = true)]
     pub machine: String,
-    /// Override a field of the machine, such as remote=15, or a policy's parameter (POLICY.PARAM=VALUE)
+    /// Override a field of the machine, such as remote=15 (`homing machines --fields` lists them), or a policy's
+    /// parameter (POLICY.PARAM=VALUE)
     #[arg(long, value_name = "FIELD=VALUE")]
     pub set: Vec<String>,
     /// Page size, a power of two from 512 to 1G [default: the machine's]; `compare` takes several
     #[arg(long, value_name = "SIZE", value_delimiter = ',')]
     pub page_size: Vec<PageSize>,
-    /// CPUs that threads run on: fill, round-robin, one-per-node, or a list such as 0-3,5 or !2
+    /// CPUs that threads run on: fill, round-robin, one-per-node, or a list such as 0-3,5 or !2 [default: fill;
+    /// `compare`: round-robin, and fill on machines of papers]
     ///
     /// fill: thread i on CPU i, so that nodes fill up one by one. round-robin: thread i on the next CPU of node i.
     /// one-per-node: thread i on the first CPU of node i. A list: thread i on its i-th CPU. All begin again at their
     /// end.
-    #[arg(long, value_name = "HOW", default_value = THREADS_ON)]
-    pub threads_on: ThreadsOn,
+    #[arg(long, value_name = "HOW")]
+    pub threads_on: Option<ThreadsOn>,
     /// Memory for page histories; what is beyond goes to a temporary file
     #[arg(long, value_name = "SIZE", default_value = MEMORY, value_parser = bytes)]
     pub memory: u64,
@@ -60,6 +62,7 @@ impl ModelArgs {
 
     fn model(&self) -> Model {
         let ModelArgs { machine, set, page_size, threads_on, memory, misses } = self.clone();
+        let threads_on = threads_on.unwrap_or_default();
         Model { machine, set, page_size, threads_on, memory, misses }
     }
 }

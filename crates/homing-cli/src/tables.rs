@@ -7,7 +7,7 @@ use homing_core::report::{ClassRow, Curve, MeanRow, PerturbationRow, Row, Series
 use homing_linux::visible;
 
 /// Prints the notes below a table.
-pub fn print_notes(notes: &[String]) -> anyhow::Result<()> {
+pub fn print_notes<'a>(notes: impl IntoIterator<Item = &'a String>) -> anyhow::Result<()> {
     for note in notes {
         outln!("note: {note}");
     }

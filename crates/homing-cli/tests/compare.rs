@@ -35,7 +35,7 @@ fn rows_have_the_promised_fields_and_stay_above_the_bound() {
     let trace = trace.to_str().unwrap();
     for machine in ["butterfly", "ace", "eight-node"] {
         let on = [&["--machine", machine, "--json"], &ON[..]].concat();
-        let report = json(&[&["compare", trace], &on[..]].concat());
+        let report = json(&[&["compare", trace, "--every-reference"], &on[..]].concat());
         let rows = report["traces"][0]["rows"].as_array().unwrap();
         assert_eq!(rows[0]["policy"], "optimal");
         for row in rows {

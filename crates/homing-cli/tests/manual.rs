@@ -8,16 +8,55 @@ fn homing(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The subcommands that the help text lists.
-fn subcommands() -> Vec<String> {
+/// The subcommands that the help text lists, group by group.
+fn groups() -> Vec<(String, Vec<String>)> {
     let help = homing(&["--help"]);
-    let listed = help.lines().skip_while(|line| !line.starts_with("Commands:")).skip(1);
-    let names = listed.take_while(|line| !line.is_empty()).filter_map(|line| line.strip_prefix("  "));
-    names
-        .filter_map(|line| line.split(' ').next())
-        .filter(|n| !n.is_empty() && *n != "help")
-        .map(String::from)
-        .collect()
+    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
+    for line in help.lines().skip_while(|line| !line.starts_with("Usage:")).skip(1) {
+        match (line.strip_suffix(':'), line.strip_prefix("  ")) {
+            (Some("Options"), _) => break,
+            (Some(heading), _) => groups.push((heading.to_owned(), Vec::new())),
+            (None, Some(listed)) => {
+                let name = listed.split(' ').next().unwrap_or_default().to_owned();
+                groups.last_mut().expect("a heading comes first").1.push(name);
+            }
+            (None, None) => {}
+        }
+    }
+    groups
+}
+
+/// All of them.
+fn subcommands() -> Vec<String> {
+    groups().into_iter().flat_map(|(_, names)| names).collect()
+}
+
+#[test]
+fn help_lists_each_subcommand_once_in_its_group() {
+    let groups = groups();
+    let of = |heading: &str| {
+        let found = groups.iter().find(|(group, _)| group == heading);
+        found.map(|(_, names)| names.join(" ")).unwrap_or_else(|| panic!("no {heading}: {groups:?}"))
+    };
+    assert_eq!(of("Find out why"), "record why");
+    assert_eq!(of("Compare"), "compare optimal simulate study reproduce");
+    assert_eq!(of("Live"), "run attach top daemon evacuate restore replay bench doctor");
+    assert_eq!(of("Lab"), "lab");
+    assert_eq!(of("Look into"), "trace machines policies monitors");
+    // Each has a line of its own, and each that can be called is listed: clap's own list is in the script for fish.
+    let script = homing(&["completions", "fish"]);
+    let called = script.lines().filter(|line| line.contains("__fish_homing_needs_command\" -f -a"));
+    let mut called: Vec<String> =
+        called.filter_map(|line| line.split('"').nth(3)).map(str::to_owned).collect();
+    let mut listed = subcommands();
+    called.retain(|name| name != "help");
+    called.sort();
+    listed.sort();
+    assert_eq!(called, listed);
+    let help = homing(&["--help"]);
+    for about in ["Run a program and record every data reference", "Exit codes: 0 done", "-V, --version"] {
+        assert!(help.contains(about), "{help}");
+    }
 }
 
 #[test]

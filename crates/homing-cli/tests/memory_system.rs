@@ -261,6 +261,7 @@ fn large_pages_that_threads_share_are_named() {
         "--policies",
         "first-touch,homing",
         "--no-replication",
+        "--every-reference",
         "--page-size",
         "4K,64K",
         "--json",

@@ -7,6 +7,7 @@
 mod calibrate;
 mod costs;
 mod error;
+mod fields;
 mod hierarchy;
 mod price;
 mod spec;
@@ -15,6 +16,7 @@ mod tests;
 
 pub use costs::{Costs, General, Global, Uniform};
 pub use error::MachineError;
+pub use fields::{Field, FIELDS};
 pub use hierarchy::{HitTimes, TimeParameters};
 
 use crate::ids::{Cpu, Node, PageSize};
@@ -80,9 +82,10 @@ impl Machine {
             setting.split_once('=').ok_or_else(|| fail("expected FIELD=VALUE, such as remote=15".into()))?;
         let mut table = toml::Table::try_from(&self.spec).expect("a machine has a TOML form");
         let mut path: Vec<&str> = path.trim().split('.').map(str::trim).collect();
-        const TOP: [&str; 9] = [
+        const TOP: [&str; 10] = [
             "name",
             "summary",
+            "paper",
             "nodes",
             "cpus_per_node",
             "page_size",
@@ -118,6 +121,12 @@ impl Machine {
     /// One line on what the machine is.
     pub fn summary(&self) -> &str {
         &self.spec.summary
+    }
+
+    /// The paper whose machine this is. Such a machine is laid under a program as the paper does it; one without a
+    /// paper stands for machines of today.
+    pub fn paper(&self) -> Option<&str> {
+        self.spec.paper.as_deref()
     }
 
     /// Number of nodes, memory-only ones included, global memory not.

@@ -31,6 +31,7 @@ pub mod compare;
 mod error;
 mod experiment;
 mod external;
+pub mod honest;
 mod host;
 mod info;
 mod layout;

@@ -4,7 +4,7 @@ mod reading;
 
 use crate::case::Case;
 use crate::error::Result;
-use crate::experiment::{Experiment, Ready};
+use crate::experiment::Ready;
 use crate::info;
 use crate::manifest::GENERATOR;
 use crate::model;
@@ -26,21 +26,7 @@ use reading::Reading;
 /// The policy whose moves stand for pages that follow their users.
 const FOLLOWS: &str = "homing";
 
-/// The experiment as programs meet it: through caches where the machine has any, one copy a page, and threads spread
-/// over the nodes, unless the user said where they run.
-///
-/// # Errors
-/// If the machine is unknown or makes no sense.
-pub fn honest(mut experiment: Experiment, threads_on: Option<ThreadsOn>) -> Result<Experiment> {
-    let machine = experiment.model.machine(crate::policies::is_machine)?;
-    let page_size = experiment.model.page_size(&machine);
-    experiment.model.misses = machine.hierarchy(page_size).is_ok_and(|shape| shape.is_some());
-    experiment.model.threads_on = threads_on.unwrap_or(ThreadsOn::RoundRobin);
-    experiment.replication = false;
-    Ok(experiment)
-}
-
-/// Diagnoses a trace; the experiment must be an [`honest`] one.
+/// Diagnoses a trace; the experiment must be one of [`crate::honest::Asked::today`].
 ///
 /// # Errors
 /// If a history cannot be read back.

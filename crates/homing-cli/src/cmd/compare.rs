@@ -5,6 +5,7 @@ use crate::files::{refuse_two_on_stdout, table, STDOUT};
 use crate::options::{information, ModelArgs, SceneArgs};
 use crate::{names, tables};
 use clap::builder::TypedValueParser;
+use clap::ValueHint;
 use homing_core::compare::BoundStart;
 use homing_core::information::Information;
 use homing_core::monitor::table::Choice;
@@ -12,6 +13,7 @@ use homing_core::report::Report;
 use homing_linux::visible;
 use homing_pipeline::chosen::{self, ThreadList};
 use homing_pipeline::compare::{self, Compared, Comparison, Sweep, SEEDS};
+use homing_pipeline::honest::Asked;
 use homing_pipeline::manifest::Manifest;
 use homing_pipeline::Experiment;
 use std::path::{Path, PathBuf};
@@ -29,7 +31,7 @@ pub enum Filter {
 #[derive(clap::Args)]
 pub struct Args {
     /// The traces
-    #[arg(required = true)]
+    #[arg(required = true, value_hint = ValueHint::FilePath)]
     traces: Vec<PathBuf>,
     #[command(flatten)]
     model: ModelArgs,
@@ -41,7 +43,7 @@ pub struct Args {
     info: Vec<Information>,
     /// Also let policies see what this monitor reports (see `homing monitors`), in the loop with the machine's caches;
     /// repeatable
-    #[arg(long, value_name = "MONITOR", requires = "misses", hide_possible_values = true,
+    #[arg(long, value_name = "MONITOR", hide_possible_values = true,
           value_parser = names::MONITOR.try_map(|text| text.parse::<Choice>()))]
     monitor: Vec<Choice>,
     /// Look only at the references of this phase, as the program marks it (include/homing.h)
@@ -60,7 +62,14 @@ pub struct Args {
     /// areas:FILE
     #[arg(long, value_name = "RULE")]
     placement: Option<String>,
-    /// Never more than one copy of a page, in policies and bound
+    /// Count every reference, whether or not a cache would serve it; on machines of papers that is so anyway
+    #[arg(long, conflicts_with = "misses")]
+    every_reference: bool,
+    /// Let pages have several copies, in policies and bound, and count every reference: behind caches writes that hit
+    /// are not seen. On machines of papers that is so anyway
+    #[arg(long, conflicts_with_all = ["no_replication", "misses"])]
+    replication: bool,
+    /// Never more than one copy of a page, in policies and bound; on machines of today that is so anyway
     #[arg(long)]
     no_replication: bool,
     /// Where the optimum begins that policies are measured against: one-copy (each page where that is cheapest, free of
@@ -95,7 +104,7 @@ pub struct Args {
 /// Compares.
 pub fn run(args: Args) -> Result {
     let prints = refuse_two_on_stdout(args.csv.as_deref(), args.json)?;
-    let Compared { report, partial } = args.comparison().run()?;
+    let Compared { report, model, partial } = args.comparison()?.run()?;
     if let Some(path) = &args.csv {
         write_rows(path, &report)?;
     }
@@ -112,7 +121,7 @@ pub fn run(args: Args) -> Result {
     } else if prints {
         report.notes.iter().for_each(|note| errln!("note: {note}"));
     } else {
-        print(&report)?;
+        print(&report, &model)?;
         if let Some(path) = &args.html {
             outln!("\nreport page: {}", path.display());
         }
@@ -121,28 +130,38 @@ pub fn run(args: Args) -> Result {
 }
 
 impl Args {
-    fn comparison(&self) -> Comparison {
+    fn comparison(&self) -> anyhow::Result<Comparison> {
         let filter = |filter: &Filter| match filter {
             Filter::Local => compare::Filter::Local,
             Filter::Gaps => compare::Filter::Gaps,
         };
-        Comparison {
+        let experiment = Experiment {
+            scene: self.scene.scene(),
+            placement: self.placement.clone(),
+            bound_start: self.bound_start,
+            information: self.info[0],
+            choice: chosen::Choice { phase: self.phase.clone(), threads: self.threads.clone() },
+            ..self.model.experiment()
+        };
+        Ok(Comparison {
             traces: self.traces.clone(),
-            experiment: Experiment {
-                scene: self.scene.scene(),
-                placement: self.placement.clone(),
-                replication: !self.no_replication,
-                bound_start: self.bound_start,
-                information: self.info[0],
-                choice: chosen::Choice { phase: self.phase.clone(), threads: self.threads.clone() },
-                ..self.model.experiment()
-            },
+            experiment: self.asked().on_machine(experiment)?,
             policies: self.policies.clone(),
             further_levels: self.info[1..].to_vec(),
             monitors: self.monitor.clone(),
             sweeps: self.sweep.clone(),
             perturb: self.perturb.iter().map(filter).collect(),
             seeds: self.seeds,
+        })
+    }
+
+    /// What is said of the model. Disturbed orders are those of references: there is no such filter behind caches.
+    fn asked(&self) -> Asked {
+        let every_reference = self.every_reference || !self.perturb.is_empty();
+        Asked {
+            threads_on: self.model.threads_on.clone(),
+            caches: self.model.misses.then_some(true).or(every_reference.then_some(false)),
+            replication: self.no_replication.then_some(false).or(self.replication.then_some(true)),
         }
     }
 }
@@ -210,7 +229,7 @@ impl<'a> CsvRow<'a> {
     }
 }
 
-fn print(report: &Report) -> anyhow::Result<()> {
+fn print(report: &Report, model: &str) -> anyhow::Result<()> {
     for trace in &report.traces {
         let info = &trace.trace;
         outln!(
@@ -220,6 +239,7 @@ fn print(report: &Report) -> anyhow::Result<()> {
             info.references,
             info.pages
         );
+        outln!("{model}");
         outln!("{}", tables::rows(&trace.rows));
         if !trace.further_levels.is_empty() {
             outln!("\ngap % (recovered %) by what the policy sees");
@@ -242,5 +262,6 @@ fn print(report: &Report) -> anyhow::Result<()> {
     if !report.means.is_empty() {
         outln!("{}\n", tables::means(&report.means));
     }
-    tables::print_notes(&report.notes)
+    // The model stands above each table.
+    tables::print_notes(report.notes.iter().filter(|note| *note != model))
 }

@@ -3,7 +3,7 @@
 use crate::exit::{self, Code, Result};
 use comfy_table::{presets, CellAlignment, Table};
 use homing_core::ids::PageSize;
-use homing_core::machine::{Costs, Machine};
+use homing_core::machine::{Costs, Field, Machine, FIELDS};
 use homing_pipeline::model::load_machine;
 use serde_json::{json, Value};
 
@@ -22,6 +22,9 @@ pub struct Args {
     /// Show costs at this page size [default: the machine's]
     #[arg(long, value_name = "SIZE")]
     page_size: Option<PageSize>,
+    /// List the fields of a machine with their units, as a file and --set take them
+    #[arg(long, conflicts_with_all = ["name", "calibrate", "page_size"])]
+    fields: bool,
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
@@ -30,6 +33,7 @@ pub struct Args {
 /// Lists the machines, or shows one.
 pub fn run(args: Args) -> Result {
     match &args.name {
+        _ if args.fields => fields(args.json)?,
         Some(name) => show(&args, name)?,
         None => list(&args)?,
     }
@@ -104,7 +108,31 @@ fn list(args: &Args) -> anyhow::Result<()> {
         table.column_mut(column).expect("the header has it").set_cell_alignment(CellAlignment::Right);
     }
     outln!("{table}");
-    outln!("Costs are in local word references. `homing machines NAME` shows one; a TOML file works as a name too.");
+    outln!(
+        "r: cost of a remote reference, R: cost of moving a page, g and G: the same for global memory; all in local \
+         word references."
+    );
+    outln!("`homing machines NAME` shows one, `homing machines --fields` all fields; a TOML file works as a name too.");
+    Ok(())
+}
+
+fn fields(as_json: bool) -> anyhow::Result<()> {
+    if as_json {
+        let all =
+            FIELDS.iter().map(|Field { path, unit, doc }| json!({ "path": path, "unit": unit, "doc": doc }));
+        return crate::stdout::json(json!({ "fields": all.collect::<Vec<_>>() }));
+    }
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    table.set_header(["field", "unit", "what it is"]);
+    FIELDS.iter().for_each(|Field { path, unit, doc }| {
+        table.add_row([path, unit, doc]);
+    });
+    outln!("{table}");
+    outln!(
+        "`--set FIELD=VALUE` overrides one; `reference.` and `latency.` may be left out. A page move of several parts \
+         is set part by part, as in --set page_move.overhead=500."
+    );
     Ok(())
 }
 

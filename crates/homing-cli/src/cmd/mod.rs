@@ -1,7 +1,15 @@
 //! One file per subcommand, and a line for each in the table below: help, arguments, and what runs.
 
-/// Makes subcommands of a table, with help, manual pages and completion.
+/// Makes subcommands of a table, with help, manual pages and completion. The table of `homing` itself also says in
+/// which group of the help a subcommand stands.
 macro_rules! commands {
+    ($($(#[$help:meta])+ $name:ident($args:ty) in $group:ident => $run:path;)+) => {
+        commands! { $($(#[$help])+ $name($args) => $run;)+ }
+
+        /// The group of each subcommand.
+        pub const GROUPS: &[(&str, crate::groups::Group)] =
+            &[$((stringify!($name), crate::groups::Group::$group)),+];
+    };
     ($($(#[$help:meta])+ $name:ident($args:ty) => $run:path;)+) => {
         /// What a subcommand is asked.
         #[derive(clap::Subcommand)]
@@ -42,54 +50,54 @@ pub mod trace;
 pub mod why;
 
 commands! {
-    /// Bring the pages of running processes home
-    Attach(live::attach::Args) => live::attach::run;
-    /// Measure latency and bandwidth between the nodes of this machine
-    Bench(bench::Args) => bench::run;
-    /// Print a script that completes homing's commands in a shell
-    Completions(manual::CompletionArgs) => manual::completions;
-    /// Print a manual page, or write all of them
-    Man(manual::ManArgs) => manual::man;
-    /// Compare placement policies with the best any policy could do
-    Compare(compare::Args) => compare::run;
-    /// Print what to compile a program with for `record --recorder tsan`
-    Cflags(flags::CompileArgs) => flags::compile;
-    /// Bring the pages of cgroups home, as a service
-    Daemon(daemon::Args) => daemon::run;
-    /// Probe what works on this machine for the live engine, and what is missing
-    Doctor(doctor::Args) => doctor::run;
-    /// Move threads and pages of processes off a node, and keep new ones from landing there
-    Evacuate(live::evacuate::Args) => live::evacuate::run;
-    /// Print what to link a program with for `record --recorder tsan`
-    Ldflags(flags::LinkArgs) => flags::link;
-    /// A virtual NUMA machine with a real kernel, to run programs in
-    Lab(lab::Args) => lab::run;
-    /// List the machine models, with one line each
-    Machines(machines::Args) => machines::run;
-    /// List the monitors that policies can take profiles from, with one line each
-    Monitors(monitors::Args) => monitors::run;
-    /// The cheapest placement of a trace's pages, its cost, its actions and its exact cost curve
-    Optimal(optimal::Args) => optimal::run;
-    /// Look into traces and make new ones of them
-    Trace(trace::Args) => trace::run;
-    /// List the placement policies, with one line each
-    Policies(policies::Args) => policies::run;
-    /// Give an evacuated node back
-    Restore(live::evacuate::RestoreArgs) => live::evacuate::run_restore;
-    /// Make the moves of an earlier live run again, or its decisions
-    Replay(replay::Args) => replay::run;
-    /// Run a program and bring its pages home while it runs
-    Run(live::launch::Args) => live::launch::run;
-    /// Reproduce the papers' tables and figures beside the published numbers
-    Reproduce(reproduce::Args) => reproduce::run;
-    /// Simulate a placement policy on a trace
-    Simulate(simulate::Args) => simulate::run;
-    /// Policies on a grid of traces, machines, starts and information levels; resumable
-    Study(study::Args) => study::run;
-    /// Show where pages and threads are, process by process and node by node
-    Top(top::Args) => top::run;
     /// Run a program and record every data reference of all its threads
-    Record(record::Args) => record::run;
+    Record(record::Args) in FindOutWhy => record::run;
     /// Say which data is in the wrong place, what to change, and how much that brings
-    Why(why::Args) => why::run;
+    Why(why::Args) in FindOutWhy => why::run;
+    /// Compare placement policies with the best any policy could do
+    Compare(compare::Args) in Compare => compare::run;
+    /// The cheapest placement of a trace's pages, its cost, its actions and its exact cost curve
+    Optimal(optimal::Args) in Compare => optimal::run;
+    /// Simulate a placement policy on a trace
+    Simulate(simulate::Args) in Compare => simulate::run;
+    /// Policies on a grid of traces, machines, starts and information levels; resumable
+    Study(study::Args) in Compare => study::run;
+    /// Reproduce the papers' tables and figures beside the published numbers
+    Reproduce(reproduce::Args) in Compare => reproduce::run;
+    /// Run a program and bring its pages home while it runs
+    Run(live::launch::Args) in Live => live::launch::run;
+    /// Bring the pages of running processes home
+    Attach(live::attach::Args) in Live => live::attach::run;
+    /// Show where pages and threads are, process by process and node by node
+    Top(top::Args) in Live => top::run;
+    /// Bring the pages of cgroups home, as a service
+    Daemon(daemon::Args) in Live => daemon::run;
+    /// Move threads and pages of processes off a node, and keep new ones from landing there
+    Evacuate(live::evacuate::Args) in Live => live::evacuate::run;
+    /// Give an evacuated node back
+    Restore(live::evacuate::RestoreArgs) in Live => live::evacuate::run_restore;
+    /// Make the moves of an earlier live run again, or its decisions
+    Replay(replay::Args) in Live => replay::run;
+    /// Measure latency and bandwidth between the nodes of this machine
+    Bench(bench::Args) in Live => bench::run;
+    /// Probe what works on this machine for the live engine, and what is missing
+    Doctor(doctor::Args) in Live => doctor::run;
+    /// A virtual NUMA machine with a real kernel, to run programs in
+    Lab(lab::Args) in Lab => lab::run;
+    /// Look into traces and make new ones of them
+    Trace(trace::Args) in LookInto => trace::run;
+    /// List the machine models, with one line each
+    Machines(machines::Args) in LookInto => machines::run;
+    /// List the placement policies, with one line each
+    Policies(policies::Args) in LookInto => policies::run;
+    /// List the monitors that policies can take profiles from, with one line each
+    Monitors(monitors::Args) in LookInto => monitors::run;
+    /// Print what to compile a program with for `record --recorder tsan`
+    Cflags(flags::CompileArgs) in Rest => flags::compile;
+    /// Print what to link a program with for `record --recorder tsan`
+    Ldflags(flags::LinkArgs) in Rest => flags::link;
+    /// Print a script that completes homing's commands in a shell
+    Completions(manual::CompletionArgs) in Rest => manual::completions;
+    /// Print a manual page, or write all of them
+    Man(manual::ManArgs) in Rest => manual::man;
 }

@@ -7,7 +7,7 @@ use crate::exit::{Code, Result};
 use crate::files::{self, STDOUT};
 use crate::options::ModelArgs;
 use crate::tables;
-use clap::ValueEnum;
+use clap::{ValueEnum, ValueHint};
 use homing_core::optimal::curve::{Range, Segment};
 use homing_core::optimal::{Optimum, Start};
 use homing_core::report::{Parameter, Row, TraceInfo, SCHEMA};
@@ -23,6 +23,7 @@ use std::path::PathBuf;
 #[derive(clap::Args)]
 pub struct Args {
     /// The trace
+    #[arg(value_hint = ValueHint::FilePath)]
     trace: PathBuf,
     #[command(flatten)]
     model: ModelArgs,

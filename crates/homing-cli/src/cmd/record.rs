@@ -5,6 +5,7 @@ use crate::files;
 use crate::progress::Recording;
 use crate::tables::things;
 use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::ValueHint;
 use homing_linux::visible;
 use homing_record::{
     with_causes, Child, Finished, NeverRan, Ordered, Recorder, Region, Replaced, Request, MOST_AT_ONCE,
@@ -71,8 +72,9 @@ pub struct Args {
     /// Say nothing on stderr when all is well
     #[arg(short, long)]
     quiet: bool,
-    /// The program and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    /// The program and its arguments: everything from the first word on that is no option
+    #[arg(trailing_var_arg = true, value_hint = ValueHint::CommandWithArguments, required = true,
+          value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 

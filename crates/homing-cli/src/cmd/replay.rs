@@ -6,6 +6,7 @@ use super::live::{Plan, Settings};
 use super::simulate::ACTIONS_HEADER;
 use crate::exit::{self, Code, Result};
 use anyhow::Context;
+use clap::ValueHint;
 use homing_live::journal::{check, Journal};
 use std::ffi::OsString;
 use std::fs::File;
@@ -34,8 +35,9 @@ pub struct Args {
     check: bool,
     #[command(flatten)]
     settings: Settings,
-    /// The program and its arguments
-    #[arg(last = true, required_unless_present = "check", value_name = "COMMAND")]
+    /// The program and its arguments: everything from the first word on that is no option
+    #[arg(trailing_var_arg = true, value_hint = ValueHint::CommandWithArguments,
+          required_unless_present = "check", value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 

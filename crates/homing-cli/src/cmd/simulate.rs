@@ -6,6 +6,7 @@ mod monitored;
 use crate::exit::{self, Code};
 use crate::options::{information, ModelArgs, SceneArgs};
 use crate::{names, tables};
+use clap::ValueHint;
 use homing_core::action::Entry as Logged;
 use homing_core::compare::{BoundStart, Requester};
 use homing_core::ids::Page;
@@ -21,6 +22,7 @@ use std::time::Duration;
 #[derive(clap::Args)]
 pub struct Args {
     /// The trace
+    #[arg(value_hint = ValueHint::FilePath)]
     trace: PathBuf,
     #[command(flatten)]
     model: ModelArgs,

@@ -6,6 +6,7 @@ use crate::exit::{Code, Result};
 use crate::files::roles::{self, refuse_clashes, Use};
 use crate::{names, progress, tables};
 use clap::builder::TypedValueParser;
+use clap::ValueHint;
 use homing_core::compare::BoundStart;
 use homing_core::information::Information;
 use homing_core::monitor::table::Choice;
@@ -17,6 +18,7 @@ use std::str::FromStr;
 #[derive(clap::Args)]
 pub struct Args {
     /// The traces
+    #[arg(value_hint = ValueHint::FilePath)]
     traces: Vec<PathBuf>,
     /// A TOML file with the lists traces, machines, starts, info, monitors, policies, set, and threads-on, page-size,
     /// iterations, events, no-replication, bound-start, memory, misses; flags come on top of it

@@ -6,9 +6,11 @@ mod text;
 use crate::exit::{Code, Result};
 use crate::files;
 use crate::options::ModelArgs;
+use clap::ValueHint;
 use homing_core::history::ThreadsOn;
 use homing_core::ids::PageSize;
 use homing_pipeline::chosen::{Choice, ThreadList};
+use homing_pipeline::honest::Asked;
 use homing_pipeline::model::{bytes, MEMORY};
 use homing_pipeline::{why, Experiment, TraceFile};
 use shares::By;
@@ -18,6 +20,7 @@ use std::path::PathBuf;
 #[derive(clap::Args)]
 pub struct Args {
     /// The trace, made by `homing record`
+    #[arg(value_hint = ValueHint::FilePath)]
     trace: PathBuf,
     /// Machine model: a name from `homing machines`, a TOML file, or `host`
     #[arg(long, short, value_name = "MACHINE", default_value = "two-socket", value_parser = crate::names::MACHINE,
@@ -64,16 +67,17 @@ pub fn run(args: Args) -> Result {
         machine: args.machine.clone(),
         set: args.set.clone(),
         page_size: args.page_size.into_iter().collect(),
-        threads_on: ThreadsOn::RoundRobin,
+        threads_on: None,
         memory: args.memory,
         misses: false,
     };
+    let asked = Asked { threads_on: args.threads_on.clone(), ..Asked::default() };
     let experiment = Experiment {
         choice: Choice { phase: args.phase.clone(), threads: args.threads.clone() },
         usage: !args.by.is_empty(),
         ..model.experiment()
     };
-    let ready = why::honest(experiment, args.threads_on.clone())?.ready(|_| Ok(Vec::new()))?;
+    let ready = asked.today(experiment)?.ready(|_| Ok(Vec::new()))?;
     let file = TraceFile::open(&args.trace)?;
     let case = ready.case(&file, None)?;
     let report = why::diagnose(&case)?;

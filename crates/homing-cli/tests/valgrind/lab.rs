@@ -45,9 +45,16 @@ impl Lab {
     }
 
     pub fn homing(&self, options: &[&str], command: &[&str]) -> Command {
+        let mut homing = self.begin(options);
+        homing.arg("--").args(command);
+        homing
+    }
+
+    /// The command line up to the program.
+    pub fn begin(&self, options: &[&str]) -> Command {
         let mut homing = Command::new(env!("CARGO_BIN_EXE_homing"));
         homing.env("HOMING_LIB", recorder()).env("OMP_NUM_THREADS", "2");
-        homing.arg("record").arg("-o").arg(self.path("out.trace")).args(options).arg("--").args(command);
+        homing.arg("record").arg("-o").arg(self.path("out.trace")).args(options);
         homing
     }
 

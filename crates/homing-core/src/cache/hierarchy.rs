@@ -21,9 +21,10 @@ const AHEAD: usize = 16;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum HierarchyError {
     /// More CPUs in use than the directory has bits.
-    #[error("the threads run on {0} CPUs; caches are simulated for at most {MAX_CPUS}: put fewer threads on each \
-    other's \
-             CPUs with --threads-on, or record with fewer threads")]
+    #[error(
+        "the threads run on {0} CPUs; caches are simulated for at most {MAX_CPUS}: put fewer threads on each other's \
+         CPUs with --threads-on, record with fewer threads, or leave caches out (`homing compare --every-reference`)"
+    )]
     TooManyCpus(usize),
     /// Physical memory too large.
     #[error(

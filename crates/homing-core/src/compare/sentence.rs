@@ -1,6 +1,10 @@
 //! The result in a sentence for a person.
 
+use crate::policy::table::{self, Begin};
 use crate::report::Row;
+
+/// A cost is less than another if it is so by this share: what three digits after the point show.
+const MATTERS: f64 = 0.0005;
 
 /// "68 % of references are remote under first-touch; the best any policy could do is 9 %; `homing` reaches 11 %", with
 /// costs, from rows that have `optimal` and, if they were compared, `first-touch` and `homing`.
@@ -29,7 +33,8 @@ pub fn summary(rows: &[Row]) -> String {
             cost(optimal)
         ),
     };
-    let ours = find("homing").or_else(|| {
+    let homing = find("homing");
+    let ours = homing.or_else(|| {
         rows.iter().filter(|row| row.policy != "optimal").min_by(|a, b| a.cost.total_cmp(&b.cost))
     });
     if let Some(ours) = ours.filter(|row| row.policy != "first-touch") {
@@ -42,7 +47,38 @@ pub fn summary(rows: &[Row]) -> String {
             None => text += ", and first-touch is already optimal",
         }
     }
-    text + "."
+    text += ".";
+    if let Some(advice) = homing.and_then(|homing| static_advice(rows, homing)) {
+        text += &advice;
+    }
+    text
+}
+
+/// What to do where a placement that stays costs less than the policy `homing`: one that a program can be started
+/// under, if there is any, or else the best one, which only the program itself can have.
+fn static_advice(rows: &[Row], homing: &Row) -> Option<String> {
+    let better = |off_line: bool| {
+        let stays = move |row: &&Row| {
+            table::find(&row.policy).is_some_and(|entry| {
+                matches!(entry.begin, Begin::Own(_) | Begin::File) && entry.offline == off_line
+            })
+        };
+        let best = rows.iter().filter(stays).min_by(|a, b| a.cost.total_cmp(&b.cost))?;
+        (best.cost < homing.cost * (1.0 - MATTERS)).then_some(best)
+    };
+    let best = better(false).or_else(|| better(true))?;
+    let how = match best.policy.as_str() {
+        "first-touch" => "leave the pages where they begin",
+        "round-robin" => "run the program under `numactl --interleave=all`",
+        "single-node" => "run the program under `numactl --membind` of that node",
+        "striped" => "interleave the pages by address",
+        "file" => "place the pages as the file says",
+        _ => "let the threads that use data initialise it, which `homing why` names",
+    };
+    Some(format!(
+        " `homing` loses to the static placement `{}` ({:.3}), which is recommended: {how}.",
+        best.policy, best.mcpr
+    ))
 }
 
 /// A percentage with as many digits as a person wants.

@@ -95,6 +95,56 @@ fn a_page_that_one_node_fills_and_another_uses() {
 }
 
 #[test]
+fn a_static_placement_that_beats_homing_is_recommended() {
+    let row = |policy: &str, cost: f64| Row {
+        policy: policy.into(),
+        machine: String::new(),
+        information: String::new(),
+        references: 1000,
+        cost,
+        mcpr: cost / 1000.0,
+        local: 1000,
+        remote: 0,
+        global: 0,
+        moves: 0,
+        replications: 0,
+        nonlocal_percent: 0.0,
+        optimal_cost: 1000.0,
+        gap_percent: 0.0,
+        recovered_percent: None,
+        pages: 1,
+        seconds: 0.0,
+        copy_cost: 0.0,
+        moves_per_page: 0.0,
+    };
+    let said = |costs: &[(&str, f64)]| {
+        let rows: Vec<Row> = costs.iter().map(|&(policy, cost)| row(policy, cost)).collect();
+        summary(&rows)
+    };
+    let begin = [("optimal", 1000.0), ("homing", 1500.0)];
+    let with = |more: &[(&str, f64)]| said(&[&begin[..], more].concat());
+    let spread = with(&[("first-touch", 2000.0), ("round-robin", 1200.0), ("best-static", 1100.0)]);
+    assert!(
+        spread.ends_with(
+            " `homing` loses to the static placement `round-robin` (1.200), which is recommended: run the program \
+             under `numactl --interleave=all`."
+        ),
+        "{spread}"
+    );
+    let own = with(&[("first-touch", 2000.0), ("round-robin", 1500.0), ("best-static", 1100.0)]);
+    assert!(
+        own.contains("`best-static` (1.100), which is recommended: let the threads that use data"),
+        "{own}"
+    );
+    assert!(with(&[("first-touch", 1400.0)]).contains("leave the pages where they begin"));
+    assert!(with(&[("file", 1400.0)]).contains("as the file says"));
+    // A move policy that is better, and what differs by rounding, are no reason to say anything.
+    let quiet = with(&[("linux", 1100.0), ("first-touch", 1500.0), ("best-static", 1499.5)]);
+    assert!(!quiet.contains("loses"), "{quiet}");
+    assert!(!said(&[("optimal", 1000.0), ("first-touch", 1200.0)]).contains("loses"));
+}
+
+#[test]
 fn a_bound_from_where_policies_begin_pays_for_leaving() {
     let costs = machines().remove(0);
     let history = history(&[(0, 1, true, 10), (1, 1, true, 1000), (2, 2, true, 100)], &costs);

@@ -13,6 +13,8 @@ pub(super) struct Spec {
     pub name: String,
     #[serde(default)]
     pub summary: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paper: Option<String>,
     pub nodes: u16,
     #[serde(default = "one_each")]
     pub cpus_per_node: Cpus,

@@ -15,7 +15,7 @@ use crate::experiment::{Experiment, Ready};
 use crate::info;
 use crate::policies::{each_once, policies};
 use crate::trace_file::{naming, TraceFile};
-use crate::{manifest, rig, trace_names};
+use crate::{honest, manifest, rig, trace_names};
 use homing_core::compare::{compare, means, summary, BoundStart};
 use homing_core::information::Information;
 use homing_core::machine::Costs;
@@ -49,6 +49,8 @@ pub struct Comparison {
 pub struct Compared {
     /// The report.
     pub report: Report,
+    /// What holds for every number of it, which is its first note, too.
+    pub model: String,
     /// A trace is damaged or unfinished.
     pub partial: bool,
 }
@@ -76,13 +78,18 @@ impl Comparison {
         let ready = self.experiment.clone().ready(|placement| policies(&self.policies, placement))?;
         each_once("level of --info", self.levels().map(Information::to_string))?;
         each_once("monitor", self.monitors.iter().map(Choice::describe))?;
+        if !self.monitors.is_empty() && !self.experiment.model.misses {
+            let message = "--monitor: monitors see what caches let through; add --misses";
+            return Err(PipelineError::usage(message));
+        }
         let elsewhere = !self.sweeps.is_empty() || !self.perturb.is_empty();
         if self.experiment.bound_start == BoundStart::Same && elsewhere {
             let message =
                 "--bound-start same: --sweep and --perturb bound from one copy anywhere; leave one of them out";
             return Err(PipelineError::Usage(message.into()));
         }
-        let mut notes = Vec::new();
+        let model = honest::in_words(&ready);
+        let mut notes = vec![model.clone()];
         let mut traces = Vec::new();
         let mut partial = false;
         let names = trace_names::distinct(&self.traces)?;
@@ -93,7 +100,7 @@ impl Comparison {
             partial |= case.layout.partial;
             traces.push(self.one_trace(&case, &mut notes)?);
         }
-        Ok(Compared { report: self.report(&ready, traces, notes), partial })
+        Ok(Compared { report: self.report(&ready, traces, notes), model, partial })
     }
 
     /// What policies see, level by level.

@@ -6,6 +6,7 @@ mod show;
 use super::flags::{assignment, bytes, duration, named, MachineArgs};
 use super::Stderr;
 use crate::exit::{Code, Result};
+use clap::ValueHint;
 use homing_lab::baseline::{self as contenders, Baseline};
 use homing_lab::job::check_files;
 use homing_lab::kernel::HugePages;
@@ -66,8 +67,9 @@ pub struct Args {
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
-    /// The program and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    /// The program and its arguments: everything from the first word on that is no option
+    #[arg(trailing_var_arg = true, value_hint = ValueHint::CommandWithArguments, required = true,
+          value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 

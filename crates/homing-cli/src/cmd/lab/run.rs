@@ -5,6 +5,7 @@ use super::observe::ObserveArgs;
 use super::trace_file::TraceFile;
 use super::{own_streams, Stderr};
 use crate::exit::{Code, Result};
+use clap::ValueHint;
 use homing_lab::job::{check_files, environment_with, working_directory, Job};
 use homing_lab::session::Lab;
 use std::ffi::OsString;
@@ -49,8 +50,9 @@ pub struct Args {
     /// Say on stderr how long the parts took and what was brought back
     #[arg(short, long)]
     verbose: bool,
-    /// The program and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    /// The program and its arguments: everything from the first word on that is no option
+    #[arg(trailing_var_arg = true, value_hint = ValueHint::CommandWithArguments, required = true,
+          value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 

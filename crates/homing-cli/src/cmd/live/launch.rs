@@ -2,6 +2,7 @@
 
 use super::{drive, interrupts, report, Plan, Settings};
 use crate::exit::{Code, Result};
+use clap::ValueHint;
 use homing_core::session::plan::Plan as Moves;
 use homing_linux::child::End;
 use homing_linux::hint_faults::preload;
@@ -22,14 +23,17 @@ are passed on to it. docs/live.md has sources, rights and what is safe."
 pub struct Args {
     #[command(flatten)]
     settings: Settings,
-    /// The program and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    /// The program and its arguments: everything from the first word on that is no option
+    #[arg(trailing_var_arg = true, value_hint = ValueHint::CommandWithArguments, required = true,
+          value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
 /// Runs.
 pub fn run(args: Args) -> Result {
     let plan = Plan::new(&args.settings)?;
+    let words: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
+    plan.tell_one_node(&args.settings, &format!("homing run {}", words.join(" ")));
     launch(plan, &args.settings, &args.command, Moves::default()).map(|(code, _)| code)
 }
 

@@ -18,6 +18,7 @@ use homing_core::policy::table::Begin;
 use homing_core::policy::Policy;
 use homing_core::session::plan::Plan as Moves;
 use homing_linux::interrupts::Interrupts;
+use homing_linux::visible;
 use homing_live::account::Summary;
 use homing_live::config::Config;
 use homing_live::host::Host;
@@ -82,6 +83,13 @@ impl Plan {
         Ok(Plan { config, host, costs, policy })
     }
 
+    /// Says where nothing can move. `command`: what would do something on a machine of several nodes.
+    fn tell_one_node(&self, settings: &Settings, command: &str) {
+        if self.host.nodes() == 1 && !settings.quiet {
+            errln!("homing: {}", one_node(command));
+        }
+    }
+
     /// Begins a session.
     pub fn begin(
         &mut self,
@@ -119,6 +127,14 @@ impl Plan {
         };
         Session::begin(setup).map_err(coded)
     }
+}
+
+/// What to say where there is one node. `command`: what would do something on a machine of several.
+pub fn one_node(command: &str) -> String {
+    format!(
+        "this machine has one memory node: nothing can move here; try `homing lab run --topology 2x2 -- {}`",
+        visible::name(command)
+    )
 }
 
 /// Where a journal goes.

@@ -107,8 +107,9 @@ pub fn summary(snapshot: &Snapshot) -> String {
 }
 
 /// What a machine of one node is told.
-pub const ONE_NODE: &str =
-    "one node: all memory is equally near, nothing can move. A machine of four: homing lab run -- homing top --once";
+pub fn one_node() -> String {
+    crate::cmd::live::one_node("homing top --once")
+}
 
 #[cfg(test)]
 mod tests {

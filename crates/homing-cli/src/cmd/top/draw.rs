@@ -49,7 +49,7 @@ fn draw_head(frame: &mut Frame, area: Rect, app: &App) {
     match app.snapshot.nodes.len() {
         _ if nodes.height == 0 => {}
         1 => {
-            let note = Paragraph::new(cells::ONE_NODE).fg(Color::Yellow).wrap(Wrap { trim: true });
+            let note = Paragraph::new(cells::one_node()).fg(Color::Yellow).wrap(Wrap { trim: true });
             frame.render_widget(note, nodes);
         }
         _ => frame.render_widget(node_table(&app.snapshot, nodes.width), nodes),
@@ -71,7 +71,7 @@ fn summary_height(area: Rect, app: &App) -> u16 {
 fn head_height(area: Rect, app: &App) -> u16 {
     let summary = summary_height(area, app);
     let nodes = match app.snapshot.nodes.len() as u16 {
-        1 => lines_of(cells::ONE_NODE, area.width),
+        1 => lines_of(&cells::one_node(), area.width),
         nodes => nodes + 1,
     };
     if app.view != View::Help && area.height >= summary + nodes + 8 {

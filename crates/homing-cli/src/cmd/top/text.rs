@@ -11,7 +11,7 @@ pub fn page(app: &App, limit: usize) -> String {
     let snapshot = &app.snapshot;
     let mut out = cells::summary(snapshot) + "\n";
     if snapshot.nodes.len() == 1 {
-        out += cells::ONE_NODE;
+        out += &cells::one_node();
         out.push('\n');
     }
     out += &format!("\n{}\n", nodes(app));
