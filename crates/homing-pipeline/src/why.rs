@@ -1,5 +1,9 @@
 //! Why a program pays for memory that is not uniform: the diagnosis of a trace ([`homing_core::why`]).
 
+mod page;
+
+pub use page::{of_model, page, NONE_OF_GLOBAL, POLICIES};
+
 use crate::case::Case;
 use crate::error::Result;
 use crate::experiment::Experiment;
@@ -8,6 +12,7 @@ use crate::manifest::GENERATOR;
 use crate::model;
 use crate::policies::policy;
 use homing_core::areas::{name_pages, Areas};
+use homing_core::compare::Subject;
 use homing_core::history::{History, ThreadsOn};
 use homing_core::ids::Page;
 use homing_core::policy::placement::Placement;
@@ -32,7 +37,8 @@ pub fn honest(mut experiment: Experiment, threads_on: Option<ThreadsOn>) -> Resu
     Ok(experiment)
 }
 
-/// Diagnoses a trace; the experiment must be an [`honest`] one.
+/// Diagnoses a trace as the experiment lays it out, with one copy a page: an [`honest`] one, unless the caller says
+/// otherwise ([`of_model`]).
 ///
 /// # Errors
 /// If a history cannot be read back.
@@ -41,7 +47,8 @@ pub fn diagnose(case: &Case<'_>) -> Result<WhyReport> {
     let areas = areas(case, &layout.history);
     let cpus = cpus_in_use(case)?;
     let times = Times::new(&ready.machine, &layout.costs);
-    let follows = case.subject().simulate(policy(FOLLOWS)?, false)?;
+    let one_copy = Subject { replication: false, ..case.subject() };
+    let follows = one_copy.simulate(policy(FOLLOWS)?, false)?;
     let placement = layout.placement.clone().unwrap_or(Placement::FirstTouch);
     let setup = Setup {
         history: &layout.history,

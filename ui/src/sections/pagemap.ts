@@ -1,6 +1,7 @@
 // The page map: one cell a page, colour = node; where first touch puts each page beside where it ends.
 
 import { due } from '../chart.ts'
+import { inSight } from '../sight.ts'
 import { freshId, h, table } from '../dom.ts'
 import { bytes, count, integer, percent } from '../format.ts'
 import { type Cell, cellAt, corner, type Layout, layout, pagesPerNode, step } from '../pagemap-layout.ts'
@@ -77,7 +78,7 @@ export function pageMapSection(trace: TraceReport, machine: MachineInfo): HTMLEl
     at: undefined,
     only: undefined,
     sides: [],
-    layout: layout(map, machine.page_size, 300),
+    layout: NOTHING,
     said: h('p', { class: 'hidden', 'aria-live': 'polite' }),
     tip: h('div', { class: 'tip', hidden: true, 'aria-hidden': 'true' }),
   }
@@ -92,11 +93,11 @@ export function pageMapSection(trace: TraceReport, machine: MachineInfo): HTMLEl
   ] as const) {
     from.addEventListener('scroll', () => to.scrollTo(from.scrollLeft, from.scrollTop))
   }
-  const counts = h('div')
+  const numbers = h('details', {}, h('summary', {}, 'The numbers as a table'))
+  numbers.addEventListener('toggle', () => numbers.append(countTable(view, finals)), { once: true })
   const change = (placement: Placement) => {
     chosen = placement
     for (const one of view.sides) paint(view, one)
-    counts.replaceChildren(countTable(view, finals))
   }
   element.append(
     switcher(finals, change),
@@ -104,18 +105,24 @@ export function pageMapSection(trace: TraceReport, machine: MachineInfo): HTMLEl
     h('div', { class: 'maps' }, ...view.sides.map((one) => one.element)),
     view.tip,
     view.said,
-    h('details', {}, h('summary', {}, 'The numbers as a table'), counts),
+    numbers,
   )
-  counts.append(countTable(view, finals))
   resizers.set(element, (width) => fit(view, width))
   return element
 }
+
+/** A map that is not laid out yet. */
+const NOTHING: Layout = { blocks: [], columns: 1, cell: 2, width: 0, height: 1 }
 
 const resizers = new Map<HTMLElement, (width?: number) => void>()
 
 /** Lays out and paints the maps inside an element anew, as `redraw` does with charts. */
 export function redrawMaps(root: HTMLElement, width?: number): void {
-  for (const [element, draw] of resizers) if (due(root, element, width !== undefined)) draw(width)
+  for (const [element, draw] of resizers) {
+    if (!due(root, element, width !== undefined)) continue
+    if (width === undefined) inSight(element, draw)
+    else draw(width)
+  }
 }
 
 function side(view: View, name: string, placement: () => Placement): Side {

@@ -4,6 +4,7 @@ import { h, table } from '../dom.ts'
 import { bytes, clip, commandLine, count, digits, integer, percent } from '../format.ts'
 import type { MachineInfo, PerturbationRow, Report, TraceInfo, TraceReport } from '../report.ts'
 import { gapSentence } from '../roles.ts'
+import { visible } from '../visible.ts'
 
 /** A definition list of named facts; those without a value are left out. */
 function facts(pairs: [string, string | undefined][], name: string): HTMLElement {
@@ -146,7 +147,9 @@ export function notes(report: Report): HTMLElement {
   const list = h(
     'ul',
     {},
-    ...[...own, ...report.notes].map((text) => h('li', {}, text.charAt(0).toUpperCase() + text.slice(1))),
+    ...[...own, ...report.notes, ...ofDiagnoses(report)].map((text) =>
+      h('li', {}, text.charAt(0).toUpperCase() + text.slice(1)),
+    ),
   )
   const parameters =
     report.parameters.length === 0
@@ -165,13 +168,18 @@ export function notes(report: Report): HTMLElement {
           ),
         )
   return h(
-    'section',
+    'div',
     { class: 'notes' },
-    h('h2', {}, 'Notes'),
     list,
     parameters,
     h('p', { class: 'version' }, `Written by ${report.generator}, report schema ${report.schema}.`),
   )
+}
+
+/** What the diagnoses add: what they rest on, and their notes. */
+function ofDiagnoses(report: Report): string[] {
+  const all = report.traces.flatMap(({ why }) => (why ? [why.basis, ...why.notes] : []))
+  return [...new Set(all)].filter((note) => !report.notes.includes(note)).map(visible)
 }
 
 const WORDS: [string, string][] = [
@@ -201,5 +209,5 @@ const WORDS: [string, string][] = [
 /** What the words mean. */
 export function glossary(): HTMLElement {
   const items = WORDS.map(([word, text]) => h('div', {}, h('dt', {}, word), h('dd', {}, text)))
-  return h('section', { class: 'glossary' }, h('h2', {}, 'Words'), h('dl', {}, ...items))
+  return h('div', { class: 'glossary' }, h('dl', {}, ...items))
 }

@@ -23,6 +23,7 @@ macro_rules! commands {
 pub mod bench;
 pub mod compare;
 pub mod daemon;
+pub mod diff;
 pub mod doctor;
 pub mod flags;
 pub mod lab;
@@ -56,6 +57,8 @@ commands! {
     Cflags(flags::CompileArgs) => flags::compile;
     /// Bring the pages of cgroups home, as a service
     Daemon(daemon::Args) => daemon::run;
+    /// Compare two diagnoses: what a change of a program did to where its memory is
+    Diff(diff::Args) => diff::run;
     /// Probe what works on this machine for the live engine, and what is missing
     Doctor(doctor::Args) => doctor::run;
     /// Move threads and pages of processes off a node, and keep new ones from landing there

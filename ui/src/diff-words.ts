@@ -1,0 +1,19 @@
+// What changed, in words. Pure functions.
+
+import { percent } from './format.ts'
+import type { AreaChange, Change } from './report-types.ts'
+
+/** (after - before) / before in words, with its sign. */
+export function share({ before, after }: Change): string {
+  if (before === after) return 'same'
+  if (before === 0) return 'from none'
+  const change = (100 * (after - before)) / before
+  return `${change > 0 ? '+' : ''}${percent(change)}`
+}
+
+/** What became of an area, in words. */
+export function became(area: AreaChange): string {
+  if (!area.before) return 'new'
+  if (!area.after) return 'went away'
+  return share({ before: area.before.cost, after: area.after.cost })
+}
