@@ -39,11 +39,10 @@ export function inWords(counts: readonly number[]): string {
 export function nodeBar(counts: readonly number[], machine: MachineInfo, what: string): HTMLElement {
   const found = parts(counts).sort((a, b) => a.node - b.node)
   const text = found.map((part) => `node ${part.node} ${percent(100 * part.share)} (${count(part.count)})`).join(', ')
-  const bars = found.map((part) =>
-    h('i', {
-      style: `flex-grow:${Math.max(part.share, 0.004)};background:${nodeColour(part.node, machine.memories, machine.global_node)}`,
-    }),
-  )
+  const bars = found.map((part) => {
+    const colour = nodeColour(part.node, machine.memories, machine.global_node)
+    return h('i', { style: `flex-grow:${Math.max(part.share, 0.004)};background:${colour}` })
+  })
   return h(
     'span',
     { class: 'node-bar', title: `${what}: ${text || 'none'}` },

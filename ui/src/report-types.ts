@@ -78,7 +78,14 @@ export type AreaSide = {
 };
 
 /** What is wrong with an area, or with the program. */
-export type Cause = "initialised-by-one-thread" | "initialised-by-others" | "shared-by-all" | "read-shared" | "used-in-turn" | "one-node-congested" | "not-numa";
+export type Cause =
+  | "initialised-by-one-thread"
+  | "initialised-by-others"
+  | "shared-by-all"
+  | "read-shared"
+  | "used-in-turn"
+  | "one-node-congested"
+  | "not-numa";
 
 /** A figure before and after. */
 export type Change = {

@@ -65,7 +65,10 @@ export function strip(map: PageMap, pages: readonly number[], machine: MachineIn
 
 function label(rows: readonly [string, readonly number[]][], pages: readonly number[]): string {
   const moved = pages.filter((page) => rows[1]![1][page] !== rows[2]![1][page]).length
-  return `${integer(pages.length)} pages in order of address; ${integer(moved)} are on another node than is best. Arrow keys move from page to page.`
+  return (
+    `${integer(pages.length)} pages in order of address; ${integer(moved)} are on another node than is best. ` +
+    'Arrow keys move from page to page.'
+  )
 }
 
 class View {

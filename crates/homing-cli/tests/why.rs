@@ -92,3 +92,57 @@ fn wrong_input_is_named() {
         assert_eq!(output.status.code(), Some(2), "{wrong:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }
+
+/// The data inside a page.
+fn data(page: &Path) -> Value {
+    let text = std::fs::read_to_string(page).unwrap();
+    let (_, rest) = text.split_once(r#"<script type="application/json" id="homing-report">"#).unwrap();
+    serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap()
+}
+
+#[test]
+fn the_page_has_the_same_diagnosis_with_the_page_map_and_four_policies() {
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, page) = (trace(folder.path(), |_| 0), folder.path().join("why.html"));
+    let why = ["why", trace.to_str().unwrap(), "--machine", "butterfly"];
+    let json: Value = serde_json::from_str(&stdout(&[&why[..], &["--json"]].concat())).unwrap();
+    let text = stdout(&[&why[..], &["--html", page.to_str().unwrap()]].concat());
+    assert!(text.starts_with("Initialised by one thread"), "the text is printed as well: {text}");
+    let report = data(&page);
+    let shown = &report["traces"][0];
+    assert_eq!(shown["why"], json);
+    let policies: Vec<&str> =
+        shown["rows"].as_array().unwrap().iter().map(|row| row["policy"].as_str().unwrap()).collect();
+    assert_eq!(policies, ["optimal", "first-touch", "striped", "homing"]);
+    assert_eq!(shown["page_map"]["vaddr"].as_array().unwrap().len(), 64);
+    // The diagnosis counts one copy a page, and so do the policies beside it.
+    assert_eq!(shown["rows"][3]["replications"], 0);
+}
+
+#[test]
+fn a_comparison_diagnoses_its_own_model_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = trace(folder.path(), |_| 0);
+    let trace = trace.to_str().unwrap();
+    let compare = |options: &[&str]| -> Value {
+        let all = [&["compare", trace, "--policies", "first-touch,homing", "--json"], options].concat();
+        serde_json::from_str(&stdout(&all)).unwrap()
+    };
+    let why = |options: &[&str]| compare(options)["traces"][0]["why"].clone();
+    let own = why(&["--machine", "two-socket", "--threads-on", "fill"]);
+    assert_eq!((&own["behind_caches"], &own["threads_on"]), (&false.into(), &"fill".into()));
+    let basis = own["basis"].as_str().unwrap();
+    for other in ["model of the comparison", "--misses", "--threads-on round-robin"] {
+        assert!(basis.contains(other), "{other}: {basis}");
+    }
+    let honest = why(&["--machine", "two-socket", "--threads-on", "round-robin", "--misses"]);
+    let same: Value = serde_json::from_str(&stdout(&["why", trace, "--json"])).unwrap();
+    for field in ["verdict", "basis", "cost", "gain", "areas", "traffic"] {
+        assert_eq!(honest[field], same[field], "{field}");
+    }
+    // Global memory is no node that a diagnosis could speak of.
+    let none = compare(&["--machine", "ace", "--placement", "global"]);
+    assert!(none["traces"][0].get("why").is_none());
+    assert!(none["notes"].to_string().contains("no diagnosis: pages begin in global memory"), "{none}");
+    assert!(why(&["--machine", "ace"])["verdict"].is_string());
+}

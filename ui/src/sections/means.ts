@@ -16,7 +16,9 @@ export function meansChart(rows: readonly MeanRow[], traces: number): HTMLElemen
   return figure({
     name: 'means',
     title: `Over all ${traces} traces`,
-    note: 'How far each policy is from the optimum: the gap by geometric mean (bar) and on its worst trace (mark); both ends are labelled.',
+    note:
+      'How far each policy is from the optimum: the gap by geometric mean (bar) and on its worst trace (mark); both ' +
+      'ends are labelled.',
     label:
       `Bar chart of the geometric mean gap of ${policies.length} policies over ${traces} ` +
       `traces${best ? `; the smallest is ${percent(best.gap_percent)} (${best.policy})` : ''}.`,

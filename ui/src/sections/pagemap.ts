@@ -5,8 +5,10 @@ import { inSight } from '../sight.ts'
 import { freshId, h, table } from '../dom.ts'
 import { bytes, count, integer, percent } from '../format.ts'
 import { type Cell, cellAt, corner, type Layout, layout, pagesPerNode, step } from '../pagemap-layout.ts'
+import { paintCells } from '../pagemap-paint.ts'
 import { inkOn, nodeColour } from '../palette.ts'
 import type { MachineInfo, PageMap, TraceReport } from '../report.ts'
+import { visible } from '../visible.ts'
 
 /** A placement that the map can show. */
 interface Placement {
@@ -164,36 +166,7 @@ function paint(view: View, one: Side): void {
   const { layout: map, machine } = view
   const { name, homes } = one.placement()
   one.element.querySelector('h4')!.textContent = one === view.sides[0] ? 'At first touch' : `At the end: ${name}`
-  // Very tall maps stay within what a canvas can hold.
-  const scale = Math.max(1, Math.min(window.devicePixelRatio || 1, 16000 / map.height, 3))
-  one.canvas.width = Math.round(map.width * scale)
-  one.canvas.height = Math.round(map.height * scale)
-  one.canvas.style.width = `${map.width}px`
-  one.canvas.style.height = `${map.height}px`
-  const context = one.canvas.getContext('2d')!
-  context.scale(scale, scale)
-  const edge = map.cell >= 5 ? 1 : 0
-  context.font = `600 ${map.cell - 5}px system-ui, sans-serif`
-  context.textAlign = 'center'
-  context.textBaseline = 'middle'
-  for (const block of map.blocks) {
-    block.pages.forEach((page, index) => {
-      const { x, y } = corner(map, block, index)
-      const node = homes[page]!
-      const colour = nodeColour(node, machine.memories, machine.global_node)
-      context.globalAlpha = view.only === undefined || view.only === node ? 1 : 0.15
-      context.fillStyle = colour
-      context.fillRect(x, y, map.cell - edge, map.cell - edge)
-      if (map.cell < 12) return
-      context.fillStyle = inkOn(colour)
-      context.fillText(
-        node === machine.global_node ? 'g' : String(node),
-        x + (map.cell - 1) / 2,
-        y + map.cell / 2,
-        map.cell - 2,
-      )
-    })
-  }
+  paintCells(one.canvas, { map, homes, machine, only: view.only })
   one.labels.replaceChildren(
     ...map.blocks.map((block) =>
       h('span', { style: `top:${block.top - 19}px;width:${map.width}px`, title: block.label }, block.label),
@@ -241,7 +214,8 @@ function placeTip(tip: HTMLElement, from: Side, x: number, y: number): void {
 /** What is known of a page, line by line. */
 export function describe(view: Pick<View, 'map' | 'trace' | 'machine'>, page: number): string[] {
   const { map, trace, machine } = view
-  const area = map.areas?.[map.area?.[page] ?? -1]
+  const named = map.areas?.[map.area?.[page] ?? -1]
+  const area = named === undefined ? undefined : visible(named)
   const name = (node: number | undefined) => (node === undefined ? '?' : nodeName(node, machine))
   const lines = [`${map.vaddr[page]}${area ? `, ${area}` : ''}`]
   const sharing = trace.sharing[map.class[page] ?? -1]?.class

@@ -1,9 +1,9 @@
 // The full table: every figure of every policy, sortable.
 
-import { type Column, h, table } from '../dom.ts'
+import { type Column, table } from '../dom.ts'
+import { few, mark } from '../few.ts'
 import { bytes, digits, integer, mcpr, percent, seconds } from '../format.ts'
 import type { Row } from '../report.ts'
-import { HOMING, named, OPTIMAL } from '../roles.ts'
 
 const COLUMNS: Column<Row>[] = [
   { title: 'Policy', value: (row) => row.policy, text: (row) => row.policy },
@@ -67,22 +67,8 @@ export function policyTable(rows: readonly Row[], pageSize: number | undefined):
   const element = table(rows, columns, {
     caption: `All policies${size}.`,
     sortable: true,
-    mark: (row) =>
-      row.policy === OPTIMAL ? 'optimal' : row.policy === HOMING ? 'homing' : named(row) ? undefined : 'other',
+    mark,
   })
   element.dataset.chart = 'table'
-  const others = rows.filter((row) => row.policy !== OPTIMAL && !named(row)).length
-  return others === 0 || others === rows.length ? element : folding(element, rows.length)
-}
-
-/** The table with the policies that are not named behind a switch. */
-function folding(element: HTMLElement, all: number): HTMLElement {
-  const button = h('button', { type: 'button', class: 'unfold', 'aria-pressed': 'false' }, `Show all ${all} rows`)
-  const box = h('div', { class: 'few' }, button, element)
-  button.addEventListener('click', () => {
-    const few = box.classList.toggle('few')
-    button.setAttribute('aria-pressed', String(!few))
-    button.textContent = few ? `Show all ${all} rows` : 'Show the named policies only'
-  })
-  return box
+  return few(element, rows)
 }

@@ -9,14 +9,18 @@ import { visible } from '../visible.ts'
 /** A definition list of named facts; those without a value are left out. */
 function facts(pairs: [string, string | undefined][], name: string): HTMLElement {
   const items = pairs.filter((pair): pair is [string, string] => pair[1] !== undefined && pair[1] !== '')
-  return h('dl', { class: name }, ...items.map(([term, text]) => h('div', {}, h('dt', {}, term), h('dd', {}, text))))
+  return h(
+    'dl',
+    { class: name },
+    ...items.map(([term, text]) => h('div', {}, h('dt', {}, term), h('dd', {}, visible(text)))),
+  )
 }
 
 /** The program's name: its command's file name with the arguments, or the trace's name. */
 export function programName(trace: TraceInfo): string {
   const [program, ...rest] = trace.command
-  if (!program) return trace.name
-  return clip(commandLine([program.split('/').at(-1) || program, ...rest]), 80)
+  if (!program) return visible(trace.name)
+  return clip(visible(commandLine([program.split('/').at(-1) || program, ...rest])), 80)
 }
 
 /** The machine in a few words. */

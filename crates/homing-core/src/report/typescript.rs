@@ -34,6 +34,9 @@ fn tidy(declaration: &str) -> String {
         let indent = if inside && line != "};" { "  " } else { "" };
         let line = if line.contains("?: ") { line.replace(" | null", "") } else { line.to_owned() };
         inside |= line.ends_with('{');
+        // A union of many words: one a line.
+        let wide = line.len() > 120 && line.starts_with("export type");
+        let line = if wide { line.replace(" | ", "\n  | ").replacen(" = ", " =\n  | ", 1) } else { line };
         lines.push(format!("{indent}{line}"));
     }
     lines.join("\n")
