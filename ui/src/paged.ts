@@ -41,6 +41,8 @@ export class Paged<T> {
   private readonly said = h('p', { class: 'count', 'aria-live': 'polite' })
   private readonly pager = h('div', { class: 'pager' })
   private readonly heads: HTMLElement[]
+  /** Which columns are numbers, by the first items: their cells stand at the right, also where there is none. */
+  private readonly numbers: boolean[]
   private readonly box: HTMLInputElement
   private lower: string[] | undefined
   private items: readonly T[]
@@ -55,6 +57,8 @@ export class Paged<T> {
     private readonly options: PagedOptions<T>,
   ) {
     this.items = this.found = all
+    const first = all.slice(0, 100)
+    this.numbers = columns.map((one) => !one.draw && first.some((item) => typeof one.value(item) === 'number'))
     this.heads = columns.map((column, i) => this.head(column, i))
     const id = freshId('search')
     this.box = h('input', { type: 'search', id, autocomplete: 'off', spellcheck: 'false' })
@@ -100,8 +104,7 @@ export class Paged<T> {
   private head(column: PagedColumn<T>, index: number): HTMLElement {
     const button = h('button', { type: 'button', title: column.help ?? 'Sort by this column' }, column.title)
     button.addEventListener('click', () => this.sortBy(index))
-    const numeric = this.all.length > 0 && typeof column.value(this.all[0]!) === 'number'
-    const name = classes(column, numeric && !column.draw)
+    const name = classes(column, this.numbers[index]!)
     return h('th', { scope: 'col', class: name }, button)
   }
 
@@ -144,8 +147,7 @@ export class Paged<T> {
     const cells = this.columns.map((column, i) => {
       const content = column.draw?.(item) ?? column.text(item)
       if (i === 0) return h('th', { scope: 'row' }, this.opener(item, content, open))
-      const number = typeof column.value(item) === 'number' && !column.draw
-      return h('td', { class: classes(column, number) }, content)
+      return h('td', { class: classes(column, this.numbers[i]!) }, content)
     })
     const row = h('tr', { class: `${open ? 'open' : ''} ${beyond ? 'beyond' : ''}`.trim() || undefined }, ...cells)
     if (!open) return [row]

@@ -22,7 +22,8 @@ export function sourceLines(why: WhyReport): HTMLElement | undefined {
     why.areas.reduce((sum, area) => sum + Math.max(area.cost.now - area.cost.bound, 0), 0),
     1e-9,
   )
-  const shown = files.slice(0, FILES).map((file, i) => oneFile(file, all, i < OPEN && file.avoidable > 0))
+  const matter = files.filter((file) => file.avoidable > 0).slice(0, FILES)
+  const shown = matter.map((file, i) => oneFile(file, all, i < OPEN))
   const rest = files.length - shown.length
   return h(
     'div',
@@ -37,7 +38,13 @@ export function sourceLines(why: WhyReport): HTMLElement | undefined {
       csvButton('source lines', () => asCsv(files)),
     ),
     ...shown,
-    rest > 0 ? h('p', { class: 'note' }, `${count(rest)} more files are in the CSV.`) : undefined,
+    rest > 0
+      ? h(
+          'p',
+          { class: 'note' },
+          `${count(rest)} more files, with less or nothing that can be avoided, are in the CSV.`,
+        )
+      : undefined,
   )
 }
 

@@ -14,6 +14,7 @@ export function verdictCard(why: WhyReport): HTMLElement {
     'section',
     { class: calm ? 'verdict calm' : 'verdict', 'aria-label': 'Verdict' },
     h('p', { class: 'sentence' }, visible(why.sentence)),
+    calm ? h('p', {}, 'Nothing to do about memory: look at caches, computing and synchronisation instead.') : undefined,
     badges(why),
     h('div', { class: 'beside' }, gainBar(why), forAll(why)),
     figures(why),

@@ -210,7 +210,7 @@ describe.skipIf(!available)('the report page', () => {
     const { page } = await browser.open(fixture())
     await page.locator(chart('curve-page-move')).scrollIntoViewIfNeeded()
     await page
-      .locator(`${chart('curve-page-move')} svg`)
+      .locator(`${chart('curve-page-move')} .plot svg`)
       .first()
       .waitFor()
     const lines = page.locator(`${chart('curve-page-move')} g[aria-label="line"] path`)
