@@ -233,9 +233,12 @@ fn sentence(before: &WhyReport, after: &WhyReport) -> String {
     format!("{verdict}; {much}.")
 }
 
+/// Something that both should have in common, in words.
+type Fact = (&'static str, fn(&WhyReport) -> String);
+
 /// What the two do not have in common besides the program's change.
 fn differs(before: &WhyReport, after: &WhyReport) -> Vec<String> {
-    let facts: [(&str, fn(&WhyReport) -> String); 7] = [
+    let facts: [Fact; 7] = [
         ("machine", |report| report.machine.name.clone()),
         ("page size", |report| report.machine.page_size.to_string()),
         ("threads", |report| report.trace.threads.to_string()),
@@ -244,7 +247,7 @@ fn differs(before: &WhyReport, after: &WhyReport) -> Vec<String> {
         ("references", |report| if report.behind_caches { "behind caches" } else { "all, no caches" }.into()),
         ("copies", |report| if report.replication { "several a page" } else { "one a page" }.into()),
     ];
-    let other = |(what, fact): (&str, fn(&WhyReport) -> String)| {
+    let other = |(what, fact): Fact| {
         let (a, b) = (fact(before), fact(after));
         (a != b).then(|| format!("{what}: {a} before, {b} after"))
     };
