@@ -1,6 +1,6 @@
 // What changed, in words. Pure functions.
 
-import { percent } from './format.ts'
+import { count, percent } from './format.ts'
 import type { AreaChange, Change } from './report-types.ts'
 
 /** (after - before) / before in words, with its sign. */
@@ -8,7 +8,13 @@ export function share({ before, after }: Change): string {
   if (before === after) return 'same'
   if (before === 0) return 'from none'
   const change = (100 * (after - before)) / before
-  return `${change > 0 ? '+' : ''}${percent(change)}`
+  // As the program's text rounds.
+  return Math.abs(change) < 0.05 ? 'same' : `${change > 0 ? '+' : ''}${percent(change)}`
+}
+
+/** A difference of costs with its sign. */
+export function signed(change: number): string {
+  return `${change > 0 ? '+' : change < 0 ? '−' : ''}${count(Math.abs(change))}`
 }
 
 /** What became of an area, in words. */

@@ -4,7 +4,7 @@ import { h, table } from './dom.ts'
 import { bytes, clip, count, digits, integer, percent, seconds } from './format.ts'
 import { Paged, type PagedColumn } from './paged.ts'
 import { causeWords, remedyShort } from './remedies.ts'
-import { became, share } from './diff-words.ts'
+import { became, share, signed } from './diff-words.ts'
 import type { AreaChange, AreaSide, Change, DiffSide, WhyDiff } from './report-types.ts'
 import { explainTerms, TERMS, term } from './terms.ts'
 import { areaName, visible } from './visible.ts'
@@ -63,7 +63,11 @@ function areas(diff: WhyDiff): HTMLElement {
     },
     column('cost before', (area) => area.before?.cost, true),
     column('cost after', (area) => area.after?.cost),
-    { ...column('change', (area) => area.change, true), help: 'of the cost, in local references' },
+    {
+      ...column('change', (area) => area.change, true),
+      text: (area) => signed(area.change),
+      help: 'of the cost, in local references',
+    },
     {
       title: 'became',
       value: became,

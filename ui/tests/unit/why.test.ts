@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'vitest'
 import { csv } from '../../src/csv.ts'
-import { became, share } from '../../src/diff-words.ts'
+import { became, share, signed } from '../../src/diff-words.ts'
 import { inWords, parts } from '../../src/nodes.ts'
 import { causeWords, remedyLong, remedyShort, saves } from '../../src/remedies.ts'
 import type { AreaReport, Cause, Remedy } from '../../src/report.ts'
@@ -98,7 +98,9 @@ test('changes are told with their sign', () => {
   const side = { bytes: 1, references: 1, cost: 4, avoidable_cost: 1 }
   expect(share({ before: 4, after: 3 })).toBe('−25\u202f%')
   expect(share({ before: 4, after: 5 })).toBe('+25\u202f%')
-  expect([share({ before: 0, after: 1 }), share({ before: 2, after: 2 })]).toEqual(['from none', 'same'])
+  const same = [share({ before: 2, after: 2 }), share({ before: 1e6, after: 1e6 + 1 })]
+  expect([share({ before: 0, after: 1 }), ...same]).toEqual(['from none', 'same', 'same'])
+  expect([signed(12), signed(-12), signed(0)]).toEqual(['+12', '−12', '0'])
   expect(became({ change: 4, after: side })).toBe('new')
   expect(became({ change: -4, before: side })).toBe('went away')
   expect(became({ change: -1, before: side, after: { ...side, cost: 3 } })).toBe('−25\u202f%')
