@@ -3,13 +3,16 @@
 import { percent } from './format.ts'
 import type { Cause, Remedy } from './report.ts'
 
-const CAUSES: Record<Cause, string> = {
+const CAUSES: Record<string, string> = {
   'initialised-by-one-thread': 'initialised by one thread',
   'initialised-by-others': 'initialised by other threads than use it',
   'shared-by-all': 'shared by all: spread it',
   'read-shared': 'read by all: replicate it or leave it',
   'used-in-turn': 'used by one node after the other: let it follow',
   'one-node-congested': 'one node is congested',
+  'falsely-shared-pages': 'falsely shared pages: separate the parts',
+  'falsely-shared-lines': 'falsely shared lines: pad them',
+  'contended-lines': 'contended lines: split them',
   'not-numa': 'not NUMA',
 }
 
@@ -23,6 +26,10 @@ const SHORT: Record<string, string> = {
   spread: 'spread over the nodes',
   replicate: 'a copy for each node',
   migrate: 'let pages follow their users',
+  'separate-pages': 'pages of its own for each part',
+  'pad-lines': 'lines of its own for each part',
+  'split-lines': 'split what all write',
+  'one-node': 'run on one node',
 }
 
 const LONG: Record<string, string> = {
@@ -34,6 +41,10 @@ const LONG: Record<string, string> = {
     'written.',
   replicate: 'Give each node a copy of its own, filled by a thread of that node.',
   migrate: 'Let its pages follow their users: `homing run -- PROGRAM`.',
+  'separate-pages': 'Give each thread’s part pages of its own.',
+  'pad-lines': 'Give each thread’s part lines of its own.',
+  'split-lines': 'Split what is in a few lines into a part for each thread or node, or use it less often.',
+  'one-node': 'Run all threads on one node, with its memory.',
 }
 
 /** A remedy in few words. */

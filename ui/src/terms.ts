@@ -30,6 +30,7 @@ export const TERMS = {
   migratory: 'several nodes read and write it, one after the other, in long runs',
   'producer-consumer': 'one node writes it, others read it',
   'write-shared': 'several nodes write it, finely mixed',
+  'falsely-shared': 'several nodes use its pages, but each its own lines of them',
   'local reference': 'a reference that the requester’s own memory serves: the unit of cost',
 } as const
 

@@ -11,6 +11,7 @@ import { avoidable } from '../sources.ts'
 import { pagesByArea, strip } from '../strip.ts'
 import { TERMS, type Term, term } from '../terms.ts'
 import { areaName, visible } from '../visible.ts'
+import { pasteList, pasteOf, SHOWN, travellingLines } from './paste.ts'
 
 /** Letters of a name that a row shows. */
 const LETTERS = 90
@@ -103,9 +104,11 @@ function detail(area: AreaReport, why: WhyReport, trace: TraceReport, pages: rea
     {},
     h('p', { class: 'full-name' }, h('bdi', {}, clip(name, 4000)), ' ', link),
     advice(area, why),
+    area.remedy && pasteList(area.remedy),
     facts(area),
     pages.length > 0 ? strip(trace.page_map, pages, why.machine, area.pages) : undefined,
     byNode(area, why.machine),
+    travellingLines(area),
     extras(area),
   )
 }
@@ -125,7 +128,8 @@ function advice(area: AreaReport, why: WhyReport): HTMLElement {
     'p',
     { class: 'advice' },
     h('strong', {}, `${causeWords(area.cause)}. `),
-    ...code(remedyLong(remedy.remedy)),
+    // What can be pasted says it better.
+    ...(pasteOf(remedy).length > 0 ? [] : code(remedyLong(remedy.remedy))),
     ` This ${saves(remedy.saves)} of the ${of}.`,
   )
 }
@@ -194,7 +198,7 @@ function byNode(area: AreaReport, machine: MachineInfo): HTMLElement {
 }
 
 /** The fields that this page knows how to show. */
-const KNOWN = new Set([
+const KNOWN = new Set<string>([
   'name',
   'pages',
   'bytes',
@@ -210,6 +214,7 @@ const KNOWN = new Set([
   'avoidable_percent',
   'cause',
   'remedy',
+  ...SHOWN,
 ])
 
 /** Fields of later versions of the program, as they are. */

@@ -6,6 +6,7 @@ import { remedyShort, saves } from '../remedies.ts'
 import type { WhyReport } from '../report.ts'
 import { term } from '../terms.ts'
 import { visible } from '../visible.ts'
+import { pasteList } from './paste.ts'
 
 /** The card of a diagnosis. */
 export function verdictCard(why: WhyReport): HTMLElement {
@@ -141,8 +142,11 @@ function forAll(why: WhyReport): HTMLElement | undefined {
       : remedy === 'spread'
         ? 'numactl --interleave=all PROGRAM'
         : undefined
-  const item = ({ remedy, saves: share }: (typeof all)[number]) =>
-    h('li', {}, h('code', {}, command(remedy) ?? remedyShort(remedy)), ` ${saves(share)}`)
+  const item = (one: (typeof all)[number]) => {
+    const paste = pasteList(one)
+    const forms = paste && h('details', {}, h('summary', {}, 'to paste'), paste)
+    return h('li', {}, h('code', {}, command(one.remedy) ?? remedyShort(one.remedy)), ` ${saves(one.saves)}`, forms)
+  }
   return h(
     'div',
     { class: 'for-all' },

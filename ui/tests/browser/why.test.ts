@@ -164,7 +164,7 @@ describe.skipIf(!available)('the diagnosis on the page', () => {
 
   test('shows fields that it does not know', async () => {
     const later = {
-      lines: [{ line: 3, share: 0.5 }],
+      stacks: [{ line: 3, share: 0.5 }],
       advice: ['Pad it to 64 bytes.', '<b>'],
       stack: 'main\u202e',
       empty: null,
@@ -177,6 +177,32 @@ describe.skipIf(!available)('the diagnosis on the page', () => {
     expect(text).toContain('[{"line":3,"share":0.5}]')
     expect(text).toContain('main\\u202e')
     expect(text).not.toContain('null')
+    expect(complaints).toEqual([])
+    await page.close()
+  })
+
+  test('shows remedies to paste and lines that travel', async () => {
+    const paste = [
+      { form: 'words', text: 'Pad the counters.' },
+      { form: 'c', text: 'struct alignas(64) part { /* <b> */ };' },
+    ]
+    const lines = { falsely: 12_000, truly: 3, worst: [{ offset: 128, nodes: 2, falsely: 7000, truly: 1 }] }
+    const data = report((areas) =>
+      areas.map((area) => ({
+        ...area,
+        lines,
+        falsely_shared_percent: 40,
+        ...(area.remedy ? { remedy: { ...area.remedy, paste } } : {}),
+      })),
+    )
+    const { page, complaints } = await browser.open(data, { width: 360 })
+    await page.locator('.opener').first().click()
+    expect(await page.locator('.detail .paste p').textContent()).toBe('Pad the counters.')
+    expect(await page.locator('.detail .snippet pre').textContent()).toBe(paste[1]!.text)
+    expect(await page.locator('.travelling').innerText()).toContain('12\u202f000 times with nothing new')
+    expect(await page.locator('.travelling tbody th').textContent()).toBe('128')
+    expect(await page.locator('.extras').count()).toBe(0)
+    expect(await sideways(page)).toBe(0)
     expect(complaints).toEqual([])
     await page.close()
   })

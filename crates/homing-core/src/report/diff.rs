@@ -7,7 +7,7 @@ mod join;
 #[cfg(test)]
 mod tests;
 
-use super::why::{AreaReport, RemedyReport, WhyReport};
+use super::why::{AreaReport, WhyReport};
 use super::{MachineInfo, TraceInfo};
 use crate::why::remedy::Remedy;
 use crate::why::verdict::Cause;
@@ -208,7 +208,7 @@ fn area_side(area: &AreaReport) -> AreaSide {
         cost: area.cost.now,
         avoidable_cost: (area.cost.now - area.cost.bound).max(0.0),
         cause: area.cause,
-        remedy: area.remedy.map(|RemedyReport { remedy, .. }| remedy),
+        remedy: area.remedy.as_ref().map(|given| given.remedy),
     }
 }
 

@@ -1,20 +1,19 @@
 //! Two diagnoses beside each other.
 
-use super::super::why::{AreaCost, TrafficReport, WhyCost, WhyTime, WhyTimes, WhyTraffic, SCHEMA as WHY};
+use super::super::why::{TrafficReport, WhyCost, WhyTime, WhyTimes, WhyTraffic, SCHEMA as WHY};
 use super::*;
 use crate::why::Gain;
 
 fn area(name: &str, now: f64) -> AreaReport {
-    AreaReport {
-        name: (!name.is_empty()).then(|| name.into()),
-        cost: AreaCost { now, best_static: 1.0, spread: 1.0, bound: 1.0 },
-        ..serde_json::from_str(
-            r#"{"pages":1,"bytes":4096,"references":10,"writes":1,"references_by_node":[5,5],
-                "pages_made_by_node":[1,0],"pages_on_node":[1,0],"pages_best_on_node":[0,1],"class":"private",
-                "sharing":[],"cost":{"now":0,"best_static":0,"spread":0,"bound":0},"avoidable_percent":50}"#,
-        )
-        .unwrap()
-    }
+    let mut area: AreaReport = serde_json::from_str(
+        r#"{"pages":1,"bytes":4096,"references":10,"writes":1,"references_by_node":[5,5],"pages_made_by_node":[1,0],
+            "pages_on_node":[1,0],"pages_best_on_node":[0,1],"class":"private","sharing":[],"avoidable_percent":50,
+            "falsely_shared_percent":0,"cost":{"now":0,"best_static":1,"spread":1,"bound":1,"least":1}}"#,
+    )
+    .unwrap();
+    area.name = (!name.is_empty()).then(|| name.into());
+    area.cost.now = now;
+    area
 }
 
 fn report(verdict: Cause, areas: Vec<AreaReport>) -> WhyReport {
