@@ -33,12 +33,14 @@ sys.exit(wrong or not 0 <= gain["low"] <= gain["high"] <= 1)
 PY
 }
 
-while read -r name source flags expected area; do
+while read -r name source flags expected area options; do
   [[ -z $name || $name == \#* ]] && continue
   [[ $# -gt 0 && " $* " != *" $name "* ]] && continue
   command=()
+  # shellcheck disable=SC2086 # options are words
   if compile "$name" "$source" "$flags" \
-    && OMP_NUM_THREADS=4 OMP_PROC_BIND=true "$homing" record -q -o "$out/$name.trace" -- "${command[@]}" > "$out/$name.out" 2>&1 \
+    && OMP_NUM_THREADS=4 OMP_PROC_BIND=true "$homing" record -q $options -o "$out/$name.trace" -- "${command[@]}" \
+    > "$out/$name.out" 2>&1 \
     && "$homing" why "$out/$name.trace" --machine tests/why/small-caches.toml --json > "$out/$name.json" \
     && line=$(judge "$name" "$expected" "$area"); then
     echo "ok   $name: $line"

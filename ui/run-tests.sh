@@ -30,7 +30,7 @@ fi
 
 same() {
   local page
-  for page in report.html study.html; do
+  for page in report.html study.html diff.html; do
     cmp "dist/$page" "../crates/homing-cli/assets/$page" ||
       { echo "page: crates/homing-cli/assets/$page is not what the sources build: run 'make ui' and commit it" >&2; return 1; }
   done

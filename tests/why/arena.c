@@ -1,10 +1,16 @@
 // Parts of an arena, one for each thread. Planted: an allocator of the program's own clears all of it in the main
-// thread (-DFIXED: each thread clears its part).
+// thread (-DFIXED: each thread clears its part; -DSMALL: it fits into the caches).
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef SMALL
+#define PART (8 << 10)
+#define ROUNDS 400
+#else
 #define PART (512 << 10)
+#define ROUNDS 12
+#endif
 
 static void *xmalloc(size_t bytes)
 {
@@ -28,7 +34,7 @@ int main(void)
 #ifdef FIXED
       memset(part, 0, PART);
 #endif
-      for (int round = 0; round < 12; round++)
+      for (int round = 0; round < ROUNDS; round++)
          for (size_t i = 0; i < PART / sizeof(long); i++)
             sum += part[i] += round;
    }

@@ -1,8 +1,7 @@
 // A grid that each thread sweeps a block of. Planted: the main thread initialises it (-DFIXED: the threads do).
 #include <stdio.h>
-#ifndef ROWS
 #define ROWS 256
-#endif
+#define STEPS 5
 #define COLS 512
 static double grid[ROWS][COLS], next[ROWS][COLS];
 
@@ -27,7 +26,7 @@ int main(void)
       for (int j = 0; j < COLS; j++)
          grid[i][j] = next[i][j] = i == 0;
    double change = 0;
-   for (int step = 0; step < 5; step++)
+   for (int step = 0; step < STEPS; step++)
       change += sweep(grid, next) + sweep(next, grid);
    printf("%g\n", change);
    return 0;

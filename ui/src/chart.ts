@@ -2,6 +2,7 @@
 
 import { freshId, h } from './dom.ts'
 import { clip } from './format.ts'
+import { inSight } from './sight.ts'
 
 /** What a chart shows and says. */
 export interface Chart {
@@ -20,7 +21,7 @@ export interface Chart {
 
 const drawn = new Map<HTMLElement, (width?: number) => void>()
 
-/** The figure of a chart. It is drawn by `redraw` once it stands in the page. */
+/** The figure of a chart. It is drawn once it stands in the page and comes to sight. */
 export function figure(chart: Chart): HTMLElement {
   const id = freshId(chart.name)
   const plot = h('div', { class: 'plot', role: 'img', 'aria-label': chart.label })
@@ -43,9 +44,13 @@ export function redrawOne(element: HTMLElement): void {
   drawn.get(element)?.()
 }
 
-/** Draws the charts inside an element: those in sight for their width now, or all for a fixed one each. */
+/** Draws the charts inside an element: as they come to sight, for their width then, or all for a fixed one each. */
 export function redraw(root: HTMLElement, width?: (chart: HTMLElement) => number): void {
-  for (const [element, draw] of drawn) if (due(root, element, width !== undefined)) draw(width?.(element))
+  for (const [element, draw] of drawn) {
+    if (!due(root, element, width !== undefined)) continue
+    if (width) draw(width(element))
+    else inSight(element, draw)
+  }
 }
 
 /** Whether a figure is to be drawn: hidden ones wait until they come to sight, or go to paper. */
@@ -53,8 +58,8 @@ export function due(root: HTMLElement, element: HTMLElement, onPaper: boolean): 
   return root.contains(element) && (onPaper || element.closest('[hidden]') === null)
 }
 
-/** More bars than this are folded away behind a button. */
-const FOLD = 40
+/** Bars that a chart draws while it is folded, at least. */
+const FOLD = 3
 
 /** The items that a chart draws while it is folded: the first ones and those that `always` are. */
 export function folded<T>(items: readonly T[], always: (item: T) => boolean): T[] {
@@ -73,17 +78,17 @@ export class Fold<T> {
     readonly all: readonly T[],
     private readonly always: (item: T) => boolean,
   ) {
-    this.open = all.length <= FOLD
+    const few = folded(all, always).length
+    this.open = few === all.length
     if (this.open) return
-    const button = h(
-      'button',
-      { type: 'button', class: 'unfold' },
-      `Show all ${all.length} (now the ${FOLD} best and the named)`,
-    )
+    const words = (open: boolean) =>
+      open ? `Show ${few} of ${all.length} policies` : `Show all ${all.length} policies`
+    const button = h('button', { type: 'button', class: 'unfold', 'aria-pressed': 'false' }, words(false))
     button.addEventListener('click', () => {
-      this.open = true
+      this.open = !this.open
+      button.textContent = words(this.open)
+      button.setAttribute('aria-pressed', String(this.open))
       const element = button.closest('figure')
-      button.remove()
       if (element) redrawOne(element)
     })
     this.controls.push(button)
@@ -103,9 +108,13 @@ export function legend(keys: readonly { label: string; colour: string }[]): HTML
   )
 }
 
-/** The left margin that holds these names, and what shortens a name to fit into it. */
-export function nameMargin(names: readonly string[], width: number): { margin: number; fit: (name: string) => string } {
-  const room = Math.floor(width * 0.38) - 14
+/** The left margin that holds these names, in a share of the width, and what shortens a name to fit into it. */
+export function nameMargin(
+  names: readonly string[],
+  width: number,
+  share = 0.38,
+): { margin: number; fit: (name: string) => string } {
+  const room = Math.floor(width * share) - 14
   const widest = Math.max(30, ...names.map(textWidth))
   const fit = (name: string) => {
     let letters = name.length

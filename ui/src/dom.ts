@@ -1,5 +1,7 @@
 // Building elements, and tables that are also the accessible form of every chart.
 
+import { csv, csvButton } from './csv.ts'
+
 type Attributes = Record<string, string | number | boolean | undefined>
 type Child = Node | string | undefined
 
@@ -67,16 +69,25 @@ export function table<T>(
     button.addEventListener('click', () => sortBy(i))
     head.append(button)
   })
-  const element = h('table', {}, h('caption', {}, options.caption), h('thead', {}, h('tr', {}, ...heads)), body)
+  const caption = h('caption', {}, options.caption, ' ')
+  caption.append(
+    csvButton(options.caption, () =>
+      csv([columns.map((column) => column.title), ...items.map((item) => columns.map((column) => column.value(item)))]),
+    ),
+  )
+  const element = h('table', {}, caption, h('thead', {}, h('tr', {}, ...heads)), body)
   return h('div', { class: 'scroll', role: 'region', tabindex: 0, 'aria-label': options.caption }, element)
 }
+
+// Made once: comparing by `localeCompare` looks up the language each time.
+const inOrder = new Intl.Collator()
 
 /** The items in the order of a column; missing values stay last in both directions. */
 export function sorted<T>(items: readonly T[], column: Column<T>, up: boolean): T[] {
   return [...items].sort((a, b) => {
     const [x, y] = [column.value(a), column.value(b)]
     if (x === undefined || y === undefined) return Number(x === undefined) - Number(y === undefined)
-    const less = typeof x === 'string' || typeof y === 'string' ? String(x).localeCompare(String(y)) : x - y
+    const less = typeof x === 'string' || typeof y === 'string' ? inOrder.compare(String(x), String(y)) : x - y
     return up ? less : -less
   })
 }

@@ -3,6 +3,7 @@
 
 import { integer } from './format.ts'
 import type { PageMap } from './report.ts'
+import { visible } from './visible.ts'
 
 /** Pages in address order that stand together under one label. */
 export interface Block {
@@ -40,9 +41,15 @@ interface Group {
 
 /** The groups of a map: pages of one data area, broken at gaps between addresses. */
 export function groups(map: PageMap, pageSize: number): Group[] {
-  const size = BigInt(Math.max(pageSize, 1))
-  const number = map.vaddr.map((text) => Number(BigInt(text) / size))
-  const order = number.map((_, i) => i).sort((a, b) => number[a]! - number[b]! || a - b)
+  const size = Math.max(pageSize, 1)
+  // Addresses of 52 bits and fewer are exact as numbers, which is much faster.
+  const exact = (text: string) =>
+    text.length <= 15 ? Number.parseInt(text, 16) / size : Number(BigInt(text) / BigInt(size))
+  const number = map.vaddr.map((text) => Math.floor(exact(text)))
+  const order = number.map((_, i) => i)
+  // The program writes pages in order of address; sorting a million takes a second.
+  const rising = number.every((one, i) => i === 0 || number[i - 1]! <= one)
+  if (!rising) order.sort((a, b) => number[a]! - number[b]! || a - b)
   const result: Group[] = []
   let before = -1
   for (const page of order) {
@@ -78,7 +85,7 @@ function label(part: readonly Group[], map: PageMap, pageSize: number): string {
   const first = part[0]!
   if (part.length > 1) return `${part.length} small areas from ${map.vaddr[first.pages[0]!]}, ${size}`
   const name = first.area >= 0 ? map.areas?.[first.area] : undefined
-  if (name) return `${name}, ${size}`
+  if (name) return `${visible(name)}, ${size}`
   const end = BigInt(map.vaddr[first.pages.at(-1)!]!) + BigInt(pageSize)
   return `${map.vaddr[first.pages[0]!]} – 0x${end.toString(16)}, ${size}`
 }

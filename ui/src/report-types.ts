@@ -1,5 +1,19 @@
 // The shape of the data that the page shows: what `homing compare --json` prints and `--html` embeds.
-// Made from crates/homing-core/src/report.rs and report/why.rs by `make ui-data`; not to be edited.
+// Made from crates/homing-core/src/report.rs, report/why.rs and report/diff.rs by `make ui-data`; not to be edited.
+
+/** An area in both diagnoses, or in one. */
+export type AreaChange = {
+  /** Its name, the later one if lines differ; absent for pages of which nothing is known. */
+  name?: string,
+  /** Its name in the first diagnosis, where that is another. */
+  name_before?: string,
+  /** In the first diagnosis; absent for a new area. */
+  before?: AreaSide,
+  /** In the second; absent for one that went away. */
+  after?: AreaSide,
+  /** What its references cost afterwards less what they cost before, in local references. */
+  change: number,
+};
 
 /** What an area's references cost, in local references. */
 export type AreaCost = {
@@ -19,6 +33,10 @@ export type AreaCost = {
 export type AreaReport = {
   /** Its name; absent for pages of which nothing is known. */
   name?: string,
+  /** Of an allocation: the call stack that allocated most of it, the innermost frame first. */
+  stack?: Array<string>,
+  /** Areas of libraries and of the loader that come together in this one; 0 for all but `other`. */
+  areas_folded: number,
   /** Its pages. */
   pages: number,
   /** Bytes of these. */
@@ -54,8 +72,25 @@ export type AreaReport = {
   remedy?: RemedyReport,
 };
 
+/** What is said of an area in one diagnosis. */
+export type AreaSide = {
+  /** Bytes of its pages. */
+  bytes: number,
+  /** References. */
+  references: number,
+  /** What these cost, in local references. */
+  cost: number,
+  /** ... beyond the bound. */
+  avoidable_cost: number,
+  /** What is wrong with it, if a remedy pays. */
+  cause?: Cause,
+  /** The remedy, if one pays. */
+  remedy?: Remedy,
+};
+
 /** What is wrong with an area, or with the program. */
-export type Cause = "initialised-by-one-thread"
+export type Cause =
+  | "initialised-by-one-thread"
   | "initialised-by-others"
   | "shared-by-all"
   | "read-shared"
@@ -65,6 +100,14 @@ export type Cause = "initialised-by-one-thread"
   | "contended-lines"
   | "one-node-congested"
   | "not-numa";
+
+/** A figure before and after. */
+export type Change = {
+  /** In the first diagnosis. */
+  before: number,
+  /** In the second. */
+  after: number,
+};
 
 /** References of one sharing class. */
 export type ClassReferences = {
@@ -158,6 +201,26 @@ export type CurvePoint = {
   moves_per_page: number,
 };
 
+/** What is said of one of the two diagnoses. */
+export type DiffSide = {
+  /** What is wrong. */
+  verdict: Cause,
+  /** ... in a few words. */
+  words: string,
+  /** ... in a sentence. */
+  sentence: string,
+  /** What its numbers rest on. */
+  basis: string,
+  /** The most that any placement could bring, as a share of what `gain_is_of` says. */
+  at_most: number,
+  /** `modelled time`, or `modelled cost of memory references`. */
+  gain_is_of: string,
+  /** The trace. */
+  trace: TraceInfo,
+  /** The machine. */
+  machine: MachineInfo,
+};
+
 /** Where a text belongs. */
 export type Form = "words" | "c" | "shell" | "systemd" | "oci" | "cgroup";
 
@@ -167,6 +230,18 @@ export type Gain = {
   low: number,
   /** With contention as modelled. */
   high: number,
+};
+
+/** How areas were joined. */
+export type Joined = {
+  /** Pairs of the same name. */
+  by_name: number,
+  /** Pairs of the same functions and files at other lines. */
+  by_function: number,
+  /** Areas of the first diagnosis alone. */
+  only_before: number,
+  /** Areas of the second alone. */
+  only_after: number,
 };
 
 /** A line that travels between nodes. */
@@ -299,7 +374,8 @@ export type Region = {
 };
 
 /** Something to do about an area. */
-export type Remedy = "initialise-by-user"
+export type Remedy =
+  | "initialise-by-user"
   | "spread"
   | { "bind": number }
   | "replicate"
@@ -393,6 +469,26 @@ export type Series = {
   exact: boolean,
   /** The points, by rising x. */
   points: Array<CurvePoint>,
+};
+
+/** That of one of them. */
+export type Share = {
+  /** The phase, or the numbers of the threads. */
+  name: string,
+  /** References; behind caches: those that reach memory. */
+  references: number,
+  /** 100 * references to other nodes' memory / references. */
+  nonlocal_percent: number,
+  /** 100 * its part of the avoidable cost / all of it. */
+  avoidable_percent: number,
+};
+
+/** What phases and threads have to do with what can be avoided. */
+export type Shares = {
+  /** By phase, in the order in which they first began. */
+  by_phase: Array<Share>,
+  /** By thread; threads on one CPU come together. */
+  by_thread: Array<Share>,
 };
 
 /** A row at one of several page sizes. */
@@ -490,6 +586,9 @@ export type TraceReport = {
   sharing: Array<ClassRow>,
   /** Where pages begin, end and belong. */
   page_map: PageMap,
+  /** What is wrong with where the pages are, and what to do about it; absent where nobody asked, and in reports of
+   * earlier versions. */
+  why?: WhyReport,
   /** Cost curves and sweeps. */
   curves: Array<Curve>,
   /** How much the optimum changes when the order of references is disturbed (Bolosky & Scott 1991, table II). */
@@ -518,6 +617,38 @@ export type WhyCost = {
   with_remedies: number,
   /** With the best start and the cheapest moves: no placement of one copy a page does better. */
   bound: number,
+};
+
+/** What changed from one diagnosis to another. */
+export type WhyDiff = {
+  /** Version of this schema ([`SCHEMA`]). */
+  schema: number,
+  /** Program and version that wrote it. */
+  generator: string,
+  /** What changed, in a sentence. */
+  sentence: string,
+  /** What the two do not have in common besides the program's change: machine, threads, caches, references. */
+  differs: Array<string>,
+  /** The first diagnosis. */
+  before: DiffSide,
+  /** The second. */
+  after: DiffSide,
+  /** Modelled seconds, where both have them. */
+  seconds?: Change,
+  /** Modelled seconds of waiting for memories and links that others use. */
+  contention_seconds?: Change,
+  /** What all references cost, in local references. */
+  cost: Change,
+  /** ... beyond the bound. */
+  avoidable_cost: Change,
+  /** 100 * references to other nodes' memory / references. */
+  nonlocal_percent: Change,
+  /** What the busiest memory serves over what the mean one serves. */
+  imbalance: Change,
+  /** How areas were joined. */
+  joined: Joined,
+  /** The areas, by falling change of what their references cost. */
+  areas: Array<AreaChange>,
 };
 
 /** The whole answer. */
@@ -566,6 +697,8 @@ export type WhyReport = {
   areas: Array<AreaReport>,
   /** Areas, the last ones, that no remedy was tried for. */
   areas_untried: number,
+  /** What phases and threads have to do with it, if that was asked. */
+  shares?: Shares,
   /** What else a reader must know. */
   notes: Array<string>,
 };

@@ -10,9 +10,12 @@ export const HOMING = 'homing'
 /** What an operating system does that never moves a page. */
 export const FIRST_TOUCH = 'first-touch'
 
-/** The policies that are drawn even where there are too many. */
+/** The policies that are shown from the start: as it is, spread, following; the bound is beside them. */
+export const NAMED: readonly string[] = [FIRST_TOUCH, 'striped', HOMING]
+
+/** The policies that are drawn even where the others are folded away. */
 export function named(row: { policy: string }): boolean {
-  return row.policy === HOMING || row.policy === FIRST_TOUCH
+  return NAMED.includes(row.policy)
 }
 
 /** The rows that matter for a summary. */

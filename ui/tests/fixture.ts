@@ -6,14 +6,17 @@ import type {
   Counts,
   Curve,
   CurvePoint,
+  MachineInfo,
   MeanRow,
   PageMap,
   Region,
   Report,
   Row,
   SizeRow,
+  TraceInfo,
   TraceReport,
 } from '../src/report.ts'
+import { fixtureWhy } from './fixture-why.ts'
 
 /** What a made-up report is like. */
 export interface Options {
@@ -29,6 +32,8 @@ export interface Options {
   flat?: boolean
   /** Leaves out what a report need not have. */
   bare?: boolean
+  /** Leaves out the diagnosis, as reports of earlier versions do. */
+  noWhy?: boolean
 }
 
 export const POLICIES = [
@@ -44,7 +49,14 @@ export const POLICIES = [
   'homing',
 ]
 const CLASSES = ['private', 'read-shared', 'migratory', 'producer-consumer', 'write-shared']
-const AREAS = ['grid', 'coefficients', 'malloc at sor.c:42', 'rhs', 'stack of thread 1', 'libgomp.so data']
+const AREAS = [
+  'grid',
+  'coefficients',
+  'make_grid (sor.c:42) < main (sor.c:98)',
+  'rhs',
+  'stack of thread 1',
+  'libgomp.so data',
+]
 
 /** Numbers that look random (mulberry32), from a seed. */
 export function random(seed: number): () => number {
@@ -253,7 +265,7 @@ function caches(references: number): Counts {
   }
 }
 
-function trace(index: number, options: Required<Options>): TraceReport {
+function trace(index: number, options: Required<Options>, machine: MachineInfo): TraceReport {
   const map = pageMap(options, index + 1)
   const references = map.references.reduce((a, b) => a + b, 0)
   const all = rows(options, references)
@@ -266,20 +278,22 @@ function trace(index: number, options: Required<Options>): TraceReport {
         page_sizes: pageSizes(all.map((row) => ({ ...row, information: 'perfect' }))),
         split: split(),
       }
+  const info: TraceInfo = {
+    name: `fixture-${index}`,
+    digest: `00f1c7e5${index.toString(16).padStart(8, '0')}`,
+    command: ['./build/workloads/sor-cols', '-n', String(512 + index), '--label', 'a <b> "c"'],
+    recorder: 'fixture generator',
+    references,
+    reads: references - Math.floor(references / 3),
+    writes: Math.floor(references / 3),
+    threads: options.nodes,
+    pages: options.pages,
+    complete: index % 2 === 0,
+    ...(options.bare ? {} : { caches: caches(references) }),
+  }
   return {
-    trace: {
-      name: `fixture-${index}`,
-      digest: `00f1c7e5${index.toString(16).padStart(8, '0')}`,
-      command: ['./build/workloads/sor-cols', '-n', String(512 + index), '--label', 'a <b> "c"'],
-      recorder: 'fixture generator',
-      references,
-      reads: references - Math.floor(references / 3),
-      writes: Math.floor(references / 3),
-      threads: options.nodes,
-      pages: options.pages,
-      complete: index % 2 === 0,
-      ...(options.bare ? {} : { caches: caches(references) }),
-    },
+    trace: info,
+    ...(options.bare || options.noWhy ? {} : { why: fixtureWhy(map, machine, info, options.nodes) }),
     summary:
       '68 % of references are remote under first-touch; the best any policy could do is 9 %; homing reaches 11 %.',
     rows: all.map((row, i) => (options.bare || i === 0 ? row : { ...row, information: 'perfect' })),
@@ -308,10 +322,22 @@ export function fixture(given: Options = {}): Report {
     scale: 1,
     flat: false,
     bare: false,
+    noWhy: false,
     ...given,
   }
   const memories = options.nodes + (options.global ? 1 : 0)
-  const traces = Array.from({ length: options.traces }, (_, i) => trace(i, options))
+  const far = Array.from({ length: memories }, (_, i) =>
+    Array.from({ length: memories }, (_, m) => (i === m ? 1 : 1.5 + Math.abs(i - m) / 4)),
+  )
+  const machine: MachineInfo = {
+    name: 'fixture-machine',
+    description: 'A made-up machine.',
+    memories,
+    page_size: 4096,
+    ...(options.global ? { global_node: options.nodes, global: 4, global_page_move: 2000 } : {}),
+    ...(options.general ? { access: far, copy: far } : { remote: 15, page_move: 3272 }),
+  }
+  const traces = Array.from({ length: options.traces }, (_, i) => trace(i, options, machine))
   const means: MeanRow[] =
     options.traces < 2
       ? []
@@ -322,20 +348,10 @@ export function fixture(given: Options = {}): Report {
           worst_gap_percent: r.gap_percent * 1.4,
           worst_trace: traces.at(-1)!.trace.name,
         }))
-  const far = Array.from({ length: memories }, (_, i) =>
-    Array.from({ length: memories }, (_, m) => (i === m ? 1 : 1.5 + Math.abs(i - m) / 4)),
-  )
   return {
     schema: 1,
     generator: 'homing 0.1.0 (fixture, made up for a test)',
-    machine: {
-      name: 'fixture-machine',
-      description: 'A made-up machine.',
-      memories,
-      page_size: 4096,
-      ...(options.global ? { global_node: options.nodes, global: 4, global_page_move: 2000 } : {}),
-      ...(options.general ? { access: far, copy: far } : { remote: 15, page_move: 3272 }),
-    },
+    machine,
     parameters: options.bare
       ? []
       : [

@@ -177,10 +177,10 @@ fn counters_that_share_a_line_are_to_be_padded_and_apart_they_are_not_numa() {
     let area = &json["areas"][0];
     assert_eq!(area["remedy"]["remedy"], "pad-lines");
     assert!(area["remedy"]["paste"][1]["text"].as_str().unwrap().contains("alignas(64)"), "{area}");
-    // Each write but the first of each line fetches it from the other node in vain.
+    // Each write of a thread but its first to each line fetches it from the other node in vain.
     assert_eq!(
         (area["lines"]["falsely"].as_u64(), area["lines"]["truly"].as_u64()),
-        (Some(6000 - 16), Some(0))
+        (Some(6000 - 32), Some(0))
     );
     let apart = in_turn(folder.path(), |thread, turn| turn % 16 * 64 + thread * 4096);
     let text = stdout(&["why", apart.to_str().unwrap()]);
@@ -202,4 +202,58 @@ fn remedies_without_a_change_of_the_source_are_there_in_every_form() {
     for remedy in all.iter().filter(|remedy| remedy["saves"].as_f64().unwrap() <= 0.0) {
         assert!(remedy.get("paste").is_none(), "what does not pay is not offered: {remedy}");
     }
+}
+
+/// The data inside a page.
+fn data(page: &Path) -> Value {
+    let text = std::fs::read_to_string(page).unwrap();
+    let (_, rest) = text.split_once(r#"<script type="application/json" id="homing-report">"#).unwrap();
+    serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap()
+}
+
+#[test]
+fn the_page_has_the_same_diagnosis_with_the_page_map_and_four_policies() {
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, page) = (trace(folder.path(), |_| 0), folder.path().join("why.html"));
+    let why = ["why", trace.to_str().unwrap(), "--machine", "butterfly"];
+    let json: Value = serde_json::from_str(&stdout(&[&why[..], &["--json"]].concat())).unwrap();
+    let text = stdout(&[&why[..], &["--html", page.to_str().unwrap()]].concat());
+    assert!(text.starts_with("Initialised by one thread"), "the text is printed as well: {text}");
+    let report = data(&page);
+    let shown = &report["traces"][0];
+    assert_eq!(shown["why"], json);
+    let policies: Vec<&str> =
+        shown["rows"].as_array().unwrap().iter().map(|row| row["policy"].as_str().unwrap()).collect();
+    assert_eq!(policies, ["optimal", "first-touch", "striped", "homing"]);
+    assert_eq!(shown["page_map"]["vaddr"].as_array().unwrap().len(), 64);
+    // The diagnosis counts one copy a page, and so do the policies beside it.
+    assert_eq!(shown["rows"][3]["replications"], 0);
+}
+
+#[test]
+fn a_comparison_diagnoses_its_own_model_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = trace(folder.path(), |_| 0);
+    let trace = trace.to_str().unwrap();
+    let compare = |options: &[&str]| -> Value {
+        let all = [&["compare", trace, "--policies", "first-touch,homing", "--json"], options].concat();
+        serde_json::from_str(&stdout(&all)).unwrap()
+    };
+    let why = |options: &[&str]| compare(options)["traces"][0]["why"].clone();
+    let own = why(&["--machine", "two-socket", "--threads-on", "fill", "--every-reference"]);
+    assert_eq!((&own["behind_caches"], &own["threads_on"]), (&false.into(), &"fill".into()));
+    let basis = own["basis"].as_str().unwrap();
+    for other in ["model of the comparison", "--misses", "--threads-on round-robin"] {
+        assert!(basis.contains(other), "{other}: {basis}");
+    }
+    let honest = why(&["--machine", "two-socket"]);
+    let same: Value = serde_json::from_str(&stdout(&["why", trace, "--json"])).unwrap();
+    for field in ["verdict", "basis", "cost", "gain", "areas", "traffic"] {
+        assert_eq!(honest[field], same[field], "{field}");
+    }
+    // Global memory is no node that a diagnosis could speak of.
+    let none = compare(&["--machine", "ace", "--placement", "global"]);
+    assert!(none["traces"][0].get("why").is_none());
+    assert!(none["notes"].to_string().contains("no diagnosis: pages begin in global memory"), "{none}");
+    assert!(why(&["--machine", "ace"])["verdict"].is_string());
 }

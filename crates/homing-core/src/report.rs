@@ -2,6 +2,7 @@
 //! versioned (`docs/report-schema.md`).
 
 pub mod advice;
+pub mod diff;
 pub mod why;
 
 use serde::{Deserialize, Serialize};
@@ -139,6 +140,10 @@ pub struct TraceReport {
     pub sharing: Vec<ClassRow>,
     /// Where pages begin, end and belong.
     pub page_map: PageMap,
+    /// What is wrong with where the pages are, and what to do about it; absent where nobody asked, and in reports of
+    /// earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<why::WhyReport>,
     /// Cost curves and sweeps.
     pub curves: Vec<Curve>,
     /// How much the optimum changes when the order of references is disturbed (Bolosky & Scott 1991, table II).

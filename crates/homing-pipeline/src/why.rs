@@ -1,6 +1,9 @@
 //! Why a program pays for memory that is not uniform: the diagnosis of a trace ([`homing_core::why`]).
 
+mod page;
 mod reading;
+
+pub use page::{of_model, page, NONE_OF_GLOBAL, POLICIES};
 
 use crate::case::Case;
 use crate::error::Result;
@@ -13,6 +16,7 @@ use crate::shares::shares;
 use homing_core::areas::{name_pages, Areas};
 use homing_core::cache::cpus::CpusInUse;
 use homing_core::cache::Counts;
+use homing_core::compare::Subject;
 use homing_core::history::{Binding, History, ThreadsOn};
 use homing_core::ids::{Node, Page};
 use homing_core::policy::placement::Placement;
@@ -26,7 +30,8 @@ use reading::Reading;
 /// The policy whose moves stand for pages that follow their users.
 const FOLLOWS: &str = "homing";
 
-/// Diagnoses a trace; the experiment must be one of [`crate::honest::Asked::today`].
+/// Diagnoses a trace as the experiment lays it out, with one copy a page: one of [`crate::honest::Asked::today`], unless
+/// the caller says otherwise ([`of_model`]).
 ///
 /// # Errors
 /// If a history cannot be read back.
@@ -34,7 +39,8 @@ pub fn diagnose(case: &Case<'_>) -> Result<WhyReport> {
     let Case { ready, layout, trace, .. } = case;
     let areas = areas(case, &layout.history);
     let times = Times::new(&ready.machine, &layout.costs);
-    let follows = case.subject().simulate(policy(FOLLOWS)?, false)?;
+    let one_copy = Subject { replication: false, ..case.subject() };
+    let follows = one_copy.simulate(policy(FOLLOWS)?, false)?;
     let placement = layout.placement.clone().unwrap_or(Placement::FirstTouch);
     let mut facts = facts(&layout.history, &layout.costs, &placement)?;
     let nodes = usize::from(layout.costs.memories() - u16::from(layout.costs.global_node().is_some()));

@@ -1,9 +1,9 @@
 // How each policy does with less information: one line a policy, one column an information level.
 
 import { type Column, h, table } from '../dom.ts'
+import { few, mark } from '../few.ts'
 import { percent } from '../format.ts'
 import type { Row, TraceReport } from '../report.ts'
-import { HOMING } from '../roles.ts'
 
 /** A policy and its rows by level. */
 export interface Degradation {
@@ -46,7 +46,7 @@ export function levelsSection(trace: TraceReport): HTMLElement | undefined {
     {
       caption: 'Gap to the optimum by information level.',
       sortable: true,
-      mark: ({ policy }) => (policy === HOMING ? 'homing' : undefined),
+      mark,
     },
   )
   return h(
@@ -58,6 +58,6 @@ export function levelsSection(trace: TraceReport): HTMLElement | undefined {
       {},
       '“perfect” sees every reference; “every:N” one in N; “interval” and “intervals” profiles at interval ends only.',
     ),
-    element,
+    few(element, policies),
   )
 }

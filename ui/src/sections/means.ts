@@ -16,7 +16,9 @@ export function meansChart(rows: readonly MeanRow[], traces: number): HTMLElemen
   return figure({
     name: 'means',
     title: `Over all ${traces} traces`,
-    note: 'How far each policy is from the optimum: the gap by geometric mean (bar) and on its worst trace (mark).',
+    note:
+      'How far each policy is from the optimum: the gap by geometric mean (bar) and on its worst trace (mark); both ' +
+      'ends are labelled.',
     label:
       `Bar chart of the geometric mean gap of ${policies.length} policies over ${traces} ` +
       `traces${best ? `; the smallest is ${percent(best.gap_percent)} (${best.policy})` : ''}.`,
@@ -34,7 +36,7 @@ export function meansChart(rows: readonly MeanRow[], traces: number): HTMLElemen
       return Plot.plot({
         width,
         marginLeft: margin,
-        marginRight: 70,
+        marginRight: 120,
         marginBottom: 34,
         height: 54 + shown.length * 26,
         style: { fontSize: '13px', fontFamily: 'inherit', background: 'none' },
@@ -62,7 +64,7 @@ export function meansChart(rows: readonly MeanRow[], traces: number): HTMLElemen
           Plot.text(shown, {
             x: 'worst_gap_percent',
             y: 'policy',
-            text: (row: MeanRow) => percent(row.gap_percent),
+            text: (row: MeanRow) => `${percent(row.gap_percent)} to ${percent(row.worst_gap_percent)}`,
             textAnchor: 'start',
             dx: 6,
           }),

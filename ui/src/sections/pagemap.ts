@@ -1,11 +1,14 @@
 // The page map: one cell a page, colour = node; where first touch puts each page beside where it ends.
 
 import { due } from '../chart.ts'
+import { inSight } from '../sight.ts'
 import { freshId, h, table } from '../dom.ts'
 import { bytes, count, integer, percent } from '../format.ts'
 import { type Cell, cellAt, corner, type Layout, layout, pagesPerNode, step } from '../pagemap-layout.ts'
+import { paintCells } from '../pagemap-paint.ts'
 import { inkOn, nodeColour } from '../palette.ts'
 import type { MachineInfo, PageMap, TraceReport } from '../report.ts'
+import { visible } from '../visible.ts'
 
 /** A placement that the map can show. */
 interface Placement {
@@ -77,7 +80,7 @@ export function pageMapSection(trace: TraceReport, machine: MachineInfo): HTMLEl
     at: undefined,
     only: undefined,
     sides: [],
-    layout: layout(map, machine.page_size, 300),
+    layout: NOTHING,
     said: h('p', { class: 'hidden', 'aria-live': 'polite' }),
     tip: h('div', { class: 'tip', hidden: true, 'aria-hidden': 'true' }),
   }
@@ -92,11 +95,11 @@ export function pageMapSection(trace: TraceReport, machine: MachineInfo): HTMLEl
   ] as const) {
     from.addEventListener('scroll', () => to.scrollTo(from.scrollLeft, from.scrollTop))
   }
-  const counts = h('div')
+  const numbers = h('details', {}, h('summary', {}, 'The numbers as a table'))
+  numbers.addEventListener('toggle', () => numbers.append(countTable(view, finals)), { once: true })
   const change = (placement: Placement) => {
     chosen = placement
     for (const one of view.sides) paint(view, one)
-    counts.replaceChildren(countTable(view, finals))
   }
   element.append(
     switcher(finals, change),
@@ -104,18 +107,24 @@ export function pageMapSection(trace: TraceReport, machine: MachineInfo): HTMLEl
     h('div', { class: 'maps' }, ...view.sides.map((one) => one.element)),
     view.tip,
     view.said,
-    h('details', {}, h('summary', {}, 'The numbers as a table'), counts),
+    numbers,
   )
-  counts.append(countTable(view, finals))
   resizers.set(element, (width) => fit(view, width))
   return element
 }
+
+/** A map that is not laid out yet. */
+const NOTHING: Layout = { blocks: [], columns: 1, cell: 2, width: 0, height: 1 }
 
 const resizers = new Map<HTMLElement, (width?: number) => void>()
 
 /** Lays out and paints the maps inside an element anew, as `redraw` does with charts. */
 export function redrawMaps(root: HTMLElement, width?: number): void {
-  for (const [element, draw] of resizers) if (due(root, element, width !== undefined)) draw(width)
+  for (const [element, draw] of resizers) {
+    if (!due(root, element, width !== undefined)) continue
+    if (width === undefined) inSight(element, draw)
+    else draw(width)
+  }
 }
 
 function side(view: View, name: string, placement: () => Placement): Side {
@@ -157,36 +166,7 @@ function paint(view: View, one: Side): void {
   const { layout: map, machine } = view
   const { name, homes } = one.placement()
   one.element.querySelector('h4')!.textContent = one === view.sides[0] ? 'At first touch' : `At the end: ${name}`
-  // Very tall maps stay within what a canvas can hold.
-  const scale = Math.max(1, Math.min(window.devicePixelRatio || 1, 16000 / map.height, 3))
-  one.canvas.width = Math.round(map.width * scale)
-  one.canvas.height = Math.round(map.height * scale)
-  one.canvas.style.width = `${map.width}px`
-  one.canvas.style.height = `${map.height}px`
-  const context = one.canvas.getContext('2d')!
-  context.scale(scale, scale)
-  const edge = map.cell >= 5 ? 1 : 0
-  context.font = `600 ${map.cell - 5}px system-ui, sans-serif`
-  context.textAlign = 'center'
-  context.textBaseline = 'middle'
-  for (const block of map.blocks) {
-    block.pages.forEach((page, index) => {
-      const { x, y } = corner(map, block, index)
-      const node = homes[page]!
-      const colour = nodeColour(node, machine.memories, machine.global_node)
-      context.globalAlpha = view.only === undefined || view.only === node ? 1 : 0.15
-      context.fillStyle = colour
-      context.fillRect(x, y, map.cell - edge, map.cell - edge)
-      if (map.cell < 12) return
-      context.fillStyle = inkOn(colour)
-      context.fillText(
-        node === machine.global_node ? 'g' : String(node),
-        x + (map.cell - 1) / 2,
-        y + map.cell / 2,
-        map.cell - 2,
-      )
-    })
-  }
+  paintCells(one.canvas, { map, homes, machine, only: view.only })
   one.labels.replaceChildren(
     ...map.blocks.map((block) =>
       h('span', { style: `top:${block.top - 19}px;width:${map.width}px`, title: block.label }, block.label),
@@ -234,7 +214,8 @@ function placeTip(tip: HTMLElement, from: Side, x: number, y: number): void {
 /** What is known of a page, line by line. */
 export function describe(view: Pick<View, 'map' | 'trace' | 'machine'>, page: number): string[] {
   const { map, trace, machine } = view
-  const area = map.areas?.[map.area?.[page] ?? -1]
+  const named = map.areas?.[map.area?.[page] ?? -1]
+  const area = named === undefined ? undefined : visible(named)
   const name = (node: number | undefined) => (node === undefined ? '?' : nodeName(node, machine))
   const lines = [`${map.vaddr[page]}${area ? `, ${area}` : ''}`]
   const sharing = trace.sharing[map.class[page] ?? -1]?.class

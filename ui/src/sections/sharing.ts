@@ -50,6 +50,7 @@ export function sharingChart(rows: readonly ClassRow[]): HTMLElement {
       const { margin } = nameMargin(
         rows.map((row) => row.class),
         width,
+        0.45,
       )
       return Plot.plot({
         width,

@@ -1,9 +1,10 @@
 // Several page sizes beside each other, and the large pages that cost least when they are split.
 
 import { type Column, h, table } from '../dom.ts'
+import { few, mark } from '../few.ts'
 import { bytes, digits, integer, mcpr, percent } from '../format.ts'
 import type { Region, SizeRow, TraceReport } from '../report.ts'
-import { HOMING, OPTIMAL } from '../roles.ts'
+import { OPTIMAL } from '../roles.ts'
 
 /** One policy at all page sizes. */
 export interface AtSizes {
@@ -90,14 +91,17 @@ export function sizesSection(trace: TraceReport): HTMLElement | undefined {
     { 'data-chart': 'page-sizes' },
     h('h3', {}, 'With other page sizes'),
     h('p', {}, 'Each size has its own optimum: a gap is to that of the same size.'),
-    table(
+    few(
+      table(
+        policies,
+        [{ title: 'Policy', value: ({ policy }) => policy, text: ({ policy }) => policy }, ...sizes.map(column)],
+        {
+          caption: 'Mean cost per reference, and gap to the optimum, by page size.',
+          sortable: true,
+          mark,
+        },
+      ),
       policies,
-      [{ title: 'Policy', value: ({ policy }) => policy, text: ({ policy }) => policy }, ...sizes.map(column)],
-      {
-        caption: 'Mean cost per reference, and gap to the optimum, by page size.',
-        sortable: true,
-        mark: ({ policy }) => (policy === OPTIMAL ? 'optimal' : policy === HOMING ? 'homing' : undefined),
-      },
     ),
     tlbLine(sizes, rows),
     split.length === 0 ? undefined : splitTable(split),

@@ -1,9 +1,9 @@
 // The full table: every figure of every policy, sortable.
 
 import { type Column, table } from '../dom.ts'
+import { few, mark } from '../few.ts'
 import { bytes, digits, integer, mcpr, percent, seconds } from '../format.ts'
 import type { Row } from '../report.ts'
-import { HOMING, OPTIMAL } from '../roles.ts'
 
 const COLUMNS: Column<Row>[] = [
   { title: 'Policy', value: (row) => row.policy, text: (row) => row.policy },
@@ -67,8 +67,8 @@ export function policyTable(rows: readonly Row[], pageSize: number | undefined):
   const element = table(rows, columns, {
     caption: `All policies${size}.`,
     sortable: true,
-    mark: (row) => (row.policy === OPTIMAL ? 'optimal' : row.policy === HOMING ? 'homing' : undefined),
+    mark,
   })
   element.dataset.chart = 'table'
-  return element
+  return few(element, rows)
 }

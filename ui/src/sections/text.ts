@@ -4,18 +4,23 @@ import { h, table } from '../dom.ts'
 import { bytes, clip, commandLine, count, digits, integer, percent } from '../format.ts'
 import type { MachineInfo, PerturbationRow, Report, TraceInfo, TraceReport } from '../report.ts'
 import { gapSentence } from '../roles.ts'
+import { visible } from '../visible.ts'
 
 /** A definition list of named facts; those without a value are left out. */
 function facts(pairs: [string, string | undefined][], name: string): HTMLElement {
   const items = pairs.filter((pair): pair is [string, string] => pair[1] !== undefined && pair[1] !== '')
-  return h('dl', { class: name }, ...items.map(([term, text]) => h('div', {}, h('dt', {}, term), h('dd', {}, text))))
+  return h(
+    'dl',
+    { class: name },
+    ...items.map(([term, text]) => h('div', {}, h('dt', {}, term), h('dd', {}, visible(text)))),
+  )
 }
 
 /** The program's name: its command's file name with the arguments, or the trace's name. */
 export function programName(trace: TraceInfo): string {
   const [program, ...rest] = trace.command
-  if (!program) return trace.name
-  return clip(commandLine([program.split('/').at(-1) || program, ...rest]), 80)
+  if (!program) return visible(trace.name)
+  return clip(visible(commandLine([program.split('/').at(-1) || program, ...rest])), 80)
 }
 
 /** The machine in a few words. */
@@ -146,7 +151,9 @@ export function notes(report: Report): HTMLElement {
   const list = h(
     'ul',
     {},
-    ...[...own, ...report.notes].map((text) => h('li', {}, text.charAt(0).toUpperCase() + text.slice(1))),
+    ...[...own, ...report.notes, ...ofDiagnoses(report)].map((text) =>
+      h('li', {}, text.charAt(0).toUpperCase() + text.slice(1)),
+    ),
   )
   const parameters =
     report.parameters.length === 0
@@ -165,13 +172,18 @@ export function notes(report: Report): HTMLElement {
           ),
         )
   return h(
-    'section',
+    'div',
     { class: 'notes' },
-    h('h2', {}, 'Notes'),
     list,
     parameters,
     h('p', { class: 'version' }, `Written by ${report.generator}, report schema ${report.schema}.`),
   )
+}
+
+/** What the diagnoses add: what they rest on, and their notes. */
+function ofDiagnoses(report: Report): string[] {
+  const all = report.traces.flatMap(({ why }) => (why ? [why.basis, ...why.notes] : []))
+  return [...new Set(all)].filter((note) => !report.notes.includes(note)).map(visible)
 }
 
 const WORDS: [string, string][] = [
@@ -201,5 +213,5 @@ const WORDS: [string, string][] = [
 /** What the words mean. */
 export function glossary(): HTMLElement {
   const items = WORDS.map(([word, text]) => h('div', {}, h('dt', {}, word), h('dd', {}, text)))
-  return h('section', { class: 'glossary' }, h('h2', {}, 'Words'), h('dl', {}, ...items))
+  return h('div', { class: 'glossary' }, h('dl', {}, ...items))
 }

@@ -4,7 +4,6 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { chromium, type BrowserContext, type Page } from 'playwright-core'
-import type { Report } from '../../src/report.ts'
 
 /** Where the browser is; the variable HOMING_CHROMIUM names another. */
 export const CHROMIUM = process.env.HOMING_CHROMIUM ?? '/usr/bin/chromium'
@@ -12,13 +11,23 @@ export const available = existsSync(CHROMIUM)
 
 const MARKER = '<script type="application/json" id="homing-report">'
 
-/** The built page with a report inside, as the program writes it. */
-export function render(report: Report | string): string {
-  const template = readFileSync(new URL('../../dist/report.html', import.meta.url), 'utf8')
+/** A built page with data inside, as the program writes it. */
+export function render(report: object | string, built = 'report.html'): string {
+  const template = readFileSync(new URL(`../../dist/${built}`, import.meta.url), 'utf8')
   const json = typeof report === 'string' ? report : JSON.stringify(report).replaceAll('<', '\\u003c')
   const at = template.indexOf(MARKER)
   if (at < 0 || template.indexOf(MARKER, at + 1) >= 0) throw new Error('the template must have the marker exactly once')
   return template.slice(0, at + MARKER.length) + json + template.slice(at + MARKER.length)
+}
+
+/** How a page is opened. */
+export interface Options {
+  width?: number
+  dark?: boolean
+  /** The built page, if it is not that of the report. */
+  built?: string
+  /** What stands behind `#` in its address. */
+  hash?: string
 }
 
 /** A browser with a fresh profile, and the temporary directory of this test run. */
@@ -58,21 +67,15 @@ export class Browser {
   }
 
   /** Opens a report; `complaints` collects console errors, page errors and requests beyond the file itself. */
-  async open(
-    report: Report | string,
-    options: { width?: number; dark?: boolean } = {},
-  ): Promise<{ page: Page; complaints: string[] }> {
+  async open(report: object | string, options: Options = {}): Promise<{ page: Page; complaints: string[] }> {
     this.files += 1
     const file = join(this.directory, `report-${this.files}.html`)
-    writeFileSync(file, render(report))
+    writeFileSync(file, render(report, options.built))
     return this.visit(file, options)
   }
 
   /** Opens a file. */
-  async visit(
-    file: string,
-    options: { width?: number; dark?: boolean } = {},
-  ): Promise<{ page: Page; complaints: string[] }> {
+  async visit(file: string, options: Options = {}): Promise<{ page: Page; complaints: string[] }> {
     const page = await this.context.newPage()
     const complaints: string[] = []
     page.on(
@@ -83,13 +86,13 @@ export class Browser {
     page.on(
       'request',
       (request) =>
-        request.url() !== `file://${file}` &&
-        !request.url().startsWith('data:') &&
+        request.url().split('#')[0] !== `file://${file}` &&
+        !/^(data|blob):/.test(request.url()) &&
         complaints.push(`request: ${request.url()}`),
     )
     await page.setViewportSize({ width: options.width ?? 1280, height: 900 })
     await page.emulateMedia({ colorScheme: options.dark ? 'dark' : 'light' })
-    await page.goto(`file://${file}`)
+    await page.goto(`file://${file}${options.hash ?? ''}`)
     await page.waitForSelector('html[data-ready]')
     return { page, complaints }
   }

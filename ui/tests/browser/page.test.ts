@@ -14,6 +14,12 @@ const chart = (name: string) => `[data-chart="${name}"]`
 
 /** The numbers of a table's column, by its first cell. */
 async function column(page: Page, name: string, title: string): Promise<Record<string, number>> {
+  const details = page.locator(`${chart(name)} details:has-text("The numbers as a table")`)
+  if ((await details.count()) > 0) await details.first().evaluate((one) => ((one as HTMLDetailsElement).open = true))
+  await page
+    .locator(`${chart(name)} table`)
+    .first()
+    .waitFor({ state: 'attached' })
   return page
     .locator(`${chart(name)} table`)
     .first()
@@ -27,6 +33,17 @@ async function column(page: Page, name: string, title: string): Promise<Record<s
         ]),
       )
     }, title)
+}
+
+/** Scrolls through the page, so that all of it is drawn. */
+async function drawAll(page: Page): Promise<void> {
+  await page.evaluate(async () => {
+    for (let y = 0; y < document.documentElement.scrollHeight; y += 500) {
+      scrollTo(0, y)
+      await new Promise((done) => setTimeout(done, 20))
+    }
+    scrollTo(0, 0)
+  })
 }
 
 /** What sticks out of the window, or of its own drawing. */
@@ -70,14 +87,19 @@ describe.skipIf(!available)('the report page', () => {
     const report = fixture()
     const { page, complaints } = await browser.open(report)
     const trace = report.traces[0]!
-    expect(await page.locator('.sentence').textContent()).toBe(trace.summary)
+    expect(await page.locator('.verdict .sentence').textContent()).toBe(trace.why!.sentence)
+    expect(await page.locator('.summary .sentence').textContent()).toBe(trace.summary)
+    await drawAll(page)
     expect(await page.locator('h1').textContent()).toBe(`sor-cols -n 512 --label 'a <b> "c"' on fixture-machine`)
     expect(await page.locator('.gaps').textContent()).toMatch(
       /^In total, first-touch costs .* more than the best placement, homing .* more\.$/,
     )
     const bars = await column(page, 'mcpr', 'MCPR')
     expect(bars).toEqual(Object.fromEntries(trace.rows.map((row) => [row.policy, row.mcpr])))
-    expect(await page.locator(`${chart('mcpr')} g[aria-label="bar"] rect`).count()).toBe(trace.rows.length - 1)
+    const drawn = page.locator(`${chart('mcpr')} g[aria-label="bar"] rect`)
+    expect(await drawn.count()).toBe(3)
+    await page.locator(`${chart('mcpr')} .unfold`).click()
+    expect(await drawn.count()).toBe(trace.rows.length - 1)
     const split = await column(page, 'split', 'page copies')
     for (const row of trace.rows) expect(split[row.policy]! * row.references).toBeCloseTo(row.copy_cost, 1)
     expect(await column(page, 'sharing', 'Pages')).toEqual(
@@ -103,7 +125,8 @@ describe.skipIf(!available)('the report page', () => {
       margin: { top: '12mm', bottom: '12mm', left: '12mm', right: '12mm' },
     })
     expect(readFileSync(join(browser.shots, 'print.pdf')).length).toBeGreaterThan(20_000)
-    const phone = await browser.open(fixture(), { width: 390 })
+    const phone = await browser.open(fixture(), { width: 360 })
+    await drawAll(phone.page)
     expect(await overflow(phone.page)).toEqual([])
     await browser.shot(phone.page, 'phone')
     expect([...dark.complaints, ...phone.complaints]).toEqual([])
@@ -120,7 +143,7 @@ describe.skipIf(!available)('the report page', () => {
     const values = await column(page, 'table', 'MCPR')
     const sorted = await names()
     expect(sorted.map((name) => values[name])).toEqual([...Object.values(values)].sort((a, b) => a - b))
-    expect(await page.locator('th[aria-sort="ascending"]').textContent()).toBe('MCPR')
+    expect(await page.locator(`${chart('table')} th[aria-sort="ascending"]`).textContent()).toBe('MCPR')
     await page.keyboard.press('Enter')
     expect(await names()).not.toEqual(sorted)
     expect([...(await names())].sort()).toEqual([...before].sort())
@@ -133,6 +156,8 @@ describe.skipIf(!available)('the report page', () => {
     const { page } = await browser.open(report)
     const first = page.locator('canvas[data-map="first"]')
     const final = page.locator('canvas[data-map="final"]')
+    await page.locator(chart('page-map')).scrollIntoViewIfNeeded()
+    await page.locator('canvas[data-map="first"][data-cells]').waitFor()
     expect(await first.getAttribute('data-cells')).toBe(String(map.pages))
     const at0 = map.initial.filter((node) => node === 0).length
     expect(await first.getAttribute('aria-label')).toContain(
@@ -148,12 +173,12 @@ describe.skipIf(!available)('the report page', () => {
 
     await first.focus()
     await page.keyboard.press('ArrowRight')
-    const tip = page.locator('.tip')
+    const tip = page.locator(`${chart('page-map')} .tip`)
     expect(await tip.textContent()).toContain(`${map.vaddr[0]}, grid`)
     expect(await tip.textContent()).toContain('first touch: node 0')
     await page.keyboard.press('ArrowRight')
     expect(await tip.textContent()).toContain(map.vaddr[1])
-    expect(await page.locator('[aria-live]').textContent()).toContain(map.vaddr[1])
+    expect(await page.locator(`${chart('page-map')} [aria-live]`).textContent()).toContain(map.vaddr[1])
     await page.keyboard.press('Escape')
     expect(await tip.isVisible()).toBe(false)
 
@@ -169,6 +194,7 @@ describe.skipIf(!available)('the report page', () => {
   test('tells of a bar under the mouse', async () => {
     const report = fixture()
     const { page } = await browser.open(report)
+    await page.locator(chart('mcpr')).scrollIntoViewIfNeeded()
     await page
       .locator(`${chart('mcpr')} g[aria-label="bar"] rect`)
       .first()
@@ -182,6 +208,11 @@ describe.skipIf(!available)('the report page', () => {
 
   test('hides and shows lines', async () => {
     const { page } = await browser.open(fixture())
+    await page.locator(chart('curve-page-move')).scrollIntoViewIfNeeded()
+    await page
+      .locator(`${chart('curve-page-move')} .plot svg`)
+      .first()
+      .waitFor()
     const lines = page.locator(`${chart('curve-page-move')} g[aria-label="line"] path`)
     const before = await lines.count()
     expect(before).toBeGreaterThan(3)
@@ -222,15 +253,17 @@ describe.skipIf(!available)('the report page', () => {
     'one-node': fixture({ nodes: 1 }),
     'many-nodes': fixture({ nodes: 64, general: true, bare: true }),
     'gap-0': fixture({ flat: true }),
+    'no-diagnosis': fixture({ noWhy: true }),
     huge: fixture({ scale: 1e12 }),
     bare: fixture({ bare: true, global: true }),
-    real: golden,
+    real: golden as unknown as Report,
   }
   for (const [name, report] of Object.entries(edges)) {
     test(`copes with ${name}`, async () => {
       const { page, complaints } = await browser.open(report)
-      for (const width of [1280, 390]) {
+      for (const width of [1280, 360]) {
         await page.setViewportSize({ width, height: 900 })
+        await drawAll(page)
         await page.waitForFunction(() =>
           [...document.querySelectorAll('.plot svg')].every(
             (svg) => !svg.checkVisibility() || svg.clientWidth <= window.innerWidth,
@@ -250,7 +283,8 @@ describe.skipIf(!available)('the report page', () => {
     const report = fixture({ pages: 120_000, bare: true })
     const started = performance.now()
     const { page, complaints } = await browser.open(report)
-    expect(await page.locator('canvas[data-map="final"]').getAttribute('data-cells')).toBe('120000')
+    await page.locator(chart('page-map')).scrollIntoViewIfNeeded()
+    await page.locator('canvas[data-map="final"][data-cells="120000"]').waitFor()
     expect(performance.now() - started).toBeLessThan(30_000)
     expect(complaints).toEqual([])
     await browser.shot(page, 'large')

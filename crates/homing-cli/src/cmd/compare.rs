@@ -152,6 +152,7 @@ impl Args {
             sweeps: self.sweep.clone(),
             perturb: self.perturb.iter().map(filter).collect(),
             seeds: self.seeds,
+            diagnose: self.json || self.html.is_some(),
         })
     }
 

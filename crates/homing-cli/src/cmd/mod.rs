@@ -31,6 +31,7 @@ macro_rules! commands {
 pub mod bench;
 pub mod compare;
 pub mod daemon;
+pub mod diff;
 pub mod doctor;
 pub mod flags;
 pub mod lab;
@@ -54,6 +55,8 @@ commands! {
     Record(record::Args) in FindOutWhy => record::run;
     /// Say which data is in the wrong place, what to change, and how much that brings
     Why(why::Args) in FindOutWhy => why::run;
+    /// Compare two diagnoses: what a change of a program did to where its memory is
+    Diff(diff::Args) in FindOutWhy => diff::run;
     /// Compare placement policies with the best any policy could do
     Compare(compare::Args) in Compare => compare::run;
     /// The cheapest placement of a trace's pages, its cost, its actions and its exact cost curve

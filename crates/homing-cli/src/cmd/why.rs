@@ -59,6 +59,9 @@ pub struct Args {
     /// Write the same as Markdown to a file; - for standard output
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     markdown: Option<PathBuf>,
+    /// Also write the diagnosis as one self-contained page, with the page map and four policies
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 /// Diagnoses and prints.
@@ -81,6 +84,9 @@ pub fn run(args: Args) -> Result {
     let file = TraceFile::open(&args.trace)?;
     let case = ready.case(&file, None)?;
     let report = why::diagnose(&case)?;
+    if let Some(path) = &args.html {
+        files::write(path, crate::page::page(&why::page(&case, &report)?)?)?;
+    }
     let text = text::Page::new(&report, args.areas as usize, &args.by);
     if args.json {
         outln!("{}", serde_json::to_string_pretty(&report)?);

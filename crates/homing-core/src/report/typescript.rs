@@ -6,7 +6,7 @@ use ts_rs::{Config, TypeVisitor, TS};
 
 const HEAD: &str = "\
 // The shape of the data that the page shows: what `homing compare --json` prints and `--html` embeds.
-// Made from crates/homing-core/src/report.rs and report/why.rs by `make ui-data`; not to be edited.\n";
+// Made from crates/homing-core/src/report.rs, report/why.rs and report/diff.rs by `make ui-data`; not to be edited.\n";
 
 /// The declarations of the types that a type names, by name: the derive macro has no order of its own.
 struct Declarations {
@@ -34,9 +34,10 @@ fn tidy(declaration: &str) -> String {
         let indent = if inside && line != "};" { "  " } else { "" };
         let line = if line.contains("?: ") { line.replace(" | null", "") } else { line.to_owned() };
         inside |= line.ends_with('{');
-        let line = format!("{indent}{line}");
-        // A choice of many is one a line.
-        lines.push(if line.len() > 120 && !inside { line.replace(" | ", "\n  | ") } else { line });
+        // A union of many words: one a line.
+        let wide = line.len() > 120 && line.starts_with("export type");
+        let line = if wide { line.replace(" | ", "\n  | ").replacen(" = ", " =\n  | ", 1) } else { line };
+        lines.push(format!("{indent}{line}"));
     }
     lines.join("\n")
 }
@@ -45,7 +46,7 @@ fn declarations() -> String {
     let config = Config::new().with_large_int("number");
     let mut all = Declarations { config, by_name: BTreeMap::new() };
     all.visit::<Report>();
-    all.visit::<why::WhyReport>();
+    all.visit::<diff::WhyDiff>();
     HEAD.to_owned() + &all.by_name.into_values().collect::<String>()
 }
 

@@ -15,7 +15,7 @@ use crate::experiment::{Experiment, Ready};
 use crate::info;
 use crate::policies::{each_once, policies};
 use crate::trace_file::{naming, TraceFile};
-use crate::{honest, manifest, rig, trace_names};
+use crate::{honest, manifest, rig, trace_names, why};
 use homing_core::compare::{compare, means, summary, BoundStart};
 use homing_core::information::Information;
 use homing_core::machine::Costs;
@@ -43,6 +43,8 @@ pub struct Comparison {
     pub perturb: Vec<Filter>,
     /// Seeds of each disturbance, from 0 up.
     pub seeds: u64,
+    /// Also say what is wrong with where pages are ([`crate::why`]).
+    pub diagnose: bool,
 }
 
 /// The result.
@@ -67,6 +69,7 @@ impl Comparison {
             sweeps: Vec::new(),
             perturb: Vec::new(),
             seeds: SEEDS,
+            diagnose: false,
         }
     }
 
@@ -132,12 +135,17 @@ impl Comparison {
         let perturbation = perturb::table(case, &self.perturb, self.seeds, compared.rows[0].cost);
         let perturbation = naming(perturbation, &case.file.path)?;
         let (page_sizes, split) = sizes::compare(case)?;
+        let why = self.diagnose.then(|| why::of_model(case)).transpose()?;
+        if why.as_ref().is_some_and(Option::is_none) {
+            notes.push(about(&why::NONE_OF_GLOBAL.to_owned()));
+        }
         Ok(TraceReport {
             summary: summary(&compared.rows),
             rows: compared.rows,
             further_levels: compared.further_levels,
             sharing: compared.sharing,
             page_map: compared.page_map,
+            why: why.flatten(),
             trace: info,
             curves,
             perturbation,
