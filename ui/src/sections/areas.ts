@@ -214,6 +214,7 @@ const KNOWN = new Set<string>([
   'avoidable_percent',
   'cause',
   'remedy',
+  'areas_folded',
   ...SHOWN,
 ])
 

@@ -3,7 +3,7 @@
 
 import { h, table } from '../dom.ts'
 import { clip, count, integer, percent } from '../format.ts'
-import type { AreaReport, LineReport, LinesReport, RemedyReport, Snippet } from '../report.ts'
+import type { AreaReport, LinesReport, RemedyReport, Snippet } from '../report.ts'
 
 interface Newer {
   lines?: LinesReport

@@ -166,7 +166,7 @@ describe.skipIf(!available)('the diagnosis on the page', () => {
     const later = {
       stacks: [{ line: 3, share: 0.5 }],
       advice: ['Pad it to 64 bytes.', '<b>'],
-      stack: 'main\u202e',
+      caller: 'main\u202e',
       empty: null,
     }
     const data = report((areas) => areas.map((area) => ({ ...area, ...later })))
@@ -183,8 +183,8 @@ describe.skipIf(!available)('the diagnosis on the page', () => {
 
   test('shows remedies to paste and lines that travel', async () => {
     const paste = [
-      { form: 'words', text: 'Pad the counters.' },
-      { form: 'c', text: 'struct alignas(64) part { /* <b> */ };' },
+      { form: 'words' as const, text: 'Pad the counters.' },
+      { form: 'c' as const, text: 'struct alignas(64) part { /* <b> */ };' },
     ]
     const lines = { falsely: 12_000, truly: 3, worst: [{ offset: 128, nodes: 2, falsely: 7000, truly: 1 }] }
     const data = report((areas) =>

@@ -230,6 +230,7 @@ pub struct AreaReport {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stack: Vec<String>,
     /// Areas of libraries and of the loader that come together in this one; 0 for all but `other`.
+    #[serde(default)]
     pub areas_folded: u64,
     /// Its pages.
     pub pages: u64,
@@ -251,6 +252,7 @@ pub struct AreaReport {
     /// class that has most of its references.
     pub class: String,
     /// 100 * references to pages that are falsely shared / references.
+    #[serde(default)]
     pub falsely_shared_percent: f64,
     /// References by sharing class.
     pub sharing: Vec<ClassReferences>,
