@@ -64,6 +64,10 @@ export type Cause = "initialised-by-one-thread"
   | "falsely-shared-lines"
   | "contended-lines"
   | "one-node-congested"
+  | "threads-wander"
+  | "bindings-wrong"
+  | "unmovable"
+  | "balancing-costs"
   | "not-numa";
 
 /** References of one sharing class. */
@@ -282,6 +286,16 @@ export type PerturbationRow = {
   change_percent: number,
 };
 
+/** What only a running process shows. */
+export type ProcessFinding = {
+  /** What is wrong. */
+  cause: Cause,
+  /** ... in a sentence, with what was seen. */
+  sentence: string,
+  /** What to do, ready to paste; the first in words. */
+  paste: Array<Snippet>,
+};
+
 /** One page of the larger size, and what it would cost in pages of the smaller one. */
 export type Region = {
   /** Virtual address of the large page's first byte. */
@@ -382,6 +396,16 @@ export type Row = {
   copy_cost: number,
   /** (moves + replications) / pages. */
   moves_per_page: number,
+};
+
+/** How references were sampled. */
+export type SampledReport = {
+  /** The source, as `--source` takes it. */
+  source: string,
+  /** How long it sampled. */
+  seconds: number,
+  /** Samples. */
+  samples: number,
 };
 
 /** One line of a [`Curve`]. */
@@ -548,6 +572,10 @@ export type WhyReport = {
   threads_on: string,
   /** Nodes that threads run on. */
   nodes_in_use: number,
+  /** How references were sampled; absent for a trace, which has all of them. */
+  sampled?: SampledReport,
+  /** What only a running process shows, in the order of judging; the first is the verdict. */
+  process?: Array<ProcessFinding>,
   /** The machine that was modelled. */
   machine: MachineInfo,
   /** The trace. */

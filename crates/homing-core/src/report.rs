@@ -2,6 +2,7 @@
 //! versioned (`docs/report-schema.md`).
 
 pub mod advice;
+pub mod process;
 pub mod why;
 
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,7 @@
 //! Why a program pays for memory that is not uniform: the diagnosis of a trace ([`homing_core::why`]).
 
 mod lines;
+pub mod sampled;
 
 use crate::case::Case;
 use crate::error::Result;
@@ -92,6 +93,8 @@ pub fn diagnose(case: &Case<'_>) -> Result<WhyReport> {
         trace: case.trace_info(),
         parameters,
         notes,
+        sampled: None,
+        process: Vec::new(),
     };
     Ok(WhyReport::new(&diagnosis, basis))
 }
@@ -148,7 +151,10 @@ fn on_one_node(case: &Case<'_>) -> Result<Option<Vec<CpuCounts>>> {
 
 /// The CPUs of node 0, as lists have them.
 fn cpus_of_node_0(ready: &Ready) -> String {
-    let count = ready.machine.cpus_of(Node(0));
+    cpus_list(ready.machine.cpus_of(Node(0)))
+}
+
+fn cpus_list(count: u16) -> String {
     match count {
         0 | 1 => "0".into(),
         count => format!("0-{}", count - 1),

@@ -1,5 +1,8 @@
 //! `homing why`: which data is in the wrong place, what to change, and how much that brings.
 
+mod command;
+mod input;
+mod process;
 mod text;
 
 use crate::exit::{Code, Result};
@@ -7,28 +10,40 @@ use crate::files;
 use crate::options::ModelArgs;
 use homing_core::history::ThreadsOn;
 use homing_core::ids::PageSize;
+use homing_core::report::why::WhyReport;
 use homing_pipeline::model::{bytes, MEMORY};
 use homing_pipeline::{why, TraceFile};
-use std::path::PathBuf;
+use input::{Input, Subject};
+use std::path::{Path, PathBuf};
+
+/// The machine that traces are judged on unless the user names another.
+const MACHINE: &str = "two-socket";
 
 /// Arguments of `homing why`.
 #[derive(clap::Args)]
+#[command(after_long_help = "Examples:\n  \
+homing why app.homing                       a trace, made by `homing record`\n  \
+homing why -- ./app -n 5                    a command: recorded for at most a minute, then judged\n  \
+homing why --budget 100M --keep app.homing -- ./app\n  \
+homing why --pid 1234 --seconds 30          a process that runs: sampled, nothing moves\n  \
+homing why --cgroup /sys/fs/cgroup/system.slice/app.service\n\n\
+A process is sampled on this machine, as `homing attach --dry-run` does, and needs the same rights. Ctrl-C ends \
+recording or sampling early; what was seen is judged.")]
 pub struct Args {
-    /// The trace, made by `homing record`
-    trace: PathBuf,
-    /// Machine model: a name from `homing machines`, a TOML file, or `host`
-    #[arg(long, short, value_name = "MACHINE", default_value = "two-socket", value_parser = crate::names::MACHINE,
-          hide_possible_values = true)]
-    machine: String,
+    #[command(flatten)]
+    subject: Subject,
+    /// Machine model: a name from `homing machines`, a TOML file, or `host` [default: two-socket; host for a process]
+    #[arg(long, short, value_name = "MACHINE", value_parser = crate::names::MACHINE, hide_possible_values = true)]
+    machine: Option<String>,
     /// Override a field of the machine, such as remote=15
-    #[arg(long, value_name = "FIELD=VALUE")]
+    #[arg(long, value_name = "FIELD=VALUE", conflicts_with_all = ["pid", "cgroup"])]
     set: Vec<String>,
     /// CPUs that threads run on: round-robin over the nodes, fill, one-per-node, or a list such as 0-3,5 [default:
     /// round-robin]
-    #[arg(long, value_name = "HOW")]
+    #[arg(long, value_name = "HOW", conflicts_with_all = ["pid", "cgroup"])]
     threads_on: Option<ThreadsOn>,
     /// Page size, a power of two from 512 to 1G [default: the machine's]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", conflicts_with_all = ["pid", "cgroup"])]
     page_size: Option<PageSize>,
     /// Memory for page histories; what is beyond goes to a temporary file
     #[arg(long, value_name = "SIZE", default_value = MEMORY, value_parser = bytes)]
@@ -46,8 +61,35 @@ pub struct Args {
 
 /// Diagnoses and prints.
 pub fn run(args: Args) -> Result {
+    match args.subject.input()? {
+        Input::Trace(path) => {
+            let (report, code) = trace(&args, &path, Vec::new())?;
+            show(&args, &report)?;
+            Ok(code)
+        }
+        Input::Command(command) => {
+            // Whoever reads the verdict by program must not find the program's own words in it.
+            let apart = args.json || args.markdown.as_ref().is_some_and(|path| path.as_os_str() == "-");
+            let recorded = match command.record(apart)? {
+                Ok(recorded) => recorded,
+                Err(interrupted) => return Ok(interrupted),
+            };
+            let (report, code) = trace(&args, &recorded.path, recorded.notes)?;
+            show(&args, &report)?;
+            Ok(code)
+        }
+        Input::Process(watched) => {
+            let (report, code) = watched.diagnose(args.machine.as_deref().unwrap_or("host"))?;
+            show(&args, &report)?;
+            Ok(code)
+        }
+    }
+}
+
+/// The diagnosis of a trace.
+fn trace(args: &Args, path: &Path, notes: Vec<String>) -> anyhow::Result<(WhyReport, Code)> {
     let model = ModelArgs {
-        machine: args.machine.clone(),
+        machine: args.machine.clone().unwrap_or_else(|| MACHINE.into()),
         set: args.set.clone(),
         page_size: args.page_size.into_iter().collect(),
         threads_on: ThreadsOn::RoundRobin,
@@ -55,12 +97,17 @@ pub fn run(args: Args) -> Result {
         misses: false,
     };
     let ready = why::honest(model.experiment(), args.threads_on.clone())?.ready(|_| Ok(Vec::new()))?;
-    let file = TraceFile::open(&args.trace)?;
+    let file = TraceFile::open(path)?;
     let case = ready.case(&file, None)?;
-    let report = why::diagnose(&case)?;
-    let text = text::Page::new(&report, args.areas as usize);
+    let mut report = why::diagnose(&case)?;
+    report.notes.splice(0..0, notes);
+    Ok((report, if case.layout.partial { Code::PARTIAL } else { Code::OK }))
+}
+
+fn show(args: &Args, report: &WhyReport) -> anyhow::Result<()> {
+    let text = text::Page::new(report, args.areas as usize);
     if args.json {
-        outln!("{}", serde_json::to_string_pretty(&report)?);
+        outln!("{}", serde_json::to_string_pretty(report)?);
     } else if let Some(path) = &args.markdown {
         match path.as_os_str() == "-" {
             true => outln!("{}", text.markdown().trim_end()),
@@ -69,5 +116,5 @@ pub fn run(args: Args) -> Result {
     } else {
         outln!("{}", text.plain().trim_end());
     }
-    Ok(if case.layout.partial { Code::PARTIAL } else { Code::OK })
+    Ok(())
 }

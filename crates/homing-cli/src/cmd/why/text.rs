@@ -94,6 +94,9 @@ impl<'a> Page<'a> {
             return vec!["Nothing to do: look at caches, computing and synchronisation instead.".into()];
         }
         let mut lines = vec!["What to do:".to_owned()];
+        for finding in &report.process {
+            lines.extend(finding.paste.iter().map(|snippet| format!("  {}", snippet.text.replace('\n', "\n  "))));
+        }
         let mut remedies: Vec<(Remedy, Vec<&AreaReport>)> = Vec::new();
         for area in &report.areas {
             let Some(RemedyReport { remedy, .. }) = area.remedy else { continue };
@@ -106,8 +109,10 @@ impl<'a> Page<'a> {
             lines.push(format!("  {}{}: {}", names(&areas), causes(&areas), in_words(remedy)));
             lines.extend(areas.iter().take(1).filter_map(|area| worst_line(area)));
         }
-        lines.push("Without a change of the source, for all pages alike:".to_owned());
-        lines.extend(report.one_remedy_for_all.iter().map(|remedy| self.for_all(remedy)));
+        if report.areas.iter().any(|area| area.remedy.is_some()) {
+            lines.push("Without a change of the source, for all pages alike:".to_owned());
+            lines.extend(report.one_remedy_for_all.iter().map(|remedy| self.for_all(remedy)));
+        }
         lines
     }
 
