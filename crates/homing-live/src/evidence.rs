@@ -184,7 +184,8 @@ impl Evidence {
     pub fn found(self, session: &Session<'_>) -> Found {
         let seconds = self.begun.elapsed().as_secs_f64();
         let threads: Vec<ThreadFacts> = self.threads.values().map(Followed::facts).collect();
-        let memories: Vec<&Memory> = self.processes.values().filter_map(|seen| seen.memory.as_ref()).collect();
+        let memories: Vec<&Memory> =
+            self.processes.values().filter_map(|seen| seen.memory.as_ref()).collect();
         let memory = Memory {
             bytes: memories.iter().map(|memory| memory.bytes).sum(),
             bound: memories.iter().flat_map(|memory| memory.bound.clone()).collect(),

@@ -1,9 +1,8 @@
 //! The diagnosis as data: what `homing why --json` prints, and what its text, its page and `homing diff` read
 //! (docs/why.md has the fields). Nothing else is shown, so that all of them say the same.
 
-use super::process;
 use super::advice::{self, Snippet, Target};
-use super::process::{ProcessFinding, SampledReport};
+use super::process::{self, ProcessFinding, SampledReport};
 use super::{MachineInfo, Parameter, TraceInfo};
 use crate::sharing::SharingClass;
 use crate::time::Elapsed;

@@ -103,9 +103,11 @@ impl Command {
         files::tell_left_behind(&output);
         let recorded = prepared.record()?;
         Ok(match recorded.trace {
-            Ok(finished) => {
-                Ok(Recorded { path: output, notes: notes(&finished, recorded.status, self.budget), _folder: folder })
-            }
+            Ok(finished) => Ok(Recorded {
+                path: output,
+                notes: notes(&finished, recorded.status, self.budget),
+                _folder: folder,
+            }),
             Err(left) => {
                 errln!("homing: ended at once{}", if self.keep.is_some() { left } else { String::new() });
                 Err(Code(recorded.status))
@@ -133,7 +135,8 @@ fn notes(finished: &Finished, status: u8, budget: Budget) -> Vec<String> {
     }
     if finished.unrecorded > 0 {
         let children = if finished.unrecorded == 1 { "child process was" } else { "child processes were" };
-        notes.push(format!("{} {children} not recorded (`homing record --follow` does)", finished.unrecorded));
+        notes
+            .push(format!("{} {children} not recorded (`homing record --follow` does)", finished.unrecorded));
     }
     let (summary, order) = (&finished.summary, &finished.ordered.report);
     for (count, what) in [

@@ -72,8 +72,10 @@ impl Subject {
                 source: self.source.clone().unwrap_or_else(|| "auto".into()),
             }));
         }
-        if self.seconds.is_some() || self.source.is_some() {
-            return Err(usage("--seconds and --source are for processes: expected --pid or --cgroup"));
+        if self.children || self.seconds.is_some() || self.source.is_some() {
+            return Err(usage(
+                "--children, --seconds and --source are for processes: expected --pid or --cgroup",
+            ));
         }
         let command = match self.program() {
             Some(program) => std::iter::once(program).chain(self.words[1..].iter().cloned()).collect(),

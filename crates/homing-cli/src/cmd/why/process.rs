@@ -58,13 +58,15 @@ impl Watched {
         let whom = Whom { pid: self.pids.clone(), children: self.children, cgroup: self.cgroup.clone() };
         let choice = whom.choice()?;
         self.pids.iter().try_for_each(|&pid| has_memory(Pid(pid)))?;
-        let host = Host::read(Path::new("/sys")).map_err(|e| exit::error(Code::UNSUPPORTED, e.to_string()))?;
+        let host =
+            Host::read(Path::new("/sys")).map_err(|e| exit::error(Code::UNSUPPORTED, e.to_string()))?;
         let model = load_machine(machine)?;
         if host.nodes() == 1 {
             let mut report = diagnose(&load_machine("host")?, self.samples(BLIND))?;
-            report.sentence = "Not NUMA: this machine has one memory node; nothing can move here. `homing lab run \
+            report.sentence =
+                "Not NUMA: this machine has one memory node; nothing can move here. `homing lab run \
                                --topology 2x2 -- ...` has more."
-                .into();
+                    .into();
             return Ok((report, Code::OK));
         }
         let config = Config {
@@ -96,7 +98,8 @@ impl Watched {
         let caught = interrupts()?;
         let mut session = plan.session(choice, None, self.name(), Default::default())?;
         if session.source().name == BLIND {
-            let message = "no source of samples works here: expected hint faults or a PMU with PEBS or IBS; `homing \
+            let message =
+                "no source of samples works here: expected hint faults or a PMU with PEBS or IBS; `homing \
                            doctor` says what is missing";
             return Err(exit::error(Code::UNSUPPORTED, message));
         }
@@ -153,7 +156,8 @@ impl Watched {
     fn sampled(&self, sampling: Sampling) -> Samples {
         let mut samples = self.samples(sampling.source);
         samples.notes = sampling.notes(self);
-        let own = [("own-cpu-seconds", sampling.own_cpu()), ("own-cpu-percent", 100.0 * sampling.own_share())];
+        let own =
+            [("own-cpu-seconds", sampling.own_cpu()), ("own-cpu-percent", 100.0 * sampling.own_share())];
         let own = own.map(|(name, value)| Parameter { name: name.into(), value: format!("{value:.3}") });
         samples.parameters.extend(own);
         let Sampling { found, command, .. } = sampling;
@@ -193,7 +197,8 @@ impl Sampling {
     /// What a reader must know of it.
     fn notes(&self, watched: &Watched) -> Vec<String> {
         let mut notes = vec![
-            "who made a page is not known: `made by` is where it is; pages of several nodes count as written".to_owned(),
+            "who made a page is not known: `made by` is where it is; pages of several nodes count as written"
+                .to_owned(),
         ];
         let (counts, seconds) = (&self.summary.counts, self.summary.seconds);
         if self.source != COUNTS {
@@ -203,14 +208,18 @@ impl Sampling {
             ));
         }
         if self.ended {
-            notes.push(format!("the processes ended after {seconds:.0} s: what was seen until then is judged"));
+            notes.push(format!(
+                "the processes ended after {seconds:.0} s: what was seen until then is judged"
+            ));
         }
         if self.summary.samples < FEW {
             let samples = things(self.summary.samples, "sample");
             notes.push(format!("{samples} are few: a longer --seconds makes the verdict surer"));
         }
         if let ([pid], None) = (&watched.pids[..], &watched.cgroup) {
-            notes.push(format!("`homing attach --pid {pid}` lets pages follow their users; its gain is not predicted"));
+            notes.push(format!(
+                "`homing attach --pid {pid}` lets pages follow their users; its gain is not predicted"
+            ));
         }
         let losses = &counts.losses;
         for (count, what) in [
@@ -229,7 +238,10 @@ impl Sampling {
             }
         }
         if self.own_share() > NOTABLE {
-            notes.push(format!("looking took {:.1} % of one CPU besides the source", 100.0 * self.own_share()));
+            notes.push(format!(
+                "looking took {:.1} % of one CPU besides the source",
+                100.0 * self.own_share()
+            ));
         }
         notes
     }

@@ -1,7 +1,7 @@
 //! The diagnosis for people: the verdict, the areas that cause it, what to do, and what that rests on.
 
 use crate::tables::table;
-use homing_core::report::advice::{in_words, Form};
+use homing_core::report::advice::{in_words, Form, Snippet};
 use homing_core::report::why::{percent, AreaReport, RemedyReport, WhyReport};
 use homing_core::why::remedy::Remedy;
 use homing_core::why::verdict::Cause;
@@ -95,7 +95,7 @@ impl<'a> Page<'a> {
         }
         let mut lines = vec!["What to do:".to_owned()];
         for finding in &report.process {
-            lines.extend(finding.paste.iter().map(|snippet| format!("  {}", snippet.text.replace('\n', "\n  "))));
+            lines.extend(finding.paste.iter().filter_map(pasted));
         }
         let mut remedies: Vec<(Remedy, Vec<&AreaReport>)> = Vec::new();
         for area in &report.areas {
@@ -122,6 +122,16 @@ impl<'a> Page<'a> {
             return format!("  ({} would add {} {of})", for_all_words(remedy.remedy), percent(-remedy.saves));
         };
         format!("  {}    takes off {} {of}", command.text, percent(remedy.saves))
+    }
+}
+
+/// A remedy of what only a running process shows, as far as people read it here.
+fn pasted(snippet: &Snippet) -> Option<String> {
+    match snippet.form {
+        Form::Words => Some(format!("  {}", snippet.text)),
+        Form::Shell => Some(format!("    {}", snippet.text)),
+        Form::Systemd => Some(format!("    systemd: {}", snippet.text.replace('\n', " "))),
+        _ => None,
     }
 }
 
