@@ -146,7 +146,7 @@ impl Time {
     /// Asks the program to end when its time is over; one that does not is killed. If it has just ended there is nobody
     /// to tell.
     fn end_if_over(&mut self, child: &mut Child) {
-        if !self.end.is_some_and(|end| Instant::now() >= end) {
+        if self.end.is_none_or(|end| Instant::now() < end) {
             return;
         }
         if self.asked {

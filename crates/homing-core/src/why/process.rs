@@ -168,7 +168,7 @@ fn threads_wander(facts: &ProcessFacts) -> Option<Sign> {
     let busy: Vec<&ThreadFacts> = facts.threads.as_ref()?.iter().filter(busy).collect();
     let changes: u64 = busy.iter().map(|thread| thread.changes).sum();
     let changes_a_second = changes as f64 / (busy.len() as f64 * facts.seconds).max(1e-9);
-    (!busy.is_empty() && changes_a_second >= OFTEN).then(|| Sign::ThreadsWander {
+    (!busy.is_empty() && changes_a_second >= OFTEN).then_some(Sign::ThreadsWander {
         threads: busy.len() as u64,
         changes_a_second,
         nonlocal_percent: 100.0 * nonlocal,
