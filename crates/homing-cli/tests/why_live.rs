@@ -148,11 +148,23 @@ fn a_machine_of_one_node_says_so_at_once() {
     assert_eq!((&report["verdict"], &report["at_most"]), (&"not-numa".into(), &0.0.into()));
 }
 
+/// Waits until a process has ended; it stays there until its test waits for it.
+fn ended_but_there(process: &Running) -> String {
+    let status = || std::fs::read_to_string(format!("/proc/{}/stat", process.pid())).unwrap();
+    while !status().contains(") Z ") {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    process.pid()
+}
+
 #[test]
 fn processes_that_are_not_there_are_errors() {
     let lab = Lab::new();
+    let process = Running(Command::new("true").spawn().unwrap());
+    let ended = ended_but_there(&process);
     for (arguments, said) in [
-        (&["--pid", "2147483647"][..], "process 2147483647 does not exist"),
+        (&["--pid", &ended][..], "has no memory of its own: it is a kernel thread, or it has ended"),
+        (&["--pid", "2147483647"], "process 2147483647 does not exist"),
         (&["--cgroup", "/absent"], "/absent is no cgroup: expected a directory"),
     ] {
         let output = why(&lab, arguments);

@@ -3,7 +3,8 @@
 //!
 //! A page has few samples, often one. Its best node, chosen by these samples, would look better than it is: a page that
 //! all nodes use seems to belong to the one that was seen. So each sample is charged at the node that the page's other
-//! samples choose, or those of its area where it has no other (leave-one-out).
+//! samples choose, or those of its area where it has no other (leave-one-out). Where one node for all of an area does
+//! better than that, as where threads wander, the samples of single pages tell nothing, and that node counts.
 
 use super::facts::{cost_at, PageFacts, Placed};
 use crate::ids::Node;
@@ -38,7 +39,19 @@ pub fn facts(pages: &[Sampled], costs: &Costs) -> Vec<PageFacts> {
     }
     let best_of_area: BTreeMap<i32, Node> =
         of_area.into_iter().map(|(area, by_node)| (area, best(costs, &by_node))).collect();
-    pages.iter().map(|page| page_facts(page, best_of_area[&page.area], nodes, costs)).collect()
+    let mut facts: Vec<PageFacts> =
+        pages.iter().map(|page| page_facts(page, best_of_area[&page.area], nodes, costs)).collect();
+    let mut gained: BTreeMap<i32, f64> = BTreeMap::new();
+    for (page, facts) in pages.iter().zip(&facts) {
+        let together = facts.cost_at(costs, best_of_area[&page.area]);
+        *gained.entry(page.area).or_default() += facts.costs.at_best - together;
+    }
+    for (page, facts) in pages.iter().zip(&mut facts).filter(|(page, _)| gained[&page.area] > 0.0) {
+        facts.best = best_of_area[&page.area];
+        let cost = facts.cost_at(costs, facts.best);
+        (facts.costs.at_best, facts.costs.replicated, facts.costs.bound) = (cost, cost, cost);
+    }
+    facts
 }
 
 fn page_facts(page: &Sampled, best_of_area: Node, nodes: usize, costs: &Costs) -> PageFacts {
@@ -176,6 +189,16 @@ mod tests {
         assert!(facts.iter().all(|page| (page.costs.at_best - 4.0).abs() < 1e-9));
         assert!(facts.iter().all(|page| page.class == SharingClass::Private && page.made_by == Node(0)));
         assert_eq!(class(&[3, 2]), SharingClass::WriteShared);
+    }
+
+    #[test]
+    fn one_node_for_an_area_is_best_where_its_pages_tell_nothing() {
+        let pages: Vec<Sampled> = (0..64).map(|number| page(number, 0, &[1, 2])).collect();
+        let (facts, costs) = (facts(&pages, &costs()), costs());
+        let cost = costs.access(Node(0), Node(1)) + 2.0;
+        assert!(facts.iter().all(|page| page.best == Node(1) && (page.costs.at_best - cost).abs() < 1e-9));
+        let found = judge(&pages);
+        assert!(found.costs[2] <= found.costs[1], "no remedy beats the bound: {:?}", found.costs);
     }
 
     #[test]

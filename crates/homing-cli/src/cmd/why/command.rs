@@ -140,13 +140,13 @@ fn notes(finished: &Finished, status: u8, budget: Budget) -> Vec<String> {
     }
     let (summary, order) = (&finished.summary, &finished.ordered.report);
     for (count, what) in [
-        (summary.lost, "references were lost by the recorder"),
-        (summary.lost_segments, "segments of the recorder never arrived"),
-        (summary.malformed, "words of the recorder made no sense"),
-        (order.broken_acquires, "synchronisations were ordered against their releases"),
+        (summary.lost, "references that the recorder lost"),
+        (summary.lost_segments, "segments of the recorder that never arrived"),
+        (summary.malformed, "words of the recorder that made no sense"),
+        (order.broken_acquires, "synchronisations that were ordered against their releases"),
     ] {
         if count > 0 {
-            notes.push(format!("{count} {what}"));
+            notes.push(format!("{what}: {count}"));
         }
     }
     notes

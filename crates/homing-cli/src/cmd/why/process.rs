@@ -56,8 +56,8 @@ impl Watched {
     /// Samples and judges them, on that machine model.
     pub fn diagnose(self, machine: &str) -> anyhow::Result<(WhyReport, Code)> {
         let whom = Whom { pid: self.pids.clone(), children: self.children, cgroup: self.cgroup.clone() };
-        let choice = whom.choice()?;
         self.pids.iter().try_for_each(|&pid| has_memory(Pid(pid)))?;
+        let choice = whom.choice()?;
         let host =
             Host::read(Path::new("/sys")).map_err(|e| exit::error(Code::UNSUPPORTED, e.to_string()))?;
         let model = load_machine(machine)?;
@@ -79,13 +79,15 @@ impl Watched {
         let mut plan = Plan::of(config, machine)?;
         let sampling = self.sample(&mut plan, choice)?;
         let code = if sampling.summary.counts.denied > 0 { Code::PARTIAL } else { Code::OK };
+        let ended = sampling.ended;
         let report = diagnose(&model, self.sampled(sampling))?;
         if report.trace.references == 0 && report.process.is_empty() {
             let message = format!(
-                "{}: no reference was sampled in {:.0} s: expected processes that run; try a longer --seconds, or \
-                 another --source (see `homing doctor`)",
+                "{}: no reference was sampled in {:.0} s{}: expected processes that run for some time; try a longer \
+                 --seconds, or another --source (see `homing doctor`)",
                 report.trace.name,
-                report.sampled.map_or(0.0, |sampled| sampled.seconds)
+                report.sampled.map_or(0.0, |sampled| sampled.seconds),
+                if ended { ", and then they ended" } else { "" }
             );
             return Err(exit::error(Code::FAILURE, message));
         }
@@ -223,18 +225,21 @@ impl Sampling {
         }
         let losses = &counts.losses;
         for (count, what) in [
-            (self.found.nowhere, "pages with samples are left out: the kernel does not say where they are"),
-            (counts.unmapped, "samples were of pages that had gone"),
-            (counts.unheard, "samples came too late to be judged"),
-            (losses.lost, "samples were lost: a ring was full"),
-            (losses.throttled, "times the kernel throttled the source"),
-            (losses.malformed, "records of the source made no sense"),
-            (losses.unwatched, "threads could not be watched"),
-            (losses.scans_missed, "scans for hint faults were not made"),
-            (counts.denied, "processes are left out: no permission to look at them"),
+            (
+                self.found.nowhere,
+                "pages with samples that are left out, since the kernel does not say where they are",
+            ),
+            (counts.unmapped, "samples of pages that had gone"),
+            (counts.unheard, "samples that came too late to be judged"),
+            (losses.lost, "samples that were lost, a ring being full"),
+            (losses.throttled, "times that the kernel throttled the source"),
+            (losses.malformed, "records of the source that made no sense"),
+            (losses.unwatched, "threads that could not be watched"),
+            (losses.scans_missed, "scans for hint faults that were not made"),
+            (counts.denied, "processes that are left out, since this user may not look at them"),
         ] {
             if count > 0 {
-                notes.push(format!("{count} {what}"));
+                notes.push(format!("{what}: {count}"));
             }
         }
         if self.own_share() > NOTABLE {
@@ -247,10 +252,11 @@ impl Sampling {
     }
 }
 
-/// Refuses kernel threads and processes that have ended but were not waited for.
+/// Refuses kernel threads and processes that have ended but were not waited for. What may not be looked at is refused
+/// elsewhere.
 fn has_memory(pid: Pid) -> anyhow::Result<()> {
-    let maps = Proc::default().maps(pid).map_err(|e| exit::error(Code::FAILURE, e.to_string()))?;
-    if maps.is_empty() {
+    let proc = Proc::default();
+    if proc.status(pid).is_ok() && proc.maps(pid).is_ok_and(|maps| maps.is_empty()) {
         let message = format!(
             "process {pid} has no memory of its own: it is a kernel thread, or it has ended; expected a program"
         );
