@@ -26,6 +26,7 @@ part cargo cargo test --workspace --locked --no-fail-fast
 part fuzz env CARGO_TARGET_DIR=target/fuzz cargo check --manifest-path fuzz/Cargo.toml --bins
 part workloads workloads/test.sh
 part record tests/workloads_record.sh
+part why tests/why.sh
 part cachegrind tests/cachegrind.sh
 part lab tests/lab.sh
 part live tests/live.sh

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The live engine in the lab, counted by the observer: a program that begins on one node has its pages brought home, and brought
-# after its threads when they go to other nodes, by a session and by a daemon. Then, in one machine, what tests/live/guest.sh checks.
+# after its threads when they go to other nodes, by a session and by a daemon. `homing why` of a process that runs says what is
+# wrong and moves nothing (`tests/live.sh why` checks that alone). Then, in one machine, what tests/live/guest.sh checks.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD homing=${HOMING:-$PWD/target/release/homing}
@@ -10,11 +11,11 @@ cd "$work"
 
 "$homing" lab run --topology 2x2 -- true 2>first.err
 if [ $? -eq 3 ]; then
-  echo "SKIPPED 3 tests of the live engine, which need what is missing here: $(cat first.err)"
+  echo "SKIPPED 4 tests of the live engine, which need what is missing here: $(cat first.err)"
   exit 0
 fi
 gcc -O2 -Wall -o signals "$root/tests/signals/signals.c" -pthread || exit 1
-for program in bands churn numa; do gcc -O2 -Wall -o "$program" "$root/tests/live/$program.c" -pthread || exit 1; done
+for program in away bands churn numa; do gcc -O2 -Wall -o "$program" "$root/tests/live/$program.c" -pthread || exit 1; done
 strip --strip-debug -o homing "$homing"
 cp "$root"/tests/live/*.sh .
 make -s -C "$root/preload" OUT="$work/preload" || exit 1
@@ -27,6 +28,13 @@ shifts() { # WHAT INTERVALS LAB_OPTIONS...: threads change nodes under a session
   cat out
   [ $status -eq 0 ] || { cat err; echo "live: FAILED"; exit 1; }
 }
+why() { # a process whose array is on one node and whose thread is on another is judged, and no page moves
+  timeout -k 5 500 "$homing" lab run --nodes 4 --cpus 8 --balancing off --thp never --file homing --file away --file wait.sh \
+    --result why.json -- sh ./why.sh || { echo "live: FAILED"; exit 1; }
+  python3 "$root/tests/live/verdict.py" why.json || { echo "live: FAILED"; exit 1; }
+}
+why
+[ "${1:-}" != why ] || { echo "live: 1 passed"; exit 0; }
 shifts session counts.json --result summary.json --result checked.json
 python3 "$root/tests/live/home.py" counts.json summary.json checked.json || { cat err; echo "live: FAILED"; exit 1; }
 echo "a daemon:"
@@ -35,4 +43,4 @@ python3 "$root/tests/live/home.py" served.json || { cat err; echo "live: FAILED"
 
 timeout -k 5 900 "$homing" lab run --nodes 4 --cpus 8 --balancing off --thp never --file homing --file bands --file churn --file numa --file signals \
   --file wait.sh -- sh ./guest.sh || { echo "live: FAILED"; exit 1; }
-echo "live: 3 passed"
+echo "live: 4 passed"

@@ -99,6 +99,10 @@ export type Cause =
   | "falsely-shared-lines"
   | "contended-lines"
   | "one-node-congested"
+  | "threads-wander"
+  | "bindings-wrong"
+  | "unmovable"
+  | "balancing-costs"
   | "not-numa";
 
 /** A figure before and after. */
@@ -357,6 +361,16 @@ export type PerturbationRow = {
   change_percent: number,
 };
 
+/** What only a running process shows. */
+export type ProcessFinding = {
+  /** What is wrong. */
+  cause: Cause,
+  /** ... in a sentence, with what was seen. */
+  sentence: string,
+  /** What to do, ready to paste; the first in words. */
+  paste: Array<Snippet>,
+};
+
 /** One page of the larger size, and what it would cost in pages of the smaller one. */
 export type Region = {
   /** Virtual address of the large page's first byte. */
@@ -458,6 +472,16 @@ export type Row = {
   copy_cost: number,
   /** (moves + replications) / pages. */
   moves_per_page: number,
+};
+
+/** How references were sampled. */
+export type SampledReport = {
+  /** The source, as `--source` takes it. */
+  source: string,
+  /** How long it sampled. */
+  seconds: number,
+  /** Samples. */
+  samples: number,
 };
 
 /** One line of a [`Curve`]. */
@@ -679,6 +703,10 @@ export type WhyReport = {
   threads_on: string,
   /** Nodes that threads run on. */
   nodes_in_use: number,
+  /** How references were sampled; absent for a trace, which has all of them. */
+  sampled?: SampledReport,
+  /** What only a running process shows, in the order of judging; the first is the verdict. */
+  process?: Array<ProcessFinding>,
   /** The machine that was modelled. */
   machine: MachineInfo,
   /** The trace. */

@@ -3,6 +3,7 @@
 
 pub mod advice;
 pub mod diff;
+pub mod process;
 pub mod why;
 
 use serde::{Deserialize, Serialize};

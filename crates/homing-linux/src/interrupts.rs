@@ -6,6 +6,9 @@ use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 /// The signals that are counted.
 const CAUGHT: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
+/// The signal that asks a process to end.
+pub const SIGTERM: i32 = libc::SIGTERM;
+
 /// The signal that ends a process at once.
 pub const SIGKILL: i32 = libc::SIGKILL;
 

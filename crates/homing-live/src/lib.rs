@@ -9,6 +9,7 @@ pub mod account;
 pub mod config;
 pub mod counters;
 pub mod evacuate;
+pub mod evidence;
 pub mod host;
 pub mod journal;
 pub mod mover;

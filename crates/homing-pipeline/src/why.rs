@@ -2,6 +2,7 @@
 
 mod page;
 mod reading;
+pub mod sampled;
 
 pub use page::{of_model, page, NONE_OF_GLOBAL, POLICIES};
 
@@ -88,6 +89,8 @@ pub fn diagnose(case: &Case<'_>) -> Result<WhyReport> {
         trace: case.trace_info(),
         parameters,
         notes,
+        sampled: None,
+        process: Vec::new(),
     };
     Ok(WhyReport::new(&diagnosis, basis))
 }
@@ -157,7 +160,10 @@ fn on_one_node(case: &Case<'_>, by_cpu: &[[u64; INTERVALS]]) -> Result<Option<Ve
 
 /// The CPUs of node 0, as lists have them.
 fn cpus_of_node_0(ready: &Ready) -> String {
-    let count = ready.machine.cpus_of(Node(0));
+    cpus_list(ready.machine.cpus_of(Node(0)))
+}
+
+fn cpus_list(count: u16) -> String {
     match count {
         0 | 1 => "0".into(),
         count => format!("0-{}", count - 1),

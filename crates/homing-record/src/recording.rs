@@ -14,8 +14,10 @@ use homing_linux::follow::Door;
 use homing_linux::interrupts::Interrupts;
 use homing_linux::program;
 use homing_trace::{Header, IngestOptions, Summary};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A recording that can begin: nothing is missing.
 pub struct Prepared {
@@ -24,6 +26,7 @@ pub struct Prepared {
     started: Started,
     door: Option<Door>,
     watch: Arc<dyn Watch>,
+    limit: Option<Duration>,
 }
 
 /// A recording that has ended.
@@ -46,6 +49,8 @@ pub struct Finished {
     pub ordered: Ordered,
     /// The child processes whose recording has ended.
     pub children: Vec<Child>,
+    /// The program was ended because its time was over ([`Prepared::within`]).
+    pub out_of_time: bool,
     /// Child processes that were not recorded.
     pub unrecorded: u32,
     /// Those of them that came when too many were being recorded.
@@ -83,7 +88,7 @@ impl Request {
             // Threads that spin at barriers would fill the trace with references that mean nothing.
             started.command.env("OMP_WAIT_POLICY", "passive");
         }
-        Ok(Prepared { request: self, program, started, door, watch })
+        Ok(Prepared { request: self, program, started, door, watch, limit: None })
     }
 
     /// The header of the trace.
@@ -112,9 +117,27 @@ impl Request {
 }
 
 impl Prepared {
+    /// Ends the program when it has run for this long; the trace is completed.
+    #[must_use]
+    pub fn within(mut self, limit: Duration) -> Prepared {
+        self.limit = Some(limit);
+        self
+    }
+
+    /// Sends what the program prints to this process' stderr.
+    ///
+    /// # Errors
+    /// If stderr cannot be shared.
+    pub fn print_to_stderr(mut self) -> Result<Prepared, RecordError> {
+        let sharing = || "cannot share stderr with the program".to_owned();
+        let stderr = std::io::stderr().as_fd().try_clone_to_owned().doing(sharing)?;
+        self.started.command.stdout(stderr);
+        Ok(self)
+    }
+
     /// Records until the program has ended, and completes the trace. Whatever ended the program, what arrived is in it.
     pub fn record(self) -> Result<Recorded, RecordError> {
-        let Prepared { request, program, started, door, watch } = self;
+        let Prepared { request, program, started, door, watch, limit } = self;
         if request.output.metadata().is_ok_and(|facts| !facts.is_file()) {
             return Err(RecordError::NoRegularFile(request.output));
         }
@@ -126,7 +149,7 @@ impl Prepared {
         let mut session =
             Session::start(started.command, started.channel, file, settings, Arc::clone(&watch))?;
         let family = door.map(|door| session.follow(door, plan));
-        let ended = session.run(&interrupts)?;
+        let ended = session.run(&interrupts, limit)?;
         if let Some(verdict) = started.messages.as_ref().and_then(valgrind::Messages::verdict) {
             watch.say(&format!("homing: {verdict}"));
         }
@@ -142,7 +165,7 @@ fn conclude(
     family: Option<&Family>,
     program: PathBuf,
 ) -> Result<Recorded, RecordError> {
-    let Ended { status, left } = ended;
+    let Ended { status, out_of_time, left } = ended;
     let Some(Left { summary, children: forks, command, replaced, place, failed }) = left else {
         return Ok(Recorded { status, trace: Err(to_recover(&output, &request.output)) });
     };
@@ -161,6 +184,16 @@ fn conclude(
     let turned_away = family.map_or(0, Family::turned_away);
     let program = command.first().filter(|_| !replaced.is_empty()).map_or(program, PathBuf::from);
     let never_ran = request.region.never_ran(place, &program, &summary, request.options.limit);
-    let trace = Finished { path, summary, ordered, children, unrecorded, turned_away, replaced, never_ran };
+    let trace = Finished {
+        path,
+        summary,
+        ordered,
+        children,
+        out_of_time,
+        unrecorded,
+        turned_away,
+        replaced,
+        never_ran,
+    };
     Ok(Recorded { status, trace: Ok(trace) })
 }

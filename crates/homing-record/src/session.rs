@@ -6,7 +6,7 @@ use crate::stream::{Left, Settings, Stream, REATTACH};
 use crate::watch::Watch;
 use homing_linux::channel::{Channel, Filled, Received};
 use homing_linux::follow::Door;
-use homing_linux::interrupts::{signal_child, Interrupts, SIGKILL};
+use homing_linux::interrupts::{signal_child, Interrupts, SIGKILL, SIGTERM};
 use homing_linux::program::status_of;
 use std::fs::File;
 use std::io;
@@ -26,6 +26,8 @@ const INTERRUPTED: u8 = 128 + 2;
 pub struct Ended {
     /// The program's exit status.
     pub status: u8,
+    /// It was ended because its time was over.
+    pub out_of_time: bool,
     /// What the program left; `None`: the user asked twice to end, and the file is as it was then.
     pub left: Option<Left>,
 }
@@ -63,9 +65,10 @@ impl Session {
         family
     }
 
-    /// Records until the program has ended.
-    pub fn run(mut self, interrupts: &Interrupts) -> Result<Ended, RecordError> {
+    /// Records until the program has ended; `limit` ends it after that time.
+    pub fn run(mut self, interrupts: &Interrupts, limit: Option<Duration>) -> Result<Ended, RecordError> {
         let mut status = None;
+        let mut time = Time { end: limit.map(|limit| Instant::now() + limit), asked: false };
         loop {
             match self.stream.channel().receive(POLL)? {
                 Received::Segment(filled) => self.take(filled)?,
@@ -88,6 +91,9 @@ impl Session {
             if interrupts.count() >= 2 {
                 return self.abandon();
             }
+            if status.is_none() {
+                time.end_if_over(&mut self.child);
+            }
             if let Some(ingest) = self.stream.ingest() {
                 self.watch.progress(ingest.references(), ingest.writer().bytes());
             }
@@ -98,10 +104,10 @@ impl Session {
         let left = self.stream.finish()?;
         if let Some(family) = &self.family {
             if !wait_for(family, left.children, interrupts, &*self.watch) {
-                return Ok(Ended { status: INTERRUPTED, left: None });
+                return Ok(Ended { status: INTERRUPTED, out_of_time: false, left: None });
             }
         }
-        Ok(Ended { status, left: Some(left) })
+        Ok(Ended { status, out_of_time: time.asked, left: Some(left) })
     }
 
     fn take(&mut self, filled: Filled) -> Result<(), RecordError> {
@@ -124,7 +130,33 @@ impl Session {
         }
         self.child.wait().doing(waiting)?;
         self.watch.ended();
-        Ok(Ended { status: INTERRUPTED, left: None })
+        Ok(Ended { status: INTERRUPTED, out_of_time: false, left: None })
+    }
+}
+
+/// The time that a program has.
+struct Time {
+    /// When it is over, and then when the program must have followed.
+    end: Option<Instant>,
+    /// The program was asked to end.
+    asked: bool,
+}
+
+impl Time {
+    /// Asks the program to end when its time is over; one that does not is killed. If it has just ended there is nobody
+    /// to tell.
+    fn end_if_over(&mut self, child: &mut Child) {
+        if self.end.is_none_or(|end| Instant::now() < end) {
+            return;
+        }
+        if self.asked {
+            let _ = child.kill();
+            self.end = None;
+        } else {
+            let _ = signal_child(child, SIGTERM);
+            self.end = Some(Instant::now() + PATIENCE);
+            self.asked = true;
+        }
     }
 }
 

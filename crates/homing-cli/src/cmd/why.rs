@@ -1,40 +1,53 @@
 //! `homing why`: which data is in the wrong place, what to change, and how much that brings.
 
+mod command;
+mod input;
+mod process;
 mod shares;
 mod text;
 
 use crate::exit::{Code, Result};
 use crate::files;
 use crate::options::ModelArgs;
-use clap::ValueHint;
 use homing_core::history::ThreadsOn;
 use homing_core::ids::PageSize;
+use homing_core::report::why::WhyReport;
 use homing_pipeline::chosen::{Choice, ThreadList};
 use homing_pipeline::honest::Asked;
 use homing_pipeline::model::{bytes, MEMORY};
 use homing_pipeline::{why, Experiment, TraceFile};
+use input::{Input, Subject};
 use shares::By;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+/// The machine that traces are judged on unless the user names another.
+const MACHINE: &str = "two-socket";
 
 /// Arguments of `homing why`.
 #[derive(clap::Args)]
+#[command(after_long_help = "Examples:\n  \
+homing why app.homing                       a trace, made by `homing record`\n  \
+homing why -- ./app -n 5                    a command: recorded for at most a minute, then judged\n  \
+homing why --budget 100M --keep app.homing -- ./app\n  \
+homing why --pid 1234 --seconds 30          a process that runs: sampled, nothing moves\n  \
+homing why --cgroup /sys/fs/cgroup/system.slice/app.service\n\n\
+A process is sampled on this machine, as `homing attach --dry-run` does, and needs the same rights. Ctrl-C ends \
+recording or sampling early; what was seen is judged.")]
 pub struct Args {
-    /// The trace, made by `homing record`
-    #[arg(value_hint = ValueHint::FilePath)]
-    trace: PathBuf,
-    /// Machine model: a name from `homing machines`, a TOML file, or `host`
-    #[arg(long, short, value_name = "MACHINE", default_value = "two-socket", value_parser = crate::names::MACHINE,
-          hide_possible_values = true)]
-    machine: String,
+    #[command(flatten)]
+    subject: Subject,
+    /// Machine model: a name from `homing machines`, a TOML file, or `host` [default: two-socket; host for a process]
+    #[arg(long, short, value_name = "MACHINE", value_parser = crate::names::MACHINE, hide_possible_values = true)]
+    machine: Option<String>,
     /// Override a field of the machine, such as remote=15
-    #[arg(long, value_name = "FIELD=VALUE")]
+    #[arg(long, value_name = "FIELD=VALUE", conflicts_with_all = ["pid", "cgroup"])]
     set: Vec<String>,
     /// CPUs that threads run on: round-robin over the nodes, fill, one-per-node, or a list such as 0-3,5 [default:
     /// round-robin]
-    #[arg(long, value_name = "HOW")]
+    #[arg(long, value_name = "HOW", conflicts_with_all = ["pid", "cgroup"])]
     threads_on: Option<ThreadsOn>,
     /// Page size, a power of two from 512 to 1G [default: the machine's]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", conflicts_with_all = ["pid", "cgroup"])]
     page_size: Option<PageSize>,
     /// Memory for page histories; what is beyond goes to a temporary file
     #[arg(long, value_name = "SIZE", default_value = MEMORY, value_parser = bytes)]
@@ -42,13 +55,13 @@ pub struct Args {
     /// Look only at the references of this phase, as the program marks it (include/homing.h)
     ///
     /// Pages begin where they are first touched in the whole trace.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["pid", "cgroup"])]
     phase: Option<String>,
     /// Look only at the references of these threads, such as 1-4,7
-    #[arg(long, value_name = "LIST")]
+    #[arg(long, value_name = "LIST", conflicts_with_all = ["pid", "cgroup"])]
     threads: Option<ThreadList>,
     /// Also show who has most to avoid: each phase, each thread, or both, separated by a comma
-    #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',')]
+    #[arg(long, conflicts_with_all = ["pid", "cgroup"], value_name = "WHAT", value_enum, value_delimiter = ',')]
     by: Vec<By>,
     /// Areas that are shown
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=10_000))]
@@ -60,14 +73,41 @@ pub struct Args {
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     markdown: Option<PathBuf>,
     /// Also write the diagnosis as one self-contained page, with the page map and four policies
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "cgroup"])]
     html: Option<PathBuf>,
 }
 
 /// Diagnoses and prints.
 pub fn run(args: Args) -> Result {
+    match args.subject.input()? {
+        Input::Trace(path) => {
+            let (report, code) = trace(&args, &path, Vec::new())?;
+            show(&args, &report)?;
+            Ok(code)
+        }
+        Input::Command(command) => {
+            // Whoever reads the verdict by program must not find the program's own words in it.
+            let apart = args.json || args.markdown.as_ref().is_some_and(|path| path.as_os_str() == "-");
+            let recorded = match command.record(apart)? {
+                Ok(recorded) => recorded,
+                Err(interrupted) => return Ok(interrupted),
+            };
+            let (report, code) = trace(&args, &recorded.path, recorded.notes)?;
+            show(&args, &report)?;
+            Ok(code)
+        }
+        Input::Process(watched) => {
+            let (report, code) = watched.diagnose(args.machine.as_deref().unwrap_or("host"))?;
+            show(&args, &report)?;
+            Ok(code)
+        }
+    }
+}
+
+/// The diagnosis of a trace.
+fn trace(args: &Args, path: &Path, notes: Vec<String>) -> anyhow::Result<(WhyReport, Code)> {
     let model = ModelArgs {
-        machine: args.machine.clone(),
+        machine: args.machine.clone().unwrap_or_else(|| MACHINE.into()),
         set: args.set.clone(),
         page_size: args.page_size.into_iter().collect(),
         threads_on: None,
@@ -81,15 +121,20 @@ pub fn run(args: Args) -> Result {
         ..model.experiment()
     };
     let ready = asked.today(experiment)?.ready(|_| Ok(Vec::new()))?;
-    let file = TraceFile::open(&args.trace)?;
+    let file = TraceFile::open(path)?;
     let case = ready.case(&file, None)?;
-    let report = why::diagnose(&case)?;
-    if let Some(path) = &args.html {
-        files::write(path, crate::page::page(&why::page(&case, &report)?)?)?;
+    let mut report = why::diagnose(&case)?;
+    report.notes.splice(0..0, notes);
+    if let Some(page) = &args.html {
+        files::write(page, crate::page::page(&why::page(&case, &report)?)?)?;
     }
-    let text = text::Page::new(&report, args.areas as usize, &args.by);
+    Ok((report, if case.layout.partial { Code::PARTIAL } else { Code::OK }))
+}
+
+fn show(args: &Args, report: &WhyReport) -> anyhow::Result<()> {
+    let text = text::Page::new(report, args.areas as usize, &args.by);
     if args.json {
-        outln!("{}", serde_json::to_string_pretty(&report)?);
+        outln!("{}", serde_json::to_string_pretty(report)?);
     } else if let Some(path) = &args.markdown {
         match path.as_os_str() == "-" {
             true => outln!("{}", text.markdown().trim_end()),
@@ -98,5 +143,5 @@ pub fn run(args: Args) -> Result {
     } else {
         outln!("{}", text.plain().trim_end());
     }
-    Ok(if case.layout.partial { Code::PARTIAL } else { Code::OK })
+    Ok(())
 }

@@ -2,6 +2,7 @@
 //! (docs/why.md has the fields). Nothing else is shown, so that all of them say the same.
 
 use super::advice::{self, Snippet, Target};
+use super::process::{self, ProcessFinding, SampledReport};
 use super::{MachineInfo, Parameter, TraceInfo};
 use crate::sharing::SharingClass;
 use crate::time::Elapsed;
@@ -45,6 +46,12 @@ pub struct WhyReport {
     pub threads_on: String,
     /// Nodes that threads run on.
     pub nodes_in_use: u64,
+    /// How references were sampled; absent for a trace, which has all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampled: Option<SampledReport>,
+    /// What only a running process shows, in the order of judging; the first is the verdict.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub process: Vec<ProcessFinding>,
     /// The machine that was modelled.
     pub machine: MachineInfo,
     /// The trace.
@@ -289,6 +296,10 @@ pub struct Basis {
     pub trace: TraceInfo,
     /// What phases and threads have to do with it, if that was asked.
     pub shares: Option<Shares>,
+    /// How references were sampled, if they were.
+    pub sampled: Option<SampledReport>,
+    /// What only a running process shows.
+    pub process: Vec<ProcessFinding>,
     /// CPUs of node 0, as lists have them: `0-7`.
     pub cpus_of_node_0: String,
     /// Every parameter.
@@ -316,11 +327,12 @@ impl WhyReport {
         };
         let time =
             |(now, then): &(Elapsed, Elapsed)| WhyTimes { now: now.into(), with_remedies: then.into() };
+        let verdict = basis.process.first().map_or(found.cause, |first| first.cause);
         WhyReport {
             schema: SCHEMA,
-            verdict: found.cause,
-            words: found.cause.words().into(),
-            sentence: sentence(found),
+            verdict,
+            words: verdict.words().into(),
+            sentence: process::sentence(&basis.process, found.cause, sentence(found)),
             basis: rests_on(found, &basis),
             gain: found.gain,
             at_most: found.at_most,
@@ -336,6 +348,8 @@ impl WhyReport {
             behind_caches: basis.behind_caches,
             replication: basis.replication,
             threads_on: basis.threads_on,
+            sampled: basis.sampled,
+            process: basis.process,
             nodes_in_use: basis.nodes_in_use,
             machine: basis.machine,
             trace: basis.trace,
@@ -400,7 +414,7 @@ fn area(finding: &Finding, target: &Target, all: f64) -> AreaReport {
         stack: area.stack.clone(),
         areas_folded: area.folded as u64,
         pages: area.pages.len() as u64,
-        bytes: area.pages.len() as u64 * target.page_bytes,
+        bytes: area.bytes,
         references: area.references(),
         writes: area.writes,
         references_by_node: area.by_node.clone(),
@@ -456,6 +470,9 @@ fn of(timed: bool) -> &'static str {
 
 /// What the numbers rest on. Names of traces are as the user gave them: whoever prints them makes them visible.
 fn rests_on(found: &Diagnosis, basis: &Basis) -> String {
+    if let Some(sampled) = &basis.sampled {
+        return process::rests_on(sampled, basis, found.before.nonlocal_percent());
+    }
     let caches = if basis.behind_caches { "behind caches" } else { "every reference, no caches" };
     let copies = if basis.replication { "several copies a page" } else { "one copy a page" };
     format!(
@@ -487,11 +504,11 @@ pub fn range(low: f64, high: f64) -> String {
     }
 }
 
-fn things(number: u64, noun: &str) -> String {
+pub(super) fn things(number: u64, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
-fn capital(text: &str) -> String {
+pub(super) fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }

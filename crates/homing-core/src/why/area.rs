@@ -22,6 +22,8 @@ pub struct Area {
     pub folded: usize,
     /// Its pages, as indices into the facts.
     pub pages: Vec<usize>,
+    /// Bytes of these.
+    pub bytes: u64,
     /// References by node.
     pub by_node: Vec<u64>,
     /// Writes.
@@ -111,6 +113,7 @@ impl Area {
             stack: Vec::new(),
             folded: 0,
             pages: Vec::new(),
+            bytes: 0,
             by_node: vec![0; nodes],
             writes: 0,
             made_by: vec![0; nodes],
@@ -127,6 +130,7 @@ impl Area {
     fn add(&mut self, index: usize, page: &PageFacts) {
         self.address = self.address.min(page.address);
         self.pages.push(index);
+        self.bytes += page.bytes;
         self.by_node.iter_mut().zip(&page.by_node).for_each(|(sum, count)| *sum += count);
         self.writes += page.writes;
         self.made_by[page.made_by.index()] += 1;

@@ -74,6 +74,8 @@ impl Uses {
 pub struct PageFacts {
     /// Its virtual address.
     pub address: u64,
+    /// Its size.
+    pub bytes: u64,
     /// References by node.
     pub by_node: Vec<u64>,
     /// The same by interval as well, without those that are 0.
@@ -209,7 +211,7 @@ impl PageFacts {
     }
 }
 
-fn cost_at(costs: &Costs, by_node: &[u64], home: Node) -> f64 {
+pub(super) fn cost_at(costs: &Costs, by_node: &[u64], home: Node) -> f64 {
     let used = by_node.iter().enumerate().filter(|(_, &count)| count > 0);
     used.map(|(by, &count)| count as f64 * costs.access(Node(by as u16), home)).sum()
 }
@@ -253,6 +255,7 @@ fn page_facts(
     let optimum = Solver::new(costs, one_copy).page(page, runs()?, &mut ())?;
     Ok(PageFacts {
         address: history.address(page),
+        bytes: history.page_size().bytes(),
         costs: Placed {
             here: at(home),
             at_best: at(best),

@@ -8,6 +8,8 @@
 //!   pages that it would place are placed so, and the program's time is modelled anew ([`traffic`]).
 //! * The **cause** ([`verdict`]) is why the remedy helps. That of the areas that save most is the program's.
 //!
+//! For a process that runs, the facts come from samples ([`samples`]), and some causes show only there ([`process`]).
+//!
 //! Times are modelled ([`crate::time`]), with contention over the whole program. Where the machine has no times, gains
 //! are shares of what references cost.
 
@@ -15,7 +17,9 @@ pub mod area;
 pub mod facts;
 pub mod lines;
 pub mod parts;
+pub mod process;
 pub mod remedy;
+pub mod samples;
 #[cfg(test)]
 mod tests;
 pub mod traffic;

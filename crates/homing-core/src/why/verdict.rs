@@ -27,6 +27,14 @@ pub enum Cause {
     ContendedLines,
     /// One memory serves most of the references, and all wait for it.
     OneNodeCongested,
+    /// Threads run now on one node, now on another.
+    ThreadsWander,
+    /// A memory policy or a cpuset keeps pages away from the nodes whose CPUs the threads may use.
+    BindingsWrong,
+    /// Pages that cannot move are on another node than their users.
+    Unmovable,
+    /// The kernel's NUMA balancing takes more time than it could save.
+    BalancingCosts,
     /// There is next to nothing to gain.
     NotNuma,
 }
@@ -44,6 +52,10 @@ impl Cause {
             Cause::FalselySharedLines => "falsely shared lines: pad them",
             Cause::ContendedLines => "contended lines: split them",
             Cause::OneNodeCongested => "one node is congested",
+            Cause::ThreadsWander => "threads wander between nodes: bind them",
+            Cause::BindingsWrong => "memory is bound away from the threads: bind both to the same nodes",
+            Cause::Unmovable => "pages that cannot move are away from their users: allocate them there",
+            Cause::BalancingCosts => "the kernel's balancing costs more than it could save: switch it off",
             Cause::NotNuma => "not NUMA",
         }
     }

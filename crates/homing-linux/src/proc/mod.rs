@@ -17,7 +17,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use task::{Stat, Status, ThreadStatus};
+use task::{Confinement, Stat, Status, ThreadStatus};
 use vmstat::VmStat;
 
 /// A process.
@@ -178,6 +178,11 @@ impl Proc {
         let text = read(&path)?;
         ThreadStatus::parse(&text)
             .ok_or_else(|| content(path, text.trim(), "the fields of proc_pid_status(5)"))
+    }
+
+    /// Where a thread may run, and where its process' memory may be.
+    pub fn confinement(&self, pid: Pid, tid: Tid) -> Result<Confinement, ProcError> {
+        Ok(Confinement::parse(&read(&self.path(pid, &format!("task/{tid}/status")))?))
     }
 
     /// The counters of `vmstat`.

@@ -1,5 +1,6 @@
 //! Pages by node for each mapping: numa(7), `/proc/PID/numa_maps`.
 
+use crate::topology::parse_list;
 use std::collections::BTreeMap;
 
 /// One mapping.
@@ -27,6 +28,11 @@ impl Range {
         let policy = fields.next()?.to_owned();
         let mut range = Range { start, policy, page_bytes: 4096, ..Range::default() };
         for field in fields {
+            if field.starts_with("(many)") {
+                // The name of a policy with a blank in it.
+                range.policy = format!("{} {field}", range.policy);
+                continue;
+            }
             match field.split_once('=') {
                 Some(("file", name)) => range.name = name.to_owned(),
                 Some(("anon", pages)) => range.anonymous = pages.parse().ok()?,
@@ -43,6 +49,15 @@ impl Range {
         Some(range)
     }
 
+    /// The nodes that its memory policy names for it alone; `None` if it may be anywhere. The forms are `bind:0-1`,
+    /// `bind=static:0`, `prefer:0` and `prefer (many):0`, and with those of numa(7) that bind nothing, `default`,
+    /// `local` and `interleave:0-1`.
+    pub fn bound_to(&self) -> Option<Vec<u32>> {
+        let (mode, nodes) = self.policy.split_once(':')?;
+        let binds = mode.starts_with("bind") || mode.starts_with("prefer");
+        parse_list(nodes).filter(|nodes| binds && !nodes.is_empty())
+    }
+
     /// Bytes by node.
     pub fn bytes(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
         self.pages.iter().map(|(&node, &pages)| (node, pages * self.page_bytes))
@@ -52,6 +67,18 @@ impl Range {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn policies_that_bind_name_their_nodes() {
+        let bound = |policy: &str| Range { policy: policy.into(), ..Range::default() }.bound_to();
+        assert_eq!(bound("bind:0-1,3"), Some(vec![0, 1, 3]));
+        assert_eq!((bound("bind=balancing:2"), bound("prefer:1")), (Some(vec![2]), Some(vec![1])));
+        let many = Range::parse("7f00 prefer (many)=static:0,2 anon=1 N0=1").unwrap();
+        assert_eq!((many.bound_to(), many.pages.len()), (Some(vec![0, 2]), 1));
+        for free in ["default", "local", "interleave:0-1", "weighted interleave:0", "bind:"] {
+            assert_eq!(bound(free), None, "{free}");
+        }
+    }
 
     #[test]
     fn lines_give_bytes_by_node() {

@@ -98,6 +98,37 @@ impl ThreadStatus {
     }
 }
 
+/// What of `/proc/PID/task/TID/status` says where a thread may run and where memory may be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Confinement {
+    /// CPUs that the thread may use; empty if the kernel does not say.
+    pub cpus: Vec<u32>,
+    /// Nodes whose memory it may use, the kernel's numbers; empty if the kernel does not say.
+    pub memories: Vec<u32>,
+    /// Resident bytes of the process.
+    pub resident: u64,
+    /// Bytes that are locked in memory (mlock).
+    pub locked: u64,
+    /// Bytes that are pinned: they cannot move.
+    pub pinned: u64,
+}
+
+impl Confinement {
+    /// Parses the file; what it does not name is empty or 0.
+    pub fn parse(text: &str) -> Confinement {
+        let list = |name| field(text, name).and_then(parse_list).unwrap_or_default();
+        let kilobytes = |name| field(text, name)?.split_ascii_whitespace().next()?.parse::<u64>().ok();
+        let bytes = |name| kilobytes(name).unwrap_or(0) * 1024;
+        Confinement {
+            cpus: list("Cpus_allowed_list"),
+            memories: list("Mems_allowed_list"),
+            resident: bytes("VmRSS"),
+            locked: bytes("VmLck"),
+            pinned: bytes("VmPin"),
+        }
+    }
+}
+
 impl Status {
     /// Parses the file.
     pub fn parse(text: &str) -> Option<Status> {
@@ -151,6 +182,16 @@ mod tests {
         let confined = format!("{text}Mems_allowed:\t0000000d\nMems_allowed_list:\t0,2-3\n");
         assert_eq!(Status::parse(&confined).unwrap().memories, [0, 2, 3]);
         assert_eq!(Status::parse("Name:\tcg\n"), None);
+    }
+
+    #[test]
+    fn a_thread_tells_where_it_may_run_and_what_of_its_memory_stays() {
+        let text = "Name:\tcg\nVmLck:\t  8 kB\nVmPin:\t  4 kB\nVmRSS:\t 64 kB\nCpus_allowed_list:\t2-3\n\
+                    Mems_allowed_list:\t0,2\n";
+        let found = Confinement::parse(text);
+        assert_eq!((found.cpus, found.memories), (vec![2, 3], vec![0, 2]));
+        assert_eq!((found.resident, found.locked, found.pinned), (65_536, 8192, 4096));
+        assert_eq!(Confinement::parse("Name:\tkthreadd\n"), Confinement::default());
     }
 
     #[test]

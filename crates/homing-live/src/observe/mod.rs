@@ -6,7 +6,7 @@
 
 mod inspect;
 pub mod snapshot;
-mod symbols;
+pub mod symbols;
 
 use crate::host::Host;
 use homing_core::ids::Node;

@@ -28,7 +28,7 @@ pub struct Tables(BTreeMap<(String, u64), Table>);
 
 impl Tables {
     /// The data symbols of a process, by address. Files that cannot be read have none.
-    fn of(&mut self, proc: &Proc, pid: Pid, maps: &[Mapping]) -> Vec<(String, Symbol)> {
+    pub fn of(&mut self, proc: &Proc, pid: Pid, maps: &[Mapping]) -> Vec<(String, Symbol)> {
         let (mut symbols, mut seen) = (Vec::new(), BTreeSet::new());
         for mapping in maps.iter().filter(|mapping| mapping.class() == maps::Class::FilePrivate) {
             if !seen.insert(&mapping.name) {

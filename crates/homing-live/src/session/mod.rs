@@ -26,6 +26,7 @@ use homing_core::policy::Policy;
 use homing_core::process::ProcessId;
 use homing_core::session::account::Account;
 use homing_core::session::input::{Access, Input, Noticed};
+use homing_core::session::pages::Entry;
 use homing_core::session::plan::Plan;
 use homing_core::session::{self as pure, weight_of_a_burst, Output};
 use homing_linux::huge::Splitter;
@@ -258,6 +259,16 @@ impl<'p> Session<'p> {
     /// The number of pages that are known.
     pub fn pages(&self) -> usize {
         self.pure.orders().pages().len()
+    }
+
+    /// The pages that are known, with who was seen to use them and where they are.
+    pub fn known(&self) -> impl Iterator<Item = &Entry> {
+        self.pure.orders().pages().iter().map(|(_, entry)| entry)
+    }
+
+    /// The machine.
+    pub fn host(&self) -> &Host {
+        &self.host
     }
 
     /// Moves of the plan that are left.

@@ -33,13 +33,13 @@ pub struct Args {
 pub struct Whom {
     /// A process; may be given several times
     #[arg(long, value_name = "N", required_unless_present = "cgroup")]
-    pid: Vec<i32>,
+    pub pid: Vec<i32>,
     /// Also what these processes start
     #[arg(long)]
-    children: bool,
+    pub children: bool,
     /// All processes of a cgroup and of those below it (a directory in /sys/fs/cgroup)
     #[arg(long, value_name = "PATH", conflicts_with = "pid")]
-    cgroup: Option<PathBuf>,
+    pub cgroup: Option<PathBuf>,
 }
 
 impl Whom {

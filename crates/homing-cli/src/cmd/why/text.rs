@@ -2,7 +2,7 @@
 
 use super::shares::By;
 use crate::tables::table;
-use homing_core::report::advice::{in_words, Form};
+use homing_core::report::advice::{in_words, Form, Snippet};
 use homing_core::report::why::{percent, AreaReport, RemedyReport, WhyReport};
 use homing_core::why::remedy::Remedy;
 use homing_core::why::verdict::Cause;
@@ -98,6 +98,9 @@ impl<'a> Page<'a> {
             return vec!["Nothing to do: look at caches, computing and synchronisation instead.".into()];
         }
         let mut lines = vec!["What to do:".to_owned()];
+        for finding in &report.process {
+            lines.extend(finding.paste.iter().filter_map(pasted));
+        }
         let mut remedies: Vec<(Remedy, Vec<&AreaReport>)> = Vec::new();
         for area in &report.areas {
             let Some(RemedyReport { remedy, .. }) = area.remedy else { continue };
@@ -110,8 +113,10 @@ impl<'a> Page<'a> {
             lines.push(format!("  {}{}: {}", names(&areas), causes(&areas), in_words(remedy)));
             lines.extend(areas.iter().take(1).filter_map(|area| worst_line(area)));
         }
-        lines.push("Without a change of the source, for all pages alike:".to_owned());
-        lines.extend(report.one_remedy_for_all.iter().map(|remedy| self.for_all(remedy)));
+        if report.areas.iter().any(|area| area.remedy.is_some()) {
+            lines.push("Without a change of the source, for all pages alike:".to_owned());
+            lines.extend(report.one_remedy_for_all.iter().map(|remedy| self.for_all(remedy)));
+        }
         lines
     }
 
@@ -130,6 +135,16 @@ fn markdown_table(header: &[&str], rows: Vec<Vec<String>>) -> Vec<String> {
     let row = |row: Vec<String>| format!("| {} |", row.iter().map(cell).collect::<Vec<_>>().join(" | "));
     let head = [format!("| {} |", header.join(" | ")), format!("|{}", "---|".repeat(header.len()))];
     head.into_iter().chain(rows.into_iter().map(row)).chain([String::new()]).collect()
+}
+
+/// A remedy of what only a running process shows, as far as people read it here.
+fn pasted(snippet: &Snippet) -> Option<String> {
+    match snippet.form {
+        Form::Words => Some(format!("  {}", snippet.text)),
+        Form::Shell => Some(format!("    {}", snippet.text)),
+        Form::Systemd => Some(format!("    systemd: {}", snippet.text.replace('\n', " "))),
+        _ => None,
+    }
 }
 
 /// What does not pay.

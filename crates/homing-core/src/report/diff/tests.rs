@@ -43,6 +43,8 @@ fn report(verdict: Cause, areas: Vec<AreaReport>) -> WhyReport {
         areas,
         areas_untried: 0,
         shares: None,
+        sampled: None,
+        process: vec![],
         notes: vec![],
     }
 }

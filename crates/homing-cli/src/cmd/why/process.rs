@@ -1,0 +1,266 @@
+//! Processes that run: sampled for some time by a session that moves nothing, then judged.
+
+use crate::cmd::live::attach::Whom;
+use crate::cmd::live::{coded, drive, interrupts, Plan};
+use crate::exit::{self, Code};
+use crate::tables::things;
+use clap::builder::PossibleValuesParser;
+use homing_core::report::why::WhyReport;
+use homing_core::report::Parameter;
+use homing_core::why::process::ProcessFacts;
+use homing_linux::proc::{Pid, Proc};
+use homing_live::account::Summary;
+use homing_live::config::Config;
+use homing_live::evidence::{Evidence, Found};
+use homing_live::host::Host;
+use homing_live::source::SOURCES;
+use homing_live::targets::Choice;
+use homing_pipeline::model::load_machine;
+use homing_pipeline::why::sampled::{diagnose, Samples};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// A policy that never asks for a move.
+const LEAVES_ALONE: &str = "first-touch";
+/// The source that sees nothing, and the one that counts what has missed the caches.
+const BLIND: &str = "none";
+const COUNTS: &str = "pmu";
+/// Fewer samples are said to be few.
+const FEW: u64 = 1000;
+/// Own CPU time above this share of one CPU is said.
+const NOTABLE: f64 = 0.01;
+/// Of the session's CPU time, what its source takes.
+const OF_SOURCE: [&str; 3] = ["helpers", "scan", "take"];
+
+/// What `--source` takes.
+pub fn sources() -> PossibleValuesParser {
+    let sources = SOURCES.iter().map(|source| source.name).filter(|name| *name != BLIND);
+    PossibleValuesParser::new(std::iter::once("auto").chain(sources))
+}
+
+/// Which processes are sampled, and how.
+pub struct Watched {
+    /// These,
+    pub pids: Vec<i32>,
+    /// ... and what they start;
+    pub children: bool,
+    /// or those of this cgroup.
+    pub cgroup: Option<PathBuf>,
+    /// For this long.
+    pub time: Duration,
+    /// By this source.
+    pub source: String,
+}
+
+impl Watched {
+    /// Samples and judges them, on that machine model.
+    pub fn diagnose(self, machine: &str) -> anyhow::Result<(WhyReport, Code)> {
+        let whom = Whom { pid: self.pids.clone(), children: self.children, cgroup: self.cgroup.clone() };
+        self.pids.iter().try_for_each(|&pid| has_memory(Pid(pid)))?;
+        let choice = whom.choice()?;
+        let host =
+            Host::read(Path::new("/sys")).map_err(|e| exit::error(Code::UNSUPPORTED, e.to_string()))?;
+        let model = load_machine(machine)?;
+        if host.nodes() == 1 {
+            let mut report = diagnose(&load_machine("host")?, self.samples(BLIND))?;
+            report.sentence =
+                "Not NUMA: this machine has one memory node; nothing can move here. `homing lab run \
+                               --topology 2x2 -- ...` has more."
+                    .into();
+            return Ok((report, Code::OK));
+        }
+        let config = Config {
+            policy: LEAVES_ALONE.into(),
+            source: self.source.clone(),
+            dry_run: true,
+            keep_huge_pages: true,
+            ..Config::default()
+        };
+        let mut plan = Plan::of(config, machine)?;
+        let sampling = self.sample(&mut plan, choice)?;
+        let code = if sampling.summary.counts.denied > 0 { Code::PARTIAL } else { Code::OK };
+        let ended = sampling.ended;
+        let report = diagnose(&model, self.sampled(sampling))?;
+        if report.trace.references == 0 && report.process.is_empty() {
+            let message = format!(
+                "{}: no reference was sampled in {:.0} s{}: expected processes that run for some time; try a longer \
+                 --seconds, or another --source (see `homing doctor`)",
+                report.trace.name,
+                report.sampled.map_or(0.0, |sampled| sampled.seconds),
+                if ended { ", and then they ended" } else { "" }
+            );
+            return Err(exit::error(Code::FAILURE, message));
+        }
+        Ok((report, code))
+    }
+
+    /// Watches until the time is over, the processes have ended, or the user interrupts.
+    fn sample(&self, plan: &mut Plan, choice: Choice) -> anyhow::Result<Sampling> {
+        let interval = plan.config.interval;
+        let caught = interrupts()?;
+        let mut session = plan.session(choice, None, self.name(), Default::default())?;
+        if session.source().name == BLIND {
+            let message =
+                "no source of samples works here: expected hint faults or a PMU with PEBS or IBS; `homing \
+                           doctor` says what is missing";
+            return Err(exit::error(Code::UNSUPPORTED, message));
+        }
+        let source = session.source().name;
+        let begin = Instant::now();
+        let mut evidence = Evidence::begin();
+        let mut command = Vec::new();
+        let mut ended = false;
+        let driven = drive(&mut session, interval, |session| {
+            ended = session.over();
+            let last = ended || caught.count() > 0 || begin.elapsed() >= self.time;
+            evidence.look(session, last);
+            if command.is_empty() {
+                command.extend(session.targets().processes().values().map(|process| process.command.clone()));
+            }
+            last
+        });
+        let found = evidence.found(&session);
+        let summary = session.finish().map_err(coded)?;
+        driven?;
+        Ok(Sampling { source, found, summary, command, ended })
+    }
+
+    fn name(&self) -> String {
+        let pids = || self.pids.iter().map(i32::to_string).collect::<Vec<_>>().join(", ");
+        match (&self.cgroup, self.pids.len()) {
+            (Some(path), _) => format!("cgroup {}", path.display()),
+            (None, 1) => format!("process {}", pids()),
+            (None, _) => format!("processes {}", pids()),
+        }
+    }
+
+    /// Samples with none in them.
+    fn samples(&self, source: &str) -> Samples {
+        let parameter = |name: &str, value: String| Parameter { name: name.into(), value };
+        Samples {
+            name: self.name(),
+            command: Vec::new(),
+            source: source.into(),
+            behind_caches: source == COUNTS,
+            threads: 0,
+            pages: Vec::new(),
+            names: Vec::new(),
+            process: ProcessFacts::default(),
+            parameters: vec![
+                parameter("source", self.source.clone()),
+                parameter("seconds", self.time.as_secs().to_string()),
+                parameter("children", self.children.to_string()),
+            ],
+            notes: Vec::new(),
+        }
+    }
+
+    fn sampled(&self, sampling: Sampling) -> Samples {
+        let mut samples = self.samples(sampling.source);
+        samples.notes = sampling.notes(self);
+        let own =
+            [("own-cpu-seconds", sampling.own_cpu()), ("own-cpu-percent", 100.0 * sampling.own_share())];
+        let own = own.map(|(name, value)| Parameter { name: name.into(), value: format!("{value:.3}") });
+        samples.parameters.extend(own);
+        let Sampling { found, command, .. } = sampling;
+        Samples {
+            command,
+            threads: found.threads,
+            pages: found.pages,
+            names: found.names,
+            process: found.process,
+            ..samples
+        }
+    }
+}
+
+/// What came of sampling.
+struct Sampling {
+    source: &'static str,
+    found: Found,
+    summary: Summary,
+    command: Vec<String>,
+    /// The processes ended before the time was over.
+    ended: bool,
+}
+
+impl Sampling {
+    /// CPU time of this process without the source's.
+    fn own_cpu(&self) -> f64 {
+        let counts = &self.summary.counts;
+        let of_source = OF_SOURCE.iter().filter_map(|phase| counts.engine_cpu_by_phase.get(*phase));
+        counts.engine_cpu_seconds - of_source.sum::<f64>()
+    }
+
+    fn own_share(&self) -> f64 {
+        self.own_cpu() / self.summary.seconds.max(1e-9)
+    }
+
+    /// What a reader must know of it.
+    fn notes(&self, watched: &Watched) -> Vec<String> {
+        let mut notes = vec![
+            "who made a page is not known: `made by` is where it is; pages of several nodes count as written"
+                .to_owned(),
+        ];
+        let (counts, seconds) = (&self.summary.counts, self.summary.seconds);
+        if self.source != COUNTS {
+            notes.push(format!(
+                "source {} tells which nodes use a page, not how often its references reach memory",
+                self.source
+            ));
+        }
+        if self.ended {
+            notes.push(format!(
+                "the processes ended after {seconds:.0} s: what was seen until then is judged"
+            ));
+        }
+        if self.summary.samples < FEW {
+            let samples = things(self.summary.samples, "sample");
+            notes.push(format!("{samples} are few: a longer --seconds makes the verdict surer"));
+        }
+        if let ([pid], None) = (&watched.pids[..], &watched.cgroup) {
+            notes.push(format!(
+                "`homing attach --pid {pid}` lets pages follow their users; its gain is not predicted"
+            ));
+        }
+        let losses = &counts.losses;
+        for (count, what) in [
+            (
+                self.found.nowhere,
+                "pages with samples that are left out, since the kernel does not say where they are",
+            ),
+            (counts.unmapped, "samples of pages that had gone"),
+            (counts.unheard, "samples that came too late to be judged"),
+            (losses.lost, "samples that were lost, a ring being full"),
+            (losses.throttled, "times that the kernel throttled the source"),
+            (losses.malformed, "records of the source that made no sense"),
+            (losses.unwatched, "threads that could not be watched"),
+            (losses.scans_missed, "scans for hint faults that were not made"),
+            (counts.denied, "processes that are left out, since this user may not look at them"),
+        ] {
+            if count > 0 {
+                notes.push(format!("{what}: {count}"));
+            }
+        }
+        if self.own_share() > NOTABLE {
+            notes.push(format!(
+                "looking took {:.1} % of one CPU besides the source",
+                100.0 * self.own_share()
+            ));
+        }
+        notes
+    }
+}
+
+/// Refuses kernel threads and processes that have ended but were not waited for. What may not be looked at is refused
+/// elsewhere.
+fn has_memory(pid: Pid) -> anyhow::Result<()> {
+    let proc = Proc::default();
+    if proc.status(pid).is_ok() && proc.maps(pid).is_ok_and(|maps| maps.is_empty()) {
+        let message = format!(
+            "process {pid} has no memory of its own: it is a kernel thread, or it has ended; expected a program"
+        );
+        return Err(exit::error(Code::FAILURE, message));
+    }
+    Ok(())
+}

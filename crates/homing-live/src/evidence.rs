@@ -1,0 +1,363 @@
+//! What a session saw of pages, and what else the kernel says of its processes: the facts that `homing why` judges a
+//! running process by. It looks only; a process that ends meanwhile is kept as it was last seen.
+
+use crate::host::Host;
+use crate::observe::symbols::Tables;
+use crate::regions;
+use crate::session::Session;
+use crate::targets::Process;
+use homing_core::ids::Node;
+use homing_core::process::{find, Region};
+use homing_core::session::pages::Entry;
+use homing_core::why::process::{Balancing, Bound, Memory, ProcessFacts, ThreadFacts};
+use homing_core::why::samples::Sampled;
+use homing_linux::clock;
+use homing_linux::proc::numa_maps::Range;
+use homing_linux::proc::symbols::Symbol;
+use homing_linux::proc::vmstat::VmStat;
+use homing_linux::proc::{Pid, Proc, Tid};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+/// A look is followed by a pause of at least this many times its own length: each kind of look takes at most half a
+/// percent of a CPU.
+const PAUSE: u32 = 200;
+/// ... and at least this long, for threads and for pages.
+const THREADS: Duration = Duration::from_millis(100);
+const PAGES: Duration = Duration::from_millis(500);
+
+/// When the next look is due.
+#[derive(Debug)]
+struct Pace {
+    next: Instant,
+    least: Duration,
+}
+
+impl Pace {
+    fn new(least: Duration) -> Pace {
+        Pace { next: Instant::now(), least }
+    }
+
+    fn is_due(&self) -> bool {
+        Instant::now() >= self.next
+    }
+
+    fn rest(&mut self, began: Instant) {
+        let now = Instant::now();
+        self.next = now + self.least.max((now - began) * PAUSE);
+    }
+}
+
+/// What was seen so far.
+pub struct Evidence {
+    begun: Instant,
+    vmstat: Option<VmStat>,
+    threads: BTreeMap<(Pid, Tid), Followed>,
+    processes: BTreeMap<Pid, Seen>,
+    names: Names,
+    tables: Tables,
+    pace_of_threads: Pace,
+    pace_of_pages: Pace,
+}
+
+/// A thread.
+#[derive(Debug)]
+struct Followed {
+    node: Option<Node>,
+    started: u64,
+    first_ticks: u64,
+    last_ticks: u64,
+    changes: u64,
+}
+
+/// A process.
+struct Seen {
+    memory: Option<Memory>,
+    /// All of it is locked or pinned.
+    all_held: bool,
+    /// First addresses of mappings, and whether they are of hugetlbfs.
+    huge: Vec<(u64, bool)>,
+    symbols: Vec<(String, Symbol)>,
+    pages: Vec<Sampled>,
+    /// Pages with samples of which the kernel does not say where they are.
+    nowhere: u64,
+}
+
+/// Names of areas, each with its number.
+#[derive(Default)]
+struct Names(BTreeMap<String, i32>);
+
+impl Names {
+    fn number(&mut self, name: String) -> i32 {
+        let next = self.0.len() as i32;
+        *self.0.entry(name).or_insert(next)
+    }
+}
+
+/// All that was seen, when it is over.
+pub struct Found {
+    /// The pages with samples.
+    pub pages: Vec<Sampled>,
+    /// The names of areas, by number.
+    pub names: Vec<String>,
+    /// Pages with samples of which the kernel did not say where they are.
+    pub nowhere: u64,
+    /// Threads that were seen.
+    pub threads: u64,
+    /// Facts of the processes, but for what their pages could save.
+    pub process: ProcessFacts,
+}
+
+impl Evidence {
+    /// Begins to look.
+    pub fn begin() -> Evidence {
+        Evidence {
+            begun: Instant::now(),
+            vmstat: Proc::default().vmstat().ok(),
+            threads: BTreeMap::new(),
+            processes: BTreeMap::new(),
+            names: Names::default(),
+            tables: Tables::default(),
+            pace_of_threads: Pace::new(THREADS),
+            pace_of_pages: Pace::new(PAGES),
+        }
+    }
+
+    /// Looks at what is due; at all if this is the last time.
+    pub fn look(&mut self, session: &Session<'_>, last: bool) {
+        if last || self.pace_of_threads.is_due() {
+            let began = Instant::now();
+            self.look_at_threads(session);
+            self.pace_of_threads.rest(began);
+        }
+        if last || self.pace_of_pages.is_due() {
+            let began = Instant::now();
+            self.look_at_pages(session);
+            self.pace_of_pages.rest(began);
+        }
+    }
+
+    fn look_at_threads(&mut self, session: &Session<'_>) {
+        let (targets, host) = (session.targets(), session.host());
+        let ours = targets.processes().iter().filter(|(_, process)| process.ours);
+        for &pid in ours.map(|(pid, _)| pid) {
+            for tid in targets.proc().tasks(pid).unwrap_or_default() {
+                let Ok(stat) = targets.proc().stat(pid, tid) else { continue };
+                let node = host.node_of_cpu(stat.processor);
+                let ticks = stat.cpu_ticks;
+                let new = Followed {
+                    node,
+                    started: stat.start_ticks,
+                    first_ticks: ticks,
+                    last_ticks: ticks,
+                    changes: 0,
+                };
+                let thread = self.threads.entry((pid, tid)).or_insert(new);
+                if thread.started == stat.start_ticks {
+                    thread.changes += u64::from(thread.node != node);
+                    (thread.node, thread.last_ticks) = (node, ticks);
+                }
+            }
+        }
+    }
+
+    fn look_at_pages(&mut self, session: &Session<'_>) {
+        let mut fresh: BTreeMap<Pid, Vec<&Entry>> = BTreeMap::new();
+        let used = |entry: &&Entry| entry.seen.iter().any(|&count| count > 0);
+        for entry in session.known().filter(used) {
+            fresh.entry(Pid(entry.process.0)).or_default().push(entry);
+        }
+        let processes = session.targets().processes();
+        for (&pid, process) in processes.iter().filter(|(_, process)| process.ours) {
+            let seen = self.processes.entry(pid).or_insert_with(|| {
+                let proc = session.targets().proc();
+                Seen::new(proc, pid, session.host(), self.tables.of(proc, pid, &process.maps))
+            });
+            // A process that has just ended has no pages any more: what was seen before counts.
+            if let Some(entries) = fresh.remove(&pid) {
+                seen.take(pid, process, &entries, &mut self.names, processes.len() > 1);
+            }
+        }
+    }
+
+    /// Sums up.
+    pub fn found(self, session: &Session<'_>) -> Found {
+        let seconds = self.begun.elapsed().as_secs_f64();
+        let threads: Vec<ThreadFacts> = self.threads.values().map(Followed::facts).collect();
+        let memories: Vec<&Memory> =
+            self.processes.values().filter_map(|seen| seen.memory.as_ref()).collect();
+        let memory = Memory {
+            bytes: memories.iter().map(|memory| memory.bytes).sum(),
+            bound: memories.iter().flat_map(|memory| memory.bound.clone()).collect(),
+        };
+        // Where the source scans, hint faults are its own.
+        let before = self.vmstat.filter(|_| !session.source().scans);
+        let now = session.targets().proc().vmstat().ok();
+        let process = ProcessFacts {
+            seconds,
+            local: session.account().total.local,
+            nonlocal: session.account().total.remote,
+            cpu_seconds: (!threads.is_empty()).then(|| threads.iter().map(|thread| thread.cpu_seconds).sum()),
+            memory: (!memories.is_empty()).then_some(memory),
+            balancing: before.zip(now).and_then(|(before, now)| balancing(&before, &now)),
+            held_share: None,
+            threads: (!threads.is_empty()).then_some(threads),
+        };
+        let mut names = vec![String::new(); self.names.0.len()];
+        self.names.0.into_iter().for_each(|(name, number)| names[number as usize] = name);
+        Found {
+            names,
+            nowhere: self.processes.values().map(|seen| seen.nowhere).sum(),
+            threads: self.threads.len() as u64,
+            pages: self.processes.into_values().flat_map(|seen| seen.pages).collect(),
+            process,
+        }
+    }
+}
+
+/// What balancing did between two times.
+fn balancing(before: &VmStat, now: &VmStat) -> Option<Balancing> {
+    Some(Balancing {
+        hint_faults: now.hint_faults?.saturating_sub(before.hint_faults?),
+        migrated: now.balanced?.saturating_sub(before.balanced?),
+    })
+}
+
+impl Followed {
+    fn facts(&self) -> ThreadFacts {
+        let used = clock::ticks(self.last_ticks.saturating_sub(self.first_ticks));
+        ThreadFacts { cpu_seconds: used.as_secs_f64(), changes: self.changes }
+    }
+}
+
+impl Seen {
+    /// What the kernel says of a process besides its pages.
+    fn new(proc: &Proc, pid: Pid, host: &Host, mut symbols: Vec<(String, Symbol)>) -> Seen {
+        symbols.sort_by_key(|(_, symbol)| symbol.start);
+        let tasks = proc.tasks(pid).unwrap_or_default();
+        let confined: Vec<_> = tasks.iter().filter_map(|&tid| proc.confinement(pid, tid).ok()).collect();
+        let node = |cpu: &u32| host.node_of_cpu(*cpu).map(|node| host.kernel_id(node));
+        let cpus: BTreeSet<u32> = confined.iter().flat_map(|all| all.cpus.iter().filter_map(node)).collect();
+        let ranges = proc.numa_maps(pid).ok();
+        let all_held = confined.first().is_some_and(|process| {
+            let held = process.locked.max(process.pinned);
+            held > 0 && held >= process.resident / 10 * 9
+        });
+        let memories = confined.first().map(|process| process.memories.clone()).unwrap_or_default();
+        let huge = ranges.iter().flatten().map(|range| (range.start, range.page_bytes > 4096)).collect();
+        let cpus: Vec<u32> = cpus.into_iter().collect();
+        let memory = ranges.map(|ranges| memory(&ranges, &memories, &cpus));
+        Seen { memory, all_held, huge, symbols, pages: Vec::new(), nowhere: 0 }
+    }
+
+    /// Takes the pages as they are now.
+    fn take(&mut self, pid: Pid, process: &Process, entries: &[&Entry], names: &mut Names, several: bool) {
+        let regions = regions::of(&process.maps);
+        self.nowhere = 0;
+        let mut pages = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let Some(at) = entry.at else {
+                self.nowhere += 1;
+                continue;
+            };
+            let name = name_of(entry.address, &self.symbols, &regions);
+            let name = name.map(|name| if several { format!("{pid}: {name}") } else { name });
+            pages.push(Sampled {
+                address: entry.address,
+                bytes: entry.bytes,
+                at,
+                seen: entry.seen.clone(),
+                area: name.map_or(-1, |name| names.number(name)),
+                held: entry.unmovable() || self.all_held || is_huge(&self.huge, entry.address),
+            });
+        }
+        self.pages = pages;
+    }
+}
+
+/// What binds the memory of a process.
+fn memory(ranges: &[Range], cpuset: &[u32], cpus: &[u32]) -> Memory {
+    let bytes = |range: &Range| range.bytes().map(|(_, bytes)| bytes).sum::<u64>();
+    let all = ranges.iter().map(bytes).sum();
+    let policies = ranges.iter().filter_map(|range| {
+        let (by, memories) = (range.policy.clone(), range.bound_to()?);
+        Some(Bound { by, memories, cpus: cpus.to_vec(), bytes: bytes(range) })
+    });
+    let mut bound: Vec<Bound> = Vec::new();
+    for one in policies {
+        match bound.iter_mut().find(|known| known.by == one.by) {
+            Some(known) => known.bytes += one.bytes,
+            None => bound.push(one),
+        }
+    }
+    if !cpuset.is_empty() {
+        let list = cpuset.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        let by = format!("cpuset.mems {list}");
+        bound.push(Bound { by, memories: cpuset.to_vec(), cpus: cpus.to_vec(), bytes: all });
+    }
+    Memory { bytes: all, bound }
+}
+
+/// Whether the mapping that holds an address is of hugetlbfs.
+fn is_huge(mappings: &[(u64, bool)], address: u64) -> bool {
+    let after = mappings.partition_point(|(start, _)| *start <= address);
+    mappings[..after].last().is_some_and(|(_, huge)| *huge)
+}
+
+/// The data symbol that most of a page's start belongs to, else the region.
+fn name_of(address: u64, symbols: &[(String, Symbol)], regions: &[Region]) -> Option<String> {
+    // A symbol may begin within the page.
+    let after = symbols.partition_point(|(_, symbol)| symbol.start < address + 4096);
+    match symbols[..after].last() {
+        Some((_, symbol)) if symbol.end > address => Some(symbol.name.clone()),
+        _ => find(regions, address).map(|region| region.name.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn symbol(name: &str, start: u64, end: u64) -> (String, Symbol) {
+        ("app".into(), Symbol { name: name.into(), start, end })
+    }
+
+    #[test]
+    fn pages_are_named_after_variables_else_regions() {
+        let symbols = [symbol("first", 0x1800, 0x3000), symbol("second", 0x5000, 0x9000)];
+        let text = "1000-a000 rw-p 0 fd:01 7 /bin/app\nb000-c000 rw-p 0 00:00 0 [heap]";
+        let maps: Vec<_> =
+            text.lines().map(|line| homing_linux::proc::maps::Mapping::parse(line).unwrap()).collect();
+        let regions = regions::of(&maps);
+        let name = |address| name_of(address, &symbols, &regions);
+        assert_eq!((name(0x1000).as_deref(), name(0x2000).as_deref()), (Some("first"), Some("first")));
+        assert_eq!((name(0x3000).as_deref(), name(0x8000).as_deref()), (Some("app#0"), Some("second")));
+        assert_eq!((name(0xb000).as_deref(), name(0xd000)), (Some("heap#0"), None));
+    }
+
+    #[test]
+    fn policies_and_the_cpuset_say_what_binds_memory() {
+        let text = ["1000 bind:0 anon=3 N0=3", "9000 default anon=1 N1=1", "a000 bind:0 anon=1 N0=1"];
+        let ranges: Vec<Range> = text.iter().map(|line| Range::parse(line).unwrap()).collect();
+        let found = memory(&ranges, &[0, 1], &[1]);
+        assert_eq!((found.bytes, found.bound.len()), (5 * 4096, 2));
+        assert_eq!((found.bound[0].by.as_str(), found.bound[0].bytes), ("bind:0", 4 * 4096));
+        assert_eq!((found.bound[1].by.as_str(), found.bound[1].bytes), ("cpuset.mems 0,1", 5 * 4096));
+        assert_eq!(memory(&ranges[1..2], &[], &[1]).bound, []);
+    }
+
+    #[test]
+    fn huge_pages_are_known_by_their_mapping() {
+        let mappings = [(0x1000, false), (0x20_0000, true)];
+        assert_eq!((is_huge(&mappings, 0x1000), is_huge(&mappings, 0x30_0000)), (false, true));
+        assert!(!is_huge(&mappings, 0));
+    }
+
+    #[test]
+    fn balancing_is_what_it_did_meanwhile() {
+        let stat = |faults, moved| VmStat { hint_faults: faults, balanced: moved, ..VmStat::default() };
+        let did = balancing(&stat(Some(5), Some(1)), &stat(Some(9), Some(4)));
+        assert_eq!(did, Some(Balancing { hint_faults: 4, migrated: 3 }));
+        assert_eq!(balancing(&stat(None, Some(1)), &stat(Some(9), Some(4))), None);
+    }
+}

@@ -1,0 +1,99 @@
+//! The diagnosis of processes that run, from samples.
+
+use crate::error::{PipelineError, Result};
+use crate::info;
+use crate::manifest::GENERATOR;
+use homing_core::areas::Areas;
+use homing_core::ids::{Node, PageSize};
+use homing_core::machine::Machine;
+use homing_core::report::process::SampledReport;
+use homing_core::report::why::{Basis, WhyReport};
+use homing_core::report::{Parameter, TraceInfo};
+use homing_core::why::process::{signs, ProcessFacts};
+use homing_core::why::samples::{facts, held_share, Sampled};
+use homing_core::why::{self, Setup};
+
+/// What was sampled.
+pub struct Samples {
+    /// What was looked at: `process 12`.
+    pub name: String,
+    /// Command lines of the processes.
+    pub command: Vec<String>,
+    /// The source.
+    pub source: String,
+    /// It counts references that reached memory.
+    pub behind_caches: bool,
+    /// Threads that were seen.
+    pub threads: u64,
+    /// The pages.
+    pub pages: Vec<Sampled>,
+    /// Names of areas, by number.
+    pub names: Vec<String>,
+    /// Facts of the processes, but for what their pages could save.
+    pub process: ProcessFacts,
+    /// Every parameter.
+    pub parameters: Vec<Parameter>,
+    /// What else a reader must know.
+    pub notes: Vec<String>,
+}
+
+/// Diagnoses samples on a machine.
+///
+/// # Errors
+/// If the machine makes no sense.
+pub fn diagnose(machine: &Machine, samples: Samples) -> Result<WhyReport> {
+    let costs = machine.costs(PageSize::KIB4).map_err(PipelineError::usage)?;
+    let facts = facts(&samples.pages, &costs);
+    let areas = Areas {
+        names: samples.names,
+        of_page: samples.pages.iter().map(|page| page.area).collect(),
+        ..Areas::default()
+    };
+    let setup = Setup {
+        facts: &facts,
+        costs: &costs,
+        areas: &areas,
+        cpus: &[],
+        times: None,
+        behind_caches: samples.behind_caches,
+    };
+    let diagnosis = why::diagnose(&setup);
+    let held_share = Some(held_share(&samples.pages, &facts));
+    let process = ProcessFacts { held_share, ..samples.process };
+    let used = |by: usize| facts.iter().any(|page| page.by_node[by] > 0);
+    let references = facts.iter().map(|page| page.references()).sum();
+    let mut notes = samples.notes;
+    if diagnosis.untried > 0 {
+        notes.push(format!("no remedy was tried for the {} areas with least to avoid", diagnosis.untried));
+    }
+    let sampled = SampledReport {
+        source: samples.source.clone(),
+        seconds: process.seconds,
+        samples: process.local + process.nonlocal,
+    };
+    let basis = Basis {
+        generator: GENERATOR.into(),
+        behind_caches: samples.behind_caches,
+        replication: false,
+        shares: None,
+        threads_on: "where they ran".into(),
+        nodes_in_use: (0..diagnosis.before.rows().len()).filter(|&by| used(by)).count() as u64,
+        machine: info::machine_info(machine, &costs, PageSize::KIB4),
+        trace: TraceInfo {
+            name: samples.name,
+            command: samples.command,
+            recorder: format!("sampled: {}", samples.source),
+            references,
+            threads: samples.threads,
+            pages: samples.pages.len() as u64,
+            complete: true,
+            ..TraceInfo::default()
+        },
+        cpus_of_node_0: super::cpus_list(machine.cpus_of(Node(0))),
+        sampled: Some(sampled),
+        process: signs(&process).iter().map(Into::into).collect(),
+        parameters: samples.parameters,
+        notes,
+    };
+    Ok(WhyReport::new(&diagnosis, basis))
+}

@@ -1,0 +1,12 @@
+#!/bin/sh
+# Runs inside the lab: `homing why` of a process whose array is on node 0 and whose thread is on another node. Nothing may move.
+. ./wait.sh
+./away 4 >away.out & away=$!
+until_true grep -q ready away.out || { echo 'away does not begin'; exit 1; }
+everywhere() { for node in 0 1 2 3; do pages_on $node $away; done | tr '\n' ' '; }
+before=$(everywhere)
+./homing why --pid $away --seconds 20 --source hint-faults --json >why.json 2>why.err || { cat why.err; exit 1; }
+after=$(everywhere)
+kill -TERM $away
+wait $away || { echo "away ended with status $?"; exit 1; }
+[ "$before" = "$after" ] && echo "ok why: no page moved, on nodes 0 to 3: $after" || { echo "not ok why: pages by node were $before, are $after"; exit 1; }
