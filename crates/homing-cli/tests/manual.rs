@@ -38,7 +38,7 @@ fn help_lists_each_subcommand_once_in_its_group() {
         let found = groups.iter().find(|(group, _)| group == heading);
         found.map(|(_, names)| names.join(" ")).unwrap_or_else(|| panic!("no {heading}: {groups:?}"))
     };
-    assert_eq!(of("Find out why"), "record why");
+    assert_eq!(of("Find out why"), "record why diff");
     assert_eq!(of("Compare"), "compare optimal simulate study reproduce");
     assert_eq!(of("Live"), "run attach top daemon evacuate restore replay bench doctor");
     assert_eq!(of("Lab"), "lab");
