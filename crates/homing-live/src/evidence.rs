@@ -19,12 +19,13 @@ use homing_linux::proc::{Pid, Proc, Tid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// A look is followed by a pause of at least this many times its own length: each kind of look takes at most half a
-/// percent of a CPU.
+/// A look is followed by a pause of this many times its own length, so that it takes half a percent of a CPU.
 const PAUSE: u32 = 200;
 /// ... and at least this long, for threads and for pages.
 const THREADS: Duration = Duration::from_millis(100);
 const PAGES: Duration = Duration::from_millis(500);
+/// ... and at most this long: what a process did last is not to be missed when it ends.
+const MOST: Duration = Duration::from_secs(3);
 
 /// When the next look is due.
 #[derive(Debug)]
@@ -44,7 +45,7 @@ impl Pace {
 
     fn rest(&mut self, began: Instant) {
         let now = Instant::now();
-        self.next = now + self.least.max((now - began) * PAUSE);
+        self.next = now + ((now - began) * PAUSE).clamp(self.least, MOST);
     }
 }
 
@@ -320,6 +321,16 @@ mod tests {
 
     fn symbol(name: &str, start: u64, end: u64) -> (String, Symbol) {
         ("app".into(), Symbol { name: name.into(), start, end })
+    }
+
+    #[test]
+    fn a_long_look_is_followed_by_a_long_pause_but_not_for_ever() {
+        let mut pace = Pace::new(PAGES);
+        assert!(pace.is_due());
+        pace.rest(Instant::now() - Duration::from_secs(60));
+        assert!(!pace.is_due() && pace.next <= Instant::now() + MOST);
+        pace.rest(Instant::now());
+        assert!(pace.next > Instant::now());
     }
 
     #[test]

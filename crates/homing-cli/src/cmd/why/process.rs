@@ -67,6 +67,7 @@ impl Watched {
                 "Not NUMA: this machine has one memory node; nothing can move here. `homing lab run \
                                --topology 2x2 -- ...` has more."
                     .into();
+            report.basis = "Nothing was sampled.".into();
             return Ok((report, Code::OK));
         }
         let config = Config {
