@@ -1,4 +1,5 @@
-// A matrix with a block of columns for each thread. Planted: a row of it fills a page, in which every thread has a part.
+// A matrix with a block of columns for each thread. Planted: a row of it fills a page, in which every thread has a
+// part.
 #include <stdio.h>
 #define ROWS 320
 #define COLS 512

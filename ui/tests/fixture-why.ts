@@ -34,7 +34,13 @@ function areas(map: PageMap, nodes: number, pageSize: number): AreaReport[] {
       falsely_shared_percent: 0,
       sharing: [{ class: 'write-shared', references }],
       lines: { falsely: 12, truly: 30, worst: [{ offset: 64, nodes: 2, falsely: 4, truly: 9 }] },
-      cost: { now, best_static: references * 2, spread: references * 4, bound: references * 1.5, least: references * 1.5 },
+      cost: {
+        now,
+        best_static: references * 2,
+        spread: references * 4,
+        bound: references * 1.5,
+        least: references * 1.5,
+      },
       avoidable_percent: 0,
       ...(index < 3
         ? {

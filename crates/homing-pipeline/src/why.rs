@@ -26,13 +26,14 @@ use homing_core::time::Times;
 use homing_core::why::facts::{facts, INTERVALS};
 use homing_core::why::verdict::Cause;
 use homing_core::why::{self, CpuCounts, Setup};
+use homing_trace::Trace;
 use reading::Reading;
 
 /// The policy whose moves stand for pages that follow their users.
 const FOLLOWS: &str = "homing";
 
-/// Diagnoses a trace as the experiment lays it out, with one copy a page: one of [`crate::honest::Asked::today`], unless
-/// the caller says otherwise ([`of_model`]).
+/// Diagnoses a trace as the experiment lays it out, with one copy a page: one of [`crate::honest::Asked::today`],
+/// unless the caller says otherwise ([`of_model`]).
 ///
 /// # Errors
 /// If a history cannot be read back.
@@ -111,16 +112,36 @@ fn areas(case: &Case<'_>, history: &History) -> Areas {
 fn cpus_in_use(case: &Case<'_>, by_cpu: &[[u64; INTERVALS]]) -> Result<Vec<CpuCounts>> {
     let binding = case.ready.experiment.model.binding(&case.ready.machine)?;
     let cpus = model::cpus(&case.trace, &binding);
-    Ok(counted(&cpus, case.layout.caches_by_cpu.as_deref(), by_cpu))
+    Ok(counted(&cpus, case.layout.caches_by_cpu.as_deref(), by_cpu, made_for_each(&case.trace)))
 }
 
-fn counted(cpus: &CpusInUse, caches: Option<&[Counts]>, by_cpu: &[[u64; INTERVALS]]) -> Vec<CpuCounts> {
+/// `ratio`: references that the program made for each that is in the trace.
+fn counted(
+    cpus: &CpusInUse,
+    caches: Option<&[Counts]>,
+    by_cpu: &[[u64; INTERVALS]],
+    ratio: f64,
+) -> Vec<CpuCounts> {
     let counts = |cpu: usize| CpuCounts {
         node: cpus.node(cpu as u16),
-        caches: caches.and_then(|caches| caches.get(cpu).copied()).unwrap_or_default(),
+        caches: caches
+            .and_then(|caches| caches.get(cpu))
+            .map(|counts| with_filtered(counts, ratio))
+            .unwrap_or_default(),
         references: by_cpu.get(cpu).copied().unwrap_or([0; INTERVALS]),
     };
     (0..cpus.cpus().len()).map(counts).collect()
+}
+
+/// With the references that the recorder's filter left out, which are hits: they are spread over CPUs as the others.
+fn with_filtered(counts: &Counts, ratio: f64) -> Counts {
+    Counts { references: (counts.references as f64 * ratio) as u64, ..*counts }
+}
+
+/// References that the program made for each that is in its trace: above 1 if a filter left some out.
+fn made_for_each(trace: &Trace<'_>) -> f64 {
+    let summary = trace.summary();
+    1.0 + summary.filtered as f64 / (summary.references as f64).max(1.0)
 }
 
 fn nodes_of(cpus: impl Iterator<Item = Node>) -> u64 {
@@ -155,7 +176,7 @@ fn on_one_node(case: &Case<'_>, by_cpu: &[[u64; INTERVALS]]) -> Result<Option<Ve
             moved[to] = by_cpu[from];
         }
     }
-    Ok(Some(counted(&then, gathered.caches_by_cpu.as_deref(), &moved)))
+    Ok(Some(counted(&then, gathered.caches_by_cpu.as_deref(), &moved, made_for_each(trace))))
 }
 
 /// The CPUs of node 0, as lists have them.

@@ -47,7 +47,9 @@ export function travellingLines(area: AreaReport): HTMLElement | undefined {
   const { lines, falsely_shared_percent: falsely } = area as AreaReport & Newer
   const shared = falsely ? ` ${percent(falsely)} of its references are to pages that are falsely shared.` : ''
   if (!lines) return shared === '' ? undefined : h('p', { class: 'note' }, shared)
-  const moved = `Lines travelled between nodes ${count(lines.falsely)} times with nothing new in them for whoever asked, ${count(lines.truly)} times with something new.`
+  const moved =
+    `Lines travelled between nodes ${count(lines.falsely)} times with nothing new in them for whoever asked, ` +
+    `${count(lines.truly)} times with something new.`
   const worst = Array.isArray(lines.worst) ? lines.worst : []
   return h(
     'div',

@@ -1,4 +1,5 @@
-//! Remedies as something to paste: a line of the program's source, of a shell, of a service's or a container's settings.
+//! Remedies as something to paste: a line of the program's source, of a shell, of the settings of a service or a
+//! container.
 
 use super::why::AreaReport;
 use crate::why::lines::LINE;
@@ -166,7 +167,7 @@ pub fn in_words(remedy: Remedy) -> String {
         }
         Remedy::PadLines => "give each thread's part lines of its own: `alignas(64)` on what one thread writes",
         Remedy::SplitLines => {
-            "split it into a part for each thread (a line each) that are added up when asked for, or write it less often"
+            "split it into a part for each thread (a line each), added up when asked for, or write it less often"
         }
         Remedy::OneNode => "run all threads on one node, with its memory",
     }

@@ -1,9 +1,9 @@
 //! What happens within pages that several nodes write: which lines one node uses alone, and which travel between nodes.
 //!
-//! A line travels when a node refers to it that does not hold it, or writes it while others hold it. It travels in vain,
-//! and is *falsely shared*, if none of the bytes that the node asks for was written by others since it last held them
-//! (Torrellas, Lam & Hennessy 1994: judged by the word that misses). A line that the node last used so long ago that
-//! its caches have dropped it anyway is fetched for want of room, and does not count as travelling.
+//! A line travels when a node refers to it that does not hold it, or writes it while others hold it. It travels in
+//! vain, and is *falsely shared*, if none of the bytes that the node asks for was written by others since it last held
+//! them (Torrellas, Lam & Hennessy 1994: judged by the word that misses). A line that the node last used so long ago
+//! that its caches have dropped it anyway is fetched for want of room, and does not count as travelling.
 
 use crate::ids::Node;
 use crate::trace::Kind;

@@ -254,7 +254,9 @@ fn gains(
 ) -> (Gain, f64) {
     let Some(((before, after), [surely, ideal])) = elapsed else {
         let share = |cost: f64| (now - cost).max(0.0) / now.max(1.0);
-        return (Gain { low: share(remedied), high: share(remedied) }, share(bound));
+        // A copy for each node can cost less than the bound, which is of one copy.
+        let gain = share(remedied);
+        return (Gain { low: gain, high: gain }, share(bound).max(gain));
     };
     let quiet = before.total_ns - before.contention_ns;
     let without = |elapsed: &Elapsed| elapsed.total_ns - elapsed.contention_ns;
