@@ -93,7 +93,7 @@ fn a_shell_completes_names_and_leaves_traces_to_its_files() {
         "files come last"
     );
     let zsh = stdout(&succeeds(1, &["completions", "zsh"]));
-    for argument in [":trace -- The trace, made by", "*::traces -- The traces"] {
+    for argument in ["::words -- A trace, made by", "*::traces -- The traces"] {
         let lines: Vec<&str> = zsh.lines().filter(|line| line.contains(argument)).collect();
         assert!(
             !lines.is_empty() && lines.iter().all(|line| line.contains(":_files")),

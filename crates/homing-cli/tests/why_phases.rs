@@ -40,8 +40,7 @@ fn phases_have_their_references_and_their_shares() {
     let output = lab.record(&["--exclude-startup"], &[program.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let all = why(&lab, &["--by", "phase"]);
-    // Both nodes use it, so that the whole hides what the phases show.
-    assert_eq!(all["verdict"], "used-in-turn");
+    assert_eq!(all["verdict"], "initialised-by-one-thread");
     let phases = all["shares"]["by_phase"].as_array().unwrap();
     let names: Vec<&str> = phases.iter().map(|phase| phase["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["(before the first phase)", "sum", "solve"]);

@@ -168,6 +168,7 @@ impl Area {
         add(&mut self.best, &other.best);
         add(&mut self.classes, &other.classes);
         self.pages.extend(other.pages);
+        self.bytes += other.bytes;
         self.writes += other.writes;
         self.falsely_shared += other.falsely_shared;
         self.costs += other.costs;
