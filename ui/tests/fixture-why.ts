@@ -50,7 +50,7 @@ function areas(map: PageMap, nodes: number, pageSize: number): AreaReport[] {
               cost: references * 2,
               saves: 0.1 / (index + 1),
               time_ratio: 1 - 0.1 / (index + 1),
-              paste: [{ form: 'words' as const, text: 'let the threads that use it initialise it' }],
+              paste: [{ form: 'words' as const, text: 'initialise it in its users: #pragma omp parallel for' }],
             },
           }
         : {}),

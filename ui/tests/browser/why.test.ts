@@ -99,7 +99,7 @@ describe.skipIf(!available)('the diagnosis on the page', () => {
     await page.locator('.opener').press('Enter')
     expect(await page.locator('.opener').getAttribute('aria-expanded')).toBe('true')
     expect(await page.locator('.opener').evaluate((one) => one === document.activeElement)).toBe(true)
-    expect(await page.locator('.detail .advice').textContent()).toContain('pragma omp parallel for')
+    expect(await page.locator('.detail .paste').textContent()).toContain('pragma omp parallel for')
     const strip = page.locator('.strip canvas')
     await strip.press('ArrowRight')
     expect(await page.locator('.strip-said').textContent()).toMatch(
