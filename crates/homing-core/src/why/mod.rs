@@ -190,6 +190,9 @@ pub fn diagnose(setup: &Setup<'_>) -> Diagnosis {
     let cost = |finding: &Finding| finding.remedy.map_or(finding.area.costs.here, |remedy| remedy.cost);
     let remedied: f64 = findings.iter().map(cost).sum();
     let (gain, at_most) = gains(elapsed.as_ref().zip(limits.as_ref()), [memory_cost, remedied, bound]);
+    // A copy for each node can cost less than the bound, which is of one copy.
+    let copies = |finding: &Finding| finding.remedy.is_some_and(|given| given.remedy == Remedy::Replicate);
+    let at_most = if findings.iter().any(copies) { at_most.max(gain.high) } else { at_most };
     let cause = cause(&findings, &before, elapsed.as_ref().map(|(now, _)| now), at_most, gain);
     let costs = [memory_cost, remedied, bound];
     let for_all = for_all(&model, facts, &before);
@@ -254,9 +257,7 @@ fn gains(
 ) -> (Gain, f64) {
     let Some(((before, after), [surely, ideal])) = elapsed else {
         let share = |cost: f64| (now - cost).max(0.0) / now.max(1.0);
-        // A copy for each node can cost less than the bound, which is of one copy.
-        let gain = share(remedied);
-        return (Gain { low: gain, high: gain }, share(bound).max(gain));
+        return (Gain { low: share(remedied), high: share(remedied) }, share(bound));
     };
     let quiet = before.total_ns - before.contention_ns;
     let without = |elapsed: &Elapsed| elapsed.total_ns - elapsed.contention_ns;
