@@ -7,6 +7,8 @@ cd "$(dirname "$0")/.."
 homing=${HOMING:-target/release/homing}
 out=build/why
 mkdir -p "$out"
+# The distribution's own, as other tests take it; a shim of a version manager does as well.
+python=$(command -v /usr/bin/python3 || command -v python3)
 passed=0 failed=0
 
 compile() { # name source flags -> the command line
@@ -16,7 +18,7 @@ compile() { # name source flags -> the command line
     *.c) gcc "${flags[@]}" "$source" -o "$out/$1" && command=("$out/$1") ;;
     *.cpp) g++ "${flags[@]}" "$source" -o "$out/$1" && command=("$out/$1") ;;
     *.f90) gfortran -cpp "${flags[@]}" "$source" -o "$out/$1" && command=("$out/$1") ;;
-    *.py) command=(/usr/bin/python3 "$source"); [[ $3 == - ]] || command+=("$3") ;;
+    *.py) command=("$python" "$source"); [[ $3 == - ]] || command+=("$3") ;;
   esac
 }
 
