@@ -254,7 +254,7 @@ export type LineReport = {
   offset: number,
   /** Nodes that use it. */
   nodes: number,
-  /** Times it travelled in vain. */
+  /** Times it travelled with nothing new. */
   falsely: number,
   /** Times it travelled with something new. */
   truly: number,
@@ -262,7 +262,7 @@ export type LineReport = {
 
 /** Lines of an area that travel between nodes, as far as they were watched. */
 export type LinesReport = {
-  /** Times a line travelled in vain: nothing in it that the node asked for was new. */
+  /** Times a line travelled although nothing in it that the node asked for was new. */
   falsely: number,
   /** Times a line travelled with something new. */
   truly: number,

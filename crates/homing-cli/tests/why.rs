@@ -177,7 +177,7 @@ fn counters_that_share_a_line_are_to_be_padded_and_apart_they_are_not_numa() {
     let area = &json["areas"][0];
     assert_eq!(area["remedy"]["remedy"], "pad-lines");
     assert!(area["remedy"]["paste"][1]["text"].as_str().unwrap().contains("alignas(64)"), "{area}");
-    // Each write of a thread but its first to each line fetches it from the other node in vain.
+    // Each write of a thread but its first to each line fetches it from the other node for nothing new.
     assert_eq!(
         (area["lines"]["falsely"].as_u64(), area["lines"]["truly"].as_u64()),
         (Some(6000 - 32), Some(0))

@@ -178,7 +178,7 @@ pub struct RemedyReport {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct LinesReport {
-    /// Times a line travelled in vain: nothing in it that the node asked for was new.
+    /// Times a line travelled although nothing in it that the node asked for was new.
     pub falsely: u64,
     /// Times a line travelled with something new.
     pub truly: u64,
@@ -194,7 +194,7 @@ pub struct LineReport {
     pub offset: u64,
     /// Nodes that use it.
     pub nodes: u32,
-    /// Times it travelled in vain.
+    /// Times it travelled with nothing new.
     pub falsely: u64,
     /// Times it travelled with something new.
     pub truly: u64,

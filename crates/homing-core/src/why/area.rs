@@ -49,13 +49,13 @@ pub struct Area {
 /// What the lines of an area say. Costs are in local references, with pages where they are.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AreaLines {
-    /// Times a line travelled between nodes in vain.
+    /// Times a line travelled between nodes with nothing new.
     pub falsely: u64,
     /// ... with something new.
     pub truly: u64,
     /// What the area costs if the lines of each node lie on pages of its own.
     pub separated: f64,
-    /// ... if no line travels in vain.
+    /// ... if no line travels with nothing new.
     pub padded: f64,
     /// ... if no line travels at all.
     pub split: f64,

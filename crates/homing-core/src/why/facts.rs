@@ -179,8 +179,8 @@ impl PageFacts {
         self.lines.as_ref().map_or(0.0, |lines| lines.own_share(by))
     }
 
-    /// The share of a node's references for which a line travelled in vain; with `all` also those for which it brought
-    /// something new. A line that travelled was fetched from memory, or by way of it.
+    /// The share of a node's references for which a line brought nothing new; with `all` also those for which it
+    /// brought something new. A line that travelled was fetched from memory, or by way of it.
     pub fn travels(&self, by: usize, all: bool) -> f64 {
         let lines = self.lines.as_ref();
         let travels = lines.map_or(0, |lines| lines.falsely[by] + if all { lines.truly[by] } else { 0 });

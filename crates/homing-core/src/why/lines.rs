@@ -1,7 +1,7 @@
 //! What happens within pages that several nodes write: which lines one node uses alone, and which travel between nodes.
 //!
-//! A line travels when a node refers to it that does not hold it, or writes it while others hold it. It travels in
-//! vain, and is *falsely shared*, if none of the bytes that the node asks for was written by others since it last held
+//! A line travels when a node refers to it that does not hold it, or writes it while others hold it. It brings nothing
+//! new, and is *falsely shared*, if none of the bytes that the node asks for was written by others since it last held
 //! them (Torrellas, Lam & Hennessy 1994: judged by the word that misses). A line that the node last used so long ago
 //! that its caches have dropped it anyway is fetched for want of room, and does not count as travelling.
 
@@ -28,7 +28,7 @@ const NONE: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug, Default)]
 struct Use {
     references: u32,
-    /// Times it travelled to the node in vain, and with something new.
+    /// Times it travelled to the node with nothing new, and with something new.
     falsely: u32,
     truly: u32,
     /// When the node last used it, by the node's clock.
@@ -53,9 +53,9 @@ pub struct Lines {
     /// By frame: its number among those watched.
     slots: Vec<u32>,
     /// Nodes that hold each line.
-    holders: Vec<u64>,
+    holders: Vec<u128>,
     /// Nodes to which the line last travelled with something new.
-    truly: Vec<u64>,
+    truly: Vec<u128>,
     /// `[line * nodes + node]`
     uses: Vec<Use>,
     /// By frame watched.
@@ -73,7 +73,7 @@ pub struct Lines {
 pub struct Travelling {
     /// Times it travelled with something new.
     pub truly: u64,
-    /// ... in vain.
+    /// ... with nothing new.
     pub falsely: u64,
     /// Nodes that use it.
     pub nodes: u32,
@@ -88,7 +88,7 @@ pub struct PageLines {
     pub references: Vec<u64>,
     /// Those among them to lines that the node has nearly to itself.
     pub own: Vec<u64>,
-    /// Times a line travelled to the node in vain.
+    /// Times a line travelled to the node with nothing new.
     pub falsely: Vec<u64>,
     /// ... with something new.
     pub truly: Vec<u64>,
@@ -102,7 +102,7 @@ impl Lines {
     /// Watches the first of `watched` that fit into memory: numbers of frames, of which the trace has `frames`.
     /// `capacity`: lines that the caches of a node hold.
     pub fn new(nodes: usize, frames: usize, watched: &[u32], capacity: u64) -> Lines {
-        let bytes = LINES * (16 + nodes * std::mem::size_of::<Use>());
+        let bytes = LINES * (32 + nodes * std::mem::size_of::<Use>());
         let fit = watched.len().min(BUDGET / bytes);
         let mut slots = vec![NONE; frames];
         watched[..fit].iter().zip(0..).for_each(|(&frame, slot)| slots[frame as usize] = slot);
@@ -144,7 +144,7 @@ impl Lines {
         let first = address % LINE;
         let bytes = u64::from(kind.bytes()).min(LINE - first);
         let mask = (u64::MAX >> (LINE - bytes)) << first;
-        let (bit, holders) = (1u64 << node, self.holders[line]);
+        let (bit, holders) = (1u128 << node, self.holders[line]);
         self.note_writer(slot as usize, node, kind.is_write());
         let now = self.clocks[node].1;
         let uses = &mut self.uses[line * self.nodes..(line + 1) * self.nodes];
@@ -302,6 +302,18 @@ mod tests {
         let falsely =
             |capacity| lines_of(capacity, (0..10).flat_map(|_| round())).falsely.iter().sum::<u64>();
         assert_eq!((falsely(200), falsely(20)), (2 * 64 * 9, 0));
+    }
+
+    #[test]
+    fn machines_of_many_nodes_are_told_apart() {
+        // Node 64 is not node 0.
+        let mut lines = Lines::new(128, 1, &[0], 1000);
+        for node in [0, 64, 0, 64] {
+            lines.turn(Node(node), &[u64::from(node)], &[Kind::write(8)]);
+            lines.turn(Node(node), &[2048 + u64::from(node) / 8], &[Kind::write(8)]);
+        }
+        let page = lines.of_frame(0, 0).unwrap();
+        assert_eq!((page.falsely[0], page.falsely[64]), (1, 1));
     }
 
     #[test]

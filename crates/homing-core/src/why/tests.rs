@@ -187,7 +187,7 @@ fn parts_that_share_pages_but_no_lines_are_to_be_separated() {
 fn parts_that_share_lines_are_to_be_padded() {
     let diagnosis = used_by_two(&World::new(), |node, turn| turn % 64 * 64 + u64::from(node) * 8);
     assert_eq!(diagnosis.cause, Cause::FalselySharedLines);
-    // Every reference of a node but its first to each line travels in vain.
+    // Every reference of a node but its first to each line brings nothing new.
     assert_eq!(diagnosis.findings[0].area.lines.as_ref().unwrap().falsely, 32 * (800 - 128));
     assert!(diagnosis.gain.low > 0.1, "{:?}", diagnosis.gain);
 }

@@ -166,7 +166,7 @@ fn worst_line(area: &AreaReport) -> Option<String> {
     let travels = worst.falsely + worst.truly;
     Some(format!(
         "    most: the line {} bytes from the start of its first page, used by {} nodes, travelled {travels} times, {} \
-         of them in vain",
+         of them with nothing new in it",
         worst.offset, worst.nodes, worst.falsely
     ))
 }
