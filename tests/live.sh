@@ -30,7 +30,7 @@ shifts() { # WHAT INTERVALS LAB_OPTIONS...: threads change nodes under a session
 }
 why() { # a process whose array is on one node and whose thread is on another is judged, and no page moves
   timeout -k 5 500 "$homing" lab run --nodes 4 --cpus 8 --balancing off --thp never --file homing --file away --file wait.sh \
-    --result why.json -- sh ./why.sh || { echo "live: FAILED"; exit 1; }
+    --timeout 400s --result why.json -- sh ./why.sh || { echo "live: FAILED"; exit 1; }
   python3 "$root/tests/live/verdict.py" why.json || { echo "live: FAILED"; exit 1; }
 }
 why
