@@ -146,6 +146,16 @@ impl<'a> Bench<'a> {
         addresses().map(|address| of(address).and_then(|page| page.area.clone())).collect()
     }
 
+    /// The virtual address of a page.
+    pub fn address(&self, page: usize) -> u64 {
+        self.addresses.address(Page(page as u32))
+    }
+
+    /// How many pages the program has.
+    pub fn pages(&self) -> usize {
+        self.addresses.pages() as usize
+    }
+
     /// The memories of the machine.
     pub fn nodes(&self) -> u16 {
         self.scaled.costs.memories()
@@ -169,6 +179,16 @@ impl Together {
         Together(together.into_iter().map(|shared| shared || !any).collect())
     }
 
+    /// Whether an interval is one of them.
+    pub fn contains(&self, interval: usize) -> bool {
+        self.0.get(interval) == Some(&true)
+    }
+
+    /// Demand transactions, wherever they are served.
+    pub fn demand(&self, run: &Run) -> f64 {
+        self.sum(run, |interval| (interval.local + interval.remote) as f64)
+    }
+
     /// A sum over these intervals.
     fn sum(&self, run: &Run, of: impl Fn(&Interval) -> f64) -> f64 {
         run.intervals.iter().zip(&self.0).filter(|(_, together)| **together).map(|(i, _)| of(i)).sum()
@@ -181,8 +201,7 @@ impl Together {
 
     /// The same, in per cent of all.
     pub fn nonlocal(&self, run: &Run) -> f64 {
-        100.0 * self.remote(run)
-            / self.sum(run, |interval| (interval.local + interval.remote) as f64).max(1.0)
+        100.0 * self.remote(run) / self.demand(run).max(1.0)
     }
 
     /// Changed lines written back.

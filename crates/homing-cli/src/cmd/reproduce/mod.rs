@@ -5,6 +5,7 @@
 //! each deviation.
 
 mod bolosky;
+mod brock;
 mod exhibit;
 mod looped;
 mod nikolopoulos;
@@ -24,7 +25,7 @@ pub struct Args {
     /// Only these tables and figures, separated by commas: table1, figure2, table2, table3, table4, table6a, table6b,
     /// table7, figure7, contention, slowdown, gain, statistics, remote-accesses, move-cost-ace, moves-per-page,
     /// move-cost-butterfly, page-size-butterfly, page-size-high-latency, policies-ace, policies-butterfly, sorbyr,
-    /// perturbation
+    /// perturbation, reorganised, network-traffic, node-traffic, packets
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     only: Vec<String>,
     /// Folder of the traces, PROGRAM[OPTIONS]-THREADS.homing; what is missing is recorded into it
@@ -42,7 +43,7 @@ pub struct Args {
 }
 
 /// All names for `--only`.
-const NAMES: [&str; 23] = [
+const NAMES: [&str; 27] = [
     "table1",
     "figure2",
     "table2",
@@ -66,6 +67,10 @@ const NAMES: [&str; 23] = [
     "policies-butterfly",
     "sorbyr",
     "perturbation",
+    "reorganised",
+    "network-traffic",
+    "node-traffic",
+    "packets",
 ];
 
 /// What `--only` leaves.
@@ -97,6 +102,7 @@ pub fn run(args: Args) -> Result {
     let mut exhibits: Vec<Exhibit> = tikir::exhibits(&chosen, &traces)?;
     exhibits.extend(nikolopoulos::exhibits(&chosen, &traces)?);
     exhibits.extend(bolosky::exhibits(&chosen, &traces)?);
+    exhibits.extend(brock::exhibits(&chosen, &traces)?);
     traces.progress.finish_and_clear();
     exhibits.retain(|exhibit| chosen.any(&[&exhibit.id]));
     if let Some(path) = &args.html {

@@ -1,0 +1,114 @@
+//! Brock et al. 2001, section 6: what their monitor card brought. Each program runs with its pages striped over the nodes,
+//! which is reasonable as long as nothing is known, and with each page where the counts of that run say it is used
+//! (Figure 10, Tables 2 and 3).
+//!
+//! The machine is `synfinity-4x4` with caches scaled to the programs (docs/reproduction.md).
+
+use super::exhibit::Exhibit;
+use super::looped::{less, Bench, Scaled, Together};
+use super::programs::{Traces, BROCK};
+use super::tally::Tally;
+use super::Chosen;
+use homing_core::history::ThreadsOn;
+use homing_core::ids::{Node, PageSize};
+use homing_core::policy::placement::{Placement, PlacementFile};
+use homing_core::system::Run;
+
+const THREADS: u32 = 16;
+const SCALE: &[&str] = &["hierarchy.l1.size=4K", "hierarchy.l2.size=16K", "hierarchy.tlb=[{entries=16}]"];
+/// One page on each node in turn: "orig" of Figure 10.
+const STRIPED: Placement = Placement::Striped(1);
+/// A request of 16 bytes and a response of 48 (footnote 2).
+const PACKETS: f64 = 2.0;
+const PACKET_BYTES: f64 = 16.0 + 48.0;
+
+/// All exhibits of the paper that were chosen.
+pub fn exhibits(chosen: &Chosen, traces: &Traces) -> anyhow::Result<Vec<Exhibit>> {
+    if !chosen.any(&["reorganised", "network-traffic", "node-traffic", "packets"]) {
+        return Ok(Vec::new());
+    }
+    let scaled = Scaled::new("synfinity-4x4", SCALE)?;
+    let mut speed = Exhibit::new("reorganised")?;
+    let (mut traffic, mut packets) = (Exhibit::new("network-traffic")?, Exhibit::new("packets")?);
+    let mut nodes = Exhibit::new("node-traffic")?;
+    for program in BROCK {
+        let alone = Bench::with(&scaled, &traces.get(program, 1)?, &ThreadsOn::Fill, |bench| {
+            let run = bench.still(&Placement::SingleNode(Node(0)))?;
+            Ok(Together::of(&run).time(&run))
+        })?;
+        let path = traces.get(program, THREADS)?;
+        let both = Bench::with(&scaled, &path, &ThreadsOn::Fill, both)?;
+        let label = format!("{} ({})", program.name, program.stands_for);
+        for (how, (_, tally)) in ["striped", "reorganised"].iter().zip(&both) {
+            nodes.line(&format!("{label}, {how}"), "", asked_by_others(tally));
+        }
+        let [(striped, _), (reorganised, _)] = both;
+        let together = Together::of(&striped);
+        let time = |run: &Run| together.time(run);
+        let ratio = time(&striped) / time(&reorganised);
+        speed.line(
+            &label,
+            program.stands_for,
+            vec![alone / time(&striped), alone / time(&reorganised), ratio],
+        );
+        let bandwidth = |run: &Run| together.remote(run) * PACKET_BYTES / time(run);
+        let fewer = |of: &dyn Fn(&Run) -> f64| less(of(&striped), of(&reorganised));
+        let values =
+            vec![fewer(&|run| together.demand(run)), fewer(&|run| together.remote(run)), fewer(&bandwidth)];
+        traffic.line(&label, program.stands_for, values);
+        let each = |run: &Run| PACKETS * together.remote(run) / together.demand(run).max(1.0);
+        packets.line(&label, program.stands_for, vec![each(&striped), each(&reorganised)]);
+    }
+    claims(&mut speed, &mut traffic, &mut packets);
+    Ok(vec![speed, traffic, nodes, packets])
+}
+
+/// A run with striped pages, and one with each page at the node that fetched most from it in the first, while threads
+/// worked together.
+fn both(bench: &Bench) -> anyhow::Result<[(Run, Tally); 2]> {
+    let around = |inner| Tally::new(inner, bench.pages(), bench.nodes());
+    let (striped, tally) = bench.watched(&STRIPED, None, "perfect", around)?;
+    let together = Together::of(&striped);
+    let nodes = usize::from(bench.nodes());
+    let home = |page: usize| {
+        let users = tally.users(page, |interval| together.contains(interval));
+        // The first of equals; a page that nobody fetched from then stays in its stripe.
+        let most = users.iter().copied().max().filter(|&most| most > 0);
+        let node = most.and_then(|most| users.iter().position(|&count| count == most));
+        Node(node.unwrap_or(page % nodes) as u16)
+    };
+    let homes: Vec<(u64, Node)> = (0..bench.pages()).map(|page| (bench.address(page), home(page))).collect();
+    let placement = Placement::File(PlacementFile::from_homes(&homes, PageSize::KIB4));
+    let reorganised = bench.watched(&placement, None, "perfect", around)?;
+    Ok([(striped, tally), reorganised])
+}
+
+/// What other nodes ask of each node's memory, in per cent of all transactions.
+fn asked_by_others(tally: &Tally) -> Vec<f64> {
+    let (mut asked, mut all) = (vec![0; tally.nodes()], 0);
+    for page in 0..tally.pages() {
+        let (users, home) = (tally.users(page, |_| true), tally.home(page));
+        all += users.iter().sum::<u64>();
+        if let Some(home) = home {
+            asked[home.index()] += users.iter().sum::<u64>() - users[home.index()];
+        }
+    }
+    asked.into_iter().map(|count| 100.0 * count as f64 / (all as f64).max(1.0)).collect()
+}
+
+fn claims(speed: &mut Exhibit, traffic: &mut Exhibit, packets: &mut Exhibit) {
+    let all = |exhibit: &Exhibit, holds: &dyn Fn(&[f64]) -> bool| {
+        exhibit.lines.iter().all(|line| holds(&line.ours))
+    };
+    let doubled = all(speed, &|row| row[2] > 2.0);
+    speed.claim(doubled, "reorganising more than doubles the performance of 3DFFT and Ocean");
+    let fewer = all(traffic, &|row| row[1] > 0.0);
+    traffic.claim(fewer, "the reorganised version sends fewer packets than the striped one");
+    let dramatic = all(traffic, &|row| row[1] > 80.0);
+    traffic.claim(dramatic, "for 3DFFT and Ocean the reduction is dramatic (above 80 %)");
+    let most = traffic.lines.iter().map(|line| line.ours[1]).fold(f64::NEG_INFINITY, f64::max);
+    let ocean_most = traffic.lines.last().is_some_and(|ocean| ocean.ours[1] == most);
+    traffic.claim(ocean_most, "it is larger for Ocean than for 3DFFT");
+    let near = all(packets, &|row| row[0] > 1.0 && row[1] < 0.5);
+    packets.claim(near, "more than one packet a memory transaction before, less than half of one after");
+}
