@@ -46,9 +46,9 @@ pub const NIKOLOPOULOS: &[Program] = &[
     program("cg", &["-n", "700", "-e", "120", "-i", "60"], "CG"),
 ];
 
-/// For Brock et al.: sweeps along the three axes of a box in slabs, as 3DFFT makes them, of which one crosses the slabs;
-/// a transform of one dimension, whose first passes cross; and a solver whose grid is divided in bands of rows, as
-/// Ocean's. The data are a few times what the caches of 16 processors hold, as theirs were (Table 1).
+/// For Brock et al.: sweeps along the three axes of a box in slabs, as 3DFFT makes them, of which one crosses the
+/// slabs; a transform of one dimension, whose first passes cross; and a solver whose grid is divided in bands of rows,
+/// as Ocean's. The data are a few times what the caches of 16 processors hold, as theirs were (Table 1).
 pub const BROCK: &[Program] = &[
     program("adi3", &["-i", "20"], "3DFFT"),
     program("fft", &["-n", "16384", "-i", "20"], "3DFFT"),
