@@ -1,6 +1,6 @@
-//! Brock et al. 2001, section 6: what their monitor card brought. Each program runs with its pages striped over the nodes,
-//! which is reasonable as long as nothing is known, and with each page where the counts of that run say it is used
-//! (Figure 10, Tables 2 and 3).
+//! Brock et al. 2001, section 6: what their monitor card brought. Each program runs with its pages striped over the
+//! nodes, which is reasonable as long as nothing is known, and with each page where the counts of that run say it is
+//! used (Figure 10, Tables 2 and 3).
 //!
 //! The machine is `synfinity-4x4` with caches scaled to the programs (docs/reproduction.md).
 

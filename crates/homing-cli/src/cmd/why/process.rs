@@ -80,15 +80,16 @@ impl Watched {
         let mut plan = Plan::of(config, machine)?;
         let sampling = self.sample(&mut plan, choice)?;
         let code = if sampling.summary.counts.denied > 0 { Code::PARTIAL } else { Code::OK };
-        let ended = sampling.ended;
+        let (ended, losses) = (sampling.ended, sampling.losses());
         let report = diagnose(&model, self.sampled(sampling))?;
         if report.trace.references == 0 && report.process.is_empty() {
             let message = format!(
-                "{}: no reference was sampled in {:.0} s{}: expected processes that run for some time; try a longer \
+                "{}: no reference was sampled in {:.0} s{}{}: expected processes that run for some time; try a longer \
                  --seconds, or another --source (see `homing doctor`)",
                 report.trace.name,
                 report.sampled.map_or(0.0, |sampled| sampled.seconds),
-                if ended { ", and then they ended" } else { "" }
+                if ended { ", and then they ended" } else { "" },
+                losses.iter().map(|loss| format!(", {loss}")).collect::<String>()
             );
             return Err(exit::error(Code::FAILURE, message));
         }
@@ -203,7 +204,7 @@ impl Sampling {
             "who made a page is not known: `made by` is where it is; pages of several nodes count as written"
                 .to_owned(),
         ];
-        let (counts, seconds) = (&self.summary.counts, self.summary.seconds);
+        let seconds = self.summary.seconds;
         if self.source != COUNTS {
             notes.push(format!(
                 "source {} tells which nodes use a page, not how often its references reach memory",
@@ -224,8 +225,20 @@ impl Sampling {
                 "`homing attach --pid {pid}` lets pages follow their users; its gain is not predicted"
             ));
         }
-        let losses = &counts.losses;
-        for (count, what) in [
+        notes.extend(self.losses());
+        if self.own_share() > NOTABLE {
+            notes.push(format!(
+                "looking took {:.1} % of one CPU besides the source",
+                100.0 * self.own_share()
+            ));
+        }
+        notes
+    }
+
+    /// What was not seen, and how much of it.
+    fn losses(&self) -> Vec<String> {
+        let (counts, losses) = (&self.summary.counts, &self.summary.counts.losses);
+        let all = [
             (
                 self.found.nowhere,
                 "pages with samples that are left out, since the kernel does not say where they are",
@@ -238,18 +251,11 @@ impl Sampling {
             (losses.unwatched, "threads that could not be watched"),
             (losses.scans_missed, "scans for hint faults that were not made"),
             (counts.denied, "processes that are left out, since this user may not look at them"),
-        ] {
-            if count > 0 {
-                notes.push(format!("{what}: {count}"));
-            }
-        }
-        if self.own_share() > NOTABLE {
-            notes.push(format!(
-                "looking took {:.1} % of one CPU besides the source",
-                100.0 * self.own_share()
-            ));
-        }
-        notes
+        ];
+        all.into_iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{what}: {count}"))
+            .collect()
     }
 }
 
