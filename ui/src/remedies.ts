@@ -68,8 +68,8 @@ export function remedyLong(remedy: Remedy): string {
   if (typeof remedy === 'string') return LONG[remedy] ?? remedy
   if ('small-pages' in remedy) {
     return (
-      'Give it small pages: `madvise(start, bytes, MADV_NOHUGEPAGE)` where it is allocated, before it is first written' +
-      `: small pages${PLACING[remedy['small-pages']] ?? ''}.`
+      'Give it small pages: `madvise(start, bytes, MADV_NOHUGEPAGE)` where it is allocated, before it is first ' +
+      `written: small pages${PLACING[remedy['small-pages']] ?? ''}.`
     )
   }
   if (!('bind' in remedy)) return remedyShort(remedy)
