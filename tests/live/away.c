@@ -1,5 +1,5 @@
 /* A program whose memory is away from home: main, on CPU 0, fills `array`; then one thread, on the CPU given, works on
- * it until SIGTERM. Prints `ready` once that has begun.
+ * it until SIGTERM. Prints `ready` once that has begun. All its memory is locked, which keeps no page from moving.
  *
  *   away CPU
  */
@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 enum { WORDS = 1 << 19, STEP = 8 };
 
@@ -42,6 +43,7 @@ int main(int argc, char **argv) {
     signal(SIGTERM, on_signal);
     bind_to(0);
     for (int i = 0; i < WORDS; i++) array[i] = i;
+    if (mlockall(MCL_CURRENT) != 0) return perror("mlockall"), 1;
     pthread_t thread;
     if (pthread_create(&thread, NULL, work, &cpu) != 0) return fputs("away: no thread\n", stderr), 1;
     pthread_join(thread, NULL);

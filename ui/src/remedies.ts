@@ -11,6 +11,7 @@ const CAUSES: Record<string, string> = {
   'used-in-turn': 'used by one node after the other: let it follow',
   'one-node-congested': 'one node is congested',
   'falsely-shared-pages': 'falsely shared pages: separate the parts',
+  'shared-huge-pages': 'huge pages shared by nodes: use small pages there',
   'falsely-shared-lines': 'falsely shared lines: pad them',
   'contended-lines': 'contended lines: split them',
   'not-numa': 'not NUMA',
@@ -47,16 +48,30 @@ const LONG: Record<string, string> = {
   'one-node': 'Run all threads on one node, with its memory.',
 }
 
+const PLACING: Record<string, string> = {
+  'as-now': '',
+  'by-user': ', made by their users',
+  spread: ', spread over the nodes',
+  follow: ' that follow their users',
+}
+
 /** A remedy in few words. */
 export function remedyShort(remedy: Remedy | undefined): string {
   if (remedy === undefined) return '–'
   if (typeof remedy === 'string') return SHORT[remedy] ?? remedy
+  if ('small-pages' in remedy) return `small pages${PLACING[remedy['small-pages']] ?? ''}`
   return 'bind' in remedy ? `keep on node ${remedy.bind}` : (Object.keys(remedy)[0] ?? '–')
 }
 
 /** A remedy as something to do. */
 export function remedyLong(remedy: Remedy): string {
   if (typeof remedy === 'string') return LONG[remedy] ?? remedy
+  if ('small-pages' in remedy) {
+    return (
+      'Give it small pages: `madvise(start, bytes, MADV_NOHUGEPAGE)` where it is allocated, before it is first ' +
+      `written: small pages${PLACING[remedy['small-pages']] ?? ''}.`
+    )
+  }
   if (!('bind' in remedy)) return remedyShort(remedy)
   const node = remedy.bind
   return (

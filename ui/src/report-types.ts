@@ -96,6 +96,7 @@ export type Cause =
   | "read-shared"
   | "used-in-turn"
   | "falsely-shared-pages"
+  | "shared-huge-pages"
   | "falsely-shared-lines"
   | "contended-lines"
   | "one-node-congested"
@@ -361,6 +362,9 @@ export type PerturbationRow = {
   change_percent: number,
 };
 
+/** Where small pages are put in place of huge ones. */
+export type Placing = "as-now" | "by-user" | "spread" | "follow";
+
 /** What only a running process shows. */
 export type ProcessFinding = {
   /** What is wrong. */
@@ -394,6 +398,7 @@ export type Remedy =
   | { "bind": number }
   | "replicate"
   | "migrate"
+  | { "small-pages": Placing }
   | "separate-pages"
   | "pad-lines"
   | "split-lines"
@@ -723,7 +728,7 @@ export type WhyReport = {
   one_remedy_for_all: Array<RemedyReport>,
   /** The areas, by falling avoidable cost. */
   areas: Array<AreaReport>,
-  /** Areas, the last ones, that no remedy was tried for. */
+  /** Areas that no remedy was tried for: the last ones, and those that come together in `other`. */
   areas_untried: number,
   /** What phases and threads have to do with it, if that was asked. */
   shares?: Shares,

@@ -257,3 +257,58 @@ fn a_comparison_diagnoses_its_own_model_and_says_so() {
     assert!(none["notes"].to_string().contains("no diagnosis: pages begin in global memory"), "{none}");
     assert!(why(&["--machine", "ace"])["verdict"].is_string());
 }
+
+#[test]
+fn huge_pages_that_threads_share_by_small_pages_are_to_be_small() {
+    let folder = tempfile::tempdir().unwrap();
+    // Threads in turn make and use eight small pages each, all in one huge page.
+    let mut csv = String::new();
+    for turn in 0..40 * 64 {
+        let (page, word) = (turn % 64, turn / 64 * 8);
+        let thread = page / 8 % THREADS;
+        csv += &format!("{thread},{},8,w\n", (2 << 20) + page * 4096 + word).repeat(8);
+    }
+    let trace = support::import(folder.path(), "huge.trace", &csv);
+    let why = ["why", trace.to_str().unwrap(), "--machine", "butterfly"];
+    let in_huge = [&why[..], &["--page-size", "2M"]].concat();
+    let json: Value = serde_json::from_str(&stdout(&[&in_huge[..], &["--json"]].concat())).unwrap();
+    assert_eq!(json["verdict"], "shared-huge-pages");
+    let remedy = &json["areas"][0]["remedy"];
+    assert_eq!(remedy["remedy"], serde_json::json!({ "small-pages": "as-now" }));
+    // What first touch costs in small pages: all is local.
+    assert_eq!(
+        (remedy["cost"].as_f64(), &json["cost"]["with_remedies"]),
+        (Some(40.0 * 64.0 * 8.0), &remedy["cost"])
+    );
+    let text = stdout(&in_huge);
+    for shown in ["MADV_NOHUGEPAGE", "prctl(41, 1", "small pages miss the TLBs more often"] {
+        assert!(text.contains(shown), "{shown}\n{text}");
+    }
+    let small = stdout(&why);
+    assert!(small.starts_with("Not NUMA") && !small.contains("MADV_NOHUGEPAGE"), "{small}");
+}
+
+#[test]
+fn the_range_says_what_neighbouring_threads_on_one_node_would_change() {
+    let folder = tempfile::tempdir().unwrap();
+    // Thread 0 makes what thread 1 uses; two more do next to nothing.
+    let turn = |thread: u64, page: u64| format!("{thread},{},8,w\n", (page + 1) * 4096).repeat(64);
+    let mut csv: String = (0..64).map(|page| turn(0, page)).collect();
+    (0..20).for_each(|_| (0..64).for_each(|page| csv += &turn(1, page)));
+    (2..4).for_each(|thread| csv += &turn(thread, 64 + thread));
+    let trace = support::import(folder.path(), "neighbours.trace", &csv);
+    let why = |options: &[&str]| -> (f64, f64, String) {
+        let all = [&["why", trace.to_str().unwrap(), "--machine", "butterfly", "--json"], options].concat();
+        let json: Value = serde_json::from_str(&stdout(&all)).unwrap();
+        let gain = |end: &str| json["gain"][end].as_f64().unwrap();
+        (gain("low"), gain("high"), json["notes"].to_string())
+    };
+    // On two nodes thread 1 is on the other one in turn, and on the same in blocks, where nothing is to be had.
+    let (low, high, notes) = why(&["--set", "nodes=2"]);
+    assert!(low == 0.0 && high > 0.5 && notes.contains("the blocks widen it"), "{low} {high} {notes}");
+    // On four nodes each thread has its own, and where threads run may be said.
+    let (low, high, notes) = why(&["--set", "nodes=4"]);
+    assert!(low == high && notes.contains("the same nodes in turn and in blocks"), "{low} {high} {notes}");
+    let (low, high, notes) = why(&["--set", "nodes=2", "--threads-on", "one-per-node"]);
+    assert!(low == high && !notes.contains("in blocks"), "{low} {high} {notes}");
+}

@@ -74,7 +74,7 @@ struct Followed {
 /// A process.
 struct Seen {
     memory: Option<Memory>,
-    /// All of it is locked or pinned.
+    /// All of it is pinned.
     all_held: bool,
     /// First addresses of mappings, and whether they are of hugetlbfs.
     huge: Vec<(u64, bool)>,
@@ -240,10 +240,7 @@ impl Seen {
         let node = |cpu: &u32| host.node_of_cpu(*cpu).map(|node| host.kernel_id(node));
         let cpus: BTreeSet<u32> = confined.iter().flat_map(|all| all.cpus.iter().filter_map(node)).collect();
         let ranges = proc.numa_maps(pid).ok();
-        let all_held = confined.first().is_some_and(|process| {
-            let held = process.locked.max(process.pinned);
-            held > 0 && held >= process.resident / 10 * 9
-        });
+        let all_held = confined.first().is_some_and(|process| is_held(process.pinned, process.resident));
         let memories = confined.first().map(|process| process.memories.clone()).unwrap_or_default();
         let huge = ranges.iter().flatten().map(|range| (range.start, range.page_bytes > 4096)).collect();
         let cpus: Vec<u32> = cpus.into_iter().collect();
@@ -299,6 +296,11 @@ fn memory(ranges: &[Range], cpuset: &[u32], cpus: &[u32]) -> Memory {
     Memory { bytes: all, bound }
 }
 
+/// Whether nearly all of the memory of a process is pinned. Locked memory is not: it stays in memory, but may move.
+fn is_held(pinned: u64, resident: u64) -> bool {
+    pinned > 0 && pinned >= resident / 10 * 9
+}
+
 /// Whether the mapping that holds an address is of hugetlbfs.
 fn is_huge(mappings: &[(u64, bool)], address: u64) -> bool {
     let after = mappings.partition_point(|(start, _)| *start <= address);
@@ -321,6 +323,11 @@ mod tests {
 
     fn symbol(name: &str, start: u64, end: u64) -> (String, Symbol) {
         ("app".into(), Symbol { name: name.into(), start, end })
+    }
+
+    #[test]
+    fn memory_is_held_if_nearly_all_of_it_is_pinned() {
+        assert_eq!([is_held(0, 0), is_held(89, 100), is_held(90, 100)], [false, false, true]);
     }
 
     #[test]

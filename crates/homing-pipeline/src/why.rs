@@ -1,8 +1,11 @@
 //! Why a program pays for memory that is not uniform: the diagnosis of a trace ([`homing_core::why`]).
 
+mod known;
 mod page;
 mod reading;
 pub mod sampled;
+mod small;
+mod threads;
 
 pub use page::{of_model, page, NONE_OF_GLOBAL, POLICIES};
 
@@ -10,71 +13,54 @@ use crate::case::Case;
 use crate::error::Result;
 use crate::experiment::Ready;
 use crate::info;
+use crate::layout::Layout;
 use crate::manifest::GENERATOR;
 use crate::model;
-use crate::policies::policy;
 use crate::shares::shares;
-use homing_core::areas::{name_pages, Areas};
 use homing_core::cache::cpus::CpusInUse;
 use homing_core::cache::Counts;
-use homing_core::compare::Subject;
-use homing_core::history::{Binding, History, ThreadsOn};
-use homing_core::ids::{Node, Page};
-use homing_core::policy::placement::Placement;
+use homing_core::history::{Binding, ThreadsOn};
+use homing_core::ids::Node;
 use homing_core::report::why::{Basis, WhyReport};
 use homing_core::time::Times;
-use homing_core::why::facts::{facts, INTERVALS};
+use homing_core::why::facts::INTERVALS;
 use homing_core::why::verdict::Cause;
-use homing_core::why::{self, CpuCounts, Setup};
+use homing_core::why::{self, CpuCounts};
 use homing_trace::Trace;
-use reading::Reading;
+use known::{Known, Need};
 
 /// The policy whose moves stand for pages that follow their users.
 const FOLLOWS: &str = "homing";
 
-/// Diagnoses a trace as the experiment lays it out, with one copy a page: one of [`crate::honest::Asked::today`],
-/// unless the caller says otherwise ([`of_model`]).
+/// Diagnoses a trace as the experiment lays it out, with one copy a page: one of [`crate::honest::Asked::today`]. The
+/// range of the gain also covers threads in blocks, where they are spread in turn.
 ///
 /// # Errors
 /// If a history cannot be read back.
 pub fn diagnose(case: &Case<'_>) -> Result<WhyReport> {
+    judge(case, true)
+}
+
+/// As [`diagnose`]; `vary`: whether the range covers threads in blocks.
+fn judge(case: &Case<'_>, vary: bool) -> Result<WhyReport> {
     let Case { ready, layout, trace, .. } = case;
-    let areas = areas(case, &layout.history);
     let times = Times::new(&ready.machine, &layout.costs);
-    let one_copy = Subject { replication: false, ..case.subject() };
-    let follows = one_copy.simulate(policy(FOLLOWS)?, false)?;
-    let placement = layout.placement.clone().unwrap_or(Placement::FirstTouch);
-    let mut facts = facts(&layout.history, &layout.costs, &placement)?;
-    let nodes = usize::from(layout.costs.memories() - u16::from(layout.costs.global_node().is_some()));
-    facts.iter_mut().zip(&follows.page_costs).for_each(|(page, &cost)| page.migrated = Some(cost));
-    let Reading { by_cpu, unwatched } = reading::read(case, nodes, &mut facts)?;
-    let cpus = cpus_in_use(case, &by_cpu)?;
-    let setup = Setup {
-        facts: &facts,
-        costs: &layout.costs,
-        areas: &areas,
-        cpus: &cpus,
-        // Times need what caches let through.
-        times: times.as_ref().ok().filter(|_| layout.caches.is_some()),
-        behind_caches: layout.caches.is_some(),
-    };
+    let known = Known::of(case, Need::ALL)?;
+    let setup = known.setup(case, times.as_ref().ok());
+    let cpus = &known.cpus;
     let mut diagnosis = why::diagnose(&setup);
-    if diagnosis.cause != Cause::NotNuma {
-        if let Some(cpus) = on_one_node(case, &by_cpu)? {
-            diagnosis.on_one_node(&setup, &cpus);
-        }
-    }
-    let shares = shares(case, &facts)?;
     let mut notes = layout.notes.clone();
     notes.extend(times.as_ref().err().map(|error| format!("gains are not of time: {error}")));
-    if diagnosis.untried > 0 {
-        notes.push(format!("no remedy was tried for the {} areas with least to avoid", diagnosis.untried));
+    if diagnosis.cause != Cause::NotNuma {
+        if let Some(cpus) = on_one_node(case, &known.by_cpu)? {
+            diagnosis.on_one_node(&setup, &cpus);
+        }
+        if vary {
+            notes.extend(threads::widen(case, &mut diagnosis, times.as_ref().ok())?);
+        }
     }
-    if unwatched > 0 {
-        notes.push(format!(
-            "the lines of {unwatched} pages that several nodes use were not looked at for want of memory"
-        ));
-    }
+    let shares = shares(case, &known.facts)?;
+    notes.extend(known.notes(&diagnosis));
     let threads = trace.threads().count() as u64;
     let mut parameters = ready.parameters(false);
     parameters.push(info::parameter("threads", threads));
@@ -96,23 +82,11 @@ pub fn diagnose(case: &Case<'_>) -> Result<WhyReport> {
     Ok(WhyReport::new(&diagnosis, basis))
 }
 
-/// The name of each page.
-fn areas(case: &Case<'_>, history: &History) -> Areas {
-    let address = |page: &u32| history.address(Page(*page));
-    let mut pages: Vec<u32> = (0..history.pages()).collect();
-    pages.sort_by_key(|page| (address(page), *page));
-    let addresses: Vec<u64> = pages.iter().map(address).collect();
-    let sorted = name_pages(&case.trace, &addresses, history.page_size().bytes());
-    let mut of_page = vec![-1; pages.len()];
-    pages.iter().zip(&sorted.of_page).for_each(|(&page, &area)| of_page[page as usize] = area);
-    Areas { of_page, ..sorted }
-}
-
-/// The CPUs that threads run on, with what their caches counted.
-fn cpus_in_use(case: &Case<'_>, by_cpu: &[[u64; INTERVALS]]) -> Result<Vec<CpuCounts>> {
+/// The CPUs that threads run on, with what their caches counted in a layout.
+fn cpus_in_use(case: &Case<'_>, layout: &Layout, by_cpu: &[[u64; INTERVALS]]) -> Result<Vec<CpuCounts>> {
     let binding = case.ready.experiment.model.binding(&case.ready.machine)?;
     let cpus = model::cpus(&case.trace, &binding);
-    Ok(counted(&cpus, case.layout.caches_by_cpu.as_deref(), by_cpu, made_for_each(&case.trace)))
+    Ok(counted(&cpus, layout.caches_by_cpu.as_deref(), by_cpu, made_for_each(&case.trace)))
 }
 
 /// `ratio`: references that the program made for each that is in the trace.

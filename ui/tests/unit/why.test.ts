@@ -105,3 +105,10 @@ test('changes are told with their sign', () => {
   expect(became({ change: -4, before: side })).toBe('went away')
   expect(became({ change: -1, before: side, after: { ...side, cost: 3 } })).toBe('−25\u202f%')
 })
+
+test('small pages have words, however they are placed', () => {
+  expect(remedyShort({ 'small-pages': 'as-now' })).toBe('small pages')
+  expect(remedyShort({ 'small-pages': 'by-user' })).toBe('small pages, made by their users')
+  expect(remedyLong({ 'small-pages': 'spread' })).toMatch(/MADV_NOHUGEPAGE.*small pages, spread over the nodes\.$/)
+  expect(causeWords('shared-huge-pages')).toContain('huge pages shared by nodes')
+})

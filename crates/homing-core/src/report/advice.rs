@@ -4,6 +4,7 @@
 use super::why::AreaReport;
 use crate::why::lines::LINE;
 use crate::why::remedy::Remedy;
+use crate::why::small::Placing;
 use serde::{Deserialize, Serialize};
 
 /// Where a text belongs.
@@ -88,6 +89,15 @@ pub fn for_area(remedy: Remedy, area: &AreaReport, target: &Target) -> Vec<Snipp
                 target.nodes
             ),
         ),
+        Remedy::SmallPages(placing) => {
+            let call = format!(
+                "madvise(start, {bytes}, MADV_NOHUGEPAGE);  /* <sys/mman.h>: before the first write, start is where its \
+                 pages begin */"
+            );
+            let then = placing.remedy().map_or(Vec::new(), |remedy| for_area(remedy, area, target));
+            let then = then.into_iter().filter(|snippet| snippet.form != Form::Words);
+            return [words, snippet(Form::C, call)].into_iter().chain(then).collect();
+        }
         Remedy::SeparatePages => snippet(
             Form::C,
             format!(
@@ -109,6 +119,10 @@ pub fn for_area(remedy: Remedy, area: &AreaReport, target: &Target) -> Vec<Snipp
     };
     vec![words, code]
 }
+
+/// Executes a program without transparent huge pages: 41 is `PR_SET_THP_DISABLE`, which outlasts `execve`.
+const WITHOUT_HUGE_PAGES: &str =
+    "import ctypes, os, sys; ctypes.CDLL(None).prctl(41, 1, 0, 0, 0); os.execvp(sys.argv[1], sys.argv[1:])";
 
 /// What to do about all pages alike, without a change of the source.
 pub fn for_all(remedy: Remedy, target: &Target) -> Vec<Snippet> {
@@ -139,6 +153,13 @@ pub fn for_all(remedy: Remedy, target: &Target) -> Vec<Snippet> {
             ]
         }
         Remedy::Migrate => vec![snippet(Form::Shell, "homing run -- PROGRAM")],
+        Remedy::SmallPages(Placing::AsNow) => vec![
+            snippet(Form::Shell, format!("python3 -c '{WITHOUT_HUGE_PAGES}' PROGRAM")),
+            snippet(
+                Form::C,
+                "prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);  /* <sys/prctl.h>: first in main; children inherit it */",
+            ),
+        ],
         _ => Vec::new(),
     }
 }
@@ -159,6 +180,18 @@ pub fn in_words(remedy: Remedy) -> String {
                 "keep it on node {node}: `mbind(start, bytes, MPOL_BIND, node {node}, ...)` where it is allocated, or \
                  initialise it in a thread of that node"
             )
+        }
+        Remedy::SmallPages(placing) => {
+            let then = match placing {
+                Placing::AsNow => "",
+                Placing::ByUser => "; and let the threads that use it initialise it",
+                Placing::Spread => "; and spread them: `mbind(start, bytes, MPOL_INTERLEAVE, all nodes, ...)`",
+                Placing::Follow => "; and let them follow their users: `homing run -- PROGRAM`",
+            };
+            return format!(
+                "give it small pages: `madvise(start, bytes, MADV_NOHUGEPAGE)` where it is allocated, before it is \
+                 first written (and `glibc.malloc.hugetlb=0` where GLIBC_TUNABLES asks for huge pages){then}"
+            );
         }
         Remedy::Replicate => "give each node a copy of its own, filled by a thread of that node",
         Remedy::Migrate => "let its pages follow their users: `homing run -- PROGRAM`",

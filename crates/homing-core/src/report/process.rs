@@ -55,7 +55,7 @@ fn seen(sign: &Sign) -> String {
             nodes(cpus)
         ),
         Sign::Unmovable { percent } => {
-            format!("locked, pinned or of hugetlbfs, they have {percent:.0} % of what can be avoided")
+            format!("pinned or of hugetlbfs, they have {percent:.0} % of what can be avoided")
         }
         Sign::BalancingCosts { percent, did } => format!(
             "{} and {} moved, in the whole system, are charged with {percent:.1} % of the CPU time, and less than 5 % \
@@ -94,12 +94,12 @@ fn remedy(sign: &Sign) -> Vec<Snippet> {
         Sign::Unmovable { .. } => vec![
             snippet(
                 Form::Words,
-                "allocate them where they are used: `mbind` before they are locked, pinned or registered with a device",
+                "allocate them where they are used: `mbind` before they are pinned or registered with a device",
             ),
             snippet(
                 Form::C,
-                "mbind(start, bytes, MPOL_BIND, &nodes, sizeof nodes * 8 + 1, 0);  /* before mlock, the first write, \
-                 or ibv_reg_mr; <numaif.h>, -lnuma */",
+                "mbind(start, bytes, MPOL_BIND, &nodes, sizeof nodes * 8 + 1, 0);  /* before the first write and \
+                 ibv_reg_mr; <numaif.h>, -lnuma */",
             ),
         ],
         Sign::BalancingCosts { .. } => vec![

@@ -1,6 +1,11 @@
 //! The diagnosis as data: what `homing why --json` prints, and what its text, its page and `homing diff` read
 //! (docs/why.md has the fields). Nothing else is shown, so that all of them say the same.
 
+mod words;
+
+pub(super) use words::{capital, things};
+pub use words::{percent, range};
+
 use super::advice::{self, Snippet, Target};
 use super::process::{self, ProcessFinding, SampledReport};
 use super::{MachineInfo, Parameter, TraceInfo};
@@ -69,7 +74,7 @@ pub struct WhyReport {
     pub one_remedy_for_all: Vec<RemedyReport>,
     /// The areas, by falling avoidable cost.
     pub areas: Vec<AreaReport>,
-    /// Areas, the last ones, that no remedy was tried for.
+    /// Areas that no remedy was tried for: the last ones, and those that come together in `other`.
     pub areas_untried: u64,
     /// What phases and threads have to do with it, if that was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -332,8 +337,8 @@ impl WhyReport {
             schema: SCHEMA,
             verdict,
             words: verdict.words().into(),
-            sentence: process::sentence(&basis.process, found.cause, sentence(found)),
-            basis: rests_on(found, &basis),
+            sentence: process::sentence(&basis.process, found.cause, words::sentence(found)),
+            basis: words::rests_on(found, &basis),
             gain: found.gain,
             at_most: found.at_most,
             gain_is_of: if found.timed { "modelled time" } else { "modelled cost of memory references" }
@@ -343,7 +348,7 @@ impl WhyReport {
             traffic: WhyTraffic { now: (&found.before).into(), with_remedies: (&found.after).into() },
             one_remedy_for_all: found.for_all.iter().map(for_all).collect(),
             areas,
-            areas_untried: found.untried as u64,
+            areas_untried: (found.untried + found.folded) as u64,
             generator: basis.generator,
             behind_caches: basis.behind_caches,
             replication: basis.replication,
@@ -355,13 +360,13 @@ impl WhyReport {
             trace: basis.trace,
             parameters: basis.parameters,
             shares: basis.shares,
-            notes: basis.notes,
+            notes: basis.notes.into_iter().chain(words::untried(found)).collect(),
         }
     }
 
     /// What gains are shares of, in a sentence.
     pub fn of(&self) -> &'static str {
-        of(self.elapsed.is_some())
+        words::of(self.elapsed.is_some())
     }
 }
 
@@ -441,85 +446,4 @@ fn area(finding: &Finding, target: &Target, all: f64) -> AreaReport {
         report.remedy = Some(remedy);
     }
     report
-}
-
-/// The answer in a sentence.
-fn sentence(found: &Diagnosis) -> String {
-    let (at_most, of) = (percent(found.at_most), of(found.timed));
-    if found.cause == Cause::NotNuma {
-        return format!("Not NUMA: at most {at_most} {of} to gain by placing memory.");
-    }
-    let areas = found.findings.iter().filter(|finding| finding.remedy.is_some());
-    let (count, share) =
-        areas.fold((0, 0.0), |(count, share), finding| (count + 1, share + finding.avoidable_percent));
-    format!(
-        "{}: {} with {share:.0} % of what can be avoided. The remedies below take off {} {of}; at most {at_most} could \
-         be.",
-        capital(found.cause.words()),
-        things(count, "area"),
-        range(found.gain.low, found.gain.high),
-    )
-}
-
-fn of(timed: bool) -> &'static str {
-    match timed {
-        true => "of the time",
-        false => "of the cost of memory references",
-    }
-}
-
-/// What the numbers rest on. Names of traces are as the user gave them: whoever prints them makes them visible.
-fn rests_on(found: &Diagnosis, basis: &Basis) -> String {
-    if let Some(sampled) = &basis.sampled {
-        return process::rests_on(sampled, basis, found.before.nonlocal_percent());
-    }
-    let caches = if basis.behind_caches { "behind caches" } else { "every reference, no caches" };
-    let copies = if basis.replication { "several copies a page" } else { "one copy a page" };
-    format!(
-        "Modelled on {} ({caches}, {copies}): {} of {} on {} ({}), {:.1} % of what reaches memory is non-local.",
-        basis.machine.name,
-        things(basis.trace.threads, "thread"),
-        basis.trace.name,
-        things(basis.nodes_in_use, "node"),
-        basis.threads_on,
-        found.before.nonlocal_percent(),
-    )
-}
-
-/// A share in percent, in few digits.
-pub fn percent(share: f64) -> String {
-    let percent = 100.0 * share;
-    if percent < 9.95 {
-        format!("{percent:.1} %")
-    } else {
-        format!("{percent:.0} %")
-    }
-}
-
-/// A range of shares, in percent.
-pub fn range(low: f64, high: f64) -> String {
-    match percent(low) == percent(high) {
-        true => percent(high),
-        false => format!("{} to {}", percent(low).trim_end_matches(" %"), percent(high)),
-    }
-}
-
-pub(super) fn things(number: u64, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
-}
-
-pub(super) fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shares_are_told_in_few_digits() {
-        assert_eq!((percent(0.0312), percent(0.41)), ("3.1 %".into(), "41 %".into()));
-        assert_eq!((range(0.2, 0.31), range(0.2, 0.2)), ("20 to 31 %".into(), "20 %".into()));
-    }
 }

@@ -3,7 +3,9 @@
 use super::facts::{PageFacts, Placed};
 use super::lines::Travelling;
 use super::remedy::Remedy;
+use super::small::Small;
 use super::traffic::Flow;
+use super::Setup;
 use crate::areas::Areas;
 use crate::ids::Node;
 use crate::machine::Costs;
@@ -44,6 +46,8 @@ pub struct Area {
     pub migrated: Option<f64>,
     /// What its lines say, if any was watched.
     pub lines: Option<AreaLines>,
+    /// What it costs in small pages, if some of its pages are huge and that was simulated.
+    pub small: Option<Small>,
 }
 
 /// What the lines of an area say. Costs are in local references, with pages where they are.
@@ -124,7 +128,21 @@ impl Area {
             costs: Placed::default(),
             migrated: None,
             lines: None,
+            small: None,
         }
+    }
+
+    /// The pages of a name as an area.
+    pub(super) fn named(name: Option<&str>, setup: &Setup<'_>, nodes: usize) -> Area {
+        let mut area = Area::new(name.map(str::to_owned), nodes);
+        let known = |&of: &i32| usize::try_from(of).ok().and_then(|of| setup.areas.names.get(of));
+        for (index, page) in setup.facts.iter().enumerate() {
+            if setup.areas.of_page.get(index).and_then(known).map(String::as_str) == name {
+                area.add(index, page);
+            }
+        }
+        area.look_into(setup.facts, setup.costs);
+        area
     }
 
     fn add(&mut self, index: usize, page: &PageFacts) {
@@ -145,8 +163,9 @@ impl Area {
         self.migrated = page.migrated.map(|cost| self.migrated.unwrap_or(0.0) + cost);
     }
 
-    /// Looks at the lines of its pages.
-    fn add_lines(&mut self, facts: &[PageFacts], costs: &Costs) {
+    /// Looks at the lines of its pages, and at the small pages that these would be in.
+    fn look_into(&mut self, facts: &[PageFacts], costs: &Costs) {
+        self.small = Small::of(self.pages.iter().map(|&page| &facts[page]));
         if self.pages.iter().any(|&page| facts[page].lines.is_some()) {
             let mut lines = AreaLines::default();
             self.pages.iter().for_each(|&page| lines.add(&facts[page], costs));
@@ -182,9 +201,11 @@ impl Area {
         self.by_node.iter().sum()
     }
 
-    /// The least that it can cost: by placing its pages as they are, or by laying its data out anew.
+    /// The least that it can cost: by placing its pages, huge or small, or by laying its data out anew.
     pub fn least(&self) -> f64 {
-        let bound = self.costs.bound.min(self.costs.made_at_best);
+        let least = |costs: &Placed| costs.bound.min(costs.made_at_best);
+        let bound =
+            self.small.as_ref().map_or(f64::INFINITY, |small| least(&small.costs)).min(least(&self.costs));
         let Some(lines) = &self.lines else { return bound };
         let split = if lines.are_contended() { lines.split } else { f64::INFINITY };
         bound.min(lines.separated).min(lines.padded).min(split)
@@ -235,7 +256,7 @@ pub(super) fn areas(facts: &[PageFacts], names: &Areas, costs: &Costs, nodes: us
     }
     fold(&mut areas, names, nodes);
     areas.retain(|area| !area.pages.is_empty());
-    areas.iter_mut().for_each(|area| area.add_lines(facts, costs));
+    areas.iter_mut().for_each(|area| area.look_into(facts, costs));
     areas.sort_by(|a, b| b.avoidable().total_cmp(&a.avoidable()).then_with(|| a.name.cmp(&b.name)));
     areas
 }

@@ -100,6 +100,8 @@ pub struct PageFacts {
     pub migrated: Option<f64>,
     /// What its lines say, if several nodes write it and its lines were watched.
     pub lines: Option<Box<PageLines>>,
+    /// The facts of the small pages that it would be in, if it is a huge page and that was simulated.
+    pub small: Vec<PageFacts>,
 }
 
 /// What the references to a page, or to several, cost under several placements, in local references.
@@ -277,5 +279,6 @@ fn page_facts(
         best,
         spread,
         lines: None,
+        small: Vec::new(),
     })
 }

@@ -6,6 +6,7 @@
 //! * An **area** ([`area`]) is the pages of one name. What it costs beyond the bound is **avoidable**.
 //! * A **remedy** ([`remedy`]) is tried on the model, one area after the other, the most avoidable first: exactly the
 //!   pages that it would place are placed so, and the program's time is modelled anew ([`traffic`]).
+//! * Where pages are huge, small ones are such a remedy, too ([`small`]).
 //! * The **cause** ([`verdict`]) is why the remedy helps. That of the areas that save most is the program's.
 //!
 //! For a process that runs, the facts come from samples ([`samples`]), and some causes show only there ([`process`]).
@@ -18,8 +19,10 @@ pub mod facts;
 pub mod lines;
 pub mod parts;
 pub mod process;
+mod range;
 pub mod remedy;
 pub mod samples;
+pub mod small;
 #[cfg(test)]
 mod tests;
 pub mod traffic;
@@ -36,6 +39,7 @@ use area::Area;
 use facts::{PageFacts, INTERVALS};
 use remedy::{Prediction, Remedy};
 use serde::{Deserialize, Serialize};
+use small::{Placing, Small};
 use traffic::Traffic;
 use verdict::Cause;
 
@@ -49,6 +53,8 @@ pub struct Setup<'a> {
     pub areas: &'a Areas,
     /// The CPUs that threads run on.
     pub cpus: &'a [CpuCounts],
+    /// The same if all pages were small, where the facts know that ([`small`]): the TLBs miss more often then.
+    pub small_pages: Option<&'a [CpuCounts]>,
     /// The machine's times, if they are known.
     pub times: Option<&'a Times>,
     /// Whether what reaches memory has gone through caches.
@@ -98,15 +104,30 @@ const TRIED: usize = 64;
 pub(crate) struct Model<'a> {
     costs: &'a Costs,
     cpus: &'a [CpuCounts],
+    small_pages: Option<&'a [CpuCounts]>,
     times: Option<&'a Times>,
     behind_caches: bool,
     /// What all references cost as pages are.
     memory_cost: f64,
 }
 
-impl Model<'_> {
+impl<'a> Model<'a> {
+    fn new(setup: &Setup<'a>) -> Model<'a> {
+        let Setup { facts, costs, cpus, small_pages, times, behind_caches, .. } = *setup;
+        let memory_cost = facts.iter().map(|page| page.costs.here).sum();
+        Model { costs, cpus, small_pages, times, behind_caches, memory_cost }
+    }
+
+    /// Nodes that threads run on.
+    fn nodes(&self) -> usize {
+        usize::from(self.costs.memories() - u16::from(self.costs.global_node().is_some()))
+    }
+
+    /// How long the program takes. As soon as some pages are small, it is charged with all TLB misses that it would
+    /// have if all were: no less than that takes.
     fn elapsed(&self, traffic: &Traffic) -> Option<Elapsed> {
-        self.times.map(|times| traffic.elapsed(times, self.cpus))
+        let cpus = self.small_pages.filter(|_| traffic.has_small_pages()).unwrap_or(self.cpus);
+        self.times.map(|times| traffic.elapsed(times, cpus))
     }
 }
 
@@ -147,8 +168,10 @@ pub struct Diagnosis {
     pub timed: bool,
     /// The areas, by falling avoidable cost.
     pub findings: Vec<Finding>,
-    /// Areas, the last of them, that no remedy was tried for.
+    /// Areas of the program, the last of them, that no remedy was tried for.
     pub untried: usize,
+    /// Areas of libraries that come together in one, for which none was tried either.
+    pub folded: usize,
     /// Who refers to whose memory, as it is.
     pub before: Traffic,
     /// ... with all remedies.
@@ -164,13 +187,10 @@ pub struct Diagnosis {
 
 /// Diagnoses.
 pub fn diagnose(setup: &Setup<'_>) -> Diagnosis {
-    let nodes = usize::from(setup.costs.memories() - u16::from(setup.costs.global_node().is_some()));
-    let facts = setup.facts;
-    let areas = area::areas(facts, setup.areas, setup.costs, nodes);
-    let memory_cost = areas.iter().map(|area| area.costs.here).sum();
-    let Setup { costs, cpus, times, behind_caches, .. } = *setup;
-    let model = Model { costs, cpus, times, behind_caches, memory_cost };
-    let before = Traffic::new(nodes, facts);
+    let (facts, model) = (setup.facts, Model::new(setup));
+    let memory_cost = model.memory_cost;
+    let areas = area::areas(facts, setup.areas, setup.costs, model.nodes());
+    let before = Traffic::new(model.nodes(), facts);
     let findings = findings(&model, areas, facts, &before);
     let with = |given: &dyn Fn(Remedy) -> bool| {
         findings.iter().fold(before.clone(), |traffic, finding| match finding.remedy {
@@ -182,8 +202,7 @@ pub fn diagnose(setup: &Setup<'_>) -> Diagnosis {
     };
     let after = with(&|_| true);
     let elapsed = model.elapsed(&before).zip(model.elapsed(&after));
-    // How far contended lines can be split is not known: at the least not at all.
-    let surely = model.elapsed(&with(&|remedy| remedy != Remedy::SplitLines));
+    let surely = model.elapsed(&with(&Remedy::is_sure));
     let ideal = model.elapsed(&at_bound(&before, facts));
     let limits = surely.zip(ideal).map(|(surely, ideal)| [surely, ideal]);
     let bound: f64 = findings.iter().map(|finding| finding.area.least()).sum();
@@ -197,8 +216,22 @@ pub fn diagnose(setup: &Setup<'_>) -> Diagnosis {
     let costs = [memory_cost, remedied, bound];
     let for_all = for_all(&model, facts, &before);
     let timed = elapsed.is_some();
-    let untried = findings.len().saturating_sub(TRIED);
-    Diagnosis { cause, gain, at_most, timed, findings, untried, before, after, elapsed, costs, for_all }
+    let untried = findings.iter().skip(TRIED).filter(|finding| finding.area.folded == 0).count();
+    let folded = findings.iter().map(|finding| finding.area.folded).sum();
+    Diagnosis {
+        cause,
+        gain,
+        at_most,
+        timed,
+        findings,
+        untried,
+        folded,
+        before,
+        after,
+        elapsed,
+        costs,
+        for_all,
+    }
 }
 
 impl Diagnosis {
@@ -217,7 +250,7 @@ impl Diagnosis {
 /// Traffic that costs what the bound does: of each page, as much becomes local as the bound avoids.
 fn at_bound(before: &Traffic, facts: &[PageFacts]) -> Traffic {
     let pages: Vec<usize> = (0..facts.len()).collect();
-    before.flowing(facts, &pages, |page, _| page.costing(page.costs.bound.min(page.costs.made_at_best)))
+    before.flowing(facts, &pages, |page, _| page.costing(page.least()))
 }
 
 /// What one remedy for all pages brings.
@@ -230,7 +263,9 @@ fn for_all(model: &Model<'_>, facts: &[PageFacts], before: &Traffic) -> Vec<Pred
     let spread = (Remedy::Spread, facts.iter().map(|page| page.costs.at_spread).sum());
     let follow: Option<f64> = facts.iter().map(|page| page.migrated).sum();
     let follow = follow.map(|cost| (Remedy::Migrate, cost));
-    std::iter::once(spread).chain(follow).map(predict).collect()
+    let in_small =
+        Small::of(facts.iter()).map(|small| (Remedy::SmallPages(Placing::AsNow), small.costs.here));
+    std::iter::once(spread).chain(follow).chain(in_small).map(predict).collect()
 }
 
 /// Tries remedies, the most avoidable cost first. Each is judged with the remedies before it in place.
@@ -244,7 +279,7 @@ fn findings(model: &Model<'_>, areas: Vec<Area>, facts: &[PageFacts], before: &T
         if let Some(Prediction { remedy, .. }) = remedy {
             traffic = traffic.with(facts, &area.pages, remedy);
         }
-        let cause = remedy.map(|prediction| Cause::of(&area, prediction.remedy));
+        let cause = remedy.and_then(|prediction| Cause::of(&area, prediction.remedy));
         Finding { remedy, cause, avoidable_percent: 100.0 * area.avoidable() / all.max(1e-9), area }
     };
     areas.into_iter().enumerate().map(find).collect()
@@ -256,16 +291,12 @@ fn gains(
     [now, remedied, bound]: [f64; 3],
 ) -> (Gain, f64) {
     let Some(((before, after), [surely, ideal])) = elapsed else {
-        let share = |cost: f64| (now - cost).max(0.0) / now.max(1.0);
+        let share = |cost: f64| range::share(now, cost);
         return (Gain { low: share(remedied), high: share(remedied) }, share(bound));
     };
-    let quiet = before.total_ns - before.contention_ns;
-    let without = |elapsed: &Elapsed| elapsed.total_ns - elapsed.contention_ns;
-    let low = (quiet - without(surely)) / quiet.max(1e-9);
-    let high = (before.total_ns - after.total_ns) / before.total_ns.max(1e-9);
-    let most = (before.total_ns - without(ideal)) / before.total_ns.max(1e-9);
-    let (low, high) = (low.clamp(0.0, 1.0), high.clamp(0.0, 1.0));
-    (Gain { low: low.min(high), high: low.max(high) }, most.clamp(0.0, 1.0).max(high))
+    let gain = range::timed(before, after, surely);
+    let most = (before.total_ns - (ideal.total_ns - ideal.contention_ns)) / before.total_ns.max(1e-9);
+    (gain, most.clamp(0.0, 1.0).max(gain.high))
 }
 
 /// What is wrong with the program: why its remedies help, by what each saves.

@@ -5,7 +5,7 @@
 //!
 //! 1. Threads that **wander**: as long as they do, no page has a right place.
 //! 2. **Bindings** that keep memory away from the threads: they decide where pages are, whoever makes them.
-//! 3. Pages that **cannot move**: what their areas ask for needs another time, before they are locked or pinned.
+//! 3. Pages that **cannot move**: what their areas ask for needs another time, before they are pinned.
 //! 4. The kernel's **balancing**, where nothing is left to gain.
 
 use super::verdict::Cause;

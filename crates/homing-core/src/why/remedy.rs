@@ -2,6 +2,7 @@
 
 use super::area::{Area, AreaLines};
 use super::facts::PageFacts;
+use super::small::Placing;
 use super::traffic::{Flow, Traffic};
 use super::Model;
 use crate::ids::Node;
@@ -23,6 +24,8 @@ pub enum Remedy {
     Replicate,
     /// Let pages follow their users while the program runs.
     Migrate,
+    /// Small pages in place of huge ones, put so.
+    SmallPages(Placing),
     /// Give each thread's part pages of its own.
     SeparatePages,
     /// Give each thread's part lines of its own.
@@ -53,6 +56,9 @@ impl Remedy {
         if share > MOSTLY {
             all.insert(0, Remedy::Bind(node as u16));
         }
+        if area.small.is_some() {
+            all.extend([Placing::AsNow, Placing::ByUser, Placing::Spread].map(Remedy::SmallPages));
+        }
         if area.share_of(SharingClass::ReadShared) > MOSTLY {
             all.push(Remedy::Replicate);
         }
@@ -68,16 +74,21 @@ impl Remedy {
             }
         }
         all.extend(area.migrated.map(|_| Remedy::Migrate));
+        let follows = area.small.and_then(|small| small.migrated);
+        all.extend(follows.map(|_| Remedy::SmallPages(Placing::Follow)));
         all
     }
 
-    /// Where the references of a node to a page go under the remedy.
+    /// Where the references of a node to a page go under the remedy; under small pages: to one of these.
     pub(super) fn flow(self, page: &PageFacts, by: usize) -> Flow {
         match self {
             // Who initialises it then is its best node.
             Remedy::InitialiseByUser => Flow { local: page.making_share(by), ..Flow::to(page.best) },
             Remedy::Spread => Flow::to(page.spread),
             Remedy::Bind(node) => Flow::to(Node(node)),
+            Remedy::SmallPages(placing) => {
+                placing.remedy().map_or(Flow::to(page.home), |remedy| remedy.flow(page, by))
+            }
             Remedy::Replicate | Remedy::OneNode => Flow::to(Node(by as u16)),
             Remedy::Migrate => page.costing(page.migrated.unwrap_or(page.costs.here)),
             // Parts on pages of their own share no lines either.
@@ -92,11 +103,17 @@ impl Remedy {
 
     /// Whether the program's source must change for it in more than where memory is allocated or first written.
     fn is_demanding(self) -> bool {
-        !matches!(self, Remedy::InitialiseByUser | Remedy::Spread | Remedy::Bind(_))
+        let places = matches!(self, Remedy::InitialiseByUser | Remedy::Spread | Remedy::Bind(_));
+        !places && !matches!(self, Remedy::SmallPages(placing) if placing != Placing::Follow)
+    }
+
+    /// Whether its effect is known. How far contended lines can be split is not: at the least not at all.
+    pub(super) fn is_sure(self) -> bool {
+        self != Remedy::SplitLines
     }
 
     /// What an area costs with it.
-    fn cost(self, model: &Model<'_>, area: &Area, facts: &[PageFacts]) -> f64 {
+    pub(super) fn cost(self, model: &Model<'_>, area: &Area, facts: &[PageFacts]) -> f64 {
         let lines = |cost: fn(&AreaLines) -> f64| area.lines.as_ref().map_or(area.costs.here, cost);
         match self {
             Remedy::InitialiseByUser => area.costs.made_at_best,
@@ -106,6 +123,7 @@ impl Remedy {
             }
             Remedy::Replicate => area.costs.replicated,
             Remedy::Migrate => area.migrated.unwrap_or(area.costs.here),
+            Remedy::SmallPages(placing) => area.small.map_or(area.costs.here, |small| small.cost(placing)),
             Remedy::SeparatePages => lines(|lines| lines.separated),
             Remedy::PadLines => lines(|lines| lines.padded),
             Remedy::SplitLines => lines(|lines| lines.split),

@@ -85,6 +85,7 @@ fn page_facts(page: &Sampled, best_of_area: Node, nodes: usize, costs: &Costs) -
         uses: uses(&by_node),
         by_node,
         lines: None,
+        small: Vec::new(),
     }
 }
 
@@ -167,6 +168,7 @@ mod tests {
             areas: &areas,
             cpus: &[],
             times: None,
+            small_pages: None,
             behind_caches: false,
         };
         diagnose(&setup)

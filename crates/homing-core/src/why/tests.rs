@@ -1,6 +1,7 @@
 use super::remedy::Remedy;
 use super::*;
-use crate::history::History;
+use crate::history::{History, HistoryBuilder, Options};
+use crate::ids::{PageSize, Time};
 use crate::machine::Machine;
 use crate::policy::placement::Placement;
 use crate::trace::Kind;
@@ -35,7 +36,7 @@ impl World {
 
     fn setup<'a>(&'a self, facts: &'a [PageFacts], areas: &'a Areas, cpus: &'a [CpuCounts]) -> Setup<'a> {
         let (costs, times) = (&self.costs, Some(&self.times));
-        Setup { facts, costs, areas, cpus, times, behind_caches: true }
+        Setup { facts, costs, areas, cpus, small_pages: None, times, behind_caches: true }
     }
 }
 
@@ -251,4 +252,127 @@ fn areas_of_libraries_come_together_unless_they_matter() {
     assert_eq!(names, expected);
     assert_eq!(found[0].stack, ["malloc", "grid (g.c:1)"]);
     assert_eq!((found[2].references(), found[2].made_by.as_slice()), (32, &[3, 0][..]));
+}
+
+/// The facts of references in huge pages, with those of the small pages that these would be in.
+fn in_huge_pages(world: &World, references: &[(u16, u64, bool)]) -> (History, Vec<PageFacts>) {
+    let history = |page_size: PageSize| {
+        let addresses: Vec<u64> = (0..1024).map(|frame| frame << 12).collect();
+        let mut builder = HistoryBuilder::new(Options { page_size, ..Options::default() });
+        builder.group_frames(&addresses);
+        for (time, &(node, page, write)) in (0..).zip(references) {
+            builder.reference(Node(node), Time(time), page << 12, write);
+        }
+        builder.finish(&addresses).unwrap()
+    };
+    let (huge, small) = (history(PageSize::new(2 << 20).unwrap()), history(PageSize::KIB4));
+    let of = |history| facts::facts(history, &world.costs, &Placement::FirstTouch).unwrap();
+    let mut facts = of(&huge);
+    assert_eq!(small::give(&mut facts, of(&small)), 0);
+    (huge, facts)
+}
+
+/// Each node makes and uses the pages that it is said to have; node 0 makes the first.
+fn divided(of: impl Fn(u64) -> u16) -> Vec<(u16, u64, bool)> {
+    (0..20).flat_map(|_| (0..1024).flat_map(|page| refer(of(page), page..page + 1, 8, true))).collect()
+}
+
+fn diagnose_huge(world: &World, references: &[(u16, u64, bool)], tlb_misses: u64) -> Diagnosis {
+    let (history, facts) = in_huge_pages(world, references);
+    let (cpus, areas) = (cpus(&history, 1), one_area("grid", &history));
+    let more = |cpu: &CpuCounts| CpuCounts { caches: cache::Counts { tlb_misses, ..cpu.caches }, ..*cpu };
+    let small: Vec<CpuCounts> = cpus.iter().map(more).collect();
+    diagnose(&Setup { small_pages: Some(&small), ..world.setup(&facts, &areas, &cpus) })
+}
+
+#[test]
+fn huge_pages_that_nodes_share_by_small_pages_are_to_be_small() {
+    let world = World::new();
+    let by_turns = divided(|page| (page / 8 % 2) as u16);
+    let found = diagnose_huge(&world, &by_turns, 0);
+    assert_eq!(found.cause, Cause::SharedHugePages);
+    let prediction = found.findings[0].remedy.unwrap();
+    assert_eq!(prediction.remedy, Remedy::SmallPages(Placing::AsNow));
+    // Exactly what first touch does with small pages: all is local, as node 1 makes its own.
+    let (_, facts) = in_huge_pages(&world, &by_turns);
+    let small: f64 = facts.iter().flat_map(|page| &page.small).map(|page| page.costs.here).sum();
+    assert_eq!((prediction.cost, small), (20.0 * 8.0 * 1024.0, prediction.cost));
+    assert_eq!((found.before.nonlocal_percent(), found.after.nonlocal_percent()), (50.0, 0.0));
+    assert!(found.gain.high <= found.at_most && found.costs[2] <= found.costs[1]);
+    let for_all = found.for_all.iter().find(|all| all.remedy == prediction.remedy).unwrap();
+    assert_eq!((for_all.cost, for_all.time), (prediction.cost, prediction.time));
+}
+
+#[test]
+fn small_pages_that_one_thread_made_are_to_be_made_by_their_users() {
+    let mut references = refer(0, 0..1024, 1, true);
+    references.extend(divided(|page| (page / 8 % 2) as u16));
+    let found = diagnose_huge(&World::new(), &references, 0);
+    assert_eq!(found.findings[0].remedy.unwrap().remedy, Remedy::SmallPages(Placing::ByUser));
+    assert_eq!((found.cause, found.after.nonlocal_percent()), (Cause::SharedHugePages, 0.0));
+}
+
+#[test]
+fn small_pages_are_no_remedy_where_nodes_have_huge_pages_to_themselves_or_the_tlbs_pay_more() {
+    let world = World::new();
+    let halves = diagnose_huge(&world, &divided(|page| (page / 512) as u16), 0);
+    assert_eq!((halves.cause, halves.findings[0].remedy), (Cause::NotNuma, None));
+    let by_turns = divided(|page| (page / 8 % 2) as u16);
+    let expensive = diagnose_huge(&world, &by_turns, 1_000_000);
+    let small = |remedy: Remedy| matches!(remedy, Remedy::SmallPages(_));
+    assert!(!expensive
+        .findings
+        .iter()
+        .any(|finding| finding.remedy.is_some_and(|given| small(given.remedy))));
+    let for_all = expensive.for_all.iter().find(|all| small(all.remedy)).unwrap();
+    assert!(for_all.time.unwrap() > 1.0, "the misses are charged: {for_all:?}");
+}
+
+#[test]
+fn the_range_covers_what_the_same_remedies_bring_with_threads_on_other_nodes() {
+    let world = World::new();
+    let made_by_0 = |user: fn(u64) -> u16| {
+        let uses = (0..20).flat_map(|_| (0..64).flat_map(|page| refer(user(page), page..page + 1, 32, true)));
+        [refer(0, 0..64, 4, true), uses.collect()].concat()
+    };
+    // In turn half of the pages are of node 1, in blocks a quarter.
+    let (in_turn, blocks) = (
+        world.history(&made_by_0(|page| (page % 2) as u16)),
+        world.history(&made_by_0(|page| (page / 48) as u16)),
+    );
+    let facts = |history| facts::facts(history, &world.costs, &Placement::FirstTouch).unwrap();
+    let (facts, others) = (facts(&in_turn), facts(&blocks));
+    let (areas, cpus) = (one_area("grid", &in_turn), cpus(&in_turn, 1));
+    for timed in [true, false] {
+        let setup = |facts| Setup {
+            times: Some(&world.times).filter(|_| timed),
+            ..world.setup(facts, &areas, &cpus)
+        };
+        let mut found = diagnose(&setup(&facts));
+        let alone = found.gain;
+        let other = diagnose(&setup(&others)).gain;
+        found.widen(&setup(&facts));
+        assert_eq!(found.gain, alone, "the same says nothing new");
+        found.widen(&setup(&others));
+        assert!(other.low < alone.low - 0.01, "{other:?} {alone:?}");
+        let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
+        assert!(near(found.gain.low, other.low) && near(found.gain.high, alone.high), "{:?}", found.gain);
+    }
+}
+
+#[test]
+fn areas_without_a_tried_remedy_are_counted_those_of_libraries_too() {
+    let references = [refer(0, 0..66, 1, true), refer(1, 0..66, 1000, true)].concat();
+    let world = World::new();
+    let history = world.history(&references);
+    let facts = facts::facts(&history, &world.costs, &Placement::FirstTouch).unwrap();
+    let of = |page: usize| crate::areas::Origin { foreign: page == 3, stack: Vec::new() };
+    let areas = Areas {
+        names: (0..66).map(|page| format!("area {page}")).collect(),
+        of_page: (0..66).collect(),
+        origins: (0..66).map(of).collect(),
+    };
+    let found = diagnose(&world.setup(&facts, &areas, &cpus(&history, 1)));
+    // Sixty-five areas of the program and one of a library, which is not among the last.
+    assert_eq!((found.untried, found.folded), (1, 1));
 }

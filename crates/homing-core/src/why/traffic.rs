@@ -28,6 +28,8 @@ impl Flow {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Traffic {
     nodes: usize,
+    /// Some pages are small that were huge.
+    small_pages: bool,
     /// `[(interval * nodes + by) * nodes + home]`.
     counts: Vec<f64>,
 }
@@ -35,7 +37,7 @@ pub struct Traffic {
 impl Traffic {
     /// That of pages where they are.
     pub(super) fn new(nodes: usize, facts: &[PageFacts]) -> Traffic {
-        let mut traffic = Traffic { nodes, counts: vec![0.0; INTERVALS * nodes * nodes] };
+        let mut traffic = Traffic::none(nodes);
         for page in facts {
             for used in &page.uses {
                 traffic.row(used.interval, used.node)[page.home.index()] += f64::from(used.count);
@@ -46,7 +48,7 @@ impl Traffic {
 
     /// That of CPUs whose references are all local, spread over the intervals as their references are.
     pub(super) fn all_local(nodes: usize, cpus: &[CpuCounts]) -> Traffic {
-        let mut traffic = Traffic { nodes, counts: vec![0.0; INTERVALS * nodes * nodes] };
+        let mut traffic = Traffic::none(nodes);
         for cpu in cpus {
             for interval in 0..INTERVALS {
                 let demand = cpu.caches.demand() as f64 * cpu.share_in(interval);
@@ -56,6 +58,15 @@ impl Traffic {
         traffic
     }
 
+    fn none(nodes: usize) -> Traffic {
+        Traffic { nodes, small_pages: false, counts: vec![0.0; INTERVALS * nodes * nodes] }
+    }
+
+    /// Whether some pages are small that were huge.
+    pub(super) fn has_small_pages(&self) -> bool {
+        self.small_pages
+    }
+
     fn row(&mut self, interval: u16, by: u16) -> &mut [f64] {
         let begin = (usize::from(interval) * self.nodes + usize::from(by)) * self.nodes;
         &mut self.counts[begin..begin + self.nodes]
@@ -63,7 +74,16 @@ impl Traffic {
 
     /// That with some pages, which this has at their homes, under a remedy.
     pub(super) fn with(&self, facts: &[PageFacts], pages: &[usize], remedy: Remedy) -> Traffic {
-        self.flowing(facts, pages, |page, by| remedy.flow(page, by))
+        if !matches!(remedy, Remedy::SmallPages(_)) {
+            return self.flowing(facts, pages, |page, by| remedy.flow(page, by));
+        }
+        let mut traffic = self.clone();
+        for page in pages.iter().map(|&page| &facts[page]) {
+            traffic.take(page);
+            page.parts().iter().for_each(|part| traffic.put(part, |by| remedy.flow(part, by)));
+            traffic.small_pages |= !page.small.is_empty();
+        }
+        traffic
     }
 
     /// That with the references to some pages, which this has at their homes, elsewhere.
@@ -75,17 +95,28 @@ impl Traffic {
     ) -> Traffic {
         let mut traffic = self.clone();
         for page in pages.iter().map(|&page| &facts[page]) {
-            let flows: Vec<Flow> = (0..self.nodes).map(|by| flow(page, by)).collect();
-            for used in &page.uses {
-                let (Flow { local, gone, home }, count) =
-                    (flows[usize::from(used.node)], f64::from(used.count));
-                let row = traffic.row(used.interval, used.node);
-                row[page.home.index()] -= count;
-                row[usize::from(used.node)] += count * local;
-                row[home.index()] += count * (1.0 - local - gone);
-            }
+            traffic.take(page);
+            traffic.put(page, |by| flow(page, by));
         }
         traffic
+    }
+
+    /// Takes the references to a page, which it has at the page's home, out.
+    fn take(&mut self, page: &PageFacts) {
+        for used in &page.uses {
+            self.row(used.interval, used.node)[page.home.index()] -= f64::from(used.count);
+        }
+    }
+
+    /// Puts the references of every node to a page where they flow.
+    fn put(&mut self, page: &PageFacts, flow: impl Fn(usize) -> Flow) {
+        let flows: Vec<Flow> = (0..self.nodes).map(flow).collect();
+        for used in &page.uses {
+            let Flow { local, gone, home } = flows[usize::from(used.node)];
+            let (row, count) = (self.row(used.interval, used.node), f64::from(used.count));
+            row[usize::from(used.node)] += count * local;
+            row[home.index()] += count * (1.0 - local - gone);
+        }
     }
 
     /// References by node and memory: a row for each node that refers.

@@ -21,6 +21,8 @@ pub enum Cause {
     UsedInTurn,
     /// Several nodes use each page, but each its own lines of it.
     FalselySharedPages,
+    /// Nodes use different small pages of the same huge page.
+    SharedHugePages,
     /// Nodes write different bytes of the same lines.
     FalselySharedLines,
     /// Nodes write the same few lines.
@@ -49,6 +51,7 @@ impl Cause {
             Cause::ReadShared => "read by all: replicate it or leave it",
             Cause::UsedInTurn => "used by one node after the other: let it follow",
             Cause::FalselySharedPages => "falsely shared pages: separate the parts",
+            Cause::SharedHugePages => "huge pages shared by nodes: use small pages there",
             Cause::FalselySharedLines => "falsely shared lines: pad them",
             Cause::ContendedLines => "contended lines: split them",
             Cause::OneNodeCongested => "one node is congested",
@@ -65,18 +68,20 @@ impl Cause {
         self.words().split(':').next().unwrap_or_default()
     }
 
-    /// Why a remedy helps an area: what is wrong with it.
-    pub(super) fn of(area: &Area, remedy: Remedy) -> Cause {
+    /// Why a remedy helps an area: what is wrong with it. Nothing if the remedy is not for areas.
+    pub(super) fn of(area: &Area, remedy: Remedy) -> Option<Cause> {
         let one_maker = Area::most(&area.made_by).1 > MOSTLY;
-        match remedy {
+        Some(match remedy {
             Remedy::InitialiseByUser | Remedy::Bind(_) if one_maker => Cause::InitialisedByOneThread,
             Remedy::InitialiseByUser | Remedy::Bind(_) => Cause::InitialisedByOthers,
             Remedy::Spread => Cause::SharedByAll,
             Remedy::Replicate => Cause::ReadShared,
-            Remedy::Migrate | Remedy::OneNode => Cause::UsedInTurn,
+            Remedy::Migrate => Cause::UsedInTurn,
             Remedy::SeparatePages => Cause::FalselySharedPages,
             Remedy::PadLines => Cause::FalselySharedLines,
             Remedy::SplitLines => Cause::ContendedLines,
-        }
+            Remedy::SmallPages(_) => Cause::SharedHugePages,
+            Remedy::OneNode => return None,
+        })
     }
 }

@@ -107,9 +107,7 @@ pub struct Confinement {
     pub memories: Vec<u32>,
     /// Resident bytes of the process.
     pub resident: u64,
-    /// Bytes that are locked in memory (mlock).
-    pub locked: u64,
-    /// Bytes that are pinned: they cannot move.
+    /// Bytes that are pinned: they cannot move. Memory that is only locked (`mlock`) can.
     pub pinned: u64,
 }
 
@@ -123,7 +121,6 @@ impl Confinement {
             cpus: list("Cpus_allowed_list"),
             memories: list("Mems_allowed_list"),
             resident: bytes("VmRSS"),
-            locked: bytes("VmLck"),
             pinned: bytes("VmPin"),
         }
     }
@@ -186,11 +183,11 @@ mod tests {
 
     #[test]
     fn a_thread_tells_where_it_may_run_and_what_of_its_memory_stays() {
-        let text = "Name:\tcg\nVmLck:\t  8 kB\nVmPin:\t  4 kB\nVmRSS:\t 64 kB\nCpus_allowed_list:\t2-3\n\
+        let text = "Name:\tcg\nVmPin:\t  4 kB\nVmRSS:\t 64 kB\nCpus_allowed_list:\t2-3\n\
                     Mems_allowed_list:\t0,2\n";
         let found = Confinement::parse(text);
         assert_eq!((found.cpus, found.memories), (vec![2, 3], vec![0, 2]));
-        assert_eq!((found.resident, found.locked, found.pinned), (65_536, 8192, 4096));
+        assert_eq!((found.resident, found.pinned), (65_536, 4096));
         assert_eq!(Confinement::parse("Name:\tkthreadd\n"), Confinement::default());
     }
 

@@ -1,6 +1,6 @@
 //! The diagnosis within a report: the page of `homing why --html`, and what a comparison says besides its rows.
 
-use super::diagnose;
+use super::judge;
 use crate::case::Case;
 use crate::error::Result;
 use crate::info;
@@ -70,7 +70,7 @@ pub fn of_model(case: &Case<'_>) -> Result<Option<WhyReport>> {
     if global && matches!(case.layout.placement, Some(Placement::Global | Placement::File(_))) {
         return Ok(None);
     }
-    let mut why = diagnose(case)?;
+    let mut why = judge(case, false)?;
     if let Some(other) = other_than_honest(case) {
         why.basis += &other;
     }

@@ -20,14 +20,14 @@ pub struct Reading {
     pub unwatched: usize,
 }
 
-/// Reads a trace again, and gives the facts of pages that several nodes use what their lines say.
-pub fn read(case: &Case<'_>, nodes: usize, facts: &mut [PageFacts]) -> Result<Reading> {
+/// Reads a trace again, and, with `lines`, gives the facts of pages that several nodes use what their lines say.
+pub fn read(case: &Case<'_>, nodes: usize, facts: &mut [PageFacts], lines: bool) -> Result<Reading> {
     let frames = frames(&case.trace);
     let history = &case.layout.history;
     let page_bytes = history.page_size().bytes();
-    let watched = match page_bytes < FRAME_BYTES {
-        true => Vec::new(),
-        false => watched(facts, &frames, history),
+    let watched = match lines && page_bytes >= FRAME_BYTES {
+        true => watched(facts, &frames, history),
+        false => Vec::new(),
     };
     let numbers: Vec<u32> = watched.iter().map(|&(frame, _)| frame).collect();
     let binding = case.ready.experiment.model.binding(&case.ready.machine)?;

@@ -54,6 +54,8 @@ pub fn diagnose(machine: &Machine, samples: Samples) -> Result<WhyReport> {
         costs: &costs,
         areas: &areas,
         cpus: &[],
+        // Samples of a huge page are not told apart by its parts.
+        small_pages: None,
         times: None,
         behind_caches: samples.behind_caches,
     };
@@ -62,10 +64,7 @@ pub fn diagnose(machine: &Machine, samples: Samples) -> Result<WhyReport> {
     let process = ProcessFacts { held_share, ..samples.process };
     let used = |by: usize| facts.iter().any(|page| page.by_node[by] > 0);
     let references = facts.iter().map(|page| page.references()).sum();
-    let mut notes = samples.notes;
-    if diagnosis.untried > 0 {
-        notes.push(format!("no remedy was tried for the {} areas with least to avoid", diagnosis.untried));
-    }
+    let notes = samples.notes;
     let sampled = SampledReport {
         source: samples.source.clone(),
         seconds: process.seconds,

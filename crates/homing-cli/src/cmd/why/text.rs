@@ -152,6 +152,7 @@ fn for_all_words(remedy: Remedy) -> &'static str {
     match remedy {
         Remedy::Migrate => "letting pages follow their users",
         Remedy::OneNode => "running on one node",
+        Remedy::SmallPages(_) => "small pages alone",
         _ => "spreading all pages",
     }
 }
