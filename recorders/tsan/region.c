@@ -83,8 +83,8 @@ static int is_instrumented(struct table table)
 {
    for (size_t i = 0; i < table.count; i++) {
       const char *end = table.symbols[i].st_name < table.names_bytes
-                           ? homing_behind(table.names + table.symbols[i].st_name, "__tsan_func_entry")
-                           : NULL;
+                            ? homing_behind(table.names + table.symbols[i].st_name, "__tsan_func_entry")
+                            : NULL;
       if (end != NULL && *end == 0)
          return 1;
    }
@@ -108,8 +108,7 @@ static void take_file(const char *file, size_t bytes, word bias)
 {
    const ElfW(Ehdr) *header = (const void *)file;
    size_t sections_bytes = (size_t)header->e_shnum * sizeof(ElfW(Shdr));
-   if (header->e_shoff > bytes || sections_bytes > bytes - header->e_shoff ||
-       header->e_shentsize != sizeof(ElfW(Shdr)))
+   if (header->e_shoff > bytes || sections_bytes > bytes - header->e_shoff || header->e_shentsize != sizeof(ElfW(Shdr)))
       return;
    const ElfW(Shdr) *sections = (const void *)(file + header->e_shoff);
    int ours = 0;
@@ -165,9 +164,12 @@ void homing_region_start(void)
 static int changes(unsigned what)
 {
    switch (__atomic_load_n(&place, __ATOMIC_RELAXED)) {
-   case BEFORE: return (what & BEGINS) != 0;
-   case INSIDE: return (what & ENDS) != 0;
-   default: return 0;
+   case BEFORE:
+      return (what & BEGINS) != 0;
+   case INSIDE:
+      return (what & ENDS) != 0;
+   default:
+      return 0;
    }
 }
 

@@ -149,8 +149,8 @@ HIDDEN word homing_site(word return_address);
 HIDDEN void homing_send_maps(void);
 /* Sends those of libraries that were loaded later. */
 HIDDEN void homing_send_libraries(void);
-/* The region of interest: takes its functions from the environment, and looks for them in all loaded files; in one that
- * was loaded later; and the code of a function is entered. Without a function that is awaited nothing has to be asked. */
+/* The region of interest: takes its functions from the environment, and looks for them in all loaded files; looks in
+ * one that was loaded later; the code of a function is entered, which counts only while one is awaited. */
 HIDDEN void homing_region_start(void);
 HIDDEN void homing_region_look(const struct dl_phdr_info *object);
 HIDDEN void homing_region_enter(word code);
