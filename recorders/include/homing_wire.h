@@ -19,10 +19,14 @@
 
 /* The version of all that this file says, which the recorder puts into the header. A recorder is linked into programs
  * and may be older than homing: homing then refuses, since it would misread it. Raised with every change. */
-#define HOMING_WIRE_VERSION 5
+#define HOMING_WIRE_VERSION 6
 
 /* The environment variable that names the wire: "MEMFD,CREDIT_FD,FULL_FD" (inherited descriptors). */
 #define HOMING_WIRE_ENV "HOMING_WIRE"
+/* Those that name the functions whose first entries begin and end the region of interest, if they are set. (parallel;
+ * Valgrind has options) */
+#define HOMING_FROM_ENV "HOMING_FROM"
+#define HOMING_TO_ENV "HOMING_TO"
 
 #define HOMING_WIRE_MAX_OPEN 4096
 

@@ -68,6 +68,8 @@ EXPORT void __tsan_func_entry(void *return_address)
 {
    (void)return_address;
    homing_self.advance++;
+   if (UNLIKELY(homing_region_awaited))
+      homing_region_enter(CALLER);
 }
 
 EXPORT void __tsan_func_exit(void) {}
@@ -75,7 +77,7 @@ EXPORT void __tsan_func_exit(void) {}
 EXPORT void __tsan_init(void)
 {
    homing_start();
-   homing_send_library(CALLER);
+   homing_send_libraries();
 }
 
 /* The checker's own switches: they say which races to report, not which accesses happen. */

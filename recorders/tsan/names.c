@@ -85,44 +85,27 @@ static void send_map(const char *line, unsigned length)
    homing_send(5, HOMING_WORD(HOMING_MMAP, protection << 32 | sharing), start, end - start, offset, name);
 }
 
-/* Objects that the dynamic linker had loaded when the mappings were sent. */
+/* Objects that the dynamic linker has loaded so far, as it counts them. */
 static unsigned long long known_loads;
 
 struct search {
-   word code;
-   struct dl_phdr_info object;
-   int found;
+   unsigned objects; /* there now */
+   unsigned passed;  /* of them: not the ones looked for */
+   unsigned long long loads;
 };
 
-static int contains(struct dl_phdr_info *info, size_t size, void *argument)
+static int count_object(struct dl_phdr_info *info, size_t size, void *argument)
 {
    (void)size;
    struct search *search = argument;
-   search->object = *info;
-   if (info->dlpi_adds == known_loads)
-      return 1;
-   for (unsigned i = 0; i < info->dlpi_phnum && !search->found; i++) {
-      const ElfW(Phdr) *part = &info->dlpi_phdr[i];
-      search->found = part->p_type == PT_LOAD && search->code - (info->dlpi_addr + part->p_vaddr) < part->p_memsz;
-   }
-   return search->found;
+   search->objects++;
+   search->loads = info->dlpi_adds;
+   return 0;
 }
 
-/* Each compiled file of a library begins with a call, while the library is being loaded: the first one tells of the
- * library. What lay there before is gone, though the dynamic linker told nobody. */
-void homing_send_library(word code)
+/* What lay there before is gone, though the dynamic linker told nobody. */
+static void send_object(const struct dl_phdr_info *object)
 {
-   static word last_address;
-   static unsigned long long last_loads;
-   struct search search = {.code = code};
-   if (!homing_active || homing_self.inside)
-      return;
-   dl_iterate_phdr(contains, &search);
-   const struct dl_phdr_info *object = &search.object;
-   if (!search.found || (last_address == object->dlpi_addr && last_loads == object->dlpi_adds))
-      return;
-   last_address = object->dlpi_addr;
-   last_loads = object->dlpi_adds;
    char path[PATH_MAX];
    homing_self.inside++;
    unsigned length = realpath(object->dlpi_name, path) == NULL ? 0 : (unsigned)strlen(path);
@@ -140,11 +123,39 @@ void homing_send_library(word code)
    }
 }
 
+static int send_new(struct dl_phdr_info *info, size_t size, void *argument)
+{
+   (void)size;
+   struct search *search = argument;
+   if (search->passed > 0) {
+      search->passed--;
+      return 0;
+   }
+   send_object(info);
+   homing_region_look(info);
+   return 0;
+}
+
+/* Each compiled file of a library begins with a call, while the library is being loaded: the first one tells of the
+ * library and of those that came with it. They are the last ones in the dynamic linker's list. Who calls does not say
+ * which it is: compilers jump to us from the end of the library's constructor. */
+void homing_send_libraries(void)
+{
+   struct search search = {0};
+   if (!homing_active || homing_self.inside)
+      return;
+   dl_iterate_phdr(count_object, &search);
+   unsigned long long new = search.loads - __atomic_exchange_n(&known_loads, search.loads, __ATOMIC_RELAXED);
+   search.passed = new < search.objects ? search.objects - (unsigned)new : 0;
+   if (new > 0)
+      dl_iterate_phdr(send_new, &search);
+}
+
 void homing_send_maps(void)
 {
-   struct search search = {.found = 1};
-   dl_iterate_phdr(contains, &search);
-   known_loads = search.object.dlpi_adds;
+   struct search search = {0};
+   dl_iterate_phdr(count_object, &search);
+   known_loads = search.loads;
    char *text = (char *)syscall(SYS_mmap, NULL, MAPS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
    int file = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
    if (file < 0 || text == MAP_FAILED) {

@@ -11,7 +11,7 @@
  *   alloc.c    malloc, new, and what they map          map.c     mmap, munmap, mremap, brk
  *   cut.c      mappings that go away under other threads       pipes.c  segments to and from homing
  *   string.c   memcpy and its kin                      block.c   calls that wait in the kernel
- *   signal.c   signal handlers
+ *   signal.c   signal handlers                    region.c  where the region of interest begins and ends
  */
 #ifndef HOMING_RUNTIME_H
 #define HOMING_RUNTIME_H
@@ -20,6 +20,7 @@
 #define _GNU_SOURCE 1
 #endif
 #include "../include/homing_wire.h"
+#include <link.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/syscall.h>
@@ -146,8 +147,14 @@ HIDDEN void homing_look_for_python(void);
 HIDDEN word homing_site(word return_address);
 /* Sends the mappings that exist when recording starts. */
 HIDDEN void homing_send_maps(void);
-/* Sends those of the library that holds this code, if it was loaded later. */
-HIDDEN void homing_send_library(word code);
+/* Sends those of libraries that were loaded later. */
+HIDDEN void homing_send_libraries(void);
+/* The region of interest: takes its functions from the environment, and looks for them in all loaded files; looks in
+ * one that was loaded later; the code of a function is entered, which counts only while one is awaited. */
+HIDDEN void homing_region_start(void);
+HIDDEN void homing_region_look(const struct dl_phdr_info *object);
+HIDDEN void homing_region_enter(word code);
+extern HIDDEN int homing_region_awaited;
 /* A range access, in pieces as libc's vector code makes them. */
 HIDDEN void homing_range(word address, word bytes, unsigned write, word site);
 /* The next definition of a symbol after the runtime's own: libc's or libgomp's. Ends the program with a message where

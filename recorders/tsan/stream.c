@@ -479,6 +479,7 @@ void homing_start(void)
    pthread_key_create(&end_key, end_of_thread);
    pthread_atfork(NULL, NULL, in_forked_child);
    homing_look_for_python();
+   homing_region_start();
    __atomic_store_n(&homing_active, 1, __ATOMIC_RELEASE);
    homing_send_maps();
 }

@@ -4,6 +4,7 @@
  * says where it begins and ends; homing drops what lies outside, and keeps who touched each page first.
  */
 #include "homing.h"
+#include "homing_function.h"
 
 /* Of the core, which the tool is linked with, but not among the headers for tools. */
 extern Bool VG_(get_fnname_raw)(DiEpoch epoch, Addr address, const HChar** name);
@@ -12,38 +13,15 @@ const HChar *homing_from, *homing_to;
 
 static enum { UNKNOWN, BEFORE, INSIDE, AFTER } place;
 
-static Bool begins_with(const HChar* text, const HChar* start)
-{
-   return VG_(strncmp)(text, start, VG_(strlen)(start)) == 0;
-}
-
-/* What may follow a function's name: its parameters, its version, or that the compiler has made a variant of it. */
-static Bool ends_name(const HChar* rest)
-{
-   return *rest == 0 || *rest == '(' || *rest == '@' || begins_with(rest, ".constprop.")
-       || begins_with(rest, ".isra.");
-}
-
-/* Whether a symbol is a function of that name: as the linker knows it, or demangled, with or without parameters; the
- * type that a template returns may stand before it. */
-static Bool is_called(const HChar* symbol, const HChar* name)
-{
-   SizeT length = VG_(strlen)(name);
-   for (const HChar* at = symbol; *at != 0 && (at == symbol || at[-1] != '('); at++)
-      if ((at == symbol || at[-1] == ' ') && VG_(strncmp)(at, name, length) == 0 && ends_name(at + length))
-         return True;
-   return False;
-}
-
 static Bool enters(Addr address, const HChar* name)
 {
    DiEpoch epoch = VG_(current_DiEpoch)();
    const HChar* symbol;
    if (name == NULL || !VG_(get_fnname_if_entry)(epoch, address, &symbol))
       return False;
-   if (is_called(symbol, name))
-      return VG_(strstr)(symbol, "[clone .cold") == NULL && VG_(strstr)(symbol, "[clone .part") == NULL;
-   return VG_(get_fnname_raw)(epoch, address, &symbol) && is_called(symbol, name);
+   if (homing_is_called(symbol, name))
+      return !homing_is_part(symbol);
+   return VG_(get_fnname_raw)(epoch, address, &symbol) && homing_is_called(symbol, name);
 }
 
 UInt homing_region_entry(Addr address)

@@ -188,6 +188,10 @@ fn pieces(events: impl Iterator<Item = Event>, main_stack: impl Fn(NameId) -> bo
             }
             // The C library maps a stack without access rights, makes most of it accessible, and creates the thread.
             Event::Mmap { protection: 0, address, length, .. } => reserved = Some((address, length)),
+            // Go reserves room for its heap so, and maps what it uses over it.
+            Event::Mmap { address, length, .. } => {
+                reserved = reserved.filter(|&(start, bytes)| !overlap((start, bytes), (address, length)));
+            }
             Event::ThreadStart { thread, .. } => {
                 if let Some((address, bytes)) = reserved.take() {
                     all.push(piece(Kind::Stack, thread.0, address, bytes));
@@ -197,6 +201,11 @@ fn pieces(events: impl Iterator<Item = Event>, main_stack: impl Fn(NameId) -> bo
         }
     }
     all
+}
+
+/// Whether two ranges, by address and length, have something in common.
+fn overlap(a: (u64, u64), b: (u64, u64)) -> bool {
+    a.0 < b.0.saturating_add(b.1) && b.0 < a.0.saturating_add(a.1)
 }
 
 /// What lies in each page.
@@ -426,10 +435,14 @@ mod tests {
         };
         let events =
             [map(3, 0x1000, 0), map(0, 0x2000, 0), start(4), start(5), map(1, 0x3000, 9), alloc(0), alloc(2)];
-        let found: Vec<_> =
-            pieces(events.into_iter(), |_| false).iter().map(|p| (p.kind, p.name, p.address)).collect();
+        let pieces = |events: &[Event]| -> Vec<_> {
+            pieces(events.iter().cloned(), |_| false).iter().map(|p| (p.kind, p.name, p.address)).collect()
+        };
+        // A heap that was reserved and is then mapped piece by piece is no stack; a mapping elsewhere changes nothing.
+        assert_eq!(pieces(&[map(0, 0x2000, 0), map(3, 0x2000, 0), start(4)]), []);
+        assert_eq!(pieces(&[map(0, 0x2000, 0), map(3, 0x3000, 0), start(4)]), [(Kind::Stack, 4, 0x2000)]);
         assert_eq!(
-            found,
+            pieces(&events),
             [(Kind::Stack, 4, 0x2000), (Kind::Mapping, 9, 0x3000), (Kind::Allocated, 2, 0x8000)]
         );
     }

@@ -31,17 +31,6 @@ pub enum RecordError {
         /// What those are called that do.
         able: String,
     },
-    /// The recorder cannot tell where functions begin.
-    #[error(
-        "--from, --to, --exclude-startup: only --recorder {able} sees where functions begin, and {name} does not; mark \
-         a phase in the program (include/homing.h) and look at it with `homing why --phase NAME`"
-    )]
-    NoRegions {
-        /// The recorder that was asked for.
-        name: &'static str,
-        /// What those are called that do.
-        able: String,
-    },
     /// The program cannot be found.
     #[error(transparent)]
     Program(#[from] ProgramError),

@@ -24,8 +24,6 @@ pub struct Recorder {
     pub summary: &'static str,
     /// Whether it can follow child processes.
     pub follows: bool,
-    /// Whether it sees where functions begin, and so can record a region of interest.
-    pub regions: bool,
     /// What the matter is where it recorded nothing.
     pub nothing: &'static str,
     /// Fails with what is missing to record a program on this machine.

@@ -78,9 +78,6 @@ impl Request {
         if self.follow && !recorder.follows {
             return Err(RecordError::CannotFollow { name: recorder.name, able: able(|r| r.follows) });
         }
-        if !self.region.is_everything() && !recorder.regions {
-            return Err(RecordError::NoRegions { name: recorder.name, able: able(|r| r.regions) });
-        }
         let door = self.follow.then(Door::open).transpose();
         let door = door.doing(|| "cannot listen for child processes".to_owned())?;
         let mut started = (recorder.start)(&self, &program, door.as_ref(), &watch)?;

@@ -13,7 +13,6 @@ pub(crate) const ENTRY: Recorder = Recorder {
     name: "tsan",
     summary: "programs compiled with `homing cflags` and linked with `homing ldflags`",
     follows: false,
-    regions: false,
     nothing: "the program holds no recording runtime: compile it \
               with `homing cflags` and link it with `homing ldflags`",
     lacks: |_| Ok(()),
@@ -28,9 +27,18 @@ fn start(
 ) -> Result<Started, RecordError> {
     let mut command = Command::new(program);
     command.args(&request.command[1..]);
+    for (name, function) in REGION_ENV.iter().zip([&request.region.from, &request.region.to]) {
+        match function {
+            Some(function) => command.env(name, function),
+            None => command.env_remove(name),
+        };
+    }
     let channel = Channel::new(Capacity { segments: 256, segment_words: 1 << 15 })?;
     Ok(Started { command, channel, messages: None })
 }
+
+/// The environment variables that name the functions that begin and end the region of interest.
+const REGION_ENV: [&str; 2] = ["HOMING_FROM", "HOMING_TO"];
 
 /// Whether the program is linked with this recorder's runtime, which says so in a message of its own.
 pub(crate) fn is_linked_with(program: &Path) -> bool {

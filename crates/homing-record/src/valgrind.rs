@@ -25,7 +25,6 @@ pub(crate) const ENTRY: Recorder = Recorder {
     name: "valgrind",
     summary: "any program, under Valgrind",
     follows: true,
-    regions: true,
     nothing: "Valgrind did not get as far as running the program (its message is above)",
     lacks,
     start,

@@ -25,7 +25,7 @@ const PROT_EXEC: u32 = 4;
 /// References of the parallel flavour that are filtered at a time; virtual time is late by less than this.
 const FEW: usize = 256;
 
-/// A file that a program of the parallel flavour has mapped to execute it.
+/// A file that a program has mapped to execute it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodeMapping {
     /// The file's path.
@@ -92,7 +92,7 @@ struct State<W: Write> {
     far_blocks: HashMap<u64, Block>,
     names: HashMap<u64, NameId>,
     reword: Reword,
-    /// In the parallel flavour: mappings of code, as name, address, length and offset.
+    /// Mappings of code, as name, address, length and offset.
     code: BTreeSet<(NameId, u64, u64, u64)>,
     /// Scratch: the addresses of an execution.
     addresses: Vec<u64>,
@@ -205,8 +205,7 @@ impl<W: Write> Ingest<W> {
         &mut self.state.writer
     }
 
-    /// The files that a program of the parallel flavour has mapped to execute them; in the serial one the recorder
-    /// itself sends their symbols.
+    /// The files that the program has mapped to execute them.
     pub fn code_mappings(&self) -> Vec<CodeMapping> {
         let file = |name| self.state.writer.names().get(name).to_owned();
         let mapping = |&(name, address, length, offset): &(NameId, u64, u64, u64)| CodeMapping {
@@ -442,9 +441,7 @@ impl<W: Write> Calls for State<W> {
                     *last += 1;
                     *stamp = *last;
                 }
-                if let (Event::Mmap { protection, address, length, offset, name, .. }, None) =
-                    (&event, self.stamp)
-                {
+                if let Event::Mmap { protection, address, length, offset, name, .. } = &event {
                     if protection & PROT_EXEC != 0 && *name != NameId::NONE {
                         self.code.insert((*name, *address, *length, *offset));
                     }

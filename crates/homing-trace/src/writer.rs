@@ -397,6 +397,11 @@ impl<W: Write> TraceWriter<W> {
         &self.names
     }
 
+    /// The data symbols so far.
+    pub fn symbols(&self) -> &[Symbol] {
+        &self.symbols
+    }
+
     /// Adds a data symbol of the program.
     pub fn symbol(&mut self, symbol: Symbol) {
         self.symbols.push(symbol);
