@@ -5,6 +5,7 @@
 //! kernel must scan when the helper is at work, and not else. What is changed is put back at the end.
 
 mod code;
+pub mod own;
 pub mod preload;
 pub mod scanner;
 

@@ -9,6 +9,7 @@ use homing_core::ids::Micros;
 use homing_core::session::input::{Access, AccessKind, Scanned};
 use homing_linux::clock;
 use homing_linux::errln;
+use homing_linux::hint_faults::own;
 use homing_linux::hint_faults::scanner::{Adoption, Pass, Scanner};
 use homing_linux::hint_faults::{switch_policy, Window};
 use homing_linux::perf::Event;
@@ -127,6 +128,10 @@ impl HintFaults {
     /// Takes the helper of a process that starts it itself, or injects one. If it is still to come, the process is
     /// awaited.
     fn begin(&mut self, targets: &Targets, pid: Pid) -> io::Result<()> {
+        if own::is_this(pid) {
+            // Its threads have the policy that they gave themselves: only another process could give it to them.
+            return self.keep(pid, Scanner::own()?);
+        }
         let scanner = match Scanner::adopt(targets.proc(), pid)? {
             Adoption::Adopted(scanner) => scanner,
             Adoption::Expected
@@ -139,6 +144,10 @@ impl HintFaults {
         if !targets.started_here() {
             switch_policy(targets.proc(), pid, policy::DEFAULT, policy::LOCAL, scanner.scratch())?;
         }
+        self.keep(pid, scanner)
+    }
+
+    fn keep(&mut self, pid: Pid, scanner: Scanner) -> io::Result<()> {
         // It inherited the CPUs of the first thread, which may be bound to one. At worst it stays there.
         let _ = scanner.spread(&self.cpus);
         self.scanners.insert(pid, scanner);
@@ -177,10 +186,11 @@ impl HintFaults {
         self.stage = Stage::Counting(Instant::now());
     }
 
-    /// Lets the passes mark pages, while the programs' threads stand still. False if one did not.
+    /// Lets the passes mark pages, while the programs' threads stand still. False if one did not. No program can hold
+    /// its own threads: there the pass competes with them for the kernel's scan, and does not always win it.
     fn mark(&mut self, targets: &Targets) -> io::Result<bool> {
         let begin = Instant::now();
-        let pids: Vec<Pid> = self.scanners.keys().copied().collect();
+        let pids: Vec<Pid> = self.scanners.keys().copied().filter(|pid| !own::is_this(*pid)).collect();
         let held = Standstill::of(targets.proc(), &pids)?;
         self.scans.threads_waiting += held.count().waiting as u64;
         self.scans.threads_late += held.count().late as u64;
@@ -328,7 +338,9 @@ impl Source for HintFaults {
         for (pid, scanner) in std::mem::take(&mut self.scanners) {
             // A process that has ended meanwhile has nothing to be undone.
             let proc = targets.proc();
-            let restored = if self.was_default || !targets.started_here() {
+            let restored = if own::is_this(pid) {
+                Ok(())
+            } else if self.was_default || !targets.started_here() {
                 switch_policy(proc, pid, policy::LOCAL, policy::DEFAULT, scanner.scratch()).map(drop)
             } else {
                 Ok(())
