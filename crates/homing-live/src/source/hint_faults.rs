@@ -11,6 +11,7 @@ use homing_linux::clock;
 use homing_linux::errln;
 use homing_linux::hint_faults::own;
 use homing_linux::hint_faults::scanner::{Adoption, Pass, Scanner};
+use homing_linux::hint_faults::stand::Threads;
 use homing_linux::hint_faults::{switch_policy, Window};
 use homing_linux::perf::Event;
 use homing_linux::policy;
@@ -186,18 +187,21 @@ impl HintFaults {
         self.stage = Stage::Counting(Instant::now());
     }
 
-    /// Lets the passes mark pages, while the programs' threads stand still. False if one did not. No program can hold
-    /// its own threads: there the pass competes with them for the kernel's scan, and does not always win it.
+    /// Lets the passes mark pages, while the programs' threads stand still. False if one did not.
     fn mark(&mut self, targets: &Targets) -> io::Result<bool> {
         let begin = Instant::now();
         let pids: Vec<Pid> = self.scanners.keys().copied().filter(|pid| !own::is_this(*pid)).collect();
         let held = Standstill::of(targets.proc(), &pids)?;
         self.scans.threads_waiting += held.count().waiting as u64;
         self.scans.threads_late += held.count().late as u64;
+        let own = self.own_threads(targets);
         self.window.open()?;
         let mut at_work: Vec<(&Pid, &mut Scanner)> = self.scanners.iter_mut().collect();
+        let own = own.map(|threads| threads.stand());
         at_work.retain_mut(|(_, scanner)| scanner.go().is_ok());
         wait(|| at_work.iter().all(|(_, scanner)| !matches!(scanner.passed(), Ok(None))));
+        self.scans.threads_late += own.as_ref().map_or(0, |own| u64::from(own.late()));
+        drop(own);
         self.window.close()?;
         self.marked = Some(clock::monotonic());
         drop(held);
@@ -210,6 +214,13 @@ impl HintFaults {
             self.used.extend(scanner.cpu_time(targets.proc()).map(|used| (*pid, used)));
         }
         Ok(all)
+    }
+
+    /// The running threads of this process, if it is one of the programs. A process cannot trace itself: they take a
+    /// signal. Where that cannot be, the pass competes with them for the kernel's scan, and is counted as missed if it
+    /// comes too late.
+    fn own_threads(&self, targets: &Targets) -> Option<Threads> {
+        self.scanners.keys().any(|pid| own::is_this(*pid)).then(|| Threads::running(targets.proc()).ok())?
     }
 
     /// Pages were marked, or not everywhere, by a scan that began then.
