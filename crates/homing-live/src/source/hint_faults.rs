@@ -191,9 +191,10 @@ impl HintFaults {
     fn mark(&mut self, targets: &Targets) -> io::Result<bool> {
         let begin = Instant::now();
         let pids: Vec<Pid> = self.scanners.keys().copied().filter(|pid| !own::is_this(*pid)).collect();
-        let held = Standstill::of(targets.proc(), &pids)?;
-        self.scans.threads_waiting += held.count().waiting as u64;
-        self.scans.threads_late += held.count().late as u64;
+        let held = (!pids.is_empty()).then(|| Standstill::of(targets.proc(), &pids)).transpose()?;
+        let count = held.as_ref().map(Standstill::count).unwrap_or_default();
+        self.scans.threads_waiting += count.waiting as u64;
+        self.scans.threads_late += count.late as u64;
         let own = self.own_threads(targets);
         self.window.open()?;
         let mut at_work: Vec<(&Pid, &mut Scanner)> = self.scanners.iter_mut().collect();
