@@ -12,7 +12,9 @@ program sum_of_numbers
    print '(a, i0)', "homing: status ", status
    if (status < 0) stop 1
    allocate (numbers(words))
-   numbers = [(int(i - 1, c_int64_t), i = 1, words)]
+   do i = 1, words
+      numbers(i) = i - 1
+   end do
    status = homing_area(c_loc(numbers), int(words, c_size_t) * 8_c_size_t, c_null_ptr)
    do step = 1, 10
       total = 0

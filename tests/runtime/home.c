@@ -1,6 +1,6 @@
-/* A program that brings its own pages home by libhoming: main, on CPU 0, fills two arrays; then thread i, on CPU i, works on its own
- * band of both. The first array is an area, the second is not. Waits until at least ENOUGH pages of the first are on the nodes of
- * their threads (the kernel says so), ten minutes at most.
+/* A program that brings its own pages home by libhoming: main, on CPU 0, fills two arrays; then thread i, on CPU i,
+ * works on its own band of both. The first array is an area, the second is not. Waits until at least ENOUGH pages of
+ * the first are on the nodes of their threads (the kernel says so), ten minutes at most.
  *
  *   home THREADS PAGES ENOUGH     PAGES each
  */
@@ -80,7 +80,8 @@ static void check_child(void)
 {
    pid_t child = fork();
    if (child == 0)
-      _exit(homing_status() == HOMING_FORKED && homing_stop() == HOMING_FORKED && homing_area(arrays, 4, NULL) == HOMING_FORKED ? 0 : 1);
+      _exit(homing_status() != HOMING_FORKED || homing_stop() != HOMING_FORKED ||
+            homing_area(arrays, 4, NULL) != HOMING_FORKED);
    int status;
    if (waitpid(child, &status, 0) != child || status != 0)
       fail("a child");
@@ -116,10 +117,11 @@ int main(int argc, char **argv)
       fail("homing_statistics");
    char source[64];
    homing_source(source, sizeof source);
-   printf("source %s; %lu of %lu pages of the area are at home, %lu of the other array; samples: %lu local, %lu remote, %lu outside; moved %lu, "
-          "failed %lu; scans %lu, missed %lu; iterations %lu; manager %.2f s\n",
-          source, home, threads * pages, at_home(1), counts.samples_local, counts.samples_remote, counts.samples_outside,
-          counts.pages_moved, counts.moves_failed, counts.scans, counts.scans_missed, counts.iterations, counts.manager_ns / 1e9);
+   printf("source %s; at home are %lu of %lu pages of the area, %lu of the other array\n", source, home,
+          threads * pages, at_home(1));
+   printf("samples: %lu local, %lu remote, %lu outside; moved %lu, failed %lu; scans %lu, missed %lu; iterations %lu\n",
+          counts.samples_local, counts.samples_remote, counts.samples_outside, counts.pages_moved, counts.moves_failed,
+          counts.scans, counts.scans_missed, counts.iterations);
    fflush(stdout);
    if (home < enough)
       fail("pages did not come home");

@@ -6,8 +6,8 @@ use homing_live::config::Config;
 /// The settings of the live engine, without those that need another process.
 ///
 /// # Errors
-/// BadArgument if the text is no TOML, has an unknown setting or a value that makes no sense, or asks for what a process
-/// cannot do to itself.
+/// BadArgument if the text is no TOML, has an unknown setting or a value that makes no sense, or asks for what a
+/// process cannot do to itself.
 pub fn read(text: &str) -> Result<Config, Verdict> {
     let bad = |reason: String| Verdict::new(Status::BadArgument, reason);
     let config = Config::from_toml(text)

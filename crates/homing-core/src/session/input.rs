@@ -225,3 +225,18 @@ pub struct Scanned {
     /// The kernel scanned every process. If not, the scan says nothing.
     pub everywhere: bool,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn areas_hold_pages_that_are_partly_in_them() {
+        let areas = |areas: &[(u64, u64)]| Areas { process: ProcessId(1), areas: areas.to_vec() };
+        let two = areas(&[(0x1800, 0x1000), (0x8ff8, 16)]);
+        let held: Vec<u64> = (0..12).map(|page| page * 0x1000).filter(|page| two.hold(page + 8)).collect();
+        assert_eq!(held, [0x1000, 0x2000, 0x8000, 0x9000]);
+        assert!(areas(&[]).hold(0x5000), "without areas all memory matters");
+        assert!(areas(&[(0x1000, u64::MAX)]).hold(u64::MAX - 0x2000));
+    }
+}

@@ -26,7 +26,9 @@ static READY: AtomicBool = AtomicBool::new(false);
 
 fn futex(operation: i32, value: u32, timeout: *const libc::timespec) {
     // SAFETY: waits on a word that is always there, or wakes who waits. What it gives does not matter: all look again.
-    unsafe { libc::syscall(libc::SYS_futex, STAND.as_ptr(), operation | libc::FUTEX_PRIVATE_FLAG, value, timeout) };
+    unsafe {
+        libc::syscall(libc::SYS_futex, STAND.as_ptr(), operation | libc::FUTEX_PRIVATE_FLAG, value, timeout)
+    };
 }
 
 /// Waits until the stand is over. Does nothing that is not safe in a handler of signals.
@@ -47,15 +49,16 @@ extern "C" fn stand(_: i32) {
     unsafe { *libc::__errno_location() = errno };
 }
 
-/// Installs the handler, unless the program has one of its own. It stays, also without a session: a signal may be on its
-/// way.
+/// Installs the handler, unless the program has one of its own. It stays, also without a session: a signal may be on
+/// its way.
 fn prepare() -> io::Result<()> {
     if READY.load(Ordering::Acquire) {
         return Ok(());
     }
     // SAFETY: plain old data; the call fills the second, the handler is safe for signals.
     unsafe {
-        let (mut ours, mut before): (libc::sigaction, libc::sigaction) = (std::mem::zeroed(), std::mem::zeroed());
+        let (mut ours, mut before): (libc::sigaction, libc::sigaction) =
+            (std::mem::zeroed(), std::mem::zeroed());
         if libc::sigaction(SIGNAL, std::ptr::null(), &raw mut before) != 0 {
             return Err(io::Error::last_os_error());
         }
