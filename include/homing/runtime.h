@@ -12,7 +12,8 @@
  *    cc program.c $(pkg-config --cflags --libs homing)
  *
  * Every function may be called by any thread at any time, and returns at once except homing_start and homing_stop.
- * Where nothing can be done (one node, no rights, no source of samples) a program runs on as it is, and the status says so.
+ * Where nothing can be done (one node, no rights, no source of samples) a program runs on as it is, and the status
+ * says so.
  * The marks homing_iteration and homing_phase of homing.h go to the library, or to the recorder where there is one.
  */
 #ifndef HOMING_RUNTIME_H

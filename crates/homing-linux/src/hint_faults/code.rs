@@ -37,8 +37,8 @@ pub fn code() -> &'static [u8] {
     }
 }
 
-/// Runs the code in this process, which starts a helper whose shared page this is: gives the go-between, whose end is to
-/// be waited for, or an error as the kernel says it. All signals are to be blocked.
+/// Runs the code in this process, which starts a helper whose shared page this is: gives the go-between, whose end is
+/// to be waited for, or an error as the kernel says it. All signals are to be blocked.
 #[cfg(target_arch = "x86_64")]
 pub fn begin(page: *mut u64) -> i64 {
     let between: i64;
