@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
-.PHONY: help build demo test check unit setup setup-test recorders preload workloads ui ui-data bench lab deny fmt clean install
+.PHONY: help build demo test check unit setup setup-test recorders preload workloads ui ui-data bench lab deny fmt clean install runtime
 
 PREFIX ?= /usr/local
 BUILD := $(CURDIR)/build
@@ -12,6 +12,9 @@ help: ## List the targets
 
 build: setup recorders preload lab ## Build the program (target/release/homing) and the recorders
 	cargo build --release --locked
+
+runtime: ## Build libhoming alone (target/release/libhoming.so)
+	cargo build --release --locked -p homing-runtime
 
 demo: build workloads ## Record real OpenMP programs, compare policies, write a report page, say what is wrong with one
 	scripts/demo.sh
@@ -73,6 +76,15 @@ install: build ## Install under PREFIX (default /usr/local)
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
 	sed 's|/usr/local/bin|$(PREFIX)/bin|' packaging/homing.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/homing.service
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/homing packaging/homing.toml packaging/homing-hint-faults.conf
+	install -D -m 755 target/release/libhoming.so $(DESTDIR)$(PREFIX)/lib/libhoming.so.0
+	ln -sf libhoming.so.0 $(DESTDIR)$(PREFIX)/lib/libhoming.so
+	install -m 644 target/release/libhoming.a $(DESTDIR)$(PREFIX)/lib/
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include include/homing.h
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include/homing include/homing/runtime.h include/homing/homing.f90
+	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)|' packaging/homing.pc.in \
+	  > $(DESTDIR)$(PREFIX)/lib/pkgconfig/homing.pc
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man3 packaging/man/homing.3
 	cp -a build/valgrind build/tsan build/preload build/lab $(DESTDIR)$(PREFIX)/lib/homing/
 	install -m 755 lab/setup.sh $(DESTDIR)$(PREFIX)/lib/homing/lab/
 

@@ -19,7 +19,8 @@
 extern "C" {
 #endif
 
-/* Defined by the recorder, if there is one. (A statically linked program has none.) */
+/* Defined by the recorder, if there is one, else by libhoming, if the program is linked with it. (A statically linked
+ * program has no recorder.) */
 extern void homing_mark(const char *name) __attribute__((weak));
 
 /* An iteration of the program's outer loop ends here. */

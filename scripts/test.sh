@@ -30,6 +30,7 @@ part why tests/why.sh
 part cachegrind tests/cachegrind.sh
 part lab tests/lab.sh
 part live tests/live.sh
+part runtime tests/runtime.sh
 part unit tests/unit.sh
 part page ui/run-tests.sh
 part deny scripts/deny.sh

@@ -24,6 +24,7 @@ pub mod private;
 pub mod proc;
 pub mod program;
 pub mod ptrace;
+pub mod signals;
 pub mod stderr;
 pub mod terminal;
 pub mod topology;

@@ -31,6 +31,8 @@ pub struct Counts {
     pub left_waiting: u64,
     /// Accesses whose page was in no memory or in no mapping any more.
     pub unmapped: u64,
+    /// Accesses outside of the hot areas that their program has named (docs/runtime.md).
+    pub outside_areas: u64,
     /// Accesses that wait for the engine; in the exit summary: those that it had no time to process.
     pub unheard: u64,
     /// Threads that moved and stayed.
@@ -192,6 +194,12 @@ pub const COUNTERS: &[Counter] = &[
         "Accesses whose page was in no memory or in no mapping any more.",
         "samples were of pages that had gone",
         |c| count(c.unmapped),
+    ),
+    counter(
+        "homing_accesses_outside_areas_total",
+        "Accesses outside of the hot areas that their program has named.",
+        "samples were outside of the hot areas that the program has named",
+        |c| count(c.outside_areas),
     ),
     gauge(
         "homing_accesses_waiting",

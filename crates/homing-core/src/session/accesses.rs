@@ -52,6 +52,9 @@ impl Session<'_> {
         let before = accesses.len();
         accesses.retain(|access| self.makes_sense(access));
         self.account.malformed += (before - accesses.len()) as u64;
+        let before = accesses.len();
+        accesses.retain(|access| self.matters(access));
+        self.account.outside_areas += (before - accesses.len()) as u64;
         let mut known = AHashSet::new();
         let mut questions = Vec::new();
         for access in &accesses {
@@ -66,6 +69,11 @@ impl Session<'_> {
             AccessKind::HintFault { .. } => true,
         };
         counted && self.exists(access.node)
+    }
+
+    /// True unless the access is outside of the hot areas of its process.
+    fn matters(&self, access: &Access) -> bool {
+        self.areas.get(&access.process).is_none_or(|areas| areas.hold(access.address))
     }
 
     /// Asks where pages are, and then goes on.

@@ -74,6 +74,8 @@ pub struct Account {
     pub by_class: [u64; Class::ALL.len()],
     /// Accesses whose page is in no memory or in no mapping any more.
     pub unmapped: u64,
+    /// Accesses outside of the areas that their program has named.
+    pub outside_areas: u64,
     /// Inputs that made no sense: a node that does not exist, a count that is no number.
     pub malformed: u64,
     /// Decisions to move that a dry run did not carry out.

@@ -50,10 +50,43 @@ pub enum Input {
         /// The error number.
         errno: i32,
     },
+    /// A program says which of its memory matters.
+    Areas(Areas),
+    /// A program says where it is in its work.
+    Marked(Mark),
     /// An interval is over: the session decides.
     IntervalEnd,
     /// The session is over. Nothing comes behind this.
     End,
+}
+
+/// The hot areas of a process (Nikolopoulos 2000, section 2.3): its pages outside of them are left alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Areas {
+    /// The process.
+    pub process: ProcessId,
+    /// First addresses and lengths in bytes, by address, none over another; none if all of its memory matters.
+    pub areas: Vec<(u64, u64)>,
+}
+
+impl Areas {
+    /// True if the page with this address matters. One that is partly in an area does.
+    pub fn hold(&self, address: u64) -> bool {
+        let page = address & !(super::PAGE - 1);
+        let before = self.areas.partition_point(|(start, _)| *start < page + super::PAGE);
+        let in_last = |&(start, bytes): &(u64, u64)| start.saturating_add(bytes) > page;
+        self.areas.is_empty() || self.areas[..before].last().is_some_and(in_last)
+    }
+}
+
+/// What a program says about its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mark {
+    /// An iteration of its outer loop has ended.
+    IterationEnd,
+    /// A phase begins; phases that do the same have the same number.
+    PhaseBegin(u32),
 }
 
 /// What a process scan found to be different from the one before.
@@ -191,4 +224,19 @@ pub struct Scanned {
     pub stopped: Micros,
     /// The kernel scanned every process. If not, the scan says nothing.
     pub everywhere: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn areas_hold_pages_that_are_partly_in_them() {
+        let areas = |areas: &[(u64, u64)]| Areas { process: ProcessId(1), areas: areas.to_vec() };
+        let two = areas(&[(0x1800, 0x1000), (0x8ff8, 16)]);
+        let held: Vec<u64> = (0..12).map(|page| page * 0x1000).filter(|page| two.hold(page + 8)).collect();
+        assert_eq!(held, [0x1000, 0x2000, 0x8000, 0x9000]);
+        assert!(areas(&[]).hold(0x5000), "without areas all memory matters");
+        assert!(areas(&[(0x1000, u64::MAX)]).hold(u64::MAX - 0x2000));
+    }
 }

@@ -1,6 +1,6 @@
 //! Process scans: what changed since the last one.
 
-use super::input::{Looked, ThreadSeen};
+use super::input::{Areas, Looked, ThreadSeen};
 use super::output::Output;
 use super::processes::{Moved, Seen};
 use super::Session;
@@ -46,6 +46,7 @@ impl Session<'_> {
     }
 
     fn ended(&mut self, process: ProcessId) {
+        self.areas.remove(&process);
         self.processes.end(process);
         self.forget_pages(|of, _| of == process);
         self.engine.executor_mut().allow(process, Vec::new());
@@ -55,6 +56,12 @@ impl Session<'_> {
     fn remapped(&mut self, process: ProcessId, regions: Vec<Region>) {
         self.forget_pages(|of, address| of == process && process::find(&regions, address).is_none());
         self.processes.remap(process, regions);
+    }
+
+    /// Takes the hot areas of a process anew and forgets its pages that are in none any more.
+    pub(super) fn take_areas(&mut self, areas: Areas) {
+        self.forget_pages(|of, address| of == areas.process && !areas.hold(address));
+        self.areas.insert(areas.process, areas);
     }
 
     fn forget_pages(&mut self, gone: impl Fn(ProcessId, u64) -> bool) {

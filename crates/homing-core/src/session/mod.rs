@@ -43,7 +43,7 @@ use crate::machine::Costs;
 use crate::policy::{Context, Policy};
 use crate::process::ProcessId;
 use account::Account;
-use input::Noticed;
+use input::{Areas, Mark, Noticed};
 use look_pace::{LookPace, Urgency};
 use orders::Orders;
 use plan::Plan;
@@ -124,6 +124,8 @@ pub struct Session<'p> {
     look_pace: LookPace,
     scan_pace: ScanPace,
     account: Account,
+    /// The hot areas of processes that have named some.
+    areas: BTreeMap<ProcessId, Areas>,
     /// Questions without an answer, by number, and the number of the next.
     asked: BTreeMap<u32, accesses::Asked>,
     questions: u32,
@@ -173,6 +175,7 @@ impl<'p> Session<'p> {
             look_pace: LookPace::new(),
             scan_pace: ScanPace::new(),
             account: Account::default(),
+            areas: BTreeMap::new(),
             asked: BTreeMap::new(),
             questions: 0,
             threads: 0,
@@ -203,6 +206,8 @@ impl<'p> Session<'p> {
                 self.scan_pace.scanned(self.t, scan.began, scan.stopped, scan.everywhere);
             }
             Input::NotBound { errno } => *self.account.failures.entry(errno).or_default() += 1,
+            Input::Areas(areas) => self.take_areas(areas),
+            Input::Marked(mark) => self.marked(mark),
             Input::IntervalEnd => self.interval_end(),
             Input::End => self.account.end_interval(self.t.0 / 1000),
         }
@@ -218,6 +223,15 @@ impl<'p> Session<'p> {
             self.out.push(Output::Scan);
         }
         self.split_some();
+    }
+
+    fn marked(&mut self, mark: Mark) {
+        let t = Time(self.t.0);
+        self.engine.observe(match mark {
+            Mark::IterationEnd => Observation::IterationEnd(t),
+            Mark::PhaseBegin(phase) => Observation::PhaseBegin(phase, t),
+        });
+        self.record_actions();
     }
 
     fn interval_end(&mut self) {

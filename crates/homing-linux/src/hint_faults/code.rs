@@ -3,7 +3,7 @@
 
 #[cfg(target_arch = "x86_64")]
 std::arch::global_asm!(
-    ".pushsection .rodata",
+    ".pushsection .text", // where a program that tunes itself can run it
     include_str!("layout.s"),
     include_str!("scanner.s"),
     ".popsection",
@@ -35,6 +35,31 @@ pub fn code() -> &'static [u8] {
         let (begin, end) = (&raw const homing_scanner_begin, &raw const homing_scanner_end);
         std::slice::from_raw_parts(begin, end.offset_from(begin) as usize)
     }
+}
+
+/// Runs the code in this process, which starts a helper whose shared page this is: gives the go-between, whose end is
+/// to be waited for, or an error as the kernel says it. All signals are to be blocked.
+#[cfg(target_arch = "x86_64")]
+pub fn begin(page: *mut u64) -> i64 {
+    let between: i64;
+    // SAFETY: what is called keeps all registers but those named, and its processes have stacks of their own, in the
+    // page, which is as long-lived as they are.
+    unsafe {
+        std::arch::asm!(
+            "call {begin}",
+            begin = sym homing_scanner_begin,
+            in("r12") page,
+            lateout("rax") between,
+            out("rcx") _, out("rdx") _, out("rsi") _, out("rdi") _, out("r8") _, out("r10") _, out("r11") _,
+        );
+    }
+    between
+}
+
+/// There is no such code for this processor.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn begin(_page: *mut u64) -> i64 {
+    -i64::from(libc::ENOSYS)
 }
 
 /// What the shared page begins with: offsets and words. All others are 0.

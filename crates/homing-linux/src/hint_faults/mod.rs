@@ -5,8 +5,10 @@
 //! kernel must scan when the helper is at work, and not else. What is changed is put back at the end.
 
 mod code;
+pub mod own;
 pub mod preload;
 pub mod scanner;
+pub mod stand;
 
 use crate::proc::{Pid, Proc, Tid};
 use crate::tunables::Tunables;

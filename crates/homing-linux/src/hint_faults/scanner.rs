@@ -22,9 +22,11 @@
 //! heartbeat stops for ten seconds, so that a killed engine leaves nothing behind but two pages of memory. Its parent
 //! is init, which reaps it. It has no descriptor, so that pipes end with the program, and a directory of its own.
 //!
-//! The program starts it itself if [`super::preload`] is at work, else it is injected.
+//! The program starts it itself if [`super::preload`] is at work or the engine is a part of it ([`super::own`]), else
+//! it is injected.
 
 use super::code::{at, code, words};
+use super::own;
 use super::preload::{self, Preloaded};
 use super::{PAGE, SCANNER_NAME};
 use crate::clock;
@@ -53,6 +55,8 @@ pub enum Origin {
     Preloaded,
     /// The engine, by system calls in the name of a thread.
     Injected,
+    /// This process, for itself.
+    Own,
 }
 
 /// What there is of a preloaded helper.
@@ -81,6 +85,11 @@ pub struct Scanner {
 }
 
 impl Scanner {
+    /// A helper that has just been started.
+    pub(super) fn new(pid: Pid, helper: Pid, origin: Origin, memory: File, control: u64) -> Scanner {
+        Scanner { pid, helper, origin, memory, control, beat: 0, grants: 0 }
+    }
+
     /// Takes the helper that the program has by its preloaded library, or else injects one. What memory policy the
     /// program's threads have is the caller's to set.
     ///
@@ -106,8 +115,7 @@ impl Scanner {
         };
         // It has ended, or the process executes another program just now, which will start its own: another look tells.
         let Ok(helper) = find_helper(proc, pid, helper) else { return Ok(Adoption::Expected) };
-        let origin = Origin::Preloaded;
-        let mut scanner = Scanner { pid, helper, origin, memory, control, beat: 0, grants: 0 };
+        let mut scanner = Scanner::new(pid, helper, Origin::Preloaded, memory, control);
         // Another session may have used it.
         (scanner.beat, scanner.grants) = (scanner.get(at::BEAT)?, scanner.get(at::GRANT)?);
         scanner.beat()?;
@@ -123,7 +131,7 @@ impl Scanner {
         let memory = ptrace::memory(pid)?;
         let [helper, control] = guarded(|| Scanner::make(proc, pid, &memory))?;
         let helper = find_helper(proc, pid, Pid(helper as i32))?;
-        Ok(Scanner { pid, helper, origin: Origin::Injected, memory, control, beat: 0, grants: 0 })
+        Ok(Scanner::new(pid, helper, Origin::Injected, memory, control))
     }
 
     /// Makes memory and helper; gives the helper, and the address of the control page.
@@ -268,6 +276,7 @@ impl Scanner {
                 return match self.origin {
                     Origin::Preloaded => Ok(()),
                     Origin::Injected => guarded(|| self.unmap(proc)).map(drop),
+                    Origin::Own => own::unmap(self.control),
                 };
             }
             std::thread::sleep(std::time::Duration::from_millis(5));

@@ -25,7 +25,7 @@ use homing_core::machine::Costs;
 use homing_core::policy::Policy;
 use homing_core::process::ProcessId;
 use homing_core::session::account::Account;
-use homing_core::session::input::{Access, Input, Noticed};
+use homing_core::session::input::{Access, Areas, Input, Mark, Noticed};
 use homing_core::session::pages::Entry;
 use homing_core::session::plan::Plan;
 use homing_core::session::{self as pure, weight_of_a_burst, Output};
@@ -345,6 +345,22 @@ impl<'p> Session<'p> {
             Some(journal) => journal.output(output).map_err(SessionError::Journal),
             None => Ok(()),
         }
+    }
+
+    /// A program says which of its memory matters.
+    ///
+    /// # Errors
+    /// If the journal cannot be written.
+    pub fn areas(&mut self, areas: Areas) -> Result<(), SessionError> {
+        self.feed(Input::Areas(areas))
+    }
+
+    /// A program says where it is in its work.
+    ///
+    /// # Errors
+    /// If the journal cannot be written.
+    pub fn mark(&mut self, mark: Mark) -> Result<(), SessionError> {
+        self.feed(Input::Marked(mark))
     }
 
     /// True once no process of the choice is left (and there was a look).

@@ -39,6 +39,7 @@ impl Session<'_> {
             huge_pages_not_split: account.not_split,
             by_class: by_class(account),
             unmapped: account.unmapped,
+            outside_areas: account.outside_areas,
             losses: Losses { malformed: losses.malformed + account.malformed, ..losses },
             scans: self.source.scans(),
             denied: self.targets.denied().len() as u64,

@@ -9,7 +9,9 @@ use homing_core::ids::Micros;
 use homing_core::session::input::{Access, AccessKind, Scanned};
 use homing_linux::clock;
 use homing_linux::errln;
+use homing_linux::hint_faults::own;
 use homing_linux::hint_faults::scanner::{Adoption, Pass, Scanner};
+use homing_linux::hint_faults::stand::Threads;
 use homing_linux::hint_faults::{switch_policy, Window};
 use homing_linux::perf::Event;
 use homing_linux::policy;
@@ -127,6 +129,10 @@ impl HintFaults {
     /// Takes the helper of a process that starts it itself, or injects one. If it is still to come, the process is
     /// awaited.
     fn begin(&mut self, targets: &Targets, pid: Pid) -> io::Result<()> {
+        if own::is_this(pid) {
+            // Its threads have the policy that they gave themselves: only another process could give it to them.
+            return self.keep(pid, Scanner::own()?);
+        }
         let scanner = match Scanner::adopt(targets.proc(), pid)? {
             Adoption::Adopted(scanner) => scanner,
             Adoption::Expected
@@ -139,6 +145,10 @@ impl HintFaults {
         if !targets.started_here() {
             switch_policy(targets.proc(), pid, policy::DEFAULT, policy::LOCAL, scanner.scratch())?;
         }
+        self.keep(pid, scanner)
+    }
+
+    fn keep(&mut self, pid: Pid, scanner: Scanner) -> io::Result<()> {
         // It inherited the CPUs of the first thread, which may be bound to one. At worst it stays there.
         let _ = scanner.spread(&self.cpus);
         self.scanners.insert(pid, scanner);
@@ -180,14 +190,19 @@ impl HintFaults {
     /// Lets the passes mark pages, while the programs' threads stand still. False if one did not.
     fn mark(&mut self, targets: &Targets) -> io::Result<bool> {
         let begin = Instant::now();
-        let pids: Vec<Pid> = self.scanners.keys().copied().collect();
-        let held = Standstill::of(targets.proc(), &pids)?;
-        self.scans.threads_waiting += held.count().waiting as u64;
-        self.scans.threads_late += held.count().late as u64;
+        let pids: Vec<Pid> = self.scanners.keys().copied().filter(|pid| !own::is_this(*pid)).collect();
+        let held = (!pids.is_empty()).then(|| Standstill::of(targets.proc(), &pids)).transpose()?;
+        let count = held.as_ref().map(Standstill::count).unwrap_or_default();
+        self.scans.threads_waiting += count.waiting as u64;
+        self.scans.threads_late += count.late as u64;
+        let own = self.own_threads(targets);
         self.window.open()?;
         let mut at_work: Vec<(&Pid, &mut Scanner)> = self.scanners.iter_mut().collect();
+        let own = own.map(|threads| threads.stand());
         at_work.retain_mut(|(_, scanner)| scanner.go().is_ok());
         wait(|| at_work.iter().all(|(_, scanner)| !matches!(scanner.passed(), Ok(None))));
+        self.scans.threads_late += own.as_ref().map_or(0, |own| u64::from(own.late()));
+        drop(own);
         self.window.close()?;
         self.marked = Some(clock::monotonic());
         drop(held);
@@ -200,6 +215,13 @@ impl HintFaults {
             self.used.extend(scanner.cpu_time(targets.proc()).map(|used| (*pid, used)));
         }
         Ok(all)
+    }
+
+    /// The running threads of this process, if it is one of the programs. A process cannot trace itself: they take a
+    /// signal. Where that cannot be, the pass competes with them for the kernel's scan, and is counted as missed if it
+    /// comes too late.
+    fn own_threads(&self, targets: &Targets) -> Option<Threads> {
+        self.scanners.keys().any(|pid| own::is_this(*pid)).then(|| Threads::running(targets.proc()).ok())?
     }
 
     /// Pages were marked, or not everywhere, by a scan that began then.
@@ -328,7 +350,9 @@ impl Source for HintFaults {
         for (pid, scanner) in std::mem::take(&mut self.scanners) {
             // A process that has ended meanwhile has nothing to be undone.
             let proc = targets.proc();
-            let restored = if self.was_default || !targets.started_here() {
+            let restored = if own::is_this(pid) {
+                Ok(())
+            } else if self.was_default || !targets.started_here() {
                 switch_policy(proc, pid, policy::LOCAL, policy::DEFAULT, scanner.scratch()).map(drop)
             } else {
                 Ok(())

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * libhoming: a program that brings its own memory pages home, to the nodes of the threads that use them. homing(3) and
+ * docs/runtime.md have examples.
+ *
+ *    #include <homing/runtime.h>
+ *    homing_start(NULL);                                   // before threads begin
+ *    homing_area(matrix, bytes, "matrix");                 // leave out to have all memory looked after
+ *    for (int i = 0; i < steps; i++) { ...  homing_iteration(); }
+ *    homing_stop();
+ *
+ *    cc program.c $(pkg-config --cflags --libs homing)
+ *
+ * Every function may be called by any thread at any time, and returns at once except homing_start and homing_stop.
+ * Where nothing can be done (one node, no rights, no source of samples) a program runs on as it is, and the status
+ * says so.
+ * The marks homing_iteration and homing_phase of homing.h go to the library, or to the recorder where there is one.
+ */
+#ifndef HOMING_RUNTIME_H
+#define HOMING_RUNTIME_H
+
+#include "../homing.h"
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Statuses. 0: done. Above 0: nothing is moved here, and nothing is wrong with the program. Below 0: an error of the
+ * call. homing_status_text and homing_reason say more. */
+enum homing_status {
+   HOMING_OK = 0,
+   HOMING_ONE_NODE = 1,  /* the machine has one memory node */
+   HOMING_NO_SOURCE = 2, /* nothing tells here which thread uses which page: homing_reason says what is missing */
+   HOMING_RECORDED = 3,  /* a recorder of Homing is at work: marks go to it */
+   HOMING_SECURE = 4,    /* the program has more rights than who started it (set-user-ID) */
+   HOMING_FORKED = 5,    /* a child of the process that started the library: homing_start begins anew only after exec */
+   HOMING_ENDED = 6,     /* the manager had to end: homing_reason says why */
+   HOMING_BAD_ARGUMENT = -1,
+   HOMING_NOT_STARTED = -2,
+   HOMING_STARTED = -3, /* it has been started already */
+   HOMING_FAILED = -4   /* homing_reason says what */
+};
+
+/* Starts the manager, a thread of its own that watches this process and moves its pages. `settings` is TOML, a line for
+ * each setting of docs/live.md such as "interval = \"50ms\"\nrate-limit = \"100M\"", or NULL for the defaults. The
+ * calling thread, and those that it starts from now on, no longer take part in the kernel's own balancing. */
+int homing_start(const char *settings);
+
+/* Ends the manager, waits for that, and gives the kernel's settings back. Areas stay known for another start. */
+int homing_stop(void);
+
+/* What homing_start or the manager came to last: HOMING_OK while it works. */
+int homing_status(void);
+
+/* This memory matters; once there is an area all other memory is left alone. A page that is partly in an area counts as
+ * in it. `name` (or NULL) is for homing_area_forget. Areas over each other are refused. */
+int homing_area(const void *address, size_t bytes, const char *name);
+
+/* The areas with this first address, or those with this name, matter no longer. Without any area all memory does. */
+int homing_area_forget(const void *address);
+int homing_area_forget_name(const char *name);
+
+/* What the manager has seen and done since homing_start. */
+struct homing_statistics {
+   size_t size;              /* sizeof(struct homing_statistics), set by the caller */
+   uint64_t samples_local;   /* accesses seen, by CPUs of the node that holds the page */
+   uint64_t samples_remote;  /* ... and by others */
+   uint64_t samples_outside; /* accesses outside of the areas */
+   uint64_t samples_lost;    /* samples that the kernel dropped */
+   uint64_t pages;           /* pages known now */
+   uint64_t pages_moved;     /* moves, each confirmed by the kernel */
+   uint64_t bytes_moved;
+   uint64_t moves_failed;
+   uint64_t scans;        /* scans for hint faults */
+   uint64_t scans_missed; /* ... that the kernel did not make */
+   uint64_t iterations;   /* marks taken */
+   uint64_t phases;
+   uint64_t marks_lost; /* marks dropped, since the manager was far behind */
+   uint64_t areas;      /* areas now */
+   uint64_t manager_ns; /* CPU time of the manager and its helpers */
+};
+
+/* Fills what `statistics->size` has room for. */
+int homing_statistics(struct homing_statistics *statistics);
+
+/* A sentence for a status. The text is constant. */
+const char *homing_status_text(int status);
+
+/* Writes why the last status is what it is into `text`, at most `bytes` with the final zero, and returns the length
+ * that all of it has (as snprintf). */
+size_t homing_reason(char *text, size_t bytes);
+
+/* The source of samples while the manager works, as homing_reason; else nothing. */
+size_t homing_source(char *text, size_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
