@@ -93,7 +93,8 @@ pub fn diagnose(case: &Case<'_>) -> Result<WhyReport> {
         sampled: None,
         process: Vec::new(),
     };
-    Ok(WhyReport::new(&diagnosis, basis))
+    let references = layout.history.duration().0;
+    Ok(WhyReport::new(&diagnosis, basis).with_timelines(&diagnosis, &facts, references))
 }
 
 /// The name of each page.

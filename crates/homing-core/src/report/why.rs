@@ -3,6 +3,7 @@
 
 use super::advice::{self, Snippet, Target};
 use super::process::{self, ProcessFinding, SampledReport};
+use super::timeline::{AreaTimeline, Timelines};
 use super::{MachineInfo, Parameter, TraceInfo};
 use crate::sharing::SharingClass;
 use crate::time::Elapsed;
@@ -71,6 +72,9 @@ pub struct WhyReport {
     pub areas: Vec<AreaReport>,
     /// Areas, the last ones, that no remedy was tried for.
     pub areas_untried: u64,
+    /// What holds for the timelines of areas; absent for samples, which have no order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timelines: Option<Timelines>,
     /// What phases and threads have to do with it, if that was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shares: Option<Shares>,
@@ -276,6 +280,9 @@ pub struct AreaReport {
     /// The remedy, if one pays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<RemedyReport>,
+    /// Who uses its pages when, if it is among the areas with most to avoid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<AreaTimeline>,
 }
 
 /// What a diagnosis was made of.
@@ -344,6 +351,7 @@ impl WhyReport {
             one_remedy_for_all: found.for_all.iter().map(for_all).collect(),
             areas,
             areas_untried: found.untried as u64,
+            timelines: None,
             generator: basis.generator,
             behind_caches: basis.behind_caches,
             replication: basis.replication,
@@ -435,6 +443,7 @@ fn area(finding: &Finding, target: &Target, all: f64) -> AreaReport {
         avoidable_percent: finding.avoidable_percent,
         cause: finding.cause,
         remedy: finding.remedy.as_ref().map(|prediction| remedy(prediction, area.costs.here, all)),
+        timeline: None,
     };
     if let Some(mut remedy) = report.remedy.take() {
         remedy.paste = advice::for_area(remedy.remedy, &report, target);
