@@ -70,6 +70,8 @@ export type AreaReport = {
   cause?: Cause,
   /** The remedy, if one pays. */
   remedy?: RemedyReport,
+  /** Who uses its pages when, if it is among the areas with most to avoid. */
+  timeline?: AreaTimeline,
 };
 
 /** What is said of an area in one diagnosis. */
@@ -86,6 +88,19 @@ export type AreaSide = {
   cause?: Cause,
   /** The remedy, if one pays. */
   remedy?: Remedy,
+};
+
+/** Who uses the pages of an area in each interval. */
+export type AreaTimeline = {
+  /** The address of each cell's first page, in order of address. */
+  cells: Array<string>,
+  /** Pages that a cell stands for; the last may have fewer. */
+  pages_per_cell: number,
+  /** Pages that share their cell with the page before. */
+  pages_folded: number,
+  /** An entry for each interval, which has a word for each cell: the node that uses it most, with `+` behind it if
+   * others use it too, or `.` if nobody does. `x8` behind a word: eight cells like this. */
+  users: Array<string>,
 };
 
 /** What is wrong with an area, or with the program. */
@@ -575,6 +590,18 @@ export type Snippet = {
   text: string,
 };
 
+/** What holds for the timelines of all areas. */
+export type Timelines = {
+  /** Intervals, all equally long but for the last. */
+  intervals: number,
+  /** References of the whole program, before any cache, in an interval. */
+  interval_references: number,
+  /** References of the whole program in all intervals. */
+  references: number,
+  /** Areas without a timeline, those with least to avoid. */
+  areas_left_out: number,
+};
+
 /** Where a trace comes from and how large it is. */
 export type TraceInfo = {
   /** Short name: the file's stem, or as much of its path as tells it from the other traces. */
@@ -730,6 +757,8 @@ export type WhyReport = {
   areas: Array<AreaReport>,
   /** Areas that no remedy was tried for: the last ones, and those that come together in `other`. */
   areas_untried: number,
+  /** What holds for the timelines of areas; absent for samples, which have no order. */
+  timelines?: Timelines,
   /** What phases and threads have to do with it, if that was asked. */
   shares?: Shares,
   /** What else a reader must know. */

@@ -4,9 +4,10 @@
 import { freshId, h } from './dom.ts'
 import { count, integer } from './format.ts'
 import { nodeColour } from './palette.ts'
-import type { MachineInfo, PageMap } from './report.ts'
+import type { AreaTimeline, MachineInfo, PageMap, Timelines } from './report.ts'
 import { inSight } from './sight.ts'
 import { type Term, term } from './terms.ts'
+import { cellsOf, folded, label as intervalLabel, unpack, type User } from './timeline.ts'
 
 /** Pixels from one cell to the next, and of a strip's height. */
 const [LEAST, MOST, HEIGHT, GAP] = [8, 22, 22, 4]
@@ -28,8 +29,23 @@ export function cellWidth(pages: number, width: number): number {
   return Math.max(LEAST, Math.min(MOST, Math.floor(width / Math.max(pages, 1))))
 }
 
-/** The strips of some pages of a map. `all`: pages that the area has, of which the map may hold fewer. */
-export function strip(map: PageMap, pages: readonly number[], machine: MachineInfo, all: number): HTMLElement {
+/** Who uses the pages of an area when, and what holds for all areas. */
+export interface Times {
+  area: AreaTimeline
+  all: Timelines
+}
+
+/**
+ * The strips of some pages of a map. `all`: pages that the area has, of which the map may hold fewer. `times`: for a
+ * slider that shows who uses the pages in an interval.
+ */
+export function strip(
+  map: PageMap,
+  pages: readonly number[],
+  machine: MachineInfo,
+  all: number,
+  times?: Times,
+): HTMLElement {
   const rows: [Term, readonly number[]][] = [
     ['used by', map.most_frequent],
     ['is on', map.initial],
@@ -58,8 +74,44 @@ export function strip(map: PageMap, pages: readonly number[], machine: MachineIn
     'div',
     { class: 'strip', 'data-cells': pages.length },
     cut,
+    times && slider(times, map, pages, view),
     h('div', { class: 'strip-rows' }, names, scroll),
     said,
+  )
+}
+
+/** Chooses the interval that a strip shows. */
+function slider(times: Times, map: PageMap, pages: readonly number[], view: View): HTMLElement {
+  const { area, all } = times
+  const cells = cellsOf(area, map, pages)
+  const id = freshId('interval')
+  const said = h('output', { for: id }, intervalLabel(0, all))
+  const attributes = { type: 'range', id, min: 0, max: all.intervals, step: 1, value: 0 }
+  const input = h('input', { ...attributes, 'aria-valuetext': intervalLabel(0, all) })
+  const show = (at: number) => {
+    const text = intervalLabel(at, all)
+    said.textContent = text
+    input.setAttribute('aria-valuetext', text)
+    const row = at === 0 ? undefined : unpack(area.users[at - 1] ?? '', area.cells.length)
+    view.show(row && cells.map((cell) => row[cell]))
+  }
+  input.addEventListener('input', () => show(Number(input.value)))
+  // On paper nothing can be chosen: it has the whole run.
+  window.addEventListener('beforeprint', () => show(0))
+  window.addEventListener('afterprint', () => show(Number(input.value)))
+  const note = folded(area)
+  return h(
+    'div',
+    { class: 'strip-time' },
+    h('label', { for: id }, 'when'),
+    input,
+    said,
+    h(
+      'p',
+      { class: 'note' },
+      'A notch: other nodes use the page too. Empty: nobody uses it in the interval. ',
+      note,
+    ),
   )
 }
 
@@ -74,6 +126,7 @@ function label(rows: readonly [string, readonly number[]][], pages: readonly num
 class View {
   private cell = LEAST
   private at: number | undefined
+  private users: readonly (User | undefined)[] | undefined
 
   constructor(
     private readonly canvas: HTMLCanvasElement,
@@ -114,9 +167,27 @@ class View {
     const page = this.data.pages[at]
     if (page === undefined || at === this.at) return
     this.at = at
+    this.tell(page)
+    this.draw()
+  }
+
+  private tell(page: number): void {
     const { map } = this.data
-    const homes = this.rows.map(([name, homes]) => `${name} node ${homes[page] ?? '?'}`).join(', ')
-    this.said.textContent = `${map.vaddr[page]}: ${homes}; ${count(map.references[page] ?? 0)} references.`
+    const user = this.users?.[this.at!]
+    const others = user?.several ? ' and others' : ''
+    const now = !user || user.node < 0 ? 'used by nobody' : `used by node ${user.node}${others}`
+    const homes = this.rows.map(([name, homes], row) =>
+      row === 0 && this.users ? `${now} in this interval` : `${name} node ${homes[page] ?? '?'}`,
+    )
+    const all = this.users ? ' in the whole run' : ''
+    const references = `${count(map.references[page] ?? 0)} references${all}`
+    this.said.textContent = `${map.vaddr[page]}: ${homes.join(', ')}; ${references}.`
+  }
+
+  /** Shows who uses each page in an interval; without, in the whole run. */
+  show(users: readonly (User | undefined)[] | undefined): void {
+    this.users = users
+    if (this.at !== undefined) this.tell(this.data.pages[this.at]!)
     this.draw()
   }
 
@@ -140,8 +211,16 @@ class View {
     const to = Math.min(pages.length, Math.ceil((this.scroll.scrollLeft + width) / this.cell))
     this.rows.forEach(([, homes], row) => {
       for (let at = from; at < to; at += 1) {
-        pen.fillStyle = nodeColour(homes[pages[at]!]!, machine.memories, machine.global_node)
-        pen.fillRect(at * this.cell - this.scroll.scrollLeft, row * (HEIGHT + GAP), this.cell - 1, HEIGHT)
+        const user = row === 0 ? this.users?.[at] : undefined
+        const [left, top] = [at * this.cell - this.scroll.scrollLeft, row * (HEIGHT + GAP)]
+        if (row === 0 && this.users && (!user || user.node < 0)) {
+          pen.fillStyle = getComputedStyle(this.canvas).getPropertyValue('--line')
+          pen.fillRect(left, top + HEIGHT - 2, this.cell - 1, 2)
+          continue
+        }
+        pen.fillStyle = nodeColour(user?.node ?? homes[pages[at]!]!, machine.memories, machine.global_node)
+        pen.fillRect(left, top, this.cell - 1, HEIGHT)
+        if (user?.several) pen.clearRect(left, top, Math.floor(this.cell / 2), HEIGHT / 3)
       }
     })
     if (this.at === undefined) return

@@ -1,6 +1,6 @@
 // Made-up diagnoses for the tests: a FIXTURE, no measurement.
 
-import type { AreaReport, MachineInfo, PageMap, TraceInfo, TrafficReport, WhyReport } from '../src/report.ts'
+import type { AreaReport, AreaTimeline, MachineInfo, PageMap, TraceInfo, TrafficReport, WhyReport } from '../src/report.ts'
 
 const sum = (counts: readonly number[]) => counts.reduce((a, b) => a + b, 0)
 
@@ -59,7 +59,23 @@ function areas(map: PageMap, nodes: number, pageSize: number): AreaReport[] {
   const avoidable = (area: AreaReport) => area.cost.now - area.cost.bound
   const all = Math.max(sum(found.map(avoidable)), 1)
   for (const area of found) area.avoidable_percent = (100 * avoidable(area)) / all
-  return found.sort((a, b) => avoidable(b) - avoidable(a))
+  found.sort((a, b) => avoidable(b) - avoidable(a))
+  for (const area of found.slice(0, 2)) area.timeline = timeline(map, area)
+  return found
+}
+
+/** Two pages a cell; the first cell is used by node 1 alone from the second interval on, the others by several. */
+function timeline(map: PageMap, area: AreaReport): AreaTimeline {
+  const index = area.name === undefined ? -1 : map.areas.indexOf(area.name)
+  const pages = map.vaddr.filter((_, page) => (map.area[page] ?? -1) === index)
+  const cells = pages.filter((_, at) => at % 2 === 0)
+  const row = cells.length > 1 ? `1 0+x${cells.length - 1}` : '1'
+  return {
+    cells,
+    pages_per_cell: 2,
+    pages_folded: pages.length - cells.length,
+    users: [`.x${cells.length}`, row, row, row],
+  }
 }
 
 function traffic(map: PageMap, homes: readonly number[], nodes: number): TrafficReport {
@@ -119,6 +135,7 @@ export function fixtureWhy(map: PageMap, machine: MachineInfo, trace: TraceInfo,
     ],
     areas: all,
     areas_untried: 0,
+    timelines: { intervals: 4, interval_references: 250, references: 990, areas_left_out: all.length - 2 },
     notes: ['The diagnosis is made up for a test of the page.'],
   }
 }

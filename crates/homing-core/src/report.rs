@@ -4,6 +4,7 @@
 pub mod advice;
 pub mod diff;
 pub mod process;
+pub mod timeline;
 pub mod why;
 
 use serde::{Deserialize, Serialize};

@@ -79,7 +79,8 @@ fn judge(case: &Case<'_>, vary: bool) -> Result<WhyReport> {
         sampled: None,
         process: Vec::new(),
     };
-    Ok(WhyReport::new(&diagnosis, basis))
+    let references = layout.history.duration().0;
+    Ok(WhyReport::new(&diagnosis, basis).with_timelines(&diagnosis, &facts, references))
 }
 
 /// The CPUs that threads run on, with what their caches counted in a layout.

@@ -8,7 +8,7 @@ import { inkOn, nodeColour } from '../palette.ts'
 import { causeWords, remedyLong, remedyShort, saves } from '../remedies.ts'
 import type { AreaReport, MachineInfo, TraceReport, WhyReport } from '../report.ts'
 import { avoidable } from '../sources.ts'
-import { pagesByArea, strip } from '../strip.ts'
+import { pagesByArea, strip, type Times } from '../strip.ts'
 import { TERMS, type Term, term } from '../terms.ts'
 import { areaName, visible } from '../visible.ts'
 import { pasteList, pasteOf, SHOWN, travellingLines } from './paste.ts'
@@ -106,11 +106,23 @@ function detail(area: AreaReport, why: WhyReport, trace: TraceReport, pages: rea
     advice(area, why),
     area.remedy && pasteList(area.remedy),
     facts(area),
-    pages.length > 0 ? strip(trace.page_map, pages, why.machine, area.pages) : undefined,
+    pages.length > 0 ? strip(trace.page_map, pages, why.machine, area.pages, timesOf(area, why)) : undefined,
+    why.timelines && !area.timeline
+      ? h(
+          'p',
+          { class: 'note' },
+          `Who uses it when is not in this report: ${integer(why.timelines.areas_left_out)} areas with least to avoid ` +
+            'have no timeline.',
+        )
+      : undefined,
     byNode(area, why.machine),
     travellingLines(area),
     extras(area),
   )
+}
+
+function timesOf({ timeline }: AreaReport, { timelines }: WhyReport): Times | undefined {
+  return timeline && timelines ? { area: timeline, all: timelines } : undefined
 }
 
 function advice(area: AreaReport, why: WhyReport): HTMLElement {
@@ -215,6 +227,7 @@ const KNOWN = new Set<string>([
   'cause',
   'remedy',
   'areas_folded',
+  'timeline',
   ...SHOWN,
 ])
 

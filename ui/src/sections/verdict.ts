@@ -6,7 +6,7 @@ import { remedyShort, saves } from '../remedies.ts'
 import type { WhyReport } from '../report.ts'
 import { term } from '../terms.ts'
 import { visible } from '../visible.ts'
-import { pasteList } from './paste.ts'
+import { pasteList, pasteOf } from './paste.ts'
 
 /** The card of a diagnosis. */
 export function verdictCard(why: WhyReport): HTMLElement {
@@ -136,16 +136,12 @@ function figures(why: WhyReport): HTMLElement {
 function forAll(why: WhyReport): HTMLElement | undefined {
   const all = why.one_remedy_for_all
   if (all.length === 0 || why.verdict === 'not-numa') return undefined
-  const command = (remedy: unknown) =>
-    remedy === 'migrate'
-      ? 'homing run -- PROGRAM'
-      : remedy === 'spread'
-        ? 'numactl --interleave=all PROGRAM'
-        : undefined
+  // The command that the text output prints, nodes and all.
+  const command = (one: (typeof all)[number]) => pasteOf(one).find(({ form }) => form === 'shell')?.text
   const item = (one: (typeof all)[number]) => {
     const paste = pasteList(one)
     const forms = paste && h('details', {}, h('summary', {}, 'to paste'), paste)
-    return h('li', {}, h('code', {}, command(one.remedy) ?? remedyShort(one.remedy)), ` ${saves(one.saves)}`, forms)
+    return h('li', {}, h('code', {}, command(one) ?? remedyShort(one.remedy)), ` ${saves(one.saves)}`, forms)
   }
   return h(
     'div',

@@ -43,6 +43,50 @@ describe.skipIf(!available)('the diagnosis on the page', () => {
     await browser.stop()
   })
 
+  test('shows who uses pages in an interval, by keyboard, and the whole run on paper', async () => {
+    const data = fixture()
+    const area = data.traces[0]!.why!.areas.find((one) => one.timeline)!
+    const hash = `#area=${encodeURIComponent(area.name ?? '')}`
+    for (const [name, options] of Object.entries({
+      phone: { width: 390 },
+      tablet: { width: 820 },
+      desktop: { width: 1280 },
+      dark: { width: 1280, dark: true },
+    })) {
+      const { page, complaints } = await browser.open(data, { ...options, hash })
+      const time = page.locator('.strip-time')
+      const said = time.locator('output')
+      const painted = () => page.locator('.strip canvas').evaluate((one) => (one as HTMLCanvasElement).toDataURL())
+      await page.locator('.strip canvas').scrollIntoViewIfNeeded()
+      const whole = await painted()
+      await time.locator('input').press('ArrowRight')
+      expect(await said.textContent()).toBe('interval 1 of 4: references 1 to 250')
+      expect(await painted()).not.toBe(whole)
+      await time.locator('input').press('ArrowRight')
+      await page.locator('.strip canvas').press('Home')
+      expect(await page.locator('.strip-said').textContent()).toMatch(/: used by node 1 in this interval, is on node/)
+      await page.screenshot({ path: join(browser.shots, `timeline-${name}.png`) })
+      expect(await sideways(page)).toBe(0)
+      await page.evaluate(() => window.dispatchEvent(new Event('beforeprint')))
+      expect(await said.textContent()).toContain('whole run')
+      expect(complaints).toEqual([])
+      await page.close()
+    }
+  })
+
+  test('has no slider for a report without timelines', async () => {
+    const data = fixture()
+    const why = data.traces[0]!.why!
+    delete why.timelines
+    for (const area of why.areas) delete area.timeline
+    const hash = `#area=${encodeURIComponent(why.areas[0]!.name ?? '')}`
+    const { page, complaints } = await browser.open(data, { hash })
+    expect(await page.locator('.strip canvas').count()).toBe(1)
+    expect(await page.locator('.strip-time').count()).toBe(0)
+    expect(complaints).toEqual([])
+    await page.close()
+  })
+
   test('has verdict, gain and the first areas on the first screen', async () => {
     const data = fixture()
     const why = data.traces[0]!.why!

@@ -180,7 +180,8 @@ fn side(report: &WhyReport) -> DiffSide {
     DiffSide {
         verdict: report.verdict,
         words: report.words.clone(),
-        sentence: report.sentence.clone(),
+        // Here nothing stands below it.
+        sentence: report.sentence.replace("The remedies below", "The remedies"),
         basis: report.basis.clone(),
         at_most: report.at_most,
         gain_is_of: report.gain_is_of.clone(),

@@ -8,6 +8,7 @@ pub use words::{percent, range};
 
 use super::advice::{self, Snippet, Target};
 use super::process::{self, ProcessFinding, SampledReport};
+use super::timeline::{AreaTimeline, Timelines};
 use super::{MachineInfo, Parameter, TraceInfo};
 use crate::sharing::SharingClass;
 use crate::time::Elapsed;
@@ -76,6 +77,9 @@ pub struct WhyReport {
     pub areas: Vec<AreaReport>,
     /// Areas that no remedy was tried for: the last ones, and those that come together in `other`.
     pub areas_untried: u64,
+    /// What holds for the timelines of areas; absent for samples, which have no order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timelines: Option<Timelines>,
     /// What phases and threads have to do with it, if that was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shares: Option<Shares>,
@@ -281,6 +285,9 @@ pub struct AreaReport {
     /// The remedy, if one pays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<RemedyReport>,
+    /// Who uses its pages when, if it is among the areas with most to avoid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<AreaTimeline>,
 }
 
 /// What a diagnosis was made of.
@@ -349,6 +356,7 @@ impl WhyReport {
             one_remedy_for_all: found.for_all.iter().map(for_all).collect(),
             areas,
             areas_untried: (found.untried + found.folded) as u64,
+            timelines: None,
             generator: basis.generator,
             behind_caches: basis.behind_caches,
             replication: basis.replication,
@@ -440,6 +448,7 @@ fn area(finding: &Finding, target: &Target, all: f64) -> AreaReport {
         avoidable_percent: finding.avoidable_percent,
         cause: finding.cause,
         remedy: finding.remedy.as_ref().map(|prediction| remedy(prediction, area.costs.here, all)),
+        timeline: None,
     };
     if let Some(mut remedy) = report.remedy.take() {
         remedy.paste = advice::for_area(remedy.remedy, &report, target);
