@@ -1,6 +1,7 @@
 // Made-up diagnoses for the tests: a FIXTURE, no measurement.
 
-import type { AreaReport, AreaTimeline, MachineInfo, PageMap, TraceInfo, TrafficReport, WhyReport } from '../src/report.ts'
+import type { AreaReport, AreaTimeline, MachineInfo, PageMap } from '../src/report.ts'
+import type { TraceInfo, TrafficReport, WhyReport } from '../src/report.ts'
 
 const sum = (counts: readonly number[]) => counts.reduce((a, b) => a + b, 0)
 

@@ -80,7 +80,7 @@ fn judge(case: &Case<'_>, vary: bool) -> Result<WhyReport> {
         process: Vec::new(),
     };
     let references = layout.history.duration().0;
-    Ok(WhyReport::new(&diagnosis, basis).with_timelines(&diagnosis, &facts, references))
+    Ok(WhyReport::new(&diagnosis, basis).with_timelines(&diagnosis, &known.facts, references))
 }
 
 /// The CPUs that threads run on, with what their caches counted in a layout.

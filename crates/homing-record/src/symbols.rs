@@ -1,6 +1,6 @@
 //! The data symbols of a program that its recorder does not know. It tells what files are mapped where, and homing
-//! reads them when the program has ended: all for `--recorder tsan`; of the others those in sections that Valgrind passes
-//! over (most of Go's).
+//! reads them when the program has ended: all for `--recorder tsan`; of the others those in sections that Valgrind
+//! passes over (most of Go's).
 
 use crate::frames::demangled;
 use homing_linux::proc::maps::Mapping;

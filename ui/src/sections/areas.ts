@@ -111,8 +111,8 @@ function detail(area: AreaReport, why: WhyReport, trace: TraceReport, pages: rea
       ? h(
           'p',
           { class: 'note' },
-          `Who uses it when is not in this report: ${integer(why.timelines.areas_left_out)} areas with least to avoid ` +
-            'have no timeline.',
+          `Who uses it when is not in this report: ${integer(why.timelines.areas_left_out)} areas with least to ` +
+            'avoid have no timeline.',
         )
       : undefined,
     byNode(area, why.machine),

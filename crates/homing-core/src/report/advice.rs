@@ -91,8 +91,8 @@ pub fn for_area(remedy: Remedy, area: &AreaReport, target: &Target) -> Vec<Snipp
         ),
         Remedy::SmallPages(placing) => {
             let call = format!(
-                "madvise(start, {bytes}, MADV_NOHUGEPAGE);  /* <sys/mman.h>: before the first write, start is where its \
-                 pages begin */"
+                "madvise(start, {bytes}, MADV_NOHUGEPAGE);  /* <sys/mman.h>: before the first write, start is where \
+                 its pages begin */"
             );
             let then = placing.remedy().map_or(Vec::new(), |remedy| for_area(remedy, area, target));
             let then = then.into_iter().filter(|snippet| snippet.form != Form::Words);

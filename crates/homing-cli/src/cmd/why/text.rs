@@ -123,7 +123,11 @@ impl<'a> Page<'a> {
     fn for_all(&self, remedy: &RemedyReport) -> String {
         let of = self.report.of();
         let Some(command) = remedy.paste.iter().find(|snippet| snippet.form == Form::Shell) else {
-            return format!("  ({} would add {} {of})", for_all_words(remedy.remedy), percent(-remedy.saves));
+            let (words, adds) = (for_all_words(remedy.remedy), percent(-remedy.saves));
+            return match adds.trim_start_matches('-') == percent(0.0) {
+                true => format!("  ({words} would change nothing)"),
+                false => format!("  ({words} would add {adds} {of})"),
+            };
         };
         format!("  {}    takes off {} {of}", command.text, percent(remedy.saves))
     }
