@@ -84,8 +84,8 @@ impl PageFacts {
 }
 
 /// Gives each huge page the small pages that it would be in. Where several huge pages had the same address one after
-/// the other, small pages do not tell which of them they are of, and are left out. Returns the huge pages that have none
-/// for that reason.
+/// the other, small pages do not tell which of them they are of, and are left out. Returns the huge pages that have
+/// none for that reason.
 pub fn give(facts: &mut [PageFacts], small: Vec<PageFacts>) -> usize {
     let mut at: HashMap<u64, Vec<usize>> = HashMap::new();
     for (index, page) in facts.iter().enumerate() {
