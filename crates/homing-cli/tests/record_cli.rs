@@ -64,23 +64,6 @@ fn allocations_symbols_and_pages_are_known() {
     });
 }
 
-/// Valgrind passes over sections that it does not know. Most of Go's variables are in such a one.
-#[test]
-fn variables_have_names_in_whatever_section_they_are() {
-    let lab = Lab::new();
-    let source = "__attribute__((section(\".noptrbss,\\\"aw\\\",@nobits#\"))) static long table[4096];\n\
-        static long plain[4096];\n\
-        int main(void) { for (int i = 0; i < 4096; i++) ((volatile long*)table)[i] = plain[i]; return 0; }\n";
-    let program = lab.compile(source, &[]);
-    assert_eq!(lab.record(&[], &[program.to_str().unwrap()]).status.code(), Some(0));
-    lab.trace(|trace| {
-        for name in ["table", "plain"] {
-            let sizes = trace.symbols().iter().filter(|s| trace.names().get(s.name) == name).map(|s| s.size);
-            assert_eq!(sizes.collect::<Vec<_>>(), [32768], "{name}");
-        }
-    });
-}
-
 #[test]
 fn threads_are_told_apart_and_joined() {
     let lab = Lab::new();
