@@ -69,7 +69,7 @@ fn allocations_symbols_and_pages_are_known() {
 fn variables_have_names_in_whatever_section_they_are() {
     let lab = Lab::new();
     let source = "__attribute__((section(\".noptrbss,\\\"aw\\\",@nobits#\"))) static long table[4096];\n\
-        static long plain[4096];\n\
+        static volatile long plain[4096];\n\
         int main(void) { for (int i = 0; i < 4096; i++) ((volatile long*)table)[i] = plain[i]; return 0; }\n";
     let program = lab.compile(source, &[]);
     assert_eq!(lab.record(&[], &[program.to_str().unwrap()]).status.code(), Some(0));

@@ -5,8 +5,8 @@
 use crate::frames::demangled;
 use homing_linux::proc::maps::Mapping;
 use homing_linux::proc::symbols::{self, Table};
-use homing_trace::{CodeMapping, Ingest, Symbol};
-use std::collections::BTreeMap;
+use homing_trace::{CodeMapping, Ingest, NameId, Symbol};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -40,6 +40,9 @@ pub fn add<W: Write>(ingest: &mut Ingest<W>) {
         };
         for symbol in symbols.iter().filter(new) {
             let name = writer.name(demangled(&symbol.name).as_ref().unwrap_or(&symbol.name));
+            if known.named.contains(&(object, name)) {
+                continue;
+            }
             let size = symbol.end.saturating_sub(symbol.start);
             writer.symbol(Symbol { name, address: symbol.start, size, object });
         }
@@ -50,6 +53,8 @@ pub fn add<W: Write>(ingest: &mut Ingest<W>) {
 struct Known {
     /// Start and end, by start; none meets another.
     ranges: Vec<(u64, u64)>,
+    /// File and name: a library that was loaded at several places has its variables at each.
+    named: BTreeSet<(NameId, NameId)>,
 }
 
 impl Known {
@@ -64,7 +69,8 @@ impl Known {
                 None => ranges.push((start, end)),
             }
         }
-        Known { ranges }
+        let named = symbols.iter().map(|symbol| (symbol.object, symbol.name)).collect();
+        Known { ranges, named }
     }
 
     fn meets(&self, start: u64, end: u64) -> bool {
@@ -81,7 +87,6 @@ fn read(file: &str) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use homing_trace::NameId;
 
     #[test]
     fn what_the_recorder_knows_is_not_named_again() {

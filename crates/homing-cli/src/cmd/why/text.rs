@@ -169,10 +169,14 @@ fn worst_line(area: &AreaReport) -> Option<String> {
     let lines = area.lines.as_ref()?;
     let worst = lines.worst.first()?;
     let travels = worst.falsely + worst.truly;
+    // What has no name may lie all over the address space: then the offset tells nothing.
+    let place = match worst.offset < area.bytes {
+        true => format!("the line {} bytes from the start of its first page", worst.offset),
+        false => "a line".to_owned(),
+    };
     Some(format!(
-        "    most: the line {} bytes from the start of its first page, used by {} nodes, travelled {travels} times, {} \
-         of them with nothing new in it",
-        worst.offset, worst.nodes, worst.falsely
+        "    most: {place}, used by {} nodes, travelled {travels} times, {} of them with nothing new in it",
+        worst.nodes, worst.falsely
     ))
 }
 
