@@ -213,6 +213,7 @@ impl Stream {
             }
         }
         let Some(mut ingest) = self.ingest.take() else { return Ok(None) };
+        ingest.take_rest().doing(writing)?;
         symbols::add(&mut ingest);
         let place = ingest.place();
         let (out, counts) = ingest.finish().doing(writing)?;

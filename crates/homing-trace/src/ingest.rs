@@ -224,6 +224,18 @@ impl<W: Write> Ingest<W> {
 
     /// Ends the trace.
     pub fn finish(mut self) -> Result<(W, Summary), TraceError> {
+        self.take_rest()?;
+        let state = self.state;
+        state.writer.finish(state.selection.count(Summary {
+            lost_segments: self.lost_segments,
+            malformed: state.malformed,
+            ..Summary::default()
+        }))
+    }
+
+    /// Takes what of the words has waited for more: nothing follows. Until then the last things that the recorder has
+    /// sent are not in the writer.
+    pub fn take_rest(&mut self) -> Result<(), TraceError> {
         let mut streams: Vec<_> = self.streams.drain().collect();
         streams.sort_by_key(|(number, _)| *number);
         for (number, stream) in streams {
@@ -232,12 +244,7 @@ impl<W: Write> Ingest<W> {
             }
             self.parse(&stream.tail, Behind::End, &|_, _| Vec::new())?;
         }
-        let state = self.state;
-        state.writer.finish(state.selection.count(Summary {
-            lost_segments: self.lost_segments,
-            malformed: state.malformed,
-            ..Summary::default()
-        }))
+        Ok(())
     }
 }
 

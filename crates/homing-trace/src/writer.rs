@@ -33,6 +33,8 @@ pub struct TraceWriter<W: Write> {
     names: Names,
     names_written: usize,
     symbols: Vec<Symbol>,
+    /// How many of them are in the file.
+    symbols_written: usize,
     blocks: CodeBlocks,
     runs: Runs,
     threads: Threads,
@@ -71,6 +73,7 @@ impl<W: Write> TraceWriter<W> {
             names: Names::default(),
             names_written: 0,
             symbols: Vec::new(),
+            symbols_written: 0,
             blocks: CodeBlocks::default(),
             runs: Runs::default(),
             threads: Threads::default(),

@@ -28,11 +28,12 @@ impl<W: Write> TraceWriter<W> {
             self.sink.put(table(BlockKind::Names, self.names_written as u32, names as u32), &raw)?;
             self.names_written = self.names.len();
         }
-        if !self.symbols.is_empty() {
+        let symbols = &self.symbols[self.symbols_written..];
+        if !symbols.is_empty() {
             let mut raw = Vec::new();
-            self.symbols.iter().for_each(|symbol| symbol.encode(&mut raw));
-            self.sink.put(table(BlockKind::Symbols, self.symbols.len() as u32, 0), &raw)?;
-            self.symbols.clear();
+            symbols.iter().for_each(|symbol| symbol.encode(&mut raw));
+            self.sink.put(table(BlockKind::Symbols, symbols.len() as u32, 0), &raw)?;
+            self.symbols_written = self.symbols.len();
         }
         Ok(())
     }
