@@ -246,9 +246,9 @@ export type Form = "words" | "c" | "shell" | "systemd" | "oci" | "cgroup";
 
 /** A gain as shares of what there is now: 0.25 takes a quarter off. */
 export type Gain = {
-  /** If nobody waited for anybody. */
+  /** The least that was simulated: with or without contention, threads in turn over nodes or in blocks. */
   low: number,
-  /** With contention as modelled. */
+  /** The most. */
   high: number,
 };
 

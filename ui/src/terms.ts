@@ -23,6 +23,8 @@ export const TERMS = {
   'round-robin': 'threads take turns over the nodes: thread 0 on node 0, thread 1 on node 1, and so on',
   fill: 'threads fill the CPUs of node 0 first, then those of node 1, and so on',
   'one-per-node': 'thread i runs on node i',
+  'worst case': 'the least that was simulated: with contention or without, threads in turn over nodes or in blocks',
+  'best case': 'the most that was simulated: with contention or without, threads in turn over nodes or in blocks',
   contention: 'waiting for memories and links that others use at the same time',
   imbalance: 'what the busiest memory serves over what the mean one serves; 1 if all serve the same',
   private: 'one node makes all references, but at most one in a thousand',

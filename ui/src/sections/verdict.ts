@@ -32,7 +32,6 @@ function gainBar(why: WhyReport): HTMLElement {
   const place = (share: number) => Math.min(100, Math.max(0, (100 * share) / end))
   const at = (share: number, name: string, ...words: (Node | string)[]) =>
     h('span', { class: name, style: `left:${place(share)}%;transform:translateX(-${place(share)}%)` }, ...words)
-  const timed = why.elapsed !== undefined
   const same = percent(100 * low) === percent(100 * high)
   const spoken =
     `Gain of the remedies, ${why.gain_is_of}: ${percent(100 * low)} to ${percent(100 * high)}; ` +
@@ -47,7 +46,7 @@ function gainBar(why: WhyReport): HTMLElement {
       term('modelled'),
       ` ${why.gain_is_of.replace(/^modelled /, '')}`,
     ),
-    same ? undefined : at(low, 'end low', `${percent(100 * low)} if nobody waited`),
+    same ? undefined : at(low, 'end low', `${percent(100 * low)} in the `, term('worst case')),
     h(
       'div',
       { class: 'track', 'aria-hidden': 'true' },
@@ -57,7 +56,7 @@ function gainBar(why: WhyReport): HTMLElement {
     ),
     same
       ? at(high, 'end high', percent(100 * high))
-      : at(high, 'end high', `${percent(100 * high)} with `, timed ? term('contention') : 'contention'),
+      : at(high, 'end high', `${percent(100 * high)} in the `, term('best case')),
     at(why.at_most, 'end most', term('at most'), ` ${percent(100 * why.at_most)}`),
   )
 }

@@ -96,8 +96,8 @@ describe.skipIf(!available)('the diagnosis on the page', () => {
       .first()
       .evaluate((row) => row.getBoundingClientRect().bottom)
     expect(bottom).toBeLessThan(900)
-    expect(await page.locator('.gain .low').textContent()).toBe('12\u202f% if nobody waited')
-    expect(await page.locator('.gain .high').textContent()).toBe('21\u202f% with contention')
+    expect(await page.locator('.gain .low').textContent()).toBe('12\u202f% in the worst case')
+    expect(await page.locator('.gain .high').textContent()).toBe('21\u202f% in the best case')
     expect(await page.locator('.gain .end.most').textContent()).toBe('at most 30\u202f%')
     const badges = await page.locator('.badges li').allTextContents()
     expect(badges).toEqual([

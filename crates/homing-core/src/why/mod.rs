@@ -135,9 +135,9 @@ impl<'a> Model<'a> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct Gain {
-    /// If nobody waited for anybody.
+    /// The least that was simulated: with or without contention, threads in turn over nodes or in blocks.
     pub low: f64,
-    /// With contention as modelled.
+    /// The most.
     pub high: f64,
 }
 
