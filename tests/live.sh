@@ -7,6 +7,7 @@ cd "$(dirname "$0")/.."
 root=$PWD homing=${HOMING:-$PWD/target/release/homing}
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
+. "$root/tests/in_lab.sh"
 cd "$work"
 
 "$homing" lab run --topology 2x2 -- true 2>first.err
@@ -20,16 +21,6 @@ strip --strip-debug -o homing "$homing"
 cp "$root"/tests/live/*.sh .
 make -s -C "$root/preload" OUT="$work/preload" || exit 1
 
-# in_lab SECONDS OPTIONS... -- COMMAND...: a machine of four nodes. Emulated kernels hang now and then where they change their own
-# code; such a machine is switched off after these seconds and the command is run in another one, once, which is told.
-in_lab() {
-  local most=$1; shift
-  local run=(timeout -k 5 $((most + 60)) "$homing" lab run --nodes 4 --cpus 8 --balancing off --thp never --timeout "${most}s" "$@")
-  "${run[@]}"
-  local status=$?
-  [ $status -ne 124 ] || { echo "live: once more" >&2; "${run[@]}"; status=$?; }
-  return $status
-}
 shifts() { # WHAT INTERVALS LAB_OPTIONS...: threads change nodes under a session or a daemon, and the observer sees the pages follow
   local what=$1 counts=$2; shift 2
   in_lab 300 --observe "$counts" --marked --interval 200ms \

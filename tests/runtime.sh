@@ -28,6 +28,7 @@ if [ $? -eq 3 ]; then
 fi
 gcc -O2 -Wall -Werror -I"$root/include" -o home "$root/tests/runtime/home.c" libhoming.so.0 -pthread '-Wl,-rpath,$ORIGIN' || exit 1
 cp "$root/tests/runtime/guest.sh" .
-timeout -k 5 800 "$homing" lab run --nodes 4 --cpus 8 --balancing off --thp never --file home --file libhoming.so.0 -- sh ./guest.sh ||
+. "$root/tests/in_lab.sh"
+in_lab 300 --file home --file libhoming.so.0 -- sh ./guest.sh ||
   fail 'pages did not come home'
 echo 'runtime: passed'
