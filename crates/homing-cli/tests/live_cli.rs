@@ -115,6 +115,17 @@ fn what_cannot_be_done_has_its_exit_code() {
         assert_eq!(output.status.code(), Some(2), "{args:?}: {}", text(&output.stderr));
     }
     assert_eq!(homing(&["attach", "--pid", "2147483647"]).status.code(), Some(1));
+    // One that has ended is still there until it is waited for, and has no memory, as kernel threads have none.
+    let mut ended = Command::new("true").spawn().unwrap();
+    let (pid, status) = (ended.id().to_string(), format!("/proc/{}/stat", ended.id()));
+    while !std::fs::read_to_string(&status).unwrap().contains(") Z ") {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let output = homing(&["attach", "--pid", &pid]);
+    ended.wait().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("has no memory of its own: it is a kernel thread, or it has ended"), "{said}");
     assert_eq!(homing(&["run", "--", "/absent/program"]).status.code(), Some(127), "as in a shell");
     // Process 1 is another user's for everybody but root, who may trace it.
     let root = Path::new("/proc/1/environ").exists() && std::fs::read("/proc/1/environ").is_ok();

@@ -88,10 +88,24 @@ pub fn run(args: Args) -> Result {
     Ok(if denied { Code::PARTIAL } else { Code::OK })
 }
 
-/// Refuses processes that are not there or that this user may not trace.
+/// Refuses kernel threads and processes that have ended but were not waited for. What may not be looked at is refused
+/// elsewhere.
+pub fn has_memory(pid: Pid) -> anyhow::Result<()> {
+    let proc = Proc::default();
+    if proc.status(pid).is_ok() && proc.maps(pid).is_ok_and(|maps| maps.is_empty()) {
+        let message = format!(
+            "process {pid} has no memory of its own: it is a kernel thread, or it has ended; expected a program"
+        );
+        return Err(exit::error(Code::FAILURE, message));
+    }
+    Ok(())
+}
+
+/// Refuses processes that are not there, have no memory, or that this user may not trace.
 fn may_act(pid: Pid) -> anyhow::Result<()> {
     let none = || exit::error(Code::FAILURE, format!("process {pid} does not exist"));
     Proc::default().status(pid).map_err(|_| none())?;
+    has_memory(pid)?;
     if !ptrace::may_trace(pid).map_err(|_| none())? {
         let message = format!(
             "process {pid}: no permission to trace it: homing moves pages only of processes of the same user (or with \

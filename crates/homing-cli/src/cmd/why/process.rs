@@ -1,6 +1,6 @@
 //! Processes that run: sampled for some time by a session that moves nothing, then judged.
 
-use crate::cmd::live::attach::Whom;
+use crate::cmd::live::attach::{has_memory, Whom};
 use crate::cmd::live::{coded, drive, interrupts, Plan};
 use crate::exit::{self, Code};
 use crate::tables::things;
@@ -8,7 +8,7 @@ use clap::builder::PossibleValuesParser;
 use homing_core::report::why::WhyReport;
 use homing_core::report::Parameter;
 use homing_core::why::process::ProcessFacts;
-use homing_linux::proc::{Pid, Proc};
+use homing_linux::proc::Pid;
 use homing_live::account::Summary;
 use homing_live::config::Config;
 use homing_live::evidence::{Evidence, Found};
@@ -257,17 +257,4 @@ impl Sampling {
             .map(|(count, what)| format!("{what}: {count}"))
             .collect()
     }
-}
-
-/// Refuses kernel threads and processes that have ended but were not waited for. What may not be looked at is refused
-/// elsewhere.
-fn has_memory(pid: Pid) -> anyhow::Result<()> {
-    let proc = Proc::default();
-    if proc.status(pid).is_ok() && proc.maps(pid).is_ok_and(|maps| maps.is_empty()) {
-        let message = format!(
-            "process {pid} has no memory of its own: it is a kernel thread, or it has ended; expected a program"
-        );
-        return Err(exit::error(Code::FAILURE, message));
-    }
-    Ok(())
 }
