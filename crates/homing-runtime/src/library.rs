@@ -50,17 +50,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Works on what is shared. The manager may call it: the program's children have no manager.
 pub fn with<T>(work: impl FnOnce(&mut Shared) -> T) -> T {
     let mut shared = lock(&SHARED);
-    work(shared.get_or_insert_with(|| Shared {
-        status: Status::NotStarted,
-        reason: String::new(),
-        works: false,
-        source: "",
-        areas: Areas::new(),
-        areas_changed: false,
-        marks: Vec::new(),
-        phases: HashMap::new(),
-        statistics: Statistics::default(),
-    }))
+    work(shared.get_or_insert_with(Shared::new))
 }
 
 /// The program has forked, and this is the child.
@@ -157,6 +147,20 @@ pub fn mark(name: &str) {
 }
 
 impl Shared {
+    fn new() -> Shared {
+        Shared {
+            status: Status::NotStarted,
+            reason: String::new(),
+            works: false,
+            source: "",
+            areas: Areas::new(),
+            areas_changed: false,
+            marks: Vec::new(),
+            phases: HashMap::new(),
+            statistics: Statistics::default(),
+        }
+    }
+
     fn mark(&mut self, name: &str) {
         let mark = if name == "iteration" {
             Some(Mark::IterationEnd)
@@ -205,17 +209,7 @@ mod tests {
 
     #[test]
     fn marks_are_counted_and_those_that_nobody_takes_are_dropped_and_counted() {
-        let mut shared = with(|_| Shared {
-            status: Status::Ok,
-            reason: String::new(),
-            works: true,
-            source: "",
-            areas: Areas::new(),
-            areas_changed: false,
-            marks: Vec::new(),
-            phases: HashMap::new(),
-            statistics: Statistics::default(),
-        });
+        let mut shared = Shared::new();
         for name in ["a", "b", "a", "iteration"] {
             shared.mark(name);
         }
