@@ -14,6 +14,7 @@ mod names;
 mod options;
 mod page;
 mod progress;
+mod region;
 mod tables;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};

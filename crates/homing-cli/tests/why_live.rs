@@ -93,7 +93,31 @@ fn a_budget_of_references_is_kept_and_said() {
         why(&lab, &["--json", "--machine", "butterfly", "--budget", "300K", "--", program.to_str().unwrap()]);
     let report = json(&output);
     assert_eq!(report["trace"]["references"], 300_000);
-    assert!(notes(&report).contains("the first 300000 references were recorded: start-up"), "{report}");
+    assert!(notes(&report).contains("ended after its first 300000 references: start-up"), "{report}");
+}
+
+#[test]
+fn a_part_of_a_command_is_judged_with_the_first_touches_of_all() {
+    let lab = Lab::new();
+    let source = "#include <string.h>\nstatic char table[64 * 4096];\n\
+        __attribute__((noinline)) void begin(void) { __asm__ volatile(\"\"); }\n\
+        int main(void) { memset(table, 1, sizeof table); begin(); \
+        for (int i = 0; i < 64; i++) ((volatile char*)table)[i * 4096]++; }";
+    let program = lab.compile(source, &["-O1"]);
+    let program = program.to_str().unwrap();
+    let part = json(&why(&lab, &["--json", "--from", "begin", "--", program]));
+    let all = json(&why(&lab, &["--json", "--", program]));
+    let references = |report: &Value| report["trace"]["references"].as_u64().unwrap();
+    assert!(references(&part) < references(&all) / 2, "{part}");
+    assert!(part["areas"].to_string().contains("table"), "{part}");
+    let never = why(&lab, &["--json", "--from", "begun", "--", program]);
+    assert_eq!(never.status.code(), Some(1));
+    assert!(
+        stderr(&never).contains("nothing to judge: --from begun: no such function ran"),
+        "{}",
+        stderr(&never)
+    );
+    assert!(stderr(&never).contains("`begin`"), "{}", stderr(&never));
 }
 
 #[test]
@@ -184,6 +208,7 @@ fn what_does_not_go_together_is_refused() {
         &["--pid", "1", program],
         &["--pid", "1", "--cgroup", "/sys/fs/cgroup"],
         &["--pid", "1", "--budget", "5s"],
+        &["--pid", "1", "--from", "main"],
         &["--pid", "1", "--threads-on", "fill"],
         &["--children", "--", program],
         &["--seconds", "5", "--", program],

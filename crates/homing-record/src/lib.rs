@@ -26,6 +26,7 @@ pub use order::Ordered;
 pub use recorders::{named, Recorder, Request, RECORDERS};
 pub use recording::{Finished, Prepared, Recorded};
 pub use region::{NeverRan, Region};
+pub use session::{Allowed, Spent};
 pub use stream::Replaced;
 pub use valgrind::DEFAULT_SLICE;
 pub use watch::Watch;

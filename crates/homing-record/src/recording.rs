@@ -5,7 +5,7 @@ use crate::family::{to_recover, unfinished, Child, Family, Plan};
 use crate::order::{self, Ordered};
 use crate::recorders::{Recorder, Request, Started, RECORDERS};
 use crate::region::NeverRan;
-use crate::session::{Ended, Session};
+use crate::session::{Allowed, Ended, Session, Spent};
 use crate::stream::{Left, Replaced, Settings};
 use crate::valgrind;
 use crate::watch::Watch;
@@ -17,7 +17,6 @@ use homing_trace::{Header, IngestOptions, Summary};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A recording that can begin: nothing is missing.
 pub struct Prepared {
@@ -26,7 +25,7 @@ pub struct Prepared {
     started: Started,
     door: Option<Door>,
     watch: Arc<dyn Watch>,
-    limit: Option<Duration>,
+    allowed: Allowed,
 }
 
 /// A recording that has ended.
@@ -49,8 +48,8 @@ pub struct Finished {
     pub ordered: Ordered,
     /// The child processes whose recording has ended.
     pub children: Vec<Child>,
-    /// The program was ended because its time was over ([`Prepared::within`]).
-    pub out_of_time: bool,
+    /// The program was ended because it had used this ([`Prepared::within`]).
+    pub spent: Option<Spent>,
     /// Child processes that were not recorded.
     pub unrecorded: u32,
     /// Those of them that came when too many were being recorded.
@@ -85,7 +84,7 @@ impl Request {
             // Threads that spin at barriers would fill the trace with references that mean nothing.
             started.command.env("OMP_WAIT_POLICY", "passive");
         }
-        Ok(Prepared { request: self, program, started, door, watch, limit: None })
+        Ok(Prepared { request: self, program, started, door, watch, allowed: Allowed::default() })
     }
 
     /// The header of the trace.
@@ -114,10 +113,10 @@ impl Request {
 }
 
 impl Prepared {
-    /// Ends the program when it has run for this long; the trace is completed.
+    /// Ends the program when it has used this; the trace is completed.
     #[must_use]
-    pub fn within(mut self, limit: Duration) -> Prepared {
-        self.limit = Some(limit);
+    pub fn within(mut self, allowed: Allowed) -> Prepared {
+        self.allowed = allowed;
         self
     }
 
@@ -134,7 +133,7 @@ impl Prepared {
 
     /// Records until the program has ended, and completes the trace. Whatever ended the program, what arrived is in it.
     pub fn record(self) -> Result<Recorded, RecordError> {
-        let Prepared { request, program, started, door, watch, limit } = self;
+        let Prepared { request, program, started, door, watch, allowed } = self;
         if request.output.metadata().is_ok_and(|facts| !facts.is_file()) {
             return Err(RecordError::NoRegularFile(request.output));
         }
@@ -146,7 +145,7 @@ impl Prepared {
         let mut session =
             Session::start(started.command, started.channel, file, settings, Arc::clone(&watch))?;
         let family = door.map(|door| session.follow(door, plan));
-        let ended = session.run(&interrupts, limit)?;
+        let ended = session.run(&interrupts, allowed)?;
         if let Some(verdict) = started.messages.as_ref().and_then(valgrind::Messages::verdict) {
             watch.say(&format!("homing: {verdict}"));
         }
@@ -162,7 +161,7 @@ fn conclude(
     family: Option<&Family>,
     program: PathBuf,
 ) -> Result<Recorded, RecordError> {
-    let Ended { status, out_of_time, left } = ended;
+    let Ended { status, spent, left } = ended;
     let Some(Left { summary, children: forks, command, replaced, place, failed }) = left else {
         return Ok(Recorded { status, trace: Err(to_recover(&output, &request.output)) });
     };
@@ -181,16 +180,7 @@ fn conclude(
     let turned_away = family.map_or(0, Family::turned_away);
     let program = command.first().filter(|_| !replaced.is_empty()).map_or(program, PathBuf::from);
     let never_ran = request.region.never_ran(place, &program, &summary, request.options.limit);
-    let trace = Finished {
-        path,
-        summary,
-        ordered,
-        children,
-        out_of_time,
-        unrecorded,
-        turned_away,
-        replaced,
-        never_ran,
-    };
+    let trace =
+        Finished { path, summary, ordered, children, spent, unrecorded, turned_away, replaced, never_ran };
     Ok(Recorded { status, trace: Ok(trace) })
 }

@@ -21,13 +21,31 @@ const STRAGGLERS: Duration = Duration::from_secs(1);
 /// As after SIGINT.
 const INTERRUPTED: u8 = 128 + 2;
 
+/// What a program may use before it is ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Allowed {
+    /// This long.
+    pub time: Option<Duration>,
+    /// The references that are kept, and nothing after them.
+    pub references: bool,
+}
+
+/// What of it a program has used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spent {
+    /// Its time.
+    Time,
+    /// The references that are kept.
+    References,
+}
+
 /// How a recording ended.
 #[derive(Debug)]
 pub struct Ended {
     /// The program's exit status.
     pub status: u8,
-    /// It was ended because its time was over.
-    pub out_of_time: bool,
+    /// It was ended because this was spent.
+    pub spent: Option<Spent>,
     /// What the program left; `None`: the user asked twice to end, and the file is as it was then.
     pub left: Option<Left>,
 }
@@ -65,10 +83,10 @@ impl Session {
         family
     }
 
-    /// Records until the program has ended; `limit` ends it after that time.
-    pub fn run(mut self, interrupts: &Interrupts, limit: Option<Duration>) -> Result<Ended, RecordError> {
+    /// Records until the program has ended, which is ended when it has used what is `allowed`.
+    pub fn run(mut self, interrupts: &Interrupts, allowed: Allowed) -> Result<Ended, RecordError> {
         let mut status = None;
-        let mut time = Time { end: limit.map(|limit| Instant::now() + limit), asked: false };
+        let mut end = End::new(allowed);
         loop {
             match self.stream.channel().receive(POLL)? {
                 Received::Segment(filled) => self.take(filled)?,
@@ -92,7 +110,8 @@ impl Session {
                 return self.abandon();
             }
             if status.is_none() {
-                time.end_if_over(&mut self.child);
+                let complete = self.stream.ingest().is_some_and(|ingest| ingest.is_complete());
+                end.if_spent(complete, &mut self.child);
             }
             if let Some(ingest) = self.stream.ingest() {
                 self.watch.progress(ingest.references(), ingest.writer().bytes());
@@ -104,10 +123,10 @@ impl Session {
         let left = self.stream.finish()?;
         if let Some(family) = &self.family {
             if !wait_for(family, left.children, interrupts, &*self.watch) {
-                return Ok(Ended { status: INTERRUPTED, out_of_time: false, left: None });
+                return Ok(Ended { status: INTERRUPTED, spent: None, left: None });
             }
         }
-        Ok(Ended { status, out_of_time: time.asked, left: Some(left) })
+        Ok(Ended { status, spent: end.spent, left: Some(left) })
     }
 
     fn take(&mut self, filled: Filled) -> Result<(), RecordError> {
@@ -130,32 +149,42 @@ impl Session {
         }
         self.child.wait().doing(waiting)?;
         self.watch.ended();
-        Ok(Ended { status: INTERRUPTED, out_of_time: false, left: None })
+        Ok(Ended { status: INTERRUPTED, spent: None, left: None })
     }
 }
 
-/// The time that a program has.
-struct Time {
-    /// When it is over, and then when the program must have followed.
-    end: Option<Instant>,
-    /// The program was asked to end.
-    asked: bool,
+/// When a program is ended.
+struct End {
+    /// When its time is over, and once it was asked to end, when it must have followed.
+    at: Option<Instant>,
+    /// It ends with the references that are kept.
+    references: bool,
+    /// Why it was asked to end.
+    spent: Option<Spent>,
 }
 
-impl Time {
-    /// Asks the program to end when its time is over; one that does not is killed. If it has just ended there is nobody
-    /// to tell.
-    fn end_if_over(&mut self, child: &mut Child) {
-        if self.end.is_none_or(|end| Instant::now() < end) {
-            return;
+impl End {
+    fn new(allowed: Allowed) -> End {
+        End {
+            at: allowed.time.map(|time| Instant::now() + time),
+            references: allowed.references,
+            spent: None,
         }
-        if self.asked {
-            let _ = child.kill();
-            self.end = None;
-        } else {
+    }
+
+    /// Asks the program to end when it has used what it may; one that does not is killed. If it has just ended there is
+    /// nobody to tell. `complete`: nothing more will be kept.
+    fn if_spent(&mut self, complete: bool, child: &mut Child) {
+        let over = self.at.is_some_and(|at| Instant::now() >= at);
+        if self.spent.is_some() {
+            if over {
+                let _ = child.kill();
+                self.at = None;
+            }
+        } else if over || (self.references && complete) {
             let _ = signal_child(child, SIGTERM);
-            self.end = Some(Instant::now() + PATIENCE);
-            self.asked = true;
+            self.at = Some(Instant::now() + PATIENCE);
+            self.spent = Some(if over { Spent::Time } else { Spent::References });
         }
     }
 }

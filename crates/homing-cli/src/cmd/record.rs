@@ -3,13 +3,13 @@
 use crate::exit::{self, Code, Result};
 use crate::files;
 use crate::progress::Recording;
+use crate::region::{self, RegionArgs};
 use crate::tables::things;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::ValueHint;
 use homing_linux::visible;
 use homing_record::{
-    with_causes, Child, Finished, NeverRan, Ordered, Recorder, Region, Replaced, Request, MOST_AT_ONCE,
-    RECORDERS,
+    with_causes, Child, Finished, Ordered, Recorder, Replaced, Request, MOST_AT_ONCE, RECORDERS,
 };
 use homing_trace::{merge, IngestOptions, Summary};
 use indicatif::HumanBytes;
@@ -41,18 +41,8 @@ pub struct Args {
     /// app.1234.trace
     #[arg(long)]
     follow: bool,
-    /// Count references from the first entry of this function on: a function of the program or of a library, by its
-    /// symbol, or demangled with or without parameters. Before it only the first reference to each page is kept, which
-    /// says who made the page
-    #[arg(long, value_name = "FUNCTION")]
-    from: Option<String>,
-    /// Count references up to the first entry of this function, after that of --from if it is given; the program runs
-    /// on
-    #[arg(long, value_name = "FUNCTION")]
-    to: Option<String>,
-    /// Leave out the dynamic loader, constructors and whatever else runs before `main`: the same as --from main
-    #[arg(long, conflicts_with = "from")]
-    exclude_startup: bool,
+    #[command(flatten)]
+    region: RegionArgs,
     /// Leave out the first N references
     #[arg(long, value_name = "N", default_value_t = 0)]
     skip: u64,
@@ -111,7 +101,7 @@ pub fn run(args: Args) -> Result {
         finished.replaced.iter().for_each(left_out);
     }
     if let Some(never_ran) = &finished.never_ran {
-        warn_of(never_ran, &finished.summary);
+        errln!("homing: warning: {}", region::never_ran(never_ran, &finished.summary));
     }
     warn(&finished.summary, &finished.ordered.report);
     let failed = finished.children.iter().any(|child| child.recorded.is_err());
@@ -133,10 +123,7 @@ fn request(args: Args) -> anyhow::Result<Request> {
         merge: merge::Options { quantum: args.quantum, seed: args.seed },
         slice: args.slice,
         follow: args.follow,
-        region: Region {
-            from: args.from.or_else(|| args.exclude_startup.then(|| "main".to_owned())),
-            to: args.to,
-        },
+        region: args.region.region(),
     })
 }
 
@@ -196,27 +183,6 @@ fn left_out(Replaced { command, references }: &Replaced) {
         things(*references, "reference"),
         visible::name(&command)
     );
-}
-
-fn warn_of(NeverRan { function, begins, similar }: &NeverRan, summary: &Summary) {
-    let function = visible::name(function);
-    let what = match begins {
-        true => format!(
-            "--from {function}: no such function ran, so no reference counts; the trace has only the {} that were the \
-             first to their pages",
-            things(summary.first_touches, "reference")
-        ),
-        false => format!("--to {function}: no such function ran, so the region goes on to the program's end"),
-    };
-    let names =
-        similar.iter().map(|name| format!("`{}`", visible::name(name))).collect::<Vec<_>>().join(", ");
-    let advice = match similar.is_empty() {
-        true => {
-            "; `nm` lists a program's functions, those that the compiler has inlined have no entry".to_owned()
-        }
-        false => format!("; similar functions of the program: {names}"),
-    };
-    errln!("homing: warning: {what}{advice}");
 }
 
 /// What is missing is said even when quiet.

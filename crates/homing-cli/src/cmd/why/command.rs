@@ -3,30 +3,36 @@
 use crate::exit::Code;
 use crate::files;
 use crate::progress::Recording;
+use crate::region;
 use crate::tables::things;
 use anyhow::Context;
 use homing_live::config::parse_duration;
-use homing_record::{Finished, Region, Request, RECORDERS};
+use homing_record::{Allowed, Finished, Region, Request, Spent, RECORDERS};
 use homing_trace::{merge, IngestOptions};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// How much of a command is recorded.
+/// References that are recorded unless the user says otherwise: the slowest programs known are judged at 16 million a
+/// second.
+const REFERENCES: u64 = 1_000_000_000;
+
+/// How much of a command is recorded: what is spent first ends it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Budget {
+pub struct Budget {
     /// This long.
-    Time(Duration),
+    time: Option<Duration>,
     /// This many references.
-    References(u64),
+    references: Option<u64>,
 }
 
 impl Default for Budget {
+    /// Judging what is recorded takes about as long as recording it.
     fn default() -> Budget {
-        Budget::Time(Duration::from_secs(60))
+        Budget { time: Some(Duration::from_secs(60)), references: Some(REFERENCES) }
     }
 }
 
@@ -34,19 +40,38 @@ impl FromStr for Budget {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Budget, String> {
-        let expected = || format!("`{text}`: expected a duration such as 60s, or references such as 100M");
-        if let Some(time) = parse_duration(text) {
-            return Some(Budget::Time(time)).filter(|_| !time.is_zero()).ok_or_else(expected);
-        }
-        let (digits, factor) = match text.char_indices().last() {
-            Some((at, 'K')) => (&text[..at], 1_000),
-            Some((at, 'M')) => (&text[..at], 1_000_000),
-            Some((at, 'G')) => (&text[..at], 1_000_000_000),
-            _ => (text, 1),
+        let expected = || {
+            format!(
+                "`{text}`: expected a duration such as 60s, references such as 100M, or both as in 60s,100M"
+            )
         };
-        let count = digits.parse::<u64>().ok().and_then(|count| count.checked_mul(factor));
-        count.filter(|count| *count > 0).map(Budget::References).ok_or_else(expected)
+        let mut budget = Budget { time: None, references: None };
+        for part in text.split(',') {
+            let (time, references) = (duration(part), count(part));
+            if (time.is_some() && budget.time.is_some())
+                || (references.is_some() && budget.references.is_some())
+            {
+                return Err(expected());
+            }
+            (time.is_some() || references.is_some()).then_some(()).ok_or_else(expected)?;
+            budget = Budget { time: time.or(budget.time), references: references.or(budget.references) };
+        }
+        Ok(budget)
     }
+}
+
+fn duration(text: &str) -> Option<Duration> {
+    parse_duration(text).filter(|time| !time.is_zero())
+}
+
+fn count(text: &str) -> Option<u64> {
+    let (digits, factor) = match text.char_indices().last()? {
+        (at, 'K') => (&text[..at], 1_000),
+        (at, 'M') => (&text[..at], 1_000_000),
+        (at, 'G') => (&text[..at], 1_000_000_000),
+        _ => (text, 1),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(factor).filter(|count| *count > 0)
 }
 
 /// A command to record.
@@ -55,6 +80,8 @@ pub struct Command {
     pub words: Vec<OsString>,
     /// How much of it.
     pub budget: Budget,
+    /// What part of it.
+    pub region: Region,
     /// Where the trace stays.
     pub keep: Option<PathBuf>,
 }
@@ -77,33 +104,31 @@ impl Command {
             None => Some(TempDir::with_prefix("homing-why-").context("no directory for the trace")?),
         };
         let output = match (&self.keep, &folder) {
-            (None, Some(folder)) => folder.path().join("why.homing"),
+            (None, Some(folder)) => folder.path().join(self.trace_name()),
             (keep, _) => keep.clone().unwrap_or_default(),
         };
-        let (limit, time) = match self.budget {
-            Budget::Time(time) => (None, Some(time)),
-            Budget::References(count) => (Some(count), None),
-        };
+        let Budget { time, references } = self.budget;
         let request = Request {
             recorder: &RECORDERS[0],
             command: self.words,
             output: output.clone(),
-            options: IngestOptions { limit, ..IngestOptions::default() },
+            options: IngestOptions { limit: references, ..IngestOptions::default() },
             merge: merge::Options::default(),
             slice: homing_record::DEFAULT_SLICE,
             follow: false,
-            region: Region::default(),
+            region: self.region,
         };
-        let mut prepared = request.prepare(Arc::new(Recording::new()))?;
+        let allowed = Allowed { time, references: references.is_some() };
+        let mut prepared = request.prepare(Arc::new(Recording::new()))?.within(allowed);
         if apart {
             prepared = prepared.print_to_stderr()?;
-        }
-        if let Some(time) = time {
-            prepared = prepared.within(time);
         }
         files::tell_left_behind(&output);
         let recorded = prepared.record()?;
         Ok(match recorded.trace {
+            Ok(Finished { never_ran: Some(never), summary, .. }) if never.begins => {
+                anyhow::bail!("nothing to judge: {}", region::never_ran(&never, &summary));
+            }
             Ok(finished) => Ok(Recorded {
                 path: output,
                 notes: notes(&finished, recorded.status, self.budget),
@@ -117,21 +142,31 @@ impl Command {
     }
 }
 
+impl Command {
+    /// A name for the trace, by which outputs name the program.
+    fn trace_name(&self) -> PathBuf {
+        let name = self.words.first().and_then(|word| Path::new(word).file_name()).unwrap_or("why".as_ref());
+        Path::new(name).with_extension("homing")
+    }
+}
+
 /// What a reader must know of a recording.
 fn notes(finished: &Finished, status: u8, budget: Budget) -> Vec<String> {
     let mut notes = Vec::new();
-    match budget {
-        Budget::Time(time) if finished.out_of_time => notes.push(format!(
-            "the program was ended after {} s of recording: start-up may weigh too much (--budget)",
-            time.as_secs_f64()
+    match (finished.spent, budget.references) {
+        (Some(Spent::Time), _) => notes.push(format!(
+            "the program was ended after {} s of recording: start-up may weigh too much (--from, --budget)",
+            budget.time.unwrap_or_default().as_secs_f64()
         )),
-        Budget::References(count) if finished.summary.references >= count => notes.push(format!(
-            "the first {} were recorded: start-up may weigh too much (--budget)",
+        (_, Some(count)) if finished.summary.references >= count => notes.push(format!(
+            "the program was ended after its first {}: start-up may weigh too much (--from, --budget)",
             things(count, "reference")
         )),
         _ => {}
     }
-    if status != 0 && !finished.out_of_time {
+    notes
+        .extend(finished.never_ran.as_ref().map(|never_ran| region::never_ran(never_ran, &finished.summary)));
+    if status != 0 && finished.spent.is_none() {
         notes.push(format!("the program ended with status {status}"));
     }
     if finished.unrecorded > 0 {
@@ -158,18 +193,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn budgets_are_times_or_references() {
-        let second = Duration::from_secs(1);
-        for (text, budget) in [
-            ("60s", Budget::Time(60 * second)),
-            ("2m", Budget::Time(120 * second)),
-            ("100M", Budget::References(100_000_000)),
-            ("5K", Budget::References(5_000)),
-            ("77", Budget::References(77)),
+    fn budgets_are_times_or_references_or_both() {
+        let seconds = |count| Some(Duration::from_secs(count));
+        for (text, time, references) in [
+            ("60s", seconds(60), None),
+            ("2m", seconds(120), None),
+            ("100M", None, Some(100_000_000)),
+            ("5K", None, Some(5_000)),
+            ("77", None, Some(77)),
+            ("60s,1G", seconds(60), Some(1_000_000_000)),
+            ("1G,60s", seconds(60), Some(1_000_000_000)),
         ] {
-            assert_eq!(text.parse(), Ok(budget), "{text}");
+            assert_eq!(text.parse(), Ok(Budget { time, references }), "{text}");
         }
-        for bad in ["", "0", "0s", "M", "many", "-1s", "99999999999999G"] {
+        for bad in
+            ["", "0", "0s", "M", "many", "-1s", "99999999999999G", "1s,2s", "1M,2M", "1s,", ",", "1s,0"]
+        {
             assert!(bad.parse::<Budget>().unwrap_err().contains("expected a duration"), "{bad}");
         }
     }

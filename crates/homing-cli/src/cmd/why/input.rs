@@ -3,6 +3,7 @@
 use super::command::{Budget, Command};
 use super::process::Watched;
 use crate::exit::{self, Code};
+use crate::region::RegionArgs;
 use clap::ValueHint;
 use std::ffi::OsString;
 use std::fs::File;
@@ -25,11 +26,14 @@ pub struct Subject {
     #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pid", "cgroup"],
           value_hint = ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
-    /// Record a command for at most this long (60s), or at most this many references (100M)
+    /// Record a command for at most this long (60s), at most this many references (100M), or both (60s,100M) [default:
+    /// 60s,1G]
     ///
-    /// After that time the program is ended. After that many references it runs on, and nothing more is recorded.
+    /// Then the program is ended.
     #[arg(long, value_name = "BUDGET", conflicts_with_all = ["pid", "cgroup"])]
     budget: Option<Budget>,
+    #[command(flatten)]
+    region: RegionArgs,
     /// Keep the trace of a command
     #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "cgroup"])]
     keep: Option<PathBuf>,
@@ -64,6 +68,7 @@ impl Subject {
     /// What it is; refuses what does not go together.
     pub fn input(&self) -> anyhow::Result<Input> {
         if !self.pid.is_empty() || self.cgroup.is_some() {
+            self.without_region()?;
             return Ok(Input::Process(Watched {
                 pids: self.pid.clone(),
                 children: self.children,
@@ -90,6 +95,7 @@ impl Subject {
             (Some(_), true) => Ok(Input::Command(Command {
                 words: command,
                 budget: self.budget.unwrap_or_default(),
+                region: self.region.region(),
                 keep: self.keep.clone(),
             })),
             (Some(trace), false) => self.trace(Path::new(trace), command.len()),
@@ -108,7 +114,18 @@ impl Subject {
         if self.budget.is_some() || self.keep.is_some() {
             return Err(usage("--budget and --keep are for a command: expected `homing why -- COMMAND`"));
         }
+        self.without_region()?;
         Ok(Input::Trace(trace.to_owned()))
+    }
+
+    fn without_region(&self) -> anyhow::Result<()> {
+        match self.region.region().is_everything() {
+            true => Ok(()),
+            false => Err(usage(
+                "--from, --to and --exclude-startup are for a command: expected `homing why -- COMMAND`; a trace has \
+                 the region that it was recorded with, and --phase takes a part of it",
+            )),
+        }
     }
 
     /// The first word, if it is a program and no trace: as a path, which no directory of $PATH is searched for.
