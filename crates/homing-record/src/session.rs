@@ -92,7 +92,7 @@ impl Session {
                 return self.abandon();
             }
             if status.is_none() {
-                time.end_if_over(&mut self.child);
+                time.end_if_over(&mut self.child, self.family.as_ref());
             }
             if let Some(ingest) = self.stream.ingest() {
                 self.watch.progress(ingest.references(), ingest.writer().bytes());
@@ -103,7 +103,7 @@ impl Session {
         self.watch.ended();
         let left = self.stream.finish()?;
         if let Some(family) = &self.family {
-            if !wait_for(family, left.children, interrupts, &*self.watch) {
+            if !wait_for(family, left.children, interrupts, &mut time, &*self.watch) {
                 return Ok(Ended { status: INTERRUPTED, out_of_time: false, left: None });
             }
         }
@@ -143,25 +143,34 @@ struct Time {
 }
 
 impl Time {
-    /// Asks the program to end when its time is over; one that does not is killed. If it has just ended there is nobody
-    /// to tell.
-    fn end_if_over(&mut self, child: &mut Child) {
-        if self.end.is_none_or(|end| Instant::now() < end) {
-            return;
+    /// Asks the program, with its family, to end when its time is over; one that does not is killed. If it has just
+    /// ended there is nobody to tell.
+    fn end_if_over(&mut self, child: &mut Child, family: Option<&Family>) {
+        let Some(signal) = self.due() else { return };
+        let _ = signal_child(child, signal);
+        if let Some(family) = family {
+            family.signal(signal);
         }
-        if self.asked {
-            let _ = child.kill();
-            self.end = None;
-        } else {
-            let _ = signal_child(child, SIGTERM);
-            self.end = Some(Instant::now() + PATIENCE);
-            self.asked = true;
-        }
+    }
+
+    /// The signal that is due: SIGTERM when the time is over, then SIGKILL for who did not follow.
+    fn due(&mut self) -> Option<i32> {
+        self.end.filter(|end| Instant::now() >= *end)?;
+        let signal = if self.asked { SIGKILL } else { SIGTERM };
+        self.end = (!self.asked).then(|| Instant::now() + PATIENCE);
+        self.asked = true;
+        Some(signal)
     }
 }
 
 /// Waits for the program's children. False: the user asked twice to end.
-fn wait_for(family: &Family, forks: u32, interrupts: &Interrupts, watch: &dyn Watch) -> bool {
+fn wait_for(
+    family: &Family,
+    forks: u32,
+    interrupts: &Interrupts,
+    time: &mut Time,
+    watch: &dyn Watch,
+) -> bool {
     let begin = Instant::now();
     let mut reported = false;
     // A child that has just been forked may not have asked for its wire yet.
@@ -176,7 +185,7 @@ fn wait_for(family: &Family, forks: u32, interrupts: &Interrupts, watch: &dyn Wa
             ));
             reported = true;
         }
-        if let Some(signal) = interrupts.to_forward() {
+        for signal in interrupts.to_forward().into_iter().chain(time.due()) {
             family.signal(signal);
         }
         if interrupts.count() >= 2 {

@@ -1,12 +1,13 @@
 //! A command that is recorded to be judged.
 
+use super::judged::Judged;
 use crate::exit::Code;
 use crate::files;
 use crate::progress::Recording;
 use crate::tables::things;
 use anyhow::Context;
 use homing_live::config::parse_duration;
-use homing_record::{Finished, Region, Request, RECORDERS};
+use homing_record::{Finished, Ordered, Region, Request, RECORDERS};
 use homing_trace::{merge, IngestOptions};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -86,12 +87,12 @@ impl Command {
         };
         let request = Request {
             recorder: &RECORDERS[0],
-            command: self.words,
+            command: self.words.clone(),
             output: output.clone(),
             options: IngestOptions { limit, ..IngestOptions::default() },
             merge: merge::Options::default(),
             slice: homing_record::DEFAULT_SLICE,
-            follow: false,
+            follow: true,
             region: Region::default(),
         };
         let mut prepared = request.prepare(Arc::new(Recording::new()))?;
@@ -104,42 +105,49 @@ impl Command {
         files::tell_left_behind(&output);
         let recorded = prepared.record()?;
         Ok(match recorded.trace {
-            Ok(finished) => Ok(Recorded {
-                path: output,
-                notes: notes(&finished, recorded.status, self.budget),
-                _folder: folder,
-            }),
+            Ok(finished) => Ok(self.judged(finished, recorded.status, folder)?),
             Err(left) => {
                 errln!("homing: ended at once{}", if self.keep.is_some() { left } else { String::new() });
                 Err(Code(recorded.status))
             }
         })
     }
+
+    /// The trace that is judged, under the name that the user knows it by.
+    fn judged(&self, finished: Finished, status: u8, folder: Option<TempDir>) -> anyhow::Result<Recorded> {
+        let out_of_time = finished.out_of_time;
+        let root = finished.path.clone();
+        let judged = Judged::among(finished);
+        if judged.path != root {
+            // A link stays: the file that it leads to is replaced.
+            let place = root.canonicalize().unwrap_or_else(|_| root.clone());
+            std::fs::rename(&judged.path, &place)
+                .with_context(|| format!("cannot rename {} to {}", judged.path.display(), place.display()))?;
+        }
+        let mut notes = notes(&judged.ordered, out_of_time, status, self.budget);
+        notes.splice(0..0, judged.notes);
+        Ok(Recorded { path: root, notes, _folder: folder })
+    }
 }
 
 /// What a reader must know of a recording.
-fn notes(finished: &Finished, status: u8, budget: Budget) -> Vec<String> {
+fn notes(ordered: &Ordered, out_of_time: bool, status: u8, budget: Budget) -> Vec<String> {
     let mut notes = Vec::new();
     match budget {
-        Budget::Time(time) if finished.out_of_time => notes.push(format!(
+        Budget::Time(time) if out_of_time => notes.push(format!(
             "the program was ended after {} s of recording: start-up may weigh too much (--budget)",
             time.as_secs_f64()
         )),
-        Budget::References(count) if finished.summary.references >= count => notes.push(format!(
+        Budget::References(count) if ordered.summary.references >= count => notes.push(format!(
             "the first {} were recorded: start-up may weigh too much (--budget)",
             things(count, "reference")
         )),
         _ => {}
     }
-    if status != 0 && !finished.out_of_time {
+    if status != 0 && !out_of_time {
         notes.push(format!("the program ended with status {status}"));
     }
-    if finished.unrecorded > 0 {
-        let children = if finished.unrecorded == 1 { "child process was" } else { "child processes were" };
-        notes
-            .push(format!("{} {children} not recorded (`homing record --follow` does)", finished.unrecorded));
-    }
-    let (summary, order) = (&finished.summary, &finished.ordered.report);
+    let (summary, order) = (&ordered.summary, &ordered.report);
     for (count, what) in [
         (summary.lost, "references that the recorder lost"),
         (summary.lost_segments, "segments of the recorder that never arrived"),
