@@ -84,6 +84,40 @@ fn a_region_has_its_references_and_who_made_the_pages() {
 }
 
 #[test]
+fn what_is_skipped_leaves_who_made_the_pages() {
+    let lab = Lab::new();
+    let program = program(&lab);
+    let program = program.to_str().unwrap();
+    assert_eq!(lab.record(&["--to", "solve"], &[program]).status.code(), Some(0));
+    // All up to the threads' creation, and some more.
+    let skip = summary(&lab).references + 10_000;
+    let output = lab.record(&["--skip", &skip.to_string()], &[program]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let skipped = summary(&lab);
+    assert_eq!(skipped.skipped + skipped.first_touches, skip);
+    assert!((64..skipped.frames.into()).contains(&skipped.first_touches), "{skipped:?}");
+    let why = why(&lab);
+    assert_eq!(why["verdict"], "initialised-by-one-thread");
+    assert!(why["areas"][0]["name"].as_str().unwrap().starts_with("main (program.c"), "{}", why["areas"][0]);
+    let note = why["notes"][0].as_str().unwrap();
+    assert!(note.starts_with(&format!("the trace is of a region (--skip {skip}): ")), "{note}");
+    // `compare` and `optimal` lay the pages out as `why` does: first touch pays for what one thread made.
+    for command in ["compare", "optimal"] {
+        let mut homing = Command::new(env!("CARGO_BIN_EXE_homing"));
+        homing.args([command, "--machine", "butterfly"]).arg(lab.path("out.trace"));
+        let output = homing.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned() + &stderr(&output);
+        assert!(said.contains(&format!("--skip {skip}")), "{command}: {said}");
+    }
+    // Where nothing is left, there is no verdict.
+    assert_eq!(lab.record(&["--skip", "1000000000"], &[program]).status.code(), Some(0));
+    let mut homing = Command::new(env!("CARGO_BIN_EXE_homing"));
+    let output = homing.args(["why"]).arg(lab.path("out.trace")).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("record it with a smaller --skip"), "{}", stderr(&output));
+}
+
+#[test]
 fn either_end_of_a_region_may_be_left_out() {
     let lab = Lab::new();
     let program = program(&lab);

@@ -92,15 +92,23 @@ impl Layout {
     }
 }
 
-/// Fails if the trace is of a region of interest that never began: its first touches would look like a program.
+/// Fails if the trace is of a region of interest that never began, or all of it was skipped: its first touches would
+/// look like a program.
 fn check_region(trace: &Trace<'_>) -> Result<()> {
     let summary = trace.summary();
-    match region_end(trace, "from") {
-        Some(from) if summary.first_touches > 0 && summary.first_touches == summary.references => {
-            Err(TraceError::NoRegion(from.to_owned()).into())
-        }
+    if summary.first_touches == 0 || summary.first_touches < summary.references {
+        return Ok(());
+    }
+    match (skipped(trace), region_end(trace, "from")) {
+        (Some(skip), _) if summary.skipped > 0 => Err(TraceError::AllSkipped(skip).into()),
+        (_, Some(from)) => Err(TraceError::NoRegion(from.to_owned()).into()),
         _ => Ok(()),
     }
+}
+
+/// How many references the recording was to leave out at the start, if any.
+fn skipped(trace: &Trace<'_>) -> Option<u64> {
+    trace.header().more.get("skip")?.as_u64().filter(|skip| *skip > 0)
 }
 
 /// The function that begins or ends the region of interest, if the trace is of one.
@@ -111,14 +119,15 @@ fn region_end<'a>(trace: &'a Trace<'_>, end: &str) -> Option<&'a str> {
 /// What a reader must know of a trace of a region.
 fn of_region(trace: &Trace<'_>) -> Option<String> {
     let option = |end: &str| region_end(trace, end).map(|function| format!("--{end} {function}"));
-    let options: Vec<String> = ["from", "to"].into_iter().filter_map(option).collect();
+    let mut options: Vec<String> = ["from", "to"].into_iter().filter_map(option).collect();
+    options.extend(skipped(trace).map(|skip| format!("--skip {skip}")));
     let summary = trace.summary();
     (!options.is_empty()).then(|| {
         format!(
             "the trace is of a region ({}): at least {} references outside of it are left out; {} stay that are the \
              first to their pages, since pages begin where they are first touched",
             options.join(" "),
-            summary.outside,
+            summary.outside + summary.skipped,
             summary.first_touches,
         )
     })

@@ -4,7 +4,7 @@
 //! bounded is the number of processes recorded at the same time: further ones run unrecorded and are counted.
 
 use crate::error::{with_causes, RecordError, While};
-use crate::order;
+use crate::order::{self, Ordered};
 use crate::stream::{Left, Settings, Stream, REATTACH};
 use crate::watch::Watch;
 use homing_linux::channel::{Capacity, Channel, Filled, Received};
@@ -41,8 +41,8 @@ pub struct Child {
     pub pid: u32,
     /// The last program that it executed, with arguments.
     pub command: Vec<String>,
-    /// Its trace and the references in it, or why there is none.
-    pub recorded: Result<(PathBuf, u64), RecordError>,
+    /// Its trace and what is in it, or why there is none.
+    pub recorded: Result<(PathBuf, Ordered), RecordError>,
 }
 
 /// All processes that descend from the first one.
@@ -243,7 +243,7 @@ fn follow(member: &Member, mut stream: Stream, watch: &dyn Watch) -> Result<Left
     stream.finish()
 }
 
-fn complete(output: Part, left: Left, options: merge::Options) -> Result<(PathBuf, u64), RecordError> {
+fn complete(output: Part, left: Left, options: merge::Options) -> Result<(PathBuf, Ordered), RecordError> {
     if let Some(error) = left.failed {
         return Err(unfinished(error, &output, Path::new("NEW")));
     }
@@ -253,7 +253,7 @@ fn complete(output: Part, left: Left, options: merge::Options) -> Result<(PathBu
     }
     let ordered = order::append(output.path(), options)?;
     let name = output.complete().doing(|| "cannot complete the trace".to_owned())?;
-    Ok((name, ordered.summary.references))
+    Ok((name, ordered))
 }
 
 /// What to do with what was written of a trace that cannot be completed; nothing if that is nothing.

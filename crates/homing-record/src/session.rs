@@ -111,7 +111,7 @@ impl Session {
             }
             if status.is_none() {
                 let complete = self.stream.ingest().is_some_and(|ingest| ingest.is_complete());
-                end.if_spent(complete, &mut self.child);
+                end.if_spent(complete, &mut self.child, self.family.as_ref());
             }
             if let Some(ingest) = self.stream.ingest() {
                 self.watch.progress(ingest.references(), ingest.writer().bytes());
@@ -122,7 +122,7 @@ impl Session {
         self.watch.ended();
         let left = self.stream.finish()?;
         if let Some(family) = &self.family {
-            if !wait_for(family, left.children, interrupts, &*self.watch) {
+            if !wait_for(family, left.children, interrupts, &mut end, &*self.watch) {
                 return Ok(Ended { status: INTERRUPTED, spent: None, left: None });
             }
         }
@@ -172,25 +172,34 @@ impl End {
         }
     }
 
-    /// Asks the program to end when it has used what it may; one that does not is killed. If it has just ended there is
-    /// nobody to tell. `complete`: nothing more will be kept.
-    fn if_spent(&mut self, complete: bool, child: &mut Child) {
+    /// Asks the program, with its family, to end when it has used what it may; one that does not is killed. If it has
+    /// just ended there is nobody to tell. `complete`: nothing more of the program will be kept.
+    fn if_spent(&mut self, complete: bool, child: &mut Child, family: Option<&Family>) {
+        let Some(signal) = self.due(complete) else { return };
+        let _ = signal_child(child, signal);
+        if let Some(family) = family {
+            family.signal(signal);
+        }
+    }
+
+    /// The signal that is due: SIGTERM when what is allowed is spent, then SIGKILL for who did not follow.
+    fn due(&mut self, complete: bool) -> Option<i32> {
         let over = self.at.is_some_and(|at| Instant::now() >= at);
         if self.spent.is_some() {
-            if over {
-                let _ = child.kill();
-                self.at = None;
-            }
-        } else if over || (self.references && complete) {
-            let _ = signal_child(child, SIGTERM);
-            self.at = Some(Instant::now() + PATIENCE);
-            self.spent = Some(if over { Spent::Time } else { Spent::References });
+            self.at = self.at.filter(|_| !over);
+            return over.then_some(SIGKILL);
         }
+        let spent = if over { Spent::Time } else { Spent::References };
+        self.spent = (over || (self.references && complete)).then_some(spent);
+        self.spent.map(|_| {
+            self.at = Some(Instant::now() + PATIENCE);
+            SIGTERM
+        })
     }
 }
 
 /// Waits for the program's children. False: the user asked twice to end.
-fn wait_for(family: &Family, forks: u32, interrupts: &Interrupts, watch: &dyn Watch) -> bool {
+fn wait_for(family: &Family, forks: u32, interrupts: &Interrupts, end: &mut End, watch: &dyn Watch) -> bool {
     let begin = Instant::now();
     let mut reported = false;
     // A child that has just been forked may not have asked for its wire yet.
@@ -205,7 +214,7 @@ fn wait_for(family: &Family, forks: u32, interrupts: &Interrupts, watch: &dyn Wa
             ));
             reported = true;
         }
-        if let Some(signal) = interrupts.to_forward() {
+        for signal in interrupts.to_forward().into_iter().chain(end.due(false)) {
             family.signal(signal);
         }
         if interrupts.count() >= 2 {

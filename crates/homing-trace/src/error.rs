@@ -49,6 +49,12 @@ pub enum TraceError {
          has only the first reference to each page"
     )]
     NoRegion(String),
+    /// All of it was skipped.
+    #[error(
+        "the trace has only the first reference to each page: the program made no more than the {0} references that \
+         were left out at its start; record it with a smaller --skip"
+    )]
+    AllSkipped(u64),
     /// No reference can be read.
     #[error("nothing of the trace can be read: of {lost} references all are lost ({reason}); {advice}")]
     NothingLeft {

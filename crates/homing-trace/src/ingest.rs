@@ -108,7 +108,7 @@ impl<W: Write> Ingest<W> {
     pub fn new(writer: TraceWriter<W>, flavour: Flavour, options: IngestOptions) -> Self {
         let state = State {
             writer,
-            selection: Selection::new(options),
+            selection: Selection::new(options, flavour),
             thread: Thread(0),
             blocks: Vec::new(),
             known: Vec::new(),
@@ -117,7 +117,7 @@ impl<W: Write> Ingest<W> {
             reword: Box::new(|_, _| None),
             code: BTreeSet::new(),
             addresses: Vec::new(),
-            plain: Selection::new(options).is_everything(),
+            plain: Selection::new(options, flavour).is_everything(),
             stamp: (flavour == Flavour::Serial).then_some(0),
             malformed: 0,
         };

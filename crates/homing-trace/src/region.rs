@@ -1,9 +1,11 @@
 //! The region of interest of a recording. References before it and after it are left out, but for the first to each
-//! page before it: it says who made the page, and so where the page begins.
+//! page before it: it says who made the page, and so where the page begins. So it is for references that are skipped.
 
 use super::event::Event;
 use super::format::FRAME_SHIFT;
 use super::frames::{Change, FrameTable};
+use super::wire::Flavour;
+use crate::ids::Thread;
 
 /// Where a recording is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,16 +19,20 @@ pub enum Place {
     After,
 }
 
-/// Where a recording is, and which pages were referred to before its region.
-#[derive(Debug, Default)]
+/// Where a recording is, and which pages were referred to in what it leaves out at its start.
+#[derive(Debug)]
 pub(super) struct Region {
     place: Place,
-    touched: FrameTable,
+    /// Whether the threads' references come in no common order: then the first of each thread to a page counts, since
+    /// only the merged order tells which of them made it.
+    by_thread: bool,
+    /// By thread, or one for all.
+    touched: Vec<FrameTable>,
 }
 
 impl Region {
-    pub(super) fn starting(place: Place) -> Region {
-        Region { place, touched: FrameTable::default() }
+    pub(super) fn starting(place: Place, flavour: Flavour) -> Region {
+        Region { place, by_thread: flavour == Flavour::Parallel, touched: Vec::new() }
     }
 
     pub(super) fn place(&self) -> Place {
@@ -41,26 +47,33 @@ impl Region {
     /// The recorder says that the region begins, or that it ends. There is one: it does not begin again.
     pub(super) fn change(&mut self, begins: bool) {
         match (self.place, begins) {
-            (Place::Before, true) => *self = Region::default(),
+            (Place::Before, true) => self.place = Place::Inside,
             (Place::Inside, false) => self.place = Place::After,
             _ => {}
         }
     }
 
+    /// Nothing more is left out at the start: which pages were touched is of no use any more.
+    pub(super) fn forget_touched(&mut self) {
+        self.touched = Vec::new();
+    }
+
     /// Pages whose mapping goes away are new when they come back.
     pub(super) fn event(&mut self, event: &Event) {
-        if let (Place::Before, Some(change)) = (self.place, Change::of(event)) {
-            self.touched.change(change);
+        if let Some(change) = Change::of(event).filter(|_| !self.touched.is_empty()) {
+            self.touched.iter_mut().for_each(|touched| _ = touched.change(change));
         }
     }
 
-    /// Whether a reference outside of the region is the first to its page, before the region.
+    /// Whether a reference that is left out at the start is the first to its page.
     #[inline]
-    pub(super) fn is_first_touch(&mut self, address: u64) -> bool {
-        if self.place == Place::After {
-            return false;
+    pub(super) fn is_first_touch(&mut self, thread: Thread, address: u64) -> bool {
+        let number = if self.by_thread { thread.index() } else { 0 };
+        if number >= self.touched.len() {
+            self.touched.resize_with(number + 1, FrameTable::default);
         }
-        let known = self.touched.len();
-        self.touched.frame(address >> FRAME_SHIFT) == known
+        let touched = &mut self.touched[number];
+        let known = touched.len();
+        touched.frame(address >> FRAME_SHIFT) == known
     }
 }

@@ -5,6 +5,7 @@ use super::event::Event;
 use super::filter::LineFilter;
 use super::region::{Place, Region};
 use super::summary::Summary;
+use super::wire::Flavour;
 use crate::ids::Thread;
 
 /// What part of a recording is kept.
@@ -12,7 +13,7 @@ use crate::ids::Thread;
 pub struct IngestOptions {
     /// Drops references that hit in a per-thread filter of 512 lines of 64 bytes.
     pub line_filter: bool,
-    /// Drops this many references at the start.
+    /// Leaves out this many references at the start, but for the first reference to each page.
     pub skip: u64,
     /// Drops all references after this many were kept.
     pub limit: Option<u64>,
@@ -23,7 +24,7 @@ pub struct IngestOptions {
 }
 
 /// What is kept, and the counts of what is not.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Selection {
     options: IngestOptions,
     region: Region,
@@ -31,6 +32,8 @@ pub(super) struct Selection {
     filters: Vec<Option<LineFilter>>,
     kept: u64,
     filtered: u64,
+    /// How many references `--skip` still passes over.
+    to_skip: u64,
     skipped: u64,
     beyond_limit: u64,
     outside: u64,
@@ -38,8 +41,19 @@ pub(super) struct Selection {
 }
 
 impl Selection {
-    pub(super) fn new(options: IngestOptions) -> Selection {
-        Selection { options, region: Region::starting(options.place), ..Selection::default() }
+    pub(super) fn new(options: IngestOptions, flavour: Flavour) -> Selection {
+        Selection {
+            options,
+            region: Region::starting(options.place, flavour),
+            filters: Vec::new(),
+            kept: 0,
+            filtered: 0,
+            to_skip: options.skip,
+            skipped: 0,
+            beyond_limit: 0,
+            outside: 0,
+            first_touches: 0,
+        }
     }
 
     /// Whether nothing more will be kept.
@@ -58,13 +72,14 @@ impl Selection {
 
     /// Whether all references are kept now.
     pub(super) fn is_everything(&self) -> bool {
-        let IngestOptions { line_filter, skip, limit, .. } = self.options;
-        self.region.is_inside() && !line_filter && skip == 0 && limit.is_none()
+        let IngestOptions { line_filter, limit, .. } = self.options;
+        self.region.is_inside() && !line_filter && self.to_skip == 0 && limit.is_none()
     }
 
     /// The region of interest begins, or ends.
     pub(super) fn change_region(&mut self, begins: bool) {
         self.region.change(begins);
+        self.forget_touched();
     }
 
     /// An event of the recording.
@@ -75,8 +90,8 @@ impl Selection {
     /// The filter of a thread, if that is all that drops references; the caller counts what it drops.
     #[inline]
     pub(super) fn only_filter(&mut self, thread: Thread) -> Option<&mut LineFilter> {
-        let IngestOptions { line_filter, skip, limit, .. } = self.options;
-        let only = self.region.is_inside() && line_filter && skip == 0 && limit.is_none();
+        let IngestOptions { line_filter, limit, .. } = self.options;
+        let only = self.region.is_inside() && line_filter && self.to_skip == 0 && limit.is_none();
         only.then(|| filter_of(&mut self.filters, thread))
     }
 
@@ -99,12 +114,16 @@ impl Selection {
     /// Whether a reference is kept.
     #[inline]
     pub(super) fn keeps(&mut self, thread: Thread, address: u64, write: bool) -> bool {
-        let count = if !self.region.is_inside() {
-            let first = self.region.is_first_touch(address);
-            *if first { &mut self.first_touches } else { &mut self.outside } += 1;
-            return first;
-        } else if self.skipped < self.options.skip {
-            &mut self.skipped
+        let count = if self.place() == Place::Before {
+            if self.region.is_first_touch(thread, address) {
+                self.first_touches += 1;
+                return true;
+            }
+            &mut self.outside
+        } else if self.place() == Place::After {
+            &mut self.outside
+        } else if self.to_skip > 0 {
+            return self.skip(thread, address);
         } else if self.reached_limit() {
             &mut self.beyond_limit
         } else if self.options.line_filter && !filter_of(&mut self.filters, thread).passes(address, write) {
@@ -115,6 +134,22 @@ impl Selection {
         };
         *count += 1;
         false
+    }
+
+    /// Passes over a reference at the start; whether it is kept all the same.
+    fn skip(&mut self, thread: Thread, address: u64) -> bool {
+        let first = self.region.is_first_touch(thread, address);
+        *if first { &mut self.first_touches } else { &mut self.skipped } += 1;
+        self.to_skip -= 1;
+        self.forget_touched();
+        first
+    }
+
+    /// Drops what is known of touched pages where nothing more is left out before what is recorded.
+    fn forget_touched(&mut self) {
+        if self.place() != Place::Before && self.to_skip == 0 {
+            self.region.forget_touched();
+        }
     }
 
     /// Enters the counts.

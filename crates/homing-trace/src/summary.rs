@@ -25,14 +25,14 @@ pub struct Summary {
     pub events: u64,
     /// References that the line filter dropped.
     pub filtered: u64,
-    /// References before the recording began (`--skip`).
+    /// References before the recording began (`--skip`) that are left out.
     pub skipped: u64,
     /// References after it ended (`--limit`), as far as they arrived before the recorder stopped.
     pub beyond_limit: u64,
     /// References outside of the region of interest that are left out, as far as they arrived before the recorder
     /// stopped.
     pub outside: u64,
-    /// References before that region which are kept: the first to each page.
+    /// References before that region, or skipped, which are kept all the same: the first to each page.
     pub first_touches: u64,
     /// References that the recorder reported as lost.
     pub lost: u64,

@@ -155,7 +155,8 @@ fn list(children: &[Child], quiet: bool) {
         let command = visible::name(&command);
         match &child.recorded {
             Ok(_) if quiet => {}
-            Ok((name, references)) => {
+            Ok((name, ordered)) => {
+                let references = ordered.summary.references;
                 errln!("  {:>8} {references:>14} references  {}  {command}", child.pid, name.display());
             }
             Err(error) => errln!("  {:>8} not recorded: {command}: {}", child.pid, with_causes(error)),

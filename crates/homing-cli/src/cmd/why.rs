@@ -2,6 +2,7 @@
 
 mod command;
 mod input;
+mod judged;
 mod process;
 mod shares;
 mod text;

@@ -214,8 +214,10 @@ fn filter_skip_and_limit_account_for_every_reference() {
             let reached = ingest.is_complete();
             let (_, s, _) = collect(ingest);
             assert_eq!(s.references + s.filtered + s.skipped + s.beyond_limit, 2000);
-            assert_eq!(s.skipped, skip.min(2000));
-            assert_eq!((reached, s.beyond_limit > 0), (limit == Some(s.references), reached));
+            assert_eq!(s.skipped + s.first_touches, skip.min(2000));
+            assert_eq!(s.first_touches > 0, skip > 0);
+            let counted = s.references - s.first_touches;
+            assert_eq!((reached, s.beyond_limit > 0), (limit == Some(counted), reached));
             assert!(reached || limit.is_none() || line_filter);
             if line_filter && (skip, limit) == (0, None) {
                 let mut filter = crate::filter::LineFilter::default();
@@ -271,6 +273,51 @@ fn outside_of_the_region_only_the_first_reference_to_each_page_stays() {
     ingest.segment(0, 0, &words).unwrap();
     let (_, summary, _) = collect(ingest);
     assert_eq!((summary.references, summary.first_touches, summary.outside), (120, 0, 60));
+}
+
+#[test]
+fn of_skipped_references_the_first_to_each_page_stays() {
+    // 10 executions of 3 references to two pages each, of which one is then mapped anew.
+    let mut words = definition();
+    let run = |words: &mut Vec<u64>| {
+        (0..10).for_each(|i| words.extend([control(op::BLOCK, 77), 0x10000 + i * 16, 0x11000 + i * 16, 0]));
+    };
+    run(&mut words);
+    words.extend([control(op::MUNMAP, 0), 0x10000, 0x1000]);
+    run(&mut words);
+    run(&mut words);
+    let waited = IngestOptions { skip: 60, ..IngestOptions::default() };
+    let behind_a_region = {
+        let mut behind = definition();
+        run(&mut behind);
+        behind.extend([control(op::MUNMAP, 0), 0x10000, 0x1000, control(op::REGION, 1)]);
+        run(&mut behind);
+        run(&mut behind);
+        (behind, IngestOptions { skip: 30, place: Place::Before, ..IngestOptions::default() })
+    };
+    for (words, options) in [(words, waited), behind_a_region] {
+        let mut ingest = ingest(Flavour::Serial, options);
+        ingest.segment(0, 0, &words).unwrap();
+        let (collector, summary, frames) = collect(ingest);
+        assert_eq!((summary.first_touches, summary.skipped + summary.outside), (3, 60 - 3));
+        assert_eq!(summary.references, 3 + 30);
+        assert_eq!(addresses(&collector, &frames, 0)[..4], [0x10000, 0x11000, 0x10000, 0x10000]);
+    }
+}
+
+#[test]
+fn each_threads_first_reference_to_a_page_stays_where_their_order_is_not_known_yet() {
+    // The second thread's segment comes first, as one does that is full before the first thread's.
+    let options = IngestOptions { skip: 20, ..IngestOptions::default() };
+    let mut ingest = ingest(Flavour::Parallel, options);
+    let words = [reads(0x5000); 10];
+    ingest.segment(1, 0, &words).unwrap();
+    ingest.segment(0, 0, &words).unwrap();
+    let (collector, summary, frames) = collect(ingest);
+    assert_eq!((summary.references, summary.first_touches, summary.skipped), (2, 2, 18));
+    for thread in [0, 1] {
+        assert_eq!(addresses(&collector, &frames, thread), [0x5000]);
+    }
 }
 
 #[test]

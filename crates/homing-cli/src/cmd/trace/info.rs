@@ -173,10 +173,17 @@ fn tables(trace: &Trace<'_>, info: &Info) -> String {
     row("complete", complete);
     row("filter", format!("{}, {} references filtered out", header.filter, grouped(summary.filtered)));
     if summary.skipped + summary.beyond_limit > 0 {
-        let (before, after) = (grouped(summary.skipped), grouped(summary.beyond_limit));
+        let first = match region(header) {
+            None if summary.first_touches > 0 => {
+                format!(" ({} first touches kept)", grouped(summary.first_touches))
+            }
+            _ => String::new(),
+        };
+        let (before, after) =
+            (grouped(summary.skipped) + " references before" + &first, grouped(summary.beyond_limit));
         // Recording stops soon after the limit.
         let least = if summary.beyond_limit > 0 { "at least " } else { "" };
-        row("not recorded", format!("{before} references before, {least}{after} after"));
+        row("not recorded", format!("{before}, {least}{after} after"));
     }
     if let Some(region) = region(header) {
         let (outside, first) = (grouped(summary.outside), grouped(summary.first_touches));

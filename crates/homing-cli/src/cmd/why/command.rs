@@ -1,5 +1,6 @@
 //! A command that is recorded to be judged.
 
+use super::judged::Judged;
 use crate::exit::Code;
 use crate::files;
 use crate::progress::Recording;
@@ -7,10 +8,10 @@ use crate::region;
 use crate::tables::things;
 use anyhow::Context;
 use homing_live::config::parse_duration;
-use homing_record::{Allowed, Finished, Region, Request, Spent, RECORDERS};
+use homing_record::{Allowed, Finished, Ordered, Region, Request, Spent, RECORDERS};
 use homing_trace::{merge, IngestOptions};
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -104,19 +105,19 @@ impl Command {
             None => Some(TempDir::with_prefix("homing-why-").context("no directory for the trace")?),
         };
         let output = match (&self.keep, &folder) {
-            (None, Some(folder)) => folder.path().join(self.trace_name()),
+            (None, Some(folder)) => folder.path().join("why.homing"),
             (keep, _) => keep.clone().unwrap_or_default(),
         };
         let Budget { time, references } = self.budget;
         let request = Request {
             recorder: &RECORDERS[0],
-            command: self.words,
+            command: self.words.clone(),
             output: output.clone(),
             options: IngestOptions { limit: references, ..IngestOptions::default() },
             merge: merge::Options::default(),
             slice: homing_record::DEFAULT_SLICE,
-            follow: false,
-            region: self.region,
+            follow: true,
+            region: self.region.clone(),
         };
         let allowed = Allowed { time, references: references.is_some() };
         let mut prepared = request.prepare(Arc::new(Recording::new()))?.within(allowed);
@@ -126,55 +127,59 @@ impl Command {
         files::tell_left_behind(&output);
         let recorded = prepared.record()?;
         Ok(match recorded.trace {
-            Ok(Finished { never_ran: Some(never), summary, .. }) if never.begins => {
-                anyhow::bail!("nothing to judge: {}", region::never_ran(&never, &summary));
-            }
-            Ok(finished) => Ok(Recorded {
-                path: output,
-                notes: notes(&finished, recorded.status, self.budget),
-                _folder: folder,
-            }),
+            Ok(finished) => Ok(self.judged(finished, recorded.status, folder)?),
             Err(left) => {
                 errln!("homing: ended at once{}", if self.keep.is_some() { left } else { String::new() });
                 Err(Code(recorded.status))
             }
         })
     }
-}
 
-impl Command {
-    /// A name for the trace, by which outputs name the program.
-    fn trace_name(&self) -> PathBuf {
-        let name = self.words.first().and_then(|word| Path::new(word).file_name()).unwrap_or("why".as_ref());
-        Path::new(name).with_extension("homing")
+    /// The trace that is judged, under the name that the user knows it by.
+    fn judged(&self, finished: Finished, status: u8, folder: Option<TempDir>) -> anyhow::Result<Recorded> {
+        let (spent, root) = (finished.spent, finished.path.clone());
+        let judged = Judged::among(finished);
+        let summary = &judged.ordered.summary;
+        let never_ran =
+            judged.never_ran.as_ref().map(|never| (never.begins, region::never_ran(never, summary)));
+        if let Some((true, why)) = never_ran {
+            anyhow::bail!("nothing to judge: {why}");
+        }
+        let mut notes = judged.notes;
+        notes.extend(never_ran.map(|(_, why)| why));
+        notes.extend(self::notes(&judged.ordered, spent, status, self.budget));
+        // A link stays: the file that it leads to is replaced.
+        let place = match self.keep {
+            Some(_) => root.canonicalize().unwrap_or_else(|_| root.clone()),
+            None => root.with_file_name(judged.program).with_extension("homing"),
+        };
+        if judged.path != place {
+            std::fs::rename(&judged.path, &place)
+                .with_context(|| format!("cannot rename {} to {}", judged.path.display(), place.display()))?;
+        }
+        let path = if self.keep.is_some() { root } else { place };
+        Ok(Recorded { path, notes, _folder: folder })
     }
 }
 
 /// What a reader must know of a recording.
-fn notes(finished: &Finished, status: u8, budget: Budget) -> Vec<String> {
+fn notes(ordered: &Ordered, spent: Option<Spent>, status: u8, budget: Budget) -> Vec<String> {
     let mut notes = Vec::new();
-    match (finished.spent, budget.references) {
+    match (spent, budget.references) {
         (Some(Spent::Time), _) => notes.push(format!(
             "the program was ended after {} s of recording: start-up may weigh too much (--from, --budget)",
             budget.time.unwrap_or_default().as_secs_f64()
         )),
-        (_, Some(count)) if finished.summary.references >= count => notes.push(format!(
+        (_, Some(count)) if ordered.summary.references >= count => notes.push(format!(
             "the program was ended after its first {}: start-up may weigh too much (--from, --budget)",
             things(count, "reference")
         )),
         _ => {}
     }
-    notes
-        .extend(finished.never_ran.as_ref().map(|never_ran| region::never_ran(never_ran, &finished.summary)));
-    if status != 0 && finished.spent.is_none() {
+    if status != 0 && spent.is_none() {
         notes.push(format!("the program ended with status {status}"));
     }
-    if finished.unrecorded > 0 {
-        let children = if finished.unrecorded == 1 { "child process was" } else { "child processes were" };
-        notes
-            .push(format!("{} {children} not recorded (`homing record --follow` does)", finished.unrecorded));
-    }
-    let (summary, order) = (&finished.summary, &finished.ordered.report);
+    let (summary, order) = (&ordered.summary, &ordered.report);
     for (count, what) in [
         (summary.lost, "references that the recorder lost"),
         (summary.lost_segments, "segments of the recorder that never arrived"),
