@@ -70,6 +70,15 @@ fn pages_made_by_their_users_are_not_numa() {
 }
 
 #[test]
+fn one_thread_alone_is_told_and_how_to_judge_what_comes_after() {
+    let lab = tempfile::tempdir().unwrap();
+    let trace = trace(lab.path(), |page| page * THREADS / PAGES);
+    let text = stdout(&["why", trace.to_str().unwrap(), "--machine", "butterfly", "--threads-on", "0"]);
+    assert!(text.contains("as all threads that were seen run on one node"), "{text}");
+    assert!(text.contains("homing why --from FUNCTION"), "{text}");
+}
+
+#[test]
 fn data_that_fit_into_caches_are_not_numa_wherever_they_are() {
     let folder = tempfile::tempdir().unwrap();
     let trace = trace(folder.path(), |_| 0);

@@ -344,7 +344,11 @@ impl WhyReport {
             schema: SCHEMA,
             verdict,
             words: verdict.words().into(),
-            sentence: process::sentence(&basis.process, found.cause, words::sentence(found)),
+            sentence: process::sentence(
+                &basis.process,
+                found.cause,
+                words::sentence(found, basis.nodes_in_use),
+            ),
             basis: words::rests_on(found, &basis),
             gain: found.gain,
             at_most: found.at_most,

@@ -95,7 +95,14 @@ impl<'a> Page<'a> {
     fn advice(&self) -> Vec<String> {
         let report = self.report;
         if report.verdict == Cause::NotNuma {
-            return vec!["Nothing to do: look at caches, computing and synchronisation instead.".into()];
+            return match (report.nodes_in_use, &report.sampled) {
+                (1, None) => vec![
+                    "Nothing to do for what was recorded. If that was no more than the start of the program, judge what"
+                        .into(),
+                    "comes after it: homing why --from FUNCTION -- PROGRAM".into(),
+                ],
+                _ => vec!["Nothing to do: look at caches, computing and synchronisation instead.".into()],
+            };
         }
         let mut lines = vec!["What to do:".to_owned()];
         for finding in &report.process {

@@ -6,11 +6,12 @@ use crate::why::area::OTHER;
 use crate::why::verdict::Cause;
 use crate::why::Diagnosis;
 
-/// The answer in a sentence.
-pub(super) fn sentence(found: &Diagnosis) -> String {
+/// The answer in a sentence. `nodes`: those that threads run on.
+pub(super) fn sentence(found: &Diagnosis, nodes: u64) -> String {
     let (at_most, of) = (percent(found.at_most), of(found.timed));
     if found.cause == Cause::NotNuma {
-        return format!("Not NUMA: at most {at_most} {of} to gain by placing memory.");
+        let why = if nodes == 1 { ", as all threads that were seen run on one node" } else { "" };
+        return format!("Not NUMA: at most {at_most} {of} to gain by placing memory{why}.");
     }
     let areas = found.findings.iter().filter(|finding| finding.remedy.is_some());
     let (count, share) =
