@@ -13,6 +13,7 @@ pub mod hint_faults;
 pub mod huge;
 pub mod inherit;
 pub mod interrupts;
+pub mod ld_preload;
 pub mod libraries;
 pub mod lock;
 pub mod mapped;

@@ -1,0 +1,43 @@
+#!/bin/sh
+# Runs inside the lab, as root, on four nodes of two CPUs each: programs in resource sets have their pages and threads where the set's
+# policies want them. Prints a line a check, and fails if one fails.
+export HOMING_LIB=$PWD
+failed=0 checks=0
+check() { # NAME COMMAND...
+  name=$1; shift
+  checks=$((checks + 1))
+  if out=$("$@" 2>&1); then echo "ok $name"; else failed=1; echo "not ok $name: $out"; fi
+}
+exits() { # STATUS WORDS COMMAND...: ends with the status and says the words
+  wanted=$1 words=$2; shift 2
+  out=$("$@" 2>&1)
+  status=$?
+  echo "$out"
+  [ $status -eq "$wanted" ] || { echo "status $status: expected $wanted"; return 1; }
+  echo "$out" | grep -q "$words" || { echo "expected: $words"; return 1; }
+}
+rset() { ./homing rset exec "$@"; }
+
+check 'striped by pages' rset node:1-2 --memory striped -- ./where striped 1 1 2
+check 'striped by 64K' rset node:1-2 --memory striped --stride 64K -- ./where striped 16 1 2
+check 'striped over three nodes' rset 'node:0-1 | mem:3' --memory striped --stride 8K -- ./where striped 2 0 1 3
+check 'remote' rset node:1-2 --memory remote -- ./where remote
+check 'local' rset node:1-2 --memory local --threads round-robin -- ./where local
+check 'float' rset node:3 -- ./where inside 3
+check 'fill' rset node:1-2 --threads fill -- ./where threads 2 3 4 5
+check 'round-robin' rset node:1-2 --threads round-robin -- ./where threads 2 4 3 5
+check 'one-per-node' rset node:1-2 --threads one-per-node -- ./where threads 2 4
+check 'huge pages' rset all --huge 2M -- ./where huge
+check 'a shell keeps the set' rset node:1-2 --memory striped --stride 64K -- sh -c './where striped 16 1 2'
+check 'a set in a set' rset node:1-2 --memory striped -- ./homing rset exec node:2 -- ./where inside 2
+check 'a set by name' rset both --file sets.toml -- ./where striped 2 1 2
+check 'status' exits 7 '' ./homing rset exec node:1 -- sh -c 'exit 7'
+check 'no node' exits 2 'there is no node 9: expected some of 0-3' ./homing rset exec node:9 -- true
+check 'no other node' exits 2 'cannot be remote' ./homing rset exec node:1 --memory remote -- true
+check 'outside of the affinity' exits 2 'what is left is cpu:2 | mem:1-2' \
+  taskset 4 ./homing rset exec node:1-2 -- true
+check 'outer set' exits 2 'may not use cpu:0-1' rset node:1 -- ./homing rset exec node:0 -- true
+check 'list' exits 0 'both .*2-5 *1-2' ./homing rset list --file sets.toml
+check 'show' exits 0 'node:1-2' ./homing rset show both --file sets.toml
+[ $failed -eq 0 ] && echo "rset: $checks checks passed"
+exit $failed
