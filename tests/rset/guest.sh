@@ -32,6 +32,7 @@ check 'a shell keeps the set' rset node:1-2 --memory striped --stride 64K -- sh 
 check 'a set in a set' rset node:1-2 --memory striped -- ./homing rset exec node:2 -- ./where inside 2
 check 'a set by name' rset both --file sets.toml -- ./where striped 2 1 2
 check 'status' exits 7 '' ./homing rset exec node:1 -- sh -c 'exit 7'
+check 'a static program is told' exits 0 'busybox is linked statically' rset node:1 --memory local -- busybox true
 check 'no node' exits 2 'there is no node 9: expected some of 0-3' ./homing rset exec node:9 -- true
 check 'no other node' exits 2 'cannot be remote' ./homing rset exec node:1 --memory remote -- true
 check 'outside of the affinity' exits 2 'what is left is cpu:2 | mem:1-2' \

@@ -36,9 +36,9 @@ static int node_of(void *address) {
     return syscall(SYS_move_pages, 0, 1UL, &page, NULL, &status, 0) == 0 ? status : -1;
 }
 
+/* The first ones are shown. */
 static void not_ok(const char *what, long at, long found, const char *wanted) {
-    printf("not ok %s: %ld is on %ld: expected %s\n", what, at, found, wanted);
-    failed = 1;
+    if (failed++ < 5) printf("not ok %s: %ld is on %ld: expected %s\n", what, at, found, wanted);
 }
 
 /* Memory of each way to get it, touched. */
@@ -56,14 +56,22 @@ static char *make(int how, const char **name) {
     return memory;
 }
 
+/* Where stripes are single pages, which node comes first is the kernel's choice. */
+static long first_turn(const char *memory, long pages, long nodes) {
+    long turn = 0;
+    int found = node_of((void *)memory);
+    while (pages == 1 && turn < nodes && atoi(word[1 + turn]) != found) turn++;
+    return turn % nodes;
+}
+
 static void striped(void) {
     long pages = atol(word[0]), nodes = words - 1;
     for (int how = 0; how < 5; how++) {
         const char *name;
         char *memory = make(how, &name);
-        /* All but the last page, which an allocation with a header shares with nothing but is not filled. */
-        for (long page = 0; page < PAGES - 1; page++) {
-            const char *wanted = word[1 + page / pages % nodes];
+        long turn = first_turn(memory, pages, nodes);
+        for (long page = 0; page < PAGES; page++) {
+            const char *wanted = word[1 + (turn + page / pages) % nodes];
             int found = node_of(memory + page * PAGE);
             if (found != atoi(wanted)) not_ok(name, page, found, wanted);
         }
@@ -141,5 +149,6 @@ int main(int argc, char **argv) {
     if (strcmp(argv[1], "threads") == 0) threads();
     if (strcmp(argv[1], "inside") == 0) inside();
     if (strcmp(argv[1], "huge") == 0) huge();
-    return failed;
+    if (failed > 5) printf("not ok: %d in all\n", failed);
+    return failed != 0;
 }

@@ -20,6 +20,7 @@ pub mod mapped;
 pub mod move_pages;
 pub mod pagemap;
 pub mod perf;
+pub mod placed;
 pub mod policy;
 pub mod private;
 pub mod proc;

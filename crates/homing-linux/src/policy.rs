@@ -70,7 +70,7 @@ pub fn bind_range(memory: &mut [u8], nodes: &[u32]) -> io::Result<()> {
 }
 
 /// Nodes as the kernel's bit mask.
-fn mask(nodes: &[u32]) -> Vec<u64> {
+pub(crate) fn mask(nodes: &[u32]) -> Vec<u64> {
     let words = nodes.iter().max().map_or(1, |&most| most as usize / 64 + 1);
     let mut mask = vec![0; words];
     nodes.iter().for_each(|&node| mask[node as usize / 64] |= 1 << (node % 64));

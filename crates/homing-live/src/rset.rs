@@ -9,7 +9,7 @@ use homing_linux::policy::{self, BALANCED, BIND, INTERLEAVE};
 use homing_linux::proc::{Pid, Proc, ProcError, Tid};
 use std::ffi::OsString;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The library that lays memory and threads over a set from inside of the program, below the directory of the
 /// recorders.
@@ -49,6 +49,13 @@ pub fn global(host: &Host, proc: &Proc) -> Result<Global, ProcError> {
 /// The newtypes of the kernel's numbers, which are far below 2^16.
 fn cpus(numbers: &[u32]) -> impl Iterator<Item = Cpu> + '_ {
     numbers.iter().map(|&cpu| Cpu(cpu as u16))
+}
+
+/// The user's own file of sets, which need not be there.
+pub fn own_file() -> Option<PathBuf> {
+    let under = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let configuration = under("XDG_CONFIG_HOME").or_else(|| Some(under("HOME")?.join(".config")))?;
+    Some(configuration.join("homing/rsets.toml"))
 }
 
 /// Whether policies need the library inside of the program.

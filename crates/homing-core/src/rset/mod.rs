@@ -19,7 +19,7 @@ pub use error::ExprError;
 pub use expr::{is_name, Expr};
 pub use global::{Global, GlobalNode};
 pub use list::ranges;
-pub use policy::{Memory, Policies, Threads, STRIDE_UNIT};
+pub use policy::{Memory, Pages, Policies, Threads, MOST_STRIPES, STRIDE_UNIT};
 pub use sets::{Named, SetError, Sets};
 
 use crate::ids::{Cpu, Node};

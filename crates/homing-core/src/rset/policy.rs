@@ -5,6 +5,7 @@ use crate::history::ThreadsOn;
 use crate::ids::{parse_bytes, Cpu, Node};
 use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 
 /// Strides are multiples of this: the smallest page that Linux has.
@@ -150,6 +151,76 @@ impl Policies {
             _ => Ok(()),
         }
     }
+}
+
+/// Where the pages of a piece of an allocation come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pages {
+    /// Anywhere in the set.
+    Within(Vec<Node>),
+    /// This node, others where it is full.
+    On(Node),
+    /// These nodes in turn, page by page.
+    InTurn(Vec<Node>),
+}
+
+/// Most stripes of an allocation: each is a mapping, of which a process has 65530.
+pub const MOST_STRIPES: usize = 4096;
+
+impl Policies {
+    /// The pieces of an allocation by a thread on the node `here`, from its begin to its end. A set without memory
+    /// leaves it as it is.
+    ///
+    /// # Errors
+    /// If the set has no memory for the policy, or there were too many stripes.
+    pub fn pieces(
+        &self,
+        set: &ResourceSet,
+        bytes: usize,
+        page: usize,
+        here: Node,
+    ) -> Result<Vec<(Range<usize>, Pages)>, String> {
+        let nodes: Vec<Node> = set.memories.iter().copied().collect();
+        let memory = self.memory.unwrap_or(Memory::Float);
+        let whole = |pages| Ok(vec![(0..bytes, pages)]);
+        match memory {
+            _ if nodes.is_empty() && memory == Memory::Float => Ok(Vec::new()),
+            _ if nodes.is_empty() => Err(format!("the set has no memory to be {memory}")),
+            Memory::Float => whole(Pages::Within(nodes)),
+            Memory::Local if nodes.contains(&here) => whole(Pages::On(here)),
+            Memory::Local => whole(Pages::Within(nodes)),
+            Memory::Remote => {
+                let others: Vec<Node> = nodes.into_iter().filter(|&node| node != here).collect();
+                match others.is_empty() {
+                    true => Err(format!("the set has no memory that is remote from node {here}")),
+                    false => whole(Pages::Within(others)),
+                }
+            }
+            Memory::Striped => {
+                stripes(nodes, bytes, self.stride.map_or(page, |stride| stride as usize), page)
+            }
+        }
+    }
+}
+
+fn stripes(
+    nodes: Vec<Node>,
+    bytes: usize,
+    stride: usize,
+    page: usize,
+) -> Result<Vec<(Range<usize>, Pages)>, String> {
+    if stride == 0 || !stride.is_multiple_of(page) {
+        return Err(format!("a stride of {stride} bytes: expected a multiple of the page size, {page}"));
+    }
+    if stride == page {
+        return Ok(vec![(0..bytes, Pages::InTurn(nodes))]);
+    }
+    let count = bytes.div_ceil(stride);
+    if count > MOST_STRIPES {
+        return Err(format!("{count} stripes: expected at most {MOST_STRIPES}, so a larger stride"));
+    }
+    let piece = |at: usize| (at * stride..((at + 1) * stride).min(bytes), Pages::On(nodes[at % nodes.len()]));
+    Ok((0..count).map(piece).collect())
 }
 
 /// A size in bytes.

@@ -329,6 +329,35 @@ fn remote_memory_needs_another_node() {
 }
 
 #[test]
+fn allocations_are_divided_by_their_policy() {
+    let set = |memories: &[u16]| ResourceSet {
+        memories: memories.iter().copied().map(Node).collect(),
+        ..ResourceSet::default()
+    };
+    let pieces = |memory, stride, memories: &[u16], bytes| {
+        let policies = Policies { memory: Some(memory), stride, ..Policies::default() };
+        policies.pieces(&set(memories), bytes, 4096, Node(1))
+    };
+    let within = |nodes: &[u16]| Pages::Within(nodes.iter().copied().map(Node).collect());
+    let whole = |pages| Ok(vec![(0..20480, pages)]);
+    assert_eq!(pieces(Memory::Float, None, &[1, 4], 20480), whole(within(&[1, 4])));
+    assert_eq!(pieces(Memory::Float, None, &[], 20480), Ok(Vec::new()));
+    assert_eq!(pieces(Memory::Local, None, &[1, 4], 20480), whole(Pages::On(Node(1))));
+    assert_eq!(pieces(Memory::Local, None, &[2, 4], 20480), whole(within(&[2, 4])), "no memory here");
+    assert_eq!(pieces(Memory::Remote, None, &[1, 4], 20480), whole(within(&[4])));
+    assert!(pieces(Memory::Remote, None, &[1], 20480).unwrap_err().contains("remote from node 1"));
+    assert_eq!(pieces(Memory::Striped, None, &[1, 4], 20480), whole(Pages::InTurn(vec![Node(1), Node(4)])));
+    let striped = pieces(Memory::Striped, Some(8192), &[1, 4], 20480).unwrap();
+    let on = |range, node| (range, Pages::On(Node(node)));
+    assert_eq!(striped, [on(0..8192, 1), on(8192..16384, 4), on(16384..20480, 1)]);
+    assert!(pieces(Memory::Striped, Some(8192), &[1], 4097 * 8192).unwrap_err().contains("a larger stride"));
+    assert!(pieces(Memory::Striped, Some(100), &[1], 4096)
+        .unwrap_err()
+        .contains("a multiple of the page size"));
+    assert!(pieces(Memory::Striped, None, &[], 4096).unwrap_err().contains("no memory to be striped"));
+}
+
+#[test]
 fn machine_models_have_a_global_set() {
     let model = crate::machine::Machine::builtin("two-socket").unwrap();
     let costs = model.costs(model.page_size()).unwrap();

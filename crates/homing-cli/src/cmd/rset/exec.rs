@@ -7,7 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::ValueHint;
 use homing_core::ids::parse_bytes;
 use homing_core::rset::{Memory, Policies, ResourceSet, Threads};
-use homing_linux::{libraries, program};
+use homing_linux::{libraries, program, visible};
 use homing_live::rset::{self, LIBRARY, SET_ENV};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -65,6 +65,13 @@ pub fn run(args: Args) -> Result {
     policies.check_on(&set, &source.global).map_err(usage)?;
     let path = std::env::var_os("PATH").unwrap_or_default();
     let program = program::find(&args.command[0], &path)?;
+    if rset::needs_library(&policies) && program::is_static(&program) {
+        errln!(
+            "homing: {} is linked statically: its memory and threads are within the set, without the policies \
+             (docs/rset.md)",
+            visible::name(&args.command[0].to_string_lossy())
+        );
+    }
     let mut command = Command::new(program);
     command.arg0(&args.command[0]).args(&args.command[1..]).env_remove(SET_ENV);
     if rset::needs_library(&policies) {

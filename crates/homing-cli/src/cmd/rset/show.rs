@@ -104,7 +104,7 @@ fn per_node(source: &Source, set: &ResourceSet) -> anyhow::Result<()> {
         ];
         rows.add_row(cells.into_iter().chain(node.distances.iter().map(u32::to_string)));
     }
-    outln!("\n{rows}\ndistances as the firmware has them: 10 is local");
+    outln!("\n{rows}\ndistances {}: 10 is local", source.distances());
     Ok(())
 }
 

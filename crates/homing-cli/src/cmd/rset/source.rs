@@ -7,6 +7,7 @@ use homing_core::ids::Node;
 use homing_core::rset::{Expr, Global, ResourceSet, Sets};
 use homing_linux::proc::Proc;
 use homing_live::host::Host;
+use homing_live::rset::own_file;
 use homing_pipeline::model::load_machine;
 use std::path::{Path, PathBuf};
 
@@ -62,6 +63,14 @@ impl Source {
         self.sets.on(expr, &self.global).map_err(|error| exit::error(Code::USAGE, error.to_string()))
     }
 
+    /// What the distances between nodes are.
+    pub fn distances(&self) -> &'static str {
+        match self.host {
+            Some(_) => "as the firmware has them",
+            None => "as the model's accesses cost",
+        }
+    }
+
     /// Free and total bytes of a node; none for a model.
     pub fn memory(&self, id: Node) -> Option<(u64, u64)> {
         let host = self.host.as_ref()?;
@@ -85,10 +94,4 @@ fn sets(file: Option<&Path>) -> anyhow::Result<Sets> {
     let text = crate::files::read_text(&path, "file of sets")?;
     let sets = Sets::from_toml(&text, &path.display().to_string());
     sets.map_err(|error| exit::error(Code::USAGE, error.to_string()))
-}
-
-fn own_file() -> Option<PathBuf> {
-    let under = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let configuration = under("XDG_CONFIG_HOME").or_else(|| Some(under("HOME")?.join(".config")))?;
-    Some(configuration.join("homing/rsets.toml"))
 }
