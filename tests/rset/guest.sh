@@ -38,6 +38,7 @@ check 'no other node' exits 2 'cannot be remote' ./homing rset exec node:1 --mem
 check 'outside of the affinity' exits 2 'what is left is cpu:2 | mem:1-2' \
   taskset 4 ./homing rset exec node:1-2 -- true
 check 'outer set' exits 2 'may not use cpu:0-1' rset node:1 -- ./homing rset exec node:0 -- true
+check 'libhoming' ./library
 check 'list' exits 0 'both .*2-5 *1-2' ./homing rset list --file sets.toml
 check 'show' exits 0 'node:1-2' ./homing rset show both --file sets.toml
 [ $failed -eq 0 ] && echo "rset: $checks checks passed"

@@ -6,7 +6,7 @@ use anyhow::Context;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::ValueHint;
 use homing_core::ids::parse_bytes;
-use homing_core::rset::{Memory, Policies, ResourceSet, Threads};
+use homing_core::rset::{Memory, Policies, ResourceSet, Threads, STRIDE_UNIT};
 use homing_linux::{libraries, program, visible};
 use homing_live::rset::{self, LIBRARY, SET_ENV};
 use std::ffi::OsString;
@@ -40,7 +40,7 @@ pub struct Args {
           value_parser = PossibleValuesParser::new(Threads::NAMES).try_map(|text| text.parse::<Threads>()))]
     threads: Option<Threads>,
     /// Look after allocations of at least this size each; smaller ones are within the set
-    #[arg(long, value_name = "SIZE", default_value = "128K", value_parser = bytes)]
+    #[arg(long, value_name = "SIZE", default_value = "128K", value_parser = at_least_a_page)]
     least: u64,
     /// The program and its arguments: everything from the first word on that is no option
     #[arg(trailing_var_arg = true, value_hint = ValueHint::CommandWithArguments, required = true,
@@ -50,6 +50,26 @@ pub struct Args {
 
 fn bytes(text: &str) -> std::result::Result<u64, String> {
     parse_bytes(text).ok_or_else(|| format!("`{text}`: expected a size such as 64K or 2M"))
+}
+
+fn at_least_a_page(text: &str) -> std::result::Result<u64, String> {
+    match bytes(text)? {
+        less if less < STRIDE_UNIT => Err(format!("`{text}`: expected at least a page, 4K")),
+        size => Ok(size),
+    }
+}
+
+/// Fails if this kernel has no huge pages of the size.
+fn check_huge(wanted: Option<u64>) -> anyhow::Result<()> {
+    let has = homing_linux::huge::size();
+    match wanted {
+        Some(wanted) if Some(wanted) != has => {
+            let has = has.map_or("none".to_owned(), |bytes| format!("those of {}", super::show::size(bytes)));
+            let message = format!("--huge {wanted}: of transparent huge pages this kernel has {has}");
+            Err(exit::error(Code::UNSUPPORTED, message))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Executes the program; comes back only if that fails.
@@ -63,6 +83,7 @@ pub fn run(args: Args) -> Result {
     policies.check().map_err(usage)?;
     source.global.refuse_outside(&set).map_err(usage)?;
     policies.check_on(&set, &source.global).map_err(usage)?;
+    check_huge(policies.huge)?;
     let path = std::env::var_os("PATH").unwrap_or_default();
     let program = program::find(&args.command[0], &path)?;
     if rset::needs_library(&policies) && program::is_static(&program) {
