@@ -2,10 +2,12 @@
  *
  *   where striped PAGES NODE...   stripes of PAGES pages are on these nodes in turn, in memory of malloc, calloc, realloc,
  *                                 posix_memalign and mmap
- *   where remote|local            no page, or every page, is on the node of the thread that allocated it, in two threads
+ *   where remote|local            no page, or every page, is on the node of the thread that allocated it, whoever touches it
  *   where threads CPU...          threads, the first one included, run on these CPUs alone, in turn
  *   where inside NODE...          all pages, of a small allocation too, are on these nodes
  *   where huge                    a large allocation asks for huge pages
+ *   where many                    has allocations with many stripes
+ *   where forked ...              the same in a child after fork
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -16,6 +18,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { PAGE = 4096, PAGES = 256, BYTES = PAGES * PAGE };
@@ -41,8 +44,8 @@ static void not_ok(const char *what, long at, long found, const char *wanted) {
     if (failed++ < 5) printf("not ok %s: %ld is on %ld: expected %s\n", what, at, found, wanted);
 }
 
-/* Memory of each way to get it, touched. */
-static char *make(int how, const char **name) {
+/* Memory of each way to get it. */
+static char *get(int how, const char **name) {
     static const char *const names[] = {"malloc", "calloc", "realloc", "posix_memalign", "mmap"};
     void *memory = NULL;
     *name = names[how];
@@ -52,9 +55,10 @@ static char *make(int how, const char **name) {
     if (how == 3 && posix_memalign(&memory, 2 << 20, BYTES) != 0) memory = NULL;
     if (how == 4) memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (!memory || memory == MAP_FAILED) perror(*name), exit(1);
-    memset(memory, 1, BYTES);
     return memory;
 }
+
+static char *make(int how, const char **name) { return memset(get(how, name), 1, BYTES); }
 
 /* Where stripes are single pages, which node comes first is the kernel's choice. */
 static long first_turn(const char *memory, long pages, long nodes) {
@@ -78,23 +82,39 @@ static void striped(void) {
     }
 }
 
-static void *by_distance(void *remote) {
+/* An allocation, and the node of the thread that made it. */
+struct made {
+    int how, node;
+    char *memory;
     const char *name;
-    char *memory = make(remote ? 0 : 4, &name);
-    int here = node_here();
-    for (long page = 0; page < PAGES; page++) {
-        int found = node_of(memory + page * PAGE);
-        if (found < 0 || (found == here) != !remote) not_ok(name, page, found, remote ? "another node" : "this node");
-    }
+};
+
+static void *allocate(void *data) {
+    struct made *made = data;
+    made->memory = get(made->how, &made->name);
+    made->node = node_here();
     return NULL;
 }
 
-/* In two threads: a new one, and this one. */
-static void distance(void *remote) {
+static void check_distance(struct made *made, int remote) {
+    memset(made->memory, 1, BYTES);
+    for (long page = 0; page < PAGES; page++) {
+        int found = node_of(made->memory + page * PAGE);
+        if (found < 0 || (found == made->node) == remote)
+            not_ok(made->name, page, found, remote ? "another node than the thread's" : "the thread's node");
+    }
+}
+
+/* This thread touches what another one allocated, and its own. */
+static void distance(int remote) {
+    struct made others = {.how = 4}, own = {.how = 0};
     pthread_t thread;
-    if (pthread_create(&thread, NULL, by_distance, remote) != 0) perror("pthread_create"), exit(1);
+    if (pthread_create(&thread, NULL, allocate, &others) != 0) perror("pthread_create"), exit(1);
     pthread_join(thread, NULL);
-    by_distance(remote);
+    allocate(&own);
+    if (others.node == own.node && !remote) puts("not ok: both threads are on one node"), failed++;
+    check_distance(&others, remote);
+    check_distance(&own, remote);
 }
 
 static void *on_cpu(void *index) {
@@ -140,15 +160,34 @@ static void huge(void) {
     if (!wished) not_ok("mapping", 0, 0, "a wish for huge pages");
 }
 
+static void many(void) {
+    for (int turn = 0; turn < 2; turn++)
+        if (mmap(NULL, 40 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED) perror("mmap"), exit(1);
+}
+
+/* Gives the status of a child that goes on with the other words; in the child, -1. */
+static int forked(void) {
+    int status;
+    pid_t child = fork();
+    if (child == 0) return -1;
+    return waitpid(child, &status, 0) == child && status == 0 ? 0 : 1;
+}
+
 int main(int argc, char **argv) {
+    if (argc > 2 && strcmp(argv[1], "forked") == 0) {
+        int status = forked();
+        if (status >= 0) return status;
+        argc--, argv++;
+    }
     if (argc < 2) return fputs("usage: where WHAT ...\n", stderr), 2;
     words = argc - 2, word = argv + 2;
     if (strcmp(argv[1], "striped") == 0) striped();
-    if (strcmp(argv[1], "remote") == 0) distance("remote");
-    if (strcmp(argv[1], "local") == 0) distance(NULL);
+    if (strcmp(argv[1], "remote") == 0) distance(1);
+    if (strcmp(argv[1], "local") == 0) distance(0);
     if (strcmp(argv[1], "threads") == 0) threads();
     if (strcmp(argv[1], "inside") == 0) inside();
     if (strcmp(argv[1], "huge") == 0) huge();
+    if (strcmp(argv[1], "many") == 0) many();
     if (failed > 5) printf("not ok: %d in all\n", failed);
     return failed != 0;
 }
