@@ -39,7 +39,7 @@ recorders: setup ## Build the recorders against the installed Valgrind and C com
 	$(MAKE) -C recorders/valgrind OUT=$(BUILD)/valgrind
 	$(MAKE) -C recorders/tsan OUT=$(BUILD)/tsan
 
-preload: setup ## Build the library that starts the scanning helper in programs that `homing run` launches
+preload: setup ## Build the libraries that work inside programs of `homing run` and `homing rset exec`
 	$(MAKE) -C preload OUT=$(BUILD)/preload
 
 lab: setup ## Build the lab's C parts: the guest's first process, the observer

@@ -1,11 +1,35 @@
-//! Targets of `homing-core`: machine files.
+//! Targets of `homing-core`: machine files, resource sets.
 
 use homing_core::machine::Machine;
+use homing_core::rset::{Expr, Global, Sets};
+use std::sync::LazyLock;
 
 /// A machine file.
 pub fn machine(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Ok(machine) = Machine::from_toml(text, "fuzz") {
         let _ = machine.costs(machine.page_size());
+    }
+}
+
+static GLOBAL: LazyLock<Global> = LazyLock::new(|| {
+    let machine = Machine::builtin("four-socket").expect("it is built in");
+    Global::of_model(&machine, &machine.costs(machine.page_size()).expect("it is tested"))
+});
+
+/// An expression, and a file of sets. A set in words is read as the same set; an error points into the text.
+pub fn rset(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Ok(sets) = Sets::from_toml(text, "fuzz") {
+        assert_eq!(sets.all_on(&GLOBAL).len(), sets.names().count());
+    }
+    let set = Expr::parse(text).and_then(|expr| Sets::default().on(&expr, &GLOBAL));
+    match set {
+        Ok(set) if set.is_empty() => {}
+        Ok(set) => {
+            let words = Expr::parse(&GLOBAL.words(&set)).expect("words are an expression");
+            assert_eq!(Sets::default().on(&words, &GLOBAL), Ok(set));
+        }
+        Err(error) => assert!((1..=text.chars().count() + 1).contains(&error.column), "{error}"),
     }
 }

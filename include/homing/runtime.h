@@ -95,6 +95,58 @@ size_t homing_reason(char *text, size_t bytes);
 /* The source of samples while the manager works, as homing_reason; else nothing. */
 size_t homing_source(char *text, size_t bytes);
 
+/* ---- Resource sets: CPUs and memories, docs/rset.md. They need no homing_start. ---- */
+
+/* A set; several threads may use one. */
+struct homing_rset;
+
+/* The set of an expression such as "node:0-1 & !cpu:3", in which named sets of ~/.config/homing/rsets.toml may stand.
+ * HOMING_BAD_ARGUMENT, and homing_reason, where it is wrong, empty, or beyond what the process may use. */
+int homing_rset_open(const char *expression, struct homing_rset **set);
+void homing_rset_close(struct homing_rset *set);
+
+/* What a set has. */
+struct homing_rset_facts {
+   size_t size;         /* sizeof(struct homing_rset_facts), set by the caller */
+   uint64_t cpus;       /* how many */
+   uint64_t nodes;      /* ... whose memory is in it */
+   uint64_t bytes;      /* of their memory */
+   uint64_t free_bytes; /* ... that nobody uses now */
+};
+int homing_rset_query(const struct homing_rset *set, struct homing_rset_facts *facts);
+
+/* Writes the numbers of its CPUs, or of the nodes whose memory it has, at most `room`, and returns how many there are. */
+size_t homing_rset_cpus(const struct homing_rset *set, unsigned *numbers, size_t room);
+size_t homing_rset_nodes(const struct homing_rset *set, unsigned *numbers, size_t room);
+
+/* Binds the calling thread to its CPUs and its memory. */
+int homing_rset_bind_thread(const struct homing_rset *set);
+
+/* Which memory of a set an allocation has. */
+enum homing_memory {
+   HOMING_FLOAT = 0,  /* any */
+   HOMING_LOCAL = 1,  /* that of the node on which the calling thread runs */
+   HOMING_REMOTE = 2, /* any but that */
+   HOMING_STRIPED = 3 /* the nodes in turn, `stride` bytes on each */
+};
+
+/* Memory that begins with a page and holds zeros. `stride`: a multiple of the page size, or 0 for a page; 0 for all but
+ * HOMING_STRIPED. NULL, and homing_reason, where there is none. */
+void *homing_rset_alloc(const struct homing_rset *set, size_t bytes, enum homing_memory memory, size_t stride);
+int homing_rset_free(void *memory);
+
+/* Which CPU of a set each thread gets. */
+enum homing_layout {
+   HOMING_FILL = 0,        /* all CPUs of a node, then the next node */
+   HOMING_ROUND_ROBIN = 1, /* the nodes in turn */
+   HOMING_ONE_PER_NODE = 2 /* one CPU of each node */
+};
+
+/* Calls `work` with its number, from 0, and `argument` once on each of `threads` new threads (0: as many as the layout
+ * has CPUs), each bound to its CPU, and waits until all have returned. Either all are called or none. */
+int homing_team_run(const struct homing_rset *set, enum homing_layout layout, unsigned threads,
+                    void (*work)(unsigned thread, void *argument), void *argument);
+
 #ifdef __cplusplus
 }
 #endif

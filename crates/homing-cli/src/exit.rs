@@ -14,8 +14,8 @@ pub const CODES: &str =
     names, machines, \
      plans and other files that users write; 3 not supported on this machine; 4 no permission; 5 done in part: \
      something was \
-     lost, skipped or did not move. `record`, `run`, `replay` and `lab run` pass on the status of the command that \
-     they run.";
+     lost, skipped or did not move. `record`, `run`, `rset exec`, `replay` and `lab run` pass on the status of the \
+     command that they run.";
 
 /// What a subcommand returns: the exit code to end with, or an error with its context.
 pub type Result = anyhow::Result<Code>;

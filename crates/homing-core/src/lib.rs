@@ -22,6 +22,7 @@ pub mod page_sizes;
 pub mod policy;
 pub mod process;
 pub mod report;
+pub mod rset;
 pub mod session;
 pub mod sharing;
 pub mod simulate;

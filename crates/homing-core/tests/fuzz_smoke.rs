@@ -11,3 +11,8 @@ use smoke::{corpus, smoke};
 fn machine() {
     smoke(targets::machine, corpus("machine", Vec::new()));
 }
+
+#[test]
+fn rset() {
+    smoke(targets::rset, corpus("rset", Vec::new()));
+}

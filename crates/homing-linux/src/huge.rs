@@ -39,6 +39,11 @@ impl Splitter {
     }
 }
 
+/// Bytes of a transparent huge page; none if the kernel has none.
+pub fn size() -> Option<u64> {
+    std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size").ok()?.trim().parse().ok()
+}
+
 /// Tells the kernel, in the process's name, not to join the pages of these ranges (address, bytes) into huge ones
 /// again. The process is stopped for that moment. It holds as long as the mappings do: the kernel knows no way back to
 /// the default.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 /// A file that is in none of the places.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{name} is missing (looked below {}): build it with `make recorders`, or set HOMING_LIB to the directory that \
+    "{name} is missing (looked below {}): build it with `make recorders preload`, or set HOMING_LIB to the directory that \
      holds it",
     .places.iter().map(|place| place.display().to_string()).collect::<Vec<_>>().join(", ")
 )]

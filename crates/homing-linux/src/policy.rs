@@ -8,6 +8,10 @@ use std::io;
 pub const DEFAULT: i32 = 0;
 /// `MPOL_BIND`: allocate from a set of nodes only.
 pub const BIND: i32 = 2;
+/// `MPOL_INTERLEAVE`: pages of a set of nodes in turn.
+pub const INTERLEAVE: i32 = 3;
+/// `MPOL_F_NUMA_BALANCING`, a flag beside [`BIND`]: kernel balancing may move pages within the nodes (Linux 5.12).
+pub const BALANCED: i32 = 1 << 13;
 /// `MPOL_LOCAL`: local allocation as by default, but said explicitly, which takes the thread's accesses out of kernel
 /// balancing (mm/mempolicy.c, `mpol_misplaced`: no `MPOL_F_MOF`).
 pub const LOCAL: i32 = 4;
@@ -66,7 +70,7 @@ pub fn bind_range(memory: &mut [u8], nodes: &[u32]) -> io::Result<()> {
 }
 
 /// Nodes as the kernel's bit mask.
-fn mask(nodes: &[u32]) -> Vec<u64> {
+pub(crate) fn mask(nodes: &[u32]) -> Vec<u64> {
     let words = nodes.iter().max().map_or(1, |&most| most as usize / 64 + 1);
     let mut mask = vec![0; words];
     nodes.iter().for_each(|&node| mask[node as usize / 64] |= 1 << (node % 64));
@@ -90,6 +94,12 @@ pub fn affinity(tid: Tid) -> io::Result<Vec<u32>> {
         return Err(io::Error::last_os_error());
     }
     Ok((0..MAX_CPUS).filter(|cpu| mask[*cpu as usize / 64] >> (cpu % 64) & 1 == 1).collect())
+}
+
+/// The CPU that the calling thread runs on at the moment.
+pub fn this_cpu() -> Option<u32> {
+    // SAFETY: reads nothing of ours.
+    u32::try_from(unsafe { libc::sched_getcpu() }).ok()
 }
 
 /// Lets a thread (0: the calling one) run on these CPUs only.
@@ -127,6 +137,7 @@ mod tests {
         std::thread::spawn(|| {
             let before = affinity(Tid(0)).unwrap();
             set_affinity(Tid(0), &before[..1]).unwrap();
+            assert_eq!(this_cpu(), Some(before[0]));
             assert_eq!(affinity(Tid(0)).unwrap(), before[..1]);
             set_affinity(Tid(0), &before).unwrap();
             assert_eq!(affinity(Tid(0)).unwrap(), before);

@@ -1,6 +1,10 @@
 //! The program to start: found in PATH before anything is started, so that a wrong name has the shell's exit codes.
 
+use object::elf::{FileHeader64, PT_INTERP};
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::{Endianness, ReadCache};
 use std::ffi::OsStr;
+use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -61,6 +65,20 @@ pub fn find(name: &OsStr, path: &OsStr) -> Result<PathBuf, ProgramError> {
     })
 }
 
+/// Whether a program is an ELF file that the dynamic linker takes no part in, so that nothing is preloaded into it.
+/// False where that cannot be told, and for scripts.
+pub fn is_static(file: &Path) -> bool {
+    has_interpreter(file) == Some(false)
+}
+
+fn has_interpreter(file: &Path) -> Option<bool> {
+    let data = ReadCache::new(File::open(file).ok()?);
+    let header = FileHeader64::<Endianness>::parse(&data).ok()?;
+    let endian = header.endian().ok()?;
+    let segments = header.program_headers(endian, &data).ok()?;
+    Some(segments.iter().any(|segment| segment.p_type(endian) == PT_INTERP))
+}
+
 fn is_executable(file: &Path) -> bool {
     file.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
 }
@@ -90,6 +108,32 @@ mod tests {
         assert_eq!(code(find(OsStr::new("./absent/x"), path)), Some(127));
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
         assert_eq!(find(OsStr::new("plain"), path).unwrap(), file);
+    }
+
+    /// The head of an ELF file with one segment of this type.
+    fn elf(segment: u32) -> Vec<u8> {
+        let mut bytes = vec![0; 64 + 56];
+        let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+        put(0, b"\x7fELF\x02\x01\x01");
+        // e_phoff, e_phentsize, e_phnum.
+        put(32, &64u64.to_le_bytes());
+        put(54, &56u16.to_le_bytes());
+        put(56, &1u16.to_le_bytes());
+        put(64, &segment.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn static_programs_name_no_interpreter() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("it");
+        let holds = |bytes: &[u8]| {
+            std::fs::write(&file, bytes).unwrap();
+            is_static(&file)
+        };
+        assert!(holds(&elf(1)));
+        assert!(!holds(&elf(PT_INTERP)));
+        assert!(!holds(b"#!/bin/sh\n") && !holds(&elf(1)[..40]), "it cannot be told");
     }
 
     #[test]

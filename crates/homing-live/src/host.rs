@@ -19,6 +19,8 @@ pub struct Host {
     cpus: Vec<Vec<u32>>,
     /// Node of each CPU.
     node_of_cpu: Vec<Option<Node>>,
+    /// Of each node, the firmware's distances.
+    distances: Vec<Vec<u32>>,
 }
 
 impl Host {
@@ -37,8 +39,8 @@ impl Host {
             }
         }
         let ids = topology.nodes.iter().map(|node| node.id).collect();
-        let cpus = topology.nodes.into_iter().map(|node| node.cpus).collect();
-        Ok(Host { sys: sys.to_owned(), ids, cpus, node_of_cpu })
+        let (cpus, distances) = topology.nodes.into_iter().map(|node| (node.cpus, node.distances)).unzip();
+        Ok(Host { sys: sys.to_owned(), ids, cpus, node_of_cpu, distances })
     }
 
     /// Number of nodes.
@@ -69,6 +71,11 @@ impl Host {
     /// All CPUs, node by node.
     pub fn cpus(&self) -> Vec<u32> {
         self.cpus.concat()
+    }
+
+    /// The firmware's relative distances (ACPI SLIT, 10 is local) from a node to each.
+    pub fn distances_from(&self, node: Node) -> &[u32] {
+        &self.distances[node.index()]
     }
 
     /// Bytes that a node can still take: a reserve stays free. `None` if the kernel does not say.

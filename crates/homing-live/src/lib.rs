@@ -17,6 +17,7 @@ pub mod movers;
 pub mod observe;
 pub mod phases;
 pub mod regions;
+pub mod rset;
 pub mod session;
 pub mod source;
 pub mod targets;

@@ -12,7 +12,7 @@ use std::sync::Once;
 const NAME: usize = 200;
 
 /// Does the work of a function that gives a status, and keeps the reason of an error.
-fn call(work: impl FnOnce() -> Result<(), Verdict>) -> c_int {
+pub(crate) fn call(work: impl FnOnce() -> Result<(), Verdict>) -> c_int {
     let done = catch_unwind(AssertUnwindSafe(work));
     let fault = || Err(Verdict::new(Status::Failed, "a fault of homing"));
     match done.unwrap_or_else(|_| fault()) {
@@ -31,7 +31,7 @@ fn call(work: impl FnOnce() -> Result<(), Verdict>) -> c_int {
 ///
 /// # Safety
 /// As for `CStr::from_ptr`, but it may be null.
-unsafe fn text<'t>(pointer: *const c_char) -> Option<std::borrow::Cow<'t, str>> {
+pub(crate) unsafe fn text<'t>(pointer: *const c_char) -> Option<std::borrow::Cow<'t, str>> {
     // SAFETY: the caller's promise.
     (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer) }.to_string_lossy())
 }

@@ -44,6 +44,7 @@ pub mod policies;
 pub mod record;
 pub mod replay;
 pub mod reproduce;
+pub mod rset;
 pub mod simulate;
 pub mod study;
 pub mod top;
@@ -79,6 +80,8 @@ commands! {
     Evacuate(live::evacuate::Args) in Live => live::evacuate::run;
     /// Give an evacuated node back
     Restore(live::evacuate::RestoreArgs) in Live => live::evacuate::run_restore;
+    /// Confine programs to sets of CPUs and memories: list, show, exec
+    Rset(rset::Args) in Live => rset::run;
     /// Make the moves of an earlier live run again, or its decisions
     Replay(replay::Args) in Live => replay::run;
     /// Measure latency and bandwidth between the nodes of this machine

@@ -127,6 +127,11 @@ impl Binding {
         self.pattern[thread.index() % self.pattern.len()].0
     }
 
+    /// The CPUs on which threads begin, in their order; behind the last one they begin again.
+    pub fn cpus(&self) -> impl Iterator<Item = Cpu> + '_ {
+        self.pattern.iter().map(|&(cpu, _)| cpu)
+    }
+
     /// Every CPU on which `thread` ever runs, and its node.
     pub fn places(&self, thread: Thread) -> impl Iterator<Item = (Cpu, Node)> + '_ {
         let later = self.changes.get(&thread).into_iter().flatten().map(|&(_, place)| place);

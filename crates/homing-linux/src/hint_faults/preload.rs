@@ -7,12 +7,12 @@
 
 use super::code::{at, words};
 use super::PAGE;
+use crate::ld_preload::{self, PRELOAD_ENV};
 use crate::proc::maps::Mapping;
 use crate::proc::{Pid, Proc};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -21,8 +21,6 @@ pub const LIBRARY: &str = "preload/libhoming-scan.so";
 
 /// The variable with the number of the engine. Without it, or when that process has ended, the library does nothing.
 const ENGINE_ENV: &str = "HOMING_SCAN";
-const PRELOAD_ENV: &str = "LD_PRELOAD";
-const ASAN_ENV: &str = "ASAN_OPTIONS";
 
 /// What a mark begins with.
 const MARK: &[u8; 16] = b"homing-scan mark";
@@ -37,26 +35,8 @@ pub fn environment(
     library: &Path,
     inherited: impl Fn(&str) -> Option<OsString>,
 ) -> Option<[(&'static str, OsString); 3]> {
-    // The dynamic linker separates paths by these, and replaces words that begin with a dollar sign.
-    let bad = |byte: &u8| b" :$".contains(byte);
-    if !library.is_absolute() || library.as_os_str().as_bytes().iter().any(bad) {
-        return None;
-    }
-    let extend = |name: &str, value: &OsStr| match inherited(name) {
-        Some(before) if !before.is_empty() => {
-            let mut both = before;
-            both.push(":");
-            both.push(value);
-            both
-        }
-        _ => value.to_owned(),
-    };
-    Some([
-        (PRELOAD_ENV, extend(PRELOAD_ENV, library.as_os_str())),
-        (ENGINE_ENV, std::process::id().to_string().into()),
-        // It would refuse to run because another library comes before it, though that one replaces nothing.
-        (ASAN_ENV, extend(ASAN_ENV, OsStr::new("verify_asan_link_order=0"))),
-    ])
+    let [preload, asan] = ld_preload::variables(library, inherited)?;
+    Some([preload, (ENGINE_ENV, std::process::id().to_string().into()), asan])
 }
 
 /// What a process has of a preloaded helper.
