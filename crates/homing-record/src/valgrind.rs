@@ -85,7 +85,7 @@ fn command(
     command.arg("--sigill-diagnostics=yes");
     // Looking for debug information on the network would stall the program.
     command.env_remove("DEBUGINFOD_URLS");
-    command.args(["--tool=homing", "-q", "--fair-sched=yes", "--vgdb=no", "--read-inline-info=yes"]);
+    command.args(["--tool=homing", "-q", "--fair-sched=yes", "--vgdb=no", "--read-inline-info=no"]);
     // The tool switches this off in forked children: they, and what they execute, are not recorded.
     command.args(["--trace-children=yes".to_owned(), format!("--homing-wire={wire}")]);
     command.args(["--run-libc-freeres=no", "--run-cxx-freeres=no", "--max-threads=4096"]);
