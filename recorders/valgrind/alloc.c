@@ -103,6 +103,25 @@ static void hash_site(Site* site)
       site->hash = (site->hash ^ site->python[i].code ^ site->python[i].instruction) * 1099511628211UL;
 }
 
+/* The name of a call-site, which is made once. */
+static ULong named(Site* wanted)
+{
+   hash_site(wanted);
+   Site* site = VG_(HT_gen_lookup)(sites, wanted, sites_differ);
+   if (site == NULL && VG_(HT_count_nodes)(sites) >= MOST_SITES && wanted->count > FRAMES_OF_FURTHER) {
+      wanted->count = FRAMES_OF_FURTHER;
+      hash_site(wanted);
+      site = VG_(HT_gen_lookup)(sites, wanted, sites_differ);
+   }
+   if (site == NULL) {
+      site = VG_(malloc)("homing.site", sizeof *site);
+      *site = *wanted;
+      site->name = name_site(site);
+      VG_(HT_add_node)(sites, site);
+   }
+   return site->name;
+}
+
 /* Who called the allocation function; frame 0 is our wrapper. */
 static ULong call_site(ThreadId tid)
 {
@@ -113,20 +132,14 @@ static ULong call_site(ThreadId tid)
    UInt count = VG_(get_StackTrace)(tid, frames, most + 1, NULL, NULL, 0);
    wanted.count = count > 1 ? count - 1 : 0;
    VG_(memcpy)(wanted.address, frames + 1, wanted.count * sizeof frames[0]);
-   hash_site(&wanted);
-   Site* site = VG_(HT_gen_lookup)(sites, &wanted, sites_differ);
-   if (site == NULL && VG_(HT_count_nodes)(sites) >= MOST_SITES && wanted.count > FRAMES_OF_FURTHER) {
-      wanted.count = FRAMES_OF_FURTHER;
-      hash_site(&wanted);
-      site = VG_(HT_gen_lookup)(sites, &wanted, sites_differ);
-   }
-   if (site == NULL) {
-      site = VG_(malloc)("homing.site", sizeof *site);
-      *site = wanted;
-      site->name = name_site(site);
-      VG_(HT_add_node)(sites, site);
-   }
-   return site->name;
+   return named(&wanted);
+}
+
+ULong homing_site_of(const Addr* frames, UInt count)
+{
+   Site wanted = { .count = count < FRAMES ? count : FRAMES };
+   VG_(memcpy)(wanted.address, frames, wanted.count * sizeof frames[0]);
+   return named(&wanted);
 }
 
 /* --- requests of preload.c --------------------------------------------------------------------------------------- */

@@ -10,6 +10,7 @@ mod code;
 mod error;
 mod family;
 mod frames;
+mod go;
 mod order;
 mod recorders;
 mod recording;
