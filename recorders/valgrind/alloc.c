@@ -49,16 +49,20 @@ static Word sites_differ(const void* a, const void* b)
           VG_(memcmp)(x->python, y->python, x->python_count * sizeof x->python[0]) != 0;
 }
 
-/* "object+0xoffset" where no symbol is known. */
-static void describe_bare(Addr address, HChar* text, SizeT room)
+/* Code by its file and offset there, for homing to name: it reads debug information that Valgrind does not know. */
+static void describe(Addr address, HChar* text, SizeT room)
 {
    const NSegment* segment = VG_(am_find_nsegment)(address);
    const HChar* file = segment == NULL ? NULL : VG_(am_get_filename)(segment);
    if (file == NULL)
       VG_(snprintf)(text, room, "0x%lx", address);
    else
-      VG_(snprintf)(text, room, "%s+0x%lx", VG_(basename)(file), address - segment->start + (Addr)segment->offset);
+      VG_(snprintf)(text, room, "%s@0x%lx", file, address - segment->start + (Addr)segment->offset);
 }
+
+/* Lines are read by homing, too; Valgrind's own reader gives up the program where it meets what it does not know. */
+void __wrap_vgModuleLocal_read_debuginfo_dwarf3(void);
+void __wrap_vgModuleLocal_read_debuginfo_dwarf3(void) {}
 
 /* Where there is room, so that no frame is cut. */
 static void append(HChar* text, const HChar* frame)
@@ -66,25 +70,6 @@ static void append(HChar* text, const HChar* frame)
    SizeT length = VG_(strlen)(text);
    if (length + VG_(strlen)(frame) + sizeof HOMING_CALLED_BY < SITE_BYTES)
       VG_(snprintf)(text + length, SITE_BYTES - length, "%s%s", length > 0 ? HOMING_CALLED_BY : "", frame);
-}
-
-/* Names the functions at one code address, inlined ones first. */
-static void name_frame(Addr address, HChar* text)
-{
-   DiEpoch epoch = VG_(current_DiEpoch)();
-   HChar frame[FRAME_BYTES];
-   InlIPCursor* cursor = VG_(new_IIPC)(epoch, address);
-   do {
-      const HChar* described = VG_(describe_IP)(epoch, address, cursor);
-      const HChar* colon = VG_(strstr)(described, ": ");
-      described = colon == NULL ? described : colon + 2;
-      if (VG_(strncmp)(described, "???", 3) == 0)
-         describe_bare(address, frame, sizeof frame);
-      else
-         VG_(snprintf)(frame, sizeof frame, "%s", described);
-      append(text, frame);
-   } while (VG_(next_IIPC)(cursor));
-   VG_(delete_IIPC)(cursor);
 }
 
 static ULong name_site(const Site* site)
@@ -95,7 +80,8 @@ static ULong name_site(const Site* site)
       Vg_FnNameKind kind = VG_(get_fnname_kind_from_IP)(epoch, site->address[i]);
       if (kind == Vg_FnNameBelowMain)
          break;
-      name_frame(site->address[i], text);
+      describe(site->address[i], frame, sizeof frame);
+      append(text, frame);
       if (kind == Vg_FnNameMain)
          break;
    }
@@ -104,7 +90,7 @@ static ULong name_site(const Site* site)
       append(text, frame);
    }
    if (text[0] == 0)
-      describe_bare(site->count > 0 ? site->address[0] : 0, text, sizeof text);
+      describe(site->count > 0 ? site->address[0] : 0, text, sizeof text);
    return homing_site(text);
 }
 
@@ -117,6 +103,25 @@ static void hash_site(Site* site)
       site->hash = (site->hash ^ site->python[i].code ^ site->python[i].instruction) * 1099511628211UL;
 }
 
+/* The name of a call-site, which is made once. */
+static ULong named(Site* wanted)
+{
+   hash_site(wanted);
+   Site* site = VG_(HT_gen_lookup)(sites, wanted, sites_differ);
+   if (site == NULL && VG_(HT_count_nodes)(sites) >= MOST_SITES && wanted->count > FRAMES_OF_FURTHER) {
+      wanted->count = FRAMES_OF_FURTHER;
+      hash_site(wanted);
+      site = VG_(HT_gen_lookup)(sites, wanted, sites_differ);
+   }
+   if (site == NULL) {
+      site = VG_(malloc)("homing.site", sizeof *site);
+      *site = *wanted;
+      site->name = name_site(site);
+      VG_(HT_add_node)(sites, site);
+   }
+   return site->name;
+}
+
 /* Who called the allocation function; frame 0 is our wrapper. */
 static ULong call_site(ThreadId tid)
 {
@@ -127,20 +132,14 @@ static ULong call_site(ThreadId tid)
    UInt count = VG_(get_StackTrace)(tid, frames, most + 1, NULL, NULL, 0);
    wanted.count = count > 1 ? count - 1 : 0;
    VG_(memcpy)(wanted.address, frames + 1, wanted.count * sizeof frames[0]);
-   hash_site(&wanted);
-   Site* site = VG_(HT_gen_lookup)(sites, &wanted, sites_differ);
-   if (site == NULL && VG_(HT_count_nodes)(sites) >= MOST_SITES && wanted.count > FRAMES_OF_FURTHER) {
-      wanted.count = FRAMES_OF_FURTHER;
-      hash_site(&wanted);
-      site = VG_(HT_gen_lookup)(sites, &wanted, sites_differ);
-   }
-   if (site == NULL) {
-      site = VG_(malloc)("homing.site", sizeof *site);
-      *site = wanted;
-      site->name = name_site(site);
-      VG_(HT_add_node)(sites, site);
-   }
-   return site->name;
+   return named(&wanted);
+}
+
+ULong homing_site_of(const Addr* frames, UInt count)
+{
+   Site wanted = { .count = count < FRAMES ? count : FRAMES };
+   VG_(memcpy)(wanted.address, frames, wanted.count * sizeof frames[0]);
+   return named(&wanted);
 }
 
 /* --- requests of preload.c --------------------------------------------------------------------------------------- */

@@ -4,8 +4,8 @@
  *
  * The files follow the data path: main.c (start, options, end), instrument.c (the code put into every block), region.c
  * (where a region of interest begins and ends), wire.c (segments, control words, names), threads.c (threads, slices,
- * system calls), alloc.c (allocations and symbols), python.c (the lines of Python programs), and preload.c, which runs
- * inside the program and wraps its allocation functions.
+ * system calls), alloc.c (allocations and symbols), go.c (those of Go programs), python.c (the lines of Python
+ * programs), and preload.c, which runs inside the program and wraps its allocation functions.
  */
 #ifndef HOMING_TOOL_H
 #define HOMING_TOOL_H
@@ -134,6 +134,15 @@ void homing_track_allocations(void);
 void homing_send_new_symbols(void);
 /* In a forked child: nothing was sent yet. */
 void homing_allocations_after_fork(void);
+/* The name of the call-site with these addresses of code, the innermost first. */
+ULong homing_site_of(const Addr* frames, UInt count);
+
+/* --- go.c -------------------------------------------------------------------------------------------------------- */
+
+/* Whether allocations of Go programs have call-sites. Blocks must not go on in functions that they call then. */
+extern Bool homing_go;
+/* Puts what it takes into a block that begins at this address. */
+void homing_note_go(IRSB* out, Addr address);
 
 /* --- python.c ---------------------------------------------------------------------------------------------------- */
 

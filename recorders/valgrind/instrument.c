@@ -283,6 +283,7 @@ IRSB* homing_instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayo
       addStmtToIRSB(block.out, st);
       if (st->tag == Ist_IMark && !begun) {
          note_entry(st->Ist.IMark.addr);
+         homing_note_go(block.out, st->Ist.IMark.addr);
          begin_block(number);
          begun = True;
       }

@@ -9,7 +9,8 @@ static Bool option(const HChar* arg)
    return VG_BINT_CLO(arg, "--homing-slice", homing_slice, 10, 100000)
        || VG_STR_CLO(arg, "--homing-wire", homing_wire_address)
        || VG_STR_CLO(arg, "--homing-from", homing_from)
-       || VG_STR_CLO(arg, "--homing-to", homing_to);
+       || VG_STR_CLO(arg, "--homing-to", homing_to)
+       || VG_BOOL_CLO(arg, "--homing-go", homing_go);
 }
 
 static void usage(void)
@@ -18,7 +19,8 @@ static void usage(void)
    VG_(printf)("    --homing-wire=<numbers>   where the wire is found again after an exec; or @NAME, a socket that\n"
                "                              gives each process a wire of its own\n"
                "    --homing-from=<function>  the region of interest begins where it is first entered\n"
-               "    --homing-to=<function>    ... and ends where this is first entered after that\n");
+               "    --homing-to=<function>    ... and ends where this is first entered after that\n"
+               "    --homing-go=no|yes        allocations of Go programs have call sites [no]\n");
 }
 
 static void no_debug_usage(void)

@@ -1,14 +1,15 @@
 //! Names as people read them: C++ and Rust names demangled, and the frames of call sites looked up in the debug
 //! information of the program and its libraries, or in what a compiler at run time says of its code.
 
-use addr2line::Loader;
+use crate::code::Code;
 use homing_trace::{NameKind, Reword};
-use object::{Object, ObjectSymbol, ReadCache, SymbolKind};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// What stands between the frames of a call site (`HOMING_CALLED_BY` of the wire).
 const CALLED_BY: &str = " < ";
@@ -19,7 +20,7 @@ const MAP_LINES: usize = 1 << 20;
 
 /// Rewords what the recorder in process `process` sends.
 pub(crate) fn reword(process: u32) -> Reword {
-    let mut frames = Frames::new(Made::of(process));
+    let mut frames = Frames::new(Made::of(process), Built { process, begun: SystemTime::now() });
     Box::new(move |kind, text| match kind {
         NameKind::Plain => demangled(text),
         NameKind::Site => Some(frames.site(text)),
@@ -37,6 +38,8 @@ pub(crate) fn demangled(name: &str) -> Option<String> {
     }
 }
 
+/// What stands behind a file that was built again while it was recorded.
+const REBUILT: &str = " (built again meanwhile)";
 /// A stack is not shown below this.
 const MAIN: &str = "main (";
 /// Python's interpreter: behind it come the lines that it executes, if they are known.
@@ -49,11 +52,12 @@ struct Frames {
     /// What was looked up.
     known: HashMap<String, String>,
     made: Made,
+    built: Built,
 }
 
 impl Frames {
-    fn new(made: Made) -> Frames {
-        Frames { files: HashMap::new(), known: HashMap::new(), made }
+    fn new(made: Made, built: Built) -> Frames {
+        Frames { files: HashMap::new(), known: HashMap::new(), made, built }
     }
 
     fn site(&mut self, text: &str) -> String {
@@ -86,7 +90,7 @@ impl Frames {
             // Not kept: the compiler may have more to say of it later.
             return hexadecimal(address).and_then(|at| self.made.function(at)).unwrap_or_else(|| text.into());
         } else if let Some((file, at)) = place(text) {
-            self.in_file(file, at).unwrap_or_else(|| bare(file, at))
+            self.in_file(file, at)
         } else {
             demangled_frame(text)
         };
@@ -94,72 +98,65 @@ impl Frames {
         found
     }
 
-    fn in_file(&mut self, file: &str, at: u64) -> Option<String> {
-        if !self.files.contains_key(file) {
-            self.files.insert(file.to_owned(), Code::read(file));
+    fn in_file(&mut self, file: &str, at: At) -> String {
+        let Frames { files, built, .. } = self;
+        if built.again(Path::new(file)) {
+            return format!("{file}{REBUILT}+0x{:x}", at.number());
         }
-        let code = self.files.get(file)?;
-        let lines = code.lines(at);
-        if !lines.is_empty() {
-            return Some(lines.join(CALLED_BY));
-        }
-        Some(format!("{} (in {file})", code.function(at)?))
-    }
-}
-
-/// The code of a file.
-struct Code {
-    /// Where it has debug information.
-    debug: Option<Loader>,
-    /// Address, end and name of its functions, by address.
-    functions: Vec<(u64, u64, String)>,
-}
-
-impl Code {
-    fn read(file: &str) -> Code {
-        let mut functions = functions(file).unwrap_or_default();
-        functions.sort_unstable();
-        Code { debug: Loader::new(file).ok(), functions }
-    }
-
-    /// The function at an address by its symbol.
-    fn function(&self, at: u64) -> Option<String> {
-        let before = self.functions.partition_point(|(start, _, _)| *start <= at).checked_sub(1)?;
-        let (_, end, name) = &self.functions[before];
-        (at < *end).then(|| demangled(name).unwrap_or_else(|| name.clone()))
-    }
-
-    /// The functions at an address whose lines are known, inlined ones first.
-    fn lines(&self, at: u64) -> Vec<String> {
-        let Some(Ok(mut frames)) = self.debug.as_ref().map(|debug| debug.find_frames(at)) else {
-            return Vec::new();
+        let code = files.entry(file.to_owned()).or_insert_with(|| Code::read(Path::new(file)));
+        let address = match at {
+            At::Address(at) => at,
+            At::Offset(at) => code.address(at).unwrap_or(at),
         };
-        let mut found = Vec::new();
-        while let Ok(Some(frame)) = frames.next() {
-            let name = frame.function.as_ref().and_then(|name| Some(name.demangle().ok()?.into_owned()));
-            let name = name.or_else(|| self.function(at));
-            let file = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
-            let place = frame.location.and_then(|place| Some((file(place.file?), place.line?)));
-            if let (Some(name), Some((file, line))) = (name, place) {
-                found.push(format!("{name} ({file}:{line})"));
-            }
+        let lines = code.lines(address);
+        if !lines.is_empty() {
+            return lines.join(CALLED_BY);
         }
-        found
+        match code.function(address) {
+            Some(function) => format!("{function} (in {file})"),
+            None => format!("{file}+0x{address:x}"),
+        }
     }
 }
 
-/// Address, end and name of the functions in an ELF file.
-fn functions(file: &str) -> Option<Vec<(u64, u64, String)>> {
-    let cache = ReadCache::new(File::open(file).ok()?);
-    let object = object::File::parse(&cache).ok()?;
-    let mut found = Vec::new();
-    for symbol in object.symbols().chain(object.dynamic_symbols()) {
-        let end = symbol.address().checked_add(symbol.size());
-        if let (SymbolKind::Text, Some(end), Ok(name)) = (symbol.kind(), end, symbol.name()) {
-            found.push((symbol.address(), end, name.to_owned()));
+/// When files were built.
+struct Built {
+    process: u32,
+    /// When the recording began.
+    begun: SystemTime,
+}
+
+impl Built {
+    /// Whether a file is no longer the one that the process executes: its lines would be wrong ones.
+    fn again(&self, file: &Path) -> bool {
+        let Ok(facts) = file.metadata() else { return false };
+        let is_newer = facts.modified().is_ok_and(|modified| modified > self.begun);
+        is_newer && !self.executes(file, facts.ino())
+    }
+
+    /// Whether the process has mapped this very file, which it may have built itself.
+    fn executes(&self, file: &Path, inode: u64) -> bool {
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.process)).unwrap_or_default();
+        let (path, inode) = (file.to_string_lossy(), inode.to_string());
+        maps.lines().any(|line| line.ends_with(&*path) && line.split_whitespace().nth(4) == Some(&inode))
+    }
+}
+
+/// Where code lies in a file.
+#[derive(Clone, Copy)]
+enum At {
+    /// In the file's own terms.
+    Address(u64),
+    /// So far from the start of the file.
+    Offset(u64),
+}
+
+impl At {
+    fn number(self) -> u64 {
+        match self {
+            At::Address(at) | At::Offset(at) => at,
         }
     }
-    Some(found)
 }
 
 /// `/app/train.py:12 in load`.
@@ -178,14 +175,13 @@ fn demangled_frame(text: &str) -> String {
     }
 }
 
-/// `/path/file+0x12`: code of a file.
-fn place(text: &str) -> Option<(&str, u64)> {
-    let (file, at) = text.rsplit_once("+0x")?;
-    Some((file.starts_with('/').then_some(file)?, hexadecimal(at)?))
-}
-
-fn bare(file: &str, at: u64) -> String {
-    format!("{file}+0x{at:x}")
+/// `/path/file+0x12`: code of a file, at an address; `/path/file@0x12`: at an offset.
+fn place(text: &str) -> Option<(&str, At)> {
+    let text = text.starts_with('/').then_some(text)?;
+    let address = || Some((text.rsplit_once("+0x")?, At::Address as fn(u64) -> At));
+    let ((file, at), made) =
+        text.rsplit_once("@0x").map(|parts| (parts, At::Offset as _)).or_else(address)?;
+    Some((file, made(hexadecimal(at)?)))
 }
 
 fn hexadecimal(text: &str) -> Option<u64> {
@@ -236,6 +232,14 @@ mod tests {
     use super::*;
     use std::io::Write;
 
+    fn of(made: Made) -> Frames {
+        Frames::new(made, Built { process: std::process::id(), begun: SystemTime::now() })
+    }
+
+    fn frames() -> Frames {
+        of(Made::of(0))
+    }
+
     #[inline(never)]
     fn here() -> u64 {
         std::hint::black_box(here as fn() -> u64) as usize as u64
@@ -265,7 +269,7 @@ mod tests {
             program.display(),
             here() - base()
         );
-        let mut frames = Frames::new(Made::of(0));
+        let mut frames = frames();
         let found = frames.site(&site);
         let parts: Vec<&str> = found.split(CALLED_BY).collect();
         assert!(parts[..parts.len() - 3].join(" ").contains("here (frames.rs:"), "{found}");
@@ -275,7 +279,7 @@ mod tests {
 
     #[test]
     fn the_interpreter_is_left_out_where_its_lines_are_known() {
-        let mut frames = Frames::new(Made::of(0));
+        let mut frames = frames();
         let native = "malloc < list_new (list.c:3) < _PyEval_EvalFrameDefault (ceval.c:9) < main (m.c:1)";
         assert_eq!(frames.site(native), native);
         let found = frames.site(&format!("{native} < /app/a.py:12 in load < /app/a.py:20 in <module>"));
@@ -285,13 +289,31 @@ mod tests {
     #[test]
     fn code_that_a_compiler_made_is_named_by_its_list_which_may_grow() {
         let mut list = tempfile::NamedTempFile::new().unwrap();
-        let mut frames = Frames::new(Made { file: list.path().to_owned(), length: 0, functions: Vec::new() });
+        let mut frames = of(Made { file: list.path().to_owned(), length: 0, functions: Vec::new() });
         assert_eq!(frames.site("0x1010"), "0x1010");
         list.write_all(b"1000 20 js::load x\nnonsense\nffffffffffffffff 20 beyond\n").unwrap();
         assert_eq!(frames.site("0x1010 < 0x1020"), "js::load x < 0x1020");
         list.write_all(b"0x1000 0x40 js::again\n").unwrap();
         assert_eq!(frames.site("0x1010 < 0x1020"), "js::again < js::again");
         let absent = Made { file: "/absent.map".into(), length: 0, functions: Vec::new() };
-        assert_eq!(Frames::new(absent).site("0x1010"), "0x1010");
+        assert_eq!(of(absent).site("0x1010"), "0x1010");
+    }
+
+    #[test]
+    fn a_file_that_was_built_again_gives_no_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("program");
+        std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+        let at = here() - base();
+        let site = format!("{}+0x{at:x}", program.display());
+        assert!(of(Made::of(0)).site(&site).contains("here (frames.rs:"));
+        let built = Built { process: std::process::id(), begun: SystemTime::UNIX_EPOCH };
+        let found = Frames::new(Made::of(0), built).site(&site);
+        assert_eq!(found, format!("{} (built again meanwhile)+0x{at:x}", program.display()));
+        // What the process itself has built and runs is known.
+        let built = Built { process: std::process::id(), begun: SystemTime::UNIX_EPOCH };
+        let own = std::env::current_exe().unwrap().canonicalize().unwrap();
+        let found = Frames::new(Made::of(0), built).site(&format!("{}+0x{at:x}", own.display()));
+        assert!(found.contains("here (frames.rs:"), "{found}");
     }
 }

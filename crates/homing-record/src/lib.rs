@@ -6,9 +6,11 @@
 //! [`RECORDERS`] is the table of recorders. A [`Request`] is prepared, which says what is missing, and then recorded.
 //! The caller learns what happens meanwhile through a [`Watch`]; nothing is printed here.
 
+mod code;
 mod error;
 mod family;
 mod frames;
+mod go;
 mod order;
 mod recorders;
 mod recording;

@@ -1,6 +1,7 @@
 //! The Valgrind recorder: where the tool is, how it is started, what its messages mean.
 
 use crate::error::{RecordError, While};
+use crate::go;
 use crate::recorders::{Recorder, Request, Started};
 use crate::tsan;
 use crate::watch::Watch;
@@ -85,7 +86,7 @@ fn command(
     command.arg("--sigill-diagnostics=yes");
     // Looking for debug information on the network would stall the program.
     command.env_remove("DEBUGINFOD_URLS");
-    command.args(["--tool=homing", "-q", "--fair-sched=yes", "--vgdb=no", "--read-inline-info=yes"]);
+    command.args(["--tool=homing", "-q", "--fair-sched=yes", "--vgdb=no", "--read-inline-info=no"]);
     // The tool switches this off in forked children: they, and what they execute, are not recorded.
     command.args(["--trace-children=yes".to_owned(), format!("--homing-wire={wire}")]);
     command.args(["--run-libc-freeres=no", "--run-cxx-freeres=no", "--max-threads=4096"]);
@@ -97,7 +98,9 @@ fn command(
     {
         command.args(function.as_ref().map(|function| format!("{option}{function}")));
     }
-    if !request.region.is_everything() {
+    let go = go::is_started(program, &request.command);
+    command.args(go.then_some("--homing-go=yes"));
+    if go || !request.region.is_everything() {
         // A block that goes on in a function which it calls would hide that function's entry.
         command.arg("--vex-guest-chase=no");
     }

@@ -1,6 +1,7 @@
 //! The diagnosis as data: what `homing why --json` prints, and what its text, its page and `homing diff` read
 //! (docs/why.md has the fields). Nothing else is shown, so that all of them say the same.
 
+mod lineless;
 mod words;
 
 pub(super) use words::{capital, things};
@@ -329,7 +330,9 @@ impl WhyReport {
             cpus_of_node_0: basis.cpus_of_node_0.clone(),
             page_bytes: basis.machine.page_size,
         };
-        let areas = found.findings.iter().map(|finding| area(finding, &target, now)).collect();
+        let areas: Vec<AreaReport> =
+            found.findings.iter().map(|finding| area(finding, &target, now)).collect();
+        let lineless = lineless::note(&areas);
         let for_all = |prediction| {
             let mut remedy = remedy(prediction, now, now);
             if remedy.saves > 0.0 {
@@ -372,7 +375,7 @@ impl WhyReport {
             trace: basis.trace,
             parameters: basis.parameters,
             shares: basis.shares,
-            notes: basis.notes.into_iter().chain(words::untried(found)).collect(),
+            notes: basis.notes.into_iter().chain(words::untried(found)).chain(lineless).collect(),
         }
     }
 

@@ -6,7 +6,7 @@ use crate::progress;
 use comfy_table::{presets, CellAlignment, Table};
 use homing_core::areas::name_sites;
 use homing_core::trace::info::Info;
-use homing_core::trace::{Header, Trace};
+use homing_core::trace::{Header, Summary, Trace};
 use homing_linux::visible;
 use homing_pipeline::TraceFile;
 use serde_json::{json, Value};
@@ -147,6 +147,20 @@ fn region(header: &Header) -> Option<String> {
     (!ends.is_empty()).then(|| ends.join(" "))
 }
 
+/// What `--skip` and `--limit` left out.
+fn not_recorded(header: &Header, summary: &Summary) -> String {
+    let first = match region(header) {
+        None if summary.first_touches > 0 => {
+            format!(" ({} first touches kept)", grouped(summary.first_touches))
+        }
+        _ => String::new(),
+    };
+    // Recording stops soon after the limit.
+    let least = if summary.beyond_limit > 0 { "at least " } else { "" };
+    let (before, after) = (grouped(summary.skipped), grouped(summary.beyond_limit));
+    format!("{before} references before{first}, {least}{after} after")
+}
+
 fn tables(trace: &Trace<'_>, info: &Info) -> String {
     let (header, summary) = (trace.header(), &info.summary);
     let mut table = plain();
@@ -173,17 +187,7 @@ fn tables(trace: &Trace<'_>, info: &Info) -> String {
     row("complete", complete);
     row("filter", format!("{}, {} references filtered out", header.filter, grouped(summary.filtered)));
     if summary.skipped + summary.beyond_limit > 0 {
-        let first = match region(header) {
-            None if summary.first_touches > 0 => {
-                format!(" ({} first touches kept)", grouped(summary.first_touches))
-            }
-            _ => String::new(),
-        };
-        let (before, after) =
-            (grouped(summary.skipped) + " references before" + &first, grouped(summary.beyond_limit));
-        // Recording stops soon after the limit.
-        let least = if summary.beyond_limit > 0 { "at least " } else { "" };
-        row("not recorded", format!("{before}, {least}{after} after"));
+        row("not recorded", not_recorded(header, summary));
     }
     if let Some(region) = region(header) {
         let (outside, first) = (grouped(summary.outside), grouped(summary.first_touches));
