@@ -16,7 +16,7 @@ if [ $? -eq 3 ]; then
   exit 0
 fi
 gcc -O2 -Wall -o signals "$root/tests/signals/signals.c" -pthread || exit 1
-for program in away bands churn numa; do gcc -O2 -Wall -o "$program" "$root/tests/live/$program.c" -pthread || exit 1; done
+for program in away bands churn numa pool; do gcc -O2 -Wall -o "$program" "$root/tests/live/$program.c" -pthread || exit 1; done
 strip --strip-debug -o homing "$homing"
 cp "$root"/tests/live/*.sh .
 make -s -C "$root/preload" OUT="$work/preload" || exit 1
@@ -29,8 +29,10 @@ shifts() { # WHAT INTERVALS LAB_OPTIONS...: threads change nodes under a session
   cat out
   [ $status -eq 0 ] || { cat err; echo "live: FAILED"; exit 1; }
 }
-run_why() { in_lab 300 --file homing --file away --file wait.sh --result why.json -- sh ./why.sh; }
-why() { # a process whose array is on one node and whose thread is on another is judged, and no page moves
+run_why() {
+  in_lab 400 --file homing --file away --file pool --file wait.sh --result why.json --result pool.json --result group.json -- sh ./why.sh
+}
+why() { # processes with memory on other nodes than their threads are judged, and no page moves
   run_why >out 2>&1
   local status=$?
   cat out
@@ -41,7 +43,7 @@ why() { # a process whose array is on one node and whose thread is on another is
     status=$?
   fi
   [ $status -eq 0 ] || { echo "live: FAILED"; exit 1; }
-  python3 "$root/tests/live/verdict.py" why.json || { echo "live: FAILED"; exit 1; }
+  python3 "$root/tests/live/verdict.py" why.json pool.json group.json || { echo "live: FAILED"; exit 1; }
 }
 why
 [ "${1:-}" != why ] || { echo "live: 1 passed"; exit 0; }

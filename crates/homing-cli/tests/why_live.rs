@@ -224,3 +224,14 @@ fn what_does_not_go_together_is_refused() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", stderr(&output));
     }
 }
+
+#[test]
+fn a_cgroup_in_which_nothing_runs_is_refused() {
+    let group = tempfile::tempdir().unwrap();
+    std::fs::write(group.path().join("cgroup.procs"), "").unwrap();
+    let mut homing = Command::new(env!("CARGO_BIN_EXE_homing"));
+    let output = homing.args(["why", "--cgroup"]).arg(group.path()).output().unwrap();
+    let message = stderr(&output);
+    assert!(message.contains("is empty: expected processes in it"), "{message}");
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
+}

@@ -47,6 +47,11 @@ pub struct Config {
     pub bind: Option<Bind>,
     /// Decide, move nothing.
     pub dry_run: bool,
+    /// Only see who uses which pages, and keep what was known of processes that end ([`Departed`]). For callers alone:
+    /// neither an option nor a line in a file.
+    ///
+    /// [`Departed`]: crate::session::Departed
+    pub watch: bool,
     /// References that a burst of use stands for, where the source does not count; `None`: derived from the cost of a
     /// move.
     pub weight: Option<f64>,
@@ -70,6 +75,7 @@ impl Default for Config {
             stop_world: false,
             bind: None,
             dry_run: false,
+            watch: false,
             weight: None,
             movers: Mover::default().threads,
             keep_huge_pages: false,

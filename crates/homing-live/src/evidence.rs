@@ -3,7 +3,6 @@
 
 use crate::host::Host;
 use crate::observe::symbols::Tables;
-use crate::regions;
 use crate::session::Session;
 use crate::targets::Process;
 use homing_core::ids::Node;
@@ -17,37 +16,7 @@ use homing_linux::proc::symbols::Symbol;
 use homing_linux::proc::vmstat::VmStat;
 use homing_linux::proc::{Pid, Proc, Tid};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
-
-/// A look is followed by a pause of this many times its own length, so that it takes half a percent of a CPU.
-const PAUSE: u32 = 200;
-/// ... and at least this long, for threads and for pages.
-const THREADS: Duration = Duration::from_millis(100);
-const PAGES: Duration = Duration::from_millis(500);
-/// ... and at most this long: what a process did last is not to be missed when it ends.
-const MOST: Duration = Duration::from_secs(3);
-
-/// When the next look is due.
-#[derive(Debug)]
-struct Pace {
-    next: Instant,
-    least: Duration,
-}
-
-impl Pace {
-    fn new(least: Duration) -> Pace {
-        Pace { next: Instant::now(), least }
-    }
-
-    fn is_due(&self) -> bool {
-        Instant::now() >= self.next
-    }
-
-    fn rest(&mut self, began: Instant) {
-        let now = Instant::now();
-        self.next = now + ((now - began) * PAUSE).clamp(self.least, MOST);
-    }
-}
+use std::time::Instant;
 
 /// What was seen so far.
 pub struct Evidence {
@@ -57,15 +26,14 @@ pub struct Evidence {
     processes: BTreeMap<Pid, Seen>,
     names: Names,
     tables: Tables,
-    pace_of_threads: Pace,
-    pace_of_pages: Pace,
+    /// Looks of the session that are known here.
+    looks: u64,
 }
 
 /// A thread.
 #[derive(Debug)]
 struct Followed {
     node: Option<Node>,
-    started: u64,
     first_ticks: u64,
     last_ticks: u64,
     changes: u64,
@@ -73,6 +41,8 @@ struct Followed {
 
 /// A process.
 struct Seen {
+    start_ticks: u64,
+    command: String,
     memory: Option<Memory>,
     /// All of it is pinned.
     all_held: bool,
@@ -103,6 +73,8 @@ pub struct Found {
     pub names: Vec<String>,
     /// Pages with samples of which the kernel did not say where they are.
     pub nowhere: u64,
+    /// Processes that ended, or executed another program, while others went on.
+    pub ended: BTreeSet<Pid>,
     /// Threads that were seen.
     pub threads: u64,
     /// Facts of the processes, but for what their pages could save.
@@ -119,64 +91,74 @@ impl Evidence {
             processes: BTreeMap::new(),
             names: Names::default(),
             tables: Tables::default(),
-            pace_of_threads: Pace::new(THREADS),
-            pace_of_pages: Pace::new(PAGES),
+            looks: 0,
         }
     }
 
-    /// Looks at what is due; at all if this is the last time.
+    /// Takes what the session's last look at processes found, if that is new. The last time it looks once more itself,
+    /// and takes the pages: naming them costs more than all else.
     pub fn look(&mut self, session: &Session<'_>, last: bool) {
-        if last || self.pace_of_threads.is_due() {
-            let began = Instant::now();
-            self.look_at_threads(session);
-            self.pace_of_threads.rest(began);
+        let targets = session.targets();
+        if !last && targets.looks() == self.looks {
+            return;
         }
-        if last || self.pace_of_pages.is_due() {
-            let began = Instant::now();
-            self.look_at_pages(session);
-            self.pace_of_pages.rest(began);
-        }
-    }
-
-    fn look_at_threads(&mut self, session: &Session<'_>) {
-        let (targets, host) = (session.targets(), session.host());
-        let ours = targets.processes().iter().filter(|(_, process)| process.ours);
-        for &pid in ours.map(|(pid, _)| pid) {
-            for tid in targets.proc().tasks(pid).unwrap_or_default() {
-                let Ok(stat) = targets.proc().stat(pid, tid) else { continue };
-                let node = host.node_of_cpu(stat.processor);
-                let ticks = stat.cpu_ticks;
-                let new = Followed {
-                    node,
-                    started: stat.start_ticks,
-                    first_ticks: ticks,
-                    last_ticks: ticks,
-                    changes: 0,
-                };
-                let thread = self.threads.entry((pid, tid)).or_insert(new);
-                if thread.started == stat.start_ticks {
-                    thread.changes += u64::from(thread.node != node);
-                    (thread.node, thread.last_ticks) = (node, ticks);
-                }
+        self.looks = targets.looks();
+        let ours = || targets.processes().iter().filter(|(_, process)| process.ours);
+        for (&pid, process) in ours() {
+            self.meet(session, pid, process);
+            for (&tid, task) in &process.tasks {
+                self.follow((pid, tid), task.node, task.cpu_ticks);
             }
         }
+        if last {
+            ours().for_each(|(&pid, _)| self.look_at_threads(session, pid));
+            self.take_pages(session);
+        }
     }
 
-    fn look_at_pages(&mut self, session: &Session<'_>) {
-        let mut fresh: BTreeMap<Pid, Vec<&Entry>> = BTreeMap::new();
-        let used = |entry: &&Entry| entry.seen.iter().any(|&count| count > 0);
-        for entry in session.known().filter(used) {
-            fresh.entry(Pid(entry.process.0)).or_default().push(entry);
+    /// Reads what is read of a process once.
+    fn meet(&mut self, session: &Session<'_>, pid: Pid, process: &Process) {
+        let same = |seen: &Seen| seen.start_ticks == process.start_ticks && seen.command == process.command;
+        if self.processes.get(&pid).is_some_and(same) {
+            return;
         }
-        let processes = session.targets().processes();
-        for (&pid, process) in processes.iter().filter(|(_, process)| process.ours) {
-            let seen = self.processes.entry(pid).or_insert_with(|| {
-                let proc = session.targets().proc();
-                Seen::new(proc, pid, session.host(), self.tables.of(proc, pid, &process.maps))
-            });
-            // A process that has just ended has no pages any more: what was seen before counts.
-            if let Some(entries) = fresh.remove(&pid) {
-                seen.take(pid, process, &entries, &mut self.names, processes.len() > 1);
+        let proc = session.targets().proc();
+        let symbols = self.tables.of(proc, pid, &process.maps);
+        self.processes.insert(pid, Seen::new(proc, pid, process, session.host(), symbols));
+    }
+
+    fn look_at_threads(&mut self, session: &Session<'_>, pid: Pid) {
+        let proc = session.targets().proc();
+        for tid in proc.tasks(pid).unwrap_or_default() {
+            let Ok(stat) = proc.stat(pid, tid) else { continue };
+            self.follow((pid, tid), session.host().node_of_cpu(stat.processor), stat.cpu_ticks);
+        }
+    }
+
+    fn follow(&mut self, thread: (Pid, Tid), node: Option<Node>, ticks: u64) {
+        let new = Followed { node, first_ticks: ticks, last_ticks: ticks, changes: 0 };
+        let known = self.threads.entry(thread).or_insert(new);
+        // With less CPU time than before it is another one with the same number.
+        if ticks >= known.last_ticks {
+            known.changes += u64::from(known.node != node);
+            (known.node, known.last_ticks) = (node, ticks);
+        }
+    }
+
+    fn take_pages(&mut self, session: &Session<'_>) {
+        let used = |entry: &&Entry| entry.seen.iter().any(|&count| count > 0);
+        let mut pages: BTreeMap<Pid, Vec<&Entry>> = BTreeMap::new();
+        for entry in session.known().filter(used) {
+            pages.entry(Pid(entry.process.0)).or_default().push(entry);
+        }
+        let here = pages.into_iter().map(|(pid, entries)| (pid, entries, session.regions(pid)));
+        let gone = session.departed().iter();
+        let gone = gone.map(|one| (one.pid, one.pages.iter().filter(used).collect(), &one.regions[..]));
+        let several = self.processes.len() > 1;
+        // Who has executed another program is judged by that: it comes after what has ended.
+        for (pid, entries, regions) in gone.chain(here) {
+            if let Some(seen) = self.processes.get_mut(&pid) {
+                seen.take(pid, entries, regions, &mut self.names, several);
             }
         }
     }
@@ -209,6 +191,7 @@ impl Evidence {
         Found {
             names,
             nowhere: self.processes.values().map(|seen| seen.nowhere).sum(),
+            ended: session.departed().iter().map(|one| one.pid).collect(),
             threads: self.threads.len() as u64,
             pages: self.processes.into_values().flat_map(|seen| seen.pages).collect(),
             process,
@@ -233,7 +216,13 @@ impl Followed {
 
 impl Seen {
     /// What the kernel says of a process besides its pages.
-    fn new(proc: &Proc, pid: Pid, host: &Host, mut symbols: Vec<(String, Symbol)>) -> Seen {
+    fn new(
+        proc: &Proc,
+        pid: Pid,
+        process: &Process,
+        host: &Host,
+        mut symbols: Vec<(String, Symbol)>,
+    ) -> Seen {
         symbols.sort_by_key(|(_, symbol)| symbol.start);
         let tasks = proc.tasks(pid).unwrap_or_default();
         let confined: Vec<_> = tasks.iter().filter_map(|&tid| proc.confinement(pid, tid).ok()).collect();
@@ -245,27 +234,40 @@ impl Seen {
         let huge = ranges.iter().flatten().map(|range| (range.start, range.page_bytes > 4096)).collect();
         let cpus: Vec<u32> = cpus.into_iter().collect();
         let memory = ranges.map(|ranges| memory(&ranges, &memories, &cpus));
-        Seen { memory, all_held, huge, symbols, pages: Vec::new(), nowhere: 0 }
+        let (start_ticks, command) = (process.start_ticks, process.command.clone());
+        Seen { start_ticks, command, memory, all_held, huge, symbols, pages: Vec::new(), nowhere: 0 }
     }
 
-    /// Takes the pages as they are now.
-    fn take(&mut self, pid: Pid, process: &Process, entries: &[&Entry], names: &mut Names, several: bool) {
-        let regions = regions::of(&process.maps);
+    /// Takes the pages, as they were last known.
+    fn take(
+        &mut self,
+        pid: Pid,
+        mut entries: Vec<&Entry>,
+        regions: &[Region],
+        names: &mut Names,
+        several: bool,
+    ) {
         self.nowhere = 0;
+        entries.sort_by_key(|entry| entry.address);
         let mut pages = Vec::with_capacity(entries.len());
+        // Neighbours mostly have the same name.
+        let mut before: (Option<&str>, i32) = (None, -1);
         for entry in entries {
             let Some(at) = entry.at else {
                 self.nowhere += 1;
                 continue;
             };
-            let name = name_of(entry.address, &self.symbols, &regions);
-            let name = name.map(|name| if several { format!("{pid}: {name}") } else { name });
+            let name = name_of(entry.address, &self.symbols, regions);
+            if name != before.0 {
+                let full = name.map(|name| if several { format!("{pid}: {name}") } else { name.to_owned() });
+                before = (name, full.map_or(-1, |name| names.number(name)));
+            }
             pages.push(Sampled {
                 address: entry.address,
                 bytes: entry.bytes,
                 at,
                 seen: entry.seen.clone(),
-                area: name.map_or(-1, |name| names.number(name)),
+                area: before.1,
                 held: entry.unmovable() || self.all_held || is_huge(&self.huge, entry.address),
             });
         }
@@ -308,12 +310,12 @@ fn is_huge(mappings: &[(u64, bool)], address: u64) -> bool {
 }
 
 /// The data symbol that most of a page's start belongs to, else the region.
-fn name_of(address: u64, symbols: &[(String, Symbol)], regions: &[Region]) -> Option<String> {
+fn name_of<'a>(address: u64, symbols: &'a [(String, Symbol)], regions: &'a [Region]) -> Option<&'a str> {
     // A symbol may begin within the page.
     let after = symbols.partition_point(|(_, symbol)| symbol.start < address + 4096);
     match symbols[..after].last() {
-        Some((_, symbol)) if symbol.end > address => Some(symbol.name.clone()),
-        _ => find(regions, address).map(|region| region.name.clone()),
+        Some((_, symbol)) if symbol.end > address => Some(&symbol.name),
+        _ => find(regions, address).map(|region| region.name.as_str()),
     }
 }
 
@@ -331,26 +333,16 @@ mod tests {
     }
 
     #[test]
-    fn a_long_look_is_followed_by_a_long_pause_but_not_for_ever() {
-        let mut pace = Pace::new(PAGES);
-        assert!(pace.is_due());
-        pace.rest(Instant::now() - Duration::from_secs(60));
-        assert!(!pace.is_due() && pace.next <= Instant::now() + MOST);
-        pace.rest(Instant::now());
-        assert!(pace.next > Instant::now());
-    }
-
-    #[test]
     fn pages_are_named_after_variables_else_regions() {
         let symbols = [symbol("first", 0x1800, 0x3000), symbol("second", 0x5000, 0x9000)];
         let text = "1000-a000 rw-p 0 fd:01 7 /bin/app\nb000-c000 rw-p 0 00:00 0 [heap]";
         let maps: Vec<_> =
             text.lines().map(|line| homing_linux::proc::maps::Mapping::parse(line).unwrap()).collect();
-        let regions = regions::of(&maps);
+        let regions = crate::regions::of(&maps);
         let name = |address| name_of(address, &symbols, &regions);
-        assert_eq!((name(0x1000).as_deref(), name(0x2000).as_deref()), (Some("first"), Some("first")));
-        assert_eq!((name(0x3000).as_deref(), name(0x8000).as_deref()), (Some("app#0"), Some("second")));
-        assert_eq!((name(0xb000).as_deref(), name(0xd000)), (Some("heap#0"), None));
+        assert_eq!((name(0x1000), name(0x2000)), (Some("first"), Some("first")));
+        assert_eq!((name(0x3000), name(0x8000)), (Some("app#0"), Some("second")));
+        assert_eq!((name(0xb000), name(0xd000)), (Some("heap#0"), None));
     }
 
     #[test]

@@ -90,6 +90,8 @@ pub struct Targets {
     started_here: bool,
     /// Helpers of hint faults, each with the process whose memory it shares.
     helpers: BTreeMap<Pid, Pid>,
+    /// Looks so far.
+    looks: u64,
 }
 
 impl Targets {
@@ -103,6 +105,7 @@ impl Targets {
             denied: BTreeSet::new(),
             started_here,
             helpers: BTreeMap::new(),
+            looks: 0,
         }
     }
 
@@ -127,6 +130,11 @@ impl Targets {
     /// True if a process may use the memory of other nodes now than at the last look.
     pub fn may_use_others(&self, pid: Pid) -> bool {
         self.processes.get(&pid).is_some_and(|process| memories(&self.proc, pid) != process.memories)
+    }
+
+    /// How often [`Targets::look`] was called.
+    pub fn looks(&self) -> u64 {
+        self.looks
     }
 
     /// The processes that are there.
@@ -154,6 +162,7 @@ impl Targets {
     /// # Errors
     /// If the cgroup cannot be read. Processes that end meanwhile are no error.
     pub fn look(&mut self, host: &Host) -> Result<Changes, ProcError> {
+        self.looks += 1;
         let mut changes = Changes::default();
         let wanted = self.wanted()?;
         let gone: Vec<Pid> = self.processes.keys().filter(|pid| !wanted.contains(pid)).copied().collect();

@@ -4,7 +4,7 @@ use super::input::{Access, AccessKind, Answer};
 use super::look_pace::Urgency;
 use super::output::{Output, Question};
 use super::plan::Due;
-use super::{Session, HUGE, PAGE, STALE, STALE_WITH_BALANCING};
+use super::{Session, HUGE, PAGE, STALE, STALE_TO_WATCHERS, STALE_WITH_BALANCING};
 use crate::action::{Locations, Outcome};
 use crate::engine::Observation;
 use crate::estimate::HintFault;
@@ -145,7 +145,11 @@ impl Session<'_> {
 
     /// True if nobody has asked lately where a page is.
     fn stale(&self, page: Page) -> bool {
-        let stale = if self.kernel_moves_pages { STALE_WITH_BALANCING } else { STALE };
+        let stale = match (self.kernel_moves_pages, self.settings.watch) {
+            (true, _) => STALE_WITH_BALANCING,
+            (false, true) => STALE_TO_WATCHERS,
+            (false, false) => STALE,
+        };
         let entry = self.orders().pages().entry(page);
         // One that is being moved is asked for by the mover.
         entry.at.is_none() || entry.under_way.is_none() && self.t.since(entry.asked) >= stale
@@ -217,7 +221,7 @@ impl Session<'_> {
                 Some(self.estimator.fault(&mut entry.users, &fault))
             }
         };
-        if !class.movable() || !self.chosen(process, address) {
+        if self.settings.watch || !class.movable() || !self.chosen(process, address) {
             return;
         }
         match (access.kind, bursts) {

@@ -36,12 +36,15 @@ pub(super) struct LookPace {
     rest: Micros,
     /// A scan was asked for and has not been answered.
     asked: bool,
+    /// The part of a CPU that scans use while something changes.
+    busy_share: u32,
 }
 
 impl LookPace {
-    /// The first scan is due.
-    pub(super) fn new() -> LookPace {
-        LookPace { last: None, every: BUSY, cost: Micros(0), rest: Micros(0), asked: false }
+    /// The first scan is due. Who only watches decides nothing by what has changed: scans cost it no more then.
+    pub(super) fn new(watch: bool) -> LookPace {
+        let busy_share = if watch { QUIET_SHARE } else { BUSY_SHARE };
+        LookPace { last: None, every: BUSY, cost: Micros(0), rest: Micros(0), asked: false, busy_share }
     }
 
     /// True if it is time to scan: then a scan counts as asked for.
@@ -54,7 +57,7 @@ impl LookPace {
     /// A scan was made, which used `cost`; `quiet`: and found nothing new.
     pub(super) fn looked(&mut self, t: Micros, cost: Micros, quiet: bool) {
         (self.last, self.cost, self.asked) = (Some(t), cost, false);
-        self.rest = cost.times(if quiet { QUIET_SHARE } else { BUSY_SHARE }).min(LONGEST);
+        self.rest = cost.times(if quiet { QUIET_SHARE } else { self.busy_share }).min(LONGEST);
         self.every = if quiet { self.every.times(2).min(QUIET) } else { BUSY };
     }
 
@@ -62,7 +65,7 @@ impl LookPace {
     pub(super) fn request(&mut self, urgency: Urgency) {
         (self.every, self.rest) = match urgency {
             Urgency::Busy => (BUSY, self.rest.min(QUIET)),
-            Urgency::Soon => (Micros(0), self.rest.min(self.cost.times(BUSY_SHARE))),
+            Urgency::Soon => (Micros(0), self.rest.min(self.cost.times(self.busy_share))),
             Urgency::Now => (Micros(0), Micros(0)),
         };
     }
@@ -74,7 +77,7 @@ mod tests {
 
     #[test]
     fn scans_come_further_apart_while_nothing_happens_and_at_once_when_something_ends() {
-        let mut pace = LookPace::new();
+        let mut pace = LookPace::new(false);
         let t = Micros::from_millis(7);
         assert!(pace.take_due(t) && !pace.take_due(t), "one is on the way");
         for _ in 0..10 {
@@ -93,5 +96,15 @@ mod tests {
         pace.looked(t, Micros(1), true);
         pace.request(Urgency::Soon);
         assert_eq!((pace.every, pace.rest), (Micros(0), Micros(20)));
+    }
+
+    #[test]
+    fn who_only_watches_scans_seldom_also_while_something_changes() {
+        let mut pace = LookPace::new(true);
+        let t = Micros::from_millis(7);
+        assert!(pace.take_due(t));
+        pace.looked(t, Micros(1000), false);
+        pace.request(Urgency::Soon);
+        assert_eq!(pace.rest, Micros(400_000), "1/400 of a CPU");
     }
 }

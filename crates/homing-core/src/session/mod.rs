@@ -41,7 +41,7 @@ use crate::estimate::Estimator;
 use crate::ids::{Micros, Node, Time};
 use crate::machine::Costs;
 use crate::policy::{Context, Policy};
-use crate::process::ProcessId;
+use crate::process::{self, ProcessId};
 use account::Account;
 use input::{Areas, Mark, Noticed};
 use look_pace::{LookPace, Urgency};
@@ -56,6 +56,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Where a page is is asked again when its last answer is older.
 const STALE: Micros = Micros::from_millis(5000);
+
+/// ... by who only watches, and moves nothing itself.
+const STALE_TO_WATCHERS: Micros = Micros::from_millis(60_000);
 
 /// ... where the kernel moves pages by itself.
 const STALE_WITH_BALANCING: Micros = Micros::from_millis(500);
@@ -86,6 +89,9 @@ pub struct Settings {
     pub bind: Vec<u32>,
     /// Decide, move nothing.
     pub dry_run: bool,
+    /// Only count who uses which pages: the policy is told of no access, and looks at processes are rare.
+    #[serde(default)]
+    pub watch: bool,
     /// References that a burst stands for ([`crate::estimate`]).
     pub weight: f64,
     /// Never split huge pages that several nodes use.
@@ -158,6 +164,7 @@ impl<'p> Session<'p> {
     /// Nothing known yet.
     pub fn new(setup: Setup<'p>) -> Session<'p> {
         let Setup { settings, policy, context, plan, record } = setup;
+        let look_pace = LookPace::new(settings.watch);
         let mut engine =
             Engine::new(policy, Orders::new(usize::from(settings.nodes), settings.dry_run), false);
         engine.begin(&context);
@@ -172,7 +179,7 @@ impl<'p> Session<'p> {
             stays: Stays::default(),
             splits: Splits::new(),
             plan,
-            look_pace: LookPace::new(),
+            look_pace,
             scan_pace: ScanPace::new(),
             account: Account::default(),
             areas: BTreeMap::new(),
@@ -254,6 +261,11 @@ impl<'p> Session<'p> {
     /// Counts so far.
     pub fn account(&self) -> &Account {
         &self.account
+    }
+
+    /// The mappings of a process, as the last look found them.
+    pub fn regions(&self, process: ProcessId) -> &[process::Region] {
+        self.processes.regions(process)
     }
 
     /// The pages, and orders for them.

@@ -80,6 +80,11 @@ impl Processes {
         Some((known.number?, process::find(&known.regions, address)?))
     }
 
+    /// All its regions, as the last scan found them.
+    pub(super) fn regions(&self, process: ProcessId) -> &[Region] {
+        self.known.get(&process).map_or(&[], |known| &known.regions)
+    }
+
     /// The region of that name, and its process, whose number is given.
     pub(super) fn named(&self, number: u32, name: &str) -> Option<(ProcessId, &Region)> {
         let (&process, known) = self.known.iter().find(|(_, known)| known.number == Some(number))?;

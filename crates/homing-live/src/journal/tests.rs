@@ -18,6 +18,7 @@ fn header(teed: bool) -> Header {
         regions: Vec::new(),
         bind: Vec::new(),
         dry_run: false,
+        watch: false,
         weight: 100.0,
         keep_huge_pages: false,
         scans: true,

@@ -1,6 +1,6 @@
 //! Processes, threads and mappings: what a look at them found, as the pure session takes it.
 
-use super::{Session, SessionError};
+use super::{Departed, Session, SessionError};
 use crate::regions;
 use crate::targets::Changes;
 use homing_core::ids::{Micros, Node};
@@ -16,12 +16,26 @@ impl Session<'_> {
         self.targets.know_helpers(self.source.helpers());
         let changes = self.targets.look(&self.host)?;
         self.follow_processes(&changes);
+        if self.config.watch {
+            self.keep_ended(&changes);
+        }
         let fail = |error| SessionError::Source { name: self.entry.name, error };
+        let before = self.phases.lap("look");
         self.source.follow(&self.targets, &changes).map_err(fail)?;
+        let follows = self.phases.lap("follow");
         let looked = self.looked(changes);
         self.has_looked = true;
-        let cost = Micros(self.phases.lap("look").as_micros() as u64);
-        Ok(Looked { cost, ..looked })
+        let cost = before + follows + self.phases.lap("look");
+        Ok(Looked { cost: Micros(cost.as_micros() as u64), ..looked })
+    }
+
+    /// Keeps what is known of processes that have ended: the pure session is about to forget it.
+    fn keep_ended(&mut self, changes: &Changes) {
+        for &pid in &changes.ended {
+            let pages = self.known().filter(|entry| entry.process == id(pid)).cloned().collect();
+            let regions = self.regions(pid).to_vec();
+            self.departed.push(Departed { pid, pages, regions });
+        }
     }
 
     /// Watches the ends of processes, and what tells their huge pages. A process without a descriptor is noticed to

@@ -23,7 +23,7 @@ use crate::targets::{Choice, Targets};
 use homing_core::ids::{Micros, Node};
 use homing_core::machine::Costs;
 use homing_core::policy::Policy;
-use homing_core::process::ProcessId;
+use homing_core::process::{ProcessId, Region};
 use homing_core::session::account::Account;
 use homing_core::session::input::{Access, Areas, Input, Mark, Noticed};
 use homing_core::session::pages::Entry;
@@ -97,6 +97,17 @@ pub struct Setup<'p> {
     pub plan: Plan,
 }
 
+/// What was known of the memory of a process when it ended, in a session that watches.
+#[derive(Debug)]
+pub struct Departed {
+    /// The process.
+    pub pid: Pid,
+    /// Its pages.
+    pub pages: Vec<Entry>,
+    /// Its mappings.
+    pub regions: Vec<Region>,
+}
+
 /// An engine at work.
 pub struct Session<'p> {
     config: Config,
@@ -106,6 +117,8 @@ pub struct Session<'p> {
     targets: Targets,
     has_looked: bool,
     page_maps: BTreeMap<Pid, PageMap>,
+    /// Processes that ended, where they are kept.
+    departed: Vec<Departed>,
     /// Of the processes that were there at the last look.
     ends: BTreeMap<Pid, OwnedFd>,
     source: Box<dyn Source>,
@@ -135,6 +148,7 @@ fn settings(config: &Config, host: &Host, costs: &Costs, entry: &source::Entry) 
         regions: config.regions.clone(),
         bind: config.bind.map(|how| cpus_to_bind(how, host)).unwrap_or_default(),
         dry_run: config.dry_run,
+        watch: config.watch,
         weight: config.weight.unwrap_or_else(|| weight_of_a_burst(costs)),
         keep_huge_pages: config.keep_huge_pages,
         scans: entry.scans,
@@ -213,6 +227,7 @@ impl<'p> Session<'p> {
             targets: Targets::new(Proc::default(), choice),
             has_looked: false,
             page_maps: BTreeMap::new(),
+            departed: Vec::new(),
             ends: BTreeMap::new(),
             source,
             entry,
@@ -264,6 +279,16 @@ impl<'p> Session<'p> {
     /// The pages that are known, with who was seen to use them and where they are.
     pub fn known(&self) -> impl Iterator<Item = &Entry> {
         self.pure.orders().pages().iter().map(|(_, entry)| entry)
+    }
+
+    /// The mappings of a process.
+    pub fn regions(&self, pid: Pid) -> &[Region] {
+        self.pure.regions(ProcessId(pid.0))
+    }
+
+    /// The processes that have ended, if this session watches.
+    pub fn departed(&self) -> &[Departed] {
+        &self.departed
     }
 
     /// The machine.
@@ -380,6 +405,7 @@ impl<'p> Session<'p> {
         self.feed(Input::End)?;
         self.phases.add("move", self.movers.used());
         self.phases.add("helpers", self.source.helpers_cpu());
+        self.phases.lap("decide");
         self.source.end(&self.targets);
         self.phases.lap("end");
         if let Some(journal) = &mut self.journal {

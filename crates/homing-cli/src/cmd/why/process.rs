@@ -8,7 +8,7 @@ use clap::builder::PossibleValuesParser;
 use homing_core::report::why::WhyReport;
 use homing_core::report::Parameter;
 use homing_core::why::process::ProcessFacts;
-use homing_linux::proc::Pid;
+use homing_linux::proc::{cgroup_processes, Pid};
 use homing_live::account::Summary;
 use homing_live::config::Config;
 use homing_live::evidence::{Evidence, Found};
@@ -25,12 +25,16 @@ const LEAVES_ALONE: &str = "first-touch";
 /// The source that sees nothing, and the one that counts what has missed the caches.
 const BLIND: &str = "none";
 const COUNTS: &str = "pmu";
+/// Nothing is decided in an interval: samples are only counted, and threads' nodes noted.
+const INTERVAL: Duration = Duration::from_millis(500);
+/// Most processes that a note names.
+const NAMED: usize = 8;
 /// Fewer samples are said to be few.
 const FEW: u64 = 1000;
 /// Own CPU time above this share of one CPU is said.
 const NOTABLE: f64 = 0.01;
 /// Of the session's CPU time, what its source takes.
-const OF_SOURCE: [&str; 3] = ["helpers", "scan", "take"];
+const OF_SOURCE: [&str; 5] = ["follow", "helpers", "scan", "take", "end"];
 
 /// What `--source` takes.
 pub fn sources() -> PossibleValuesParser {
@@ -58,6 +62,7 @@ impl Watched {
         let whom = Whom { pid: self.pids.clone(), children: self.children, cgroup: self.cgroup.clone() };
         self.pids.iter().try_for_each(|&pid| has_memory(Pid(pid)))?;
         let choice = whom.choice()?;
+        self.cgroup.as_deref().map_or(Ok(()), holds_processes)?;
         let host =
             Host::read(Path::new("/sys")).map_err(|e| exit::error(Code::UNSUPPORTED, e.to_string()))?;
         let model = load_machine(machine)?;
@@ -74,6 +79,8 @@ impl Watched {
             policy: LEAVES_ALONE.into(),
             source: self.source.clone(),
             dry_run: true,
+            watch: true,
+            interval: INTERVAL,
             keep_huge_pages: true,
             ..Config::default()
         };
@@ -164,6 +171,9 @@ impl Watched {
             [("own-cpu-seconds", sampling.own_cpu()), ("own-cpu-percent", 100.0 * sampling.own_share())];
         let own = own.map(|(name, value)| Parameter { name: name.into(), value: format!("{value:.3}") });
         samples.parameters.extend(own);
+        let phases = sampling.summary.counts.engine_cpu_by_phase.iter();
+        let phases: Vec<String> = phases.map(|(phase, seconds)| format!("{phase} {seconds:.3}")).collect();
+        samples.parameters.push(Parameter { name: "cpu-seconds-by-phase".into(), value: phases.join(", ") });
         let Sampling { found, command, .. } = sampling;
         Samples {
             command,
@@ -173,6 +183,21 @@ impl Watched {
             process: found.process,
             ..samples
         }
+    }
+}
+
+/// Refuses a cgroup in which nothing runs.
+fn holds_processes(cgroup: &Path) -> anyhow::Result<()> {
+    match cgroup_processes(cgroup)?.is_empty() {
+        false => Ok(()),
+        true => Err(exit::error(
+            Code::FAILURE,
+            format!(
+                "cgroup {} is empty: expected processes in it or below it; `systemd-cgls` shows which cgroups have \
+                 some",
+                cgroup.display()
+            ),
+        )),
     }
 }
 
@@ -214,6 +239,18 @@ impl Sampling {
         if self.ended {
             notes.push(format!(
                 "the processes ended after {seconds:.0} s: what was seen until then is judged"
+            ));
+        }
+        if !self.ended && !self.found.ended.is_empty() {
+            let pids: Vec<String> = self.found.ended.iter().take(NAMED).map(Pid::to_string).collect();
+            let more = if self.found.ended.len() > NAMED { ", ..." } else { "" };
+            notes.push(format!(
+                "{} ended meanwhile ({}{more}): what was seen until then is judged",
+                match self.found.ended.len() as u64 {
+                    1 => "1 process".to_owned(),
+                    number => format!("{number} processes"),
+                },
+                pids.join(", ")
             ));
         }
         if self.summary.samples < FEW {

@@ -20,7 +20,7 @@ const DATA: u64 = 0x7000_0000;
 const CACHE: u64 = 0x8000_0000;
 const HEAP_PAGES: u64 = 4096;
 
-/// Words for a session: `nodes=4 dry-run rate=4096 regions=heap keep-huge scans bind=2,3 plan=h0>1@5`.
+/// Words for a session: `nodes=4 dry-run watch rate=4096 regions=heap keep-huge scans bind=2,3 plan=h0>1@5`.
 pub(super) fn settings(words: &str) -> (Settings, Plan) {
     let mut settings = Settings {
         nodes: 4,
@@ -29,6 +29,7 @@ pub(super) fn settings(words: &str) -> (Settings, Plan) {
         regions: Vec::new(),
         bind: Vec::new(),
         dry_run: false,
+        watch: false,
         weight: 1.0,
         keep_huge_pages: false,
         scans: false,
@@ -37,6 +38,7 @@ pub(super) fn settings(words: &str) -> (Settings, Plan) {
     for word in words.split_whitespace() {
         match word.split_once('=').unwrap_or((word, "")) {
             ("dry-run", _) => settings.dry_run = true,
+            ("watch", _) => settings.watch = true,
             ("keep-huge", _) => settings.keep_huge_pages = true,
             ("scans", _) => settings.scans = true,
             ("rate", bytes) => settings.rate_limit = bytes.parse().unwrap(),

@@ -168,6 +168,7 @@ fn settings(setup: &Setup) -> Settings {
         regions: Vec::new(),
         bind: Vec::new(),
         dry_run: false,
+        watch: false,
         weight: weight_of_a_burst(setup.costs),
         keep_huge_pages: false,
         scans: true,
