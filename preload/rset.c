@@ -262,8 +262,8 @@ static void tell(size_t bytes, unsigned long stride)
 	if (atomic_flag_test_and_set(&told))
 		return;
 	int length = snprintf(text, sizeof text,
-			      "homing: memory of %zu bytes has stripes of %lu instead of %lu bytes, since stripes are mappings, of "
-			      "which a process has few; expected a larger --stride (said once)\n",
+			      "homing: memory of %zu bytes has stripes of %lu instead of %lu bytes, since stripes are "
+			      "mappings, of which a process has few; expected a larger --stride (said once)\n",
 			      bytes, stride, set.stride);
 	if (length > 0 && write(STDERR_FILENO, text, length) < 0)
 		return;
@@ -288,7 +288,7 @@ static unsigned long mappings(void)
 /* Whether there is room for more stripes. */
 static int has_room(size_t count)
 {
-	unsigned long now = stripes += count;
+	unsigned long now = atomic_fetch_add(&stripes, count) + count;
 	if (now > count_at) {
 		stripes = now = mappings() + count;
 		count_at = now > ALL_STRIPES ? now + ALL_STRIPES / 4 : ALL_STRIPES;
@@ -298,12 +298,16 @@ static int has_room(size_t count)
 
 static void stripe(uintptr_t from, size_t bytes)
 {
-	size_t stride = set.stride > set.page ? set.stride : set.page;
-	while (bytes / stride > AREA_STRIPES)
+	size_t stride = set.stride;
+	/* Stripes of a page are one mapping together. */
+	if (stride <= set.page) {
+		bind_to(from, bytes, MPOL_INTERLEAVE, &set.nodes);
+		return;
+	}
+	while ((bytes + stride - 1) / stride > AREA_STRIPES)
 		stride *= 2;
-	if (stride == set.page || !has_room((bytes + stride - 1) / stride)) {
-		if (set.stride > set.page)
-			tell(bytes, set.page);
+	if (!has_room((bytes + stride - 1) / stride)) {
+		tell(bytes, set.page);
 		bind_to(from, bytes, MPOL_INTERLEAVE, &set.nodes);
 		return;
 	}

@@ -17,6 +17,15 @@ static GLOBAL: LazyLock<Global> = LazyLock::new(|| {
     Global::of_model(&machine, &machine.costs(machine.page_size()).expect("it is tested"))
 });
 
+/// A topology of hwloc: what it has can be used, in words and by number.
+pub fn hwloc(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Ok(global) = Global::from_hwloc(text) else { return };
+    let all = Expr::parse("all").and_then(|all| Sets::default().on(&all, &global));
+    assert!(all.is_ok_and(|all| all.is_inside(&global.machine())));
+    assert!(global.nodes().iter().all(|node| node.distances.len() == global.nodes().len()));
+}
+
 /// An expression, and a file of sets. A set in words is read as the same set; an error points into the text.
 pub fn rset(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };

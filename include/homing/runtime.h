@@ -115,7 +115,7 @@ struct homing_rset_facts {
 };
 int homing_rset_query(const struct homing_rset *set, struct homing_rset_facts *facts);
 
-/* Writes the numbers of its CPUs, or of the nodes whose memory it has, at most `room`, and returns how many there are. */
+/* Writes the numbers of its CPUs, or of the nodes whose memory it has, at most `room`, and returns how many it has. */
 size_t homing_rset_cpus(const struct homing_rset *set, unsigned *numbers, size_t room);
 size_t homing_rset_nodes(const struct homing_rset *set, unsigned *numbers, size_t room);
 

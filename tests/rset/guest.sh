@@ -20,6 +20,9 @@ once() { # WORDS COMMAND...: says the words in one line
   words=$1; shift
   [ "$("$@" 2>&1 | grep -c "$words")" = 1 ] || { "$@"; return 1; }
 }
+silent() { # COMMAND...: says nothing, and succeeds
+  out=$("$@" 2>&1) && [ -z "$out" ] || { echo "$out"; return 1; }
+}
 confined() { # COMMAND...: in a cgroup with the CPUs of node 0 and the memory of nodes 0 and 1
   mkdir -p /sys/fs/cgroup/rset && echo +cpuset >/sys/fs/cgroup/cgroup.subtree_control &&
     echo 0-1 >/sys/fs/cgroup/rset/cpuset.cpus && echo 0-1 >/sys/fs/cgroup/rset/cpuset.mems || return 1
@@ -40,7 +43,8 @@ check 'huge pages' rset all --huge 2M -- ./where huge
 check 'a child after fork' rset node:1-2 --memory striped --stride 64K -- ./where forked striped 16 1 2
 check 'a child after fork is local' rset node:1-2 --memory local --threads round-robin -- ./where forked local
 check 'many stripes are told once' once 'has stripes of 16384 instead of 8192 bytes' \
-  rset all --memory striped --stride 8K -- ./where many
+  rset all --memory striped --stride 8K -- ./where many together
+check 'large memory by pages' silent rset all --memory striped -- ./where many apart
 check 'a shell keeps the set' rset node:1-2 --memory striped --stride 64K -- sh -c './where striped 16 1 2'
 check 'a set in a set' rset node:1-2 --memory striped -- ./homing rset exec node:2 -- ./where inside 2
 check 'a set by name' rset both --file sets.toml -- ./where striped 2 1 2

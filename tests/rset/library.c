@@ -1,5 +1,5 @@
-/* Resource sets by libhoming, on four nodes of two CPUs each: memory of homing_rset_alloc is where its policy wants it, by what the
- * kernel says of each page, and the threads of homing_team_run are on the CPUs of the layout. */
+/* Resource sets by libhoming, on four nodes of two CPUs each: memory of homing_rset_alloc is where its policy wants it,
+ * by what the kernel says of each page, and the threads of homing_team_run are on the CPUs of the layout. */
 #define _GNU_SOURCE
 #include <homing/runtime.h>
 #include <sched.h>
@@ -76,7 +76,8 @@ int main(void) {
     expect(homing_rset_open("node:1-2", &set) == HOMING_OK, "homing_rset_open");
     expect(homing_rset_open("node:9", &none) == HOMING_BAD_ARGUMENT && !none, "a node that is not there");
     struct homing_rset_facts facts = {.size = sizeof facts};
-    expect(homing_rset_query(set, &facts) == HOMING_OK && facts.cpus == 4 && facts.nodes == 2 && facts.bytes > 0, "facts");
+    expect(homing_rset_query(set, &facts) == HOMING_OK, "homing_rset_query");
+    expect(facts.cpus == 4 && facts.nodes == 2 && facts.bytes > 0, "facts");
     unsigned nodes[1];
     expect(homing_rset_nodes(set, nodes, 1) == 2 && nodes[0] == 1, "nodes");
     expect(homing_rset_bind_thread(set) == HOMING_OK && (node_here() == 1 || node_here() == 2), "bound");

@@ -1,12 +1,14 @@
 /* Says whether memory and threads are where a resource set wants them, by what the kernel says of each page.
  *
- *   where striped PAGES NODE...   stripes of PAGES pages are on these nodes in turn, in memory of malloc, calloc, realloc,
- *                                 posix_memalign and mmap
- *   where remote|local            no page, or every page, is on the node of the thread that allocated it, whoever touches it
+ *   where striped PAGES NODE...   stripes of PAGES pages are on these nodes in turn, in memory of malloc, calloc,
+ *                                 realloc, posix_memalign and mmap
+ *   where remote|local            no page, or every page, is on the node of the thread that allocated it, whoever
+ *                                 touches it
  *   where threads CPU...          threads, the first one included, run on these CPUs alone, in turn
  *   where inside NODE...          all pages, of a small allocation too, are on these nodes
  *   where huge                    a large allocation asks for huge pages
- *   where many                    has allocations with many stripes
+ *   where many [apart|together]   has allocations of 10240 pages, of which the fourth and the third from the end are on
+ *                                 different nodes, or on the same
  *   where forked ...              the same in a child after fork
  */
 #define _GNU_SOURCE
@@ -121,7 +123,8 @@ static void *on_cpu(void *index) {
     cpu_set_t cpus;
     const char *wanted = word[(intptr_t)index % words];
     if (sched_getaffinity(0, sizeof cpus, &cpus) != 0) perror("sched_getaffinity"), exit(1);
-    if (CPU_COUNT(&cpus) != 1 || !CPU_ISSET(atoi(wanted), &cpus)) not_ok("thread", (intptr_t)index, sched_getcpu(), wanted);
+    if (CPU_COUNT(&cpus) != 1 || !CPU_ISSET(atoi(wanted), &cpus))
+        not_ok("thread", (intptr_t)index, sched_getcpu(), wanted);
     return NULL;
 }
 
@@ -161,8 +164,14 @@ static void huge(void) {
 }
 
 static void many(void) {
-    for (int turn = 0; turn < 2; turn++)
-        if (mmap(NULL, 40 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED) perror("mmap"), exit(1);
+    for (int turn = 0; turn < 2; turn++) {
+        void *memory = mmap(NULL, 40 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (memory == MAP_FAILED) perror("mmap"), exit(1);
+        char *last = (char *)memory + (40 << 20) - 4 * PAGE;
+        memset(last, 1, 4 * PAGE);
+        int first = node_of(last), after = node_of(last + PAGE);
+        if (words > 0 && (first == after) != (strcmp(word[0], "apart") != 0)) not_ok("page", 1, after, word[0]);
+    }
 }
 
 /* Gives the status of a child that goes on with the other words; in the child, -1. */

@@ -114,6 +114,26 @@ fn a_program_keeps_its_status_and_its_name() {
     assert_eq!(homing(&["exec", "cpu:+0", "/nonexistent/program"]).status.code(), Some(127));
 }
 
+#[test]
+fn a_machine_that_hwloc_wrote_down_is_read() {
+    let (directory, path) = file("");
+    let path = path.replace("sets.toml", "machine.xml");
+    let mut lstopo = Command::new("lstopo-no-graphics");
+    let Ok(output) = lstopo.args(["-i", "pack:4 [numa] pu:16", "--of", "xml", &path]).output() else {
+        eprintln!("SKIPPED the test of hwloc's files: no lstopo-no-graphics here (package hwloc-nox)");
+        return;
+    };
+    assert!(output.status.success(), "{}", said(&output));
+    let shown = |place: [&str; 2]| {
+        json(&["show", "node:1 | cpu:63 | within:19@2", place[0], place[1]])["cpus"].clone()
+    };
+    assert_eq!(shown(["--hwloc", &path]), json(&["show", "node:1-2 | cpu:63", MODEL[0], MODEL[1]])["cpus"]);
+    std::fs::write(&path, "<topology/>").unwrap();
+    let text = said(&homing(&["show", "all", "--hwloc", &path]));
+    assert!(text.contains("machine.xml: expected the topology of hwloc 2"), "{text}");
+    drop(directory);
+}
+
 /// Runs of hwloc-calc that are compared.
 const RUNS: usize = 40;
 

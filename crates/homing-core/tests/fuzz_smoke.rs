@@ -16,3 +16,8 @@ fn machine() {
 fn rset() {
     smoke(targets::rset, corpus("rset", Vec::new()));
 }
+
+#[test]
+fn hwloc() {
+    smoke(targets::hwloc, corpus("hwloc", Vec::new()));
+}

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 /// A file that is in none of the places.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{name} is missing (looked below {}): build it with `make recorders preload`, or set HOMING_LIB to the directory that \
-     holds it",
+    "{name} is missing (looked below {}): build it with `make recorders preload`, or set HOMING_LIB to the \
+     directory that holds it",
     .places.iter().map(|place| place.display().to_string()).collect::<Vec<_>>().join(", ")
 )]
 pub struct Missing {

@@ -93,6 +93,7 @@ const ROLES: &[(&str, &str, Role)] = &[
     ("compare", "csv", TABLE_OR_STDOUT),
     ("replay", "log", Reads),
     ("bench", "machine_out", FILE),
+    ("*", "hwloc", Reads),
     ("*", "trace", Reads),
     ("*", "traces", Reads),
     ("*", "machine", ReadsIf(machine)),

@@ -53,6 +53,14 @@ impl Global {
         Global::new(all().map(node).collect())
     }
 
+    /// The machine of an XML file of hwloc.
+    ///
+    /// # Errors
+    /// If it is no such file.
+    pub fn from_hwloc(text: &str) -> Result<Global, String> {
+        super::hwloc::global(text)
+    }
+
     /// The same machine for a caller that may use `usable` of it only, and runs on the node `here`.
     pub fn confined(mut self, usable: &ResourceSet, here: Option<Node>) -> Global {
         self.usable = &self.machine() & usable;

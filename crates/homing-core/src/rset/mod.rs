@@ -9,6 +9,7 @@
 mod error;
 mod expr;
 mod global;
+mod hwloc;
 mod list;
 mod policy;
 mod sets;

@@ -357,6 +357,53 @@ fn allocations_are_divided_by_their_policy() {
     assert!(pieces(Memory::Striped, None, &[], 4096).unwrap_err().contains("no memory to be striped"));
 }
 
+/// Two nodes of hwloc, the second of which is memory beside the first one's CPUs, and what stands for distances.
+fn hwloc(cpuset: &str, distances: &str) -> String {
+    format!(
+        "<?xml version=\"1.0\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n<topology version=\"2.0\">\n\
+         <object type=\"Machine\" os_index=\"0\" allowed_cpuset=\"0x2,0x00000001\" allowed_nodeset=\"0x00000009\">\n\
+         <object type=\"NUMANode\" os_index=\"3\" cpuset=\"0x00000003,,0x00000001\" local_memory=\"4096\"/>\n\
+         <object type=\"NUMANode\" os_index=\"0\" cpuset=\"{cpuset}\" local_memory=\"4096\"/>\n\
+         <object type=\"PU\" os_index=\"0\"/><object type=\"PU\" os_index=\"33\"/>\n\
+         <object type=\"PU\" os_index=\"64\"/></object>{distances}</topology>"
+    )
+}
+
+#[test]
+fn machines_of_hwloc_are_read() {
+    let global = Global::from_hwloc(&hwloc("0x00000002,0x00000001", "")).unwrap();
+    assert_eq!(on("cpu:0,33,64 | mem:all", &global), "node:0,3");
+    assert_eq!(on("node:3 & cpu:0,33,64", &global), "cpu:64", "CPU 0 is on the first node that has it");
+    assert_eq!(on("all", &global), "node:0 | mem:3", "what may be used");
+    assert_eq!(global.nodes()[1].distances, [20, 10]);
+    let far = "<distances2 type=\"NUMANode\" nbobjs=\"2\" kind=\"5\" name=\"NUMALatency\" indexing=\"os\">\
+               <indexes length=\"4\">3 0 </indexes><u64values length=\"6\">10 31 </u64values>\
+               <u64values length=\"6\">32 11 </u64values></distances2>";
+    let global = Global::from_hwloc(&hwloc("0x1", far)).unwrap();
+    assert_eq!([&global.nodes()[0].distances, &global.nodes()[1].distances], [&[11, 32], &[31, 10]]);
+}
+
+#[test]
+fn what_is_no_machine_of_hwloc_is_refused() {
+    for (text, said) in [
+        ("<topology", "root node"),
+        (&"<a>".repeat(100_000), ""),
+        ("<html/>", "expected the topology of hwloc 2"),
+        ("<topology/>", "expected the topology of hwloc 2"),
+        ("<topology version=\"2.0\"/>", "no object of the type NUMANode"),
+        (&hwloc("x", ""), "line 6: cpuset=\"x\": expected a mask"),
+        (&hwloc(&"0,".repeat(300), ""), "expected a mask"),
+        (
+            &hwloc("0x1", "").replace("\"33\"", "\"99999\""),
+            "line 7: os_index=\"99999\": expected a number below 8192",
+        ),
+        (&hwloc("0x1", "<distances2 type=\"NUMANode\" nbobjs=\"1\"/>"), "the distances of all nodes"),
+    ] {
+        let error = Global::from_hwloc(text).unwrap_err();
+        assert!(error.contains(said), "{text}: {error}");
+    }
+}
+
 #[test]
 fn machine_models_have_a_global_set() {
     let model = crate::machine::Machine::builtin("two-socket").unwrap();

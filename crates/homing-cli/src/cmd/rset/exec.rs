@@ -7,6 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::ValueHint;
 use homing_core::ids::parse_bytes;
 use homing_core::rset::{Memory, Policies, ResourceSet, Threads, STRIDE_UNIT};
+use homing_linux::placed::page;
 use homing_linux::{libraries, program, visible};
 use homing_live::rset::{self, LIBRARY, SET_ENV};
 use std::ffi::OsString;
@@ -59,6 +60,17 @@ fn at_least_a_page(text: &str) -> std::result::Result<u64, String> {
     }
 }
 
+/// Fails if stripes were not whole pages here.
+fn check_stride(stride: Option<u64>) -> std::result::Result<(), String> {
+    let page = page() as u64;
+    match stride {
+        Some(stride) if !stride.is_multiple_of(page) => Err(format!(
+            "a stride of {stride} bytes: expected a multiple of this machine's pages, {page} bytes"
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Fails if this kernel has no huge pages of the size.
 fn check_huge(wanted: Option<u64>) -> anyhow::Result<()> {
     let has = homing_linux::huge::size();
@@ -83,6 +95,7 @@ pub fn run(args: Args) -> Result {
     policies.check().map_err(usage)?;
     source.global.refuse_outside(&set).map_err(usage)?;
     policies.check_on(&set, &source.global).map_err(usage)?;
+    check_stride(policies.stride).map_err(usage)?;
     check_huge(policies.huge)?;
     let path = std::env::var_os("PATH").unwrap_or_default();
     let program = program::find(&args.command[0], &path)?;

@@ -21,7 +21,7 @@ pub struct Args {
 
 /// Lists.
 pub fn run(args: Args) -> Result {
-    let source = Source::new(args.machine.machine.as_deref(), &args.file)?;
+    let source = Source::of(&args.machine, &args.file)?;
     let all = source.sets.all_on(&source.global);
     match args.json {
         true => as_json(&source, &all)?,

@@ -24,7 +24,7 @@ pub struct Args {
 /// Shows.
 pub fn run(args: Args) -> Result {
     let expr = Source::expression(&args.set)?;
-    let source = Source::new(args.machine.machine.as_deref(), &args.file)?;
+    let source = Source::of(&args.machine, &args.file)?;
     let set = source.set(&expr)?;
     let policies = source.sets.policies(&expr);
     let all = source.sets.all_on(&source.global);
@@ -104,7 +104,7 @@ fn per_node(source: &Source, set: &ResourceSet) -> anyhow::Result<()> {
         ];
         rows.add_row(cells.into_iter().chain(node.distances.iter().map(u32::to_string)));
     }
-    outln!("\n{rows}\ndistances {}: 10 is local", source.distances());
+    outln!("\n{rows}\ndistances {}: 10 is local", source.distances);
     Ok(())
 }
 

@@ -17,6 +17,9 @@ pub struct OnMachine {
     /// A machine model instead of this machine: a name from `homing machines` or a TOML file
     #[arg(long, short, value_name = "MACHINE", value_parser = names::MACHINE, hide_possible_values = true)]
     pub machine: Option<String>,
+    /// The machine of an XML file of hwloc (`lstopo FILE.xml`) instead of this one
+    #[arg(long, value_name = "FILE", conflicts_with = "machine")]
+    pub hwloc: Option<PathBuf>,
 }
 
 /// Named sets.
@@ -34,9 +37,25 @@ pub struct Source {
     /// Named sets.
     pub sets: Sets,
     host: Option<Host>,
+    /// What the distances between nodes are.
+    pub distances: &'static str,
 }
 
 impl Source {
+    /// This machine, or another one.
+    pub fn of(machine: &OnMachine, file: &FromFile) -> anyhow::Result<Source> {
+        let Some(path) = &machine.hwloc else { return Source::new(machine.machine.as_deref(), file) };
+        let text = crate::files::read_text(path, "topology of hwloc")?;
+        let global = Global::from_hwloc(&text)
+            .map_err(|why| exit::error(Code::USAGE, format!("{}: {why}", path.display())))?;
+        Ok(Source {
+            global,
+            sets: sets(file.file.as_deref())?,
+            host: None,
+            distances: "as the file has them",
+        })
+    }
+
     /// This machine, or a model of one.
     pub fn new(machine: Option<&str>, file: &FromFile) -> anyhow::Result<Source> {
         let sets = sets(file.file.as_deref())?;
@@ -45,12 +64,17 @@ impl Source {
                 .map_err(|error| exit::error(Code::UNSUPPORTED, error.to_string()))?;
             let global =
                 homing_live::rset::global(&host, &Proc::default()).context("cannot tell what may be used")?;
-            return Ok(Source { global, sets, host: Some(host) });
+            return Ok(Source { global, sets, host: Some(host), distances: "as the firmware has them" });
         };
         let model = load_machine(name)?;
         let costs =
             model.costs(model.page_size()).map_err(|error| exit::error(Code::USAGE, error.to_string()))?;
-        Ok(Source { global: Global::of_model(&model, &costs), sets, host: None })
+        Ok(Source {
+            global: Global::of_model(&model, &costs),
+            sets,
+            host: None,
+            distances: "as the model's accesses cost",
+        })
     }
 
     /// Reads an expression.
@@ -61,14 +85,6 @@ impl Source {
     /// The set of an expression.
     pub fn set(&self, expr: &Expr) -> anyhow::Result<ResourceSet> {
         self.sets.on(expr, &self.global).map_err(|error| exit::error(Code::USAGE, error.to_string()))
-    }
-
-    /// What the distances between nodes are.
-    pub fn distances(&self) -> &'static str {
-        match self.host {
-            Some(_) => "as the firmware has them",
-            None => "as the model's accesses cost",
-        }
     }
 
     /// Free and total bytes of a node; none for a model.
