@@ -24,6 +24,7 @@ mod looks;
 pub mod orders;
 pub mod output;
 pub mod pages;
+pub mod period;
 pub mod plan;
 mod processes;
 mod scan_pace;
