@@ -83,6 +83,8 @@ const ROLES: &[(&str, &str, Role)] = &[
     ("monitors", "name", NoFile),
     ("policies", "name", NoFile),
     ("optimal", "csv", TABLE_OR_STDOUT),
+    ("why", "from", NoFile),
+    ("why", "to", NoFile),
     ("why", "words", Reads),
     ("why", "keep", TRACE),
     ("why", "markdown", FILE_OR_STDOUT),
