@@ -7,14 +7,23 @@ SHELL := /bin/bash
 PREFIX ?= /usr/local
 BUILD := $(CURDIR)/build
 
+# libhoming where `homing run --runtime` looks for it.
+define RUNTIME
+mkdir -p build/runtime
+strip --strip-debug -o build/runtime/libhoming.so.new target/release/libhoming.so
+mv -f build/runtime/libhoming.so.new build/runtime/libhoming.so
+endef
+
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 build: setup recorders preload lab ## Build the program (target/release/homing) and the recorders
 	cargo build --release --locked
+	$(RUNTIME)
 
 runtime: ## Build libhoming alone (target/release/libhoming.so)
 	cargo build --release --locked -p homing-runtime
+	$(RUNTIME)
 
 demo: build workloads ## Record real OpenMP programs, compare policies, write a report page, say what is wrong with one
 	scripts/demo.sh
@@ -85,7 +94,7 @@ install: build ## Install under PREFIX (default /usr/local)
 	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)|' packaging/homing.pc.in \
 	  > $(DESTDIR)$(PREFIX)/lib/pkgconfig/homing.pc
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man3 packaging/man/homing.3
-	cp -a build/valgrind build/tsan build/preload build/lab $(DESTDIR)$(PREFIX)/lib/homing/
+	cp -a build/valgrind build/tsan build/preload build/runtime build/lab $(DESTDIR)$(PREFIX)/lib/homing/
 	install -m 755 lab/setup.sh $(DESTDIR)$(PREFIX)/lib/homing/lab/
 
 clean: ## Remove everything that was built

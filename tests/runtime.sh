@@ -31,4 +31,18 @@ cp "$root/tests/runtime/guest.sh" .
 . "$root/tests/in_lab.sh"
 in_lab 300 --file home --file libhoming.so.0 -- sh ./guest.sh ||
   fail 'pages did not come home'
+
+# Programs that know nothing of Homing, with GNU's and with LLVM's runtime of OpenMP.
+cp "$root/tests/runtime/openmp.sh" .
+cp libhoming.so.0 libhoming.so.engine
+strip --strip-debug -o homing "$homing" && mkdir -p engine && mv libhoming.so.engine engine/libhoming.so || exit 1
+make -s -C "$root/preload" OUT="$work/preload" || exit 1
+compilers= files=
+for compiler in gcc clang; do
+  command -v $compiler >/dev/null && $compiler -O2 -fopenmp -o bands-$compiler "$root/tests/runtime/bands.c" 2>$compiler.err ||
+    { echo "SKIPPED OpenMP of $compiler, which is missing or has no runtime: $(head -1 $compiler.err 2>/dev/null)"; continue; }
+  compilers="$compilers $compiler" files="$files --file bands-$compiler"
+done
+in_lab 600 --file homing --file engine/libhoming.so --file preload/libhoming-gomp.so $files -- sh ./openmp.sh $compilers ||
+  fail 'programs with OpenMP'
 echo 'runtime: passed'

@@ -2,6 +2,7 @@
 //! allows: a pointer may be null, a text need not be UTF-8.
 
 use crate::library;
+use crate::regions;
 use crate::statistics::Statistics;
 use crate::status::{self, Status, Verdict};
 use std::ffi::{c_char, c_int, c_void, CStr};
@@ -40,7 +41,12 @@ pub(crate) unsafe fn text<'t>(pointer: *const c_char) -> Option<std::borrow::Cow
 fn prepare() {
     extern "C" fn end() {
         // At exit: nobody is left who could be told why there is none.
+        library::with(|shared| shared.ended = Some((shared.status, shared.reason.clone())));
         call(library::stop);
+        call(|| {
+            regions::finish();
+            Ok(())
+        });
     }
     extern "C" fn child() {
         library::forked();
@@ -76,19 +82,40 @@ fn is_recorded() -> bool {
 /// `settings` is null or a text.
 #[no_mangle]
 pub unsafe extern "C" fn homing_start(settings: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    call(|| start(&unsafe { text(settings) }.unwrap_or_default()))
+}
+
+fn start(settings: &str) -> Result<(), Verdict> {
+    library::in_parent()?;
+    // SAFETY: asks for a number.
+    if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
+        return library::refuse(Status::Secure);
+    }
+    if is_recorded() {
+        return library::refuse(Status::Recorded);
+    }
+    prepare();
+    library::start(settings)
+}
+
+/// A parallel region of the program begins. What a start comes to is told at exit.
+pub(crate) fn region_begins(code: u64) {
     call(|| {
-        library::in_parent()?;
-        // SAFETY: asks for a number.
-        if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
-            return library::refuse(Status::Secure);
-        }
-        if is_recorded() {
-            return library::refuse(Status::Recorded);
-        }
         prepare();
-        // SAFETY: the caller's promise.
-        library::start(&unsafe { text(settings) }.unwrap_or_default())
-    })
+        regions::begins(code, |settings| {
+            call(|| start(settings));
+        });
+        Ok(())
+    });
+}
+
+/// A parallel region of the program ends.
+pub(crate) fn region_ends() {
+    call(|| {
+        regions::ends();
+        Ok(())
+    });
 }
 
 /// Ends the manager.

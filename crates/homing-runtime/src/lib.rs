@@ -1,14 +1,17 @@
 //! libhoming: a program that brings its own pages home (Nikolopoulos 2000, section 2.3). The interface is that of
-//! `include/homing/runtime.h`; `abi.rs` and `abi_rset.rs` are its other side, and the only files with unsafe code.
+//! `include/homing/runtime.h`; `abi.rs`, `abi_rset.rs` and `abi_ompt.rs` are its other side, and the only
+//! files with unsafe code.
 //! Resource sets (`rset.rs`) work without a manager. Behind the rest a *manager*
 //! (`manager.rs`), a thread of its own, drives the live engine of `homing-live` on its own process, while the program
-//! runs. What both share is in `library.rs`: what the program says (`areas.rs`, marks), and what the manager counts.
+//! runs. Programs that call nothing are followed by their parallel regions (`regions.rs`). What both share is in `library.rs`: what the program says (`areas.rs`, marks), and what the manager counts.
 
 pub mod abi;
+pub mod abi_ompt;
 pub mod abi_rset;
 mod areas;
 mod library;
 mod manager;
+mod regions;
 mod rset;
 mod settings;
 mod statistics;

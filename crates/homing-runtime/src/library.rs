@@ -20,6 +20,8 @@ const PHASES: usize = 4096;
 pub struct Shared {
     /// What the last start, or the manager, came to.
     pub status: Status,
+    /// What the last start, or the manager, had come to when the process ended, and why.
+    pub ended: Option<(Status, String)>,
     /// Why the last call that did not succeed, or the manager, came to what it did.
     pub reason: String,
     /// The manager works: areas and marks reach it.
@@ -150,6 +152,7 @@ impl Shared {
     fn new() -> Shared {
         Shared {
             status: Status::NotStarted,
+            ended: None,
             reason: String::new(),
             works: false,
             source: "",

@@ -1,6 +1,6 @@
 //! `homing run`: starts a program and brings its pages home while it runs.
 
-use super::{drive, interrupts, report, Plan, Settings};
+use super::{drive, interrupts, report, runtime, Plan, Settings};
 use crate::exit::{Code, Result};
 use clap::ValueHint;
 use homing_core::session::plan::Plan as Moves;
@@ -23,6 +23,9 @@ are passed on to it. docs/live.md has sources, rights and what is safe."
 pub struct Args {
     #[command(flatten)]
     settings: Settings,
+    /// Run the engine inside of the program, which needs no change: its OpenMP runtime says where its iterations end
+    #[arg(long)]
+    runtime: bool,
     /// The program and its arguments: everything from the first word on that is no option
     #[arg(trailing_var_arg = true, value_hint = ValueHint::CommandWithArguments, required = true,
           value_name = "COMMAND")]
@@ -31,6 +34,9 @@ pub struct Args {
 
 /// Runs.
 pub fn run(args: Args) -> Result {
+    if args.runtime {
+        return runtime::run(&args.settings, &args.command);
+    }
     let plan = Plan::new(&args.settings)?;
     let words: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
     plan.tell_one_node(&args.settings, &format!("homing run {}", words.join(" ")));
@@ -100,14 +106,14 @@ fn give_helper(command: &mut Command, source: &str) {
     command.envs(library.and_then(|library| preload::environment(&library, inherited)).into_iter().flatten());
 }
 
-fn pass_on(child: &Child, signal: i32) {
+pub(super) fn pass_on(child: &Child, signal: i32) {
     if let Err(error) = signal_child(child, signal) {
         errln!("homing: signal {signal} could not be passed on: {error}");
     }
 }
 
 /// The program's exit status as our own.
-fn code(status: ExitStatus) -> Code {
+pub(super) fn code(status: ExitStatus) -> Code {
     match (status.code(), status.signal()) {
         (Some(code), _) => Code(code as u8),
         (None, signal) => Code(128u8.wrapping_add(signal.unwrap_or(0) as u8)),

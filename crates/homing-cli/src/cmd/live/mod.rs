@@ -4,6 +4,7 @@
 pub mod attach;
 pub mod evacuate;
 pub mod launch;
+mod runtime;
 mod settings;
 mod show;
 

@@ -3,6 +3,7 @@
 use crate::exit::{self, Code};
 use crate::files::read_text;
 use crate::names;
+use anyhow::Context;
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use homing_live::config::{parse_duration, BadValue, Config, Setting, Takes, SETTINGS};
@@ -155,5 +156,71 @@ impl Settings {
             setting.set(&mut config, values.clone()).map_err(bad)?;
         }
         Ok(config)
+    }
+
+    /// Fails on what an engine inside of the program does not have.
+    pub fn inside(&self) -> anyhow::Result<()> {
+        let config = self.config()?;
+        let alone = [
+            ("--stop-world", config.stop_world),
+            ("--bind", config.bind.is_some()),
+            ("--regions", !config.regions.is_empty()),
+            ("--journal", self.journal.is_some()),
+            ("--tee", self.tee.is_some()),
+            ("--machine", self.machine != "host"),
+        ];
+        match alone.iter().find(|(_, given)| *given) {
+            None => Ok(()),
+            Some((name, _)) => Err(exit::error(
+                Code::USAGE,
+                format!("{name} does not go with --runtime: the engine runs inside of the program"),
+            )),
+        }
+    }
+
+    /// The file, if there is one, with the options over it, as a file.
+    pub fn to_toml(&self) -> anyhow::Result<String> {
+        let mut table = match &self.config {
+            None => toml::Table::new(),
+            Some(path) => {
+                read_text(path, "configuration")?.parse().with_context(|| path.display().to_string())?
+            }
+        };
+        for (setting, values) in &self.given.0 {
+            let number = |text: &str| text.parse().map_or_else(|_| text.into(), toml::Value::Integer);
+            let value = match setting.takes {
+                Takes::Flag(_) => toml::Value::Boolean(true),
+                Takes::One { number: true, .. } => number(&values[0]),
+                Takes::One { .. } => toml::Value::from(values[0].as_str()),
+                Takes::List { .. } => values.clone().into(),
+            };
+            table.insert(setting.name.to_owned(), value);
+        }
+        Ok(table.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        settings: Settings,
+    }
+
+    #[test]
+    fn options_and_the_file_are_the_same_as_one_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("homing.toml");
+        std::fs::write(&file, "interval = \"1s\"\nrate-limit = \"10M\"\n").unwrap();
+        let options = "--interval 50ms --movers 3 --dry-run --set homing.wait=2 --set ace.moves=1";
+        let line = format!("homing --config {} {options}", file.display());
+        let settings = Line::parse_from(line.split_whitespace()).settings;
+        let config = Config::from_toml(&settings.to_toml().unwrap()).unwrap();
+        assert_eq!(config, settings.config().unwrap());
+        assert!(config.dry_run && config.movers == 3 && config.set.len() == 2, "{config:?}");
     }
 }

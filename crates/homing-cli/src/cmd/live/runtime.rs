@@ -1,0 +1,189 @@
+//! `homing run --runtime`: the engine runs inside of the program, in libhoming, which an OpenMP runtime or a preloaded
+//! library tells of the program's parallel regions. Homing starts the program, waits, and prints what was counted.
+
+use super::launch::{code, pass_on};
+use super::{interrupts, Settings};
+use crate::exit::{self, Code, Result};
+use crate::tables::things;
+use anyhow::Context;
+use homing_linux::child::End;
+use homing_linux::{ld_preload, libraries, program, visible};
+use serde_json::Value;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// The library with the engine, and the one that stands before GNU's OpenMP runtime.
+const ENGINE: &str = "runtime/libhoming.so";
+const GOMP: &str = "preload/libhoming-gomp.so";
+/// What libhoming reads (crates/homing-runtime/src/regions.rs).
+const SETTINGS_ENV: &str = "HOMING_RUNTIME";
+const FOLDER_ENV: &str = "HOMING_RUNTIME_STATISTICS";
+/// Where OpenMP runtimes look for tools, and whether they do.
+const TOOLS_ENV: &str = "OMP_TOOL_LIBRARIES";
+const TOOL_ENV: &str = "OMP_TOOL";
+const POLL: Duration = Duration::from_millis(20);
+
+/// Runs the program with the engine inside.
+pub fn run(settings: &Settings, words: &[OsString]) -> Result {
+    settings.inside()?;
+    let engine = libraries::find(ENGINE).context("--runtime needs libhoming (`make runtime`)")?;
+    let gomp = libraries::find(GOMP)?;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let program = program::find(&words[0], &path)?;
+    let name = visible::name(&words[0].to_string_lossy()).to_string();
+    if program::is_static(&program) {
+        let message = format!("{name} is linked statically: --runtime reaches no such program; leave it out");
+        return Err(exit::error(Code::UNSUPPORTED, message));
+    }
+    let folder = TempDir::with_prefix("homing-run-").context("no directory for what is counted")?;
+    let caught = interrupts()?;
+    let mut command = Command::new(program);
+    command.args(&words[1..]).env(FOLDER_ENV, folder.path()).env(SETTINGS_ENV, settings.to_toml()?);
+    give_libraries(&mut command, &engine, &gomp)?;
+    let child = command.spawn().with_context(|| format!("cannot start {name}"))?;
+    let mut end =
+        End::of(child).map_err(|(_, error)| error).with_context(|| format!("cannot follow {name}"))?;
+    let status = loop {
+        if let Some(signal) = caught.to_forward() {
+            pass_on(end.child(), signal);
+        }
+        if let Some(status) = end.status()? {
+            break status;
+        }
+        std::thread::sleep(POLL);
+    };
+    tell(settings, &read(folder.path())?, &name)?;
+    Ok(code(status))
+}
+
+fn give_libraries(command: &mut Command, engine: &Path, gomp: &Path) -> anyhow::Result<()> {
+    let bad = || {
+        let message =
+            "the dynamic linker takes no path with blanks, colons or dollar signs: set HOMING_LIB to \
+                       another one";
+        exit::error(Code::UNSUPPORTED, message)
+    };
+    let inherited = |name: &str| std::env::var_os(name);
+    let with_gomp = ld_preload::variables(gomp, inherited).ok_or_else(bad)?;
+    let before = |name: &str| with_gomp.iter().find(|(of, _)| *of == name).map(|(_, value)| value.clone());
+    command.envs(ld_preload::variables(engine, before).ok_or_else(bad)?);
+    // Ours is found first; a tool of the user's would be left out, so it stays the only one.
+    if inherited(TOOLS_ENV).is_none() {
+        command.env(TOOLS_ENV, engine).env(TOOL_ENV, "enabled");
+    }
+    Ok(())
+}
+
+/// What processes left, by their numbers.
+fn read(folder: &Path) -> anyhow::Result<Vec<Value>> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .collect();
+    files.sort();
+    let parse =
+        |path: &PathBuf| -> anyhow::Result<Value> { Ok(serde_json::from_slice(&std::fs::read(path)?)?) };
+    files.iter().map(|path| parse(path).with_context(|| path.display().to_string())).collect()
+}
+
+fn tell(settings: &Settings, processes: &[Value], name: &str) -> anyhow::Result<()> {
+    let all = Value::from(processes);
+    if let Some(path) = &settings.summary {
+        let text = serde_json::to_string_pretty(&all)?;
+        std::fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if settings.json {
+        outln!("{}", serde_json::to_string_pretty(&all)?);
+    }
+    if settings.quiet {
+        return Ok(());
+    }
+    if processes.is_empty() {
+        errln!(
+            "homing: {name} began no parallel region of OpenMP (GCC's or LLVM's runtime), or ended without `exit`: \
+             nothing was moved; `homing run` without --runtime works for any program"
+        );
+    }
+    processes.iter().for_each(|process| errln!("homing: {}", sentence(process)));
+    Ok(())
+}
+
+/// One process in a few lines.
+fn sentence(process: &Value) -> String {
+    let number = |field: &str| process[field].as_u64().unwrap_or_default();
+    let command = process["command"][0].as_str().unwrap_or_default();
+    let file = Path::new(command).file_name().map_or(command.into(), |file| file.to_string_lossy());
+    let mut text = format!("{} ({}): ", visible::name(&file), number("pid"));
+    if process["status"] != 0 {
+        let reason = process["reason"].as_str().unwrap_or_default();
+        text += &format!("nothing was moved: {}\n  ", visible::name(reason));
+    }
+    let period = match process["period"].as_u64() {
+        Some(period) => format!(", {} an iteration", things(period, "region")),
+        None => String::new(),
+    };
+    text += &format!(
+        "{}, {}{period}",
+        things(number("regions"), "parallel region"),
+        things(number("iterations"), "iteration"),
+    );
+    if process["status"] != 0 {
+        return text;
+    }
+    let (local, remote) = (number("samples_local"), number("samples_remote"));
+    let share = |part: u64, of: u64| 100.0 * part as f64 / of.max(1) as f64;
+    text += &format!(
+        "\n  {} of {} moved ({} refused), {:.0} % of them by the end of the second iteration found",
+        number("pages_moved"),
+        things(number("pages"), "page"),
+        number("moves_failed"),
+        share(moved_by_second(process), number("pages_moved")),
+    );
+    text += &format!(
+        "\n  {:.1} % of {} non-local; {} scans, {} missed; the manager took {:.2} s of CPU",
+        share(remote, local + remote),
+        things(local + remote, "page sample"),
+        number("scans"),
+        number("scans_missed"),
+        number("manager_ns") as f64 / 1e9,
+    );
+    text
+}
+
+fn moved_by_second(process: &Value) -> u64 {
+    let iterations = process["by_iteration"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let second = iterations.iter().rfind(|one| one["iteration"].as_u64().is_some_and(|number| number <= 2));
+    second.and_then(|one| one["pages_moved"].as_u64()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_told_in_a_few_lines() {
+        let mut process = serde_json::json!({
+            "pid": 7, "command": ["/x/app", "1"], "status": 0, "reason": "", "regions": 30, "period": 3,
+            "iterations": 8, "samples_local": 30, "samples_remote": 10, "pages": 20, "pages_moved": 8,
+            "moves_failed": 1, "scans": 4, "scans_missed": 2, "manager_ns": 1_500_000_000_u64,
+            "by_iteration": [{"iteration": 1, "pages_moved": 2}, {"iteration": 2, "pages_moved": 6},
+                {"iteration": 3, "pages_moved": 8}],
+        });
+        let text = sentence(&process);
+        for part in [
+            "app (7): 30 parallel regions, 8 iterations, 3 regions an iteration",
+            "8 of 20 pages moved (1 refused), 75 % of them by the end of the second",
+            "25.0 % of 40 page samples non-local; 4 scans, 2 missed; the manager took 1.50 s",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+        process["status"] = 1.into();
+        process["reason"] = "the machine has one memory node".into();
+        let text = sentence(&process);
+        assert!(text.contains("nothing was moved: the machine has one memory node"), "{text}");
+        assert!(!text.contains("scans"), "{text}");
+    }
+}

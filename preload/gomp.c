@@ -1,0 +1,119 @@
+/* Tells libhoming, which is loaded beside it, where the parallel regions of programs built for GNU's OpenMP runtime
+   begin and end. It stands before the functions that begin a team of threads, called by compilers since GCC 4.9, and
+   calls the next of them.
+
+   A process may have several runtimes, each with work-sharing functions of its own that must not be mixed: the one that
+   a caller is linked with is called. The main program's comes by the order of all libraries, another library's by that
+   library's own dependencies. */
+
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+extern void homing_region_begin(const void *code) __attribute__((weak));
+extern void homing_region_end(void) __attribute__((weak));
+
+typedef void body(void *);
+
+/* Callers whose runtime is known. Others are looked up each time. */
+enum { CALLERS = 64 };
+struct known {
+	_Atomic(void *) caller;
+	void *function;
+};
+
+static void *look_up(const char *name, const char *file)
+{
+	void *next = dlsym(RTLD_NEXT, name);
+	/* A library that was opened with its runtime for itself alone. */
+	void *library = file ? dlopen(file, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+	void *own = library ? dlsym(library, name) : NULL;
+	Dl_info whose, here;
+	if (own && dladdr(own, &whose) && dladdr((void *)look_up, &here) && whose.dli_fbase != here.dli_fbase)
+		next = own;
+	if (!next) {
+		fprintf(stderr, "homing: no OpenMP runtime has %s: run the program without --runtime\n", name);
+		abort();
+	}
+	return next;
+}
+
+/* The function that `site` would have called. Threads that look up the same caller find the same. */
+static void *next_of(const char *name, struct known *known, const void *site)
+{
+	Dl_info caller;
+	if (!dladdr(site, &caller))
+		return look_up(name, NULL);
+	for (int i = 0; i < CALLERS; i++) {
+		void *whose = atomic_load_explicit(&known[i].caller, memory_order_acquire);
+		if (whose == caller.dli_fbase)
+			return known[i].function;
+		if (!whose)
+			break;
+	}
+	void *function = look_up(name, caller.dli_fname);
+	static atomic_flag lock = ATOMIC_FLAG_INIT;
+	if (!atomic_flag_test_and_set_explicit(&lock, memory_order_acquire)) {
+		for (int i = 0; i < CALLERS; i++)
+			if (!atomic_load_explicit(&known[i].caller, memory_order_relaxed)) {
+				known[i].function = function;
+				atomic_store_explicit(&known[i].caller, caller.dli_fbase, memory_order_release);
+				break;
+			}
+		atomic_flag_clear_explicit(&lock, memory_order_release);
+	}
+	return function;
+}
+
+static void begin(const void *code)
+{
+	if (homing_region_begin)
+		homing_region_begin(code);
+}
+
+static void end(void)
+{
+	if (homing_region_end)
+		homing_region_end();
+}
+
+/* A function that runs `code` on a team of threads and comes back when all have ended. */
+#define STANDS_BEFORE(name, parameters, ...)                                                                           \
+	__attribute__((visibility("default"))) void name parameters                                                    \
+	{                                                                                                              \
+		static struct known known[CALLERS];                                                                    \
+		void(*next) parameters = next_of(#name, known, __builtin_return_address(0));                           \
+		begin((const void *)code);                                                                             \
+		next(__VA_ARGS__);                                                                                     \
+		end();                                                                                                 \
+	}
+
+#define LOOP (body * code, void *data, unsigned threads, long from, long to, long step, long chunk, unsigned flags)
+#define LOOP_WITHOUT_CHUNK (body * code, void *data, unsigned threads, long from, long to, long step, unsigned flags)
+
+STANDS_BEFORE(GOMP_parallel, (body * code, void *data, unsigned threads, unsigned flags), code, data, threads, flags)
+STANDS_BEFORE(GOMP_parallel_sections, (body * code, void *data, unsigned threads, unsigned count, unsigned flags), code,
+	      data, threads, count, flags)
+STANDS_BEFORE(GOMP_parallel_loop_static, LOOP, code, data, threads, from, to, step, chunk, flags)
+STANDS_BEFORE(GOMP_parallel_loop_dynamic, LOOP, code, data, threads, from, to, step, chunk, flags)
+STANDS_BEFORE(GOMP_parallel_loop_guided, LOOP, code, data, threads, from, to, step, chunk, flags)
+STANDS_BEFORE(GOMP_parallel_loop_nonmonotonic_dynamic, LOOP, code, data, threads, from, to, step, chunk, flags)
+STANDS_BEFORE(GOMP_parallel_loop_nonmonotonic_guided, LOOP, code, data, threads, from, to, step, chunk, flags)
+STANDS_BEFORE(GOMP_parallel_loop_runtime, LOOP_WITHOUT_CHUNK, code, data, threads, from, to, step, flags)
+STANDS_BEFORE(GOMP_parallel_loop_nonmonotonic_runtime, LOOP_WITHOUT_CHUNK, code, data, threads, from, to, step, flags)
+STANDS_BEFORE(GOMP_parallel_loop_maybe_nonmonotonic_runtime, LOOP_WITHOUT_CHUNK, code, data, threads, from, to, step,
+	      flags)
+
+__attribute__((visibility("default"))) unsigned GOMP_parallel_reductions(body *code, void *data, unsigned threads,
+									  unsigned flags)
+{
+	static struct known known[CALLERS];
+	unsigned (*next)(body *, void *, unsigned, unsigned) =
+		next_of("GOMP_parallel_reductions", known, __builtin_return_address(0));
+	begin((const void *)code);
+	unsigned team = next(code, data, threads, flags);
+	end();
+	return team;
+}
