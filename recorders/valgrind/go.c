@@ -28,7 +28,8 @@ static VgHashTable* asked;
 static Bool is_allocator(Addr address)
 {
    const HChar* name;
-   return VG_(get_fnname_if_entry)(VG_(current_DiEpoch)(), address, &name) && VG_(strcmp)(name, "runtime.mallocgc") == 0;
+   return VG_(get_fnname_if_entry)(VG_(current_DiEpoch)(), address, &name) &&
+          VG_(strcmp)(name, "runtime.mallocgc") == 0;
 }
 
 static Bool is_behind_call(Addr address)

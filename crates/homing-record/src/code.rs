@@ -228,7 +228,9 @@ mod tests {
 
         /// Separates the debug information of `whole` from `program`, which has none.
         fn separate(&self, linked: bool) {
-            self.build("gcc -g -O1 grid.c -o whole && cp whole program && objcopy --only-keep-debug whole program.debug");
+            self.build(
+                "gcc -g -O1 grid.c -o whole && cp whole program && objcopy --only-keep-debug whole program.debug",
+            );
             self.build("strip program");
             if linked {
                 self.build("objcopy --add-gnu-debuglink=program.debug program");

@@ -203,7 +203,7 @@ mod tests {
 
     /// Whether a word is a shorter one several times.
     fn repeats(word: &[u64]) -> bool {
-        (1..word.len()).any(|n| word.len() % n == 0 && word.chunks(n).all(|part| part == &word[..n]))
+        (1..word.len()).any(|n| word.len().is_multiple_of(n) && word.chunks(n).all(|part| part == &word[..n]))
     }
 
     proptest! {
