@@ -1,6 +1,6 @@
-/* Tells libhoming, which is loaded beside it, where the parallel regions of programs built for GNU's OpenMP runtime
-   begin and end. It stands before the functions that begin a team of threads, called by compilers since GCC 4.9, and
-   calls the next of them.
+/* Reports to libhoming, which is loaded beside it, where the parallel regions of programs built for GNU's OpenMP
+   runtime begin and end. It stands before the functions that begin a team of threads, called by compilers since GCC
+   4.9, and calls the next of them.
 
    A process may have several runtimes, each with work-sharing functions of its own that must not be mixed: the one that
    a caller is linked with is called. The main program's comes by the order of all libraries, another library's by that
@@ -27,7 +27,7 @@ struct known {
 static void *look_up(const char *name, const char *file)
 {
 	void *next = dlsym(RTLD_NEXT, name);
-	/* A library that was opened with its runtime for itself alone. */
+	/* A library that was opened with its runtime for itself alone. It stays loaded: what is known of it must hold. */
 	void *library = file ? dlopen(file, RTLD_LAZY | RTLD_NOLOAD) : NULL;
 	void *own = library ? dlsym(library, name) : NULL;
 	Dl_info whose, here;

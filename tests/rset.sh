@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Resource sets: what `homing rset exec` does to programs, and libhoming for them, checked by the kernel's own words in a machine of the lab.
+# Resource sets: what `homing rset exec` does to programs, and libhoming for them, checked by the kernel's own words
+# in a machine of the lab.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD homing=${HOMING:-$PWD/target/release/homing} library=${HOMING_RUNTIME:-$PWD/target/release/libhoming.so}

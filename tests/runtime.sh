@@ -21,6 +21,34 @@ for example in sum-c team-c sum-cpp sum-fortran; do
 done
 [ "${1:-}" != examples ] || exit 0
 
+# What is loaded into programs: an engine inside of them, and resource sets.
+mkdir -p lib/runtime && cp libhoming.so.0 lib/runtime/libhoming.so && make -s -C "$root/preload" OUT="$work/lib/preload" || exit 1
+export HOMING_LIB=$work/lib
+"$root/tests/runtime/programs.sh" "$homing" run --quiet --runtime -- 2>programs.err || { cat programs.err; fail 'programs with an engine inside'; }
+"$root/tests/runtime/programs.sh" "$homing" rset exec all --memory striped --threads fill -- 2>programs.err ||
+  { cat programs.err; fail 'programs in a resource set'; }
+
+# Programs with OpenMP that know nothing of Homing, with GNU's runtime and with LLVM's.
+compilers= files=
+for compiler in gcc clang; do
+  command -v $compiler >/dev/null && $compiler -O2 -fopenmp -o bands-$compiler "$root/tests/runtime/bands.c" 2>$compiler.err ||
+    { echo "SKIPPED OpenMP of $compiler, which is missing or has no runtime: $(head -1 $compiler.err 2>/dev/null)"; continue; }
+  compilers="$compilers $compiler" files="$files --file bands-$compiler"
+  $compiler -O2 -fopenmp -fPIC -shared -o libinside-$compiler.so "$root/tests/runtime/inside.c" || exit 1
+  gcc -O2 -o opens "$root/tests/runtime/opens.c" -ldl || exit 1
+  $compiler -O2 -fopenmp -o forks-$compiler "$root/tests/runtime/forks.c" || exit 1
+  for what in "opens ./libinside-$compiler.so 50" "forks-$compiler 50" "bands-$compiler 4 50 0"; do
+    OMP_NUM_THREADS=2 ./$what >plain.out && OMP_NUM_THREADS=2 "$homing" run --runtime --summary inside.json -- ./$what >inside.out 2>inside.err ||
+      { cat inside.err; fail "$what"; }
+    case $what in bands*) ;; *) cmp plain.out inside.out || fail "$what prints something else" ;; esac
+    [ "$(grep -c '"pid"' inside.json)" -eq 1 ] || { cat inside.json; fail "$what: not one process"; }
+    found=$(sed -n 's/^    "iterations": \([0-9]*\),$/\1/p' inside.json)
+    [ "${found:-0}" -ge 46 ] && [ "$found" -le 50 ] || { cat inside.err inside.json; fail "$what: $found iterations of 50"; }
+    echo "ok $what: $found iterations of 50"
+  done
+done
+
+strip --strip-debug -o homing "$homing" || exit 1
 "$homing" lab run --topology 2x2 -- true 2>first.err
 if [ $? -eq 3 ]; then
   echo "SKIPPED the lab's test of the library, which needs what is missing here: $(cat first.err)"
@@ -32,17 +60,5 @@ cp "$root/tests/runtime/guest.sh" .
 in_lab 300 --file home --file libhoming.so.0 -- sh ./guest.sh ||
   fail 'pages did not come home'
 
-# Programs that know nothing of Homing, with GNU's and with LLVM's runtime of OpenMP.
-cp "$root/tests/runtime/openmp.sh" .
-cp libhoming.so.0 libhoming.so.engine
-strip --strip-debug -o homing "$homing" && mkdir -p engine && mv libhoming.so.engine engine/libhoming.so || exit 1
-make -s -C "$root/preload" OUT="$work/preload" || exit 1
-compilers= files=
-for compiler in gcc clang; do
-  command -v $compiler >/dev/null && $compiler -O2 -fopenmp -o bands-$compiler "$root/tests/runtime/bands.c" 2>$compiler.err ||
-    { echo "SKIPPED OpenMP of $compiler, which is missing or has no runtime: $(head -1 $compiler.err 2>/dev/null)"; continue; }
-  compilers="$compilers $compiler" files="$files --file bands-$compiler"
-done
-in_lab 600 --file homing --file engine/libhoming.so --file preload/libhoming-gomp.so $files -- sh ./openmp.sh $compilers ||
-  fail 'programs with OpenMP'
+in_lab 600 --file homing --file lib $files -- sh ./openmp.sh $compilers || fail 'programs with OpenMP'
 echo 'runtime: passed'

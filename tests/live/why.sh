@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs inside the lab: `homing why` of a process whose array is on node 0 and whose thread is on another node; of one whose huge
-# pages are there, and cannot move; of a cgroup with three processes, one of which ends. Nothing may move.
+# Runs inside the lab: `homing why` of a process whose array is on node 0 and whose thread is on another node; of one
+# whose huge pages are there, and cannot move; of a cgroup with three processes, one of which ends. Nothing may move.
 . ./wait.sh
 ./away 4 >away.out & away=$!
 until_true grep -q ready away.out || { echo 'away does not begin'; exit 1; }

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs inside the lab, as root, on four nodes of two CPUs each: programs in resource sets have their pages and threads where the set's
-# policies want them. Prints a line a check, and fails if one fails.
+# Runs inside the lab, as root, on four nodes of two CPUs each: programs in resource sets have their pages and threads
+# where the set's policies want them. Prints a line a check, and fails if one fails.
 export HOMING_LIB=$PWD
 failed=0 checks=0
 check() { # NAME COMMAND...

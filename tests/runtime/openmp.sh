@@ -1,10 +1,9 @@
 #!/bin/sh
-# Runs inside the lab, as root: programs with OpenMP, which know nothing of Homing, have their pages brought home by an engine inside of
-# them, and their iterations are found.
-mkdir -p lib/runtime lib/preload
-mv engine/libhoming.so lib/runtime/ && mv preload/libhoming-gomp.so lib/preload/ || { ls -R; exit 1; }
+# Runs inside the lab, as root: programs with OpenMP, which know nothing of Homing, have their pages brought home by
+# an engine inside of them, and their iterations are found.
 export HOMING_LIB=$PWD/lib OMP_NUM_THREADS=8
 failed=0
+[ $# -gt 0 ] || { echo 'not ok: no compiler has OpenMP'; exit 1; }
 for compiler in "$@"; do
   ./homing run --runtime --summary $compiler.json -- ./bands-$compiler 64 40 480 >$compiler.out 2>&1 || failed=1
   cat $compiler.out
@@ -13,6 +12,6 @@ for compiler in "$@"; do
   # Two rounds make an iteration known.
   if [ "${found:-0}" -ge $((rounds - 4)) ] && [ "$found" -le "$rounds" ]; then echo "ok iterations of $compiler: $found of $rounds"
   else echo "not ok iterations of $compiler: $found of $rounds"; failed=1; fi
-  grep -q 'pages moved' $compiler.out || { echo "not ok what $compiler's program moved is not told"; failed=1; }
+  grep -Eq '^  [1-9][0-9]* of [0-9]+ pages moved' $compiler.out || { echo "not ok what $compiler's program moved is not told"; failed=1; }
 done
 exit $failed

@@ -6,6 +6,7 @@ use homing_linux::libraries::Missing;
 use homing_linux::program::ProgramError;
 use homing_pipeline::PipelineError;
 use homing_record::RecordError;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// The codes as help shows them.
@@ -52,6 +53,15 @@ pub struct Coded {
 /// An error with an exit code of its own: `return Err(exit::error(Code::USAGE, "..."))`.
 pub fn error(code: Code, message: impl Into<String>) -> anyhow::Error {
     Coded { code, message: message.into() }.into()
+}
+
+/// The error for a library whose path the dynamic linker does not take (`homing_linux::ld_preload`).
+pub fn cannot_preload(library: &Path) -> anyhow::Error {
+    let message = format!(
+        "{}: the dynamic linker takes no path with blanks, colons or dollar signs: set HOMING_LIB to another one",
+        library.display()
+    );
+    error(Code::UNSUPPORTED, message)
 }
 
 /// Prints the error, if any, and gives the exit code.

@@ -26,7 +26,7 @@ pub fn global(host: &Host, proc: &Proc) -> Result<Global, ProcError> {
     let node = |node: Node| GlobalNode {
         id: Node(host.kernel_id(node) as u16),
         cpus: cpus(host.cpus_of(node)).collect(),
-        // A node whose memory the kernel does not tell of is taken to have some.
+        // A node whose memory size the kernel does not say is taken to have some.
         memory: host.memory(node).is_none_or(|(_, total)| total > 0),
         distances: host.distances_from(node).to_vec(),
     };

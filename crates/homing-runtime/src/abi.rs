@@ -40,6 +40,10 @@ pub(crate) unsafe fn text<'t>(pointer: *const c_char) -> Option<std::borrow::Cow
 /// What must be done once in a process, before the manager is started.
 fn prepare() {
     extern "C" fn end() {
+        // A child of the program: what its locks guard may be left as it was in the midst of a change.
+        if library::in_parent().is_err() {
+            return;
+        }
         // At exit: nobody is left who could be told why there is none.
         library::with(|shared| shared.ended = Some((shared.status, shared.reason.clone())));
         call(library::stop);

@@ -6,15 +6,12 @@ use crate::library;
 use crate::statistics::Statistics;
 use crate::status::Status;
 use homing_core::session::period::Periods;
+use homing_live::inside::{SETTINGS_ENV, STATISTICS_ENV};
 use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::thread::ThreadId;
 
-/// Settings as those of `homing_start`. Without this variable nothing here does anything.
-pub const SETTINGS_ENV: &str = "HOMING_RUNTIME";
-/// The folder for what was counted: a file for each process, `PID.json`.
-pub const FOLDER_ENV: &str = "HOMING_RUNTIME_STATISTICS";
 /// Iterations that are kept apart at most: beyond, every second one is dropped.
 const KEPT: usize = 512;
 
@@ -27,7 +24,7 @@ struct Regions {
     others: u64,
     iterations: u64,
     kept: Vec<Iteration>,
-    /// Every so many iterations one is kept.
+    /// Each iteration whose number is a multiple of this is kept.
     every: u64,
 }
 
@@ -74,11 +71,11 @@ pub fn ends() {
     DEPTH.set(DEPTH.get().saturating_sub(1));
 }
 
-/// At exit, after the manager: leaves what was counted. Nobody is there who could be told of a failure: whoever set the
-/// folder says that the file is missing.
+/// Leaves what was counted, at exit, when the manager has ended. A failure cannot be reported here: whoever set the
+/// folder finds no file in it, and says so.
 pub fn finish() {
     let regions = REGIONS.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let (Some(regions), Some(folder)) = (regions, std::env::var_os(FOLDER_ENV)) else { return };
+    let (Some(regions), Some(folder)) = (regions, std::env::var_os(STATISTICS_ENV)) else { return };
     let (statistics, ended) = library::with(|shared| (shared.statistics, shared.ended.take()));
     let (status, reason) = ended.unwrap_or((Status::NotStarted, String::new()));
     let text = regions.json(&statistics, status as i32, &reason).to_string();

@@ -90,7 +90,7 @@ pub struct Settings {
     pub bind: Vec<u32>,
     /// Decide, move nothing.
     pub dry_run: bool,
-    /// Only count who uses which pages: the policy is told of no access, and looks at processes are rare.
+    /// Only count who uses which pages: the policy gets no accesses, and processes are looked at seldom.
     #[serde(default)]
     pub watch: bool,
     /// References that a burst stands for ([`crate::estimate`]).

@@ -1,13 +1,15 @@
-//! `homing run --runtime`: the engine runs inside of the program, in libhoming, which an OpenMP runtime or a preloaded
-//! library tells of the program's parallel regions. Homing starts the program, waits, and prints what was counted.
+//! `homing run --runtime`: the engine runs inside of the program, in libhoming, to which an OpenMP runtime or a
+//! preloaded library reports the program's parallel regions. Homing starts the program, waits, and prints what was
+//! counted.
 
 use super::launch::{code, pass_on};
 use super::{interrupts, Settings};
-use crate::exit::{self, Code, Result};
+use crate::exit::{self, cannot_preload, Code, Result};
 use crate::tables::things;
 use anyhow::Context;
 use homing_linux::child::End;
 use homing_linux::{ld_preload, libraries, program, visible};
+use homing_live::inside::{LIBRARY, SETTINGS_ENV, STATISTICS_ENV};
 use serde_json::Value;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -15,12 +17,8 @@ use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// The library with the engine, and the one that stands before GNU's OpenMP runtime.
-const ENGINE: &str = "runtime/libhoming.so";
+/// The library that stands before GNU's OpenMP runtime.
 const GOMP: &str = "preload/libhoming-gomp.so";
-/// What libhoming reads (crates/homing-runtime/src/regions.rs).
-const SETTINGS_ENV: &str = "HOMING_RUNTIME";
-const FOLDER_ENV: &str = "HOMING_RUNTIME_STATISTICS";
 /// Where OpenMP runtimes look for tools, and whether they do.
 const TOOLS_ENV: &str = "OMP_TOOL_LIBRARIES";
 const TOOL_ENV: &str = "OMP_TOOL";
@@ -29,7 +27,7 @@ const POLL: Duration = Duration::from_millis(20);
 /// Runs the program with the engine inside.
 pub fn run(settings: &Settings, words: &[OsString]) -> Result {
     settings.inside()?;
-    let engine = libraries::find(ENGINE).context("--runtime needs libhoming (`make runtime`)")?;
+    let engine = libraries::find(LIBRARY).context("--runtime needs libhoming (`make runtime`)")?;
     let gomp = libraries::find(GOMP)?;
     let path = std::env::var_os("PATH").unwrap_or_default();
     let program = program::find(&words[0], &path)?;
@@ -41,11 +39,17 @@ pub fn run(settings: &Settings, words: &[OsString]) -> Result {
     let folder = TempDir::with_prefix("homing-run-").context("no directory for what is counted")?;
     let caught = interrupts()?;
     let mut command = Command::new(program);
-    command.args(&words[1..]).env(FOLDER_ENV, folder.path()).env(SETTINGS_ENV, settings.to_toml()?);
+    command.args(&words[1..]).env(STATISTICS_ENV, folder.path()).env(SETTINGS_ENV, settings.to_toml()?);
     give_libraries(&mut command, &engine, &gomp)?;
     let child = command.spawn().with_context(|| format!("cannot start {name}"))?;
-    let mut end =
-        End::of(child).map_err(|(_, error)| error).with_context(|| format!("cannot follow {name}"))?;
+    let mut end = match End::of(child) {
+        Ok(end) => end,
+        // The program runs to its end all the same.
+        Err((mut child, error)) => {
+            child.wait()?;
+            return Err(anyhow::Error::from(error).context(format!("cannot follow {name}")));
+        }
+    };
     let status = loop {
         if let Some(signal) = caught.to_forward() {
             pass_on(end.child(), signal);
@@ -60,16 +64,10 @@ pub fn run(settings: &Settings, words: &[OsString]) -> Result {
 }
 
 fn give_libraries(command: &mut Command, engine: &Path, gomp: &Path) -> anyhow::Result<()> {
-    let bad = || {
-        let message =
-            "the dynamic linker takes no path with blanks, colons or dollar signs: set HOMING_LIB to \
-                       another one";
-        exit::error(Code::UNSUPPORTED, message)
-    };
     let inherited = |name: &str| std::env::var_os(name);
-    let with_gomp = ld_preload::variables(gomp, inherited).ok_or_else(bad)?;
+    let with_gomp = ld_preload::variables(gomp, inherited).ok_or_else(|| cannot_preload(gomp))?;
     let before = |name: &str| with_gomp.iter().find(|(of, _)| *of == name).map(|(_, value)| value.clone());
-    command.envs(ld_preload::variables(engine, before).ok_or_else(bad)?);
+    command.envs(ld_preload::variables(engine, before).ok_or_else(|| cannot_preload(engine))?);
     // Ours is found first; a tool of the user's would be left out, so it stays the only one.
     if inherited(TOOLS_ENV).is_none() {
         command.env(TOOLS_ENV, engine).env(TOOL_ENV, "enabled");
@@ -92,13 +90,12 @@ fn read(folder: &Path) -> anyhow::Result<Vec<Value>> {
 fn tell(settings: &Settings, processes: &[Value], name: &str) -> anyhow::Result<()> {
     let all = Value::from(processes);
     if let Some(path) = &settings.summary {
-        let text = serde_json::to_string_pretty(&all)?;
-        std::fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
+        crate::files::write(path, serde_json::to_string_pretty(&all)?)?;
     }
     if settings.json {
         outln!("{}", serde_json::to_string_pretty(&all)?);
     }
-    if settings.quiet {
+    if settings.quiet || settings.json {
         return Ok(());
     }
     if processes.is_empty() {

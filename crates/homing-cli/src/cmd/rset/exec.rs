@@ -1,7 +1,7 @@
 //! `homing rset exec`: a program on the CPUs and the memory of a set.
 
 use super::source::{FromFile, Source};
-use crate::exit::{self, Code, Result};
+use crate::exit::{self, cannot_preload, Code, Result};
 use anyhow::Context;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::ValueHint;
@@ -123,13 +123,7 @@ fn environment(
     least: u64,
 ) -> anyhow::Result<Vec<(&'static str, OsString)>> {
     let library = libraries::find(LIBRARY)?;
-    rset::environment(&library, set, policies, least, &source.global).ok_or_else(|| {
-        let message = format!(
-            "{}: the dynamic linker takes no path with blanks, colons or dollar signs: set HOMING_LIB to another one",
-            library.display()
-        );
-        exit::error(Code::UNSUPPORTED, message)
-    })
+    rset::environment(&library, set, policies, least, &source.global).ok_or_else(|| cannot_preload(&library))
 }
 
 /// What the kernel refused, with the code that it means.

@@ -4,6 +4,7 @@ use super::source::{FromFile, OnMachine, Source};
 use crate::exit::{Code, Result};
 use crate::tables::{plain, things};
 use homing_core::rset::{ranges, GlobalNode, Named, Policies, ResourceSet};
+use indicatif::HumanBytes;
 use serde_json::{json, Value};
 
 /// Arguments of `homing rset show`.
@@ -63,9 +64,7 @@ fn list(count: usize, noun: &str, ranges: String) -> String {
 
 /// Bytes for people.
 pub fn size(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let unit = (0..UNITS.len() - 1).find(|unit| bytes >> (10 * (unit + 1)) == 0).unwrap_or(UNITS.len() - 1);
-    format!("{:.1} {}", bytes as f64 / (1u64 << (10 * unit)) as f64, UNITS[unit])
+    HumanBytes(bytes).to_string()
 }
 
 /// Names of the sets that have all of a set, and more; the global set is `all`.

@@ -170,8 +170,10 @@ fn notes(ordered: &Ordered, spent: Option<Spent>, status: u8, budget: Budget) ->
             "the program was ended after {} s of recording: start-up may weigh too much (--from, --budget)",
             budget.time.unwrap_or_default().as_secs_f64()
         )),
+        // A program behind a wrapper has run on; the wrapper alone would have been ended.
         (_, Some(count)) if ordered.summary.references >= count => notes.push(format!(
-            "the program was ended after its first {}: start-up may weigh too much (--from, --budget)",
+            "{} first {}: start-up may weigh too much (--from, --budget)",
+            if spent.is_some() { "the program was ended after its" } else { "recorded were the program's" },
             things(count, "reference")
         )),
         _ => {}
