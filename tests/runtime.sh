@@ -55,7 +55,7 @@ if [ $? -eq 3 ]; then
   exit 0
 fi
 gcc -O2 -Wall -Werror -I"$root/include" -o home "$root/tests/runtime/home.c" libhoming.so.0 -pthread '-Wl,-rpath,$ORIGIN' || exit 1
-cp "$root/tests/runtime/guest.sh" .
+cp "$root/tests/runtime/guest.sh" "$root/tests/runtime/openmp.sh" .
 . "$root/tests/in_lab.sh"
 in_lab 300 --file home --file libhoming.so.0 -- sh ./guest.sh ||
   fail 'pages did not come home'

@@ -12,6 +12,6 @@ for compiler in "$@"; do
   # Two rounds make an iteration known.
   if [ "${found:-0}" -ge $((rounds - 4)) ] && [ "$found" -le "$rounds" ]; then echo "ok iterations of $compiler: $found of $rounds"
   else echo "not ok iterations of $compiler: $found of $rounds"; failed=1; fi
-  grep -Eq '^  [1-9][0-9]* of [0-9]+ pages moved' $compiler.out || { echo "not ok what $compiler's program moved is not told"; failed=1; }
+  grep -Eq '^  [1-9][0-9]* page moves' $compiler.out || { echo "not ok what $compiler's program moved is not told"; failed=1; }
 done
 exit $failed

@@ -95,7 +95,8 @@ fn what_is_skipped_leaves_who_made_the_pages() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let skipped = summary(&lab);
     assert_eq!(skipped.skipped + skipped.first_touches, skip);
-    assert!((64..skipped.frames.into()).contains(&skipped.first_touches), "{skipped:?}");
+    // The table's pages at least; how far the threads have come by then is chance.
+    assert!((64..=skipped.frames.into()).contains(&skipped.first_touches), "{skipped:?}");
     let why = why(&lab);
     assert_eq!(why["verdict"], "initialised-by-one-thread");
     assert!(why["areas"][0]["name"].as_str().unwrap().starts_with("main (program.c"), "{}", why["areas"][0]);

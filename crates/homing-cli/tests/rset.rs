@@ -67,7 +67,7 @@ fn named_sets_are_a_tree() {
         (&"striped".into(), &65536.into())
     );
     let text = said(&homing(&[&["show", "left", "--file", &path], &MODEL[..]].concat()));
-    assert!(text.contains("memory striped, a stride of 64.0 KiB"), "{text}");
+    assert!(text.contains("memory striped, a stride of 64.00 KiB"), "{text}");
 }
 
 #[test]

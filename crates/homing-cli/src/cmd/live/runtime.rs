@@ -133,10 +133,10 @@ fn sentence(process: &Value) -> String {
     let (local, remote) = (number("samples_local"), number("samples_remote"));
     let share = |part: u64, of: u64| 100.0 * part as f64 / of.max(1) as f64;
     text += &format!(
-        "\n  {} of {} moved ({} refused), {:.0} % of them by the end of the second iteration found",
-        number("pages_moved"),
-        things(number("pages"), "page"),
+        "\n  {} ({} refused) among {}, {:.0} % of them by the end of the second iteration found",
+        things(number("pages_moved"), "page move"),
         number("moves_failed"),
+        things(number("pages"), "page"),
         share(moved_by_second(process), number("pages_moved")),
     );
     text += &format!(
@@ -172,7 +172,7 @@ mod tests {
         let text = sentence(&process);
         for part in [
             "app (7): 30 parallel regions, 8 iterations, 3 regions an iteration",
-            "8 of 20 pages moved (1 refused), 75 % of them by the end of the second",
+            "8 page moves (1 refused) among 20 pages, 75 % of them by the end of the second",
             "25.0 % of 40 page samples non-local; 4 scans, 2 missed; the manager took 1.50 s",
         ] {
             assert!(text.contains(part), "{text}");
