@@ -1,5 +1,6 @@
 // Parts of an arena, one for each thread. Planted: an allocator of the program's own clears all of it in the main
 // thread (-DFIXED: each thread clears its part; -DSMALL: it fits into the caches).
+#include "section.h"
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,10 +35,14 @@ int main(void)
 #ifdef FIXED
       memset(part, 0, PART);
 #endif
+#pragma omp barrier
+#pragma omp single
+      section_begin();
       for (int round = 0; round < ROUNDS; round++)
          for (size_t i = 0; i < PART / sizeof(long); i++)
             sum += part[i] += round;
    }
+   section_end();
    printf("%ld\n", sum);
    free(arena);
    return 0;

@@ -1,6 +1,8 @@
 """What homing why predicted for a program, beside what the lab's observer counted before and after the remedy.
 
-    lab.py NAME WHY.json BEFORE.json AFTER.json    a row in Markdown; ends with 1 where they are further apart than APART
+    lab.py NAME WHAT PREFIX    a row in Markdown; ends with 1 where they are further apart than APART or GAIN
+
+WHAT is `cost`, `time` or both by a comma. Of each there are PREFIX.WHAT.why, .before and .after.
 """
 import json
 import sys
@@ -9,9 +11,13 @@ APART = 4.0  # points of non-local %: the same program differs by up to 3 from r
 GAIN = 3.0  # points of the gain
 
 
-def misses(path):
+def load(path):
+    with open(path) as file:
+        return json.load(file)
+
+
+def misses(counts):
     """(local, remote) misses of the whole run."""
-    counts = json.load(open(path))
     nodes, local, all_of_them = counts["nodes"], 0, 0
     for interval in counts["intervals"]:
         for row, node in zip(interval["misses"], counts["node_of_cpu"]):
@@ -24,22 +30,46 @@ def percent(local, remote):
     return 100 * remote / max(1, local + remote)
 
 
-def main(name, why, before, after):
-    report = json.load(open(why))
-    ratio = report["machine"]["remote"] if "remote" in report["machine"] else report["machine"]["access"][0][1]
-    counted = [misses(path) for path in (before, after)]
+def lasted(counts):
+    """Milliseconds from the first interval with misses to the last."""
+    busy = [interval["ms"] for interval in counts["intervals"] if any(map(any, interval["misses"]))]
+    return busy[-1] - busy[0]
+
+
+def gain(report, before, after):
+    """The predicted range and the counted gain in a cell, and whether they agree."""
+    low, high, counted = 100 * report["gain"]["low"], 100 * report["gain"]["high"], 100 * (1 - after / before)
+    inside = low - GAIN <= counted <= high + GAIN
+    predicted = f"{low:.0f}" if round(low) == round(high) else f"{low:.0f} to {high:.0f}"
+    return f"{predicted} / {counted:.0f}", inside
+
+
+def cost(prefix):
+    """The cells of the memory cost."""
+    report, counts = load(f"{prefix}.why"), [misses(load(f"{prefix}.{when}")) for when in ("before", "after")]
     predicted = [report["traffic"][key]["nonlocal_percent"] for key in ("now", "with_remedies")]
-    measured = [percent(*pair) for pair in counted]
+    counted = [percent(*pair) for pair in counts]
+    ratio = report["machine"]["remote"] if "remote" in report["machine"] else report["machine"]["access"][0][1]
     # A program that does the same has the same misses: costs are compared by miss.
-    cost = [(local + ratio * remote) / max(1, local + remote) for local, remote in counted]
-    gain, low, high = 100 * (1 - cost[1] / cost[0]), 100 * report["gain"]["low"], 100 * report["gain"]["high"]
-    apart = max(abs(p - m) for p, m in zip(predicted, measured))
-    good = apart <= APART and low - GAIN <= gain <= high + GAIN
-    print(
-        f"| {name} | {report['verdict']} | {predicted[0]:.1f} / {measured[0]:.1f} | {predicted[1]:.1f} / {measured[1]:.1f} "
-        f"| {low:.0f} to {high:.0f} | {gain:.0f} |{'' if good else ' apart'}"
-    )
-    return 0 if good else 1
+    costs = [(local + ratio * remote) / max(1, local + remote) for local, remote in counts]
+    cell, inside = gain(report, *costs)
+    close = all(abs(p - c) <= APART for p, c in zip(predicted, counted))
+    return [f"{p:.1f} / {c:.1f}" for p, c in zip(predicted, counted)] + [cell], inside and close
+
+
+def time(prefix):
+    """The cell of the section's time."""
+    cell, inside = gain(load(f"{prefix}.why"), *(lasted(load(f"{prefix}.{when}")) for when in ("before", "after")))
+    return [cell], inside
+
+
+def main(name, what, prefix):
+    measures = what.split(",")
+    costs, near = cost(f"{prefix}.cost") if "cost" in measures else (["-"] * 3, True)
+    times, inside = time(f"{prefix}.time") if "time" in measures else (["-"], True)
+    verdict = load(f"{prefix}.{measures[-1]}.why")["verdict"]
+    print("|", " | ".join([name, verdict] + costs + times), "|" + ("" if near and inside else " apart"))
+    return 0 if near and inside else 1
 
 
 sys.exit(main(*sys.argv[1:]))

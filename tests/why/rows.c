@@ -1,5 +1,6 @@
 // Rows of 1 KiB, every fourth of a thread's. Planted: four rows of four threads share each page (-DFIXED: each thread
 // has rows that follow one another).
+#include "section.h"
 #include <omp.h>
 #include <stdio.h>
 #define ROWS 1024
@@ -8,6 +9,7 @@ static double table[ROWS][LENGTH] __attribute__((aligned(4096)));
 
 int main(void)
 {
+   section_begin();
 #pragma omp parallel
    {
       int me = omp_get_thread_num(), threads = omp_get_num_threads();
@@ -21,6 +23,7 @@ int main(void)
             for (int j = 0; j < LENGTH; j++)
                table[i][j] = table[i][j] * 0.5 + round;
    }
+   section_end();
    printf("%g\n", table[17][5]);
    return 0;
 }

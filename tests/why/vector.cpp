@@ -1,5 +1,6 @@
 // A std::vector that threads scale. Planted: its constructor clears it in the main thread (-DFIXED: the elements are
 // left as they are, and the threads write them first).
+#include "section.h"
 #include <cstdio>
 #include <memory>
 #include <vector>
@@ -21,10 +22,12 @@ int main()
 #pragma omp parallel for schedule(static)
    for (long i = 0; i < n; i++)
       x[i] = i;
+   section_begin();
    for (int round = 0; round < 12; round++) {
 #pragma omp parallel for schedule(static)
       for (long i = 0; i < n; i++)
          x[i] = 0.5 * x[i] + round;
    }
+   section_end();
    std::printf("%g\n", x[n / 2]);
 }

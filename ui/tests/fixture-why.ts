@@ -101,7 +101,7 @@ export function fixtureWhy(map: PageMap, machine: MachineInfo, trace: TraceInfo,
     verdict: 'initialised-by-one-thread',
     words: 'initialised by one thread',
     sentence:
-      'Initialised by one thread: 3 areas with 80 % of what can be avoided. The remedies below take off 12 to 21 % ' +
+      'Initialised by one thread: 3 areas with 80 % of what can be avoided. The remedies take off 12 to 21 % ' +
       'of the time; at most 30 % could be.',
     basis: 'Modelled on fixture-machine (behind caches, one copy a page): made up for a test.',
     gain: { low: 0.12, high: 0.21 },

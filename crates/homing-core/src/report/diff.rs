@@ -180,8 +180,7 @@ fn side(report: &WhyReport) -> DiffSide {
     DiffSide {
         verdict: report.verdict,
         words: report.words.clone(),
-        // Here nothing stands below it.
-        sentence: report.sentence.replace("The remedies below", "The remedies"),
+        sentence: report.sentence.clone(),
         basis: report.basis.clone(),
         at_most: report.at_most,
         gain_is_of: report.gain_is_of.clone(),

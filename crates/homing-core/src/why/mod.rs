@@ -14,6 +14,7 @@
 //! Times are modelled ([`crate::time`]), with contention over the whole program. Where the machine has no times, gains
 //! are shares of what references cost.
 
+pub mod active;
 pub mod area;
 pub mod facts;
 pub mod lines;

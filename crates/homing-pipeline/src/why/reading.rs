@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::model::{self, frames};
 use homing_core::history::{Binding, History};
 use homing_core::ids::{Cpu, Page, Thread, Time};
+use homing_core::why::active::Active;
 use homing_core::why::facts::{PageFacts, INTERVALS};
 use homing_core::why::lines::{Lines, PageLines, LINE};
 use homing_trace::{Event, Names, Turn, Visitor, FRAME_BYTES};
@@ -25,10 +26,13 @@ pub fn read(case: &Case<'_>, nodes: usize, facts: &mut [PageFacts], lines: bool)
     let frames = frames(&case.trace);
     let history = &case.layout.history;
     let page_bytes = history.page_size().bytes();
-    let watched = match lines && page_bytes >= FRAME_BYTES {
+    // Pages smaller than frames are told apart by neither.
+    let whole = page_bytes >= FRAME_BYTES;
+    let watched = match lines && whole {
         true => watched(facts, &frames, history),
         false => Vec::new(),
     };
+    let known = if whole { with_pages(facts, &frames, history, |_| true) } else { Vec::new() };
     let numbers: Vec<u32> = watched.iter().map(|&(frame, _)| frame).collect();
     let binding = case.ready.experiment.model.binding(&case.ready.machine)?;
     let cpus = model::cpus(&case.trace, &binding);
@@ -37,12 +41,16 @@ pub fn read(case: &Case<'_>, nodes: usize, facts: &mut [PageFacts], lines: bool)
         names: case.trace.names(),
         chooser: (!choice.is_everything()).then(|| Chooser::new(choice, frames.len())),
         lines: Lines::new(nodes, frames.len(), &numbers, capacity(case)),
+        active: whole.then(|| Active::new(nodes, frames.len())),
         binding: &binding,
         cpus: cpus.cpus().iter().zip(0..).map(|(&cpu, index)| (cpu, index)).collect(),
         length: history.duration().0 / INTERVALS as u64 + 1,
         by_cpu: vec![[0; INTERVALS]; cpus.cpus().len()],
     };
     case.trace.visit_all(&mut watch)?;
+    if let Some(active) = &watch.active {
+        tell_intervals(active, nodes, &known, facts);
+    }
     let mut unwatched = 0;
     let mut found: HashMap<usize, PageLines> = HashMap::new();
     for (frame, page) in watched {
@@ -68,15 +76,36 @@ fn capacity(case: &Case<'_>) -> u64 {
     shape.map_or(u64::MAX, |shape| shape.l3.map_or(shape.l2, |(l3, _)| l3).bytes() / LINE)
 }
 
+/// Tells the facts of pages in which intervals their frames are referred to.
+fn tell_intervals(active: &Active, nodes: usize, known: &[(u32, usize)], facts: &mut [PageFacts]) {
+    let mut intervals = vec![0; nodes * facts.len()];
+    for &(frame, page) in known {
+        active.add_to(frame, &mut intervals[page * nodes..][..nodes]);
+    }
+    facts.iter_mut().zip(intervals.chunks(nodes)).for_each(|(page, intervals)| page.refer_only_in(intervals));
+}
+
 /// The frames of the pages that several nodes use, those with most references first, each with its page.
 fn watched(facts: &[PageFacts], frames: &[u64], history: &History) -> Vec<(u32, usize)> {
+    let mut watched = with_pages(facts, frames, history, PageFacts::is_shared);
+    watched.sort_by_key(|&(frame, page)| (std::cmp::Reverse(facts[page].references()), frame));
+    watched
+}
+
+/// The frames of the pages that are `wanted`, each with its page.
+fn with_pages(
+    facts: &[PageFacts],
+    frames: &[u64],
+    history: &History,
+    wanted: impl Fn(&PageFacts) -> bool,
+) -> Vec<(u32, usize)> {
     let page_bytes = history.page_size().bytes();
     let of_page = |address: u64| address / page_bytes;
     // Addresses that were unmapped and mapped again have several pages: where numbers do not tell them apart, the one
     // with most references stands for all.
     let identical = page_bytes == FRAME_BYTES && frames.len() == facts.len();
     let mut pages: HashMap<u64, usize> = HashMap::new();
-    for (page, found) in facts.iter().enumerate().filter(|(_, found)| found.is_shared()) {
+    for (page, found) in facts.iter().enumerate().filter(|(_, found)| wanted(found)) {
         let known = pages.entry(of_page(found.address)).or_insert(page);
         if facts[*known].references() < found.references() {
             *known = page;
@@ -85,14 +114,12 @@ fn watched(facts: &[PageFacts], frames: &[u64], history: &History) -> Vec<(u32, 
     let page_of = |(number, &address): (usize, &u64)| {
         let same = identical && history.address(Page(number as u32)) == address;
         let page = match same {
-            true => facts[number].is_shared().then_some(number),
+            true => wanted(&facts[number]).then_some(number),
             false => pages.get(&of_page(address)).copied(),
         };
         page.map(|page| (number as u32, page))
     };
-    let mut watched: Vec<(u32, usize)> = frames.iter().enumerate().filter_map(page_of).collect();
-    watched.sort_by_key(|&(frame, page)| (std::cmp::Reverse(facts[page].references()), frame));
-    watched
+    frames.iter().enumerate().filter_map(page_of).collect()
 }
 
 struct Watch<'a> {
@@ -100,6 +127,8 @@ struct Watch<'a> {
     /// If not all references are looked at.
     chooser: Option<Chooser<'a>>,
     lines: Lines,
+    /// If pages are not smaller than frames.
+    active: Option<Active>,
     binding: &'a Binding,
     /// The index of each CPU in use.
     cpus: HashMap<Cpu, usize>,
@@ -131,8 +160,11 @@ impl Watch<'_> {
     fn add(&mut self, turn: Turn<'_>) {
         // Where a thread moves within a turn, or an interval ends, the turn's first reference stands for all of it.
         let ((cpu, node), _) = self.binding.place_at(turn.thread, turn.first);
+        let interval = ((turn.first.0 / self.length) as usize).min(INTERVALS - 1);
+        if let Some(active) = &mut self.active {
+            active.turn(node, interval, turn.addresses);
+        }
         if let Some(&cpu) = self.cpus.get(&cpu) {
-            let interval = ((turn.first.0 / self.length) as usize).min(INTERVALS - 1);
             self.by_cpu[cpu][interval] += turn.addresses.len() as u64;
         }
         self.lines.turn(node, turn.addresses, turn.kinds);

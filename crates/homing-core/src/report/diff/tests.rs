@@ -148,11 +148,3 @@ fn a_share_of_nothing_is_none() {
     let share = |before, after| Change { before, after }.share();
     assert_eq!((share(0.0, 0.0), share(0.0, 1.0), share(4.0, 3.0)), (Some(0.0), None, Some(-0.25)));
 }
-
-#[test]
-fn no_side_speaks_of_remedies_below_it() {
-    let mut before = report(Cause::SharedByAll, vec![area("a", 10.0)]);
-    before.sentence = "Shared by all. The remedies below take off 3 % of the time.".into();
-    let diff = WhyDiff::new(&before, &before, "test");
-    assert_eq!(diff.before.sentence, "Shared by all. The remedies take off 3 % of the time.");
-}

@@ -17,7 +17,7 @@ pub(super) fn sentence(found: &Diagnosis, nodes: u64) -> String {
     let (count, share) =
         areas.fold((0, 0.0), |(count, share), finding| (count + 1, share + finding.avoidable_percent));
     format!(
-        "{}: {} with {share:.0} % of what can be avoided. The remedies below take off {} {of}; at most {at_most} could \
+        "{}: {} with {share:.0} % of what can be avoided. The remedies take off {} {of}; at most {at_most} could \
          be.",
         capital(found.cause.words()),
         things(count, "area"),
