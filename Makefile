@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
-.PHONY: help build demo test check unit setup setup-test recorders preload workloads ui ui-data bench lab deny fmt clean install runtime
+.PHONY: help build demo test check unit setup setup-test recorders preload workloads ui ui-data bench lab why-lab deny fmt clean install runtime
 
 PREFIX ?= /usr/local
 BUILD := $(CURDIR)/build
@@ -66,6 +66,9 @@ ui-data: ## Remake the page's types and the reports that its tests read, after a
 
 bench: build workloads ## Recording, trace size, decoding, optimum: the tables of docs/benchmarks.md
 	benches/run.sh
+
+why-lab: ## Hold the gains that `homing why` predicts against the lab: a table of docs/why.md (10 minutes)
+	tests/why_lab.sh
 
 deny: ## Licences and sources of all dependencies
 	scripts/deny.sh

@@ -29,6 +29,7 @@ part record tests/workloads_record.sh
 part why tests/why.sh
 part cachegrind tests/cachegrind.sh
 part lab tests/lab.sh
+part why-lab env WHAT=cost OUT="$logs/why-lab.counts" tests/why_lab.sh stencil rows
 part live tests/live.sh
 part runtime tests/runtime.sh
 part rset tests/rset.sh

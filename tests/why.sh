@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # The verdict of `homing why` on programs with one planted cause each, or none (tests/why/cases). Each is recorded for
-# real and diagnosed on four sockets with small caches. `tests/why.sh NAME...` runs only these.
+# real and diagnosed on four sockets with small caches. Where a program is mended, too, the gain that was predicted for
+# its section (tests/why/section.h) is held against the modelled time of the mended program's own trace. How often lines
+# travel is counted a second time, by tests/why/lines.py. `tests/why.sh NAME...` runs only these.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -35,6 +37,23 @@ sys.exit(wrong or not 0 <= gain["low"] <= gain["high"] <= 1)
 PY
 }
 
+section() { # name source: the diagnosis of the section alone, where the program marks one
+  grep -q section.h "tests/why/$2" || return 0
+  "$homing" why "$out/$1.trace" --machine tests/why/small-caches.toml --phase section --json > "$out/$1.section.json"
+}
+
+mended() { # name: how much less time the mended program takes, where NAME is one
+  local broken=$out/${1%-fixed}.section.json
+  [[ $1 == *-fixed && -s $broken && -s $out/$1.section.json ]] || return 0
+  python3 tests/why/mended.py "$broken" "$out/$1.section.json"
+}
+
+lines() { # name: how often its lines travel
+  [[ $1 == counters || $1 == ticket ]] || return 0
+  "$homing" trace export "$out/$1.trace" | python3 tests/why/lines.py "$out/$1.json" "$1" 4
+}
+
+rm -f "$out"/*.json
 while read -r name source flags expected area options; do
   [[ -z $name || $name == \#* ]] && continue
   [[ $# -gt 0 && " $* " != *" $name "* ]] && continue
@@ -44,7 +63,10 @@ while read -r name source flags expected area options; do
     && OMP_NUM_THREADS=4 OMP_PROC_BIND=true "$homing" record -q $options -o "$out/$name.trace" -- "${command[@]}" \
     > "$out/$name.out" 2>&1 \
     && "$homing" why "$out/$name.trace" --machine tests/why/small-caches.toml --json > "$out/$name.json" \
-    && line=$(judge "$name" "$expected" "$area"); then
+    && line=$(judge "$name" "$expected" "$area") \
+    && section "$name" "$source" \
+    && line+=$(mended "$name") \
+    && line+=$(lines "$name"); then
     echo "ok   $name: $line"
     passed=$((passed + 1))
   else

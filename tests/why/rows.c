@@ -9,7 +9,6 @@ static double table[ROWS][LENGTH] __attribute__((aligned(4096)));
 
 int main(void)
 {
-   section_begin();
 #pragma omp parallel
    {
       int me = omp_get_thread_num(), threads = omp_get_num_threads();
@@ -18,6 +17,12 @@ int main(void)
 #else
       int first = me, end = ROWS, step = threads;
 #endif
+      for (int i = first; i < end; i += step)
+         for (int j = 0; j < LENGTH; j++)
+            table[i][j] = i;
+#pragma omp barrier
+#pragma omp single
+      section_begin();
       for (int round = 0; round < 12; round++)
          for (int i = first; i < end; i += step)
             for (int j = 0; j < LENGTH; j++)
