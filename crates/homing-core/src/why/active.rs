@@ -44,7 +44,8 @@ impl PageFacts {
         for (node, &active) in active.iter().enumerate() {
             let of_node = || uses.iter().filter(|used| usize::from(used.node) == node);
             let is_active = |used: &&Use| active >> used.interval & 1 == 1;
-            let sum = |all: &mut dyn Iterator<Item = &Use>| all.map(|used| u64::from(used.count)).sum::<u64>();
+            let sum =
+                |all: &mut dyn Iterator<Item = &Use>| all.map(|used| u64::from(used.count)).sum::<u64>();
             let (all, kept) = (sum(&mut of_node()), sum(&mut of_node().filter(is_active)));
             if kept == 0 {
                 self.uses.extend(of_node());
