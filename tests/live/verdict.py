@@ -33,7 +33,10 @@ checks = {
     "the basis": away["basis"].startswith("Sampled on this machine by source hint-faults"),
     "what looking took": any(parameter["name"] == "own-cpu-percent" for parameter in away["parameters"]),
     "pages that cannot move": pool["verdict"] == "unmovable",
-    "balancing that brings nothing": swings["verdict"] == "balancing-costs",
+    "no better places for pages that the kernel moves": swings["verdict"] in ("not-numa", "balancing-costs"),
+    "who uses them": sum(count > 0 for count in swings["areas"][0]["references_by_node"]) == 2,
+    "what a page fault takes": any(p["name"] == "minor-fault-seconds" for p in swings["parameters"]),
+    "all its pages, by those that were followed": 16000 < swings["areas"][0]["pages"] < 17000,
     "part of its pages is followed": any(" was followed, since 4096 tell enough" in note for note in swings["notes"]),
     "they are on node 0, and node 2 uses them": (home(held), used_by(held)) == (0, 2),
     "the cgroup's arrays, each with its process": len({area["name"] for area in arrays}) == 3,
@@ -45,5 +48,5 @@ failed = [name for name, holds in checks.items() if not holds]
 for report in (away, pool, swings, group):
     print(f"why: {report['sentence']} {report['basis']}")
 if failed:
-    print(json.dumps({key: swings[key] for key in ("process", "parameters", "notes", "sampled", "at_most")}, indent=1))
+    print(json.dumps({key: swings[key] for key in ("verdict", "areas", "parameters", "notes", "sampled", "at_most")}, indent=1))
     sys.exit(f"not as expected: {', '.join(failed)}\n{json.dumps([away['areas'], pool['areas'], group['areas']], indent=1)}")

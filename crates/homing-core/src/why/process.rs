@@ -296,6 +296,23 @@ mod tests {
         assert_eq!(signs(&measured(1e-5)).len(), 1);
     }
 
+    /// Counted in the lab, of tests/live/swings.c: two nodes use 64 MiB at random while the kernel balances.
+    #[test]
+    fn what_the_kernel_of_the_lab_did_costs_too_little_for_a_verdict() {
+        let counted = ProcessFacts {
+            balancing: Some(Balancing { hint_faults: 66_400, migrated: 21_910 }),
+            cpu_seconds: Some(74.01),
+            fault_seconds: Some(7.121e-6),
+            at_most: Some(0.0),
+            ..seen(681, 319)
+        };
+        assert_eq!(signs(&counted), [], "1.3 %");
+        let by_less_work = ProcessFacts { cpu_seconds: Some(31.0), ..counted };
+        assert_eq!(causes(&by_less_work), [Cause::BalancingCosts]);
+        let single = ProcessFacts { at_most: None, ..by_less_work };
+        assert_eq!(signs(&single), [], "nobody knows whether places are left that are better");
+    }
+
     #[test]
     fn they_come_in_the_order_of_judging() {
         let bound = Bound { by: "bind:0".into(), memories: vec![0], cpus: vec![1], bytes: 1 };

@@ -32,8 +32,7 @@ fn feed(session: &mut Session<'_>, t: Micros, input: Input) -> usize {
 fn of_many_pages_a_bounded_number_is_followed_with_all_their_samples() {
     let mut policy = policy();
     let mut session = session("watch scans", &mut *policy);
-    let region =
-        Region { name: "heap#0".into(), start: HEAP, end: HEAP + ALL * PAGE, class: Class::Heap };
+    let region = Region { name: "heap#0".into(), start: HEAP, end: HEAP + ALL * PAGE, class: Class::Heap };
     let looked =
         Looked { begun: vec![PROCESS], remapped: vec![(PROCESS, vec![region])], ..Looked::default() };
     feed(&mut session, Micros(0), Input::Looked(looked));
@@ -56,7 +55,10 @@ fn of_many_pages_a_bounded_number_is_followed_with_all_their_samples() {
     assert!(one_of >= 16 && session.orders().pages().len() as u64 >= ALL / one_of / 2, "{one_of}");
     assert!(asked < 5 * PAGES, "where pages are was asked {asked} times");
     let seen = session.orders().pages().iter().map(|(_, entry)| entry.seen[1]);
-    assert!(seen.into_iter().all(|seen| u64::from(seen) == SCANS), "those that are left were seen by all scans");
+    assert!(
+        seen.into_iter().all(|seen| u64::from(seen) == SCANS),
+        "those that are left were seen by all scans"
+    );
     let account = session.account();
     assert_eq!(account.total.remote + account.thinned, SCANS * ALL);
 }
