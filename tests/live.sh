@@ -16,7 +16,7 @@ if [ $? -eq 3 ]; then
   exit 0
 fi
 gcc -O2 -Wall -o signals "$root/tests/signals/signals.c" -pthread || exit 1
-for program in away bands churn numa pool; do gcc -O2 -Wall -o "$program" "$root/tests/live/$program.c" -pthread || exit 1; done
+for program in away bands churn numa pool swings; do gcc -O2 -Wall -o "$program" "$root/tests/live/$program.c" -pthread || exit 1; done
 strip --strip-debug -o homing "$homing"
 cp "$root"/tests/live/*.sh .
 make -s -C "$root/preload" OUT="$work/preload" || exit 1
@@ -30,7 +30,8 @@ shifts() { # WHAT INTERVALS LAB_OPTIONS...: threads change nodes under a session
   [ $status -eq 0 ] || { cat err; echo "live: FAILED"; exit 1; }
 }
 run_why() {
-  in_lab 400 --file homing --file away --file pool --file wait.sh --result why.json --result pool.json --result group.json -- sh ./why.sh
+  in_lab 400 --file homing --file away --file pool --file swings --file wait.sh \
+    --result why.json --result pool.json --result swings.json --result group.json -- sh ./why.sh
 }
 why() { # processes with memory on other nodes than their threads are judged, and no page moves
   run_why >out 2>&1
@@ -43,7 +44,7 @@ why() { # processes with memory on other nodes than their threads are judged, an
     status=$?
   fi
   [ $status -eq 0 ] || { echo "live: FAILED"; exit 1; }
-  python3 "$root/tests/live/verdict.py" why.json pool.json group.json || { echo "live: FAILED"; exit 1; }
+  python3 "$root/tests/live/verdict.py" why.json pool.json swings.json group.json || { echo "live: FAILED"; exit 1; }
 }
 why
 [ "${1:-}" != why ] || { echo "live: 1 passed"; exit 0; }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs inside the lab: `homing why` of a process whose array is on node 0 and whose thread is on another node; of one
-# whose huge pages are there, and cannot move; of a cgroup with three processes, one of which ends. Nothing may move.
+# whose huge pages are there, and cannot move; of one whose pages the kernel moves to and fro; of a cgroup with three processes, one of which ends. Nothing may move.
 . ./wait.sh
 ./away 4 >away.out & away=$!
 until_true grep -q ready away.out || { echo 'away does not begin'; exit 1; }
@@ -30,6 +30,23 @@ until_true grep -q ready pool.out || { echo 'pool does not begin:'; cat pool.out
 ./homing why --pid $pool --seconds 15 --source page-faults --json >pool.json 2>why.err || { cat why.err; exit 1; }
 kill -TERM $pool
 wait $pool || { echo "pool ended with status $?"; exit 1; }
+
+# Pages that two nodes use at random, on a kernel that looks often for pages to move.
+knobs=/sys/kernel/debug/sched/numa_balancing
+[ -d $knobs ] || mount -t debugfs none /sys/kernel/debug
+kept="$(cat $knobs/scan_period_min_ms) $(cat $knobs/scan_period_max_ms)"
+often() { echo $1 >$knobs/scan_period_min_ms; echo $2 >$knobs/scan_period_max_ms; echo $3 >/proc/sys/kernel/numa_balancing; }
+often 50 200 1
+./swings 2 16384 >swings.out & swings=$!
+until_true grep -q ready swings.out || { echo 'swings does not begin'; exit 1; }
+counted() { awk '$1 == "numa_hint_faults" { print $2 }' /proc/vmstat; }
+first=$(counted)
+many() { [ "$(counted)" -gt $((first + 32768)) ]; }
+until_true many || { echo 'the kernel balances nothing'; exit 1; }
+./homing why --pid $swings --seconds 20 --source page-faults --json >swings.json 2>why.err || { cat why.err; exit 1; }
+often $kept 0
+kill -TERM $swings
+wait $swings || { echo "swings ended with status $?"; exit 1; }
 
 # Three processes of a cgroup. One ends once all are sampled: each has a helper then.
 group=/sys/fs/cgroup/three

@@ -6,6 +6,7 @@ pub mod claim;
 pub mod clock;
 pub mod closed;
 pub mod fail;
+pub mod faults;
 pub mod files;
 pub mod follow;
 pub mod guard;

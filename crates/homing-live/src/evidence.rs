@@ -8,13 +8,15 @@ use crate::targets::Process;
 use homing_core::ids::Node;
 use homing_core::process::{find, Region};
 use homing_core::session::pages::Entry;
+use homing_core::session::thinning::Part;
+use homing_core::session::PAGE;
 use homing_core::why::process::{Balancing, Bound, Memory, ProcessFacts, ThreadFacts};
 use homing_core::why::samples::Sampled;
-use homing_linux::clock;
 use homing_linux::proc::numa_maps::Range;
 use homing_linux::proc::symbols::Symbol;
 use homing_linux::proc::vmstat::VmStat;
 use homing_linux::proc::{Pid, Proc, Tid};
+use homing_linux::{clock, faults};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
@@ -73,6 +75,10 @@ pub struct Found {
     pub names: Vec<String>,
     /// Pages with samples of which the kernel did not say where they are.
     pub nowhere: u64,
+    /// What was looked at,
+    pub part: Part,
+    /// ... and the samples that were left out for that.
+    pub thinned: u64,
     /// Processes that ended, or executed another program, while others went on.
     pub ended: BTreeSet<Pid>,
     /// Threads that were seen.
@@ -155,10 +161,15 @@ impl Evidence {
         let gone = session.departed().iter();
         let gone = gone.map(|one| (one.pid, one.pages.iter().filter(used).collect(), &one.regions[..]));
         let several = self.processes.len() > 1;
+        let stands_for = match session.part() {
+            Part::Pages { one_of } => one_of,
+            Part::Samples { .. } => 1,
+        };
         // Who has executed another program is judged by that: it comes after what has ended.
         for (pid, entries, regions) in gone.chain(here) {
             if let Some(seen) = self.processes.get_mut(&pid) {
                 seen.take(pid, entries, regions, &mut self.names, several);
+                seen.stand_for(stands_for);
             }
         }
     }
@@ -183,6 +194,8 @@ impl Evidence {
             cpu_seconds: (!threads.is_empty()).then(|| threads.iter().map(|thread| thread.cpu_seconds).sum()),
             memory: (!memories.is_empty()).then_some(memory),
             balancing: before.zip(now).and_then(|(before, now)| balancing(&before, &now)),
+            fault_seconds: faults::minor().ok().map(|time| time.as_secs_f64()),
+            at_most: None,
             held_share: None,
             threads: (!threads.is_empty()).then_some(threads),
         };
@@ -190,6 +203,8 @@ impl Evidence {
         self.names.0.into_iter().for_each(|(name, number)| names[number as usize] = name);
         Found {
             names,
+            part: session.part(),
+            thinned: session.account().thinned,
             nowhere: self.processes.values().map(|seen| seen.nowhere).sum(),
             ended: session.departed().iter().map(|one| one.pid).collect(),
             threads: self.threads.len() as u64,
@@ -269,9 +284,16 @@ impl Seen {
                 seen: entry.seen.clone(),
                 area: before.1,
                 held: entry.unmovable() || self.all_held || is_huge(&self.huge, entry.address),
+                stands_for: 1,
             });
         }
         self.pages = pages;
+    }
+
+    /// One small page in this number was followed. Any access to a huge one may have brought it in: it stands for itself.
+    fn stand_for(&mut self, number: u64) {
+        let small = self.pages.iter_mut().filter(|page| page.bytes == PAGE);
+        small.for_each(|page| page.stands_for = number);
     }
 }
 

@@ -57,11 +57,14 @@ fn seen(sign: &Sign) -> String {
         Sign::Unmovable { percent } => {
             format!("pinned or of hugetlbfs, they have {percent:.0} % of what can be avoided")
         }
-        Sign::BalancingCosts { percent, did } => format!(
-            "{} and {} moved, in the whole system, are charged with {percent:.1} % of the CPU time, and less than 5 % \
-             of the samples are non-local",
+        Sign::BalancingCosts { percent, did, local } => format!(
+            "{} and {} moved, in the whole system, are charged with {percent:.1} % of the CPU time, and {}",
             things(did.hint_faults, "hint fault"),
             things(did.migrated, "page"),
+            match local {
+                true => "less than 5 % of the samples are non-local",
+                false => "better places for its pages could take less than 5 % off",
+            }
         ),
     }
 }
@@ -156,7 +159,11 @@ mod tests {
             Sign::ThreadsWander { threads: 1, changes_a_second: 2.5, nonlocal_percent: 40.0 },
             Sign::BindingsWrong { by, memories: vec![0], cpus: vec![1, 3], percent: 90.0 },
             Sign::Unmovable { percent: 60.0 },
-            Sign::BalancingCosts { percent: 4.0, did: Balancing { hint_faults: 7, migrated: 1 } },
+            Sign::BalancingCosts {
+                percent: 4.0,
+                did: Balancing { hint_faults: 7, migrated: 1 },
+                local: false,
+            },
         ];
         let found: Vec<ProcessFinding> = signs.iter().map(ProcessFinding::from).collect();
         let expected = [

@@ -433,7 +433,7 @@ fn area(finding: &Finding, target: &Target, all: f64) -> AreaReport {
         name: area.name.clone(),
         stack: area.stack.clone(),
         areas_folded: area.folded as u64,
-        pages: area.pages.len() as u64,
+        pages: area.page_count,
         bytes: area.bytes,
         references: area.references(),
         writes: area.writes,

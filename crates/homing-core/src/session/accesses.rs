@@ -49,6 +49,9 @@ impl Asked {
 impl Session<'_> {
     /// Takes accesses: at once if it is known where all their pages are, else once the kernel has said it.
     pub(super) fn take_accesses(&mut self, mut accesses: Vec<Access>) {
+        if self.settings.watch {
+            self.thin(&mut accesses);
+        }
         let before = accesses.len();
         accesses.retain(|access| self.makes_sense(access));
         self.account.malformed += (before - accesses.len()) as u64;
@@ -61,6 +64,19 @@ impl Session<'_> {
             questions.extend(self.question(access).filter(|question| known.insert(*question)));
         }
         self.ask(questions, Then::Tell(accesses));
+    }
+
+    /// Leaves out what a watcher does not need, and the pages that are not followed any more.
+    fn thin(&mut self, accesses: &mut Vec<Access>) {
+        if self.thinning.halve(self.orders().pages().len()) {
+            let pages = self.orders().pages().iter();
+            let left_out = pages.filter(|(_, entry)| !self.thinning.looks_at(entry.address));
+            let gone: Vec<Page> = left_out.map(|(page, _)| page).collect();
+            gone.into_iter().for_each(|page| self.page_gone(page));
+        }
+        let (before, t) = (accesses.len(), self.t);
+        accesses.retain(|access| self.thinning.keeps(t, access));
+        self.account.thinned += (before - accesses.len()) as u64;
     }
 
     fn makes_sense(&self, access: &Access) -> bool {

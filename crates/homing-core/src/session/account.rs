@@ -76,6 +76,8 @@ pub struct Account {
     pub unmapped: u64,
     /// Accesses outside of the areas that their program has named.
     pub outside_areas: u64,
+    /// Accesses that a watcher left out, having enough others.
+    pub thinned: u64,
     /// Inputs that made no sense: a node that does not exist, a count that is no number.
     pub malformed: u64,
     /// Decisions to move that a dry run did not carry out.

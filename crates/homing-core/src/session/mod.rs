@@ -32,6 +32,7 @@ mod splits;
 mod stays;
 #[cfg(test)]
 mod tests;
+pub mod thinning;
 pub mod threads;
 
 pub use input::Input;
@@ -54,6 +55,7 @@ use serde::{Deserialize, Serialize};
 use splits::Splits;
 use stays::Stays;
 use std::collections::{BTreeMap, BTreeSet};
+use thinning::{Part, Thinning};
 
 /// Where a page is is asked again when its last answer is older.
 const STALE: Micros = Micros::from_millis(5000);
@@ -90,7 +92,8 @@ pub struct Settings {
     pub bind: Vec<u32>,
     /// Decide, move nothing.
     pub dry_run: bool,
-    /// Only count who uses which pages: the policy gets no accesses, and processes are looked at seldom.
+    /// Only count who uses which pages: the policy gets no accesses, processes are looked at seldom, and of many pages
+    /// a part is followed ([`thinning`]).
     #[serde(default)]
     pub watch: bool,
     /// References that a burst stands for ([`crate::estimate`]).
@@ -130,6 +133,7 @@ pub struct Session<'p> {
     plan: Plan,
     look_pace: LookPace,
     scan_pace: ScanPace,
+    thinning: Thinning,
     account: Account,
     /// The hot areas of processes that have named some.
     areas: BTreeMap<ProcessId, Areas>,
@@ -182,6 +186,7 @@ impl<'p> Session<'p> {
             plan,
             look_pace,
             scan_pace: ScanPace::new(),
+            thinning: Thinning::default(),
             account: Account::default(),
             areas: BTreeMap::new(),
             asked: BTreeMap::new(),
@@ -277,6 +282,11 @@ impl<'p> Session<'p> {
     /// Processes with moves that wait until they may use other nodes' memory: it matters when they may.
     pub fn confined(&self) -> &BTreeSet<ProcessId> {
         self.orders().confined()
+    }
+
+    /// What is looked at: all, but for who only watches.
+    pub fn part(&self) -> Part {
+        self.thinning.part()
     }
 
     /// Moves of the plan that were not made yet.

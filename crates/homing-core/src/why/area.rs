@@ -24,7 +24,9 @@ pub struct Area {
     pub folded: usize,
     /// Its pages, as indices into the facts.
     pub pages: Vec<usize>,
-    /// Bytes of these.
+    /// The number of pages that these stand for, where only a part was sampled; else of these.
+    pub page_count: u64,
+    /// Bytes of that number.
     pub bytes: u64,
     /// References by node.
     pub by_node: Vec<u64>,
@@ -117,6 +119,7 @@ impl Area {
             stack: Vec::new(),
             folded: 0,
             pages: Vec::new(),
+            page_count: 0,
             bytes: 0,
             by_node: vec![0; nodes],
             writes: 0,
@@ -148,15 +151,16 @@ impl Area {
     fn add(&mut self, index: usize, page: &PageFacts) {
         self.address = self.address.min(page.address);
         self.pages.push(index);
-        self.bytes += page.bytes;
+        self.page_count += page.stands_for;
+        self.bytes += page.bytes * page.stands_for;
         self.by_node.iter_mut().zip(&page.by_node).for_each(|(sum, count)| *sum += count);
         self.writes += page.writes;
-        self.made_by[page.made_by.index()] += 1;
+        self.made_by[page.made_by.index()] += page.stands_for;
         // Global memory is no node of threads.
         if let Some(count) = self.homes.get_mut(page.home.index()) {
-            *count += 1;
+            *count += page.stands_for;
         }
-        self.best[page.best.index()] += 1;
+        self.best[page.best.index()] += page.stands_for;
         self.classes[page.class as usize] += page.references();
         self.falsely_shared += if page.is_falsely_shared() { page.references() } else { 0 };
         self.costs += page.costs;
@@ -187,6 +191,7 @@ impl Area {
         add(&mut self.best, &other.best);
         add(&mut self.classes, &other.classes);
         self.pages.extend(other.pages);
+        self.page_count += other.page_count;
         self.bytes += other.bytes;
         self.writes += other.writes;
         self.falsely_shared += other.falsely_shared;

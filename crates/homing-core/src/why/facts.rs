@@ -76,6 +76,8 @@ pub struct PageFacts {
     pub address: u64,
     /// Its size.
     pub bytes: u64,
+    /// Pages that it stands for: more than 1 where only a part of the pages was sampled.
+    pub stands_for: u64,
     /// References by node.
     pub by_node: Vec<u64>,
     /// The same by interval as well, without those that are 0.
@@ -258,6 +260,7 @@ fn page_facts(
     Ok(PageFacts {
         address: history.address(page),
         bytes: history.page_size().bytes(),
+        stands_for: 1,
         costs: Placed {
             here: at(home),
             at_best: at(best),

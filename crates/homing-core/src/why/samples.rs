@@ -27,6 +27,8 @@ pub struct Sampled {
     pub area: i32,
     /// It cannot move.
     pub held: bool,
+    /// Pages that it stands for, where only a part of them was followed.
+    pub stands_for: u64,
 }
 
 /// The facts of sampled pages, in their order.
@@ -65,6 +67,7 @@ fn page_facts(page: &Sampled, best_of_area: Node, nodes: usize, costs: &Costs) -
     PageFacts {
         address: page.address,
         bytes: page.bytes,
+        stands_for: page.stands_for,
         writes: 0,
         class: class(&by_node),
         made_by: page.at,
@@ -155,7 +158,7 @@ mod tests {
 
     fn page(number: u64, at: u16, seen: &[u32]) -> Sampled {
         let (address, seen) = (number * 4096, seen.to_vec());
-        Sampled { address, bytes: 4096, at: Node(at), seen, area: 0, held: false }
+        Sampled { address, bytes: 4096, at: Node(at), seen, area: 0, held: false, stands_for: 1 }
     }
 
     fn judge(pages: &[Sampled]) -> Diagnosis {

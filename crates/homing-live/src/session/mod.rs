@@ -28,6 +28,7 @@ use homing_core::session::account::Account;
 use homing_core::session::input::{Access, Areas, Input, Mark, Noticed};
 use homing_core::session::pages::Entry;
 use homing_core::session::plan::Plan;
+use homing_core::session::thinning::Part;
 use homing_core::session::{self as pure, weight_of_a_burst, Output};
 use homing_linux::huge::Splitter;
 use homing_linux::pagemap::PageMap;
@@ -279,6 +280,11 @@ impl<'p> Session<'p> {
     /// The pages that are known, with who was seen to use them and where they are.
     pub fn known(&self) -> impl Iterator<Item = &Entry> {
         self.pure.orders().pages().iter().map(|(_, entry)| entry)
+    }
+
+    /// The part of the pages, or samples, that is looked at.
+    pub fn part(&self) -> Part {
+        self.pure.part()
     }
 
     /// The mappings of a process.

@@ -60,10 +60,12 @@ pub fn diagnose(machine: &Machine, samples: Samples) -> Result<WhyReport> {
         behind_caches: samples.behind_caches,
     };
     let diagnosis = why::diagnose(&setup);
+    let references: u64 = facts.iter().map(|page| page.references()).sum();
     let held_share = Some(held_share(&samples.pages, &facts));
-    let process = ProcessFacts { held_share, ..samples.process };
+    // With one sample a page nobody knows who shares it, and the bound promises too little.
+    let at_most = (references >= 2 * facts.len() as u64).then_some(diagnosis.at_most);
+    let process = ProcessFacts { held_share, at_most, ..samples.process };
     let used = |by: usize| facts.iter().any(|page| page.by_node[by] > 0);
-    let references = facts.iter().map(|page| page.references()).sum();
     let notes = samples.notes;
     let sampled = SampledReport {
         source: samples.source.clone(),
@@ -84,7 +86,7 @@ pub fn diagnose(machine: &Machine, samples: Samples) -> Result<WhyReport> {
             recorder: format!("sampled: {}", samples.source),
             references,
             threads: samples.threads,
-            pages: samples.pages.len() as u64,
+            pages: samples.pages.iter().map(|page| page.stands_for).sum(),
             complete: true,
             ..TraceInfo::default()
         },

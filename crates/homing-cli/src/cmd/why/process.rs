@@ -7,6 +7,7 @@ use crate::tables::things;
 use clap::builder::PossibleValuesParser;
 use homing_core::report::why::WhyReport;
 use homing_core::report::Parameter;
+use homing_core::session::thinning::{Part, A_SECOND, PAGES};
 use homing_core::why::process::ProcessFacts;
 use homing_linux::proc::{cgroup_processes, Pid};
 use homing_live::account::Summary;
@@ -175,6 +176,10 @@ impl Watched {
         let phases: Vec<String> = phases.map(|(phase, seconds)| format!("{phase} {seconds:.3}")).collect();
         samples.parameters.push(Parameter { name: "cpu-seconds-by-phase".into(), value: phases.join(", ") });
         let Sampling { found, command, .. } = sampling;
+        if let Some(seconds) = found.process.fault_seconds {
+            let value = format!("{seconds:.9}");
+            samples.parameters.push(Parameter { name: "minor-fault-seconds".into(), value });
+        }
         Samples {
             command,
             threads: found.threads,
@@ -262,6 +267,7 @@ impl Sampling {
                 "`homing attach --pid {pid}` lets pages follow their users; its gain is not predicted"
             ));
         }
+        notes.extend(self.left_out());
         notes.extend(self.losses());
         if self.own_share() > NOTABLE {
             notes.push(format!(
@@ -270,6 +276,21 @@ impl Sampling {
             ));
         }
         notes
+    }
+
+    /// Which part was looked at, if not all.
+    fn left_out(&self) -> Option<String> {
+        let left_out = things(self.found.thinned, "sample");
+        match self.found.part {
+            Part::Pages { one_of: 1 } | Part::Samples { one_of: 1 } => None,
+            Part::Pages { one_of } => Some(format!(
+                "1 page in {one_of} was followed, since {PAGES} tell enough: numbers of pages and sizes are estimates; \
+                 {left_out} of other pages left out"
+            )),
+            Part::Samples { one_of } => Some(format!(
+                "at most {A_SECOND} samples a second are looked at, in the end 1 in {one_of}; {left_out} left out"
+            )),
+        }
     }
 
     /// What was not seen, and how much of it.
