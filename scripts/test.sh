@@ -31,6 +31,7 @@ part cachegrind tests/cachegrind.sh
 part lab tests/lab.sh
 part live tests/live.sh
 part runtime tests/runtime.sh
+part safety tests/safety.sh
 part rset tests/rset.sh
 part unit tests/unit.sh
 part page ui/run-tests.sh
