@@ -31,15 +31,17 @@ static long lines(void)
    return count;
 }
 
+typedef int starts(const char *), stops(void), adds(const void *, size_t, const char *), forgets(const void *);
+
 static int once(const char *path)
 {
    void *library = dlopen(path, RTLD_NOW);
    if (!library)
       return fprintf(stderr, "loads: %s\n", dlerror()), 0;
-   int (*start)(const char *) = (int (*)(const char *))dlsym(library, "homing_start");
-   int (*stop)(void) = (int (*)(void))dlsym(library, "homing_stop");
-   int (*area)(const void *, size_t, const char *) = (int (*)(const void *, size_t, const char *))dlsym(library, "homing_area");
-   int (*forget)(const void *) = (int (*)(const void *))dlsym(library, "homing_area_forget");
+   starts *start = (starts *)dlsym(library, "homing_start");
+   stops *stop = (stops *)dlsym(library, "homing_stop");
+   adds *area = (adds *)dlsym(library, "homing_area");
+   forgets *forget = (forgets *)dlsym(library, "homing_area_forget");
    static char memory[10000];
    if (!start || !stop || !area || !forget || start(NULL) < 0)
       return fputs("loads: homing_start\n", stderr), 0;
