@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -51,6 +52,8 @@ static struct {
 	/* The CPU of each thread. */
 	unsigned short cpu[MOST_CPUS];
 	unsigned cpu_count;
+	/* Filters of system calls that the program was started with. */
+	unsigned long filters;
 } set;
 
 /* What comes behind this library: the program's own allocator, or the C library's. */
@@ -63,6 +66,7 @@ static struct {
 	int (*posix_memalign)(void **, size_t, size_t);
 	void *(*mmap)(void *, size_t, int, int, int, off_t);
 	int (*pthread_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+	int (*prctl)(int, unsigned long, unsigned long, unsigned long, unsigned long);
 } next;
 
 /* Whether what comes next has been found, and what HOMING_RSET says is to be done. */
@@ -92,7 +96,7 @@ static int found(void)
 	next.malloc = find("malloc"), next.calloc = find("calloc"), next.realloc = find("realloc");
 	next.memalign = find("memalign"), next.aligned_alloc = find("aligned_alloc");
 	next.posix_memalign = find("posix_memalign"), next.mmap = find("mmap");
-	next.pthread_create = find("pthread_create");
+	next.pthread_create = find("pthread_create"), next.prctl = find("prctl");
 	looking = 0;
 	have = 1;
 	return 1;
@@ -143,16 +147,34 @@ static int read_set(const char *text)
 	set.node_count = list(&text, set.node, MOST_NODES);
 	text += *text == ' ';
 	set.cpu_count = list(&text, set.cpu, MOST_CPUS);
+	set.filters = number(&text);
 	set.page = sysconf(_SC_PAGESIZE);
 	for (unsigned at = 0; at < set.node_count; at++)
 		set.nodes.words[set.node[at] / WORD] |= 1UL << set.node[at] % WORD;
 	return *text == '\0';
 }
 
+/* The number of filters of system calls that this thread has; of a kernel before 5.9, its mode of seccomp. */
+static unsigned long filters(void)
+{
+	char status[8192];
+	int file = open("/proc/thread-self/status", O_RDONLY | O_CLOEXEC);
+	ssize_t length = file < 0 ? 0 : read(file, status, sizeof status - 1);
+	if (file >= 0)
+		close(file);
+	status[length > 0 ? length : 0] = '\0';
+	const char *at = strstr(status, "\nSeccomp_filters:");
+	at = at ? at : strstr(status, "\nSeccomp:");
+	return at ? strtoul(strchr(at, ':') + 1, NULL, 10) : 0;
+}
+
 __attribute__((constructor)) static void begin(void)
 {
 	const char *text = getenv("HOMING_RSET");
 	if (!found() || !text || !read_set(text))
+		return;
+	/* Whoever confined this program may have it killed for a call that it does not make itself. */
+	if (filters() > set.filters)
 		return;
 	on = 1;
 	/* Each large allocation gets a mapping of its own, also when the program frees and allocates in turn. */
@@ -230,7 +252,8 @@ PUBLIC int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
 		return next.pthread_create(thread, attributes, run, argument);
 	place_first();
 	unsigned long index = 1 + threads++;
-	struct start *start = has_own_cpus(attributes) ? NULL : next.malloc(sizeof *start);
+	/* By whichever allocator comes first, whose `free` will take it back. */
+	struct start *start = has_own_cpus(attributes) ? NULL : malloc(sizeof *start);
 	if (!start)
 		return next.pthread_create(thread, attributes, run, argument);
 	*start = (struct start){run, argument, index};
@@ -238,6 +261,20 @@ PUBLIC int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
 	if (error)
 		free(start);
 	return error;
+}
+
+/* A program that is about to confine itself may be killed for what this library does: from here on it does nothing. A
+   filter needs the first of these calls, unless the program is privileged. */
+PUBLIC int prctl(int what, ...)
+{
+	va_list list;
+	va_start(list, what);
+	unsigned long a = va_arg(list, unsigned long), b = va_arg(list, unsigned long);
+	unsigned long c = va_arg(list, unsigned long), d = va_arg(list, unsigned long);
+	va_end(list);
+	if (what == PR_SET_NO_NEW_PRIVS || what == PR_SET_SECCOMP)
+		on = 0;
+	return found() ? next.prctl(what, a, b, c, d) : (int)syscall(SYS_prctl, what, a, b, c, d);
 }
 
 /* ---- memory ---- */

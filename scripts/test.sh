@@ -32,6 +32,7 @@ part lab tests/lab.sh
 part why-lab env WHAT=cost OUT="$logs/why-lab.counts" tests/why_lab.sh stencil rows
 part live tests/live.sh
 part runtime tests/runtime.sh
+part safety tests/safety.sh
 part rset tests/rset.sh
 part unit tests/unit.sh
 part page ui/run-tests.sh

@@ -12,7 +12,7 @@ strip --strip-debug -o "$work/libhoming.so.0" "$library" || fail "no $library: r
 ln -s libhoming.so.0 "$work/libhoming.so"
 make -s -C examples/runtime OUT="$work" LIBRARY="$work" || fail 'the examples do not build'
 cd "$work"
-for example in sum-c team-c sum-cpp sum-fortran; do
+for example in sum-c team-c sum-cpp sum-fortran team-fortran; do
   [ -x $example ] || { echo "SKIPPED $example: its compiler is missing"; continue; }
   ./$example >$example.out 2>&1 || { cat $example.out; fail "$example"; }
   grep -q '^sum 499999500000$' $example.out || { cat $example.out; fail "$example: a wrong sum"; }

@@ -54,7 +54,11 @@ impl End {
         }
     }
 
-    fn within(&mut self, limit: Duration) -> io::Result<Option<ExitStatus>> {
+    /// Waits for its end at most that long; a signal that this process catches cuts it short.
+    ///
+    /// # Errors
+    /// What `poll(2)` gives.
+    pub fn within(&mut self, limit: Duration) -> io::Result<Option<ExitStatus>> {
         let ended = !wait::readable(&[self.ended.as_fd()], limit)?.is_empty();
         ended.then(|| self.child.wait()).transpose()
     }

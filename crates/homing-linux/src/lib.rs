@@ -27,6 +27,7 @@ pub mod private;
 pub mod proc;
 pub mod program;
 pub mod ptrace;
+pub mod seccomp;
 pub mod signals;
 pub mod stderr;
 pub mod terminal;

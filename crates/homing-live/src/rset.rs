@@ -7,6 +7,7 @@ use homing_core::rset::{Global, GlobalNode, Memory, Policies, ResourceSet, Threa
 use homing_linux::ld_preload;
 use homing_linux::policy::{self, BALANCED, BIND, INTERLEAVE};
 use homing_linux::proc::{Pid, Proc, ProcError, Tid};
+use homing_linux::seccomp;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -88,13 +89,14 @@ pub fn bind(set: &ResourceSet, memory: Memory) -> io::Result<()> {
 
 /// What the library is told: the memory policy, bytes of a stripe (0: a page), bytes of the smallest allocation that
 /// is looked after, bytes of huge pages (0: as the system has it), the nodes, and the CPUs of threads; `-` for none.
-fn words(set: &ResourceSet, policies: &Policies, least: u64, layout: &[Cpu]) -> String {
+/// Last, how many filters of system calls there are now: a program with more may be killed for what the library does.
+fn words(set: &ResourceSet, policies: &Policies, least: u64, layout: &[Cpu], filters: u32) -> String {
     let list = |numbers: Vec<String>| if numbers.is_empty() { "-".to_owned() } else { numbers.join(",") };
     let nodes = list(set.memories.iter().map(Node::to_string).collect());
     let cpus = list(layout.iter().map(Cpu::to_string).collect());
     let (stride, huge) = (policies.stride.unwrap_or(0), policies.huge.unwrap_or(0));
     let memory = policies.memory.unwrap_or(Memory::Float);
-    format!("{memory} {stride} {least} {huge} {nodes} {cpus}")
+    format!("{memory} {stride} {least} {huge} {nodes} {cpus} {}", filters)
 }
 
 /// The environment in which a program has the library and its set. None if the library's path cannot stand there.
@@ -109,7 +111,7 @@ pub fn environment(
     // A thread whose memory is remote has to stay on its node.
     let threads = policies.threads.or((policies.memory == Some(Memory::Remote)).then_some(Threads::Fill));
     let layout = threads.map_or_else(Vec::new, |threads| threads.layout(set, global));
-    let words = words(set, policies, least, &layout);
+    let words = words(set, policies, least, &layout, seccomp::filters());
     Some(preload.into_iter().chain([(SET_ENV, words.into())]).collect())
 }
 
@@ -147,13 +149,13 @@ mod tests {
         let global = global(&host, &Proc::default()).unwrap();
         let set = on(&global, "node:2,4");
         let policies = Policies { memory: Some(Memory::Striped), stride: Some(65536), ..Policies::default() };
-        assert_eq!(words(&set, &policies, 131072, &[]), "striped 65536 131072 0 2,4 -");
+        assert_eq!(words(&set, &policies, 131072, &[], 0), "striped 65536 131072 0 2,4 - 0");
         let library = Path::new("/lib/libhoming-rset.so");
         let remote = Policies { memory: Some(Memory::Remote), ..Policies::default() };
         let told = environment(library, &set, &remote, 4096, &global).unwrap();
         assert_eq!(told.last().unwrap(), &(SET_ENV, "remote 0 4096 0 2,4 2,3,4,5".into()));
         assert_eq!(environment(Path::new("/a b.so"), &set, &remote, 4096, &global), None);
         let alone = ResourceSet { cpus: set.cpus.clone(), ..ResourceSet::default() };
-        assert_eq!(words(&alone, &Policies::default(), 1, &[Cpu(2)]), "float 0 1 0 - 2");
+        assert_eq!(words(&alone, &Policies::default(), 1, &[Cpu(2)], 3), "float 0 1 0 - 2 3");
     }
 }

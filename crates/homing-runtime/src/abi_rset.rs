@@ -217,6 +217,23 @@ mod tests {
     }
 
     #[test]
+    fn the_fortran_module_has_the_same_numbers_and_functions() {
+        let header = include_str!("../../../include/homing/runtime.h");
+        let module = include_str!("../../../include/homing/homing.f90");
+        let number = |line: &str| line.split([',', ' ', '\n']).next().unwrap().parse::<i32>().unwrap();
+        let enums =
+            header.lines().filter(|line| line.trim_start().starts_with("HOMING_") && line.contains(" = "));
+        for (name, value) in enums.map(|line| line.trim().split_once(" = ").unwrap()) {
+            let theirs = module.split_once(&format!("{name} = ")).map(|(_, rest)| number(rest));
+            assert_eq!(theirs, Some(number(value)), "{name}");
+        }
+        for name in ["open", "close", "query", "cpus", "nodes", "bind_thread", "alloc", "free"] {
+            let name = format!("homing_rset_{name}(");
+            assert!(header.contains(&name) && module.contains(&name), "{name}");
+        }
+    }
+
+    #[test]
     fn what_makes_no_sense_is_refused() {
         let none: *mut c_void = std::ptr::null_mut();
         let bad = Status::BadArgument as c_int;

@@ -12,6 +12,7 @@ use homing_core::session::input::Areas;
 use homing_core::session::plan::Plan;
 use homing_linux::policy as kernel_policy;
 use homing_linux::proc::{Pid, Tid};
+use homing_linux::seccomp;
 use homing_linux::signals::Blocked;
 use homing_live::config::Config;
 use homing_live::host::Host;
@@ -51,6 +52,7 @@ impl Manager {
         if host.nodes() == 1 {
             return Err(Status::OneNode.into());
         }
+        let refused = confined()?;
         let failed =
             |error: std::io::Error| Verdict::new(Status::Failed, format!("cannot start a thread: {error}"));
         let over = Arc::new(AtomicBool::new(false));
@@ -62,8 +64,8 @@ impl Manager {
         drop(blocked);
         // Dropped on the way out, it waits for the thread.
         let manager = Manager { over, thread: Some(thread) };
-        let entry = begun.recv().map_err(|_| Verdict::from(Status::Ended))??;
-        Ok((manager, entry.scans))
+        let entry = begun.recv().map_err(|_| Verdict::from(Status::Ended))?;
+        Ok((manager, entry.map_err(|verdict| with_refused(verdict, &refused))?.scans))
     }
 }
 
@@ -74,6 +76,37 @@ impl Drop for Manager {
             // A panic does not leave the thread.
             let _ = thread.join();
         }
+    }
+}
+
+/// What filters of system calls refuse to this process.
+///
+/// # Errors
+/// If nothing could be done under them, or the process would be killed.
+fn confined() -> Result<Vec<&'static str>, Verdict> {
+    let none =
+        |what: String| Verdict::new(Status::NoSource, format!("the seccomp filter of this process {what}"));
+    let refusals =
+        seccomp::probe(&seccomp::CALLS).map_err(|error| none(format!("allows no child: {error}")))?;
+    match refusals.kills {
+        Some(call) => Err(none(format!("kills it for {call}, which the engine needs"))),
+        None if refusals.refused.contains(&"move_pages") => Err(none("refuses move_pages".into())),
+        None => Ok(refusals.refused),
+    }
+}
+
+/// Names what filters refuse where there is no source: their errors alone do not.
+fn with_refused(verdict: Verdict, refused: &[&str]) -> Verdict {
+    match verdict.status == Status::NoSource && !refused.is_empty() {
+        true => Verdict {
+            reason: format!(
+                "{}; the seccomp filter of this process refuses {}",
+                verdict.reason,
+                refused.join(", ")
+            ),
+            ..verdict
+        },
+        false => verdict,
     }
 }
 

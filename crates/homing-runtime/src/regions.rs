@@ -9,7 +9,7 @@ use homing_core::session::period::Periods;
 use homing_live::inside::{SETTINGS_ENV, STATISTICS_ENV};
 use std::cell::Cell;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::ThreadId;
 
 /// Iterations that are kept apart at most: beyond, every second one is dropped.
@@ -44,9 +44,10 @@ thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Whether somebody wants this in the process.
+/// Whether somebody wants this in the process. Asked at each region: the environment is read once.
 pub fn wanted() -> bool {
-    std::env::var_os(SETTINGS_ENV).is_some()
+    static WANTED: OnceLock<bool> = OnceLock::new();
+    *WANTED.get_or_init(|| std::env::var_os(SETTINGS_ENV).is_some())
 }
 
 /// A region begins, called after the address of its code. `start` starts the manager.

@@ -6,6 +6,7 @@ use homing_core::rset::{Expr, Global, Memory, Pages, Policies, ResourceSet, Sets
 use homing_linux::placed::{page, From, Placed};
 use homing_linux::policy;
 use homing_linux::proc::{Proc, Tid};
+use homing_linux::seccomp;
 use homing_live::host::Host;
 use homing_live::rset::{bind, global, own_file};
 use std::collections::HashMap;
@@ -53,6 +54,10 @@ impl Rset {
         let global = global(&host, &Proc::default()).map_err(failed)?;
         let set = sets()?.on(&expr, &global).map_err(bad)?;
         global.refuse_outside(&set).map_err(|why| bad(format!("{text}: {why}")))?;
+        // What filters refuse otherwise is said by whichever call fails.
+        if let Some(call) = seccomp::probe(&seccomp::PLACEMENT).map_err(failed)?.kills {
+            return Err(failed(format!("the seccomp filter of this process kills it for {call}")));
+        }
         Ok(Rset { host, global, set })
     }
 

@@ -22,7 +22,8 @@ const GOMP: &str = "preload/libhoming-gomp.so";
 /// Where OpenMP runtimes look for tools, and whether they do.
 const TOOLS_ENV: &str = "OMP_TOOL_LIBRARIES";
 const TOOL_ENV: &str = "OMP_TOOL";
-const POLL: Duration = Duration::from_millis(20);
+/// How late a signal may be passed on that comes just before a wait; all others cut the wait short.
+const POLL: Duration = Duration::from_millis(200);
 
 /// Runs the program with the engine inside.
 pub fn run(settings: &Settings, words: &[OsString]) -> Result {
@@ -54,10 +55,9 @@ pub fn run(settings: &Settings, words: &[OsString]) -> Result {
         if let Some(signal) = caught.to_forward() {
             pass_on(end.child(), signal);
         }
-        if let Some(status) = end.status()? {
+        if let Some(status) = end.within(POLL)? {
             break status;
         }
-        std::thread::sleep(POLL);
     };
     tell(settings, &read(folder.path())?, &name)?;
     Ok(code(status))
