@@ -205,6 +205,11 @@ impl<'p, E: Executor> Engine<'p, E> {
         self.policy.forwards()
     }
 
+    /// True if the policy acts at the begin of a phase.
+    pub fn policy_hurries(&self) -> bool {
+        self.policy.hurries()
+    }
+
     /// All references of a run.
     #[cfg(test)]
     pub(crate) fn run(&mut self, page: Page, run: &crate::history::PageRun) {

@@ -1,6 +1,7 @@
 //! What a session is to do: one table of settings, for the command line, TOML files (unknown fields are refused) and
 //! the documents.
 
+use crate::host::Host;
 use crate::mover::Mover;
 use crate::source::SOURCES;
 use homing_core::ids::parse_bytes;
@@ -41,6 +42,10 @@ pub struct Config {
     pub time_budget: Option<Duration>,
     /// Names of mappings (as tables show them) whose pages may move; empty for all.
     pub regions: Vec<String>,
+    /// Least bytes of a mapping, or of static data, that is looked after; 0 for all memory. `None`: nobody has said.
+    pub hot_areas: Option<u64>,
+    /// The CPU that the engine runs on; `None` for any.
+    pub engine_cpu: Option<u32>,
     /// Stop the program's threads while pages move.
     pub stop_world: bool,
     /// How to bind new threads.
@@ -72,6 +77,8 @@ impl Default for Config {
             rate_limit: 0,
             time_budget: None,
             regions: Vec::new(),
+            hot_areas: None,
+            engine_cpu: None,
             stop_world: false,
             bind: None,
             dry_run: false,
@@ -216,6 +223,23 @@ pub const SETTINGS: &[Setting] = &[
         Takes::List { value: "NAME", commas: true, set: |config, names| config.regions = names },
     ),
     setting(
+        "hot-areas",
+        "Look after mappings and static data of at least this size only; 0 is all memory [default: 0; 256K with \
+         --runtime]",
+        text("SIZE", |config, text| {
+            config.hot_areas = Some(parse_bytes(text).ok_or("bytes such as 256K, or 0")?);
+            Ok(())
+        }),
+    ),
+    setting(
+        "engine-cpu",
+        "Run the engine on this CPU alone, which --runtime takes from the program [default: any]",
+        number(|config, text| {
+            config.engine_cpu = Some(text.parse().map_err(|_| "the number of a CPU")?);
+            Ok(())
+        }),
+    ),
+    setting(
         "stop-world",
         "Stop the program's threads while pages move",
         Takes::Flag(|config| config.stop_world = true),
@@ -311,6 +335,21 @@ impl Config {
     /// If it is not TOML, or has fields that do not exist, or values that make no sense.
     pub fn from_toml(text: &str) -> Result<Config, toml::de::Error> {
         toml::from_str(text)
+    }
+
+    /// Fails on what this machine does not have.
+    ///
+    /// # Errors
+    /// A CPU for the engine that is none.
+    pub fn fits(&self, host: &Host) -> Result<(), BadValue> {
+        match self.engine_cpu.filter(|&cpu| host.node_of_cpu(cpu).is_none()) {
+            None => Ok(()),
+            Some(cpu) => Err(BadValue {
+                setting: "engine-cpu",
+                found: cpu.to_string(),
+                expected: "a CPU of this machine",
+            }),
+        }
     }
 
     /// In each interval moves begin for so long.
@@ -452,6 +491,8 @@ mod tests {
             "source" => (&["none"], "\"none\""),
             "interval" | "time-budget" => (&["7ms"], "\"7ms\""),
             "rate-limit" => (&["1M"], "\"1M\""),
+            "hot-areas" => (&["2M"], "\"2M\""),
+            "engine-cpu" => (&["3"], "3"),
             "regions" => (&["heap", "stack"], "[\"heap\", \"stack\"]"),
             "bind" => (&["fill"], "\"fill\""),
             "weight" => (&["2.5"], "2.5"),

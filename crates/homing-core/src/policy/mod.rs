@@ -208,6 +208,11 @@ pub trait Policy: Snapshot + Send + Sync {
         false
     }
 
+    /// True if the policy must know at once that a phase begins, since it acts before the phase does.
+    fn hurries(&self) -> bool {
+        false
+    }
+
     /// A page is referred to for the first time; `address` is its first byte.
     fn page_new(&mut self, _page: Page, _address: u64) {}
 

@@ -248,6 +248,9 @@ impl<'p> Session<'p> {
             Mark::PhaseBegin(phase) => Observation::PhaseBegin(phase, t),
         });
         self.record_actions();
+        if self.engine.policy_hurries() {
+            self.send_orders();
+        }
     }
 
     fn interval_end(&mut self) {
