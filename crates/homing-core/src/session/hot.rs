@@ -9,7 +9,7 @@ use crate::action::{Kind, Outcome};
 use crate::ids::Page;
 use crate::process::ProcessId;
 use ahash::AHashMap;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Areas that are told apart at most; further ones are counted together.
@@ -18,7 +18,7 @@ pub const TOLD_APART: usize = 256;
 pub const KEPT: usize = 512;
 
 /// What was counted of one area, or of all memory outside of areas where a process has none.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AreaCounts {
     /// Its name; empty if it has none.
     pub name: String,
@@ -45,7 +45,7 @@ pub struct AreaCounts {
 }
 
 /// What had been counted when an iteration ended.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IterationCounts {
     /// Its number, from 1.
     pub iteration: u64,

@@ -3,6 +3,7 @@
 
 pub mod attach;
 pub mod evacuate;
+mod hot;
 pub mod launch;
 mod runtime;
 mod settings;
