@@ -68,10 +68,8 @@ pub fn find(maps: &[Mapping], regions: &[Region], symbols: &[(String, Symbol)], 
     data.sort_by_key(|area| area.start);
     let mut areas = data.clone();
     for (mapping, region) in maps.iter().zip(regions) {
-        let hot = matches!(
-            region.class,
-            Class::Heap | Class::Anonymous | Class::FilePrivate | Class::SharedMemory
-        );
+        let hot =
+            matches!(region.class, Class::Heap | Class::Anonymous | Class::FilePrivate | Class::SharedMemory);
         if hot && mapping.write && !is_stack(maps, mapping) {
             areas.extend(rest(region, &data, least));
         }
@@ -130,8 +128,11 @@ mod tests {
         let maps: Vec<Mapping> = text.lines().map(|line| Mapping::parse(line.trim()).unwrap()).collect();
         let symbol = |name: &str, start, end| ("app".to_owned(), Symbol { name: name.into(), start, end });
         // `u` lies over the end of the file's part of the data and into the rest; `table` may not be written.
-        let symbols =
-            [symbol("u", 0x30000, 0x60000), symbol("few", 0x61000, 0x62000), symbol("table", 0x10000, 0x20000)];
+        let symbols = [
+            symbol("u", 0x30000, 0x60000),
+            symbol("few", 0x61000, 0x62000),
+            symbol("table", 0x10000, 0x20000),
+        ];
         let found = find(&maps, &regions::of(&maps), &symbols, 0x10000);
         let told: Vec<(&str, u64, u64)> =
             found.iter().map(|area| (area.name.as_str(), area.start, area.end())).collect();
@@ -163,7 +164,8 @@ mod tests {
 
     #[test]
     fn the_largest_areas_are_taken() {
-        let lines = (1..=AREAS as u64 * 2).map(|i| format!("{:x}-{:x} rw-p 0 00:00 0", i << 24, (i << 24) + i * 4096));
+        let lines = (1..=AREAS as u64 * 2)
+            .map(|i| format!("{:x}-{:x} rw-p 0 00:00 0", i << 24, (i << 24) + i * 4096));
         let maps: Vec<Mapping> = lines.map(|line| Mapping::parse(&line).unwrap()).collect();
         let found = find(&maps, &regions::of(&maps), &[], 4096);
         assert_eq!(found.len(), AREAS);

@@ -160,7 +160,8 @@ pub unsafe extern "C" fn homing_area_with(
         let (name, own) = unsafe { (text(name).map(|name| name.into_owned()), text(own)) };
         library::change_areas(|areas| {
             let own = hot::own(&own.unwrap_or_default());
-            let own = own.map_err(|why| format!("area {}: {why}", name.as_deref().unwrap_or("without a name")))?;
+            let own =
+                own.map_err(|why| format!("area {}: {why}", name.as_deref().unwrap_or("without a name")))?;
             areas.add(address as u64, bytes as u64, name, own)
         })
     })

@@ -88,7 +88,8 @@ mod tests {
     #[test]
     fn areas_lie_side_by_side_and_are_forgotten_by_address_or_name() {
         let mut areas = Areas::new();
-        let mut add = |start, bytes, name: &str| areas.add(start, bytes, Some(name.to_owned()), Own::default());
+        let mut add =
+            |start, bytes, name: &str| areas.add(start, bytes, Some(name.to_owned()), Own::default());
         assert_eq!(
             (add(0x2000, 0x1000, "b"), add(0x1000, 0x1000, "a"), add(0x3000, 1, "b")),
             (Ok(()), Ok(()), Ok(()))

@@ -126,7 +126,9 @@ fn sources(name: &str) -> Vec<&'static source::Entry> {
 fn work(config: &Config, host: Host, over: &AtomicBool, begun: &Sender<Begun>) -> Result<(), Verdict> {
     // It may have come from a thread that is bound to a CPU. At worst it stays there.
     let _ = kernel_policy::set_affinity(Tid(0), &host.cpus());
-    places::follow((0..=host.cpus().into_iter().max().unwrap_or(0)).map(|cpu| host.node_of_cpu(cpu)).collect());
+    places::follow(
+        (0..=host.cpus().into_iter().max().unwrap_or(0)).map(|cpu| host.node_of_cpu(cpu)).collect(),
+    );
     let mut missing = Vec::new();
     for entry in sources(&config.source) {
         if let Some(why) = (entry.missing)(&Places::default()) {
@@ -216,12 +218,7 @@ fn me() -> Pid {
 }
 
 /// Steps until it is over.
-fn drive(
-    mut session: Session<'_>,
-    config: &Config,
-    waker: &Waker,
-    over: &AtomicBool,
-) -> Result<(), Verdict> {
+fn drive(mut session: Session<'_>, config: &Config, waker: &Waker, over: &AtomicBool) -> Result<(), Verdict> {
     let ended = |error: SessionError| Verdict::new(Status::Ended, error.to_string());
     if let Ok(descriptor) = waker.descriptor() {
         session.wake_by(descriptor);
@@ -253,6 +250,8 @@ fn drive(
             shared.statistics.take(&summary.counts, pages);
             shared.hot = Hot {
                 resident_pages: summary.resident_pages,
+                threads_moved: summary.counts.threads_moved,
+                forwarded: summary.counts.forwarded,
                 areas: summary.areas.clone(),
                 by_iteration: summary.by_iteration.clone(),
             };

@@ -114,6 +114,8 @@ impl Regions {
             "iterations": self.iterations,
             "by_iteration": hot.by_iteration,
             "resident_pages": hot.resident_pages,
+            "threads_moved": hot.threads_moved,
+            "forwarded": hot.forwarded,
             "areas": hot.areas,
             "samples_local": statistics.samples_local,
             "samples_remote": statistics.samples_remote,

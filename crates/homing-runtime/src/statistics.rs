@@ -47,6 +47,9 @@ impl Statistics {
 pub struct Hot {
     /// Most pages of the process that were in memory.
     pub resident_pages: u64,
+    /// Threads that moved and stayed, and pages that were sent after them whatever the policy.
+    pub threads_moved: u64,
+    pub forwarded: u64,
     pub areas: Vec<AreaCounts>,
     /// Filled when the manager ends.
     pub by_iteration: Vec<IterationCounts>,

@@ -369,10 +369,10 @@ impl UserLevel {
         }
     }
 
-    fn list(&mut self, page: Page, address: u64) {
+    fn list(&mut self, page: Page, address: u64) -> &mut Area {
         let area = self.areas.of(address, self.tuning);
         area.pages.push(page);
-        area.idle = 0;
+        area
     }
 }
 
@@ -408,7 +408,7 @@ impl Policy for UserLevel {
     fn page_new(&mut self, page: Page, address: u64) {
         let area = self.areas.key(address);
         *self.pages.entry(page, State::default) = State::new(address, area);
-        self.list(page, address);
+        self.list(page, address).idle = 0;
     }
 
     fn page_forget(&mut self, page: Page, address: u64) {

@@ -81,9 +81,7 @@ impl HotAreas {
 
     /// True unless the page is outside of the areas of its process.
     pub(super) fn matter(&self, process: ProcessId, address: u64) -> bool {
-        self.of
-            .get(&process)
-            .is_none_or(|areas| areas.areas.is_empty() || areas.of(address).is_some())
+        self.of.get(&process).is_none_or(|areas| areas.areas.is_empty() || areas.of(address).is_some())
     }
 
     /// What holds for a page's area alone.

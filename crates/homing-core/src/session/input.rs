@@ -306,16 +306,10 @@ mod tests {
 
     #[test]
     fn areas_hold_pages_that_are_partly_in_them() {
-        let area = |&(start, bytes): &(u64, u64)| HotArea {
-            start,
-            bytes,
-            name: String::new(),
-            own: Own::default(),
-        };
-        let areas = |areas: &[(u64, u64)]| Areas {
-            process: ProcessId(1),
-            areas: areas.iter().map(area).collect(),
-        };
+        let area =
+            |&(start, bytes): &(u64, u64)| HotArea { start, bytes, name: String::new(), own: Own::default() };
+        let areas =
+            |areas: &[(u64, u64)]| Areas { process: ProcessId(1), areas: areas.iter().map(area).collect() };
         let two = areas(&[(0x1800, 0x1000), (0x8ff8, 16)]);
         let held = (0..12).map(|page| page * 0x1000).filter_map(|page| Some((page, two.of(page + 8)?)));
         assert_eq!(held.collect::<Vec<_>>(), [(0x1000, 0), (0x2000, 0), (0x8000, 1), (0x9000, 1)]);

@@ -215,7 +215,9 @@ mod tests {
         };
         let explained = (1..=LONGEST).map(|length| (length, equal(length)));
         let twice = explained.filter(|(length, equal)| equal >= length);
-        twice.max_by_key(|&(length, equal)| (equal + length, std::cmp::Reverse(length))).map(|(length, _)| length)
+        twice
+            .max_by_key(|&(length, equal)| (equal + length, std::cmp::Reverse(length)))
+            .map(|(length, _)| length)
     }
 
     #[test]

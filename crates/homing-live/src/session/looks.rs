@@ -1,8 +1,8 @@
 //! Processes, threads and mappings: what a look at them found, as the pure session takes it.
 
 use super::{Departed, Session, SessionError};
-use crate::{hot, regions};
 use crate::targets::Changes;
+use crate::{hot, regions};
 use homing_core::ids::{Micros, Node};
 use homing_core::process::{ProcessId, Region, ThreadId};
 use homing_core::session::input::{Areas, Looked};
@@ -63,7 +63,9 @@ impl Session<'_> {
         let mut all = Vec::new();
         for &process in remapped {
             let pid = Pid(process.0);
-            let Some(maps) = self.targets.processes().get(&pid).map(|process| &process.maps) else { continue };
+            let Some(maps) = self.targets.processes().get(&pid).map(|process| &process.maps) else {
+                continue;
+            };
             if self.named.contains(&pid) {
                 continue;
             }

@@ -67,8 +67,7 @@ impl Hot {
         let mut areas: Vec<&AreaCounts> = self.areas.iter().collect();
         areas.sort_by_key(|area| std::cmp::Reverse(area.local + area.remote));
         let left_out = areas.len().saturating_sub(AREAS);
-        let mut table =
-            table(&["area", "pages", "seen", "eligible", "moved", "frozen", "local", "remote"]);
+        let mut table = table(&["area", "pages", "seen", "eligible", "moved", "frozen", "local", "remote"]);
         for area in areas.into_iter().take(AREAS) {
             let pages = if area.bytes > 0 { pages_of(area).to_string() } else { "-".into() };
             let counts = [area.pages, area.eligible, area.migrated, area.frozen, area.local, area.remote];
@@ -165,7 +164,10 @@ mod tests {
         assert!(rows.contains(&vec!["u", "8", "8", "4", "3", "1", "10", "4"]), "{text}");
         assert!(rows.contains(&vec!["rhs", "9", "8", "6", "5", "1", "10", "6"]), "{text}");
         assert!(rows.contains(&vec!["remote", "by", "iterations", "1", "2", "3-30"]), "{text}");
-        assert!(rows.contains(&vec!["u", "6", "2", "1"]) && rows.contains(&vec!["all", "7", "2", "1"]), "{text}");
+        assert!(
+            rows.contains(&vec!["u", "6", "2", "1"]) && rows.contains(&vec!["all", "7", "2", "1"]),
+            "{text}"
+        );
         assert!(Hot::default().lines().is_empty());
     }
 }

@@ -2,8 +2,8 @@
 //! preloaded library reports the program's parallel regions. Homing starts the program, waits, and prints what was
 //! counted.
 
-use super::launch::{code, pass_on};
 use super::hot::Hot;
+use super::launch::{code, pass_on};
 use super::{interrupts, Settings};
 use crate::exit::{self, cannot_preload, Code, Result};
 use crate::tables::things;
@@ -45,7 +45,10 @@ pub fn run(settings: &Settings, words: &[OsString]) -> Result {
     let folder = TempDir::with_prefix("homing-run-").context("no directory for what is counted")?;
     let caught = interrupts()?;
     let mut command = Command::new(program);
-    command.args(&words[1..]).env(STATISTICS_ENV, folder.path()).env(SETTINGS_ENV, inside(settings, &config)?);
+    command
+        .args(&words[1..])
+        .env(STATISTICS_ENV, folder.path())
+        .env(SETTINGS_ENV, inside(settings, &config)?);
     give_libraries(&mut command, &engine, &gomp)?;
     config.engine_cpu.iter().for_each(|&cpu| give_up(cpu));
     let child = command.spawn().with_context(|| format!("cannot start {name}"))?;
@@ -168,6 +171,13 @@ fn sentence(process: &Value) -> String {
         number("scans_missed"),
         number("manager_ns") as f64 / 1e9,
     );
+    if number("threads_moved") > 0 {
+        text += &format!(
+            "\n  {} moved to another node, {} sent after them",
+            things(number("threads_moved"), "thread"),
+            things(number("forwarded"), "page"),
+        );
+    }
     // What another version of the library leaves is told as far as it is understood.
     let hot = Hot::deserialize(process).unwrap_or_default();
     hot.lines().iter().for_each(|line| text += &format!("\n  {line}"));
@@ -183,7 +193,7 @@ mod tests {
         let mut process = serde_json::json!({
             "pid": 7, "command": ["/x/app", "1"], "status": 0, "reason": "", "regions": 30, "period": 3,
             "iterations": 8, "samples_local": 30, "samples_remote": 10, "pages": 20, "pages_moved": 8,
-            "moves_failed": 1, "scans": 4, "scans_missed": 2, "manager_ns": 1_500_000_000_u64,
+            "moves_failed": 1, "scans": 4, "threads_moved": 2, "forwarded": 7, "scans_missed": 2, "manager_ns": 1_500_000_000_u64,
             "resident_pages": 50, "areas": [{"name": "u", "start": 4096, "bytes": 8192, "stays": false, "local": 30,
                 "remote": 10, "pages": 2, "eligible": 2, "migrated": 1, "frozen": 1, "moves": 8}],
             "by_iteration": [{"iteration": 1, "moves": 2, "local": 0, "remote": 1, "remote_by_area": []},
@@ -198,6 +208,7 @@ mod tests {
         ] {
             assert!(text.contains(part), "{text}");
         }
+        assert!(text.contains("2 threads moved to another node, 7 pages sent after them"), "{text}");
         process["status"] = 1.into();
         process["reason"] = "the machine has one memory node".into();
         let text = sentence(&process);

@@ -87,7 +87,11 @@ impl Area {
             self.factor *= self.tuning.selectivity;
         }
         self.latency = latency;
-        self.idle = if std::mem::take(&mut self.candidates) > 0 { 0 } else { self.idle + 1 };
+        if std::mem::take(&mut self.candidates) > 0 {
+            self.idle = 0;
+        } else if !self.pages.is_empty() {
+            self.idle += 1;
+        }
         (self.looked, self.round) = (0, self.round + 1);
     }
 }

@@ -205,6 +205,9 @@ impl<'p> World<'p> {
                 self.input(Input::Areas(Areas { process: ProcessId(1), areas }));
             }
             ["constructs", team, ref threads @ ..] => self.constructs(number(team) as u32, threads),
+            ["phase", number_of] => {
+                self.input(Input::Marked(Mark::PhaseBegin(number(number_of) as u32)));
+            }
             ["iteration"] => self.input(Input::Marked(Mark::IterationEnd)),
             ["area", name] => {
                 let rows = self.session.hot().counts().iter();
