@@ -12,6 +12,7 @@ use homing_linux::child::End;
 use homing_linux::proc::Tid;
 use homing_linux::{ld_preload, libraries, policy, program, visible};
 use homing_live::config::Config;
+use homing_live::host::Host;
 use homing_live::inside::{LIBRARY, SETTINGS_ENV, STATISTICS_ENV};
 use serde::Deserialize;
 use serde_json::Value;
@@ -33,6 +34,9 @@ const POLL: Duration = Duration::from_millis(20);
 /// Runs the program with the engine inside.
 pub fn run(settings: &Settings, words: &[OsString]) -> Result {
     let config = settings.inside()?;
+    if let Ok(host) = Host::read(Path::new("/sys")) {
+        config.fits(&host).map_err(|error| exit::error(Code::USAGE, error.to_string()))?;
+    }
     let engine = libraries::find(LIBRARY).context("--runtime needs libhoming (`make runtime`)")?;
     let gomp = libraries::find(GOMP)?;
     let path = std::env::var_os("PATH").unwrap_or_default();
