@@ -179,7 +179,7 @@ pub unsafe extern "C" fn homing_area_statistics(
         let none = || Verdict::new(Status::BadArgument, format!("no area begins at {address:p}"));
         library::with(|shared| shared.areas.has(address as u64).then_some(())).ok_or_else(none)?;
         let counted = library::with(|shared| {
-            let area = shared.hot.areas.iter().find(|area| area.start == address as u64);
+            let area = shared.hot.areas.iter().rev().find(|area| area.start == address as u64);
             area.map_or_else(AreaStatistics::default, AreaStatistics::from)
         });
         // SAFETY: the caller's promise.

@@ -123,6 +123,31 @@ impl HotAreas {
         number
     }
 
+    /// The areas of a process are others now. One that lies over an area of before goes on with its row: mappings grow
+    /// at either end.
+    fn replace(&mut self, areas: Areas) {
+        let process = areas.process;
+        let before = self.of.remove(&process).map(|before| before.areas).unwrap_or_default();
+        let row_of = |area: HotArea| self.numbers.remove(&(process, area.start)).map(|number| (area, number));
+        let before: Vec<(HotArea, usize)> = before.into_iter().filter_map(row_of).collect();
+        let mut before = before.iter();
+        let mut next = before.next();
+        for area in &areas.areas {
+            while next.is_some_and(|(old, _)| old.end() <= area.start) {
+                next = before.next();
+            }
+            let Some(&(_, number)) = next.filter(|(old, _)| old.start < area.end()) else { continue };
+            next = before.next();
+            self.numbers.insert((process, area.start), number);
+            let row = &mut self.rows[number];
+            if number + 1 < TOLD_APART {
+                (row.start, row.bytes, row.stays) = (area.start, area.bytes, area.own.stays);
+                row.name.clone_from(&area.name);
+            }
+        }
+        self.of.insert(process, areas);
+    }
+
     /// What was counted, by area, in the order of their first accesses.
     pub fn counts(&self) -> &[AreaCounts] {
         &self.rows
@@ -196,7 +221,7 @@ impl Session<'_> {
     /// Takes the hot areas of a process anew and forgets its pages that are in none any more.
     pub(super) fn take_areas(&mut self, areas: Areas) {
         let process = areas.process;
-        self.hot.of.insert(process, areas);
+        self.hot.replace(areas);
         let gone: Vec<Page> = {
             let pages = self.orders().pages().iter();
             let outside = pages.filter(|(_, e)| e.process == process && !self.hot.matter(process, e.address));
@@ -256,6 +281,34 @@ mod tests {
         assert!(kept[2..].iter().all(|kept| kept.iteration % hot.every == 0));
         assert_eq!((kept[0].iteration, kept[1].iteration), (1, 2));
         assert_eq!((hot.iterations(), hot.moved_in_two()), (10_000, Some((2, 10_000))));
+    }
+
+    #[test]
+    fn an_area_that_grows_is_the_same() {
+        let mut hot = HotAreas::default();
+        let process = ProcessId(1);
+        let area = |&(start, end): &(u64, u64)| HotArea {
+            start,
+            bytes: end - start,
+            name: format!("{start:x}"),
+            own: Own::default(),
+        };
+        let mut name = |areas: &[(u64, u64)], seen: &[u64]| -> Vec<(String, u64)> {
+            hot.replace(Areas { process, areas: areas.iter().map(area).collect() });
+            seen.iter().for_each(|&address| hot.row(process, address).local += 1);
+            hot.counts().iter().map(|row| (row.name.clone(), row.local)).collect()
+        };
+        let rows = |rows: &[(&str, u64)]| rows.iter().map(|(n, c)| ((*n).to_owned(), *c)).collect::<Vec<_>>();
+        let first = name(&[(0x10_000, 0x20_000), (0x40_000, 0x50_000)], &[0x10_000, 0x40_000]);
+        assert_eq!(first, rows(&[("10000", 1), ("40000", 1)]));
+        // One grows downwards, one upwards; between them is a new one.
+        let grown = [(0x8000, 0x20_000), (0x28_000, 0x30_000), (0x40_000, 0x60_000)];
+        let second = name(&grown, &[0x8000, 0x28_000, 0x5f_000]);
+        assert_eq!(second, rows(&[("8000", 2), ("40000", 2), ("28000", 1)]));
+        // The two parts of one that was cut are two: the first goes on.
+        let cut = [(0x8000, 0x10_000), (0x18_000, 0x20_000), (0x40_000, 0x60_000)];
+        let third = name(&cut, &[0x8000, 0x18_000, 0x40_000]);
+        assert_eq!(third, rows(&[("8000", 3), ("40000", 3), ("28000", 1), ("18000", 1)]));
     }
 
     #[test]
