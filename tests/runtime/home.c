@@ -1,5 +1,6 @@
 /* A program that brings its own pages home by libhoming: main, on CPU 0, fills three arrays; then thread i, on CPU i,
- * works on its own band of all. The first array is an area, the second is not, the third is one that stays. Waits until at least ENOUGH pages of
+ * works on its own band of all. The first array is an area, the second is not, the third is one that stays. Waits
+ * until at least ENOUGH pages of
  * the first are on the nodes of their threads (the kernel says so), ten minutes at most.
  *
  *   home THREADS PAGES ENOUGH     PAGES each

@@ -223,6 +223,9 @@ fn drive(mut session: Session<'_>, config: &Config, waker: &Waker, over: &Atomic
     if let Ok(descriptor) = waker.descriptor() {
         session.wake_by(descriptor);
     }
+    // The C library gives each thread memory of its own, besides the first.
+    let own = Box::new(0_u8);
+    session.leave_out(std::ptr::from_ref(&*own) as u64);
     let mut reported = Reported::default();
     let mut driven = Ok(());
     while !over.load(Ordering::Relaxed) && driven.is_ok() {

@@ -70,7 +70,8 @@ impl Session<'_> {
                 continue;
             }
             let symbols = self.symbols.of(self.targets.proc(), pid, maps);
-            let areas = hot::find(maps, &regions::of(maps), &symbols, least);
+            let mut areas = hot::find(maps, &regions::of(maps), &symbols, least);
+            areas.retain(|area| !self.own.iter().any(|own| (area.start..area.end()).contains(own)));
             if self.found.insert(pid, areas.clone()).as_ref() != Some(&areas) {
                 all.push(Areas { process, areas });
             }

@@ -128,6 +128,8 @@ pub struct Session<'p> {
     found: BTreeMap<Pid, Vec<HotArea>>,
     named: BTreeSet<Pid>,
     symbols: Tables,
+    /// Addresses of memory that is the engine's own: the mappings that hold them are no areas.
+    own: Vec<u64>,
     resident_pages: u64,
     /// Readable when somebody wants a step soon.
     waker: Option<OwnedFd>,
@@ -242,6 +244,7 @@ impl<'p> Session<'p> {
             found: BTreeMap::new(),
             named: BTreeSet::new(),
             symbols: Tables::default(),
+            own: Vec::new(),
             resident_pages: 0,
             waker: None,
             source,
@@ -413,6 +416,11 @@ impl<'p> Session<'p> {
     /// If the journal cannot be written.
     pub fn constructs(&mut self, constructs: Constructs) -> Result<(), SessionError> {
         self.feed(Input::Constructs(constructs))
+    }
+
+    /// The mapping with this address is the engine's own memory: it is not found to be a hot area.
+    pub fn leave_out(&mut self, address: u64) {
+        self.own.push(address);
     }
 
     /// Waits end early when this can be read; whoever steps then makes it unreadable again.

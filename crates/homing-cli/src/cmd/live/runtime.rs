@@ -197,7 +197,8 @@ mod tests {
         let mut process = serde_json::json!({
             "pid": 7, "command": ["/x/app", "1"], "status": 0, "reason": "", "regions": 30, "period": 3,
             "iterations": 8, "samples_local": 30, "samples_remote": 10, "pages": 20, "pages_moved": 8,
-            "moves_failed": 1, "scans": 4, "threads_moved": 2, "forwarded": 7, "scans_missed": 2, "manager_ns": 1_500_000_000_u64,
+            "moves_failed": 1, "scans": 4, "threads_moved": 2, "forwarded": 7,
+            "scans_missed": 2, "manager_ns": 1_500_000_000_u64,
             "resident_pages": 50, "areas": [{"name": "u", "start": 4096, "bytes": 8192, "stays": false, "local": 30,
                 "remote": 10, "pages": 2, "eligible": 2, "migrated": 1, "frozen": 1, "moves": 8}],
             "by_iteration": [{"iteration": 1, "moves": 2, "local": 0, "remote": 1, "remote_by_area": []},
