@@ -228,7 +228,7 @@ impl Session<'_> {
             outside.map(|(page, _)| page).collect()
         };
         let hot = &self.hot;
-        self.estimator.forget(&|of, address| of == process && !hot.matter(process, address));
+        self.estimator.forget(|of, address| of == process && !hot.matter(process, address));
         gone.into_iter().for_each(|page| self.page_gone(page));
         self.tell_areas();
     }
