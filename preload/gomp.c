@@ -1,6 +1,7 @@
 /* Reports to libhoming, which is loaded beside it, where the parallel regions of programs built for GNU's OpenMP
-   runtime begin and end. It stands before the functions that begin a team of threads, called by compilers since GCC
-   4.9, and calls the next of them.
+   runtime begin and end, and where each thread of them begins and ends its part. It stands before the functions that
+   begin a team of threads, and calls the next of them. Those that compilers before GCC 4.9 call leave the part of the
+   first thread to the program: of these regions only begin and end are reported.
 
    A process may have several runtimes, each with work-sharing functions of its own that must not be mixed: the one that
    a caller is linked with is called. The main program's comes by the order of all libraries, another library's by that
@@ -14,6 +15,8 @@
 
 extern void homing_region_begin(const void *code) __attribute__((weak));
 extern void homing_region_end(void) __attribute__((weak));
+extern void homing_construct_begin(void) __attribute__((weak));
+extern void homing_construct_end(void) __attribute__((weak));
 
 typedef void body(void *);
 
@@ -79,13 +82,40 @@ static void end(void)
 		homing_region_end();
 }
 
+/* What the threads of a team run instead of their part. It lives until all have ended. */
+struct part {
+	void *first; /* the first word of `data`, in which the runtime looks for reductions */
+	body *code;
+	void *data;
+};
+
+static void run_part(void *data)
+{
+	const struct part *part = data;
+	homing_construct_begin();
+	part->code(part->data);
+	homing_construct_end();
+}
+
+static void wrap(struct part *part, body **code, void **data)
+{
+	if (!homing_construct_begin || !homing_construct_end)
+		return;
+	part->code = *code;
+	part->data = *data;
+	*code = run_part;
+	*data = part;
+}
+
 /* A function that runs `code` on a team of threads and comes back when all have ended. */
 #define STANDS_BEFORE(name, parameters, ...)                                                                           \
 	__attribute__((visibility("default"))) void name parameters                                                    \
 	{                                                                                                              \
 		static struct known known[CALLERS];                                                                    \
 		void(*next) parameters = next_of(#name, known, __builtin_return_address(0));                           \
+		struct part part = {0};                                                                                \
 		begin((const void *)code);                                                                             \
+		wrap(&part, &code, &data);                                                                             \
 		next(__VA_ARGS__);                                                                                     \
 		end();                                                                                                 \
 	}
@@ -112,8 +142,40 @@ __attribute__((visibility("default"))) unsigned GOMP_parallel_reductions(body *c
 	static struct known known[CALLERS];
 	unsigned (*next)(body *, void *, unsigned, unsigned) =
 		next_of("GOMP_parallel_reductions", known, __builtin_return_address(0));
+	struct part part = {.first = *(void **)data};
 	begin((const void *)code);
+	wrap(&part, &code, &data);
 	unsigned team = next(code, data, threads, flags);
 	end();
 	return team;
+}
+
+/* A function that begins a team; the caller then runs the first thread's part itself, and calls GOMP_parallel_end. */
+#define STANDS_BEFORE_START(name, parameters, ...)                                                                     \
+	__attribute__((visibility("default"))) void name parameters                                                    \
+	{                                                                                                              \
+		static struct known known[CALLERS];                                                                    \
+		void(*next) parameters = next_of(#name, known, __builtin_return_address(0));                           \
+		begin((const void *)code);                                                                             \
+		next(__VA_ARGS__);                                                                                     \
+	}
+
+#define LOOP_START (body * code, void *data, unsigned threads, long from, long to, long step, long chunk)
+
+STANDS_BEFORE_START(GOMP_parallel_start, (body * code, void *data, unsigned threads), code, data, threads)
+STANDS_BEFORE_START(GOMP_parallel_sections_start, (body * code, void *data, unsigned threads, unsigned count), code,
+		    data, threads, count)
+STANDS_BEFORE_START(GOMP_parallel_loop_static_start, LOOP_START, code, data, threads, from, to, step, chunk)
+STANDS_BEFORE_START(GOMP_parallel_loop_dynamic_start, LOOP_START, code, data, threads, from, to, step, chunk)
+STANDS_BEFORE_START(GOMP_parallel_loop_guided_start, LOOP_START, code, data, threads, from, to, step, chunk)
+STANDS_BEFORE_START(GOMP_parallel_loop_runtime_start,
+		    (body * code, void *data, unsigned threads, long from, long to, long step), code, data, threads, from,
+		    to, step)
+
+__attribute__((visibility("default"))) void GOMP_parallel_end(void)
+{
+	static struct known known[CALLERS];
+	void (*next)(void) = next_of("GOMP_parallel_end", known, __builtin_return_address(0));
+	next();
+	end();
 }

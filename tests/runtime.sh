@@ -48,6 +48,25 @@ for compiler in gcc clang; do
   done
 done
 
+# Regions as compilers made them before GCC 4.9.
+if gcc -O2 -fopenmp -o old "$root/tests/runtime/old.c" 2>old.err; then
+  OMP_NUM_THREADS=2 ./old 50 >plain.out && OMP_NUM_THREADS=2 "$homing" run --runtime --summary old.json -- ./old 50 >old.out 2>old.err ||
+    { cat old.err; fail 'old regions'; }
+  cmp plain.out old.out || fail 'a program with old regions prints something else'
+  grep -q '^    "regions": 100,$' old.json && grep -q '^    "iterations": 48,$' old.json || { cat old.json; fail 'old regions'; }
+  echo 'ok old regions: 48 iterations of 50'
+fi
+
+# A CPU of the engine's own is none of the program's.
+cpus=$(nproc)
+if [ "$cpus" -gt 1 ]; then
+  cpu=$(taskset -cp $$ | sed 's/.*[^0-9]//')
+  [ "$("$homing" run --quiet --runtime --engine-cpu "$cpu" -- nproc)" -eq $((cpus - 1)) ] || fail "--engine-cpu $cpu"
+  "$homing" run --runtime --engine-cpu 9999 -- true 2>cpu.err
+  [ $? -eq 2 ] && grep -q 'a CPU of this machine' cpu.err || { cat cpu.err; fail '--engine-cpu 9999'; }
+  echo 'ok a CPU for the engine'
+fi
+
 strip --strip-debug -o homing "$homing" || exit 1
 "$homing" lab run --topology 2x2 -- true 2>first.err
 if [ $? -eq 3 ]; then

@@ -1,7 +1,7 @@
 ! SPDX-License-Identifier: MIT OR Apache-2.0
 !
 ! libhoming for Fortran 2003 and later: compile this file with the program. runtime.h says what the functions do; texts
-! end with c_null_char, `settings` and `name` may be c_null_ptr, a set is a c_ptr.
+! end with c_null_char, `settings`, `name` and `own` may be c_null_ptr, a set is a c_ptr.
 module homing
    use, intrinsic :: iso_c_binding
    implicit none
@@ -37,6 +37,13 @@ module homing
          type(c_ptr), value :: address
          integer(c_size_t), value :: bytes
          type(c_ptr), value :: name
+      end function
+      integer(c_int) function homing_area_with(address, bytes, name, own) bind(c)
+         import :: c_int, c_ptr, c_size_t
+         type(c_ptr), value :: address
+         integer(c_size_t), value :: bytes
+         type(c_ptr), value :: name
+         type(c_ptr), value :: own
       end function
       integer(c_int) function homing_area_forget(address) bind(c)
          import :: c_int, c_ptr

@@ -58,6 +58,12 @@ int homing_status(void);
  * in it. `name` (or NULL) is for homing_area_forget. Areas over each other are refused. */
 int homing_area(const void *address, size_t bytes, const char *name);
 
+/* As homing_area, with what holds for this area alone: TOML, or NULL. "stays = true": its accesses are counted and its
+ * pages are never moved. "threshold = 2.0": a page moves after twice the usual evidence (below 1: after less).
+ * "set = [\"competitive.cold=9\"]": parameters of the policies competitive and predictive (migration-cost, contention,
+ * selectivity, cold). */
+int homing_area_with(const void *address, size_t bytes, const char *name, const char *own);
+
 /* The areas with this first address, or those with this name, matter no longer. Without any area all memory does. */
 int homing_area_forget(const void *address);
 int homing_area_forget_name(const char *name);
@@ -84,6 +90,21 @@ struct homing_statistics {
 
 /* Fills what `statistics->size` has room for. */
 int homing_statistics(struct homing_statistics *statistics);
+
+/* What the manager has seen and done in an area. */
+struct homing_area_statistics {
+   size_t size;             /* sizeof(struct homing_area_statistics), set by the caller */
+   uint64_t samples_local;  /* as in homing_statistics */
+   uint64_t samples_remote; /* ... */
+   uint64_t pages;          /* pages that were seen */
+   uint64_t pages_eligible; /* ... and that the policy wanted elsewhere */
+   uint64_t pages_migrated; /* ... and that have moved */
+   uint64_t pages_frozen;   /* pages that the policy froze, since they would have gone back */
+   uint64_t moves;
+};
+
+/* As homing_statistics, for the area with this first address. */
+int homing_area_statistics(const void *address, struct homing_area_statistics *statistics);
 
 /* A sentence for a status. The text is constant. */
 const char *homing_status_text(int status);

@@ -1,5 +1,6 @@
-/* A program that brings its own pages home by libhoming: main, on CPU 0, fills two arrays; then thread i, on CPU i,
- * works on its own band of both. The first array is an area, the second is not. Waits until at least ENOUGH pages of
+/* A program that brings its own pages home by libhoming: main, on CPU 0, fills three arrays; then thread i, on CPU i,
+ * works on its own band of all. The first array is an area, the second is not, the third is one that stays. Waits
+ * until at least ENOUGH pages of
  * the first are on the nodes of their threads (the kernel says so), ten minutes at most.
  *
  *   home THREADS PAGES ENOUGH     PAGES each
@@ -22,7 +23,8 @@ enum { PAGE = 4096, MOST = 64 };
 
 static unsigned long threads, pages;
 static volatile int over;
-static volatile char *arrays[2];
+enum { ARRAYS = 3 };
+static volatile char *arrays[ARRAYS];
 
 static void fail(const char *what)
 {
@@ -56,7 +58,7 @@ static void *work(void *data)
    bind_to(thread);
    nodes[thread] = node_here();
    while (!over)
-      for (int array = 0; array < 2; array++)
+      for (int array = 0; array < ARRAYS; array++)
          for (unsigned long at = thread * pages * PAGE; at < (thread + 1) * pages * PAGE; at += 64)
             arrays[array][at]++;
    return NULL;
@@ -98,12 +100,15 @@ int main(int argc, char **argv)
    if (homing_start(NULL) != HOMING_OK)
       fail("homing_start");
    size_t bytes = threads * pages * PAGE;
-   for (int array = 0; array < 2; array++) {
+   for (int array = 0; array < ARRAYS; array++) {
       arrays[array] = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
       memset((void *)arrays[array], 0, bytes);
    }
    if (homing_area((void *)arrays[0], bytes, "first") != HOMING_OK)
       fail("homing_area");
+   if (homing_area_with((void *)arrays[2], bytes, "third", "stay = true") != HOMING_BAD_ARGUMENT ||
+       homing_area_with((void *)arrays[2], bytes, "third", "stays = true") != HOMING_OK)
+      fail("homing_area_with");
    for (unsigned long i = 0; i < threads; i++)
       pthread_create(&thread[i], NULL, work, (void *)(uintptr_t)i);
    time_t end = time(NULL) + 600;
@@ -125,8 +130,19 @@ int main(int argc, char **argv)
    fflush(stdout);
    if (home < enough)
       fail("pages did not come home");
+   struct homing_area_statistics first = {.size = sizeof first}, third = first;
+   if (homing_area_statistics((void *)arrays[1], &first) != HOMING_BAD_ARGUMENT ||
+       homing_area_statistics((void *)arrays[0], &first) != HOMING_OK ||
+       homing_area_statistics((void *)arrays[2], &third) != HOMING_OK)
+      fail("homing_area_statistics");
+   printf("first: %lu pages, %lu eligible, %lu moved; third: %lu pages, %lu samples, %lu moved\n", first.pages,
+          first.pages_eligible, first.pages_migrated, third.pages, third.samples_local + third.samples_remote,
+          third.pages_migrated);
+   if (first.pages_migrated < enough / 2 || first.pages_migrated > first.pages_eligible || third.pages == 0 ||
+       third.samples_remote == 0 || third.pages_migrated > 0)
+      fail("statistics of areas");
    /* Before the fork: what threads write to after it is copied, to their node. */
-   unsigned long strayed = at_home(1);
+   unsigned long strayed = at_home(1), left = at_home(2);
    check_child();
    over = 1;
    for (unsigned long i = 0; i < threads; i++)
@@ -140,8 +156,8 @@ int main(int argc, char **argv)
    unsigned long begun = 0;
    for (unsigned long i = 0; i < threads; i++)
       begun += nodes[i] == nodes[0] ? pages : 0;
-   if (strayed > begun)
-      fail("pages outside of the area moved");
+   if (strayed > begun || left > begun)
+      fail("pages outside of the area, or of one that stays, moved");
    puts("ok home");
    return 0;
 }

@@ -16,6 +16,7 @@ use crate::action::{Action, Actions, Entry, Kind, Locations, Outcome};
 use crate::ids::{Node, Page, Time};
 use crate::policy::pages::Pages;
 use crate::policy::{Cause, Context, End, Fault, Next, Policy, Sample, ThreadMoved, ThreadsChanged};
+use crate::session::input::HotArea;
 use shape::Shape;
 
 /// What a loop tells, in Time order, beside the references that wait to be served ([`Engine::part`]).
@@ -192,6 +193,21 @@ impl<'p, E: Executor> Engine<'p, E> {
     /// Tells the policy what requests waited at each memory in the interval that is over.
     pub fn loads(&mut self, waits: &[f64]) {
         self.policy.loads(waits);
+    }
+
+    /// Tells the policy the hot areas of all programs.
+    pub fn areas(&mut self, areas: &[HotArea]) {
+        self.policy.areas(areas);
+    }
+
+    /// True if the policy itself sends the pages of a thread that has moved after it.
+    pub fn policy_forwards(&self) -> bool {
+        self.policy.forwards()
+    }
+
+    /// True if the policy acts at the begin of a phase.
+    pub fn policy_hurries(&self) -> bool {
+        self.policy.hurries()
     }
 
     /// All references of a run.

@@ -102,6 +102,12 @@ pub fn this_cpu() -> Option<u32> {
     u32::try_from(unsafe { libc::sched_getcpu() }).ok()
 }
 
+/// The calling thread.
+pub fn this_thread() -> Tid {
+    // SAFETY: asks for a number.
+    Tid(unsafe { libc::gettid() })
+}
+
 /// Lets a thread (0: the calling one) run on these CPUs only.
 ///
 /// # Errors

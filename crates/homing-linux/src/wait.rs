@@ -1,10 +1,11 @@
 //! Waiting until something happens instead of looking now and then: for the end of processes, for rings that fill up.
 
 use crate::proc::Pid;
-use rustix::event::{poll, PollFd, PollFlags};
+use rustix::event::{poll, EventfdFlags, PollFd, PollFlags};
 use rustix::process::{pidfd_open, PidfdFlags};
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A descriptor that becomes readable when the process ends.
@@ -59,6 +60,39 @@ fn happened(mut polled: Vec<PollFd<'_>>, limit: Duration, what: PollFlags) -> io
     Ok(polled.iter().enumerate().filter_map(ready).collect())
 }
 
+/// Wakes a thread that waits for it.
+#[derive(Clone, Debug)]
+pub struct Waker(Arc<OwnedFd>);
+
+impl Waker {
+    /// A new one.
+    ///
+    /// # Errors
+    /// EMFILE, ENFILE, ENOMEM.
+    pub fn new() -> io::Result<Waker> {
+        Ok(Waker(Arc::new(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)))
+    }
+
+    /// What can be read once it was called, until that was noticed.
+    ///
+    /// # Errors
+    /// EMFILE.
+    pub fn descriptor(&self) -> io::Result<OwnedFd> {
+        self.0.try_clone()
+    }
+
+    /// Wakes whoever waits, or who waits next.
+    pub fn wake(&self) {
+        // It fails where it was called 2^64 times already: then somebody will wake.
+        let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
+    }
+
+    /// Whether it was called since the last time.
+    pub fn was_called(&self) -> bool {
+        rustix::io::read(&*self.0, &mut [0; 8]).is_ok()
+    }
+}
+
 /// Bytes that were written to a pipe and not read yet.
 ///
 /// # Errors
@@ -72,6 +106,16 @@ mod tests {
     use super::*;
     use std::os::fd::AsFd;
     use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_waker_is_noticed_once_however_often_it_was_called() {
+        let waker = Waker::new().unwrap();
+        let waits = waker.descriptor().unwrap();
+        let ready = || readable(&[waits.as_fd()], Duration::from_millis(1)).unwrap().len();
+        assert_eq!((ready(), waker.was_called()), (0, false));
+        (0..3).for_each(|_| waker.wake());
+        assert_eq!((ready(), waker.was_called(), ready(), waker.was_called()), (1, true, 0, false));
+    }
 
     #[test]
     fn the_end_of_a_process_wakes() {

@@ -2,6 +2,7 @@
 
 use crate::counters::Counts;
 use homing_core::session::account::Interval;
+use homing_core::session::hot::{AreaCounts, IterationCounts};
 use homing_linux::move_pages;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -35,6 +36,14 @@ pub struct Summary {
     /// What was counted.
     #[serde(flatten)]
     pub counts: Counts,
+    /// Most pages that were in memory at a look.
+    pub resident_pages: u64,
+    /// Hot areas, by first access; one without a name is all memory of processes without areas.
+    pub areas: Vec<AreaCounts>,
+    /// Iterations that the program has reported.
+    pub iterations: u64,
+    /// What had been counted when they ended: the first two and some of the others, evenly.
+    pub by_iteration: Vec<IterationCounts>,
     /// Per interval.
     pub intervals: Vec<Interval>,
 }

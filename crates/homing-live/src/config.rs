@@ -1,6 +1,7 @@
 //! What a session is to do: one table of settings, for the command line, TOML files (unknown fields are refused) and
 //! the documents.
 
+use crate::host::Host;
 use crate::mover::Mover;
 use crate::source::SOURCES;
 use homing_core::ids::parse_bytes;
@@ -41,6 +42,10 @@ pub struct Config {
     pub time_budget: Option<Duration>,
     /// Names of mappings (as tables show them) whose pages may move; empty for all.
     pub regions: Vec<String>,
+    /// Least bytes of a mapping, or of static data, that is looked after; 0 for all memory. `None`: nobody has said.
+    pub hot_areas: Option<u64>,
+    /// The CPU that the engine runs on; `None` for any.
+    pub engine_cpu: Option<u32>,
     /// Stop the program's threads while pages move.
     pub stop_world: bool,
     /// How to bind new threads.
@@ -72,6 +77,8 @@ impl Default for Config {
             rate_limit: 0,
             time_budget: None,
             regions: Vec::new(),
+            hot_areas: None,
+            engine_cpu: None,
             stop_world: false,
             bind: None,
             dry_run: false,
@@ -216,6 +223,23 @@ pub const SETTINGS: &[Setting] = &[
         Takes::List { value: "NAME", commas: true, set: |config, names| config.regions = names },
     ),
     setting(
+        "hot-areas",
+        "Look after mappings and static data of at least this size only; 0 is all memory [default: 0; 256K with \
+         --runtime]",
+        text("SIZE", |config, text| {
+            config.hot_areas = Some(parse_bytes(text).ok_or("bytes such as 256K, or 0")?);
+            Ok(())
+        }),
+    ),
+    setting(
+        "engine-cpu",
+        "Run the engine on this CPU alone, which --runtime takes from the program [default: any]",
+        number(|config, text| {
+            config.engine_cpu = Some(text.parse().map_err(|_| "the number of a CPU")?);
+            Ok(())
+        }),
+    ),
+    setting(
         "stop-world",
         "Stop the program's threads while pages move",
         Takes::Flag(|config| config.stop_world = true),
@@ -313,6 +337,21 @@ impl Config {
         toml::from_str(text)
     }
 
+    /// Fails on what this machine does not have.
+    ///
+    /// # Errors
+    /// A CPU for the engine that is none.
+    pub fn fits(&self, host: &Host) -> Result<(), BadValue> {
+        match self.engine_cpu.filter(|&cpu| host.node_of_cpu(cpu).is_none()) {
+            None => Ok(()),
+            Some(cpu) => Err(BadValue {
+                setting: "engine-cpu",
+                found: cpu.to_string(),
+                expected: "a CPU of this machine",
+            }),
+        }
+    }
+
     /// In each interval moves begin for so long.
     pub fn time_for_moves(&self) -> Duration {
         let all = if self.stop_world { self.interval / 2 } else { self.interval };
@@ -405,92 +444,4 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_have_units() {
-        for (text, ms) in [("5ms", 5), ("10s", 10_000), ("1.5s", 1500), ("2m", 120_000), ("2000us", 2)] {
-            assert_eq!(parse_duration(text), Some(Duration::from_millis(ms)), "{text}");
-        }
-        for bad in ["", "5", "ms", "-1s", "1x", "1e400s"] {
-            assert_eq!(parse_duration(bad), None, "{bad}");
-        }
-    }
-
-    #[test]
-    fn files_set_what_they_say_and_unknown_fields_are_refused() {
-        let text = "policy = \"work-function\"\ninterval = \"250ms\"\nrate-limit = \"64M\"\n\
-            bind = \"round-robin\"\nregions = [\"heap\"]";
-        let config = Config::from_toml(text).unwrap();
-        assert_eq!((config.policy.as_str(), config.interval.as_millis()), ("work-function", 250));
-        assert_eq!((config.rate_limit, config.bind), (64 << 20, Some(Bind::RoundRobin)));
-        assert_eq!(config.regions, ["heap"]);
-        assert_eq!(Config::from_toml("").unwrap(), Config::default());
-        assert!(Config::from_toml("polcy = \"x\"").unwrap_err().to_string().contains("polcy"));
-        for bad in [
-            "interval = \"soon\"",
-            "interval = \"0ms\"",
-            "movers = 0",
-            "rate-limit = \"fast\"",
-            "weight = -1.0",
-            "movers = 1.5",
-            "bind = \"spread\"",
-            "stop-world = \"yes\"",
-            "regions = \"heap\"",
-            "time-budget = \"0s\"",
-        ] {
-            let error = Config::from_toml(&format!("dry-run = true\n{bad}")).unwrap_err().to_string();
-            assert!(error.contains("expected") && error.contains("line 2"), "{bad}: {error}");
-        }
-    }
-
-    /// Values other than the defaults, for each setting.
-    fn another(setting: &'static Setting) -> (Vec<String>, String) {
-        let (values, toml): (&[&str], &str) = match setting.name {
-            "policy" => (&["linux"], "\"linux\""),
-            "source" => (&["none"], "\"none\""),
-            "interval" | "time-budget" => (&["7ms"], "\"7ms\""),
-            "rate-limit" => (&["1M"], "\"1M\""),
-            "regions" => (&["heap", "stack"], "[\"heap\", \"stack\"]"),
-            "bind" => (&["fill"], "\"fill\""),
-            "weight" => (&["2.5"], "2.5"),
-            "movers" => (&["7"], "7"),
-            "set" => (&["a.b=1"], "[\"a.b=1\"]"),
-            _ => (&[], "true"),
-        };
-        (values.iter().map(|value| (*value).to_owned()).collect(), toml.to_owned())
-    }
-
-    #[test]
-    fn every_setting_sets_a_field_of_its_own_alike_in_files_and_options() {
-        let mut all = Vec::new();
-        for setting in SETTINGS {
-            let (values, toml) = another(setting);
-            let mut given = Config::default();
-            setting.set(&mut given, values).unwrap();
-            assert_ne!(given, Config::default(), "{}", setting.name);
-            assert_eq!(Config::from_toml(&format!("{} = {toml}", setting.name)).unwrap(), given);
-            assert!(!all.contains(&given), "{}", setting.name);
-            all.push(given);
-        }
-    }
-
-    #[test]
-    fn every_setting_is_documented() {
-        let docs = |page: &str| {
-            let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
-            std::fs::read_to_string(path).unwrap()
-        };
-        let (live, daemon) = (docs("live.md"), docs("daemon.md"));
-        for setting in SETTINGS {
-            let value = match setting.takes {
-                Takes::Flag(_) => String::new(),
-                Takes::One { value, .. } | Takes::List { value, .. } => format!(" {value}"),
-            };
-            let row = format!("| `--{}{value}` | {} |\n", setting.name, setting.help);
-            assert!(live.contains(&row), "expected in docs/live.md, \"Settings\":\n{row}");
-            assert!(daemon.contains(setting.name), "docs/daemon.md: {}", setting.name);
-        }
-    }
-}
+mod tests;

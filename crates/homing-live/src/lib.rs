@@ -11,6 +11,7 @@ pub mod counters;
 pub mod evacuate;
 pub mod evidence;
 pub mod host;
+pub mod hot;
 pub mod inside;
 pub mod journal;
 pub mod mover;

@@ -37,6 +37,7 @@ mod info;
 mod layout;
 pub mod manifest;
 pub mod model;
+pub mod online;
 pub mod optimal;
 pub mod placement;
 pub mod policies;

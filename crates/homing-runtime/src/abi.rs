@@ -3,8 +3,9 @@
 
 use crate::library;
 use crate::regions;
-use crate::statistics::Statistics;
+use crate::statistics::{AreaStatistics, Statistics};
 use crate::status::{self, Status, Verdict};
+use homing_live::hot;
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Once;
@@ -141,11 +142,72 @@ pub extern "C" fn homing_status() -> c_int {
 /// `name` is null or a text. The memory at `address` is not touched.
 #[no_mangle]
 pub unsafe extern "C" fn homing_area(address: *const c_void, bytes: usize, name: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { homing_area_with(address, bytes, name, std::ptr::null()) }
+}
+
+/// # Safety
+/// `name` and `own` are null or texts. The memory at `address` is not touched.
+#[no_mangle]
+pub unsafe extern "C" fn homing_area_with(
+    address: *const c_void,
+    bytes: usize,
+    name: *const c_char,
+    own: *const c_char,
+) -> c_int {
     call(|| {
         // SAFETY: the caller's promise.
-        let name = unsafe { text(name) }.map(|name| name.into_owned());
-        library::change_areas(|areas| areas.add(address as u64, bytes as u64, name))
+        let (name, own) = unsafe { (text(name).map(|name| name.into_owned()), text(own)) };
+        library::change_areas(|areas| {
+            let own = hot::own(&own.unwrap_or_default());
+            let own =
+                own.map_err(|why| format!("area {}: {why}", name.as_deref().unwrap_or("without a name")))?;
+            areas.add(address as u64, bytes as u64, name, own)
+        })
     })
+}
+
+/// # Safety
+/// `statistics` is null, or points to as many bytes as its first word says.
+#[no_mangle]
+pub unsafe extern "C" fn homing_area_statistics(
+    address: *const c_void,
+    statistics: *mut AreaStatistics,
+) -> c_int {
+    call(|| {
+        library::in_parent()?;
+        let none = || Verdict::new(Status::BadArgument, format!("no area begins at {address:p}"));
+        library::with(|shared| shared.areas.has(address as u64).then_some(())).ok_or_else(none)?;
+        let counted = library::with(|shared| {
+            let area = shared.hot.areas.iter().rev().find(|area| area.start == address as u64);
+            area.map_or_else(AreaStatistics::default, AreaStatistics::from)
+        });
+        // SAFETY: the caller's promise.
+        unsafe { fill(statistics, |size| AreaStatistics { size, ..counted }) }
+    })
+}
+
+/// Fills as much of a structure as its first word, its size, has room for.
+///
+/// # Safety
+/// `place` is null, or points to as many bytes as its first word says. The first field of a `T` is its size.
+unsafe fn fill<T>(place: *mut T, ours: impl FnOnce(usize) -> T) -> Result<(), Verdict> {
+    let bad =
+        || Verdict::new(Status::BadArgument, "statistics: expected a structure with its size in `size`");
+    if place.is_null() {
+        return Err(bad());
+    }
+    // SAFETY: the caller's promise: at least the size is there.
+    let room = unsafe { place.cast::<usize>().read() };
+    if room < size_of::<usize>() {
+        return Err(bad());
+    }
+    let ours = ours(room);
+    // SAFETY: both have that many bytes.
+    unsafe {
+        std::ptr::copy_nonoverlapping((&raw const ours).cast::<u8>(), place.cast(), room.min(size_of::<T>()));
+    }
+    Ok(())
 }
 
 /// Forgets an area by its address.
@@ -190,21 +252,9 @@ pub unsafe extern "C" fn homing_mark(name: *const c_char) {
 pub unsafe extern "C" fn homing_statistics(statistics: *mut Statistics) -> c_int {
     call(|| {
         library::in_parent()?;
-        let bad =
-            || Verdict::new(Status::BadArgument, "statistics: expected a structure with its size in `size`");
-        if statistics.is_null() {
-            return Err(bad());
-        }
-        // SAFETY: the caller's promise: at least the size is there.
-        let room = unsafe { (&raw const (*statistics).size).read() };
-        if room < size_of::<usize>() {
-            return Err(bad());
-        }
-        let ours = Statistics { size: room, ..library::with(|shared| shared.statistics) };
-        let bytes = room.min(size_of::<Statistics>());
-        // SAFETY: both have that many bytes.
-        unsafe { std::ptr::copy_nonoverlapping((&raw const ours).cast::<u8>(), statistics.cast(), bytes) };
-        Ok(())
+        let counted = library::with(|shared| shared.statistics);
+        // SAFETY: the caller's promise.
+        unsafe { fill(statistics, |size| Statistics { size, ..counted }) }
     })
 }
 

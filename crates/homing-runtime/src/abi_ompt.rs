@@ -1,13 +1,18 @@
 //! What OpenMP runtimes look for and call: an OMPT tool (OpenMP 5.2, chapter 19), and what `preload/gomp.c` calls for
 //! runtimes that have no tools. A program that is only linked with the library is left alone: see `regions::wanted`.
 
-use crate::{abi, regions};
+use crate::{abi, places, regions};
 use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
 /// `ompt_callback_parallel_begin` and `_end` of `ompt_callbacks_t`.
 const PARALLEL_BEGIN: c_int = 3;
 const PARALLEL_END: c_int = 4;
+const IMPLICIT_TASK: c_int = 7;
+
+/// `ompt_scope_begin`, and the flag of a task that is no thread's part of a region.
+const BEGIN: c_int = 1;
+const INITIAL: c_int = 1;
 
 /// `ompt_data_t`.
 #[repr(C)]
@@ -23,6 +28,7 @@ type Lookup = unsafe extern "C" fn(*const c_char) -> Option<Function>;
 type SetCallback = unsafe extern "C" fn(c_int, Option<Function>) -> c_int;
 type ParallelBegin = unsafe extern "C" fn(*mut Data, *const c_void, *mut Data, c_uint, c_int, *const c_void);
 type ParallelEnd = unsafe extern "C" fn(*mut Data, *mut Data, c_int, *const c_void);
+type ImplicitTask = unsafe extern "C" fn(c_int, *mut Data, *mut Data, c_uint, c_uint, c_int);
 
 /// `ompt_start_tool_result_t`.
 #[repr(C)]
@@ -54,16 +60,18 @@ unsafe extern "C" fn initialize(lookup: Lookup, _device: c_int, _data: *mut Data
     // SAFETY: the standard gives the function of that name this type.
     let set: SetCallback = unsafe { std::mem::transmute::<Function, SetCallback>(set) };
     // SAFETY: the standard gives the callbacks these types.
-    let (begin, end) = unsafe {
+    let (begin, end, task) = unsafe {
         (
             std::mem::transmute::<ParallelBegin, Function>(parallel_begin),
             std::mem::transmute::<ParallelEnd, Function>(parallel_end),
+            std::mem::transmute::<ImplicitTask, Function>(implicit_task),
         )
     };
     // SAFETY: as above. Without callbacks there are no regions, and nothing happens.
     unsafe {
         set(PARALLEL_BEGIN, Some(begin));
         set(PARALLEL_END, Some(end));
+        set(IMPLICIT_TASK, Some(task));
     }
     1
 }
@@ -89,6 +97,36 @@ unsafe extern "C" fn parallel_end(
     _code: *const c_void,
 ) {
     abi::region_ends();
+}
+
+/// A thread begins its part of a region, or has ended it, which it may say no sooner than the next region begins.
+unsafe extern "C" fn implicit_task(
+    endpoint: c_int,
+    _parallel: *mut Data,
+    _task: *mut Data,
+    _threads: c_uint,
+    _index: c_uint,
+    flags: c_int,
+) {
+    if flags & INITIAL != 0 {
+        return;
+    }
+    match endpoint {
+        BEGIN => places::begins(),
+        _ => places::ends(),
+    }
+}
+
+/// The calling thread begins its part of a parallel region.
+#[no_mangle]
+pub extern "C" fn homing_construct_begin() {
+    places::begins();
+}
+
+/// The calling thread has ended its part.
+#[no_mangle]
+pub extern "C" fn homing_construct_end() {
+    places::ends();
 }
 
 /// A parallel region begins, called after the address of its code.

@@ -1,12 +1,14 @@
 //! The hot areas that the program has named.
 
+use homing_core::session::input::{HotArea, Own};
 use std::collections::BTreeMap;
 
 /// One of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 struct Area {
     bytes: u64,
     name: Option<String>,
+    own: Own,
 }
 
 /// All of them, by first address, none over another.
@@ -25,7 +27,7 @@ impl Areas {
     ///
     /// # Errors
     /// A sentence: if it is empty, ends beyond all addresses, or lies over another.
-    pub fn add(&mut self, start: u64, bytes: u64, name: Option<String>) -> Result<(), String> {
+    pub fn add(&mut self, start: u64, bytes: u64, name: Option<String>, own: Own) -> Result<(), String> {
         let named = name.as_deref().unwrap_or("without a name");
         if start == 0 || bytes == 0 {
             return Err(format!(
@@ -41,7 +43,7 @@ impl Areas {
                 "area {named} at {start:#x} lies over the one at {other:#x}: forget that first"
             ));
         }
-        self.areas.insert(start, Area { bytes, name });
+        self.areas.insert(start, Area { bytes, name, own });
         Ok(())
     }
 
@@ -57,14 +59,25 @@ impl Areas {
         self.areas.len() < before
     }
 
+    /// True if one begins there.
+    pub fn has(&self, start: u64) -> bool {
+        self.areas.contains_key(&start)
+    }
+
     /// Number of areas.
     pub fn len(&self) -> usize {
         self.areas.len()
     }
 
-    /// First addresses and lengths, by address.
-    pub fn ranges(&self) -> Vec<(u64, u64)> {
-        self.areas.iter().map(|(&start, area)| (start, area.bytes)).collect()
+    /// The areas by address, as the session takes them.
+    pub fn hot(&self) -> Vec<HotArea> {
+        let hot = |(&start, area): (&u64, &Area)| HotArea {
+            start,
+            bytes: area.bytes,
+            name: area.name.clone().unwrap_or_default(),
+            own: area.own.clone(),
+        };
+        self.areas.iter().map(hot).collect()
     }
 }
 
@@ -75,7 +88,8 @@ mod tests {
     #[test]
     fn areas_lie_side_by_side_and_are_forgotten_by_address_or_name() {
         let mut areas = Areas::new();
-        let mut add = |start, bytes, name: &str| areas.add(start, bytes, Some(name.to_owned()));
+        let mut add =
+            |start, bytes, name: &str| areas.add(start, bytes, Some(name.to_owned()), Own::default());
         assert_eq!(
             (add(0x2000, 0x1000, "b"), add(0x1000, 0x1000, "a"), add(0x3000, 1, "b")),
             (Ok(()), Ok(()), Ok(()))
@@ -89,7 +103,8 @@ mod tests {
         ] {
             assert!(add(start, bytes, "c").unwrap_err().contains(why), "{start:#x} {bytes}");
         }
-        assert_eq!(areas.ranges(), [(0x1000, 0x1000), (0x2000, 0x1000), (0x3000, 1)]);
+        let hot: Vec<(u64, u64)> = areas.hot().iter().map(|area| (area.start, area.bytes)).collect();
+        assert_eq!(hot, [(0x1000, 0x1000), (0x2000, 0x1000), (0x3000, 1)]);
         assert!(areas.forget(0x1000) && !areas.forget(0x1000) && !areas.forget(0x1001));
         assert!(areas.forget_named("b") && !areas.forget_named("b"));
         assert_eq!(areas.len(), 0);

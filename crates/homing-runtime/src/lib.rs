@@ -3,8 +3,9 @@
 //! files with unsafe code.
 //! Resource sets (`rset.rs`) work without a manager. Behind the rest a *manager*
 //! (`manager.rs`), a thread of its own, drives the live engine of `homing-live` on its own process, while the program
-//! runs. Programs that call nothing are followed by their parallel regions (`regions.rs`). What both share is in
-//! `library.rs`: what the program says (`areas.rs`, marks), and what the manager counts.
+//! runs. Programs that call nothing are followed by their parallel regions (`regions.rs`), and their threads by where
+//! they are in these (`places.rs`). What both share is in `library.rs`: what the program says (`areas.rs`, marks), and
+//! what the manager counts.
 
 pub mod abi;
 pub mod abi_ompt;
@@ -12,6 +13,7 @@ pub mod abi_rset;
 mod areas;
 mod library;
 mod manager;
+mod places;
 mod regions;
 mod rset;
 mod settings;

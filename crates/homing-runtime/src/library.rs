@@ -3,9 +3,10 @@
 use crate::areas::Areas;
 use crate::manager::{self, Manager};
 use crate::settings;
-use crate::statistics::Statistics;
+use crate::statistics::{Hot, Statistics};
 use crate::status::{Status, Verdict};
 use homing_core::session::input::Mark;
+use homing_linux::wait::Waker;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -33,7 +34,10 @@ pub struct Shared {
     pub areas_changed: bool,
     pub marks: Vec<Mark>,
     phases: HashMap<String, u32>,
+    /// Wakes the manager at each mark, where its policy acts before phases.
+    pub hurry: Option<Waker>,
     pub statistics: Statistics,
+    pub hot: Hot,
 }
 
 static SHARED: Mutex<Option<Shared>> = Mutex::new(None);
@@ -86,6 +90,7 @@ pub fn start(settings: &str) -> Result<(), Verdict> {
     with(|shared| {
         shared.status = Status::Ok;
         shared.statistics = Statistics { areas: shared.areas.len() as u64, ..Statistics::default() };
+        shared.hot = Hot::default();
         shared.marks.clear();
         shared.areas_changed = true;
     });
@@ -118,7 +123,7 @@ pub fn stop() -> Result<(), Verdict> {
     let ended = manager.take().ok_or_else(|| Verdict::from(Status::NotStarted))?;
     drop(ended);
     with(|shared| {
-        (shared.works, shared.source) = (false, "");
+        (shared.works, shared.source, shared.hurry) = (false, "", None);
         shared.marks.clear();
         if shared.status == Status::Ok {
             shared.status = Status::NotStarted;
@@ -133,6 +138,11 @@ pub fn leave_balancing() {
     if LEAVES_BALANCING.load(Ordering::Relaxed) && !HAS_LEFT.replace(true) {
         manager::leave_balancing();
     }
+}
+
+/// Whether phases reach a policy that acts before them.
+pub fn follows_phases() -> bool {
+    with(|shared| shared.works && shared.hurry.is_some())
 }
 
 /// Takes a mark: a phase, or the end of an iteration.
@@ -160,7 +170,9 @@ impl Shared {
             areas_changed: false,
             marks: Vec::new(),
             phases: HashMap::new(),
+            hurry: None,
             statistics: Statistics::default(),
+            hot: Hot::default(),
         }
     }
 
@@ -179,6 +191,9 @@ impl Shared {
             Mark::PhaseBegin(_) => self.statistics.phases += 1,
         }
         self.marks.push(mark);
+        if let Some(waker) = &self.hurry {
+            waker.wake();
+        }
     }
 
     /// The number of a phase; `None` if there are too many.

@@ -1,35 +1,38 @@
 //! The manager: a thread with a session of the live engine for its own process.
 
 use crate::library;
+use crate::places::{self, Reported};
+use crate::statistics::Hot;
 use crate::status::{Status, Verdict};
-use homing_core::ids::PageSize;
 use homing_core::machine::Costs;
-use homing_core::policy::settings::Settings as Parameters;
-use homing_core::policy::table::{self, Begin, Entry};
 use homing_core::policy::Policy;
 use homing_core::process::ProcessId;
-use homing_core::session::input::Areas;
+use homing_core::session::input::{Areas, Constructs};
 use homing_core::session::plan::Plan;
 use homing_linux::policy as kernel_policy;
 use homing_linux::proc::{Pid, Tid};
 use homing_linux::seccomp;
 use homing_linux::signals::Blocked;
+use homing_linux::wait::Waker;
 use homing_live::config::Config;
 use homing_live::host::Host;
 use homing_live::session::{Session, SessionError, Setup};
 use homing_live::source::{self, Places, SOURCES};
 use homing_live::targets::Choice;
-use homing_pipeline::model::load_machine;
+use homing_pipeline::{online, PipelineError};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Sources that `auto` does not take here: they show a page once at best, so that nothing would ever come of them.
 const BLIND: [&str; 2] = ["page-faults", "none"];
+
+/// Least time from one step to the next, however often the program wakes the manager.
+const LEAST: Duration = Duration::from_millis(1);
 
 /// A manager at work. Dropping it ends it and waits for that.
 #[derive(Debug)]
@@ -53,6 +56,8 @@ impl Manager {
             return Err(Status::OneNode.into());
         }
         let refused = confined()?;
+        config.fits(&host).map_err(|error| Verdict::new(Status::BadArgument, error.to_string()))?;
+        config.engine_cpu.iter().for_each(|&cpu| give_up(cpu));
         let failed =
             |error: std::io::Error| Verdict::new(Status::Failed, format!("cannot start a thread: {error}"));
         let over = Arc::new(AtomicBool::new(false));
@@ -110,6 +115,17 @@ fn with_refused(verdict: Verdict, refused: &[&str]) -> Verdict {
     }
 }
 
+/// The calling thread, and those that it starts from now on, leave a CPU to the manager (Nikolopoulos 2000, section 4:
+/// "the runtime system sacrifices one processor").
+fn give_up(cpu: u32) {
+    let Ok(mut cpus) = kernel_policy::affinity(Tid(0)) else { return };
+    cpus.retain(|&other| other != cpu);
+    if !cpus.is_empty() {
+        // At worst they share it.
+        let _ = kernel_policy::set_affinity(Tid(0), &cpus);
+    }
+}
+
 /// The calling thread's memory policy stays what it does, and the kernel moves none of its pages.
 pub fn leave_balancing() {
     if kernel_policy::of_this_thread().is_ok_and(|policy| policy == kernel_policy::DEFAULT) {
@@ -143,22 +159,35 @@ fn sources(name: &str) -> Vec<&'static source::Entry> {
 fn work(config: &Config, host: Host, over: &AtomicBool, begun: &Sender<Begun>) -> Result<(), Verdict> {
     // It may have come from a thread that is bound to a CPU. At worst it stays there.
     let _ = kernel_policy::set_affinity(Tid(0), &host.cpus());
+    places::follow(
+        (0..=host.cpus().into_iter().max().unwrap_or(0)).map(|cpu| host.node_of_cpu(cpu)).collect(),
+    );
     let mut missing = Vec::new();
     for entry in sources(&config.source) {
         if let Some(why) = (entry.missing)(&Places::default()) {
             missing.push(format!("{}: {why}", entry.name));
             continue;
         }
-        let rig = costs(&host).and_then(|costs| Ok((policy(config, entry, &costs)?, costs)));
+        let rig = online::costs("host", host.nodes())
+            .and_then(|costs| Ok((online::policy(named(config, entry), &config.set, &costs)?, costs)));
         let (mut policy, costs) = match rig {
             Ok(rig) => rig,
-            Err(verdict) => return tell(begun, Err(verdict)),
+            Err(error) => return tell(begun, Err(verdict(&error))),
         };
+        let hurries = policy.hurries();
         match session(config, entry, &host, costs, &mut *policy) {
             Ok(session) => {
-                library::with(|shared| (shared.works, shared.source) = (true, entry.name));
+                let waker = Waker::new().map_err(|error| Verdict::new(Status::Failed, error.to_string()));
+                let waker = match waker {
+                    Ok(waker) => waker,
+                    Err(verdict) => return tell(begun, Err(verdict)),
+                };
+                library::with(|shared| {
+                    (shared.works, shared.source) = (true, entry.name);
+                    shared.hurry = hurries.then(|| waker.clone());
+                });
                 tell(begun, Ok(entry))?;
-                return drive(session, config, over);
+                return drive(session, config, &waker, over);
             }
             Err(error) => missing.push(error.to_string()),
         }
@@ -179,40 +208,33 @@ fn tell(begun: &Sender<Begun>, what: Begun) -> Result<(), Verdict> {
     told
 }
 
-fn costs(host: &Host) -> Result<Costs, Verdict> {
-    let failed = |why: String| Verdict::new(Status::Failed, why);
-    let machine = load_machine("host").map_err(|error| failed(error.to_string()))?;
-    let costs = machine.costs(PageSize::KIB4).map_err(|error| failed(error.to_string()))?;
-    match usize::from(costs.memories()) == host.nodes() {
-        true => Ok(costs),
-        false => Err(failed("the machine's nodes changed meanwhile".into())),
-    }
+fn verdict(error: &PipelineError) -> Verdict {
+    let status = match error {
+        PipelineError::Usage(_) => Status::BadArgument,
+        _ => Status::Failed,
+    };
+    Verdict::new(status, error.to_string())
 }
 
 /// The policy that is asked for, or the one that suits the source.
-fn policy(config: &Config, source: &source::Entry, costs: &Costs) -> Result<Box<dyn Policy>, Verdict> {
-    let bad = |why: String| Verdict::new(Status::BadArgument, why);
-    let name = if config.policy == "auto" { source.policy } else { &config.policy };
-    let entry: &Entry =
-        table::find(name).ok_or_else(|| bad(format!("no policy `{name}` (see `homing policies`)")))?;
-    if entry.offline || matches!(entry.begin, Begin::File) {
-        return Err(bad(format!("policy {name} needs to know the future, or a file: it cannot run live")));
+fn named<'c>(config: &'c Config, source: &'static source::Entry) -> &'c str {
+    if config.policy == "auto" {
+        source.policy
+    } else {
+        &config.policy
     }
-    let mut parameters = Parameters::default();
-    config.set.iter().try_for_each(|set| parameters.set(set)).map_err(|error| bad(error.to_string()))?;
-    Ok(entry.make(costs, false, &parameters))
 }
 
 fn session<'p>(
     config: &Config,
-    source: &source::Entry,
+    source: &'static source::Entry,
     host: &Host,
     costs: Costs,
     policy: &'p mut dyn Policy,
 ) -> Result<Session<'p>, SessionError> {
-    let named = if config.policy == "auto" { source.policy } else { &config.policy };
+    let policy_name = named(config, source).to_owned();
     Session::begin(Setup {
-        config: Config { source: source.name.into(), policy: named.into(), ..config.clone() },
+        config: Config { source: source.name.into(), policy: policy_name, ..config.clone() },
         host: host.clone(),
         costs,
         policy,
@@ -229,39 +251,74 @@ fn me() -> Pid {
 }
 
 /// Steps until it is over.
-fn drive(mut session: Session<'_>, config: &Config, over: &AtomicBool) -> Result<(), Verdict> {
+fn drive(mut session: Session<'_>, config: &Config, waker: &Waker, over: &AtomicBool) -> Result<(), Verdict> {
     let ended = |error: SessionError| Verdict::new(Status::Ended, error.to_string());
+    if let Ok(descriptor) = waker.descriptor() {
+        session.wake_by(descriptor);
+    }
+    // The C library gives each thread memory of its own, besides the first.
+    let own = Box::new(0_u8);
+    session.leave_out(std::ptr::from_ref(&*own) as u64);
+    let mut reported = Reported::default();
     let mut driven = Ok(());
     while !over.load(Ordering::Relaxed) && driven.is_ok() {
         let begin = Instant::now();
-        driven = step(&mut session);
+        driven = step(&mut session, &mut reported);
         let next = begin + config.interval;
-        while driven.is_ok() && !over.load(Ordering::Relaxed) && Instant::now() < next && !session.behind() {
+        let mut woken = false;
+        while driven.is_ok()
+            && !over.load(Ordering::Relaxed)
+            && Instant::now() < next
+            && !session.behind()
+            && !woken
+        {
             driven = session.wait(next);
+            woken = waker.was_called();
+        }
+        if woken {
+            std::thread::sleep(LEAST.saturating_sub(begin.elapsed()));
         }
     }
     let pages = session.pages();
     let summary = session.finish();
     if let Ok(summary) = &summary {
-        library::with(|shared| shared.statistics.take(&summary.counts, pages));
+        library::with(|shared| {
+            shared.statistics.take(&summary.counts, pages);
+            shared.hot = Hot {
+                resident_pages: summary.resident_pages,
+                threads_moved: summary.counts.threads_moved,
+                forwarded: summary.counts.forwarded,
+                areas: summary.areas.clone(),
+                by_iteration: summary.by_iteration.clone(),
+            };
+        });
     }
     driven.and(summary.map(drop)).map_err(ended)
 }
 
 /// One interval's work, with what the program has said since the last.
-fn step(session: &mut Session<'_>) -> Result<(), SessionError> {
+fn step(session: &mut Session<'_>, reported: &mut Reported) -> Result<(), SessionError> {
+    let process = ProcessId(me().0);
     let (areas, marks) = library::with(|shared| {
         let changed = std::mem::take(&mut shared.areas_changed);
-        (changed.then(|| shared.areas.ranges()), std::mem::take(&mut shared.marks))
+        (changed.then(|| shared.areas.hot()), std::mem::take(&mut shared.marks))
     });
     if let Some(areas) = areas {
-        session.areas(Areas { process: ProcessId(me().0), areas })?;
+        session.areas(Areas { process, areas })?;
     }
     session.step()?;
+    let (team, threads) = (places::team(), reported.news());
+    if team > 0 || !threads.is_empty() {
+        session.constructs(Constructs { process, team, threads })?;
+    }
     for mark in marks {
         session.mark(mark)?;
     }
     let (counts, pages) = (session.counts(), session.pages());
-    library::with(|shared| shared.statistics.take(&counts, pages));
+    library::with(|shared| {
+        shared.statistics.take(&counts, pages);
+        shared.hot.areas.clear();
+        shared.hot.areas.extend_from_slice(session.hot().counts());
+    });
     Ok(())
 }

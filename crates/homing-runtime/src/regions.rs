@@ -3,7 +3,8 @@
 //! outer iteration (Nikolopoulos et al. 2000, sections 2.3 and 4), and what was counted is left in a file at exit.
 
 use crate::library;
-use crate::statistics::Statistics;
+use crate::places;
+use crate::statistics::{Hot, Statistics};
 use crate::status::Status;
 use homing_core::session::period::Periods;
 use homing_live::inside::{SETTINGS_ENV, STATISTICS_ENV};
@@ -11,9 +12,6 @@ use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::ThreadId;
-
-/// Iterations that are kept apart at most: beyond, every second one is dropped.
-const KEPT: usize = 512;
 
 /// What is known of a program's parallel regions.
 struct Regions {
@@ -23,18 +21,6 @@ struct Regions {
     regions: u64,
     others: u64,
     iterations: u64,
-    kept: Vec<Iteration>,
-    /// Each iteration whose number is a multiple of this is kept.
-    every: u64,
-}
-
-/// What had been counted when an iteration ended, as of the manager's last interval.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Iteration {
-    number: u64,
-    pages_moved: u64,
-    samples_local: u64,
-    samples_remote: u64,
 }
 
 static REGIONS: Mutex<Option<Regions>> = Mutex::new(None);
@@ -63,13 +49,19 @@ pub fn begins(region: u64, start: impl FnOnce(&str)) {
     }
     if known.takes(region) {
         library::mark("iteration");
-        known.keep(library::with(|shared| shared.statistics));
+    }
+    if library::follows_phases() {
+        library::mark(&format!("region {region:x}"));
     }
 }
 
 /// A region ends.
 pub fn ends() {
-    DEPTH.set(DEPTH.get().saturating_sub(1));
+    let depth = DEPTH.get();
+    DEPTH.set(depth.saturating_sub(1));
+    if depth == 1 {
+        places::construct_ended();
+    }
 }
 
 /// Leaves what was counted, at exit, when the manager has ended. A failure cannot be reported here: whoever set the
@@ -77,9 +69,10 @@ pub fn ends() {
 pub fn finish() {
     let regions = REGIONS.lock().unwrap_or_else(PoisonError::into_inner).take();
     let (Some(regions), Some(folder)) = (regions, std::env::var_os(STATISTICS_ENV)) else { return };
-    let (statistics, ended) = library::with(|shared| (shared.statistics, shared.ended.take()));
+    let (statistics, hot, ended) =
+        library::with(|shared| (shared.statistics, std::mem::take(&mut shared.hot), shared.ended.take()));
     let (status, reason) = ended.unwrap_or((Status::NotStarted, String::new()));
-    let text = regions.json(&statistics, status as i32, &reason).to_string();
+    let text = regions.json(&statistics, &hot, status as i32, &reason).to_string();
     let file = PathBuf::from(folder).join(format!("{}.json", std::process::id()));
     let part = file.with_extension("part");
     // See above.
@@ -94,8 +87,6 @@ impl Regions {
             regions: 0,
             others: 0,
             iterations: 0,
-            kept: Vec::new(),
-            every: 1,
         }
     }
 
@@ -111,29 +102,9 @@ impl Regions {
         ended
     }
 
-    fn keep(&mut self, now: Statistics) {
-        if !self.iterations.is_multiple_of(self.every) {
-            return;
-        }
-        if self.kept.len() == KEPT {
-            self.every *= 2;
-            let every = self.every;
-            self.kept.retain(|iteration| iteration.number.is_multiple_of(every));
-        }
-        if self.iterations.is_multiple_of(self.every) {
-            self.kept.push(Iteration {
-                number: self.iterations,
-                pages_moved: now.pages_moved,
-                samples_local: now.samples_local,
-                samples_remote: now.samples_remote,
-            });
-        }
-    }
-
-    fn json(&self, statistics: &Statistics, status: i32, reason: &str) -> serde_json::Value {
-        let iterations: Vec<_> = self.kept.iter().map(Iteration::json).collect();
+    fn json(&self, statistics: &Statistics, hot: &Hot, status: i32, reason: &str) -> serde_json::Value {
         serde_json::json!({
-            "schema": 1,
+            "schema": 2,
             "pid": std::process::id(),
             "command": std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>(),
             "status": status,
@@ -142,7 +113,11 @@ impl Regions {
             "regions_of_other_threads": self.others,
             "period": self.periods.period(),
             "iterations": self.iterations,
-            "by_iteration": iterations,
+            "by_iteration": hot.by_iteration,
+            "resident_pages": hot.resident_pages,
+            "threads_moved": hot.threads_moved,
+            "forwarded": hot.forwarded,
+            "areas": hot.areas,
             "samples_local": statistics.samples_local,
             "samples_remote": statistics.samples_remote,
             "samples_lost": statistics.samples_lost,
@@ -158,36 +133,15 @@ impl Regions {
     }
 }
 
-impl Iteration {
-    fn json(&self) -> serde_json::Value {
-        serde_json::json!({
-            "iteration": self.number,
-            "pages_moved": self.pages_moved,
-            "samples_local": self.samples_local,
-            "samples_remote": self.samples_remote,
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn iterations_are_found_and_those_kept_are_few_and_even() {
+    fn iterations_are_found() {
         let mut regions = Regions::new();
-        for round in 0..10_000 {
-            for region in [1, 2, 3] {
-                if regions.takes(region) {
-                    regions.keep(Statistics { pages_moved: round, ..Statistics::default() });
-                }
-            }
-        }
-        assert_eq!((regions.regions, regions.iterations), (30_000, 9_998));
-        assert!((KEPT / 2..=KEPT).contains(&regions.kept.len()));
-        assert!(regions.kept.iter().all(|kept| kept.number % regions.every == 0));
-        // The number of an iteration is that of its end: the first found one ends in the third round.
-        assert!(regions.kept.iter().all(|kept| kept.pages_moved == kept.number + 1));
+        let ended = (0..30_000).filter(|region| regions.takes(region % 3)).count();
+        assert_eq!((regions.regions, regions.iterations, ended), (30_000, 9_998, 9_998));
     }
 
     #[test]

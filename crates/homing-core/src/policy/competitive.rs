@@ -29,23 +29,28 @@
 //!   ones); those of (3) are of one iteration.
 //! * A frozen page is free again when a move of a thread counts, since prevention assumes that threads stay.
 //! * The constant of self-tuning is `selectivity` (1.1); `cold` (3) invocations without candidates make an area cold.
-//! * An area is an aligned block of `area-pages` (512) pages of addresses: the compiler that names arrays is not here.
+//! * An area is one that the program names, where it names any ([`crate::session::input::HotArea`]), and else an
+//!   aligned block of `area-pages` (512) pages of addresses: the compiler that names arrays is not here.
 //! * Constructs are the phases that the program marks: a move is noticed at the first that begins after it, and counts
 //!   once
 //!   `constructs` more have begun with the thread still there. Without marks it counts at the end of the iteration.
-//!   Another number of threads moves threads, and is treated as those moves.
-//! * Programs without iterations are served at interval ends (section 2.3's sampling mechanism).
+//! * When another number of threads does the work, any node may have taken some of it up: all are targets of (3).
+//! * Programs without iterations are served at interval ends: section 2.3's sampling mechanism (`areas.rs`). The first
+//!   iteration that ends is the end of that.
 
 use super::counters::Counters;
 use super::pages::Pages;
 use super::prices::Prices;
 use super::settings::Param;
 use super::table::{restore, Begin, Entry, PolicySetup};
-use super::{Context, Decides, End, Fault, Next, Policy, Sample, ThreadMoved};
+use super::{Context, Decides, End, Fault, Next, Policy, Sample, ThreadMoved, ThreadsChanged};
 use crate::action::{Action, Actions, Kind, Outcome};
 use crate::ids::{Node, Page, Thread, Time};
+use crate::session::input::HotArea;
+use areas::{Area, AreaKey, Areas, Wakes};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+
+mod areas;
 
 const MIGRATION_COST: Param = Param {
     name: "migration-cost",
@@ -95,6 +100,22 @@ const CONSTRUCTS: Param = Param {
     doc: "constructs for which a moved thread must stay before its move counts",
 };
 
+const WAKE_PAGES: Param = Param {
+    name: "wake-pages",
+    default: 1e9,
+    range: (0.0, 1e9),
+    unit: "pages",
+    doc: "pages looked at when an interval ends, where the program has no iterations; 0: tuned by itself",
+};
+
+const WAKE_EVERY: Param = Param {
+    name: "wake-every",
+    default: 1.0,
+    range: (0.0, 1e6),
+    unit: "intervals",
+    doc: "intervals from one such look to the next; 0: tuned by itself",
+};
+
 /// The line of `competitive` in the table.
 pub(super) const COMPETITIVE: Entry = Entry {
     name: "competitive",
@@ -103,7 +124,7 @@ pub(super) const COMPETITIVE: Entry = Entry {
     offline: false,
     replicates: false,
     begin: Begin::Given,
-    params: &[MIGRATION_COST, CONTENTION, SELECTIVITY, COLD, AREA],
+    params: &[MIGRATION_COST, CONTENTION, SELECTIVITY, COLD, AREA, WAKE_PAGES, WAKE_EVERY],
     build: |setup| Box::new(UserLevel::new(setup, None)),
     restore: restore::<UserLevel>,
 };
@@ -116,7 +137,7 @@ pub(super) const PREDICTIVE: Entry = Entry {
     offline: false,
     replicates: false,
     begin: Begin::Given,
-    params: &[MIGRATION_COST, CONTENTION, SELECTIVITY, COLD, AREA, CONSTRUCTS],
+    params: &[MIGRATION_COST, CONTENTION, SELECTIVITY, COLD, AREA, WAKE_PAGES, WAKE_EVERY, CONSTRUCTS],
     build: |setup| Box::new(UserLevel::new(setup, Some(setup.values.count("constructs")))),
     restore: restore::<UserLevel>,
 };
@@ -124,6 +145,10 @@ pub(super) const PREDICTIVE: Entry = Entry {
 /// What is known of one page.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct State {
+    address: u64,
+    area: AreaKey,
+    /// The round of its area in which it was looked at last.
+    round: u64,
     home: Node,
     /// Counts since the last migration, of this iteration, and of the one before.
     sum: Counters,
@@ -134,16 +159,19 @@ struct State {
     frozen: bool,
 }
 
-/// A hot memory area.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Area {
-    pages: Vec<Page>,
-    /// What the ratio of equation (1) is multiplied by.
-    factor: f64,
-    /// Greatest remote latency of a node at the last invocation.
-    latency: f64,
-    /// Invocations without candidates in a row.
-    idle: u64,
+impl State {
+    fn new(address: u64, area: AreaKey) -> State {
+        State { address, area, ..State::default() }
+    }
+}
+
+/// What an area may have of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Tuning {
+    migration_cost: f64,
+    contention: f64,
+    selectivity: f64,
+    cold: u64,
 }
 
 /// A thread that moved and has not stayed long enough yet.
@@ -159,53 +187,60 @@ struct Move {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct UserLevel {
     prices: Prices,
-    migration_cost: f64,
-    contention: f64,
-    selectivity: f64,
-    cold: u64,
-    area_pages: u64,
+    tuning: Tuning,
     /// Constructs of equation (3)'s filter; none for the competitive criterion alone.
     constructs: Option<u64>,
     /// What the program and the monitor report.
-    page_bytes: u64,
     iterations: bool,
     phases: bool,
     pages: Pages<State>,
-    areas: BTreeMap<u64, Area>,
+    areas: Areas,
+    wakes: Wakes,
     moves: Vec<Move>,
+    threads: u32,
     /// Nodes that threads moved to, while the predictive criterion is in use.
     targets: Vec<Node>,
+    /// A page has satisfied the predictive criterion in this invocation.
+    forwarded: bool,
 }
 
 impl UserLevel {
     fn new(setup: &PolicySetup, constructs: Option<u64>) -> UserLevel {
-        UserLevel {
-            prices: Prices::new(setup.costs),
+        let tuning = Tuning {
             migration_cost: setup.values.get("migration-cost"),
             contention: setup.values.get("contention"),
             selectivity: setup.values.get("selectivity"),
             cold: setup.values.count("cold"),
-            area_pages: setup.values.count("area-pages"),
+        };
+        UserLevel {
+            prices: Prices::new(setup.costs),
+            tuning,
             constructs,
-            page_bytes: 4096,
             iterations: false,
             phases: false,
             pages: Pages::default(),
-            areas: BTreeMap::new(),
+            areas: Areas::new(setup.values.count("area-pages")),
+            wakes: Wakes::new(setup.values.count("wake-pages"), setup.values.count("wake-every")),
             moves: Vec::new(),
+            threads: 0,
             targets: Vec::new(),
+            forwarded: false,
         }
     }
 
+    fn name(&self) -> &'static str {
+        self.constructs.map_or(COMPETITIVE.name, |_| PREDICTIVE.name)
+    }
+
     /// Equations (1) and (2): where the page should go.
-    fn competitive(&self, state: &State, factor: f64) -> Option<Node> {
+    fn competitive(&self, state: &State, tuning: &Tuning, factor: f64) -> Option<Node> {
         let (home, local) = (state.home, state.sum.get(state.home));
         let contending = state.sum.iter().filter(|&(node, count)| node != home && count > local).count();
         let at_home = self.prices.access(home, home);
         let candidates = state.sum.iter().filter(|&(node, _)| node != home).filter_map(|(node, count)| {
             let uncontended = self.prices.access(node, home);
-            let remote = (uncontended + self.contention * contending as f64) * count;
-            let moving = self.migration_cost * self.prices.copy(home, node);
+            let remote = (uncontended + tuning.contention * contending as f64) * count;
+            let moving = tuning.migration_cost * self.prices.copy(home, node);
             let local = at_home * local;
             (remote > uncontended / at_home * factor * local + moving).then_some((node, remote))
         });
@@ -230,54 +265,86 @@ impl UserLevel {
 
     /// Figure 1.
     fn invoke(&mut self, actions: &mut Actions) {
-        let predicts = !self.targets.is_empty();
-        let mut forwarded = false;
         let mut areas = std::mem::take(&mut self.areas);
-        for area in areas.values_mut().filter(|area| area.idle < self.cold) {
-            let mut candidates = 0;
-            let mut latencies = vec![0.0; usize::from(self.prices.memories())];
-            let mut pages = std::mem::take(&mut self.pages);
-            area.pages.retain(|&page| pages.get_mut(page).is_some());
-            for &page in &area.pages {
-                let Some(state) = pages.get_mut(page) else { continue };
-                for (node, count) in state.now.iter().filter(|&(node, _)| node != state.home) {
-                    latencies[node.index()] += count * self.prices.access(node, state.home);
-                }
-                let to = if predicts { self.predictive(state) } else { self.competitive(state, area.factor) };
-                state.before = std::mem::take(&mut state.now);
-                let Some(to) = to.filter(|_| predicts || !state.frozen) else { continue };
-                candidates += 1;
-                if predicts {
-                    forwarded = true;
-                    actions.push(page, Kind::Move { to }, "equation (3): its thread moved");
-                } else if state.was == Some(to) {
-                    state.frozen = true;
-                    actions.push(page, Kind::Freeze, "would go back: ping-pong");
-                } else {
-                    actions.push(page, Kind::Move { to }, "equation (1)");
-                }
-            }
-            self.pages = pages;
-            let latency = latencies.into_iter().fold(0.0, f64::max);
-            if !predicts && area.latency > 0.0 && latency > area.latency {
-                area.factor *= self.selectivity;
-            }
-            area.latency = latency;
-            area.idle = if candidates > 0 { 0 } else { area.idle + 1 };
+        for area in areas.warm() {
+            self.serve(area, usize::MAX, actions);
         }
         self.areas = areas;
-        if predicts && !forwarded {
+        self.invoked();
+    }
+
+    /// Figure 1, lines 2 to 20, for the next `most` pages of an area. Returns how many it was, and of them the
+    /// candidates.
+    fn serve(&mut self, area: &mut Area, most: usize, actions: &mut Actions) -> (usize, u64) {
+        let predicts = !self.targets.is_empty();
+        let mut pages = std::mem::take(&mut self.pages);
+        let (some, last) = area.next_pages(most, &mut pages);
+        let mut candidates = 0;
+        for &page in &some {
+            let Some(state) = pages.get_mut(page) else { continue };
+            for (node, count) in state.now.iter().filter(|&(node, _)| node != state.home) {
+                area.add_latency(node, count * self.prices.access(node, state.home));
+            }
+            let to = match predicts {
+                true => self.predictive(state),
+                false => self.competitive(state, &area.tuning, area.factor),
+            };
+            state.before = std::mem::take(&mut state.now);
+            let Some(to) = to.filter(|_| predicts || !state.frozen) else { continue };
+            candidates += 1;
+            if predicts {
+                self.forwarded = true;
+                actions.push(page, Kind::Move { to }, "equation (3): its thread moved");
+            } else if state.was == Some(to) {
+                state.frozen = true;
+                actions.push(page, Kind::Freeze, "would go back: ping-pong");
+            } else {
+                actions.push(page, Kind::Move { to }, "equation (1)");
+            }
+        }
+        self.pages = pages;
+        area.candidates += candidates;
+        if last {
+            area.round_ends(!predicts);
+        }
+        (some.len(), candidates)
+    }
+
+    /// All areas were served: if no page satisfies the predictive criterion, the competitive one is back.
+    fn invoked(&mut self) {
+        if !std::mem::take(&mut self.forwarded) {
             self.targets.clear();
         }
     }
 
-    /// A move of a thread counts: pages are free again, cold areas warm.
+    /// The sampling mechanism of section 2.3: some pages, area after area.
+    fn wake(&mut self, actions: &mut Actions) {
+        let Some(mut left) = self.wakes.due() else { return };
+        let mut areas = std::mem::take(&mut self.areas);
+        let (mut looked, mut candidates, mut over) = (0, 0, false);
+        while left > 0 && !over {
+            let Some(area) = areas.turn() else {
+                over = true;
+                continue;
+            };
+            let (pages, found) = self.serve(area, left, actions);
+            (left, looked, candidates) = (left - pages, looked + pages as u64, candidates + found);
+            areas.go_on();
+        }
+        self.areas = areas;
+        self.wakes.looked(looked, candidates);
+        if over {
+            self.invoked();
+        }
+    }
+
+    /// A thread's move to `to` counts: pages are free again, cold areas warm.
     fn count(&mut self, to: Node) {
         if !self.targets.contains(&to) {
             self.targets.push(to);
         }
         let mut areas = std::mem::take(&mut self.areas);
-        for area in areas.values_mut() {
+        for area in areas.all() {
             area.idle = 0;
             for &page in &area.pages {
                 if let Some(state) = self.pages.get_mut(page) {
@@ -286,6 +353,7 @@ impl UserLevel {
             }
         }
         self.areas = areas;
+        self.wakes.hurry();
     }
 
     /// A construct begins (or, without constructs, an iteration ends): counts the moves that have lasted.
@@ -301,11 +369,10 @@ impl UserLevel {
         }
     }
 
-    fn end(&mut self, actions: &mut Actions) {
-        if !self.phases {
-            self.construct(0);
-        }
-        self.invoke(actions);
+    fn list(&mut self, page: Page, address: u64) -> &mut Area {
+        let area = self.areas.of(address, self.tuning);
+        area.pages.push(page);
+        area
     }
 }
 
@@ -315,8 +382,8 @@ impl Policy for UserLevel {
     }
 
     fn begin(&mut self, context: &Context) {
-        (self.page_bytes, self.iterations, self.phases) =
-            (context.page_bytes, context.iterations, context.phases);
+        self.areas.page_bytes = context.page_bytes;
+        (self.iterations, self.phases) = (context.iterations, context.phases);
     }
 
     fn decides(&self) -> Decides {
@@ -327,13 +394,29 @@ impl Policy for UserLevel {
         true
     }
 
+    fn areas(&mut self, hot: &[HotArea]) {
+        let (name, given) = (self.name(), self.tuning);
+        let known = self.areas.name(hot, |area| given.of(area, name));
+        for page in known {
+            let Some(state) = self.pages.get_mut(page) else { continue };
+            let (address, area) = (state.address, self.areas.key(state.address));
+            (state.area, state.round) = (area, 0);
+            self.list(page, address);
+        }
+    }
+
     fn page_new(&mut self, page: Page, address: u64) {
-        let area = self
-            .areas
-            .entry(address / self.page_bytes / self.area_pages)
-            .or_insert_with(|| Area { factor: 1.0, ..Area::default() });
-        area.pages.push(page);
-        area.idle = 0;
+        let area = self.areas.key(address);
+        *self.pages.entry(page, State::default) = State::new(address, area);
+        self.list(page, address).idle = 0;
+    }
+
+    fn page_forget(&mut self, page: Page, address: u64) {
+        let area = self.areas.key(address);
+        match self.pages.get_mut(page) {
+            Some(state) => *state = State { round: state.round, ..State::new(address, area) },
+            None => self.page_new(page, address),
+        }
     }
 
     fn sample(&mut self, sample: &Sample, _actions: &mut Actions) {
@@ -345,16 +428,25 @@ impl Policy for UserLevel {
     }
 
     fn iteration_end(&mut self, _end: &End, actions: &mut Actions) {
-        self.end(actions);
+        self.iterations = true;
+        if !self.phases {
+            self.construct(0);
+        }
+        self.invoke(actions);
     }
 
     fn interval_end(&mut self, _end: &End, actions: &mut Actions) {
-        if !self.iterations {
-            self.end(actions);
+        if self.iterations {
+            return;
         }
+        if !self.phases {
+            self.construct(0);
+        }
+        self.wake(actions);
     }
 
     fn phase_begin(&mut self, _phase: u32, _time: Time, _actions: &mut Actions) {
+        self.phases = true;
         self.construct(self.constructs.unwrap_or(0));
     }
 
@@ -363,6 +455,17 @@ impl Policy for UserLevel {
             self.moves.retain(|known| known.thread != moved.thread);
             self.moves.push(Move { thread: moved.thread, to: moved.to, constructs: 0 });
         }
+    }
+
+    fn threads_changed(&mut self, changed: &ThreadsChanged, _actions: &mut Actions) {
+        let before = std::mem::replace(&mut self.threads, changed.threads);
+        if self.constructs.is_some() && before > 0 && before != changed.threads {
+            (0..self.prices.memories()).for_each(|node| self.count(Node(node)));
+        }
+    }
+
+    fn forwards(&self) -> bool {
+        self.constructs.is_some()
     }
 
     fn page_gone(&mut self, page: Page) {

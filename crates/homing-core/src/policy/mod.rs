@@ -41,6 +41,7 @@ pub mod work_function;
 
 use crate::action::{Action, Actions, Locations, Outcome};
 use crate::ids::{Node, Page, Time};
+use crate::session::input::HotArea;
 pub use crate::timeline::{ThreadMoved, ThreadsChanged};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -198,6 +199,19 @@ pub trait Policy: Snapshot + Send + Sync {
     /// An interval is over: what a request from another node waited at each memory and its link, beyond the latency, in
     /// local accesses.
     fn loads(&mut self, _waits: &[f64]) {}
+
+    /// The hot areas that programs have named, all of them; none: all memory matters.
+    fn areas(&mut self, _areas: &[HotArea]) {}
+
+    /// True if the policy itself sends the pages of a thread that has moved after it.
+    fn forwards(&self) -> bool {
+        false
+    }
+
+    /// True if the policy must know at once that a phase begins, since it acts before the phase does.
+    fn hurries(&self) -> bool {
+        false
+    }
 
     /// A page is referred to for the first time; `address` is its first byte.
     fn page_new(&mut self, _page: Page, _address: u64) {}

@@ -11,7 +11,9 @@
 //! * A page is moved for a phase if the phase, as recorded, saves more than the move costs: the competitive criterion,
 //!   equation (1), on the phase's counts with the latency of an uncontended machine. The plan of a page is followed
 //!   twice around the iteration to find where it is when the first phase begins again.
-//! * Phases are those that the program marks; without marks, the monitor's intervals since the iteration began.
+//! * Phases are those that the program marks; without marks, the monitor's intervals since the iteration began. Where
+//!   nobody knows beforehand that it marks some, the record begins anew with the first iteration that begins after
+//!   the first mark.
 //! * A page without a plan is left alone; pages that are first seen later have none.
 //! * 64 phases are recorded; further ones are not, which bounds the memory of a page.
 
@@ -49,6 +51,8 @@ pub(super) const ENTRY: Entry = Entry {
             record: setup.values.count("record"),
             marked: false,
             phase: 0,
+            partial: false,
+            recorded: 0,
             replays: false,
             pages: Pages::default(),
             seen: Vec::new(),
@@ -76,6 +80,10 @@ pub struct RecordReplay {
     marked: bool,
     /// Place of the present phase in the iteration.
     phase: u64,
+    /// The present iteration had begun before the first mark of a phase.
+    partial: bool,
+    /// Iterations that have ended since the record began.
+    recorded: u64,
     replays: bool,
     pages: Pages<State>,
     seen: Vec<Page>,
@@ -86,6 +94,16 @@ impl RecordReplay {
     fn next_phase(&mut self, actions: &mut Actions) {
         self.phase += 1;
         self.forward(actions);
+    }
+
+    /// What was recorded was of intervals.
+    fn begin_anew(&mut self) {
+        (self.phase, self.recorded, self.replays) = (0, 0, false);
+        for &page in &self.seen {
+            if let Some(state) = self.pages.get_mut(page) {
+                (state.record, state.plan) = (Vec::new(), Vec::new());
+            }
+        }
     }
 
     fn forward(&mut self, actions: &mut Actions) {
@@ -175,12 +193,25 @@ impl Policy for RecordReplay {
     }
 
     fn phase_begin(&mut self, _phase: u32, _time: Time, actions: &mut Actions) {
+        if !std::mem::replace(&mut self.marked, true) {
+            self.partial = true;
+            self.begin_anew();
+        }
         self.next_phase(actions);
     }
 
-    fn iteration_end(&mut self, end: &End, actions: &mut Actions) {
+    fn hurries(&self) -> bool {
+        true
+    }
+
+    fn iteration_end(&mut self, _end: &End, actions: &mut Actions) {
         self.phase = 0;
-        if !self.replays && end.number + 1 >= self.record {
+        if std::mem::take(&mut self.partial) {
+            self.begin_anew();
+            return;
+        }
+        self.recorded += 1;
+        if !self.replays && self.recorded >= self.record {
             self.replays = true;
             self.plan();
         }

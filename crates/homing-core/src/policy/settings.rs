@@ -55,6 +55,11 @@ impl Settings {
         }
     }
 
+    /// What was set, by `policy.name`.
+    pub fn given(&self) -> &BTreeMap<String, f64> {
+        &self.0
+    }
+
     /// The parameters of one policy, defaults filled in.
     pub fn of<'a>(&'a self, entry: &'a table::Entry) -> Values<'a> {
         Values { settings: self, entry }

@@ -89,7 +89,7 @@ impl Session<'_> {
 
     /// True unless the access is outside of the hot areas of its process.
     fn matters(&self, access: &Access) -> bool {
-        self.areas.get(&access.process).is_none_or(|areas| areas.hold(access.address))
+        self.hot.matter(access.process, access.address)
     }
 
     /// Asks where pages are, and then goes on.
@@ -227,6 +227,7 @@ impl Session<'_> {
         let first = entry.seen.is_empty();
         entry.count(access.node);
         let (class, process, address) = (entry.class, entry.process, entry.address);
+        self.hot.access(entry, first, access.node != at);
         self.account.access(access.node, at, class);
         let bursts = match access.kind {
             AccessKind::References(_) => None,
@@ -237,7 +238,7 @@ impl Session<'_> {
                 Some(self.estimator.fault(&mut entry.users, &fault))
             }
         };
-        if self.settings.watch || !class.movable() || !self.chosen(process, address) {
+        if self.settings.watch || !class.movable() || !self.may_move(process, address) {
             return;
         }
         match (access.kind, bursts) {
@@ -261,22 +262,25 @@ impl Session<'_> {
 
     /// Tells the policy of references by a node to a page at `at`.
     fn observe(&mut self, access: &Access, page: Page, node: Node, weight: f64, at: Node) {
+        let threshold = self.hot.own(access.process, access.address).map_or(1.0, |own| own.threshold);
         self.engine.observe(Observation::Sample(Sample {
             page,
             node,
             reads: u64::from(!access.store),
             writes: u64::from(access.store),
-            weight,
+            weight: weight / threshold,
             time: Time(self.t.0),
             at: Locations::single(at),
         }));
         self.record_actions();
     }
 
-    /// True if the regions that may move hold the address.
-    pub(super) fn chosen(&self, process: ProcessId, address: u64) -> bool {
+    /// True if the regions that may move hold the address, and its area does not stay.
+    pub(super) fn may_move(&self, process: ProcessId, address: u64) -> bool {
         let regions = &self.settings.regions;
         let region = || self.processes.region(process, address);
-        regions.is_empty() || region().is_some_and(|(_, region)| process::chosen(&region.name, regions))
+        let chosen =
+            regions.is_empty() || region().is_some_and(|(_, region)| process::chosen(&region.name, regions));
+        chosen && self.hot.own(process, address).is_none_or(|own| !own.stays)
     }
 }

@@ -59,6 +59,7 @@ impl Session<'_> {
     /// Records what was asked for.
     pub(super) fn record_actions(&mut self) {
         for asked in self.engine.executor_mut().take_asked() {
+            self.count_asked(asked.action.page, asked.action.kind, asked.outcome);
             match asked.outcome {
                 Outcome::Refused(why) => *self.account.refused.entry(why).or_default() += 1,
                 Outcome::Pending => self.estimator.changes.page_moves(),
@@ -139,6 +140,9 @@ impl Session<'_> {
         if gone {
             // Nothing is known of it any more.
             return;
+        }
+        if outcome == Outcome::Done {
+            self.count_moved(action.page);
         }
         self.settled(&action, outcome);
     }

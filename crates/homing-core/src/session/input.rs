@@ -3,6 +3,7 @@
 use crate::ids::{Micros, Node};
 use crate::process::{ProcessId, Region, ThreadId};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// One thing that happened, or that the session asked for and got.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,6 +53,8 @@ pub enum Input {
     },
     /// A program says which of its memory matters.
     Areas(Areas),
+    /// A program says where its threads are.
+    Constructs(Constructs),
     /// A program says where it is in its work.
     Marked(Mark),
     /// An interval is over: the session decides.
@@ -60,23 +63,94 @@ pub enum Input {
     End,
 }
 
+/// A hot area of a process.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HotArea {
+    /// First address.
+    pub start: u64,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// Its name; empty if it has none.
+    #[serde(default)]
+    pub name: String,
+    /// What holds for this area alone.
+    #[serde(default)]
+    pub own: Own,
+}
+
+impl HotArea {
+    /// The address behind it.
+    pub fn end(&self) -> u64 {
+        self.start.saturating_add(self.bytes)
+    }
+}
+
+/// What holds for one area alone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Own {
+    /// Its accesses are counted, and its pages are never moved.
+    pub stays: bool,
+    /// How many times the usual evidence the policy needs: its references count by this less.
+    pub threshold: f64,
+    /// Parameters of policies, by `policy.name`. Policies take those that they can have for each area.
+    pub set: BTreeMap<String, f64>,
+}
+
+impl Default for Own {
+    fn default() -> Own {
+        Own { stays: false, threshold: 1.0, set: BTreeMap::new() }
+    }
+}
+
+impl Own {
+    /// The value of a policy's parameter, if the area has one of its own.
+    pub fn parameter(&self, policy: &str, name: &str) -> Option<f64> {
+        self.set.get(&format!("{policy}.{name}")).copied()
+    }
+}
+
 /// The hot areas of a process (Nikolopoulos 2000, section 2.3): its pages outside of them are left alone.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Areas {
     /// The process.
     pub process: ProcessId,
-    /// First addresses and lengths in bytes, by address, none over another; none if all of its memory matters.
-    pub areas: Vec<(u64, u64)>,
+    /// By address, none over another; none if all of its memory matters.
+    pub areas: Vec<HotArea>,
 }
 
 impl Areas {
-    /// True if the page with this address matters. One that is partly in an area does.
-    pub fn hold(&self, address: u64) -> bool {
+    /// The place of the area that the page with this address is in, the last of several. One that is partly in an area
+    /// counts.
+    pub fn of(&self, address: u64) -> Option<usize> {
         let page = address & !(super::PAGE - 1);
-        let before = self.areas.partition_point(|(start, _)| *start < page + super::PAGE);
-        let in_last = |&(start, bytes): &(u64, u64)| start.saturating_add(bytes) > page;
-        self.areas.is_empty() || self.areas[..before].last().is_some_and(in_last)
+        let behind = page.saturating_add(super::PAGE);
+        let before = self.areas.partition_point(|area| area.start < behind);
+        let last = before.checked_sub(1)?;
+        (self.areas[last].end() > page).then_some(last)
     }
+}
+
+/// Where the threads of a process were in its parallel constructs, as the process itself saw it at the begin and the
+/// end of each (Nikolopoulos 2000, section 4).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Constructs {
+    /// The process.
+    pub process: ProcessId,
+    /// Threads of the last construct.
+    pub team: u32,
+    /// Threads that are on another node than when they were last reported, or have ended more constructs there.
+    pub threads: Vec<InConstructs>,
+}
+
+/// A thread in parallel constructs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InConstructs {
+    /// The thread.
+    pub thread: ThreadId,
+    /// Its node at the begin or end of the last construct.
+    pub node: Node,
+    /// Constructs in a row that it began and ended there.
+    pub ended: u32,
 }
 
 /// What a program says about its work.
@@ -232,11 +306,16 @@ mod tests {
 
     #[test]
     fn areas_hold_pages_that_are_partly_in_them() {
-        let areas = |areas: &[(u64, u64)]| Areas { process: ProcessId(1), areas: areas.to_vec() };
+        let area =
+            |&(start, bytes): &(u64, u64)| HotArea { start, bytes, name: String::new(), own: Own::default() };
+        let areas =
+            |areas: &[(u64, u64)]| Areas { process: ProcessId(1), areas: areas.iter().map(area).collect() };
         let two = areas(&[(0x1800, 0x1000), (0x8ff8, 16)]);
-        let held: Vec<u64> = (0..12).map(|page| page * 0x1000).filter(|page| two.hold(page + 8)).collect();
-        assert_eq!(held, [0x1000, 0x2000, 0x8000, 0x9000]);
-        assert!(areas(&[]).hold(0x5000), "without areas all memory matters");
-        assert!(areas(&[(0x1000, u64::MAX)]).hold(u64::MAX - 0x2000));
+        let held = (0..12).map(|page| page * 0x1000).filter_map(|page| Some((page, two.of(page + 8)?)));
+        assert_eq!(held.collect::<Vec<_>>(), [(0x1000, 0), (0x2000, 0), (0x8000, 1), (0x9000, 1)]);
+        assert_eq!(areas(&[]).of(0x5000), None);
+        assert_eq!(areas(&[(0x1000, u64::MAX)]).of(u64::MAX - 0x2000), Some(0));
+        let shared = areas(&[(0x1000, 0x10), (0x1800, 0x10)]);
+        assert_eq!(shared.of(0x1000), Some(1), "a page of two areas belongs to the last");
     }
 }

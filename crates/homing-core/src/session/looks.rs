@@ -1,6 +1,6 @@
 //! Process scans: what changed since the last one.
 
-use super::input::{Areas, Looked, ThreadSeen};
+use super::input::{Looked, ThreadSeen};
 use super::output::Output;
 use super::processes::{Moved, Seen};
 use super::Session;
@@ -46,7 +46,8 @@ impl Session<'_> {
     }
 
     fn ended(&mut self, process: ProcessId) {
-        self.areas.remove(&process);
+        self.forget_areas(process);
+        self.teams.remove(&process);
         self.processes.end(process);
         self.forget_pages(|of, _| of == process);
         self.engine.executor_mut().allow(process, Vec::new());
@@ -56,12 +57,6 @@ impl Session<'_> {
     fn remapped(&mut self, process: ProcessId, regions: Vec<Region>) {
         self.forget_pages(|of, address| of == process && process::find(&regions, address).is_none());
         self.processes.remap(process, regions);
-    }
-
-    /// Takes the hot areas of a process anew and forgets its pages that are in none any more.
-    pub(super) fn take_areas(&mut self, areas: Areas) {
-        self.forget_pages(|of, address| of == areas.process && !areas.hold(address));
-        self.areas.insert(areas.process, areas);
     }
 
     fn forget_pages(&mut self, gone: impl Fn(ProcessId, u64) -> bool) {
@@ -95,8 +90,12 @@ impl Session<'_> {
         }
     }
 
-    fn count_threads(&mut self) {
-        let threads = self.processes.threads();
+    /// Threads that do the work: those of the last parallel construct where that is known.
+    pub(super) fn count_threads(&mut self) {
+        let threads = match self.teams.is_empty() {
+            true => self.processes.threads(),
+            false => self.teams.values().sum(),
+        };
         if std::mem::replace(&mut self.threads, threads) != threads {
             let changed = ThreadsChanged { threads, time: Time(self.t.0) };
             self.engine.observe(Observation::ThreadsChanged(changed));

@@ -18,6 +18,7 @@
 mod accesses;
 pub mod account;
 mod decisions;
+pub mod hot;
 pub mod input;
 mod look_pace;
 mod looks;
@@ -45,7 +46,8 @@ use crate::machine::Costs;
 use crate::policy::{Context, Policy};
 use crate::process::{self, ProcessId};
 use account::Account;
-use input::{Areas, Mark, Noticed};
+use hot::HotAreas;
+use input::{Mark, Noticed};
 use look_pace::{LookPace, Urgency};
 use orders::Orders;
 use plan::Plan;
@@ -135,8 +137,9 @@ pub struct Session<'p> {
     scan_pace: ScanPace,
     thinning: Thinning,
     account: Account,
-    /// The hot areas of processes that have named some.
-    areas: BTreeMap<ProcessId, Areas>,
+    hot: HotAreas,
+    /// Threads of the last parallel construct of each process that reports them.
+    teams: BTreeMap<ProcessId, u32>,
     /// Questions without an answer, by number, and the number of the next.
     asked: BTreeMap<u32, accesses::Asked>,
     questions: u32,
@@ -188,7 +191,8 @@ impl<'p> Session<'p> {
             scan_pace: ScanPace::new(),
             thinning: Thinning::default(),
             account: Account::default(),
-            areas: BTreeMap::new(),
+            hot: HotAreas::default(),
+            teams: BTreeMap::new(),
             asked: BTreeMap::new(),
             questions: 0,
             threads: 0,
@@ -220,6 +224,7 @@ impl<'p> Session<'p> {
             }
             Input::NotBound { errno } => *self.account.failures.entry(errno).or_default() += 1,
             Input::Areas(areas) => self.take_areas(areas),
+            Input::Constructs(constructs) => self.in_constructs(&constructs),
             Input::Marked(mark) => self.marked(mark),
             Input::IntervalEnd => self.interval_end(),
             Input::End => self.account.end_interval(self.t.0 / 1000),
@@ -240,11 +245,17 @@ impl<'p> Session<'p> {
 
     fn marked(&mut self, mark: Mark) {
         let t = Time(self.t.0);
+        if mark == Mark::IterationEnd {
+            self.hot.iteration_ends();
+        }
         self.engine.observe(match mark {
             Mark::IterationEnd => Observation::IterationEnd(t),
             Mark::PhaseBegin(phase) => Observation::PhaseBegin(phase, t),
         });
         self.record_actions();
+        if self.engine.policy_hurries() {
+            self.send_orders();
+        }
     }
 
     fn interval_end(&mut self) {

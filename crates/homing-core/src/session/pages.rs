@@ -31,6 +31,10 @@ pub struct Entry {
     pub failures: u32,
     /// A huge page that the kernel would not split.
     pub whole: bool,
+    /// The policy has wanted it elsewhere.
+    pub eligible: bool,
+    /// The policy has frozen it.
+    pub frozen: bool,
     /// Moves that succeeded.
     pub moves: u32,
     /// Accesses by node since it was first seen.
@@ -88,6 +92,8 @@ impl PageTable {
             asked: Micros(0),
             failures: 0,
             whole: false,
+            eligible: false,
+            frozen: false,
             moves: 0,
             seen: Vec::new(),
             users: Users::default(),

@@ -206,7 +206,102 @@ mod tests {
         (1..word.len()).any(|n| word.len().is_multiple_of(n) && word.chunks(n).all(|part| part == &word[..n]))
     }
 
+    /// The obvious model of [`Periods::best`]: all regions are kept, and compared one by one.
+    fn model(sequence: &[u64]) -> Option<usize> {
+        let mut rows = sequence.to_vec();
+        rows.dedup();
+        let equal = |length: usize| {
+            (length..rows.len()).rev().take_while(|&at| rows[at] == rows[at - length]).count()
+        };
+        let explained = (1..=LONGEST).map(|length| (length, equal(length)));
+        let twice = explained.filter(|(length, equal)| equal >= length);
+        twice
+            .max_by_key(|&(length, equal)| (equal + length, std::cmp::Reverse(length)))
+            .map(|(length, _)| length)
+    }
+
+    #[test]
+    fn words_that_never_come_twice_in_a_row_have_no_iterations() {
+        assert!(begins(&square_free(5000)).is_empty());
+    }
+
+    /// A word of three letters in which no word comes twice in a row (Thue 1912): each letter becomes a word, again and
+    /// again.
+    fn square_free(length: usize) -> Vec<u64> {
+        let mut word = vec![0_u64];
+        while word.len() < length {
+            let image = |letter: &u64| match letter {
+                0 => vec![0, 1, 2],
+                1 => vec![0, 2],
+                _ => vec![1],
+            };
+            word = word.iter().flat_map(image).collect();
+        }
+        word
+    }
+
+    #[test]
+    fn random_sequences_have_iterations_by_chance_alone() {
+        let mut state = 1_u64;
+        let random = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % 32
+        });
+        let random: Vec<u64> = random.take(20_000).collect();
+        // Two letters come again at once with a chance of 1/31^2, longer words hardly ever; each may be followed by
+        // four rounds in which the first letter is taken for it, of which one in four comes.
+        let (found, chance) = (begins(&random).len(), random.len() as f64 / (31.0 * 31.0));
+        assert!((found as f64) < 3.0 * chance, "{found} in {}, by chance {chance:.0}", random.len());
+    }
+
     proptest! {
+        #[test]
+        fn the_period_is_that_of_the_obvious_model(
+            pieces in proptest::collection::vec(
+                (proptest::collection::vec(0..4_u64, 1..8), 1..6_usize), 1..12),
+        ) {
+            let mut periods = Periods::default();
+            let mut sequence = Vec::new();
+            for region in pieces.iter().flat_map(|(word, times)| word.repeat(*times)) {
+                sequence.push(region);
+                periods.begins_iteration(region);
+                prop_assert_eq!(periods.best(), model(&sequence), "{:?}", sequence);
+            }
+        }
+
+        #[test]
+        fn nothing_is_found_before_something_came_twice(sequence in proptest::collection::vec(0..9_u64, 0..80)) {
+            let mut periods = Periods::default();
+            let mut twice = false;
+            for at in 0..sequence.len() {
+                let found = periods.begins_iteration(sequence[at]);
+                let row = sequence[..=at].iter().rev().take_while(|region| **region == sequence[at]).count();
+                twice |= model(&sequence[..=at]).is_some();
+                prop_assert!(!found || twice || row as u64 >= ROW, "{:?}", &sequence[..=at]);
+            }
+        }
+
+        #[test]
+        fn a_loop_is_found_whatever_came_before_it(
+            word in proptest::collection::vec(0..5_u64, 2..20),
+            start in proptest::collection::vec(0..5_u64, 0..40),
+        ) {
+            let mut word = word;
+            word.dedup();
+            if word.len() > 1 && word.first() == word.last() { word.pop(); }
+            prop_assume!(word.len() > 1 && !repeats(&word));
+            let mut start = start;
+            start.dedup();
+            if start.last() == word.first() { start.pop(); }
+            let sequence = [start.clone(), word.repeat(10)].concat();
+            let found = begins(&sequence);
+            // What came before may look like a part of the loop: then the loop seems to begin elsewhere in the word.
+            let from = start.len() + 5 * word.len();
+            let late: Vec<usize> = found.into_iter().filter(|&at| at >= from).collect();
+            prop_assert_eq!(late.len(), 5);
+            prop_assert!(late.windows(2).all(|pair| pair[1] - pair[0] == word.len()), "{:?}", late);
+        }
+
         #[test]
         fn a_loop_is_found_within_three_rounds_and_kept(
             word in proptest::collection::vec(0..5_u64, 2..20),

@@ -1,7 +1,8 @@
 //! Threads that moved. Their pages are forwarded at once (Nikolopoulos 2000, sections 3.2 and 4), whatever the policy:
-//! those that nobody else was seen to use, and that are where the thread was.
+//! those that nobody else was seen to use, and that are where the thread was. Policies that follow threads themselves
+//! do that alone.
 
-use super::input::Arrival;
+use super::input::{Arrival, Constructs, InConstructs};
 use super::processes::Moved;
 use super::Session;
 use crate::action::{Action, Kind};
@@ -23,6 +24,26 @@ impl Session<'_> {
                 self.stays.came(*arrival, home);
             }
         }
+    }
+
+    /// A process says where its threads are in its parallel constructs.
+    pub(super) fn in_constructs(&mut self, constructs: &Constructs) {
+        let process = constructs.process;
+        if !self.processes.contains(process) {
+            return;
+        }
+        for &InConstructs { thread, node, ended } in &constructs.threads {
+            let task = self.processes.task(process, thread);
+            let home = task.is_some_and(|task| task.home == Some(node));
+            if self.exists(node) {
+                self.stays.works(Arrival { process, thread, node, at: self.t }, ended, home);
+            }
+        }
+        if constructs.team > 0 {
+            self.teams.insert(process, constructs.team);
+            self.count_threads();
+        }
+        self.settle_threads();
     }
 
     /// Threads that stay on other nodes by now.
@@ -47,7 +68,9 @@ impl Session<'_> {
             self.record_actions();
         }
         self.scan_pace.request(self.t);
-        self.forward(moved);
+        if !self.engine.policy_forwards() {
+            self.forward(moved);
+        }
     }
 
     fn forward(&mut self, moved: &[Moved]) {
@@ -57,7 +80,7 @@ impl Session<'_> {
             let thread = moved.get(&entry.users.owner(era)?)?;
             let follows = entry.class.movable()
                 && entry.seen_at() == Some(thread.from)
-                && self.chosen(entry.process, entry.address);
+                && self.may_move(entry.process, entry.address);
             follows.then_some((page, entry.address, thread.to))
         });
         let pages: Vec<(Page, u64, Node)> = pages.collect();

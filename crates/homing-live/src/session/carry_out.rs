@@ -34,7 +34,13 @@ impl Session<'_> {
 
     fn carry_out(&mut self, output: Output, inputs: &mut VecDeque<Input>) -> Result<(), SessionError> {
         match output {
-            Output::Look => inputs.push_back(Input::Looked(self.look()?)),
+            Output::Look => {
+                let looked = self.look()?;
+                let remapped: Vec<_> = looked.remapped.iter().map(|(process, _)| *process).collect();
+                self.resident_pages = self.resident_pages.max(looked.resident_pages);
+                inputs.push_back(Input::Looked(looked));
+                inputs.extend(self.find_areas(&remapped).into_iter().map(Input::Areas));
+            }
             Output::Scan => {
                 self.source.scan(&self.targets);
                 self.phases.lap("scan");

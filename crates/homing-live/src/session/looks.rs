@@ -1,11 +1,11 @@
 //! Processes, threads and mappings: what a look at them found, as the pure session takes it.
 
 use super::{Departed, Session, SessionError};
-use crate::regions;
 use crate::targets::Changes;
+use crate::{hot, regions};
 use homing_core::ids::{Micros, Node};
 use homing_core::process::{ProcessId, Region, ThreadId};
-use homing_core::session::input::Looked;
+use homing_core::session::input::{Areas, Looked};
 use homing_linux::pagemap::PageMap;
 use homing_linux::proc::Pid;
 use homing_linux::wait::end_of;
@@ -42,6 +42,8 @@ impl Session<'_> {
     /// have ended by the looks alone.
     fn follow_processes(&mut self, changes: &Changes) {
         for pid in &changes.ended {
+            self.found.remove(pid);
+            self.named.remove(pid);
             self.ends.remove(pid);
             self.page_maps.remove(pid);
         }
@@ -53,6 +55,29 @@ impl Session<'_> {
                 self.page_maps.extend(PageMap::open(pid).ok().map(|map| (pid, map)));
             }
         }
+    }
+
+    /// The hot areas of processes that name none and whose areas are others than at the last look.
+    pub(super) fn find_areas(&mut self, remapped: &[ProcessId]) -> Vec<Areas> {
+        let Some(least) = self.config.hot_areas.filter(|least| *least > 0) else { return Vec::new() };
+        let mut all = Vec::new();
+        for &process in remapped {
+            let pid = Pid(process.0);
+            let Some(maps) = self.targets.processes().get(&pid).map(|process| &process.maps) else {
+                continue;
+            };
+            if self.named.contains(&pid) {
+                continue;
+            }
+            let symbols = self.symbols.of(self.targets.proc(), pid, maps);
+            let mut areas = hot::find(maps, &regions::of(maps), &symbols, least);
+            areas.retain(|area| !self.own.iter().any(|own| (area.start..area.end()).contains(own)));
+            if self.found.insert(pid, areas.clone()).as_ref() != Some(&areas) {
+                all.push(Areas { process, areas });
+            }
+        }
+        self.phases.lap("look");
+        all
     }
 
     /// What has changed, of the processes that are still there.

@@ -17,6 +17,7 @@ use crate::host::Host;
 use crate::journal::{Header, Writer};
 use crate::mover::Mover;
 use crate::movers::Movers;
+use crate::observe::symbols::Tables;
 use crate::phases::Phases;
 use crate::source::{self, Places, Source};
 use crate::targets::{Choice, Targets};
@@ -25,17 +26,19 @@ use homing_core::machine::Costs;
 use homing_core::policy::Policy;
 use homing_core::process::{ProcessId, Region};
 use homing_core::session::account::Account;
-use homing_core::session::input::{Access, Areas, Input, Mark, Noticed};
+use homing_core::session::hot::HotAreas;
+use homing_core::session::input::{Access, Areas, Constructs, HotArea, Input, Mark, Noticed};
 use homing_core::session::pages::Entry;
 use homing_core::session::plan::Plan;
 use homing_core::session::thinning::Part;
 use homing_core::session::{self as pure, weight_of_a_burst, Output};
 use homing_linux::huge::Splitter;
 use homing_linux::pagemap::PageMap;
-use homing_linux::proc::{Pid, Proc, ProcError};
+use homing_linux::policy as affinity;
+use homing_linux::proc::{Pid, Proc, ProcError, Tid};
 use homing_linux::{clock, errln};
 use migrations::Migrations;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -122,6 +125,15 @@ pub struct Session<'p> {
     departed: Vec<Departed>,
     /// Of the processes that were there at the last look.
     ends: BTreeMap<Pid, OwnedFd>,
+    /// Hot areas that were found, and processes that name their own.
+    found: BTreeMap<Pid, Vec<HotArea>>,
+    named: BTreeSet<Pid>,
+    symbols: Tables,
+    /// Addresses of memory that is the engine's own: the mappings that hold them are no areas.
+    own: Vec<u64>,
+    resident_pages: u64,
+    /// Readable when somebody wants a step soon.
+    waker: Option<OwnedFd>,
     source: Box<dyn Source>,
     entry: &'static source::Entry,
     migrations: Migrations,
@@ -230,6 +242,12 @@ impl<'p> Session<'p> {
             page_maps: BTreeMap::new(),
             departed: Vec::new(),
             ends: BTreeMap::new(),
+            found: BTreeMap::new(),
+            named: BTreeSet::new(),
+            symbols: Tables::default(),
+            own: Vec::new(),
+            resident_pages: 0,
+            waker: None,
             source,
             entry,
             migrations: Migrations::begin(&host),
@@ -316,6 +334,10 @@ impl<'p> Session<'p> {
     /// # Errors
     /// If the source fails, the cgroup goes away, or the journal cannot be written.
     pub fn step(&mut self) -> Result<(), SessionError> {
+        if let Some(cpu) = self.config.engine_cpu.filter(|_| !self.has_looked) {
+            // Where that is not permitted, or there is no such CPU, the engine runs anywhere.
+            let _ = affinity::set_affinity(Tid(0), &[cpu]);
+        }
         self.phases.lap("wait");
         self.notice()?;
         self.tick()?;
@@ -383,7 +405,43 @@ impl<'p> Session<'p> {
     /// # Errors
     /// If the journal cannot be written.
     pub fn areas(&mut self, areas: Areas) -> Result<(), SessionError> {
+        let pid = Pid(areas.process.0);
+        if areas.areas.is_empty() {
+            self.named.remove(&pid);
+            // What was found holds again from the next change of its mappings on.
+            self.found.remove(&pid);
+        } else {
+            self.named.insert(pid);
+        }
         self.feed(Input::Areas(areas))
+    }
+
+    /// A program says where its threads are in its parallel constructs.
+    ///
+    /// # Errors
+    /// If the journal cannot be written.
+    pub fn constructs(&mut self, constructs: Constructs) -> Result<(), SessionError> {
+        self.feed(Input::Constructs(constructs))
+    }
+
+    /// The mapping with this address is the engine's own memory: it is not found to be a hot area.
+    pub fn leave_out(&mut self, address: u64) {
+        self.own.push(address);
+    }
+
+    /// Waits end early when this can be read; whoever steps then makes it unreadable again.
+    pub fn wake_by(&mut self, waker: OwnedFd) {
+        self.waker = Some(waker);
+    }
+
+    /// The hot areas, and what was counted for each.
+    pub fn hot(&self) -> &HotAreas {
+        self.pure.hot()
+    }
+
+    /// Most pages of all processes that were in memory at a look.
+    pub fn resident_pages(&self) -> u64 {
+        self.resident_pages
     }
 
     /// A program says where it is in its work.

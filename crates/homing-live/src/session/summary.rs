@@ -68,6 +68,10 @@ impl Session<'_> {
             pages: self.pure.orders().pages().len() as u64,
             thread_events_refused: self.migrations.refused(),
             counts: self.counts(),
+            resident_pages: self.resident_pages(),
+            areas: self.hot().counts().to_vec(),
+            iterations: self.hot().iterations(),
+            by_iteration: self.hot().by_iteration().to_vec(),
             intervals: account.intervals.clone(),
         }
     }

@@ -37,6 +37,7 @@ impl Session<'_> {
         if !self.full() {
             descriptors.extend(self.source.wakers());
         }
+        descriptors.extend(self.waker.as_ref().map(|waker| waker.as_fd()));
         let ready = readable(&descriptors, limit).unwrap_or_else(|_| {
             // Out of memory or descriptors: a plain sleep is as good.
             std::thread::sleep(limit);

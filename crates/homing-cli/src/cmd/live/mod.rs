@@ -3,6 +3,7 @@
 
 pub mod attach;
 pub mod evacuate;
+mod hot;
 pub mod launch;
 mod runtime;
 mod settings;
@@ -13,9 +14,6 @@ pub use settings::{duration, Settings};
 use crate::exit::{self, Code};
 use crate::files::JournalFile;
 use anyhow::Context;
-use homing_core::ids::PageSize;
-use homing_core::policy::settings::Settings as Parameters;
-use homing_core::policy::table::Begin;
 use homing_core::policy::Policy;
 use homing_core::session::plan::Plan as Moves;
 use homing_linux::interrupts::Interrupts;
@@ -26,8 +24,7 @@ use homing_live::host::Host;
 use homing_live::session::{Session, SessionError, Setup};
 use homing_live::source::{suited_policy, Places};
 use homing_live::targets::Choice;
-use homing_pipeline::model::load_machine;
-use homing_pipeline::policies::policy;
+use homing_pipeline::online;
 use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -52,35 +49,12 @@ impl Plan {
     pub fn of(mut config: Config, machine: &str) -> anyhow::Result<Plan> {
         let sys = Path::new("/sys");
         let host = Host::read(sys).map_err(|e| exit::error(Code::UNSUPPORTED, e.to_string()))?;
-        let machine = load_machine(machine)?;
-        let costs = machine.costs(PageSize::KIB4).map_err(|e| exit::error(Code::USAGE, e.to_string()))?;
-        if usize::from(costs.memories()) != host.nodes() || costs.global_node().is_some() {
-            let message = format!(
-                "machine {} has {} memories, this machine {}: expected as many; `--machine host` always fits",
-                machine.name(),
-                costs.memories(),
-                crate::tables::things(host.nodes() as u64, "node")
-            );
-            return Err(exit::error(Code::USAGE, message));
-        }
+        config.fits(&host).map_err(|error| exit::error(Code::USAGE, error.to_string()))?;
+        let costs = online::costs(machine, host.nodes())?;
         if config.policy == "auto" {
             config.policy = suited_policy(&config.source, &Places::default()).to_owned();
         }
-        let entry = policy(&config.policy)?;
-        if entry.offline {
-            let message = format!("policy {} needs to know the future: it cannot run live", entry.name);
-            return Err(exit::error(Code::USAGE, message));
-        }
-        if matches!(entry.begin, Begin::File) {
-            let message =
-                format!("policy {} needs a placement file, which a live run does not take", entry.name);
-            return Err(exit::error(Code::USAGE, message));
-        }
-        let mut parameters = Parameters::default();
-        for set in &config.set {
-            parameters.set(set).map_err(|error| exit::error(Code::USAGE, error))?;
-        }
-        let policy = entry.make(&costs, false, &parameters);
+        let policy = online::policy(&config.policy, &config.set, &costs)?;
         Ok(Plan { config, host, costs, policy })
     }
 

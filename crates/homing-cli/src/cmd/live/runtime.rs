@@ -2,14 +2,19 @@
 //! preloaded library reports the program's parallel regions. Homing starts the program, waits, and prints what was
 //! counted.
 
+use super::hot::Hot;
 use super::launch::{code, pass_on};
 use super::{interrupts, Settings};
 use crate::exit::{self, cannot_preload, Code, Result};
 use crate::tables::things;
 use anyhow::Context;
 use homing_linux::child::End;
-use homing_linux::{ld_preload, libraries, program, visible};
+use homing_linux::proc::Tid;
+use homing_linux::{ld_preload, libraries, policy, program, visible};
+use homing_live::config::Config;
+use homing_live::host::Host;
 use homing_live::inside::{LIBRARY, SETTINGS_ENV, STATISTICS_ENV};
+use serde::Deserialize;
 use serde_json::Value;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -24,10 +29,15 @@ const TOOLS_ENV: &str = "OMP_TOOL_LIBRARIES";
 const TOOL_ENV: &str = "OMP_TOOL";
 /// How late a signal may be passed on that comes just before a wait; all others cut the wait short.
 const POLL: Duration = Duration::from_millis(200);
+/// Smaller mappings and static data are left alone, unless the user says so.
+const HOT_AREAS: &str = "256K";
 
 /// Runs the program with the engine inside.
 pub fn run(settings: &Settings, words: &[OsString]) -> Result {
-    settings.inside()?;
+    let config = settings.inside()?;
+    if let Ok(host) = Host::read(Path::new("/sys")) {
+        config.fits(&host).map_err(|error| exit::error(Code::USAGE, error.to_string()))?;
+    }
     let engine = libraries::find(LIBRARY).context("--runtime needs libhoming (`make runtime`)")?;
     let gomp = libraries::find(GOMP)?;
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -40,8 +50,12 @@ pub fn run(settings: &Settings, words: &[OsString]) -> Result {
     let folder = TempDir::with_prefix("homing-run-").context("no directory for what is counted")?;
     let caught = interrupts()?;
     let mut command = Command::new(program);
-    command.args(&words[1..]).env(STATISTICS_ENV, folder.path()).env(SETTINGS_ENV, settings.to_toml()?);
+    command
+        .args(&words[1..])
+        .env(STATISTICS_ENV, folder.path())
+        .env(SETTINGS_ENV, inside(settings, &config)?);
     give_libraries(&mut command, &engine, &gomp)?;
+    config.engine_cpu.iter().for_each(|&cpu| give_up(cpu));
     let child = command.spawn().with_context(|| format!("cannot start {name}"))?;
     let mut end = match End::of(child) {
         Ok(end) => end,
@@ -61,6 +75,21 @@ pub fn run(settings: &Settings, words: &[OsString]) -> Result {
     };
     tell(settings, &read(folder.path())?, &name)?;
     Ok(code(status))
+}
+
+/// What the engine inside is to do: without a word of the user's it looks after large areas alone.
+fn inside(settings: &Settings, config: &Config) -> anyhow::Result<String> {
+    let areas = format!("hot-areas = \"{HOT_AREAS}\"\n");
+    Ok(settings.to_toml()? + if config.hot_areas.is_none() { &areas } else { "" })
+}
+
+/// Leaves a CPU to the engine: the program, which inherits that, makes no thread for it.
+fn give_up(cpu: u32) {
+    let Ok(mut cpus) = policy::affinity(Tid(0)) else { return };
+    cpus.retain(|&other| other != cpu);
+    if cpus.is_empty() || policy::set_affinity(Tid(0), &cpus).is_err() {
+        errln!("homing: the program and the engine share CPU {cpu}: there is no other one for the program");
+    }
 }
 
 fn give_libraries(command: &mut Command, engine: &Path, gomp: &Path) -> anyhow::Result<()> {
@@ -133,11 +162,10 @@ fn sentence(process: &Value) -> String {
     let (local, remote) = (number("samples_local"), number("samples_remote"));
     let share = |part: u64, of: u64| 100.0 * part as f64 / of.max(1) as f64;
     text += &format!(
-        "\n  {} ({} refused) among {}, {:.0} % of them by the end of the second iteration found",
+        "\n  {} ({} refused) among {}",
         things(number("pages_moved"), "page move"),
         number("moves_failed"),
         things(number("pages"), "page"),
-        share(moved_by_second(process), number("pages_moved")),
     );
     text += &format!(
         "\n  {:.1} % of {} non-local; {} scans, {} missed; the manager took {:.2} s of CPU",
@@ -147,13 +175,17 @@ fn sentence(process: &Value) -> String {
         number("scans_missed"),
         number("manager_ns") as f64 / 1e9,
     );
+    if number("threads_moved") > 0 {
+        text += &format!(
+            "\n  {} moved to another node, {} sent after them",
+            things(number("threads_moved"), "thread"),
+            things(number("forwarded"), "page"),
+        );
+    }
+    // What another version of the library leaves is told as far as it is understood.
+    let hot = Hot::deserialize(process).unwrap_or_default();
+    hot.lines().iter().for_each(|line| text += &format!("\n  {line}"));
     text
-}
-
-fn moved_by_second(process: &Value) -> u64 {
-    let iterations = process["by_iteration"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let second = iterations.iter().rfind(|one| one["iteration"].as_u64().is_some_and(|number| number <= 2));
-    second.and_then(|one| one["pages_moved"].as_u64()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -165,18 +197,23 @@ mod tests {
         let mut process = serde_json::json!({
             "pid": 7, "command": ["/x/app", "1"], "status": 0, "reason": "", "regions": 30, "period": 3,
             "iterations": 8, "samples_local": 30, "samples_remote": 10, "pages": 20, "pages_moved": 8,
-            "moves_failed": 1, "scans": 4, "scans_missed": 2, "manager_ns": 1_500_000_000_u64,
-            "by_iteration": [{"iteration": 1, "pages_moved": 2}, {"iteration": 2, "pages_moved": 6},
-                {"iteration": 3, "pages_moved": 8}],
+            "moves_failed": 1, "scans": 4, "threads_moved": 2, "forwarded": 7,
+            "scans_missed": 2, "manager_ns": 1_500_000_000_u64,
+            "resident_pages": 50, "areas": [{"name": "u", "start": 4096, "bytes": 8192, "stays": false, "local": 30,
+                "remote": 10, "pages": 2, "eligible": 2, "migrated": 1, "frozen": 1, "moves": 8}],
+            "by_iteration": [{"iteration": 1, "moves": 2, "local": 0, "remote": 1, "remote_by_area": []},
+                {"iteration": 2, "moves": 6, "local": 1, "remote": 5, "remote_by_area": [5]}],
         });
         let text = sentence(&process);
         for part in [
             "app (7): 30 parallel regions, 8 iterations, 3 regions an iteration",
-            "8 page moves (1 refused) among 20 pages, 75 % of them by the end of the second",
+            "8 page moves (1 refused) among 20 pages\n",
+            "50 pages in memory, 2 in hot areas; 1 of 2 eligible pages moved (50 %), 1 frozen; 75 % of all moves",
             "25.0 % of 40 page samples non-local; 4 scans, 2 missed; the manager took 1.50 s",
         ] {
             assert!(text.contains(part), "{text}");
         }
+        assert!(text.contains("2 threads moved to another node, 7 pages sent after them"), "{text}");
         process["status"] = 1.into();
         process["reason"] = "the machine has one memory node".into();
         let text = sentence(&process);

@@ -158,8 +158,8 @@ impl Settings {
         Ok(config)
     }
 
-    /// Fails on what an engine inside of the program does not have.
-    pub fn inside(&self) -> anyhow::Result<()> {
+    /// The settings; fails on what an engine inside of the program does not have.
+    pub fn inside(&self) -> anyhow::Result<Config> {
         let config = self.config()?;
         let alone = [
             ("--stop-world", config.stop_world),
@@ -170,7 +170,7 @@ impl Settings {
             ("--machine", self.machine != "host"),
         ];
         match alone.iter().find(|(_, given)| *given) {
-            None => Ok(()),
+            None => Ok(config),
             Some((name, _)) => Err(exit::error(
                 Code::USAGE,
                 format!("{name} does not go with --runtime: the engine runs inside of the program"),

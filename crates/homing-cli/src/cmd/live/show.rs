@@ -1,5 +1,6 @@
 //! The exit summary for people.
 
+use super::hot::Hot;
 use homing_live::account::Summary;
 use homing_live::counters::COUNTERS;
 use homing_live::source::Scans;
@@ -64,6 +65,14 @@ pub fn text(summary: &Summary) -> String {
             "{scans} scans for hint faults took {seconds:.2} s; the program stood still for {stopped_seconds:.2} s"
         ));
     }
+    if summary.areas.iter().any(|area| area.bytes > 0) {
+        let hot = Hot {
+            resident_pages: summary.resident_pages,
+            areas: summary.areas.clone(),
+            by_iteration: summary.by_iteration.clone(),
+        };
+        hot.lines().into_iter().for_each(&mut line);
+    }
     let share = 100.0 * counts.engine_cpu_seconds / summary.seconds.max(1e-9);
     let mut phases: Vec<(&String, &f64)> = counts.engine_cpu_by_phase.iter().collect();
     phases.sort_by(|a, b| b.1.total_cmp(a.1));
@@ -112,6 +121,10 @@ mod tests {
             pages: 0,
             thread_events_refused: None,
             counts,
+            resident_pages: 0,
+            areas: Vec::new(),
+            iterations: 0,
+            by_iteration: Vec::new(),
             intervals: Vec::new(),
         };
         let text = text(&summary);

@@ -2,9 +2,12 @@
 //! section 4.
 
 use super::super::tests::{expand, run_with, uniform};
+use crate::action::{Actions, Locations};
 use crate::history::History;
-use crate::ids::{Node, Thread, Time};
-use crate::policy::ThreadMoved;
+use crate::ids::{Node, Page, Thread, Time};
+use crate::policy::settings::Settings;
+use crate::policy::{table, End, Policy, Sample, ThreadMoved};
+use crate::session::input::{HotArea, Own};
 use crate::simulate::Simulation;
 use crate::timeline::{Mark, Timeline};
 
@@ -145,4 +148,65 @@ fn without_constructs_a_move_counts_at_the_end_of_its_iteration() {
     let (visits, timeline) = moving(320, Some(380), false);
     let back = simulate("predictive", &visits, &timeline, &[]);
     assert_eq!(back.account.moves, 0, "the thread is at the page's home again");
+}
+
+/// The policy itself, with pages whose address is that many pages.
+fn with_pages(sets: &[&str], pages: u32) -> Box<dyn Policy> {
+    let mut settings = Settings::default();
+    sets.iter().for_each(|set| settings.set(&format!("competitive.{set}")).unwrap());
+    let mut policy = table::find("competitive").unwrap().make(&uniform(3, 2.0, 20.0, None), false, &settings);
+    (0..pages).for_each(|page| policy.page_new(Page(page), u64::from(page) * 4096));
+    policy
+}
+
+/// Node 1 uses pages of node 0, and an interval ends: the pages that move.
+fn interval(policy: &mut dyn Policy, used: &[u32]) -> Vec<u32> {
+    let (mut actions, mut taken) = (Actions::default(), Vec::new());
+    for &page in used {
+        let at = Locations::single(Node(0));
+        let (page, node, time) = (Page(page), Node(1), Time(0));
+        let sample = Sample { page, node, reads: 100, writes: 0, weight: 1.0, time, at };
+        policy.sample(&sample, &mut actions);
+    }
+    policy.interval_end(&End { number: 0, time: Time(0) }, &mut actions);
+    actions.take(&mut taken);
+    taken.iter().map(|action| action.page.0).collect()
+}
+
+#[test]
+fn without_iterations_areas_are_served_in_turn_and_some_pages_at_a_time() {
+    let mut policy = with_pages(&["wake-pages=2", "area-pages=3"], 7);
+    let all = [0, 1, 2, 3, 4, 5, 6];
+    let served: Vec<Vec<u32>> = (0..5).map(|_| interval(&mut *policy, &all)).collect();
+    assert_eq!(served, [vec![0, 1], vec![2, 3], vec![4, 5], vec![6], vec![0, 1]]);
+    let mut policy = with_pages(&["wake-every=3"], 1);
+    let served: Vec<usize> = (0..5).map(|_| interval(&mut *policy, &[0]).len()).collect();
+    assert_eq!(served, [1, 0, 0, 1, 0]);
+}
+
+#[test]
+fn areas_that_the_program_names_are_served_by_their_own_parameters() {
+    let mut policy = with_pages(&["area-pages=1"], 6);
+    let own = Own { set: [("competitive.cold".to_owned(), 1.0)].into(), ..Own::default() };
+    let area = |start, own: &Own| HotArea { start, bytes: 2 * 4096, name: String::new(), own: own.clone() };
+    policy.areas(&[area(0, &own), area(2 * 4096, &Own::default())]);
+    // The second area is warm after an interval without candidates, the first is cold, and page 5 is in no area.
+    assert!(interval(&mut *policy, &[]).is_empty());
+    assert_eq!(interval(&mut *policy, &[0, 1, 2, 3, 5]), [5, 2, 3]);
+    // Named anew, an area that was known stays as it was; one that is forgotten leaves its pages to their blocks.
+    policy.areas(&[area(0, &own)]);
+    assert_eq!(interval(&mut *policy, &[1, 3]), [2, 3, 5]);
+    policy.areas(&[]);
+    assert_eq!(interval(&mut *policy, &[1]), [0, 1, 2, 3, 5]);
+}
+
+#[test]
+fn a_page_that_is_forgotten_is_looked_at_again() {
+    let mut policy = with_pages(&[], 1);
+    policy.page_forget(Page(0), 0);
+    assert!(interval(&mut *policy, &[]).is_empty());
+    assert_eq!(interval(&mut *policy, &[0]), [0]);
+    policy.page_gone(Page(0));
+    policy.page_new(Page(0), 1 << 30);
+    assert_eq!(interval(&mut *policy, &[0]), [0], "once, by its new address");
 }

@@ -114,6 +114,27 @@ fn looked() -> impl Strategy<Value = Looked> {
         )
 }
 
+fn areas() -> impl Strategy<Value = Areas> {
+    let area = (1..8u64, any::<bool>(), 0.5..2.0f64);
+    let some = prop_oneof![3 => Just(Vec::new()), 1 => proptest::collection::vec(area, 1..4)];
+    (process(), some).prop_map(|(process, areas)| {
+        let area = |(place, (pages, stays, threshold)): (u64, (u64, bool, f64))| HotArea {
+            start: HEAP + place * 8 * PAGE,
+            bytes: pages * PAGE,
+            name: place.to_string(),
+            own: Own { stays, threshold, ..Own::default() },
+        };
+        Areas { process, areas: (0..).zip(areas).map(area).collect() }
+    })
+}
+
+fn constructs() -> impl Strategy<Value = Constructs> {
+    let threads = (thread(), node(), 0..4u32);
+    let threads = threads.prop_map(|(thread, node, ended)| InConstructs { thread, node, ended });
+    (process(), 0..5u32, proptest::collection::vec(threads, 0..4))
+        .prop_map(|(process, team, threads)| Constructs { process, team, threads })
+}
+
 fn answers() -> impl Strategy<Value = Vec<Answer>> {
     let answer = (proptest::option::weighted(0.9, node()), any::<bool>());
     proptest::collection::vec(answer.prop_map(|(node, huge)| Answer { node, huge }), 1..5)
@@ -154,6 +175,9 @@ fn step() -> impl Strategy<Value = Step> {
             Input::Scanned(Scanned { began: Micros(began), stopped: Micros(began % 100_000), everywhere })
         }),
         1 => (1..40i32).prop_map(|errno| Input::NotBound { errno }),
+        1 => areas().prop_map(Input::Areas),
+        1 => constructs().prop_map(Input::Constructs),
+        1 => prop_oneof![Just(Mark::IterationEnd), Just(Mark::PhaseBegin(1))].prop_map(Input::Marked),
         4 => Just(Input::IntervalEnd),
     ];
     prop_oneof![

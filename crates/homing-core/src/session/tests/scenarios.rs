@@ -1,7 +1,7 @@
 //! Scenarios: what happens, and what the session asks for after each step. They stand in `scenarios.txt`; `world.rs`
 //! has the words. A new one needs no code.
 
-use super::world::{policy, World};
+use super::world::{policy_of, World};
 
 const SCENARIOS: &str = include_str!("scenarios.txt");
 
@@ -37,7 +37,7 @@ fn sessions_do_what_the_scenarios_say() {
     assert!(scenarios.len() >= AT_LEAST, "{} scenarios", scenarios.len());
     let mut differences = Vec::new();
     for Scenario { name, options, steps } in scenarios {
-        let mut policy = policy();
+        let mut policy = policy_of(options);
         let mut world = World::new(options, &mut *policy);
         for (number, (command, expected)) in steps.into_iter().enumerate() {
             let asked = world.say(command);

@@ -20,7 +20,8 @@ const DATA: u64 = 0x7000_0000;
 const CACHE: u64 = 0x8000_0000;
 const HEAP_PAGES: u64 = 4096;
 
-/// Words for a session: `nodes=4 dry-run watch rate=4096 regions=heap keep-huge scans bind=2,3 plan=h0>1@5`.
+/// Words for a session: `nodes=4 dry-run watch rate=4096 regions=heap keep-huge scans bind=2,3 plan=h0>1@5
+/// policy=predictive`.
 pub(super) fn settings(words: &str) -> (Settings, Plan) {
     let mut settings = Settings {
         nodes: 4,
@@ -44,6 +45,7 @@ pub(super) fn settings(words: &str) -> (Settings, Plan) {
             ("rate", bytes) => settings.rate_limit = bytes.parse().unwrap(),
             ("regions", names) => settings.regions = names.split(',').map(Into::into).collect(),
             ("bind", cpus) => settings.bind = cpus.split(',').map(|cpu| cpu.parse().unwrap()).collect(),
+            ("policy", _) => {}
             ("plan", due) => plan.put_back(vec![planned(due)]),
             (other, _) => panic!("no option {other}"),
         }
@@ -66,7 +68,13 @@ pub(super) fn costs() -> Costs {
 }
 
 pub(super) fn policy() -> Box<dyn Policy> {
-    table::find("work-function").unwrap().make(&costs(), false, &Default::default())
+    policy_of("")
+}
+
+/// The policy of the words for a session.
+pub(super) fn policy_of(words: &str) -> Box<dyn Policy> {
+    let name = words.split_whitespace().find_map(|word| word.strip_prefix("policy="));
+    table::find(name.unwrap_or("work-function")).unwrap().make(&costs(), false, &Default::default())
 }
 
 pub(super) fn session<'p>(words: &str, policy: &'p mut dyn Policy) -> Session<'p> {
@@ -192,6 +200,23 @@ impl<'p> World<'p> {
                 self.found.allowed.push((ProcessId(1), nodes));
             }
             ["room", bytes] => self.found.room = vec![Some(number(bytes)); 4],
+            ["areas", ref areas @ ..] => {
+                let areas = areas.iter().map(|area| hot_area(area)).collect();
+                self.input(Input::Areas(Areas { process: ProcessId(1), areas }));
+            }
+            ["constructs", team, ref threads @ ..] => self.constructs(number(team) as u32, threads),
+            ["phase", number_of] => {
+                self.input(Input::Marked(Mark::PhaseBegin(number(number_of) as u32)));
+            }
+            ["iteration"] => self.input(Input::Marked(Mark::IterationEnd)),
+            ["area", name] => {
+                let rows = self.session.hot().counts().iter();
+                let area = rows.clone().find(|row| row.name == name.trim_matches('\'')).unwrap();
+                self.said.push(format!(
+                    "{} local, {} remote, {} pages: {} eligible, {} migrated, {} frozen",
+                    area.local, area.remote, area.pages, area.eligible, area.migrated, area.frozen
+                ));
+            }
             ["balancing"] => self.found.kernel_moves_pages = true,
             _ => panic!("no command {words:?}"),
         }
@@ -230,6 +255,19 @@ impl<'p> World<'p> {
         self.threads.insert(thread, node);
         let (process, thread) = (ProcessId(1), ThreadId(thread));
         self.input(Input::Migrated(vec![Arrival { process, thread, node: Node(node), at }]));
+    }
+
+    /// Threads work in parallel constructs: `t1:2x3`, the first on node 2, where it has ended three in a row.
+    fn constructs(&mut self, team: u32, threads: &[&str]) {
+        let threads = threads.iter().map(|words| {
+            let (thread, place) = words.split_once(':').unwrap();
+            let (node, ended) = place.split_once('x').unwrap();
+            let (thread, node) = (number(thread) as i32, number(node) as u16);
+            self.threads.insert(thread, node);
+            InConstructs { thread: ThreadId(thread), node: Node(node), ended: number(ended) as u32 }
+        });
+        let threads = threads.collect();
+        self.input(Input::Constructs(Constructs { process: ProcessId(1), team, threads }));
     }
 
     fn wait(&mut self, ms: u64, behind: bool) {
@@ -302,6 +340,19 @@ impl<'p> World<'p> {
         let node = self.memory.get(&(process, address)).copied().unwrap_or(Some(Node(0)));
         Answer { node, huge }
     }
+}
+
+/// An area such as `a=h0+8`, eight pages from the first of the heap on, `a=h0+8*stays` or `a=h0+8*2`, with a threshold.
+fn hot_area(words: &str) -> HotArea {
+    let (area, own) = words.split_once('*').unwrap_or((words, ""));
+    let (name, place_of) = area.split_once('=').unwrap();
+    let (page, pages) = place_of.split_once('+').unwrap();
+    let own = match own {
+        "" => Own::default(),
+        "stays" => Own { stays: true, ..Own::default() },
+        threshold => Own { threshold: threshold.parse().unwrap(), ..Own::default() },
+    };
+    HotArea { start: place(page).1, bytes: number(pages) * PAGE, name: name.into(), own }
 }
 
 fn number(word: &str) -> u64 {
