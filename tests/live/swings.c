@@ -1,5 +1,5 @@
-/* A program for which no placement is better than another: thread i, bound to CPU 2 * i, reads and writes PAGES pages at
- * random, and so do the others. Prints `ready` once all pages are there; ends on SIGTERM.
+/* A program for which no placement is better than another: thread i, bound to CPU 2 * i, reads and writes PAGES pages
+ * at random, and so do the others. Prints `ready` once all pages are there; ends on SIGTERM.
  *
  *   swings THREADS PAGES
  */

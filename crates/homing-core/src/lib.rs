@@ -23,6 +23,7 @@ pub mod policy;
 pub mod process;
 pub mod report;
 pub mod rset;
+pub mod sched;
 pub mod session;
 pub mod sharing;
 pub mod simulate;

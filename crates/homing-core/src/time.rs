@@ -61,6 +61,16 @@ impl Times {
         self.page_move
     }
 
+    /// From a CPU of a node to a memory, at rest, in nanoseconds.
+    pub fn latency_ns(&self, from: Node, to: Node) -> f64 {
+        self.latency[from.index() * self.nodes + to.index()]
+    }
+
+    /// What the model takes besides latencies.
+    pub fn parameters(&self) -> &TimeParameters {
+        &self.parameters
+    }
+
     /// A reference that hits the first level, in nanoseconds.
     pub fn hit_ns(&self) -> f64 {
         self.parameters.compute_ns + self.hits.l1

@@ -290,7 +290,8 @@ impl Seen {
         self.pages = pages;
     }
 
-    /// One small page in this number was followed. Any access to a huge one may have brought it in: it stands for itself.
+    /// One small page in this number was followed. Any access to a huge one may have brought it in: it stands for
+    /// itself.
     fn stand_for(&mut self, number: u64) {
         let small = self.pages.iter_mut().filter(|page| page.bytes == PAGE);
         small.for_each(|page| page.stands_for = number);

@@ -153,8 +153,8 @@ mod tests {
         let library = Path::new("/lib/libhoming-rset.so");
         let remote = Policies { memory: Some(Memory::Remote), ..Policies::default() };
         let told = environment(library, &set, &remote, 4096, &global).unwrap();
-        let words = format!("remote 0 4096 0 2,4 2,3,4,5 {}", seccomp::filters());
-        assert_eq!(told.last().unwrap(), &(SET_ENV, words));
+        let expected = format!("remote 0 4096 0 2,4 2,3,4,5 {}", seccomp::filters());
+        assert_eq!(told.last().unwrap(), &(SET_ENV, expected.into()));
         assert_eq!(environment(Path::new("/a b.so"), &set, &remote, 4096, &global), None);
         let alone = ResourceSet { cpus: set.cpus.clone(), ..ResourceSet::default() };
         assert_eq!(words(&alone, &Policies::default(), 1, &[Cpu(2)], 3), "float 0 1 0 - 2 3");

@@ -44,6 +44,7 @@ pub mod policies;
 pub mod progress;
 pub mod rig;
 pub mod scene;
+pub mod sched;
 pub mod shares;
 pub mod simulate;
 mod spill;

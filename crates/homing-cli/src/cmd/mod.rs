@@ -45,6 +45,7 @@ pub mod record;
 pub mod replay;
 pub mod reproduce;
 pub mod rset;
+pub mod sched;
 pub mod simulate;
 pub mod study;
 pub mod top;
@@ -66,6 +67,8 @@ commands! {
     Simulate(simulate::Args) in Compare => simulate::run;
     /// Policies on a grid of traces, machines, starts and information levels; resumable
     Study(study::Args) in Compare => study::run;
+    /// Several parallel jobs on one machine: processors and pages decided together
+    Sched(sched::Args) in Compare => sched::run;
     /// Reproduce the papers' tables and figures beside the published numbers
     Reproduce(reproduce::Args) in Compare => reproduce::run;
     /// Run a program and bring its pages home while it runs

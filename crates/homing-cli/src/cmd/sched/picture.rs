@@ -1,0 +1,156 @@
+//! Pictures of simulated scheduling: which job had which processors, and how local each job was, one pair for each run.
+
+use homing_core::sched::outcome::Outcome;
+use homing_pipeline::sched::Cell;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Width of a picture, height of a CPU's row, height of the curves, and the margin for labels, in pixels.
+const WIDTH: usize = 900;
+const ROW: usize = 5;
+const CURVES: usize = 120;
+const LEFT: usize = 48;
+
+/// Distinct colours of jobs, by number.
+const COLOURS: [&str; 12] = [
+    "#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7", "#a463f2", "#97bbf5", "#9c6b4e",
+    "#9498a0", "#0a7d8c", "#c2385a",
+];
+
+/// The page.
+pub fn page(cells: &[Cell], machine: &str, how: &str) -> String {
+    let mut page = String::from(
+        "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width\"><title>Jobs and processors</title>\n<style>\
+         body{font:15px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;\
+         color:#222;background:#fff}\
+         svg{max-width:100%;height:auto}svg text{font:11px system-ui;fill:currentColor}\
+         @media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}}\
+         </style>\n<h1>Jobs and processors</h1>\n",
+    );
+    let _ = writeln!(page, "<p>Machine {machine}. {how}</p>");
+    for cell in cells {
+        let outcome = &cell.outcome;
+        let _ = writeln!(
+            page,
+            "<h2>{}, pages {}, load {:.0} %, seed {}</h2>\n<p>{} jobs in {:.0} s; {:.0} s of CPU time (bound {:.0}); \
+             {:.1} % of the misses non-local; {} process migrations.</p>",
+            cell.manager, cell.policy, cell.load_percent, cell.seed, outcome.jobs, outcome.makespan_s, outcome.cpu_s,
+            outcome.bound_cpu_s, outcome.nonlocal_percent, outcome.process_migrations
+        );
+        if outcome.left_out_of_pictures > 0 {
+            let _ = writeln!(
+                page,
+                "<p>{} bursts are left out of the pictures.</p>",
+                outcome.left_out_of_pictures
+            );
+        }
+        page += &processors(outcome);
+        page += &locality(outcome);
+    }
+    page + "</html>\n"
+}
+
+/// A row for each CPU, in which each pixel shows the job that had most of its time.
+fn processors(outcome: &Outcome) -> String {
+    let cpus = outcome.segments.iter().map(|segment| usize::from(segment.cpu) + 1).max().unwrap_or(0);
+    let step = outcome.makespan_s / WIDTH as f64;
+    let mut time: Vec<BTreeMap<(usize, u32), f64>> = vec![BTreeMap::new(); cpus];
+    for segment in &outcome.segments {
+        let mut column = (segment.from_s / step) as usize;
+        let mut from = segment.from_s;
+        while from < segment.to_s && column < WIDTH {
+            let to = segment.to_s.min((column + 1) as f64 * step);
+            *time[usize::from(segment.cpu)].entry((column, segment.job.0)).or_default() += to - from;
+            (from, column) = (to, column + 1);
+        }
+    }
+    let mut drawn = String::new();
+    for (cpu, time) in time.iter().enumerate() {
+        let mut most: Vec<Option<(u32, f64)>> = vec![None; WIDTH];
+        for (&(column, job), &seconds) in time {
+            if seconds > step / 2.0 || most[column].is_none_or(|(_, other)| seconds > other) {
+                most[column] = Some((job, seconds));
+            }
+        }
+        let mut from = 0;
+        for run in most.chunk_by(|a, b| a.map(|(job, _)| job) == b.map(|(job, _)| job)) {
+            if let Some((job, _)) = run[0] {
+                let (x, y) = (LEFT + from, cpu * ROW);
+                let colour = COLOURS[job as usize % COLOURS.len()];
+                let _ = write!(
+                    drawn,
+                    "<rect x=\"{x}\" y=\"{y}\" width=\"{}\" height=\"{}\" fill=\"{colour}\"/>",
+                    run.len(),
+                    ROW - 1
+                );
+            }
+            from += run.len();
+        }
+    }
+    let (width, height) = (LEFT + WIDTH, cpus * ROW + 18);
+    let _ = write!(
+        drawn,
+        "<text x=\"0\" y=\"10\">CPU 0</text><text x=\"0\" y=\"{}\">CPU {}</text>",
+        cpus * ROW - 2,
+        cpus.max(1) - 1
+    );
+    let axis = axis(outcome, cpus * ROW + 14);
+    format!(
+        "<h3>Processors by job</h3>\n<svg viewBox=\"0 0 {width} {height}\" role=\"img\" \
+         aria-label=\"Which job had which processors over time\">{drawn}{axis}</svg>\n"
+    )
+}
+
+/// A curve for each job: the share of its misses that are local.
+fn locality(outcome: &Outcome) -> String {
+    if outcome.locality.is_empty() {
+        return String::new();
+    }
+    let mut jobs: BTreeMap<u32, Vec<(f64, f64)>> = BTreeMap::new();
+    for point in &outcome.locality {
+        let x = LEFT as f64 + WIDTH as f64 * point.at_s / outcome.makespan_s;
+        jobs.entry(point.job.0).or_default().push((x, CURVES as f64 * (1.0 - point.local) + 4.0));
+    }
+    let mut drawn = String::new();
+    for (job, points) in jobs {
+        // One point a pixel.
+        let line: Vec<String> = points
+            .chunk_by(|a, b| a.0 as usize == b.0 as usize)
+            .map(|same| {
+                format!(
+                    "{:.0},{:.1}",
+                    same[0].0,
+                    same.iter().map(|point| point.1).sum::<f64>() / same.len() as f64
+                )
+            })
+            .collect();
+        let colour = COLOURS[job as usize % COLOURS.len()];
+        let _ = write!(drawn, "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\"/>", line.join(" "));
+    }
+    for percent in [0, 50, 100] {
+        let y = CURVES * (100 - percent) / 100 + 4;
+        let _ = write!(
+            drawn,
+            "<text x=\"0\" y=\"{}\">{percent} %</text><path d=\"M{LEFT} {y}h{WIDTH}\" stroke=\"#8884\"/>",
+            y + 4
+        );
+    }
+    let (width, height) = (LEFT + WIDTH, CURVES + 26);
+    let axis = axis(outcome, CURVES + 22);
+    format!(
+        "<h3>Local misses of each job</h3>\n<svg viewBox=\"0 0 {width} {height}\" role=\"img\" \
+         aria-label=\"How local each job's misses were over time\">{drawn}{axis}</svg>\n"
+    )
+}
+
+/// Seconds below a picture.
+fn axis(outcome: &Outcome, y: usize) -> String {
+    (0..=4).fold(String::new(), |mut axis, quarter| {
+        let anchor = ["start", "middle", "middle", "middle", "end"][quarter];
+        let x = LEFT + WIDTH * quarter / 4;
+        let seconds = outcome.makespan_s * quarter as f64 / 4.0;
+        let _ = write!(axis, "<text x=\"{x}\" y=\"{y}\" text-anchor=\"{anchor}\">{seconds:.0} s</text>");
+        axis
+    })
+}

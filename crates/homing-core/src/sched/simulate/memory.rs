@@ -1,0 +1,289 @@
+//! Where jobs' pages are, and the page policy that moves them.
+//!
+//! A job's data is cut into 64 bands by address, of which p threads use 64 / p each, and eight parts that all threads
+//! use. One page stands for all of a band: it has the misses of one page, so that the policy sees what it would see of
+//! each, and its move costs that of all. The policy is one of [`crate::policy`], driven by [`crate::engine`] as
+//! everywhere; it gets the counts of each interval as profiles, and is told which threads a manager moved to another
+//! node. No band belongs to two threads: real pages are so many more that hardly any does.
+
+use super::super::app::Init;
+use super::super::layout::{Hardware, Layout};
+use super::super::outcome::Outcome;
+use super::job::Job;
+use crate::action::{Action, Kind, Locations, Outcome as Came};
+use crate::engine::{Engine, Executor, Observation};
+use crate::ids::{Node, Page, Thread, Time};
+use crate::policy::{Context, Policy, Sample, ThreadMoved};
+use std::collections::BTreeMap;
+
+/// Bands of a job's own data.
+const BANDS: usize = 64;
+/// Parts of the data that all its threads use.
+const SHARED: usize = 8;
+/// What policies that count time in references are told: their default rate.
+const REFERENCES_A_SECOND: f64 = 7e6;
+/// Samples of a page in an interval at most: each stands for as many misses as that takes, and for this many at least.
+const SAMPLES: f64 = 16.0;
+const WEIGHT: f64 = 16.0;
+
+/// Where pages are, and which were moved since it was last asked.
+struct Homes {
+    home: Vec<Node>,
+    moved: Vec<Page>,
+}
+
+impl Executor for Homes {
+    fn at(&self, page: Page) -> Locations {
+        Locations::single(self.home[page.index()])
+    }
+
+    fn execute(&mut self, action: &Action) -> Came {
+        if let Kind::Move { to } | Kind::Collapse { keep: to } = action.kind {
+            if self.home[action.page.index()] == to {
+                return Came::Refused("the page is there");
+            }
+            self.home[action.page.index()] = to;
+            self.moved.push(action.page);
+        }
+        if matches!(action.kind, Kind::Replicate { .. }) {
+            return Came::Refused("one copy a page");
+        }
+        Came::Done
+    }
+}
+
+pub(super) struct Memory<'p> {
+    engine: Engine<'p, Homes>,
+    /// Parts in which the counts of an interval are told. A policy that takes them one by one stands for hardware that
+    /// would have raised many interrupts in it; two satisfy one that waits for the second.
+    parts: u32,
+    nodes: usize,
+    page_bytes: u64,
+    /// Misses of each page of an interval, by node.
+    counts: BTreeMap<u32, Vec<f64>>,
+    /// The nodes of a job's threads when they were last looked at.
+    last: BTreeMap<u32, Vec<Node>>,
+    move_s: f64,
+    shootdown_s: f64,
+    pages_moved: f64,
+}
+
+impl<'p> Memory<'p> {
+    pub fn new(hardware: &Hardware, policy: &'p mut dyn Policy) -> Memory<'p> {
+        let parts = if policy.wants_profiles() { 1 } else { 2 };
+        let mut engine = Engine::new(policy, Homes { home: Vec::new(), moved: Vec::new() }, false);
+        engine.begin(&Context {
+            monitor: "misses".into(),
+            weight: WEIGHT,
+            interval: None,
+            iterations: false,
+            phases: false,
+            page_bytes: hardware.page_bytes,
+            nodes: hardware.layout.nodes() as u16,
+            loads: false,
+        });
+        Memory {
+            engine,
+            parts,
+            nodes: hardware.layout.nodes(),
+            page_bytes: hardware.page_bytes,
+            counts: BTreeMap::new(),
+            last: BTreeMap::new(),
+            move_s: hardware.move_s,
+            shootdown_s: hardware.shootdown_s,
+            pages_moved: 0.0,
+        }
+    }
+
+    /// Pages that one of the job's own bands stands for, and one of the shared parts.
+    fn sizes(&self, job: &Job) -> (f64, f64) {
+        let pages = job.app.data.0.div_ceil(self.page_bytes) as f64;
+        (pages * (1.0 - job.app.shared) / BANDS as f64, pages * job.app.shared / SHARED as f64)
+    }
+
+    /// The job touches its data for the first time. All of its CPUs take part, also those that the baseline of a
+    /// measurement leaves alone afterwards.
+    pub fn begin(&mut self, job: &mut Job, layout: &Layout) {
+        if job.app.data.0 == 0 || job.cpus().is_empty() {
+            return;
+        }
+        let nodes: Vec<Node> = job.cpus().iter().map(|&cpu| layout.node(cpu)).collect();
+        let first = self.engine.executor().home.len() as u32;
+        job.first_page = Some(first);
+        let threads = nodes.len();
+        for part in 0..BANDS + SHARED {
+            let thread = match job.app.init {
+                Init::Serial => 0,
+                Init::Parallel if part < BANDS => part * threads / BANDS,
+                Init::Parallel => (part - BANDS) * threads / SHARED,
+            };
+            self.engine.executor_mut().home.push(nodes[thread]);
+            let address = u64::from(first) * self.page_bytes + part as u64 * self.page_bytes;
+            self.engine.observe(Observation::PageNew(Page(first + part as u32), address));
+        }
+        self.last.insert(job.id.0, job.nodes.clone());
+    }
+
+    /// The job's pages go away.
+    pub fn end(&mut self, job: &Job) {
+        self.last.remove(&job.id.0);
+        let Some(first) = job.first_page else { return };
+        for page in first..first + (BANDS + SHARED) as u32 {
+            self.counts.remove(&page);
+            self.engine.observe(Observation::PageGone(Page(page)));
+        }
+    }
+
+    /// The job's pages at each node.
+    pub fn held(&self, job: &Job) -> Vec<f64> {
+        let mut held = vec![0.0; self.nodes];
+        let (own, shared) = self.sizes(job);
+        if let Some(first) = job.first_page {
+            let homes = &self.engine.executor().home[first as usize..first as usize + BANDS + SHARED];
+            for (part, home) in homes.iter().enumerate() {
+                held[home.index()] += if part < BANDS { own } else { shared };
+            }
+        }
+        held
+    }
+
+    /// For each thread of a job the shares of its misses by memory.
+    pub fn shares(&self, job: &Job) -> Vec<Vec<(usize, f64)>> {
+        let threads = job.nodes.len();
+        let Some(first) = job.first_page.map(|first| first as usize) else {
+            return vec![Vec::new(); threads];
+        };
+        let homes = &self.engine.executor().home;
+        let mut of_all = vec![0.0; self.nodes];
+        for home in &homes[first + BANDS..first + BANDS + SHARED] {
+            of_all[home.index()] += job.app.shared / SHARED as f64;
+        }
+        let of_all: Vec<(usize, f64)> =
+            of_all.into_iter().enumerate().filter(|(_, share)| *share > 0.0).collect();
+        let of_thread = |thread: usize| {
+            let mut at = of_all.clone();
+            for (band, share) in bands(thread, threads) {
+                let home = homes[first + band].index();
+                let share = share * (1.0 - job.app.shared);
+                match at.iter_mut().find(|(node, _)| *node == home) {
+                    Some((_, sum)) => *sum += share,
+                    None => at.push((home, share)),
+                }
+            }
+            at
+        };
+        (0..threads).map(of_thread).collect()
+    }
+
+    /// Counts the misses of some iterations.
+    pub fn count(&mut self, job: &Job, iterations: f64) {
+        let (Some(first), threads) = (job.first_page, job.nodes.len()) else { return };
+        let misses = iterations * job.app.misses_on(threads as u32) / threads as f64;
+        let (own, shared) = self.sizes(job);
+        let nodes = self.nodes;
+        let mut add = |part: usize, node: Node, misses: f64| {
+            let counts = self.counts.entry(first + part as u32).or_insert_with(|| vec![0.0; nodes]);
+            counts[node.index()] += misses;
+        };
+        for (thread, &node) in job.nodes.iter().enumerate() {
+            for (band, share) in bands(thread, threads) {
+                add(band, node, misses * (1.0 - job.app.shared) * share / own);
+            }
+            if shared > 0.0 {
+                (BANDS..BANDS + SHARED)
+                    .for_each(|part| add(part, node, misses * job.app.shared / SHARED as f64 / shared));
+            }
+        }
+    }
+
+    /// Tells the policy of threads that a manager moved.
+    pub fn threads_moved(&mut self, jobs: &mut [Job], now_s: f64) {
+        let time = time(now_s);
+        for job in jobs.iter_mut().filter(|job| job.first_page.is_some() && !job.shared) {
+            let last = self.last.insert(job.id.0, job.nodes.clone()).unwrap_or_default();
+            let moved = last.iter().zip(&job.nodes).enumerate().filter(|(_, (from, to))| from != to);
+            for (thread, (&from, &to)) in moved {
+                let thread = Thread(job.id.0 * 1024 + thread as u32);
+                self.engine.observe(Observation::ThreadMoved(ThreadMoved { thread, from, to, time }));
+            }
+        }
+        self.charge(jobs);
+    }
+
+    /// An interval is over: the policy gets the counts and moves pages.
+    pub fn interval(&mut self, jobs: &mut [Job], now_s: f64) {
+        let time = time(now_s);
+        let writes: BTreeMap<u32, f64> =
+            jobs.iter().filter_map(|job| Some((job.first_page?, job.app.writes))).collect();
+        let mut profile = Vec::new();
+        for (page, by_node) in std::mem::take(&mut self.counts) {
+            let writes = writes.range(..=page).next_back().map_or(0.0, |(_, writes)| *writes);
+            let (page, at) = (Page(page), self.engine.at(Page(page)));
+            let weight = (by_node.iter().sum::<f64>() / SAMPLES).max(WEIGHT);
+            for (node, misses) in by_node.iter().enumerate().filter(|(_, misses)| **misses >= weight) {
+                let seen = (misses / f64::from(self.parts) / weight).round();
+                let written = (seen * writes).round();
+                let (reads, writes, node) = ((seen - written) as u64, written as u64, Node(node as u16));
+                profile.push(Sample { page, node, reads, writes, weight, time, at });
+            }
+        }
+        for _ in 0..self.parts {
+            self.engine.profiles(&mut profile.clone());
+        }
+        self.engine.observe(Observation::IntervalEnd(time));
+        self.charge(jobs);
+    }
+
+    /// Lets jobs pay for the pages that moved.
+    fn charge(&mut self, jobs: &mut [Job]) {
+        let moved = std::mem::take(&mut self.engine.executor_mut().moved);
+        for page in moved {
+            let of = |job: &&mut Job| {
+                job.first_page.is_some_and(|first| (first..first + (BANDS + SHARED) as u32).contains(&page.0))
+            };
+            let Some(job) = jobs.iter_mut().find(of) else { continue };
+            let (own, shared) = self.sizes(job);
+            let band = page.0 - job.first_page.unwrap_or_default();
+            let pages = if (band as usize) < BANDS { own } else { shared };
+            let each = self.move_s / job.threads().max(1) as f64 + self.shootdown_s;
+            job.moved(pages, pages * each);
+            self.pages_moved += pages;
+        }
+    }
+
+    pub fn finish(&self, outcome: &mut Outcome) {
+        outcome.pages_moved = self.pages_moved;
+    }
+}
+
+/// The bands that a thread of several uses, with the share of the thread's data that each is.
+fn bands(thread: usize, threads: usize) -> impl Iterator<Item = (usize, f64)> {
+    let from = (thread * BANDS / threads).min(BANDS - 1);
+    let to = ((thread + 1) * BANDS / threads).clamp(from + 1, BANDS);
+    let share = 1.0 / (to - from) as f64;
+    (from..to).map(move |band| (band, share))
+}
+
+fn time(now_s: f64) -> Time {
+    Time((now_s * REFERENCES_A_SECOND) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_share_out_all_bands() {
+        for threads in 1..=2 * BANDS {
+            let mut users = [0; BANDS];
+            for thread in 0..threads {
+                let mine: Vec<_> = bands(thread, threads).collect();
+                assert!((mine.iter().map(|(_, share)| share).sum::<f64>() - 1.0).abs() < 1e-9);
+                mine.iter().for_each(|(band, _)| users[*band] += 1);
+            }
+            assert!(users.iter().all(|&users| users >= 1), "{threads}: every band is used");
+            assert!(threads > BANDS || users.iter().all(|&users| users == 1), "{threads}: by one thread");
+        }
+        assert_eq!(bands(1, 2).collect::<Vec<_>>()[0], (32, 1.0 / 32.0));
+    }
+}

@@ -1,0 +1,173 @@
+//! The Standard Workload Format: logs of jobs of parallel machines (Feitelson's Parallel Workloads Archive, version
+//! 2.2; Corbalan 2003, section 6, reference 19).
+//!
+//! Lines that begin with `;` are comments. Every other line is a job of 18 numbers; -1 stands for what is not known.
+
+use super::BadInput;
+
+/// A job of a log. Unknown values are `None`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// Field 1: its number in the log.
+    pub number: i64,
+    /// Field 2: seconds from the log's begin to its submission.
+    pub submit_s: f64,
+    /// Field 4: seconds that it ran.
+    pub run_s: Option<f64>,
+    /// Field 5, or 8 where that is unknown: processors.
+    pub processors: Option<u32>,
+    /// Field 7, or 10 where that is unknown: KiB of memory of each processor.
+    pub memory_kib: Option<f64>,
+    /// Field 11: 1 if it was completed, 0 if it failed, 5 if it was cancelled; 2 to 4 are parts of one job.
+    pub status: Option<i64>,
+    /// Field 14: the number of its executable.
+    pub executable: Option<i64>,
+}
+
+/// What a log holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Log {
+    /// `; Key: value` of the header, in order.
+    pub header: Vec<(String, String)>,
+    /// Jobs, by submission.
+    pub jobs: Vec<Entry>,
+    /// What was left out.
+    pub skipped: Skipped,
+}
+
+/// Jobs of a log that cannot be played.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Skipped {
+    /// Cancelled before they began (no run time or no processors).
+    pub never_ran: u64,
+    /// Parts of jobs that were stopped and went on later (status 2 to 4): the job itself stands in a line of its own.
+    pub parts: u64,
+    /// Run time or processors are not known.
+    pub unknown: u64,
+}
+
+impl Skipped {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.never_ran + self.parts + self.unknown
+    }
+}
+
+const FIELDS: usize = 18;
+
+/// Reads a log; `file` is what messages call it.
+pub fn read(text: &str, file: &str) -> Result<Log, BadInput> {
+    let mut log = Log::default();
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if let Some(comment) = line.strip_prefix(';') {
+            if let Some((key, value)) =
+                comment.split_once(':').filter(|(key, _)| log.jobs.is_empty() && !key.is_empty())
+            {
+                log.header.push((key.trim().into(), value.trim().into()));
+            }
+        } else if !line.is_empty() {
+            let entry = job(line).map_err(|message| BadInput {
+                file: file.into(),
+                line: Some(index + 1),
+                message,
+            })?;
+            match log.skipped.counts(&entry) {
+                Some(count) => *count += 1,
+                None => log.jobs.push(entry),
+            }
+        }
+    }
+    if log.jobs.is_empty() {
+        let message = match log.skipped.total() {
+            0 => "no jobs: expected a log in the Standard Workload Format, a line of 18 numbers for each job"
+                .into(),
+            n => format!("none of its {n} jobs ran for a known time on a known number of processors"),
+        };
+        return Err(BadInput { file: file.into(), line: None, message });
+    }
+    log.jobs.sort_by(|a, b| a.submit_s.total_cmp(&b.submit_s));
+    Ok(log)
+}
+
+impl Skipped {
+    /// The count of the reason why a job cannot be played, if there is one.
+    fn counts(&mut self, entry: &Entry) -> Option<&mut u64> {
+        match (entry.status, entry.run_s, entry.processors) {
+            (Some(2..=4), _, _) => Some(&mut self.parts),
+            (Some(5), None, _) | (Some(5), _, None) => Some(&mut self.never_ran),
+            (_, Some(run), _) if run == 0.0 => Some(&mut self.never_ran),
+            (_, None, _) | (_, _, None) => Some(&mut self.unknown),
+            _ => None,
+        }
+    }
+}
+
+fn job(line: &str) -> Result<Entry, String> {
+    let mut fields = [0.0; FIELDS];
+    let mut given = 0;
+    for (index, text) in line.split_ascii_whitespace().enumerate() {
+        let value: f64 = text
+            .parse()
+            .ok()
+            .filter(|v: &f64| v.is_finite())
+            .ok_or_else(|| format!("field {}: `{text}` is no number", index + 1))?;
+        *fields.get_mut(index).ok_or_else(|| format!("more than {FIELDS} fields"))? = value;
+        given += 1;
+    }
+    if given < FIELDS {
+        return Err(format!("{given} fields: expected {FIELDS} numbers, -1 for what is not known"));
+    }
+    let known = |field: usize| Some(fields[field - 1]).filter(|&value| value >= 0.0);
+    let processors = |field: usize| known(field).filter(|&p| p >= 1.0).map(|p| p.min(1e9) as u32);
+    let submit_s = known(2).ok_or("field 2: expected the seconds at which the job was submitted")?;
+    Ok(Entry {
+        number: fields[0] as i64,
+        submit_s,
+        run_s: known(4),
+        processors: processors(5).or_else(|| processors(8)),
+        memory_kib: known(7).or_else(|| known(10)),
+        status: known(11).map(|status| status as i64),
+        executable: known(14).map(|number| number as i64),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOG: &str = "; Version: 2.2\n; MaxProcs: 64\n;\n\
+        1 0 5 100 32 90 512 32 200 -1 1 3 1 7 1 1 -1 -1\n\
+        \n  2 10 -1 50 -1 -1 -1 16 60 2048 0 3 1 -1 1 1 -1 -1\n\
+        3 5 -1 -1 8 -1 -1 8 60 -1 5 3 1 2 1 1 -1 -1\n\
+        4 20 1 10 8 -1 -1 8 60 -1 2 3 1 2 1 1 -1 -1\n\
+        5 21 1 -1 8 -1 -1 8 60 -1 1 3 1 2 1 1 -1 -1\n\
+        6 3 1 0 8 -1 -1 8 60 -1 5 3 1 2 1 1 -1 -1\n\
+        ; Note: not of the header\n";
+
+    #[test]
+    fn a_log_with_gaps() {
+        let log = read(LOG, "x.swf").unwrap();
+        assert_eq!(log.header, [("Version".into(), "2.2".into()), ("MaxProcs".into(), "64".into())]);
+        assert_eq!(log.skipped, Skipped { never_ran: 2, parts: 1, unknown: 1 });
+        assert_eq!(log.jobs.iter().map(|job| job.number).collect::<Vec<_>>(), [1, 2]);
+        let second = &log.jobs[1];
+        assert_eq!((second.processors, second.memory_kib, second.executable), (Some(16), Some(2048.0), None));
+        assert_eq!((second.submit_s, second.run_s, second.status), (10.0, Some(50.0), Some(0)));
+    }
+
+    #[test]
+    fn wrong_lines_are_named() {
+        let error = |text: &str| read(text, "x.swf").unwrap_err().to_string();
+        assert_eq!(
+            error("; a\n1 2 3\n"),
+            "x.swf, line 2: 3 fields: expected 18 numbers, -1 for what is not known"
+        );
+        assert!(error("1 0 5 soon 32 90 512 32 200 -1 1 3 1 7 1 1 -1 -1")
+            .contains("field 4: `soon` is no number"));
+        assert!(error(&"1 ".repeat(19)).contains("more than 18 fields"));
+        assert!(error("; only a header\n").contains("no jobs"));
+        assert!(error("1 0 5 -1 -1 90 512 32 200 -1 1 3 1 7 1 1 -1 -1").contains("none of its 1 jobs"));
+        assert!(error("1 -1 5 9 1 90 512 32 200 -1 1 3 1 7 1 1 -1 -1").contains("field 2"));
+    }
+}
