@@ -1,7 +1,7 @@
 /* A program with OpenMP that knows nothing of Homing: the first thread, on CPU 0, fills an array and static data, then
  * each thread works on a band of both, in three parallel regions an iteration, for ROUNDS iterations at least, and
- * until at least ENOUGH pages of the array are on the nodes of their threads (the kernel says so), five minutes at most. With
- * `again` threads then go to other nodes, and all of that comes once more.
+ * until at least ENOUGH pages of the array are on the nodes of their threads (the kernel says so), five minutes at
+ * most. With `again` threads then go to other nodes, and all of that comes once more.
  *
  *   bands PAGES ROUNDS ENOUGH [again]     PAGES of each thread
  */

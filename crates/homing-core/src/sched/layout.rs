@@ -81,7 +81,7 @@ impl Hardware {
             all.map(|(i, m)| of(&times, i, m)).collect()
         };
         let node_of = (0..machine.nodes())
-            .flat_map(|node| std::iter::repeat(Node(node)).take(usize::from(machine.cpus_of(Node(node)))));
+            .flat_map(|node| std::iter::repeat_n(Node(node), usize::from(machine.cpus_of(Node(node)))));
         let parameters = times.parameters();
         Ok(Hardware {
             layout: Layout::new(node_of.collect(), nodes, each(Times::latency_ns)),

@@ -96,7 +96,7 @@ impl Skipped {
         match (entry.status, entry.run_s, entry.processors) {
             (Some(2..=4), _, _) => Some(&mut self.parts),
             (Some(5), None, _) | (Some(5), _, None) => Some(&mut self.never_ran),
-            (_, Some(run), _) if run == 0.0 => Some(&mut self.never_ran),
+            (_, Some(0.0), _) => Some(&mut self.never_ran),
             (_, None, _) | (_, _, None) => Some(&mut self.unknown),
             _ => None,
         }

@@ -181,7 +181,7 @@ fn dealt(chosen: &[(usize, f64)], total: f64, count: usize) -> Vec<usize> {
     let missing = count - counts.iter().sum::<usize>();
     by_rest.iter().take(missing).for_each(|&index| counts[index] += 1);
     let each = chosen.iter().zip(counts);
-    each.flat_map(|(&(app, _), n)| std::iter::repeat(app).take(n)).collect()
+    each.flat_map(|(&(app, _), n)| std::iter::repeat_n(app, n)).collect()
 }
 
 /// A number from the exponential distribution with mean 1.

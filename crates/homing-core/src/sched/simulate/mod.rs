@@ -77,7 +77,7 @@ pub enum Stuck {
 
 /// Plays a workload to its end.
 pub fn run(setup: &Setup, manager: &mut dyn Manager, policy: &mut dyn Policy) -> Result<Outcome, Stuck> {
-    Run::new(setup, manager, policy).to_end()
+    Run::new(setup, manager, policy).play()
 }
 
 struct Run<'a, 'p> {
@@ -118,7 +118,7 @@ impl<'a, 'p> Run<'a, 'p> {
         }
     }
 
-    fn to_end(mut self) -> Result<Outcome, Stuck> {
+    fn play(mut self) -> Result<Outcome, Stuck> {
         loop {
             let arrivals = &self.setup.workload.arrivals;
             if self.arrived == arrivals.len() && self.running.is_empty() && self.waiting.is_empty() {
