@@ -28,8 +28,9 @@ test('the program writes all that the page shows, and nothing that the made-up r
   const real = new Set([...paths(report), ...paths(ofMisses)])
   const full = new Set([...paths(fixture({ global: true })), ...paths(fixture({ general: true }))])
   expect([...real].filter((path) => !full.has(path))).toEqual([])
-  // An imported trace has no command and no names of areas, one trace has no means.
-  const absent = /(command|page_map\.areas)\[\]$|areas\[\]\.name$|\.means\[\]|\.(access|copy)(\[\]|$)/
+  // An imported trace has no command and no names of areas, one trace has no means, and no remedy for all pays on it.
+  const absent =
+    /(command|page_map\.areas)\[\]$|areas\[\]\.name$|\.means\[\]|\.(access|copy)(\[\]|$)|for_all\[\]\.paste/
   expect([...full].filter((path) => !real.has(path) && !absent.test(path))).toEqual([])
 })
 
