@@ -5,11 +5,12 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The published numbers, one file a paper.
-const PUBLISHED: [&str; 4] = [
+const PUBLISHED: [&str; 5] = [
     include_str!("../../../assets/published/tikir-2008.toml"),
     include_str!("../../../assets/published/nikolopoulos-2000.toml"),
     include_str!("../../../assets/published/bolosky-1991.toml"),
     include_str!("../../../assets/published/brock-2001.toml"),
+    include_str!("../../../assets/published/corbalan-2003.toml"),
 ];
 
 /// A paper's results.

@@ -6,6 +6,7 @@
 
 mod bolosky;
 mod brock;
+mod corbalan;
 mod exhibit;
 mod looped;
 mod nikolopoulos;
@@ -25,7 +26,8 @@ pub struct Args {
     /// Only these tables and figures, separated by commas: table1, figure2, table2, table3, table4, table6a, table6b,
     /// table7, figure7, contention, slowdown, gain, statistics, remote-accesses, move-cost-ace, moves-per-page,
     /// move-cost-butterfly, page-size-butterfly, page-size-high-latency, policies-ace, policies-butterfly, sorbyr,
-    /// perturbation, reorganised, network-traffic, node-traffic, packets
+    /// perturbation, reorganised, network-traffic, node-traffic, packets, jobs-equipartition,
+    /// jobs-pdpa, jobs-irix, jobs-speedup, jobs-allocation, jobs-bursts, jobs-managers
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     only: Vec<String>,
     /// Folder of the traces, PROGRAM[OPTIONS]-THREADS.homing; what is missing is recorded into it
@@ -43,7 +45,7 @@ pub struct Args {
 }
 
 /// All names for `--only`.
-const NAMES: [&str; 27] = [
+const NAMES: [&str; 34] = [
     "table1",
     "figure2",
     "table2",
@@ -71,6 +73,13 @@ const NAMES: [&str; 27] = [
     "network-traffic",
     "node-traffic",
     "packets",
+    "jobs-equipartition",
+    "jobs-pdpa",
+    "jobs-irix",
+    "jobs-speedup",
+    "jobs-allocation",
+    "jobs-bursts",
+    "jobs-managers",
 ];
 
 /// What `--only` leaves.
@@ -103,6 +112,7 @@ pub fn run(args: Args) -> Result {
     exhibits.extend(nikolopoulos::exhibits(&chosen, &traces)?);
     exhibits.extend(bolosky::exhibits(&chosen, &traces)?);
     exhibits.extend(brock::exhibits(&chosen, &traces)?);
+    exhibits.extend(corbalan::exhibits(&chosen)?);
     traces.progress.finish_and_clear();
     exhibits.retain(|exhibit| chosen.any(&[&exhibit.id]));
     if let Some(path) = &args.html {
