@@ -16,7 +16,7 @@ use crate::action::{Action, Actions, Entry, Kind, Locations, Outcome};
 use crate::ids::{Node, Page, Time};
 use crate::policy::pages::Pages;
 use crate::policy::{Cause, Context, End, Fault, Next, Policy, Sample, ThreadMoved, ThreadsChanged};
-use crate::session::input::HotArea;
+use crate::process::HotArea;
 use shape::Shape;
 
 /// What a loop tells, in Time order, beside the references that wait to be served ([`Engine::part`]).
@@ -205,7 +205,7 @@ impl<'p, E: Executor> Engine<'p, E> {
         self.policy.forwards()
     }
 
-    /// True if the policy acts at the begin of a phase.
+    /// True if the policy acts when a phase begins.
     pub fn policy_hurries(&self) -> bool {
         self.policy.hurries()
     }

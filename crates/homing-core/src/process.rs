@@ -114,6 +114,52 @@ pub fn chosen(name: &str, chosen: &[String]) -> bool {
     chosen.is_empty() || chosen.iter().any(|choice| choice == name || choice == kind)
 }
 
+/// A hot area of a process.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HotArea {
+    /// First address.
+    pub start: u64,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// Its name; empty if it has none.
+    #[serde(default)]
+    pub name: String,
+    /// What holds for this area alone.
+    #[serde(default)]
+    pub own: Own,
+}
+
+impl HotArea {
+    /// The address behind it.
+    pub fn end(&self) -> u64 {
+        self.start.saturating_add(self.bytes)
+    }
+}
+
+/// What holds for one area alone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Own {
+    /// Its accesses are counted, and its pages are never moved.
+    pub stays: bool,
+    /// How many times the usual evidence the policy needs: its references count by this less.
+    pub threshold: f64,
+    /// Parameters of policies, by `policy.name`. Policies take those that they can have for each area.
+    pub set: BTreeMap<String, f64>,
+}
+
+impl Default for Own {
+    fn default() -> Own {
+        Own { stays: false, threshold: 1.0, set: BTreeMap::new() }
+    }
+}
+
+impl Own {
+    /// The value of a policy's parameter, if the area has one of its own.
+    pub fn parameter(&self, policy: &str, name: &str) -> Option<f64> {
+        self.set.get(&format!("{policy}.{name}")).copied()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

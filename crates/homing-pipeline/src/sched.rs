@@ -117,7 +117,6 @@ pub fn run(request: &Request) -> Result<Vec<Cell>> {
         let setup = Setup {
             workload: &workload,
             hardware: &hardware,
-            settings: request.settings,
             burst_s: request.burst_s,
             interval_s: request.interval_s,
             seed,

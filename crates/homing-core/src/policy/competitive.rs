@@ -29,7 +29,7 @@
 //!   ones); those of (3) are of one iteration.
 //! * A frozen page is free again when a move of a thread counts, since prevention assumes that threads stay.
 //! * The constant of self-tuning is `selectivity` (1.1); `cold` (3) invocations without candidates make an area cold.
-//! * An area is one that the program names, where it names any ([`crate::session::input::HotArea`]), and else an
+//! * An area is one that the program names, where it names any ([`crate::process::HotArea`]), and else an
 //!   aligned block of `area-pages` (512) pages of addresses: the compiler that names arrays is not here.
 //! * Constructs are the phases that the program marks: a move is noticed at the first that begins after it, and counts
 //!   once
@@ -46,7 +46,7 @@ use super::table::{restore, Begin, Entry, PolicySetup};
 use super::{Context, Decides, End, Fault, Next, Policy, Sample, ThreadMoved, ThreadsChanged};
 use crate::action::{Action, Actions, Kind, Outcome};
 use crate::ids::{Node, Page, Thread, Time};
-use crate::session::input::HotArea;
+use crate::process::HotArea;
 use areas::{Area, AreaKey, Areas, Wakes};
 use serde::{Deserialize, Serialize};
 

@@ -41,7 +41,7 @@ pub mod work_function;
 
 use crate::action::{Action, Actions, Locations, Outcome};
 use crate::ids::{Node, Page, Time};
-use crate::session::input::HotArea;
+use crate::process::HotArea;
 pub use crate::timeline::{ThreadMoved, ThreadsChanged};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

@@ -1,9 +1,9 @@
 //! What the session is told: plain values, as they came, before anything is made of them.
 
 use crate::ids::{Micros, Node};
+pub use crate::process::{HotArea, Own};
 use crate::process::{ProcessId, Region, ThreadId};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// One thing that happened, or that the session asked for and got.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -63,52 +63,6 @@ pub enum Input {
     End,
 }
 
-/// A hot area of a process.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct HotArea {
-    /// First address.
-    pub start: u64,
-    /// Length in bytes.
-    pub bytes: u64,
-    /// Its name; empty if it has none.
-    #[serde(default)]
-    pub name: String,
-    /// What holds for this area alone.
-    #[serde(default)]
-    pub own: Own,
-}
-
-impl HotArea {
-    /// The address behind it.
-    pub fn end(&self) -> u64 {
-        self.start.saturating_add(self.bytes)
-    }
-}
-
-/// What holds for one area alone.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Own {
-    /// Its accesses are counted, and its pages are never moved.
-    pub stays: bool,
-    /// How many times the usual evidence the policy needs: its references count by this less.
-    pub threshold: f64,
-    /// Parameters of policies, by `policy.name`. Policies take those that they can have for each area.
-    pub set: BTreeMap<String, f64>,
-}
-
-impl Default for Own {
-    fn default() -> Own {
-        Own { stays: false, threshold: 1.0, set: BTreeMap::new() }
-    }
-}
-
-impl Own {
-    /// The value of a policy's parameter, if the area has one of its own.
-    pub fn parameter(&self, policy: &str, name: &str) -> Option<f64> {
-        self.set.get(&format!("{policy}.{name}")).copied()
-    }
-}
-
 /// The hot areas of a process (Nikolopoulos 2000, section 2.3): its pages outside of them are left alone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Areas {
@@ -130,8 +84,8 @@ impl Areas {
     }
 }
 
-/// Where the threads of a process were in its parallel constructs, as the process itself saw it at the begin and the
-/// end of each (Nikolopoulos 2000, section 4).
+/// Where the threads of a process were in its parallel constructs, as the process itself saw it at the beginning and
+/// the end of each (Nikolopoulos 2000, section 4).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Constructs {
     /// The process.
@@ -147,7 +101,7 @@ pub struct Constructs {
 pub struct InConstructs {
     /// The thread.
     pub thread: ThreadId,
-    /// Its node at the begin or end of the last construct.
+    /// Its node at the beginning or end of the last construct.
     pub node: Node,
     /// Constructs in a row that it began and ended there.
     pub ended: u32,

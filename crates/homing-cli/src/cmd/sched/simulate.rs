@@ -164,11 +164,7 @@ fn request(args: &Args) -> anyhow::Result<Request> {
         managers: args.managers.clone(),
         policies: args.policies.clone(),
         set: args.set.clone(),
-        settings: Settings {
-            level: args.level,
-            target_efficiency: args.target_efficiency,
-            ..Settings::default()
-        },
+        settings: Settings { level: args.level, target_efficiency: args.target_efficiency },
         burst_s: args.burst_ms / 1000.0,
         interval_s: args.interval_ms / 1000.0,
         seeds: (0..args.runs).map(|run| args.seed.wrapping_add(run)).collect(),

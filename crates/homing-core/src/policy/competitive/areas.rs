@@ -9,7 +9,7 @@
 
 use super::{Pages, State, Tuning};
 use crate::ids::{Node, Page};
-use crate::session::input::HotArea;
+use crate::process::HotArea;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::Bound;

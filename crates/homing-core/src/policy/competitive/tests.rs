@@ -7,7 +7,7 @@ use crate::history::History;
 use crate::ids::{Node, Page, Thread, Time};
 use crate::policy::settings::Settings;
 use crate::policy::{table, End, Policy, Sample, ThreadMoved};
-use crate::session::input::{HotArea, Own};
+use crate::process::{HotArea, Own};
 use crate::simulate::Simulation;
 use crate::timeline::{Mark, Timeline};
 

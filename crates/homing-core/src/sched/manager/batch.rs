@@ -1,19 +1,17 @@
 //! Batch: jobs run one after the other, by arrival, each on as many processors as it asks for, to its end. The
 //! reference in which nothing is shared and nothing moves.
 
-use super::table::{Entry, Settings};
+use super::table::Entry;
 use super::{shares, Decision, Manager, Scene};
 
 pub(super) const ENTRY: Entry = Entry {
     name: "batch",
     source: "reference: first come, first served",
     summary: "a job waits until all processors that it asks for are free, and keeps them to its end",
-    build: |settings| Box::new(Batch { settings }),
+    build: |_| Box::new(Batch),
 };
 
-struct Batch {
-    settings: Settings,
-}
+struct Batch;
 
 impl Manager for Batch {
     fn decide(&mut self, scene: &Scene) -> Decision {
@@ -21,7 +19,7 @@ impl Manager for Batch {
         let asked = |job: &super::JobView| (job.request as usize).min(scene.layout.cpus());
         let mut free = scene.layout.cpus().saturating_sub(jobs.iter().map(|job| asked(job)).sum());
         for job in scene.waiting() {
-            if asked(job) > free || (self.settings.limits_all && jobs.len() >= self.settings.level) {
+            if asked(job) > free {
                 break;
             }
             free -= asked(job);

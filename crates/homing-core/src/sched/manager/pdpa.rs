@@ -33,7 +33,7 @@ pub(super) const ENTRY: Entry = Entry {
 enum State {
     /// Not measured yet.
     New,
-    /// Got more processors, from so many.
+    /// Got more processors than this number.
     Growing(usize),
     Shrinking,
     Stable,

@@ -8,8 +8,6 @@ use super::{batch, equipartition, gang, homing, irix, pdpa, Manager};
 pub struct Settings {
     /// Jobs that may run at the same time; where the level follows the load, the number that may always.
     pub level: usize,
-    /// True if the level holds for managers too that begin jobs by what is free.
-    pub limits_all: bool,
     /// Efficiency that PDPA wants of a job's processors.
     pub target_efficiency: f64,
 }
@@ -17,7 +15,7 @@ pub struct Settings {
 impl Default for Settings {
     /// Those of Corbalan 2003, sections 5 and 6.1.
     fn default() -> Settings {
-        Settings { level: 4, limits_all: false, target_efficiency: 0.7 }
+        Settings { level: 4, target_efficiency: 0.7 }
     }
 }
 

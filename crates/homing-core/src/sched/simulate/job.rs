@@ -39,9 +39,8 @@ pub(super) struct Job<'a> {
     /// Seconds of an iteration at this pace, and if all its pages were local and no memory crowded.
     pub iteration_s: f64,
     pub ideal_s: f64,
-    /// Share of the misses that are local, and of its threads' time that waits for memory, now.
+    /// Share of the misses that are local, now.
     pub local: f64,
-    pub waiting: f64,
     /// Seconds for which it stands still while pages move.
     pub debt_s: f64,
     /// First of its pages, if it has any.
@@ -68,7 +67,6 @@ impl<'a> Job<'a> {
             iteration_s: f64::INFINITY,
             ideal_s: f64::INFINITY,
             local: 1.0,
-            waiting: 0.0,
             debt_s: 0.0,
             first_page: None,
             analyzer: Analyzer::default(),
@@ -180,7 +178,7 @@ impl<'a> Job<'a> {
         self.debt_s + (next - self.done) * self.iteration_s
     }
 
-    /// True if it did so many iterations, but for a microsecond: late in a run, times are not told apart by less.
+    /// True if that number of iterations is done, up to a microsecond: late in a run rounding is not finer.
     fn reached(&self, iterations: f64) -> bool {
         (iterations - self.done) * self.iteration_s < 1e-6 || self.done >= iterations * (1.0 - 1e-12)
     }

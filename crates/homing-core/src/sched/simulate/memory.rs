@@ -4,7 +4,7 @@
 //! use. One page stands for all of a band: it has the misses of one page, so that the policy sees what it would see of
 //! each, and its move costs that of all. The policy is one of [`crate::policy`], driven by [`crate::engine`] as
 //! everywhere; it gets the counts of each interval as profiles, and is told which threads a manager moved to another
-//! node. No band belongs to two threads: real pages are so many more that hardly any does.
+//! node. No band belongs to two threads, since few of the real pages do.
 
 use super::super::app::Init;
 use super::super::layout::{Hardware, Layout};

@@ -17,7 +17,6 @@ mod tests;
 mod usage;
 
 use super::layout::Hardware;
-use super::manager::table::Settings;
 use super::manager::{Allocation, Decision, Manager, Scene, Why};
 use super::outcome::Outcome;
 use super::workload::Workload;
@@ -37,8 +36,6 @@ pub struct Setup<'a> {
     pub workload: &'a Workload,
     /// The machine.
     pub hardware: &'a Hardware,
-    /// What managers are told; for the record.
-    pub settings: Settings,
     /// Mean seconds of a burst of a time-shared thread.
     pub burst_s: f64,
     /// Seconds between two decisions of the page policy.

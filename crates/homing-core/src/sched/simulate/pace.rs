@@ -92,7 +92,6 @@ impl<'a> Paces<'a> {
         job.local = threads.iter().map(local).sum::<f64>() / f64::from(p);
         job.iteration_s = busy + misses * slowest;
         job.ideal_s = busy + misses * self.local_s;
-        job.waiting = misses * slowest / job.iteration_s;
     }
 }
 

@@ -24,15 +24,8 @@ fn play_with(
     policy: &str,
     settings: Settings,
 ) -> Outcome {
-    let setup = Setup {
-        workload,
-        hardware,
-        settings,
-        burst_s: IRIX_BURST_S,
-        interval_s: 0.25,
-        seed: 5,
-        pictures: true,
-    };
+    let setup =
+        Setup { workload, hardware, burst_s: IRIX_BURST_S, interval_s: 0.25, seed: 5, pictures: true };
     let mut manager = (find(manager).unwrap().build)(settings);
     let mut policy: Box<dyn Policy> = match policy {
         "none" => Box::new(Stay),
@@ -210,7 +203,6 @@ fn a_job_that_can_never_run_is_said() {
     let setup = Setup {
         workload: &workload,
         hardware: &hardware,
-        settings,
         burst_s: 0.2,
         interval_s: 1.0,
         seed: 1,
