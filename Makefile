@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
-.PHONY: help build demo test check unit setup setup-test recorders preload workloads ui ui-data bench lab why-lab deny fmt clean install runtime
+.PHONY: help build demo test check unit setup setup-test recorders preload workloads ui ui-data bench lab why-lab servers-lab deny fmt clean install runtime runtime-lab sched-lab
 
 PREFIX ?= /usr/local
 BUILD := $(CURDIR)/build
@@ -69,6 +69,15 @@ bench: build workloads ## Recording, trace size, decoding, optimum: the tables o
 
 why-lab: ## Hold the gains that `homing why` predicts against the lab: a table of docs/why.md (10 minutes)
 	tests/why_lab.sh
+
+servers-lab: ## Servers in the lab under four placements and the engine: the table of docs/servers.md (20 minutes)
+	tests/servers_lab.sh
+
+runtime-lab: build ## The experiments of Nikolopoulos et al. 2000 in the lab: the tables of docs/runtime.md (an hour)
+	tests/nikolopoulos_lab.sh
+
+sched-lab: ## Twelve real jobs in the lab under three CPU managers and three ways to move pages: a table of docs/scheduling.md
+	tests/sched_lab.sh
 
 deny: ## Licences and sources of all dependencies
 	scripts/deny.sh

@@ -17,6 +17,14 @@ extern void homing_region_begin(const void *code) __attribute__((weak));
 extern void homing_region_end(void) __attribute__((weak));
 extern void homing_construct_begin(void) __attribute__((weak));
 extern void homing_construct_end(void) __attribute__((weak));
+extern unsigned homing_threads(unsigned fixed, unsigned most) __attribute__((weak));
+extern void homing_part(unsigned index, unsigned team) __attribute__((weak));
+
+/* The program's runtime. */
+extern int omp_get_level(void) __attribute__((weak));
+extern int omp_get_max_threads(void) __attribute__((weak));
+extern int omp_get_thread_num(void) __attribute__((weak));
+extern int omp_get_num_threads(void) __attribute__((weak));
 
 typedef void body(void *);
 
@@ -76,6 +84,14 @@ static void begin(const void *code)
 		homing_region_begin(code);
 }
 
+/* How many threads a region that begins is to have; 0: as many as the runtime gives. */
+static unsigned team(unsigned threads)
+{
+	if (!homing_threads || !omp_get_level || !omp_get_max_threads || omp_get_level() > 0)
+		return threads;
+	return homing_threads(threads, (unsigned)omp_get_max_threads());
+}
+
 static void end(void)
 {
 	if (homing_region_end)
@@ -93,6 +109,8 @@ static void run_part(void *data)
 {
 	const struct part *part = data;
 	homing_construct_begin();
+	if (homing_part && omp_get_level && omp_get_thread_num && omp_get_num_threads && omp_get_level() == 1)
+		homing_part((unsigned)omp_get_thread_num(), (unsigned)omp_get_num_threads());
 	part->code(part->data);
 	homing_construct_end();
 }
@@ -115,6 +133,7 @@ static void wrap(struct part *part, body **code, void **data)
 		void(*next) parameters = next_of(#name, known, __builtin_return_address(0));                           \
 		struct part part = {0};                                                                                \
 		begin((const void *)code);                                                                             \
+		threads = team(threads);                                                                               \
 		wrap(&part, &code, &data);                                                                             \
 		next(__VA_ARGS__);                                                                                     \
 		end();                                                                                                 \
@@ -144,10 +163,11 @@ __attribute__((visibility("default"))) unsigned GOMP_parallel_reductions(body *c
 		next_of("GOMP_parallel_reductions", known, __builtin_return_address(0));
 	struct part part = {.first = *(void **)data};
 	begin((const void *)code);
+	threads = team(threads);
 	wrap(&part, &code, &data);
-	unsigned team = next(code, data, threads, flags);
+	unsigned had = next(code, data, threads, flags);
 	end();
-	return team;
+	return had;
 }
 
 /* A function that begins a team; the caller then runs the first thread's part itself, and calls GOMP_parallel_end. */
@@ -157,6 +177,7 @@ __attribute__((visibility("default"))) unsigned GOMP_parallel_reductions(body *c
 		static struct known known[CALLERS];                                                                    \
 		void(*next) parameters = next_of(#name, known, __builtin_return_address(0));                           \
 		begin((const void *)code);                                                                             \
+		threads = team(threads);                                                                               \
 		next(__VA_ARGS__);                                                                                     \
 	}
 

@@ -6,14 +6,25 @@ cd "$(dirname "$0")/.."
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 
-parts=0 failed=() started=$SECONDS
+# Most seconds that one part takes. The longest takes some 400 on a quiet machine.
+LIMIT=${LIMIT:-1500}
+
+parts=0 failed=() started=$SECONDS running=
+trap '[ -z "$running" ] || kill -TERM "$running" 2>/dev/null; exit 130' INT TERM
 part() {
   local name=$1 from=$SECONDS
   shift
   parts=$((parts + 1))
   printf '\n== %s: %s\n' "$name" "$*"
-  if "$@" 2>&1 | tee "$logs/$name"; then printf '== %s: ok in %d s\n' "$name" $((SECONDS - from))
-  else printf '== %s: FAILED after %d s\n' "$name" $((SECONDS - from)); failed+=("$name"); fi
+  : >"$logs/$name"
+  # Into a file and no pipe: a process that a failed test leaves behind would hold the pipe open, and the part would never end.
+  # Nor are signals ignored, as they are in the background of a shell.
+  env --default-signal=INT,QUIT timeout --kill-after=30 "$LIMIT" "$@" >"$logs/$name" 2>&1 &
+  running=$!
+  tail -f -s 0.2 --pid="$running" -n +1 "$logs/$name"
+  if wait "$running"; then printf '== %s: ok in %d s\n' "$name" $((SECONDS - from))
+  else printf '== %s: FAILED with status %d after %d s\n' "$name" $? $((SECONDS - from)); failed+=("$name"); fi
+  running=
 }
 
 part format cargo fmt --all --check
@@ -31,9 +42,13 @@ part cachegrind tests/cachegrind.sh
 part lab tests/lab.sh
 part why-lab env WHAT=cost OUT="$logs/why-lab.counts" tests/why_lab.sh stencil rows
 part live tests/live.sh
+part runtime-lab env PARTS=starts STARTS='first-touch single-node' ENGINES='none run' OUT="$logs/runtime-lab.counts" \
+  tests/nikolopoulos_lab.sh sp
 part runtime tests/runtime.sh
 part safety tests/safety.sh
+part protect tests/protect.sh
 part rset tests/rset.sh
+part sched tests/sched.sh
 part unit tests/unit.sh
 part page ui/run-tests.sh
 part deny scripts/deny.sh

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 WORDS_A_PAGE = 512
+MARKS = {"cg": 1, "sorbyr": 1, "bt": 6, "sp": 10}  # in an iteration: its end, and the starts of its phases
 
 
 def load(path):
@@ -71,6 +72,8 @@ def main(directory, threads):
     check_rows(report["traces"][0]["rows"], load(path("optimal.json")), info)
     iterations = int(re.search(r" iterations=(\d+)", result).group(1))
     size = int(re.search(r" size=(\d+)", result).group(1))
+    marks = info["events"].get("mark", 0)
+    expect(marks == iterations * MARKS.get(program, 0), f"{marks} marks in {iterations} iterations")
     if program == "phases":
         check_oracle(result, report, size * threads, iterations, threads)
     if program == "pingpong":

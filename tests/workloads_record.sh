@@ -40,6 +40,8 @@ while read -r recorder program options machine; do
 done <<'END'
 valgrind  cg        -i,10      four-socket
 valgrind  sorbyr    -i,12      butterfly
+valgrind  bt        -n,8,-i,3  four-socket
+valgrind  sp        -n,8,-i,3  four-socket
 valgrind  qsort     -n,100000  butterfly
 valgrind  phases    -n,16      butterfly
 tsan      phases    -n,16      butterfly

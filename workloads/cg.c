@@ -6,6 +6,9 @@
  * at random places by all threads and written by its owners in every iteration; dot products add up blocks in a fixed
  * order, so that the result does not depend on the number of threads.
  *
+ * One thread makes the matrix and the owners of rows the vectors. With --init parallel owners make their rows, too;
+ * with --init serial the main thread touches all.
+ *
  * Check: the residual of the solution, computed from the matrix, is small and agrees with the one of the recurrence.
  */
 #include "common.h"
@@ -19,6 +22,7 @@ static const struct workload workload = {
    .iterations = 24,
    .extra_is = "random entries a row, each with its mirror image (120 as in NAS class C)",
    .extra = 6, .min_extra = 1, .max_extra = 1000,
+   .init = true,
 };
 
 enum {
@@ -44,11 +48,47 @@ static double random_value(uint64_t seed, long number)
    return random_unit(~seed, (uint64_t)number) - 0.5;
 }
 
-/* A symmetric matrix with a dominant diagonal: positive definite. Made by one thread, as in many codes: under first
- * touch all of it lands on one node. Duplicates of an entry stay side by side; they add up. */
-static struct matrix make_matrix(long n, long pairs, uint64_t seed)
+/* Fills the rows from `first` to `last`, in the order of the entries' numbers. */
+static void fill_rows(const struct matrix *a, int64_t *next, const struct options *o, long first, long last)
 {
-   long entries = n + 2 * pairs * n;
+   for (long i = first; i <= last; i++) {
+      next[i] = a->start[i];
+      a->column[next[i]] = (int32_t)i;
+      a->value[next[i]++] = 0.5;
+   }
+   for (long i = 0; i < a->n; i++)
+      for (long k = 0; k < o->extra; k++) {
+         long ends[2] = {i, random_column(o->seed, a->n, i, i * o->extra + k)};
+         double value = random_value(o->seed, i * o->extra + k);
+         for (int end = 0; end < 2; end++)
+            if (ends[end] >= first && ends[end] <= last) {
+               a->column[next[ends[end]]] = (int32_t)ends[1 - end];
+               a->value[next[ends[end]]++] = value;
+               a->value[a->start[ends[end]]] += fabs(value);
+            }
+      }
+}
+
+/* As fill_rows: each thread the rows that it will use. */
+static void fill_own_rows(const struct matrix *a, int64_t *next, const struct options *o)
+{
+#pragma omp parallel
+   {
+      long first = a->n, last = -1;
+#pragma omp for schedule(static) nowait
+      for (long i = 0; i < a->n; i++) {
+         first = i < first ? i : first;
+         last = i;
+      }
+      fill_rows(a, next, o, first, last);
+   }
+}
+
+/* A symmetric matrix with a dominant diagonal: positive definite. Made by one thread unless --init says parallel, as in
+ * many codes: under first touch all of it lands on one node. Duplicates of an entry stay side by side; they add up. */
+static struct matrix make_matrix(const struct options *o)
+{
+   long n = o->size, pairs = o->extra, entries = n + 2 * pairs * n;
    struct matrix a = {n, new_pages((size_t)n + 1, sizeof *a.start), new_pages((size_t)entries, sizeof *a.column),
                       new_pages((size_t)entries, sizeof *a.value)};
    int64_t *next = new_pages((size_t)n, sizeof *next);
@@ -56,25 +96,18 @@ static struct matrix make_matrix(long n, long pairs, uint64_t seed)
       next[i] = 1 + pairs;
    for (long i = 0; i < n; i++)
       for (long k = 0; k < pairs; k++)
-         next[random_column(seed, n, i, i * pairs + k)]++;
+         next[random_column(o->seed, n, i, i * pairs + k)]++;
+   if (o->init == INIT_PARALLEL)
+#pragma omp parallel for schedule(static)
+      for (long i = 0; i < n; i++)
+         a.start[i] = 0;
    a.start[0] = 0;
-   for (long i = 0; i < n; i++) {
-      a.start[i + 1] = a.start[i] + next[i];
-      next[i] = a.start[i];
-      a.column[next[i]] = (int32_t)i;
-      a.value[next[i]++] = 0.5;
-   }
    for (long i = 0; i < n; i++)
-      for (long k = 0; k < pairs; k++) {
-         long j = random_column(seed, n, i, i * pairs + k);
-         double value = random_value(seed, i * pairs + k);
-         a.column[next[i]] = (int32_t)j;
-         a.value[next[i]++] = value;
-         a.column[next[j]] = (int32_t)i;
-         a.value[next[j]++] = value;
-         a.value[a.start[i]] += fabs(value);
-         a.value[a.start[j]] += fabs(value);
-      }
+      a.start[i + 1] = a.start[i] + next[i];
+   if (o->init == INIT_PARALLEL)
+      fill_own_rows(&a, next, o);
+   else
+      fill_rows(&a, next, o, 0, n - 1);
    free(next);
    return a;
 }
@@ -124,13 +157,13 @@ static double begin(double *x, double *r, double *p, long n, double *partial)
 }
 
 /* Solves A x = 1; returns the squared residual as the recurrence has it. */
-static double solve(const struct matrix *a, double *x, long iterations)
+static double solve(const struct options *o, const struct matrix *a, double *x)
 {
-   long n = a->n;
-   double *r = new_pages((size_t)n, sizeof *r), *p = new_pages((size_t)n, sizeof *p);
-   double *q = new_pages((size_t)n, sizeof *q), result = 0;
-   double *partial[2] = {new_pages((size_t)(n / BLOCK + 1), sizeof(double)),
-                         new_pages((size_t)(n / BLOCK + 1), sizeof(double))};
+   long n = a->n, iterations = o->iterations;
+   double *r = data_pages(o, (size_t)n, sizeof *r), *p = data_pages(o, (size_t)n, sizeof *p);
+   double *q = data_pages(o, (size_t)n, sizeof *q), result = 0;
+   double *partial[2] = {data_pages(o, (size_t)(n / BLOCK + 1), sizeof(double)),
+                         data_pages(o, (size_t)(n / BLOCK + 1), sizeof(double))};
 #pragma omp parallel
    {
       double rho = 0;
@@ -151,6 +184,8 @@ static double solve(const struct matrix *a, double *x, long iterations)
 #pragma omp for schedule(static)
          for (long i = 0; i < n; i++)
             p[i] = r[i] + rho / before * p[i];
+#pragma omp master
+         end_iteration();
       }
 #pragma omp single
       result = rho;
@@ -166,10 +201,10 @@ static double solve(const struct matrix *a, double *x, long iterations)
 int main(int argc, char **argv)
 {
    struct options o = parse_options(&workload, argc, argv);
-   struct matrix a = make_matrix(o.size, o.extra, o.seed);
-   double *x = new_pages((size_t)a.n, sizeof *x);
+   struct matrix a = make_matrix(&o);
+   double *x = data_pages(&o, (size_t)a.n, sizeof *x);
    double start = section_begin();
-   double recurrence = sqrt(solve(&a, x, o.iterations) / (double)a.n);
+   double recurrence = sqrt(solve(&o, &a, x) / (double)a.n);
    double seconds = section_end(start);
 
    double squares = 0;

@@ -21,6 +21,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "../include/homing.h"
 #include "../lab/guest/homing_section.h"
 
 enum { PAGE = 4096, MAX_THREADS = 1024, EXIT_USAGE = 2 };
@@ -35,7 +36,11 @@ struct workload {
    long iterations;
    const char *extra_is;      /* what -e EXTRA counts; NULL if there is no such option */
    long extra, min_extra, max_extra;
+   bool init;                 /* takes --init */
 };
+
+/* Who touches the data first. */
+enum init { INIT_AS_IS, INIT_PARALLEL, INIT_SERIAL };
 
 struct options {
    long size;
@@ -43,22 +48,27 @@ struct options {
    long extra;
    uint64_t seed;
    int threads;
+   enum init init;
 };
 
 static inline void print_usage(const struct workload *w, FILE *to)
 {
    fprintf(to,
            "%s: %s\n\n"
-           "usage: %s [-n SIZE] [-i ITERATIONS] [-t THREADS] [-s SEED]%s\n\n"
+           "usage: %s [-n SIZE] [-i ITERATIONS] [-t THREADS] [-s SEED]%s%s\n\n"
            "  -n SIZE        %s, %ld to %ld [default: %ld]\n"
            "  -i ITERATIONS  %s [default: %ld]\n"
            "  -t THREADS     1 to %d [default: OMP_NUM_THREADS, or the number of CPUs]\n"
            "  -s SEED        of the data [default: 1]\n",
-           w->name, w->about, w->name, w->extra_is != NULL ? " [-e EXTRA]" : "", w->size_is, w->min_size, w->max_size,
-           w->size, w->iterations_is, w->iterations, MAX_THREADS);
+           w->name, w->about, w->name, w->extra_is != NULL ? " [-e EXTRA]" : "",
+           w->init ? " [--init WHO]" : "", w->size_is, w->min_size, w->max_size, w->size, w->iterations_is,
+           w->iterations, MAX_THREADS);
    if (w->extra_is != NULL)
       fprintf(to, "  -e EXTRA       %s, %ld to %ld [default: %ld]\n", w->extra_is, w->min_extra, w->max_extra,
               w->extra);
+   if (w->init)
+      fprintf(to, "  --init WHO     who touches the data first: parallel (the threads that use them) or serial (the\n"
+                  "                 main thread) [default: as the file's head says]\n");
    fprintf(to, "  -h, --help     print this text\n\n"
                "Prints one line, and exits with 0 if the result is right, 1 if it is wrong, 2 on wrong usage.\n");
 }
@@ -90,6 +100,15 @@ static inline unsigned long long number(const struct workload *w, const char *op
    return value;
 }
 
+static inline enum init who_touches(const struct workload *w, const char *text)
+{
+   if (text != NULL && strcmp(text, "parallel") == 0)
+      return INIT_PARALLEL;
+   if (text == NULL || strcmp(text, "serial") != 0)
+      usage_error(w, "--init is '%s', expected parallel or serial", text != NULL ? text : "");
+   return INIT_SERIAL;
+}
+
 static inline struct options parse_options(const struct workload *w, int argc, char **argv)
 {
    struct options o = {.size = w->size, .iterations = w->iterations, .extra = w->extra, .seed = 1, .threads = 0};
@@ -100,6 +119,10 @@ static inline struct options parse_options(const struct workload *w, int argc, c
       if (strcmp(option, "-h") == 0 || strcmp(option, "--help") == 0) {
          print_usage(w, stdout);
          exit(EXIT_SUCCESS);
+      }
+      if (w->init && strcmp(option, "--init") == 0) {
+         o.init = who_touches(w, value);
+         continue;
       }
       if (option[0] != '-' || option[1] == '\0' || option[2] != '\0' || strchr(letters, option[1]) == NULL)
          usage_error(w, "unknown argument '%s'", option);
@@ -136,6 +159,16 @@ static inline void *new_pages(size_t count, size_t each)
       fprintf(stderr, "no memory for %zu bytes\n", bytes);
       exit(EXIT_FAILURE);
    }
+   return memory;
+}
+
+/* As new_pages, for the data of a program that takes --init: touched here and now with `--init serial`. */
+static inline void *data_pages(const struct options *o, size_t count, size_t each)
+{
+   char *memory = new_pages(count, each);
+   if (o->init == INIT_SERIAL)
+      for (size_t at = 0; at < count * each; at += PAGE)
+         ((volatile char *)memory)[at] = 0;
    return memory;
 }
 
@@ -179,6 +212,29 @@ static inline double larger_error(double worst, double error)
    if (error <= worst)
       return worst;
    return isnan(error) ? INFINITY : error;
+}
+
+/* For what is preloaded into a workload. */
+extern void workload_iteration(void) __attribute__((weak));
+
+/* An iteration ends here. With WITHOUT_MARKS Homing is not informed. */
+static inline void end_iteration(void)
+{
+#ifndef WITHOUT_MARKS
+   homing_iteration();
+#endif
+   if (workload_iteration)
+      workload_iteration();
+}
+
+/* A phase begins here. */
+static inline void begin_phase(const char *name)
+{
+#ifndef WITHOUT_MARKS
+   homing_phase(name);
+#else
+   (void)name;
+#endif
 }
 
 static inline double now(void)

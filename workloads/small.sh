@@ -6,6 +6,7 @@ small() {
    adi) echo "-n 48 -i 4" ;;
    adi3) echo "-n 6 -i 3" ;;
    bsort | kmerge) echo "-n 5000 -i 2" ;;
+   bt) echo "-n 5 -i 3" ;;
    cg) echo "-n 700 -i 30" ;;
    chase) echo "-n 1000 -i 9" ;;
    cholesky) echo "-n 96 -i 2" ;;
@@ -20,7 +21,8 @@ small() {
    phases) echo "-n 3 -i 5" ;;
    pingpong) echo "-n 2 -i 50" ;;
    qsort) echo "-n 20000 -i 2" ;;
-   sorbyc | sorbyr) echo "-n 50 -i 9" ;;
+   sorbyc | sorbyc_inner | sorbyr) echo "-n 50 -i 9" ;;
+   sp) echo "-n 7 -i 3" ;;
    stream) echo "-n 5000 -i 4" ;;
    *) echo "small.sh: no small size for $1" >&2; exit 1 ;;
    esac

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * sorbyr, sorbyc: red-black successive over-relaxation (Bolosky & Scott 1991, section 4.1.2). The steady-state
- * temperature of a plate whose edge temperatures are given.
+ * sorbyr, sorbyc, sorbyc_inner: red-black successive over-relaxation (Bolosky & Scott 1991, section 4.1.2). The
+ * steady-state temperature of a plate whose edge temperatures are given.
  *
  * sorbyr gives each thread a band of rows: most pages have one user, those at the border of two bands have two.
- * sorbyc (SOR_BY_COLUMNS=1) gives each thread a band of columns: a row is shorter than a page at the default size, so
- * every page is written by every thread in every sweep (false sharing).
+ * sorbyc_inner differs from it in the order of the inner loops only, as the paper's pair does: same bands, column by
+ * column.
+ * sorbyc gives each thread a band of columns: a row is shorter than a page at the default size, so every page is
+ * written by every thread in every sweep (false sharing).
+ *
+ * Bands of rows are touched first by their threads, with --init serial by the main thread.
  *
  * Check, against a closed form at every point: the start is a harmonic function plus one eigenmode of the discrete
  * Laplacian. The harmonic part is the solution and stays; the eigenmode stays an eigenmode, with one amplitude for
@@ -13,17 +17,31 @@
  */
 #include "common.h"
 
-#ifndef SOR_BY_COLUMNS
-#define SOR_BY_COLUMNS 0
+#define SOR_ROWS 0
+#define SOR_INNER_COLUMNS 1
+#define SOR_COLUMNS 2
+#ifndef SOR_ORDER
+#define SOR_ORDER SOR_ROWS
+#endif
+#if SOR_ORDER == SOR_ROWS
+#define SOR_NAME "sorbyr"
+#define SOR_ABOUT "red-black over-relaxation, bands of rows"
+#elif SOR_ORDER == SOR_INNER_COLUMNS
+#define SOR_NAME "sorbyc_inner"
+#define SOR_ABOUT "red-black over-relaxation, bands of rows, each gone through by columns"
+#else
+#define SOR_NAME "sorbyc"
+#define SOR_ABOUT "red-black over-relaxation, bands of columns"
 #endif
 
 static const struct workload workload = {
-   .name = SOR_BY_COLUMNS ? "sorbyc" : "sorbyr",
-   .about = SOR_BY_COLUMNS ? "red-black over-relaxation, bands of columns" : "red-black over-relaxation, bands of rows",
+   .name = SOR_NAME,
+   .about = SOR_ABOUT,
    .size_is = "interior points in each direction",
    .iterations_is = "sweeps",
    .size = 256, .min_size = 4, .max_size = 30000,
    .iterations = 24,
+   .init = true,
 };
 
 /* An eigenmode of the Laplacian: value at (i, j) is column[i] * row[j]; `mean` is the factor between the mode and the
@@ -58,24 +76,45 @@ static double harmonic(long i, long j, long n)
    return 1 + x - 2 * y + 3 * x * y;
 }
 
+static void relax_point(double *at, long row, double omega)
+{
+   double mean = (at[-row] + at[row] + at[-1] + at[1]) / 4;
+   *at += omega * (mean - *at);
+}
+
 /* One half sweep: the new values of the points of one colour. Called by all threads. */
+#if SOR_ORDER == SOR_ROWS
 static void relax(double *grid, long n, long colour, double omega)
 {
-   long row = n + 2;
-#if SOR_BY_COLUMNS
-#pragma omp for schedule(static)
-   for (long j = 1; j <= n; j++)
-      for (long i = 1 + (j + 1 + colour) % 2; i <= n; i += 2) {
-#else
 #pragma omp for schedule(static)
    for (long i = 1; i <= n; i++)
-      for (long j = 1 + (i + 1 + colour) % 2; j <= n; j += 2) {
-#endif
-         double *at = grid + i * row + j;
-         double mean = (at[-row] + at[row] + at[-1] + at[1]) / 4;
-         *at += omega * (mean - *at);
-      }
+      for (long j = 1 + (i + 1 + colour) % 2; j <= n; j += 2)
+         relax_point(grid + i * (n + 2) + j, n + 2, omega);
 }
+#elif SOR_ORDER == SOR_INNER_COLUMNS
+static void relax(double *grid, long n, long colour, double omega)
+{
+   long first = n + 1, last = 0;
+   /* The band that sorbyr gives this thread. */
+#pragma omp for schedule(static) nowait
+   for (long i = 1; i <= n; i++) {
+      first = i < first ? i : first;
+      last = i;
+   }
+   for (long j = 1; j <= n; j++)
+      for (long i = first + (first + j + colour) % 2; i <= last; i += 2)
+         relax_point(grid + i * (n + 2) + j, n + 2, omega);
+#pragma omp barrier
+}
+#else
+static void relax(double *grid, long n, long colour, double omega)
+{
+#pragma omp for schedule(static)
+   for (long j = 1; j <= n; j++)
+      for (long i = 1 + (j + 1 + colour) % 2; i <= n; i += 2)
+         relax_point(grid + i * (n + 2) + j, n + 2, omega);
+}
+#endif
 
 /* The largest distance from the closed form, over all points. */
 static double largest_error(const double *grid, long n, const struct mode *m, const double amplitude[2])
@@ -95,7 +134,7 @@ int main(int argc, char **argv)
 {
    struct options o = parse_options(&workload, argc, argv);
    long n = o.size;
-   double *grid = new_pages((size_t)((n + 2) * (n + 2)), sizeof(double));
+   double *grid = data_pages(&o, (size_t)((n + 2) * (n + 2)), sizeof(double));
    struct mode m = make_mode(&o);
    double omega = 2 / (1 + sin(M_PI / (double)(n + 1)));
    double amplitude[2] = {1, 1};
@@ -112,6 +151,8 @@ int main(int argc, char **argv)
       for (long sweep = 0; sweep < o.iterations; sweep++) {
          relax(grid, n, 0, omega);
          relax(grid, n, 1, omega);
+#pragma omp master
+         end_iteration();
       }
    }
    double seconds = section_end(start);

@@ -19,7 +19,7 @@ fail() {
 . ./small.sh
 
 test_program() {
-   local name=$1 seed threads line first
+   local name=$1 seed threads line first init
    for seed in 1 4294967311; do
       first=
       for threads in $numbers_of_threads; do
@@ -31,6 +31,12 @@ test_program() {
             fail "$name -s $seed: with 1 thread: $first; with $threads: $line"
       done
    done
+   # Who touches the data first does not change the result.
+   "$programs/$name" --help | grep -q -e --init && for init in parallel serial; do
+      # shellcheck disable=SC2046
+      line=$("$programs/$name" $(small "$name") -s $seed -t 4 --init $init) || fail "$name --init $init: $line"
+      [[ $(result_of "$line") == "$first" ]] || fail "$name --init $init: without: $first; with: $line"
+   done
    # shellcheck disable=SC2046
    line=$(OMP_NUM_THREADS=3 "$programs/$name" $(small "$name"))
    [[ $line == *" threads=3 "* ]] || fail "$name does not obey OMP_NUM_THREADS: $line"
@@ -38,7 +44,7 @@ test_program() {
 
 test_usage() {
    local name=$1 arguments output status
-   for arguments in "-n" "-n 0" "-n x" "-n 7x" "-n -5" "-n 99999999999999999999999" "-t 0" "-t 1025" "-i 0" "-s -1" "-x 1" "64" \
+   for arguments in "-n" "-n 0" "-n x" "-n 7x" "-n -5" "-n 99999999999999999999999" "-t 0" "-t 1025" "-i 0" "--init" "--init x" "-s -1" "-x 1" "64" \
       "--threads 2"; do
       # shellcheck disable=SC2086
       output=$("$programs/$name" $arguments 2>&1 >/dev/null)

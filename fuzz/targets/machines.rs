@@ -2,6 +2,7 @@
 
 use homing_core::machine::Machine;
 use homing_core::rset::{Expr, Global, Sets};
+use homing_core::sched::jobs;
 use std::sync::LazyLock;
 
 /// A machine file.
@@ -24,6 +25,15 @@ pub fn hwloc(data: &[u8]) {
     let all = Expr::parse("all").and_then(|all| Sets::default().on(&all, &global));
     assert!(all.is_ok_and(|all| all.is_inside(&global.machine())));
     assert!(global.nodes().iter().all(|node| node.distances.len() == global.nodes().len()));
+}
+
+/// A file of jobs: they come by arrival, and an error names a line that is there.
+pub fn jobs(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    match jobs::read(text, "fuzz") {
+        Ok(jobs) => assert!(jobs.windows(2).all(|two| two[0].arrival <= two[1].arrival)),
+        Err(bad) => assert!(bad.line.is_none_or(|line| line <= text.split('\n').count())),
+    }
 }
 
 /// An expression, and a file of sets. A set in words is read as the same set; an error points into the text.

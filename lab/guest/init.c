@@ -119,8 +119,9 @@ static void raise_loopback(void) {
     close(fd);
 }
 
-/* What the host gave the command, for it and for what runs beside it. */
+/* The directory and the environment of the command, also for what runs beside it. */
 static void set_environment(void) {
+    if (job.cwd != NULL && chdir(job.cwd) != 0) dprintf(2, "lab: cannot enter %s: %s\n", job.cwd, strerror(errno));
     clearenv();
     for (int i = 0; i < job.nenv; i++) putenv(job.env[i]);
 }
@@ -137,7 +138,6 @@ static void become_command(int in, int out, int error) {
     dup2(in, 0);
     dup2(out, 1);
     dup2(error, 2);
-    if (job.cwd != NULL && chdir(job.cwd) != 0) dprintf(2, "lab: cannot enter %s: %s\n", job.cwd, strerror(errno));
     if (job.observe && mark_address_spaces(PROGRAM_MARK) != 0) dprintf(2, "lab: cannot mark: %s\n", strerror(errno));
     set_environment();
     execvp(job.args[0], job.args);

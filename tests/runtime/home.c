@@ -118,6 +118,12 @@ int main(int argc, char **argv)
       homing_iteration();
       home = at_home(0);
    }
+   /* What has moved is counted at the manager's next interval. */
+   struct homing_area_statistics counted = {.size = sizeof counted};
+   for (int i = 0; i < 600 && counted.pages_migrated < enough / 2; i++) {
+      nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+      homing_area_statistics((void *)arrays[0], &counted);
+   }
    if (homing_statistics(&counts) != HOMING_OK)
       fail("homing_statistics");
    char source[64];
@@ -150,7 +156,8 @@ int main(int argc, char **argv)
    if (homing_stop() != HOMING_OK || homing_status() != HOMING_NOT_STARTED || homing_stop() != HOMING_NOT_STARTED)
       fail("homing_stop");
    homing_statistics(&counts);
-   if (counts.pages_moved < enough / 2 || counts.samples_outside == 0)
+   /* That source looks at areas alone. */
+   if (counts.pages_moved < enough / 2 || (counts.samples_outside == 0 && strcmp(source, "protect") != 0))
       fail("statistics");
    /* Threads of node 0 have their band of the second array at home from the start. */
    unsigned long begun = 0;

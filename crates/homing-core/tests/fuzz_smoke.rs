@@ -18,6 +18,11 @@ fn rset() {
 }
 
 #[test]
+fn jobs() {
+    smoke(targets::jobs, corpus("jobs", Vec::new()));
+}
+
+#[test]
 fn hwloc() {
     smoke(targets::hwloc, corpus("hwloc", Vec::new()));
 }

@@ -2,9 +2,12 @@
 
 use crate::proc::Pid;
 use crate::wait;
+use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
@@ -31,6 +34,11 @@ impl End {
     /// The child.
     pub fn child(&self) -> &Child {
         &self.child
+    }
+
+    /// What can be read once it has ended.
+    pub fn ended(&self) -> BorrowedFd<'_> {
+        self.ended.as_fd()
     }
 
     /// Its status, if it has ended.
@@ -88,6 +96,45 @@ pub fn dying_with_us(command: &mut Command) {
             Ok(())
         });
     }
+}
+
+/// Lets the child of `command` write to a file that it is there ("0"), before it executes its program: a cgroup's
+/// `cgroup.procs` takes it in so.
+///
+/// # Errors
+/// If the path has a byte 0.
+pub fn enters(command: &mut Command, file: &Path) -> io::Result<()> {
+    let file = CString::new(file.as_os_str().as_bytes())?;
+    // SAFETY: the closure runs between fork and exec and calls only open, write and close, which are async-signal-safe.
+    unsafe {
+        command.pre_exec(move || {
+            let descriptor = libc::open(file.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+            if descriptor < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            let written = libc::write(descriptor, c"0".as_ptr().cast(), 1);
+            let error = io::Error::last_os_error();
+            libc::close(descriptor);
+            if written == 1 {
+                Ok(())
+            } else {
+                Err(error)
+            }
+        });
+    }
+    Ok(())
+}
+
+/// CPU time of all children of this process that have ended and were waited for, and of theirs.
+pub fn cpu_of_ended() -> Duration {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the kernel fills the structure, which is valid with zeroes, too.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    let time = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
+    time(usage.ru_utime) + time(usage.ru_stime)
 }
 
 #[cfg(test)]

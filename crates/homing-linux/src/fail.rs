@@ -30,11 +30,26 @@ pub enum Call {
     Affinity,
     /// Splitting huge pages.
     Split,
+    /// `mprotect(2)` that takes pages away for a window.
+    Protect,
+    /// Asking the program's threads for a window.
+    Dispatch,
 }
 
 /// Names, in the order of [`Call`].
-const NAMES: [&str; 9] =
-    ["move_pages", "query_pages", "perf_open", "perf_map", "ptrace", "proc", "tunable", "affinity", "split"];
+const NAMES: [&str; 11] = [
+    "move_pages",
+    "query_pages",
+    "perf_open",
+    "perf_map",
+    "ptrace",
+    "proc",
+    "tunable",
+    "affinity",
+    "split",
+    "protect",
+    "dispatch",
+];
 
 /// Errors that can be asked for.
 const ERRORS: &[(&str, i32)] = &[

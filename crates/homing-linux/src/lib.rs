@@ -1,5 +1,7 @@
 //! All of Homing that touches the Linux kernel, in small files with pre- and postconditions.
 
+pub mod allocation;
+pub mod cgroup;
 pub mod channel;
 pub mod child;
 pub mod claim;
@@ -26,6 +28,8 @@ pub mod policy;
 pub mod private;
 pub mod proc;
 pub mod program;
+#[cfg(target_arch = "x86_64")]
+pub mod protect;
 pub mod ptrace;
 pub mod seccomp;
 pub mod signals;

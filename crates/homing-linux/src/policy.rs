@@ -127,6 +127,15 @@ pub fn set_affinity(tid: Tid, cpus: &[u32]) -> io::Result<()> {
     }
 }
 
+/// The calling thread, and those that it starts from now on, leave a CPU to the engine (Nikolopoulos 2000, section 4:
+/// "the runtime system sacrifices one processor"). False if they may run nowhere else, or that is not permitted: then
+/// they share it.
+pub fn give_up_cpu(cpu: u32) -> bool {
+    let Ok(mut cpus) = affinity(Tid(0)) else { return false };
+    cpus.retain(|&other| other != cpu);
+    !cpus.is_empty() && set_affinity(Tid(0), &cpus).is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,6 +158,11 @@ mod tests {
             assert_eq!(affinity(Tid(0)).unwrap(), before);
             assert!(set_affinity(Tid(0), &[4095]).is_err());
             assert!(set_affinity(Tid(i32::MAX), &before).is_err());
+            let others = &before[1..];
+            assert_eq!(give_up_cpu(before[0]), !others.is_empty());
+            assert_eq!(affinity(Tid(0)).unwrap(), if others.is_empty() { &before } else { others });
+            set_affinity(Tid(0), &before[..1]).unwrap();
+            assert!(!give_up_cpu(before[0]), "it has no other");
         })
         .join()
         .unwrap();

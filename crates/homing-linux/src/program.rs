@@ -1,7 +1,7 @@
 //! The program to start: found in PATH before anything is started, so that a wrong name has the shell's exit codes.
 
-use object::elf::{FileHeader64, PT_INTERP};
-use object::read::elf::{FileHeader, ProgramHeader};
+use object::elf::{FileHeader64, DT_NEEDED, PT_INTERP};
+use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 use object::{Endianness, ReadCache};
 use std::ffi::OsStr;
 use std::fs::File;
@@ -79,6 +79,29 @@ fn has_interpreter(file: &Path) -> Option<bool> {
     Some(segments.iter().any(|segment| segment.p_type(endian) == PT_INTERP))
 }
 
+/// Whether a program is an ELF file that is linked with one of these libraries by itself: with one whose name begins
+/// so. False where that cannot be told, and for scripts.
+pub fn needs(file: &Path, libraries: &[&str]) -> bool {
+    needed(file)
+        .unwrap_or_default()
+        .iter()
+        .any(|name| libraries.iter().any(|library| name.starts_with(library)))
+}
+
+/// The libraries that an ELF file names.
+fn needed(file: &Path) -> Option<Vec<String>> {
+    let data = crate::mapped::open(file).ok()?;
+    let data = &*data;
+    let header = FileHeader64::<Endianness>::parse(data).ok()?;
+    let endian = header.endian().ok()?;
+    let sections = header.sections(endian, data).ok()?;
+    let (entries, link) = sections.dynamic(endian, data).ok()??;
+    let strings = sections.strings(endian, data, link).ok()?;
+    let names = entries.iter().filter(|entry| entry.tag32(endian) == Some(DT_NEEDED));
+    let names = names.filter_map(|entry| entry.string(endian, strings).ok());
+    Some(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect())
+}
+
 fn is_executable(file: &Path) -> bool {
     file.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
 }
@@ -140,5 +163,12 @@ mod tests {
     fn statuses_pass_through() {
         assert_eq!(status_of(ExitStatus::from_raw(3 << 8)), 3);
         assert_eq!(status_of(ExitStatus::from_raw(11)), 139);
+    }
+
+    #[test]
+    fn the_libraries_of_a_program_are_those_that_it_names() {
+        let me = std::env::current_exe().unwrap();
+        assert!(needs(&me, &["libc.so"]) && !needs(&me, &["libabsent.so"]));
+        assert!(!needs(Path::new("/proc/self/maps"), &["libc.so"]), "no program");
     }
 }

@@ -17,7 +17,7 @@ pub struct Call {
 }
 
 /// What an engine calls on its own process beyond what any program with threads calls.
-pub const CALLS: [Call; 15] = [
+pub const CALLS: [Call; 19] = [
     call("prctl", libc::SYS_prctl, [libc::PR_SET_DUMPABLE as c_long, 0, 0]),
     call("sched_getaffinity", libc::SYS_sched_getaffinity, [0; 3]),
     call("sched_setaffinity", libc::SYS_sched_setaffinity, [0; 3]),
@@ -33,6 +33,11 @@ pub const CALLS: [Call; 15] = [
     call("pread64", libc::SYS_pread64, [-1, 0, 0]),
     call("pwrite64", libc::SYS_pwrite64, [-1, 0, 0]),
     call("chdir", libc::SYS_chdir, [0; 3]),
+    // Those of the source `protect`, some of which threads of the program make in handlers of signals.
+    call("mprotect", libc::SYS_mprotect, [1, 0, 0]),
+    call("close_range", libc::SYS_close_range, [1, 0, 0]),
+    call("rt_tgsigqueueinfo", libc::SYS_rt_tgsigqueueinfo, [-1, -1, 0]),
+    call("clock_gettime", libc::SYS_clock_gettime, [-1, 0, 0]),
 ];
 
 /// What lays memory and threads out.

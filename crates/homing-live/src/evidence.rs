@@ -129,7 +129,7 @@ impl Evidence {
             return;
         }
         let proc = session.targets().proc();
-        let symbols = self.tables.of(proc, pid, &process.maps);
+        let symbols = self.tables.of(proc, pid, &process.maps, 0);
         self.processes.insert(pid, Seen::new(proc, pid, process, session.host(), symbols));
     }
 

@@ -13,6 +13,7 @@ pub mod evidence;
 pub mod host;
 pub mod hot;
 pub mod inside;
+pub mod jobs;
 pub mod journal;
 pub mod mover;
 pub mod movers;

@@ -93,6 +93,8 @@ impl Drop for AtWork<'_> {
 
 /// Moves what `next` gives until that is nothing.
 fn work(shared: &Shared, mover: Mover, next: impl Fn() -> Option<Vec<Order>>) {
+    #[cfg(target_arch = "x86_64")]
+    let _of_engine = homing_linux::protect::OfEngine::new();
     let mut used = clock::thread_cpu_time();
     while let Some(orders) = next() {
         let _at_work = AtWork(shared);

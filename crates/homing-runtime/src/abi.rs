@@ -104,6 +104,18 @@ fn start(settings: &str) -> Result<(), Verdict> {
     library::start(settings)
 }
 
+/// The library is loaded. What a start comes to is told at exit.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn loaded_into_program() {
+    call(|| {
+        regions::at_load(|settings| {
+            prepare();
+            call(|| start(settings));
+        });
+        Ok(())
+    });
+}
+
 /// A parallel region of the program begins. What a start comes to is told at exit.
 pub(crate) fn region_begins(code: u64) {
     call(|| {

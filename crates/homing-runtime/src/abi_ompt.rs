@@ -1,7 +1,7 @@
 //! What OpenMP runtimes look for and call: an OMPT tool (OpenMP 5.2, chapter 19), and what `preload/gomp.c` calls for
 //! runtimes that have no tools. A program that is only linked with the library is left alone: see `regions::wanted`.
 
-use crate::{abi, places, regions};
+use crate::{abi, abi_allocation, places, regions};
 use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
@@ -57,6 +57,7 @@ pub extern "C" fn ompt_start_tool(_version: c_uint, _runtime: *const c_char) -> 
 unsafe extern "C" fn initialize(lookup: Lookup, _device: c_int, _data: *mut Data) -> c_int {
     // SAFETY: the runtime gives the function, and a constant text.
     let Some(set) = (unsafe { lookup(c"ompt_set_callback".as_ptr()) }) else { return 0 };
+    abi_allocation::runtime_of(lookup as *const c_void);
     // SAFETY: the standard gives the function of that name this type.
     let set: SetCallback = unsafe { std::mem::transmute::<Function, SetCallback>(set) };
     // SAFETY: the standard gives the callbacks these types.
@@ -83,11 +84,12 @@ unsafe extern "C" fn parallel_begin(
     _task: *mut Data,
     _frame: *const c_void,
     _parallel: *mut Data,
-    _threads: c_uint,
+    threads: c_uint,
     _flags: c_int,
     code: *const c_void,
 ) {
     abi::region_begins(code as u64);
+    abi_allocation::region_begins(threads);
 }
 
 unsafe extern "C" fn parallel_end(
@@ -97,6 +99,7 @@ unsafe extern "C" fn parallel_end(
     _code: *const c_void,
 ) {
     abi::region_ends();
+    abi_allocation::region_ends();
 }
 
 /// A thread begins its part of a region, or has ended it, which it may say no sooner than the next region begins.
@@ -104,15 +107,18 @@ unsafe extern "C" fn implicit_task(
     endpoint: c_int,
     _parallel: *mut Data,
     _task: *mut Data,
-    _threads: c_uint,
-    _index: c_uint,
+    threads: c_uint,
+    index: c_uint,
     flags: c_int,
 ) {
     if flags & INITIAL != 0 {
         return;
     }
     match endpoint {
-        BEGIN => places::begins(),
+        BEGIN => {
+            places::begins();
+            abi_allocation::part_begins(index, threads);
+        }
         _ => places::ends(),
     }
 }

@@ -7,8 +7,9 @@ use crate::statistics::{Hot, Statistics};
 use crate::status::{Status, Verdict};
 use homing_core::session::input::Mark;
 use homing_linux::wait::Waker;
+use homing_live::source;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Marks that wait for the manager at most: it takes all of them in each interval.
@@ -45,6 +46,8 @@ static SHARED: Mutex<Option<Shared>> = Mutex::new(None);
 static MANAGER: Mutex<Option<Manager>> = Mutex::new(None);
 /// This is a child of the process that started the library. Then the locks may be held for ever by nobody.
 static FORKED: AtomicBool = AtomicBool::new(false);
+/// The process that started it.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// The threads of the program are to leave the kernel's balancing.
 static LEAVES_BALANCING: AtomicBool = AtomicBool::new(false);
 
@@ -96,9 +99,8 @@ pub fn start(settings: &str) -> Result<(), Verdict> {
     });
     let started = settings::read(settings).and_then(Manager::start);
     let started = started.inspect_err(|verdict| with(|shared| shared.status = verdict.status));
-    let (started, scans) = started?;
-    *manager = Some(started);
-    LEAVES_BALANCING.store(scans, Ordering::Relaxed);
+    *manager = Some(started?);
+    PROCESS.store(std::process::id(), Ordering::Relaxed);
     leave_balancing();
     Ok(())
 }
@@ -119,9 +121,9 @@ pub fn refuse(status: Status) -> Result<(), Verdict> {
 pub fn stop() -> Result<(), Verdict> {
     in_parent()?;
     let mut manager = lock(&MANAGER);
-    LEAVES_BALANCING.store(false, Ordering::Relaxed);
     let ended = manager.take().ok_or_else(|| Verdict::from(Status::NotStarted))?;
     drop(ended);
+    LEAVES_BALANCING.store(false, Ordering::Relaxed);
     with(|shared| {
         (shared.works, shared.source, shared.hurry) = (false, "", None);
         shared.marks.clear();
@@ -132,12 +134,31 @@ pub fn stop() -> Result<(), Verdict> {
     Ok(())
 }
 
+/// The program is about to change what its threads may do, one by one: no manager goes on beside them, which might
+/// keep what they give up.
+pub fn rights_change() {
+    // A child that shares memory (vfork) changes its own rights alone.
+    if PROCESS.load(Ordering::Relaxed) != std::process::id() || stop().is_err() {
+        return;
+    }
+    with(|shared| {
+        shared.status = Status::Ended;
+        shared.reason = "the program changed its own rights".into();
+    });
+}
+
 /// The calling thread leaves the kernel's own balancing, if that is in the way: once for each thread.
 pub fn leave_balancing() {
     thread_local!(static HAS_LEFT: std::cell::Cell<bool> = const { std::cell::Cell::new(false) });
     if LEAVES_BALANCING.load(Ordering::Relaxed) && !HAS_LEFT.replace(true) {
         manager::leave_balancing();
     }
+}
+
+/// The manager works, or is about to, with this source; `hurry` wakes it at each mark.
+pub fn works(source: &'static source::Entry, hurry: Option<Waker>) {
+    with(|shared| (shared.works, shared.source, shared.hurry) = (true, source.name, hurry));
+    LEAVES_BALANCING.store(source.scans, Ordering::Relaxed);
 }
 
 /// Whether phases reach a policy that acts before them.

@@ -31,6 +31,10 @@ use std::time::{Duration, Instant};
 /// Sources that `auto` does not take here: they show a page once at best, so that nothing would ever come of them.
 const BLIND: [&str; 2] = ["page-faults", "none"];
 
+/// The source that must be open before a start returns, since the calling thread makes itself known to it, and that no
+/// thread of the program can wake.
+const KNOWS_CALLERS: &str = "protect";
+
 /// Least time from one step to the next, however often the program wakes the manager.
 const LEAST: Duration = Duration::from_millis(1);
 
@@ -41,15 +45,15 @@ pub struct Manager {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What a start came to: the source and whether it scans, or why nothing can be done.
-type Begun = Result<&'static source::Entry, Verdict>;
+/// What a start came to: nothing, or why nothing can be done.
+type Begun = Result<(), Verdict>;
 
 impl Manager {
-    /// Starts it, and says whether its source scans.
+    /// Starts it. Opening a source changes the kernel's code, and may take long: the manager does that by itself.
     ///
     /// # Errors
     /// Why nothing can be done here.
-    pub fn start(config: Config) -> Result<(Manager, bool), Verdict> {
+    pub fn start(config: Config) -> Result<Manager, Verdict> {
         let host = Host::read(Path::new("/sys"))
             .map_err(|error| Verdict::new(Status::NoSource, error.to_string()))?;
         if host.nodes() == 1 {
@@ -57,20 +61,24 @@ impl Manager {
         }
         let refused = confined()?;
         config.fits(&host).map_err(|error| Verdict::new(Status::BadArgument, error.to_string()))?;
-        config.engine_cpu.iter().for_each(|&cpu| give_up(cpu));
+        // At worst they share it.
+        let _alone = config.engine_cpu.map(kernel_policy::give_up_cpu);
         let failed =
             |error: std::io::Error| Verdict::new(Status::Failed, format!("cannot start a thread: {error}"));
         let over = Arc::new(AtomicBool::new(false));
         let (sender, begun) = mpsc::channel();
+        // What a filter refuses may let the source fail, which is then said at once.
+        let waits = !refused.is_empty();
         let (theirs, builder) = (Arc::clone(&over), std::thread::Builder::new().name("homing".into()));
         let blocked = Blocked::all().map_err(failed)?;
         let thread =
-            builder.spawn(move || guard(|| work(&config, host, &theirs, &sender))).map_err(failed)?;
+            builder.spawn(move || guard(|| work(&config, host, waits, &theirs, &sender))).map_err(failed)?;
         drop(blocked);
         // Dropped on the way out, it waits for the thread.
         let manager = Manager { over, thread: Some(thread) };
         let entry = begun.recv().map_err(|_| Verdict::from(Status::Ended))?;
-        Ok((manager, entry.map_err(|verdict| with_refused(verdict, &refused))?.scans))
+        entry.map_err(|verdict| with_refused(verdict, &refused))?;
+        Ok(manager)
     }
 }
 
@@ -115,19 +123,10 @@ fn with_refused(verdict: Verdict, refused: &[&str]) -> Verdict {
     }
 }
 
-/// The calling thread, and those that it starts from now on, leave a CPU to the manager (Nikolopoulos 2000, section 4:
-/// "the runtime system sacrifices one processor").
-fn give_up(cpu: u32) {
-    let Ok(mut cpus) = kernel_policy::affinity(Tid(0)) else { return };
-    cpus.retain(|&other| other != cpu);
-    if !cpus.is_empty() {
-        // At worst they share it.
-        let _ = kernel_policy::set_affinity(Tid(0), &cpus);
-    }
-}
-
 /// The calling thread's memory policy stays what it does, and the kernel moves none of its pages.
 pub fn leave_balancing() {
+    #[cfg(target_arch = "x86_64")]
+    homing_linux::protect::introduce();
     if kernel_policy::of_this_thread().is_ok_and(|policy| policy == kernel_policy::DEFAULT) {
         // Where that is not permitted the kernel may move pages besides.
         let _ = kernel_policy::set(kernel_policy::LOCAL, &[]);
@@ -156,7 +155,14 @@ fn sources(name: &str) -> Vec<&'static source::Entry> {
 }
 
 /// All of it, from start to end.
-fn work(config: &Config, host: Host, over: &AtomicBool, begun: &Sender<Begun>) -> Result<(), Verdict> {
+fn work(
+    config: &Config,
+    host: Host,
+    waits: bool,
+    over: &AtomicBool,
+    begun: &Sender<Begun>,
+) -> Result<(), Verdict> {
+    homing_live::inside::enter();
     // It may have come from a thread that is bound to a CPU. At worst it stays there.
     let _ = kernel_policy::set_affinity(Tid(0), &host.cpus());
     places::follow(
@@ -174,19 +180,21 @@ fn work(config: &Config, host: Host, over: &AtomicBool, begun: &Sender<Begun>) -
             Ok(rig) => rig,
             Err(error) => return tell(begun, Err(verdict(&error))),
         };
-        let hurries = policy.hurries();
+        if !waits && entry.name != KNOWS_CALLERS {
+            library::works(entry, None);
+            tell(begun, Ok(()))?;
+        }
+        // Under `protect` this thread has descriptors of its own: their numbers are others to the program's threads.
+        let hurries = policy.hurries() && entry.name != KNOWS_CALLERS;
         match session(config, entry, &host, costs, &mut *policy) {
             Ok(session) => {
-                let waker = Waker::new().map_err(|error| Verdict::new(Status::Failed, error.to_string()));
-                let waker = match waker {
+                // Not before: the source may give this thread descriptors of its own.
+                let waker = match Waker::new() {
                     Ok(waker) => waker,
-                    Err(verdict) => return tell(begun, Err(verdict)),
+                    Err(error) => return tell(begun, Err(Verdict::new(Status::Failed, error.to_string()))),
                 };
-                library::with(|shared| {
-                    (shared.works, shared.source) = (true, entry.name);
-                    shared.hurry = hurries.then(|| waker.clone());
-                });
-                tell(begun, Ok(entry))?;
+                library::works(entry, hurries.then(|| waker.clone()));
+                tell(begun, Ok(()))?;
                 return drive(session, config, &waker, over);
             }
             Err(error) => missing.push(error.to_string()),
@@ -200,10 +208,11 @@ fn work(config: &Config, host: Host, over: &AtomicBool, begun: &Sender<Begun>) -
     tell(begun, Err(Verdict::new(Status::NoSource, missing.join("; "))))
 }
 
-/// Says what the start came to. Whoever started waits for it.
+/// Says what the start came to. Whoever started waits for the first of these; what comes of the session after that is
+/// the library's status.
 fn tell(begun: &Sender<Begun>, what: Begun) -> Result<(), Verdict> {
-    let told = what.clone().map(drop);
-    // It waits, unless it panicked.
+    let told = what.clone();
+    // It waits, unless it has been told.
     let _ = begun.send(what);
     told
 }
@@ -289,6 +298,7 @@ fn drive(mut session: Session<'_>, config: &Config, waker: &Waker, over: &Atomic
                 threads_moved: summary.counts.threads_moved,
                 forwarded: summary.counts.forwarded,
                 areas: summary.areas.clone(),
+                by_phase: summary.counts.engine_cpu_by_phase.clone(),
                 by_iteration: summary.by_iteration.clone(),
             };
         });

@@ -2,6 +2,7 @@
 //! (`preload/gomp.c`), reports each parallel region. The first one starts the manager, the sequence of all gives the
 //! outer iteration (Nikolopoulos et al. 2000, sections 2.3 and 4), and what was counted is left in a file at exit.
 
+use crate::allocation;
 use crate::library;
 use crate::places;
 use crate::statistics::{Hot, Statistics};
@@ -33,7 +34,25 @@ thread_local! {
 /// Whether somebody wants this in the process. Asked at each region: the environment is read once.
 pub fn wanted() -> bool {
     static WANTED: OnceLock<bool> = OnceLock::new();
-    *WANTED.get_or_init(|| std::env::var_os(SETTINGS_ENV).is_some())
+    *WANTED.get_or_init(|| has_settings() || allocation::wanted())
+}
+
+fn has_settings() -> bool {
+    std::env::var_os(SETTINGS_ENV).is_some()
+}
+
+/// Parallel regions that the calling thread is in.
+pub fn depth() -> u32 {
+    DEPTH.get()
+}
+
+/// Starts the manager before any region, if that is wanted.
+#[cfg(target_arch = "x86_64")]
+pub fn at_load(start: impl FnOnce(&str)) {
+    if std::env::var_os(homing_live::inside::AT_LOAD_ENV).is_some() && has_settings() {
+        REGIONS.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(Regions::new);
+        start(&std::env::var(SETTINGS_ENV).unwrap_or_default());
+    }
 }
 
 /// A region begins, called after the address of its code. `start` starts the manager.
@@ -44,11 +63,16 @@ pub fn begins(region: u64, start: impl FnOnce(&str)) {
     let mut regions = REGIONS.lock().unwrap_or_else(PoisonError::into_inner);
     let first = regions.is_none();
     let known = regions.get_or_insert_with(Regions::new);
-    if first {
+    if first && has_settings() {
         start(&std::env::var(SETTINGS_ENV).unwrap_or_default());
     }
-    if known.takes(region) {
+    let of_others = known.others;
+    let ended = known.takes(region);
+    if ended {
         library::mark("iteration");
+    }
+    if known.others == of_others {
+        allocation::region_begins(ended);
     }
     if library::follows_phases() {
         library::mark(&format!("region {region:x}"));
@@ -129,6 +153,8 @@ impl Regions {
             "scans_missed": statistics.scans_missed,
             "marks_lost": statistics.marks_lost,
             "manager_ns": statistics.manager_ns,
+            "manager_seconds_by_phase": hot.by_phase,
+            "windows": homing_live::source::protect::tally(),
         })
     }
 }

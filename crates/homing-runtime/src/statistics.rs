@@ -2,6 +2,7 @@
 
 use homing_core::session::hot::{AreaCounts, IterationCounts};
 use homing_live::counters::Counts;
+use std::collections::BTreeMap;
 
 /// What the manager has seen and done: the fields of the header, in its order.
 #[repr(C)]
@@ -51,6 +52,8 @@ pub struct Hot {
     pub threads_moved: u64,
     pub forwarded: u64,
     pub areas: Vec<AreaCounts>,
+    /// Filled when the manager ends: seconds of its CPU time by what they were used for.
+    pub by_phase: BTreeMap<String, f64>,
     /// Filled when the manager ends.
     pub by_iteration: Vec<IterationCounts>,
 }

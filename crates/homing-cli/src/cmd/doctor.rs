@@ -6,6 +6,7 @@ use homing_linux::move_pages::{self, PageStatus};
 use homing_linux::proc::{Pid, Proc};
 use homing_linux::{hint_faults, tunables};
 use homing_live::host::Host;
+use homing_live::jobs::journal;
 use homing_live::source::{best, Places, SOURCES};
 use serde::Serialize;
 use std::path::Path;
@@ -13,7 +14,7 @@ use std::path::Path;
 /// Arguments of `homing doctor`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Put kernel tunables back that a killed engine left changed
+    /// Put back what a killed engine or a killed `homing sched run` left changed
     #[arg(long)]
     restore: bool,
     /// Print JSON instead of a table
@@ -35,6 +36,8 @@ pub fn run(args: Args) -> Result {
     if args.restore {
         let restored = tunables::restore(&places.state)?;
         errln!("homing: {restored} kernel tunables put back");
+        let schedulers = journal::restore()?;
+        errln!("homing: jobs of {schedulers} killed schedulers go on, on all CPUs");
     }
     let mut checks = vec![nodes(), moving()];
     for source in SOURCES.iter().filter(|source| source.name != "none") {

@@ -27,13 +27,18 @@
 //!   1/6 local references a node. ml is the cost of a page move; `migration-cost` 0 is the optimistic variant.
 //! * The counts of (1) add up from the page's last migration on (the counters run on, and a migrated page has new
 //!   ones); those of (3) are of one iteration.
+//! * The counts of the iteration before are kept of cold areas too: a thread's move makes them warm, and (3) compares.
 //! * A frozen page is free again when a move of a thread counts, since prevention assumes that threads stay.
 //! * The constant of self-tuning is `selectivity` (1.1); `cold` (3) invocations without candidates make an area cold.
 //! * An area is one that the program names, where it names any ([`crate::process::HotArea`]), and else an
 //!   aligned block of `area-pages` (512) pages of addresses: the compiler that names arrays is not here.
-//! * Constructs are the phases that the program marks: a move is noticed at the first that begins after it, and counts
-//!   once
-//!   `constructs` more have begun with the thread still there. Without marks it counts at the end of the iteration.
+//! * Constructs are the phases that the program marks. One ends where the next begins or the iteration ends. Threads
+//!   are polled before and after each: a move is noticed at the first poll after it, and counts when `constructs`
+//!   whole ones have run since with the thread still there. Without marks it counts at the end of the iteration.
+//! * "The instrumentation excluded the first iteration" (section 5): the first `skip` (1) that end are left out, with
+//!   all that came before. Their counts are dropped, and they make no area cold.
+//! * Invocations make an area cold only once a node has used it from afar: while one thread sets memory up, there is
+//!   nothing to select.
 //! * When another number of threads does the work, any node may have taken some of it up: all are targets of (3).
 //! * Programs without iterations are served at interval ends: section 2.3's sampling mechanism (`areas.rs`). The first
 //!   iteration that ends is the end of that.
@@ -41,80 +46,19 @@
 use super::counters::Counters;
 use super::pages::Pages;
 use super::prices::Prices;
-use super::settings::Param;
 use super::table::{restore, Begin, Entry, PolicySetup};
 use super::{Context, Decides, End, Fault, Next, Policy, Sample, ThreadMoved, ThreadsChanged};
 use crate::action::{Action, Actions, Kind, Outcome};
-use crate::ids::{Node, Page, Thread, Time};
+use crate::ids::{Node, Page, Time};
 use crate::process::HotArea;
 use areas::{Area, AreaKey, Areas, Wakes};
+use moves::Moves;
+use params::{AREA, COLD, CONSTRUCTS, CONTENTION, MIGRATION_COST, SELECTIVITY, SKIP, WAKE_EVERY, WAKE_PAGES};
 use serde::{Deserialize, Serialize};
 
 mod areas;
-
-const MIGRATION_COST: Param = Param {
-    name: "migration-cost",
-    default: 1.0,
-    range: (0.0, 1e6),
-    unit: "page moves",
-    doc: "the term ml of equation (1); 0 is the optimistic variant",
-};
-
-const CONTENTION: Param = Param {
-    name: "contention",
-    default: 1.0 / 6.0,
-    range: (0.0, 1e6),
-    unit: "local references",
-    doc: "latency that each contending node adds in equation (2)",
-};
-
-const SELECTIVITY: Param = Param {
-    name: "selectivity",
-    default: 1.1,
-    range: (1.0, 1e3),
-    unit: "",
-    doc: "factor on an area's ratio when its greatest remote latency rose; 1 is no self-tuning",
-};
-
-const COLD: Param = Param {
-    name: "cold",
-    default: 3.0,
-    range: (1.0, 1e9),
-    unit: "iterations",
-    doc: "iterations without candidates that make an area cold",
-};
-
-const AREA: Param = Param {
-    name: "area-pages",
-    default: 512.0,
-    range: (1.0, 1e9),
-    unit: "pages",
-    doc: "pages of a memory area",
-};
-
-const CONSTRUCTS: Param = Param {
-    name: "constructs",
-    default: 2.0,
-    range: (0.0, 1e6),
-    unit: "parallel constructs",
-    doc: "constructs for which a moved thread must stay before its move counts",
-};
-
-const WAKE_PAGES: Param = Param {
-    name: "wake-pages",
-    default: 1e9,
-    range: (0.0, 1e9),
-    unit: "pages",
-    doc: "pages looked at when an interval ends, where the program has no iterations; 0: tuned by itself",
-};
-
-const WAKE_EVERY: Param = Param {
-    name: "wake-every",
-    default: 1.0,
-    range: (0.0, 1e6),
-    unit: "intervals",
-    doc: "intervals from one such look to the next; 0: tuned by itself",
-};
+mod moves;
+mod params;
 
 /// The line of `competitive` in the table.
 pub(super) const COMPETITIVE: Entry = Entry {
@@ -124,7 +68,7 @@ pub(super) const COMPETITIVE: Entry = Entry {
     offline: false,
     replicates: false,
     begin: Begin::Given,
-    params: &[MIGRATION_COST, CONTENTION, SELECTIVITY, COLD, AREA, WAKE_PAGES, WAKE_EVERY],
+    params: &[MIGRATION_COST, CONTENTION, SELECTIVITY, COLD, SKIP, AREA, WAKE_PAGES, WAKE_EVERY],
     build: |setup| Box::new(UserLevel::new(setup, None)),
     restore: restore::<UserLevel>,
 };
@@ -137,7 +81,7 @@ pub(super) const PREDICTIVE: Entry = Entry {
     offline: false,
     replicates: false,
     begin: Begin::Given,
-    params: &[MIGRATION_COST, CONTENTION, SELECTIVITY, COLD, AREA, WAKE_PAGES, WAKE_EVERY, CONSTRUCTS],
+    params: &[MIGRATION_COST, CONTENTION, SELECTIVITY, COLD, SKIP, AREA, WAKE_PAGES, WAKE_EVERY, CONSTRUCTS],
     build: |setup| Box::new(UserLevel::new(setup, Some(setup.values.count("constructs")))),
     restore: restore::<UserLevel>,
 };
@@ -174,15 +118,6 @@ struct Tuning {
     cold: u64,
 }
 
-/// A thread that moved and has not stayed long enough yet.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Move {
-    thread: Thread,
-    to: Node,
-    /// Constructs that have begun since.
-    constructs: u64,
-}
-
 /// Both policies.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct UserLevel {
@@ -193,10 +128,12 @@ pub struct UserLevel {
     /// What the program and the monitor report.
     iterations: bool,
     phases: bool,
+    /// First iterations that are still to be left out.
+    skip: u64,
     pages: Pages<State>,
     areas: Areas,
     wakes: Wakes,
-    moves: Vec<Move>,
+    moves: Moves,
     threads: u32,
     /// Nodes that threads moved to, while the predictive criterion is in use.
     targets: Vec<Node>,
@@ -218,10 +155,11 @@ impl UserLevel {
             constructs,
             iterations: false,
             phases: false,
+            skip: setup.values.count("skip"),
             pages: Pages::default(),
             areas: Areas::new(setup.values.count("area-pages")),
             wakes: Wakes::new(setup.values.count("wake-pages"), setup.values.count("wake-every")),
-            moves: Vec::new(),
+            moves: Moves::new(constructs.unwrap_or(0)),
             threads: 0,
             targets: Vec::new(),
             forwarded: false,
@@ -232,14 +170,27 @@ impl UserLevel {
         self.constructs.map_or(COMPETITIVE.name, |_| PREDICTIVE.name)
     }
 
+    /// What the nodes' accesses to a page from afar take, by equation (2), and without what contention adds.
+    fn remote<'a>(
+        &'a self,
+        counts: &'a Counters,
+        home: Node,
+        contention: f64,
+    ) -> impl Iterator<Item = (Node, f64, f64)> + 'a {
+        let local = counts.get(home);
+        let contending = counts.iter().filter(|&(node, count)| node != home && count > local).count();
+        counts.iter().filter(move |&(node, _)| node != home).map(move |(node, count)| {
+            let uncontended = self.prices.access(node, home);
+            (node, (uncontended + contention * contending as f64) * count, uncontended)
+        })
+    }
+
     /// Equations (1) and (2): where the page should go.
     fn competitive(&self, state: &State, tuning: &Tuning, factor: f64) -> Option<Node> {
         let (home, local) = (state.home, state.sum.get(state.home));
-        let contending = state.sum.iter().filter(|&(node, count)| node != home && count > local).count();
         let at_home = self.prices.access(home, home);
-        let candidates = state.sum.iter().filter(|&(node, _)| node != home).filter_map(|(node, count)| {
-            let uncontended = self.prices.access(node, home);
-            let remote = (uncontended + tuning.contention * contending as f64) * count;
+        let remotes = self.remote(&state.sum, home, tuning.contention);
+        let candidates = remotes.filter_map(|(node, remote, uncontended)| {
             let moving = tuning.migration_cost * self.prices.copy(home, node);
             let local = at_home * local;
             (remote > uncontended / at_home * factor * local + moving).then_some((node, remote))
@@ -266,11 +217,24 @@ impl UserLevel {
     /// Figure 1.
     fn invoke(&mut self, actions: &mut Actions) {
         let mut areas = std::mem::take(&mut self.areas);
-        for area in areas.warm() {
-            self.serve(area, usize::MAX, actions);
+        for area in areas.all() {
+            if !area.is_cold() {
+                self.serve(area, usize::MAX, actions);
+            } else if self.constructs.is_some() {
+                self.roll(area);
+            }
         }
         self.areas = areas;
         self.invoked();
+    }
+
+    /// An iteration has ended for a cold area.
+    fn roll(&mut self, area: &Area) {
+        for &page in &area.pages {
+            if let Some(state) = self.pages.get_mut(page) {
+                state.before = std::mem::take(&mut state.now);
+            }
+        }
     }
 
     /// Figure 1, lines 2 to 20, for the next `most` pages of an area. Returns how many it was, and of them the
@@ -282,8 +246,8 @@ impl UserLevel {
         let mut candidates = 0;
         for &page in &some {
             let Some(state) = pages.get_mut(page) else { continue };
-            for (node, count) in state.now.iter().filter(|&(node, _)| node != state.home) {
-                area.add_latency(node, count * self.prices.access(node, state.home));
+            for (node, latency, _) in self.remote(&state.now, state.home, area.tuning.contention) {
+                area.add_latency(node, latency);
             }
             let to = match predicts {
                 true => self.predictive(state),
@@ -356,17 +320,25 @@ impl UserLevel {
         self.wakes.hurry();
     }
 
-    /// A construct begins (or, without constructs, an iteration ends): counts the moves that have lasted.
-    fn construct(&mut self, needed: u64) {
-        let moves = std::mem::take(&mut self.moves);
-        for mut moved in moves {
-            moved.constructs += 1;
-            if moved.constructs > needed {
-                self.count(moved.to);
-            } else {
-                self.moves.push(moved);
+    /// Threads moved to these nodes for good.
+    fn count_all(&mut self, nodes: Vec<Node>) {
+        nodes.into_iter().for_each(|to| self.count(to));
+    }
+
+    /// An iteration is left out, with all that came before: no count of it is kept, and it says nothing of areas.
+    fn leave_out(&mut self) {
+        let mut areas = std::mem::take(&mut self.areas);
+        for area in areas.all() {
+            area.forget_rounds();
+            for &page in &area.pages {
+                if let Some(state) = self.pages.get_mut(page) {
+                    state.sum.clear();
+                    state.now.clear();
+                    state.before.clear();
+                }
             }
         }
+        self.areas = areas;
     }
 
     fn list(&mut self, page: Page, address: u64) -> &mut Area {
@@ -429,10 +401,15 @@ impl Policy for UserLevel {
 
     fn iteration_end(&mut self, _end: &End, actions: &mut Actions) {
         self.iterations = true;
-        if !self.phases {
-            self.construct(0);
+        let lasted = if self.phases { self.moves.construct_ends() } else { self.moves.all() };
+        self.count_all(lasted);
+        match self.skip.checked_sub(1) {
+            Some(left) => {
+                self.skip = left;
+                self.leave_out();
+            }
+            None => self.invoke(actions),
         }
-        self.invoke(actions);
     }
 
     fn interval_end(&mut self, _end: &End, actions: &mut Actions) {
@@ -440,20 +417,21 @@ impl Policy for UserLevel {
             return;
         }
         if !self.phases {
-            self.construct(0);
+            let moved = self.moves.all();
+            self.count_all(moved);
         }
         self.wake(actions);
     }
 
     fn phase_begin(&mut self, _phase: u32, _time: Time, _actions: &mut Actions) {
         self.phases = true;
-        self.construct(self.constructs.unwrap_or(0));
+        let lasted = self.moves.construct_begins();
+        self.count_all(lasted);
     }
 
     fn thread_moved(&mut self, moved: &ThreadMoved, _actions: &mut Actions) {
         if self.constructs.is_some() {
-            self.moves.retain(|known| known.thread != moved.thread);
-            self.moves.push(Move { thread: moved.thread, to: moved.to, constructs: 0 });
+            self.moves.moved(moved);
         }
     }
 

@@ -17,6 +17,41 @@ pub const ITERATIONS: u32 = 2;
 /// Iterations after a change of processors that are left out.
 pub const LEFT_OUT: u32 = 1;
 
+/// Seconds after which a job is measured again.
+pub const AGAIN_S: f64 = 10.0;
+
+/// Iterations of a job that are being measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Watch {
+    /// The first is the one that begins after this number of iterations.
+    from: u64,
+    /// How many had ended, and when, once it was so.
+    since: Option<(u64, f64)>,
+}
+
+impl Watch {
+    /// Of iterations after a change of processors, which came when `done` had ended: the one that was running then is
+    /// not counted.
+    pub fn after_change(done: u64) -> Watch {
+        Watch { from: done + 1 + u64::from(LEFT_OUT), since: None }
+    }
+
+    /// Takes that `done` iterations have ended, the last of them at `at_s`. Gives the mean seconds of an iteration once
+    /// they are known, and then begins again after a while.
+    pub fn ended(&mut self, done: u64, at_s: f64) -> Option<f64> {
+        let Some((before, since_s)) = self.since else {
+            self.since = (done >= self.from).then_some((done, at_s));
+            return None;
+        };
+        if done < before + u64::from(ITERATIONS) || at_s <= since_s {
+            return None;
+        }
+        let seconds = (at_s - since_s) / (done - before) as f64;
+        *self = Watch { from: done + (AGAIN_S / seconds).ceil() as u64, since: None };
+        Some(seconds)
+    }
+}
+
 /// What was measured of one job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Analyzer {
@@ -113,6 +148,17 @@ mod tests {
         job.measured(4, 8.0);
         assert_eq!(job.speed_up(16).unwrap().speed_up, 8.0);
         assert_eq!(job.speed_up(8), None);
+    }
+
+    #[test]
+    fn iterations_around_a_change_are_not_counted_and_the_next_measurement_comes_later() {
+        let mut watch = Watch::after_change(10);
+        // 11 was running at the change, 12 follows it.
+        let found: Vec<_> = (11..=14).map(|done| watch.ended(done, done as f64 * 2.0)).collect();
+        assert_eq!(found, [None, None, None, Some(2.0)]);
+        assert_eq!(watch.ended(18, 36.0), None, "ten seconds are five iterations");
+        assert_eq!((watch.ended(19, 38.0), watch.ended(20, 40.0)), (None, None));
+        assert_eq!(watch.ended(29, 43.0), Some(0.5), "many that ended since the last look count all");
     }
 
     #[test]

@@ -4,13 +4,15 @@
 //! A queue ([`workload`], [`swf`]) hands jobs of [`app`]lications to a CPU [`manager`], which gives them processors,
 //! helped by what [`measure`] finds of their speed-up at run time. [`simulate`] plays that on a machine whose memory
 //! makes jobs slower the farther away and the more crowded their pages are, with a page policy of [`crate::policy`]
-//! moving them; [`outcome`] is what came of it. Managers read no clock and start nothing, as policies do: the same code
-//! decides for real processes.
+//! moving them; [`outcome`] is what came of it. Managers read no clock and start nothing, as policies do: through
+//! [`driver`] the same code decides for real processes.
 //!
 //! To add a manager: write a file beside [`manager::equipartition`], headed by its source, and add a line to
 //! [`manager::table`].
 
 pub mod app;
+pub mod driver;
+pub mod jobs;
 pub mod layout;
 pub mod manager;
 pub mod mapping;

@@ -204,12 +204,13 @@ impl HotAreas {
             self.kept.push(now);
         }
     }
+}
 
-    /// Moves until the second iteration had ended, of all there were; `None` before.
-    pub fn moved_in_two(&self) -> Option<(u64, u64)> {
-        let second = self.kept.iter().find(|kept| kept.iteration == 2)?;
-        Some((second.moves, self.rows.iter().map(|row| row.moves).sum()))
-    }
+/// Moves until the second iteration had ended, of all there were; `None` before, and where nothing moved.
+pub fn moved_in_two(by_iteration: &[IterationCounts], areas: &[AreaCounts]) -> Option<(u64, u64)> {
+    let second = by_iteration.iter().find(|counts| counts.iteration == 2)?;
+    let all = areas.iter().map(|area| area.moves).sum();
+    (all > 0).then_some((second.moves, all))
 }
 
 impl Session<'_> {
@@ -280,7 +281,9 @@ mod tests {
         assert!(kept.iter().all(|kept| kept.moves == kept.iteration));
         assert!(kept[2..].iter().all(|kept| kept.iteration % hot.every == 0));
         assert_eq!((kept[0].iteration, kept[1].iteration), (1, 2));
-        assert_eq!((hot.iterations(), hot.moved_in_two()), (10_000, Some((2, 10_000))));
+        assert_eq!((hot.iterations(), moved_in_two(kept, hot.counts())), (10_000, Some((2, 10_000))));
+        assert_eq!(moved_in_two(&kept[..1], hot.counts()), None);
+        assert_eq!(moved_in_two(kept, &[]), None, "nothing moved");
     }
 
     #[test]

@@ -219,9 +219,7 @@ impl<'p> Session<'p> {
             Input::MoversIdle => self.movers_idle(),
             Input::Landed { results, moving, stopped } => self.landed(&results, moving, stopped),
             Input::Split(results) => self.took_split(&results),
-            Input::Scanned(scan) => {
-                self.scan_pace.scanned(self.t, scan.began, scan.stopped, scan.everywhere);
-            }
+            Input::Scanned(scan) => self.scan_pace.scanned(self.t, &scan),
             Input::NotBound { errno } => *self.account.failures.entry(errno).or_default() += 1,
             Input::Areas(areas) => self.take_areas(areas),
             Input::Constructs(constructs) => self.in_constructs(&constructs),

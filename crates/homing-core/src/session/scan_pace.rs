@@ -1,6 +1,7 @@
 //! When pages are scanned for hint faults: by what the last scan told, and soon after a change. Programs stand still
-//! for a scan, so there is a limit to that.
+//! for a scan, so there is a limit to that. Where scans tell nothing that is new, they may cost next to nothing.
 
+use super::input::Scanned;
 use crate::ids::Micros;
 
 /// A scan is worth another one soon if more than one in twenty of its samples was new.
@@ -13,6 +14,10 @@ const OWED: u32 = 2;
 /// Time between scans while something changes, and the longest when nothing does.
 const BUSY: Micros = Micros::from_millis(400);
 const CALM: Micros = Micros::from_millis(8000);
+
+/// ... but scans use at most 1/200 of a CPU when nothing does, up to this time between two.
+const CALM_SHARE: u32 = 200;
+const LONGEST: Micros = Micros::from_millis(60_000);
 
 /// Time before a scan that a change asked for, as long as the programs have stood still for at most [`BURST`] and 1/50
 /// of all time. A program that changes all the time has scans at the common pace.
@@ -51,6 +56,8 @@ pub(super) struct ScanPace {
     period: Micros,
     /// How long the programs have stood still for scans.
     stopped: Micros,
+    /// CPU time of the last scan.
+    cost: Micros,
 }
 
 impl ScanPace {
@@ -66,6 +73,7 @@ impl ScanPace {
             not_before: Micros(0),
             period: BUSY,
             stopped: Micros(0),
+            cost: Micros(0),
         }
     }
 
@@ -115,13 +123,16 @@ impl ScanPace {
             return None;
         }
         let before = self.pace;
-        self.pace = before.times(2).min(CALM);
+        let cheap = self.cost.times(CALM_SHARE).min(LONGEST);
+        self.pace = before.times(2).min(CALM).max(cheap);
         Some(self.pace.since(before)).filter(|more| more.0 > 0)
     }
 
-    /// Pages were marked, or not everywhere, by a scan that began then and stopped the programs for that long.
-    pub(super) fn scanned(&mut self, t: Micros, began: Micros, stopped: Micros, everywhere: bool) {
+    /// Pages were marked, or not everywhere.
+    pub(super) fn scanned(&mut self, t: Micros, scan: &Scanned) {
+        let Scanned { began, stopped, everywhere, cost } = *scan;
         self.stopped = self.stopped.plus(stopped);
+        self.cost = cost;
         let rest = if everywhere && self.owed > 0 { self.soon(t) } else { self.pace };
         if !everywhere {
             // A scan that the kernel did not make says nothing.
@@ -133,9 +144,20 @@ impl ScanPace {
         self.stage = Stage::Resting(t.plus(rest.max(of_program)));
     }
 
-    /// What was known is no longer so: threads began or moved, or memory grew. A scan should come soon.
+    /// What was known is no longer so: threads began, or memory grew. A scan should come soon.
     pub(super) fn request(&mut self, t: Micros) {
-        (self.pace, self.owed) = (BUSY, OWED);
+        self.owed = OWED;
+        self.sooner(t);
+    }
+
+    /// As [`ScanPace::request`], where the kernel knows the mappings: threads have moved, and one scan tells.
+    pub(super) fn request_one(&mut self, t: Micros) {
+        self.owed = self.owed.max(1);
+        self.sooner(t);
+    }
+
+    fn sooner(&mut self, t: Micros) {
+        self.pace = BUSY;
         let soon = t.plus(self.soon(t)).max(self.not_before);
         if let Stage::Resting(until) = &mut self.stage {
             *until = (*until).min(soon);
@@ -161,6 +183,11 @@ impl ScanPace {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn scan(began: u64, stopped: u64, everywhere: bool) -> Scanned {
+        let [began, stopped] = [began, stopped].map(Micros::from_millis);
+        Scanned { began, stopped, everywhere, cost: Micros(0) }
+    }
 
     #[test]
     fn what_can_be_scanned_at_last_is_scanned_soon() {
@@ -196,12 +223,7 @@ mod tests {
         while t < 60_000 {
             scans.request(Micros::from_millis(t));
             if scans.take_due(Micros::from_millis(t), false, true) {
-                scans.scanned(
-                    Micros::from_millis(t + 30),
-                    Micros::from_millis(t),
-                    Micros::from_millis(20),
-                    true,
-                );
+                scans.scanned(Micros::from_millis(t + 30), &scan(t, 20, true));
                 stopped += 20;
             }
             t += 10;
@@ -219,7 +241,29 @@ mod tests {
         assert_eq!(scans.due(), Some(ms(120)));
         assert!(!scans.take_due(ms(120), true, true) && scans.take_due(ms(121), false, true));
         assert_eq!(scans.due(), None);
-        scans.scanned(ms(150), ms(121), ms(10), false);
+        scans.scanned(ms(150), &scan(121, 10, false));
         assert_eq!(scans.due(), Some(ms(550)), "what was missed is made again at the common pace");
+    }
+
+    #[test]
+    fn where_nothing_is_new_scans_cost_next_to_nothing() {
+        let mut scans = ScanPace::new();
+        let ms = Micros::from_millis;
+        let (mut t, mut made, mut last) = (0, 0, 0);
+        while t < 600_000 {
+            if scans.take_due(ms(t), false, true) {
+                (made, last) = (made + 1, t);
+                scans.scanned(ms(t), &Scanned { cost: ms(100), ..scan(t, 0, true) });
+            }
+            t += 10;
+        }
+        assert!((25..=33).contains(&made), "{made} scans of 100 ms in ten minutes: 1/200 of a CPU");
+        scans.request_one(ms(last + 100));
+        assert!(
+            scans.due().unwrap() <= ms(last + 600) && scans.owed == 1,
+            "threads that move are followed soon"
+        );
+        scans.request(ms(last + 100));
+        assert!(scans.due().unwrap() <= ms(last + 600) && scans.owed == OWED, "and new memory");
     }
 }

@@ -67,7 +67,7 @@ impl Session<'_> {
             self.estimator.changes.thread_moved();
             self.record_actions();
         }
-        self.scan_pace.request(self.t);
+        self.scan_pace.request_one(self.t);
         if !self.engine.policy_forwards() {
             self.forward(moved);
         }

@@ -32,7 +32,7 @@ fn futex(operation: i32, value: u32, timeout: *const libc::timespec) {
 }
 
 /// Waits until the stand is over. Does nothing that is not safe in a handler of signals.
-extern "C" fn stand(_: i32) {
+pub(crate) extern "C" fn stand(_: i32) {
     // SAFETY: the calling thread's own.
     let errno = unsafe { *libc::__errno_location() };
     let present = STAND.load(Ordering::Acquire);
@@ -61,6 +61,12 @@ fn prepare() -> io::Result<()> {
             (std::mem::zeroed(), std::mem::zeroed());
         if libc::sigaction(SIGNAL, std::ptr::null(), &raw mut before) != 0 {
             return Err(io::Error::last_os_error());
+        }
+        #[cfg(target_arch = "x86_64")]
+        if crate::protect::urge_is_ours() {
+            // It serves stands, too.
+            READY.store(true, Ordering::Release);
+            return Ok(());
         }
         if ![libc::SIG_DFL, libc::SIG_IGN].contains(&before.sa_sigaction) {
             return Err(io::Error::other("the program has a handler of its own for SIGURG"));

@@ -27,11 +27,12 @@ const FILES: usize = 256;
 pub struct Tables(BTreeMap<(String, u64), Table>);
 
 impl Tables {
-    /// The data symbols of a process, by address. Files that cannot be read have none.
-    pub fn of(&mut self, proc: &Proc, pid: Pid, maps: &[Mapping]) -> Vec<(String, Symbol)> {
+    /// The data symbols of a process, by address, in files with at least `least` bytes of data that may be written.
+    /// Files that cannot be read have none.
+    pub fn of(&mut self, proc: &Proc, pid: Pid, maps: &[Mapping], least: u64) -> Vec<(String, Symbol)> {
         let (mut symbols, mut seen) = (Vec::new(), BTreeSet::new());
         for mapping in maps.iter().filter(|mapping| mapping.class() == maps::Class::FilePrivate) {
-            if !seen.insert(&mapping.name) {
+            if !seen.insert(&mapping.name) || data(maps, &mapping.name) < least {
                 continue;
             }
             if self.0.len() >= FILES {
@@ -51,7 +52,7 @@ impl Tables {
     /// The largest data symbols, those with most resident bytes first, and how many others there are. None if the pages
     /// may not be looked at.
     pub fn rows(&mut self, proc: &Proc, host: &Host, pid: Pid, maps: &[Mapping]) -> (Vec<SymbolRow>, usize) {
-        let mut symbols = self.of(proc, pid, maps);
+        let mut symbols = self.of(proc, pid, maps, 0);
         symbols.sort_by_key(|(_, symbol)| std::cmp::Reverse(symbol.end - symbol.start));
         let left_out = symbols.len().saturating_sub(SYMBOLS);
         symbols.truncate(SYMBOLS);
@@ -61,6 +62,19 @@ impl Tables {
         rows.sort_by_key(|row| std::cmp::Reverse(row.resident()));
         (rows, left_out)
     }
+}
+
+/// Bytes of a file's data that may be written, with what begins as zeros behind them.
+fn data(maps: &[Mapping], name: &str) -> u64 {
+    let mut bytes = 0;
+    for (place, mapping) in
+        maps.iter().enumerate().filter(|(_, mapping)| mapping.name == name && mapping.write)
+    {
+        let next = maps.get(place + 1).filter(|next| next.start == mapping.end && next.write);
+        let zeros = next.filter(|next| next.class() == maps::Class::Anonymous);
+        bytes += mapping.end - mapping.start + zeros.map_or(0, |zeros| zeros.end - zeros.start);
+    }
+    bytes
 }
 
 fn row(host: &Host, pid: Pid, file: String, symbol: Symbol) -> Option<SymbolRow> {

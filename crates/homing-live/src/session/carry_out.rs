@@ -22,6 +22,9 @@ impl Session<'_> {
         while let Some(input) = inputs.pop_front() {
             let t = self.now();
             self.log_input(t, &input)?;
+            if let Input::Areas(areas) = &input {
+                self.source.areas(&areas.areas);
+            }
             self.pure.input(t, input, &mut outputs);
             self.phases.lap("decide");
             for output in outputs.drain(..) {

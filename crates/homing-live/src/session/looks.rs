@@ -69,7 +69,7 @@ impl Session<'_> {
             if self.named.contains(&pid) {
                 continue;
             }
-            let symbols = self.symbols.of(self.targets.proc(), pid, maps);
+            let symbols = self.symbols.of(self.targets.proc(), pid, maps, least);
             let mut areas = hot::find(maps, &regions::of(maps), &symbols, least);
             areas.retain(|area| !self.own.iter().any(|own| (area.start..area.end()).contains(own)));
             if self.found.insert(pid, areas.clone()).as_ref() != Some(&areas) {

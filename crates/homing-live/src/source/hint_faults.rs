@@ -81,6 +81,9 @@ pub struct HintFaults {
     marked: Option<Duration>,
     /// How long the programs stood still for that.
     stopped: Duration,
+    /// CPU time of this thread for that, and of the helpers when the last scan was over.
+    cost: Duration,
+    helped: Duration,
     beaten: Instant,
     /// CPU time of the helpers when last asked, and of those that have ended.
     used: BTreeMap<Pid, Duration>,
@@ -119,6 +122,8 @@ impl HintFaults {
             stage: Stage::Resting,
             marked: None,
             stopped: Duration::ZERO,
+            cost: Duration::ZERO,
+            helped: Duration::ZERO,
             beaten: Instant::now(),
             used: BTreeMap::new(),
             used_before: Duration::ZERO,
@@ -189,7 +194,7 @@ impl HintFaults {
 
     /// Lets the passes mark pages, while the programs' threads stand still. False if one did not.
     fn mark(&mut self, targets: &Targets) -> io::Result<bool> {
-        let begin = Instant::now();
+        let (begin, used) = (Instant::now(), clock::thread_cpu_time());
         let pids: Vec<Pid> = self.scanners.keys().copied().filter(|pid| !own::is_this(*pid)).collect();
         let held = (!pids.is_empty()).then(|| Standstill::of(targets.proc(), &pids)).transpose()?;
         let count = held.as_ref().map(Standstill::count).unwrap_or_default();
@@ -214,6 +219,7 @@ impl HintFaults {
             all &= marked;
             self.used.extend(scanner.cpu_time(targets.proc()).map(|used| (*pid, used)));
         }
+        self.cost = clock::thread_cpu_time().saturating_sub(used);
         Ok(all)
     }
 
@@ -232,7 +238,9 @@ impl HintFaults {
         self.scans.stopped_seconds += self.stopped.as_secs_f64();
         self.stage = Stage::Resting;
         let began = clock::monotonic().saturating_sub(took).saturating_sub(session);
-        Scanned { began: micros(began), stopped: micros(self.stopped), everywhere }
+        let cost = self.cost.saturating_add(self.helpers_cpu().saturating_sub(self.helped));
+        self.helped = self.helpers_cpu();
+        Scanned { began: micros(began), stopped: micros(self.stopped), everywhere, cost: micros(cost) }
     }
 }
 

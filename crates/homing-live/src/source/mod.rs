@@ -6,11 +6,12 @@ pub mod hint_faults;
 mod none;
 mod page_faults;
 mod pmu;
+pub mod protect;
 pub mod rings;
 
 use crate::host::Host;
 use crate::targets::{Changes, Targets};
-use homing_core::session::input::{Access, Scanned};
+use homing_core::session::input::{Access, HotArea, Scanned};
 use homing_linux::proc::Pid;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -78,6 +79,10 @@ pub trait Source {
     /// # Errors
     /// If it cannot work at all any more.
     fn follow(&mut self, targets: &Targets, changes: &Changes) -> io::Result<()>;
+
+    /// The program says which of its memory matters: first addresses and lengths in bytes; all of it, if there are
+    /// none.
+    fn areas(&mut self, _areas: &[HotArea]) {}
 
     /// True if there is a process whose pages can be scanned.
     fn scannable(&self) -> bool {
@@ -155,7 +160,8 @@ pub struct Entry {
 }
 
 /// All sources, best first.
-pub static SOURCES: [Entry; 4] = [pmu::ENTRY, hint_faults::ENTRY, page_faults::ENTRY, none::ENTRY];
+pub static SOURCES: [Entry; 5] =
+    [pmu::ENTRY, hint_faults::ENTRY, protect::ENTRY, page_faults::ENTRY, none::ENTRY];
 
 /// Pages of a ring: some 18000 samples. Where less is granted, less.
 const RING_PAGES: usize = 256;

@@ -2,7 +2,7 @@
 
 use crate::tables::{plain, table, things};
 use comfy_table::Table;
-use homing_core::session::hot::{AreaCounts, IterationCounts};
+use homing_core::session::hot::{moved_in_two, AreaCounts, IterationCounts};
 use homing_linux::visible;
 use serde::Deserialize;
 
@@ -50,10 +50,8 @@ impl Hot {
         let percent = |part: u64, of: u64| 100.0 * part as f64 / of.max(1) as f64;
         let named = self.areas.iter().filter(|area| area.bytes > 0).map(pages_of).sum::<u64>();
         let hot = if named > 0 { format!(", {named} in hot areas") } else { String::new() };
-        let moves = sum(|area| area.moves);
-        let two = self.by_iteration.iter().find(|counts| counts.iteration == 2).filter(|_| moves > 0);
-        let two = two.map_or(String::new(), |counts| {
-            format!("; {:.0} % of all moves in the first two iterations", percent(counts.moves, moves))
+        let two = moved_in_two(&self.by_iteration, &self.areas).map_or(String::new(), |(moves, all)| {
+            format!("; {:.0} % of all moves in the first two iterations", percent(moves, all))
         });
         format!(
             "{} in memory{hot}; {migrated} of {eligible} eligible pages moved ({:.0} %), {frozen} frozen{two}",

@@ -34,8 +34,10 @@ pub struct Args {
 
 /// Runs.
 pub fn run(args: Args) -> Result {
-    if args.runtime {
-        return runtime::run(&args.settings, &args.command);
+    // That source works inside of a program only.
+    let protects = args.settings.config()?.source == "protect";
+    if args.runtime || protects {
+        return runtime::run(&args.settings, &args.command, protects);
     }
     let plan = Plan::new(&args.settings)?;
     let words: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();

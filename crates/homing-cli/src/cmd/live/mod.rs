@@ -5,7 +5,7 @@ pub mod attach;
 pub mod evacuate;
 mod hot;
 pub mod launch;
-mod runtime;
+pub mod runtime;
 mod settings;
 mod show;
 

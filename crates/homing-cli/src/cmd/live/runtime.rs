@@ -9,11 +9,10 @@ use crate::exit::{self, cannot_preload, Code, Result};
 use crate::tables::things;
 use anyhow::Context;
 use homing_linux::child::End;
-use homing_linux::proc::Tid;
 use homing_linux::{ld_preload, libraries, policy, program, visible};
 use homing_live::config::Config;
 use homing_live::host::Host;
-use homing_live::inside::{LIBRARY, SETTINGS_ENV, STATISTICS_ENV};
+use homing_live::inside::{AT_LOAD_ENV, LIBRARY, SETTINGS_ENV, STATISTICS_ENV};
 use serde::Deserialize;
 use serde_json::Value;
 use std::ffi::OsString;
@@ -23,7 +22,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// The library that stands before GNU's OpenMP runtime.
-const GOMP: &str = "preload/libhoming-gomp.so";
+pub const GOMP: &str = "preload/libhoming-gomp.so";
 /// Where OpenMP runtimes look for tools, and whether they do.
 const TOOLS_ENV: &str = "OMP_TOOL_LIBRARIES";
 const TOOL_ENV: &str = "OMP_TOOL";
@@ -32,8 +31,8 @@ const POLL: Duration = Duration::from_millis(200);
 /// Smaller mappings and static data are left alone, unless the user says so.
 const HOT_AREAS: &str = "256K";
 
-/// Runs the program with the engine inside.
-pub fn run(settings: &Settings, words: &[OsString]) -> Result {
+/// Runs the program with the engine inside. It starts with the first parallel region, or when the program does.
+pub fn run(settings: &Settings, words: &[OsString], at_load: bool) -> Result {
     let config = settings.inside()?;
     if let Ok(host) = Host::read(Path::new("/sys")) {
         config.fits(&host).map_err(|error| exit::error(Code::USAGE, error.to_string()))?;
@@ -44,7 +43,9 @@ pub fn run(settings: &Settings, words: &[OsString]) -> Result {
     let program = program::find(&words[0], &path)?;
     let name = visible::name(&words[0].to_string_lossy()).to_string();
     if program::is_static(&program) {
-        let message = format!("{name} is linked statically: --runtime reaches no such program; leave it out");
+        let message = format!(
+            "{name} is linked statically: no engine gets into such a program; leave --runtime or --source protect out"
+        );
         return Err(exit::error(Code::UNSUPPORTED, message));
     }
     let folder = TempDir::with_prefix("homing-run-").context("no directory for what is counted")?;
@@ -54,8 +55,14 @@ pub fn run(settings: &Settings, words: &[OsString]) -> Result {
         .args(&words[1..])
         .env(STATISTICS_ENV, folder.path())
         .env(SETTINGS_ENV, inside(settings, &config)?);
+    if at_load {
+        command.env(AT_LOAD_ENV, "1");
+    }
     give_libraries(&mut command, &engine, &gomp)?;
-    config.engine_cpu.iter().for_each(|&cpu| give_up(cpu));
+    // The program inherits that, and makes no thread for the CPU.
+    if let Some(cpu) = config.engine_cpu.filter(|&cpu| !policy::give_up_cpu(cpu)) {
+        errln!("homing: the program and the engine share CPU {cpu}: there is no other one for the program");
+    }
     let child = command.spawn().with_context(|| format!("cannot start {name}"))?;
     let mut end = match End::of(child) {
         Ok(end) => end,
@@ -83,16 +90,8 @@ fn inside(settings: &Settings, config: &Config) -> anyhow::Result<String> {
     Ok(settings.to_toml()? + if config.hot_areas.is_none() { &areas } else { "" })
 }
 
-/// Leaves a CPU to the engine: the program, which inherits that, makes no thread for it.
-fn give_up(cpu: u32) {
-    let Ok(mut cpus) = policy::affinity(Tid(0)) else { return };
-    cpus.retain(|&other| other != cpu);
-    if cpus.is_empty() || policy::set_affinity(Tid(0), &cpus).is_err() {
-        errln!("homing: the program and the engine share CPU {cpu}: there is no other one for the program");
-    }
-}
-
-fn give_libraries(command: &mut Command, engine: &Path, gomp: &Path) -> anyhow::Result<()> {
+/// Loads libhoming into the program, and what reports the parallel regions of GNU's OpenMP.
+pub fn give_libraries(command: &mut Command, engine: &Path, gomp: &Path) -> anyhow::Result<()> {
     let inherited = |name: &str| std::env::var_os(name);
     let with_gomp = ld_preload::variables(gomp, inherited).ok_or_else(|| cannot_preload(gomp))?;
     let before = |name: &str| with_gomp.iter().find(|(of, _)| *of == name).map(|(_, value)| value.clone());
@@ -182,10 +181,30 @@ fn sentence(process: &Value) -> String {
             things(number("forwarded"), "page"),
         );
     }
+    text += &windows(&process["windows"]);
     // What another version of the library leaves is told as far as it is understood.
     let hot = Hot::deserialize(process).unwrap_or_default();
     hot.lines().iter().for_each(|line| text += &format!("\n  {line}"));
     text
+}
+
+/// What source `protect` did to the program, if it was used.
+fn windows(windows: &Value) -> String {
+    let Some(opened) = windows["windows"].as_u64() else { return String::new() };
+    let number = |field: &str| windows[field].as_u64().unwrap_or_default();
+    let refused = windows["refused"].as_object();
+    let refused = refused.into_iter().flatten().filter_map(|(why, count)| Some((count.as_u64()?, why)));
+    let mut refused: Vec<(u64, &String)> = refused.collect();
+    refused.sort_unstable_by(|a, b| b.cmp(a));
+    let count = refused.iter().map(|(count, _)| count).sum::<u64>();
+    let most = refused.first().map_or(String::new(), |(_, why)| format!(", most since {why}"));
+    format!(
+        "\n  pages were protected in {} ({count} refused{most}), {} caught; threads waited {} times for {:.3} s in all",
+        things(opened, "window"),
+        things(number("caught"), "fault"),
+        number("waits"),
+        number("waited_ns") as f64 / 1e9,
+    )
 }
 
 #[cfg(test)]
@@ -214,6 +233,13 @@ mod tests {
             assert!(text.contains(part), "{text}");
         }
         assert!(text.contains("2 threads moved to another node, 7 pages sent after them"), "{text}");
+        process["windows"] = serde_json::json!({
+            "windows": 5, "caught": 40, "waits": 3, "waited_ns": 2_000_000, "refused": {"a": 1, "b": 4},
+        });
+        let text = sentence(&process);
+        let part =
+            "in 5 windows (5 refused, most since b), 40 faults caught; threads waited 3 times for 0.002 s";
+        assert!(text.contains(part), "{text}");
         process["status"] = 1.into();
         process["reason"] = "the machine has one memory node".into();
         let text = sentence(&process);

@@ -1,7 +1,9 @@
 //! `homing sched`: several parallel jobs on one machine, processors and pages decided together (docs/scheduling.md).
 
+mod guard;
 mod managers;
 mod picture;
+mod run;
 mod simulate;
 
 use crate::exit::Result;
@@ -16,6 +18,10 @@ pub struct Args {
 commands! {
     /// Play a workload of parallel jobs on a machine model, under CPU managers and page policies
     Simulate(simulate::Args) => simulate::run;
+    /// Run real jobs under a CPU manager, whose processors and pages are decided together
+    Run(run::Args) => run::run;
+    /// Let jobs go on when their scheduler is killed; `homing sched run` starts it
+    Guard(guard::Args) => guard::run;
     /// List the CPU managers, with one line each
     Managers(managers::Args) => managers::run;
 }

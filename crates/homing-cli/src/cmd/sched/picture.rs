@@ -17,8 +17,8 @@ const COLOURS: [&str; 12] = [
     "#9498a0", "#0a7d8c", "#c2385a",
 ];
 
-/// The page.
-pub fn page(cells: &[Cell], machine: &str, how: &str) -> String {
+/// The head of a page.
+fn head(text: &str) -> String {
     let mut page = String::from(
         "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width\"><title>Jobs and processors</title>\n<style>\
@@ -28,7 +28,18 @@ pub fn page(cells: &[Cell], machine: &str, how: &str) -> String {
          @media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}}\
          </style>\n<h1>Jobs and processors</h1>\n",
     );
-    let _ = writeln!(page, "<p>Machine {machine}. {how}</p>");
+    let _ = writeln!(page, "<p>{text}</p>");
+    page
+}
+
+/// A page of one run of real jobs.
+pub fn page_of_one(title: &str, text: &str, outcome: &Outcome, how: &str) -> String {
+    format!("{}<h2>{title}</h2>\n<p>{text}</p>\n{}</html>\n", head(how), processors(outcome))
+}
+
+/// The page.
+pub fn page(cells: &[Cell], machine: &str, how: &str) -> String {
+    let mut page = head(&format!("Machine {machine}. {how}"));
     for cell in cells {
         let outcome = &cell.outcome;
         let _ = writeln!(

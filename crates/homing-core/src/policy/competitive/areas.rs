@@ -39,8 +39,10 @@ pub(super) struct Area {
     pub(super) factor: f64,
     /// Greatest remote latency of a node in the last round.
     latency: f64,
-    /// Rounds without candidates in a row.
+    /// Rounds without candidates in a row, since a node has used the area from afar.
     pub(super) idle: u64,
+    /// One has.
+    shared: bool,
     /// The present round: its number, pages looked at, remote latency of each node, candidates.
     round: u64,
     looked: usize,
@@ -53,7 +55,7 @@ impl Area {
         Area { key, tuning, factor: 1.0, round: 1, ..Area::default() }
     }
 
-    fn is_cold(&self) -> bool {
+    pub(super) fn is_cold(&self) -> bool {
         self.idle >= self.tuning.cold
     }
 
@@ -83,16 +85,24 @@ impl Area {
     /// Figure 1, lines 13 to 20.
     pub(super) fn round_ends(&mut self, tunes: bool) {
         let latency = self.latencies.drain(..).fold(0.0, f64::max);
+        self.shared |= latency > 0.0;
         if tunes && self.latency > 0.0 && latency > self.latency {
             self.factor *= self.tuning.selectivity;
         }
         self.latency = latency;
         if std::mem::take(&mut self.candidates) > 0 {
             self.idle = 0;
-        } else if !self.pages.is_empty() {
+        } else if self.shared {
             self.idle += 1;
         }
         (self.looked, self.round) = (0, self.round + 1);
+    }
+
+    /// What was seen of the area does not count.
+    pub(super) fn forget_rounds(&mut self) {
+        self.latencies.clear();
+        (self.factor, self.latency, self.idle, self.shared) = (1.0, 0.0, 0, false);
+        (self.looked, self.round, self.candidates) = (0, self.round + 1, 0);
     }
 }
 
@@ -180,11 +190,6 @@ impl Areas {
 
     pub(super) fn all(&mut self) -> impl Iterator<Item = &mut Area> {
         self.all.iter_mut()
-    }
-
-    /// The areas that are not cold.
-    pub(super) fn warm(&mut self) -> impl Iterator<Item = &mut Area> {
-        self.all.iter_mut().filter(|area| !area.is_cold())
     }
 
     /// The next area that is not cold; `None` if this turn of all of them is over.

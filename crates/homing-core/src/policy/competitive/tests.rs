@@ -22,7 +22,9 @@ fn iterations(length: u64, duration: u64) -> Timeline {
 fn simulate(policy: &str, visits: &[Visit], timeline: &Timeline, sets: &[&str]) -> Simulation {
     let costs = uniform(3, 2.0, 20.0, None);
     let history = History::from_references(&expand(visits), 20);
-    run_with(&history, &costs, policy, None, sets, false, "perfect", timeline)
+    // The first iteration counts, unless the test says otherwise.
+    let sets: Vec<&str> = std::iter::once("skip=0").chain(sets.iter().copied()).collect();
+    run_with(&history, &costs, policy, None, &sets, false, "perfect", timeline)
 }
 
 fn said(result: &Simulation) -> Vec<(u64, &'static str)> {
@@ -97,6 +99,48 @@ fn an_area_without_candidates_grows_cold() {
     assert_eq!(said(&simulate("competitive", &visits, &timeline, &["cold=3", "contention=0"])), []);
 }
 
+#[test]
+fn what_comes_before_the_second_iteration_makes_no_area_cold_and_is_not_counted() {
+    // One thread sets up for nine intervals; then node 1 alone uses the page, 100 references an iteration.
+    let visits = [(0, 0, true, 900), (1, 0, true, 400)];
+    let timeline = |iterations: &[u64]| {
+        let mut timeline = Timeline::default();
+        timeline.add((1..=9).map(|i| (Time(i * 100), Mark::IntervalEnd)));
+        timeline.add(iterations.iter().map(|&time| (Time(time), Mark::IterationEnd)));
+        timeline
+    };
+    let marked = timeline(&[1000, 1100, 1200, 1300]);
+    assert_eq!(said(&simulate("competitive", &visits, &marked, &["skip=1"])), [(1100, "move")]);
+    // With what came before, 200 > 2 * 900 + 20 never holds.
+    assert_eq!(said(&simulate("competitive", &visits, &marked, &["skip=0"])), []);
+    assert_eq!(said(&simulate("competitive", &visits, &marked, &["skip=3"])), [(1300, "move")]);
+    // Without iterations too, an area that nobody used from afar is not cold.
+    let mut policy = with_pages(&["cold=1"], 1);
+    (0..9).for_each(|_| assert!(interval(&mut *policy, &[]).is_empty()));
+    assert_eq!(interval(&mut *policy, &[0]), [0]);
+}
+
+#[test]
+fn self_tuning_counts_the_latency_of_equation_2() {
+    // Three nodes use the page of node 0, which uses it less: c(h) is 1 in the first iteration, 2 in the second. The
+    // uncontended latency falls, from 2 * 40 to 2 * 39, that of equation (2) rises: 3 * 40 to 4 * 39.
+    let visits = [
+        (0, 0, true, 30),
+        (1, 0, true, 40),
+        (0, 0, true, 30),
+        (1, 0, true, 39),
+        (2, 0, true, 31),
+        (0, 0, true, 30),
+        (1, 0, true, 200),
+    ];
+    let mut timeline = Timeline::default();
+    timeline.add([70, 170, 400].map(|time| (Time(time), Mark::IterationEnd)));
+    let sets = |selectivity| ["contention=1", "migration-cost=20", selectivity];
+    // At the end: 279 (2 + 1) = 837 > 2 * 90 factor + 400.
+    assert_eq!(said(&simulate("competitive", &visits, &timeline, &sets("selectivity=1"))), [(400, "move")]);
+    assert_eq!(said(&simulate("competitive", &visits, &timeline, &sets("selectivity=3"))), []);
+}
+
 /// Thread 0 works 100 references an iteration on page 0, from node 0; at `away` it goes to node 1, at `back` returns.
 fn moving(away: u64, back: Option<u64>, phases: bool) -> (Vec<Visit>, Timeline) {
     let node = |time: u64| u16::from(time >= away && back.is_none_or(|back| time < back));
@@ -142,6 +186,47 @@ fn a_move_counts_only_after_two_constructs() {
 }
 
 #[test]
+fn a_thread_that_is_back_at_the_next_poll_was_never_away() {
+    let moved = |time: u64, from: u16, to: u16| {
+        let (from, to, time) = (Node(from), Node(to), Time(time));
+        (time, Mark::ThreadMoved(ThreadMoved { thread: Thread(0), from, to, time }))
+    };
+    let visits = [(0, 0, true, 10), (1, 0, true, 190)];
+    let with = |moves: &[(Time, Mark)]| {
+        let mut timeline = iterations(100, 200);
+        timeline.add([5, 55].map(|time| (Time(time), Mark::PhaseBegin(0))));
+        timeline.add(moves.iter().copied());
+        said(&simulate("predictive", &visits, &timeline, &["constructs=0"]))
+    };
+    // Equation (1) holds, and the predictive criterion would find nothing.
+    assert_eq!(with(&[moved(46, 1, 2), moved(50, 2, 1)]), [(100, "move")]);
+    assert_eq!(with(&[moved(46, 1, 2), moved(48, 2, 0), moved(50, 0, 1)]), [(100, "move")]);
+    assert_eq!(with(&[moved(46, 1, 2)]), [(200, "move")]);
+}
+
+#[test]
+fn a_move_warms_a_cold_area_and_finds_the_counts_of_the_iteration_before() {
+    let (mut visits, mut timeline) = moving(350, None, false);
+    // Somebody reads the page from afar now and then, but too little: the area is cold after the second iteration.
+    visits.iter_mut().skip(5).step_by(10).for_each(|visit| visit.0 = 2);
+    timeline.add((0..16).map(|i| (Time(i * 50 + 1), Mark::PhaseBegin((i % 2) as u32))));
+    assert_eq!(said(&simulate("predictive", &visits, &timeline, &["cold=1"])), [(500, "move")]);
+}
+
+#[test]
+fn two_constructs_an_iteration_are_enough_for_the_filter() {
+    // Iterations of 100 references, of two constructs each. The thread goes away in the first construct of the fourth:
+    // noticed at its end, it stays for two, and the iteration in which it is the first time always away shows the rise.
+    let (visits, mut timeline) = moving(320, None, false);
+    timeline.add((0..16).map(|i| (Time(i * 50 + 1), Mark::PhaseBegin((i % 2) as u32))));
+    assert_eq!(said(&simulate("predictive", &visits, &timeline, &[])), [(500, "move")]);
+    // Between iterations: two constructs and the iteration end together, where the move counts in time.
+    let (visits, mut timeline) = moving(300, None, false);
+    timeline.add((0..16).map(|i| (Time(i * 50 + 1), Mark::PhaseBegin((i % 2) as u32))));
+    assert_eq!(said(&simulate("predictive", &visits, &timeline, &[])), [(400, "move")]);
+}
+
+#[test]
 fn without_constructs_a_move_counts_at_the_end_of_its_iteration() {
     let (visits, timeline) = moving(350, None, false);
     assert_eq!(said(&simulate("predictive", &visits, &timeline, &[])), [(400, "move")]);
@@ -161,11 +246,15 @@ fn with_pages(sets: &[&str], pages: u32) -> Box<dyn Policy> {
 
 /// Node 1 uses pages of node 0, and an interval ends: the pages that move.
 fn interval(policy: &mut dyn Policy, used: &[u32]) -> Vec<u32> {
+    reads(policy, used, 100)
+}
+
+fn reads(policy: &mut dyn Policy, used: &[u32], reads: u64) -> Vec<u32> {
     let (mut actions, mut taken) = (Actions::default(), Vec::new());
     for &page in used {
         let at = Locations::single(Node(0));
         let (page, node, time) = (Page(page), Node(1), Time(0));
-        let sample = Sample { page, node, reads: 100, writes: 0, weight: 1.0, time, at };
+        let sample = Sample { page, node, reads, writes: 0, weight: 1.0, time, at };
         policy.sample(&sample, &mut actions);
     }
     policy.interval_end(&End { number: 0, time: Time(0) }, &mut actions);
@@ -191,7 +280,7 @@ fn areas_that_the_program_names_are_served_by_their_own_parameters() {
     let area = |start, own: &Own| HotArea { start, bytes: 2 * 4096, name: String::new(), own: own.clone() };
     policy.areas(&[area(0, &own), area(2 * 4096, &Own::default())]);
     // The second area is warm after an interval without candidates, the first is cold, and page 5 is in no area.
-    assert!(interval(&mut *policy, &[]).is_empty());
+    assert!(reads(&mut *policy, &[0, 2], 1).is_empty());
     assert_eq!(interval(&mut *policy, &[0, 1, 2, 3, 5]), [5, 2, 3]);
     // Named anew, an area that was known stays as it was; one that is forgotten leaves its pages to their blocks.
     policy.areas(&[area(0, &own)]);

@@ -170,6 +170,7 @@ impl Manager for Together {
         let jobs = self.admitted(scene);
         let cpus = scene.layout.cpus();
         let mut counts: Vec<usize> = jobs.iter().map(|job| job.cpus.len()).collect();
+        shares::complete(&jobs, &mut counts, cpus);
         Self::begin(&jobs, &mut counts, cpus);
         Self::grow(&jobs, &mut counts, cpus);
         Self::trade(scene, &jobs, &mut counts);

@@ -56,6 +56,23 @@ pub struct JobView {
     pub move_s: f64,
 }
 
+impl JobView {
+    /// A job that has not begun.
+    pub fn waiting(id: JobId, request: u32, malleable: bool) -> JobView {
+        JobView {
+            id,
+            request,
+            malleable,
+            running: false,
+            age_s: 0.0,
+            cpus: Vec::new(),
+            measured: Analyzer::default(),
+            pages: Vec::new(),
+            move_s: 0.0,
+        }
+    }
+}
+
 /// What a manager is asked about.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene<'a> {
@@ -97,6 +114,40 @@ pub struct Decision {
     pub allocations: Vec<(JobId, Allocation)>,
     /// When to ask again, in seconds since the begin.
     pub wake_s: Option<f64>,
+}
+
+impl Decision {
+    /// Whether it can be carried out: every job `is_there`, no CPU is given twice, and time-shared threads have as many
+    /// CPUs as they are.
+    ///
+    /// # Errors
+    /// What cannot be carried out.
+    pub fn check(&self, layout: &Layout, is_there: impl Fn(JobId) -> bool) -> Result<(), String> {
+        let mut taken = vec![false; layout.cpus()];
+        let mut shared = 0;
+        for (id, allocation) in &self.allocations {
+            if !is_there(*id) {
+                return Err(format!("job {} is not there", id.0));
+            }
+            match allocation {
+                Allocation::Shared(threads) => shared += *threads as usize,
+                Allocation::Cpus(list) => {
+                    for cpu in list {
+                        match taken.get_mut(cpu.index()) {
+                            Some(taken) if !*taken => *taken = true,
+                            Some(_) => return Err(format!("CPU {cpu} is given twice")),
+                            None => return Err(format!("CPU {cpu} is not there")),
+                        }
+                    }
+                }
+            }
+        }
+        let left = taken.iter().filter(|&&taken| !taken).count();
+        if shared > left {
+            return Err(format!("{shared} time-shared threads for {left} CPUs"));
+        }
+        Ok(())
+    }
 }
 
 /// How a manager wants jobs to be measured ([`super::measure`]).

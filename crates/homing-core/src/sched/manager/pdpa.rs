@@ -70,6 +70,7 @@ impl Pdpa {
         let mut jobs: Vec<&JobView> = scene.running().collect();
         let mut counts: Vec<usize> = jobs.iter().map(|job| job.cpus.len()).collect();
         let cpus = scene.layout.cpus();
+        shares::complete(&jobs, &mut counts, cpus);
         for job in scene.waiting() {
             let free = cpus - counts.iter().sum::<usize>();
             let settled = self.jobs.values().all(|state| matches!(state, State::Stable | State::Shrinking));

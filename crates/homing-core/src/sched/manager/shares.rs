@@ -28,6 +28,17 @@ pub fn least_of(job: &JobView) -> usize {
     }
 }
 
+/// Gives jobs that run and are not malleable, but have less than they ask for, what is free: the number of their
+/// threads turned out not to follow.
+pub fn complete(jobs: &[&JobView], counts: &mut [usize], cpus: usize) {
+    for (at, job) in jobs.iter().enumerate() {
+        let free = cpus.saturating_sub(counts.iter().sum());
+        if job.running && !job.malleable && !job.cpus.is_empty() {
+            counts[at] += free.min((job.request as usize).saturating_sub(counts[at]));
+        }
+    }
+}
+
 /// Equal shares of `cpus` processors, no job more than it asks for; what one leaves, others get. Jobs that are not
 /// malleable get what they ask for.
 pub fn equal(jobs: &[&JobView], cpus: usize) -> Vec<usize> {

@@ -10,17 +10,7 @@ fn layout() -> Layout {
 }
 
 fn waits(id: u32, request: u32) -> JobView {
-    JobView {
-        id: JobId(id),
-        request,
-        malleable: true,
-        running: false,
-        age_s: 0.0,
-        cpus: Vec::new(),
-        measured: Analyzer::default(),
-        pages: Vec::new(),
-        move_s: 0.0,
-    }
+    JobView::waiting(JobId(id), request, true)
 }
 
 /// A job that runs, with seconds of an iteration by processors.

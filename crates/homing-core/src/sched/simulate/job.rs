@@ -3,14 +3,11 @@
 use super::super::app::App;
 use super::super::layout::{Hardware, Layout};
 use super::super::manager::{JobView, Measures};
-use super::super::measure::{Analyzer, BASELINE, ITERATIONS, LEFT_OUT};
+use super::super::measure::{Analyzer, AGAIN_S, BASELINE, ITERATIONS, LEFT_OUT};
 use super::super::outcome::JobEnded;
 use super::super::workload::Arrival;
 use super::super::JobId;
 use crate::ids::{Cpu, Node};
-
-/// Seconds after which a job is measured again.
-const AGAIN_S: f64 = 10.0;
 
 /// Iterations that are being measured, on the job's own clock.
 #[derive(Clone, Copy, Debug)]
@@ -79,17 +76,7 @@ impl<'a> Job<'a> {
 
     /// A job that has not begun, for managers.
     pub fn waiting(id: JobId, app: &App) -> JobView {
-        JobView {
-            id,
-            request: app.request,
-            malleable: app.malleable,
-            running: false,
-            age_s: 0.0,
-            cpus: Vec::new(),
-            measured: Analyzer::default(),
-            pages: Vec::new(),
-            move_s: 0.0,
-        }
+        JobView::waiting(id, app.request, app.malleable)
     }
 
     /// The job, for managers.

@@ -232,32 +232,8 @@ impl<'a, 'p> Run<'a, 'p> {
 
     /// Refuses decisions that no machine could carry out.
     fn check(&self, decision: &Decision) -> Result<(), Stuck> {
-        let cpus = self.setup.hardware.layout.cpus();
-        let mut taken = vec![false; cpus];
-        let mut shared = 0;
-        for (id, allocation) in &decision.allocations {
-            let known = self.running.iter().any(|job| job.id == *id) || self.waiting.contains(id);
-            if !known {
-                return Err(Stuck::Decision(format!("job {} is not there", id.0)));
-            }
-            match allocation {
-                Allocation::Shared(threads) => shared += *threads as usize,
-                Allocation::Cpus(list) => {
-                    for cpu in list {
-                        match taken.get_mut(cpu.index()) {
-                            Some(taken) if !*taken => *taken = true,
-                            Some(_) => return Err(Stuck::Decision(format!("CPU {cpu} is given twice"))),
-                            None => return Err(Stuck::Decision(format!("CPU {cpu} is not there"))),
-                        }
-                    }
-                }
-            }
-        }
-        let left = taken.iter().filter(|&&taken| !taken).count();
-        if shared > left {
-            return Err(Stuck::Decision(format!("{shared} time-shared threads for {left} CPUs")));
-        }
-        Ok(())
+        let is_there = |id| self.running.iter().any(|job| job.id == id) || self.waiting.contains(&id);
+        decision.check(&self.setup.hardware.layout, is_there).map_err(Stuck::Decision)
     }
 
     fn carry_out(&mut self, decision: Decision) {

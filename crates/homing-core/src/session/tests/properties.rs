@@ -172,7 +172,8 @@ fn step() -> impl Strategy<Value = Step> {
             Input::Landed { results: vec![(tag | 1 << 31, landed)], moving: Micros(1), stopped: Micros(1) }
         }),
         1 => (any::<u64>(), any::<bool>()).prop_map(|(began, everywhere)| {
-            Input::Scanned(Scanned { began: Micros(began), stopped: Micros(began % 100_000), everywhere })
+            let (stopped, cost) = (Micros(began % 100_000), Micros(began % 50_000));
+            Input::Scanned(Scanned { began: Micros(began), stopped, everywhere, cost })
         }),
         1 => (1..40i32).prop_map(|errno| Input::NotBound { errno }),
         1 => areas().prop_map(Input::Areas),

@@ -45,7 +45,7 @@ pub(super) fn settings(words: &str) -> (Settings, Plan) {
             ("rate", bytes) => settings.rate_limit = bytes.parse().unwrap(),
             ("regions", names) => settings.regions = names.split(',').map(Into::into).collect(),
             ("bind", cpus) => settings.bind = cpus.split(',').map(|cpu| cpu.parse().unwrap()).collect(),
-            ("policy", _) => {}
+            ("policy" | "set", _) => {}
             ("plan", due) => plan.put_back(vec![planned(due)]),
             (other, _) => panic!("no option {other}"),
         }
@@ -74,7 +74,12 @@ pub(super) fn policy() -> Box<dyn Policy> {
 /// The policy of the words for a session.
 pub(super) fn policy_of(words: &str) -> Box<dyn Policy> {
     let name = words.split_whitespace().find_map(|word| word.strip_prefix("policy="));
-    table::find(name.unwrap_or("work-function")).unwrap().make(&costs(), false, &Default::default())
+    let mut settings = crate::policy::settings::Settings::default();
+    words
+        .split_whitespace()
+        .filter_map(|word| word.strip_prefix("set="))
+        .for_each(|set| settings.set(set).unwrap());
+    table::find(name.unwrap_or("work-function")).unwrap().make(&costs(), false, &settings)
 }
 
 pub(super) fn session<'p>(words: &str, policy: &'p mut dyn Policy) -> Session<'p> {
@@ -298,7 +303,7 @@ impl<'p> World<'p> {
 
     fn scanned(&mut self, everywhere: bool) {
         let (began, stopped) = (self.t, Micros::from_millis(10));
-        self.input(Input::Scanned(Scanned { began, stopped, everywhere }));
+        self.input(Input::Scanned(Scanned { began, stopped, everywhere, cost: Micros(0) }));
     }
 
     /// Hands the session an input, and answers what it asks for.

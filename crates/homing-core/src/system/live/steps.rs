@@ -152,7 +152,7 @@ impl World<'_, '_> {
         unmapped.into_iter().for_each(|page| self.memory.unmap(page));
         self.scans += 1;
         self.last_scan = Some(now);
-        self.feed(Input::Scanned(Scanned { began, stopped: stop, everywhere: true }));
+        self.feed(Input::Scanned(Scanned { began, stopped: stop, everywhere: true, cost: Micros(0) }));
     }
 
     fn stand_still(&mut self, time: Micros) {

@@ -1,0 +1,430 @@
+//! Where the threads of the program are. A window begins when each is known to be outside of all calls, from which it
+//! cannot get into one any more, or asleep in one whose memory is known; it is over when no signal of a fault can be on
+//! its way.
+
+use super::action::{bit, OURS};
+use super::calls::Sleeper;
+use super::parts::Range;
+use super::shared::{self, Slot, END, ROUND};
+use super::{stub, Refusal};
+use crate::proc::task::Stat;
+use std::io::Write;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::{Duration, Instant};
+
+/// Threads of the engine, which no window watches: they must sleep in it. 0 for a free place.
+static ENGINE: [AtomicI32; 64] = [const { AtomicI32::new(0) }; 64];
+
+/// The calling thread belongs to the engine while this lives.
+#[derive(Debug)]
+pub struct OfEngine {
+    place: Option<usize>,
+    /// It is that thread's.
+    _stays: std::marker::PhantomData<*const ()>,
+}
+
+impl OfEngine {
+    /// Says so. Where there is no place the thread is taken for one of the program's, which prevents windows.
+    pub fn new() -> OfEngine {
+        // SAFETY: asks for a number.
+        let me = unsafe { libc::gettid() };
+        let free =
+            |place: &AtomicI32| place.compare_exchange(0, me, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        OfEngine { place: ENGINE.iter().position(free), _stays: std::marker::PhantomData }
+    }
+}
+
+impl Default for OfEngine {
+    fn default() -> Self {
+        OfEngine::new()
+    }
+}
+
+impl Drop for OfEngine {
+    fn drop(&mut self) {
+        if let Some(place) = self.place {
+            ENGINE[place].store(0, Ordering::Release);
+        }
+    }
+}
+
+/// Bytes below and above a stack pointer, and a thread pointer, that the kernel may reach for a signal or by itself.
+const BELOW: u64 = 256 << 10;
+const ABOVE: u64 = 64 << 10;
+
+/// A thread that runs is asked again after this.
+const AGAIN: Duration = Duration::from_millis(3);
+
+/// Longest time from the last question whether a thread sleeps until its calls are stopped.
+const MOMENT: Duration = Duration::from_micros(200);
+
+/// What is read of `/proc/PID/task/TID/stat`.
+struct State {
+    letter: u8,
+    began: u64,
+}
+
+/// What is read of `/proc/PID/task/TID/status`.
+struct Status {
+    blocked: u64,
+    /// The mode of seccomp, and how many filters there are: another one may end the program for an unknown call.
+    filters: [u32; 2],
+}
+
+/// Reads files of `/proc/self/task` into buffers that are there: nothing may be allocated while threads may be stopped
+/// in the midst of an allocation.
+pub struct Threads {
+    me: i32,
+    tasks: Vec<i32>,
+    text: Vec<u8>,
+    /// Where the C library has what the kernel writes to when a thread was interrupted, from the thread pointer on.
+    rseq: Option<i64>,
+    /// Those of this thread, which made all the calls that others are to make.
+    filters: [u32; 2],
+}
+
+/// What threads are looked at for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Round {
+    /// A window is to begin.
+    Begin,
+    /// A window is over.
+    End,
+}
+
+impl Threads {
+    pub fn new() -> Threads {
+        // SAFETY: a constant text; the word is the C library's, and constant.
+        let rseq = unsafe {
+            let offset = libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_offset".as_ptr()).cast::<i64>();
+            (!offset.is_null()).then(|| *offset)
+        };
+        // SAFETY: asks for a number.
+        let me = unsafe { libc::gettid() };
+        let (tasks, text) = (Vec::with_capacity(2 * shared::SLOTS), vec![0; 16 << 10]);
+        let mut threads = Threads { me, tasks, text, rseq, filters: [0; 2] };
+        threads.filters = threads.status(me).map_or([0; 2], |status| status.filters);
+        threads
+    }
+
+    /// Lists the threads.
+    fn list(&mut self) -> Result<(), Refusal> {
+        self.tasks.clear();
+        let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+        // SAFETY: a constant text.
+        let folder = unsafe { libc::open(c"/proc/self/task".as_ptr(), flags) };
+        if folder < 0 {
+            return Err(Refusal::Proc);
+        }
+        let result = self.read_entries(folder);
+        // SAFETY: opened above.
+        unsafe { libc::close(folder) };
+        result
+    }
+
+    fn read_entries(&mut self, folder: i32) -> Result<(), Refusal> {
+        loop {
+            let room = self.text.len();
+            // SAFETY: the kernel writes at most `room` bytes.
+            let bytes = unsafe { libc::syscall(libc::SYS_getdents64, folder, self.text.as_mut_ptr(), room) };
+            let Ok(bytes) = usize::try_from(bytes) else { return Err(Refusal::Proc) };
+            if bytes == 0 {
+                return Ok(());
+            }
+            let mut entries = &self.text[..bytes];
+            // d_ino, d_off, d_reclen, d_type, d_name.
+            while let Some(&[low, high]) = entries.get(16..18) {
+                let length = usize::from(u16::from_ne_bytes([low, high]));
+                let name = entries.get(19..length).unwrap_or_default();
+                let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+                if let Some(tid) = std::str::from_utf8(name).ok().and_then(|name| name.parse().ok()) {
+                    if self.tasks.len() == self.tasks.capacity() {
+                        return Err(Refusal::Threads);
+                    }
+                    self.tasks.push(tid);
+                }
+                entries = entries.get(length.max(1)..).unwrap_or_default();
+            }
+        }
+    }
+
+    /// Reads a file of a thread; nothing if it has ended.
+    fn read(&mut self, tid: i32, file: &str) -> &[u8] {
+        let mut path = [0u8; 64];
+        let mut room = &mut path[..63];
+        // A name that does not fit is not found.
+        let _ = write!(room, "/proc/self/task/{tid}/{file}");
+        let bytes = read_into(&path, &mut self.text).unwrap_or(0);
+        &self.text[..bytes]
+    }
+
+    fn state(&mut self, tid: i32) -> Option<State> {
+        let text = self.read(tid, "stat");
+        let after = text.iter().rposition(|byte| *byte == b')')? + 2;
+        let mut fields = std::str::from_utf8(text.get(after..)?).ok()?.split_ascii_whitespace();
+        let letter = fields.next()?.bytes().next()?;
+        // Field 22; the state is the third.
+        Some(State { letter, began: fields.nth(18)?.parse().ok()? })
+    }
+
+    fn status(&mut self, tid: i32) -> Option<Status> {
+        let text = std::str::from_utf8(self.read(tid, "status")).ok()?;
+        let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        let number = |name: &str| field(name).and_then(|text| text.parse().ok()).unwrap_or(0);
+        let blocked = u64::from_str_radix(field("SigBlk:")?, 16).ok()?;
+        Some(Status { blocked, filters: [number("Seccomp:"), number("Seccomp_filters:")] })
+    }
+
+    /// Forgets threads that have ended.
+    pub fn forget_ended(&mut self) -> Result<(), Refusal> {
+        self.list()?;
+        for slot in shared::slots() {
+            let tid = slot.tid.load(Ordering::Acquire);
+            if tid != 0 && !self.tasks.contains(&tid) {
+                slot.began.store(0, Ordering::Relaxed);
+                slot.selector.store(0, Ordering::Relaxed);
+                slot.calm.store(0, Ordering::Relaxed);
+                slot.tid.store(0, Ordering::Release);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until all threads are where they must be. With [`Round::Begin`] the memory that the kernel may reach
+    /// meanwhile is added to `holes`.
+    pub fn settle(
+        &mut self,
+        round: Round,
+        patience: Duration,
+        holes: &mut Vec<Range>,
+    ) -> Result<(), Refusal> {
+        let number = ROUND.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
+        let begin = Instant::now();
+        let mut urged: Option<Instant> = None;
+        let mut clean = false;
+        loop {
+            holes.clear();
+            self.list()?;
+            let urges = urged.is_none_or(|at| at.elapsed() > AGAIN);
+            if urges {
+                urged = Some(Instant::now());
+            }
+            let mut waits = None;
+            for place in 0..self.tasks.len() {
+                let tid = self.tasks[place];
+                if tid == self.me {
+                    continue;
+                }
+                match self.check(tid, round, number, urges, holes) {
+                    Ok(()) => {}
+                    Err(why @ (Refusal::Running | Refusal::Engine)) => waits = Some(why),
+                    Err(why) => return Err(why),
+                }
+            }
+            if round == Round::Begin && END.load(Ordering::Acquire) != 0 {
+                return Err(Refusal::Call);
+            }
+            match waits {
+                // Once more: whoever sleeps could be woken by one that was not stopped yet.
+                None if clean || round == Round::End => return Ok(()),
+                None => clean = true,
+                Some(why) if begin.elapsed() > patience => return Err(why),
+                Some(_) => {
+                    clean = false;
+                    std::thread::sleep(Duration::from_micros(50));
+                }
+            }
+        }
+    }
+
+    fn check(
+        &mut self,
+        tid: i32,
+        round: Round,
+        number: u32,
+        urges: bool,
+        holes: &mut Vec<Range>,
+    ) -> Result<(), Refusal> {
+        let engine = ENGINE.iter().any(|place| place.load(Ordering::Acquire) == tid);
+        if engine && round == Round::End {
+            return Ok(());
+        }
+        let slot = shared::slot(tid).map(|(_, slot)| slot);
+        if let Some(slot) = slot.filter(|slot| slot.seen.load(Ordering::Acquire) == number) {
+            return match round {
+                Round::Begin => self.may_run(tid, slot, holes),
+                Round::End => Ok(()),
+            };
+        }
+        let Some(State { letter, began }) = self.state(tid) else { return Ok(()) };
+        match letter {
+            b'Z' | b'X' => return Ok(()),
+            b'R' if engine => return Err(Refusal::Engine),
+            b'R' => return Err(self.ask(tid, urges)),
+            _ => {}
+        }
+        let Some(sleeper) = Sleeper::parse(self.read(tid, "syscall")) else {
+            return Err(if engine { Refusal::Engine } else { Refusal::Running });
+        };
+        if engine {
+            let sleeps = sleeper.number == libc::SYS_futex;
+            return if sleeps { Ok(()) } else { Err(Refusal::Engine) };
+        }
+        if round == Round::End {
+            return Ok(());
+        }
+        let known = slot.filter(|slot| {
+            // Another thread may have got the number; it says so when it is next seen.
+            let same = slot.began.swap(began, Ordering::Relaxed) == began;
+            if !same {
+                slot.began.store(0, Ordering::Relaxed);
+            }
+            same && slot.error.load(Ordering::Relaxed) == 0
+        });
+        match known {
+            Some(slot) => self.may_sleep(tid, slot, &sleeper, holes),
+            None if sleeper.restarts() => Err(self.ask(tid, urges)),
+            None => Err(Refusal::Unknown(sleeper.number)),
+        }
+    }
+
+    /// Asks a thread where it is, unless it would not take that. What it is waited for, or why it is not asked.
+    fn ask(&mut self, tid: i32, urges: bool) -> Refusal {
+        if !urges {
+            return Refusal::Running;
+        }
+        let restless = |slot: &Slot| {
+            slot.selector.load(Ordering::Acquire) == 0
+                && slot.calm.load(Ordering::Relaxed) > super::handlers::monotonic()
+        };
+        if shared::slot(tid).is_some_and(|(_, slot)| restless(slot)) {
+            return Refusal::Calls;
+        }
+        let known = self.filters;
+        match self.status(tid) {
+            Some(status) if status.filters != known => Refusal::Filter,
+            Some(status) if status.blocked & bit(libc::SIGURG) == 0 => {
+                urge(tid);
+                Refusal::Running
+            }
+            _ => Refusal::Running,
+        }
+    }
+
+    /// A thread that has just been seen outside of all calls.
+    fn may_run(&mut self, tid: i32, slot: &Slot, holes: &mut Vec<Range>) -> Result<(), Refusal> {
+        if slot.error.load(Ordering::Relaxed) != 0 {
+            return Err(Refusal::Dispatch(slot.error.load(Ordering::Relaxed)));
+        }
+        may_take(slot.blocked.load(Ordering::Relaxed))?;
+        if slot.began.load(Ordering::Relaxed) == 0 {
+            let Some(state) = self.state(tid) else { return Ok(()) };
+            slot.began.store(state.began, Ordering::Relaxed);
+        }
+        self.add(holes, slot, slot.stack.load(Ordering::Relaxed))
+    }
+
+    /// A thread that sleeps in a call: it may wake up meanwhile, and its next call is stopped. It must not block the
+    /// signal for that by then, so it must be asleep still, and be so a moment ago: shorter than waking up takes.
+    fn may_sleep(
+        &mut self,
+        tid: i32,
+        slot: &Slot,
+        sleeper: &Sleeper,
+        holes: &mut Vec<Range>,
+    ) -> Result<(), Refusal> {
+        let Some(status) = self.status(tid) else { return Ok(()) };
+        may_take(status.blocked)?;
+        let reached = sleeper.reaches().ok_or(Refusal::Sleeps(sleeper.number))?;
+        for (address, bytes) in reached.into_iter().filter(|(_, bytes)| *bytes > 0) {
+            push(holes, (address, address.saturating_add(bytes)))?;
+        }
+        let asked = Instant::now();
+        if Sleeper::parse(self.read(tid, "syscall")).as_ref() != Some(sleeper) || asked.elapsed() > MOMENT {
+            return Err(Refusal::Running);
+        }
+        shared::stop_calls(slot);
+        if Sleeper::parse(self.read(tid, "syscall")).as_ref() != Some(sleeper) {
+            slot.selector.store(0, Ordering::SeqCst);
+            return Err(Refusal::Running);
+        }
+        self.add(holes, slot, sleeper.stack)
+    }
+
+    fn add(&self, holes: &mut Vec<Range>, slot: &Slot, stack: u64) -> Result<(), Refusal> {
+        let pointer = slot.pointer.load(Ordering::Relaxed);
+        let signals = slot.signals.load(Ordering::Relaxed);
+        push(holes, (stack.saturating_sub(BELOW), stack.saturating_add(ABOVE)))?;
+        push(holes, (pointer.saturating_sub(ABOVE), pointer.saturating_add(ABOVE)))?;
+        push(holes, (signals, signals.saturating_add(slot.signals_bytes.load(Ordering::Relaxed))))?;
+        if let Some(offset) = self.rseq {
+            let area = pointer.wrapping_add_signed(offset);
+            push(holes, (area.saturating_sub(ABOVE), area.saturating_add(ABOVE)))?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads a file whose path ends with a zero; `None` if that fails or it has no room.
+pub fn read_into(path: &[u8], room: &mut [u8]) -> Option<usize> {
+    // SAFETY: the path ends with a zero.
+    let file = unsafe { libc::open(path.as_ptr().cast(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    if file < 0 {
+        return None;
+    }
+    let mut length = 0;
+    let whole = loop {
+        let left = &mut room[length..];
+        // SAFETY: the kernel writes at most what is left.
+        let bytes = unsafe { libc::read(file, left.as_mut_ptr().cast(), left.len()) };
+        match usize::try_from(bytes) {
+            Ok(0) => break !left.is_empty(),
+            Ok(bytes) => length += bytes,
+            Err(_) => break false,
+        }
+    };
+    // SAFETY: opened above.
+    unsafe { libc::close(file) };
+    whole.then_some(length)
+}
+
+/// Faults and calls must reach the handlers.
+fn may_take(blocked: u64) -> Result<(), Refusal> {
+    match blocked & OURS {
+        0 => Ok(()),
+        _ => Err(Refusal::Blocked),
+    }
+}
+
+fn push(holes: &mut Vec<Range>, hole: Range) -> Result<(), Refusal> {
+    if holes.len() == holes.capacity() {
+        return Err(Refusal::Threads);
+    }
+    holes.push(hole);
+    Ok(())
+}
+
+/// Makes the calling thread known: it may sleep when a window begins. Nothing happens where there are no windows.
+pub fn introduce() {
+    if !super::is_hidden(libc::SIGURG) {
+        return;
+    }
+    // SAFETY: asks for a number.
+    let me = unsafe { libc::gettid() };
+    // It comes before the call returns.
+    urge(me);
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{me}/stat"));
+    let began = stat.ok().and_then(|text| Stat::parse(&text)).map(|stat| stat.start_ticks);
+    if let (Some((_, slot)), Some(began)) = (shared::slot(me), began) {
+        slot.began.store(began, Ordering::Relaxed);
+    }
+}
+
+/// Asks a thread where it is.
+fn urge(tid: i32) {
+    // SAFETY: a thread that has ended meanwhile is an error, which changes nothing.
+    unsafe {
+        let process = stub::call(libc::SYS_getpid, [0; 5]) as u64;
+        stub::call(libc::SYS_tgkill, [process, tid as u64, libc::SIGURG as u64, 0, 0])
+    };
+}

@@ -1,0 +1,378 @@
+//! What a scheduler of jobs has changed, in a file that outlives it: groups of processes, CPUs, jobs that stand still.
+//! Whoever ends it puts that back: the scheduler itself, or after a kill its guard, the next scheduler, or `homing
+//! doctor --restore`. Jobs go on then, on all CPUs.
+
+use homing_linux::allocation::{Given, Page};
+use homing_linux::cgroup::Group;
+use homing_linux::policy::set_affinity;
+use homing_linux::private::{self, Private, PrivateLock};
+use homing_linux::proc::{Pid, Proc};
+use rustix::process::{kill_process, Signal};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Names of its files: this, the scheduler's process, and an ending.
+const PREFIX: &str = "jobs-";
+const ENDING: &str = ".state";
+/// Rounds in which threads that began meanwhile are looked for.
+const ROUNDS: u32 = 3;
+
+/// One thing to put back, as a line of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// The CPUs that all jobs may have.
+    Cpus(Vec<u32>),
+    /// The group that processes go back to.
+    Home(PathBuf),
+    /// A group whose groups had no CPUs of their own.
+    Divided(PathBuf),
+    /// A group that was made.
+    Group(PathBuf),
+    /// The page of a job, in the directory of the file.
+    Page(String),
+    /// A process with its start, in clock ticks since boot.
+    Process(Pid, u64),
+}
+
+impl Line {
+    fn text(&self) -> String {
+        match self {
+            Line::Cpus(cpus) => {
+                let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
+                format!("cpus {}\n", cpus.join(","))
+            }
+            Line::Home(path) => format!("home {}\n", path.display()),
+            Line::Divided(path) => format!("divided {}\n", path.display()),
+            Line::Group(path) => format!("group {}\n", path.display()),
+            Line::Page(name) => format!("page {name}\n"),
+            Line::Process(pid, start) => format!("process {} {start}\n", pid.0),
+        }
+    }
+
+    fn parse(line: &str) -> Option<Line> {
+        let (kind, rest) = line.split_once(' ')?;
+        let path = || Path::new(rest).is_absolute().then(|| PathBuf::from(rest));
+        match kind {
+            "cpus" => rest.split(',').map(|cpu| cpu.parse().ok()).collect::<Option<_>>().map(Line::Cpus),
+            "home" => path().map(Line::Home),
+            "divided" => path().map(Line::Divided),
+            "group" => path().map(Line::Group),
+            "page" => (!rest.contains('/') && rest.starts_with(PREFIX)).then(|| Line::Page(rest.into())),
+            "process" => {
+                let (pid, start) = rest.split_once(' ')?;
+                Some(Line::Process(Pid(pid.parse().ok()?), start.parse().ok()?))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The file of a scheduler that runs. Dropping it puts everything back.
+#[derive(Debug)]
+pub struct Journal {
+    lock: PrivateLock,
+    name: String,
+    lines: Vec<Line>,
+}
+
+impl Journal {
+    /// Puts back what killed schedulers left, and begins a file in the user's own directory ([`private::standard`]).
+    ///
+    /// # Errors
+    /// If the directory cannot be made; if something cannot be put back.
+    pub fn begin() -> io::Result<Journal> {
+        Journal::begin_in(&private::standard())
+    }
+
+    fn begin_in(folder: &Path) -> io::Result<Journal> {
+        restore_in(folder)?;
+        let name = format!("{PREFIX}{}", std::process::id());
+        let lock = lock(Private::open(folder)?, &name)?;
+        let journal = Journal { lock, name, lines: Vec::new() };
+        journal.write()?;
+        Ok(journal)
+    }
+
+    /// Notes what is about to be changed.
+    ///
+    /// # Errors
+    /// If the file cannot be written: then nothing may be changed.
+    pub fn note(&mut self, line: Line) -> io::Result<()> {
+        self.lines.push(line);
+        self.write()
+    }
+
+    /// As [`Journal::note`], for what is put back after all that was noted before.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn note_first(&mut self, line: Line) -> io::Result<()> {
+        self.lines.insert(0, line);
+        self.write()
+    }
+
+    /// Forgets what need not be put back any more.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn forget(&mut self, gone: impl Fn(&Line) -> bool) -> io::Result<()> {
+        self.lines.retain(|line| !gone(line));
+        self.write()
+    }
+
+    /// The name of a page for a job, and its path.
+    pub fn page(&self, job: u32) -> (String, PathBuf) {
+        let name = format!("{}-{job}.page", self.name);
+        let path = self.folder_path(&name);
+        (name, path)
+    }
+
+    /// The path of a file beside it.
+    pub fn folder_path(&self, name: &str) -> PathBuf {
+        self.lock.directory().path(name)
+    }
+
+    /// The name of the file.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn write(&self) -> io::Result<()> {
+        let text: String = self.lines.iter().map(Line::text).collect();
+        self.lock.directory().write(&format!("{}{ENDING}", self.name), &text)
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        let folder = self.lock.directory();
+        if let Err(error) =
+            put_back(&self.lines, folder).and_then(|()| folder.remove(&format!("{}{ENDING}", self.name)))
+        {
+            homing_linux::errln!("homing: what was done for jobs could not be undone: {error}");
+        }
+    }
+}
+
+fn lock(folder: Private, name: &str) -> io::Result<PrivateLock> {
+    let at_work = format!("{name} is at work");
+    folder.lock(&format!("{name}.lock"), |_| at_work.clone())
+}
+
+/// Puts back what killed schedulers of this user left. Returns how many there were.
+///
+/// # Errors
+/// If something cannot be put back: then the file stays.
+pub fn restore() -> io::Result<usize> {
+    restore_in(&private::standard())
+}
+
+fn restore_in(folder: &Path) -> io::Result<usize> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Ok(0) };
+    let mut count = 0;
+    for entry in entries.flatten() {
+        let file = entry.file_name();
+        let name = file.to_str().and_then(|file| file.strip_suffix(ENDING)).filter(|n| n.starts_with(PREFIX));
+        let (Some(name), Some(private)) = (name, Private::there(folder)?) else { continue };
+        count += usize::from(restore_one(private, name)?);
+    }
+    Ok(count)
+}
+
+/// Puts back what one scheduler left, unless it still runs.
+///
+/// # Errors
+/// As for [`restore`].
+pub fn restore_of(name: &str) -> io::Result<bool> {
+    match Private::there(&private::standard())? {
+        Some(private) => restore_one(private, name),
+        None => Ok(false),
+    }
+}
+
+fn restore_one(private: Private, name: &str) -> io::Result<bool> {
+    let lock = match lock(private, name) {
+        Ok(lock) => lock,
+        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    let (folder, file) = (lock.directory(), format!("{name}{ENDING}"));
+    let Some(text) = folder.read(&file)? else { return Ok(false) };
+    let lines: Result<Vec<Line>, &str> = text.lines().map(|line| Line::parse(line).ok_or(line)).collect();
+    let lines = lines.map_err(|line| {
+        let message = format!(
+            "{}: `{line}` is nothing that was written: remove the file",
+            folder.path(&file).display()
+        );
+        io::Error::new(io::ErrorKind::InvalidData, message)
+    })?;
+    put_back(&lines, folder)?;
+    folder.remove(&file)?;
+    Ok(true)
+}
+
+/// Undoes everything, the last first. What is gone by now needs nothing.
+fn put_back(lines: &[Line], folder: &Private) -> io::Result<()> {
+    let cpus = lines.iter().find_map(|line| match line {
+        Line::Cpus(cpus) => Some(cpus.as_slice()),
+        _ => None,
+    });
+    let home = lines.iter().find_map(|line| match line {
+        Line::Home(path) => Some(Group::at(path.clone())),
+        _ => None,
+    });
+    let mut all = Ok(());
+    for line in lines.iter().rev() {
+        let done = match line {
+            Line::Cpus(_) | Line::Home(_) => Ok(()),
+            Line::Page(name) => {
+                release(&folder.path(name), cpus.unwrap_or_default()).and_then(|()| folder.remove(name))
+            }
+            Line::Process(pid, start) => free(*pid, *start, cpus.unwrap_or_default()),
+            Line::Group(path) => empty(&Group::at(path.clone()), home.as_ref()),
+            Line::Divided(path) => Group::at(path.clone()).leave_cpus(),
+        };
+        all =
+            all.and(
+                done.or_else(
+                    |error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) },
+                ),
+            );
+    }
+    all
+}
+
+/// Tells the library inside of a job that nobody schedules it any more.
+fn release(page: &Path, cpus: &[u32]) -> io::Result<()> {
+    let page = Page::open(page)?;
+    page.give(&Given { change: page.change() + 1, threads: 0, binds: false, cpus: cpus.to_vec() });
+    Ok(())
+}
+
+/// Lets a process go on, on all CPUs.
+fn free(pid: Pid, start: u64, cpus: &[u32]) -> io::Result<()> {
+    let same = |pid: Pid| Proc::default().process_stat(pid).is_ok_and(|stat| stat.start_ticks == start);
+    if same(pid) {
+        bind(pid, cpus)?;
+        continue_process(pid);
+    }
+    Ok(())
+}
+
+/// Lets a process that was stopped go on. One that has ended needs nothing.
+fn continue_process(pid: Pid) {
+    if let Some(pid) = rustix::process::Pid::from_raw(pid.0) {
+        let _ = kill_process(pid, Signal::Cont);
+    }
+}
+
+/// Lets all threads of a process run on these CPUs, also those that begin meanwhile.
+///
+/// # Errors
+/// EPERM, EINVAL. A thread or process that has ended is none.
+pub fn bind(pid: Pid, cpus: &[u32]) -> io::Result<()> {
+    let mut bound = std::collections::BTreeSet::new();
+    for _ in 0..ROUNDS {
+        let tasks = Proc::default().tasks(pid).unwrap_or_default();
+        let new: Vec<_> = tasks.into_iter().filter(|tid| bound.insert(*tid)).collect();
+        if new.is_empty() {
+            break;
+        }
+        for tid in new {
+            match set_affinity(tid, cpus) {
+                Err(error) if error.raw_os_error() != Some(rustix::io::Errno::SRCH.raw_os_error()) => {
+                    return Err(error)
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Lets what is in a group go on, on all CPUs, and removes the group once its processes are back where they came from.
+fn empty(group: &Group, home: Option<&Group>) -> io::Result<()> {
+    if !group.path().exists() {
+        return Ok(());
+    }
+    // Of a group that has no CPUs of its own none need be given back.
+    let _ = group.set_cpus(&[]);
+    let thawed = group.freeze(false);
+    for pid in group.processes().unwrap_or_default() {
+        if let Some(home) = home {
+            // One that has ended stays nowhere.
+            let _ = home.take(pid);
+        }
+    }
+    thawed.and_then(|()| group.remove())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn lines_read_as_they_were_written_and_nothing_else_is_taken() {
+        for line in [
+            Line::Cpus(vec![0, 3]),
+            Line::Home("/a b/c".into()),
+            Line::Divided("/a".into()),
+            Line::Group("/a/g".into()),
+            Line::Page("jobs-7-0.page".into()),
+            Line::Process(Pid(7), 99),
+        ] {
+            assert_eq!(Line::parse(line.text().trim_end()), Some(line));
+        }
+        for bad in ["", "group a", "page ../x", "page x", "process 7", "cpus a", "sudo /x"] {
+            assert_eq!(Line::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_a_killed_scheduler_left_is_put_back_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let all = homing_linux::policy::affinity(homing_linux::proc::Tid(0)).unwrap();
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = Pid(child.id() as i32);
+        let start = Proc::default().process_stat(pid).unwrap().start_ticks;
+        bind(pid, &all[..1]).unwrap();
+        kill_process(rustix::process::Pid::from_child(&child), Signal::Stop).unwrap();
+        let page = Page::create(&folder.path().join("jobs-1-0.page")).unwrap();
+        page.give(&Given { change: 4, threads: 1, binds: true, cpus: all[..1].to_vec() });
+        let lines = [Line::Cpus(all.clone()), Line::Page("jobs-1-0.page".into()), Line::Process(pid, start)];
+        let text: String = lines.iter().map(Line::text).collect();
+        Private::open(folder.path()).unwrap().write("jobs-1.state", &text).unwrap();
+
+        assert_eq!(restore_in(folder.path()).unwrap(), 1);
+        assert_eq!(homing_linux::policy::affinity(homing_linux::proc::Tid(pid.0)).unwrap(), all);
+        let given = page.given().unwrap();
+        assert_eq!((given.change, given.threads, given.binds, given.cpus), (5, 0, false, all));
+        let begin = std::time::Instant::now();
+        while Proc::default().process_stat(pid).unwrap().state == 'T' {
+            assert!(begin.elapsed() < std::time::Duration::from_secs(20));
+        }
+        assert_eq!(restore_in(folder.path()).unwrap(), 0);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_file_that_nobody_wrote_so_is_left_and_named() {
+        let folder = tempfile::tempdir().unwrap();
+        Private::open(folder.path()).unwrap().write("jobs-1.state", "group relative\n").unwrap();
+        let error = restore_in(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("`group relative`") && error.contains("remove the file"), "{error}");
+    }
+
+    #[test]
+    fn the_file_of_a_scheduler_that_runs_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut journal = Journal::begin_in(folder.path()).unwrap();
+        journal.note(Line::Cpus(vec![0])).unwrap();
+        assert_eq!(restore_in(folder.path()).unwrap(), 0);
+        assert!(folder.path().join(format!("{}.state", journal.name())).exists());
+        drop(journal);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}

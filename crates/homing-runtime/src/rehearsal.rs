@@ -1,0 +1,69 @@
+//! Sampling by protection in any program that this library is loaded into, without an engine: for tests that a program
+//! does not notice, on machines where nothing can move. It begins when the library is loaded.
+
+use homing_linux::protect::OfEngine;
+use homing_linux::signals::Blocked;
+use homing_live::inside;
+use homing_live::source::protect::{tally, Protect};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::Mutex;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The folder for what was counted: a file for each process, `PID.json`. Without this variable nothing happens.
+const FOLDER_ENV: &str = "HOMING_REHEARSE_PROTECT";
+
+static OVER: AtomicBool = AtomicBool::new(false);
+/// The process that began; its children have no such thread.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+static THREAD: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
+
+/// Called when the library is loaded.
+pub fn begin() {
+    if std::env::var_os(FOLDER_ENV).is_none() {
+        return;
+    }
+    let Ok(_blocked) = Blocked::all() else { return };
+    let Ok(thread) = std::thread::Builder::new().name("homing".into()).spawn(work) else { return };
+    PROCESS.store(std::process::id(), Ordering::Relaxed);
+    if let Ok(mut place) = THREAD.lock() {
+        *place = Some(thread);
+    }
+}
+
+/// Called when the process ends by `exit`.
+pub fn end() {
+    if PROCESS.load(Ordering::Relaxed) != std::process::id() {
+        return;
+    }
+    OVER.store(true, Ordering::Relaxed);
+    let thread = THREAD.lock().ok().and_then(|mut place| place.take());
+    // A panic does not leave the thread.
+    let _ = thread.map(JoinHandle::join);
+    let (Some(folder), Some(tally)) = (std::env::var_os(FOLDER_ENV), tally()) else { return };
+    let text = serde_json::json!(tally);
+    // Nobody is left who could be told.
+    let _ =
+        std::fs::write(PathBuf::from(folder).join(format!("{}.json", std::process::id())), text.to_string());
+}
+
+/// Round after round, without a pause that could be left out.
+fn work() {
+    let _of_engine = OfEngine::new();
+    inside::enter();
+    let Ok(mut protect) = Protect::open() else { return };
+    while !OVER.load(Ordering::Relaxed) {
+        protect.begin_round();
+        while !OVER.load(Ordering::Relaxed) && !protect.one_window().unwrap_or(true) {
+            protect.waiting().clear();
+            std::thread::sleep(pause(protect.next()));
+        }
+        protect.waiting().clear();
+        std::thread::sleep(pause(protect.next()));
+    }
+}
+
+fn pause(next: Instant) -> Duration {
+    next.saturating_duration_since(Instant::now()).min(Duration::from_millis(3))
+}
