@@ -10,12 +10,15 @@ use homing_linux::proc::{Pid, Proc};
 use rustix::process::{kill_process, Signal};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Names of its files: this, the scheduler's process, and an ending.
 const PREFIX: &str = "jobs-";
 const ENDING: &str = ".state";
 /// Rounds in which threads that began meanwhile are looked for.
 const ROUNDS: u32 = 3;
+/// Most time until a group is empty. One whose processes begin others faster than they can be moved stays, told.
+const LEAVING: Duration = Duration::from_secs(2);
 
 /// One thing to put back, as a line of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -229,7 +232,7 @@ fn put_back(lines: &[Line], folder: &Private) -> io::Result<()> {
                 release(&folder.path(name), cpus.unwrap_or_default()).and_then(|()| folder.remove(name))
             }
             Line::Process(pid, start) => free(*pid, *start, cpus.unwrap_or_default()),
-            Line::Group(path) => empty(&Group::at(path.clone()), home.as_ref()),
+            Line::Group(path) => empty(&Group::at(path.clone()), home.as_ref(), cpus.unwrap_or_default()),
             Line::Divided(path) => Group::at(path.clone()).leave_cpus(),
         };
         all =
@@ -291,20 +294,33 @@ pub fn bind(pid: Pid, cpus: &[u32]) -> io::Result<()> {
 }
 
 /// Lets what is in a group go on, on all CPUs, and removes the group once its processes are back where they came from.
-fn empty(group: &Group, home: Option<&Group>) -> io::Result<()> {
+fn empty(group: &Group, home: Option<&Group>, cpus: &[u32]) -> io::Result<()> {
     if !group.path().exists() {
         return Ok(());
     }
     // Of a group that has no CPUs of its own none need be given back.
     let _ = group.set_cpus(&[]);
     let thawed = group.freeze(false);
-    for pid in group.processes().unwrap_or_default() {
-        if let Some(home) = home {
-            // One that has ended stays nowhere.
-            let _ = home.take(pid);
+    let begin = Instant::now();
+    // A process that begins another meanwhile leaves that one behind, and one that ends is in its group for a moment.
+    let removed = loop {
+        for pid in group.processes().unwrap_or_default() {
+            // One that has ended needs neither.
+            let _ = bind(pid, cpus);
+            if let Some(home) = home {
+                let _ = home.take(pid);
+            }
         }
-    }
-    thawed.and_then(|()| group.remove())
+        match group.remove() {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy && begin.elapsed() < LEAVING => {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            removed => break removed,
+        }
+    };
+    let told =
+        |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", group.path().display()));
+    thawed.and(removed).map_err(told)
 }
 
 #[cfg(test)]

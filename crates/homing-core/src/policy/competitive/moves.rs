@@ -1,5 +1,5 @@
-//! Threads that have moved, and have not stayed long enough yet to count (Nikolopoulos 2000, section 4): they are polled
-//! before and after each parallel construct.
+//! Threads that have moved, and have not stayed long enough yet to count (Nikolopoulos 2000, section 4): they are
+//! polled before and after each parallel construct.
 
 use super::super::ThreadMoved;
 use crate::ids::{Node, Thread};
