@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 WORDS_A_PAGE = 512
-MARKS = {"cg": 1, "sorbyr": 1, "bt": 6, "sp": 10}  # in an iteration: its end, and the starts of its phases
+MARKS = {"cg": 1, "sorbyr": 1, "phases": 1, "is": 1, "bt": 6, "sp": 10}  # in an iteration: its end, and the starts of its phases
 
 
 def load(path):

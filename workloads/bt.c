@@ -24,18 +24,6 @@ struct blocks {
    block before, own, after;
 };
 
-static void compute_rhs(struct box *b)
-{
-   make_flux(b);
-   FOR_POINTS(b, at)
-      for (int q = 0; q < QUANTITIES; q++) {
-         double sum = -6 * b->flux[at + q];
-         for (int d = 0; d < 3; d++)
-            sum += b->flux[at + q - b->along[d]] + b->flux[at + q + b->along[d]];
-         b->rhs[at + q] = RATIO * sum + b->forcing[at + q];
-      }
-}
-
 /* The blocks of a line of n points. */
 static void make_blocks(const struct box *b, struct blocks *line)
 {
@@ -83,10 +71,11 @@ static void divide(block own, block matrix, double *right)
    }
 }
 
-/* Solves in place along a line that begins at the border, before `first`; points are `along` apart. */
-static void solve_line(const struct box *b, double *first, long along)
+static void solve_line(struct box *b, long from, int direction)
 {
    struct blocks line[LARGEST + 2];
+   double *first = b->rhs + from;
+   long along = b->along[direction];
    make_blocks(b, line);
    for (long i = 1; i <= b->n; i++) {
       double *here = first + i * along;
@@ -102,24 +91,14 @@ static void solve_line(const struct box *b, double *first, long along)
    }
 }
 
-/* The sweep along one direction, 0 for x. */
-static void solve(struct box *b, int direction)
-{
-   long outer = direction == 2 ? b->along[1] : b->along[2], inner = direction == 0 ? b->along[1] : b->along[0];
-#pragma omp parallel for schedule(static)
-   for (long o = 1; o <= b->n; o++)
-      for (long i = 1; i <= b->n; i++)
-         solve_line(b, b->rhs + o * outer + i * inner, b->along[direction]);
-}
-
 static void step(struct box *b)
 {
    static const char *const names[3] = {"x_solve", "y_solve", "z_solve"};
    begin_phase("compute_rhs");
-   compute_rhs(b);
+   diffusion_rhs(b);
    for (int direction = 0; direction < 3; direction++) {
       begin_phase(names[direction]);
-      solve(b, direction);
+      sweep_lines(b, direction, solve_line);
    }
    begin_phase("add");
    add_change(b);
@@ -133,13 +112,5 @@ static double operator_of(double eigenvalue, double lambda)
 
 int main(int argc, char **argv)
 {
-   struct options o = parse_options(&workload, argc, argv);
-   struct box b = make_box(&o, compute_rhs);
-   double start = section_begin();
-   for (long s = 0; s < o.iterations; s++)
-      step(&b);
-   double seconds = section_end(start);
-   double worst = largest_error(&b, o.iterations, operator_of), middle = middle_of(&b);
-   free_box(&b);
-   return report(&workload, &o, seconds, worst < 1e-10, "middle=%.10g error=%.1e", middle, worst);
+   return run_steps(&workload, argc, argv, diffusion_rhs, step, operator_of);
 }

@@ -151,6 +151,7 @@ int main(int argc, char **argv)
 #pragma omp parallel
 #pragma omp single
       factorise(matrix, tiles);
+      end_iteration();
       seconds += section_end(start);
       worst = larger_error(worst, factor_error(matrix, tiles, seed));
    }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * What bt and sp share: five coupled quantities that diffuse in a box, a step towards their steady state by approximate
- * factorisation, and the closed form of every value.
+ * What bt, lu and sp share: five coupled quantities that diffuse in a box, a step towards their steady state by
+ * approximate factorisation, and (bt, sp) the closed form of every value.
  *
  * The coupling is a 5x5 matrix K = H diag(lambda) H, where H is a reflection, its own inverse: column q of H is a
  * direction in which quantities change together, at the rate lambda[q]. The steady state is a random field; the
@@ -127,6 +127,30 @@ static inline void make_flux(struct box *b)
       times_matrix(b->k, b->u + at, b->flux + at);
 }
 
+/* The right side of diffusion alone. */
+static inline void diffusion_rhs(struct box *b)
+{
+   make_flux(b);
+   FOR_POINTS(b, at)
+      for (int q = 0; q < QUANTITIES; q++) {
+         double sum = -6 * b->flux[at + q];
+         for (int d = 0; d < 3; d++)
+            sum += b->flux[at + q - b->along[d]] + b->flux[at + q + b->along[d]];
+         b->rhs[at + q] = RATIO * sum + b->forcing[at + q];
+      }
+}
+
+/* A sweep along one direction, 0 for x: solves in place each line, which begins at the border, at `first` values. */
+static inline void sweep_lines(struct box *b, int direction,
+                               void (*solve_line)(struct box *, long first, int direction))
+{
+   long outer = direction == 2 ? b->along[1] : b->along[2], inner = direction == 0 ? b->along[1] : b->along[0];
+#pragma omp parallel for schedule(static)
+   for (long o = 1; o <= b->n; o++)
+      for (long i = 1; i <= b->n; i++)
+         solve_line(b, o * outer + i * inner, direction);
+}
+
 static inline void add_change(struct box *b)
 {
    FOR_POINTS(b, at)
@@ -210,6 +234,21 @@ static inline void free_box(struct box *b)
    for (int q = 0; q < QUANTITIES; q++)
       for (int d = 0; d < 3; d++)
          free(b->mode[q].wave[d]);
+}
+
+/* The whole program of bt and sp. */
+static inline int run_steps(const struct workload *w, int argc, char **argv, void (*compute_rhs)(struct box *),
+                            void (*step)(struct box *), double (*operator_of)(double eigenvalue, double lambda))
+{
+   struct options o = parse_options(w, argc, argv);
+   struct box b = make_box(&o, compute_rhs);
+   double start = section_begin();
+   for (long s = 0; s < o.iterations; s++)
+      step(&b);
+   double seconds = section_end(start);
+   double worst = largest_error(&b, o.iterations, operator_of), middle = middle_of(&b);
+   free_box(&b);
+   return report(w, &o, seconds, worst < 1e-10, "middle=%.10g error=%.1e", middle, worst);
 }
 
 #endif

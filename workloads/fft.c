@@ -135,6 +135,8 @@ int main(int argc, char **argv)
             data[i].re /= (double)n;
             data[i].im /= (double)n;
          }
+#pragma omp master
+         end_iteration();
       }
 #pragma omp single
       result = data;

@@ -107,6 +107,7 @@ int main(int argc, char **argv)
       memcpy(row, storage, (size_t)n * sizeof *row);
       double start = section_begin();
       solve(row, n, x, seed);
+      end_iteration();
       seconds += section_end(start);
       double relative = residual(x, n, seed);
       worst = larger_error(worst, relative);

@@ -150,6 +150,8 @@ int main(int argc, char **argv)
          plan(&s);
          scatter(&s);
          count(&s);
+#pragma omp master
+         end_iteration();
       }
    }
    double seconds = section_end(start);

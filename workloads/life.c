@@ -73,8 +73,10 @@ int main(int argc, char **argv)
 
    double start = section_begin();
 #pragma omp parallel
-   for (long generation = 0; generation < o.iterations; generation++)
+   for (long generation = 0; generation < o.iterations; generation++) {
       step(board[generation % 2], board[(generation + 1) % 2], n);
+      end_iteration();
+   }
    double seconds = section_end(start);
 
    int *last = board[o.iterations % 2];

@@ -97,6 +97,8 @@ int main(int argc, char **argv)
       for (long repeat = 1; repeat < o.iterations; repeat++) {
          reduce(c, a, n);
          multiply(a, b, c, n);
+#pragma omp master
+         end_iteration();
       }
    }
    double seconds = section_end(start);

@@ -143,6 +143,8 @@ int main(int argc, char **argv)
          make_field(particle, cell, n);
          push(particle, cell, n, 1);
          drift(particle, n, 1);
+#pragma omp master
+         end_iteration();
       }
 #pragma omp for schedule(static) reduction(+ : middle)
       for (long i = 0; i < n; i++)
@@ -153,6 +155,8 @@ int main(int argc, char **argv)
 #pragma omp single
          charged = charged && charge_adds_up(cell, n);
          push(particle, cell, n, -1);
+#pragma omp master
+         end_iteration();
       }
 #pragma omp for schedule(static) reduction(+ : strayed)
       for (long i = 0; i < n; i++) {

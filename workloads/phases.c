@@ -63,6 +63,8 @@ int main(int argc, char **argv)
          for (int s = 0; s < SWEEPS; s++)
             sweep(block, words);
 #pragma omp barrier
+#pragma omp master
+         end_iteration();
       }
       wrong += count_wrong(block, words, (uint64_t)(o.iterations * SWEEPS));
    }

@@ -172,6 +172,7 @@ int main(int argc, char **argv)
          keys[i] = key_at(seed, i);
       double start = section_begin();
       sort(keys, n, o.threads);
+      end_iteration();
       seconds += section_end(start);
       ok = ok && sorted_and_complete(keys, n, seed, 1); /* no OpenMP threads beside the workers */
       median = keys[n / 2];

@@ -10,11 +10,13 @@ small() {
    cg) echo "-n 700 -i 30" ;;
    chase) echo "-n 1000 -i 9" ;;
    cholesky) echo "-n 96 -i 2" ;;
+   ep) echo "-n 500 -i 30" ;;
    fft) echo "-n 1024 -i 3" ;;
    gauss) echo "-n 60 -i 2" ;;
    hashserver) echo "-n 1024 -i 3" ;;
    is) echo "-n 5000 -i 3" ;;
    life) echo "-n 64 -i 21" ;;
+   lu) echo "-n 6 -i 3" ;;
    matmult) echo "-n 50 -i 2" ;;
    mg) echo "-n 16 -i 3" ;;
    particles) echo "-n 3000 -i 4" ;;

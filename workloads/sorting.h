@@ -99,6 +99,7 @@ static inline int run_merge_sort(const struct workload *w, int argc, char **argv
       uint64_t seed = random_bits(o.seed, (uint64_t)array);
       double start = section_begin();
       uint64_t *result = parallel_merge_sort(keys, room, n, seed, phase);
+      end_iteration();
       seconds += section_end(start);
       ok = ok && sorted_and_complete(result, n, seed, o.threads);
       median = result[n / 2];

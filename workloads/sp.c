@@ -155,15 +155,10 @@ static void solve_line(double *first, long along, long n, double lambda)
    }
 }
 
-/* The sweep along one direction, 0 for x. */
-static void solve(struct box *b, int direction)
+static void solve_lines(struct box *b, long first, int direction)
 {
-   long outer = direction == 2 ? b->along[1] : b->along[2], inner = direction == 0 ? b->along[1] : b->along[0];
-#pragma omp parallel for schedule(static)
-   for (long o = 1; o <= b->n; o++)
-      for (long i = 1; i <= b->n; i++)
-         for (int q = 0; q < QUANTITIES; q++)
-            solve_line(b->rhs + o * outer + i * inner + q, b->along[direction], b->n, b->lambda[q]);
+   for (int q = 0; q < QUANTITIES; q++)
+      solve_line(b->rhs + first + q, b->along[direction], b->n, b->lambda[q]);
 }
 
 static void step(struct box *b)
@@ -173,15 +168,15 @@ static void step(struct box *b)
    begin_phase("txinvr");
    change_variables(b);
    begin_phase("x_solve");
-   solve(b, 0);
+   sweep_lines(b, 0, solve_lines);
    begin_phase("ninvr");
    ninvr(b);
    begin_phase("y_solve");
-   solve(b, 1);
+   sweep_lines(b, 1, solve_lines);
    begin_phase("pinvr");
    pinvr(b);
    begin_phase("z_solve");
-   solve(b, 2);
+   sweep_lines(b, 2, solve_lines);
    begin_phase("tzetar");
    tzetar(b);
    begin_phase("add");
@@ -196,13 +191,5 @@ static double operator_of(double eigenvalue, double lambda)
 
 int main(int argc, char **argv)
 {
-   struct options o = parse_options(&workload, argc, argv);
-   struct box b = make_box(&o, compute_rhs);
-   double start = section_begin();
-   for (long s = 0; s < o.iterations; s++)
-      step(&b);
-   double seconds = section_end(start);
-   double worst = largest_error(&b, o.iterations, operator_of), middle = middle_of(&b);
-   free_box(&b);
-   return report(&workload, &o, seconds, worst < 1e-10, "middle=%.10g error=%.1e", middle, worst);
+   return run_steps(&workload, argc, argv, compute_rhs, step, operator_of);
 }

@@ -58,8 +58,11 @@ int main(int argc, char **argv)
          b[i] = 0;
          c[i] = 0;
       }
-      for (long round = 0; round < o.iterations; round++)
+      for (long round = 0; round < o.iterations; round++) {
          run_round(a, b, c, n);
+#pragma omp master
+         end_iteration();
+      }
    }
    double seconds = section_end(start);
 

@@ -102,6 +102,8 @@ pub struct Poll<'a> {
     pub homes: &'a [Node],
     /// When.
     pub time: Time,
+    /// The CPU whose turn it is, if each has its own ([`Monitor::poll_each`]).
+    pub cpu: Option<u16>,
 }
 
 /// A page that nothing has referred to yet.
@@ -117,6 +119,11 @@ pub trait Monitor: Send {
 
     /// How many references lie between two polls; none if the monitor is polled at the ends of intervals only.
     fn poll_every(&self) -> Option<u64> {
+        None
+    }
+
+    /// How many references of a CPU's own lie between two polls of it.
+    fn poll_each(&self) -> Option<u64> {
         None
     }
 
@@ -141,6 +148,10 @@ impl Monitor for Box<dyn Monitor> {
 
     fn poll_every(&self) -> Option<u64> {
         (**self).poll_every()
+    }
+
+    fn poll_each(&self) -> Option<u64> {
+        (**self).poll_each()
     }
 
     fn poll(&mut self, poll: &mut Poll, reports: &mut Reports) {

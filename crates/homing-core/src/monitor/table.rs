@@ -1,6 +1,6 @@
 //! The table of monitors. `homing monitors`, `--monitor`, the documents and the registry tests derive from it.
 
-use super::interconnect::{Filter, Interconnect};
+use super::interconnect::{Filter, Interconnect, DEPTH};
 use super::{access_bits, card, hints, misses, origin, perfect, precise, tlb, Monitor};
 use crate::cache::Addresses;
 use crate::ids::Page;
@@ -63,6 +63,43 @@ const READ_TIME: Param = Param {
     doc: "software's time for an entry",
 };
 
+/// The registers of the bus analyser's filter.
+const CPU_ONLY: Param = Param {
+    name: "cpu",
+    default: -1.0,
+    range: (-1.0, 65535.0),
+    unit: "",
+    doc: "of this CPU only; -1 for all",
+};
+const FROM: Param = Param {
+    name: "from",
+    default: 0.0,
+    range: (0.0, TOP),
+    unit: "address",
+    doc: "from this virtual address on",
+};
+const TO: Param =
+    Param { name: "to", default: TOP, range: (0.0, TOP), unit: "address", doc: "up to this virtual address" };
+const KINDS: Param = Param {
+    name: "kinds",
+    default: 7.0,
+    range: (1.0, 15.0),
+    unit: "",
+    doc: "sum of 1 reads, 2 reads to own, 4 upgrades, 8 write-backs",
+};
+/// The end of all addresses: 2^52, which a number holds exactly.
+const TOP: f64 = 4503599627370496.0;
+
+/// The filter that the last four parameters describe.
+fn filter(values: &[f64]) -> Filter {
+    let &[.., cpu, from, to, kinds] = values else { unreachable!("four registers") };
+    Filter {
+        kinds: kinds as u8,
+        cpu: (cpu >= 0.0).then_some(cpu as u16),
+        addresses: (from as u64, to as u64),
+    }
+}
+
 /// All monitors.
 pub const MONITORS: &[MonitorEntry] = &[
     MonitorEntry {
@@ -84,19 +121,35 @@ pub const MONITORS: &[MonitorEntry] = &[
     },
     MonitorEntry {
         name: "interconnect",
-        stands_for: "Sun Fire Link bus analyser, every Nth transaction",
-        summary: "every Nth transaction of the whole machine",
-        params: &[param("period", 512.0, "transactions", "sample every Nth"), READ_TIME],
+        stands_for: "Sun Fire Link bus analyser: at every Nth transaction it records eight, which software reads",
+        summary: "eight transactions at every Nth of the whole machine",
+        params: &[
+            param("period", 512.0, "transactions", "is armed at every Nth"),
+            Param {
+                name: "burst",
+                default: DEPTH as f64,
+                range: (1.0, DEPTH as f64),
+                unit: "transactions",
+                doc: "recorded each time",
+            },
+            READ_TIME,
+            CPU_ONLY,
+            FROM,
+            TO,
+            KINDS,
+        ],
         needs_tlb: false,
-        build: Build::Plain(|s| Box::new(Interconnect::new(Filter::DEMAND, s.count(0), s.count(1)))),
+        build: Build::Plain(|s| {
+            Box::new(Interconnect::new(filter(s.values), s.count(0), s.count(1), s.count(2)))
+        }),
     },
     MonitorEntry {
         name: "interconnect-max",
         stands_for: "Sun Fire Link bus analyser, as fast as software empties its FIFO of eight",
         summary: "transactions at the maximum rate, in bursts of eight",
-        params: &[READ_TIME],
+        params: &[READ_TIME, CPU_ONLY, FROM, TO, KINDS],
         needs_tlb: false,
-        build: Build::Plain(|s| Box::new(Interconnect::new(Filter::DEMAND, 1, s.count(0)))),
+        build: Build::Plain(|s| Box::new(Interconnect::new(filter(s.values), 1, DEPTH, s.count(0)))),
     },
     MonitorEntry {
         name: "cache-misses",
@@ -110,15 +163,15 @@ pub const MONITORS: &[MonitorEntry] = &[
         name: "tlb-misses",
         stands_for: "performance counters of data TLB misses; software-refilled TLBs",
         summary: "every Nth TLB miss of each CPU",
-        params: &[param("period", 16.0, "misses", "sample every Nth of each CPU")],
+        params: &[param("period", 512.0, "misses", "sample every Nth of each CPU")],
         needs_tlb: true,
         build: Build::Plain(|s| Box::new(misses::TlbMisses::new(s.count(0), s.cpus))),
     },
     MonitorEntry {
         name: "tlb-content",
         stands_for: "valid bits of TLB entries, read by the kernel",
-        summary: "the pages in every CPU's TLB, again and again",
-        params: &[param("every", 16384.0, "references", "between two polls")],
+        summary: "the pages in each CPU's TLB, again and again",
+        params: &[param("every", 16384.0, "translations", "of a CPU between two polls of it")],
         needs_tlb: true,
         build: Build::Plain(|s| Box::new(tlb::TlbContent::new(s.count(0), false))),
     },
@@ -126,7 +179,7 @@ pub const MONITORS: &[MonitorEntry] = &[
         name: "atc",
         stands_for: "address translation counters, proposed hardware (Tikir & Hollingsworth, section 4.3)",
         summary: "translations by each entry of every CPU's TLB",
-        params: &[param("every", 16384.0, "references", "between two polls")],
+        params: &[param("every", 16384.0, "translations", "of a CPU between two polls of it")],
         needs_tlb: true,
         build: Build::Plain(|s| Box::new(tlb::TlbContent::new(s.count(0), true))),
     },
@@ -268,14 +321,21 @@ impl std::str::FromStr for Choice {
             let kind = match key {
                 "latency" | "slow" | "ready" | "stop" | "look" | "move" | "memory" => "number",
                 "granularity" => "power of two",
+                "from" | "to" => "virtual address",
                 _ => "whole number",
             };
             let fits = |number: f64| match kind {
                 "power of two" => number.fract() == 0.0 && (number as u64).is_power_of_two(),
-                "whole number" => number.fract() == 0.0,
+                "whole number" | "virtual address" => number.fract() == 0.0,
                 _ => true,
             };
-            values[at] = match value.parse::<f64>() {
+            let number = match value.strip_prefix("0x") {
+                Some(digits) if kind == "virtual address" => {
+                    u64::from_str_radix(digits, 16).map(|n| n as f64).map_err(|_| ())
+                }
+                _ => value.parse::<f64>().map_err(|_| ()),
+            };
+            values[at] = match number {
                 Ok(number) if (least..=most).contains(&number) && fits(number) => number,
                 _ => {
                     return Err(format!(

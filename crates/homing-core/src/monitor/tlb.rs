@@ -1,11 +1,13 @@
 //! Looking into the TLBs: which pages they hold, and with address translation counters how many translations each entry
 //! has given since it came (Tikir & Hollingsworth 2008, sections 4.2 and 4.3; the counters are hypothetical hardware).
+//! Table 5 counts the time between two looks in a CPU's own translations.
 
-use super::{Monitor, Poll, Reports};
+use super::{Monitor, Observed, Poll, Reports};
 
-/// Polls the TLB of every CPU.
+/// Polls the TLB of each CPU.
 #[derive(Debug)]
 pub struct TlbContent {
+    /// Translations of a CPU between two polls of it.
     every: u64,
     /// Use the counters; otherwise a page that is held counts once.
     counters: bool,
@@ -13,14 +15,14 @@ pub struct TlbContent {
 }
 
 impl TlbContent {
-    /// Polls every time this many references of all CPUs have gone by.
+    /// Polls a CPU every time that it has asked for so many translations, one for each of its references.
     pub fn new(every: u64, counters: bool) -> TlbContent {
         TlbContent { every: every.max(1), counters, counting: false }
     }
 }
 
 impl Monitor for TlbContent {
-    fn poll_every(&self) -> Option<u64> {
+    fn poll_each(&self) -> Option<u64> {
         Some(self.every)
     }
 
@@ -30,22 +32,13 @@ impl Monitor for TlbContent {
             self.counting = true;
             return;
         }
-        for (cpu, &node) in poll.nodes.iter().enumerate() {
-            let cpu = cpu as u16;
-            poll.hierarchy.read_tlb(cpu, |page, count| {
-                let reads = if self.counters { count } else { 1 };
-                if reads > 0 {
-                    let weight = 1.0;
-                    reports.samples.push(super::Observed {
-                        cpu: Some(cpu),
-                        node,
-                        page,
-                        reads,
-                        writes: 0,
-                        weight,
-                    });
-                }
-            });
-        }
+        let Some(cpu) = poll.cpu else { return };
+        let node = poll.nodes[usize::from(cpu)];
+        poll.hierarchy.read_tlb(cpu, |page, count| {
+            let reads = if self.counters { count } else { 1 };
+            if reads > 0 {
+                reports.samples.push(Observed { cpu: Some(cpu), node, page, reads, writes: 0, weight: 1.0 });
+            }
+        });
     }
 }

@@ -92,20 +92,25 @@ impl Ace {
         self.pages.entry(page, Quota::default)
     }
 
+    /// True if no invalidation more is permitted.
+    pub(super) fn is_spent(&mut self, page: Page) -> bool {
+        let limit = self.limit;
+        self.quota(page).invalidations >= limit
+    }
+
     /// Decides now, and says whether the page stays mapped remotely for good.
     pub(super) fn decide(&mut self, fault: &Fault, actions: &mut Actions) -> Next {
-        let (protocol, limit) = (self.protocol, self.limit);
+        let protocol = self.protocol;
         let invalidates = protocol.invalidates(fault);
-        let quota = self.quota(fault.page);
-        if quota.frozen {
+        if self.quota(fault.page).frozen {
             return Next::Never;
         }
-        if invalidates && quota.invalidations == limit {
-            quota.frozen = true;
+        if invalidates && self.is_spent(fault.page) {
+            self.quota(fault.page).frozen = true;
             protocol.freeze(fault.page, fault.at.home(), "invalidated too often", actions);
             return Next::Never;
         }
-        quota.invalidations += u64::from(invalidates);
+        self.quota(fault.page).invalidations += u64::from(invalidates);
         protocol.serve_locally(fault, actions);
         Next::Never
     }

@@ -6,7 +6,8 @@
 //! * The counter lives as long as the mapping: until the page's locations change. Visits of other nodes in between do
 //!   not reset it.
 //! * A node that writes while several copies exist and holds one is decided about at once, as under ACE; if it holds
-//!   none, the replicas are dropped (which counts as an invalidation) and its counter begins anew.
+//!   none, the replicas are dropped (which counts as an invalidation) and its counter begins anew. The page is frozen
+//!   where ACE would freeze it: at the invalidation that would be one more than permitted.
 
 use super::ace::Ace;
 use super::{Cause, Fault, Next, Policy};
@@ -31,10 +32,12 @@ impl Delay {
 impl Policy for Delay {
     fn fault(&mut self, fault: &Fault, actions: &mut Actions) -> Next {
         let frozen = self.ace.quota(fault.page).frozen;
-        if fault.cause == Cause::Due || fault.at.holds(fault.node) || frozen {
+        let drops = fault.write && fault.at.copies() > 1;
+        let spent = drops && self.ace.is_spent(fault.page);
+        if fault.cause == Cause::Due || fault.at.holds(fault.node) || frozen || spent {
             return self.ace.decide(fault, actions);
         }
-        if fault.write && fault.at.copies() > 1 {
+        if drops {
             let keep = self.ace.protocol().global.filter(|&global| fault.at.holds(global));
             let keep = keep.unwrap_or(fault.at.home());
             self.ace.quota(fault.page).invalidations += 1;

@@ -330,6 +330,23 @@ fn delay_by_hand() {
     assert_eq!((account.moves, account.replications, account.copies), (1, 1, 2));
 }
 
+/// A writer that holds no copy drops the replicas: that counts, and the fifth time freezes the page.
+#[test]
+fn delay_freezes_a_page_whose_replicas_are_dropped_by_others() {
+    let costs = uniform(3, 5.0, 100.0, None);
+    let round = [
+        (1, 0, false, 3), // one remote, replicated, two local
+        (2, 0, true, 1),  // holds no copy: the replica is dropped, one remote
+    ];
+    let references = expand(&[[(0, 0, true, 1)].as_slice(), &round.repeat(30)].concat());
+    let history = History::from_references(&references, read_gap(&costs));
+    let result = run(&history, &costs, "delay", None, &["count=1"], true);
+    let times = |kind: &str| result.log.iter().filter(|e| e.action.kind.describe().0 == kind).count();
+    assert_eq!((times("replicate"), times("freeze")), (5, 1));
+    // Five rounds with two local references; of the rest all are remote.
+    assert_eq!((result.account.local, result.account.remote), (1 + 5 * 2, 5 * 2 + 25 * 4));
+}
+
 #[test]
 fn platinum_by_hand() {
     let costs = uniform(3, 15.0, 100.0, None);

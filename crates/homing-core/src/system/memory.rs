@@ -110,17 +110,17 @@ impl<'a, M: Monitor> Memory<'a, M> {
         served
     }
 
-    /// The monitor's software looks at the hardware.
-    pub fn poll(&mut self) {
+    /// The monitor's software looks at the hardware, or at one CPU's.
+    pub fn poll(&mut self, cpu: Option<u16>) {
         let Watch { monitor, reports, nodes, homes, time, .. } = &mut self.watch;
-        let mut poll = Poll { hierarchy: &mut self.hierarchy, nodes, homes, time: *time };
+        let mut poll = Poll { hierarchy: &mut self.hierarchy, nodes, homes, time: *time, cpu };
         monitor.poll(&mut poll, reports);
     }
 
     /// The monitor hears that an interval is over.
     pub fn interval_end(&mut self) {
         let Watch { monitor, reports, nodes, homes, time, .. } = &mut self.watch;
-        let mut poll = Poll { hierarchy: &mut self.hierarchy, nodes, homes, time: *time };
+        let mut poll = Poll { hierarchy: &mut self.hierarchy, nodes, homes, time: *time, cpu: None };
         monitor.interval_end(&mut poll, reports);
     }
 

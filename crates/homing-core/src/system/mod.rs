@@ -179,6 +179,7 @@ pub fn watch<M: Monitor>(setup: &Setup, policy: &dyn Policy, monitor: M) -> Resu
     let moments = setup.timeline.moments(setup.interval, Time(setup.trace.references()));
     let at_ends = policy.decides() == Decides::AtEnds;
     let poll_every = memory.watch.monitor.poll_every();
+    let poll_each = memory.watch.monitor.poll_each();
     let mut engine = Engine::new(&mut *policy, memory, setup.log);
     engine.begin(&Context {
         monitor: setup.monitor.to_owned(),
@@ -199,6 +200,8 @@ pub fn watch<M: Monitor>(setup: &Setup, policy: &dyn Policy, monitor: M) -> Resu
         moments: moments.into_iter().peekable(),
         poll_every,
         next_poll: poll_every.unwrap_or(u64::MAX),
+        poll_each,
+        left: vec![poll_each.unwrap_or(u64::MAX); setup.cpus.cpus().len()],
         profile: at_ends.then(BTreeMap::new),
         samples: 0,
     };
@@ -222,6 +225,9 @@ struct Loop<'p, M> {
     moments: std::iter::Peekable<std::vec::IntoIter<Moment>>,
     poll_every: Option<u64>,
     next_poll: u64,
+    poll_each: Option<u64>,
+    /// References of each CPU until it is polled.
+    left: Vec<u64>,
     /// For policies that decide at ends: what was reported since the last one, by page and node.
     profile: Option<BTreeMap<(u32, Node), Sum>>,
     samples: u64,
@@ -242,7 +248,8 @@ impl<M: Monitor> Visitor for Loop<'_, M> {
         while from < turn.addresses.len() {
             // Up to the next end of an interval or poll, or until the thread moves; a sample ends a stretch too.
             let place = self.whereabouts.of(self.cpus, turn.thread, Time(self.now));
-            let stop = self.stop().min(place.until.0) - self.now;
+            let left = self.left[usize::from(place.cpu)];
+            let stop = (self.stop().min(place.until.0) - self.now).min(left);
             let to = turn.addresses.len().min(from.saturating_add(stop as usize));
             let stretch = Turn {
                 thread: turn.thread,
@@ -253,6 +260,7 @@ impl<M: Monitor> Visitor for Loop<'_, M> {
             let served = self.engine.executor_mut().refer(place.cpu, &stretch);
             from += served;
             self.go_on(served as u64);
+            self.poll_cpu(place.cpu, served as u64);
         }
     }
 
@@ -279,10 +287,22 @@ impl<M: Monitor> Loop<'_, M> {
         self.hand_over();
         if self.now == self.next_poll {
             self.next_poll += self.poll_every.unwrap_or(u64::MAX);
-            self.engine.executor_mut().poll();
+            self.engine.executor_mut().poll(None);
             self.hand_over();
         }
         self.come_to_moments();
+    }
+
+    /// A CPU has made some references.
+    fn poll_cpu(&mut self, cpu: u16, references: u64) {
+        let Some(each) = self.poll_each else { return };
+        let left = &mut self.left[usize::from(cpu)];
+        *left -= references;
+        if *left == 0 {
+            *left = each;
+            self.engine.executor_mut().poll(Some(cpu));
+            self.hand_over();
+        }
     }
 
     fn come_to_moments(&mut self) {

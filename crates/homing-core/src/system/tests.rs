@@ -5,6 +5,7 @@ use crate::history::ThreadsOn;
 use crate::ids::{PageSize, Thread};
 use crate::machine::{Machine, Uniform};
 use crate::monitor::table::{self as monitor_table, Choice, MONITORS};
+use crate::monitor::{Poll, Reports};
 use crate::policy::settings::Settings;
 use crate::policy::{table, Fault, Next};
 use crate::timeline::NO_MARKS;
@@ -190,5 +191,34 @@ fn the_scanner_at_a_fixed_rate_is_what_it_was() {
         let wide = sum(&run_with(setup, "hint-faults:every=777,window=1000"));
         assert_eq!(fixed, (38936, 2040, 8, 648, 648, 409_600));
         assert_eq!(wide, (38936, 2040, 8, 832, 832, 409_600));
+    });
+}
+
+/// Which CPUs were polled, in turn.
+struct Polled {
+    each: u64,
+    cpus: Vec<Option<u16>>,
+}
+
+impl Monitor for Polled {
+    fn poll_each(&self) -> Option<u64> {
+        Some(self.each)
+    }
+
+    fn poll(&mut self, poll: &mut Poll, _: &mut Reports) {
+        self.cpus.push(poll.cpu);
+    }
+}
+
+/// Thread 0 makes 16 references before the other one's first; then they take turns.
+#[test]
+fn a_cpu_is_polled_after_so_many_references_of_its_own() {
+    with(|setup| {
+        let cpus = |each| watch(setup, &Stay, Polled { each, cpus: Vec::new() }).unwrap().1.cpus;
+        let (zero, one) = (Some(0), Some(1));
+        assert_eq!(cpus(16)[..4], [zero, zero, one, zero]);
+        let each = 40 * 64 * 8;
+        assert_eq!(cpus(each), [zero, one], "thread 0 has 16 more");
+        assert_eq!(cpus(each + 16), [zero]);
     });
 }

@@ -1,5 +1,6 @@
-//! What a reproduced table or figure is: our numbers beside the published ones, and what they must show.
+//! What a reproduced table or figure is: our numbers beside the published ones.
 
+use super::claim::Claim;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -37,19 +38,15 @@ struct Published {
 pub struct Line {
     /// Program, or what else the row is about.
     pub label: String,
-    /// One number a column.
+    /// Its name in the data file.
+    #[serde(skip)]
+    pub published_as: String,
+    /// One number a column: the median of the repeats.
     pub ours: Vec<f64>,
+    /// The least and the most of the repeats.
+    pub spread: Vec<(f64, f64)>,
     /// The same as published; empty, or with gaps, where nothing was.
     pub published: Vec<Option<f64>>,
-}
-
-/// Something that the paper says its numbers show.
-#[derive(Clone, Debug, Serialize)]
-pub struct Claim {
-    /// In words.
-    pub text: String,
-    /// Whether ours show it too.
-    pub holds: bool,
 }
 
 /// A reproduced table or figure.
@@ -68,8 +65,10 @@ pub struct Exhibit {
     pub plotted: Vec<usize>,
     /// Rows.
     pub lines: Vec<Line>,
-    /// Claims.
+    /// What the paper says that its numbers show.
     pub claims: Vec<Claim>,
+    /// What must be so whatever the programs: theorems, and whether ours obey them. No claims.
+    pub theorems: Vec<(String, bool)>,
 }
 
 impl Exhibit {
@@ -87,28 +86,81 @@ impl Exhibit {
                     columns: published.columns,
                     lines,
                     claims: Vec::new(),
+                    theorems: Vec::new(),
                 });
             }
         }
         anyhow::bail!("no published numbers for `{id}`")
     }
 
-    /// Adds a row; `published_as` is its name in the data file.
-    pub fn line(&mut self, label: &str, published_as: &str, ours: Vec<f64>) {
+    /// The published numbers of a row.
+    pub fn published(id: &str, row: &str) -> anyhow::Result<Vec<f64>> {
         let found = PUBLISHED.iter().find_map(|text| {
             let paper: Paper = toml::from_str(text).ok()?;
-            paper.results.get(&self.id)?.rows.get(published_as).cloned()
+            paper.results.get(id)?.rows.get(row).cloned()
         });
-        let published = found.unwrap_or_default();
+        found.with_context(|| format!("no published numbers for `{row}` of `{id}`"))
+    }
+
+    /// Adds a row; `published_as` is its name in the data file.
+    pub fn line(&mut self, label: &str, published_as: &str, ours: Vec<f64>) {
+        let published = Exhibit::published(&self.id, published_as).unwrap_or_default();
         let published = (0..self.columns.len())
             .map(|column| published.get(column).copied().filter(|value| !value.is_nan()))
             .collect();
-        self.lines.push(Line { label: label.into(), ours, published });
+        let spread = ours.iter().map(|&value| (value, value)).collect();
+        let (label, published_as) = (label.into(), published_as.into());
+        self.lines.push(Line { label, published_as, ours, spread, published });
     }
 
-    /// Adds a claim.
-    pub fn claim(&mut self, holds: bool, text: &str) {
-        self.claims.push(Claim { text: text.into(), holds });
+    /// Adds something that must be so.
+    pub fn theorem(&mut self, holds: bool, text: &str) {
+        self.theorems.push((text.into(), holds));
+    }
+
+    /// The row of that name in the data file.
+    pub fn row(&self, published_as: &str) -> Option<&Line> {
+        self.lines.iter().find(|line| line.published_as == published_as)
+    }
+
+    /// A number of a row; not a number if there is no such row.
+    pub fn of(&self, published_as: &str, column: usize) -> f64 {
+        self.row(published_as).map_or(f64::NAN, |line| line.ours[column])
+    }
+
+    /// The median of several repeats of the same exhibit, with their spread.
+    pub fn median(repeats: &[Exhibit]) -> Exhibit {
+        let mut all = repeats[0].clone();
+        for (row, line) in all.lines.iter_mut().enumerate() {
+            for column in 0..line.ours.len() {
+                let mut values: Vec<f64> = repeats
+                    .iter()
+                    .filter_map(|repeat| repeat.lines.get(row)?.ours.get(column).copied())
+                    .filter(|value| value.is_finite())
+                    .collect();
+                values.sort_by(f64::total_cmp);
+                if let (Some(&least), Some(&most)) = (values.first(), values.last()) {
+                    line.ours[column] = (values[(values.len() - 1) / 2] + values[values.len() / 2]) / 2.0;
+                    line.spread[column] = (least, most);
+                }
+            }
+        }
+        for (number, theorem) in all.theorems.iter_mut().enumerate() {
+            theorem.1 =
+                repeats.iter().all(|repeat| repeat.theorems.get(number).is_none_or(|theorem| theorem.1));
+        }
+        all
+    }
+
+    /// Adds claims, with the number of repeats in which each has the same verdict.
+    pub fn claim(&mut self, repeats: &[Exhibit], claims: impl Fn(&Exhibit) -> Vec<Claim>) {
+        let by_repeat: Vec<Vec<Claim>> = repeats.iter().map(&claims).collect();
+        for (number, mut claim) in claims(self).into_iter().enumerate() {
+            let same = |of: &&Vec<Claim>| of.get(number).is_some_and(|other| other.verdict == claim.verdict);
+            claim.repeats = repeats.len();
+            claim.agree = by_repeat.iter().filter(same).count();
+            self.claims.push(claim);
+        }
     }
 
     /// The mean of a column over the rows.
@@ -121,6 +173,26 @@ impl Exhibit {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn repeats_become_medians_and_a_verdict_says_how_many_agree() {
+        let repeat = |value: f64| {
+            let mut table = Exhibit::new("table2").unwrap();
+            table.line("cg", "CG", vec![value, 1.0, f64::NAN]);
+            table.theorem(value > 0.0, "it is positive");
+            table
+        };
+        let repeats = [5.0, -1.0, 3.0].map(repeat);
+        let mut all = Exhibit::median(&repeats);
+        assert_eq!((all.lines[0].ours[0], all.lines[0].spread[0]), (3.0, (-1.0, 5.0)));
+        assert!(all.lines[0].ours[2].is_nan() && !all.theorems[0].1);
+        all.claim(&repeats, |exhibit| {
+            vec![Claim::new("it is more than nothing").direction("cg", exhibit.of("CG", 0) > 0.0)]
+        });
+        assert_eq!((all.claims[0].agree, all.claims[0].repeats), (2, 3));
+        let even = Exhibit::median(&[2.0, 3.0].map(repeat));
+        assert_eq!(even.lines[0].ours[0], 2.5);
+    }
 
     #[test]
     fn the_published_numbers_are_whole() {
@@ -140,7 +212,7 @@ mod tests {
         table.line("other", "none", vec![1.0, 2.0, 3.0]);
         assert_eq!(table.lines[0].published, [Some(80.9), Some(15.3), Some(81.0)]);
         assert_eq!(table.lines[1].published, [None; 3]);
-        assert_eq!(table.mean(0), 40.5);
+        assert_eq!((table.mean(0), table.of("CG", 2), table.of("none", 0)), (40.5, 75.0, 1.0));
         assert!(Exhibit::new("table99").is_err());
     }
 }

@@ -214,6 +214,17 @@ impl Together {
         self.sum(run, |interval| interval.modelled.as_ref().map_or(f64::NAN, |modelled| modelled.total_ns))
     }
 
+    /// Modelled time of the second half of them.
+    pub fn second_half(&self, run: &Run) -> f64 {
+        let count = self.0.iter().filter(|together| **together).count();
+        let mut seen = 0;
+        let later = self.0.iter().map(|together| {
+            seen += usize::from(*together);
+            *together && 2 * seen > count
+        });
+        Together(later.collect()).time(run)
+    }
+
     /// Modelled time of moving pages, in nanoseconds.
     pub fn moving(&self, run: &Run) -> f64 {
         self.sum(run, |interval| interval.modelled.as_ref().map_or(f64::NAN, |modelled| modelled.moving_ns))

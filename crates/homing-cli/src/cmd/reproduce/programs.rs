@@ -1,10 +1,34 @@
 //! The programs that stand for the papers', and their traces: given, or recorded by the command itself.
 
+use crate::cmd::trace::merge_file;
 use crate::exit::{self, Code};
 use anyhow::Context;
+use homing_core::trace::merge;
 use indicatif::ProgressBar;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// How much is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// Short runs of small programs, in one order.
+    Quick,
+    /// What the documents show.
+    Default,
+    /// The same with more repeats.
+    Full,
+}
+
+impl Size {
+    /// Orders of the references that each exhibit is made from. The paper of Tables 1 to 7 took seven runs.
+    pub fn repeats(self) -> u64 {
+        match self {
+            Size::Quick => 1,
+            Size::Default => 3,
+            Size::Full => 7,
+        }
+    }
+}
 
 /// One program.
 #[derive(Clone, Copy)]
@@ -12,85 +36,122 @@ pub struct Program {
     /// Its name in our workloads.
     pub name: &'static str,
     /// Options beside `-t`.
-    pub options: &'static [&'static str],
+    options: &'static [&'static str],
+    /// ... and in a quick run; none where it takes too long for one.
+    quick: Option<&'static [&'static str]>,
     /// What the paper calls the one that it stands for.
     pub stands_for: &'static str,
-    /// One thread makes all data first in the paper's program, so that first touch leaves the pages on one node.
-    pub serial_start: bool,
+    /// Bytes of a word of its data.
+    pub word: u64,
 }
 
-const fn program(name: &'static str, options: &'static [&'static str], stands_for: &'static str) -> Program {
-    Program { name, options, stands_for, serial_start: false }
+const fn program(
+    name: &'static str,
+    options: &'static [&'static str],
+    quick: Option<&'static [&'static str]>,
+    stands_for: &'static str,
+) -> Program {
+    Program { name, options, quick, stands_for, word: 8 }
 }
 
-const fn serial(program: Program) -> Program {
-    Program { serial_start: true, ..program }
-}
-
-/// For Tikir & Hollingsworth: programs of the same access patterns as NAS BT, CG, FT, LU, MG and SP, with a multiple of
-/// [`super::looped::INTERVALS`] iterations. MG begins with one thread (section 5.2.4, Figure 4), and CG's 81 % of
-/// non-local accesses before migration (Table 2) are those of pages on one board of six.
+/// For Tikir & Hollingsworth: programs of the same access patterns as NAS's, with a multiple of
+/// [`super::looped::INTERVALS`] iterations, and of 12 planes. MG and CG begin with one thread, as theirs do: section 5.2.4,
+/// Figure 4, and CG's 81 % of non-local accesses before migration (Table 2) are those of pages on one board of six.
 pub const TIKIR: &[Program] = &[
-    program("adi3", &["-i", "20"], "BT"),
-    serial(program("cg", &["-n", "700", "-e", "120", "-i", "60"], "CG")),
-    program("fft", &["-n", "16384", "-i", "20"], "FT"),
-    program("sorbyc", &["-i", "40"], "LU"),
-    serial(program("mg", &["-i", "20"], "MG")),
-    program("adi3", &["-e", "2", "-i", "20"], "SP"),
+    program("bt", &["-n", "12", "-i", "20"], None, "BT"),
+    program("cg", CG_SERIAL, Some(CG_SERIAL), "CG"),
+    program("ep", &["-i", "2000", "--init", "serial"], Some(&["-i", "800", "--init", "serial"]), "EP"),
+    program("fft", &["-n", "16384", "-i", "20"], Some(&["-n", "8192", "-i", "20"]), "FT"),
+    program("lu", &["-n", "24", "-i", "20"], Some(&["-n", "12", "-i", "20"]), "LU"),
+    program("mg", MG_SERIAL, Some(MG_SERIAL), "MG"),
+    program("sp", &["-n", "24", "-i", "20"], Some(&["-n", "12", "-i", "20"]), "SP"),
 ];
+const CG_SERIAL: &[&str] = &["-n", "700", "-e", "120", "-i", "60", "--init", "serial"];
+const MG_SERIAL: &[&str] = &["-i", "20", "--init", "serial"];
+const CG_PARALLEL: &[&str] = &["-n", "700", "-e", "120", "-i", "60", "--init", "parallel"];
 
-/// For Nikolopoulos et al.
+/// For Nikolopoulos et al., whose programs were tuned for first touch (section 5.1).
 pub const NIKOLOPOULOS: &[Program] = &[
-    program("adi3", &["-n", "16", "-i", "20"], "BT"),
-    program("adi3", &["-n", "16", "-e", "2", "-i", "20"], "SP"),
-    program("cg", &["-n", "700", "-e", "120", "-i", "60"], "CG"),
+    program("bt", &["-n", "16", "-i", "20", "--init", "parallel"], None, "BT"),
+    program(
+        "sp",
+        &["-n", "16", "-i", "20", "--init", "parallel"],
+        Some(&["-n", "16", "-i", "20", "--init", "parallel"]),
+        "SP",
+    ),
+    program("cg", CG_PARALLEL, Some(CG_PARALLEL), "CG"),
 ];
 
 /// For Brock et al.: sweeps along the three axes of a box in slabs, as 3DFFT makes them, of which one crosses the
 /// slabs; a transform of one dimension, whose first passes cross; and a solver whose grid is divided in bands of rows,
 /// as Ocean's. The data are a few times what the caches of 16 processors hold, as theirs were (Table 1).
 pub const BROCK: &[Program] = &[
-    program("adi3", &["-i", "20"], "3DFFT"),
-    program("fft", &["-n", "16384", "-i", "20"], "3DFFT"),
-    program("sorbyr", &["-i", "40"], "Ocean"),
+    program("adi3", &["-i", "20"], Some(&["-i", "10"]), "3DFFT"),
+    program("fft", &["-n", "16384", "-i", "20"], Some(&["-n", "16384", "-i", "5"]), "3DFFT"),
+    program("sorbyr", &["-i", "40"], Some(&["-i", "20"]), "Ocean"),
 ];
 
 /// For Bolosky & Scott: about as many references as theirs (Table I, private ones counted), or a quarter of 270 million
 /// for gauss. Policies that copy each page at least once cannot come near the optimum in runs that are shorter.
 pub const BOLOSKY: &[Program] = &[
-    program("sorbyr", &["-i", "300"], "sorbyr"),
-    program("sorbyc", &["-i", "250"], "sorbyc"),
-    program("gauss", &["-i", "5"], "gauss"),
-    program("matmult", &["-n", "112"], "matmult"),
-    program("fft", &["-i", "14"], "e-fft"),
-    program("bsort", &["-i", "2"], "bsort"),
-    program("kmerge", &[], "kmerge"),
-    program("qsort", &["-i", "3"], "p-qsort"),
-    program("life", &["-i", "112"], "p-life"),
-    program("cholesky", &["-i", "6"], "cholesky"),
-    program("particles", &["-i", "30"], "mp3d"),
+    program("sorbyr", &["-i", "300"], Some(&["-i", "24"]), "sorbyr"),
+    program("sorbyc_inner", &["-i", "250"], Some(&["-i", "24"]), "sorbyc"),
+    program("gauss", &["-i", "5"], Some(&[]), "gauss"),
+    program("matmult", &["-n", "112"], Some(&["-n", "80"]), "matmult"),
+    program("fft", &["-i", "14"], Some(&["-i", "3"]), "e-fft"),
+    program("bsort", &["-i", "2"], Some(&[]), "bsort"),
+    program("kmerge", &[], Some(&["-n", "65536"]), "kmerge"),
+    program("qsort", &["-i", "3"], Some(&[]), "p-qsort"),
+    Program { word: 4, ..program("life", &["-i", "112"], Some(&[]), "p-life") },
+    program("cholesky", &["-i", "6"], Some(&[]), "cholesky"),
+    Program { word: 4, ..program("particles", &["-i", "30"], Some(&[]), "mp3d") },
 ];
 
 /// Where traces are and come from.
 pub struct Traces<'a> {
-    /// Folder of the traces, by program, options and threads: `cg-i80-12.homing`.
+    /// Folder of the traces, by program, options and threads: `cg-i80-12.homing`, and `cg-i80-12.order1.homing` in
+    /// another order.
     pub folder: &'a Path,
     /// Folder of the programs.
     pub workloads: &'a Path,
+    /// How long the programs run.
+    pub size: Size,
+    /// The order of references: 0 as recorded.
+    pub order: u64,
     /// Says which program is at work.
     pub progress: ProgressBar,
 }
 
 impl Traces<'_> {
-    /// The trace of a program with `threads` threads; recorded if the folder does not have it.
+    /// The programs of a list that are to run.
+    pub fn of<'p>(&self, programs: &'p [Program]) -> impl Iterator<Item = &'p Program> {
+        let all = self.size != Size::Quick;
+        programs.iter().filter(move |program| all || program.quick.is_some())
+    }
+
+    /// The trace of a program with `threads` threads in the order that is asked for; made if the folder does not have it.
     pub fn get(&self, program: &Program, threads: u32) -> anyhow::Result<PathBuf> {
         self.progress.inc(1);
         self.progress.set_message(format!("{} with {threads} threads", program.name));
-        let options = program.options.concat();
-        let path = self.folder.join(format!("{}{options}-{threads}.homing", program.name));
-        if path.is_file() {
-            return Ok(path);
+        let quick = program.quick.filter(|_| self.size == Size::Quick);
+        let options = quick.unwrap_or(program.options);
+        let name = format!("{}{}-{threads}", program.name, options.concat().replace("--init", "-"));
+        let recorded = self.folder.join(format!("{name}.homing"));
+        if !recorded.is_file() {
+            self.record(program, options, threads, &recorded)?;
         }
+        if self.order == 0 {
+            return Ok(recorded);
+        }
+        let merged = self.folder.join(format!("{name}.order{}.homing", self.order));
+        if !merged.is_file() {
+            self.progress.suspend(|| errln!("another order of {}", recorded.display()));
+            merge_file(&recorded, &merged, merge::Options { seed: self.order, ..merge::Options::default() })?;
+        }
+        Ok(merged)
+    }
+
+    fn record(&self, program: &Program, options: &[&str], threads: u32, path: &Path) -> anyhow::Result<()> {
         let executable = self.workloads.join(program.name);
         if !executable.is_file() {
             let message = format!(
@@ -114,7 +175,7 @@ impl Traces<'_> {
             .arg("--")
             .arg(&executable)
             .args(["-t", &threads.to_string()])
-            .args(program.options)
+            .args(options)
             .output()
             .context("cannot record")?;
         if !output.status.success() {
@@ -122,8 +183,7 @@ impl Traces<'_> {
             let message = format!("recording {} failed: {}", executable.display(), words.trim());
             return Err(exit::error(Code::FAILURE, message));
         }
-        std::fs::rename(&unfinished, &path)
-            .with_context(|| format!("cannot rename {} to {}", unfinished.display(), path.display()))?;
-        Ok(path)
+        std::fs::rename(&unfinished, path)
+            .with_context(|| format!("cannot rename {} to {}", unfinished.display(), path.display()))
     }
 }

@@ -1,5 +1,6 @@
 //! Exhibits as text and as one self-contained page with plots.
 
+use super::claim::{Claim, Verdict};
 use super::exhibit::{Exhibit, Line};
 use comfy_table::{presets, CellAlignment, Table};
 use std::fmt::Write;
@@ -15,16 +16,57 @@ pub fn text(exhibit: &Exhibit) -> String {
     }
     let mut text = format!("{}: {}, {}\n{table}\n", exhibit.id, exhibit.source, exhibit.place);
     for claim in &exhibit.claims {
-        let verdict = if claim.holds { "as published" } else { "NOT as published" };
-        let _ = writeln!(text, "  {verdict}: {}", claim.text);
+        let _ = writeln!(text, "  {}: {}{}", claim.verdict.name(), claim.text, because(claim));
+    }
+    for (theorem, holds) in &exhibit.theorems {
+        let _ = writeln!(text, "  {}: {theorem}", if *holds { "checked, as it must be" } else { "BROKEN" });
     }
     text
 }
 
-/// Ours, with what was published in brackets.
+/// What keeps a claim from holding, and in how many repeats the verdict is the same if not in all.
+fn because(claim: &Claim) -> String {
+    let mut said = match claim.verdict {
+        Verdict::Holds => String::new(),
+        Verdict::InDirection => format!(" (sizes: {})", claim.shortfall()),
+        Verdict::Not => format!(" (not: {})", claim.shortfall()),
+    };
+    if claim.agree < claim.repeats {
+        let _ = write!(said, " ({} of {} orders)", claim.agree, claim.repeats);
+    }
+    said
+}
+
+/// The table of verdicts, by paper.
+pub fn claims(exhibits: &[Exhibit]) -> Table {
+    let mut table = Table::new();
+    let header = std::iter::once("claims").chain(Verdict::ALL.map(Verdict::name));
+    table.load_preset(presets::NOTHING).set_header(header);
+    table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+    let mut sources: Vec<&str> = exhibits.iter().map(|exhibit| exhibit.source.as_str()).collect();
+    sources.dedup();
+    let count = |source: Option<&str>, verdict| {
+        let chosen = exhibits.iter().filter(|exhibit| source.is_none_or(|source| exhibit.source == source));
+        chosen.flat_map(|exhibit| &exhibit.claims).filter(|claim| claim.verdict == verdict).count()
+    };
+    let row = |name: &str, source: Option<&str>| {
+        let counts = Verdict::ALL.map(|verdict| count(source, verdict).to_string());
+        std::iter::once(name.to_owned()).chain(counts).collect::<Vec<String>>()
+    };
+    table.add_rows(sources.iter().map(|source| row(source, Some(source))));
+    table.add_row(row("all", None));
+    table
+}
+
+/// Ours, half the range of the repeats, and what was published in brackets.
 fn cells(line: &Line) -> impl Iterator<Item = String> + '_ {
     line.ours.iter().enumerate().map(|(column, ours)| {
-        let ours = if ours.is_finite() { number(*ours) } else { "-".into() };
+        let (least, most) = line.spread[column];
+        let spread = match most > least {
+            true => format!(" \u{b1}{}", number((most - least) / 2.0)),
+            false => String::new(),
+        };
+        let ours = if ours.is_finite() { number(*ours) + &spread } else { "-".into() };
         match line.published.get(column).copied().flatten() {
             Some(published) => format!("{ours} [{}]", number(published)),
             None => ours,
@@ -64,9 +106,12 @@ pub fn html(exhibits: &[Exhibit], how: &str) -> String {
         page.push_str(&plot(exhibit));
         page.push_str("<ul>");
         for claim in &exhibit.claims {
-            let (class, verdict) =
-                if claim.holds { ("yes", "as published") } else { ("no", "not as published") };
-            let _ = write!(page, "<li class=\"{class}\">{verdict}: {}</li>", escape(&claim.text));
+            let class = if claim.verdict == Verdict::Not { "no" } else { "yes" };
+            let (verdict, text) = (claim.verdict.name(), escape(&(claim.text.clone() + &because(claim))));
+            let _ = write!(page, "<li class=\"{class}\">{verdict}: {text}</li>");
+        }
+        for (theorem, _) in &exhibit.theorems {
+            let _ = write!(page, "<li>checked, as it must be: {}</li>", escape(theorem));
         }
         page.push_str("</ul>\n");
     }
@@ -233,14 +278,23 @@ mod tests {
     fn ours_stand_beside_the_published_in_text_and_page() {
         let mut exhibit = Exhibit::new("table2").unwrap();
         exhibit.line("cg <12>", "CG", vec![81.0, f64::NAN, -3.0]);
-        exhibit.claim(true, "it falls");
-        exhibit.claim(false, "it rises");
+        exhibit.claims.push(Claim::new("it falls").direction("cg", true));
+        exhibit.claims.push(Claim::new("it rises").direction("cg", false));
+        exhibit.claims.push(Claim { agree: 2, repeats: 3, ..Claim::new("by 80").size("cg", 20.0, 80.0) });
+        exhibit.lines[0].spread[2] = (-4.0, -2.0);
         let text = text(&exhibit);
         assert!(text.contains("81.0 [80.9]") && text.contains("- [15.3]"), "{text}");
-        assert!(
-            text.contains("  as published: it falls") && text.contains("NOT as published: it rises"),
-            "{text}"
-        );
+        for said in [
+            "  holds: it falls\n",
+            "  does not hold: it rises (not: cg)\n",
+            "  holds in direction: by 80 (sizes: cg 20.000 [80.000]) (2 of 3 orders)\n",
+            "-3.00 \u{b1}1.00 [81.0]",
+        ] {
+            assert!(text.contains(said), "{said}: {text}");
+        }
+        let table = claims(std::slice::from_ref(&exhibit)).to_string();
+        let counts: Vec<&str> = table.lines().last().unwrap().split_whitespace().collect();
+        assert_eq!(counts, ["all", "1", "1", "1"]);
         let page = html(&[exhibit], "small & quick");
         for part in [
             "cg &lt;12&gt;",

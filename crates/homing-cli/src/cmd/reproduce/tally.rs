@@ -81,6 +81,10 @@ impl Monitor for Tally {
         self.inner.poll_every()
     }
 
+    fn poll_each(&self) -> Option<u64> {
+        self.inner.poll_each()
+    }
+
     fn poll(&mut self, poll: &mut Poll, reports: &mut Reports) {
         self.inner.poll(poll, reports);
     }

@@ -10,7 +10,7 @@ use homing_core::trace::{OrderWriter, Trace, TraceError};
 use homing_pipeline::TraceFile;
 use serde_json::json;
 use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Arguments of `homing trace merge`.
 #[derive(clap::Args)]
@@ -50,10 +50,7 @@ impl OrderArgs {
 pub fn run(args: Args) -> Result {
     let file = TraceFile::open(&args.trace)?;
     let trace = file.trace()?;
-    let mut out = Output::trace(&args.output)?;
-    let report = merge(&trace, args.order.options(), BufWriter::new(&mut out));
-    let report = report.with_context(|| writing(&args.output))?;
-    out.commit()?;
+    let report = merge_to(&trace, args.order.options(), &args.output)?;
     if args.json {
         crate::stdout::json(report_json(&report))?;
     } else {
@@ -63,6 +60,19 @@ pub fn run(args: Args) -> Result {
     warn_broken(&report);
     let damaged = copied_damage(&args.trace, &trace);
     Ok(if damaged || broken(&report) > 0 { Code::PARTIAL } else { Code::OK })
+}
+
+/// Writes the trace of a file in another order.
+pub fn merge_file(from: &Path, to: &Path, options: Options) -> anyhow::Result<Report> {
+    let file = TraceFile::open(from)?;
+    merge_to(&file.trace()?, options, to)
+}
+
+fn merge_to(trace: &Trace<'_>, options: Options, to: &Path) -> anyhow::Result<Report> {
+    let mut out = Output::trace(to)?;
+    let report = merge(trace, options, BufWriter::new(&mut out)).with_context(|| writing(to))?;
+    out.commit()?;
+    Ok(report)
 }
 
 fn merge(trace: &Trace<'_>, options: Options, out: impl Write) -> std::result::Result<Report, TraceError> {

@@ -8,6 +8,8 @@ mod parquet;
 mod perturb;
 mod recover;
 
+pub use merge::merge_file;
+
 use crate::exit::Result;
 use homing_core::trace::Trace;
 use std::path::Path;
