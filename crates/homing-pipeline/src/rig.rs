@@ -96,7 +96,7 @@ impl Rig {
 
 /// How tables name the information that a monitor gives.
 pub fn level(choice: &Choice) -> String {
-    format!("monitor {}", choice.describe())
+    format!("monitor {}", choice.brief())
 }
 
 /// What is told of policies that are not `able`.

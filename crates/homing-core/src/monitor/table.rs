@@ -351,8 +351,18 @@ impl std::str::FromStr for Choice {
 impl Choice {
     /// The name with all parameters, as it can be asked for again.
     pub fn describe(&self) -> String {
-        let pairs: Vec<String> =
-            self.entry.params.iter().zip(&self.values).map(|(p, v)| format!("{}={v}", p.name)).collect();
+        self.with(|_| true)
+    }
+
+    /// The same for tables: of its parameters the first, and those that differ from their defaults.
+    pub fn brief(&self) -> String {
+        self.with(|number| number == 0 || self.values[number] != self.entry.params[number].default)
+    }
+
+    fn with(&self, is_told: impl Fn(usize) -> bool) -> String {
+        let pairs =
+            self.entry.params.iter().zip(&self.values).enumerate().filter(|(number, _)| is_told(*number));
+        let pairs: Vec<String> = pairs.map(|(_, (p, v))| format!("{}={v}", p.name)).collect();
         match pairs.is_empty() {
             true => self.entry.name.to_owned(),
             false => format!("{}:{}", self.entry.name, pairs.join(",")),

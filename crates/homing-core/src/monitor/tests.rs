@@ -47,6 +47,8 @@ fn the_table_is_sound() {
         let choice = Choice { entry, values };
         let again: Choice = choice.describe().parse().unwrap();
         assert_eq!(again.describe(), choice.describe());
+        let again: Choice = choice.brief().parse().unwrap();
+        assert_eq!((again.entry.stands_for, again.describe()), (entry.stands_for, choice.describe()));
         assert_eq!((again.entry.stands_for, again.values), (entry.stands_for, choice.values));
         let first = MONITORS.iter().find(|other| other.name == entry.name).unwrap();
         let by_name: Choice = entry.name.parse().unwrap();

@@ -25,7 +25,8 @@ const ACE_MOVES: [u32; 6] = [200, 512, 1024, 2248, 4096, 8392];
 const BUTTERFLY_MOVES: [u32; 6] = [200, 512, 1024, 3272, 8192, 16384];
 
 /// Names of the paper's exhibits.
-pub const IDS: [&str; 9] = [
+pub const IDS: [&str; 10] = [
+    "references",
     "move-cost-ace",
     "moves-per-page",
     "move-cost-butterfly",
@@ -100,6 +101,7 @@ fn line(exhibit: &mut Exhibit, program: &Program, trace: &Trace) -> anyhow::Resu
         "policies-ace" => all_policies(trace, "ace", program.word)?,
         "policies-butterfly" => all_policies(trace, "butterfly", program.word)?,
         "perturbation" => perturbation(trace, program.word)?,
+        "references" => vec![trace.references() as f64 / 1e6],
         _ if program.name == "sorbyr" => return sorbyr(exhibit, trace),
         _ => return Ok(()),
     };

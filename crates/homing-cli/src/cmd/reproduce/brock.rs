@@ -7,12 +7,12 @@
 use super::claim::Claim;
 use super::exhibit::Exhibit;
 use super::looped::{less, Bench, Scaled, Together};
-use super::programs::{Traces, BROCK};
+use super::programs::{Traces, BROCK, STREAM};
 use super::tally::Tally;
 use super::Chosen;
 use homing_core::history::ThreadsOn;
-use homing_core::ids::{Node, PageSize};
-use homing_core::policy::placement::{Placement, PlacementFile};
+use homing_core::ids::Node;
+use homing_core::policy::placement::Placement;
 use homing_core::system::Run;
 
 const THREADS: u32 = 16;
@@ -24,12 +24,16 @@ const PACKETS: f64 = 2.0;
 const PACKET_BYTES: f64 = 16.0 + 48.0;
 
 /// Names of the paper's exhibits.
-pub const IDS: [&str; 4] = ["reorganised", "network-traffic", "node-traffic", "packets"];
+pub const IDS: [&str; 5] = ["reorganised", "network-traffic", "node-traffic", "packets", "bandwidth"];
 
 /// All exhibits of the paper that were chosen.
 pub fn exhibits(chosen: &Chosen, traces: &Traces) -> anyhow::Result<Vec<Exhibit>> {
-    if !chosen.any(&IDS) {
-        return Ok(Vec::new());
+    let mut all = Vec::new();
+    if chosen.any(&["bandwidth"]) {
+        all.push(bandwidth(traces)?);
+    }
+    if !chosen.any(&["reorganised", "network-traffic", "node-traffic", "packets"]) {
+        return Ok(all);
     }
     let scaled = Scaled::new("synfinity-4x4", SCALE)?;
     let mut speed = Exhibit::new("reorganised")?;
@@ -63,25 +67,14 @@ pub fn exhibits(chosen: &Chosen, traces: &Traces) -> anyhow::Result<Vec<Exhibit>
         let each = |run: &Run| PACKETS * together.remote(run) / together.demand(run).max(1.0);
         packets.line(&label, program.stands_for, vec![each(&striped), each(&reorganised)]);
     }
-    Ok(vec![speed, traffic, nodes, packets])
+    all.extend([speed, traffic, nodes, packets]);
+    Ok(all)
 }
 
-/// A run with striped pages, and one with each page at the node that fetched most from it in the first, while threads
-/// worked together.
+/// A run with striped pages, and one with each page where the first one's profile says.
 fn both(bench: &Bench) -> anyhow::Result<[(Run, Tally); 2]> {
+    let (striped, tally, placement) = bench.profiled(&STRIPED)?;
     let around = |inner| Tally::new(inner, bench.pages(), bench.nodes());
-    let (striped, tally) = bench.watched(&STRIPED, None, "perfect", around)?;
-    let together = Together::of(&striped);
-    let nodes = usize::from(bench.nodes());
-    let home = |page: usize| {
-        let users = tally.users(page, |interval| together.contains(interval));
-        // The first of equals; a page that nobody fetched from then stays in its stripe.
-        let most = users.iter().copied().max().filter(|&most| most > 0);
-        let node = most.and_then(|most| users.iter().position(|&count| count == most));
-        Node(node.unwrap_or(page % nodes) as u16)
-    };
-    let homes: Vec<(u64, Node)> = (0..bench.pages()).map(|page| (bench.address(page), home(page))).collect();
-    let placement = Placement::File(PlacementFile::from_homes(&homes, PageSize::KIB4));
     let reorganised = bench.watched(&placement, None, "perfect", around)?;
     Ok([(striped, tally), reorganised])
 }
@@ -97,6 +90,22 @@ fn asked_by_others(tally: &Tally) -> Vec<f64> {
         }
     }
     asked.into_iter().map(|count| 100.0 * count as f64 / (all as f64).max(1.0)).collect()
+}
+
+/// Requests a second of threads on one bus, against those of one thread.
+fn bandwidth(traces: &Traces) -> anyhow::Result<Exhibit> {
+    let scaled = Scaled::new("synfinity-4x4", SCALE)?;
+    let mut exhibit = Exhibit::new("bandwidth")?;
+    let rate = |threads: u32| -> anyhow::Result<f64> {
+        Bench::with(&scaled, &traces.get(&STREAM, threads)?, &ThreadsOn::Fill, |bench| {
+            let run = bench.still(&Placement::SingleNode(Node(0)))?;
+            let together = Together::of(&run);
+            Ok(together.demand(&run) / together.time(&run))
+        })
+    };
+    let one = rate(1)?;
+    exhibit.line("stream", "stream", vec![1.0, rate(2)? / one, rate(4)? / one]);
+    Ok(exhibit)
 }
 
 /// What the paper says that its tables show.
@@ -126,6 +135,10 @@ pub fn claims(exhibit: &Exhibit) -> Vec<Claim> {
                 &["3DFFT"],
             ),
         ],
+        "bandwidth" => vec![Claim::new(
+            "performance does not scale with the number of processors on the bus [four threads below 3]",
+        )
+        .direction("four threads", exhibit.of("stream", 2) < 3.0)],
         "packets" => vec![
             published(Claim::new("packets a memory transaction before"), 0),
             published(Claim::new("packets a memory transaction after"), 1),

@@ -1,15 +1,16 @@
 //! One program on one machine with its memory system in the loop: what the tables of Tikir & Hollingsworth and of
 //! Nikolopoulos et al. are made of.
 
+use super::tally::Tally;
 use crate::exit::{self, Code};
 use homing_core::areas;
 use homing_core::cache::cpus::CpusInUse;
 use homing_core::cache::{Addresses, HierarchyShape};
 use homing_core::history::ThreadsOn;
-use homing_core::ids::{Cpu, Node, Page};
+use homing_core::ids::{Cpu, Node, Page, PageSize};
 use homing_core::machine::{Costs, Machine};
 use homing_core::monitor::Monitor;
-use homing_core::policy::placement::Placement;
+use homing_core::policy::placement::{Placement, PlacementFile};
 use homing_core::policy::settings::Settings;
 use homing_core::policy::stay::Stay;
 use homing_core::policy::Policy;
@@ -120,6 +121,19 @@ impl<'a> Bench<'a> {
         Ok(run(&self.setup(placement, stopped), &*policy, &choice)?)
     }
 
+    /// The same with intervals of the run's so-manieth part.
+    pub fn moved_in(
+        &self,
+        intervals: u64,
+        placement: &Placement,
+        policy: &str,
+        monitor: &str,
+    ) -> anyhow::Result<Run> {
+        let interval = self.trace.references().div_ceil(intervals).max(1);
+        let bench = Bench { interval, cpus: self.cpus.clone(), addresses: self.addresses.clone(), ..*self };
+        bench.moved(placement, policy, monitor, true)
+    }
+
     /// A policy moves pages, or nothing does; another monitor is around that of the table.
     pub fn watched<M: Monitor>(
         &self,
@@ -136,6 +150,25 @@ impl<'a> Bench<'a> {
         let setup = Setup { log: true, ..self.setup(placement, false) };
         let inner = monitor(&setup, &choice)?;
         Ok(watch(&setup, &*policy, around(inner))?)
+    }
+
+    /// A run in which pages stay, who missed on them, and the placement that this profile asks for: each page at the node
+    /// that fetched most from it while threads worked together; where nobody did, where it was.
+    pub fn profiled(&self, placement: &Placement) -> anyhow::Result<(Run, Tally, Placement)> {
+        let around = |inner| Tally::new(inner, self.pages(), self.nodes());
+        let (run, tally) = self.watched(placement, None, "perfect", around)?;
+        let together = Together::of(&run);
+        let nodes = usize::from(self.nodes());
+        let home = |page: usize| {
+            let users = tally.users(page, |interval| together.contains(interval));
+            // The first of equals.
+            let most = users.iter().copied().max().filter(|&most| most > 0);
+            let user = most.and_then(|most| users.iter().position(|&count| count == most));
+            user.map(|node| Node(node as u16)).or(tally.home(page)).unwrap_or(Node((page % nodes) as u16))
+        };
+        let homes: Vec<(u64, Node)> =
+            (0..self.pages()).map(|page| (self.address(page), home(page))).collect();
+        Ok((run, tally, Placement::File(PlacementFile::from_homes(&homes, PageSize::KIB4))))
     }
 
     /// The name of the data area of each page.

@@ -44,6 +44,9 @@ pub struct Args {
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
+    /// Print Markdown instead of tables
+    #[arg(long, conflicts_with = "json")]
+    markdown: bool,
     /// Write everything as one self-contained page with plots
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -108,6 +111,8 @@ pub fn run(args: Args) -> Result {
     }
     if args.json {
         crate::stdout::json(serde_json::json!({ "how": HOW, "exhibits": exhibits }))?;
+    } else if args.markdown {
+        outln!("{}", render::markdown(&exhibits));
     } else {
         outln!("{}\n", render::claims(&exhibits));
         for exhibit in &exhibits {

@@ -91,6 +91,9 @@ pub const BROCK: &[Program] = &[
     program("sorbyr", &["-i", "40"], Some(&["-i", "20"]), "Ocean"),
 ];
 
+/// For the bandwidth of one of its nodes.
+pub const STREAM: Program = program("stream", &["-i", "20"], Some(&["-i", "10"]), "stream");
+
 /// For Bolosky & Scott: about as many references as theirs (Table I, private ones counted), or a quarter of 270 million
 /// for gauss. Policies that copy each page at least once cannot come near the optimum in runs that are shorter.
 pub const BOLOSKY: &[Program] = &[

@@ -37,12 +37,59 @@ fn because(claim: &Claim) -> String {
     said
 }
 
-/// The table of verdicts, by paper.
-pub fn claims(exhibits: &[Exhibit]) -> Table {
-    let mut table = Table::new();
-    let header = std::iter::once("claims").chain(Verdict::ALL.map(Verdict::name));
-    table.load_preset(presets::NOTHING).set_header(header);
-    table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+/// Everything as Markdown: all claims in one table, then the exhibits.
+pub fn markdown(exhibits: &[Exhibit]) -> String {
+    let mut page =
+        String::from("| claims | holds | holds in direction | does not hold |\n|---|---|---|---|\n");
+    for row in counts(exhibits) {
+        let _ = writeln!(page, "| {} |", row.join(" | "));
+    }
+    page.push_str("\n| exhibit | claim | verdict | ours / published |\n|---|---|---|---|\n");
+    for exhibit in exhibits {
+        for claim in &exhibit.claims {
+            let verdict = match claim.verdict {
+                Verdict::Not => format!("**{}**", claim.verdict.name()),
+                _ => claim.verdict.name().to_owned(),
+            };
+            let agree = match claim.agree < claim.repeats {
+                true => format!(" ({} of {} orders)", claim.agree, claim.repeats),
+                false => String::new(),
+            };
+            let (id, text, numbers) = (&exhibit.id, &claim.text, ratios(claim));
+            let _ = writeln!(page, "| `{id}` | {text} | {verdict}{agree} | {numbers} |");
+        }
+    }
+    for exhibit in exhibits {
+        let _ = writeln!(
+            page,
+            "\n`{}`: {}, {}\n\n| | {} |",
+            exhibit.id,
+            exhibit.source,
+            exhibit.place,
+            exhibit.columns.join(" | ")
+        );
+        let _ = writeln!(page, "|---|{}", "---|".repeat(exhibit.columns.len()));
+        for line in &exhibit.lines {
+            let cells: Vec<String> = cells(line).collect();
+            let _ = writeln!(page, "| {} | {} |", line.label, cells.join(" | "));
+        }
+    }
+    page
+}
+
+/// Each printed number beside ours, with the ratio; of orders and signs those that are not as stated.
+fn ratios(claim: &Claim) -> String {
+    let told = claim.comparisons.iter().filter_map(|one| match one.size {
+        Some((ours, published)) => {
+            Some(format!("{} {} / {} = {:.2}", one.what, number(ours), number(published), ours / published))
+        }
+        None => (!one.direction).then(|| format!("not {}", one.what)),
+    });
+    told.collect::<Vec<_>>().join("; ")
+}
+
+/// The numbers of verdicts, by paper.
+fn counts(exhibits: &[Exhibit]) -> Vec<Vec<String>> {
     let mut sources: Vec<&str> = exhibits.iter().map(|exhibit| exhibit.source.as_str()).collect();
     sources.dedup();
     let count = |source: Option<&str>, verdict| {
@@ -51,10 +98,18 @@ pub fn claims(exhibits: &[Exhibit]) -> Table {
     };
     let row = |name: &str, source: Option<&str>| {
         let counts = Verdict::ALL.map(|verdict| count(source, verdict).to_string());
-        std::iter::once(name.to_owned()).chain(counts).collect::<Vec<String>>()
+        std::iter::once(name.to_owned()).chain(counts).collect()
     };
-    table.add_rows(sources.iter().map(|source| row(source, Some(source))));
-    table.add_row(row("all", None));
+    sources.iter().map(|source| row(source, Some(source))).chain([row("all", None)]).collect()
+}
+
+/// The table of verdicts, by paper.
+pub fn claims(exhibits: &[Exhibit]) -> Table {
+    let mut table = Table::new();
+    let header = std::iter::once("claims").chain(Verdict::ALL.map(Verdict::name));
+    table.load_preset(presets::NOTHING).set_header(header);
+    table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+    table.add_rows(counts(exhibits));
     table
 }
 
@@ -291,6 +346,15 @@ mod tests {
             "-3.00 \u{b1}1.00 [81.0]",
         ] {
             assert!(text.contains(said), "{said}: {text}");
+        }
+        let page = markdown(std::slice::from_ref(&exhibit));
+        for said in [
+            "| all | 1 | 1 | 1 |",
+            "| `table2` | it rises | **does not hold** | not cg |",
+            "| holds in direction (2 of 3 orders) | cg 20.0 / 80.0 = 0.25 |",
+            "| cg <12> | 81.0 [80.9] | - [15.3] | -3.00 \u{b1}1.00 [81.0] |",
+        ] {
+            assert!(page.contains(said), "{said}: {page}");
         }
         let table = claims(std::slice::from_ref(&exhibit)).to_string();
         let counts: Vec<&str> = table.lines().last().unwrap().split_whitespace().collect();

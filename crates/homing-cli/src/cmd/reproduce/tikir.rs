@@ -13,7 +13,7 @@ use super::Chosen;
 use homing_core::history::ThreadsOn;
 use homing_core::ids::Node;
 use homing_core::policy::placement::{Placement, PlacementFile};
-use homing_core::system::Run;
+use homing_core::system::{Interval, Run};
 use rayon::prelude::*;
 
 const THREADS: u32 = 12;
@@ -34,7 +34,8 @@ const SCALE: &[&str] = &[
     "time.memory_busy_ns=20",
     "time.link_busy_ns=27",
 ];
-/// Second-level caches, from which the largest is taken that misses as often as the paper's program.
+/// Second-level caches, from which the largest is taken with which a thread can request as often as the paper's, or nearly.
+const NEARLY: f64 = 0.95;
 const CACHES: [&str; 5] = ["64K", "32K", "16K", "8K", "4K"];
 /// The model of references wants a move to cost more than two remote ones.
 const LEAST_MOVE_NS: f64 = 700.0;
@@ -51,19 +52,27 @@ const SOURCES: [&str; 6] = [
     "perfect-next",
 ];
 /// Names of the paper's exhibits.
-pub const IDS: [&str; 11] = [
+pub const IDS: [&str; 13] = [
     "inputs",
     "table1",
     "figure2",
     "table2",
     "table3",
     "table4",
+    "two-phase",
+    "intervals",
     "table6a",
     "table6b",
     "table7",
     "figure7",
     "contention",
 ];
+
+/// Of section 5.2, and of section 5.3: made program by program.
+const MIGRATION: [&str; 3] = ["table2", "table3", "table4"];
+const PROFILES: [&str; 4] = ["table6a", "table6b", "table7", "figure7"];
+/// Intervals of a run, from those of one iteration to those of ten.
+const LENGTHS: [u64; 4] = [20, 10, 5, 2];
 
 /// All exhibits of the paper that were chosen.
 pub fn exhibits(chosen: &Chosen, traces: &Traces) -> anyhow::Result<Vec<Exhibit>> {
@@ -72,7 +81,7 @@ pub fn exhibits(chosen: &Chosen, traces: &Traces) -> anyhow::Result<Vec<Exhibit>
     if chosen.any(&["table1", "figure2"]) {
         all.extend(sampling(traces, program("CG"))?);
     }
-    if chosen.any(&["inputs", "table2", "table3", "table4", "table6a", "table6b", "table7", "figure7"]) {
+    if chosen.any(&[&["inputs", "two-phase", "intervals"][..], &MIGRATION, &PROFILES].concat()) {
         all.extend(programs(chosen, traces)?);
     }
     if chosen.any(&["contention"]) {
@@ -125,7 +134,7 @@ fn calibrated(traces: &Traces, program: &Program) -> anyhow::Result<Calibration>
     let mut found = Calibration { l2: CACHES[0], compute_ns: 0.0, rate: 0.0, move_ns: 1000.0 };
     let (mut demand, mut time) = run(&found)?;
     for l2 in &CACHES[1..] {
-        if demand / time >= wanted * requests {
+        if demand / time >= NEARLY * wanted * requests {
             break;
         }
         found.l2 = l2;
@@ -228,7 +237,7 @@ fn programs(chosen: &Chosen, traces: &Traces) -> anyhow::Result<Vec<Exhibit>> {
     let new = |id: &str| Exhibit::new(id);
     let (mut inputs, mut shares, mut write_backs) = (new("inputs")?, new("table2")?, new("table3")?);
     let (mut times, mut reduced, mut moves) = (new("table4")?, new("table6a")?, new("table6b")?);
-    let mut replayed = new("table7")?;
+    let (mut replayed, mut two_phase, mut intervals) = (new("table7")?, new("two-phase")?, new("intervals")?);
     let mut over_time = Exhibit {
         id: "figure7".into(),
         place: "section 5.3.2, Figure 7 (no numbers printed): % of all moves of mg in the first eighth, quarter, \
@@ -252,7 +261,7 @@ fn programs(chosen: &Chosen, traces: &Traces) -> anyhow::Result<Vec<Exhibit>> {
                     calibration.move_ns * bench.pages() as f64 / 1e9
                 }],
             );
-            if chosen.any(&["table2", "table3", "table4"]) {
+            if chosen.any(&MIGRATION) {
                 let after = bench.moved(&Placement::FirstTouch, POLICY, ANALYSER, true)?;
                 let reduction = less(remote, together.remote(&after));
                 shares.line(
@@ -266,8 +275,23 @@ fn programs(chosen: &Chosen, traces: &Traces) -> anyhow::Result<Vec<Exhibit>> {
                 let values = vec![less(time, together.time(&after)), overhead, after.account.moves as f64];
                 times.line(&name, stands_for, values);
             }
+            if chosen.any(&["two-phase"]) {
+                let placed = bench.still(&bench.profiled(&Placement::FirstTouch)?.2)?;
+                let moved = bench.moved(&Placement::FirstTouch, POLICY, ANALYSER, true)?;
+                let fewer = |run: &Run| less(remote, together.remote(run));
+                let values = vec![fewer(&moved), fewer(&placed), less(time, together.time(&placed))];
+                two_phase.line(&name, stands_for, values);
+            }
+            if chosen.any(&["intervals"]) {
+                let reduction = |intervals: u64| -> anyhow::Result<f64> {
+                    let run = bench.moved_in(intervals, &Placement::FirstTouch, POLICY, ANALYSER)?;
+                    Ok(less(nonlocal(&before), nonlocal(&run)))
+                };
+                let values = LENGTHS.into_iter().map(reduction).collect::<anyhow::Result<_>>()?;
+                intervals.line(&name, stands_for, values);
+            }
             // EP is not in Tables 6 and 7.
-            if stands_for != "EP" && chosen.any(&["table6a", "table6b", "table7", "figure7"]) {
+            if stands_for != "EP" && chosen.any(&PROFILES) {
                 let run = |source: &&str| bench.moved(&Placement::FirstTouch, POLICY, source, false);
                 let runs = SOURCES.par_iter().map(run).collect::<anyhow::Result<Vec<Run>>>()?;
                 let all = |of: &dyn Fn(&Run) -> f64| runs.iter().map(of).collect::<Vec<f64>>();
@@ -284,7 +308,14 @@ fn programs(chosen: &Chosen, traces: &Traces) -> anyhow::Result<Vec<Exhibit>> {
             Ok(())
         })?;
     }
-    Ok(vec![inputs, shares, write_backs, times, reduced, moves, replayed, over_time])
+    Ok(vec![inputs, shares, write_backs, times, two_phase, intervals, reduced, moves, replayed, over_time])
+}
+
+/// Non-local accesses of a whole run, in per cent.
+fn nonlocal(run: &Run) -> f64 {
+    let sum = |of: fn(&Interval) -> u64| run.intervals.iter().map(of).sum::<u64>() as f64;
+    let remote = sum(|interval| interval.remote);
+    100.0 * remote / (remote + sum(|interval| interval.local)).max(1.0)
 }
 
 /// Share of moves in the first eighth, quarter and half of the intervals, in per cent, and their number.
@@ -407,6 +438,36 @@ pub fn claims(exhibit: &Exhibit) -> Vec<Claim> {
             Claim::new("BT gains 2.6 %, LU 0.8 %").sizes(exhibit, 0, 0.0, &["BT", "LU"]),
             Claim::new("FT slows down, mainly by the overhead of migration").sizes(exhibit, 0, 0.0, &["FT"]),
         ],
+        "two-phase" => vec![
+            Claim::new("static placement from a profile reduces non-local accesses less than migration, but for FT")
+                .direction("mean", {
+                    let of_all = |column: usize| rows.iter().filter(|row| **row != "FT").map(|row| of(row, column)).sum::<f64>();
+                    of_all(1) < of_all(0)
+                }),
+            Claim::new("for FT static placement reduces them by up to 68 %, migration by 54 %")
+                .direction("static over migration", of("FT", 1) > of("FT", 0))
+                .sizes(exhibit, 1, 0.0, &["FT"]),
+            Claim::new("static placement improves times by only 0.02 to 7.9 % [less than migration in Table 4, of CG and MG]")
+                .direction("CG", of("CG", 2) < 7.9)
+                .direction("MG", of("MG", 2) < 7.9),
+        ],
+        "intervals" => {
+            let range = |row: &str| {
+                let values: Vec<f64> = (0..LENGTHS.len()).map(|column| of(row, column)).collect();
+                let (least, most) = values.iter().fold((f64::MAX, f64::MIN), |(l, m), &v| (l.min(v), m.max(v)));
+                most - least
+            };
+            let others: Vec<&str> = rows.iter().copied().filter(|row| *row != "MG").collect();
+            vec![
+                each(
+                    Claim::new("the migration interval has no major impact, except for MG [15 points of the reduction]"),
+                    &others,
+                    &|row| range(row) < 15.0,
+                ),
+                Claim::new("when migration is triggered at a slower rate, MG does not benefit")
+                    .direction("MG", of("MG", LENGTHS.len() - 1) < of("MG", 0) / 2.0),
+            ]
+        }
         "table6a" => {
             let near = |first: usize, second: usize, within: f64| {
                 move |row: &str| (exhibit.of(row, first) - exhibit.of(row, second)).abs() <= within

@@ -132,7 +132,7 @@ fn print(watched: &Watched, choice: &Choice, ready: &Ready) -> anyhow::Result<()
         Some(_) => "the live session in modelled time".to_owned(),
         None => format!("intervals of {interval} references"),
     };
-    outln!("{} sees {} on {}, {intervals}", ready.policies[0].name, choice.describe(), ready.machine.name());
+    outln!("{} sees {} on {}, {intervals}", ready.policies[0].name, choice.brief(), ready.machine.name());
     outln!("{}", tables::rows(rows));
     outln!(
         "\nsamples: {} to the policy, {} lost, {} interrupts; distance {:.3} (mean over CPUs), {:.2} % of transactions \
