@@ -232,83 +232,101 @@ fn reading(bench: &Bench, table: &Exhibit) -> anyhow::Result<u64> {
     Ok(low)
 }
 
+/// A row of an exhibit.
+struct Row {
+    exhibit: &'static str,
+    label: String,
+    published_as: &'static str,
+    values: Vec<f64>,
+}
+
 /// Sections 5.2 and 5.3, program by program.
 fn programs(chosen: &Chosen, traces: &Traces) -> anyhow::Result<Vec<Exhibit>> {
-    let new = |id: &str| Exhibit::new(id);
-    let (mut inputs, mut shares, mut write_backs) = (new("inputs")?, new("table2")?, new("table3")?);
-    let (mut times, mut reduced, mut moves) = (new("table4")?, new("table6a")?, new("table6b")?);
-    let (mut replayed, mut two_phase, mut intervals) = (new("table7")?, new("two-phase")?, new("intervals")?);
-    let mut over_time = Exhibit {
+    let figure7 = Exhibit {
         id: "figure7".into(),
         place: "section 5.3.2, Figure 7 (no numbers printed): % of all moves of mg in the first eighth, quarter, \
-        half"
+                half"
             .into(),
         columns: ["first eighth", "first quarter", "first half", "moves"].map(String::from).to_vec(),
         plotted: vec![0, 1, 2],
-        ..new("table6a")?
+        ..Exhibit::new("table6a")?
     };
-    for program in traces.of(TIKIR) {
-        on_calibrated(traces, program, |bench, calibration| {
-            let (name, stands_for) =
-                (format!("{} ({})", program.name, program.stands_for), program.stands_for);
-            let before = bench.still(&Placement::FirstTouch)?;
-            let together = Together::of(&before);
-            let (remote, time) = (together.remote(&before), together.time(&before));
-            inputs.line(
-                &format!("{name}, cache {}, {:.2} ns a reference", calibration.l2, calibration.compute_ns),
-                stands_for,
-                vec![together.demand(&before) / 1e6, time / 1e9, calibration.rate / 1e6, {
-                    calibration.move_ns * bench.pages() as f64 / 1e9
-                }],
-            );
-            if chosen.any(&MIGRATION) {
-                let after = bench.moved(&Placement::FirstTouch, POLICY, ANALYSER, true)?;
-                let reduction = less(remote, together.remote(&after));
-                shares.line(
-                    &name,
-                    stands_for,
-                    vec![together.nonlocal(&before), together.nonlocal(&after), reduction],
-                );
-                let change = -less(together.write_backs(&before), together.write_backs(&after));
-                write_backs.line(&name, stands_for, vec![change]);
-                let overhead = 100.0 * together.moving(&after) / time;
-                let values = vec![less(time, together.time(&after)), overhead, after.account.moves as f64];
-                times.line(&name, stands_for, values);
-            }
-            if chosen.any(&["two-phase"]) {
-                let placed = bench.still(&bench.profiled(&Placement::FirstTouch)?.2)?;
-                let moved = bench.moved(&Placement::FirstTouch, POLICY, ANALYSER, true)?;
-                let fewer = |run: &Run| less(remote, together.remote(run));
-                let values = vec![fewer(&moved), fewer(&placed), less(time, together.time(&placed))];
-                two_phase.line(&name, stands_for, values);
-            }
-            if chosen.any(&["intervals"]) {
-                let reduction = |intervals: u64| -> anyhow::Result<f64> {
-                    let run = bench.moved_in(intervals, &Placement::FirstTouch, POLICY, ANALYSER)?;
-                    Ok(less(nonlocal(&before), nonlocal(&run)))
-                };
-                let values = LENGTHS.into_iter().map(reduction).collect::<anyhow::Result<_>>()?;
-                intervals.line(&name, stands_for, values);
-            }
-            // EP is not in Tables 6 and 7.
-            if stands_for != "EP" && chosen.any(&PROFILES) {
-                let run = |source: &&str| bench.moved(&Placement::FirstTouch, POLICY, source, false);
-                let runs = SOURCES.par_iter().map(run).collect::<anyhow::Result<Vec<Run>>>()?;
-                let all = |of: &dyn Fn(&Run) -> f64| runs.iter().map(of).collect::<Vec<f64>>();
-                reduced.line(&name, stands_for, all(&|run| less(remote, together.remote(run))));
-                let perfect = (runs[5].account.moves as f64).max(1.0);
-                moves.line(&name, stands_for, all(&|run| run.account.moves as f64 / perfect)[..5].to_vec());
-                replayed.line(&name, stands_for, all(&|run| less(time, together.time(run))));
-                if stands_for == "MG" {
-                    runs.iter()
-                        .zip(SOURCES)
-                        .for_each(|(run, source)| over_time.line(source, source, first_moves(run)));
-                }
-            }
-            Ok(())
-        })?;
+    let ids =
+        ["inputs", "table2", "table3", "table4", "two-phase", "intervals", "table6a", "table6b", "table7"];
+    let mut exhibits: Vec<Exhibit> = ids.into_iter().map(Exhibit::new).collect::<anyhow::Result<_>>()?;
+    exhibits.push(figure7);
+    let programs: Vec<&Program> = traces.of(TIKIR).collect();
+    let of = |program: &&Program| {
+        on_calibrated(traces, program, |bench, calibration| rows(chosen, program, bench, calibration))
+    };
+    let made: Vec<Vec<Row>> = programs.par_iter().map(of).collect::<anyhow::Result<_>>()?;
+    for row in made.into_iter().flatten() {
+        let exhibit = exhibits.iter_mut().find(|exhibit| exhibit.id == row.exhibit);
+        exhibit.expect("one of these").line(&row.label, row.published_as, row.values);
     }
-    Ok(vec![inputs, shares, write_backs, times, two_phase, intervals, reduced, moves, replayed, over_time])
+    Ok(exhibits)
+}
+
+/// All rows of a program.
+fn rows(
+    chosen: &Chosen,
+    program: &Program,
+    bench: &Bench,
+    calibration: &Calibration,
+) -> anyhow::Result<Vec<Row>> {
+    let name = format!("{} ({})", program.name, program.stands_for);
+    let row =
+        |exhibit, values| Row { exhibit, label: name.clone(), published_as: program.stands_for, values };
+    let before = bench.still(&Placement::FirstTouch)?;
+    let together = Together::of(&before);
+    let (remote, time) = (together.remote(&before), together.time(&before));
+    let fewer = |run: &Run| less(remote, together.remote(run));
+    let moving_s = calibration.move_ns * bench.pages() as f64 / 1e9;
+    let given = vec![together.demand(&before) / 1e6, time / 1e9, calibration.rate / 1e6, moving_s];
+    let label = format!("{name}, cache {}, {:.2} ns a reference", calibration.l2, calibration.compute_ns);
+    let mut rows = vec![Row { label, ..row("inputs", given) }];
+    if chosen.any(&MIGRATION) {
+        let after = bench.moved(&Placement::FirstTouch, POLICY, ANALYSER, true)?;
+        let change = -less(together.write_backs(&before), together.write_backs(&after));
+        let overhead = 100.0 * together.moving(&after) / time;
+        let gain = less(time, together.time(&after));
+        rows.push(row("table2", vec![together.nonlocal(&before), together.nonlocal(&after), fewer(&after)]));
+        rows.push(row("table3", vec![change]));
+        rows.push(row("table4", vec![gain, overhead, after.account.moves as f64]));
+    }
+    if chosen.any(&["two-phase"]) {
+        let placed = bench.still(&bench.profiled(&Placement::FirstTouch)?.2)?;
+        let moved = bench.moved(&Placement::FirstTouch, POLICY, ANALYSER, true)?;
+        rows.push(row("two-phase", vec![fewer(&moved), fewer(&placed), less(time, together.time(&placed))]));
+    }
+    if chosen.any(&["intervals"]) {
+        let reduction = |intervals: u64| -> anyhow::Result<f64> {
+            let run = bench.moved_in(intervals, &Placement::FirstTouch, POLICY, ANALYSER)?;
+            Ok(less(nonlocal(&before), nonlocal(&run)))
+        };
+        rows.push(row("intervals", LENGTHS.into_iter().map(reduction).collect::<anyhow::Result<_>>()?));
+    }
+    // EP is not in Tables 6 and 7.
+    if program.stands_for != "EP" && chosen.any(&PROFILES) {
+        // The paper replayed these moves on its machine, whose threads stand still meanwhile.
+        let run = |source: &&str| bench.moved(&Placement::FirstTouch, POLICY, source, true);
+        let runs = SOURCES.par_iter().map(run).collect::<anyhow::Result<Vec<Run>>>()?;
+        let all = |of: &dyn Fn(&Run) -> f64| runs.iter().map(of).collect::<Vec<f64>>();
+        let perfect = (runs[5].account.moves as f64).max(1.0);
+        rows.push(row("table6a", all(&fewer)));
+        rows.push(row("table6b", all(&|run| run.account.moves as f64 / perfect)[..5].to_vec()));
+        rows.push(row("table7", all(&|run| less(time, together.time(run)))));
+        if program.stands_for == "MG" {
+            let over_time = runs.iter().zip(SOURCES).map(|(run, source)| Row {
+                exhibit: "figure7",
+                label: source.into(),
+                published_as: source,
+                values: first_moves(run),
+            });
+            rows.extend(over_time);
+        }
+    }
+    Ok(rows)
 }
 
 /// Non-local accesses of a whole run, in per cent.
