@@ -2,8 +2,8 @@
 //! the policies against it (Figures 9 to 11), and how much the order of references matters (Table II). Every reference
 //! counts: the model has no caches.
 //!
-//! The study's machines have words of 4 bytes, and a copy costs so much a word. Programs whose data have words of 8 bytes
-//! pay for half as many: 512 of a page of 4 KB, so that G is 1224 instead of 2248 on the ACE.
+//! The study's machines have words of 4 bytes, and a copy costs so much a word. Programs whose data have words of 8
+//! bytes pay for half as many: 512 of a page of 4 KB, so that G is 1224 instead of 2248 on the ACE.
 
 use super::claim::Claim;
 use super::exhibit::Exhibit;

@@ -1,7 +1,7 @@
 //! What a paper says that its numbers show, and whether ours do: by a rule that knows no exhibit.
 //!
-//! A claim is made of comparisons. Each has a *direction*, the order or sign that the paper states, and some have a *size*:
-//! a printed number, counted from no effect. The claim
+//! A claim is made of comparisons. Each has a *direction*, the order or sign that the paper states, and some have a
+//! *size*: a printed number, counted from no effect. The claim
 //!
 //! * *holds* if all directions are as stated and all sizes within a factor of [`NEAR`],
 //! * *holds in direction* if all directions are as stated,
@@ -101,7 +101,8 @@ impl Claim {
         self.with(Comparison { what: what.into(), direction, size: Some((ours, published)) })
     }
 
-    /// The printed numbers of a column, in those of these rows that were run, each less `none`, the number of no effect.
+    /// The printed numbers of a column, in those of these rows that were run, each less `none`, the number of no
+    /// effect.
     pub fn sizes(mut self, exhibit: &Exhibit, column: usize, none: f64, rows: &[&str]) -> Claim {
         for name in rows {
             let Some(line) = exhibit.row(name) else { continue };

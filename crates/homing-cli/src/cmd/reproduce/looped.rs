@@ -152,8 +152,8 @@ impl<'a> Bench<'a> {
         Ok(watch(&setup, &*policy, around(inner))?)
     }
 
-    /// A run in which pages stay, who missed on them, and the placement that this profile asks for: each page at the node
-    /// that fetched most from it while threads worked together; where nobody did, where it was.
+    /// A run in which pages stay, who missed on them, and the placement that this profile asks for: each page at the
+    /// node that fetched most from it while threads worked together; where nobody did, where it was.
     pub fn profiled(&self, placement: &Placement) -> anyhow::Result<(Run, Tally, Placement)> {
         let around = |inner| Tally::new(inner, self.pages(), self.nodes());
         let (run, tally) = self.watched(placement, None, "perfect", around)?;

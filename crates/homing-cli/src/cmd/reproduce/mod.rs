@@ -1,9 +1,9 @@
 //! `homing reproduce`: the papers' tables and figures from our programs, beside the published numbers.
 //!
 //! [`programs`] says which of our programs stand for theirs and records them, [`looped`] runs one with its memory
-//! system in the loop, one file a paper makes the [`exhibit`]s and says what the paper claims of each, [`claim`] has the
-//! rule of verdicts, [`render`] shows it all. Each exhibit is made from several orders of the references, and the medians
-//! are judged. docs/reproduction.md explains each deviation.
+//! system in the loop, one file a paper makes the [`exhibit`]s and says what the paper claims of each, [`claim`] has
+//! the rule of verdicts, [`render`] shows it all. Each exhibit is made from several orders of the references, and the
+//! medians are judged. docs/reproduction.md explains each deviation.
 
 mod bolosky;
 mod brock;
@@ -83,7 +83,8 @@ impl Chosen {
 }
 
 /// What the numbers are, for every reader.
-const HOW: &str = "Numbers are ours, from simulation: medians of several orders of the references; published ones stand \
+const HOW: &str = "Numbers are ours, from simulation: medians of several orders of the references; published ones \
+                   stand \
                    in brackets. Programs and caches are scaled down together (docs/reproduction.md), and times are \
                    modelled. A claim holds if every order or sign that it states is ours too and every printed number \
                    within a factor of 1.5 of ours, both counted from no effect; in direction if orders and signs are.";

@@ -55,8 +55,9 @@ const fn program(
 }
 
 /// For Tikir & Hollingsworth: programs of the same access patterns as NAS's, with a multiple of
-/// [`super::looped::INTERVALS`] iterations, and of 12 planes. MG and CG begin with one thread, as theirs do: section 5.2.4,
-/// Figure 4, and CG's 81 % of non-local accesses before migration (Table 2) are those of pages on one board of six.
+/// [`super::looped::INTERVALS`] iterations, and of 12 planes. MG and CG begin with one thread, as theirs do: section
+/// 5.2.4, Figure 4, and CG's 81 % of non-local accesses before migration (Table 2) are those of pages on one board of
+/// six.
 pub const TIKIR: &[Program] = &[
     program("bt", &["-n", "12", "-i", "20"], None, "BT"),
     program("cg", CG_SERIAL, Some(CG_SERIAL), "CG"),
@@ -132,7 +133,8 @@ impl Traces<'_> {
         programs.iter().filter(move |program| all || program.quick.is_some())
     }
 
-    /// The trace of a program with `threads` threads in the order that is asked for; made if the folder does not have it.
+    /// The trace of a program with `threads` threads in the order that is asked for; made if the folder does not have
+    /// it.
     pub fn get(&self, program: &Program, threads: u32) -> anyhow::Result<PathBuf> {
         self.progress.inc(1);
         self.progress.set_message(format!("{} with {threads} threads", program.name));

@@ -1,9 +1,9 @@
 //! Tikir & Hollingsworth 2008: sampling (Table 1, Figure 2), migration (Tables 2 to 4, Figure 3), profile sources
 //! (Tables 6 and 7, Figures 6 and 7), contention (section 5.3.3).
 //!
-//! The machine is `sunfire-6800` with caches and TLBs scaled to programs of a hundredth of the size. Two numbers of each
-//! program are set from the paper's Tables 2 and 4 ([`calibrated`]): how often a thread requests a line, and what moving
-//! all pages once costs. docs/reproduction.md has the list of what is given and what results.
+//! The machine is `sunfire-6800` with caches and TLBs scaled to programs of a hundredth of the size. Two numbers of
+//! each program are set from the paper's Tables 2 and 4 ([`calibrated`]): how often a thread requests a line, and what
+//! moving all pages once costs. docs/reproduction.md has the list of what is given and what results.
 
 use super::claim::Claim;
 use super::exhibit::Exhibit;
@@ -34,7 +34,8 @@ const SCALE: &[&str] = &[
     "time.memory_busy_ns=20",
     "time.link_busy_ns=27",
 ];
-/// Second-level caches, from which the largest is taken with which a thread can request as often as the paper's, or nearly.
+/// Second-level caches, from which the largest is taken with which a thread can request as often as the paper's, or
+/// nearly.
 const NEARLY: f64 = 0.95;
 const CACHES: [&str; 5] = ["64K", "32K", "16K", "8K", "4K"];
 /// The model of references wants a move to cost more than two remote ones.
@@ -115,8 +116,8 @@ impl Calibration {
     }
 }
 
-/// Sets a program's second-level cache and its time beside each reference so that a thread requests lines as often as the
-/// paper's (Tables 2 and 4), and the cost of a move so that moving all pages once takes the share of the time that
+/// Sets a program's second-level cache and its time beside each reference so that a thread requests lines as often as
+/// the paper's (Tables 2 and 4), and the cost of a move so that moving all pages once takes the share of the time that
 /// the paper's moves took (Table 4).
 fn calibrated(traces: &Traces, program: &Program) -> anyhow::Result<Calibration> {
     let published = Exhibit::published("inputs", program.stands_for)?;
@@ -385,10 +386,12 @@ pub fn claims(exhibit: &Exhibit) -> Vec<Claim> {
                 Claim::new("for maximum-rate sampling the average distance over all processors is 0.56")
                     .direction("above all intervals", (1..5).all(|column| distance(0) > distance(column)))
                     .size("maximum rate", distance(0), 0.56),
-                Claim::new("if interval sampling exceeds 5 % of all transactions, it becomes less representative")
-                    .direction("every 64th above every 256th", distance(4) > distance(3))
-                    .size("every 64th", distance(4), 0.11),
-                Claim::new("distances are low and similar for every 256th, 1024th and 4096th [within 0.02 of each other]")
+                Claim::new(
+                    "if interval sampling exceeds 5 % of all transactions, it becomes less representative",
+                )
+                .direction("every 64th above every 256th", distance(4) > distance(3))
+                .size("every 64th", distance(4), 0.11),
+                Claim::new("distances are low and similar for every 256th, 1024th and 4096th [within 0.02]")
                     .direction("similar", (1..4).all(|column| distance(column) - least < 0.02)),
                 Claim::new("% of all transactions sampled, by interval")
                     .size("every 4096th", of("% sampled", 1), 0.19)
@@ -457,28 +460,31 @@ pub fn claims(exhibit: &Exhibit) -> Vec<Claim> {
             Claim::new("FT slows down, mainly by the overhead of migration").sizes(exhibit, 0, 0.0, &["FT"]),
         ],
         "two-phase" => vec![
-            Claim::new("static placement from a profile reduces non-local accesses less than migration, but for FT")
-                .direction("mean", {
-                    let of_all = |column: usize| rows.iter().filter(|row| **row != "FT").map(|row| of(row, column)).sum::<f64>();
-                    of_all(1) < of_all(0)
-                }),
+            Claim::new(
+                "static placement from a profile reduces non-local accesses less than migration, but for FT",
+            )
+            .direction("mean", {
+                let others = || rows.iter().filter(|row| **row != "FT");
+                others().map(|row| of(row, 1)).sum::<f64>() < others().map(|row| of(row, 0)).sum()
+            }),
             Claim::new("for FT static placement reduces them by up to 68 %, migration by 54 %")
                 .direction("static over migration", of("FT", 1) > of("FT", 0))
                 .sizes(exhibit, 1, 0.0, &["FT"]),
-            Claim::new("static placement improves times by only 0.02 to 7.9 % [less than migration in Table 4, of CG and MG]")
+            Claim::new("static placement improves times by only 0.02 to 7.9 % [CG, MG]")
                 .direction("CG", of("CG", 2) < 7.9)
                 .direction("MG", of("MG", 2) < 7.9),
         ],
         "intervals" => {
             let range = |row: &str| {
                 let values: Vec<f64> = (0..LENGTHS.len()).map(|column| of(row, column)).collect();
-                let (least, most) = values.iter().fold((f64::MAX, f64::MIN), |(l, m), &v| (l.min(v), m.max(v)));
+                let (least, most) =
+                    values.iter().fold((f64::MAX, f64::MIN), |(l, m), &v| (l.min(v), m.max(v)));
                 most - least
             };
             let others: Vec<&str> = rows.iter().copied().filter(|row| *row != "MG").collect();
             vec![
                 each(
-                    Claim::new("the migration interval has no major impact, except for MG [15 points of the reduction]"),
+                    Claim::new("the migration interval has no major impact, except for MG [15 points]"),
                     &others,
                     &|row| range(row) < 15.0,
                 ),
