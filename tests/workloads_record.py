@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 WORDS_A_PAGE = 512
-MARKS = {"cg": 1, "sorbyr": 1, "phases": 1, "is": 1, "bt": 6, "sp": 10}  # in an iteration: its end, and the starts of its phases
+# Marks in an iteration: its end, and the starts of its phases.
+MARKS = {"cg": 1, "sorbyr": 1, "phases": 1, "qsort": 1, "pingpong": 0, "bt": 6, "sp": 10}
 
 
 def load(path):
@@ -73,7 +74,7 @@ def main(directory, threads):
     iterations = int(re.search(r" iterations=(\d+)", result).group(1))
     size = int(re.search(r" size=(\d+)", result).group(1))
     marks = info["events"].get("mark", 0)
-    expect(marks == iterations * MARKS.get(program, 0), f"{marks} marks in {iterations} iterations")
+    expect(marks == iterations * MARKS[program], f"{marks} marks in {iterations} iterations")
     if program == "phases":
         check_oracle(result, report, size * threads, iterations, threads)
     if program == "pingpong":
