@@ -15,7 +15,7 @@ pub struct TlbContent {
 }
 
 impl TlbContent {
-    /// Polls a CPU every time that it has asked for so many translations, one for each of its references.
+    /// Polls each CPU after every `every` translations that it asked for. Each of its references asks for one.
     pub fn new(every: u64, counters: bool) -> TlbContent {
         TlbContent { every: every.max(1), counters, counting: false }
     }

@@ -2,8 +2,9 @@
 //! the policies against it (Figures 9 to 11), and how much the order of references matters (Table II). Every reference
 //! counts: the model has no caches.
 //!
-//! The study's machines have words of 4 bytes, and a copy costs so much a word. Programs whose data have words of 8
-//! bytes pay for half as many: 512 of a page of 4 KB, so that G is 1224 instead of 2248 on the ACE.
+//! The study's machines have words of 4 bytes, and the price of a copy is a number of references for each word. A
+//! program whose data have words of 8 bytes pays for half as many words: 512 for a page of 4 KB, so that G is 1224
+//! instead of 2248 on the ACE.
 
 use super::claim::Claim;
 use super::exhibit::Exhibit;
@@ -61,7 +62,8 @@ pub fn exhibits(chosen: &Chosen, traces: &Traces) -> anyhow::Result<Vec<Exhibit>
     Ok(exhibits)
 }
 
-/// A machine whose copies are priced by words of so many bytes: the constants are those of its file, for 4.
+/// Settings that price the copies of a machine for words of `word` bytes. The constants are those of its file, which
+/// is for words of 4 bytes.
 fn priced(machine: &str, word: u64) -> Vec<String> {
     let a_word = 4.0 / word as f64;
     match machine {

@@ -65,9 +65,9 @@ pub struct Claim {
     pub text: String,
     /// By the medians.
     pub verdict: Verdict,
-    /// In so many repeats the verdict is the same ...
+    /// The number of repeats that have this verdict.
     pub agree: usize,
-    /// ... of so many.
+    /// The number of repeats.
     pub repeats: usize,
     /// What it is made of.
     pub comparisons: Vec<Comparison>,

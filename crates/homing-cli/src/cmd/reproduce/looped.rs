@@ -121,7 +121,7 @@ impl<'a> Bench<'a> {
         Ok(run(&self.setup(placement, stopped), &*policy, &choice)?)
     }
 
-    /// The same with intervals of the run's so-manieth part.
+    /// The same, with the run divided into `intervals` intervals, and threads stopped while pages move.
     pub fn moved_in(
         &self,
         intervals: u64,

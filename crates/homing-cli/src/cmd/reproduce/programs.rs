@@ -161,8 +161,7 @@ impl Traces<'_> {
         if !executable.is_file() {
             let message = format!(
                 "neither the trace {} nor the program {} is there: run `make workloads`, or say where they are with \
-                --traces \
-                 and --workloads",
+                 --traces and --workloads",
                 path.display(),
                 executable.display()
             );

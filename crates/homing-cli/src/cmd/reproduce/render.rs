@@ -19,9 +19,17 @@ pub fn text(exhibit: &Exhibit) -> String {
         let _ = writeln!(text, "  {}: {}{}", claim.verdict.name(), claim.text, because(claim));
     }
     for (theorem, holds) in &exhibit.theorems {
-        let _ = writeln!(text, "  {}: {theorem}", if *holds { "checked, as it must be" } else { "BROKEN" });
+        let _ = writeln!(text, "  {}: {theorem}", checked(*holds));
     }
     text
+}
+
+/// What became of a theorem.
+fn checked(holds: bool) -> &'static str {
+    match holds {
+        true => "checked, as it must be",
+        false => "BROKEN",
+    }
 }
 
 /// What keeps a claim from holding, and in how many repeats the verdict is the same if not in all.
@@ -31,10 +39,16 @@ fn because(claim: &Claim) -> String {
         Verdict::InDirection => format!(" (sizes: {})", claim.shortfall()),
         Verdict::Not => format!(" (not: {})", claim.shortfall()),
     };
-    if claim.agree < claim.repeats {
-        let _ = write!(said, " ({} of {} orders)", claim.agree, claim.repeats);
-    }
+    said += &agreement(claim);
     said
+}
+
+/// In how many repeats the verdict is the same, if not in all.
+fn agreement(claim: &Claim) -> String {
+    match claim.agree < claim.repeats {
+        true => format!(" ({} of {} orders)", claim.agree, claim.repeats),
+        false => String::new(),
+    }
 }
 
 /// Everything as Markdown: all claims in one table, then the exhibits.
@@ -51,10 +65,7 @@ pub fn markdown(exhibits: &[Exhibit]) -> String {
                 Verdict::Not => format!("**{}**", claim.verdict.name()),
                 _ => claim.verdict.name().to_owned(),
             };
-            let agree = match claim.agree < claim.repeats {
-                true => format!(" ({} of {} orders)", claim.agree, claim.repeats),
-                false => String::new(),
-            };
+            let agree = agreement(claim);
             let (id, text, numbers) = (&exhibit.id, &claim.text, ratios(claim));
             let _ = writeln!(page, "| `{id}` | {text} | {verdict}{agree} | {numbers} |");
         }
@@ -165,8 +176,9 @@ pub fn html(exhibits: &[Exhibit], how: &str) -> String {
             let (verdict, text) = (claim.verdict.name(), escape(&(claim.text.clone() + &because(claim))));
             let _ = write!(page, "<li class=\"{class}\">{verdict}: {text}</li>");
         }
-        for (theorem, _) in &exhibit.theorems {
-            let _ = write!(page, "<li>checked, as it must be: {}</li>", escape(theorem));
+        for (theorem, holds) in &exhibit.theorems {
+            let class = if *holds { "yes" } else { "no" };
+            let _ = write!(page, "<li class=\"{class}\">{}: {}</li>", checked(*holds), escape(theorem));
         }
         page.push_str("</ul>\n");
     }
