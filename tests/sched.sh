@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Real jobs: the number of threads of OpenMP programs follows the job's processors, with GNU's runtime and with LLVM's, and what they
 # compute stays the same; programs whose threads do not follow are told. Then, in the lab (4 nodes of 2 CPUs), jobs get cpusets and
-# their pages come after them. `tests/sched.sh here` leaves the lab out.
+# their pages come after them; nodes go from a partition to another one that comes first. `tests/sched.sh here` leaves the lab out.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD homing=${HOMING:-$PWD/target/release/homing} library=${HOMING_RUNTIME:-$PWD/target/release/libhoming.so}
@@ -64,5 +64,11 @@ fi
 { job a 8 0.0 ./sweep-gcc 64 100; job b 8 0.0 ./sweep-clang 64 100; job c 4 1.0 ./sweep-gcc 64 20 60; } >jobs.toml
 cp "$root/tests/sched/guest.sh" .
 . "$root/tests/in_lab.sh"
+{ printf '[[partition]]\nname = "giver"\nnodes = [0, 1, 2]\npriority = 0\n[[partition]]\nname = "taker"\nnodes = [3]\npriority = 1\n'
+  job keeps 6 0.0 ./sweep-gcc 256 600; echo 'partition = "giver"'
+  job takes 8 1.0 ./sweep-clang 64 500; echo 'partition = "taker"'; } >divided.toml
+cp "$root/tests/sched/partitions.sh" .
 in_lab 150 --file homing --file lib --file sweep-gcc --file sweep-clang --file jobs.toml --result result.json -- sh ./guest.sh || fail 'jobs in the lab'
+in_lab 150 --file homing --file lib --file sweep-gcc --file sweep-clang --file divided.toml --result divided.json --result divided.jsonl \
+  -- sh ./partitions.sh || fail 'partitions in the lab'
 echo 'sched: passed'

@@ -31,7 +31,7 @@ pub fn hwloc(data: &[u8]) {
 pub fn jobs(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match jobs::read(text, "fuzz") {
-        Ok(jobs) => assert!(jobs.windows(2).all(|two| two[0].arrival <= two[1].arrival)),
+        Ok(read) => assert!(read.jobs.windows(2).all(|two| two[0].arrival <= two[1].arrival)),
         Err(bad) => assert!(bad.line.is_none_or(|line| line <= text.split('\n').count())),
     }
 }

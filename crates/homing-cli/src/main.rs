@@ -10,6 +10,7 @@ mod cmd;
 mod exit;
 mod files;
 mod groups;
+mod html;
 mod names;
 mod options;
 mod page;

@@ -49,6 +49,32 @@ fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// A machine of one node has one partition at most; jobs of others are refused.
+#[test]
+fn a_partition_of_this_machine_runs_its_jobs() {
+    let folder = jobs(&[("a", "true", "partition = \"all\""), ("b", "true", "")]);
+    let file = folder.path().join("jobs.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, format!("{text}[[partition]]\nname = \"all\"\nnodes = [0]\nshare = 1.0\n")).unwrap();
+    let output = run(&folder, &["--manager", "batch"]);
+    let json = json(&output);
+    assert!(output.status.success(), "{json}");
+    assert_eq!(
+        (&json["partitions"][0]["jobs"], json["transfers"].as_array().map(Vec::len)),
+        (&2.into(), Some(0))
+    );
+    for (partition, manager, says) in [
+        ("name = \"other\"\nnodes = [0]", "batch", "partition = \"all\": there are other"),
+        ("name = \"all\"\nnodes = [999]", "batch", "node 999 is not there"),
+        ("name = \"all\"\nnodes = [0]", "irix", "cannot have a partition"),
+    ] {
+        fs::write(&file, format!("{text}[[partition]]\n{partition}\n")).unwrap();
+        let output = run(&folder, &["--manager", manager]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(says), "{said}");
+    }
+}
+
 #[test]
 fn wrong_files_and_options_are_refused_before_anything_runs() {
     let folder = jobs(&[("a", "true", ""), ("b", "touch ran", "limit = -1")]);

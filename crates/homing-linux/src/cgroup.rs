@@ -102,9 +102,16 @@ impl Group {
     /// # Errors
     /// If the group has no CPUs of its own; EINVAL for CPUs that are not there.
     pub fn set_cpus(&self, cpus: &[u32]) -> io::Result<()> {
-        let words: Vec<String> = cpus.iter().map(u32::to_string).collect();
-        // An empty write is none: the line's end says that there is no CPU.
-        self.write("cpuset.cpus", &format!("{}\n", words.join(",")))
+        self.write("cpuset.cpus", &list(cpus))
+    }
+
+    /// Lets its memory be on these nodes only; what is elsewhere the kernel moves there. Where there are none, on all
+    /// that the group around it has.
+    ///
+    /// # Errors
+    /// If the group has no memories of its own; EINVAL for nodes that are not there.
+    pub fn set_memories(&self, nodes: &[u32]) -> io::Result<()> {
+        self.write("cpuset.mems", &list(nodes))
     }
 
     /// Lets all of it stand still, or go on.
@@ -132,6 +139,12 @@ impl Group {
     pub fn remove(&self) -> io::Result<()> {
         fs::remove_dir(&self.path)
     }
+}
+
+/// A list as the kernel reads it. An empty write is none: the line's end says that there is nothing in it.
+fn list(numbers: &[u32]) -> String {
+    let words: Vec<String> = numbers.iter().map(u32::to_string).collect();
+    format!("{}\n", words.join(","))
 }
 
 /// A number of a file with a name and a number on each line.
@@ -166,6 +179,8 @@ mod tests {
         assert_eq!(file("cpuset.cpus"), "3,5\n");
         group.set_cpus(&[]).unwrap();
         assert_eq!(file("cpuset.cpus"), "\n");
+        group.set_memories(&[0, 2]).unwrap();
+        assert_eq!(file("cpuset.mems"), "0,2\n");
         group.freeze(true).unwrap();
         assert_eq!(file("cgroup.freeze"), "1");
         fs::write(group.path().join("cgroup.subtree_control"), "cpu cpuset\n").unwrap();

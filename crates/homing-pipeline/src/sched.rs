@@ -8,7 +8,10 @@ use homing_core::policy::{stay::Stay, Policy};
 use homing_core::sched::app::{App, Catalogue, CORBALAN};
 use homing_core::sched::layout::Hardware;
 use homing_core::sched::manager::table::{self, Settings};
+use homing_core::sched::manager::Manager;
 use homing_core::sched::outcome::Outcome;
+use homing_core::sched::partition::file::{self, Partition};
+use homing_core::sched::partition::Partitioned;
 use homing_core::sched::simulate::{self, Setup};
 use homing_core::sched::swf::Log;
 use homing_core::sched::workload::{Arriving, Lengths, Mix, Workload};
@@ -59,6 +62,10 @@ pub struct Request {
     pub set: Vec<String>,
     /// What managers are told.
     pub settings: Settings,
+    /// Partitions of the machine; a manager has those that name none.
+    pub partitions: Vec<Partition>,
+    /// Seconds over which the demand of partitions is measured.
+    pub window_s: f64,
     /// Mean seconds of a burst of a time-shared thread.
     pub burst_s: f64,
     /// Seconds between two decisions of the page policy.
@@ -95,6 +102,10 @@ pub fn catalogue(file: Option<(&str, &str)>) -> Result<Catalogue> {
 pub fn run(request: &Request) -> Result<Vec<Cell>> {
     let hardware = Hardware::new(&request.machine).map_err(PipelineError::usage)?;
     let values = policies::settings(&request.set)?;
+    file::check(&request.partitions, &hardware.layout).map_err(PipelineError::usage)?;
+    if !request.partitions.is_empty() {
+        request.managers.iter().try_for_each(|name| file::can_manage(name)).map_err(PipelineError::usage)?;
+    }
     for name in request.policies.iter().filter(|name| *name != NO_POLICY) {
         policies::policy(name)?;
     }
@@ -112,7 +123,7 @@ pub fn run(request: &Request) -> Result<Vec<Cell>> {
     }
     let each = |(load, manager, policy, seed): (Option<f64>, &table::Entry, &String, u64)| -> Result<Cell> {
         let workload = workload(request, &hardware, load, seed)?;
-        let mut built = (manager.build)(request.settings);
+        let mut built = built(request, manager, &hardware);
         let mut moving = page_policy(policy, &hardware, &values)?;
         let setup = Setup {
             workload: &workload,
@@ -130,6 +141,18 @@ pub fn run(request: &Request) -> Result<Vec<Cell>> {
     cells.into_par_iter().map(each).collect()
 }
 
+/// A manager of the machine, or those of its partitions.
+fn built(request: &Request, entry: &table::Entry, hardware: &Hardware) -> Box<dyn Manager> {
+    match request.partitions.is_empty() {
+        true => (entry.build)(request.settings),
+        false => {
+            let partitions = request.partitions.clone();
+            let (settings, window_s, move_s) = (request.settings, request.window_s, hardware.move_s);
+            Box::new(Partitioned::of(&hardware.layout, partitions, entry, settings, window_s, move_s))
+        }
+    }
+}
+
 fn loads(jobs: &Jobs) -> Vec<Option<f64>> {
     match jobs {
         Jobs::Mix { loads, .. } => loads.iter().copied().map(Some).collect(),
@@ -138,16 +161,20 @@ fn loads(jobs: &Jobs) -> Vec<Option<f64>> {
 }
 
 fn workload(request: &Request, hardware: &Hardware, load: Option<f64>, seed: u64) -> Result<Workload> {
-    match (&request.jobs, load) {
+    let mut workload = match (&request.jobs, load) {
         (Jobs::Mix { apps, mix, jobs, lengths, .. }, Some(load)) => {
             let arriving = Arriving { load, jobs: *jobs, lengths: *lengths, seed };
-            Workload::generate(mix, apps, hardware, arriving).map_err(PipelineError::usage)
+            Workload::generate(mix, apps, hardware, arriving).map_err(PipelineError::usage)?
         }
-        (Jobs::Log { log, like }, _) => {
-            Ok(Workload::of_log(log, like, hardware.layout.cpus() as u32, hardware))
-        }
+        (Jobs::Log { log, like }, _) => Workload::of_log(log, like, hardware.layout.cpus() as u32, hardware),
         (Jobs::Mix { .. }, None) => unreachable!("a mix has loads"),
-    }
+    };
+    let log = match &request.jobs {
+        Jobs::Log { log, .. } => Some(log),
+        Jobs::Mix { .. } => None,
+    };
+    workload.divide(&request.partitions, log).map_err(PipelineError::usage)?;
+    Ok(workload)
 }
 
 fn page_policy(name: &str, hardware: &Hardware, values: &Values) -> Result<Box<dyn Policy>> {

@@ -89,6 +89,7 @@ const ROLES: &[(&str, &str, Role)] = &[
     ("sched guard", "journal", NoFile),
     ("sched simulate", "log", Reads),
     ("sched simulate", "apps", Reads),
+    ("sched simulate", "partitions", Reads),
     ("sched simulate", "mix", NoFile),
     ("sched simulate", "like", NoFile),
     ("sched simulate", "managers", NoFile),

@@ -1,5 +1,6 @@
 //! Files of real jobs (`homing sched run`): a table `[[job]]` for each.
 
+use super::partition::file::{find, Partition};
 use super::BadInput;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -33,6 +34,8 @@ pub struct Job {
     pub limit: Option<f64>,
     /// File for what it writes to stdout and stderr.
     pub output: Option<String>,
+    /// Its partition; the first unless it is said.
+    pub partition: Option<String>,
 }
 
 /// What is done with the pages of one job.
@@ -55,16 +58,27 @@ fn yes() -> bool {
 struct File {
     #[serde(default)]
     job: Vec<Spanned<Job>>,
+    #[serde(default)]
+    partition: Vec<Partition>,
+}
+
+/// A file of jobs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Jobs {
+    /// By arrival; those that arrive together as they stand there.
+    pub jobs: Vec<Job>,
+    /// Partitions of the machine, if it is divided.
+    pub partitions: Vec<Partition>,
 }
 
 /// Jobs that a file may have at most.
 const MOST: usize = 10_000;
 
-/// The jobs of a file, by arrival; those that arrive together as they stand there.
+/// Reads a file of jobs. Partitions are to be held against the machine yet ([`super::partition::file::check`]).
 ///
 /// # Errors
 /// What is wrong, with its line.
-pub fn read(text: &str, file: &str) -> Result<Vec<Job>, BadInput> {
+pub fn read(text: &str, file: &str) -> Result<Jobs, BadInput> {
     let bad = |line, message: String| BadInput { file: file.into(), line, message };
     let read: File = toml::from_str(text).map_err(|error| {
         let line = error.span().map(|span| line_of(text, span.start));
@@ -79,13 +93,14 @@ pub fn read(text: &str, file: &str) -> Result<Vec<Job>, BadInput> {
             bad(Some(line_of(text, job.span().start)), format!("job `{}`: {message}", job.get_ref().name))
         };
         job.get_ref().check().map_err(wrong)?;
+        find(&read.partition, job.get_ref().partition.as_deref()).map_err(wrong)?;
         if read.job[..index].iter().any(|other| other.get_ref().name == job.get_ref().name) {
             return Err(wrong("that name stands twice: expected one of its own for each job".into()));
         }
     }
     let mut jobs: Vec<Job> = read.job.into_iter().map(Spanned::into_inner).collect();
     jobs.sort_by(|a, b| a.arrival.total_cmp(&b.arrival));
-    Ok(jobs)
+    Ok(Jobs { jobs, partitions: read.partition })
 }
 
 fn line_of(text: &str, at: usize) -> usize {
@@ -127,7 +142,8 @@ mod tests {
 
     #[test]
     fn jobs_come_by_arrival_with_what_is_not_said_left_open() {
-        let jobs = read(GOOD, "x").unwrap();
+        let Jobs { jobs, partitions } = read(GOOD, "x").unwrap();
+        assert!(partitions.is_empty());
         assert_eq!((jobs[0].name.as_str(), jobs[1].name.as_str()), ("a", "b"));
         assert_eq!(
             (jobs[0].arrival, jobs[0].malleable, jobs[0].pages, jobs[0].bind),
@@ -148,6 +164,7 @@ mod tests {
             ("[\"true\"]", "[]", 10, "expected a name, and a command"),
             ("pages = \"off\"", "pages = \"on\"", 7, "unknown variant `on`"),
             ("A = ", "\"A=\" = ", 1, "without `=`"),
+            ("pages = \"off\"", "partition = \"x\"", 1, "no table [[partition]]"),
         ] {
             let error = read(&GOOD.replacen(what, instead, 1), "jobs.toml").unwrap_err();
             assert_eq!(error.line, Some(line), "{instead}: {error}");

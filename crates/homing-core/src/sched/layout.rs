@@ -41,6 +41,19 @@ impl Layout {
         self.distance[from.index() * self.nodes + to.index()]
     }
 
+    /// Number of CPUs of a node.
+    pub fn cpus_of(&self, node: Node) -> usize {
+        self.node_of.iter().filter(|&&other| other == node).count()
+    }
+
+    /// The part of the machine that consists of some nodes' CPUs, numbered anew, and those CPUs' numbers here. Nodes
+    /// keep their numbers.
+    pub fn part(&self, has: impl Fn(Node) -> bool) -> (Layout, Vec<Cpu>) {
+        let cpus: Vec<Cpu> = self.all().filter(|&cpu| has(self.node(cpu))).collect();
+        let node_of = cpus.iter().map(|&cpu| self.node(cpu)).collect();
+        (Layout { node_of, ..self.clone() }, cpus)
+    }
+
     /// All CPUs.
     pub fn all(&self) -> impl Iterator<Item = Cpu> + '_ {
         (0..self.node_of.len()).map(|cpu| Cpu(cpu as u16))

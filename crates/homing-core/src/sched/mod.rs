@@ -5,7 +5,8 @@
 //! helped by what [`measure`] finds of their speed-up at run time. [`simulate`] plays that on a machine whose memory
 //! makes jobs slower the farther away and the more crowded their pages are, with a page policy of [`crate::policy`]
 //! moving them; [`outcome`] is what came of it. Managers read no clock and start nothing, as policies do: through
-//! [`driver`] the same code decides for real processes.
+//! [`driver`] the same code decides for real processes. A machine can be divided into [`partition`]s with managers of
+//! their own.
 //!
 //! To add a manager: write a file beside [`manager::equipartition`], headed by its source, and add a line to
 //! [`manager::table`].
@@ -18,6 +19,7 @@ pub mod manager;
 pub mod mapping;
 pub mod measure;
 pub mod outcome;
+pub mod partition;
 pub mod simulate;
 pub mod swf;
 pub mod workload;

@@ -1,6 +1,7 @@
 //! What came of a simulated workload: by application, and of the machine (Corbalan 2003, section 6, figures 1 to 5 and
 //! table 2). All of it is modelled.
 
+use super::partition::{Division, PartitionId};
 use super::workload::Workload;
 use super::JobId;
 use serde::Serialize;
@@ -9,6 +10,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct JobEnded {
     pub app: usize,
+    pub partition: PartitionId,
     pub arrived_s: f64,
     pub began_s: f64,
     pub ended_s: f64,
@@ -115,10 +117,16 @@ pub struct Outcome {
     pub locality: Vec<Point>,
     /// Segments and points that there was no room for.
     pub left_out_of_pictures: u64,
+    /// How partitions fared, if the machine is divided.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub division: Option<Division>,
     #[serde(skip)]
     misses: (f64, f64),
     #[serde(skip)]
     job_seconds: f64,
+    /// Partition and turnaround of each job that ended.
+    #[serde(skip)]
+    ended_in: Vec<(PartitionId, f64)>,
 }
 
 impl Outcome {
@@ -134,6 +142,7 @@ impl Outcome {
 
     /// Adds a job; sums become means in [`Outcome::ended`].
     pub(super) fn job_ended(&mut self, job: &JobEnded) {
+        self.ended_in.push((job.partition, job.ended_s - job.arrived_s));
         let app = &mut self.apps[job.app];
         app.jobs += 1;
         app.cpu_s += job.cpu_s;
@@ -154,6 +163,11 @@ impl Outcome {
     pub(super) fn bursts(&mut self, bursts: u64, busy_s: f64, cpus: usize) {
         self.burst_s = busy_s / (bursts as f64).max(1.0);
         self.bursts_per_cpu = bursts as f64 / cpus as f64;
+    }
+
+    /// How partitions fared, if the machine was divided.
+    pub(super) fn divided(&mut self, division: Option<Division>) {
+        self.division = division.map(|division| division.with_jobs(&self.ended_in));
     }
 
     pub(super) fn ended(&mut self, now_s: f64, cpus: usize) {

@@ -22,6 +22,8 @@ pub struct Entry {
     pub status: Option<i64>,
     /// Field 14: the number of its executable.
     pub executable: Option<i64>,
+    /// Number of the queue that it was submitted to.
+    pub queue: Option<i64>,
 }
 
 /// What a log holds.
@@ -129,6 +131,7 @@ fn job(line: &str) -> Result<Entry, String> {
         memory_kib: known(7).or_else(|| known(10)),
         status: known(11).map(|status| status as i64),
         executable: known(14).map(|number| number as i64),
+        queue: known(15).map(|queue| queue as i64),
     })
 }
 

@@ -6,6 +6,8 @@
 
 use super::app::App;
 use super::layout::Hardware;
+use super::partition::file::Partition;
+use super::partition::PartitionId;
 use super::swf::Log;
 use super::BadInput;
 use rand::{Rng, SeedableRng};
@@ -22,6 +24,8 @@ pub struct Arrival {
     pub app: usize,
     /// Its iterations, as a multiple of the application's.
     pub scale: f64,
+    /// Its partition.
+    pub partition: PartitionId,
 }
 
 /// Applications and the jobs of them, by arrival.
@@ -111,7 +115,7 @@ impl Workload {
                 Lengths::Same => 1.0,
                 Lengths::Exponential => exponential(&mut random),
             };
-            Arrival { at_s, app, scale }
+            Arrival { at_s, app, scale, partition: PartitionId::default() }
         });
         let arrivals = arrivals.collect();
         Ok(Workload { apps: apps.to_vec(), arrivals })
@@ -137,10 +141,47 @@ impl Workload {
                 apps.push(app);
                 apps.len() - 1
             });
-            Arrival { at_s: job.submit_s - first, app, scale }
+            let (at_s, partition) = (job.submit_s - first, PartitionId::default());
+            Arrival { at_s, app, scale, partition }
         });
         let arrivals = arrivals.collect();
         Workload { apps, arrivals }
+    }
+
+    /// Sends jobs to the partitions of their applications, or of their queues in the log that they are from; others
+    /// go to the first.
+    ///
+    /// # Errors
+    /// If a partition names an application or a queue of which there is no job.
+    pub fn divide(&mut self, partitions: &[Partition], log: Option<&Log>) -> Result<(), BadInput> {
+        for (index, partition) in partitions.iter().enumerate() {
+            let to = PartitionId(index as u32);
+            let none = |message: String| BadInput {
+                file: format!("partition `{}`", partition.name),
+                line: None,
+                message,
+            };
+            for name in &partition.apps {
+                let app = self.apps.iter().position(|app| app.name == *name).ok_or_else(|| {
+                    let known: Vec<_> = self.apps.iter().map(|app| app.name.as_str()).collect();
+                    none(format!("no application `{name}`: there are {}", known.join(", ")))
+                })?;
+                let jobs = self.arrivals.iter_mut().filter(|arrival| arrival.app == app);
+                jobs.for_each(|arrival| arrival.partition = to);
+            }
+            for &queue in &partition.queues {
+                let of_log = log.map_or(&[][..], |log| &log.jobs);
+                let mine = |at: usize| of_log.get(at).is_some_and(|job| job.queue == Some(queue));
+                let jobs: Vec<usize> = (0..self.arrivals.len()).filter(|&at| mine(at)).collect();
+                if jobs.is_empty() {
+                    return Err(none(format!(
+                        "queue {queue}: expected the number of a queue of the log's jobs"
+                    )));
+                }
+                jobs.into_iter().for_each(|at| self.arrivals[at].partition = to);
+            }
+        }
+        Ok(())
     }
 
     /// The load: processor time that is asked for until the last arrival, of what there is.

@@ -64,7 +64,8 @@ impl Report {
     }
 }
 
-/// Moves threads and pages of `pids` off `node`. `remember` is given what affinities were before they are changed.
+/// Moves threads and pages of `pids` off `node`, pages to the nodes `to`. `remember` is given what affinities were
+/// before they are changed.
 ///
 /// # Errors
 /// Those of `remember`: the threads that it was last asked to remember are as they were.
@@ -73,6 +74,7 @@ pub fn evacuate<E>(
     proc: &Proc,
     pids: &BTreeSet<Pid>,
     node: Node,
+    to: &[Node],
     remember: &mut impl FnMut(Vec<Was>) -> Result<(), E>,
 ) -> Result<Report, E> {
     let mut report = Report::default();
@@ -93,7 +95,7 @@ pub fn evacuate<E>(
             *report.threads_left.entry(name).or_default() += count;
         }
         for round in 1..=ROUNDS {
-            let done = pages::Round::new(host, pid, node, &mut moved).make(proc);
+            let done = pages::Round::new(host, pid, node, to, &mut moved).make(proc);
             if done.is_clean() || round == ROUNDS {
                 done.failed.into_iter().for_each(|(errno, count)| *left.entry(errno).or_default() += count);
                 done.unseen.into_iter().for_each(|errno| *unseen.entry(errno).or_default() += 1);
@@ -228,14 +230,14 @@ mod tests {
         std::fs::write(file(2), list(&others)).unwrap();
         let host = Host::read(sys.path()).unwrap();
         let pids = BTreeSet::from([pid]);
-        assert!(evacuate(&host, &proc, &pids, Node(0), &mut |_| Err("no room")).is_err());
+        assert!(evacuate(&host, &proc, &pids, Node(0), &[Node(1)], &mut |_| Err("no room")).is_err());
         assert_eq!(affinity(Tid(pid.0)).unwrap(), before, "what cannot be remembered is not changed");
         let mut were = Vec::new();
         let mut remember = |more: Vec<Was>| -> Result<(), std::convert::Infallible> {
             were.extend(more);
             Ok(())
         };
-        let report = evacuate(&host, &proc, &pids, Node(0), &mut remember).unwrap();
+        let report = evacuate(&host, &proc, &pids, Node(0), &[Node(1)], &mut remember).unwrap();
         if others.is_empty() {
             assert_eq!((report.threads_moved, report.threads_left.len()), (0, 1), "nowhere to go");
         } else {

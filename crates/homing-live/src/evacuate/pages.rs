@@ -42,13 +42,15 @@ impl Done {
 }
 
 impl<'a> Round<'a> {
-    /// A round that adds to the pages `moved` to each node.
-    pub(super) fn new(host: &'a Host, pid: Pid, node: Node, moved: &'a mut BTreeMap<Node, u64>) -> Round<'a> {
-        let room = (0..host.nodes())
-            .map(|index| Node(index as u16))
-            .filter(|&other| other != node)
-            .map(|other| (other, host.room(other).unwrap_or(0)))
-            .collect();
+    /// A round that moves pages to some nodes, and adds to those `moved` to each.
+    pub(super) fn new(
+        host: &'a Host,
+        pid: Pid,
+        node: Node,
+        to: &[Node],
+        moved: &'a mut BTreeMap<Node, u64>,
+    ) -> Round<'a> {
+        let room = to.iter().map(|&other| (other, host.room(other).unwrap_or(0))).collect();
         Round { host, pid, node, room, moved, done: Done::default() }
     }
 
@@ -187,13 +189,13 @@ sys.stdin.read()
     fn what_would_not_move_and_what_could_not_be_seen_is_told() {
         let (_sys, host) = crate::host::tests::snapshot(2);
         let (mut moved, me) = (BTreeMap::new(), Pid(std::process::id() as i32));
-        let mut round = Round::new(&host, me, Node(0), &mut moved);
+        let mut round = Round::new(&host, me, Node(0), &[Node(1)], &mut moved);
         round.room[0].1 = 0;
         round.send(&[4096, 8192]);
         round.send(&[]);
         assert_eq!(round.done.failed, BTreeMap::from([(Errno::NOMEM.raw_os_error(), 2)]));
         assert!(!round.done.is_clean());
-        let gone = Round::new(&host, Pid(i32::MAX), Node(0), &mut moved).make(&Proc::default());
+        let gone = Round::new(&host, Pid(i32::MAX), Node(0), &[Node(1)], &mut moved).make(&Proc::default());
         assert!(gone.is_clean(), "who has ended has no pages: {gone:?}");
     }
 }

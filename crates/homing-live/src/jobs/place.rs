@@ -103,7 +103,8 @@ impl Means {
         }
     }
 
-    /// Starts a job on some CPUs.
+    /// Starts a job on some CPUs. Its pages may be on some nodes only, if any are named; only groups with cpusets can
+    /// see to that.
     ///
     /// # Errors
     /// What cannot be made, or started.
@@ -112,10 +113,13 @@ impl Means {
         number: u32,
         mut command: Command,
         cpus: &[u32],
+        memories: &[u32],
         journal: &mut Journal,
     ) -> io::Result<(Child, Place)> {
         let group = match &self.base {
-            Some(base) => Some(self.group(base.path().join(format!("job-{number}")), cpus, journal)?),
+            Some(base) => {
+                Some(self.group(base.path().join(format!("job-{number}")), cpus, memories, journal)?)
+            }
             None => None,
         };
         if let Some(group) = &group {
@@ -137,14 +141,29 @@ impl Means {
         Ok((child, Place { group, cpusets: self.cpusets, leader }))
     }
 
-    fn group(&self, path: PathBuf, cpus: &[u32], journal: &mut Journal) -> io::Result<Group> {
+    fn group(
+        &self,
+        path: PathBuf,
+        cpus: &[u32],
+        memories: &[u32],
+        journal: &mut Journal,
+    ) -> io::Result<Group> {
         journal.note(Line::Group(path.clone()))?;
         let group = Group::create(path)?;
         if self.cpusets {
             group.set_cpus(cpus)?;
+            confine(&group, memories)?;
         }
         Ok(group)
     }
+}
+
+/// Lets the memory of a group be on some nodes only, if any are named.
+fn confine(group: &Group, memories: &[u32]) -> io::Result<()> {
+    if memories.is_empty() {
+        return Ok(());
+    }
+    group.set_memories(memories)
 }
 
 fn number(pid: Pid) -> Option<rustix::process::Pid> {
@@ -171,13 +190,13 @@ impl Place {
             && Proc::default().process_stat(pid).is_ok_and(|stat| stat.state != 'Z')
     }
 
-    /// Gives it CPUs.
+    /// Gives it CPUs, and if any are named nodes for its pages.
     ///
     /// # Errors
     /// What the kernel gives; a process that has ended is none.
-    pub fn give(&self, cpus: &[u32]) -> io::Result<()> {
+    pub fn give(&self, cpus: &[u32], memories: &[u32]) -> io::Result<()> {
         match self.group.as_ref().filter(|_| self.cpusets) {
-            Some(group) => group.set_cpus(cpus),
+            Some(group) => group.set_cpus(cpus).and_then(|()| confine(group, memories)),
             None => self.processes().into_iter().try_for_each(|pid| bind(pid, cpus)),
         }
     }

@@ -46,6 +46,8 @@ pub struct Gets {
     pub threads: u32,
     /// The kernel moves its threads.
     pub shared: bool,
+    /// Nodes on which its pages may be, the kernel's numbers; empty: all.
+    pub memories: Vec<u32>,
 }
 
 /// How a job ended.
@@ -97,7 +99,7 @@ impl Process {
         command.env(homing_linux::allocation::PAGE_ENV, &path);
         page.give(&given(gets, launch.binds, launch.follows));
         let oom_before = killed_for_memory();
-        let (child, place) = means.start(launch.number, command, &gets.cpus, journal)?;
+        let (child, place) = means.start(launch.number, command, &gets.cpus, &gets.memories, journal)?;
         let end = End::of(child).map_err(|(_, error)| error)?;
         let limit = launch.limit.map(|limit| Instant::now() + limit);
         let (binds, follows, migrations) = (launch.binds, launch.follows, HashMap::new());
@@ -134,7 +136,7 @@ impl Process {
     /// # Errors
     /// What the kernel gives.
     pub fn give(&mut self, gets: &Gets) -> io::Result<()> {
-        self.place.give(&gets.cpus)?;
+        self.place.give(&gets.cpus, &gets.memories)?;
         self.page.give(&given(gets, self.binds, self.follows));
         self.pause(false)
     }
@@ -212,15 +214,14 @@ impl Process {
         journal.forget(|line| *line == Line::Page(self.name.clone()))
     }
 
+    /// Its processes.
+    pub fn processes(&self) -> Vec<Pid> {
+        self.place.processes()
+    }
+
     /// Pages of it at each node, by the kernel's numbers.
     pub fn pages(&self) -> HashMap<u32, u64> {
-        let mut pages = HashMap::new();
-        for pid in self.place.processes() {
-            for range in Proc::default().numa_maps(pid).unwrap_or_default() {
-                range.pages.iter().for_each(|(&node, &count)| *pages.entry(node).or_default() += count);
-            }
-        }
-        pages
+        pages_of(&self.place.processes())
     }
 
     fn count_migrations(&mut self) {
@@ -232,6 +233,17 @@ impl Process {
             }
         }
     }
+}
+
+/// Pages of processes at each node, by the kernel's numbers.
+pub fn pages_of(pids: &[Pid]) -> HashMap<u32, u64> {
+    let mut pages = HashMap::new();
+    for &pid in pids {
+        for range in Proc::default().numa_maps(pid).unwrap_or_default() {
+            range.pages.iter().for_each(|(&node, &count)| *pages.entry(node).or_default() += count);
+        }
+    }
+    pages
 }
 
 fn given(gets: &Gets, binds: bool, follows: bool) -> Given {

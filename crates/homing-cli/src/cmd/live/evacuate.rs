@@ -59,7 +59,8 @@ pub fn run(args: Args) -> Result {
         all.extend::<Vec<Was>>(were);
         memory.save(&all)
     };
-    let report = evacuate(&host, &proc, &pids, node, &mut remember)?;
+    let others: Vec<Node> = (0..host.nodes() as u16).map(Node).filter(|&other| other != node).collect();
+    let report = evacuate(&host, &proc, &pids, node, &others, &mut remember)?;
     if args.json {
         outln!("{}", serde_json::to_string_pretty(&report)?);
     } else {

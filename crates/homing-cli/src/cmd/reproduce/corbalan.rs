@@ -11,6 +11,7 @@ use super::Chosen;
 use homing_core::machine::Machine;
 use homing_core::sched::manager::table::Settings;
 use homing_core::sched::outcome::OfApp;
+use homing_core::sched::partition::resources::WINDOW_S;
 use homing_core::sched::simulate::{INTERVAL_S, IRIX_BURST_S};
 use homing_core::sched::workload::Lengths;
 use homing_pipeline::sched::{self, Cell, Jobs, Request, NO_POLICY};
@@ -63,6 +64,8 @@ impl Runs {
         let mut runs = BTreeMap::new();
         for mix in &catalogue.mixes {
             let request = Request {
+                partitions: Vec::new(),
+                window_s: WINDOW_S,
                 machine: machine.clone(),
                 jobs: Jobs::Mix {
                     apps: catalogue.apps.clone(),

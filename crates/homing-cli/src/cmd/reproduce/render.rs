@@ -2,6 +2,7 @@
 
 use super::claim::{Claim, Verdict};
 use super::exhibit::{Exhibit, Line};
+use crate::html::escape;
 use comfy_table::{presets, CellAlignment, Table};
 use std::fmt::Write;
 
@@ -320,10 +321,6 @@ fn shortened(label: &str) -> String {
         0..=MOST => label.to_owned(),
         _ => label.chars().take(MOST - 1).chain(['\u{2026}']).collect(),
     }
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 mod guard;
 mod managers;
+mod partitions;
 mod picture;
 mod run;
 mod simulate;

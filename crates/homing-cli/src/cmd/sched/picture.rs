@@ -1,6 +1,8 @@
 //! Pictures of simulated scheduling: which job had which processors, and how local each job was, one pair for each run.
 
+use crate::html::escape;
 use homing_core::sched::outcome::Outcome;
+use homing_core::sched::partition::{Division, Transfer};
 use homing_pipeline::sched::Cell;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -34,7 +36,8 @@ fn head(text: &str) -> String {
 
 /// A page of one run of real jobs.
 pub fn page_of_one(title: &str, text: &str, outcome: &Outcome, how: &str) -> String {
-    format!("{}<h2>{title}</h2>\n<p>{text}</p>\n{}</html>\n", head(how), processors(outcome))
+    let divided = outcome.division.as_ref().map_or(String::new(), transfers);
+    format!("{}<h2>{title}</h2>\n<p>{text}</p>\n{}{divided}</html>\n", head(how), processors(outcome))
 }
 
 /// The page.
@@ -58,8 +61,28 @@ pub fn page(cells: &[Cell], machine: &str, how: &str) -> String {
         }
         page += &processors(outcome);
         page += &locality(outcome);
+        page += &outcome.division.as_ref().map_or(String::new(), transfers);
     }
     page + "</html>\n"
+}
+
+/// The nodes that moved, for a page.
+fn transfers(division: &Division) -> String {
+    let item = |transfer: &Transfer| {
+        format!(
+            "<li>{:.1} s: node {} from {} to {}, {} pages in {:.3} s, {} left</li>",
+            transfer.at_s,
+            transfer.node,
+            transfer.from.as_deref().map_or("nobody".into(), escape),
+            escape(&transfer.to),
+            transfer.pages_moved,
+            transfer.seconds,
+            transfer.pages_left
+        )
+    };
+    let count = crate::tables::things(division.transfers.len() as u64, "node");
+    let items: String = division.transfers.iter().map(item).collect();
+    format!("<details><summary>{count} moved between partitions</summary><ol>{items}</ol></details>\n")
 }
 
 /// A row for each CPU, in which each pixel shows the job that had most of its time.

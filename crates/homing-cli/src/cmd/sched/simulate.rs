@@ -1,11 +1,14 @@
 //! `homing sched simulate`: a workload of parallel jobs on a machine model.
 
-use super::picture;
+use super::{partitions, picture};
 use crate::exit::{self, Code, Result};
 use crate::names;
 use homing_core::sched::app::{App, Catalogue};
 use homing_core::sched::manager::table::Settings;
-use homing_core::sched::outcome::OfApp;
+use homing_core::sched::outcome::{OfApp, Outcome};
+use homing_core::sched::partition::file::can_manage;
+use homing_core::sched::partition::resources::WINDOW_S;
+use homing_core::sched::partition::Division;
 use homing_core::sched::simulate::{INTERVAL_S, IRIX_BURST_S};
 use homing_core::sched::swf;
 use homing_core::sched::workload::Lengths;
@@ -37,13 +40,15 @@ pub struct Args {
     #[arg(long, value_name = "FIELD=VALUE")]
     set: Vec<String>,
     /// CPU managers (`homing sched managers` lists them)
-    #[arg(
-        long,
-        value_name = "NAMES",
-        value_delimiter = ',',
-        default_value = "irix,equipartition,pdpa,homing"
-    )]
-    managers: Vec<String>,
+    /// [default: irix,equipartition,pdpa,homing; of partitions, all but irix]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', hide_default_value = true)]
+    managers: Option<Vec<String>>,
+    /// Divide the machine: a TOML file with a table [[partition]] for each (docs/scheduling.md)
+    #[arg(long, value_name = "FILE")]
+    partitions: Option<PathBuf>,
+    /// Seconds over which the demand of partitions is measured before a node may move
+    #[arg(long, value_name = "SECONDS", default_value_t = WINDOW_S, requires = "partitions")]
+    window: f64,
     /// Page policies (`homing policies` lists them), or `none` for pages that stay
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "none,irix")]
     policies: Vec<String>,
@@ -87,6 +92,9 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
+
+/// Managers that are compared.
+const MANAGERS: [&str; 4] = ["irix", "equipartition", "pdpa", "homing"];
 
 /// What the numbers are, beside every table.
 const HOW: &str =
@@ -134,6 +142,7 @@ fn request(args: &Args) -> anyhow::Result<Request> {
     positive("--target-efficiency", args.target_efficiency, 10.0)?;
     positive("--burst-ms", args.burst_ms, 1e6)?;
     positive("--interval-ms", args.interval_ms, 1e6)?;
+    positive("--window", args.window, 1e6)?;
     if args.level == 0 || args.runs == 0 || args.jobs == Some(0) {
         return Err(usage("--level, --runs and --jobs: expected 1 or more".into()));
     }
@@ -161,7 +170,9 @@ fn request(args: &Args) -> anyhow::Result<Request> {
     Ok(Request {
         machine: model.machine(is_machine)?,
         jobs,
-        managers: args.managers.clone(),
+        managers: args.managers.clone().unwrap_or_else(|| managers(args.partitions.is_some())),
+        partitions: args.partitions.as_deref().map_or(Ok(Vec::new()), partitions::read)?,
+        window_s: args.window,
         policies: args.policies.clone(),
         set: args.set.clone(),
         settings: Settings { level: args.level, target_efficiency: args.target_efficiency },
@@ -170,6 +181,12 @@ fn request(args: &Args) -> anyhow::Result<Request> {
         seeds: (0..args.runs).map(|run| args.seed.wrapping_add(run)).collect(),
         pictures: args.html.is_some(),
     })
+}
+
+/// The managers that are compared unless some are named.
+fn managers(divided: bool) -> Vec<String> {
+    let usual = MANAGERS.into_iter().filter(|name| !divided || can_manage(name).is_ok());
+    usual.map(String::from).collect()
 }
 
 fn read(path: &Path, what: &'static str) -> anyhow::Result<String> {
@@ -219,6 +236,7 @@ fn print(cells: &[Cell]) -> anyhow::Result<()> {
         "non-local %",
     ];
     let mut jobs = crate::tables::table(&header);
+    let mut divided = partitions::table(&["load %", "manager", "pages"]);
     for same in cells
         .chunk_by(|a, b| (a.load_percent, &a.manager, &a.policy) == (b.load_percent, &b.manager, &b.policy))
     {
@@ -241,6 +259,9 @@ fn print(cells: &[Cell]) -> anyhow::Result<()> {
             whole(&|cell| cell.outcome.process_migrations as f64),
             format!("{:.3}", mean(&|cell| cell.outcome.burst_s)),
         ]);
+        let divisions: Vec<&Division> =
+            same.iter().filter_map(|cell| cell.outcome.division.as_ref()).collect();
+        partitions::rows(&mut divided, &[load.clone(), first.manager.clone(), policy.into()], &divisions);
         for app in &first.outcome.apps {
             let of_app = |of: fn(&OfApp) -> f64| {
                 mean(&|cell: &Cell| {
@@ -264,5 +285,11 @@ fn print(cells: &[Cell]) -> anyhow::Result<()> {
         }
     }
     outln!("{machine}\n\n{jobs}");
+    if divided.row_iter().next().is_some() {
+        outln!("\n{divided}");
+    }
+    if let [Cell { outcome: Outcome { division: Some(division), .. }, .. }] = cells {
+        outln!("\n{}", partitions::transfers(division));
+    }
     Ok(())
 }

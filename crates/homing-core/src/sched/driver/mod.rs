@@ -9,10 +9,11 @@
 mod tests;
 
 use super::layout::Layout;
-use super::manager::{Allocation, Decision, JobView, Manager, Measures, Scene, Why};
+use super::manager::{Allocation, Decision, JobView, Manager, Measures, Scene, Vacate, Why};
 use super::measure::{Analyzer, Watch, BASELINE};
+use super::partition::{Division, PartitionId};
 use super::JobId;
-use crate::ids::Cpu;
+use crate::ids::{Cpu, Node};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -26,6 +27,9 @@ pub struct Asked {
     pub processors: u32,
     /// True if its number of threads follows its processors.
     pub malleable: bool,
+    /// Its partition.
+    #[serde(default)]
+    pub partition: PartitionId,
 }
 
 /// What a job says of its iterations.
@@ -57,6 +61,13 @@ pub enum Input {
     Pages(JobId, Vec<f64>),
     /// The time has come that [`Driver::wake_s`] named.
     Due,
+    /// [`Output::Vacate`] is done.
+    Vacated {
+        /// Pages that left the node.
+        moved: u64,
+        /// Pages that stayed.
+        left: u64,
+    },
 }
 
 /// What a job gets.
@@ -70,6 +81,9 @@ pub struct Gets {
     pub threads: u32,
     /// The operating system moves its threads over these CPUs, which others may have, too.
     pub shared: bool,
+    /// The nodes on which its pages may be; empty: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memories: Vec<Node>,
 }
 
 /// What is to be done.
@@ -82,6 +96,8 @@ pub enum Output {
     Give(JobId, Gets),
     /// Let a job stand still.
     Pause(JobId),
+    /// Let pages of jobs leave a node, and say when they have ([`Input::Vacated`]).
+    Vacate(Vacate),
 }
 
 /// The manager decided what cannot be carried out.
@@ -156,6 +172,7 @@ impl Driver {
                 return Ok(Vec::new());
             }
             Input::Due => Why::Due,
+            Input::Vacated { moved, left } => Why::Vacated { moved, left },
         };
         self.decide(now_s, why)
     }
@@ -177,6 +194,11 @@ impl Driver {
         }
     }
 
+    /// How the partitions fared until a time, if the machine is divided.
+    pub fn division(&self, now_s: f64) -> Option<Division> {
+        self.manager.division(now_s)
+    }
+
     /// What was measured of a job that runs.
     pub fn measured(&self, id: JobId) -> Option<&Analyzer> {
         self.running.get(&id).map(|job| &job.analyzer)
@@ -184,8 +206,8 @@ impl Driver {
 
     /// True if a measurement is complete.
     fn progress(&mut self, id: JobId, progress: Progress) -> bool {
-        let measures = self.manager.measures() != Measures::Nothing;
         let Some(job) = self.running.get_mut(&id) else { return false };
+        let measures = self.manager.measures(job.asked.partition) != Measures::Nothing;
         job.iterations = progress.iterations;
         let Some(gets) = job.gets.as_ref().filter(|gets| measures && gets.change == progress.change) else {
             return false;
@@ -204,13 +226,12 @@ impl Driver {
     fn is_limited(&self, job: &Running, now_s: f64) -> bool {
         let new = job.asked.malleable && job.analyzer.is_new();
         let may_come = job.iterations > 0 || now_s < job.began_s + PATIENCE_S;
-        self.manager.measures() == Measures::FromBaseline && new && may_come
+        self.manager.measures(job.asked.partition) == Measures::FromBaseline && new && may_come
     }
 
     fn decide(&mut self, now_s: f64, why: Why) -> Result<Vec<Output>, Undoable> {
         let running = self.running.iter().map(|(&id, job)| job.view(id, now_s, self.move_s));
-        let waiting =
-            self.waiting.iter().map(|(&id, asked)| JobView::waiting(id, asked.processors, asked.malleable));
+        let waiting = self.waiting.iter().map(|(&id, asked)| asked.view(id));
         let jobs: Vec<JobView> = running.chain(waiting).collect();
         let decision = self.manager.decide(&Scene { now_s, why, layout: &self.layout, jobs: &jobs });
         let is_there = |id| self.running.contains_key(&id) || self.waiting.contains_key(&id);
@@ -228,6 +249,7 @@ impl Driver {
             }
         }
         let shared = self.for_all(&decision);
+        let mut memories: BTreeMap<JobId, Vec<Node>> = decision.memories.into_iter().collect();
         for (id, allocation) in decision.allocations {
             let begun = self.waiting.remove(&id).map(|asked| Running::new(asked, now_s));
             let begins = begun.is_some();
@@ -238,7 +260,8 @@ impl Driver {
             };
             let threads = if self.is_limited(&job, now_s) { threads.min(BASELINE) } else { threads };
             let change = self.changes + 1;
-            let gets = Gets { change, cpus, threads, shared: is_shared };
+            let memories = memories.remove(&id).unwrap_or_default();
+            let gets = Gets { change, cpus, threads, shared: is_shared, memories };
             let same = job.gets.as_ref().is_some_and(|has| Gets { change, ..has.clone() } == gets);
             let job = if same { job } else { Running { gets: Some(gets.clone()), ..job } };
             self.running.insert(id, job);
@@ -247,6 +270,8 @@ impl Driver {
                 outputs.push(if begins { Output::Begin(id, gets) } else { Output::Give(id, gets) });
             }
         }
+        // Processors first: what jobs touch from now on is elsewhere.
+        outputs.extend(decision.vacate.map(Output::Vacate));
         outputs
     }
 
@@ -259,6 +284,14 @@ impl Driver {
             })
         };
         self.layout.all().filter(|cpu| !taken(cpu)).collect()
+    }
+}
+
+impl Asked {
+    /// The job that waits, for managers.
+    fn view(&self, id: JobId) -> JobView {
+        let partition = self.partition;
+        JobView { partition, ..JobView::waiting(id, self.processors, self.malleable) }
     }
 }
 
@@ -285,7 +318,7 @@ impl Running {
             measured: self.analyzer.clone(),
             pages: self.pages.clone(),
             move_s,
-            ..JobView::waiting(id, self.asked.processors, self.asked.malleable)
+            ..self.asked.view(id)
         }
     }
 }

@@ -1,4 +1,5 @@
 use super::super::manager::table::{find, Settings, MANAGERS};
+use super::super::partition::{file, Partitioned};
 use super::*;
 use crate::ids::Node;
 use proptest::prelude::*;
@@ -15,7 +16,7 @@ fn driver(manager: &str, level: usize) -> Driver {
 }
 
 fn arrives(id: u32, processors: u32) -> Input {
-    Input::Arrived(JobId(id), Asked { processors, malleable: true })
+    Input::Arrived(JobId(id), Asked { processors, malleable: true, partition: PartitionId::default() })
 }
 
 /// Who begins (b), gets (g) or pauses (p), with threads.
@@ -24,6 +25,7 @@ fn told(outputs: &[Output]) -> Vec<(char, u32, u32)> {
         Output::Begin(job, gets) => ('b', job.0, gets.threads),
         Output::Give(job, gets) => ('g', job.0, gets.threads),
         Output::Pause(job) => ('p', job.0, 0),
+        Output::Vacate(vacate) => ('v', 0, u32::from(vacate.node.0)),
     };
     outputs.iter().map(short).collect()
 }
@@ -84,7 +86,10 @@ fn a_job_without_iterations_leaves_the_baseline() {
 #[test]
 fn jobs_that_are_found_to_be_malleable_share() {
     let mut driver = driver("equipartition", 4);
-    let rigid = Input::Arrived(JobId(0), Asked { processors: 8, malleable: false });
+    let rigid = Input::Arrived(
+        JobId(0),
+        Asked { processors: 8, malleable: false, partition: PartitionId::default() },
+    );
     driver.take(0.0, rigid).unwrap();
     assert_eq!(told(&driver.take(1.0, arrives(1, 8)).unwrap()), [], "all are taken");
     assert_eq!(told(&driver.take(2.0, Input::Follows(JobId(0), true)).unwrap()), [('g', 0, 4), ('b', 1, 4)]);
@@ -140,6 +145,8 @@ struct World {
     driver: Driver,
     toys: Vec<Toy>,
     states: Vec<State>,
+    /// A node is to be left.
+    vacate: bool,
 }
 
 impl World {
@@ -153,6 +160,10 @@ impl World {
                 }
                 Output::Give(id, gets) => (id, Some(gets)),
                 Output::Pause(id) => (id, None),
+                Output::Vacate(_) => {
+                    assert!(!std::mem::replace(&mut self.vacate, true), "two nodes at once");
+                    continue;
+                }
             };
             let state = &mut self.states[id.index()];
             assert!(state.begun && !state.ended);
@@ -193,11 +204,19 @@ impl World {
             if self.driver.wake_s().is_some_and(|wake| wake <= now_s) {
                 self.take(now_s, Input::Due);
             }
+            // A quarter of a second or less after it was said.
+            if step % 2 == 0 && std::mem::take(&mut self.vacate) {
+                self.take(now_s, Input::Vacated { moved: 3, left: 1 });
+            }
             if self.states.iter().all(|state| state.ended) {
                 return;
             }
             let to_come = self.toys.iter().any(|toy| toy.at_s > now_s);
-            assert!(to_come || self.driver.stuck() == 0, "stuck at {now_s} s: {:?}", self.states);
+            assert!(
+                to_come || self.vacate || self.driver.stuck() == 0,
+                "stuck at {now_s} s: {:?}",
+                self.states
+            );
         }
         panic!("jobs are left: {:?}", self.states);
     }
@@ -227,7 +246,7 @@ fn toys() -> impl Strategy<Value = Vec<Toy>> {
     let toy = (0.0..40.0f64, 1..13u32, any::<bool>(), 1.0..60.0f64, 0.0..1.0f64);
     let toy = toy.prop_map(|(at_s, processors, malleable, work, serial)| Toy {
         at_s,
-        asked: Asked { processors, malleable },
+        asked: Asked { processors, malleable, partition: PartitionId::default() },
         work,
         serial,
     });
@@ -246,7 +265,32 @@ proptest! {
     ) {
         for manager in MANAGERS {
             let states = toys.iter().map(|_| State::default()).collect();
-            World { driver: driver(manager.name, level), toys: toys.clone(), states }.play();
+            World { driver: driver(manager.name, level), toys: toys.clone(), states, vacate: false }.play();
+        }
+    }
+
+    #[test]
+    fn on_a_divided_machine_all_jobs_begin_once_and_end_and_no_cpu_is_given_twice(
+        toys in toys(), level in 1..5usize, nodes in 1..4u16, goals in any::<[bool; 2]>(), first in any::<u32>()
+    ) {
+        for manager in MANAGERS.iter().filter(|manager| !manager.time_shares) {
+            let goal = |moves: bool| if moves { "share = 0.5\n" } else { "" };
+            let text: String = [(0..nodes, goals[0]), (nodes..4, goals[1])]
+                .into_iter()
+                .map(|(nodes, moves)| {
+                    let list: Vec<u16> = nodes.collect();
+                    format!("[[partition]]\nname = \"{list:?}\"\nnodes = {list:?}\n{}", goal(moves))
+                })
+                .collect();
+            let built = || (manager.build)(Settings { level, ..Settings::default() });
+            let parts = file::read(&text).unwrap().into_iter().map(|partition| (partition, built())).collect();
+            let divided = Partitioned::new(&layout(), parts, 2.0, 1e-5);
+            let mut toys = toys.clone();
+            toys.iter_mut().enumerate().for_each(|(at, toy)| {
+                toy.asked.partition = PartitionId(first >> at & 1);
+            });
+            let states = toys.iter().map(|_| State::default()).collect();
+            World { driver: Driver::new(layout(), Box::new(divided), 1e-5), toys, states, vacate: false }.play();
         }
     }
 }

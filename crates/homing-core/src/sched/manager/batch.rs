@@ -8,6 +8,7 @@ pub(super) const ENTRY: Entry = Entry {
     name: "batch",
     source: "reference: first come, first served",
     summary: "a job waits until all processors that it asks for are free, and keeps them to its end",
+    time_shares: false,
     build: |_| Box::new(Batch),
 };
 
@@ -26,6 +27,6 @@ impl Manager for Batch {
             jobs.push(job);
         }
         let counts: Vec<usize> = jobs.iter().map(|job| asked(job)).collect();
-        Decision { allocations: shares::mapped(scene, &jobs, &counts, false), wake_s: None }
+        Decision { allocations: shares::mapped(scene, &jobs, &counts, false), ..Decision::default() }
     }
 }

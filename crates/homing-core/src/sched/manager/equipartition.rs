@@ -9,6 +9,7 @@ pub(super) const ENTRY: Entry = Entry {
     name: "equipartition",
     source: "McCann 1993; Corbalan 2003, section 5",
     summary: "equal shares of the processors, dealt anew when a job comes or goes",
+    time_shares: false,
     build: |settings| Box::new(Equipartition { settings }),
 };
 
@@ -20,6 +21,6 @@ impl Manager for Equipartition {
     fn decide(&mut self, scene: &Scene) -> Decision {
         let jobs = shares::admitted(scene, self.settings.level);
         let counts = shares::equal(&jobs, scene.layout.cpus());
-        Decision { allocations: shares::mapped(scene, &jobs, &counts, false), wake_s: None }
+        Decision { allocations: shares::mapped(scene, &jobs, &counts, false), ..Decision::default() }
     }
 }

@@ -1,7 +1,8 @@
 //! Gang scheduling (Ousterhout 1982): all threads of a job run at the same time, on the same CPUs each time, and rows
 //! of jobs that fit beside each other take turns.
 //!
-//! A row is filled with jobs by arrival as long as their requests fit. Chosen here: a turn takes one second.
+//! A row is filled with jobs by arrival as long as their requests fit. Chosen here: a turn takes one second; where the
+//! number of CPUs changes, rows are filled anew.
 
 use super::table::{Entry, Settings};
 use super::{Allocation, Decision, JobView, Manager, Scene};
@@ -16,7 +17,8 @@ pub(super) const ENTRY: Entry = Entry {
     name: "gang",
     source: "reference: Ousterhout 1982",
     summary: "rows of whole jobs take turns of a second on the same CPUs",
-    build: |settings| Box::new(Gang { settings, rows: Vec::new(), row: 0, next_s: 0.0 }),
+    time_shares: false,
+    build: |settings| Box::new(Gang { settings, rows: Vec::new(), row: 0, next_s: 0.0, cpus: 0 }),
 };
 
 struct Gang {
@@ -25,6 +27,8 @@ struct Gang {
     rows: Vec<BTreeMap<JobId, Vec<Cpu>>>,
     row: usize,
     next_s: f64,
+    /// CPUs that the rows were filled for.
+    cpus: usize,
 }
 
 impl Gang {
@@ -52,9 +56,13 @@ impl Manager for Gang {
         let lives = |id: &JobId| scene.jobs.iter().any(|job| job.id == *id);
         self.rows.iter_mut().for_each(|row| row.retain(|id, _| lives(id)));
         self.rows.retain(|row| !row.is_empty());
+        if std::mem::replace(&mut self.cpus, scene.layout.cpus()) != scene.layout.cpus() {
+            self.rows.clear();
+        }
         let placed: usize = self.rows.iter().map(BTreeMap::len).sum();
         let room = self.settings.level.saturating_sub(placed);
-        let new: Vec<&JobView> = scene.waiting().take(room).collect();
+        let is_new = |job: &&JobView| !self.rows.iter().any(|row| row.contains_key(&job.id));
+        let new: Vec<&JobView> = scene.jobs.iter().filter(is_new).take(room).collect();
         new.iter().for_each(|job| self.place(job, scene.layout.cpus()));
         if self.rows.is_empty() {
             return Decision::default();
@@ -66,6 +74,7 @@ impl Manager for Gang {
         self.row %= self.rows.len();
         let allocations =
             self.rows[self.row].iter().map(|(&job, cpus)| (job, Allocation::Cpus(cpus.clone())));
-        Decision { allocations: allocations.collect(), wake_s: (self.rows.len() > 1).then_some(self.next_s) }
+        let wake_s = (self.rows.len() > 1).then_some(self.next_s);
+        Decision { allocations: allocations.collect(), wake_s, ..Decision::default() }
     }
 }

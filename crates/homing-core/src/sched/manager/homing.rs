@@ -17,6 +17,7 @@
 use super::table::{Entry, Settings};
 use super::{shares, Decision, JobView, Manager, Measures, Scene, Why};
 use crate::sched::measure::SpeedUp;
+use crate::sched::partition::PartitionId;
 
 /// Share of a processor's work that one more must do for a job.
 const LEAST_WORK: f64 = 0.5;
@@ -31,6 +32,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "this project; docs/scheduling.md",
     summary:
         "shares by measured gain, changed only where that is worth the pages left behind; CPUs near the pages",
+    time_shares: false,
     build: |settings| Box::new(Together { settings }),
 };
 
@@ -176,10 +178,10 @@ impl Manager for Together {
         Self::trade(scene, &jobs, &mut counts);
         let (jobs, counts): (Vec<&JobView>, Vec<usize>) =
             jobs.into_iter().zip(counts).filter(|(_, count)| *count > 0).unzip();
-        Decision { allocations: shares::mapped(scene, &jobs, &counts, true), wake_s: None }
+        Decision { allocations: shares::mapped(scene, &jobs, &counts, true), ..Decision::default() }
     }
 
-    fn measures(&self) -> Measures {
+    fn measures(&self, _: PartitionId) -> Measures {
         Measures::AsTheyRun
     }
 }

@@ -10,6 +10,7 @@ pub(super) const ENTRY: Entry = Entry {
     name: "irix",
     source: "Corbalan 2003, section 5",
     summary: "time-sharing: as many threads as equal shares give, moved over the CPUs burst by burst",
+    time_shares: true,
     build: |settings| Box::new(Irix { settings }),
 };
 
@@ -22,6 +23,6 @@ impl Manager for Irix {
         let jobs = shares::admitted(scene, self.settings.level);
         let counts = shares::equal(&jobs, scene.layout.cpus());
         let shared = |(job, count): (&&super::JobView, usize)| (job.id, Allocation::Shared(count as u32));
-        Decision { allocations: jobs.iter().zip(counts).map(shared).collect(), wake_s: None }
+        Decision { allocations: jobs.iter().zip(counts).map(shared).collect(), ..Decision::default() }
     }
 }

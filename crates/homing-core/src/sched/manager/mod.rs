@@ -10,15 +10,17 @@ pub mod gang;
 pub mod homing;
 pub mod irix;
 pub mod pdpa;
-mod shares;
+pub(super) mod shares;
 pub mod table;
 #[cfg(test)]
 mod tests;
 
 use super::layout::Layout;
 use super::measure::Analyzer;
+use super::partition::{Division, PartitionId};
 use super::JobId;
-use crate::ids::Cpu;
+use crate::ids::{Cpu, Node};
+use serde::{Deserialize, Serialize};
 
 /// Why a manager is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +33,13 @@ pub enum Why {
     Report(JobId),
     /// The time has come that the manager named.
     Due,
+    /// The node that was to be vacated has been left by the pages that could be moved.
+    Vacated {
+        /// Pages that left it.
+        moved: u64,
+        /// Pages that stayed.
+        left: u64,
+    },
 }
 
 /// A job, as a manager sees it.
@@ -38,6 +47,8 @@ pub enum Why {
 pub struct JobView {
     /// The job.
     pub id: JobId,
+    /// Its partition.
+    pub partition: PartitionId,
     /// Processors that it asks for.
     pub request: u32,
     /// True if its number of threads follows its processors.
@@ -61,6 +72,7 @@ impl JobView {
     pub fn waiting(id: JobId, request: u32, malleable: bool) -> JobView {
         JobView {
             id,
+            partition: PartitionId::default(),
             request,
             malleable,
             running: false,
@@ -114,6 +126,21 @@ pub struct Decision {
     pub allocations: Vec<(JobId, Allocation)>,
     /// When to ask again, in seconds since the begin.
     pub wake_s: Option<f64>,
+    /// A node that pages are to leave, beside any that are leaving one still: [`Why::Vacated`] says when they have.
+    pub vacate: Option<Vacate>,
+    /// The nodes on which the pages of jobs may be; empty where they may be on all.
+    pub memories: Vec<(JobId, Vec<Node>)>,
+}
+
+/// Pages that are to leave a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Vacate {
+    /// The node.
+    pub node: Node,
+    /// The jobs whose pages leave it. None of them has CPUs there any more.
+    pub jobs: Vec<JobId>,
+    /// Where to.
+    pub to: Vec<Node>,
 }
 
 impl Decision {
@@ -166,8 +193,13 @@ pub trait Manager: Send {
     /// Says who runs where from now on.
     fn decide(&mut self, scene: &Scene) -> Decision;
 
-    /// How jobs are to be measured.
-    fn measures(&self) -> Measures {
+    /// How the jobs of a partition are to be measured.
+    fn measures(&self, _partition: PartitionId) -> Measures {
         Measures::Nothing
+    }
+
+    /// How the partitions fared until a time, if the machine is divided.
+    fn division(&self, _now_s: f64) -> Option<Division> {
+        None
     }
 }

@@ -14,6 +14,7 @@
 
 use super::table::{Entry, Settings};
 use super::{shares, Decision, JobView, Manager, Measures, Scene, Why};
+use crate::sched::partition::PartitionId;
 use crate::sched::JobId;
 use std::collections::BTreeMap;
 
@@ -26,6 +27,7 @@ pub(super) const ENTRY: Entry = Entry {
     name: "pdpa",
     source: "Corbalan 2000 (OSDI); Corbalan 2003, section 5",
     summary: "the most processors that a job uses with a target efficiency, measured while it runs",
+    time_shares: false,
     build: |settings| Box::new(Pdpa { settings, jobs: BTreeMap::new() }),
 };
 
@@ -116,10 +118,10 @@ impl Manager for Pdpa {
             *count = now;
             self.jobs.insert(job.id, state);
         }
-        Decision { allocations: shares::mapped(scene, &jobs, &counts, false), wake_s: None }
+        Decision { allocations: shares::mapped(scene, &jobs, &counts, false), ..Decision::default() }
     }
 
-    fn measures(&self) -> Measures {
+    fn measures(&self, _: PartitionId) -> Measures {
         Measures::FromBaseline
     }
 }

@@ -27,6 +27,8 @@ pub struct Entry {
     pub source: &'static str,
     /// One line about it.
     pub summary: &'static str,
+    /// The operating system moves its jobs' threads over all CPUs.
+    pub time_shares: bool,
     /// Makes one.
     pub build: fn(Settings) -> Box<dyn Manager>,
 }

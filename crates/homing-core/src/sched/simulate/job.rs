@@ -5,6 +5,7 @@ use super::super::layout::{Hardware, Layout};
 use super::super::manager::{JobView, Measures};
 use super::super::measure::{Analyzer, AGAIN_S, BASELINE, ITERATIONS, LEFT_OUT};
 use super::super::outcome::JobEnded;
+use super::super::partition::PartitionId;
 use super::super::workload::Arrival;
 use super::super::JobId;
 use crate::ids::{Cpu, Node};
@@ -22,6 +23,7 @@ struct Watch {
 #[derive(Debug)]
 pub(super) struct Job<'a> {
     pub id: JobId,
+    pub partition: PartitionId,
     pub app: &'a App,
     began_s: f64,
     /// Iterations that it has, and that are done.
@@ -54,6 +56,7 @@ impl<'a> Job<'a> {
     pub fn begin(id: JobId, app: &'a App, arrival: &Arrival, now_s: f64, measures: Measures) -> Job<'a> {
         Job {
             id,
+            partition: arrival.partition,
             app,
             began_s: now_s,
             total: app.iterations * arrival.scale,
@@ -70,13 +73,18 @@ impl<'a> Job<'a> {
             watch: None,
             measures,
             ran_s: 0.0,
-            ended: JobEnded { app: arrival.app, arrived_s: arrival.at_s, ..JobEnded::default() },
+            ended: JobEnded {
+                app: arrival.app,
+                partition: arrival.partition,
+                arrived_s: arrival.at_s,
+                ..JobEnded::default()
+            },
         }
     }
 
     /// A job that has not begun, for managers.
-    pub fn waiting(id: JobId, app: &App) -> JobView {
-        JobView::waiting(id, app.request, app.malleable)
+    pub fn waiting(id: JobId, partition: PartitionId, app: &App) -> JobView {
+        JobView { partition, ..JobView::waiting(id, app.request, app.malleable) }
     }
 
     /// The job, for managers.
@@ -88,7 +96,7 @@ impl<'a> Job<'a> {
             measured: self.analyzer.clone(),
             pages,
             move_s: self.move_s(hardware),
-            ..Job::waiting(self.id, self.app)
+            ..Job::waiting(self.id, self.partition, self.app)
         }
     }
 

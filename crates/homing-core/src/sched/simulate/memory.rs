@@ -8,6 +8,7 @@
 
 use super::super::app::Init;
 use super::super::layout::{Hardware, Layout};
+use super::super::manager::Vacate;
 use super::super::outcome::Outcome;
 use super::job::Job;
 use crate::action::{Action, Kind, Locations, Outcome as Came};
@@ -122,6 +123,30 @@ impl<'p> Memory<'p> {
             self.engine.observe(Observation::PageNew(Page(first + part as u32), address));
         }
         self.last.insert(job.id.0, job.nodes.clone());
+    }
+
+    /// Pages of jobs leave a node for the nearest of others, by turns where several are as near. Each takes the time of
+    /// a move of the node's own CPUs, which stand idle, and interrupts the job's. Gives their number.
+    pub fn vacate(&mut self, jobs: &mut [Job], vacate: &Vacate, layout: &Layout) -> f64 {
+        let far = |node: &Node| layout.distance(vacate.node, *node);
+        let least = vacate.to.iter().map(far).fold(f64::INFINITY, f64::min);
+        let nearest: Vec<Node> = vacate.to.iter().copied().filter(|node| far(node) <= least).collect();
+        let (mut left, mut all) = (nearest.iter().cycle(), 0.0);
+        for job in jobs.iter_mut().filter(|job| vacate.jobs.contains(&job.id)) {
+            let Some(first) = job.first_page.map(|first| first as usize) else { continue };
+            let (own, shared) = self.sizes(job);
+            let homes = &mut self.engine.executor_mut().home[first..first + BANDS + SHARED];
+            let mut pages = 0.0;
+            for (part, home) in homes.iter_mut().enumerate().filter(|(_, home)| **home == vacate.node) {
+                let Some(&to) = left.next() else { break };
+                *home = to;
+                pages += if part < BANDS { own } else { shared };
+            }
+            job.moved(pages, pages * self.shootdown_s);
+            all += pages;
+        }
+        self.pages_moved += all;
+        all
     }
 
     /// The job's pages go away.

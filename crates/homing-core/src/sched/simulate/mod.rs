@@ -17,9 +17,9 @@ mod tests;
 mod usage;
 
 use super::layout::Hardware;
-use super::manager::{Allocation, Decision, Manager, Scene, Why};
+use super::manager::{Allocation, Decision, Manager, Scene, Vacate, Why};
 use super::outcome::Outcome;
-use super::workload::Workload;
+use super::workload::{Arrival, Workload};
 use super::JobId;
 use crate::policy::Policy;
 use job::Job;
@@ -92,6 +92,8 @@ struct Run<'a, 'p> {
     /// Arrivals that came.
     arrived: usize,
     due_s: Option<f64>,
+    /// When a node is left, and the pages that leave it.
+    vacated: Option<(f64, u64)>,
     next_interval_s: f64,
     outcome: Outcome,
 }
@@ -109,6 +111,7 @@ impl<'a, 'p> Run<'a, 'p> {
             waiting: Vec::new(),
             arrived: 0,
             due_s: None,
+            vacated: None,
             next_interval_s: setup.interval_s,
             outcome: Outcome::new(setup.workload),
             setup,
@@ -129,6 +132,7 @@ impl<'a, 'p> Run<'a, 'p> {
         self.usage.finish(self.now_s, &mut self.outcome);
         self.memory.finish(&mut self.outcome);
         self.outcome.ended(self.now_s, self.setup.hardware.layout.cpus());
+        self.outcome.divided(self.manager.division(self.now_s));
         Ok(self.outcome)
     }
 
@@ -136,7 +140,7 @@ impl<'a, 'p> Run<'a, 'p> {
     fn next_event(&self) -> Result<f64, Stuck> {
         let active = self.running.iter().any(Job::runs);
         let arrival = self.setup.workload.arrivals.get(self.arrived).map(|arrival| arrival.at_s);
-        if !active && arrival.is_none() && self.due_s.is_none() {
+        if !active && arrival.is_none() && self.due_s.is_none() && self.vacated.is_none() {
             let first = self.running.first().map(|job| job.id).or(self.waiting.first().copied());
             let request = first.map_or(0, |id| self.app_of(id).request);
             let (now_s, waiting) = (self.now_s, self.waiting.len() + self.running.len());
@@ -147,7 +151,8 @@ impl<'a, 'p> Run<'a, 'p> {
         // Where no job has pages there is nothing to look at.
         let interval = self.running.iter().any(|job| job.runs() && job.first_page.is_some());
         let interval = interval.then_some(self.next_interval_s);
-        let others = [arrival, self.due_s, interval, self.native.next_s()];
+        let vacated = self.vacated.map(|(at_s, _)| at_s);
+        let others = [arrival, self.due_s, vacated, interval, self.native.next_s()];
         let next = jobs.chain(others.into_iter().flatten()).fold(f64::INFINITY, f64::min);
         Ok(next.max(self.now_s))
     }
@@ -183,6 +188,9 @@ impl<'a, 'p> Run<'a, 'p> {
             self.due_s = None;
             self.decide(Why::Due)?;
         }
+        if let Some((_, moved)) = self.vacated.take_if(|(at_s, _)| *at_s <= self.now_s) {
+            self.decide(Why::Vacated { moved, left: 0 })?;
+        }
         if self.native.next_s().is_some_and(|next| next <= self.now_s) {
             let layout = &self.setup.hardware.layout;
             self.outcome.process_migrations += self.native.shuffle(&mut self.running, layout, self.now_s);
@@ -211,9 +219,12 @@ impl<'a, 'p> Run<'a, 'p> {
         Ok(())
     }
 
+    fn arrival(&self, id: JobId) -> &'a Arrival {
+        &self.setup.workload.arrivals[id.index()]
+    }
+
     fn app_of(&self, id: JobId) -> &'a super::app::App {
-        let workload = self.setup.workload;
-        &workload.apps[workload.arrivals[id.index()].app]
+        &self.setup.workload.apps[self.arrival(id).app]
     }
 
     fn decide(&mut self, why: Why) -> Result<(), Stuck> {
@@ -222,7 +233,9 @@ impl<'a, 'p> Run<'a, 'p> {
             .iter()
             .map(|job| job.view(self.now_s, self.memory.held(job), self.setup.hardware))
             .collect();
-        views.extend(self.waiting.iter().map(|&id| Job::waiting(id, self.app_of(id))));
+        views.extend(
+            self.waiting.iter().map(|&id| Job::waiting(id, self.arrival(id).partition, self.app_of(id))),
+        );
         let layout = &self.setup.hardware.layout;
         let decision = self.manager.decide(&Scene { now_s: self.now_s, why, layout, jobs: &views });
         self.check(&decision)?;
@@ -237,7 +250,6 @@ impl<'a, 'p> Run<'a, 'p> {
     }
 
     fn carry_out(&mut self, decision: Decision) {
-        let measures = self.manager.measures();
         let layout = &self.setup.hardware.layout;
         self.due_s = decision.wake_s.filter(|&wake| wake > self.now_s);
         for job in &mut self.running {
@@ -250,7 +262,8 @@ impl<'a, 'p> Run<'a, 'p> {
         for (id, allocation) in decision.allocations {
             let index = self.running.iter().position(|job| job.id == id).unwrap_or_else(|| {
                 self.waiting.retain(|&waiting| waiting != id);
-                let arrival = &self.setup.workload.arrivals[id.index()];
+                let arrival = self.arrival(id);
+                let measures = self.manager.measures(arrival.partition);
                 self.running.push(Job::begin(id, self.app_of(id), arrival, self.now_s, measures));
                 begun.push(id);
                 self.running.len() - 1
@@ -274,7 +287,16 @@ impl<'a, 'p> Run<'a, 'p> {
             .filter(|job| begun.contains(&job.id))
             .for_each(|job| self.memory.begin(job, layout));
         self.memory.threads_moved(&mut self.running, self.now_s);
+        if let Some(vacate) = decision.vacate {
+            self.vacate(&vacate);
+        }
         self.usage.occupied(self.now_s, &self.running);
         self.next_interval_s = self.next_interval_s.min(self.now_s + self.setup.interval_s);
+    }
+
+    fn vacate(&mut self, vacate: &Vacate) {
+        let hardware = self.setup.hardware;
+        let pages = self.memory.vacate(&mut self.running, vacate, &hardware.layout);
+        self.vacated = Some((self.now_s + pages * hardware.move_s, pages.round() as u64));
     }
 }

@@ -1,6 +1,7 @@
 use super::super::app::{App, Catalogue, CORBALAN};
 use super::super::layout::Hardware;
 use super::super::manager::table::{find, Settings, MANAGERS};
+use super::super::partition::PartitionId;
 use super::super::workload::{self, Arrival, Arriving, Lengths, Mix, Workload};
 use super::*;
 use crate::machine::Machine;
@@ -79,7 +80,7 @@ fn a_queue_of_single_processors_waits_as_erlang_says() {
 fn one_job_alone_takes_what_its_model_says() {
     let (hardware, catalogue) = (hardware(), catalogue());
     for app in 0..catalogue.apps.len() {
-        let arrivals = vec![Arrival { at_s: 3.0, app, scale: 0.1 }];
+        let arrivals = vec![Arrival { at_s: 3.0, app, scale: 0.1, partition: PartitionId::default() }];
         let workload = Workload { apps: catalogue.apps.clone(), arrivals };
         let outcome = play(&workload, &hardware, "batch", "none");
         let app = &catalogue.apps[app];
@@ -182,7 +183,7 @@ fn migration_brings_pages_home_after_processors_changed() {
 fn the_policy_of_this_project_moves_pages_of_jobs_too() {
     let hardware = Hardware::new(&Machine::builtin("origin2000-16").unwrap()).unwrap();
     let catalogue = catalogue();
-    let job = |at_s| Arrival { at_s, app: 0, scale: 0.3 };
+    let job = |at_s| Arrival { at_s, app: 0, scale: 0.3, partition: PartitionId::default() };
     let workload = Workload { apps: catalogue.apps, arrivals: vec![job(0.0), job(3.0), job(6.0)] };
     let [still, ours] = ["none", "homing"].map(|policy| play(&workload, &hardware, "equipartition", policy));
     consistent(&ours, &workload, 16);
@@ -198,7 +199,10 @@ fn the_policy_of_this_project_moves_pages_of_jobs_too() {
 fn a_job_that_can_never_run_is_said() {
     let hardware = hardware();
     let app = App { name: "huge".into(), malleable: false, ..App::of_log(128, false) };
-    let workload = Workload { apps: vec![app], arrivals: vec![Arrival { at_s: 0.0, app: 0, scale: 1.0 }] };
+    let workload = Workload {
+        apps: vec![app],
+        arrivals: vec![Arrival { at_s: 0.0, app: 0, scale: 1.0, partition: PartitionId::default() }],
+    };
     let settings = Settings::default();
     let setup = Setup {
         workload: &workload,

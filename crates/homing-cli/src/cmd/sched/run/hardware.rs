@@ -38,6 +38,16 @@ impl Hardware {
         cpus.iter().map(|cpu| self.numbers[cpu.index()]).collect()
     }
 
+    /// The kernel's numbers of nodes.
+    pub fn node_numbers(&self, nodes: &[Node]) -> Vec<u32> {
+        nodes.iter().map(|&node| self.host.kernel_id(node)).collect()
+    }
+
+    /// What is known of this machine.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
     /// Pages at each node, from those at the kernel's nodes.
     pub fn pages(&self, by_kernel: &HashMap<u32, u64>) -> Vec<f64> {
         let mut pages = vec![0.0; self.layout.nodes()];

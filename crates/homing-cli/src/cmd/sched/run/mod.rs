@@ -2,6 +2,7 @@
 
 mod hardware;
 mod launch;
+mod leaving;
 mod pages;
 mod results;
 mod work;
@@ -13,6 +14,9 @@ use hardware::Hardware;
 use homing_core::sched::driver::Driver;
 use homing_core::sched::jobs;
 use homing_core::sched::manager::table::{self, Settings};
+use homing_core::sched::manager::Manager;
+use homing_core::sched::partition::resources::WINDOW_S;
+use homing_core::sched::partition::{self, Partitioned};
 use homing_linux::interrupts::Interrupts;
 use homing_live::jobs::journal::Journal;
 use homing_live::jobs::place::Means;
@@ -44,6 +48,9 @@ pub struct Args {
     /// Efficiency that PDPA wants of a job's processors
     #[arg(long, value_name = "SHARE", default_value_t = Settings::default().target_efficiency)]
     target_efficiency: f64,
+    /// Seconds over which the demand of partitions is measured before a node may move
+    #[arg(long, value_name = "SECONDS", default_value_t = WINDOW_S)]
+    window: f64,
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
@@ -70,10 +77,13 @@ pub fn run(args: Args) -> Result {
             "--level and --target-efficiency: expected 1 or more, and a number above 0, at most 10".into(),
         ));
     }
+    if !(args.window > 0.0 && args.window <= 1e6) {
+        return Err(usage(format!("--window {}: expected seconds, above 0", args.window)));
+    }
     let text = read_text(&args.jobs, "jobs")?;
-    let jobs =
-        jobs::read(&text, &args.jobs.display().to_string()).map_err(|error| usage(error.to_string()))?;
-    let launcher = Launcher::new(&jobs)?;
+    let file = args.jobs.display().to_string();
+    let jobs = jobs::read(&text, &file).map_err(|error| usage(error.to_string()))?;
+    let launcher = Launcher::new(&jobs.jobs)?;
     let caught = interrupts()?;
     let log = args.log.as_deref().map(JournalFile::create).transpose()?;
     let mut journal = Journal::begin()?;
@@ -82,11 +92,23 @@ pub fn run(args: Args) -> Result {
     errln!("homing: {}", means.describe());
     let _guard = launch::guard(journal.name());
     let settings = Settings { level: args.level, target_efficiency: args.target_efficiency };
-    let driver = Driver::new(hardware.layout.clone(), (entry.build)(settings), hardware.move_s());
+    let manager: Box<dyn Manager> = match jobs.partitions.is_empty() {
+        true => (entry.build)(settings),
+        false => {
+            let wrong = |message: String| usage(format!("{file}: {message}"));
+            partition::file::can_manage(entry.name).map_err(wrong)?;
+            partition::file::check(&jobs.partitions, &hardware.layout).map_err(wrong)?;
+            let (parts, move_s) = (jobs.partitions.clone(), hardware.move_s());
+            Box::new(Partitioned::of(&hardware.layout, parts, entry, settings, args.window, move_s))
+        }
+    };
+    let driver = Driver::new(hardware.layout.clone(), manager, hardware.move_s());
     let mut plan = pages::plan(args.pages, hardware.layout.nodes())?;
     let mut engine = pages::begin(args.pages, &mut plan)?;
+    let divided = !jobs.partitions.is_empty();
     let mut work = Work::new(jobs, launcher, driver, hardware, means, journal, log);
-    work.follow_pages = entry.name == "homing";
+    // The manager `homing` weighs pages, and so does who moves nodes.
+    work.follow_pages = entry.name == "homing" || divided;
     let driven = drive(&mut work, &mut engine, &caught);
     let moved = engine.finish();
     let results = work.finish(entry.name, args.pages.name(), moved?);

@@ -1,9 +1,10 @@
 //! What came of real jobs: a table, JSON, a page with a picture.
 
-use crate::cmd::sched::picture;
+use crate::cmd::sched::{partitions, picture};
 use homing_core::sched::jobs::Job;
 use homing_core::sched::measure::Analyzer;
 use homing_core::sched::outcome::{Outcome, Segment};
+use homing_core::sched::partition::Division;
 use homing_core::sched::JobId;
 use homing_linux::allocation::Report;
 use homing_linux::visible;
@@ -153,7 +154,8 @@ impl JobResult {
         Some(self.began_s? - self.arrived_s)
     }
 
-    fn turnaround_s(&self) -> Option<f64> {
+    /// Seconds from arrival to end.
+    pub fn turnaround_s(&self) -> Option<f64> {
         Some(self.ended_s? - self.arrived_s)
     }
 
@@ -253,6 +255,8 @@ pub struct Results {
     pub jobs: Vec<JobResult>,
     /// What the live engine did.
     pub moved: Option<Summary>,
+    /// How partitions fared, if the machine is divided.
+    pub division: Option<Division>,
 }
 
 /// What the numbers are.
@@ -292,6 +296,8 @@ impl Results {
             "cpu_s": self.sum(JobResult::cpu_s),
             "process_migrations": self.migrations(),
             "engine": self.moved,
+            "partitions": self.division.as_ref().map(|division| &division.partitions),
+            "transfers": self.division.as_ref().map(|division| &division.transfers),
             "jobs": self.jobs.iter().map(JobResult::json).collect::<Vec<_>>(),
         })
     }
@@ -335,6 +341,11 @@ impl Results {
             self.mean_turnaround_s(),
             self.sum(JobResult::cpu_s),
         );
+        if let Some(division) = &self.division {
+            let mut table = partitions::table(&[]);
+            partitions::rows(&mut table, &[], &[division]);
+            outln!("\n{table}\n\n{}\n", partitions::transfers(division));
+        }
         if let Some(moved) = &self.moved {
             outln!(
                 "The engine ({}, {}) moved {} pages.",
@@ -365,6 +376,7 @@ impl Results {
     fn outcome(&self) -> Outcome {
         let mut outcome = Outcome::default();
         outcome.makespan_s = self.total_s;
+        outcome.division = self.division.clone();
         for (index, job) in self.jobs.iter().enumerate() {
             let end = job.ended_s.unwrap_or(self.total_s);
             for (at, change) in job.changes.iter().enumerate().filter(|(_, change)| !change.shared) {

@@ -2,14 +2,19 @@
 
 use super::hardware::Hardware;
 use super::launch::Launcher;
+use super::leaving::Leaving;
 use super::pages::{Engine, Stay};
 use super::results::{Change, Fate, JobResult, Results};
 use crate::files::JournalFile;
 use anyhow::Context;
 use homing_core::sched::driver::{self, Asked, Driver, Input, Output, Progress};
-use homing_core::sched::jobs::{self, Job};
+use homing_core::sched::jobs::{self, Job, Jobs};
+use homing_core::sched::manager::Vacate;
+use homing_core::sched::partition::file::find;
+use homing_core::sched::partition::PartitionId;
 use homing_core::sched::JobId;
 use homing_linux::allocation::{now_ns, Report};
+use homing_linux::proc::Pid;
 use homing_linux::visible;
 use homing_live::account::Summary;
 use homing_live::jobs::journal::Journal;
@@ -33,6 +38,7 @@ struct Entry {
     result: JobResult,
     /// The driver takes its number of threads for one that follows.
     malleable: bool,
+    partition: PartitionId,
 }
 
 impl Entry {
@@ -72,12 +78,14 @@ pub struct Work {
     /// The manager wants to know where pages are.
     pub follow_pages: bool,
     pages_at: Duration,
+    /// Pages that leave a node.
+    leaving: Option<Leaving>,
 }
 
 impl Work {
     /// Begins; no job has arrived yet.
     pub fn new(
-        jobs: Vec<Job>,
+        jobs: Jobs,
         launcher: Launcher,
         driver: Driver,
         hardware: Hardware,
@@ -88,9 +96,10 @@ impl Work {
         let entry = |(index, job): (usize, Job)| {
             let malleable = launcher.malleable(index, &job);
             let result = JobResult::new(&job);
-            Entry { job, process: None, result, malleable }
+            let partition = find(&jobs.partitions, job.partition.as_deref()).unwrap_or_default();
+            Entry { job, process: None, result, malleable, partition }
         };
-        let entries = jobs.into_iter().enumerate().map(entry).collect();
+        let entries = jobs.jobs.into_iter().enumerate().map(entry).collect();
         Work {
             entries,
             launcher,
@@ -105,6 +114,7 @@ impl Work {
             ending: false,
             follow_pages: false,
             pages_at: Duration::ZERO,
+            leaving: None,
         }
     }
 
@@ -123,13 +133,18 @@ impl Work {
         if pages {
             self.pages_at = self.now();
         }
+        if let Some(leaving) = self.leaving.take_if(|leaving| leaving.is_over()) {
+            let (moved, left) = leaving.counts();
+            self.inputs.push_back(Input::Vacated { moved, left });
+        }
         if self.driver.wake_s().is_some_and(|wake| wake <= self.now().as_secs_f64()) {
             self.inputs.push_back(Input::Due);
         }
         while let Some(input) = self.inputs.pop_front() {
             self.take(input, engine)?;
         }
-        let stuck = if self.arrived == self.entries.len() { self.driver.stuck() } else { 0 };
+        let to_come = self.arrived < self.entries.len() || self.leaving.is_some();
+        let stuck = if to_come { 0 } else { self.driver.stuck() };
         anyhow::ensure!(
             stuck == 0,
             "nothing runs while {stuck} jobs wait: the manager lets none of them begin"
@@ -140,7 +155,11 @@ impl Work {
     fn arrivals(&mut self) {
         let now_s = self.now().as_secs_f64();
         while let Some(entry) = self.entries.get(self.arrived).filter(|entry| entry.job.arrival <= now_s) {
-            let asked = Asked { processors: entry.job.request, malleable: entry.malleable };
+            let asked = Asked {
+                processors: entry.job.request,
+                malleable: entry.malleable,
+                partition: entry.partition,
+            };
             if !self.ending {
                 self.inputs.push_back(Input::Arrived(JobId(self.arrived as u32), asked));
             }
@@ -185,7 +204,13 @@ impl Work {
     fn take(&mut self, input: Input, engine: &mut Engine<'_>) -> anyhow::Result<()> {
         let now_s = self.now().as_secs_f64();
         self.write("input", now_s, &input)?;
-        for output in self.driver.take(now_s, input)? {
+        let outputs = self.driver.take(now_s, input)?;
+        for output in &outputs {
+            if let Output::Vacate(vacate) = output {
+                self.leaving = Some(Leaving::announced(&self.hardware, vacate, self.pids_of(vacate)));
+            }
+        }
+        for output in outputs {
             self.write("output", now_s, &output)?;
             self.carry_out(now_s, output, engine)?;
         }
@@ -207,6 +232,10 @@ impl Work {
             }
             Output::Give(id, gets) => (id, Some(self.gets(gets))),
             Output::Pause(id) => (id, None),
+            Output::Vacate(_) => {
+                self.leaving.iter_mut().for_each(Leaving::begin);
+                return Ok(());
+            }
         };
         let entry = &mut self.entries[id.index()];
         let Some(process) = &mut entry.process else { return Ok(()) };
@@ -218,9 +247,15 @@ impl Work {
         done.with_context(|| format!("job `{}` cannot be given its processors", entry.job.name))
     }
 
+    fn pids_of(&self, vacate: &Vacate) -> Vec<Pid> {
+        let jobs = vacate.jobs.iter().filter_map(|id| self.entries[id.index()].process.as_ref());
+        jobs.flat_map(Process::processes).collect()
+    }
+
     fn gets(&self, gets: driver::Gets) -> Gets {
-        let driver::Gets { change, cpus, threads, shared } = gets;
-        Gets { change, cpus: self.hardware.numbers(&cpus), threads, shared }
+        let driver::Gets { change, cpus, threads, shared, memories } = gets;
+        let memories = self.hardware.node_numbers(&memories);
+        Gets { change, cpus: self.hardware.numbers(&cpus), threads, shared, memories }
     }
 
     /// Starts a job. One that cannot be started has ended; the others go on.
@@ -309,8 +344,12 @@ impl Work {
         let total_s = self.now().as_secs_f64();
         let means = self.means.describe();
         let cpus = self.hardware.layout.cpus();
+        let ended =
+            self.entries.iter().filter_map(|entry| Some((entry.partition, entry.result.turnaround_s()?)));
+        let ended: Vec<(PartitionId, f64)> = ended.collect();
+        let division = self.driver.division(total_s).map(|division| division.with_jobs(&ended));
         let jobs = self.entries.into_iter().map(|entry| entry.result).collect();
-        Results { manager, pages, means, cpus, total_s, jobs, moved }
+        Results { manager, pages, means, cpus, total_s, jobs, moved, division }
     }
 }
 
