@@ -95,7 +95,10 @@ install: build ## Install under PREFIX (default /usr/local)
 	target/release/homing completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_homing
 	target/release/homing completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/homing.fish
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
-	sed 's|/usr/local/bin|$(PREFIX)/bin|' packaging/homing.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/homing.service
+	for unit in homing homing-attach@; do sed 's|/usr/local/bin|$(PREFIX)/bin|' packaging/$$unit.service \
+	  > $(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit.service || exit; done
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/share/homing/slurm packaging/slurm/homing-prolog packaging/slurm/homing-epilog
+	sed 's|/usr/local/bin|$(PREFIX)/bin|' packaging/slurm/homing-engine > $(DESTDIR)$(PREFIX)/share/homing/slurm/homing-engine
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/homing packaging/homing.toml packaging/homing-hint-faults.conf
 	install -D -m 755 target/release/libhoming.so $(DESTDIR)$(PREFIX)/lib/libhoming.so.0
 	ln -sf libhoming.so.0 $(DESTDIR)$(PREFIX)/lib/libhoming.so

@@ -5,7 +5,8 @@ set -euo pipefail
 
 build=(gcc g++ make pkg-config libc6-dev valgrind libc6-dbg)
 test=(clang gfortran libomp-dev chromium nodejs npm xz-utils python3 zstd binutils
-  golang-go default-jdk-headless hwloc-nox libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4 sqlite3 redis-server)
+  golang-go default-jdk-headless hwloc-nox libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4 sqlite3 redis-server slurmctld slurmd
+  slurm-client)
 
 # What a package gives, where something else than dpkg may have installed it.
 declare -A command=([nodejs]=node [npm]=npm [python3]=python3 [make]=make [gcc]=gcc [g++]=g++ [clang]=clang

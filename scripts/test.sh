@@ -49,6 +49,7 @@ part safety tests/safety.sh
 part protect tests/protect.sh
 part rset tests/rset.sh
 part sched tests/sched.sh
+part slurm tests/slurm.sh
 part unit tests/unit.sh
 part page ui/run-tests.sh
 part deny scripts/deny.sh

@@ -160,7 +160,8 @@ impl Targets {
     /// Looks at everything anew.
     ///
     /// # Errors
-    /// If the cgroup cannot be read. Processes that end meanwhile are no error.
+    /// If the cgroup cannot be read. Processes that end meanwhile are no error, nor is a cgroup that is removed after
+    /// the first look.
     pub fn look(&mut self, host: &Host) -> Result<Changes, ProcError> {
         self.looks += 1;
         let mut changes = Changes::default();
@@ -234,7 +235,11 @@ impl Targets {
 
     fn wanted(&self) -> Result<BTreeSet<Pid>, ProcError> {
         match &self.choice {
-            Choice::Cgroup(path) => Ok(cgroup_processes(path)?.into_iter().collect()),
+            Choice::Cgroup(path) => match cgroup_processes(path) {
+                // One that is removed while we look holds nobody any more.
+                Err(ProcError::Gone { .. }) if self.looks > 1 => Ok(BTreeSet::new()),
+                processes => Ok(processes?.into_iter().collect()),
+            },
             Choice::Processes { pids, children } => {
                 let mut wanted: BTreeSet<Pid> = pids.iter().copied().collect();
                 if *children {

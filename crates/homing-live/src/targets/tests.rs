@@ -212,3 +212,20 @@ fn helpers_are_left_out_whoever_has_made_them() {
     drop(input);
     child.wait().unwrap();
 }
+
+#[test]
+fn a_cgroup_that_is_removed_has_no_processes_and_one_that_was_never_there_is_an_error() {
+    let (_sys, host) = snapshot(2);
+    let folder = tempfile::tempdir().unwrap();
+    let group = folder.path().join("job_1");
+    let mut targets = Targets::new(Proc::default(), Choice::Cgroup(group.clone()));
+    assert!(matches!(targets.look(&host), Err(ProcError::Gone { .. })));
+    std::fs::create_dir(&group).unwrap();
+    std::fs::write(group.join("cgroup.procs"), format!("{}\n", std::process::id())).unwrap();
+    let mut targets = Targets::new(Proc::default(), Choice::Cgroup(group.clone()));
+    targets.look(&host).unwrap();
+    assert_eq!(targets.processes().len(), 1);
+    std::fs::remove_dir_all(&group).unwrap();
+    let changes = targets.look(&host).unwrap();
+    assert!(targets.processes().is_empty() && changes.ended == [Pid(std::process::id() as i32)]);
+}

@@ -178,7 +178,7 @@ impl Shared {
     fn work(&self, scope: &Scope) {
         let mut pause = IDLE;
         while !self.is_over() {
-            if !scope.cgroup.join("cgroup.procs").exists() {
+            if !is_there(scope) {
                 self.set(State::Waiting);
                 self.sleep(Instant::now() + IDLE);
                 continue;
@@ -213,7 +213,7 @@ impl Shared {
             lock(&self.status).totals = before.plus(&summary.counts);
         }
         match driven {
-            // The cgroup was removed: its processes have ended.
+            // The cgroup was removed before the first look.
             Err(SessionError::Proc(ProcError::Gone { .. })) => {}
             driven => driven?,
         }
@@ -236,6 +236,9 @@ impl Shared {
             }
             let interval = scope.config.interval;
             if processes.is_empty() {
+                if !is_there(scope) {
+                    return Ok(());
+                }
                 self.sleep(begin + interval.max(IDLE));
                 continue;
             }
@@ -246,4 +249,9 @@ impl Shared {
         }
         Ok(())
     }
+}
+
+/// Whether the cgroup of a scope is there.
+fn is_there(scope: &Scope) -> bool {
+    scope.cgroup.join("cgroup.procs").exists()
 }
