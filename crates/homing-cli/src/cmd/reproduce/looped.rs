@@ -6,6 +6,7 @@ use crate::exit::{self, Code};
 use homing_core::areas;
 use homing_core::cache::cpus::CpusInUse;
 use homing_core::cache::{Addresses, HierarchyShape};
+use homing_core::history::schedule::Schedule;
 use homing_core::history::ThreadsOn;
 use homing_core::ids::{Cpu, Node, Page, PageSize};
 use homing_core::machine::{Costs, Machine};
@@ -16,7 +17,7 @@ use homing_core::policy::stay::Stay;
 use homing_core::policy::Policy;
 use homing_core::system::{monitor, run, watch, Interval, Run, Setup};
 use homing_core::time::Times;
-use homing_core::timeline::NO_MARKS;
+use homing_core::timeline::Timeline;
 use homing_core::trace::Trace;
 use homing_pipeline::policies::policy as named;
 use homing_pipeline::{model, TraceFile};
@@ -55,6 +56,7 @@ pub struct Bench<'a> {
     cpus: CpusInUse,
     addresses: Addresses,
     interval: u64,
+    timeline: Timeline,
 }
 
 impl<'a> Bench<'a> {
@@ -65,18 +67,34 @@ impl<'a> Bench<'a> {
         threads_on: &ThreadsOn,
         work: impl FnOnce(&Bench) -> anyhow::Result<R>,
     ) -> anyhow::Result<R> {
+        Bench::scheduled(scaled, path, threads_on, |_| Schedule::default(), work)
+    }
+
+    /// The same with threads that an operating system moves, as `schedule` says for that number of references.
+    pub fn scheduled<R>(
+        scaled: &Scaled,
+        path: &Path,
+        threads_on: &ThreadsOn,
+        schedule: impl FnOnce(u64) -> Schedule,
+        work: impl FnOnce(&Bench) -> anyhow::Result<R>,
+    ) -> anyhow::Result<R> {
         let file = TraceFile::open(path)?;
         let trace = file.trace()?;
         let machine = &scaled.machine;
         let nodes: Vec<Node> =
             (0..machine.cpus()).map(|cpu| machine.node_of(Cpu(cpu as u16)).unwrap_or(Node(0))).collect();
-        let binding = threads_on.bind(&nodes).map_err(|e| exit::error(Code::FAILURE, e))?;
+        let mut binding = threads_on.bind(&nodes).map_err(|e| exit::error(Code::FAILURE, e))?;
+        let threads = trace.threads().count() as u32;
+        let marks = schedule(trace.references()).apply(&mut binding, threads, &nodes);
+        let mut timeline = Timeline::default();
+        timeline.add(marks.map_err(|e| exit::error(Code::FAILURE, e))?);
         work(&Bench {
             scaled,
             trace: &trace,
             cpus: model::cpus(&trace, &binding),
             addresses: model::addresses(&trace, machine.page_size()),
             interval: trace.references().div_ceil(INTERVALS).max(1),
+            timeline,
         })
     }
 
@@ -90,7 +108,7 @@ impl<'a> Bench<'a> {
             placement,
             monitor: "reproduce",
             interval: self.interval,
-            timeline: &NO_MARKS,
+            timeline: &self.timeline,
             times: Some(&self.scaled.times),
             stopped,
             log: false,
@@ -130,7 +148,8 @@ impl<'a> Bench<'a> {
         monitor: &str,
     ) -> anyhow::Result<Run> {
         let interval = self.trace.references().div_ceil(intervals).max(1);
-        let bench = Bench { interval, cpus: self.cpus.clone(), addresses: self.addresses.clone(), ..*self };
+        let (cpus, addresses, timeline) = (self.cpus.clone(), self.addresses.clone(), self.timeline.clone());
+        let bench = Bench { interval, cpus, addresses, timeline, ..*self };
         bench.moved(placement, policy, monitor, true)
     }
 
