@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Records real workloads and follows them to the end of the data path: the trace is complete, the optimum is below every
 # policy, and the two oracles (workloads/phases.c, workloads/pingpong.c) cost what their closed forms say.
+# A job model of one of them is made and played, too.
 # pingpong is for the tsan recorder alone: its turns are often handed over without a system call, in a mutex that nobody
 # waits for, and the Valgrind recorder knows only futex calls as synchronisation.
 # Needs `make build workloads`; HOMING=PROGRAM tests another one than target/release/homing.
@@ -47,4 +48,16 @@ valgrind  phases    -n,16      butterfly
 tsan      phases    -n,16      butterfly
 tsan      pingpong  -i,300     butterfly
 END
+# A job model of cg takes nearly as long with local pages as its trace says, of which some are not.
+run cg.app.toml "$homing" sched model "$out/valgrind-cg.trace" --name cg --machine origin2000-16 \
+   --set hierarchy.l1.size=4K --set hierarchy.l2.size=16K
+python3 - "$out/cg.app.toml" <<'END' || exit 1
+import re, sys
+text = open(sys.argv[1]).read()
+by_trace, by_table = map(float, re.search(r"threads: ([0-9.]+), ([0-9.]+)", text).groups())
+misses = float(re.search(r"misses = \[\[4.0, ([0-9.]+)\]\]", text).group(1))
+if not (0.8 < by_table / by_trace < 1.02 and misses > 100):
+    sys.exit(f"workloads_record: the job model of cg: {text}")
+END
+run cg.jobs "$homing" sched simulate --apps "$out/cg.app.toml" --mix cg --machine origin2000-16 --managers batch --policies none
 echo "workloads_record: ok"

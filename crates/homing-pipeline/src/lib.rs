@@ -34,6 +34,7 @@ mod external;
 pub mod honest;
 mod host;
 mod info;
+pub mod job_model;
 mod layout;
 pub mod manifest;
 pub mod model;

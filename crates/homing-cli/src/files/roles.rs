@@ -87,6 +87,8 @@ const ROLES: &[(&str, &str, Role)] = &[
     ("sched run", "manager", NoFile),
     ("sched run", "log", FILE),
     ("sched guard", "journal", NoFile),
+    ("sched model", "traces", Reads),
+    ("sched model", "name", NoFile),
     ("sched simulate", "log", Reads),
     ("sched simulate", "apps", Reads),
     ("sched simulate", "partitions", Reads),

@@ -88,7 +88,10 @@ impl TryFrom<String> for Bytes {
 
 impl From<Bytes> for String {
     fn from(bytes: Bytes) -> String {
-        bytes.0.to_string()
+        match bytes.0 {
+            whole if whole % 1024 == 0 && whole > 0 => format!("{}K", whole / 1024),
+            bytes => bytes.to_string(),
+        }
     }
 }
 

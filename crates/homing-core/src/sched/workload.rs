@@ -12,7 +12,7 @@ use super::swf::Log;
 use super::BadInput;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::SplitMix64;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A job that will come.
@@ -38,7 +38,7 @@ pub struct Workload {
 }
 
 /// A mix of applications.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mix {
     /// Its name.

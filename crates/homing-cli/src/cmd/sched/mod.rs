@@ -2,6 +2,7 @@
 
 mod guard;
 mod managers;
+mod model;
 mod partitions;
 mod picture;
 mod run;
@@ -19,6 +20,8 @@ pub struct Args {
 commands! {
     /// Play a workload of parallel jobs on a machine model, under CPU managers and page policies
     Simulate(simulate::Args) => simulate::run;
+    /// Make an application for `simulate` from traces of a program
+    Model(model::Args) => model::run;
     /// Run real jobs under a CPU manager, whose processors and pages are decided together
     Run(run::Args) => run::run;
     /// Let jobs go on when their scheduler is killed; `homing sched run` starts it
