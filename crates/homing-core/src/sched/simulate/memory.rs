@@ -53,6 +53,36 @@ impl Executor for Homes {
     }
 }
 
+/// Misses of a page.
+struct Counts {
+    by_node: Vec<f64>,
+    /// The nodes that have some: few of many.
+    nodes: Vec<u16>,
+}
+
+impl Counts {
+    fn add(&mut self, node: Node, misses: f64) {
+        let count = &mut self.by_node[node.index()];
+        if *count == 0.0 && misses > 0.0 {
+            self.nodes.push(node.0);
+        }
+        *count += misses;
+    }
+
+    /// By node.
+    fn of_nodes(&mut self) -> impl Iterator<Item = (Node, f64)> + Clone + '_ {
+        self.nodes.sort_unstable();
+        self.nodes.iter().map(|&node| (Node(node), self.by_node[usize::from(node)]))
+    }
+
+    /// Begins anew.
+    fn clear(&mut self) {
+        for node in self.nodes.drain(..) {
+            self.by_node[usize::from(node)] = 0.0;
+        }
+    }
+}
+
 pub(super) struct Memory<'p> {
     engine: Engine<'p, Homes>,
     /// Parts in which the counts of an interval are told. A policy that takes them one by one stands for hardware that
@@ -60,8 +90,8 @@ pub(super) struct Memory<'p> {
     parts: u32,
     nodes: usize,
     page_bytes: u64,
-    /// Misses of each page of an interval, by node.
-    counts: BTreeMap<u32, Vec<f64>>,
+    /// Misses of each page in this interval.
+    counts: BTreeMap<u32, Counts>,
     /// The nodes of a job's threads when they were last looked at.
     last: BTreeMap<u32, Vec<Node>>,
     move_s: f64,
@@ -207,8 +237,8 @@ impl<'p> Memory<'p> {
         let (own, shared) = self.sizes(job);
         let nodes = self.nodes;
         let mut add = |part: usize, node: Node, misses: f64| {
-            let counts = self.counts.entry(first + part as u32).or_insert_with(|| vec![0.0; nodes]);
-            counts[node.index()] += misses;
+            let new = || Counts { by_node: vec![0.0; nodes], nodes: Vec::new() };
+            self.counts.entry(first + part as u32).or_insert_with(new).add(node, misses);
         };
         for (thread, &node) in job.nodes.iter().enumerate() {
             for (band, share) in bands(thread, threads) {
@@ -241,16 +271,18 @@ impl<'p> Memory<'p> {
         let writes: BTreeMap<u32, f64> =
             jobs.iter().filter_map(|job| Some((job.first_page?, job.app.writes))).collect();
         let mut profile = Vec::new();
-        for (page, by_node) in std::mem::take(&mut self.counts) {
+        for (&page, counts) in &mut self.counts {
             let writes = writes.range(..=page).next_back().map_or(0.0, |(_, writes)| *writes);
             let (page, at) = (Page(page), self.engine.at(Page(page)));
-            let weight = (by_node.iter().sum::<f64>() / SAMPLES).max(WEIGHT);
-            for (node, misses) in by_node.iter().enumerate().filter(|(_, misses)| **misses >= weight) {
+            let by_node = counts.of_nodes();
+            let weight = (by_node.clone().map(|(_, misses)| misses).sum::<f64>() / SAMPLES).max(WEIGHT);
+            for (node, misses) in by_node.filter(|(_, misses)| *misses >= weight) {
                 let seen = (misses / f64::from(self.parts) / weight).round();
                 let written = (seen * writes).round();
-                let (reads, writes, node) = ((seen - written) as u64, written as u64, Node(node as u16));
+                let (reads, writes) = ((seen - written) as u64, written as u64);
                 profile.push(Sample { page, node, reads, writes, weight, time, at });
             }
+            counts.clear();
         }
         for _ in 0..self.parts {
             self.engine.profiles(&mut profile.clone());
