@@ -9,7 +9,6 @@ use crate::error::{PipelineError, Result};
 use crate::experiment::Ready;
 use crate::rig::Rig;
 use crate::trace_file::TraceFile;
-use homing_core::cache::Kind;
 use homing_core::ids::{Node, Time};
 use homing_core::monitor::{Monitor, Reports, Seen};
 use homing_core::policy::placement::Placement;
@@ -70,7 +69,7 @@ impl Monitor for Misses {
         self.waits[usize::from(seen.cpu)] += seen.latency;
         self.pages.entry(seen.page).or_insert_with(|| vec![0; cpus])[usize::from(seen.cpu)] += 1;
         self.homes.insert(seen.page, seen.home);
-        self.writes += u64::from(seen.kind != Kind::Read);
+        self.writes += u64::from(seen.kind.is_write());
     }
 }
 

@@ -33,7 +33,7 @@ pub enum Why {
     Report(JobId),
     /// The time has come that the manager named.
     Due,
-    /// The node that was to be vacated has been left by the pages that could be moved.
+    /// The pages that could be moved have left the node of [`Decision::vacate`].
     Vacated {
         /// Pages that left it.
         moved: u64,
@@ -126,7 +126,7 @@ pub struct Decision {
     pub allocations: Vec<(JobId, Allocation)>,
     /// When to ask again, in seconds since the begin.
     pub wake_s: Option<f64>,
-    /// A node that pages are to leave, beside any that are leaving one still: [`Why::Vacated`] says when they have.
+    /// A node that pages are to leave; [`Why::Vacated`] says when they have. One at a time.
     pub vacate: Option<Vacate>,
     /// The nodes on which the pages of jobs may be; empty where they may be on all.
     pub memories: Vec<(JobId, Vec<Node>)>,

@@ -107,7 +107,8 @@ struct Sums {
     busy: f64,
 }
 
-/// What of a job its manager must hear of: whether it runs, and whether its threads follow.
+/// A job, whether it runs, and whether its number of threads follows its processors. A change of these is told to its
+/// manager.
 type Known = (JobId, bool, bool);
 
 /// One partition with its manager.
