@@ -41,8 +41,8 @@ for manager; do for pages in off kernel homing; do run "$manager" "$pages"; done
 python3 - "$out" "$@" <<'P'
 import json, os, sys
 out, managers = sys.argv[1], sys.argv[2:]
-print("| manager | pages | CPU s | turnaround s | makespan s | non-local % of misses | process migrations | pages moved | not well |")
-print("|---|---|---|---|---|---|---|---|---|")
+print("| manager | pages | CPU s | turnaround s | makespan s | non-local % of misses | process migrations | burst ms | pages moved | not well |")
+print("|---|---|---|---|---|---|---|---|---|---|")
 for manager in managers:
     for pages in ("off", "kernel", "homing"):
         name = os.path.join(out, f"{manager}-{pages}")
@@ -53,5 +53,5 @@ for manager in managers:
         moved = seen.get("kernel", {}).get("pgmigrate_success", seen.get("kernel", {}).get("pages_moved", "-"))
         bad = sum(job["status"] != 0 for job in run["jobs"])
         print(f"| {manager} | {pages} | {run['cpu_s']:.0f} | {run['turnaround_s']:.1f} | {run['makespan_s']:.1f} | "
-              f"{seen['nonlocal_miss_percent']:.1f} | {run['process_migrations']} | {moved} | {bad} |")
+              f"{seen['nonlocal_miss_percent']:.1f} | {run['process_migrations']} | {1e3 * (run['burst_s'] or 0):.0f} | {moved} | {bad} |")
 P

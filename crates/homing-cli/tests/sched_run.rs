@@ -52,7 +52,7 @@ fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
 /// A machine of one node has one partition at most; jobs of others are refused.
 #[test]
 fn a_partition_of_this_machine_runs_its_jobs() {
-    let folder = jobs(&[("a", "true", "partition = \"all\""), ("b", "true", "")]);
+    let folder = jobs(&[("a", "true", "partition = \"all\""), ("b", "sleep 0.3", "")]);
     let file = folder.path().join("jobs.toml");
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, format!("{text}[[partition]]\nname = \"all\"\nnodes = [0]\nshare = 1.0\n")).unwrap();
@@ -63,6 +63,7 @@ fn a_partition_of_this_machine_runs_its_jobs() {
         (&json["partitions"][0]["jobs"], json["transfers"].as_array().map(Vec::len)),
         (&2.into(), Some(0))
     );
+    assert!(json["jobs"][1]["bursts"].as_u64() > Some(0), "{json}");
     for (partition, manager, says) in [
         ("name = \"other\"\nnodes = [0]", "batch", "partition = \"all\": there are other"),
         ("name = \"all\"\nnodes = [999]", "batch", "node 999 is not there"),

@@ -15,8 +15,8 @@ pub(super) enum Prices {
         /// Node, access and page move of global memory.
         global: Option<(Node, f64, f64)>,
     },
-    /// Matrices; `copy` is closed under going by way of other nodes.
-    General { nodes: u16, access: Vec<f64>, copy: Vec<f64> },
+    /// Matrices; `copy` is closed under going by way of other nodes, `alike` if it is the same between any two.
+    General { nodes: u16, access: Vec<f64>, copy: Vec<f64>, alike: bool },
 }
 
 impl Prices {
@@ -31,9 +31,15 @@ impl Prices {
             Costs::General(g) => {
                 let mut copy = g.copy.clone();
                 close(&mut copy, usize::from(g.nodes));
-                Prices::General { nodes: g.nodes, access: g.access.clone(), copy }
+                Prices::general(g.nodes, g.access.clone(), copy)
             }
         }
+    }
+
+    fn general(nodes: u16, access: Vec<f64>, copy: Vec<f64>) -> Prices {
+        let others = copy.iter().enumerate().filter(|(at, _)| at % (usize::from(nodes) + 1) != 0);
+        let alike = others.clone().all(|(_, price)| *price == copy[1]);
+        Prices::General { nodes, access, copy, alike }
     }
 
     /// The same with the price of page moves times `scale`.
@@ -54,7 +60,7 @@ impl Prices {
         let pairs = || (0..nodes).flat_map(|i| (0..nodes).map(move |m| (Node(i), Node(m))));
         let access = pairs().map(|(by, at)| self.access(by, at)).collect();
         let copy = pairs().map(|(from, to)| self.copy(from, to)).collect();
-        Prices::General { nodes, access, copy }
+        Prices::general(nodes, access, copy)
     }
 
     /// References from other nodes cost so much more at each memory, if prices are [matrices](Prices::into_general).

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// Time from being asked to end to being ended.
 pub const GRACE: Duration = Duration::from_secs(5);
 
-/// Time between two counts of threads' migrations: it reads a file for each thread.
+/// Time between two looks at what the kernel counts of threads: they read two files for each.
 const COUNTED: Duration = Duration::from_secs(2);
 
 /// What is asked for with a job.
@@ -63,6 +63,40 @@ pub struct Ending {
     pub cpu: Duration,
     /// Times that its threads went to another CPU, as last seen of each; `None` where the kernel does not say.
     pub migrations: Option<u64>,
+    /// Bursts of its threads, as last seen of each; `None` where the kernel does not say.
+    pub bursts: Option<Bursts>,
+}
+
+/// Stretches in which a CPU ran a thread without a break.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bursts {
+    /// How many.
+    pub count: u64,
+    /// How long all of them took.
+    pub ran: Duration,
+}
+
+impl Bursts {
+    /// Mean seconds of one.
+    pub fn mean_s(self) -> f64 {
+        self.ran.as_secs_f64() / (self.count as f64).max(1.0)
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Bursts) -> Bursts {
+        Bursts { count: self.count + other.count, ran: self.ran + other.ran }
+    }
+
+    /// The first and the third number of `/proc/PID/task/TID/schedstat`: nanoseconds on a CPU, and how often it got
+    /// one.
+    fn parse(text: &str) -> Option<Bursts> {
+        let numbers: Option<Vec<u64>> = text.split_whitespace().map(|word| word.parse().ok()).collect();
+        match numbers?.as_slice() {
+            &[ran, _, count] => Some(Bursts { count, ran: Duration::from_nanos(ran) }),
+            _ => None,
+        }
+    }
 }
 
 /// A job that runs.
@@ -81,7 +115,8 @@ pub struct Process {
     paused: bool,
     oom_before: u64,
     migrations: HashMap<Tid, u64>,
-    /// When migrations were last counted.
+    bursts: HashMap<Tid, Bursts>,
+    /// When both were last counted.
     counted: Option<Instant>,
 }
 
@@ -117,6 +152,7 @@ impl Process {
             paused: false,
             oom_before,
             migrations,
+            bursts: HashMap::new(),
             counted: None,
         })
     }
@@ -175,7 +211,7 @@ impl Process {
     pub fn poll(&mut self) -> io::Result<Option<Ending>> {
         if self.counted.is_none_or(|at| at.elapsed() >= COUNTED) {
             self.counted = Some(Instant::now());
-            self.count_migrations();
+            self.count_threads();
         }
         if self.limit.is_some_and(|limit| Instant::now() >= limit) {
             self.limit = None;
@@ -200,7 +236,8 @@ impl Process {
         };
         let migrations = (!self.migrations.is_empty()).then(|| self.migrations.values().sum());
         let cpu = self.place.cpu_us().map_or(waited, Duration::from_micros);
-        Ok(Some(Ending { status, over_limit: self.over_limit, out_of_memory, cpu, migrations }))
+        let bursts = self.bursts.values().copied().reduce(Bursts::plus);
+        Ok(Some(Ending { status, over_limit: self.over_limit, out_of_memory, cpu, migrations, bursts }))
     }
 
     /// Takes away what was made for it. It has ended.
@@ -224,11 +261,14 @@ impl Process {
         pages_of(&self.place.processes())
     }
 
-    fn count_migrations(&mut self) {
+    fn count_threads(&mut self) {
         for pid in self.place.processes() {
             for tid in Proc::default().tasks(pid).unwrap_or_default() {
                 if let Some(count) = migrations(pid, tid) {
                     self.migrations.insert(tid, count);
+                }
+                if let Some(bursts) = bursts(pid, tid) {
+                    self.bursts.insert(tid, bursts);
                 }
             }
         }
@@ -262,8 +302,27 @@ fn migrations(pid: Pid, tid: Tid) -> Option<u64> {
     line.rsplit(' ').next()?.parse().ok()
 }
 
+/// Bursts of a thread.
+fn bursts(pid: Pid, tid: Tid) -> Option<Bursts> {
+    Bursts::parse(&std::fs::read_to_string(format!("/proc/{}/task/{}/schedstat", pid.0, tid.0)).ok()?)
+}
+
 /// Processes of this machine that were killed since memory ran out.
 fn killed_for_memory() -> u64 {
     let text = std::fs::read_to_string("/proc/vmstat").unwrap_or_default();
     text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bursts_are_read_as_the_kernel_writes_them() {
+        let found = Bursts::parse("2000000000 59439 8\n").unwrap();
+        assert_eq!((found.count, found.mean_s()), (8, 0.25));
+        let both = found.plus(Bursts { count: 2, ran: Duration::from_secs(3) });
+        assert_eq!((both.count, both.mean_s()), (10, 0.5));
+        assert_eq!((Bursts::parse(""), Bursts::parse("1 2 x"), Bursts::default().mean_s()), (None, None, 0.0));
+    }
 }

@@ -9,7 +9,7 @@ use homing_core::sched::JobId;
 use homing_linux::allocation::Report;
 use homing_linux::visible;
 use homing_live::account::Summary;
-use homing_live::jobs::process::{Ending, Gets};
+use homing_live::jobs::process::{Bursts, Ending, Gets};
 use serde_json::{json, Value};
 use std::os::unix::process::ExitStatusExt;
 
@@ -230,6 +230,8 @@ impl JobResult {
             "iterations": self.report.iterations,
             "measured": measured.collect::<Vec<_>>(),
             "process_migrations": ending.and_then(|ending| ending.migrations),
+            "bursts": ending.and_then(|ending| ending.bursts).map(|bursts| bursts.count),
+            "burst_s": ending.and_then(|ending| ending.bursts).map(Bursts::mean_s),
             "status": ending.and_then(|ending| ending.status.code()),
             "signal": ending.and_then(|ending| ending.status.signal()),
             "over_limit": ending.is_some_and(|ending| ending.over_limit),
@@ -277,6 +279,10 @@ impl Results {
         (!each.is_empty()).then(|| each.iter().sum())
     }
 
+    fn bursts(&self) -> Option<Bursts> {
+        self.jobs.iter().filter_map(|job| job.ending()?.bursts).reduce(Bursts::plus)
+    }
+
     fn mean_turnaround_s(&self) -> f64 {
         let ended = self.jobs.iter().filter(|job| job.ended_s.is_some()).count();
         self.sum(JobResult::turnaround_s) / ended.max(1) as f64
@@ -295,6 +301,8 @@ impl Results {
             "turnaround_s": self.mean_turnaround_s(),
             "cpu_s": self.sum(JobResult::cpu_s),
             "process_migrations": self.migrations(),
+            "bursts": self.bursts().map(|bursts| bursts.count),
+            "burst_s": self.bursts().map(Bursts::mean_s),
             "engine": self.moved,
             "partitions": self.division.as_ref().map(|division| &division.partitions),
             "transfers": self.division.as_ref().map(|division| &division.transfers),
@@ -313,6 +321,7 @@ impl Results {
             "threads",
             "iterations",
             "process migrations",
+            "burst s",
             "end",
         ]);
         let seconds = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.1}"));
@@ -328,6 +337,9 @@ impl Results {
                 job.ending()
                     .and_then(|ending| ending.migrations)
                     .map_or("-".into(), |count| count.to_string()),
+                job.ending()
+                    .and_then(|ending| ending.bursts)
+                    .map_or("-".into(), |bursts| format!("{:.3}", bursts.mean_s())),
                 job.end(),
             ]);
         }
