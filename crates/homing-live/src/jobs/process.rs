@@ -323,6 +323,9 @@ mod tests {
         assert_eq!((found.count, found.mean_s()), (8, 0.25));
         let both = found.plus(Bursts { count: 2, ran: Duration::from_secs(3) });
         assert_eq!((both.count, both.mean_s()), (10, 0.5));
-        assert_eq!((Bursts::parse(""), Bursts::parse("1 2 x"), Bursts::default().mean_s()), (None, None, 0.0));
+        assert_eq!(
+            (Bursts::parse(""), Bursts::parse("1 2 x"), Bursts::default().mean_s()),
+            (None, None, 0.0)
+        );
     }
 }
