@@ -18,10 +18,10 @@ lab() { timeout -k 5 240 "$homing" lab run "$@"; }
 
 "$homing" lab run --topology 2x2 -- true 2>first.err
 if [ $? -eq 3 ]; then
-  echo "SKIPPED 28 tests of the lab, which needs what is missing here: $(cat first.err)"
+  echo "SKIPPED 29 tests of the lab, which needs what is missing here: $(cat first.err)"
   exit 0
 fi
-for program in known patterns card latency; do gcc -O2 -Wall -o $program "$root/lab/tests/$program.c" -pthread; done
+for program in known patterns card latency shared; do gcc -O2 -Wall -o $program "$root/lab/tests/$program.c" -pthread; done
 # The engine is known by this name, and in the guest by the bytes at its entry point, so it must be another program than `known`.
 gcc -O1 -Wall -static -o homing "$root/lab/tests/known.c" -pthread
 
@@ -94,6 +94,21 @@ counts = json.load(open("engine.json"))
 assert abs(counts["reads"][2][0] - 1e7) < 1e5 and counts["reads"][0][1] < 1e5, counts["reads"]
 assert abs(counts["misses"][2][0] - 1e7) < 1e5, counts["misses"]
 assert counts["static_bound"]["4K"]["miss_percent"] < 5, counts["static_bound"]
+P
+
+# Half of the reads are of the shared table, half of them by each node: a quarter of all cannot be local. (It is never read again by the
+# process that filled it, so there it counts once more.)
+lab --topology 2x2 --balancing off --start-on 0 --observe shared.json --cache 128K --pages -- ./shared slow >out 2>shared.err
+check "memory that processes share is bounded once; memory begins on a node until its initialisation ends" python3 - <<'P'
+import json
+counts = json.load(open("shared.json"))
+bound = counts["static_bound"]["4K"]
+assert 22 < bound["miss_percent"] < 28 and 1536 <= bound["pages"] < 2400, bound
+# The table was filled by a CPU of node 1, after two seconds without growth.
+to = [sum(row[home] for row in counts["misses"]) for home in (0, 1)]
+assert to[1] < 0.6 * to[0], to
+held = counts["start_on"]
+assert held["bytes"] > 0 and "memory c" in open("shared.err").read(), held
 P
 
 lab --topology "$root/lab/tests/ratios.toml" --balancing off --delay=100 -- ./latency 0 0 1 2 3 4 >ratios 2>err

@@ -193,7 +193,7 @@ static int wait_for(pid_t command) {
         sigset_t none;
         sigemptyset(&none);
         struct timespec soon = {.tv_nsec = 50000000};
-        if (start_waits()) start_look();
+        if (start_waits()) start_look(control);
         /* SIGCHLD, blocked elsewhere, ends this wait. */
         if (ppoll(&waiting, 1, start_waits() ? &soon : NULL, &none) > 0) {
             pass_signals(command);
@@ -279,6 +279,7 @@ static int run_command(void) {
     close(in);
     int status = command < 0 ? 1 : wait_for(command);
     vmstat_end(control);
+    start_end(control);
     return status;
 }
 

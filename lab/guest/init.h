@@ -13,7 +13,8 @@ unsigned long long port_sent(const char *name);
 void start_begin(const char *nodes);
 void start_enter(void);
 int start_waits(void);
-void start_look(void);
+void start_look(int out);
+void start_end(int out);
 
 /* vmstat.c: what the kernel counted while the command ran. */
 void vmstat_begin(void);

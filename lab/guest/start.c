@@ -1,6 +1,6 @@
 /* A command whose memory begins on some nodes, as after an initialisation by one thread: it starts in a control group
- * that may only allocate there, and may allocate everywhere as soon as it has computed for a while without growing. No
- * memory policy is set, no page moved. */
+ * that may only allocate there, and may allocate everywhere as soon as several of its threads have computed for a while
+ * without growing. No memory policy is set, no page moved. The host is told when that was. */
 #define _GNU_SOURCE
 #include "init.h"
 
@@ -18,8 +18,20 @@
  * initialisation that computes much for each page grows slowly, and all the more in an emulator. */
 static const long GROWTH = 32 << 10, QUIET_US = 250000;
 
-static int waiting;
+/* One thread alone may be about to fill memory that it has not touched yet: it is waited for ten times as long. */
+static const long ALONE = 10;
+
+/* A thread computes if it has used this much since the memory grew last. */
+static const long COMPUTES_US = 20000;
+
+enum { MOST_THREADS = 1024 };
+
+static int waiting, held;
 static long last_bytes, last_growth_us;
+static struct {
+    long tid, us;
+} threads[MOST_THREADS];
+static int nthreads;
 static char all_nodes[256];
 
 static int put(const char *file, const char *value) {
@@ -43,19 +55,63 @@ static long after(const char *text, const char *name) {
     return found == NULL ? 0 : atol(found + strlen(name));
 }
 
+/* Whether a process or thread is the live engine's, which is none of the program. */
+static int is_engine(long id) {
+    char path[64], name[32];
+    snprintf(path, sizeof path, "/proc/%ld/comm", id);
+    get(path, name, sizeof name);
+    return strcmp(name, "homing\n") == 0;
+}
+
+/* CPU time of a thread in its own code, in microseconds. */
+static long used_us(long tid) {
+    char path[64], text[1024];
+    unsigned long ticks = 0;
+    snprintf(path, sizeof path, "/proc/%ld/stat", tid);
+    get(path, text, sizeof text);
+    char *behind_name = strrchr(text, ')');
+    if (behind_name == NULL) return 0;
+    sscanf(behind_name, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu", &ticks);
+    return ticks * 1000000 / sysconf(_SC_CLK_TCK);
+}
+
+/* Calls `f` with each thread of the program. */
+static void each_thread(void (*f)(long tid)) {
+    static char tids[1 << 15];
+    get(GROUP "/cgroup.threads", tids, sizeof tids);
+    for (char *at = tids, *end; *at != 0; at = end) {
+        long tid = strtol(at, &end, 10);
+        if (end == at) break;
+        if (!is_engine(tid)) f(tid);
+    }
+}
+
+static void remember(long tid) {
+    if (nthreads == MOST_THREADS) return;
+    threads[nthreads].tid = tid;
+    threads[nthreads++].us = used_us(tid);
+}
+
+static int computing;
+
+static void count_computing(long tid) {
+    long before = 0;
+    for (int i = 0; i < nthreads; i++)
+        if (threads[i].tid == tid) before = threads[i].us;
+    computing += used_us(tid) - before >= COMPUTES_US;
+}
+
 /* Anonymous bytes of the engines among the command's processes: what they remember of its pages is no growth of the
  * program. Exact, unlike the counters of `status`, since the kernel walks their pages. */
 static long engines(void) {
-    char pids[4096], path[64], name[32];
+    char pids[4096], path[64];
     static char text[1 << 12];
     long bytes = 0;
     get(GROUP "/cgroup.procs", pids, sizeof pids);
     for (char *at = pids, *end; *at != 0; at = end) {
         long pid = strtol(at, &end, 10);
         if (end == at) break;
-        snprintf(path, sizeof path, "/proc/%ld/comm", pid);
-        get(path, name, sizeof name);
-        if (strcmp(name, "homing\n") != 0) continue;
+        if (!is_engine(pid)) continue;
         snprintf(path, sizeof path, "/proc/%ld/smaps_rollup", pid);
         get(path, text, sizeof text);
         bytes += after(text, "\nAnonymous:") * 1024;
@@ -65,7 +121,7 @@ static long engines(void) {
 
 void start_begin(const char *nodes) {
     get(ROOT "/cpuset.mems.effective", all_nodes, sizeof all_nodes);
-    waiting = put(ROOT "/cgroup.subtree_control", "+cpuset +memory") &&
+    held = waiting = put(ROOT "/cgroup.subtree_control", "+cpuset +memory") &&
               (mkdir(GROUP, 0755), put(GROUP "/cpuset.mems", nodes));
 }
 
@@ -76,7 +132,11 @@ void start_enter(void) {
 
 int start_waits(void) { return waiting; }
 
-void start_look(void) {
+void start_end(int out) {
+    if (held && waiting) dprintf(out, "held to the end %ld\n", last_bytes);
+}
+
+void start_look(int out) {
     static char text[1 << 14];
     /* The group's own counters run behind by up to 64 pages a CPU; the machine's are exact after a refresh, and nobody
      * else but an engine grows. */
@@ -88,8 +148,15 @@ void start_look(void) {
     if (bytes > last_bytes + GROWTH) {
         last_bytes = bytes;
         last_growth_us = now;
+        nthreads = 0;
+        each_thread(remember);
     }
-    if (last_bytes == 0 || now - last_growth_us < QUIET_US * sysconf(_SC_NPROCESSORS_ONLN)) return;
+    long quiet = QUIET_US * sysconf(_SC_NPROCESSORS_ONLN);
+    if (last_bytes == 0 || now - last_growth_us < quiet) return;
+    computing = 0;
+    each_thread(count_computing);
+    if (computing < 2 && now - last_growth_us < ALONE * quiet) return;
     put(GROUP "/cpuset.mems", all_nodes);
     waiting = 0;
+    dprintf(out, "held until now %ld\n", last_bytes);
 }

@@ -70,7 +70,10 @@ static inline void on_access(unsigned index, mem_info info, uint64_t address, in
         (write ? vcpu->accesses.writes : vcpu->accesses.reads)[home]++;
         if (miss && options.cache_bytes != 0) (write ? vcpu->misses.writes : vcpu->misses.reads)[home]++;
         if (options.pages) {
-            if (mapping->page == NULL) mapping->page = pages_find(vcpu, address >> PAGE_SHIFT);
+            if (mapping->page == NULL) {
+                mapping->page = pages_find(vcpu, address >> PAGE_SHIFT);
+                pages_meet(vcpu, mapping->page, mapping->physical);
+            }
             mapping->page->home = home;
             *(write ? &mapping->page->writes : &mapping->page->reads) += 1;
             mapping->page->misses += miss;
@@ -199,6 +202,7 @@ EXPORT int qemu_plugin_install(plugin_id id, const struct qemu_info *info, int a
         return -1;
     }
     if (options.cache_bytes != 0) cache_begin();
+    if (options.pages) pages_begin();
     if (card_begin() != 0 || trace_begin() != 0 || report_begin() != 0) {
         fprintf(stderr, "observer: cannot begin: %s\n", strerror(errno));
         return -1;

@@ -21,6 +21,7 @@ enum {
     LINE_SHIFT = 6,
     MAPPINGS = 1024, /* of a vCPU's translation cache */
     NO_NODE = 255,
+    MOST_TWINS = 4, /* of a page, as each vCPU sees it: enough to join all that share it */
 };
 
 /* What happened to one kind of access: to which home, reads and writes. */
@@ -33,6 +34,9 @@ struct page {
     uint64_t space, number; /* of the address space; of the virtual page */
     uint64_t reads, writes, misses;
     unsigned home;     /* when this vCPU last looked its place up */
+    uint64_t frame;    /* where this vCPU last found it */
+    unsigned ntwins;   /* pages of other address spaces that were found in the same frame, and the frame */
+    struct { uint64_t space, number, frame; } twins[MOST_TWINS];
     struct page *next; /* of the same hash */
 };
 
@@ -97,7 +101,9 @@ void cache_begin_vcpu(struct vcpu *vcpu);
 int cache_misses(struct vcpu *vcpu, uint64_t physical, int write);
 
 /* pages.c: counts by page. */
+void pages_begin(void);
 struct page *pages_find(struct vcpu *vcpu, uint64_t virtual_page);
+void pages_meet(struct vcpu *vcpu, struct page *page, uint64_t physical);
 void pages_report(int out);
 
 /* card.c: the monitor card. */

@@ -5,6 +5,7 @@
  *   a MS VCPU HOME READS WRITES      accesses since the last interval; MS: its end, since the machine was started
  *   m MS VCPU HOME READS WRITES      ... those that missed the cache
  *   p SPACE PAGE VCPU READS WRITES MISSES HOME      HOME: where this vCPU last found it
+ *   s SPACE PAGE SPACE PAGE          two pages that are the same memory
  *   d VCPU NANOSECONDS               delays slept
  *   end PROGRAMS DEVICES             address spaces of the program; accesses to no node's memory
  */

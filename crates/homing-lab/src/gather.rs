@@ -1,12 +1,14 @@
 //! Which files of the host a command needs in the guest: its program, the files that its words name, the shared
 //! libraries and the interpreter of each program. They keep their names and places.
 
-use crate::{initramfs::Initramfs, LabError};
+use crate::observer::entry::is_engine;
+use crate::{elf, initramfs::Initramfs, LabError};
 use homing_linux::program;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -120,9 +122,17 @@ impl<'a> Gatherer<'a> {
         if !self.done.insert(path.clone()) {
             return Ok(());
         }
-        self.guest.copy(&path, &path)?;
-        let mut head = [0; 256];
         let doing = || LabError::io(format!("reading {}", path.display()));
+        let engine = is_engine(&path).then(|| std::fs::read(&path)).transpose().map_err(doing())?;
+        match engine.as_deref().and_then(elf::without_debug) {
+            // The guest keeps its files in memory, and the engine's debug information is most of it.
+            Some(bytes) => {
+                let mode = path.metadata().map_err(doing())?.permissions().mode() & 0o777;
+                self.guest.file(&path, mode, &bytes)?;
+            }
+            None => self.guest.copy(&path, &path)?,
+        }
+        let mut head = [0; 256];
         let mut file = std::fs::File::open(&path).map_err(doing())?;
         let length = file.read(&mut head).map_err(doing())?;
         let head = &head[..length];
@@ -217,7 +227,6 @@ fn library(line: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn what_ldd_says() {

@@ -9,6 +9,7 @@
 //! The crate prints nothing: who looks on is told ([`watch`]).
 
 pub mod baseline;
+mod elf;
 pub mod error;
 pub mod gather;
 pub mod initramfs;

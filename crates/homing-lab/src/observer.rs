@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 mod card;
-mod entry;
+pub(crate) mod entry;
 mod pages;
 
 pub use card::CARD_BYTES;
@@ -95,6 +95,9 @@ pub struct Observed {
     pub intervals: Vec<Interval>,
     /// By page, if asked for.
     pub pages: Vec<Page>,
+    /// Pairs of pages that are the same memory: shared, of a file, or not yet written since a fork. Address space and
+    /// number of each.
+    pub shared: Vec<[(u64, u64); 2]>,
     /// Nanoseconds of delay by vCPU.
     pub delayed: Vec<u64>,
     /// Address spaces that were the program's.
@@ -260,9 +263,9 @@ impl Observed {
     fn line(&mut self, line: &str, cpus: &[Option<usize>]) -> Option<()> {
         let mut words = line.split(' ');
         let kind = words.next()?;
-        let radix = if kind == "p" { 16 } else { 10 };
         let numbers: Vec<&str> = words.collect();
         let number = |n: usize| numbers.get(n)?.parse::<u64>().ok();
+        let hex = |n: usize| u64::from_str_radix(numbers.get(n)?, 16).ok();
         let cpu = |slot: u64| *cpus.get(slot as usize)?;
         match kind {
             "begin" => {}
@@ -275,14 +278,15 @@ impl Observed {
                 counts.checked_add(cpu, home, reads, writes)?;
             }
             "p" => self.pages.push(Page {
-                space: u64::from_str_radix(numbers.first()?, radix).ok()?,
-                number: u64::from_str_radix(numbers.get(1)?, radix).ok()?,
+                space: hex(0)?,
+                number: hex(1)?,
                 cpu: cpu(number(2)?)?,
                 reads: number(3)?,
                 writes: number(4)?,
                 misses: number(5)?,
                 home: number(6).map(|home| home as usize).filter(|&home| home < self.nodes.len())?,
             }),
+            "s" => self.shared.push([(hex(0)?, hex(1)?), (hex(2)?, hex(3)?)]),
             "d" => {
                 self.delayed.resize(self.node_of_cpu.len(), 0);
                 self.delayed[cpu(number(0)?)?] = number(1)?;
@@ -359,7 +363,7 @@ impl Observed {
     /// The lowest non-local % that a placement without moves could have had, by the counts by page, at a page size of
     /// `bytes`.
     pub fn bound(&self, bytes: u64) -> Bound {
-        pages::bound(&self.pages, &self.node_of_cpu, self.nodes.len(), bytes)
+        pages::bound(&self.pages, &self.shared, &self.node_of_cpu, self.nodes.len(), bytes)
     }
 }
 
@@ -384,6 +388,13 @@ mod tests {
         let bound = observed.bound(4096);
         assert_eq!((bound.pages, bound.access_percent), (1, 100.0 * 7.0 / 77.0));
         assert_eq!(observed.homes(), [(0xff000, 0)]);
+        // The same memory in another address space, and in a third.
+        let more = "p 2b 100 0 80 0 100 1\np 3c 100 2 0 0 200 1\ns 2b 100 1a ff\ns 3c 100 2b 100\n";
+        observed.read(more.as_bytes(), &[Some(0), None, Some(1)]).unwrap();
+        let bound = observed.bound(4096);
+        assert_eq!((bound.pages, bound.miss_percent), (1, 100.0 * 105.0 / 355.0), "one page has one place");
+        observed.shared.clear();
+        assert_eq!(observed.bound(4096).pages, 3);
         assert!(
             observed.read("a 1 1 0 1 1\n".as_bytes(), &[Some(0), None]).is_err(),
             "an empty slot accesses nothing"

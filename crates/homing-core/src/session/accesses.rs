@@ -226,6 +226,7 @@ impl Session<'_> {
         let Some(at) = entry.seen_at() else { return };
         let first = entry.seen.is_empty();
         entry.count(access.node);
+        entry.rounds.access(access.node == at);
         let (class, process, address) = (entry.class, entry.process, entry.address);
         self.hot.access(entry, first, access.node != at);
         self.account.access(access.node, at, class);

@@ -58,7 +58,7 @@ pub struct Account {
     pub moves: BTreeMap<(Node, Node), u64>,
     /// Moves that failed, by error number.
     pub failures: BTreeMap<i32, u64>,
-    /// Actions that a rule refused, by rule.
+    /// Actions that a rule refused, by rule. One that is asked for again and refused for the same reason counts once.
     pub refused: BTreeMap<&'static str, u64>,
     /// Pages whose node changed without the engine moving them: the kernel or somebody else did.
     pub moved_by_others: u64,

@@ -61,6 +61,7 @@ impl Session<'_> {
         for asked in self.engine.executor_mut().take_asked() {
             self.count_asked(asked.action.page, asked.action.kind, asked.outcome);
             match asked.outcome {
+                Outcome::Refused(_) if asked.again => {}
                 Outcome::Refused(why) => *self.account.refused.entry(why).or_default() += 1,
                 Outcome::Pending => self.estimator.changes.page_moves(),
                 Outcome::Done if self.settings.dry_run && matches!(asked.action.kind, Kind::Move { .. }) => {

@@ -28,6 +28,7 @@ pub mod pages;
 pub mod period;
 pub mod plan;
 mod processes;
+mod rounds;
 mod scan_pace;
 mod splits;
 mod stays;
@@ -206,6 +207,7 @@ impl<'p> Session<'p> {
     /// counts as the last one.
     pub fn input(&mut self, t: Micros, input: Input, out: &mut Vec<Output>) {
         self.t = self.t.max(t);
+        self.engine.executor_mut().set_now(self.t);
         match input {
             Input::Tick { behind, scannable } => self.tick(behind, scannable),
             Input::Looked(looked) => self.looked(looked),

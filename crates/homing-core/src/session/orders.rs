@@ -4,12 +4,18 @@
 use super::input::Landed;
 use super::output::Order;
 use super::pages::PageTable;
+use super::plan::PLANNED;
+use super::rounds::RESTS;
+use super::threads::FORWARDED;
 use crate::action::{Action, Kind, Locations, Outcome};
 use crate::engine::Executor;
 use crate::ids::{Micros, Node, Page};
 use crate::process::ProcessId;
 use ahash::AHashMap;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Reasons of moves that no policy asked for: they are made whatever the page did before.
+const OF_THE_SESSION: [&str; 2] = [FORWARDED, PLANNED];
 
 /// An action that waits to be handed out.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +55,8 @@ pub struct Settled {
 pub struct Orders {
     nodes: usize,
     dry_run: bool,
+    /// The present.
+    now: Micros,
     pages: PageTable,
     /// The pages of orders that were not handed out; the last order of each.
     queue: Vec<Page>,
@@ -77,6 +85,8 @@ pub struct Asked {
     pub from: Option<Node>,
     /// What came of it at once.
     pub outcome: Outcome,
+    /// The last action for this page was refused for the same reason.
+    pub again: bool,
 }
 
 impl Orders {
@@ -85,6 +95,7 @@ impl Orders {
         Orders {
             nodes,
             dry_run,
+            now: Micros(0),
             pages: PageTable::default(),
             queue: Vec::new(),
             waiting: AHashMap::new(),
@@ -96,6 +107,11 @@ impl Orders {
             room: vec![None; nodes],
             asked: Vec::new(),
         }
+    }
+
+    /// Time has passed.
+    pub fn set_now(&mut self, t: Micros) {
+        self.now = t;
     }
 
     /// The pages.
@@ -225,6 +241,7 @@ impl Orders {
                 entry.at = Some(to);
                 entry.failures = 0;
                 entry.moves += 1;
+                entry.rounds.moved(from, to, self.now);
             }
             Landed::Not(_) => entry.failures += 1,
             Landed::Later => {}
@@ -258,6 +275,9 @@ impl Orders {
         }
         if !entry.class.movable() {
             return Outcome::Refused("shared by processes: page cache is shown, not moved");
+        }
+        if entry.rounds.rests(self.now) && !OF_THE_SESSION.contains(&action.reason) {
+            return Outcome::Refused(RESTS);
         }
         if entry.unmovable() {
             return Outcome::Refused("the kernel would not move the page three times");
@@ -305,7 +325,13 @@ impl Executor for Orders {
             Kind::Replicate { .. } => Outcome::Refused("Linux keeps one copy of a page"),
             Kind::Freeze | Kind::Defrost => Outcome::Done,
         };
-        self.asked.push(Asked { action: *action, from, outcome });
+        let mut again = false;
+        if alive {
+            let refused = if let Outcome::Refused(why) = outcome { Some(why) } else { None };
+            let before = std::mem::replace(&mut self.pages.entry_mut(action.page).refused, refused);
+            again = refused.is_some() && refused == before;
+        }
+        self.asked.push(Asked { action: *action, from, outcome, again });
         outcome
     }
 }

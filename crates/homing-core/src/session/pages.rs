@@ -3,6 +3,7 @@
 //! Numbers of pages whose mapping went away are used again, once the policy has been told, so memory stays bounded by
 //! the pages that are there.
 
+use super::rounds::Rounds;
 use crate::estimate::users::Users;
 use crate::ids::{Micros, Node, Page};
 use crate::process::{Class, ProcessId};
@@ -37,6 +38,10 @@ pub struct Entry {
     pub frozen: bool,
     /// Moves that succeeded.
     pub moves: u32,
+    /// Whether it moves back and forth.
+    pub rounds: Rounds,
+    /// Why the last action was refused, if it was.
+    pub refused: Option<&'static str>,
     /// Accesses by node since it was first seen.
     pub seen: Vec<u32>,
     /// Who uses it, by hint faults.
@@ -95,6 +100,8 @@ impl PageTable {
             eligible: false,
             frozen: false,
             moves: 0,
+            rounds: Rounds::default(),
+            refused: None,
             seen: Vec::new(),
             users: Users::default(),
             alive: true,

@@ -88,6 +88,7 @@ impl Session<'_> {
             // What the policy knows of it is about the node that the thread has left.
             self.engine.observe(Observation::Forget(page, address));
             let kind = Kind::Move { to };
+            self.engine.executor_mut().pages_mut().entry_mut(page).rounds = Default::default();
             self.engine.executor_mut().execute(&Action { page, kind, reason: FORWARDED });
             self.account.forwarded += 1;
         }

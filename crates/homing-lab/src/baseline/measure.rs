@@ -161,23 +161,51 @@ fn tail(intervals: &[Interval]) -> &[Interval] {
     &intervals[from..]
 }
 
-/// To the end of the last window that is above all of the tail's, which have the program's own ups and downs.
+/// Several intervals in a row.
+struct Window {
+    /// Non-local % of its misses.
+    percent: f64,
+    misses: u64,
+    /// CPUs that do a tenth as much as the busiest one, or more.
+    busy: usize,
+    /// Its end.
+    ms: u64,
+}
+
+impl Window {
+    fn of(observed: &Observed, intervals: &[Interval]) -> Window {
+        let sum = observed.sum(intervals);
+        let by_cpu: Vec<u64> = sum.accesses.both().iter().map(|row| row.iter().sum()).collect();
+        let most = by_cpu.iter().copied().max().unwrap_or(0);
+        Window {
+            percent: observed.nonlocal_percent(&sum.misses),
+            misses: sum.misses.total(),
+            busy: by_cpu.iter().filter(|&&accesses| accesses > 0 && 10 * accesses >= most).count(),
+            ms: intervals[intervals.len() - 1].ms,
+        }
+    }
+}
+
+/// To the end of the last window that is above all of the tail's, which have the program's own ups and downs. Windows
+/// with few misses are no evidence, nor are those in which at most half of the CPUs work that did at most: a program
+/// that begins or ends with one thread says nothing about its parallel part there.
 fn settled_ms(observed: &Observed) -> f64 {
     let intervals = &observed.intervals;
-    let windows = |part: &'_ [Interval]| -> Vec<(f64, u64, u64)> {
-        let window = |window: &[Interval]| {
-            let misses = window.iter().map(|interval| interval.misses.total()).sum();
-            (percent(observed, window), misses, window[window.len() - 1].ms)
-        };
-        part.chunks(WINDOW).map(window).collect()
-    };
-    let all = windows(intervals);
-    let mean = all.iter().map(|window| window.1 as f64).sum::<f64>() / all.len().max(1) as f64;
-    let thick = |window: &&(f64, u64, u64)| window.1 as f64 >= THIN * mean;
-    let highest = windows(tail(intervals)).iter().filter(thick).map(|window| window.0).fold(0.0, f64::max);
-    let last = all.iter().filter(thick).rfind(|window| window.0 > highest + SETTLED);
+    let mut windows: Vec<Window> = intervals.chunks(WINDOW).map(|part| Window::of(observed, part)).collect();
+    let mean = windows.iter().map(|window| window.misses as f64).sum::<f64>() / windows.len().max(1) as f64;
+    windows.retain(|window| window.misses as f64 >= THIN * mean);
+    let busiest = windows.iter().map(|window| window.busy).max().unwrap_or(0);
+    windows.retain(|window| 2 * window.busy > busiest);
+    let all: u64 = windows.iter().map(|window| window.misses).sum();
+    let (mut sum, mut from) = (0, windows.len());
+    while from > 0 && 3 * sum < all {
+        from -= 1;
+        sum += windows[from].misses;
+    }
+    let highest = windows[from..].iter().map(|window| window.percent).fold(0.0, f64::max);
+    let last = windows.iter().rfind(|window| window.percent > highest + SETTLED);
     let begin = intervals.first().map_or(0, |first| first.ms);
-    last.map_or(0.0, |window| window.2.saturating_sub(begin) as f64)
+    last.map_or(0.0, |window| window.ms.saturating_sub(begin) as f64)
 }
 
 fn modelled_ms(total: &Interval, node_of_cpu: &[usize], latency: &[Vec<f64>]) -> f64 {
@@ -232,6 +260,21 @@ mod tests {
         assert_eq!(settled_ms(&observed(intervals)), 900.0);
         assert_eq!(settled_ms(&observed((11..=60).map(wave).collect())), 0.0);
         assert_eq!(settled_ms(&observed(Vec::new())), 0.0);
+    }
+
+    #[test]
+    fn a_serial_end_does_not_hide_when_the_parallel_part_settled() {
+        let both = |n: u64, near: u64, far: u64| {
+            let mut interval = interval(100 * n, near, far);
+            interval.accesses.reads[1] = vec![far, near];
+            interval.misses.reads[1] = vec![far, near];
+            interval
+        };
+        let mut intervals: Vec<_> = (1..=10).map(|n| both(n, 20, 80)).collect();
+        intervals.extend((11..=30).map(|n| both(n, 90, 10)));
+        // Then one thread reads what all have made, as much in each interval.
+        intervals.extend((31..=60).map(|n| interval(100 * n, 40, 160)));
+        assert_eq!(settled_ms(&observed(intervals)), 900.0);
     }
 
     #[test]

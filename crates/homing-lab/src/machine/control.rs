@@ -23,6 +23,13 @@ pub enum Message {
         /// Its content.
         bytes: Vec<u8>,
     },
+    /// Of a command whose memory was to begin on some nodes: it has just been given all others, or never was.
+    Held {
+        /// It never was.
+        to_the_end: bool,
+        /// Bytes that had been allocated on these nodes.
+        bytes: u64,
+    },
     /// So often something happened in the kernel while the command ran (`/proc/vmstat`).
     Count(String, u64),
     /// The command has ended.
@@ -102,6 +109,7 @@ impl Control {
                 let (name, number) = rest.split_once(' ').ok_or_else(|| not_understood(&line))?;
                 Message::Count(name.to_owned(), number.parse().map_err(|_| not_understood(&line))?)
             }
+            ("held", rest) => held_line(rest).ok_or_else(|| not_understood(&line))?,
             ("exit", rest) => exit_line(rest).ok_or_else(|| not_understood(&line))?,
             ("file", rest) => {
                 let (mode, size, path) = file_line(rest).ok_or_else(|| not_understood(&line))?;
@@ -114,6 +122,13 @@ impl Control {
         self.pending.drain(..used);
         Ok(Some(message))
     }
+}
+
+/// "until now BYTES" or "to the end BYTES".
+fn held_line(rest: &str) -> Option<Message> {
+    let (when, bytes) = rest.rsplit_once(' ')?;
+    let to_the_end = ["until now", "to the end"].iter().position(|&known| known == when)? == 1;
+    Some(Message::Held { to_the_end, bytes: bytes.parse().ok()? })
 }
 
 /// "STATUS OUT ERR".

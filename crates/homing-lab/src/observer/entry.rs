@@ -1,7 +1,7 @@
 //! The bytes at the entry points of the guest's programs, by which the observer knows that an address space runs
 //! another program now (lab/plugin/spaces.c).
 
-use crate::LabError;
+use crate::{elf, LabError};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 const ENTRY_BYTES: usize = 48;
 /// The observer's table has room for no more.
 const MOST: usize = 64;
-const LOAD: u32 = 1;
 
 /// "ENGINE:OFFSET:BYTES" for each program with an entry point; ENGINE is 1 for the live engine.
 pub(super) fn all(programs: &[PathBuf]) -> Result<Vec<String>, LabError> {
@@ -25,32 +24,17 @@ pub(super) fn all(programs: &[PathBuf]) -> Result<Vec<String>, LabError> {
     Ok(texts.into_iter().rev().take(MOST).collect())
 }
 
-fn is_engine(program: &Path) -> bool {
+/// The live engine is known by its name.
+pub(crate) fn is_engine(program: &Path) -> bool {
     program.file_name().is_some_and(|name| name == "homing")
 }
 
 /// The entry point's offset in its page and its bytes, of a 64-bit ELF file that has one.
 fn entry(file: &[u8]) -> Option<(u64, &[u8])> {
-    let number = |at: usize, bytes: usize| {
-        let field = file.get(at..at + bytes)?;
-        Some(field.iter().rev().fold(0u64, |sum, &byte| sum << 8 | u64::from(byte)))
-    };
-    (file.starts_with(b"\x7fELF\x02")).then_some(())?;
-    let (entry, table, size, count) = (number(24, 8)?, number(32, 8)?, number(54, 2)?, number(56, 2)?);
-    (entry != 0).then_some(())?;
-    for header in (0..count).map(|n| (table + n * size) as usize) {
-        let (kind, offset, address, length) = (
-            number(header, 4)? as u32,
-            number(header + 8, 8)?,
-            number(header + 16, 8)?,
-            number(header + 32, 8)?,
-        );
-        if kind == LOAD && (address..address + length).contains(&entry) {
-            let at = (offset + entry - address) as usize;
-            return Some((entry & 0xfff, file.get(at..(at + ENTRY_BYTES).min(file.len()))?));
-        }
-    }
-    None
+    let entry = elf::entry(file).filter(|&entry| entry != 0)?;
+    let segment = elf::loaded(file)?.into_iter().find(|segment| segment.addresses.contains(&entry))?;
+    let at = (segment.offset + entry - segment.addresses.start) as usize;
+    Some((entry & 0xfff, file.get(at..(at + ENTRY_BYTES).min(file.len()))?))
 }
 
 #[cfg(test)]

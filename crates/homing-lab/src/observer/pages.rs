@@ -49,11 +49,47 @@ pub(super) fn homes(pages: &[Page]) -> Vec<(u64, usize)> {
     best.into_iter().map(|(address, (_, home))| (address, home)).collect()
 }
 
-/// The bound at a page size.
-pub(super) fn bound(pages: &[Page], node_of_cpu: &[usize], nodes: usize, bytes: u64) -> Bound {
+/// The page that stands for all that are the same memory.
+#[derive(Default)]
+struct Joined {
+    /// Of pages that are the same memory as another one: that one.
+    by: HashMap<(u64, u64), (u64, u64)>,
+}
+
+impl Joined {
+    fn new(pairs: &[[(u64, u64); 2]]) -> Joined {
+        let mut joined = Joined::default();
+        for &[one, other] in pairs {
+            let (one, other) = (joined.root(one), joined.root(other));
+            if one != other {
+                // The first of them all, so that the order of pairs does not matter.
+                joined.by.insert(one.max(other), one.min(other));
+            }
+        }
+        joined
+    }
+
+    fn root(&self, mut page: (u64, u64)) -> (u64, u64) {
+        while let Some(&next) = self.by.get(&page) {
+            page = next;
+        }
+        page
+    }
+}
+
+/// The bound at a page size. Pairs in `shared` are the same memory, which has one place.
+pub(super) fn bound(
+    pages: &[Page],
+    shared: &[[(u64, u64); 2]],
+    node_of_cpu: &[usize],
+    nodes: usize,
+    bytes: u64,
+) -> Bound {
+    let joined = Joined::new(shared);
     let mut by_page: HashMap<(u64, u64), Both> = HashMap::new();
     for page in pages {
-        let key = (page.space, page.number / (bytes >> 12).max(1));
+        let (space, number) = joined.root((page.space, page.number));
+        let key = (space, number / (bytes >> 12).max(1));
         let (accesses, misses) = by_page.entry(key).or_insert_with(|| (vec![0; nodes], vec![0; nodes]));
         accesses[node_of_cpu[page.cpu]] += page.reads + page.writes;
         misses[node_of_cpu[page.cpu]] += page.misses;

@@ -16,6 +16,7 @@ use crate::LabError;
 use homing_linux::interrupts::Interrupts;
 use pumps::Pumps;
 use run::Run;
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
@@ -38,8 +39,20 @@ pub struct Ended {
     pub ran: Duration,
     /// What the observer counted, if it was asked to.
     pub observed: Option<Observed>,
+    /// Until when the command's memory was kept on its first nodes, if it was to begin there.
+    pub held: Option<Held>,
     /// What the guest's kernel counted while the command ran (`/proc/vmstat`).
     pub kernel: BTreeMap<String, u64>,
+}
+
+/// How long the command's memory came from its first nodes alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Held {
+    /// Milliseconds from the start of the machine, as the observer's intervals have them; none if it was so to the
+    /// command's end.
+    pub until_ms: Option<u64>,
+    /// Bytes of anonymous and shared memory that the machine had then.
+    pub bytes: u64,
 }
 
 /// Takes the words of a trace of all that is observed (lab/plugin/trace.c).

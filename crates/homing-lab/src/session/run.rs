@@ -1,7 +1,7 @@
 //! A machine being watched: its start, its command, signals, the time-out, and the end.
 
 use super::pumps::Pumps;
-use super::Ended;
+use super::{Ended, Held};
 use crate::machine::{Control, Machine, Message};
 use crate::watch::Watch;
 use crate::LabError;
@@ -31,6 +31,7 @@ pub struct Run<'i> {
     drops_files: bool,
     watch: &'i dyn Watch,
     kernel: BTreeMap<String, u64>,
+    held: Option<Held>,
     begin: Instant,
     /// How long it took until the command could start, once that is so.
     boot: Option<Duration>,
@@ -49,7 +50,19 @@ impl<'i> Run<'i> {
         watch: &'i dyn Watch,
     ) -> Run<'i> {
         let (kernel, begin) = (BTreeMap::new(), Instant::now());
-        Run { machine, control, interrupts, timeout, drops_files, watch, kernel, begin, boot: None, seen: 0 }
+        Run {
+            machine,
+            control,
+            interrupts,
+            timeout,
+            drops_files,
+            watch,
+            kernel,
+            held: None,
+            begin,
+            boot: None,
+            seen: 0,
+        }
     }
 
     /// Waits until the command is about to start, or a signal has come.
@@ -87,6 +100,7 @@ impl<'i> Run<'i> {
                 Some(Message::Count(name, number)) => {
                     self.kernel.insert(name, number);
                 }
+                Some(Message::Held { to_the_end, bytes }) => self.held(to_the_end, bytes),
                 Some(Message::File { .. }) if self.drops_files => {}
                 Some(Message::File { path, mode, bytes }) => {
                     bring_back(&path, mode, &bytes)?;
@@ -117,8 +131,23 @@ impl<'i> Run<'i> {
         }
     }
 
+    /// The command's memory comes from all nodes from now on, or never did.
+    fn held(&mut self, to_the_end: bool, bytes: u64) {
+        let until = self.begin.elapsed();
+        self.held = Some(Held { until_ms: (!to_the_end).then_some(until.as_millis() as u64), bytes });
+        let ran = until.saturating_sub(self.boot.unwrap_or_default()).as_secs_f64();
+        let mib = bytes as f64 / f64::from(1 << 20);
+        self.watch.say(&match to_the_end {
+            false => format!("--start-on: after {ran:.1} s memory comes from all nodes ({mib:.1} MiB in use)"),
+            true => "--start-on: memory came from the first nodes to the end of the command, of which several threads \
+                     never computed for 250 ms a CPU without growing"
+                .into(),
+        });
+    }
+
     fn ended(&mut self, status: u8, files: Vec<PathBuf>, boot: Duration, ran: Duration) -> Ended {
-        Ended { status, files, boot, ran, observed: None, kernel: std::mem::take(&mut self.kernel) }
+        let kernel = std::mem::take(&mut self.kernel);
+        Ended { status, files, boot, ran, observed: None, held: self.held, kernel }
     }
 
     /// The first signal is the command's, once it runs; the second ends the machine, as does the time-out.

@@ -7,9 +7,9 @@ use crate::tables;
 use homing_core::ids::{Node, PageSize};
 use homing_core::policy::placement::PlacementFile;
 use homing_lab::observer::{Counts, Interval, Observed, Options};
+use homing_lab::session::Ended;
 use homing_lab::topology::Topology;
 use serde_json::{json, Value};
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -92,12 +92,7 @@ impl ObserveArgs {
     }
 
     /// Writes the counts where they were asked for, and shows them on stderr: stdout is the program's.
-    pub fn show(
-        &self,
-        observed: &Observed,
-        topology: &Topology,
-        kernel: &BTreeMap<String, u64>,
-    ) -> anyhow::Result<()> {
+    pub fn show(&self, observed: &Observed, topology: &Topology, ended: &Ended) -> anyhow::Result<()> {
         if let Some(path) = &self.placement_out {
             files::write(path, placement(observed))?;
         }
@@ -106,7 +101,10 @@ impl ObserveArgs {
             files::write(path, csv(observed)?)?;
         } else {
             let mut value = json(observed, topology);
-            value["kernel"] = json!(kernel);
+            value["kernel"] = json!(ended.kernel);
+            if let Some(held) = ended.held {
+                value["start_on"] = json!(held);
+            }
             let text = serde_json::to_string_pretty(&value)?;
             files::write(path, text + "\n")?;
         }

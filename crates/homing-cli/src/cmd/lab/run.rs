@@ -34,8 +34,8 @@ pub struct Args {
     /// Bring back a further file or directory, if the command changes it
     #[arg(long, value_name = "PATH")]
     result: Vec<PathBuf>,
-    /// Let the command's memory begin on these nodes, and come from all once it has computed for 250 ms a CPU without
-    /// growing
+    /// Let the command's memory begin on these nodes, and come from all once several of its threads have computed for
+    /// 250 ms a CPU without growing (one thread alone: for 2.5 s)
     #[arg(long, value_name = "NODES")]
     start_on: Option<String>,
     /// Run a line for a shell beside the command, not observed, such as a daemon
@@ -88,7 +88,7 @@ pub fn run(args: Args) -> Result {
     let ended = lab.run(&Stderr)?;
     let references = trace.map(TraceFile::finish).transpose()?;
     if let Some(observed) = &ended.observed {
-        args.observe.show(observed, &topology, &ended.kernel)?;
+        args.observe.show(observed, &topology, &ended)?;
     }
     if args.verbose {
         let (boot, ran) = (ended.boot.as_secs_f64(), ended.ran.as_secs_f64());

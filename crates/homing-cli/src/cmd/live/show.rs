@@ -1,11 +1,15 @@
 //! The exit summary for people.
 
 use super::hot::Hot;
+use homing_core::process::Class;
 use homing_live::account::Summary;
 use homing_live::counters::COUNTERS;
 use homing_live::source::Scans;
 use indicatif::HumanBytes;
 use std::fmt::Write;
+
+/// Per cent of the samples that are of memory that cannot move from which on that is said.
+const WORTH_TELLING: f64 = 2.0;
 
 /// The summary as lines that begin with `homing: `.
 pub fn text(summary: &Summary) -> String {
@@ -19,7 +23,7 @@ pub fn text(summary: &Summary) -> String {
         |value: Option<f64>| value.map_or("nothing seen".into(), |percent| format!("{percent:.1} %"));
     let dry = if summary.dry_run { " (dry run)" } else { "" };
     line(format!(
-        "{} with {}{dry}: {:.1} s, {} samples, non-local {} before the first move, {} at the end",
+        "{} with {}{dry}: {:.1} s, {} page samples, non-local {} before the first move, {} at the end",
         summary.policy,
         summary.source,
         summary.seconds,
@@ -28,16 +32,28 @@ pub fn text(summary: &Summary) -> String {
         percent(summary.nonlocal_percent_after)
     ));
     line(format!("confidence {}", summary.confidence));
+    if summary.samples > 0 && summary.confidence != "high" {
+        line(
+            "a page sample is a page seen in use, however often that is: shares of accesses can differ"
+                .into(),
+        );
+    }
     let classes: Vec<String> =
         counts.by_class.iter().map(|(class, count)| format!("{class} {count}")).collect();
     if !classes.is_empty() {
         line(format!("samples by memory: {}", classes.join(", ")));
     }
+    let unmoved = Class::ALL.iter().filter(|class| !class.movable());
+    let unmoved: u64 = unmoved.filter_map(|class| counts.by_class.get(class.name())).sum();
+    let share = 100.0 * unmoved as f64 / summary.samples.max(1) as f64;
+    if share >= WORTH_TELLING {
+        line(format!("{share:.0} % of them are of files and shared memory, which stay where they are"));
+    }
     if summary.dry_run {
         line(format!("{} pages would have moved", counts.would_move));
     } else {
-        let nodes: Vec<String> =
-            counts.moves.iter().map(|[from, to, pages]| format!("{from}->{to} {pages}")).collect();
+        let between = counts.moves.iter().filter(|[from, to, _]| from != to);
+        let nodes: Vec<String> = between.map(|[from, to, pages]| format!("{from}->{to} {pages}")).collect();
         let nodes = if nodes.is_empty() { String::new() } else { format!(": {}", nodes.join(", ")) };
         line(format!("{} pages moved ({}){nodes}", counts.pages_moved, HumanBytes(counts.bytes_moved)));
     }
@@ -61,9 +77,7 @@ pub fn text(summary: &Summary) -> String {
     }
     let Scans { scans, seconds, stopped_seconds, .. } = counts.scans;
     if scans > 0 {
-        line(format!(
-            "{scans} scans for hint faults took {seconds:.2} s; the program stood still for {stopped_seconds:.2} s"
-        ));
+        line(format!("{scans} scans for hint faults took {seconds:.2} s"));
     }
     if summary.areas.iter().any(|area| area.bytes > 0) {
         let hot = Hot {
@@ -78,11 +92,11 @@ pub fn text(summary: &Summary) -> String {
     phases.sort_by(|a, b| b.1.total_cmp(a.1));
     let most: Vec<String> = phases.iter().take(3).map(|(phase, used)| format!("{phase} {used:.2}")).collect();
     line(format!(
-        "engine: {:.2} s CPU ({share:.1} % of a core; {}), {:.2} s moving, {:.2} s with the program stopped",
+        "engine: {:.2} s CPU ({share:.1} % of a core; {}), {:.2} s moving; the program was held for {:.2} s in all",
         counts.engine_cpu_seconds,
         most.join(", "),
         counts.moving_seconds,
-        counts.stopped_seconds
+        counts.stopped_seconds + stopped_seconds
     ));
     out
 }
@@ -97,10 +111,11 @@ mod tests {
     fn all_counters_are_shown() {
         let named = |name: &str, count| BTreeMap::from([(name.to_owned(), count)]);
         let mut counts = Counts {
-            moves: vec![[0, 1, 11]],
+            moves: vec![[0, 1, 11], [2, 2, 22]],
             failures: named("EBUSY", 12),
             refused: named("full", 13),
-            by_class: named("heap", 14),
+            by_class: BTreeMap::from([("heap".to_owned(), 14), (Class::PageCache.name().to_owned(), 6)]),
+            stopped_seconds: 0.25,
             pages_moved: 15,
             threads_moved: 16,
             unmapped: 17,
@@ -108,6 +123,7 @@ mod tests {
             ..Counts::default()
         };
         (counts.losses.throttled, counts.scans.scans, counts.scans.threads_late) = (19, 20, 21);
+        counts.scans.stopped_seconds = 0.5;
         let summary = Summary {
             schema: 1,
             policy: "homing".into(),
@@ -115,7 +131,7 @@ mod tests {
             confidence: "none",
             dry_run: false,
             seconds: 1.0,
-            samples: 0,
+            samples: 20,
             nonlocal_percent_before: None,
             nonlocal_percent_after: None,
             pages: 0,
@@ -133,6 +149,8 @@ mod tests {
             "12 EBUSY",
             "13 full",
             "heap 14",
+            "30 % of them are of files and shared memory",
+            "held for 0.75 s in all",
             "15 pages moved",
             "16 threads moved",
             "17 samples",
@@ -143,5 +161,6 @@ mod tests {
         ] {
             assert!(text.contains(shown), "{shown}\n{text}");
         }
+        assert!(!text.contains("2->2"), "a page that is there has not moved\n{text}");
     }
 }

@@ -133,3 +133,24 @@ fn a_dry_run_counts_pages_as_moved_and_hands_nothing_out() {
     assert!(orders.send(u64::MAX).is_empty() && orders.at(page).home() == Node(1));
     assert_eq!(orders.pages.entry(page).at, Some(Node(0)));
 }
+
+#[test]
+fn a_page_that_moves_back_and_forth_rests_and_says_so_once() {
+    let (mut orders, page) = orders(false);
+    for (ms, to) in [(0, 1), (100, 0), (200, 1)] {
+        orders.set_now(Micros::from_millis(ms));
+        assert_eq!(orders.execute(&action(page, to)), Outcome::Pending, "after {ms} ms");
+        land(&mut orders, Landed::There);
+    }
+    orders.take_asked();
+    for _ in 0..3 {
+        assert_eq!(orders.execute(&action(page, 0)), Outcome::Refused(RESTS));
+    }
+    let again: Vec<bool> = orders.take_asked().iter().map(|asked| asked.again).collect();
+    assert_eq!(again, [false, true, true]);
+    let with_its_thread = Action { reason: FORWARDED, ..action(page, 0) };
+    assert_eq!(orders.execute(&with_its_thread), Outcome::Pending, "threads take their pages along");
+    land(&mut orders, Landed::Not(3));
+    orders.set_now(Micros::from_millis(4200));
+    assert_eq!(orders.execute(&action(page, 0)), Outcome::Pending, "it has rested");
+}
