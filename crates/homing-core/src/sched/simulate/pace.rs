@@ -129,12 +129,16 @@ impl<'a> Paces<'a> {
         self.crews = crews;
     }
 
-    /// Goes towards the waits of this load; returns the largest relative change.
+    /// Goes towards the waits of this load; returns the largest relative change. At memories that take no time for a
+    /// line nobody waits.
     ///
     /// A longer wait w makes fewer requests come: the utilisation u falls by u / w at most for each second more. So the
     /// step is divided by one and the slope of the curve times that, which neither oscillates nor overshoots.
     fn requeue(&mut self, lines: &[f64]) -> f64 {
         let busy = self.hardware.memory_busy_s;
+        if busy <= 0.0 {
+            return 0.0;
+        }
         let mut change = 0.0f64;
         for (queue, lines) in self.queue_s.iter_mut().zip(lines) {
             let used = lines * busy;
