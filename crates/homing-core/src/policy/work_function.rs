@@ -279,7 +279,9 @@ mod tests {
         /// Where all moves cost the same, the short way gives what the matrix gives, to the last digit.
         #[test]
         fn moves_that_cost_the_same_are_relaxed_as_by_the_matrix(
-            both in proptest::collection::vec((0.0..1e4f64, 1.0..9f64), 1..13), price in 1.0..1e3f64, count in 1.0..99f64,
+            both in proptest::collection::vec((0.0..1e4f64, 1.0..9f64), 1..13),
+            price in 1.0..1e3f64,
+            count in 1.0..99f64,
         ) {
             let (values, accesses): (Vec<f64>, Vec<f64>) = both.into_iter().unzip();
             let nodes = values.len();
