@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
-.PHONY: help build demo test check unit setup setup-test recorders preload workloads ui ui-data bench lab why-lab servers-lab deny fmt clean install runtime runtime-lab sched-lab
+.PHONY: help build demo test check unit setup setup-test recorders preload workloads ui ui-data bench lab why-lab servers-lab deny fmt clean install runtime runtime-lab sched-lab sched-agree
 
 PREFIX ?= /usr/local
 BUILD := $(CURDIR)/build
@@ -78,6 +78,9 @@ runtime-lab: build ## The experiments of Nikolopoulos et al. 2000 in the lab: th
 
 sched-lab: ## Twelve real jobs in the lab under three CPU managers and three ways to move pages: a table of docs/scheduling.md
 	tests/sched_lab.sh
+
+sched-agree: ## Six jobs in the lab beside the simulation of them: a table of docs/scheduling.md (3 minutes a manager)
+	tests/sched_agree.sh equipartition pdpa homing
 
 deny: ## Licences and sources of all dependencies
 	scripts/deny.sh

@@ -42,6 +42,8 @@ pub struct Measured {
     /// Shares of them: by writes, and on data of all threads.
     writes: f64,
     shared: f64,
+    /// The share of them that one thread has alone.
+    serial_misses: f64,
     /// Bytes that are missed on.
     data: u64,
     init: Init,
@@ -119,8 +121,12 @@ pub fn measure(ready: &Ready, file: &TraceFile) -> Result<Measured> {
     let waits = seen.waits.iter().map(|&cost| times.exposed_ns(cost));
     let compute_ns: Vec<f64> = busy_ns.iter().zip(waits).map(|(busy, wait)| (busy - wait).max(0.0)).collect();
     let compute: f64 = compute_ns.iter().sum();
+    let mut misses_of = vec![0.0; cpus];
+    for by_cpu in seen.pages.values() {
+        misses_of.iter_mut().zip(by_cpu).for_each(|(sum, &count)| *sum += count as f64);
+    }
     let misses: u64 = seen.pages.values().flatten().sum();
-    let of_all = seen.pages.values().filter(|by_cpu| cpus > 1 && is_of_all(by_cpu)).flatten().sum::<u64>();
+    let of_others = seen.pages.values().map(|by_cpu| of_others(by_cpu)).sum::<u64>();
     let share = |count: u64| count as f64 / (misses as f64).max(1.0);
     Ok(Measured {
         threads: cpus as u32,
@@ -130,16 +136,16 @@ pub fn measure(ready: &Ready, file: &TraceFile) -> Result<Measured> {
         serial: serial(&compute_ns),
         misses: misses as f64 / iterations,
         writes: share(seen.writes),
-        shared: share(of_all),
+        shared: share(of_others),
+        serial_misses: serial(&misses_of),
         data: seen.pages.len() as u64 * ready.page_size.bytes(),
         init: init(&seen, |cpu| setup.cpus.node(cpu as u16)),
     })
 }
 
-/// True if no CPU has more than half of a page's misses.
-fn is_of_all(by_cpu: &[u64]) -> bool {
-    let most = by_cpu.iter().max().copied().unwrap_or(0);
-    2 * most <= by_cpu.iter().sum()
+/// Misses of a page by others than the CPU that has most.
+fn of_others(by_cpu: &[u64]) -> u64 {
+    by_cpu.iter().sum::<u64>() - by_cpu.iter().max().copied().unwrap_or(0)
 }
 
 /// The share that one thread does alone, if the others share the rest evenly: the busiest of p threads computes
@@ -197,6 +203,7 @@ pub fn app(name: &str, mut measured: Vec<Measured>) -> Result<App> {
         shared: rounded(last.shared),
         writes: rounded(last.writes),
         misses: measured.iter().map(|one| (f64::from(one.threads), one.misses.round())).collect(),
+        serial_misses: rounded(last.serial_misses),
         init: last.init,
         malleable: true,
     })
@@ -228,6 +235,7 @@ mod tests {
             misses: 100.4,
             writes: 0.25,
             shared: 0.0,
+            serial_misses: 0.0,
             data: 4096 * u64::from(threads),
             init: Init::Serial,
         }
@@ -238,7 +246,7 @@ mod tests {
         // A fifth alone, the rest on four threads: 0.2 + 0.8 / 4 of all, and 0.2 for each of the others.
         assert!((serial(&[4.0, 2.0, 2.0, 2.0]) - 0.2).abs() < 1e-12);
         assert_eq!((serial(&[3.0, 3.0]), serial(&[3.0]), serial(&[0.0, 0.0])), (0.0, 0.0, 0.0));
-        assert!(is_of_all(&[2, 2]) && is_of_all(&[2, 1, 1]) && !is_of_all(&[3, 2]));
+        assert_eq!((of_others(&[2, 1, 1]), of_others(&[3]), of_others(&[])), (2, 0, 0));
     }
 
     #[test]

@@ -8,11 +8,18 @@ use serde::{Deserialize, Serialize};
 pub(super) struct Counters(Vec<(Node, f64)>);
 
 impl Counters {
+    /// Adds to a node's count, and returns it.
     #[inline]
-    pub(super) fn add(&mut self, node: Node, count: f64) {
+    pub(super) fn add(&mut self, node: Node, count: f64) -> f64 {
         match self.0.iter_mut().find(|(of, _)| *of == node) {
-            Some((_, sum)) => *sum += count,
-            None => self.0.push((node, count)),
+            Some((_, sum)) => {
+                *sum += count;
+                *sum
+            }
+            None => {
+                self.0.push((node, count));
+                count
+            }
         }
     }
 

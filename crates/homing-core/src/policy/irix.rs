@@ -134,13 +134,12 @@ pub struct Irix {
 
 impl Irix {
     fn state(&mut self, page: Page, home: Node) -> &mut State {
-        if self.pages.get_mut(page).is_none() {
-            self.held[home.index()] += 1;
-            self.turn.push(page);
-        }
-        let new =
-            || State { counters: Counters::default(), home, asking: (home, 0), migrations: 0, frozen: None };
-        self.pages.entry(page, new)
+        let Irix { pages, held, turn, .. } = self;
+        pages.entry(page, || {
+            held[home.index()] += 1;
+            turn.push(page);
+            State { counters: Counters::default(), home, asking: (home, 0), migrations: 0, frozen: None }
+        })
     }
 
     /// Does the periodic work up to `time`.
@@ -205,8 +204,11 @@ impl Policy for Irix {
         self.work(sample.time);
         let home = sample.at.home();
         let count = (sample.reads + sample.writes) as f64 * sample.weight;
-        self.state(sample.page, home).counters.add(sample.node, count);
-        if sample.weight > 1.0 && sample.node != home {
+        let threshold = self.threshold;
+        let counters = &mut self.state(sample.page, home).counters;
+        // No count is below 0.
+        let far = counters.add(sample.node, count) >= threshold && sample.node != home;
+        if far && sample.weight > 1.0 {
             self.interrupt(sample.page, home, sample.node, sample.time, actions);
         }
     }

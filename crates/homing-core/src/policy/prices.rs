@@ -89,6 +89,17 @@ impl Prices {
         }
     }
 
+    /// What a reference from `by` costs at each memory, if prices are [matrices](Prices::into_general); else nothing.
+    #[inline]
+    pub(super) fn accesses(&self, by: Node) -> &[f64] {
+        match self {
+            Prices::Uniform { .. } => &[],
+            Prices::General { nodes, access, .. } => {
+                &access[by.index() * usize::from(*nodes)..][..usize::from(*nodes)]
+            }
+        }
+    }
+
     #[inline]
     pub(super) fn copy(&self, from: Node, to: Node) -> f64 {
         match self {

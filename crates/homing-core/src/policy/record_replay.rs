@@ -177,7 +177,7 @@ impl Policy for RecordReplay {
         }
         let count = (sample.reads + sample.writes) as f64 * sample.weight;
         match state.record.iter_mut().find(|(phase, _)| *phase == self.phase) {
-            Some((_, counters)) => counters.add(sample.node, count),
+            Some((_, counters)) => _ = counters.add(sample.node, count),
             None => {
                 let mut counters = Counters::default();
                 counters.add(sample.node, count);

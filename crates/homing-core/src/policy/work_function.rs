@@ -70,6 +70,12 @@ impl WorkFunction {
     /// True if every other node is behind by all that a move from `node` costs: more references from there change
     /// nothing.
     pub(super) fn belongs_to(&self, prices: &Prices, node: Node) -> bool {
+        if let Prices::General { copy, nodes, alike: true, .. } = prices {
+            let copy = if *nodes > 1 { copy[1] } else { 0.0 } * (1.0 - EPSILON);
+            let here = self.values[node.index()];
+            let mut others = self.values.iter().enumerate().filter(|(other, _)| *other != node.index());
+            return others.all(|(_, value)| value - here >= copy);
+        }
         let behind = |other: Node| {
             let copy = prices.copy(node, other) * (1.0 - EPSILON);
             other == node || self.advantage(prices, other, node) >= copy
@@ -89,12 +95,13 @@ impl WorkFunction {
                 self.least = self.least.min(value);
             }
             Prices::General { nodes, copy, alike, .. } => {
-                for at in 0..*nodes {
-                    self.values[usize::from(at)] += count * prices.access(by, Node(at));
-                }
+                let prices = prices.accesses(by);
                 match alike {
-                    true => self.relax_alike(copy.get(1).copied().unwrap_or(0.0)),
-                    false => self.relax(usize::from(*nodes), copy),
+                    true => self.serve_alike(prices, count, copy.get(1).copied().unwrap_or(0.0)),
+                    false => {
+                        self.values.iter_mut().zip(prices).for_each(|(value, price)| *value += count * price);
+                        self.relax(usize::from(*nodes), copy);
+                    }
                 }
             }
         }
@@ -112,20 +119,28 @@ impl WorkFunction {
                 self.values[to] = self.values[to].min(self.values[from] + copy[from * nodes + to]);
             }
         }
-        self.less_the_least();
-    }
-
-    /// The same where a copy costs the same between any two nodes: from the least of all it is never dearer than from
-    /// another one.
-    fn relax_alike(&mut self, copy: f64) {
-        let most = self.values.iter().copied().fold(f64::INFINITY, f64::min) + copy;
-        self.values.iter_mut().for_each(|value| *value = value.min(most));
-        self.less_the_least();
-    }
-
-    fn less_the_least(&mut self) {
         let least = self.values.iter().copied().fold(f64::INFINITY, f64::min);
         self.values.iter_mut().for_each(|value| *value -= least);
+    }
+
+    /// References at these prices where a copy costs the same between any two nodes: from the least of all it is never
+    /// dearer than from another one.
+    fn serve_alike(&mut self, prices: &[f64], count: f64, copy: f64) {
+        // Four minima at a time, which a compiler makes vectors of.
+        let mut least = [f64::INFINITY; 4];
+        let (mut values, mut by_four) = (self.values.chunks_exact_mut(4), prices.chunks_exact(4));
+        let add = |value: &mut f64, price: f64, least: &mut f64| {
+            *value += count * price;
+            *least = if *value < *least { *value } else { *least };
+        };
+        for (values, prices) in values.by_ref().zip(by_four.by_ref()) {
+            (0..4).for_each(|lane| add(&mut values[lane], prices[lane], &mut least[lane]));
+        }
+        let rest = values.into_remainder().iter_mut().zip(by_four.remainder());
+        rest.for_each(|(value, price)| add(value, *price, &mut least[0]));
+        let least = least.into_iter().fold(f64::INFINITY, f64::min);
+        let most = least + copy;
+        self.values.iter_mut().for_each(|value| *value = (if *value < most { *value } else { most }) - least);
     }
 }
 
@@ -150,6 +165,13 @@ impl Rule {
             return Some(by);
         }
         let cautious = self.eagerness.min(0.0);
+        if let Prices::General { alike: true, copy, .. } = prices {
+            // No value is below 0, so that none is better by more than this.
+            let most = work.values[here.index()];
+            if most <= 0.0 || most + copy[1] * EPSILON < -cautious * copy[1] {
+                return None;
+            }
+        }
         prices
             .havens()
             .map(Node)
@@ -160,19 +182,41 @@ impl Rule {
 
     /// A lower bound on the references from `by` after which [`Rule::target`] could have an answer (at least 1).
     pub(super) fn patience(self, prices: &Prices, work: &WorkFunction, here: Node, by: Node) -> u64 {
+        // Rounding up keeps the order: the least of all is rounded.
         let until = |to: Node, eagerness: f64| {
             let rate = prices.access(by, here) - prices.access(by, to);
             let copy = prices.copy(here, to);
             let missing = -eagerness * copy - work.advantage(prices, here, to);
             if rate <= 0.0 {
-                return u64::MAX;
+                return f64::INFINITY;
             }
-            ((missing - copy * EPSILON) / rate).ceil().max(1.0) as u64
+            (missing - copy * EPSILON) / rate
         };
         let cautious = self.eagerness.min(0.0);
-        let havens =
-            prices.havens().map(Node).filter(|&to| to != here && to != by).map(|to| until(to, cautious));
-        havens.fold(until(by, self.eagerness), u64::min)
+        let first = until(by, self.eagerness);
+        let least = match prices {
+            Prices::General { alike: true, copy, .. } if here != by => {
+                let (near, values) = (prices.accesses(by), &work.values);
+                let (access, value) = (near[here.index()], values[here.index()]);
+                let copy = copy[1];
+                let wanted = -cautious * copy;
+                let each = |(near, other): (&f64, &f64)| {
+                    let rate = access - near;
+                    let missing = wanted - (value - other);
+                    if rate <= 0.0 {
+                        f64::INFINITY
+                    } else {
+                        (missing - copy * EPSILON) / rate
+                    }
+                };
+                near.iter().zip(values).map(each).fold(first, |a, b| if b < a { b } else { a })
+            }
+            _ => {
+                let havens = prices.havens().map(Node).filter(|&to| to != here && to != by);
+                havens.map(|to| until(to, cautious)).fold(first, f64::min)
+            }
+        };
+        least.ceil().max(1.0) as u64
     }
 }
 
@@ -235,16 +279,51 @@ mod tests {
         /// Where all moves cost the same, the short way gives what the matrix gives, to the last digit.
         #[test]
         fn moves_that_cost_the_same_are_relaxed_as_by_the_matrix(
-            values in proptest::collection::vec(0.0..1e4f64, 1..9), price in 1.0..1e3f64,
+            both in proptest::collection::vec((0.0..1e4f64, 1.0..9f64), 1..13),
+            price in 1.0..1e3f64,
+            count in 1.0..99f64,
         ) {
+            let (values, accesses): (Vec<f64>, Vec<f64>) = both.into_iter().unzip();
             let nodes = values.len();
             let copy: Vec<f64> =
                 (0..nodes * nodes).map(|at| if at / nodes == at % nodes { 0.0 } else { price }).collect();
             let mut one = WorkFunction { values, least: 0.0 };
             let mut other = one.clone();
+            one.values.iter_mut().zip(&accesses).for_each(|(value, access)| *value += count * access);
             one.relax(nodes, &copy);
-            other.relax_alike(price);
+            other.serve_alike(&accesses, count, price);
             prop_assert_eq!(one.values, other.values);
+        }
+    }
+
+    proptest! {
+        /// What is known from all moves costing the same is what the matrix says.
+        #[test]
+        fn the_short_ways_of_alike_moves_change_no_answer(
+            served in proptest::collection::vec((0..9u16, 1.0..400f64), 1..30),
+            accesses in proptest::collection::vec(2.0..5.0f64, 81), price in 1.0..1e3f64, eagerness in -1.0..1.0f64,
+        ) {
+            let on_diagonal = |at: usize| at / 9 == at % 9;
+            let access = (0..81).map(|at| if on_diagonal(at) { 1.0 } else { accesses[at] }).collect();
+            let copy = (0..81).map(|at| if on_diagonal(at) { 0.0 } else { price }).collect();
+            let short = Prices::General { nodes: 9, access, copy, alike: true };
+            let mut long = short.clone();
+            if let Prices::General { alike, .. } = &mut long { *alike = false }
+            let rule = Rule { eagerness };
+            let mut works = [WorkFunction::new(&short, Node(0)), WorkFunction::new(&long, Node(0))];
+            for (by, count) in served {
+                for (work, prices) in works.iter_mut().zip([&short, &long]) {
+                    work.serve(prices, Node(by), count);
+                }
+                prop_assert_eq!(&works[0].values, &works[1].values);
+                for here in (0..9).map(Node).filter(|here| *here != Node(by)) {
+                    let asked = |prices, work| {
+                        (rule.target(prices, work, here, Node(by)), rule.patience(prices, work, here, Node(by)))
+                    };
+                    prop_assert_eq!(asked(&short, &works[0]), asked(&long, &works[1]));
+                    prop_assert_eq!(works[0].belongs_to(&short, here), works[1].belongs_to(&long, here));
+                }
+            }
         }
     }
 }

@@ -53,6 +53,9 @@ pub struct App {
     /// Misses of an iteration, all threads together, at numbers of processors: `[[1, 3e6], [32, 1e6]]`.
     #[serde(default)]
     pub misses: Vec<(f64, f64)>,
+    /// Share of them that one thread has alone.
+    #[serde(default)]
+    pub serial_misses: f64,
     /// How it initialises its data.
     #[serde(default = "parallel")]
     pub init: Init,
@@ -147,6 +150,7 @@ impl App {
             shared: 0.0,
             writes: third(),
             misses: Vec::new(),
+            serial_misses: 0.0,
             init: Init::Parallel,
             malleable,
         }
@@ -159,6 +163,7 @@ impl App {
         };
         share("serial", self.serial)?;
         share("shared", self.shared)?;
+        share("serial_misses", self.serial_misses)?;
         share("writes", self.writes)?;
         let positive = |name, value: f64| match value > 0.0 && value.is_finite() {
             true => Ok(()),
@@ -204,9 +209,15 @@ impl App {
         self.compute_ms * 1e-3 * (self.serial + (1.0 - self.serial) / p) + self.overhead_us * 1e-6 * p
     }
 
+    /// Misses of an iteration on p processors of the thread that has most.
+    pub fn slowest_misses_on(&self, processors: u32) -> f64 {
+        let p = f64::from(processors.max(1));
+        self.misses_on(processors) / p * (1.0 + self.serial_misses * (p - 1.0))
+    }
+
     /// Seconds of an iteration on p processors whose misses wait that long each.
     pub fn iteration_s(&self, processors: u32, wait_s: f64) -> f64 {
-        self.busy_s(processors) + self.misses_on(processors) / f64::from(processors.max(1)) * wait_s
+        self.busy_s(processors) + self.slowest_misses_on(processors) * wait_s
     }
 }
 
@@ -226,6 +237,9 @@ mod tests {
         assert_eq!(app.misses_on(64), 2e6);
         // 100 ms x (0.1 + 0.9 / 2) + 2 x 50 us, and 2 million misses a thread of 1 us each.
         assert!((app.iteration_s(2, 1e-6) - (0.055 + 1e-4 + 2.0)).abs() < 1e-12);
+        // A quarter of them by one thread alone, which then has that and its part of the others.
+        let alone = App { serial_misses: 0.25, ..app.clone() };
+        assert!((alone.slowest_misses_on(4) - 2e6 * (0.25 + 0.75 / 4.0)).abs() < 1e-6);
     }
 
     #[test]

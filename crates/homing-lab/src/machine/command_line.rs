@@ -27,6 +27,10 @@ pub(super) fn arguments(settings: &Settings<'_>, ports: &Ports, observer: Option
     add(&["-kernel", &settings.parts.kernel.to_string_lossy()]);
     add(&["-initrd", &format!("/proc/self/fd/{}", ports.initramfs)]);
     let mut kernel_line = KERNEL_LINE.to_owned();
+    // The emulated counter goes at the rate of this machine's. A guest that measures it while it boots on a busy host
+    // is wrong by a factor of 20 now and then.
+    #[cfg(target_arch = "x86_64")]
+    kernel_line.push_str(&format!(" tsc_early_khz={}", homing_linux::clock::time_stamps_khz()));
     settings.kernel_words.iter().for_each(|word| kernel_line.push_str(&format!(" {word}")));
     let topology = numa(settings, &mut kernel_line);
     add(&["-append", &kernel_line]);

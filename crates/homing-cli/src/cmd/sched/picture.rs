@@ -4,6 +4,7 @@ use crate::html::escape;
 use homing_core::sched::outcome::Outcome;
 use homing_core::sched::partition::{Division, Transfer};
 use homing_pipeline::sched::Cell;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -12,6 +13,8 @@ const WIDTH: usize = 900;
 const ROW: usize = 5;
 const CURVES: usize = 120;
 const LEFT: usize = 48;
+/// What is above the uppermost curve.
+const TOP: usize = 10;
 
 /// Distinct colours of jobs, by number.
 const COLOURS: [&str; 12] = [
@@ -19,34 +22,45 @@ const COLOURS: [&str; 12] = [
     "#9498a0", "#0a7d8c", "#c2385a",
 ];
 
-/// The head of a page.
-fn head(text: &str) -> String {
-    let mut page = String::from(
+/// The style of the report page.
+const STYLE: &str = include_str!("../../../../../ui/src/style.css");
+
+/// A page, with the JSON of what it shows where the report page has its own.
+fn whole(text: &str, body: &str, json: &Value) -> String {
+    // No `<` in the data: then nothing in it can end the script element or open a comment.
+    let json = json.to_string().replace('<', "\\u003c");
+    format!(
         "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width\"><title>Jobs and processors</title>\n<style>\
-         body{font:15px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;\
-         color:#222;background:#fff}\
-         svg{max-width:100%;height:auto}svg text{font:11px system-ui;fill:currentColor}\
-         @media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}}\
-         </style>\n<h1>Jobs and processors</h1>\n",
-    );
-    let _ = writeln!(page, "<p>{text}</p>");
-    page
+         <meta name=\"viewport\" content=\"width=device-width\"><title>Jobs and processors</title>\n\
+         <script type=\"application/json\" id=\"homing-report\">{json}</script>\n<style>{STYLE}\
+         main svg{{max-width:100%;height:auto;overflow:visible}}main svg text{{font:11px system-ui;fill:currentColor}}\
+         </style>\n<main><h1>Jobs and processors</h1>\n<p>{text}</p>\n{body}</main></html>\n"
+    )
 }
 
-/// A page of one run of real jobs.
-pub fn page_of_one(title: &str, text: &str, outcome: &Outcome, how: &str) -> String {
+/// A page of one run of real jobs; `names` are theirs.
+pub fn page_of_one(
+    title: &str,
+    text: &str,
+    outcome: &Outcome,
+    names: &[&str],
+    how: &str,
+    json: &Value,
+) -> String {
     let divided = outcome.division.as_ref().map_or(String::new(), transfers);
-    format!("{}<h2>{title}</h2>\n<p>{text}</p>\n{}{divided}</html>\n", head(how), processors(outcome))
+    let name = |job: u32| names.get(job as usize).map_or_else(|| format!("job {job}"), |name| escape(name));
+    let body = format!("<h2>{}</h2>\n<p>{text}</p>\n{}{divided}", escape(title), processors(outcome, &name));
+    whole(how, &body, json)
 }
 
 /// The page.
-pub fn page(cells: &[Cell], machine: &str, how: &str) -> String {
-    let mut page = head(&format!("Machine {machine}. {how}"));
+pub fn page(cells: &[Cell], machine: &str, how: &str, json: &Value) -> String {
+    let mut body = String::new();
+    let name = |job: u32| format!("job {job}");
     for cell in cells {
         let outcome = &cell.outcome;
         let _ = writeln!(
-            page,
+            body,
             "<h2>{}, pages {}, load {:.0} %, seed {}</h2>\n<p>{} jobs in {:.0} s; {:.0} s of CPU time (bound {:.0}); \
              {:.1} % of the misses non-local; {} process migrations.</p>",
             cell.manager, cell.policy, cell.load_percent, cell.seed, outcome.jobs, outcome.makespan_s, outcome.cpu_s,
@@ -54,16 +68,16 @@ pub fn page(cells: &[Cell], machine: &str, how: &str) -> String {
         );
         if outcome.left_out_of_pictures > 0 {
             let _ = writeln!(
-                page,
+                body,
                 "<p>{} bursts are left out of the pictures.</p>",
                 outcome.left_out_of_pictures
             );
         }
-        page += &processors(outcome);
-        page += &locality(outcome);
-        page += &outcome.division.as_ref().map_or(String::new(), transfers);
+        body += &processors(outcome, &name);
+        body += &locality(outcome, &name);
+        body += &outcome.division.as_ref().map_or(String::new(), transfers);
     }
-    page + "</html>\n"
+    whole(&format!("Machine {}. {how}", escape(machine)), &body, json)
 }
 
 /// The nodes that moved, for a page.
@@ -85,9 +99,8 @@ fn transfers(division: &Division) -> String {
     format!("<details><summary>{count} moved between partitions</summary><ol>{items}</ol></details>\n")
 }
 
-/// A row for each CPU, in which each pixel shows the job that had most of its time.
-fn processors(outcome: &Outcome) -> String {
-    let cpus = outcome.segments.iter().map(|segment| usize::from(segment.cpu) + 1).max().unwrap_or(0);
+/// The job that had most of the time of each pixel of a CPU's row.
+fn shown(outcome: &Outcome, cpus: usize) -> Vec<Vec<Option<u32>>> {
     let step = outcome.makespan_s / WIDTH as f64;
     let mut time: Vec<BTreeMap<(usize, u32), f64>> = vec![BTreeMap::new(); cpus];
     for segment in &outcome.segments {
@@ -99,29 +112,39 @@ fn processors(outcome: &Outcome) -> String {
             (from, column) = (to, column + 1);
         }
     }
-    let mut drawn = String::new();
-    for (cpu, time) in time.iter().enumerate() {
+    let row = |time: &BTreeMap<(usize, u32), f64>| {
         let mut most: Vec<Option<(u32, f64)>> = vec![None; WIDTH];
         for (&(column, job), &seconds) in time {
             if seconds > step / 2.0 || most[column].is_none_or(|(_, other)| seconds > other) {
                 most[column] = Some((job, seconds));
             }
         }
+        most.into_iter().map(|most| most.map(|(job, _)| job)).collect()
+    };
+    time.iter().map(row).collect()
+}
+
+/// A row for each CPU. Neighbours that show the same are one block, and all blocks of a job one path.
+fn processors(outcome: &Outcome, name: &dyn Fn(u32) -> String) -> String {
+    let cpus = outcome.segments.iter().map(|segment| usize::from(segment.cpu) + 1).max().unwrap_or(0);
+    let mut paths: BTreeMap<u32, String> = BTreeMap::new();
+    let mut cpu = 0;
+    for same in shown(outcome, cpus).chunk_by(|a, b| a == b) {
         let mut from = 0;
-        for run in most.chunk_by(|a, b| a.map(|(job, _)| job) == b.map(|(job, _)| job)) {
-            if let Some((job, _)) = run[0] {
-                let (x, y) = (LEFT + from, cpu * ROW);
-                let colour = COLOURS[job as usize % COLOURS.len()];
-                let _ = write!(
-                    drawn,
-                    "<rect x=\"{x}\" y=\"{y}\" width=\"{}\" height=\"{}\" fill=\"{colour}\"/>",
-                    run.len(),
-                    ROW - 1
-                );
+        for run in same[0].chunk_by(|a, b| a == b) {
+            if let Some(job) = run[0] {
+                let (x, y, wide, high) = (LEFT + from, cpu * ROW, run.len(), same.len() * ROW - 1);
+                let _ = write!(paths.entry(job).or_default(), "M{x} {y}h{wide}v{high}h-{wide}z");
             }
             from += run.len();
         }
+        cpu += same.len();
     }
+    let mut drawn = paths.iter().fold(String::new(), |mut drawn, (job, path)| {
+        let colour = COLOURS[*job as usize % COLOURS.len()];
+        let _ = write!(drawn, "<path d=\"{path}\" fill=\"{colour}\"><title>{}</title></path>", name(*job));
+        drawn
+    });
     let (width, height) = (LEFT + WIDTH, cpus * ROW + 18);
     let _ = write!(
         drawn,
@@ -137,14 +160,14 @@ fn processors(outcome: &Outcome) -> String {
 }
 
 /// A curve for each job: the share of its misses that are local.
-fn locality(outcome: &Outcome) -> String {
+fn locality(outcome: &Outcome, name: &dyn Fn(u32) -> String) -> String {
     if outcome.locality.is_empty() {
         return String::new();
     }
     let mut jobs: BTreeMap<u32, Vec<(f64, f64)>> = BTreeMap::new();
     for point in &outcome.locality {
         let x = LEFT as f64 + WIDTH as f64 * point.at_s / outcome.makespan_s;
-        jobs.entry(point.job.0).or_default().push((x, CURVES as f64 * (1.0 - point.local) + 4.0));
+        jobs.entry(point.job.0).or_default().push((x, CURVES as f64 * (1.0 - point.local) + TOP as f64));
     }
     let mut drawn = String::new();
     for (job, points) in jobs {
@@ -160,18 +183,23 @@ fn locality(outcome: &Outcome) -> String {
             })
             .collect();
         let colour = COLOURS[job as usize % COLOURS.len()];
-        let _ = write!(drawn, "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\"/>", line.join(" "));
+        let _ = write!(
+            drawn,
+            "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\"><title>{}</title></polyline>",
+            line.join(" "),
+            name(job)
+        );
     }
     for percent in [0, 50, 100] {
-        let y = CURVES * (100 - percent) / 100 + 4;
+        let y = CURVES * (100 - percent) / 100 + TOP;
         let _ = write!(
             drawn,
             "<text x=\"0\" y=\"{}\">{percent} %</text><path d=\"M{LEFT} {y}h{WIDTH}\" stroke=\"#8884\"/>",
             y + 4
         );
     }
-    let (width, height) = (LEFT + WIDTH, CURVES + 26);
-    let axis = axis(outcome, CURVES + 22);
+    let (width, height) = (LEFT + WIDTH, CURVES + TOP + 22);
+    let axis = axis(outcome, CURVES + TOP + 18);
     format!(
         "<h3>Local misses of each job</h3>\n<svg viewBox=\"0 0 {width} {height}\" role=\"img\" \
          aria-label=\"How local each job's misses were over time\">{drawn}{axis}</svg>\n"
@@ -187,4 +215,24 @@ fn axis(outcome: &Outcome, y: usize) -> String {
         let _ = write!(axis, "<text x=\"{x}\" y=\"{y}\" text-anchor=\"{anchor}\">{seconds:.0} s</text>");
         axis
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use homing_core::sched::outcome::Segment;
+    use homing_core::sched::JobId;
+
+    #[test]
+    fn cpus_with_the_same_jobs_are_one_block_and_nothing_breaks_out() {
+        let mut outcome = Outcome::default();
+        outcome.makespan_s = 9.0;
+        let segment = |cpu, job, from_s, to_s| Segment { cpu, job: JobId(job), from_s, to_s };
+        outcome.segments = vec![segment(0, 0, 0.0, 9.0), segment(1, 0, 0.0, 9.0), segment(2, 1, 0.0, 3.0)];
+        let json = serde_json::json!({ "name": "</script>" });
+        let page = page_of_one("a", "b", &outcome, &["<x>", "y"], "how", &json);
+        assert!(page.contains("M48 0h900v9h-900z") && page.contains("M48 10h300v4h-300z"), "{page}");
+        assert!(page.contains("<title>&lt;x&gt;</title>") && page.contains("<title>y</title>"));
+        assert_eq!(page.matches("</script>").count(), 1);
+    }
 }

@@ -106,18 +106,25 @@ const HOW: &str =
 pub fn run(args: Args) -> Result {
     let request = request(&args)?;
     let cells = sched::run(&request)?;
-    if let Some(path) = &args.html {
-        crate::files::write(path, picture::page(&cells, request.machine.name(), HOW))?;
-    }
-    if args.json {
+    let json = |runs: &[Cell]| {
         let skipped = match &request.jobs {
             Jobs::Log { log, .. } => serde_json::json!(log.skipped),
             Jobs::Mix { .. } => serde_json::Value::Null,
         };
         let machine = request.machine.name();
-        let json =
-            serde_json::json!({ "machine": machine, "modelled": true, "skipped": skipped, "runs": cells });
-        crate::stdout::json(json)?;
+        serde_json::json!({ "machine": machine, "modelled": true, "skipped": skipped, "runs": runs })
+    };
+    if let Some(path) = &args.html {
+        // Who ran where is drawn.
+        let mut drawn = cells.clone();
+        for cell in &mut drawn {
+            cell.outcome.segments.clear();
+            cell.outcome.locality.clear();
+        }
+        crate::files::write(path, picture::page(&cells, request.machine.name(), HOW, &json(&drawn)))?;
+    }
+    if args.json {
+        crate::stdout::json(json(&cells))?;
         return Ok(Code::OK);
     }
     if let Jobs::Log { log, .. } = &request.jobs {

@@ -33,6 +33,13 @@ pub(super) struct Job<'a> {
     cpus: Vec<Cpu>,
     /// The nodes of its threads.
     pub nodes: Vec<Node>,
+    /// Misses of an iteration of that number of threads together, and seconds of one without any.
+    pub misses: f64,
+    pub busy_s: f64,
+    /// Misses of the thread that has most.
+    pub slowest_misses: f64,
+    /// Seconds of an iteration on one processor without misses.
+    alone_s: f64,
     /// True if its threads are moved by the operating system, so that each keeps its number.
     pub shared: bool,
     /// Seconds of an iteration at this pace, and if all its pages were local and no memory crowded.
@@ -63,6 +70,10 @@ impl<'a> Job<'a> {
             done: 0.0,
             cpus: Vec::new(),
             nodes: Vec::new(),
+            misses: 0.0,
+            busy_s: 0.0,
+            slowest_misses: 0.0,
+            alone_s: app.iteration_s(1, 0.0).max(0.0),
             shared: false,
             iteration_s: f64::INFINITY,
             ideal_s: f64::INFINITY,
@@ -150,7 +161,13 @@ impl<'a> Job<'a> {
 
     fn settle(&mut self, layout: &Layout) {
         let threads = self.threads();
-        self.nodes = self.cpus[..threads].iter().map(|&cpu| layout.node(cpu)).collect();
+        if threads != self.nodes.len() {
+            self.misses = self.app.misses_on(threads as u32);
+            self.slowest_misses = self.app.slowest_misses_on(threads as u32);
+            self.busy_s = self.app.busy_s(threads as u32);
+        }
+        self.nodes.clear();
+        self.nodes.extend(self.cpus[..threads].iter().map(|&cpu| layout.node(cpu)));
     }
 
     /// Has no processors until the next decision.
@@ -193,8 +210,8 @@ impl<'a> Job<'a> {
         let cpus = self.cpus.len() as f64;
         self.ended.cpu_s += dt * cpus;
         self.ended.ideal_cpu_s += progress * self.ideal_s * cpus;
-        self.ended.alone_s += progress * self.app.iteration_s(1, 0.0).max(0.0);
-        let misses = progress * self.app.misses_on(self.nodes.len() as u32);
+        self.ended.alone_s += progress * self.alone_s;
+        let misses = progress * self.misses;
         self.ended.misses += misses;
         self.ended.local_misses += misses * self.local;
         progress

@@ -16,6 +16,7 @@ use crate::engine::{Engine, Executor, Observation};
 use crate::ids::{Node, Page, Thread, Time};
 use crate::policy::{Context, Policy, Sample, ThreadMoved};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Bands of a job's own data.
 const BANDS: usize = 64;
@@ -69,18 +70,31 @@ impl Counts {
         *count += misses;
     }
 
-    /// By node.
-    fn of_nodes(&mut self) -> impl Iterator<Item = (Node, f64)> + Clone + '_ {
+    /// What a policy is told of them in each of several parts, by node; counting begins anew. `writes` is their share.
+    fn tell(&mut self, parts: u32, writes: f64, told: &mut Vec<Sample>) {
+        told.clear();
         self.nodes.sort_unstable();
-        self.nodes.iter().map(|&node| (Node(node), self.by_node[usize::from(node)]))
-    }
-
-    /// Begins anew.
-    fn clear(&mut self) {
+        let misses = self.nodes.iter().map(|&node| self.by_node[usize::from(node)]);
+        let weight = (misses.sum::<f64>() / SAMPLES).max(WEIGHT);
         for node in self.nodes.drain(..) {
-            self.by_node[usize::from(node)] = 0.0;
+            let misses = std::mem::take(&mut self.by_node[usize::from(node)]);
+            if misses >= weight {
+                let seen = round(misses / f64::from(parts) / weight);
+                let writes = round(seen as f64 * writes);
+                let (page, time, at) = (Page(0), Time(0), Locations::single(Node(0)));
+                told.push(Sample { page, node: Node(node), reads: seen - writes, writes, weight, time, at });
+            }
         }
     }
+}
+
+/// Misses of a job's pages in this interval.
+struct JobCounts {
+    first_page: u32,
+    writes: f64,
+    bands: Vec<Counts>,
+    /// Of each of the parts that all threads use: they are used alike.
+    shared: Counts,
 }
 
 pub(super) struct Memory<'p> {
@@ -90,8 +104,8 @@ pub(super) struct Memory<'p> {
     parts: u32,
     nodes: usize,
     page_bytes: u64,
-    /// Misses of each page in this interval.
-    counts: BTreeMap<u32, Counts>,
+    /// By the first page of a job.
+    counts: Vec<JobCounts>,
     /// The nodes of a job's threads when they were last looked at.
     last: BTreeMap<u32, Vec<Node>>,
     move_s: f64,
@@ -118,7 +132,7 @@ impl<'p> Memory<'p> {
             parts,
             nodes: hardware.layout.nodes(),
             page_bytes: hardware.page_bytes,
-            counts: BTreeMap::new(),
+            counts: Vec::new(),
             last: BTreeMap::new(),
             move_s: hardware.move_s,
             shootdown_s: hardware.shootdown_s,
@@ -153,6 +167,9 @@ impl<'p> Memory<'p> {
             self.engine.observe(Observation::PageNew(Page(first + part as u32), address));
         }
         self.last.insert(job.id.0, job.nodes.clone());
+        let new = || Counts { by_node: vec![0.0; self.nodes], nodes: Vec::new() };
+        let bands = (0..BANDS).map(|_| new()).collect();
+        self.counts.push(JobCounts { first_page: first, writes: job.app.writes, bands, shared: new() });
     }
 
     /// Pages of jobs leave a node for the nearest of others, by turns where several are as near. Each takes the time of
@@ -183,21 +200,25 @@ impl<'p> Memory<'p> {
     pub fn end(&mut self, job: &Job) {
         self.last.remove(&job.id.0);
         let Some(first) = job.first_page else { return };
+        self.counts.retain(|counts| counts.first_page != first);
         for page in first..first + (BANDS + SHARED) as u32 {
-            self.counts.remove(&page);
             self.engine.observe(Observation::PageGone(Page(page)));
         }
+    }
+
+    /// The nodes of the job's pages: of its bands, then of what all threads use.
+    pub fn homes(&self, job: &Job) -> &[Node] {
+        let of_job =
+            |first: u32| &self.engine.executor().home[first as usize..first as usize + BANDS + SHARED];
+        job.first_page.map_or(&[], of_job)
     }
 
     /// The job's pages at each node.
     pub fn held(&self, job: &Job) -> Vec<f64> {
         let mut held = vec![0.0; self.nodes];
         let (own, shared) = self.sizes(job);
-        if let Some(first) = job.first_page {
-            let homes = &self.engine.executor().home[first as usize..first as usize + BANDS + SHARED];
-            for (part, home) in homes.iter().enumerate() {
-                held[home.index()] += if part < BANDS { own } else { shared };
-            }
+        for (part, home) in self.homes(job).iter().enumerate() {
+            held[home.index()] += if part < BANDS { own } else { shared };
         }
         held
     }
@@ -217,9 +238,10 @@ impl<'p> Memory<'p> {
             of_all.into_iter().enumerate().filter(|(_, share)| *share > 0.0).collect();
         let of_thread = |thread: usize| {
             let mut at = of_all.clone();
-            for (band, share) in bands(thread, threads) {
-                let home = homes[first + band].index();
-                let share = share * (1.0 - job.app.shared);
+            let (bands, share) = bands(thread, threads);
+            let share = share * (1.0 - job.app.shared);
+            for home in &homes[first..][bands] {
+                let home = home.index();
                 match at.iter_mut().find(|(node, _)| *node == home) {
                     Some((_, sum)) => *sum += share,
                     None => at.push((home, share)),
@@ -233,20 +255,16 @@ impl<'p> Memory<'p> {
     /// Counts the misses of some iterations.
     pub fn count(&mut self, job: &Job, iterations: f64) {
         let (Some(first), threads) = (job.first_page, job.nodes.len()) else { return };
-        let misses = iterations * job.app.misses_on(threads as u32) / threads as f64;
+        let misses = iterations * job.misses / threads as f64;
         let (own, shared) = self.sizes(job);
-        let nodes = self.nodes;
-        let mut add = |part: usize, node: Node, misses: f64| {
-            let new = || Counts { by_node: vec![0.0; nodes], nodes: Vec::new() };
-            self.counts.entry(first + part as u32).or_insert_with(new).add(node, misses);
-        };
+        let Some(counts) = self.counts.iter_mut().find(|counts| counts.first_page == first) else { return };
+        let of_all = misses * job.app.shared / SHARED as f64 / shared;
         for (thread, &node) in job.nodes.iter().enumerate() {
-            for (band, share) in bands(thread, threads) {
-                add(band, node, misses * (1.0 - job.app.shared) * share / own);
-            }
+            let (bands, share) = bands(thread, threads);
+            let each = misses * (1.0 - job.app.shared) * share / own;
+            counts.bands[bands].iter_mut().for_each(|band| band.add(node, each));
             if shared > 0.0 {
-                (BANDS..BANDS + SHARED)
-                    .for_each(|part| add(part, node, misses * job.app.shared / SHARED as f64 / shared));
+                counts.shared.add(node, of_all);
             }
         }
     }
@@ -268,25 +286,22 @@ impl<'p> Memory<'p> {
     /// An interval is over: the policy gets the counts and moves pages.
     pub fn interval(&mut self, jobs: &mut [Job], now_s: f64) {
         let time = time(now_s);
-        let writes: BTreeMap<u32, f64> =
-            jobs.iter().filter_map(|job| Some((job.first_page?, job.app.writes))).collect();
-        let mut profile = Vec::new();
-        for (&page, counts) in &mut self.counts {
-            let writes = writes.range(..=page).next_back().map_or(0.0, |(_, writes)| *writes);
-            let (page, at) = (Page(page), self.engine.at(Page(page)));
-            let by_node = counts.of_nodes();
-            let weight = (by_node.clone().map(|(_, misses)| misses).sum::<f64>() / SAMPLES).max(WEIGHT);
-            for (node, misses) in by_node.filter(|(_, misses)| *misses >= weight) {
-                let seen = (misses / f64::from(self.parts) / weight).round();
-                let written = (seen * writes).round();
-                let (reads, writes) = ((seen - written) as u64, written as u64);
-                profile.push(Sample { page, node, reads, writes, weight, time, at });
+        let (mut profile, mut told) = (Vec::new(), Vec::new());
+        for JobCounts { first_page, writes, bands, shared } in &mut self.counts {
+            let mut pages = (*first_page..).map(Page);
+            let alike = bands.iter_mut().map(|band| (band, 1)).chain([(shared, SHARED)]);
+            for (counts, same) in alike {
+                counts.tell(self.parts, *writes, &mut told);
+                for page in pages.by_ref().take(same) {
+                    let at = self.engine.at(page);
+                    profile.extend(told.iter().map(|sample| Sample { page, time, at, ..*sample }));
+                }
             }
-            counts.clear();
         }
-        for _ in 0..self.parts {
+        for _ in 1..self.parts {
             self.engine.profiles(&mut profile.clone());
         }
+        self.engine.profiles(&mut profile);
         self.engine.observe(Observation::IntervalEnd(time));
         self.charge(jobs);
     }
@@ -313,12 +328,17 @@ impl<'p> Memory<'p> {
     }
 }
 
-/// The bands that a thread of several uses, with the share of the thread's data that each is.
-fn bands(thread: usize, threads: usize) -> impl Iterator<Item = (usize, f64)> {
+/// The bands that a thread of several uses, and the share of the thread's data that each is.
+fn bands(thread: usize, threads: usize) -> (Range<usize>, f64) {
     let from = (thread * BANDS / threads).min(BANDS - 1);
     let to = ((thread + 1) * BANDS / threads).clamp(from + 1, BANDS);
-    let share = 1.0 / (to - from) as f64;
-    (from..to).map(move |band| (band, share))
+    (from..to, 1.0 / (to - from) as f64)
+}
+
+/// The nearest whole number, of two the higher one. (`f64::round` is a call of a library.)
+fn round(positive: f64) -> u64 {
+    let below = positive as u64;
+    below + u64::from(positive - below as f64 >= 0.5)
 }
 
 fn time(now_s: f64) -> Time {
@@ -334,13 +354,20 @@ mod tests {
         for threads in 1..=2 * BANDS {
             let mut users = [0; BANDS];
             for thread in 0..threads {
-                let mine: Vec<_> = bands(thread, threads).collect();
-                assert!((mine.iter().map(|(_, share)| share).sum::<f64>() - 1.0).abs() < 1e-9);
-                mine.iter().for_each(|(band, _)| users[*band] += 1);
+                let (mine, share) = bands(thread, threads);
+                assert!((mine.len() as f64 * share - 1.0).abs() < 1e-9);
+                mine.for_each(|band| users[band] += 1);
             }
             assert!(users.iter().all(|&users| users >= 1), "{threads}: every band is used");
             assert!(threads > BANDS || users.iter().all(|&users| users == 1), "{threads}: by one thread");
         }
-        assert_eq!(bands(1, 2).collect::<Vec<_>>()[0], (32, 1.0 / 32.0));
+        assert_eq!(bands(1, 2), (32..64, 1.0 / 32.0));
+    }
+
+    #[test]
+    fn rounding_is_that_of_the_library() {
+        for value in [0.0, 0.49999999999999994, 0.5, 0.9, 1.0, 1.5, 2.4999999999999996, 2.5, 1e9 + 0.5] {
+            assert_eq!(round(value) as f64, f64::round(value), "{value}");
+        }
     }
 }

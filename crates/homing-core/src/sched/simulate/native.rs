@@ -51,12 +51,11 @@ impl Native {
     /// changed CPUs.
     pub fn place(&mut self, jobs: &mut [Job], layout: &Layout, now_s: f64) -> u64 {
         self.next_s = self.is_used().then(|| self.next_s.unwrap_or(now_s + self.burst_s / STEPS));
-        let own: Vec<Cpu> = jobs
-            .iter()
-            .filter(|job| !self.threads.contains_key(&job.id))
-            .flat_map(|job| job.cpus().to_vec())
-            .collect();
-        let mut free: Vec<Cpu> = layout.all().filter(|cpu| !own.contains(cpu)).collect();
+        if !self.is_used() {
+            return 0;
+        }
+        let own = jobs.iter().filter(|job| !self.threads.contains_key(&job.id));
+        let mut free = free_beside(own, layout);
         let mut keeps: BTreeMap<JobId, Vec<Cpu>> = BTreeMap::new();
         let mut migrated = 0;
         for job in jobs.iter().filter(|job| self.threads.contains_key(&job.id)) {
@@ -82,8 +81,7 @@ impl Native {
         let step = self.burst_s / STEPS;
         self.next_s = self.is_used().then_some(now_s + step);
         let ends = 1.0 - (-1.0 / STEPS).exp();
-        let used: Vec<Cpu> = jobs.iter().flat_map(|job| job.cpus().to_vec()).collect();
-        let mut free: Vec<Cpu> = layout.all().filter(|cpu| !used.contains(cpu)).collect();
+        let mut free = free_beside(jobs.iter(), layout);
         let mut ended = Vec::new();
         for (index, job) in jobs.iter().enumerate().filter(|(_, job)| self.threads.contains_key(&job.id)) {
             for (thread, &cpu) in job.cpus().iter().enumerate() {
@@ -107,4 +105,11 @@ impl Native {
         }
         migrated
     }
+}
+
+/// The CPUs that none of these jobs has.
+fn free_beside<'a>(jobs: impl Iterator<Item = &'a Job<'a>>, layout: &Layout) -> Vec<Cpu> {
+    let mut taken = vec![false; layout.cpus()];
+    jobs.flat_map(Job::cpus).for_each(|cpu| taken[cpu.index()] = true);
+    layout.all().filter(|cpu| !taken[cpu.index()]).collect()
 }

@@ -7,9 +7,11 @@
 //! one solution.
 
 use super::super::layout::Hardware;
+use super::super::JobId;
 use super::job::Job;
 use super::memory::Memory;
 use crate::ids::Node;
+use std::collections::BTreeMap;
 
 /// Utilisation from which the wait rises along its tangent.
 const STEEP: f64 = 0.95;
@@ -22,47 +24,121 @@ pub(super) struct Paces<'a> {
     /// Seconds of queueing at each memory.
     queue_s: Vec<f64>,
     local_s: f64,
+    crews: BTreeMap<JobId, Crew>,
+    /// The waits were those of the load to the last digit.
+    exact: bool,
 }
 
-/// What one thread's misses go to.
-struct Thread {
-    node: Node,
-    /// Shares of its misses by memory.
-    at: Vec<(usize, f64)>,
+/// What a job's threads wait for, as long as neither they nor its pages move.
+#[derive(Default)]
+struct Crew {
+    nodes: Vec<Node>,
+    homes: Vec<Node>,
+    /// What the misses of each thread go to, one thread after the other.
+    parts: Vec<Part>,
+    /// Where in `parts` each thread ends.
+    ends: Vec<usize>,
+    /// Share of all misses that are local.
+    local: f64,
+}
+
+/// A share of a thread's misses that goes to one memory, and the seconds of each with that memory at rest.
+struct Part {
+    node: usize,
+    share: f64,
+    wait_s: f64,
+}
+
+impl Crew {
+    /// Looks where threads and pages are; true if that changed.
+    fn update(&mut self, job: &Job, memory: &Memory, hardware: &Hardware) -> bool {
+        let homes = memory.homes(job);
+        if self.nodes == job.nodes && self.homes == homes {
+            return false;
+        }
+        self.nodes.clone_from(&job.nodes);
+        self.homes.clear();
+        self.homes.extend_from_slice(homes);
+        self.parts.clear();
+        self.ends.clear();
+        let mut local = Vec::with_capacity(self.nodes.len());
+        for (&from, at) in self.nodes.iter().zip(memory.shares(job)) {
+            local.push(
+                at.iter().filter(|(node, _)| *node == from.index()).map(|(_, share)| share).sum::<f64>(),
+            );
+            let part = |(node, share)| Part { node, share, wait_s: hardware.wait(from, Node(node as u16)) };
+            self.parts.extend(at.into_iter().map(part));
+            self.ends.push(self.parts.len());
+        }
+        self.local = local.iter().sum::<f64>() / f64::from(self.nodes.len() as u32);
+        true
+    }
+
+    /// What the misses of each thread go to.
+    fn threads(&self) -> impl Iterator<Item = &[Part]> {
+        let begins = std::iter::once(0).chain(self.ends.iter().copied());
+        begins.zip(&self.ends).map(|(begin, &end)| &self.parts[begin..end])
+    }
 }
 
 impl<'a> Paces<'a> {
     pub fn new(hardware: &'a Hardware) -> Paces<'a> {
         let queue_s = vec![0.0; hardware.layout.nodes()];
-        Paces { hardware, queue_s, local_s: super::super::workload::local_s(hardware) }
+        let local_s = super::super::workload::local_s(hardware);
+        Paces { hardware, queue_s, local_s, crews: BTreeMap::new(), exact: false }
     }
 
     /// Finds the pace of every job.
     pub fn find(&mut self, jobs: &mut [Job], memory: &Memory) {
-        let threads: Vec<Vec<Thread>> = jobs.iter().map(|job| threads_of(job, memory)).collect();
-        let crowding = jobs.iter().any(|job| job.runs() && !job.app.misses.is_empty());
+        let mut changed = self.crews.len() != jobs.len();
+        if self.crews.len() > jobs.len() {
+            self.crews.retain(|id, _| jobs.iter().any(|job| job.id == *id));
+        }
+        for job in jobs.iter() {
+            changed |= self.crews.entry(job.id).or_default().update(job, memory, self.hardware);
+        }
+        if self.exact && !changed {
+            return;
+        }
+        let crews = std::mem::take(&mut self.crews);
+        let mut running: Vec<(&mut Job, &Crew)> = jobs
+            .iter_mut()
+            .filter(|job| job.runs())
+            .map(|job| {
+                let crew = &crews[&job.id];
+                (job, crew)
+            })
+            .collect();
+        let crowding = running.iter().any(|(job, _)| !job.app.misses.is_empty());
+        self.exact = false;
+        let mut lines = vec![0.0; self.queue_s.len()];
         for _ in 0..if crowding { ROUNDS } else { 1 } {
-            let mut lines = vec![0.0; self.queue_s.len()];
-            for (job, threads) in jobs.iter_mut().zip(&threads).filter(|(job, _)| job.runs()) {
-                self.pace(job, threads);
-                let each = job.app.misses_on(threads.len() as u32) / threads.len() as f64 / job.iteration_s;
-                for thread in threads {
-                    thread.at.iter().for_each(|&(node, share)| lines[node] += each * share);
-                }
+            lines.fill(0.0);
+            self.pace(&mut running);
+            for (job, crew) in &running {
+                let each = job.misses / crew.ends.len() as f64 / job.iteration_s;
+                crew.parts.iter().for_each(|part| lines[part.node] += each * part.share);
             }
-            if self.requeue(&lines) < CLOSE {
+            let change = self.requeue(&lines);
+            if change < CLOSE {
+                self.exact = change == 0.0;
                 break;
             }
         }
-        jobs.iter_mut().zip(&threads).filter(|(job, _)| job.runs()).for_each(|(job, of)| self.pace(job, of));
+        self.pace(&mut running);
+        self.crews = crews;
     }
 
-    /// Goes towards the waits of this load; returns the largest relative change.
+    /// Goes towards the waits of this load; returns the largest relative change. At memories that take no time for a
+    /// line nobody waits.
     ///
     /// A longer wait w makes fewer requests come: the utilisation u falls by u / w at most for each second more. So the
     /// step is divided by one and the slope of the curve times that, which neither oscillates nor overshoots.
     fn requeue(&mut self, lines: &[f64]) -> f64 {
         let busy = self.hardware.memory_busy_s;
+        if busy <= 0.0 {
+            return 0.0;
+        }
         let mut change = 0.0f64;
         for (queue, lines) in self.queue_s.iter_mut().zip(lines) {
             let used = lines * busy;
@@ -74,24 +150,15 @@ impl<'a> Paces<'a> {
         change
     }
 
-    fn pace(&self, job: &mut Job, threads: &[Thread]) {
-        let p = threads.len() as u32;
-        let misses = job.app.misses_on(p) / f64::from(p);
-        let busy = job.app.busy_s(p);
-        let exposed = self.hardware.exposed;
-        let wait_of = |thread: &Thread| -> f64 {
-            let each = |&(node, share): &(usize, f64)| {
-                share * (self.hardware.wait(thread.node, Node(node as u16)) + exposed * self.queue_s[node])
-            };
-            thread.at.iter().map(each).sum()
-        };
-        let slowest = threads.iter().map(wait_of).fold(0.0, f64::max);
-        let local = |thread: &Thread| -> f64 {
-            thread.at.iter().filter(|(node, _)| *node == thread.node.index()).map(|(_, share)| share).sum()
-        };
-        job.local = threads.iter().map(local).sum::<f64>() / f64::from(p);
-        job.iteration_s = busy + misses * slowest;
-        job.ideal_s = busy + misses * self.local_s;
+    fn pace(&self, running: &mut [(&mut Job, &Crew)]) {
+        let queued_s: Vec<f64> = self.queue_s.iter().map(|queue_s| self.hardware.exposed * queue_s).collect();
+        for (job, crew) in running {
+            let wait = |part: &Part| part.share * (part.wait_s + queued_s[part.node]);
+            let slowest = crew.threads().map(|parts| parts.iter().map(wait).sum()).fold(0.0, f64::max);
+            job.local = crew.local;
+            job.iteration_s = job.busy_s + job.slowest_misses * slowest;
+            job.ideal_s = job.busy_s + job.slowest_misses * self.local_s;
+        }
     }
 }
 
@@ -100,11 +167,6 @@ fn wait(used: f64, busy: f64) -> f64 {
     let at = used.min(STEEP);
     let slope = busy / (2.0 * (1.0 - STEEP).powi(2));
     busy * at / (2.0 * (1.0 - at)) + slope * (used - at)
-}
-
-fn threads_of(job: &Job, memory: &Memory) -> Vec<Thread> {
-    let shares = memory.shares(job);
-    job.nodes.iter().zip(shares).map(|(&node, at)| Thread { node, at }).collect()
 }
 
 #[cfg(test)]

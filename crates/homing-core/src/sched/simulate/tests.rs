@@ -77,6 +77,16 @@ fn a_queue_of_single_processors_waits_as_erlang_says() {
 }
 
 #[test]
+fn misses_take_time_at_memories_that_nobody_waits_for() {
+    let (mut hardware, catalogue) = (hardware(), catalogue());
+    hardware.memory_busy_s = 0.0;
+    let arrivals = vec![Arrival { at_s: 0.0, app: 0, scale: 0.1, partition: PartitionId::default() }];
+    let workload = Workload { apps: catalogue.apps, arrivals };
+    let outcome = play(&workload, &hardware, "batch", "none");
+    assert!(outcome.cpu_s >= outcome.bound_cpu_s * (1.0 - 1e-9), "{} {}", outcome.cpu_s, outcome.bound_cpu_s);
+}
+
+#[test]
 fn one_job_alone_takes_what_its_model_says() {
     let (hardware, catalogue) = (hardware(), catalogue());
     for app in 0..catalogue.apps.len() {

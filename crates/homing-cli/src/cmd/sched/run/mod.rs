@@ -98,11 +98,11 @@ pub fn run(args: Args) -> Result {
             let wrong = |message: String| usage(format!("{file}: {message}"));
             partition::file::can_manage(entry.name).map_err(wrong)?;
             partition::file::check(&jobs.partitions, &hardware.layout).map_err(wrong)?;
-            let (parts, move_s) = (jobs.partitions.clone(), hardware.move_s());
+            let (parts, move_s) = (jobs.partitions.clone(), hardware::move_s());
             Box::new(Partitioned::of(&hardware.layout, parts, entry, settings, args.window, move_s))
         }
     };
-    let driver = Driver::new(hardware.layout.clone(), manager, hardware.move_s());
+    let driver = Driver::new(hardware.layout.clone(), manager, hardware::move_s());
     let mut plan = pages::plan(args.pages, hardware.layout.nodes())?;
     let mut engine = pages::begin(args.pages, &mut plan)?;
     let divided = !jobs.partitions.is_empty();

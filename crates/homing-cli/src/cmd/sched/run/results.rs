@@ -1,5 +1,6 @@
 //! What came of real jobs: a table, JSON, a page with a picture.
 
+use super::hardware::MOVES_OF;
 use crate::cmd::sched::{partitions, picture};
 use homing_core::sched::jobs::Job;
 use homing_core::sched::measure::Analyzer;
@@ -253,6 +254,8 @@ pub struct Results {
     pub cpus: usize,
     /// Seconds until the last job ended.
     pub total_s: f64,
+    /// What the manager takes a page's move to cost a job, if it weighs that.
+    pub page_move_s: Option<f64>,
     /// By arrival.
     pub jobs: Vec<JobResult>,
     /// What the live engine did.
@@ -300,6 +303,7 @@ impl Results {
             "makespan_s": self.total_s,
             "turnaround_s": self.mean_turnaround_s(),
             "cpu_s": self.sum(JobResult::cpu_s),
+            "page_move_us": self.page_move_s.map(|seconds| 1e6 * seconds),
             "process_migrations": self.migrations(),
             "bursts": self.bursts().map(|bursts| bursts.count),
             "burst_s": self.bursts().map(Bursts::mean_s),
@@ -366,6 +370,12 @@ impl Results {
                 moved.counts.pages_moved
             );
         }
+        if let Some(seconds) = self.page_move_s {
+            outln!(
+                "A page's move was taken to cost a job {:.1} us, as on {MOVES_OF}: that is not measured here.",
+                1e6 * seconds
+            );
+        }
         outln!("{HOW}");
         Ok(())
     }
@@ -381,7 +391,8 @@ impl Results {
             self.sum(JobResult::cpu_s),
             self.mean_turnaround_s()
         );
-        picture::page_of_one(&title, &text, &self.outcome(), HOW)
+        let names: Vec<&str> = self.jobs.iter().map(|job| job.name.as_str()).collect();
+        picture::page_of_one(&title, &text, &self.outcome(), &names, HOW, &self.json())
     }
 
     /// Who had which CPUs. Time-shared CPUs are nobody's.

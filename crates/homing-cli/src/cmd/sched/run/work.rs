@@ -1,6 +1,6 @@
 //! The jobs between the driver and their processes: what happens to them is told to the driver, what it says is done.
 
-use super::hardware::Hardware;
+use super::hardware::{self, Hardware};
 use super::launch::Launcher;
 use super::leaving::Leaving;
 use super::pages::{Engine, Stay};
@@ -349,7 +349,8 @@ impl Work {
         let ended: Vec<(PartitionId, f64)> = ended.collect();
         let division = self.driver.division(total_s).map(|division| division.with_jobs(&ended));
         let jobs = self.entries.into_iter().map(|entry| entry.result).collect();
-        Results { manager, pages, means, cpus, total_s, jobs, moved, division }
+        let page_move_s = self.follow_pages.then(hardware::move_s);
+        Results { manager, pages, means, cpus, total_s, page_move_s, jobs, moved, division }
     }
 }
 
