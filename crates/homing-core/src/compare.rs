@@ -193,6 +193,8 @@ impl Subject<'_> {
             seconds: 0.0,
             copy_cost: parts.copy_cost,
             moves_per_page: share((parts.charges.moves + parts.charges.replications) as f64, pages as f64),
+            modelled_ms: None,
+            own_mover_ms: None,
         }
     }
 }

@@ -41,6 +41,7 @@ pub mod work_function;
 
 use crate::action::{Action, Actions, Locations, Outcome};
 use crate::ids::{Node, Page, Time};
+use crate::machine::MoveExtras;
 use crate::process::HotArea;
 pub use crate::timeline::{ThreadMoved, ThreadsChanged};
 use serde::de::DeserializeOwned;
@@ -124,6 +125,10 @@ pub struct Context {
     /// True if [`Policy::loads`] will be called.
     #[serde(default)]
     pub loads: bool,
+    /// What page moves cost beyond the price that the policy was made with, in its unit; none where nobody knows, and
+    /// where references count instead of misses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moves: Option<MoveExtras>,
 }
 
 /// The end of an interval or of an iteration: a profile is complete.

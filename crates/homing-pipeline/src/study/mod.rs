@@ -180,10 +180,11 @@ impl<'a> On<'a> {
             events => format!("{events:?}"),
         };
         let key = format!(
-            "{} {digest} {costs:?} {machine:?} {page_size} {} {} {} {} {} {events}",
+            "{} {digest} {costs:?} {machine:?} {page_size} {} {} {} {} {} {} {events}",
             env!("CARGO_PKG_VERSION"),
             model.threads_on,
             model.misses,
+            model.mover,
             experiment.replication,
             experiment.bound_start,
             scene.iterations,

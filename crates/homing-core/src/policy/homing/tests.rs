@@ -253,6 +253,7 @@ fn served_by_one(intervals: usize, load: f64) -> Many {
         page_bytes: 4096,
         nodes: 4,
         loads: true,
+        moves: None,
     });
     for interval in 0..intervals {
         let mut served = [0.0; 4];
