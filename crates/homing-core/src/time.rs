@@ -194,6 +194,17 @@ impl Elapsed {
         self
     }
 
+    /// How long the slowest CPU of each node took, as a share of the slowest of all; 0 where none is in use.
+    pub fn paces(&self, work: &Work, nodes: usize) -> Vec<f64> {
+        let most = self.cpus_ns.iter().copied().fold(0.0, f64::max);
+        let mut paces = vec![0.0f64; nodes];
+        for (cpu, ns) in work.cpus.iter().zip(&self.cpus_ns).filter(|_| most > 0.0) {
+            let pace = &mut paces[cpu.node.index()];
+            *pace = pace.max(ns / most);
+        }
+        paces
+    }
+
     /// Adds another interval.
     pub fn add(&mut self, other: &Elapsed) {
         self.total_ns += other.total_ns;

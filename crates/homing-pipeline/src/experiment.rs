@@ -148,6 +148,7 @@ impl Ready {
             information: self.experiment.information,
             timeline: &layout.timeline,
             settings: &self.settings,
+            in_time: layout.prices.is_some(),
         }
     }
 

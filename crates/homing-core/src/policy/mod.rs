@@ -205,6 +205,10 @@ pub trait Policy: Snapshot + Send + Sync {
     /// local accesses.
     fn loads(&mut self, _waits: &[f64]) {}
 
+    /// An interval is over: how long the slowest CPU of each node took, as a share of the program's time. What faster
+    /// ones wait for delays nobody.
+    fn paces(&mut self, _paces: &[f64]) {}
+
     /// The hot areas that programs have named, all of them; none: all memory matters.
     fn areas(&mut self, _areas: &[HotArea]) {}
 

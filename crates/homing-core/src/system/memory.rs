@@ -25,6 +25,14 @@ pub(super) struct Memory<'a, M> {
     modelled: Option<Elapsed>,
 }
 
+/// What policies are told at the end of an interval.
+pub(super) struct Told {
+    /// What requests waited at each memory ([`Times::waits`]).
+    pub waits: Vec<f64>,
+    /// How long each node took ([`Elapsed::paces`]).
+    pub paces: Vec<f64>,
+}
+
 /// What was counted until some moment.
 #[derive(Clone, Debug)]
 pub(super) struct Books {
@@ -171,13 +179,15 @@ impl<'a, M: Monitor> Memory<'a, M> {
     }
 
     /// Closes the books on an interval, after the policy has acted; the program stood still for `still_ns` of it.
-    /// Returns what requests waited at each memory, if times are modelled.
-    pub fn close_interval(&mut self, end: u64, still_ns: f64) -> Option<Vec<f64>> {
+    /// Returns what policies are told, if times are modelled.
+    pub fn close_interval(&mut self, end: u64, still_ns: f64) -> Option<Told> {
         let now = self.books();
         let work = self.work(&self.began, &now);
         let elapsed = self.times.map(|times| times.elapsed(&work, self.mover).standing_still(still_ns));
-        let waits =
-            self.times.zip(elapsed.as_ref()).map(|(times, elapsed)| times.waits(&work, elapsed.total_ns));
+        let told = self.times.zip(elapsed.as_ref()).map(|(times, elapsed)| Told {
+            waits: times.waits(&work, elapsed.total_ns),
+            paces: elapsed.paces(&work, self.memories()),
+        });
         if let Some(elapsed) = &elapsed {
             self.modelled.get_or_insert_with(Elapsed::default).add(elapsed);
         }
@@ -192,7 +202,7 @@ impl<'a, M: Monitor> Memory<'a, M> {
             modelled: elapsed,
         });
         self.began = now;
-        waits
+        told
     }
 
     /// The intervals that were closed.

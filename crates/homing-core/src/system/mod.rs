@@ -26,7 +26,7 @@ use crate::time::{Elapsed, Mover, Times};
 use crate::timeline::{Mark, Moment, Timeline};
 use crate::trace::{Trace, TraceError, Turn, VisitStats, Visitor};
 use live::kernel::Kernel;
-use memory::Memory;
+use memory::{Memory, Told};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -317,8 +317,11 @@ impl<M: Monitor> Loop<'_, M> {
                     self.hand_over();
                     self.close_profile(end.time);
                     self.engine.interval_end(&end);
-                    if let Some(waits) = self.engine.executor_mut().close_interval(end.time.0, 0.0) {
+                    if let Some(Told { waits, paces }) =
+                        self.engine.executor_mut().close_interval(end.time.0, 0.0)
+                    {
                         self.engine.loads(&waits);
+                        self.engine.paces(&paces);
                     }
                 }
                 Mark::IterationEnd => {

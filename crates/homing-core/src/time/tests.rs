@@ -56,7 +56,7 @@ fn without_load_time_is_the_sum_of_its_parts() {
         shootdowns: 1,
         demand: vec![0, 0],
     };
-    let work = Work { cpus: vec![cpu], write_backs: vec![0; 4], moves: 3 };
+    let work = Work { cpus: vec![cpu], write_backs: vec![0; 4], moves: vec![0, 3, 0, 0] };
     let expected = 100.0 * (0.5 + 1.5) + 10.0 * 5.0 + 4.0 * 20.0 + 2.0 * 10.0 + 2000.0;
     let running = times.elapsed(&work, Mover::Own);
     assert!((running.total_ns - expected).abs() < 1e-6, "{running:?}");
@@ -81,4 +81,51 @@ fn requests_wait_where_most_are_served() {
         "{uniform:?}"
     );
     assert!(waits(&|_, _| 0).iter().all(|wait| *wait == 0.0));
+}
+
+#[test]
+fn moves_take_the_time_that_their_prices_say() {
+    // Pages come to node 1 from two others, by different ways: its two CPUs make the moves, all three are shot down.
+    let machine = Machine::builtin("eight-node").unwrap();
+    let (size, times) = (machine.page_size(), Times::new(&machine, machine.page_size()).unwrap());
+    let prices = machine.time_prices(size, Mover::Program, 3).unwrap().unwrap();
+    let cpu = |node, shootdowns| CpuWork {
+        node: Node(node),
+        references: 1000,
+        shootdowns,
+        demand: vec![0; 8],
+        ..CpuWork::default()
+    };
+    let mut work =
+        Work { cpus: vec![cpu(0, 0), cpu(1, 0), cpu(1, 0)], write_backs: vec![0; 64], moves: vec![0; 64] };
+    let sum = |work: &Work, mover| times.elapsed(work, mover).cpus_ns.iter().sum::<f64>();
+    let still = sum(&work, Mover::Program);
+    (work.moves[1], work.moves[7 * 8 + 1]) = (30, 20);
+    for (cpu, shootdowns) in [(0, 25), (1, 20), (2, 15)] {
+        work.cpus[cpu].shootdowns = shootdowns;
+    }
+    let price = 30.0 * prices.costs.copy(Node(0), Node(1)) + 20.0 * prices.costs.copy(Node(7), Node(1));
+    let price = (price + prices.beyond(50, 60)) * prices.unit_ns;
+    assert!((sum(&work, Mover::Program) - still - price).abs() < 1e-6, "{price}");
+    let (own, program) = (times.elapsed(&work, Mover::Own), times.elapsed(&work, Mover::Program));
+    assert!((own.cpus_ns.iter().sum::<f64>() + own.mover_ns - still - price).abs() < 1e-6);
+    assert_eq!((program.mover_ns, program.own_mover_ns), (own.mover_ns, own.total_ns));
+    assert!(program.total_ns > own.total_ns && own.cpus_ns[0] == program.cpus_ns[0]);
+    // All three stand still for all moves.
+    let stopped = machine.time_prices(size, Mover::Stopped, 3).unwrap().unwrap().extras.standing;
+    assert!((stopped * prices.unit_ns - 2.0 * times.page_move_ns()).abs() < 1e-6);
+    let stopped = times.elapsed(&work, Mover::Stopped);
+    assert!((stopped.total_ns - own.total_ns - own.mover_ns).abs() < 1e-6);
+    assert!(
+        (stopped.cpus_ns.iter().sum::<f64>() - own.cpus_ns.iter().sum::<f64>() - 3.0 * own.mover_ns).abs()
+            < 1e-6
+    );
+}
+
+#[test]
+fn the_words_for_movers_are_read_back() {
+    for mover in Mover::ALL {
+        assert_eq!(mover.to_string().parse(), Ok(mover));
+    }
+    assert!("free".parse::<Mover>().unwrap_err().contains("program, own or stopped"));
 }
