@@ -76,8 +76,8 @@ pub fn simulate(case: &Case<'_>, entry: &Entry, watch: &Watch, log: &mut dyn Log
     note_counts(&mut notes, entry.name, &rig::simulation(&pair.after));
     notes.extend_from_slice(&layout.notes);
     notes.push(
-        "moves change what misses: the cost is that of the run's own misses and shoot-downs, the bound that of pages that \
-         stay"
+        "moves change what misses: the cost is that of the run's own misses and shoot-downs, the bound that of pages \
+         that stay"
             .into(),
     );
     notes.extend(rig.no_times().map(|e| format!("no times: {e}")));

@@ -67,8 +67,8 @@ fn show(args: &Args, name: &str) -> anyhow::Result<()> {
     );
     print_costs(&costs)?;
     outln!(
-        "# a move beyond R: {} for each further CPU that has the page mapped, and about {} for each that uses it, whose \
-         lines and translation are missed again",
+        "# a move beyond R: {} for each further CPU that has the page mapped, and about {} for each that uses it, \
+         whose lines and translation are missed again",
         number(extras.shootdown),
         number(extras.refetch)
     );

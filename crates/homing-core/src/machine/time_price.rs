@@ -3,17 +3,17 @@
 //!
 //! * A **miss** costs what the requester waits for it. The same part of every latency is exposed, so that the ratios of
 //!   the latencies remain. What it waits in queues depends on the load and is reported interval by interval.
-//! * A **move** surely costs the mover's time, on whatever CPU, and one shoot-down. That is [`Costs::copy`], for bounds,
-//!   accounts and policies alike. What it costs beyond depends on who uses the page ([`MoveExtras`]): accounts of
-//!   simulated caches count it, policies may expect it, and the bound leaves it out.
+//! * A **move** surely costs the mover's time, on whatever CPU, and one shoot-down. That is [`Costs::copy`], for
+//!   bounds, accounts and policies alike. What it costs beyond depends on who uses the page ([`MoveExtras`]): accounts
+//!   of simulated caches count it, policies may expect it, and the bound leaves it out.
 
 use super::{Costs, General, Machine, MachineError, Uniform};
 use crate::ids::{Node, PageSize};
 use crate::time::{Mover, Times};
 use serde::{Deserialize, Serialize};
 
-/// Lines of a page that are missed again after a move, as a share of all its lines: measured on the programs of
-/// `workloads/` (docs/memory-system.md, "Prices in time").
+/// Lines of a page that a CPU that has it mapped misses again after a move, as a share of all its lines: measured on
+/// programs of `workloads/` (docs/memory-system.md, "Prices in time").
 const LINES_AGAIN: f64 = 0.25;
 
 /// What accesses and moves cost in time.

@@ -92,7 +92,9 @@ proptest! {
         replication: bool,
         moves in prop::collection::vec((0u16..3, 0u16..3), 0..3),
     ) {
-        let parameters = Parameters { hysteresis: 1.0, catch_up: 0.0, pooling: true, constructs: 0, load: 1.0, purse: 0.5, patience: 3.0 };
+        let parameters = Parameters {
+            hysteresis: 1.0, catch_up: 0.0, pooling: true, constructs: 0, load: 1.0, purse: 0.5, patience: 3.0,
+        };
         let costs = uniform(3, 5.0, 100.0, None);
         let mut policies = [(); 2].map(|()| Homing::new(&costs, replication, &parameters));
         let mut at = [Locations::single(Node(0)); 4];
