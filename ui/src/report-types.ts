@@ -492,6 +492,11 @@ export type Row = {
   copy_cost: number,
   /** (moves + replications) / pages. */
   moves_per_page: number,
+  /** Modelled time of the program in milliseconds, with the time of moves taken from whoever made them; absent where
+   * no run with caches was timed. */
+  modelled_ms?: number,
+  /** The same if a processor of its own had made the moves. */
+  own_mover_ms?: number,
 };
 
 /** How references were sampled. */
@@ -580,6 +585,11 @@ export type SizeRow = {
   copy_cost: number,
   /** (moves + replications) / pages. */
   moves_per_page: number,
+  /** Modelled time of the program in milliseconds, with the time of moves taken from whoever made them; absent where
+   * no run with caches was timed. */
+  modelled_ms?: number,
+  /** The same if a processor of its own had made the moves. */
+  own_mover_ms?: number,
 };
 
 /** A remedy in one form. */

@@ -4,6 +4,7 @@ use crate::{names, progress};
 use homing_core::history::ThreadsOn;
 use homing_core::ids::PageSize;
 use homing_core::information::Information;
+use homing_core::time::Mover;
 use homing_pipeline::model::{bytes, Model, MEMORY};
 use homing_pipeline::scene::{Iterations, Scene, ITERATIONS};
 use homing_pipeline::Experiment;
@@ -35,6 +36,10 @@ pub struct ModelArgs {
     /// Let the machine's caches filter the references first: what follows sees misses, and a page has one copy
     #[arg(long)]
     pub misses: bool,
+    /// Whose time page moves take where times are modelled: program (the CPUs of the node that gets the page), own (a
+    /// processor that the program does not use) or stopped (all threads stand still)
+    #[arg(long, value_name = "WHO", default_value_t)]
+    pub mover: Mover,
 }
 
 /// How policies are informed and what happens to the program.
@@ -61,9 +66,9 @@ impl ModelArgs {
     }
 
     fn model(&self) -> Model {
-        let ModelArgs { machine, set, page_size, threads_on, memory, misses } = self.clone();
+        let ModelArgs { machine, set, page_size, threads_on, memory, misses, mover } = self.clone();
         let threads_on = threads_on.unwrap_or_default();
-        Model { machine, set, page_size, threads_on, memory, misses }
+        Model { machine, set, page_size, threads_on, memory, misses, mover }
     }
 }
 

@@ -234,7 +234,7 @@ fn files_of_a_run_with_a_monitor() {
         &["simulate", path.to_str().unwrap(), "-m", "sunfire-6800", "--policy", "interval-majority"],
         &SMALL[..],
         // The machine's own pages of 8 KB would each be used by both threads alike.
-        &["--page-size", "4K", "--monitor", "perfect", "--interval", "2000", "--stop-threads"],
+        &["--page-size", "4K", "--monitor", "perfect", "--interval", "2000", "--mover", "stopped"],
         &["--actions", &actions],
         &["--intervals", &intervals, "--placement-out", &placement],
     ]

@@ -78,6 +78,7 @@ fn watch(pages: u64) -> (f64, u64) {
         page_bytes: PAGE,
         nodes: 2,
         loads: false,
+        moves: None,
     };
     let setup =
         Setup { settings: settings(), policy: &mut *policy, context, plan: Plan::default(), record: false };

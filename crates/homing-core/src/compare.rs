@@ -52,6 +52,8 @@ pub struct Subject<'a> {
     pub timeline: &'a Timeline,
     /// Parameters of policies.
     pub settings: &'a Settings,
+    /// Whether `costs` are prices in time.
+    pub in_time: bool,
 }
 
 /// A comparison that cannot be done.
@@ -193,6 +195,8 @@ impl Subject<'_> {
             seconds: 0.0,
             copy_cost: parts.copy_cost,
             moves_per_page: share((parts.charges.moves + parts.charges.replications) as f64, pages as f64),
+            modelled_ms: None,
+            own_mover_ms: None,
         }
     }
 }
@@ -260,11 +264,12 @@ pub fn compare(
 impl Subject<'_> {
     /// What holds for every number of this subject.
     pub fn notes(&self) -> Vec<String> {
-        let mut notes = vec![
-            "costs are modelled, in local word references (Bolosky & Scott 1991, equations 1 and 2); reference counts \
-             are of the recorded program"
-                .into(),
-        ];
+        let unit =
+            if self.in_time { "local misses as threads wait for them" } else { "local word references" };
+        let mut notes = vec![format!(
+            "costs are modelled, in {unit} (Bolosky & Scott 1991, equations 1 and 2); reference counts are of the \
+             recorded program"
+        )];
         if self.replication && !self.replicates() {
             notes.push(
                 "without replication: the exact bound with replication is only known for machines with equal distances"

@@ -195,6 +195,11 @@ impl<'p, E: Executor> Engine<'p, E> {
         self.policy.loads(waits);
     }
 
+    /// Tells the policy how long each node took for the interval that is over.
+    pub fn paces(&mut self, paces: &[f64]) {
+        self.policy.paces(paces);
+    }
+
     /// Tells the policy the hot areas of all programs.
     pub fn areas(&mut self, areas: &[HotArea]) {
         self.policy.areas(areas);

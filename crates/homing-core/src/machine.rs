@@ -2,7 +2,8 @@
 //!
 //! A machine is one TOML file under `machines/` ([`Machine::builtin`] finds those by name); adding one touches no code.
 //! `docs/machines.md` describes the form. Values may be overridden one by one ([`Machine::set`]); the constraints of
-//! the model are checked when a machine is read and when it is priced ([`Machine::costs`]).
+//! the model are checked when a machine is read and when it is priced: in references ([`Machine::costs`]) or in time
+//! ([`Machine::time_prices`]).
 
 mod calibrate;
 mod costs;
@@ -13,11 +14,13 @@ mod price;
 mod spec;
 #[cfg(test)]
 mod tests;
+mod time_price;
 
 pub use costs::{Costs, General, Global, Uniform};
 pub use error::MachineError;
 pub use fields::{Field, FIELDS};
 pub use hierarchy::{HitTimes, TimeParameters};
+pub use time_price::{MoveExtras, TimePrices};
 
 use crate::ids::{Cpu, Node, PageSize};
 use spec::{Cpus, Spec};

@@ -57,6 +57,13 @@ pub struct Row {
     pub copy_cost: f64,
     /// (moves + replications) / pages.
     pub moves_per_page: f64,
+    /// Modelled time of the program in milliseconds, with the time of moves taken from whoever made them; absent where
+    /// no run with caches was timed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modelled_ms: Option<f64>,
+    /// The same if a processor of its own had made the moves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_mover_ms: Option<f64>,
 }
 
 /// A whole comparison: what `homing compare --json` prints and the report page reads.

@@ -8,10 +8,15 @@
 //!
 //! The program's time is the sum over intervals, as if threads met at the end of each: the trace's virtual time lets
 //! all threads go on at one pace.
+//!
+//! A page move takes a CPU the time of copying and of the fixed part ([`Mover`] says whose), and each CPU that had the
+//! page mapped a shoot-down. What its lines and translations cost that are missed again is among the misses.
 
-use crate::ids::Node;
+use crate::ids::{Node, PageSize};
 use crate::machine::{HitTimes, Machine, TimeParameters};
 use serde::Serialize;
+use std::fmt;
+use std::str::FromStr;
 
 #[cfg(test)]
 mod tests;
@@ -23,11 +28,48 @@ pub struct Times {
     parameters: TimeParameters,
     /// `latency[i * nodes + m]`: from a CPU of node i to memory m.
     latency: Vec<f64>,
-    /// A page move on the CPU that does it.
-    page_move: f64,
+    /// `moves[from * nodes + to]`: a page move on the CPU that does it.
+    moves: Vec<f64>,
     /// A local access.
     local: f64,
     nodes: usize,
+}
+
+/// Whose time page moves take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mover {
+    /// The CPUs in use of the node that gets the page, evenly; all in use if that node has none. So Linux does it: the
+    /// thread that faults moves the page. A mover on a machine without a free processor takes as much.
+    #[default]
+    Program,
+    /// A processor that the program does not use (Tikir & Hollingsworth 2008, section 5.3).
+    Own,
+    /// That of all threads, which stand still meanwhile.
+    Stopped,
+}
+
+impl Mover {
+    /// All of them.
+    pub const ALL: [Mover; 3] = [Mover::Program, Mover::Own, Mover::Stopped];
+}
+
+impl fmt::Display for Mover {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Mover::Program => "program",
+            Mover::Own => "own",
+            Mover::Stopped => "stopped",
+        })
+    }
+}
+
+impl FromStr for Mover {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Mover, String> {
+        let named = Mover::ALL.into_iter().find(|mover| mover.to_string() == text);
+        named.ok_or_else(|| format!("mover `{text}`: expected program, own or stopped"))
+    }
 }
 
 /// A machine whose times are not known.
@@ -40,25 +82,38 @@ pub struct NoTimes(String);
 
 impl Times {
     /// Those of a machine at a page size.
-    pub fn new(machine: &Machine, costs: &crate::machine::Costs) -> Result<Times, NoTimes> {
+    pub fn new(machine: &Machine, page_size: PageSize) -> Result<Times, NoTimes> {
         let missing = || NoTimes(machine.name().into());
         let parameters = machine.time().ok().flatten().ok_or_else(missing)?;
         let hits = machine.hit_times().ok_or_else(missing)?;
         let local = machine.local_ns().ok_or_else(missing)?;
+        let costs = machine.costs(page_size).map_err(|_| missing())?;
         let nodes = usize::from(costs.memories());
         let all = || (0..nodes).flat_map(|i| (0..nodes).map(move |m| (Node(i as u16), Node(m as u16))));
         let latency = all().map(|(i, m)| costs.access(i, m) * local).collect();
-        let copies: Vec<f64> = all().filter(|(i, m)| i != m).map(|(i, m)| costs.copy(i, m) * local).collect();
-        let mean = copies.iter().sum::<f64>() / (copies.len() as f64).max(1.0);
-        let page_move = parameters.move_ns.unwrap_or(mean);
-        Ok(Times { hits, parameters, latency, page_move, local, nodes })
+        let copy = |(from, to)| match parameters.move_ns {
+            Some(ns) if from != to => ns,
+            _ => costs.copy(from, to) * local,
+        };
+        Ok(Times { hits, parameters, latency, moves: all().map(copy).collect(), local, nodes })
     }
 }
 
 impl Times {
-    /// A page move on the CPU that does it, in nanoseconds.
+    /// A page move on the CPU that does it, in nanoseconds: the mean over pairs of nodes.
     pub fn page_move_ns(&self) -> f64 {
-        self.page_move
+        let pairs = self.nodes * (self.nodes - 1);
+        self.moves.iter().sum::<f64>() / (pairs as f64).max(1.0)
+    }
+
+    /// A page move between two nodes on the CPU that does it, in nanoseconds.
+    pub fn move_ns(&self, from: Node, to: Node) -> f64 {
+        self.moves[from.index() * self.nodes + to.index()]
+    }
+
+    /// What a thread waits for a local miss at rest, in nanoseconds: the unit of prices in time.
+    pub fn unit_ns(&self) -> f64 {
+        self.local * self.parameters.exposed
     }
 
     /// From a CPU of a node to a memory, at rest, in nanoseconds.
@@ -84,8 +139,8 @@ pub struct Work {
     pub cpus: Vec<CpuWork>,
     /// Write-backs to each memory, by (requester's node, home): `[i * nodes + m]`.
     pub write_backs: Vec<u64>,
-    /// Pages moved.
-    pub moves: u64,
+    /// Pages moved, by (from, to): `[from * nodes + to]`.
+    pub moves: Vec<u64>,
 }
 
 /// What one CPU did.
@@ -112,11 +167,13 @@ pub struct CpuWork {
 pub struct Elapsed {
     /// The slowest thread's time, and the moves if the threads are stopped for them.
     pub total_ns: f64,
+    /// The same if a processor of its own had made the moves.
+    pub own_mover_ns: f64,
     /// Of which beyond what the same misses take without contention.
     pub contention_ns: f64,
-    /// Of which page moves, shoot-downs, and scans for which the threads stood still.
+    /// Of which page moves, shoot-downs, and scans for which the threads stood still: on the CPU with most of that.
     pub moving_ns: f64,
-    /// The mover's time, on a CPU of its own unless the threads are stopped.
+    /// What the moves took whoever made them, besides shoot-downs.
     pub mover_ns: f64,
     /// Time of each CPU in use, without waiting for the slowest.
     pub cpus_ns: Vec<f64>,
@@ -131,14 +188,27 @@ impl Elapsed {
     #[must_use]
     pub fn standing_still(mut self, ns: f64) -> Elapsed {
         self.total_ns += ns;
+        self.own_mover_ns += ns;
         self.moving_ns += ns;
         self.cpus_ns.iter_mut().for_each(|cpu| *cpu += ns);
         self
     }
 
+    /// How long the slowest CPU of each node took, as a share of the slowest of all; 0 where none is in use.
+    pub fn paces(&self, work: &Work, nodes: usize) -> Vec<f64> {
+        let most = self.cpus_ns.iter().copied().fold(0.0, f64::max);
+        let mut paces = vec![0.0f64; nodes];
+        for (cpu, ns) in work.cpus.iter().zip(&self.cpus_ns).filter(|_| most > 0.0) {
+            let pace = &mut paces[cpu.node.index()];
+            *pace = pace.max(ns / most);
+        }
+        paces
+    }
+
     /// Adds another interval.
     pub fn add(&mut self, other: &Elapsed) {
         self.total_ns += other.total_ns;
+        self.own_mover_ns += other.own_mover_ns;
         self.contention_ns += other.contention_ns;
         self.moving_ns += other.moving_ns;
         self.mover_ns += other.mover_ns;
@@ -156,44 +226,83 @@ struct Load {
 }
 
 impl Times {
-    /// The time of an interval. `stopped`: the threads stand still while pages move; otherwise a CPU of its own moves
-    /// them.
-    pub fn elapsed(&self, work: &Work, stopped: bool) -> Elapsed {
+    /// The time of an interval.
+    pub fn elapsed(&self, work: &Work, mover: Mover) -> Elapsed {
+        let own = self.elapsed_beside(work, &vec![0.0; work.cpus.len()]);
+        let mover_ns = self.mover_ns(work);
+        let own = Elapsed { own_mover_ns: own.total_ns, mover_ns, ..own };
+        match mover {
+            _ if mover_ns == 0.0 => own,
+            Mover::Own => own,
+            Mover::Stopped => {
+                let stopped = own.standing_still(mover_ns);
+                Elapsed { own_mover_ns: stopped.own_mover_ns - mover_ns, ..stopped }
+            }
+            Mover::Program => {
+                let own_mover_ns = own.own_mover_ns;
+                Elapsed { own_mover_ns, mover_ns, ..self.elapsed_beside(work, &self.taken(work)) }
+            }
+        }
+    }
+
+    /// What the moves of an interval take of each CPU if the program's make them.
+    fn taken(&self, work: &Work) -> Vec<f64> {
+        let mut taken = vec![0.0; work.cpus.len()];
+        for (pair, &moves) in work.moves.iter().enumerate().filter(|(_, &moves)| moves > 0) {
+            let to = Node((pair % self.nodes) as u16);
+            let there = work.cpus.iter().filter(|cpu| cpu.node == to).count();
+            let helps = |cpu: &CpuWork| cpu.node == to || there == 0;
+            let each =
+                moves as f64 * self.moves[pair] / if there > 0 { there } else { work.cpus.len() } as f64;
+            taken.iter_mut().zip(&work.cpus).filter(|(_, cpu)| helps(cpu)).for_each(|(ns, _)| *ns += each);
+        }
+        taken
+    }
+
+    /// What the moves of an interval take whoever makes them.
+    fn mover_ns(&self, work: &Work) -> f64 {
+        work.moves.iter().zip(&self.moves).map(|(&moves, ns)| moves as f64 * ns).sum()
+    }
+
+    /// The time of an interval in which each CPU also did something else for a time.
+    fn elapsed_beside(&self, work: &Work, beside: &[f64]) -> Elapsed {
         let load = self.load(work);
         let p = &self.parameters;
+        let slowest = |queue: Option<(&Load, f64)>| {
+            let all = work.cpus.iter().zip(beside).map(|(cpu, beside)| self.cpu(cpu, queue) + beside);
+            all.fold(0.0, f64::max)
+        };
         let busiest = |lines: &[f64], busy: f64| lines.iter().fold(0.0f64, |most, n| most.max(n * busy));
         let floor = busiest(&load.memories, p.memory_busy_ns).max(busiest(&load.links, p.link_busy_ns));
-        let quiet = self.slowest(work, None);
+        let quiet = slowest(None);
         // slowest(T) falls and T rises: they cross once, above the time that the busiest part needs.
         let (mut low, mut high) = (quiet.max(floor), 2.0 * (quiet + floor) + 1.0);
-        while self.slowest(work, Some((&load, high))) > high {
+        while slowest(Some((&load, high))) > high {
             high *= 2.0;
         }
         for _ in 0..60 {
             let middle = (low + high) / 2.0;
-            if self.slowest(work, Some((&load, middle))) > middle {
+            if slowest(Some((&load, middle))) > middle {
                 low = middle;
             } else {
                 high = middle;
             }
         }
         let busy = if quiet > 0.0 { high } else { 0.0 };
-        let mover_ns = work.moves as f64 * self.page_move;
-        let stop_ns = if stopped { mover_ns } else { 0.0 };
-        let shoot = |cpu: &CpuWork| cpu.shootdowns as f64 * p.shootdown_ns;
         let at = Some((&load, high)).filter(|_| quiet > 0.0);
+        let moving = |(cpu, beside): (&CpuWork, &f64)| cpu.shootdowns as f64 * p.shootdown_ns + beside;
         Elapsed {
-            total_ns: busy + stop_ns,
+            total_ns: busy,
             contention_ns: busy - quiet,
-            moving_ns: stop_ns + work.cpus.iter().map(shoot).fold(0.0, f64::max),
-            mover_ns,
-            cpus_ns: work.cpus.iter().map(|cpu| self.cpu(cpu, at) + stop_ns).collect(),
+            moving_ns: work.cpus.iter().zip(beside).map(moving).fold(0.0, f64::max),
+            cpus_ns: work.cpus.iter().zip(beside).map(|(cpu, beside)| self.cpu(cpu, at) + beside).collect(),
             memory_utilisation: if busy > 0.0 {
                 busiest(&load.memories, p.memory_busy_ns) / busy
             } else {
                 0.0
             },
             link_utilisation: if busy > 0.0 { busiest(&load.links, p.link_busy_ns) / busy } else { 0.0 },
+            ..Elapsed::default()
         }
     }
 
@@ -228,11 +337,6 @@ impl Times {
         let pairs = work.write_backs.iter().enumerate();
         pairs.for_each(|(i, &lines)| add(i / self.nodes, i % self.nodes, lines));
         load
-    }
-
-    /// The slowest CPU's time, without queueing or with that of a load spread over a time.
-    fn slowest(&self, work: &Work, queue: Option<(&Load, f64)>) -> f64 {
-        work.cpus.iter().map(|cpu| self.cpu(cpu, queue)).fold(0.0, f64::max)
     }
 
     fn cpu(&self, cpu: &CpuWork, queue: Option<(&Load, f64)>) -> f64 {

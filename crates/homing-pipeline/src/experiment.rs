@@ -112,8 +112,8 @@ impl Experiment {
         let machine = self.model.machine(is_machine)?;
         let settings = settings(&self.model.set)?;
         let begins = self.placement.as_deref().map(begins).transpose()?;
-        let costs = self.model.costs(&machine)?;
         let page_size = self.model.page_size(&machine);
+        let costs = self.model.costs(&machine, page_size)?;
         Ok(Ready { experiment: self, machine, costs, page_size, settings, begins, policies: Vec::new() })
     }
 }
@@ -148,6 +148,7 @@ impl Ready {
             information: self.experiment.information,
             timeline: &layout.timeline,
             settings: &self.settings,
+            in_time: layout.prices.is_some(),
         }
     }
 

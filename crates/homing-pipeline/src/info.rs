@@ -78,6 +78,7 @@ pub(crate) fn parameters(ready: &Ready, placement: &str, replication: bool) -> V
         parameter("placement", placement),
         parameter("replication", replication),
         parameter("misses", model.misses),
+        parameter("mover", model.mover),
     ];
     all.extend(model.set.iter().filter(|set| is_machine(set)).map(|set| parameter("set", set)));
     all.extend(experiment.choice.phase.iter().map(|phase| parameter("phase", phase)));

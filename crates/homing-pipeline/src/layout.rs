@@ -3,7 +3,7 @@
 mod build;
 
 use crate::chosen::ITERATION;
-use crate::error::{PipelineError, Result};
+use crate::error::Result;
 use crate::experiment::Experiment;
 use crate::model;
 use crate::placement::Begins;
@@ -12,7 +12,7 @@ use build::Runs;
 use homing_core::cache::Counts;
 use homing_core::history::{Binding, History};
 use homing_core::ids::{Node, PageSize, Time};
-use homing_core::machine::{Costs, Machine};
+use homing_core::machine::{Costs, Machine, TimePrices};
 use homing_core::policy::placement::Placement;
 use homing_core::timeline::{Mark, Timeline};
 use homing_core::why::parts::PageUsage;
@@ -22,6 +22,8 @@ use homing_trace::{NameId, Trace, TraceError};
 pub struct Layout {
     /// The machine's costs at that page size.
     pub costs: Costs,
+    /// All prices in time, if costs are in time.
+    pub prices: Option<TimePrices>,
     /// The page runs.
     pub history: History,
     /// References that damage in the file has lost.
@@ -56,10 +58,12 @@ impl Layout {
         check_region(trace)?;
         let Experiment { model, scene, choice, usage, progress, .. } = experiment;
         choice.check_threads(trace)?;
-        let costs = machine.costs(page_size).map_err(PipelineError::usage)?;
+        let costs = model.costs(machine, page_size)?;
         let read_gap = costs.read_gap().min(read_gap.unwrap_or(u32::MAX));
         let mut binding = model.binding(machine)?;
         let scheduled = scene.schedule(trace, machine, &mut binding)?;
+        let in_use = model::cpus(trace, &binding).cpus().len();
+        let prices = model.time_prices(machine, page_size, in_use)?;
         let misses = model.misses.then(|| model::misses(machine, trace, &binding, page_size)).transpose()?;
         let progress = progress.begin(trace.references(), Unit::References, "page runs");
         let runs = Runs {
@@ -88,7 +92,19 @@ impl Layout {
         let timeline = scene.timeline(marks, history.duration());
         let placement = begins.map(|begins| begins.of(trace, &history).into_owned());
         let usage = built.usage;
-        Ok(Layout { costs, history, lost, partial, notes, caches, caches_by_cpu, timeline, placement, usage })
+        Ok(Layout {
+            costs,
+            prices,
+            history,
+            lost,
+            partial,
+            notes,
+            caches,
+            caches_by_cpu,
+            timeline,
+            placement,
+            usage,
+        })
     }
 }
 

@@ -7,7 +7,8 @@ use homing_core::cache::misses::Misses;
 use homing_core::cache::{Addresses, HierarchyShape};
 use homing_core::history::{Binding, ThreadsOn};
 use homing_core::ids::{parse_bytes, Cpu, Node, PageSize};
-use homing_core::machine::{Costs, Machine};
+use homing_core::machine::{Costs, Machine, TimePrices};
+use homing_core::time::Mover;
 use homing_linux::files::read_text;
 use homing_trace::{Trace, FRAME_BYTES};
 use std::path::Path;
@@ -30,8 +31,10 @@ pub struct Model {
     pub threads_on: ThreadsOn,
     /// Bytes of memory for page histories; what is beyond goes to a temporary file.
     pub memory: u64,
-    /// Whether the machine's caches filter the references first.
+    /// Whether the machine's caches filter the references first. Prices are in time then, if the machine has times.
     pub misses: bool,
+    /// Whose time page moves take, where times are modelled.
+    pub mover: Mover,
 }
 
 /// A number of bytes, as options have it.
@@ -49,6 +52,7 @@ impl Model {
             threads_on: THREADS_ON.parse().expect("the default is a rule"),
             memory: parse_bytes(MEMORY).expect("the default is a size"),
             misses: false,
+            mover: Mover::default(),
         }
     }
 
@@ -74,9 +78,25 @@ impl Model {
         }
     }
 
-    /// What accesses and moves cost on the machine.
-    pub fn costs(&self, machine: &Machine) -> Result<Costs> {
-        machine.costs(self.page_size(machine)).map_err(PipelineError::usage)
+    /// What accesses and moves cost on the machine at a page size: in time if the references go through caches and the
+    /// machine has times, else in the reference model.
+    pub fn costs(&self, machine: &Machine, page_size: PageSize) -> Result<Costs> {
+        let costs =
+            if self.misses { machine.costs_behind_caches(page_size) } else { machine.costs(page_size) };
+        costs.map_err(PipelineError::usage)
+    }
+
+    /// Prices in time for threads on so many CPUs, if they are what counts.
+    pub fn time_prices(
+        &self,
+        machine: &Machine,
+        page_size: PageSize,
+        cpus: usize,
+    ) -> Result<Option<TimePrices>> {
+        if !self.misses {
+            return Ok(None);
+        }
+        machine.time_prices(page_size, self.mover, cpus).map_err(PipelineError::usage)
     }
 
     /// Which node each thread runs on.

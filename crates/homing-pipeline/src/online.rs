@@ -9,10 +9,11 @@ use homing_core::policy::settings::Settings;
 use homing_core::policy::table::Begin;
 use homing_core::policy::Policy;
 
-/// What accesses and moves cost on a machine of that many nodes. `machine`: a model's name, file, or `host`.
+/// What accesses and moves cost on a machine of that many nodes: in time, if its file has times. `machine`: a model's
+/// name, file, or `host`.
 pub fn costs(machine: &str, nodes: usize) -> Result<Costs> {
     let model = model::load_machine(machine)?;
-    let costs = model.costs(PageSize::KIB4).map_err(|error| PipelineError::Usage(error.to_string()))?;
+    let costs = model.costs_behind_caches(PageSize::KIB4).map_err(PipelineError::usage)?;
     if usize::from(costs.memories()) == nodes && costs.global_node().is_none() {
         return Ok(costs);
     }

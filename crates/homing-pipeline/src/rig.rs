@@ -7,7 +7,7 @@ use crate::model;
 use homing_core::cache::cpus::CpusInUse;
 use homing_core::cache::{Addresses, HierarchyShape};
 use homing_core::compare::{Bound, Subject};
-use homing_core::machine::Costs;
+use homing_core::machine::{Costs, TimePrices};
 use homing_core::monitor::table::Choice;
 use homing_core::policy::placement::Placement;
 use homing_core::policy::settings::Settings;
@@ -17,7 +17,7 @@ use homing_core::report::Row;
 use homing_core::simulate::Simulation;
 use homing_core::system::live::Log;
 use homing_core::system::{self, Run, Setup};
-use homing_core::time::{NoTimes, Times};
+use homing_core::time::{Elapsed, Mover, NoTimes, Times};
 use std::time::Instant;
 
 /// Intervals of a run, unless the user says another length.
@@ -29,6 +29,8 @@ pub struct Rig {
     cpus: CpusInUse,
     addresses: Addresses,
     times: std::result::Result<Times, NoTimes>,
+    mover: Mover,
+    prices: Option<TimePrices>,
 }
 
 impl Rig {
@@ -41,7 +43,9 @@ impl Rig {
             shape: model::hierarchy(machine, *page_size)?,
             cpus: model::cpus(&case.trace, &binding),
             addresses: model::addresses(&case.trace, *page_size),
-            times: Times::new(machine, &case.layout.costs),
+            times: Times::new(machine, *page_size),
+            mover: experiment.model.mover,
+            prices: case.layout.prices.clone(),
         })
     }
 
@@ -59,7 +63,8 @@ impl Rig {
             interval: trace.references().div_ceil(INTERVALS).max(1),
             timeline: &layout.timeline,
             times: self.times.as_ref().ok(),
-            stopped: false,
+            mover: self.mover,
+            extras: self.prices.as_ref().map(|prices| prices.extras),
             log: false,
         }
     }
@@ -89,8 +94,27 @@ impl Rig {
         let setup = self.setup(case, &placement, choice);
         let run = system::run(&setup, &*policy, choice);
         let run = run.map_err(|e| PipelineError::Usage(format!("policy `{}`: {e}", entry.name)))?;
-        let row = row(subject, bound, entry.name, &run, begin.elapsed().as_secs_f64());
+        let row = self.row(subject, bound, entry.name, &run, begin.elapsed().as_secs_f64());
         Ok(Row { information: level(choice), ..row })
+    }
+
+    /// The row of a run: what its own misses, moves and shoot-downs cost. Moves change what misses, so that the bound,
+    /// which has the misses of pages that stay, is one on time but not on each miss.
+    pub fn row(&self, subject: &Subject, bound: &Bound, name: &str, run: &Run, seconds: f64) -> Row {
+        let mut row = subject.row_above(&bound.floor, name, &simulation(run), bound, seconds);
+        if let Some(prices) = &self.prices {
+            let beyond = prices.beyond(run.account.moves, run.caches.shootdowns);
+            (row.cost, row.copy_cost) = (row.cost + beyond, row.copy_cost + beyond);
+        }
+        let optimal_cost = bound.floor.optimum.cost;
+        row.references = run.account.references();
+        row.mcpr = if row.references > 0 { row.cost / row.references as f64 } else { 1.0 };
+        row.nonlocal_percent = nonlocal(run);
+        row.gap_percent = if optimal_cost > 0.0 { 100.0 * (row.cost / optimal_cost - 1.0) } else { 0.0 };
+        row.recovered_percent = None;
+        let ms = |time: fn(&Elapsed) -> f64| run.modelled.as_ref().map(|modelled| time(modelled) * 1e-6);
+        (row.modelled_ms, row.own_mover_ms) = (ms(|m| m.total_ns), ms(|m| m.own_mover_ns));
+        row
     }
 }
 
@@ -117,18 +141,6 @@ pub fn takes_samples(entry: &Entry, policy: &dyn Policy) -> bool {
 /// The counts of a run, as simulations on page histories give them.
 pub fn simulation(run: &Run) -> Simulation {
     Simulation { account: run.account, counts: run.counts, ..Simulation::default() }
-}
-
-/// The row of a run. Its misses are its own, since moves change them: the gap compares mean costs per miss.
-pub fn row(subject: &Subject, bound: &Bound, name: &str, run: &Run, seconds: f64) -> Row {
-    let mut row = subject.row_above(&bound.floor, name, &simulation(run), bound, seconds);
-    row.references = run.account.references();
-    row.mcpr = if row.references > 0 { row.cost / row.references as f64 } else { 1.0 };
-    row.nonlocal_percent = nonlocal(run);
-    let bound = subject.optimal_row(bound, 0.0).mcpr;
-    row.gap_percent = 100.0 * (row.mcpr / bound - 1.0);
-    row.recovered_percent = None;
-    row
 }
 
 /// Share of misses served by another node, in per cent.

@@ -19,8 +19,6 @@ pub struct Watch {
     pub choice: Choice,
     /// References between two ends of its intervals; a fiftieth of the trace if nothing is said.
     pub interval: Option<u64>,
-    /// The program's threads stop while pages move.
-    pub stop_threads: bool,
     /// Whether every action is kept.
     pub log: bool,
 }
@@ -67,18 +65,20 @@ pub fn simulate(case: &Case<'_>, entry: &Entry, watch: &Watch, log: &mut dyn Log
     let rig = Rig::new(case)?;
     let setup = rig.setup(case, &placement, choice);
     let interval = watch.interval.unwrap_or(setup.interval);
-    let setup = Setup { interval, stopped: watch.stop_threads, log: watch.log, ..setup };
+    let setup = Setup { interval, log: watch.log, ..setup };
     let pair = rig::pair(&setup, &*policy, choice, log).map_err(PipelineError::usage)?;
     let rows = [
         subject.optimal_row(&bound, 0.0),
-        rig::row(&subject, &bound, "stay", &pair.before, 0.0),
-        rig::row(&subject, &bound, entry.name, &pair.after, begin.elapsed().as_secs_f64()),
+        rig.row(&subject, &bound, "stay", &pair.before, 0.0),
+        rig.row(&subject, &bound, entry.name, &pair.after, begin.elapsed().as_secs_f64()),
     ];
     let mut notes = subject.notes();
     note_counts(&mut notes, entry.name, &rig::simulation(&pair.after));
     notes.extend_from_slice(&layout.notes);
     notes.push(
-        "moves change what misses; the gap is that of the mean costs per miss, to the bound of pages that stay".into(),
+        "moves change what misses: the cost is that of the run's own misses and shoot-downs, the bound that of pages \
+         that stay"
+            .into(),
     );
     notes.extend(rig.no_times().map(|e| format!("no times: {e}")));
     let mut parameters = ready.parameters(false);
@@ -86,7 +86,6 @@ pub fn simulate(case: &Case<'_>, entry: &Entry, watch: &Watch, log: &mut dyn Log
     if pair.after.live.is_none() {
         parameters.push(info::parameter("interval", interval));
     }
-    parameters.push(info::parameter("stop-threads", watch.stop_threads));
     parameters.extend(ready.experiment.scene.parameters());
     Ok(Watched { rows, pair, rig, interval, notes, parameters })
 }

@@ -44,7 +44,7 @@ pub fn diagnose(case: &Case<'_>) -> Result<WhyReport> {
 /// As [`diagnose`]; `vary`: whether the range covers threads in blocks.
 fn judge(case: &Case<'_>, vary: bool) -> Result<WhyReport> {
     let Case { ready, layout, trace, .. } = case;
-    let times = Times::new(&ready.machine, &layout.costs);
+    let times = Times::new(&ready.machine, ready.page_size);
     let known = Known::of(case, Need::ALL)?;
     let setup = known.setup(case, times.as_ref().ok());
     let cpus = &known.cpus;

@@ -2,7 +2,7 @@
 
 use homing_core::optimal::Start;
 use homing_pipeline::compare::Comparison;
-use homing_pipeline::policies::policy;
+use homing_pipeline::policies::{policies, policy};
 use homing_pipeline::progress::{Bar, Unit};
 use homing_pipeline::simulate::{simulate, Chosen};
 use homing_pipeline::study::{Grid, Plan};
@@ -73,12 +73,57 @@ fn a_monitor_is_in_the_loop() {
     let ready = experiment.ready(|_| Ok(vec![policy("homing")?])).unwrap();
     let file = TraceFile::open(&path).unwrap();
     let case = ready.case(&file, None).unwrap();
-    let watch =
-        Watch { choice: "perfect".parse().unwrap(), interval: Some(4), stop_threads: false, log: false };
+    let watch = Watch { choice: "perfect".parse().unwrap(), interval: Some(4), log: false };
     let watched = watched::simulate(&case, ready.policies[0], &watch, &mut ()).unwrap();
     assert_eq!((watched.interval, watched.pair.before.account.moves), (4, 0));
     let unable = watched::simulate(&case, policy("ace").unwrap(), &watch, &mut ()).err().unwrap();
     assert!(matches!(&unable, PipelineError::Usage(why) if why.contains("no monitor reports")), "{unable}");
+}
+
+#[test]
+fn behind_caches_prices_are_in_time_and_the_bound_is_one() {
+    let (_directory, path) = trace();
+    let file = TraceFile::open(&path).unwrap();
+    let run = |misses| {
+        let mut model = Model::of("two-socket");
+        (model.misses, model.threads_on) = (misses, "round-robin".parse().unwrap());
+        model.set = ["l1.size=1K", "l2.size=4K", "l2.ways=4"].map(|set| format!("hierarchy.{set}")).to_vec();
+        let experiment = Experiment { placement: Some("single-node".into()), ..Experiment::new(model) };
+        let ready = experiment.ready(|placement| policies(&[], placement)).unwrap();
+        let case = ready.case(&file, None).unwrap();
+        let (subject, bound) = (case.subject(), case.bound().unwrap());
+        for entry in &ready.policies {
+            let row = subject.simulate(entry, false).unwrap();
+            let row = subject.row(entry.name, &row, &bound, 0.0).unwrap();
+            assert!(row.cost >= bound.floor.optimum.cost, "{}: {row:?}", entry.name);
+        }
+        (ready.machine_info().page_move, subject.notes()[0].contains("misses as threads wait"))
+    };
+    assert_eq!(run(false), (Some(25.3), false));
+    assert_eq!(run(true), (Some(125.75), true));
+}
+
+#[test]
+fn a_run_costs_its_own_misses_moves_and_shootdowns() {
+    let (_directory, path) = trace();
+    let mut experiment = watched::behind_caches(Experiment::new(Model::of("two-socket")));
+    experiment.model.threads_on = "round-robin".parse().unwrap();
+    experiment.placement = Some("single-node".into());
+    let ready = experiment.ready(|_| Ok(vec![policy("interval-majority")?])).unwrap();
+    let file = TraceFile::open(&path).unwrap();
+    let case = ready.case(&file, None).unwrap();
+    let watch = Watch { choice: "perfect".parse().unwrap(), interval: Some(4), log: false };
+    let watched = watched::simulate(&case, ready.policies[0], &watch, &mut ()).unwrap();
+    let (row, run) = (&watched.rows[2], &watched.pair.after);
+    let beyond = run.caches.shootdowns.saturating_sub(row.moves) as f64 * 62.5;
+    let cost = row.local as f64 + 1.75 * row.remote as f64 + 125.75 * row.moves as f64 + beyond;
+    assert!(row.moves > 0 && (row.cost - cost).abs() < 1e-9, "{row:?}");
+    let modelled = run.modelled.as_ref().unwrap();
+    assert_eq!(modelled.mover_ns, row.moves as f64 * 2024.0);
+    assert_eq!(
+        (row.modelled_ms, row.own_mover_ms),
+        (Some(modelled.total_ns * 1e-6), Some(modelled.own_mover_ns * 1e-6))
+    );
 }
 
 #[test]

@@ -10,6 +10,7 @@ use homing_core::history::ThreadsOn;
 use homing_core::ids::PageSize;
 use homing_core::report::diff::WhyDiff;
 use homing_core::report::why::{WhyReport, SCHEMA};
+use homing_core::time::Mover;
 use homing_pipeline::honest::Asked;
 use homing_pipeline::manifest::GENERATOR;
 use homing_pipeline::model::{bytes, MEMORY};
@@ -102,6 +103,7 @@ impl Args {
             threads_on: None,
             memory: self.memory,
             misses: false,
+            mover: Mover::default(),
         };
         model.experiment()
     }

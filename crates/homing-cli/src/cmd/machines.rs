@@ -3,7 +3,8 @@
 use crate::exit::{self, Code, Result};
 use comfy_table::{presets, CellAlignment, Table};
 use homing_core::ids::PageSize;
-use homing_core::machine::{Costs, Field, Machine, FIELDS};
+use homing_core::machine::{Costs, Field, Machine, TimePrices, FIELDS};
+use homing_core::time::Mover;
 use homing_pipeline::model::load_machine;
 use serde_json::{json, Value};
 
@@ -51,11 +52,36 @@ fn show(args: &Args, name: &str) -> anyhow::Result<()> {
     }
     let (page_size, costs) = price(args, &machine)?;
     if args.json {
-        return crate::stdout::json(describe(&machine, page_size, &costs));
+        return crate::stdout::json(describe(&machine, page_size, &costs)?);
     }
     out!("{}", machine.to_toml());
     outln!("\n# Costs at a page size of {page_size}, in local word references");
-    match &costs {
+    print_costs(&costs)?;
+    let Some(TimePrices { costs, extras, unit_ns }) = time_prices(&machine, page_size)? else {
+        return Ok(());
+    };
+    outln!(
+        "\n# Prices in time, behind caches: in local misses as a thread waits for them ({} ns). R is the mover's time \
+         and one shoot-down.",
+        number(unit_ns)
+    );
+    print_costs(&costs)?;
+    outln!(
+        "# a move beyond R: {} for each further CPU that has the page mapped, and about {} for each that uses it, \
+         whose lines and translation are missed again",
+        number(extras.shootdown),
+        number(extras.refetch)
+    );
+    Ok(())
+}
+
+fn time_prices(machine: &Machine, page_size: PageSize) -> anyhow::Result<Option<TimePrices>> {
+    let prices = machine.time_prices(page_size, Mover::default(), 1);
+    prices.map_err(|e| exit::error(Code::USAGE, e.to_string()))
+}
+
+fn print_costs(costs: &Costs) -> anyhow::Result<()> {
+    match costs {
         Costs::Uniform(u) => {
             outln!("# r = {}, R = {}", number(u.remote), number(u.page_move));
             if let Some(g) = u.global {
@@ -90,7 +116,7 @@ fn list(args: &Args) -> anyhow::Result<()> {
         let mut all = Vec::new();
         for machine in &machines {
             let (page_size, costs) = price(args, machine)?;
-            all.push(describe(machine, page_size, &costs));
+            all.push(describe(machine, page_size, &costs)?);
         }
         return crate::stdout::json(json!({ "machines": all }));
     }
@@ -173,10 +199,21 @@ fn number(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-fn describe(machine: &Machine, page_size: PageSize, costs: &Costs) -> Value {
+fn describe(machine: &Machine, page_size: PageSize, costs: &Costs) -> anyhow::Result<Value> {
     let mut value = machine.to_json();
     value["cpus"] = json!(machine.cpus());
-    value["costs"] = match costs {
+    value["costs"] = costs_json(page_size, costs);
+    if let Some(TimePrices { costs, extras, unit_ns }) = time_prices(machine, page_size)? {
+        value["time_prices"] = costs_json(page_size, &costs);
+        value["time_prices"]["unit_ns"] = json!(unit_ns);
+        value["time_prices"]["shootdown"] = json!(extras.shootdown);
+        value["time_prices"]["refetch"] = json!(extras.refetch);
+    }
+    Ok(value)
+}
+
+fn costs_json(page_size: PageSize, costs: &Costs) -> Value {
+    match costs {
         Costs::Uniform(u) => json!({
             "page_size": page_size.bytes(),
             "remote": u.remote,
@@ -190,6 +227,5 @@ fn describe(machine: &Machine, page_size: PageSize, costs: &Costs) -> Value {
             };
             json!({ "page_size": page_size.bytes(), "access": rows(&g.access), "copy": rows(&g.copy) })
         }
-    };
-    value
+    }
 }

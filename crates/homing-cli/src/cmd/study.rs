@@ -10,6 +10,7 @@ use clap::ValueHint;
 use homing_core::compare::BoundStart;
 use homing_core::information::Information;
 use homing_core::monitor::table::Choice;
+use homing_core::time::Mover;
 use homing_pipeline::study::{self, Found, Grid, Plan, FILES, PAGE};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -21,7 +22,7 @@ pub struct Args {
     #[arg(value_hint = ValueHint::FilePath)]
     traces: Vec<PathBuf>,
     /// A TOML file with the lists traces, machines, starts, info, monitors, policies, set, and threads-on, page-size,
-    /// iterations, events, no-replication, bound-start, memory, misses; flags come on top of it
+    /// iterations, events, no-replication, bound-start, memory, misses, mover; flags come on top of it
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
     /// Where results go; what is there already is not computed again
@@ -74,6 +75,9 @@ pub struct Args {
     /// Let the machines' caches filter the references first
     #[arg(long)]
     misses: bool,
+    /// Whose time page moves take where times are modelled: program, own or stopped [default: program]
+    #[arg(long, value_name = "WHO", value_parser = word::<Mover>)]
+    mover: Option<String>,
     /// Print all cells as JSON instead of a table
     #[arg(long)]
     json: bool,
@@ -122,6 +126,7 @@ impl Args {
             bound_start: self.bound_start,
             memory: self.memory,
             misses: self.misses,
+            mover: self.mover,
         }
     }
 }

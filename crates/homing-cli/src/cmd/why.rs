@@ -13,6 +13,7 @@ use crate::options::ModelArgs;
 use homing_core::history::ThreadsOn;
 use homing_core::ids::PageSize;
 use homing_core::report::why::WhyReport;
+use homing_core::time::Mover;
 use homing_pipeline::chosen::{Choice, ThreadList};
 use homing_pipeline::honest::Asked;
 use homing_pipeline::model::{bytes, MEMORY};
@@ -114,6 +115,7 @@ fn trace(args: &Args, path: &Path, notes: Vec<String>) -> anyhow::Result<(WhyRep
         threads_on: None,
         memory: args.memory,
         misses: false,
+        mover: Mover::default(),
     };
     let asked = Asked { threads_on: args.threads_on.clone(), ..Asked::default() };
     let experiment = Experiment {

@@ -40,6 +40,7 @@ fn subject<'a>(
         information: Information::PERFECT,
         timeline: &crate::timeline::NO_MARKS,
         settings,
+        in_time: false,
     }
 }
 
@@ -115,6 +116,8 @@ fn a_static_placement_that_beats_homing_is_recommended() {
         pages: 1,
         seconds: 0.0,
         copy_cost: 0.0,
+        modelled_ms: None,
+        own_mover_ms: None,
         moves_per_page: 0.0,
     };
     let said = |costs: &[(&str, f64)]| {

@@ -120,7 +120,7 @@ impl Machine {
         Ok(Costs::General(General { nodes: self.nodes(), access, copy: costs }))
     }
 
-    fn uniform(&self, section: &str, u: Uniform) -> Result<Costs, MachineError> {
+    pub(super) fn uniform(&self, section: &str, u: Uniform) -> Result<Costs, MachineError> {
         let check = |ok: bool, name: &str, found: f64, expected: String| {
             let found = format!("{found} local references");
             if ok {

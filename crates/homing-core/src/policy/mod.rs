@@ -41,6 +41,7 @@ pub mod work_function;
 
 use crate::action::{Action, Actions, Locations, Outcome};
 use crate::ids::{Node, Page, Time};
+use crate::machine::MoveExtras;
 use crate::process::HotArea;
 pub use crate::timeline::{ThreadMoved, ThreadsChanged};
 use serde::de::DeserializeOwned;
@@ -124,6 +125,10 @@ pub struct Context {
     /// True if [`Policy::loads`] will be called.
     #[serde(default)]
     pub loads: bool,
+    /// What page moves cost beyond the price that the policy was made with, in its unit; none where nobody knows, and
+    /// where references count instead of misses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moves: Option<MoveExtras>,
 }
 
 /// The end of an interval or of an iteration: a profile is complete.
@@ -199,6 +204,10 @@ pub trait Policy: Snapshot + Send + Sync {
     /// An interval is over: what a request from another node waited at each memory and its link, beyond the latency, in
     /// local accesses.
     fn loads(&mut self, _waits: &[f64]) {}
+
+    /// An interval is over: how long the slowest CPU of each node took, as a share of the program's time. What faster
+    /// ones wait for delays nobody.
+    fn paces(&mut self, _paces: &[f64]) {}
 
     /// The hot areas that programs have named, all of them; none: all memory matters.
     fn areas(&mut self, _areas: &[HotArea]) {}

@@ -309,6 +309,21 @@ pub const POLICIES: &[Entry] = &[
                 unit: "",
                 doc: "weight of the waits at loaded memories, where the source reports them; 0: only distances count",
             },
+            Param {
+                name: "purse",
+                default: 0.3,
+                range: (0.0, 1e6),
+                unit: "per cent",
+                doc: "what moves may cost before they pay, of what pages that stay would have cost; where times are \
+                      modelled",
+            },
+            Param {
+                name: "patience",
+                default: 2.0,
+                range: (0.0, 1e6),
+                unit: "page moves",
+                doc: "what a page must have lost where it is before it moves without money in the purse",
+            },
         ],
         build: |setup| {
             let parameters = homing::Parameters {
@@ -317,6 +332,8 @@ pub const POLICIES: &[Entry] = &[
                 pooling: setup.values.get("pooling") >= 0.5,
                 constructs: setup.values.count("constructs") as u32,
                 load: setup.values.get("load"),
+                purse: setup.values.get("purse"),
+                patience: setup.values.get("patience"),
             };
             Box::new(homing::Homing::new(setup.costs, setup.replication, &parameters))
         },

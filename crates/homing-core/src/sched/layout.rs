@@ -87,7 +87,7 @@ impl Hardware {
         let page_size = machine.page_size();
         let costs =
             machine.costs(page_size).expect("a machine is priced at its own page size when it is read");
-        let times = Times::new(machine, &costs)?;
+        let times = Times::new(machine, page_size)?;
         let nodes = usize::from(machine.nodes());
         let each = |of: fn(&Times, Node, Node) -> f64| -> Vec<f64> {
             let all = (0..nodes).flat_map(|i| (0..nodes).map(move |m| (Node(i as u16), Node(m as u16))));

@@ -58,6 +58,7 @@ impl<'a> Drive<'a> {
             page_bytes: setup.history.page_size().bytes(),
             nodes: setup.costs.memories(),
             loads: false,
+            moves: None,
         };
         let moments = setup.timeline.moments(interval, setup.history.duration());
         Drive { setup, hears, marks: policy.wants_marks(), moments, context }

@@ -10,7 +10,7 @@ use crate::machine::Costs;
 use crate::monitor::distance::Representation;
 use crate::monitor::{Missed, Monitor, Observed, Poll, Reports, Seen, NO_HOME};
 use crate::policy::placement::Placement;
-use crate::time::{CpuWork, Elapsed, Times, Work};
+use crate::time::{CpuWork, Elapsed, Mover, Times, Work};
 use crate::trace::Turn;
 
 /// Caches, memory, and what watches them.
@@ -18,21 +18,29 @@ pub(super) struct Memory<'a, M> {
     hierarchy: Hierarchy,
     pub watch: Watch<'a, M>,
     times: Option<&'a Times>,
-    stopped: bool,
+    mover: Mover,
     /// When the interval began.
     began: Books,
     intervals: Vec<Interval>,
     modelled: Option<Elapsed>,
 }
 
+/// What policies are told at the end of an interval.
+pub(super) struct Told {
+    /// What requests waited at each memory ([`Times::waits`]).
+    pub waits: Vec<f64>,
+    /// How long each node took ([`Elapsed::paces`]).
+    pub paces: Vec<f64>,
+}
+
 /// What was counted until some moment.
 #[derive(Clone, Debug)]
 pub(super) struct Books {
     cpus: Vec<Counts>,
-    /// Demand transactions by CPU and home, write-backs by node and home, moves to each node.
+    /// Demand transactions by CPU and home, write-backs by node and home, moves by where from and where to.
     demand: Vec<u64>,
     write_backs: Vec<u64>,
-    moves_to: Vec<u64>,
+    moves: Vec<u64>,
 }
 
 /// What transactions are told to.
@@ -55,7 +63,7 @@ pub(super) struct Watch<'a, M> {
     /// As in [`Books`].
     demand: Vec<u64>,
     write_backs: Vec<u64>,
-    moves_to: Vec<u64>,
+    moves: Vec<u64>,
 }
 
 impl<'a, M: Monitor> Memory<'a, M> {
@@ -84,18 +92,18 @@ impl<'a, M: Monitor> Memory<'a, M> {
             account: Account::default(),
             demand: vec![0; cpus * memories],
             write_backs: vec![0; memories * memories],
-            moves_to: vec![0; memories],
+            moves: vec![0; memories * memories],
         };
         Ok(Memory {
             hierarchy,
             watch,
             times: setup.times,
-            stopped: setup.stopped,
+            mover: setup.mover,
             began: Books {
                 cpus: vec![Counts::default(); cpus],
                 demand: vec![0; cpus * memories],
                 write_backs: vec![0; memories * memories],
-                moves_to: vec![0; memories],
+                moves: vec![0; memories * memories],
             },
             intervals: Vec::new(),
             modelled: None,
@@ -135,6 +143,10 @@ impl<'a, M: Monitor> Memory<'a, M> {
         samples
     }
 
+    fn memories(&self) -> usize {
+        usize::from(self.watch.costs.memories())
+    }
+
     /// What was counted until now.
     pub fn books(&self) -> Books {
         let watch = &self.watch;
@@ -142,13 +154,13 @@ impl<'a, M: Monitor> Memory<'a, M> {
             cpus: self.hierarchy.counts().copied().collect(),
             demand: watch.demand.clone(),
             write_backs: watch.write_backs.clone(),
-            moves_to: watch.moves_to.clone(),
+            moves: watch.moves.clone(),
         }
     }
 
     /// What was done between two moments.
     pub fn work(&self, from: &Books, to: &Books) -> Work {
-        let memories = to.moves_to.len();
+        let memories = self.memories();
         let demand = minus(&to.demand, &from.demand);
         let cpu = |((cpu, after), before): ((usize, &Counts), &Counts)| CpuWork {
             node: self.watch.nodes[cpu],
@@ -162,32 +174,35 @@ impl<'a, M: Monitor> Memory<'a, M> {
         Work {
             cpus: to.cpus.iter().enumerate().zip(&from.cpus).map(cpu).collect(),
             write_backs: minus(&to.write_backs, &from.write_backs),
-            moves: minus(&to.moves_to, &from.moves_to).iter().sum(),
+            moves: minus(&to.moves, &from.moves),
         }
     }
 
     /// Closes the books on an interval, after the policy has acted; the program stood still for `still_ns` of it.
-    /// Returns what requests waited at each memory, if times are modelled.
-    pub fn close_interval(&mut self, end: u64, still_ns: f64) -> Option<Vec<f64>> {
+    /// Returns what policies are told, if times are modelled.
+    pub fn close_interval(&mut self, end: u64, still_ns: f64) -> Option<Told> {
         let now = self.books();
         let work = self.work(&self.began, &now);
-        let elapsed = self.times.map(|times| times.elapsed(&work, self.stopped).standing_still(still_ns));
-        let waits =
-            self.times.zip(elapsed.as_ref()).map(|(times, elapsed)| times.waits(&work, elapsed.total_ns));
+        let elapsed = self.times.map(|times| times.elapsed(&work, self.mover).standing_still(still_ns));
+        let told = self.times.zip(elapsed.as_ref()).map(|(times, elapsed)| Told {
+            waits: times.waits(&work, elapsed.total_ns),
+            paces: elapsed.paces(&work, self.memories()),
+        });
         if let Some(elapsed) = &elapsed {
             self.modelled.get_or_insert_with(Elapsed::default).add(elapsed);
         }
+        let memories = self.memories();
         let local = work.cpus.iter().map(|cpu| cpu.demand[cpu.node.index()]).sum();
         self.intervals.push(Interval {
             end,
             local,
             remote: work.cpus.iter().flat_map(|cpu| &cpu.demand).sum::<u64>() - local,
             write_backs: work.write_backs.iter().sum(),
-            moves_to: minus(&now.moves_to, &self.began.moves_to),
+            moves_to: (0..memories).map(|to| work.moves.iter().skip(to).step_by(memories).sum()).collect(),
             modelled: elapsed,
         });
         self.began = now;
-        waits
+        told
     }
 
     /// The intervals that were closed.
@@ -247,7 +262,8 @@ impl<M: Monitor> Executor for Memory<'_, M> {
         }
         self.hierarchy.relocate(action.page);
         self.watch.homes[action.page.index()] = to;
-        self.watch.moves_to[to.index()] += 1;
+        let memories = usize::from(self.watch.costs.memories());
+        self.watch.moves[from.index() * memories + to.index()] += 1;
         let (from, to) = (Locations::single(from), Locations::single(to));
         self.watch.account.relocate(self.watch.costs, from, to);
         Outcome::Done
@@ -278,7 +294,7 @@ impl<M: Monitor> Sink for Watch<'_, M> {
             self.placed += 1;
             self.born.push(t.page);
         }
-        let memories = self.moves_to.len();
+        let memories = usize::from(self.costs.memories());
         if t.kind.is_demand() {
             self.account.refer(self.costs, node, Locations::single(home), 1);
             self.demand[t.cpu as usize * memories + home.index()] += 1;

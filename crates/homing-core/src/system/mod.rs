@@ -17,16 +17,16 @@ use crate::cache::{Addresses, Counts, HierarchyShape};
 use crate::engine::{self, Engine, Observation};
 use crate::history::SpillError;
 use crate::ids::{Node, Page, Time};
-use crate::machine::Costs;
+use crate::machine::{Costs, MoveExtras};
 use crate::monitor::distance::Distance;
 use crate::monitor::{perfect, table, Monitor, Observed};
 use crate::policy::placement::Placement;
 use crate::policy::{stay::Stay, Context, Decides, End, Policy, Sample};
-use crate::time::{Elapsed, Times};
+use crate::time::{Elapsed, Mover, Times};
 use crate::timeline::{Mark, Moment, Timeline};
 use crate::trace::{Trace, TraceError, Turn, VisitStats, Visitor};
 use live::kernel::Kernel;
-use memory::Memory;
+use memory::{Memory, Told};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -52,8 +52,10 @@ pub struct Setup<'a> {
     pub timeline: &'a Timeline,
     /// Times, if they are to be modelled.
     pub times: Option<&'a Times>,
-    /// The threads stand still while pages move.
-    pub stopped: bool,
+    /// Whose time page moves take.
+    pub mover: Mover,
+    /// What they cost beyond `costs`, where that is known.
+    pub extras: Option<MoveExtras>,
     /// Whether to keep every action.
     pub log: bool,
 }
@@ -190,6 +192,7 @@ pub fn watch<M: Monitor>(setup: &Setup, policy: &dyn Policy, monitor: M) -> Resu
         page_bytes: setup.addresses.page_size().bytes(),
         nodes: setup.costs.memories(),
         loads: setup.times.is_some(),
+        moves: setup.extras,
     });
     let mut looped = Loop {
         engine,
@@ -314,8 +317,11 @@ impl<M: Monitor> Loop<'_, M> {
                     self.hand_over();
                     self.close_profile(end.time);
                     self.engine.interval_end(&end);
-                    if let Some(waits) = self.engine.executor_mut().close_interval(end.time.0, 0.0) {
+                    if let Some(Told { waits, paces }) =
+                        self.engine.executor_mut().close_interval(end.time.0, 0.0)
+                    {
                         self.engine.loads(&waits);
+                        self.engine.paces(&paces);
                     }
                 }
                 Mark::IterationEnd => {

@@ -66,7 +66,8 @@ fn with<R>(test: impl FnOnce(&Setup) -> R) -> R {
         interval: 4096,
         timeline: &NO_MARKS,
         times: None,
-        stopped: false,
+        mover: Mover::Program,
+        extras: None,
         log: true,
     })
 }
@@ -168,7 +169,7 @@ impl Policy for Listens {
 #[test]
 fn policies_hear_what_requests_wait_where_times_are_modelled() {
     let machine = Machine::builtin("two-socket").unwrap();
-    let times = Times::new(&machine, &costs()).unwrap();
+    let times = Times::new(&machine, machine.page_size()).unwrap();
     with(|setup| {
         let run = watch(&Setup { times: Some(&times), ..*setup }, &Listens, ()).unwrap().0;
         let heard = std::mem::take(&mut *HEARD.lock().unwrap());

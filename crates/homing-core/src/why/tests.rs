@@ -16,7 +16,7 @@ impl World {
     fn new() -> World {
         let machine = Machine::builtin("two-socket").unwrap();
         let costs = machine.costs(machine.page_size()).unwrap();
-        let times = Times::new(&machine, &costs).unwrap();
+        let times = Times::new(&machine, machine.page_size()).unwrap();
         World { costs, times }
     }
 

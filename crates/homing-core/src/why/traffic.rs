@@ -4,7 +4,7 @@ use super::facts::{PageFacts, INTERVALS};
 use super::remedy::Remedy;
 use super::CpuCounts;
 use crate::ids::Node;
-use crate::time::{CpuWork, Elapsed, Times, Work};
+use crate::time::{CpuWork, Elapsed, Mover, Times, Work};
 
 /// Where references of one node to a page go.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -156,10 +156,10 @@ impl Traffic {
         for (interval, matrix) in self.counts.chunks(self.nodes * self.nodes).enumerate() {
             let part = |count: &f64| (write_backs as f64 * count / all.max(1.0)) as u64;
             let cpus = self.work(interval, matrix, cpus);
-            total.add(
-                &times
-                    .elapsed(&Work { cpus, write_backs: matrix.iter().map(part).collect(), moves: 0 }, false),
-            );
+            total.add(&times.elapsed(
+                &Work { cpus, write_backs: matrix.iter().map(part).collect(), moves: Vec::new() },
+                Mover::Own,
+            ));
         }
         total
     }

@@ -110,6 +110,7 @@ impl Header {
             page_bytes: 4096,
             nodes: costs.memories(),
             loads: false,
+            moves: None,
         };
         Header {
             context,

@@ -93,6 +93,8 @@ pub const COLUMNS: &[Column] = &[
     ("replications", |cell| Value::Count(cell.row.replications)),
     ("copy_cost", |cell| Value::Number(Some(cell.row.copy_cost))),
     ("seconds", |cell| Value::Number(Some(cell.row.seconds))),
+    ("modelled_ms", |cell| Value::Number(cell.row.modelled_ms)),
+    ("own_mover_ms", |cell| Value::Number(cell.row.own_mover_ms)),
     ("private_excess", |cell| excess(cell, SharingClass::Private)),
     ("read_shared_excess", |cell| excess(cell, SharingClass::ReadShared)),
     ("migratory_excess", |cell| excess(cell, SharingClass::Migratory)),

@@ -40,6 +40,8 @@ pub struct Grid {
     pub memory: Option<String>,
     /// The machines' caches filter the references first.
     pub misses: bool,
+    /// Whose time page moves take.
+    pub mover: Option<String>,
 }
 
 impl Grid {
@@ -70,6 +72,7 @@ impl Grid {
             bound_start: further.bound_start.or(self.bound_start),
             memory: further.memory.or(self.memory),
             misses: further.misses || self.misses,
+            mover: further.mover.or(self.mover),
             ..self
         }
     }

@@ -180,10 +180,11 @@ impl<'a> On<'a> {
             events => format!("{events:?}"),
         };
         let key = format!(
-            "{} {digest} {costs:?} {machine:?} {page_size} {} {} {} {} {} {events}",
+            "{} {digest} {costs:?} {machine:?} {page_size} {} {} {} {} {} {} {events}",
             env!("CARGO_PKG_VERSION"),
             model.threads_on,
             model.misses,
+            model.mover,
             experiment.replication,
             experiment.bound_start,
             scene.iterations,
@@ -204,11 +205,12 @@ impl<'a> On<'a> {
         }
         let mut laid = None;
         let mut cells = Vec::new();
+        let watched = self.plan.levels.iter().position(|level| matches!(level, Level::Monitor(_)));
         for (index, start) in self.plan.starts.iter().enumerate() {
             let start = start_key(start);
             for (number, level) in self.plan.levels.iter().enumerate() {
-                let first = index == 0 && number == 0;
-                // Static policies begin as they say and see nothing: once is enough.
+                // Static policies begin as they say and see nothing: once is enough, and once in the loop with caches.
+                let first = index == 0 && (number == 0 || Some(number) == watched);
                 let wanted = |entry: &&&Entry| first || !matches!(entry.begin, Begin::Own(_));
                 let policies = match level {
                     Level::Information(_) => policies,

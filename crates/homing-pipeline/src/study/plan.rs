@@ -119,6 +119,7 @@ impl Plan {
             parameter("page-size", page_size),
             parameter("threads-on", &model.threads_on),
             parameter("misses", model.misses),
+            parameter("mover", model.mover),
             parameter("set", join(model.set.clone())),
             parameter("memory", model.memory),
         ];
@@ -160,6 +161,7 @@ fn experiments(grid: &Grid, progress: Progress) -> Result<Vec<Experiment>> {
         threads_on: value(grid.threads_on.as_deref().unwrap_or(THREADS_ON))?,
         memory: memory.map_err(|e| PipelineError::Usage(format!("--memory {e}")))?,
         misses: grid.misses,
+        mover: grid.mover.as_ref().map(value).transpose()?.unwrap_or_default(),
         ..Model::of("")
     };
     let first = Experiment {

@@ -42,7 +42,11 @@ pub struct Samples {
 /// # Errors
 /// If the machine makes no sense.
 pub fn diagnose(machine: &Machine, samples: Samples) -> Result<WhyReport> {
-    let costs = machine.costs(PageSize::KIB4).map_err(PipelineError::usage)?;
+    let costs = match samples.behind_caches {
+        true => machine.costs_behind_caches(PageSize::KIB4),
+        false => machine.costs(PageSize::KIB4),
+    };
+    let costs = costs.map_err(PipelineError::usage)?;
     let facts = facts(&samples.pages, &costs);
     let areas = Areas {
         names: samples.names,

@@ -16,7 +16,7 @@ use homing_core::policy::settings::Settings;
 use homing_core::policy::stay::Stay;
 use homing_core::policy::Policy;
 use homing_core::system::{monitor, run, watch, Interval, Run, Setup};
-use homing_core::time::Times;
+use homing_core::time::{Mover, Times};
 use homing_core::timeline::Timeline;
 use homing_core::trace::Trace;
 use homing_pipeline::policies::policy as named;
@@ -44,7 +44,7 @@ impl Scaled {
         }
         let costs = machine.costs(machine.page_size())?;
         let shape = model::hierarchy(&machine, machine.page_size())?;
-        let times = Times::new(&machine, &costs)?;
+        let times = Times::new(&machine, machine.page_size())?;
         Ok(Scaled { machine, costs, shape, times })
     }
 }
@@ -110,7 +110,8 @@ impl<'a> Bench<'a> {
             interval: self.interval,
             timeline: &self.timeline,
             times: Some(&self.scaled.times),
-            stopped,
+            mover: if stopped { Mover::Stopped } else { Mover::Own },
+            extras: None,
             log: false,
         }
     }

@@ -7,6 +7,7 @@ use clap::builder::TypedValueParser;
 use homing_core::monitor::table::Choice;
 use homing_core::policy::placement::PlacementFile;
 use homing_core::system::Run;
+use homing_core::time::Mover;
 use homing_pipeline::policies::policy;
 use homing_pipeline::watched::{behind_caches, simulate, Watch, Watched};
 use homing_pipeline::{rig, Case, Ready, TraceFile};
@@ -23,9 +24,6 @@ pub struct MonitorArgs {
     /// References between two ends of the monitor's intervals [default: a fiftieth of the trace]
     #[arg(long, value_name = "COUNT", requires = "monitor", value_parser = clap::value_parser!(u64).range(1..))]
     pub interval: Option<u64>,
-    /// Stop the program's threads while pages move, instead of moving them from a CPU of its own
-    #[arg(long, requires = "monitor")]
-    stop_threads: bool,
     /// Write one line for each interval as CSV
     #[arg(long, value_name = "FILE", requires = "monitor")]
     pub intervals: Option<PathBuf>,
@@ -39,12 +37,8 @@ pub fn run(args: &Args, choice: &Choice) -> Result {
     let ready = behind_caches(args.experiment()).ready(|_| Ok(vec![policy(&args.policy)?]))?;
     let file = TraceFile::open(&args.trace)?;
     let case = ready.case(&file, None)?;
-    let watch = Watch {
-        choice: choice.clone(),
-        interval: args.monitor.interval,
-        stop_threads: args.monitor.stop_threads,
-        log: args.actions.is_some(),
-    };
+    let watch =
+        Watch { choice: choice.clone(), interval: args.monitor.interval, log: args.actions.is_some() };
     let mut log = live::SessionLog::begin(args, choice, &case.layout.costs, ready.policies[0])?;
     let watched = simulate(&case, ready.policies[0], &watch, &mut log)?;
     log.finish()?;
@@ -155,13 +149,20 @@ fn print(watched: &Watched, choice: &Choice, ready: &Ready) -> anyhow::Result<()
     if let (Some(before), Some(after)) = (&pair.before.modelled, &run.modelled) {
         outln!(
             "modelled time: {:.3} ms before ({:.1} % contention), {:.3} ms after ({:.1} % contention, {:.1} % moving): \
-            {:+.1} %",
+            {:+.1} %; with a mover on a processor of its own {:+.1} %; the moves took {:.3} ms of some CPU ({})",
             before.total_ns / 1e6,
             100.0 * before.contention_ns / before.total_ns.max(1.0),
             after.total_ns / 1e6,
             100.0 * after.contention_ns / after.total_ns.max(1.0),
             100.0 * after.moving_ns / after.total_ns.max(1.0),
-            100.0 * (after.total_ns / before.total_ns.max(1.0) - 1.0)
+            100.0 * (after.total_ns / before.total_ns.max(1.0) - 1.0),
+            100.0 * (after.own_mover_ns / before.total_ns.max(1.0) - 1.0),
+            after.mover_ns / 1e6,
+            match ready.experiment.model.mover {
+                Mover::Program => "of the program's",
+                Mover::Own => "that the program does not use",
+                Mover::Stopped => "while all threads stood still",
+            }
         );
     }
     Ok(())

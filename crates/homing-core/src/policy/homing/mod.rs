@@ -25,6 +25,7 @@ mod load;
 mod page;
 mod pools;
 mod profile;
+mod purse;
 mod quiet;
 mod replay;
 #[cfg(test)]
@@ -41,6 +42,7 @@ use load::Load;
 use page::State;
 use pools::Pools;
 use profile::Deal;
+use purse::Purse;
 use quiet::Quiet;
 use serde::{Deserialize, Serialize};
 
@@ -52,6 +54,7 @@ pub struct Homing {
     pools: Pools,
     heirs: Heirs,
     load: Load,
+    purse: Purse,
     pages: Pages<State>,
     /// What is looked at before the state.
     quiet: Table<Quiet>,
@@ -70,6 +73,10 @@ pub struct Parameters {
     pub constructs: u32,
     /// Weight of what requests wait at loaded memories.
     pub load: f64,
+    /// What moves may cost before they pay, in per cent of what pages that stay would have cost.
+    pub purse: f64,
+    /// What a page must have lost where it is before it may move without money in the purse, in moves.
+    pub patience: f64,
 }
 
 impl Homing {
@@ -81,6 +88,7 @@ impl Homing {
             pools: Pools::default(),
             heirs: Heirs::new(parameters.constructs),
             load: Load::new(parameters.load),
+            purse: Purse::new(costs, parameters.purse / 100.0, parameters.patience),
             pages: Pages::default(),
             quiet: Table::default(),
         }
@@ -180,7 +188,10 @@ impl Policy for Homing {
     }
 
     fn sample(&mut self, sample: &Sample, actions: &mut Actions) {
-        self.take(sample, actions);
+        self.purse.served(sample);
+        let mut wanted = Actions::default();
+        self.take(sample, &mut wanted);
+        self.purse.pay(sample.page, sample.at.home(), wanted, actions);
     }
 
     fn wants_profiles(&self) -> bool {
@@ -190,23 +201,31 @@ impl Policy for Homing {
     fn profile(&mut self, counts: &[Sample], actions: &mut Actions) {
         let Some(first) = counts.first() else { return };
         let deal = Deal::of(counts, |by| self.judge.most_told(by));
-        let (mut on_the_way, mut at) = (Actions::default(), first.at);
+        counts.iter().for_each(|count| self.purse.served(count));
+        let (mut on_the_way, mut wanted, mut at) = (Actions::default(), Actions::default(), first.at);
         for count in deal.samples(counts) {
             at = self.take(&Sample { at, ..count }, &mut on_the_way);
         }
-        profile::go_straight(first.page, first.at, at, on_the_way, actions);
+        profile::go_straight(first.page, first.at, at, on_the_way, &mut wanted);
+        self.purse.pay(first.page, first.at.home(), wanted, actions);
     }
 
     fn begin(&mut self, context: &Context) {
+        self.purse.open(context.moves);
         if context.loads && self.load.counts() {
             self.judge = self.judge.clone().into_general();
         }
     }
 
     fn loads(&mut self, waits: &[f64]) {
+        self.purse.loads(waits);
         if self.load.counts() {
             self.load.take(waits, &self.judge);
         }
+    }
+
+    fn paces(&mut self, paces: &[f64]) {
+        self.purse.paces(paces);
     }
 
     fn iteration_end(&mut self, _end: &End, _actions: &mut Actions) {
@@ -227,6 +246,7 @@ impl Policy for Homing {
 
     fn page_gone(&mut self, page: Page) {
         self.pages.remove(page);
+        self.purse.gone(page);
         *self.quiet.get_mut(page) = Quiet::default();
     }
 

@@ -39,7 +39,15 @@ impl Executor for Memory {
 /// What the page and its experts paid; the page begins at node 0 and learns alone.
 fn play(visits: &[(u16, u64, bool, usize)], costs: &Costs, replication: bool) -> (f64, [f64; EXPERTS]) {
     let history = History::from_references(&expand(visits), read_gap(costs));
-    let parameters = Parameters { hysteresis: 1.0, catch_up: 0.0, pooling: false, constructs: 0, load: 1.0 };
+    let parameters = Parameters {
+        hysteresis: 1.0,
+        catch_up: 0.0,
+        pooling: false,
+        constructs: 0,
+        load: 1.0,
+        purse: 0.5,
+        patience: 3.0,
+    };
     let mut policy = Homing::new(costs, replication, &parameters);
     let memory = Memory { at: Locations::single(Node(0)), costs: costs.clone(), paid: 0.0 };
     let mut engine = Engine::new(&mut policy, memory, false);
@@ -84,7 +92,9 @@ proptest! {
         replication: bool,
         moves in prop::collection::vec((0u16..3, 0u16..3), 0..3),
     ) {
-        let parameters = Parameters { hysteresis: 1.0, catch_up: 0.0, pooling: true, constructs: 0, load: 1.0 };
+        let parameters = Parameters {
+            hysteresis: 1.0, catch_up: 0.0, pooling: true, constructs: 0, load: 1.0, purse: 0.5, patience: 3.0,
+        };
         let costs = uniform(3, 5.0, 100.0, None);
         let mut policies = [(); 2].map(|()| Homing::new(&costs, replication, &parameters));
         let mut at = [Locations::single(Node(0)); 4];
@@ -164,7 +174,15 @@ fn a_page_that_is_read_and_then_written_is_copied_once_a_visit() {
 #[test]
 fn pages_of_a_moved_thread_come_at_their_first_use() {
     let costs = uniform(3, 5.0, 100.0, None);
-    let parameters = Parameters { hysteresis: 1.0, catch_up: 0.0, pooling: true, constructs: 0, load: 1.0 };
+    let parameters = Parameters {
+        hysteresis: 1.0,
+        catch_up: 0.0,
+        pooling: true,
+        constructs: 0,
+        load: 1.0,
+        purse: 0.5,
+        patience: 3.0,
+    };
     let mut policy = Homing::new(&costs, false, &parameters);
     let memory = Memory { at: Locations::single(Node(0)), costs: costs.clone(), paid: 0.0 };
     let mut engine = Engine::new(&mut policy, memory, false);
@@ -196,7 +214,15 @@ fn the_state_of_a_page_is_small() {
 fn samples_that_are_rare_move_a_page_by_agreeing() {
     // A page move is worth 25 references; a sample stands for 1000.
     let costs = uniform(3, 5.0, 100.0, None);
-    let parameters = Parameters { hysteresis: 0.5, catch_up: 0.0, pooling: true, constructs: 0, load: 1.0 };
+    let parameters = Parameters {
+        hysteresis: 0.5,
+        catch_up: 0.0,
+        pooling: true,
+        constructs: 0,
+        load: 1.0,
+        purse: 0.5,
+        patience: 3.0,
+    };
     let homes = |nodes: &[u16]| -> Vec<u16> {
         let mut policy = Homing::new(&costs, false, &parameters);
         let (mut actions, mut taken, mut at) = (Actions::default(), Vec::new(), Locations::single(Node(0)));
@@ -241,7 +267,15 @@ impl Executor for Many {
 /// a memory makes requests wait for eight local accesses if it serves all. Where the pages are then, and how often they
 /// moved.
 fn served_by_one(intervals: usize, load: f64) -> Many {
-    let parameters = Parameters { hysteresis: 0.5, catch_up: 0.0, pooling: true, constructs: 0, load };
+    let parameters = Parameters {
+        hysteresis: 0.5,
+        catch_up: 0.0,
+        pooling: true,
+        constructs: 0,
+        load,
+        purse: 0.5,
+        patience: 3.0,
+    };
     let mut policy = Homing::new(&uniform(4, 2.0, 40.0, None), false, &parameters);
     let mut engine = Engine::new(&mut policy, Many { at: vec![Node(0); 80], moves: 0 }, false);
     engine.begin(&Context {
@@ -253,6 +287,7 @@ fn served_by_one(intervals: usize, load: f64) -> Many {
         page_bytes: 4096,
         nodes: 4,
         loads: true,
+        moves: None,
     });
     for interval in 0..intervals {
         let mut served = [0.0; 4];
@@ -295,7 +330,15 @@ fn pages_that_all_use_leave_a_loaded_memory_for_the_others_and_a_nodes_own_stay(
 /// Where a page that begins at node 0 of four is after profiles in which nodes have counted these reads, and how
 /// often it moved.
 fn profiled(counts: &[(u16, u64)], profiles: u64) -> (Node, usize) {
-    let parameters = Parameters { hysteresis: 0.5, catch_up: 0.0, pooling: true, constructs: 0, load: 1.0 };
+    let parameters = Parameters {
+        hysteresis: 0.5,
+        catch_up: 0.0,
+        pooling: true,
+        constructs: 0,
+        load: 1.0,
+        purse: 0.5,
+        patience: 3.0,
+    };
     let mut policy = Homing::new(&uniform(4, 2.0, 40.0, None), false, &parameters);
     let mut engine = Engine::new(&mut policy, Many { at: vec![Node(0)], moves: 0 }, false);
     let at = Locations::single(Node(0));

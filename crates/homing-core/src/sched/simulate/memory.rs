@@ -126,6 +126,7 @@ impl<'p> Memory<'p> {
             page_bytes: hardware.page_bytes,
             nodes: hardware.layout.nodes() as u16,
             loads: false,
+            moves: None,
         });
         Memory {
             engine,

@@ -93,6 +93,7 @@ pub(super) fn session<'p>(words: &str, policy: &'p mut dyn Policy) -> Session<'p
         page_bytes: PAGE,
         nodes: 4,
         loads: false,
+        moves: None,
     };
     Session::new(Setup { settings, policy, context, plan, record: true })
 }

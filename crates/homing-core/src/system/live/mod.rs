@@ -27,7 +27,7 @@ use crate::session::account::Account;
 use crate::session::input::Access;
 use crate::session::plan::Plan;
 use crate::session::{self, weight_of_a_burst, Input, Output, Session, Settings, HUGE, INTERVAL, PAGE};
-use crate::time::Times;
+use crate::time::{Mover, Times};
 use crate::timeline::{Mark, Moment};
 use crate::trace::{Turn, Visitor};
 use ahash::AHashMap;
@@ -108,7 +108,7 @@ pub fn run(
         plan: Plan::default(),
         record: true,
     });
-    let memory = Memory::new(setup, Marks::new(setup.addresses))?;
+    let memory = Memory::new(&Setup { mover: beside(setup), ..*setup }, Marks::new(setup.addresses))?;
     let began = memory.books();
     let moments = setup.timeline.moments(u64::MAX, Time(setup.trace.references()));
     let mut world = World {
@@ -145,6 +145,14 @@ pub fn run(
     Ok(Run { visited, ..world.finish() })
 }
 
+/// Whose time moves take while the threads run: if they stand still for moves, the session's clock has that time.
+fn beside(setup: &Setup) -> Mover {
+    match setup.mover {
+        Mover::Stopped => Mover::Own,
+        mover => mover,
+    }
+}
+
 fn check<'a>(setup: &Setup<'a>) -> Result<&'a Times, SystemError> {
     let size = setup.addresses.page_size().bytes();
     if setup.shape.tlbs.is_empty() {
@@ -163,7 +171,7 @@ fn check<'a>(setup: &Setup<'a>) -> Result<&'a Times, SystemError> {
 fn settings(setup: &Setup) -> Settings {
     Settings {
         nodes: setup.costs.memories(),
-        time_for_moves: if setup.stopped { Micros(INTERVAL.0 / 2) } else { INTERVAL },
+        time_for_moves: if setup.mover == Mover::Stopped { Micros(INTERVAL.0 / 2) } else { INTERVAL },
         rate_limit: 0,
         regions: Vec::new(),
         bind: Vec::new(),
@@ -185,6 +193,8 @@ fn context(setup: &Setup) -> Context {
         page_bytes: PAGE,
         nodes: setup.costs.memories(),
         loads: false,
+        // The live engine is not told.
+        moves: None,
     }
 }
 
@@ -313,7 +323,7 @@ impl World<'_, '_> {
         if self.clock.stretch_is_over() {
             let now = self.memory.books();
             let work = self.memory.work(&self.stretch, &now);
-            self.clock.measured(self.times.elapsed(&work, false).total_ns);
+            self.clock.measured(self.times.elapsed(&work, beside(self.setup)).total_ns);
             self.stretch = now;
         }
     }

@@ -10,6 +10,7 @@ use crate::monitor::NO_HOME;
 use crate::session::input::{Access, AccessKind, Answer, Landed, Looked, Noticed, Scanned, SplitResult};
 use crate::session::output::{Decided, HugePage, Order, Output, Question, RecordedOutcome, Settlement};
 use crate::session::{Input, INTERVAL, PAGE};
+use crate::time::Mover;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
@@ -88,7 +89,7 @@ impl World<'_, '_> {
             }
             Output::Move { orders, until } => {
                 self.movers.send(now, orders, until);
-                if self.setup.stopped {
+                if self.setup.mover == Mover::Stopped {
                     inputs.push_back(self.move_while_all_stand_still());
                 }
             }

@@ -103,8 +103,9 @@ fn live(
         monitor: "hint-faults",
         interval: 1,
         timeline: &timeline,
-        times: Some(&Times::new(&machine, &costs()).unwrap()),
-        stopped: false,
+        times: Some(&Times::new(&machine, machine.page_size()).unwrap()),
+        mover: Mover::Program,
+        extras: None,
         log: true,
     };
     change(&mut setup);
@@ -207,8 +208,13 @@ fn full_nodes_refuse_moves_and_stopped_threads_wait_for_them() {
     let account = run.live.unwrap().account;
     assert_eq!(account.total.moved, 21, "{:?}", account.refused);
     assert!(account.refused["the target node is full"] > 0);
-    let run =
-        live(&trace(|_| 0), "", "hint-faults:slow=7000,move=500", |setup| setup.stopped = true, &mut ());
+    let run = live(
+        &trace(|_| 0),
+        "",
+        "hint-faults:slow=7000,move=500",
+        |setup| setup.mover = Mover::Stopped,
+        &mut (),
+    );
     let account = run.live.unwrap().account;
     // 48 moves of 500 us, by movers that are 1.4 times as fast as one.
     assert_eq!((account.total.moved, account.stopped.0 / 1000), (48, 17));
@@ -235,7 +241,8 @@ fn what_the_session_cannot_run_on_is_refused_with_another_way() {
         interval: 1,
         timeline: &crate::timeline::NO_MARKS,
         times: None,
-        stopped: false,
+        mover: Mover::Program,
+        extras: None,
         log: false,
     };
     let refused = |setup: &Setup| {
