@@ -1,5 +1,5 @@
-/* Two processes on different nodes read one table in turn, which is shared memory, and each a table of its own. What the
- * observer calls the lowest non-local % must count the shared table once. With "slow" as argument the first process
+/* Two processes on different nodes read one table in turn, which is shared memory, and each a table of its own. What
+ * the observer calls the lowest non-local % must count the shared table once. With "slow" as argument the first process
  * computes for a while before it fills the table, as an initialisation does that grows late. */
 #define _GNU_SOURCE
 #include <sched.h>
