@@ -103,6 +103,35 @@ fn the_curve_is_exact() {
 }
 
 #[test]
+fn what_is_lost_to_sampling_is_told_from_what_is_lost_to_the_policy() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = trace(folder.path());
+    let asked = ["optimal", trace.to_str().unwrap(), "-m", "butterfly", "--from-samples", "1,64"];
+    let out = json(&[&asked[..], &["--json"]].concat());
+    let curve = &out["from_samples"];
+    // Both pages stay with thread 0 until their user is known: A pays a move, B one for its reads.
+    assert_eq!(curve["optimal_cost"], 2501.0 + 2.0 * 3272.0);
+    assert_eq!(curve["policy"], "homing");
+    let points = curve["points"].as_array().unwrap();
+    assert_eq!((points[0]["period"].as_u64(), points[0]["samples"].as_u64()), (Some(1), Some(2501)));
+    // Behind the first reference by another node at the latest, which costs r once on each page; before it where that
+    // node always comes next.
+    let oracle = points[0]["oracle_cost"].as_f64().unwrap();
+    assert!((9045.0..=9045.0 + 2.0 * 14.0).contains(&oracle), "{oracle}");
+    for point in points {
+        let cost = |name: &str| point[name].as_f64().unwrap();
+        let gap = 100.0 * (cost("oracle_cost") / 9045.0 - 1.0);
+        assert!((gap - cost("oracle_gap_percent")).abs() < 1e-9, "{point}");
+        assert!(cost("oracle_cost") <= cost("policy_cost"), "{point}");
+    }
+    let table = stdout(&asked);
+    assert!(table.contains("lost to sampling") && table.contains("lost to homing"), "{table}");
+    let csv = stdout(&[&asked[..], &["--csv"]].concat());
+    assert!(csv.starts_with("period,samples,oracle_cost") && csv.lines().count() == 3, "{csv}");
+    assert_eq!(failure(&["optimal", asked[1], "-m", "butterfly", "--from-samples", "0"]).0, 2);
+}
+
+#[test]
 fn the_placement_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let trace = trace(folder.path());

@@ -44,6 +44,7 @@ pub mod placement;
 pub mod policies;
 pub mod progress;
 pub mod rig;
+pub mod sampled;
 pub mod scene;
 pub mod sched;
 pub mod shares;

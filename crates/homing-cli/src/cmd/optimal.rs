@@ -2,6 +2,7 @@
 //! placement itself, and the exact cost as a function of one parameter of the machine.
 
 mod placement;
+mod sampled;
 
 use crate::exit::{Code, Result};
 use crate::files::{self, STDOUT};
@@ -13,6 +14,7 @@ use homing_core::optimal::{Optimum, Start};
 use homing_core::report::{Parameter, Row, TraceInfo, SCHEMA};
 use homing_pipeline::manifest::GENERATOR;
 use homing_pipeline::optimal::{Answer, Question};
+use homing_pipeline::sampled::{from_samples, FromSamples};
 use homing_pipeline::{Case, Experiment, TraceFile};
 use serde::Serialize;
 use std::fmt;
@@ -39,14 +41,21 @@ pub struct Args {
     /// global memory. Machines with unequal distances have no such parameter: `homing compare --sweep` samples there.
     #[arg(long, value_name = "PARAM=LO..HI")]
     curve: Option<Range>,
+    /// Also what is lost to sampling: the gap over the period of sampling, such as 4,16,64,256 (one reference in so
+    /// many is seen), of an oracle that knows the law of each page and sees samples only, and of the policy `homing`
+    ///
+    /// With one copy a page, and from where pages are first touched, for the optimum, the oracle and the policy.
+    #[arg(long, value_name = "PERIODS", value_delimiter = ',', conflicts_with = "curve",
+          value_parser = clap::value_parser!(u64).range(1..1 << 32))]
+    from_samples: Vec<u64>,
     /// Write the placement: CSV, or JSON lines if the name ends in .jsonl; and FILE.manifest.json
     #[arg(long, value_name = "FILE")]
     placement: Option<PathBuf>,
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
-    /// Print CSV instead of a table: the curve's segments, or the one row; with =FILE, write it there, and
-    /// FILE.manifest.json
+    /// Print CSV instead of a table: the curve's segments, the periods of sampling, or the one row; with =FILE, write
+    /// it there, and FILE.manifest.json
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = STDOUT, require_equals = true)]
     csv: Option<PathBuf>,
 }
@@ -84,6 +93,8 @@ struct Output<'a> {
     notes: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     curve: Option<CurveOutput>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from_samples: Option<FromSamples>,
     /// What the caches counted, with `--misses`.
     #[serde(skip_serializing_if = "Option::is_none")]
     caches: Option<homing_core::cache::Counts>,
@@ -123,13 +134,19 @@ pub fn run(args: Args) -> Result {
     let question = Question::new(&ready, args.start.into(), args.curve)?;
     let file = TraceFile::open(&args.trace)?;
     let case = ready.case(&file, question.read_gap())?;
-    let answer = match &args.placement {
+    let mut answer = match &args.placement {
         Some(path) => placement::write(path, &question, &case)?,
         None => question.solve(&case)?,
     };
+    if !args.from_samples.is_empty() {
+        let periods: Vec<String> = args.from_samples.iter().map(u64::to_string).collect();
+        answer.parameters.push(Parameter { name: "from-samples".into(), value: periods.join(",") });
+    }
     let table = args.csv.as_ref().filter(|_| !prints);
     case.write_manifests(args.placement.iter().chain(table), &answer.parameters)?;
-    let output = Output::new(&answer, &case, args.start);
+    let asked = !args.from_samples.is_empty();
+    let from_samples = asked.then(|| from_samples(&case, &args.from_samples)).transpose()?;
+    let output = Output { from_samples, ..Output::new(&answer, &case, args.start) };
     if let Some(path) = &args.csv {
         files::table(path, |csv| rows(&output, csv))?;
     }
@@ -160,6 +177,7 @@ impl<'a> Output<'a> {
             lost_references: case.layout.lost,
             notes: &answer.notes,
             curve,
+            from_samples: None,
             caches: case.layout.caches,
         }
     }
@@ -196,11 +214,12 @@ fn segment_row(segment: &Segment) -> SegmentRow {
     }
 }
 
-/// The curve's segments, or the one row.
+/// The curve's segments, what the oracle of samples did at each period, or the one row.
 fn rows(output: &Output<'_>, csv: &mut csv::Writer<impl Write>) -> csv::Result<()> {
-    match &output.curve {
-        Some(curve) => curve.segments.iter().try_for_each(|segment| csv.serialize(segment)),
-        None => csv.serialize(output.row),
+    match (&output.curve, &output.from_samples) {
+        (Some(curve), _) => curve.segments.iter().try_for_each(|segment| csv.serialize(segment)),
+        (_, Some(from_samples)) => from_samples.points.iter().try_for_each(|point| csv.serialize(point)),
+        _ => csv.serialize(output.row),
     }
 }
 
@@ -212,6 +231,9 @@ fn print(args: &Args, output: &Output<'_>, optimum: &Optimum) -> anyhow::Result<
     outln!("{}", breakdown(output, optimum));
     if let Some(curve) = &output.curve {
         outln!("\n{}", curve_table(curve));
+    }
+    if let Some(from_samples) = &output.from_samples {
+        outln!("\n{}", sampled::table(from_samples));
     }
     Ok(())
 }

@@ -12,6 +12,7 @@
 
 pub mod action;
 pub mod curve;
+pub mod sampled;
 
 mod general;
 mod replay;
