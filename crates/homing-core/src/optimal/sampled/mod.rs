@@ -12,10 +12,10 @@
 //! no bound for policies that see more than the samples of the page itself (its neighbours' samples, say), nor for
 //! longer memories. Its cost is never below the off-line optimum: it is what a placement costs that is carried out.
 //!
-//! **It must not learn the history by heart.** The passes of the monitor that the law is counted from, those that choose
-//! among memories, and the one that is followed have different samples of the same history (at a period of 1 there is
-//! only one). And a memory must meet each of its states [`VISITS`] times a pass in the mean, so that it has no room for
-//! the history itself.
+//! **It must not learn the history by heart.** The passes of the monitor that the law is counted from, those that
+//! choose among memories, and the one that is followed have different samples of the same history (at a period of 1
+//! there is only one). And a memory must meet each of its states [`VISITS`] times a pass in the mean, so that it has no
+//! room for the history itself.
 
 mod law;
 mod memory;

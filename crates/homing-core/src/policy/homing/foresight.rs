@@ -68,7 +68,8 @@ pub(super) type Keys = [u16; SHARED];
 /// The place of a context's tally.
 #[inline]
 pub(super) fn key(words: [u32; 4]) -> u16 {
-    let mix = |hash: u64, word: u32| (hash ^ u64::from(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    let mix =
+        |hash: u64, word: u32| (hash ^ u64::from(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
     (words.into_iter().fold(0x5851_f42d_4c95_7f2d, mix) >> 20) as u16 & (TALLIES - 1) as u16
 }
 

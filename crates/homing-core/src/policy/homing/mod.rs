@@ -107,7 +107,8 @@ impl Homing {
             return sample.at;
         }
         let judge = load.judge(sample.page).unwrap_or(judge);
-        let state = pages.entry(sample.page, || judge.begin(sample.page, sample.at.home(), &pools.prior(sample.page)));
+        let state = pages
+            .entry(sample.page, || judge.begin(sample.page, sample.at.home(), &pools.prior(sample.page)));
         quiet.settle(judge, known, state);
         let on = On { page: sample.page, by: sample.node };
         let at = Homing::inherit(judge, heirs, state, on, sample.at, actions);
@@ -177,7 +178,8 @@ impl Policy for Homing {
         let Homing { judge, pools, known, heirs, load, pages, quiet, .. } = self;
         let judge = load.judge(fault.page).unwrap_or(judge);
         let quiet = quiet.get_mut(fault.page);
-        let state = pages.entry(fault.page, || judge.begin(fault.page, fault.at.home(), &pools.prior(fault.page)));
+        let state =
+            pages.entry(fault.page, || judge.begin(fault.page, fault.at.home(), &pools.prior(fault.page)));
         quiet.settle(judge, known, state);
         let on = On { page: fault.page, by: fault.node };
         let at = Homing::inherit(judge, heirs, state, on, fault.at, actions);

@@ -2,9 +2,9 @@
 //! work function algorithm where a move costs a sixteenth. Interruptions that are shorter than what would be worth that
 //! are part of a visit, and a page that several nodes share finely has many short ones.
 //!
-//! At the start of a visit the page knows who comes, how long ago that node was here and for how long then, how long the
-//! last visit was, and how long the node's visits to pages around were just now. From what [`super::foresight`] says of
-//! such visits follows how long to wait before the page comes along.
+//! At the start of a visit the page knows who comes, how long ago that node was here and for how long then, how long
+//! the last visit was, and how long the node's visits to pages around were just now. From what [`super::foresight`]
+//! says of such visits follows how long to wait before the page comes along.
 
 use super::foresight::{begin, key, Foresight, Keys, Tally, STEPS};
 use super::page::Seat;
@@ -170,7 +170,14 @@ impl Visit {
 
     /// The length at which a page at `home` should come along; infinite if it should not.
     #[inline]
-    pub(super) fn wait(&mut self, home: Node, price: f64, past: &Past, known: &Known, measure: Measure) -> f64 {
+    pub(super) fn wait(
+        &mut self,
+        home: Node,
+        price: f64,
+        past: &Past,
+        known: &Known,
+        measure: Measure,
+    ) -> f64 {
         if let Some((_, wait)) = self.wait.filter(|(at, _)| *at == home) {
             return f64::from(wait);
         }
@@ -191,7 +198,15 @@ impl Visit {
 
     /// What `a` did is from now on expected of `b`, and the other way round.
     pub(super) fn exchange(&mut self, a: Node, b: Node) {
-        let other = |node: &mut Node| *node = if *node == a { b } else if *node == b { a } else { *node };
+        let other = |node: &mut Node| {
+            *node = if *node == a {
+                b
+            } else if *node == b {
+                a
+            } else {
+                *node
+            }
+        };
         other(&mut self.node);
         self.order.iter_mut().for_each(other);
         self.wait = None;
