@@ -77,6 +77,7 @@ const ROLES: &[(&str, &str, Role)] = &[
     ("study", "threads_on", NoFile),
     ("study", "page_size", NoFile),
     ("study", "memory", NoFile),
+    ("study", "mover", NoFile),
     ("study", "plan", Reads),
     ("machines", "name", ReadsIf(machine)),
     ("machines", "calibrate", Reads),
