@@ -6,8 +6,10 @@
 //! for state z let D(z, h) be what staying at h costs more than the best home, from z to the end. With c the expected
 //! cost of the references until the next sample, p the probabilities of the next state,
 //!
-//!     M(z, h) = min over k of copy(h, k) + D(z, k)
-//!     D(z, h) = c(z, h) + sum p(y) M(y, h) - the same for the best home
+//! ```text
+//! M(z, h) = min over k of copy(h, k) + D(z, k)
+//! D(z, h) = c(z, h) + sum p(y) M(y, h) - the same for the best home
+//! ```
 //!
 //! A state that follows itself, as in a long run of one node, is solved for at once where all moves cost the same.
 

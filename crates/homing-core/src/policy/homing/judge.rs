@@ -2,11 +2,10 @@
 
 use super::super::prices::Prices;
 use super::super::work_function::Rule as Eagerness;
-use super::expert::{EXPERTS, FORESEES, NEVER, SCALES, VISITS};
+use super::expert::{rule, scale, Rule, EXPERTS, FIRST_LEADER, SCALES, UNFORESEEN};
 use super::page::State;
 use super::pools::Losses;
-use super::visits::{Known, Measure};
-use super::Parameters;
+use super::replay::{Ahead, Measure};
 use crate::action::{Actions, Kind, Locations};
 use crate::ids::{Node, Page};
 use crate::machine::Costs;
@@ -26,15 +25,8 @@ const NOVICE: f64 = 4.0;
 /// than moves are expensive, a page that several nodes use would follow every one of them.
 const SAMPLE_LIMIT: f64 = 0.6;
 
-/// What reads since the last write may cost before they are worth a replica, in page moves. A page that was read for
-/// long without a write will mostly be read on.
-const ENOUGH_READING: f64 = 0.5;
-
 /// Sums of prices are compared with this relative tolerance.
 const EPSILON: f64 = 1e-9;
-
-/// Lengths are compared with this relative tolerance.
-const TOLERANCE: f64 = 1e-4;
 
 /// The work function algorithm's.
 const CAUTIOUS: Eagerness = Eagerness { eagerness: -1.0 };
@@ -47,8 +39,6 @@ pub(super) struct Judge {
     replication: bool,
     hysteresis: f64,
     catch_up: Eagerness,
-    /// Whether pages learn from each other how long visits last.
-    pooling: bool,
     /// The cheapest page move.
     unit: f64,
     /// By node: remote reads that cost as much as the cheapest page move.
@@ -76,7 +66,7 @@ impl Wish {
 }
 
 impl Judge {
-    pub(super) fn new(costs: &Costs, replication: bool, parameters: &Parameters) -> Judge {
+    pub(super) fn new(costs: &Costs, replication: bool, hysteresis: f64, catch_up: f64) -> Judge {
         let prices = Prices::new(costs);
         let unit = prices.least_copy();
         let gap = |by| match prices.highest_loss(Node(by)) {
@@ -85,9 +75,8 @@ impl Judge {
         };
         Judge {
             replication,
-            hysteresis: parameters.hysteresis,
-            catch_up: Eagerness { eagerness: parameters.catch_up },
-            pooling: parameters.pooling,
+            hysteresis,
+            catch_up: Eagerness { eagerness: catch_up },
             unit,
             read_gaps: (0..prices.memories()).map(gap).collect(),
             scaled: SCALES.map(|scale| prices.clone().with_moves_at(scale)),
@@ -113,8 +102,8 @@ impl Judge {
     }
 
     /// A page that begins at `start`; `prior` is what other pages say about the experts.
-    pub(super) fn begin(&self, page: Page, start: Node, prior: &Losses) -> State {
-        let mut state = State::new(page, &self.scaled, start);
+    pub(super) fn begin(&self, start: Node, prior: &Losses) -> State {
+        let mut state = State::new(&self.scaled, start);
         self.elect(&mut state, start, prior);
         state
     }
@@ -129,19 +118,33 @@ impl Judge {
 
     /// What an expert wants at a reference from `by`, a node where it has no copy.
     fn wish(&self, state: &State, expert: usize, by: Node, write: bool) -> Option<Wish> {
-        let (home, beside) = (state.experts[expert].home, self.replication && !write);
-        if expert == NEVER {
-            return None;
+        let home = state.experts[expert].home;
+        let beside = self.replication && !write;
+        match rule(expert) {
+            Rule::Never => None,
+            Rule::AtOnce => (self.loss(by, home) > 0.0).then(|| Wish::new(by, by, beside)),
+            Rule::Weighs(scale) => self.weigh(state, scale, home, by, beside),
+            Rule::Replays => match state.track.ahead(self.measure(by)) {
+                Some(ahead) => self.foresee(&ahead, home, by, beside),
+                None => self.weigh(state, UNFORESEEN, home, by, beside),
+            },
         }
-        if expert == FORESEES && state.visit.node == by {
-            let length = f64::from(state.visit.length);
-            if length >= state.visit.known_wait(home) * (1.0 - TOLERANCE) {
-                return Some(Wish::new(by, by, beside));
-            }
-        }
-        let to = CAUTIOUS.target(self.prices(), &state.works[0], home, by);
-        let enough = || beside && self.has_read_enough(state, home, by);
+    }
+
+    /// What the past is worth, where a page move costs a share of its price.
+    fn weigh(&self, state: &State, scale: usize, home: Node, by: Node, beside: bool) -> Option<Wish> {
+        let to = CAUTIOUS.target(&self.scaled[scale], &state.works[scale], home, by);
+        let enough = || beside && self.has_read_enough(state, scale, home, by);
         to.map(|to| Wish::new(to, by, beside)).or_else(|| enough().then_some(Wish::Replica(by)))
+    }
+
+    /// What the future is worth.
+    fn foresee(&self, ahead: &Ahead, home: Node, by: Node, beside: bool) -> Option<Wish> {
+        if beside && ahead.undisturbed * self.loss(by, home) >= self.prices().copy(home, by) {
+            return Some(Wish::Replica(by));
+        }
+        let to = CAUTIOUS.target(self.prices(), &ahead.to_go, home, by)?;
+        Some(Wish::new(to, by, beside))
     }
 
     /// References of `by` that one sample of `weight` references stands for. Where pages have replicas, the reads of
@@ -160,53 +163,18 @@ impl Judge {
         (SAMPLE_LIMIT * self.read_gaps[by.index()]).max(1.0)
     }
 
-    /// What visits of `by` to a page are measured by.
+    /// What visits of `by` are measured by.
     #[inline]
-    fn measure(&self, page: Page, by: Node) -> Measure {
-        let [_, worth] = SCALES;
-        let short = (worth * self.read_gaps[by.index()]).max(1.0);
-        let worth = short / self.read_gaps[by.index()];
-        Measure { page, nodes: self.prices().memories(), short, worth }
+    fn measure(&self, by: Node) -> Measure<'_> {
+        let (prices, gap) = (self.prices(), self.read_gaps[by.index()]);
+        Measure { prices, gap, replication: self.replication }
     }
 
-    /// `count` references from `by` belong to the page's visit, if it is one of that node or becomes one.
+    /// References from `by` belong to the page's visits.
     #[inline]
-    pub(super) fn follow(&self, state: &mut State, known: &mut Known, by: Node, mut count: f64) {
-        if !self.pooling {
-            return;
-        }
-        let measure = self.measure(state.page, by);
-        if state.visit.node != by {
-            let until = self.until_visit(state, by).max(0.0);
-            if count < until {
-                return;
-            }
-            count -= until;
-            state.visit.turn(by, measure.short, &mut state.seats, known, measure);
-        }
-        state.visit.extend(count, &mut state.seats[by.index()].past, known, measure);
-    }
-
-    /// A reference from `by` is coming: how long should the expert that goes by visits wait?
-    #[inline]
-    fn look_ahead(&self, state: &mut State, known: &mut Known, by: Node) {
-        if state.visit.node != by {
-            self.follow(state, known, by, 0.0);
-        }
-        let home = state.experts[FORESEES].home;
-        if state.visit.node == by && home != by {
-            let (measure, loss) = (self.measure(state.page, by), self.loss(by, home));
-            let price = if loss > 0.0 { self.prices().copy(home, by) / loss } else { f64::INFINITY };
-            state.visit.wait(home, price, &state.seats[by.index()].past, known, measure);
-        }
-    }
-
-    /// References of `by` until a visit of that node begins; 0 or less if it does.
-    #[inline]
-    fn until_visit(&self, state: &State, by: Node) -> f64 {
-        let (prices, visiting) = (&self.scaled[VISITS], state.visit.node);
-        let missing = prices.copy(visiting, by) - state.works[VISITS].advantage(prices, visiting, by);
-        (missing - prices.copy(visiting, by) * EPSILON) / self.loss(by, visiting).max(f64::MIN_POSITIVE)
+    pub(super) fn follow(&self, state: &mut State, by: Node, count: f64, wrote: bool) {
+        state.track.turn(by, self.measure(by));
+        state.track.extend(count, wrote);
     }
 
     /// What the page wants to catch up with its leader, who is at `by`.
@@ -215,13 +183,13 @@ impl Judge {
         if let Some(to) = self.catch_up.target(self.prices(), &state.works[0], home, by) {
             return Some(Wish::new(to, by, beside));
         }
-        (beside && self.has_read_enough(state, home, by)).then_some(Wish::Replica(by))
+        (beside && self.has_read_enough(state, 0, home, by)).then_some(Wish::Replica(by))
     }
 
-    /// True if the reads of `by` since the last write have cost [`ENOUGH_READING`].
-    fn has_read_enough(&self, state: &State, home: Node, by: Node) -> bool {
+    /// True if the reads of `by` since the last write have cost [`enough_reading`].
+    fn has_read_enough(&self, state: &State, scale: usize, home: Node, by: Node) -> bool {
         let lost = f64::from(state.seats[by.index()].reads) * self.loss(by, home);
-        lost >= ENOUGH_READING * self.prices().copy(home, by) * (1.0 - EPSILON)
+        lost >= enough_reading(scale) * self.prices().copy(home, by) * (1.0 - EPSILON)
     }
 
     /// What a reference from `by` costs beyond a local one.
@@ -232,18 +200,16 @@ impl Judge {
 
     /// The one of an expert's copies that a write by `by` leaves.
     fn keep(&self, state: &State, expert: usize, by: Node) -> Node {
-        if expert == FORESEES {
-            return by;
-        }
-        let (prices, work) = (self.prices(), &state.works[0]);
+        let Rule::Weighs(scale) = rule(expert) else { return by };
+        let (prices, work) = (&self.scaled[scale], &state.works[scale]);
         let cost = |node: &Node| work.value(prices, *node) + prices.access(by, *node);
         let nodes = (0..prices.memories()).map(Node).filter(|&node| state.holds(expert, node));
         nodes.min_by(|a, b| cost(a).total_cmp(&cost(b))).unwrap_or(by)
     }
 
     /// A reference from `by` is coming: lets each expert act first. Returns what the leader wished.
-    fn advance(&self, state: &mut State, known: &mut Known, by: Node, write: bool) -> Option<Wish> {
-        self.look_ahead(state, known, by);
+    fn advance(&self, state: &mut State, by: Node, write: bool) -> Option<Wish> {
+        state.track.turn(by, self.measure(by));
         let mut led = None;
         for index in 0..EXPERTS {
             let wish = self.act(state, index, by, write);
@@ -282,7 +248,7 @@ impl Judge {
         let own = state.experts.iter().map(|expert| expert.paid).fold(f64::INFINITY, f64::min) / self.unit;
         let trust = self.unit * NOVICE / (NOVICE + own);
         let paid = |index: usize| state.experts[index].paid + f64::from(prior[index]) * trust;
-        let best = (0..EXPERTS).min_by(|&a, &b| paid(a).total_cmp(&paid(b))).unwrap_or(FORESEES);
+        let best = (0..EXPERTS).min_by(|&a, &b| paid(a).total_cmp(&paid(b))).unwrap_or(FIRST_LEADER);
         let leader = state.leader();
         let margin = self.hysteresis * self.prices().copy(state.experts[leader].home, by).max(self.unit);
         if paid(leader) - paid(best) >= margin {
@@ -324,26 +290,26 @@ impl Judge {
 
     /// Charges the experts and the work functions for references from `by`. Reads too far from the writes to be among
     /// them come first.
-    pub(super) fn charge(&self, state: &mut State, known: &mut Known, by: Node, reads: f64, writes: f64) {
+    pub(super) fn charge(&self, state: &mut State, by: Node, reads: f64, writes: f64) {
         // With replication, more reads than this in a row are worth a replica.
         let gap = if self.replication { self.read_gaps[by.index()] } else { f64::INFINITY };
         let loose = if writes > 0.0 { (reads - writes * gap).max(0.0) } else { reads };
         if loose > 0.0 {
-            self.charge_stretch(state, known, by, loose, !self.replication);
+            self.charge_stretch(state, by, loose, !self.replication);
         }
         if writes > 0.0 {
-            self.advance(state, known, by, true);
+            self.advance(state, by, true);
             state.end_epoch();
-            self.charge_stretch(state, known, by, reads + writes - loose, true);
+            self.charge_stretch(state, by, reads + writes - loose, true);
         }
     }
 
     /// References in stretches that end where an expert acts. `single`: they need, or count as if they needed, a single
     /// copy.
-    fn charge_stretch(&self, state: &mut State, known: &mut Known, by: Node, count: f64, single: bool) {
+    fn charge_stretch(&self, state: &mut State, by: Node, count: f64, single: bool) {
         let mut left = count;
         // No expert waits for less.
-        let least = SCALES[VISITS] * self.read_gaps[by.index()];
+        let least = SCALES[SCALES.len() - 1] * self.read_gaps[by.index()];
         while left > 0.0 {
             let stretch = if left <= least { left } else { left.min(self.patience(state, by, None) as f64) };
             for index in 0..EXPERTS {
@@ -352,18 +318,18 @@ impl Judge {
                     state.experts[index].paid += stretch * self.loss(by, home);
                 }
             }
-            self.serve(state, known, by, stretch, single);
+            self.serve(state, by, stretch, single);
             left -= stretch;
             if left > 0.0 {
-                self.advance(state, known, by, single && self.replication);
+                self.advance(state, by, single && self.replication);
             }
         }
     }
 
     /// References from `by` enter the work functions. Reads count up to the price of a replica in each epoch: all
     /// placements but those with a copy here pay that at most.
-    fn serve(&self, state: &mut State, known: &mut Known, by: Node, count: f64, single: bool) {
-        self.follow(state, known, by, count);
+    fn serve(&self, state: &mut State, by: Node, count: f64, single: bool) {
+        self.follow(state, by, count, single);
         let mut counted = count;
         if !single {
             let room = self.read_gaps[by.index()] - f64::from(state.seats[by.index()].reads);
@@ -391,22 +357,19 @@ impl Judge {
         if let Some(at) = at.filter(|at| !at.holds(by)) {
             settled = false;
             let by_work = self.catch_up.patience(self.prices(), &state.works[0], at.home(), by);
-            least = least.min(by_work).min(self.until_read_enough(state, at.home(), by));
+            least = least.min(by_work).min(self.until_read_enough(state, 0, at.home(), by));
         }
         for index in (0..EXPERTS).filter(|&index| !state.holds(index, by)) {
             settled = false;
-            if index == NEVER {
-                continue;
+            if let Some(scale) = scale(rule(index)) {
+                let (prices, work) = (&self.scaled[scale], &state.works[scale]);
+                let home = state.experts[index].home;
+                let by_work = CAUTIOUS.patience(prices, work, home, by);
+                least = least.min(by_work).min(self.until_read_enough(state, scale, home, by));
             }
-            let home = state.experts[index].home;
-            let by_work = CAUTIOUS.patience(self.prices(), &state.works[0], home, by);
-            least = least.min(by_work).min(self.until_read_enough(state, home, by));
-            if index == FORESEES && self.pooling {
-                let wait = match state.visit.node == by {
-                    true => state.visit.known_wait(home) - f64::from(state.visit.length),
-                    false => self.until_visit(state, by),
-                };
-                least = least.min((wait.ceil().max(1.0)).min(u64::MAX as f64) as u64);
+            let unknown = state.track.until_visit(self.measure(by));
+            if rule(index) == Rule::Replays && unknown > 0.0 {
+                least = least.min(unknown.ceil() as u64);
             }
         }
         if settled {
@@ -417,12 +380,12 @@ impl Judge {
     }
 
     /// Reads until [`Judge::has_read_enough`].
-    fn until_read_enough(&self, state: &State, home: Node, by: Node) -> u64 {
+    fn until_read_enough(&self, state: &State, scale: usize, home: Node, by: Node) -> u64 {
         let loss = self.loss(by, home);
         if !self.replication || loss <= 0.0 {
             return u64::MAX;
         }
-        let enough = ENOUGH_READING * self.prices().copy(home, by) / loss;
+        let enough = enough_reading(scale) * self.prices().copy(home, by) / loss;
         match enough - f64::from(state.seats[by.index()].reads) {
             missing if missing > 0.0 => (missing * (1.0 - EPSILON)).ceil().max(1.0) as u64,
             _ => u64::MAX,
@@ -433,13 +396,13 @@ impl Judge {
     pub(super) fn decide(
         &self,
         state: &mut State,
-        known: &mut Known,
+        page: Page,
         at: Locations,
-        (by, write): (Node, bool),
+        by: Node,
+        write: bool,
         actions: &mut Actions,
     ) -> Locations {
-        let page = state.page;
-        let led = if state.settled(by, write) { None } else { self.advance(state, known, by, write) };
+        let led = if state.settled(by, write) { None } else { self.advance(state, by, write) };
         if !at.holds(by) {
             let wish = led.map(|wish| (wish, "the leader moved")).or_else(|| {
                 let wish = self.wish_to_catch_up(state, at.home(), by, write)?;
@@ -467,4 +430,10 @@ impl Judge {
         }
         at
     }
+}
+
+/// What reads since the last write may cost before they are worth a replica, in page moves: as much as the rule takes a
+/// move to cost, half a move at most. A page that was read for long without a write will mostly be read on.
+fn enough_reading(scale: usize) -> f64 {
+    SCALES[scale].min(0.5)
 }

@@ -2,18 +2,18 @@
 
 use super::super::prices::Prices;
 use super::super::work_function::WorkFunction;
-use super::expert::{Expert, EXPERTS, FORESEES, NEVER, SCALES};
-use super::visits::{Past, Visit};
-use crate::ids::{Node, Page};
+use super::expert::{Expert, EXPERTS, FIRST_LEADER, NEVER, SCALES};
+use super::replay::Track;
+use crate::ids::Node;
 use serde::{Deserialize, Serialize};
 
 /// Every expert.
 const ALL: u8 = (1 << EXPERTS) - 1;
 
-/// One page. Memory: `size_of::<State>()` and, for each node, a number of each work function and a [`Seat`].
+/// One page. Memory: `size_of::<State>()` and, for each node, a number of each work function and a [`Seat`];
+/// and its last visits, if several nodes came.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct State {
-    pub(super) page: Page,
     /// Where a move costs each of [`SCALES`].
     pub(super) works: [WorkFunction; SCALES.len()],
     pub(super) seats: Vec<Seat>,
@@ -25,7 +25,8 @@ pub(super) struct State {
     pub(super) owner: Option<Node>,
     /// How many thread moves there were when the page was last used.
     pub(super) seen: u32,
-    pub(super) visit: Visit,
+    /// Its last visits.
+    pub(super) track: Track,
 }
 
 /// What a page keeps for one node.
@@ -35,25 +36,22 @@ pub(super) struct Seat {
     pub(super) reads: f32,
     /// Bit e: expert e has a copy here.
     pub(super) holders: u8,
-    /// Its visits.
-    pub(super) past: Past,
 }
 
 impl State {
     /// A page that begins at `start`; `scaled` are the prices for each of [`SCALES`].
-    pub(super) fn new(page: Page, scaled: &[Prices; SCALES.len()], start: Node) -> State {
+    pub(super) fn new(scaled: &[Prices; SCALES.len()], start: Node) -> State {
         let mut seats = vec![Seat::default(); usize::from(scaled[0].memories())];
         seats[start.index()].holders = ALL;
         State {
-            page,
             works: std::array::from_fn(|scale| WorkFunction::new(&scaled[scale], start)),
             seats,
             experts: [Expert { home: start, replicas: 0, paid: 0.0 }; EXPERTS],
-            leader: FORESEES as u8,
+            leader: FIRST_LEADER as u8,
             read: false,
             owner: None,
             seen: 0,
-            visit: Visit::new(start),
+            track: Track::default(),
         }
     }
 
@@ -118,7 +116,7 @@ impl State {
         self.works.iter_mut().for_each(|work| work.exchange(from, to));
         self.seats.swap(from.index(), to.index());
         self.owner = None;
-        self.visit.exchange(from, to);
+        self.track.exchange(from, to);
         for expert in &mut self.experts {
             if expert.home == from {
                 expert.home = to;

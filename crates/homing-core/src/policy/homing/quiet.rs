@@ -3,7 +3,6 @@
 
 use super::judge::Judge;
 use super::page::State;
-use super::visits::Known;
 use crate::ids::Node;
 use crate::policy::Sample;
 use serde::{Deserialize, Serialize};
@@ -51,11 +50,11 @@ impl Quiet {
 
     /// Hands over what was counted.
     #[inline]
-    pub(super) fn settle(&mut self, judge: &Judge, known: &mut Known, state: &mut State) {
+    pub(super) fn settle(&mut self, judge: &Judge, state: &mut State) {
         let Some(owner) = self.owner else { return };
         let count = std::mem::take(&mut self.count);
         if count > 0.0 {
-            judge.follow(state, known, owner, f64::from(count));
+            judge.follow(state, owner, f64::from(count), self.written);
         }
         if std::mem::take(&mut self.written) {
             judge.count(state, owner, 0.0, 1.0);
