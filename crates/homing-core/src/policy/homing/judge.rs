@@ -64,6 +64,9 @@ enum Wish {
     Home(Node),
 }
 
+/// Who refers to a page, whether it writes, and references that come with this one.
+type Reference = (Node, bool, f64);
+
 impl Wish {
     /// A copy at `to`: a replica if it is the reader's, `by`, and may stand beside others.
     fn new(to: Node, by: Node, beside: bool) -> Wish {
@@ -127,21 +130,32 @@ impl Judge {
             .then(|| std::array::from_fn(|index| ((now[index] - before[index]) * per_move) as f32))
     }
 
-    /// What an expert wants at a reference from `by`, a node where it has no copy.
-    fn wish(&self, state: &State, expert: usize, by: Node, write: bool) -> Option<Wish> {
+    /// What an expert wants at a reference from `by`, a node where it has no copy. `coming`: what it stands for.
+    fn wish(&self, state: &State, known: &Known, expert: usize, (by, write, coming): Reference) -> Option<Wish> {
         let (home, beside) = (state.experts[expert].home, self.replication && !write);
         if expert == NEVER {
             return None;
         }
-        if expert == FORESEES && state.visit.node == by {
-            let length = f64::from(state.visit.length);
-            if length >= state.visit.known_wait(home) * (1.0 - TOLERANCE) {
+        let seat = &state.seats[by.index()];
+        if expert == FORESEES && self.pooling {
+            let has_lasted = |length: f32, wait: f64| f64::from(length) >= wait * (1.0 - TOLERANCE);
+            if state.visit.node == by && has_lasted(state.visit.length, state.visit.known_wait(home)) {
                 return Some(Wish::new(by, by, beside));
+            }
+            if beside && has_lasted(seat.reads.count + coming as f32, self.reading_wait(state, known, home, by)) {
+                return Some(Wish::Replica(by));
             }
         }
         let to = CAUTIOUS.target(self.prices(), &state.works[0], home, by);
         let enough = || beside && self.has_read_enough(state, home, by);
         to.map(|to| Wish::new(to, by, beside)).or_else(|| enough().then_some(Wish::Replica(by)))
+    }
+
+    /// Reads after which a replica should be made.
+    fn reading_wait(&self, state: &State, known: &Known, home: Node, by: Node) -> f64 {
+        let price = self.prices().copy(home, by) / self.loss(by, home).max(f64::MIN_POSITIVE);
+        let reads = &state.seats[by.index()].reads;
+        reads.wait(by, price, &state.reading, &known.reading, self.measure(state.page, by))
     }
 
     /// References of `by` that one sample of `weight` references stands for. Where pages have replicas, the reads of
@@ -166,7 +180,7 @@ impl Judge {
         let [_, worth] = SCALES;
         let short = (worth * self.read_gaps[by.index()]).max(1.0);
         let worth = short / self.read_gaps[by.index()];
-        Measure { page, nodes: self.prices().memories(), short, worth }
+        Measure { page, foresees: self.pooling, nodes: self.prices().memories(), short, worth }
     }
 
     /// `count` references from `by` belong to the page's visit, if it is one of that node or becomes one.
@@ -189,9 +203,10 @@ impl Judge {
 
     /// A reference from `by` is coming: how long should the expert that goes by visits wait?
     #[inline]
-    fn look_ahead(&self, state: &mut State, known: &mut Known, by: Node) {
-        if state.visit.node != by {
-            self.follow(state, known, by, 0.0);
+    fn look_ahead(&self, state: &mut State, known: &mut Known, by: Node, coming: f64) {
+        if state.visit.node != by && self.pooling && self.until_visit(state, by) <= coming {
+            let measure = self.measure(state.page, by);
+            state.visit.turn(by, measure.short, &mut state.seats, known, measure);
         }
         let home = state.experts[FORESEES].home;
         if state.visit.node == by && home != by {
@@ -220,7 +235,7 @@ impl Judge {
 
     /// True if the reads of `by` since the last write have cost [`ENOUGH_READING`].
     fn has_read_enough(&self, state: &State, home: Node, by: Node) -> bool {
-        let lost = f64::from(state.seats[by.index()].reads) * self.loss(by, home);
+        let lost = f64::from(state.seats[by.index()].reads.count) * self.loss(by, home);
         lost >= ENOUGH_READING * self.prices().copy(home, by) * (1.0 - EPSILON)
     }
 
@@ -242,11 +257,11 @@ impl Judge {
     }
 
     /// A reference from `by` is coming: lets each expert act first. Returns what the leader wished.
-    fn advance(&self, state: &mut State, known: &mut Known, by: Node, write: bool) -> Option<Wish> {
-        self.look_ahead(state, known, by);
+    fn advance(&self, state: &mut State, known: &mut Known, on: Reference) -> Option<Wish> {
+        self.look_ahead(state, known, on.0, on.2);
         let mut led = None;
         for index in 0..EXPERTS {
-            let wish = self.act(state, index, by, write);
+            let wish = self.act(state, known, index, on);
             if index == state.leader() {
                 led = wish;
             }
@@ -254,10 +269,11 @@ impl Judge {
         led
     }
 
-    fn act(&self, state: &mut State, index: usize, by: Node, write: bool) -> Option<Wish> {
+    fn act(&self, state: &mut State, known: &Known, index: usize, on: Reference) -> Option<Wish> {
+        let (by, write, _) = on;
         let mut wish = None;
         if !state.holds(index, by) {
-            wish = self.wish(state, index, by, write);
+            wish = self.wish(state, known, index, on);
             let home = state.experts[index].home;
             match wish {
                 Some(Wish::Replica(to)) => {
@@ -295,7 +311,7 @@ impl Judge {
     #[inline]
     pub(super) fn is_routine(&self, state: &State, at: Locations, by: Node, write: bool) -> bool {
         let single = !write || at.copies() == 1;
-        let counted = || f64::from(state.seats[by.index()].reads) >= self.read_gaps[by.index()];
+        let counted = || f64::from(state.seats[by.index()].reads.count) >= self.read_gaps[by.index()];
         let known = state.owner == Some(by) || (self.replication && !write && counted());
         known && at.holds(by) && single && self.is_settled(state, by, write)
     }
@@ -308,18 +324,30 @@ impl Judge {
 
     /// Takes references that are [routine](Judge::is_routine).
     #[inline]
-    pub(super) fn count(&self, state: &mut State, by: Node, reads: f64, writes: f64) {
+    pub(super) fn count(&self, state: &mut State, known: &mut Known, by: Node, reads: f64, writes: f64) {
         if writes > 0.0 {
-            state.end_epoch();
+            self.end_epoch(state, known, by);
         } else if self.replication {
-            self.count_reads(state, by, reads);
+            self.count_reads(state, known, by, reads);
         }
     }
 
-    fn count_reads(&self, state: &mut State, by: Node, count: f64) {
-        let (seat, gap) = (&mut state.seats[by.index()], self.read_gaps[by.index()]);
-        seat.reads = (f64::from(seat.reads) + count).min(4.0 * gap) as f32;
+    fn count_reads(&self, state: &mut State, known: &mut Known, by: Node, count: f64) {
+        let (seat, most) = (&mut state.seats[by.index()], 4.0 * self.read_gaps[by.index()]);
+        let measure = self.measure(state.page, by);
+        seat.reads.extend((by, count, most), &mut state.reading, &mut known.reading, measure);
         state.read = true;
+    }
+
+    /// A write of `by`: reads count anew.
+    fn end_epoch(&self, state: &mut State, known: &mut Known, by: Node) {
+        if !std::mem::take(&mut state.read) {
+            return;
+        }
+        for (node, seat) in (0..).map(Node).zip(&mut state.seats) {
+            let measure = self.measure(state.page, node);
+            seat.reads.end(node, node == by, &mut state.reading, &mut known.reading, measure);
+        }
     }
 
     /// Charges the experts and the work functions for references from `by`. Reads too far from the writes to be among
@@ -332,8 +360,8 @@ impl Judge {
             self.charge_stretch(state, known, by, loose, !self.replication);
         }
         if writes > 0.0 {
-            self.advance(state, known, by, true);
-            state.end_epoch();
+            self.advance(state, known, (by, true, 0.0));
+            self.end_epoch(state, known, by);
             self.charge_stretch(state, known, by, reads + writes - loose, true);
         }
     }
@@ -345,7 +373,7 @@ impl Judge {
         // No expert waits for less.
         let least = SCALES[VISITS] * self.read_gaps[by.index()];
         while left > 0.0 {
-            let stretch = if left <= least { left } else { left.min(self.patience(state, by, None) as f64) };
+            let stretch = if left <= least { left } else { left.min(self.patience(state, known, by, None) as f64) };
             for index in 0..EXPERTS {
                 if !state.holds(index, by) {
                     let home = state.experts[index].home;
@@ -355,7 +383,7 @@ impl Judge {
             self.serve(state, known, by, stretch, single);
             left -= stretch;
             if left > 0.0 {
-                self.advance(state, known, by, single && self.replication);
+                self.advance(state, known, (by, single && self.replication, 0.0));
             }
         }
     }
@@ -366,9 +394,9 @@ impl Judge {
         self.follow(state, known, by, count);
         let mut counted = count;
         if !single {
-            let room = self.read_gaps[by.index()] - f64::from(state.seats[by.index()].reads);
+            let room = self.read_gaps[by.index()] - f64::from(state.seats[by.index()].reads.count);
             counted = count.min(room.max(0.0));
-            self.count_reads(state, by, count);
+            self.count_reads(state, known, by, count);
         }
         if counted > 0.0 && state.owner != Some(by) {
             let mut works = state.works.iter_mut().zip(&self.scaled);
@@ -385,7 +413,7 @@ impl Judge {
 
     /// References from `by` until something could change for an expert, or for the page if it is at `at`. As long as
     /// one of them refers remotely, no more than cost a part of a page move: another may deserve the lead by then.
-    pub(super) fn patience(&self, state: &State, by: Node, at: Option<Locations>) -> u64 {
+    pub(super) fn patience(&self, state: &State, known: &Known, by: Node, at: Option<Locations>) -> u64 {
         let mut least = (RECHECK * self.read_gaps[by.index()]).ceil().max(1.0) as u64;
         let mut settled = true;
         if let Some(at) = at.filter(|at| !at.holds(by)) {
@@ -406,7 +434,11 @@ impl Judge {
                     true => state.visit.known_wait(home) - f64::from(state.visit.length),
                     false => self.until_visit(state, by),
                 };
-                least = least.min((wait.ceil().max(1.0)).min(u64::MAX as f64) as u64);
+                let reading = match self.replication {
+                    true => self.reading_wait(state, known, home, by) - f64::from(state.seats[by.index()].reads.count),
+                    false => f64::INFINITY,
+                };
+                least = least.min(wait.min(reading).ceil().clamp(1.0, u64::MAX as f64) as u64);
             }
         }
         if settled {
@@ -423,7 +455,7 @@ impl Judge {
             return u64::MAX;
         }
         let enough = ENOUGH_READING * self.prices().copy(home, by) / loss;
-        match enough - f64::from(state.seats[by.index()].reads) {
+        match enough - f64::from(state.seats[by.index()].reads.count) {
             missing if missing > 0.0 => (missing * (1.0 - EPSILON)).ceil().max(1.0) as u64,
             _ => u64::MAX,
         }
@@ -435,11 +467,11 @@ impl Judge {
         state: &mut State,
         known: &mut Known,
         at: Locations,
-        (by, write): (Node, bool),
+        on: Reference,
         actions: &mut Actions,
     ) -> Locations {
-        let page = state.page;
-        let led = if state.settled(by, write) { None } else { self.advance(state, known, by, write) };
+        let (page, (by, write, _)) = (state.page, on);
+        let led = if state.settled(by, write) { None } else { self.advance(state, known, on) };
         if !at.holds(by) {
             let wish = led.map(|wish| (wish, "the leader moved")).or_else(|| {
                 let wish = self.wish_to_catch_up(state, at.home(), by, write)?;

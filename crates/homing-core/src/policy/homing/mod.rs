@@ -28,6 +28,7 @@ mod pools;
 mod profile;
 mod purse;
 mod quiet;
+mod reading;
 #[cfg(test)]
 mod tests;
 mod visits;
@@ -115,12 +116,14 @@ impl Homing {
         let (reads, writes) = (sample.reads as f64 * weight, sample.writes as f64 * weight);
         if judge.is_routine(state, at, sample.node, writes > 0.0) {
             judge.follow(state, known, sample.node, reads + writes);
-            judge.count(state, sample.node, reads, writes);
+            judge.count(state, known, sample.node, reads, writes);
             *quiet = Quiet::of(judge, state);
             return at;
         }
+        // A single sample stands for references that come after it, too.
+        let coming = if weight > 1.0 { reads + writes } else { 0.0 };
         let before = state.paid();
-        let at = judge.decide(state, known, at, (sample.node, writes > 0.0), actions);
+        let at = judge.decide(state, known, at, (sample.node, writes > 0.0, coming), actions);
         judge.charge(state, known, sample.node, reads, writes);
         Homing::conclude(judge, self.pooling.then_some(pools), state, &before, on);
         *quiet = Quiet::of(judge, state);
@@ -182,10 +185,10 @@ impl Policy for Homing {
         let on = On { page: fault.page, by: fault.node };
         let at = Homing::inherit(judge, heirs, state, on, fault.at, actions);
         let before = state.paid();
-        let at = judge.decide(state, known, at, (fault.node, fault.write), actions);
+        let at = judge.decide(state, known, at, (fault.node, fault.write, 0.0), actions);
         Homing::conclude(judge, self.pooling.then_some(pools), state, &before, on);
         *quiet = Quiet::of(judge, state);
-        Next::After(judge.patience(state, fault.node, Some(at)))
+        Next::After(judge.patience(state, known, fault.node, Some(at)))
     }
 
     fn wants_samples(&self) -> bool {

@@ -3,6 +3,8 @@
 use super::super::prices::Prices;
 use super::super::work_function::WorkFunction;
 use super::expert::{Expert, EXPERTS, FORESEES, NEVER, SCALES};
+use super::foresight::Tally;
+use super::reading::Reading;
 use super::visits::{Past, Visit};
 use crate::ids::{Node, Page};
 use serde::{Deserialize, Serialize};
@@ -26,13 +28,14 @@ pub(super) struct State {
     /// How many thread moves there were when the page was last used.
     pub(super) seen: u32,
     pub(super) visit: Visit,
+    /// How long it was read between two writes.
+    pub(super) reading: Tally,
 }
 
 /// What a page keeps for one node.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Seat {
-    /// Reads since the page's last write, as far as they matter.
-    pub(super) reads: f32,
+    pub(super) reads: Reading,
     /// Bit e: expert e has a copy here.
     pub(super) holders: u8,
     /// Its visits.
@@ -54,6 +57,7 @@ impl State {
             owner: None,
             seen: 0,
             visit: Visit::new(start),
+            reading: Tally::default(),
         }
     }
 
@@ -125,14 +129,6 @@ impl State {
             } else if expert.home == to {
                 expert.home = from;
             }
-        }
-    }
-
-    /// A write ends the epoch: reads count anew.
-    #[inline]
-    pub(super) fn end_epoch(&mut self) {
-        if std::mem::take(&mut self.read) {
-            self.seats.iter_mut().for_each(|seat| seat.reads = 0.0);
         }
     }
 }

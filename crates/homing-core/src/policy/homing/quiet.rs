@@ -58,11 +58,11 @@ impl Quiet {
             judge.follow(state, known, owner, f64::from(count));
         }
         if std::mem::take(&mut self.written) {
-            judge.count(state, owner, 0.0, 1.0);
+            judge.count(state, known, owner, 0.0, 1.0);
         }
         let reads = std::mem::take(&mut self.reads);
         if reads > 0.0 {
-            judge.count(state, owner, f64::from(reads), 0.0);
+            judge.count(state, known, owner, f64::from(reads), 0.0);
         }
     }
 }

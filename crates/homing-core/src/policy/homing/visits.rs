@@ -12,7 +12,7 @@ use crate::ids::{Node, Page};
 use serde::{Deserialize, Serialize};
 
 /// Pages that learn from each other more than from the rest: a region.
-const REGION: u32 = 32;
+pub(super) const REGION: u32 = 32;
 
 /// Visitors that are told apart by how lately they came; the last also stands for all before and for new ones.
 const RANKS: usize = 10;
@@ -76,6 +76,8 @@ pub(super) struct Past {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Known {
     foresight: Foresight,
+    /// How long pages are read between two writes.
+    pub(super) reading: Foresight,
     /// By node: the steps that its last two visits came to.
     last: Vec<[u8; 2]>,
     /// The same in each region, one after the other.
@@ -87,6 +89,8 @@ pub(super) struct Known {
 #[derive(Clone, Copy)]
 pub(super) struct Measure {
     pub(super) page: Page,
+    /// False if pages do not learn from each other.
+    pub(super) foresees: bool,
     /// All nodes.
     pub(super) nodes: u16,
     /// The least length that matters: the first step, in references.
