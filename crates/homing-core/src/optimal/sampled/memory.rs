@@ -13,11 +13,11 @@ pub(super) struct Memory {
 }
 
 /// Every memory, the least first.
-pub(super) const MEMORIES: [Memory; 10] = {
-    let mut all = [Memory { order: 0, ages: 1 }; 10];
+pub(super) const MEMORIES: [Memory; 15] = {
+    let mut all = [Memory { order: 0, ages: 1 }; 15];
     let mut i = 0;
     while i < all.len() {
-        all[i] = Memory { order: i as u8 % 5, ages: [1, 16][i / 5] };
+        all[i] = Memory { order: i as u8 % 5, ages: [1, 4, 16][i / 5] };
         i += 1;
     }
     all

@@ -46,7 +46,7 @@ fn in_turn(nodes: u16, visits: usize, length: usize) -> History {
 
 #[test]
 fn at_a_period_of_1_long_visits_cost_their_first_reference_and_a_move() {
-    // No sixteenth of the page's life ends with a visit, which would announce the next one.
+    // No quarter and no sixteenth of the page's life ends with a visit, which would announce the next one.
     let (visits, length) = (61, 1000);
     let history = in_turn(4, visits, length);
     let oracle = solve(&history, &BUTTERFLY, &every(1)).unwrap();
