@@ -1,4 +1,5 @@
-// Blocks that any thread may take next. Planted: one thread has made them all, and who uses a block changes each round.
+// Blocks that any thread may take next. Planted: one thread has made them all, and who uses a block changes each round,
+// in which its user goes over it often enough for moves to pay.
 #include <cstdio>
 #include <pthread.h>
 #include <thread>
@@ -13,12 +14,13 @@ int main()
    pthread_barrier_init(&barrier, nullptr, threads);
    auto work = [&](int me) {
       double sum = 0;
-      for (int round = 0; round < 24; round++) {
+      for (int round = 0; round < 16; round++) {
          // Everybody takes a quarter, in an order that looks like chance.
-         for (int i = 0; i < blocks; i++)
-            if (((i * 2654435761u + round * 40503u) >> 16) % threads == unsigned(me))
-               for (double &x : data[i])
-                  sum += x *= 1.0001;
+         for (int pass = 0; pass < 12; pass++)
+            for (int i = 0; i < blocks; i++)
+               if (((i * 2654435761u + round * 40503u) >> 16) % threads == unsigned(me))
+                  for (double &x : data[i])
+                     sum += x *= 1.0001;
          pthread_barrier_wait(&barrier);
       }
       sums[me] = sum;

@@ -2,6 +2,7 @@
 // thread has items that follow one another, in lines of its own).
 #include "section.h"
 #include <cstdio>
+#include <pthread.h>
 #include <thread>
 #include <vector>
 constexpr int items = 256, threads = 4;
@@ -9,12 +10,15 @@ alignas(64) static volatile char flags[items];
 
 int main()
 {
-   auto work = [](int me) {
+   pthread_barrier_t barrier;
+   pthread_barrier_init(&barrier, nullptr, threads);
+   auto work = [&](int me) {
 #ifdef FIXED
       int first = me * items / threads, end = (me + 1) * items / threads, step = 1;
 #else
       int first = me, end = items, step = threads;
 #endif
+      pthread_barrier_wait(&barrier); // All at once, however long it takes to begin a thread.
       for (int round = 0; round < 4000; round++)
          for (int i = first; i < end; i += step)
             flags[i] = flags[i] + 1;
