@@ -6,7 +6,7 @@ use crate::experiment::Ready;
 use crate::model;
 use homing_core::cache::cpus::CpusInUse;
 use homing_core::cache::{Addresses, HierarchyShape};
-use homing_core::compare::{Bound, Subject};
+use homing_core::compare::{Bound, Floor, Subject};
 use homing_core::machine::{Costs, TimePrices};
 use homing_core::monitor::table::Choice;
 use homing_core::policy::placement::Placement;
@@ -18,6 +18,7 @@ use homing_core::simulate::Simulation;
 use homing_core::system::live::Log;
 use homing_core::system::{self, Run, Setup};
 use homing_core::time::{Elapsed, Mover, NoTimes, Times};
+use std::borrow::Cow;
 use std::time::Instant;
 
 /// Intervals of a run, unless the user says another length.
@@ -94,19 +95,37 @@ impl Rig {
         let setup = self.setup(case, &placement, choice);
         let run = system::run(&setup, &*policy, choice);
         let run = run.map_err(|e| PipelineError::Usage(format!("policy `{}`: {e}", entry.name)))?;
-        let row = self.row(subject, bound, entry.name, &run, begin.elapsed().as_secs_f64());
+        // A static policy begins where it says, and so does its bound if bounds begin where policies do.
+        let floor = match entry.begin {
+            Begin::Own(_) => bound.floor_of(subject, &subject.simulate(entry, false)?)?,
+            _ => Cow::Borrowed(&bound.floor),
+        };
+        let row = self.row_above(&floor, subject, bound, entry.name, &run, begin.elapsed().as_secs_f64());
         Ok(Row { information: level(choice), ..row })
     }
 
     /// The row of a run: what its own misses, moves and shoot-downs cost. Moves change what misses, so that the bound,
     /// which has the misses of pages that stay, is one on time but not on each miss.
     pub fn row(&self, subject: &Subject, bound: &Bound, name: &str, run: &Run, seconds: f64) -> Row {
-        let mut row = subject.row_above(&bound.floor, name, &simulation(run), bound, seconds);
+        self.row_above(&bound.floor, subject, bound, name, run, seconds)
+    }
+
+    /// The same, measured against an optimum.
+    fn row_above(
+        &self,
+        floor: &Floor,
+        subject: &Subject,
+        bound: &Bound,
+        name: &str,
+        run: &Run,
+        seconds: f64,
+    ) -> Row {
+        let mut row = subject.row_above(floor, name, &simulation(run), bound, seconds);
         if let Some(prices) = &self.prices {
             let beyond = prices.beyond(run.account.moves, run.caches.shootdowns);
             (row.cost, row.copy_cost) = (row.cost + beyond, row.copy_cost + beyond);
         }
-        let optimal_cost = bound.floor.optimum.cost;
+        let optimal_cost = floor.optimum.cost;
         row.references = run.account.references();
         row.mcpr = if row.references > 0 { row.cost / row.references as f64 } else { 1.0 };
         row.nonlocal_percent = nonlocal(run);
