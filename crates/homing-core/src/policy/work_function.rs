@@ -39,11 +39,6 @@ impl WorkFunction {
         WorkFunction { values, least }
     }
 
-    /// Of nothing served, wherever the page is.
-    pub(super) fn even(prices: &Prices) -> WorkFunction {
-        WorkFunction { values: vec![0.0; usize::from(prices.memories())], least: 0.0 }
-    }
-
     /// W[node], up to a term that is the same for all nodes.
     #[inline]
     pub(super) fn value(&self, prices: &Prices, node: Node) -> f64 {
