@@ -18,10 +18,10 @@ lab() { timeout -k 5 240 "$homing" lab run "$@"; }
 
 "$homing" lab run --topology 2x2 -- true 2>first.err
 if [ $? -eq 3 ]; then
-  echo "SKIPPED 29 tests of the lab, which needs what is missing here: $(cat first.err)"
+  echo "SKIPPED 31 tests of the lab, which needs what is missing here: $(cat first.err)"
   exit 0
 fi
-for program in known patterns card latency shared; do gcc -O2 -Wall -o $program "$root/lab/tests/$program.c" -pthread; done
+for program in known patterns card latency shared hotlines; do gcc -O2 -Wall -o $program "$root/lab/tests/$program.c" -pthread; done
 # The engine is known by this name, and in the guest by the bytes at its entry point, so it must be another program than `known`.
 gcc -O1 -Wall -static -o homing "$root/lab/tests/known.c" -pthread
 
@@ -119,6 +119,31 @@ check "a pointer chase measures the delays' ratios" awk -v asked="1 1.33 2 3 6" 
 lab --topology 2x2 --card --balancing off -- ./card >card.out 2>err
 check "the card against pagemap" [ $? -eq 0 ]
 grep WRONG card.out
+
+# The program is `homing` itself here, whose own accesses never count.
+lab --topology 2x2 --card --cache 128K --balancing off --file hotlines -- "$homing" refine --top 8 --step 2s --json -- ./hotlines 20 \
+  >refined.json 2>err || cat err
+check "refinement with the card finds the hottest lines of a program that runs" python3 - <<'P'
+import json
+found = json.load(open("refined.json"))
+assert len(found["lines"]) == 8 and all(line["data"].startswith("hot ") for line in found["lines"]), found["lines"]
+starts = sorted(line["address"] for line in found["lines"])
+assert [b - a for a, b in zip(starts, starts[1:])] == [1024] * 7, starts
+assert 2 <= len(found["runs"]) <= 4 and found["runs"][0]["granularity"] == 2 << 20, found["runs"]
+assert not found["exact"] and found["open"]["granules"] == 0, found
+P
+lab --topology 2x2 --card --cache 128K --balancing off --delay --file known -- \
+  "$homing" try --ways none --rounds 13 --against './known 2:1:400000:0' --json -- ./known 2:0:400000:0 >tried.json 2>err || cat err
+check "the card's counts stand beside the times of homing try" python3 - <<'P'
+import json
+tried = json.load(open("tried.json"))
+here, near = (way["transactions"] for way in tried["ways"])
+runs = min(way["times"]["runs"] for way in tried["ways"])
+# Loaders and C libraries have some thousand misses a run.
+assert here["remote"] > 0.99 * runs * 4e5 and here["nonlocal_percent"] > 80, here
+assert near["local"] > 0.99 * runs * 4e5 and near["nonlocal_percent"] < 20, near
+assert tried["faster"] == ["against"], tried["answer"]
+P
 
 hint_faults() { # LEVEL: the kernel's hint faults while four threads use memory for some seconds
   lab --topology 2x2 --balancing "$1" --start-on 0 --observe hints.json -- "$root/build/workloads/stream" -t 4 -n 65536 -i 60 >out 2>err &&

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The live engine in the lab, counted by the observer: a program that begins on one node has its pages brought home, and brought
 # after its threads when they go to other nodes, by a session and by a daemon. `homing why` of a process that runs says what is
-# wrong and moves nothing (`tests/live.sh why` checks that alone). Then, in one machine, what tests/live/guest.sh checks.
+# wrong and moves nothing (`tests/live.sh why` checks that alone). What tests/live/guest.sh checks, in one machine, and what
+# tests/live/shared.sh and tests/live/wander.sh check, in others (`tests/live.sh shared` and `tests/live.sh wander` run those alone).
 set -uo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD homing=${HOMING:-$PWD/target/release/homing}
@@ -12,11 +13,11 @@ cd "$work"
 
 "$homing" lab run --topology 2x2 -- true 2>first.err
 if [ $? -eq 3 ]; then
-  echo "SKIPPED 4 tests of the live engine, which need what is missing here: $(cat first.err)"
+  echo "SKIPPED 7 tests of the live engine, which need what is missing here: $(cat first.err)"
   exit 0
 fi
 gcc -O2 -Wall -o signals "$root/tests/signals/signals.c" -pthread || exit 1
-for program in away bands churn numa pool swings; do gcc -O2 -Wall -o "$program" "$root/tests/live/$program.c" -pthread || exit 1; done
+for program in away bands churn numa pool slices swings wander; do gcc -O2 -Wall -o "$program" "$root/tests/live/$program.c" -pthread || exit 1; done
 strip --strip-debug -o homing "$homing"
 cp "$root"/tests/live/*.sh .
 make -s -C "$root/preload" OUT="$work/preload" || exit 1
@@ -46,14 +47,35 @@ why() { # processes with memory on other nodes than their threads are judged, an
   [ $status -eq 0 ] || { echo "live: FAILED"; exit 1; }
   python3 "$root/tests/live/verdict.py" why.json pool.json swings.json group.json || { echo "live: FAILED"; exit 1; }
 }
-why
+[ "${1:-}" = shared ] || [ "${1:-}" = wander ] || why
 [ "${1:-}" != why ] || { echo "live: 1 passed"; exit 0; }
+shared() {
+  in_lab 500 --file homing --file slices --file wait.sh -- sh ./shared.sh || { echo "live: FAILED"; exit 1; }
+}
+wander() { # threads that go from node to node
+  in_lab 500 --file homing --file wander --file wait.sh -- sh ./wander.sh || { echo "live: FAILED"; exit 1; }
+}
+[ "${1:-}" != wander ] || { wander; echo "live: 1 passed"; exit 0; }
+[ "${1:-}" != shared ] || { shared; echo "live: 1 passed"; exit 0; }
 shifts session counts.json --result summary.json --result checked.json
 python3 "$root/tests/live/home.py" counts.json summary.json checked.json || { cat err; echo "live: FAILED"; exit 1; }
 echo "a daemon:"
 shifts daemon served.json
 python3 "$root/tests/live/home.py" served.json || { cat err; echo "live: FAILED"; exit 1; }
 
+# A table that threads of all nodes read and write at random: no page moves more than once in the mean, and scans are rare.
+in_lab 200 --file homing --file preload --file swings --env HOMING_LIB=. --result left.json -- \
+  ./homing run --quiet --source hint-faults --summary left.json -- timeout 20 ./swings 4 1024 >out 2>err
+python3 - left.json <<'P' || { cat err; echo "live: FAILED"; exit 1; }
+import json, sys
+summary = json.load(open(sys.argv[1]))
+moved, scans, left = summary["pages_moved"], summary["scans"]["scans"], [why for why in summary["refused"] if why.startswith("no gain")]
+print(f"used at random by all: {moved} of 1024 pages moved, {scans} scans in {summary['seconds']:.0f} s, {left}")
+sys.exit(not (left and moved <= 1100 and scans <= 12))
+P
+
 in_lab 500 --file homing --file bands --file churn --file numa --file signals --file wait.sh -- sh ./guest.sh ||
   { echo "live: FAILED"; exit 1; }
-echo "live: 4 passed"
+shared
+wander
+echo "live: 7 passed"

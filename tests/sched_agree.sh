@@ -12,15 +12,16 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 fail() { echo "sched-agree: FAILED: $*"; exit 1; }
 [ $# -gt 0 ] || set -- equipartition
-# So many times a real machine's latencies: beside them the emulator's own time, and what other work takes of it, counts little.
-scale=${SCALE:-200}
+# Latencies are this many times a real machine's, so that the emulator's own time, and what other work takes of it, count
+# little beside them.
+scale=${SCALE:-400}
 mkdir -p lib/runtime && strip --strip-debug -o lib/runtime/libhoming.so "$library" && make -s -C "$root/preload" OUT="$work/lib/preload" || exit 1
 strip --strip-debug -o homing "$homing" && gcc -O2 -fopenmp -o sweep "$root/tests/sched/sweep.c" &&
   gcc -O2 -fopenmp -DMARKS -I"$root/include" -o marked "$root/tests/sched/sweep.c" || exit 1
 
 # Programs: pages, per cent of serial work. Jobs: program, processors, iterations, arrival in seconds.
 programs='scales:64:0 medium:48:30 flat:32:80'
-jobs='scales:8:30:0 medium:8:30:0 flat:4:30:1 scales:4:20:2 medium:8:20:3 flat:8:20:4'
+jobs='scales:8:100:0 medium:8:50:0 flat:4:40:2 scales:4:40:4 medium:8:60:6 flat:8:30:8'
 iterations=5
 
 # The caches are the observer's. Only misses take time; what a reference takes of the emulator is measured below.
@@ -41,7 +42,7 @@ l2 = { size = "32K", ways = 8, line = 64, ns = 0.001 }
 [time]
 compute_ns = 1.0
 exposed = 1.0
-memory_busy_ns = 0.001
+memory_busy_ns = 0
 link_busy_ns = 0.0
 tlb_miss_ns = 0.0
 shootdown_ns = 0.0
@@ -97,9 +98,13 @@ python3 - "$scale" <<'P' || fail 'the log'
 import json, re, sys
 local_s = 80e-9 * float(sys.argv[1])
 
+def table(text, key):
+    pairs = re.search(rf"^{key} = (\[\n.*?^\]|\[\[.*?\]\])", text, re.M | re.S).group(1)
+    return {float(p): float(n) for p, n in re.findall(r"\[\s*([0-9.]+),\s*([0-9.e-]+),?\s*\]", pairs)}
+
 def app(name):
     text = open(name + ".toml").read().split("[[mix]]")[0]
-    misses = {float(p): float(n) for p, n in re.findall(r"\[\s*([0-9.]+),\s*([0-9.]+),?\s*\]", text)}
+    misses = table(text, "misses")
     return text, misses, lambda key: float(re.search(rf"^{key} = (.*)$", text, re.M).group(1))
 
 cpu = {job["name"]: job["cpu_s"] for job in json.load(open("alone.json"))["jobs"]}
@@ -114,7 +119,8 @@ for line in open("jobs.txt"):
     text, misses, value = app(name)
     p, compute_ms = float(request), slower * value("compute_ms")
     alone = 1e-3 * compute_ms * (value("serial") + (1 - value("serial")) / p)
-    alone += misses[p] / p * (1 + value("serial_misses") * (p - 1)) * local_s
+    serial = table(text, "serial_misses")[p]
+    alone += misses[p] * (serial + (1 - serial) / p) * local_s
     for key, to in (("name", f'"{name}-{number}"'), ("request", request), ("iterations", count + ".0"), ("compute_ms", compute_ms)):
         text = re.sub(rf"^{key} = .*$", f"{key} = {to}", text, flags=re.M)
     out.write(text)

@@ -1,9 +1,11 @@
 //! Targets of `homing-trace`: trace files, words of recorders, imports.
 
 use homing_trace::ids::Thread;
-use homing_trace::import::{csv as csv_import, lackey as lackey_import, Imported, Options as Import};
+use homing_trace::import::{csv as csv_import, lackey as lackey_import, perf as perf_import};
+use homing_trace::import::{Imported, Options as Import};
 use homing_trace::info::Info;
 use homing_trace::merge::{merge_trace, Options};
+use homing_trace::perf_data::{self, Record};
 use homing_trace::recover::recover;
 use homing_trace::wire::Flavour;
 use homing_trace::{Header, Ingest, IngestOptions, Place, Trace, TraceWriter, Turn, Visitor};
@@ -85,4 +87,24 @@ pub fn lackey(data: &[u8]) {
         Ok::<_, Infallible>(())
     });
     assert_eq!(report.expect("memory can be read").references, references);
+}
+
+/// A file of `perf record`. Each sample is of an event that is there, and the lists of CPUs have a bound.
+pub fn perf_data(data: &[u8]) {
+    let (mut samples, mut events) = (0, 0);
+    let contents = perf_data::read(data, |_, record| {
+        if let Record::Sample(sample) = record {
+            samples += 1;
+            events = events.max(sample.event + 1);
+        }
+    });
+    let imported = perf_import::read(data, |_: Imported| Ok::<_, Infallible>(()));
+    let Ok(contents) = contents else { return assert!(imported.is_err()) };
+    assert_eq!(samples, contents.counts.samples);
+    let imported = imported.expect("what can be read can be imported");
+    assert_eq!(imported.references + imported.skipped, samples);
+    assert!(events <= contents.events.len());
+    assert!(contents.facts.nodes.iter().map(|node| node.cpus.len()).sum::<usize>() <= 1 << 16);
+    let of_last = |memory: homing_trace::perf_data::Memory| memory.node_of(u64::MAX);
+    let _ = contents.facts.memory.and_then(of_last);
 }

@@ -6,17 +6,16 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "../../lab/guest/homing_section.h"
+#include "bound.h"
 
 enum { MAX_THREADS = 1024, WORDS_A_PAGE = 512, STEP = 8 };
 
@@ -30,19 +29,6 @@ struct band {
     unsigned long index, rounds;
     uint64_t *words;
 };
-
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return time.tv_sec + time.tv_nsec / 1e9;
-}
-
-static void bind_to(unsigned long cpu) {
-    cpu_set_t cpus;
-    CPU_ZERO(&cpus);
-    CPU_SET(cpu % sysconf(_SC_NPROCESSORS_ONLN), &cpus);
-    if (sched_setaffinity(0, sizeof cpus, &cpus) != 0) perror("sched_setaffinity"), exit(1);
-}
 
 static volatile sig_atomic_t told_to_end, told_to_shift;
 

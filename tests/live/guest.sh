@@ -1,9 +1,6 @@
 #!/bin/sh
 # Runs inside the lab, as root: attach, memory policies, two engines, kill -9, evacuation of a cgroup, a daemon's scopes, churn, a thousand threads.
 # Each check prints a line `ok NAME` or `not ok NAME: why`. Nothing is timed: what must happen is waited for.
-passed=0 failed=0
-ok() { echo "ok $1"; passed=$((passed + 1)); }
-not_ok() { echo "not ok $1: $2"; failed=$((failed + 1)); [ ! -f "$3" ] || sed 's/^/    /' "$3"; }
 . ./wait.sh
 # bands 8 64: 512 pages, three quarters of which begin away from home.
 enough=340
@@ -11,7 +8,6 @@ home() { has_landed "$1" $enough; }
 tunables() { cat /proc/sys/kernel/numa_balancing /sys/kernel/debug/sched/numa_balancing/*; }
 state=/run/homing/tunables
 bands() { ./bands 8 64 3600 >"$1" & bands=$!; }
-right() { grep -q ' wrong=0$' "$1"; }
 # Ends bands and says whether its data are right.
 end_bands() { kill -TERM $bands; wait $bands; right "$1" && ok "$2: data are right" || not_ok "$2" "ended with status $?, or wrong data" "$1"; }
 
@@ -66,6 +62,14 @@ kill -TERM $engine
 wait $engine
 end_bands huge.out 'shared huge pages'
 echo never >$thp
+
+# Twice as many threads as CPUs.
+./bands 16 32 3600 >busy.out & bands=$!
+./homing attach --source hint-faults --quiet --journal busy.log --pid $bands 2>busy.err & engine=$!
+until_true home busy.log && ok "attach, busy CPUs: $(landed busy.log) pages moved" || not_ok 'attach, busy CPUs' "$(landed busy.log) pages moved" busy.err
+kill -TERM $engine
+wait $engine
+end_bands busy.out 'busy CPUs'
 
 before=$(tunables)
 bands killed.out

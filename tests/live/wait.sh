@@ -1,4 +1,10 @@
-# What the scripts of the guest wait for. Nothing is timed: what must happen has many times the time that it takes, also under load.
+# What the scripts of the guest share: each check prints a line `ok NAME` or `not ok NAME: why`, with a file where it is known.
+passed=0 failed=0
+ok() { echo "ok $1"; passed=$((passed + 1)); }
+not_ok() { echo "not ok $1: $2"; failed=$((failed + 1)); [ ! -f "$3" ] || sed 's/^/    /' "$3"; }
+# The output of a program that checks its data.
+right() { grep -q ' wrong=0$' "$1"; }
+# What they wait for. Nothing is timed: what must happen has many times the time that it takes, also under load.
 # until_true COMMAND...: waits for it to be true, four minutes at most.
 seconds() { read -r up _ </proc/uptime; echo "${up%%.*}"; }
 until_true() { last=$(($(seconds) + 240)); until "$@"; do [ "$(seconds)" -lt $last ] || return 1; sleep 0.2; done; }

@@ -60,10 +60,13 @@ done
 for cpu in 2 4 6; do until_true grep -q ready member-$cpu.out || { echo "away $cpu does not begin"; exit 1; }; done
 ./homing why --cgroup $group --seconds 45 --source hint-faults --json >group.json 2>why.err & why=$!
 helpers() { grep -l homing-scan /proc/[0-9]*/comm 2>/dev/null | wc -l; }
-all_sampled() { ended || [ "$(helpers)" -ge 3 ]; }
+# The kernel has marked the pages of the one that will end, each of which took a fault.
+faults() { cut -d ' ' -f 10 /proc/$1/stat; }
+leaver=${members##* } faults=$(faults ${members##* })
+all_sampled() { ended || { [ "$(helpers)" -ge 3 ] && [ "$(faults $leaver)" -ge $((faults + 1000)) ]; }; }
 until_true all_sampled
-sleep 10
-kill -TERM ${members##* }
+sleep 2
+kill -TERM $leaver
 until_true ended || { echo 'homing why of a cgroup does not end'; exit 1; }
 wait $why || { cat why.err; exit 1; }
 for member in ${members% *}; do kill -TERM $member; done

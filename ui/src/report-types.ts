@@ -503,6 +503,8 @@ export type Row = {
 export type SampledReport = {
   /** The source, as `--source` takes it. */
   source: string,
+  /** The file that has the samples, and where it was recorded; absent for this machine. */
+  recorded?: string,
   /** How long it sampled. */
   seconds: number,
   /** Samples. */

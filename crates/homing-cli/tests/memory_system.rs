@@ -309,6 +309,10 @@ fn tables_are_reproduced_from_given_traces() {
     let missing = homing(1, &["reproduce", "--traces", folder, "--workloads", folder, "--only", "table2"]);
     assert!(String::from_utf8_lossy(&missing.stderr).contains("make workloads"));
     assert_eq!(homing(1, &["reproduce", "--only", "table99"]).status.code(), Some(2));
+    let nobody = homing(1, &["reproduce", "nobody"]);
+    assert_eq!(nobody.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&nobody.stderr)
+        .contains("paper nobody: expected some of tikir, nikolopoulos"));
 }
 
 #[test]

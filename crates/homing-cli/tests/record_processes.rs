@@ -7,7 +7,6 @@ mod lab;
 use homing_core::trace::Trace;
 use lab::{interrupt, stderr, Lab};
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -38,10 +37,8 @@ fn children(lab: &Lab) -> Vec<(String, u64)> {
 #[test]
 fn programs_of_a_shell_script_are_recorded_each_by_itself() {
     let lab = Lab::new();
-    let script = lab.path("script.sh");
-    std::fs::write(&script, "#!/bin/sh\nprintf 'b\\na\\n' | sort | tail -n 1\n/bin/echo done\nexit 6\n")
-        .unwrap();
-    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let text = "#!/bin/sh\nprintf 'b\\na\\n' | sort | tail -n 1\n/bin/echo done\nexit 6\n";
+    let script = lab.script("script.sh", text);
     let output = lab.record(&["--follow"], &[script.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(6), "{}", stderr(&output));
     assert_eq!(String::from_utf8_lossy(&output.stdout), "b\ndone\n");
@@ -181,8 +178,7 @@ fn a_child_that_outlives_the_program_is_recorded_to_its_end() {
 fn what_valgrind_cannot_execute_runs_unrecorded() {
     let lab = Lab::new();
     let privileged = lab.path("privileged");
-    std::fs::copy("/bin/true", &privileged).unwrap();
-    std::fs::set_permissions(&privileged, std::fs::Permissions::from_mode(0o4755)).unwrap();
+    lab::executable::copy(&std::fs::read("/bin/true").unwrap(), &privileged, 0o4755);
     let script = format!("{0} && /bin/echo alive && exec {0}", privileged.display());
     for options in [&["--follow"][..], &[]] {
         let output = lab.record(options, &["sh", "-c", &script]);

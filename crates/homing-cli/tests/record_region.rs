@@ -7,7 +7,6 @@ mod lab;
 
 use homing_core::trace::{Event, Step, Summary, Trace};
 use lab::{stderr, Lab};
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -224,10 +223,8 @@ fn the_program_that_a_wrapper_executes_is_what_is_recorded() {
     let lab = Lab::new();
     let program = program(&lab);
     let program = program.to_str().unwrap();
-    let script = lab.path("shim.sh");
-    std::fs::write(&script, format!("#!/bin/sh\nA=1\nexec sh -c 'exec env B=1 {program} \"$0\"' \"$@\"\n"))
-        .unwrap();
-    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let text = format!("#!/bin/sh\nA=1\nexec sh -c 'exec env B=1 {program} \"$0\"' \"$@\"\n");
+    let script = lab.script("shim.sh", &text);
     assert_eq!(lab.record(&[], &[program, "x"]).status.code(), Some(0));
     let direct = summary(&lab);
     let exec = format!("exec {program} x");

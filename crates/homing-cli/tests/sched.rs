@@ -32,6 +32,10 @@ fn a_log_is_played_and_what_is_left_out_is_counted() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(json["skipped"]["never_ran"], 1);
+    assert_eq!(
+        (&json["lines_with_more_fields"], &json["jobs_wider_than_the_machine"]),
+        (&0.into(), &0.into())
+    );
     let run = &json["runs"][0];
     assert_eq!(run["jobs"], 2);
     // The second waits for the first, whose processors it needs.
@@ -121,4 +125,9 @@ fn what_is_wrong_is_named() {
     refused(&["simulate", "--load", "0"], "", "above 0");
     refused(&["simulate", "--machine", "butterfly"], "", "has no section [time]");
     refused(&["simulate", "/dev/stdin", "--like", "7=nobody"], LOG, "there are swim, bt, hydro2d, apsi");
+    refused(
+        &["simulate", "/dev/stdin", "--like", "9=swim"],
+        LOG,
+        "no job of the log has executable 9 (field 14",
+    );
 }

@@ -108,6 +108,40 @@ fn info_counts() {
 }
 
 #[test]
+fn refine_finds_the_hottest_lines_that_counting_all_finds() {
+    let lab = Lab::new();
+    let csv = lab.sample();
+    let mut counts = std::collections::BTreeMap::<u64, u64>::new();
+    for row in csv.lines().skip(1).filter(|row| row.starts_with("1,") && row.ends_with(",w")) {
+        let address = row.split(',').nth(1).unwrap().trim_start_matches("0x");
+        *counts.entry(u64::from_str_radix(address, 16).unwrap() & !63).or_default() += 1;
+    }
+    let mut obvious: Vec<u64> = counts.values().copied().collect();
+    obvious.sort_unstable_by_key(|&count| std::cmp::Reverse(count));
+    for counters in ["524288", "64"] {
+        let chosen = ["--thread", "1", "--only", "writes", "--top", "20", "--counters", counters, "--json"];
+        let found = lab.ok(&[&["refine", "a.trace"], &chosen[..]].concat());
+        let found: serde_json::Value = serde_json::from_str(&found).unwrap();
+        let lines = found["lines"].as_array().unwrap();
+        let found_counts: Vec<u64> = lines.iter().map(|line| line["references"].as_u64().unwrap()).collect();
+        assert_eq!(found_counts, obvious[..20]);
+        assert!(lines.iter().all(|line| counts[&line["address"].as_u64().unwrap()] == line["references"]));
+        assert_eq!(
+            (&found["exact"], &found["references"]),
+            (&true.into(), &obvious.iter().sum::<u64>().into())
+        );
+    }
+    let text = lab.ok(&["refine", "a.trace", "--runs", "1"]);
+    assert!(text.contains("hotter lines may be in 1 granule"), "{text}");
+    let text = lab.ok(&["refine", "a.trace", "--addresses", "0x1-0x2"]);
+    assert!(text.starts_with("No reference was looked at"), "{text}");
+    let (code, _, error) = lab.trace(&["refine", "a.trace", "--thread", "9"]);
+    assert!(code == 2 && error.contains("no such thread; it has 0, 1, 2"), "{error}");
+    let (code, _, error) = lab.trace(&["refine", "a.trace", "--line", "48"]);
+    assert!(code == 2 && error.contains("expected a power of two"), "{error}");
+}
+
+#[test]
 fn malformed_lines_are_shown_and_counted() {
     let lab = Lab::new();
     std::fs::write(lab.path("bad.csv"), "0,0x10,8,r\n0,0x10,8,q\n1,5,4,w\n").unwrap();

@@ -7,8 +7,6 @@ mod lab;
 
 use lab::{stderr, Lab};
 use serde_json::Value;
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -41,19 +39,12 @@ fn is_of_the_program(report: &Value, command: &[&str]) {
     assert_eq!(report["trace"]["threads"], 3, "{command:?}");
 }
 
-fn script(lab: &Lab, name: &str, text: &str) -> PathBuf {
-    let file = lab.path(name);
-    std::fs::write(&file, text).unwrap();
-    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
-    file
-}
-
 #[test]
 fn whoever_starts_the_program_the_program_is_judged() {
     let lab = Lab::new();
     lab.compile(PROGRAM, &["-pthread"]);
-    script(&lab, "shim", "#!/usr/bin/env bash\nset -e\nname=\"${0##*/}\"\nexec ./program \"$@\"\n");
-    script(&lab, "run.sh", "#!/bin/sh\nls > /dev/null\n./program 1\necho done\n");
+    lab.script("shim", "#!/usr/bin/env bash\nset -e\nname=\"${0##*/}\"\nexec ./program \"$@\"\n");
+    lab.script("run.sh", "#!/bin/sh\nls > /dev/null\n./program 1\necho done\n");
     std::fs::write(lab.path("Makefile"), "run: list\n\t@./program 1\nlist:\n\t@ls > /dev/null\n").unwrap();
     let in_its_place: [&[&str]; 5] = [
         &["env", "VAR=x", "./program"],

@@ -24,6 +24,7 @@ fn settings() -> Settings {
         rate_limit: 0,
         regions: Vec::new(),
         bind: Vec::new(),
+        keep: Vec::new(),
         dry_run: true,
         watch: true,
         weight: 1.0,
@@ -47,8 +48,13 @@ fn feed(session: &mut Session<'_>, t: Micros, input: Input) {
 }
 
 fn process(pages: u64) -> Looked {
-    let region =
-        Region { name: "heap#0".into(), start: BEGIN, end: BEGIN + pages * PAGE, class: Class::Heap };
+    let region = Region {
+        name: "heap#0".into(),
+        start: BEGIN,
+        end: BEGIN + pages * PAGE,
+        class: Class::Heap,
+        backing: None,
+    };
     let thread = |node: u16| ThreadSeen {
         process: PROCESS,
         thread: ThreadId(node.into()),

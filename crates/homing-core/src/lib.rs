@@ -21,6 +21,7 @@ pub mod optimal;
 pub mod page_sizes;
 pub mod policy;
 pub mod process;
+pub mod refine;
 pub mod report;
 pub mod rset;
 pub mod sched;
@@ -30,6 +31,7 @@ pub mod simulate;
 pub mod system;
 pub mod time;
 pub mod timeline;
+pub mod trial;
 pub mod why;
 
 pub use homing_trace as trace;

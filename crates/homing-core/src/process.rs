@@ -65,7 +65,8 @@ impl Class {
         }
     }
 
-    /// True if pages of it may move: they belong to the process alone.
+    /// True if pages of it may move. Those that several processes map move only where all of them belong to the
+    /// session ([`Held`]).
     pub fn movable(self) -> bool {
         !matches!(self, Class::PageCache | Class::Special)
     }
@@ -73,6 +74,46 @@ impl Class {
     /// True if the kernel makes huge pages of it.
     pub fn may_be_huge(self) -> bool {
         matches!(self, Class::Anonymous | Class::Heap | Class::SharedMemory)
+    }
+}
+
+/// Memory that several processes can map: a file, or shared memory, which is a file inside of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Object {
+    /// The device that has it; for System V shared memory the namespace of its number.
+    pub device: u64,
+    /// Its inode; for System V shared memory its number, and the highest bit.
+    pub inode: u64,
+}
+
+/// What a mapping shows of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Backing {
+    /// The object.
+    pub object: Object,
+    /// Offset of the mapping's first byte in it.
+    pub offset: u64,
+}
+
+/// Why the pages of an object stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Held {
+    /// A process outside of the session maps it too.
+    Outside,
+    /// Several mappings have it, and this user may not move the pages of such memory.
+    NoRight,
+}
+
+impl Held {
+    /// The reason, for people.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Held::Outside => "shared with processes outside of the session",
+            Held::NoRight => {
+                "mapped more than once, and moving such pages needs CAP_SYS_NICE and a view of all processes"
+            }
+        }
     }
 }
 
@@ -88,6 +129,17 @@ pub struct Region {
     pub end: u64,
     /// What it holds.
     pub class: Class,
+    /// What others that map the same memory know it by; `None` if it is the process's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backing: Option<Backing>,
+}
+
+impl Region {
+    /// The object and the place in it that an address of the region shows.
+    pub fn shows(&self, address: u64) -> Option<(Object, u64)> {
+        let Backing { object, offset } = self.backing?;
+        Some((object, address.wrapping_sub(self.start).wrapping_add(offset)))
+    }
 }
 
 /// Names mappings, given by address as (short name, start, end, class).
@@ -95,7 +147,7 @@ pub fn name_regions<'n>(mappings: impl Iterator<Item = (&'n str, u64, u64, Class
     let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
     let name_region = |(name, start, end, class)| {
         let number = counts.entry(name).or_default();
-        let region = Region { name: format!("{name}#{number}"), start, end, class };
+        let region = Region { name: format!("{name}#{number}"), start, end, class, backing: None };
         *number += 1;
         region
     };

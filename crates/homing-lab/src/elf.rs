@@ -61,8 +61,6 @@ pub fn without_debug(file: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
-    use std::os::unix::fs::PermissionsExt;
     use std::process::Command;
 
     #[test]
@@ -71,11 +69,15 @@ mod tests {
         let small = without_debug(&file).unwrap();
         assert!(small.len() < file.len() && without_debug(&small).is_none());
         assert_eq!((entry(&small), loaded(&small)), (entry(&file), loaded(&file)));
-        let mut program = tempfile::NamedTempFile::new().unwrap();
-        program.write_all(&small).unwrap();
-        std::fs::set_permissions(program.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-        let path = program.into_temp_path();
-        let output = Command::new(&path).args(["--list", "elf::"]).output().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let (content, program) = (folder.path().join("content"), folder.path().join("program"));
+        std::fs::write(&content, small).unwrap();
+        // Another process writes what is executed. Were it open for writing here, a process that another test starts at
+        // that moment would inherit it, and it could not be executed.
+        let copied =
+            Command::new("install").args(["-m", "755"]).arg(&content).arg(&program).status().unwrap();
+        assert!(copied.success());
+        let output = Command::new(&program).args(["--list", "elf::"]).output().unwrap();
         assert!(String::from_utf8_lossy(&output.stdout).contains("elf::tests"), "{output:?}");
     }
 

@@ -44,6 +44,44 @@ pub fn size() -> Option<u64> {
     std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size").ok()?.trim().parse().ok()
 }
 
+/// While this lives, this process has no transparent huge pages, and programs that it starts have none for good
+/// (`prctl(2)`, `PR_SET_THP_DISABLE`). It is of the whole process: at most one should live at a time.
+#[derive(Debug)]
+pub struct WithoutHugePages {
+    before: bool,
+}
+
+impl WithoutHugePages {
+    /// Begins.
+    ///
+    /// # Errors
+    /// EINVAL where the kernel has no huge pages.
+    pub fn begin() -> io::Result<WithoutHugePages> {
+        // SAFETY: asks for a flag of this process.
+        let before = unsafe { libc::prctl(libc::PR_GET_THP_DISABLE, 0, 0, 0, 0) };
+        if before < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        disable(true)?;
+        Ok(WithoutHugePages { before: before == 1 })
+    }
+}
+
+impl Drop for WithoutHugePages {
+    fn drop(&mut self) {
+        // What could be set can be taken back.
+        let _ = disable(self.before);
+    }
+}
+
+fn disable(whether: bool) -> io::Result<()> {
+    // SAFETY: sets a flag of this process, which changes how its memory is backed and not what it holds.
+    match unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, libc::c_ulong::from(whether), 0, 0, 0) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Tells the kernel, in the process's name, not to join the pages of these ranges (address, bytes) into huge ones
 /// again. The process is stopped for that moment. It holds as long as the mappings do: the kernel knows no way back to
 /// the default.

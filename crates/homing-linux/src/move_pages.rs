@@ -46,7 +46,7 @@ pub fn query(pid: Pid, addresses: &[u64], statuses: &mut Vec<i32>) -> io::Result
     statuses.resize(addresses.len(), UNTOUCHED);
     for (addresses, statuses) in addresses.chunks(BATCH).zip(statuses.chunks_mut(BATCH)) {
         fail::point(Call::QueryPages)?;
-        call(pid, addresses, None, statuses)?;
+        call(pid, addresses, None, statuses, Whose::Own)?;
     }
     Ok(())
 }
@@ -54,7 +54,8 @@ pub fn query(pid: Pid, addresses: &[u64], statuses: &mut Vec<i32>) -> io::Result
 /// Moves pages, each to the node (the kernel's number) at the same place in `nodes`, in one call. Returns the number of
 /// pages that the kernel says did not move; then an unknown part of those marked [`UNTOUCHED`] did.
 ///
-/// Pages that other processes map too are left alone (EACCES).
+/// Pages that are mapped more than once are left alone (EACCES), unless they are moved for `all` who map them, which
+/// needs CAP_SYS_NICE.
 ///
 /// # Errors
 /// ESRCH, EPERM as for [`query`]; ENODEV for a node without memory, EACCES for one outside the process's cpuset,
@@ -63,15 +64,49 @@ pub fn query(pid: Pid, addresses: &[u64], statuses: &mut Vec<i32>) -> io::Result
 /// # Panics
 /// If the two lists differ in length.
 pub fn move_to(pid: Pid, addresses: &[u64], nodes: &[i32], statuses: &mut Vec<i32>) -> io::Result<u64> {
+    move_as(pid, addresses, nodes, statuses, Whose::Own)
+}
+
+/// Whose pages are moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// Those that one mapping has.
+    Own,
+    /// Others too, for all who map them.
+    All,
+}
+
+/// As [`move_to`], and says whose pages may move.
+///
+/// # Errors
+/// As for [`move_to`]; EPERM also where `All` is asked for without CAP_SYS_NICE.
+///
+/// # Panics
+/// If the two lists differ in length.
+pub fn move_as(
+    pid: Pid,
+    addresses: &[u64],
+    nodes: &[i32],
+    statuses: &mut Vec<i32>,
+    whose: Whose,
+) -> io::Result<u64> {
     assert_eq!(addresses.len(), nodes.len(), "one node for each page");
     statuses.clear();
     statuses.resize(addresses.len(), UNTOUCHED);
     fail::point(Call::MovePages)?;
-    call(pid, addresses, Some(nodes), statuses)
+    call(pid, addresses, Some(nodes), statuses, whose)
 }
 
-fn call(pid: Pid, addresses: &[u64], nodes: Option<&[i32]>, statuses: &mut [i32]) -> io::Result<u64> {
+fn call(
+    pid: Pid,
+    addresses: &[u64],
+    nodes: Option<&[i32]>,
+    statuses: &mut [i32],
+    whose: Whose,
+) -> io::Result<u64> {
     const MPOL_MF_MOVE: libc::c_int = 1 << 1;
+    const MPOL_MF_MOVE_ALL: libc::c_int = 1 << 2;
+    let flags = if whose == Whose::All { MPOL_MF_MOVE_ALL } else { MPOL_MF_MOVE };
     debug_assert_eq!(addresses.len(), statuses.len());
     // SAFETY: the kernel reads `addresses.len()` pointers and as many nodes, and writes as many statuses; all three
     // slices are that long. It never dereferences the addresses.
@@ -83,7 +118,7 @@ fn call(pid: Pid, addresses: &[u64], nodes: Option<&[i32]>, statuses: &mut [i32]
             addresses.as_ptr(),
             nodes.map_or(std::ptr::null(), <[i32]>::as_ptr),
             statuses.as_mut_ptr(),
-            MPOL_MF_MOVE,
+            flags,
         )
     };
     u64::try_from(result).map_err(|_| io::Error::last_os_error())

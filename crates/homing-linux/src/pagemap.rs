@@ -35,6 +35,9 @@ struct Region {
 }
 
 const PAGE: u64 = 4096;
+/// An entry of the file: the page is in memory; and the number of its frame.
+const PRESENT: u64 = 1 << 63;
+const FRAME: u64 = (1 << 55) - 1;
 const PAGE_IS_PRESENT: u64 = 1 << 3;
 /// The page of zeroes that all processes share: nobody's own.
 const PAGE_IS_PFNZERO: u64 = 1 << 5;
@@ -87,6 +90,19 @@ impl PageMap {
 }
 
 impl PageMap {
+    /// The physical address of the page at `address`, if it is in memory; 0 for others than root.
+    ///
+    /// # Errors
+    /// ESRCH if the process has ended.
+    pub fn frame(&self, address: u64) -> io::Result<Option<u64>> {
+        let mut entry = [0; 8];
+        if self.file.read_at(&mut entry, address / PAGE * 8)? < 8 {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        let entry = u64::from_ne_bytes(entry);
+        Ok((entry & PRESENT != 0).then_some((entry & FRAME) * PAGE))
+    }
+
     /// Adds the addresses of pages that are in memory, from `start` on, in order: a few thousand at most. Returns where
     /// to go on; `end` once all are reported.
     ///
@@ -125,7 +141,6 @@ impl PageMap {
 
     /// By the file, on older kernels: takes time by what is reserved.
     fn read_present(&self, start: u64, end: u64, found: &mut Vec<u64>) -> io::Result<u64> {
-        const PRESENT: u64 = 1 << 63;
         let pages = ((end - start) / PAGE).min(MOST as u64);
         let mut entries = vec![0; pages as usize * 8];
         let count = self.file.read_at(&mut entries, start / PAGE * 8)?;
@@ -162,6 +177,18 @@ mod tests {
             all.extend(found);
         }
         Ok((all, most))
+    }
+
+    #[test]
+    fn pages_that_were_written_have_frames_of_their_own() {
+        let mut memory = vec![0u8; 3 * 4096];
+        let start = (memory.as_mut_ptr() as u64).next_multiple_of(4096);
+        memory.iter_mut().step_by(512).for_each(|byte| *byte = 1);
+        let map = PageMap::open(Pid(std::process::id() as i32)).unwrap();
+        let found = [start, start + 4096, 1 << 46].map(|page| map.frame(page).unwrap());
+        assert_eq!(found[2], None);
+        // Others than root are shown 0.
+        assert!(found[0].is_some() && (found[0] == Some(0) || found[0] != found[1]), "{found:?}");
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! Memory policies and CPU affinity of threads: `set_mempolicy(2)`, `sched_setaffinity(2)`.
 
 use crate::fail::{self, Call};
-use crate::proc::Tid;
+use crate::proc::{Pid, Tid};
 use std::io;
 
 /// `MPOL_DEFAULT`: local allocation, and kernel NUMA balancing may move what the thread touches.
 pub const DEFAULT: i32 = 0;
+/// `MPOL_PREFERRED`: allocate from one node, from others where that is full.
+pub const PREFERRED: i32 = 1;
 /// `MPOL_BIND`: allocate from a set of nodes only.
 pub const BIND: i32 = 2;
 /// `MPOL_INTERLEAVE`: pages of a set of nodes in turn.
@@ -106,6 +108,18 @@ pub fn this_cpu() -> Option<u32> {
 pub fn this_thread() -> Tid {
     // SAFETY: asks for a number.
     Tid(unsafe { libc::gettid() })
+}
+
+/// Lets a process run before others where CPUs are busy: at the nice value -20.
+///
+/// # Errors
+/// ESRCH if it has ended, EACCES without CAP_SYS_NICE.
+pub fn prefer(pid: Pid) -> io::Result<()> {
+    // SAFETY: the call takes numbers alone.
+    match unsafe { libc::setpriority(libc::PRIO_PROCESS, pid.0 as libc::id_t, -20) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// Lets a thread (0: the calling one) run on these CPUs only.

@@ -88,7 +88,7 @@ fn read_list(path: &Path) -> Result<Vec<u32>, TopologyError> {
 }
 
 /// The numbers of a list such as `0-3,5`.
-pub(crate) fn parse_list(text: &str) -> Option<Vec<u32>> {
+pub fn parse_list(text: &str) -> Option<Vec<u32>> {
     let parse = |part: &str| {
         let (low, high) = part.split_once('-').unwrap_or((part, part));
         Some(low.trim().parse().ok()?..=high.trim().parse::<u32>().ok()?)

@@ -1,6 +1,7 @@
 //! The exit summary.
 
 use crate::counters::Counts;
+use crate::sharers::Staying;
 use homing_core::session::account::Interval;
 use homing_core::session::hot::{AreaCounts, IterationCounts};
 use homing_linux::move_pages;
@@ -26,8 +27,11 @@ pub struct Summary {
     pub samples: u64,
     /// Share of remote accesses before the first move; absent if none was seen.
     pub nonlocal_percent_before: Option<f64>,
-    /// ... and in the last quarter of the session. In a dry run: with pages where they would be.
+    /// ... and in the last quarter of the session, the mean over time: what was seen last holds until something else
+    /// is. In a dry run: with pages where they would be.
     pub nonlocal_percent_after: Option<f64>,
+    /// Shared memory and files whose pages stay, and why.
+    pub staying_memory: Vec<Staying>,
     /// Pages that the engine knew at the end.
     pub pages: u64,
     /// Why the kernel gave no event for threads that move, so that only looks at /proc reported them; absent if it

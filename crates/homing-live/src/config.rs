@@ -19,11 +19,14 @@ pub enum Bind {
     Fill,
     /// The nodes in turn.
     RoundRobin,
+    /// None, but a thread that wanders is kept on the node of its memory.
+    Auto,
 }
 
 impl Bind {
     /// All of them, by their names.
-    const ALL: [(&'static str, Bind); 2] = [("fill", Bind::Fill), ("round-robin", Bind::RoundRobin)];
+    const ALL: [(&'static str, Bind); 3] =
+        [("fill", Bind::Fill), ("round-robin", Bind::RoundRobin), ("auto", Bind::Auto)];
 }
 
 /// A session's settings.
@@ -246,14 +249,15 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting(
         "bind",
-        "Bind new threads to CPUs, node after node or the nodes in turn",
+        "Bind new threads to CPUs, node after node or the nodes in turn; auto: keep threads that wander on the node of \
+         their memory",
         Takes::One {
             value: "HOW",
             number: false,
             choices: || Bind::ALL.map(|(name, _)| name).to_vec(),
             set: |config, text| {
                 let how = Bind::ALL.iter().find(|(name, _)| *name == text);
-                config.bind = Some(how.ok_or("fill or round-robin")?.1);
+                config.bind = Some(how.ok_or("fill, round-robin or auto")?.1);
                 Ok(())
             },
         },

@@ -37,6 +37,15 @@ pub struct Counts {
     pub unheard: u64,
     /// Threads that moved and stayed.
     pub threads_moved: u64,
+    /// Threads that wander from node to node.
+    #[serde(default)]
+    pub wanderers: u64,
+    /// Times that such a thread was kept on a node.
+    #[serde(default)]
+    pub kept: u64,
+    /// Times that one was let go, since it waited for a CPU there while others were idle.
+    #[serde(default)]
+    pub let_go: u64,
     /// Pages that were sent after a thread that moved.
     pub forwarded: u64,
     /// Huge pages that were split, since several nodes use them.
@@ -45,6 +54,9 @@ pub struct Counts {
     pub huge_pages_not_split: u64,
     /// Accesses by class of mapping.
     pub by_class: BTreeMap<String, u64>,
+    /// Accesses to pages that stay whoever uses them, by the reason.
+    #[serde(default)]
+    pub staying: BTreeMap<String, u64>,
     /// What the source did not see.
     pub losses: Losses,
     /// What the source did to the processes.
@@ -143,6 +155,12 @@ pub const COUNTERS: &[Counter] = &[
     by("class", "homing_accesses_by_class_total", "Accesses by what their mapping holds.", |c| {
         counts(&c.by_class)
     }),
+    by(
+        "why",
+        "homing_accesses_staying_total",
+        "Accesses to pages that stay whoever uses them, by the reason.",
+        |c| counts(&c.staying),
+    ),
     counter("homing_pages_moved_total", "Pages moved, verified by asking the kernel.", "", |c| {
         count(c.pages_moved)
     }),
@@ -170,6 +188,21 @@ pub const COUNTERS: &[Counter] = &[
         "Threads that moved to another node and stayed.",
         "threads moved to another node",
         |c| count(c.threads_moved),
+    ),
+    counter("homing_threads_wandering_total", "Threads that wander from node to node.", "", |c| {
+        count(c.wanderers)
+    }),
+    counter(
+        "homing_threads_kept_total",
+        "Times that a wandering thread was kept on a node.",
+        "times a thread that wanders was kept on the node of its memory",
+        |c| count(c.kept),
+    ),
+    counter(
+        "homing_threads_let_go_total",
+        "Times that a thread was let go that waited where it was kept.",
+        "times one was let go, since it waited for a CPU there",
+        |c| count(c.let_go),
     ),
     counter(
         "homing_pages_forwarded_total",

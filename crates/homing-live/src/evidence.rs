@@ -282,6 +282,7 @@ impl Seen {
                 bytes: entry.bytes,
                 at,
                 seen: entry.seen.clone(),
+                weights: Vec::new(),
                 area: before.1,
                 held: entry.unmovable() || self.all_held || is_huge(&self.huge, entry.address),
                 stands_for: 1,
@@ -361,7 +362,7 @@ mod tests {
         let text = "1000-a000 rw-p 0 fd:01 7 /bin/app\nb000-c000 rw-p 0 00:00 0 [heap]";
         let maps: Vec<_> =
             text.lines().map(|line| homing_linux::proc::maps::Mapping::parse(line).unwrap()).collect();
-        let regions = crate::regions::of(&maps);
+        let regions = crate::regions::of(&maps, 0);
         let name = |address| name_of(address, &symbols, &regions);
         assert_eq!((name(0x1000), name(0x2000)), (Some("first"), Some("first")));
         assert_eq!((name(0x3000), name(0x8000)), (Some("app#0"), Some("second")));

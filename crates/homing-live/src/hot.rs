@@ -133,7 +133,7 @@ mod tests {
             symbol("few", 0x61000, 0x62000),
             symbol("table", 0x10000, 0x20000),
         ];
-        let found = find(&maps, &regions::of(&maps), &symbols, 0x10000);
+        let found = find(&maps, &regions::of(&maps, 0), &symbols, 0x10000);
         let told: Vec<(&str, u64, u64)> =
             found.iter().map(|area| (area.name.as_str(), area.start, area.end())).collect();
         let expected = [
@@ -167,7 +167,7 @@ mod tests {
         let lines = (1..=AREAS as u64 * 2)
             .map(|i| format!("{:x}-{:x} rw-p 0 00:00 0", i << 24, (i << 24) + i * 4096));
         let maps: Vec<Mapping> = lines.map(|line| Mapping::parse(&line).unwrap()).collect();
-        let found = find(&maps, &regions::of(&maps), &[], 4096);
+        let found = find(&maps, &regions::of(&maps, 0), &[], 4096);
         assert_eq!(found.len(), AREAS);
         assert!(found.iter().all(|area| area.bytes > AREAS as u64 * 4096));
         assert!(found.windows(2).all(|pair| pair[0].end() <= pair[1].start));

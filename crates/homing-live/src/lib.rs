@@ -7,6 +7,7 @@
 
 pub mod account;
 pub mod config;
+pub mod contribute;
 pub mod counters;
 pub mod evacuate;
 pub mod evidence;
@@ -15,12 +16,18 @@ pub mod hot;
 pub mod inside;
 pub mod jobs;
 pub mod journal;
+pub mod keep;
+pub mod lint;
 pub mod mover;
 pub mod movers;
 pub mod observe;
 pub mod phases;
+pub mod refine;
 pub mod regions;
 pub mod rset;
 pub mod session;
+mod shared_marks;
+pub mod sharers;
 pub mod source;
 pub mod targets;
+pub mod trial;

@@ -3,7 +3,7 @@
 //! is.
 
 pub use homing_core::session::input::Landed;
-use homing_linux::move_pages::{self, PageStatus, BATCH};
+use homing_linux::move_pages::{self, PageStatus, Whose, BATCH};
 use homing_linux::proc::Pid;
 use rustix::io::Errno;
 use std::time::Duration;
@@ -13,6 +13,8 @@ use std::time::Duration;
 pub struct Order {
     /// The process.
     pub pid: Pid,
+    /// It is moved for all who map it, where that is permitted.
+    pub all: bool,
     /// The target node, the kernel's number.
     pub to: u32,
     /// Address of the page.
@@ -59,9 +61,9 @@ impl Mover {
     }
 }
 
-/// Cuts sorted orders where the process changes and every [`BATCH`] pages.
+/// Cuts sorted orders where the process or the right that they need changes, and every [`BATCH`] pages.
 pub(crate) fn batches(orders: &[Order]) -> impl Iterator<Item = &[Order]> {
-    orders.chunk_by(|a, b| a.pid == b.pid).flat_map(|of_process| of_process.chunks(BATCH))
+    orders.chunk_by(|a, b| (a.pid, a.all) == (b.pid, b.all)).flat_map(|of_process| of_process.chunks(BATCH))
 }
 
 /// Moves the orders numbered in `open`, asks where the pages are, and returns those worth another try.
@@ -70,8 +72,9 @@ fn attempt_once(orders: &[Order], landed: &mut [Landed], open: &[usize]) -> Vec<
     let addresses: Vec<u64> = open.iter().map(|&index| orders[index].address).collect();
     let nodes: Vec<i32> = open.iter().map(|&index| orders[index].to as i32).collect();
     let (mut said, mut is) = (Vec::new(), Vec::new());
-    let failed =
-        move_pages::move_to(pid, &addresses, &nodes, &mut said).err().as_ref().and_then(Errno::from_io_error);
+    let whose = if orders[0].all { Whose::All } else { Whose::Own };
+    let moved = move_pages::move_as(pid, &addresses, &nodes, &mut said, whose);
+    let failed = moved.err().as_ref().and_then(Errno::from_io_error);
     if let Err(error) = move_pages::query(pid, &addresses, &mut is) {
         let errno = match Errno::from_io_error(&error).unwrap_or(Errno::IO) {
             Errno::INVAL => Errno::SRCH, // it has given its memory up already
@@ -106,7 +109,8 @@ mod tests {
 
     #[test]
     fn batches_have_one_process_and_not_too_many_pages() {
-        let order = |i| Order { pid: Pid(if i < 1100 { 1 } else { 2 }), to: 0, address: i, tag: 0 };
+        let order =
+            |i| Order { pid: Pid(if i < 1100 { 1 } else { 2 }), to: 0, address: i, tag: 0, all: false };
         let orders: Vec<Order> = (0..2500).map(order).collect();
         assert_eq!(batches(&orders).map(<[Order]>::len).collect::<Vec<_>>(), [1024, 76, 1024, 376]);
     }

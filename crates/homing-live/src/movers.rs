@@ -211,7 +211,7 @@ mod tests {
     use rustix::io::Errno;
 
     fn order(pid: i32, to: u32, address: u64) -> Order {
-        Order { pid: Pid(pid), to, address, tag: 0 }
+        Order { pid: Pid(pid), to, address, tag: 0, all: false }
     }
 
     #[test]

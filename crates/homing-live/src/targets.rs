@@ -5,6 +5,7 @@ use homing_core::ids::Node;
 use homing_core::process::{ProcessId, ThreadId};
 use homing_core::session::input::ThreadSeen;
 use homing_linux::hint_faults;
+use homing_linux::hint_faults::shared::Range;
 use homing_linux::proc::maps::Mapping;
 use homing_linux::proc::sharing::same_memory;
 use homing_linux::proc::task::Stat;
@@ -90,6 +91,8 @@ pub struct Targets {
     started_here: bool,
     /// Helpers of hint faults, each with the process whose memory it shares.
     helpers: BTreeMap<Pid, Pid>,
+    /// Ranges of shared memory that scans mark.
+    shared: BTreeMap<Pid, Vec<Range>>,
     /// Looks so far.
     looks: u64,
 }
@@ -105,6 +108,7 @@ impl Targets {
             denied: BTreeSet::new(),
             started_here,
             helpers: BTreeMap::new(),
+            shared: BTreeMap::new(),
             looks: 0,
         }
     }
@@ -118,6 +122,16 @@ impl Targets {
     /// These helpers work for us, each in the memory of another process.
     pub fn know_helpers(&mut self, helpers: Vec<(Pid, Pid)>) {
         self.helpers = helpers.into_iter().collect();
+    }
+
+    /// Scans mark these ranges of shared memory, which the kernel does not mark by itself.
+    pub fn mark_shared(&mut self, ranges: BTreeMap<Pid, Vec<Range>>) {
+        self.shared = ranges;
+    }
+
+    /// The ranges of shared memory that scans mark.
+    pub fn shared(&self) -> &BTreeMap<Pid, Vec<Range>> {
+        &self.shared
     }
 
     /// Takes one more process into a choice of processes.

@@ -86,7 +86,7 @@ impl Model {
         costs.map_err(PipelineError::usage)
     }
 
-    /// Prices in time for threads on so many CPUs, if they are what counts.
+    /// Prices in time for threads on `cpus` CPUs; none if references count.
     pub fn time_prices(
         &self,
         machine: &Machine,

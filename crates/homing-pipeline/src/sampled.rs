@@ -27,7 +27,7 @@ pub struct FromSamples {
 /// One period.
 #[derive(Clone, Debug, Serialize)]
 pub struct Point {
-    /// One reference in so many is seen.
+    /// One reference in this number is seen.
     pub period: u64,
     /// Samples in all.
     pub samples: u64,

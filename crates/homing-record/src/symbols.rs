@@ -4,7 +4,7 @@
 
 use crate::frames::demangled;
 use homing_linux::proc::maps::Mapping;
-use homing_linux::proc::symbols::{self, Table};
+use homing_linux::proc::symbols::{self, Identity, Table};
 use homing_trace::{CodeMapping, Ingest, NameId, Symbol};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -29,6 +29,7 @@ pub fn add<W: Write>(ingest: &mut Ingest<W>) {
             execute: true,
             shared: false,
             offset,
+            device: 0,
             inode: 0,
             name: file.clone(),
         };
@@ -81,7 +82,7 @@ impl Known {
 
 fn read(file: &str) -> Table {
     let path = Path::new(file);
-    path.metadata().and_then(|facts| Table::read(path, facts.ino(), 1)).unwrap_or_default()
+    path.metadata().and_then(|facts| Table::read(path, Identity::Inode(facts.ino()), 1)).unwrap_or_default()
 }
 
 #[cfg(test)]

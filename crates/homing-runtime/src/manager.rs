@@ -61,7 +61,7 @@ impl Manager {
         }
         let refused = confined()?;
         config.fits(&host).map_err(|error| Verdict::new(Status::BadArgument, error.to_string()))?;
-        // At worst they share it.
+        // A program of `homing run` has given it up already; at worst they share it.
         let _alone = config.engine_cpu.map(kernel_policy::give_up_cpu);
         let failed =
             |error: std::io::Error| Verdict::new(Status::Failed, format!("cannot start a thread: {error}"));

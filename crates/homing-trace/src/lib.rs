@@ -28,6 +28,7 @@ pub mod merge;
 mod names;
 mod order;
 mod order_writer;
+pub mod perf_data;
 pub mod perturb;
 mod reader;
 pub mod recover;

@@ -71,3 +71,25 @@ fn csv() {
 fn lackey() {
     smoke(targets::lackey, corpus("lackey", Vec::new()));
 }
+
+/// Files that perf made and files that were built; also with their headers and features mutated, which are small parts
+/// of them.
+#[test]
+fn perf_data() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/perf_data");
+    let names = ["pebs", "ibs", "spe", "spe-raw", "real/faults", "real/packed", "real/piped"];
+    let files: Vec<Vec<u8>> =
+        names.iter().map(|name| std::fs::read(folder.join(name).with_extension("data")).unwrap()).collect();
+    for file in &files {
+        let numbers = [0u64, 1, 0xff, 1 << 31, 1 << 62, u64::MAX];
+        for at in (8..420).chain(file.len() - 2000..file.len()) {
+            for number in numbers {
+                let mut bytes = file.clone();
+                let number = number.to_le_bytes();
+                bytes[at..].iter_mut().zip(number).for_each(|(byte, new)| *byte = new);
+                targets::perf_data(&bytes);
+            }
+        }
+    }
+    smoke(targets::perf_data, corpus("perf_data", files));
+}

@@ -1,15 +1,22 @@
-//! `homing doctor`: what works on this machine for the live engine, and what is missing.
+//! `homing doctor`: what works on this machine for the live engine, and what is missing; what is wrong with how the
+//! machine or a process is set up.
 
-use crate::exit::{Code, Result};
+use crate::exit::{self, Code, Result};
+use anyhow::Context;
 use comfy_table::{presets, Table};
 use homing_linux::move_pages::{self, PageStatus};
-use homing_linux::proc::{Pid, Proc};
-use homing_linux::{hint_faults, tunables};
+use homing_linux::proc::{Pid, Proc, ProcError};
+use homing_linux::{hint_faults, tunables, visible};
+use homing_live::contribute::{secrets, Bundle};
 use homing_live::host::Host;
 use homing_live::jobs::journal;
+use homing_live::keep;
+use homing_live::lint::{self, Finding, Roots, Sure};
 use homing_live::source::{best, Places, SOURCES};
 use serde::Serialize;
-use std::path::Path;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
 /// Arguments of `homing doctor`.
 #[derive(clap::Args)]
@@ -17,6 +24,14 @@ pub struct Args {
     /// Put back what a killed engine or a killed `homing sched run` left changed
     #[arg(long)]
     restore: bool,
+    /// Look at how this process is set up, not at what works
+    #[arg(long, value_name = "PID", conflicts_with = "restore", value_parser = clap::value_parser!(i32).range(1..))]
+    pid: Option<i32>,
+    /// Write what this machine is to a new file that you can send: no names, no paths, up to 1000 samples of a PMU
+    ///
+    /// What is in it is printed. An existing file is not replaced.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["restore", "pid", "json"])]
+    contribute: Option<PathBuf>,
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
@@ -32,10 +47,18 @@ struct Check {
 
 /// Probes.
 pub fn run(args: Args) -> Result {
+    if let Some(pid) = args.pid {
+        return of_process(Pid(pid), args.json);
+    }
+    if let Some(path) = &args.contribute {
+        return contribute(path);
+    }
     let places = Places::default();
     if args.restore {
         let restored = tunables::restore(&places.state)?;
         errln!("homing: {restored} kernel tunables put back");
+        let kept = keep::restore()?;
+        errln!("homing: {kept} threads that killed engines kept on nodes were let go");
         let schedulers = journal::restore()?;
         errln!("homing: jobs of {schedulers} killed schedulers go on, on all CPUs");
     }
@@ -61,8 +84,12 @@ pub fn run(args: Args) -> Result {
         (false, true) => "accesses can be seen, but pages cannot be moved: dry runs only".into(),
         (false, false) => "nothing of the live engine works here".into(),
     };
+    // Where nodes cannot be read the first check says why.
+    let findings = lint::machine(&Roots::default()).unwrap_or_default();
     if args.json {
-        let json = serde_json::json!({ "schema": 1, "checks": checks, "source": best, "verdict": verdict });
+        let json = serde_json::json!({
+            "schema": 1, "checks": checks, "source": best, "verdict": verdict, "findings": findings
+        });
         outln!("{}", serde_json::to_string_pretty(&json)?);
     } else {
         let mut table = Table::new();
@@ -71,8 +98,68 @@ pub fn run(args: Args) -> Result {
             table.add_row([check.what, if check.works { "yes" } else { "no" }, &check.detail]);
         }
         outln!("{table}\n\n{verdict}");
+        print_findings(&findings)?;
     }
     Ok(if moves || sees { Code::OK } else { Code::UNSUPPORTED })
+}
+
+/// Writes the bundle, and says what is in it.
+fn contribute(path: &Path) -> Result {
+    let create = || File::options().write(true).create_new(true).open(path);
+    // Before anything is sampled.
+    if path.symlink_metadata().is_ok() {
+        let message =
+            format!("--contribute {}: the file is there already: expected a new name", path.display());
+        return Err(exit::error(Code::USAGE, message));
+    }
+    let roots = Roots::default();
+    let bundle = Bundle::gather(&roots, &Places::default(), env!("CARGO_PKG_VERSION"));
+    let (text, removed) = bundle.text(&secrets(&roots.proc))?;
+    let written = create().and_then(|mut file| file.write_all(text.as_bytes()));
+    written.with_context(|| format!("cannot write {}", path.display()))?;
+    outln!("{} has {} bytes of JSON:", path.display(), text.len());
+    for line in bundle.contents() {
+        outln!("  {}", visible::name(&line));
+    }
+    outln!(
+        "No name of the machine or of a user, no path, no address of a program is in it ({removed} texts had one, \
+         which was taken out).\nRead it before you send it: it is text."
+    );
+    Ok(Code::OK)
+}
+
+/// What is wrong with how a process is set up.
+fn of_process(pid: Pid, json: bool) -> Result {
+    let findings = lint::process(&Roots::default(), pid).map_err(|error| {
+        let code = match &error {
+            ProcError::Denied { .. } => Code::PERMISSION,
+            _ => Code::FAILURE,
+        };
+        exit::error(code, format!("process {pid}: {error}"))
+    })?;
+    if json {
+        let json = serde_json::json!({ "schema": 1, "pid": pid.0, "findings": findings });
+        outln!("{}", serde_json::to_string_pretty(&json)?);
+    } else if findings.is_empty() {
+        outln!("nothing is wrong with how process {pid} is set up, as far as the kernel's files say it");
+    } else {
+        print_findings(&findings)?;
+    }
+    Ok(Code::OK)
+}
+
+/// What is found, what to do, and how sure it is.
+fn print_findings(findings: &[Finding]) -> anyhow::Result<()> {
+    for finding in findings {
+        let sure = match finding.sure {
+            Sure::Certain => "certain",
+            Sure::Likely => "likely",
+            Sure::Possible => "possible",
+        };
+        let Finding { name, what, evidence, advice, .. } = finding;
+        outln!("\n{name} ({sure}): {what}\n  found: {evidence}\n  to do: {advice}");
+    }
+    Ok(())
 }
 
 fn nodes() -> Check {

@@ -42,6 +42,7 @@ pub mod monitors;
 pub mod optimal;
 pub mod policies;
 pub mod record;
+pub mod refine;
 pub mod replay;
 pub mod reproduce;
 pub mod rset;
@@ -50,6 +51,7 @@ pub mod simulate;
 pub mod study;
 pub mod top;
 pub mod trace;
+pub mod trial;
 pub mod why;
 
 commands! {
@@ -59,6 +61,8 @@ commands! {
     Why(why::Args) in FindOutWhy => why::run;
     /// Compare two diagnoses: what a change of a program did to where its memory is
     Diff(diff::Args) in FindOutWhy => diff::run;
+    /// Run a program in turns as it is and with each remedy: which is faster, by how much, how sure that is
+    Try(trial::Args) in FindOutWhy => trial::run;
     /// Compare placement policies with the best any policy could do
     Compare(compare::Args) in Compare => compare::run;
     /// The cheapest placement of a trace's pages, its cost, its actions and its exact cost curve
@@ -89,10 +93,12 @@ commands! {
     Replay(replay::Args) in Live => replay::run;
     /// Measure latency and bandwidth between the nodes of this machine
     Bench(bench::Args) in Live => bench::run;
-    /// Probe what works on this machine for the live engine, and what is missing
+    /// Probe what works here for the live engine, and find what is wrong with the machine's or a process's set-up
     Doctor(doctor::Args) in Live => doctor::run;
     /// A virtual NUMA machine with a real kernel, to run programs in
     Lab(lab::Args) in Lab => lab::run;
+    /// Find the hottest lines of a program that runs there, with the machine's monitor card
+    Refine(refine::Args) in Lab => refine::run;
     /// Look into traces and make new ones of them
     Trace(trace::Args) in LookInto => trace::run;
     /// List the machine models, with one line each

@@ -41,8 +41,8 @@ pub struct Args {
     /// global memory. Machines with unequal distances have no such parameter: `homing compare --sweep` samples there.
     #[arg(long, value_name = "PARAM=LO..HI")]
     curve: Option<Range>,
-    /// Also what is lost to sampling: the gap over the period of sampling, such as 4,16,64,256 (one reference in so
-    /// many is seen), of an oracle that knows the law of each page and sees samples only, and of the policy `homing`
+    /// Also what is lost to sampling: the gap over the period of sampling, such as 4,16,64,256 (one reference in that
+    /// number is seen), of an oracle that knows the law of each page and sees samples only, and of the policy `homing`
     ///
     /// With one copy a page, and from where pages are first touched, for the optimum, the oracle and the policy.
     #[arg(long, value_name = "PERIODS", value_delimiter = ',', conflicts_with = "curve",

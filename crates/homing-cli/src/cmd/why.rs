@@ -3,11 +3,12 @@
 mod command;
 mod input;
 mod judged;
+mod perf_data;
 mod process;
 mod shares;
 mod text;
 
-use crate::exit::{Code, Result};
+use crate::exit::{self, Code, Result};
 use crate::files;
 use crate::options::ModelArgs;
 use homing_core::history::ThreadsOn;
@@ -19,6 +20,7 @@ use homing_pipeline::honest::Asked;
 use homing_pipeline::model::{bytes, MEMORY};
 use homing_pipeline::{why, Experiment, TraceFile};
 use input::{Input, Subject};
+use perf_data::PerfArgs;
 use shares::By;
 use std::path::{Path, PathBuf};
 
@@ -32,13 +34,17 @@ homing why app.homing                       a trace, made by `homing record`\n  
 homing why -- ./app -n 5                    a command: recorded for at most a minute, then judged\n  \
 homing why --budget 100M --keep app.homing -- ./app\n  \
 homing why --pid 1234 --seconds 30          a process that runs: sampled, nothing moves\n  \
+perf mem record ./app; homing why perf.data what perf sampled, here or on another machine\n  \
 homing why --cgroup /sys/fs/cgroup/system.slice/app.service\n\n\
 A process is sampled on this machine, as `homing attach --dry-run` does, and needs the same rights. Ctrl-C ends \
 recording or sampling early; what was seen is judged.")]
 pub struct Args {
     #[command(flatten)]
     subject: Subject,
-    /// Machine model: a name from `homing machines`, a TOML file, or `host` [default: two-socket; host for a process]
+    #[command(flatten)]
+    perf: PerfArgs,
+    /// Machine model: a name from `homing machines`, a TOML file, or `host` [default: two-socket; host for a process;
+    /// that of a file of perf as the file has it]
     #[arg(long, short, value_name = "MACHINE", value_parser = crate::names::MACHINE, hide_possible_values = true)]
     machine: Option<String>,
     /// Override a field of the machine, such as remote=15
@@ -81,7 +87,14 @@ pub struct Args {
 
 /// Diagnoses and prints.
 pub fn run(args: Args) -> Result {
-    match args.subject.input()? {
+    let input = args.subject.input()?;
+    args.fit(&input)?;
+    match input {
+        Input::PerfData(path) => {
+            let (report, code) = args.perf.diagnose(&path, args.machine.as_deref())?;
+            show(&args, &report)?;
+            Ok(code)
+        }
         Input::Trace(path) => {
             let (report, code) = trace(&args, &path, Vec::new())?;
             show(&args, &report)?;
@@ -102,6 +115,39 @@ pub fn run(args: Args) -> Result {
             let (report, code) = watched.diagnose(args.machine.as_deref().unwrap_or("host"))?;
             show(&args, &report)?;
             Ok(code)
+        }
+    }
+}
+
+impl Args {
+    /// Refuses options that the input has no use for.
+    fn fit(&self, input: &Input) -> anyhow::Result<()> {
+        if !matches!(input, Input::PerfData(_)) {
+            return match self.perf.is_given() {
+                true => {
+                    let message =
+                        "--process and --symfs are for files of perf: expected `homing why perf.data`";
+                    Err(exit::error(Code::USAGE, message))
+                }
+                false => Ok(()),
+            };
+        }
+        let of_traces = [
+            ("--set", !self.set.is_empty()),
+            ("--threads-on", self.threads_on.is_some()),
+            ("--page-size", self.page_size.is_some()),
+            ("--phase", self.phase.is_some()),
+            ("--threads", self.threads.is_some()),
+            ("--by", !self.by.is_empty()),
+            ("--html", self.html.is_some()),
+        ];
+        match of_traces.iter().find(|(_, given)| *given) {
+            Some((option, _)) => {
+                let message =
+                    format!("{option} is for traces: a file of perf has samples, on its own machine");
+                Err(exit::error(Code::USAGE, message))
+            }
+            None => Ok(()),
         }
     }
 }

@@ -1,5 +1,9 @@
 //! Small C programs recorded under Valgrind, for the tests of `homing record`.
 
+#[path = "../support/executable.rs"]
+#[allow(dead_code)]
+pub mod executable;
+
 use homing_core::trace::Trace;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -33,6 +37,13 @@ impl Lab {
 
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
+    }
+
+    #[allow(dead_code)]
+    pub fn script(&self, name: &str, text: &str) -> PathBuf {
+        let file = self.path(name);
+        executable::write(&file, text);
+        file
     }
 
     pub fn compile(&self, source: &str, flags: &[&str]) -> PathBuf {

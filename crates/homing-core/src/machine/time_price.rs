@@ -139,7 +139,7 @@ mod tests {
                     reference.access(i, m),
                     "{name}: latencies keep their ratios"
                 );
-                assert!(i == m || prices.costs.copy(i, m) > reference.copy(i, m), "{name}: moves are dearer");
+                assert!(i == m || prices.costs.copy(i, m) > reference.copy(i, m), "{name}: moves cost more");
             }
         }
     }

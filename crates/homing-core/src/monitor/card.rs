@@ -5,6 +5,7 @@
 use super::{Monitor, Observed, Poll, Reports, Seen};
 use crate::cache::Kind;
 use crate::ids::Node;
+use crate::refine::{Filters, Limits, Range};
 use std::collections::BTreeMap;
 
 /// Region filters of a card.
@@ -211,32 +212,16 @@ impl Cards {
 
 /// At most [`FILTERS`] regions that cover the pages with at most [`COUNTERS`] counters: the largest gaps stay out.
 fn regions(pages: &[u64], page_size: u64, granularity: u64) -> Option<Vec<Region>> {
-    let align = granularity.max(page_size);
-    let mut blocks: Vec<u64> = pages.iter().map(|page| page / align * align).collect();
-    blocks.sort_unstable();
-    blocks.dedup();
-    let mut gaps: Vec<(u64, usize)> = blocks
-        .windows(2)
-        .enumerate()
-        .map(|(i, pair)| (pair[1] - pair[0], i))
-        .filter(|gap| gap.0 > align)
-        .collect();
-    gaps.sort_unstable_by_key(|&(size, at)| (std::cmp::Reverse(size), at));
-    let mut cuts: Vec<usize> = gaps.iter().take(FILTERS - 1).map(|gap| gap.1 + 1).collect();
-    cuts.sort_unstable();
-    cuts.push(blocks.len());
-    let (mut regions, mut from, mut base) = (Vec::new(), 0, 0u64);
-    for to in cuts {
-        let start = *blocks.get(from)?;
-        let size = blocks[to - 1] + align - start;
-        regions.push(Region { start, size, granularity, kinds: 0b0111, base: base as u32 });
-        base += size / granularity;
-        if base > u64::from(COUNTERS) {
-            return None;
-        }
-        from = to;
-    }
-    Some(regions)
+    let limits = Limits { filters: FILTERS, counters: COUNTERS.into(), line: granularity };
+    let filters = Filters::over(pages, page_size, granularity, limits)?;
+    let region = |&Range { start, bytes, base }: &Range| Region {
+        start,
+        size: bytes,
+        granularity,
+        kinds: 0b0111,
+        base: base as u32,
+    };
+    Some(filters.ranges().iter().map(region).collect())
 }
 
 impl Monitor for Cards {

@@ -136,6 +136,22 @@ impl Prices {
         }
     }
 
+    /// What a reference from `by` costs beyond a local one at the nearest memory where it costs more; 0 if none is.
+    pub(super) fn lowest_loss(&self, by: Node) -> f64 {
+        match self {
+            Prices::Uniform { remote, .. } => remote - 1.0,
+            Prices::General { nodes, .. } => {
+                let losses = (0..*nodes).map(|at| self.access(by, Node(at)) - self.access(by, by));
+                let lowest = losses.filter(|&loss| loss > 0.0).fold(f64::INFINITY, f64::min);
+                if lowest.is_finite() {
+                    lowest
+                } else {
+                    0.0
+                }
+            }
+        }
+    }
+
     /// Nodes other than the requester that can be worth a move: none but global memory where all processor memories are
     /// alike (Bolosky & Scott 1991, section 3.1), any where they are not.
     pub(super) fn havens(&self) -> std::ops::Range<u16> {

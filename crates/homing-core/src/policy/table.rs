@@ -276,7 +276,7 @@ pub const POLICIES: &[Entry] = &[
         params: &[
             Param {
                 name: "hysteresis",
-                default: 0.5,
+                default: 1.0,
                 range: (0.0, 1e6),
                 unit: "page moves",
                 doc: "how much less than the leader an expert must have paid to take the lead",

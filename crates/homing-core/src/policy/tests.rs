@@ -397,12 +397,13 @@ fn best_static_is_the_best_of_all_static_placements() {
 #[test]
 fn homing_learns_what_a_page_needs() {
     let costs = uniform(2, 5.0, 100.0, None);
-    // Long visits that always pay: once learned, the page moves at a visit's first reference.
+    // Long visits that always pay: once learned, the page moves where a visit begins, four references at most after its
+    // first.
     let long: Vec<_> = (0..60).map(|i| (i % 2, 0, true, 200)).collect();
     let history = History::from_references(&expand(&long), 25);
     let result = run(&history, &costs, "homing", None, &[], false);
     let late: Vec<_> = result.log.iter().filter(|entry| entry.time.0 >= 6000).collect();
-    assert!(late.len() == 30 && late.iter().all(|entry| entry.time.0 % 200 == 0), "{late:?}");
+    assert!(late.len() == 30 && late.iter().all(|entry| entry.time.0 % 200 <= 4), "{late:?}");
     // Short visits that never pay: the page stays.
     let short: Vec<_> = (0..2000).map(|i| (i % 2, 0, true, 3)).collect();
     let history = History::from_references(&expand(&short), 25);

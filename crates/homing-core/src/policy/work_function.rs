@@ -39,11 +39,6 @@ impl WorkFunction {
         WorkFunction { values, least }
     }
 
-    /// Of nothing served, wherever the page is.
-    pub(super) fn even(prices: &Prices) -> WorkFunction {
-        WorkFunction { values: vec![0.0; usize::from(prices.memories())], least: 0.0 }
-    }
-
     /// W[node], up to a term that is the same for all nodes.
     #[inline]
     pub(super) fn value(&self, prices: &Prices, node: Node) -> f64 {
@@ -124,7 +119,7 @@ impl WorkFunction {
     }
 
     /// References at these prices where a copy costs the same between any two nodes: from the least of all it is never
-    /// dearer than from another one.
+    /// more expensive than from another one.
     fn serve_alike(&mut self, prices: &[f64], count: f64, copy: f64) {
         // Four minima at a time, which a compiler makes vectors of.
         let mut least = [f64::INFINITY; 4];

@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize};
 pub struct SampledReport {
     /// The source, as `--source` takes it.
     pub source: String,
+    /// The file that has the samples, and where it was recorded; absent for this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<String>,
     /// How long it sampled.
     pub seconds: f64,
     /// Samples.
@@ -135,11 +138,16 @@ pub(super) fn sentence(process: &[ProcessFinding], areas: Cause, of_areas: Strin
 
 /// What the numbers rest on.
 pub(super) fn rests_on(sampled: &SampledReport, basis: &Basis, nonlocal_percent: f64) -> String {
+    let seconds = match sampled.seconds {
+        seconds if seconds < 10.0 => format!("{seconds:.1}"),
+        seconds => format!("{seconds:.0}"),
+    };
+    let by = match &sampled.recorded {
+        Some(recorded) => format!("Sampled by perf for {seconds} s ({recorded})"),
+        None => format!("Sampled on this machine by source {} for {:.0} s", sampled.source, sampled.seconds),
+    };
     format!(
-        "Sampled on this machine by source {} for {:.0} s, {}, not modelled from a trace: {} of {} on {}, \
-         {nonlocal_percent:.1} % of the samples are non-local.",
-        sampled.source,
-        sampled.seconds,
+        "{by}, {}, not modelled from a trace: {} of {} on {}, {nonlocal_percent:.1} % of the samples are non-local.",
         things(sampled.samples, "sample"),
         things(basis.trace.threads, "thread"),
         basis.trace.name,

@@ -5,8 +5,9 @@
 //! > compute (serial + (1 - serial) / p) + overhead p + the misses of the slowest thread, each for what it waits.
 //!
 //! `misses` says how many there are in all on some numbers of processors; between them they are interpolated on
-//! logarithmic scales. Fewer misses on more processors, whose caches hold more of the data together, are what makes a
-//! speed-up super-linear.
+//! logarithmic scales. The share `serial_misses` of them is that of the first thread's serial work, which goes over all
+//! of the data; the rest is divided evenly. Fewer misses on more processors, whose caches hold more of the data
+//! together, are what makes a speed-up super-linear.
 
 use super::workload::Mix;
 use super::BadInput;
@@ -53,9 +54,10 @@ pub struct App {
     /// Misses of an iteration, all threads together, at numbers of processors: `[[1, 3e6], [32, 1e6]]`.
     #[serde(default)]
     pub misses: Vec<(f64, f64)>,
-    /// Share of them that one thread has alone.
+    /// Share of them that the first thread has in its serial work, one for all numbers of processors or
+    /// `[[2, 0.4], [8, 0.3]]`. They go to all of the data alike.
     #[serde(default)]
-    pub serial_misses: f64,
+    pub serial_misses: Share,
     /// How it initialises its data.
     #[serde(default = "parallel")]
     pub init: Init,
@@ -74,6 +76,46 @@ fn parallel() -> Init {
 
 fn yes() -> bool {
     true
+}
+
+/// A share that is always the same, or known on some numbers of processors.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "expected a share from 0 to 1, or pairs such as [[2, 0.4], [8, 0.3]]")]
+pub enum Share {
+    /// Always this.
+    Same(f64),
+    /// By rising numbers of processors; between them in proportion to their logarithms.
+    By(Vec<(f64, f64)>),
+}
+
+impl Default for Share {
+    fn default() -> Share {
+        Share::Same(0.0)
+    }
+}
+
+impl Share {
+    /// The share on p processors.
+    pub fn on(&self, processors: u32) -> f64 {
+        match self {
+            Share::Same(share) => *share,
+            Share::By(points) => interpolated(points, f64::from(processors.max(1)), |low, high, part| {
+                low + part * (high - low)
+            }),
+        }
+    }
+}
+
+/// Between two points that are known, `between` their values for the part of the way on a logarithmic scale; beyond
+/// the first and the last, theirs.
+fn interpolated(points: &[(f64, f64)], p: f64, between: impl Fn(f64, f64, f64) -> f64) -> f64 {
+    let (Some(first), Some(last)) = (points.first(), points.last()) else { return 0.0 };
+    if p <= first.0 {
+        return first.1;
+    }
+    let Some(above) = points.iter().position(|point| p <= point.0) else { return last.1 };
+    let (low, high) = (points[above - 1], points[above]);
+    between(low.1, high.1, (p / low.0).ln() / (high.0 / low.0).ln())
 }
 
 /// A number of bytes that is written with a unit.
@@ -150,20 +192,35 @@ impl App {
             shared: 0.0,
             writes: third(),
             misses: Vec::new(),
-            serial_misses: 0.0,
+            serial_misses: Share::default(),
             init: Init::Parallel,
             malleable,
         }
     }
 
     fn check(&self) -> Result<(), String> {
+        let rising = |name, points: &[(f64, f64)]| {
+            let wrong = |&(p, n): &(f64, f64)| p < 1.0 || n < 0.0 || !p.is_finite() || !n.is_finite();
+            match points.windows(2).all(|pair| pair[0].0 < pair[1].0) && !points.iter().any(wrong) {
+                true => Ok(()),
+                false => {
+                    Err(format!("{name}: expected pairs [processors, {name}] by rising processors from 1"))
+                }
+            }
+        };
         let share = |name, value: f64| match (0.0..=1.0).contains(&value) {
             true => Ok(()),
             false => Err(format!("{name} = {value}: expected a share from 0 to 1")),
         };
         share("serial", self.serial)?;
         share("shared", self.shared)?;
-        share("serial_misses", self.serial_misses)?;
+        match &self.serial_misses {
+            Share::Same(value) => share("serial_misses", *value)?,
+            Share::By(points) => {
+                points.iter().try_for_each(|&(_, value)| share("serial_misses", value))?;
+                rising("serial_misses", points)?;
+            }
+        }
         share("writes", self.writes)?;
         let positive = |name, value: f64| match value > 0.0 && value.is_finite() {
             true => Ok(()),
@@ -175,11 +232,7 @@ impl App {
         if !(self.overhead_us >= 0.0 && self.overhead_us.is_finite()) {
             return Err(format!("overhead_us = {}: expected 0 or more", self.overhead_us));
         }
-        let rising = self.misses.windows(2).all(|pair| pair[0].0 < pair[1].0);
-        if !rising || self.misses.iter().any(|&(p, n)| p < 1.0 || n < 0.0 || !p.is_finite() || !n.is_finite())
-        {
-            return Err("misses: expected pairs [processors, misses] by rising processors from 1".into());
-        }
+        rising("misses", &self.misses)?;
         if self.data.0 == 0 && self.misses.iter().any(|&(_, n)| n > 0.0) {
             return Err("misses without data: expected `data`, the bytes that they go to".into());
         }
@@ -188,19 +241,12 @@ impl App {
 
     /// Misses of an iteration on p processors, all threads together.
     pub fn misses_on(&self, processors: u32) -> f64 {
-        let p = f64::from(processors.max(1));
-        let (Some(first), Some(last)) = (self.misses.first(), self.misses.last()) else { return 0.0 };
-        if p <= first.0 {
-            return first.1;
-        }
-        let Some(above) = self.misses.iter().position(|point| p <= point.0) else { return last.1 };
-        let (low, high) = (self.misses[above - 1], self.misses[above]);
-        let part = (p / low.0).ln() / (high.0 / low.0).ln();
-        if low.1 > 0.0 && high.1 > 0.0 {
-            (low.1.ln() + part * (high.1 / low.1).ln()).exp()
-        } else {
-            low.1 + part * (high.1 - low.1)
-        }
+        interpolated(&self.misses, f64::from(processors.max(1)), |low, high, part| {
+            match low > 0.0 && high > 0.0 {
+                true => (low.ln() + part * (high / low).ln()).exp(),
+                false => low + part * (high - low),
+            }
+        })
     }
 
     /// Seconds of an iteration on p processors in which no thread waits for memory.
@@ -209,15 +255,17 @@ impl App {
         self.compute_ms * 1e-3 * (self.serial + (1.0 - self.serial) / p) + self.overhead_us * 1e-6 * p
     }
 
-    /// Misses of an iteration on p processors of the thread that has most.
-    pub fn slowest_misses_on(&self, processors: u32) -> f64 {
-        let p = f64::from(processors.max(1));
-        self.misses_on(processors) / p * (1.0 + self.serial_misses * (p - 1.0))
+    /// Misses of an iteration on p processors in its serial work, and of each thread in its parallel work.
+    pub fn misses_of_threads_on(&self, processors: u32) -> (f64, f64) {
+        let misses = self.misses_on(processors);
+        let serial = misses * self.serial_misses.on(processors);
+        (serial, (misses - serial) / f64::from(processors.max(1)))
     }
 
     /// Seconds of an iteration on p processors whose misses wait that long each.
     pub fn iteration_s(&self, processors: u32, wait_s: f64) -> f64 {
-        self.busy_s(processors) + self.slowest_misses_on(processors) * wait_s
+        let (serial, parallel) = self.misses_of_threads_on(processors);
+        self.busy_s(processors) + (serial + parallel) * wait_s
     }
 }
 
@@ -238,8 +286,13 @@ mod tests {
         // 100 ms x (0.1 + 0.9 / 2) + 2 x 50 us, and 2 million misses a thread of 1 us each.
         assert!((app.iteration_s(2, 1e-6) - (0.055 + 1e-4 + 2.0)).abs() < 1e-12);
         // A quarter of them by one thread alone, which then has that and its part of the others.
-        let alone = App { serial_misses: 0.25, ..app.clone() };
-        assert!((alone.slowest_misses_on(4) - 2e6 * (0.25 + 0.75 / 4.0)).abs() < 1e-6);
+        let alone = App { serial_misses: Share::Same(0.25), ..app.clone() };
+        let (serial, parallel) = alone.misses_of_threads_on(4);
+        assert!((serial - 0.5e6).abs() < 1e-6 && (parallel - 0.375e6).abs() < 1e-6);
+        assert!((alone.iteration_s(4, 1e-6) - alone.busy_s(4) - 0.875).abs() < 1e-12);
+        let by = Share::By(vec![(2.0, 0.4), (8.0, 0.2)]);
+        assert_eq!([1, 2, 8, 16].map(|p| by.on(p)), [0.4, 0.4, 0.2, 0.2]);
+        assert!((by.on(4) - 0.3).abs() < 1e-12, "half of the way on a logarithmic scale");
     }
 
     #[test]
@@ -251,6 +304,13 @@ mod tests {
         assert!(refused("\"14M\"", "\"0\"").contains("without data"));
         assert!(refused("\"14M\"", "\"lots\"").contains("expected a size"));
         assert!(refused("request = 32", "request = 0").contains("above 0"));
+        assert!(
+            refused("overhead_us", "serial_misses = [[2, 1.5]]\noverhead_us").contains("expected a share")
+        );
+        assert!(
+            refused("overhead_us", "serial_misses = [[2, 0.5], [1, 0.5]]\noverhead_us").contains("rising")
+        );
+        assert!(refused("overhead_us", "serial_misses = \"few\"\noverhead_us").contains("or pairs such as"));
         assert!(refused("overhead_us", "overhead").contains("unknown field"));
         assert!(App::read("", "apps.toml").unwrap_err().message.contains("[[app]]"));
         assert!(App::read(&SWIM.repeat(2), "apps.toml").unwrap_err().message.contains("twice"));

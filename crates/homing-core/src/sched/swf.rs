@@ -35,6 +35,8 @@ pub struct Log {
     pub jobs: Vec<Entry>,
     /// What was left out.
     pub skipped: Skipped,
+    /// Lines with more fields than the format has: only the first 18 are read.
+    pub longer: u64,
 }
 
 /// Jobs of a log that cannot be played.
@@ -69,11 +71,12 @@ pub fn read(text: &str, file: &str) -> Result<Log, BadInput> {
                 log.header.push((key.trim().into(), value.trim().into()));
             }
         } else if !line.is_empty() {
-            let entry = job(line).map_err(|message| BadInput {
+            let (entry, longer) = job(line).map_err(|message| BadInput {
                 file: file.into(),
                 line: Some(index + 1),
                 message,
             })?;
+            log.longer += u64::from(longer);
             match log.skipped.counts(&entry) {
                 Some(count) => *count += 1,
                 None => log.jobs.push(entry),
@@ -105,25 +108,25 @@ impl Skipped {
     }
 }
 
-fn job(line: &str) -> Result<Entry, String> {
+/// The job of a line, and whether that has more fields than the format.
+fn job(line: &str) -> Result<(Entry, bool), String> {
     let mut fields = [0.0; FIELDS];
-    let mut given = 0;
-    for (index, text) in line.split_ascii_whitespace().enumerate() {
-        let value: f64 = text
-            .parse()
-            .ok()
-            .filter(|v: &f64| v.is_finite())
-            .ok_or_else(|| format!("field {}: `{text}` is no number", index + 1))?;
-        *fields.get_mut(index).ok_or_else(|| format!("more than {FIELDS} fields"))? = value;
-        given += 1;
-    }
-    if given < FIELDS {
-        return Err(format!("{given} fields: expected {FIELDS} numbers, -1 for what is not known"));
+    let mut texts = line.split_ascii_whitespace();
+    for (index, field) in fields.iter_mut().enumerate() {
+        let text = texts
+            .next()
+            .ok_or_else(|| format!("{index} fields: expected {FIELDS} numbers, -1 for what is not known"))?;
+        let value = text.parse().ok().filter(|v: &f64| v.is_finite());
+        *field = value.ok_or_else(|| {
+            let shown: String = text.chars().take(20).collect();
+            let no_job = if index == 0 { "; lines that are no jobs begin with `;`" } else { "" };
+            format!("field {}: `{shown}` is no number{no_job}", index + 1)
+        })?;
     }
     let known = |field: usize| Some(fields[field - 1]).filter(|&value| value >= 0.0);
     let processors = |field: usize| known(field).filter(|&p| p >= 1.0).map(|p| p.min(1e9) as u32);
     let submit_s = known(2).ok_or("field 2: expected the seconds at which the job was submitted")?;
-    Ok(Entry {
+    let entry = Entry {
         number: fields[0] as i64,
         submit_s,
         run_s: known(4),
@@ -132,7 +135,8 @@ fn job(line: &str) -> Result<Entry, String> {
         status: known(11).map(|status| status as i64),
         executable: known(14).map(|number| number as i64),
         queue: known(15).map(|queue| queue as i64),
-    })
+    };
+    Ok((entry, texts.next().is_some()))
 }
 
 #[cfg(test)]
@@ -157,6 +161,12 @@ mod tests {
         let second = &log.jobs[1];
         assert_eq!((second.processors, second.memory_kib, second.executable), (Some(16), Some(2048.0), None));
         assert_eq!((second.submit_s, second.run_s, second.status), (10.0, Some(50.0), Some(0)));
+        let longer = read(&LOG.replace("7 1 1 -1 -1\n", "7 1 1 -1 -1 {12,13}\n"), "x.swf").unwrap();
+        assert_eq!(
+            (longer.longer, log.longer, &longer.jobs),
+            (1, 0, &log.jobs),
+            "what more fields hold is not read"
+        );
     }
 
     #[test]
@@ -168,7 +178,9 @@ mod tests {
         );
         assert!(error("1 0 5 soon 32 90 512 32 200 -1 1 3 1 7 1 1 -1 -1")
             .contains("field 4: `soon` is no number"));
-        assert!(error(&"1 ".repeat(19)).contains("more than 18 fields"));
+        assert!(
+            error("id\tsubmit\twait\n").contains("field 1: `id` is no number; lines that are no jobs begin")
+        );
         assert!(error("; only a header\n").contains("no jobs"));
         assert!(error("1 0 5 -1 -1 90 512 32 200 -1 1 3 1 7 1 1 -1 -1").contains("none of its 1 jobs"));
         assert!(error("1 -1 5 9 1 90 512 32 200 -1 1 3 1 7 1 1 -1 -1").contains("field 2"));

@@ -8,7 +8,7 @@ use super::app::App;
 use super::layout::Hardware;
 use super::partition::file::Partition;
 use super::partition::PartitionId;
-use super::swf::Log;
+use super::swf::{Entry, Log};
 use super::BadInput;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::SplitMix64;
@@ -124,28 +124,38 @@ impl Workload {
     /// The jobs of a log: each computes for the time that it ran on the processors that it had. What is said of an
     /// executable's number in `like` behaves as that application instead, as long as it ran.
     pub fn of_log(log: &Log, like: &BTreeMap<i64, App>, most: u32, hardware: &Hardware) -> Workload {
-        let mut apps: Vec<App> = Vec::new();
+        let known = |job: &Entry| job.executable.and_then(|number| like.get(&number));
+        let asked = |job: &Entry| job.processors.unwrap_or(1);
+        let app_of = |job: &Entry| App {
+            request: asked(job).min(most),
+            ..known(job).cloned().unwrap_or_else(|| App::of_log(asked(job), false))
+        };
+        // Tables go from few processors to many.
+        let mut apps: Vec<App> = log.jobs.iter().map(app_of).collect();
+        apps.sort_by(|a, b| (a.request, &a.name).cmp(&(b.request, &b.name)));
+        apps.dedup();
         let first = log.jobs.first().map_or(0.0, |job| job.submit_s);
-        let arrivals = log.jobs.iter().map(|job| {
-            let (run, asked) = (job.run_s.unwrap_or(0.0), job.processors.unwrap_or(1));
-            let known = job.executable.and_then(|number| like.get(&number));
-            let app = App {
-                request: asked.min(most),
-                ..known.cloned().unwrap_or_else(|| App::of_log(asked, false))
-            };
+        let arrival = |job: &Entry| {
+            let app = app_of(job);
             let alone = alone_s(&app, hardware) * app.iterations;
             // On a machine that is smaller than the job's, the same work takes longer.
-            let scale =
-                run / alone * if known.is_some() { 1.0 } else { f64::from(asked) / f64::from(app.request) };
-            let app = apps.iter().position(|other| *other == app).unwrap_or_else(|| {
-                apps.push(app);
-                apps.len() - 1
-            });
-            let (at_s, partition) = (job.submit_s - first, PartitionId::default());
-            Arrival { at_s, app, scale, partition }
-        });
-        let arrivals = arrivals.collect();
+            let longer =
+                if known(job).is_some() { 1.0 } else { f64::from(asked(job)) / f64::from(app.request) };
+            Arrival {
+                at_s: job.submit_s - first,
+                app: apps.iter().position(|other| *other == app).expect("that of each job is there"),
+                scale: job.run_s.unwrap_or(0.0) / alone * longer,
+                partition: PartitionId::default(),
+            }
+        };
+        let arrivals = log.jobs.iter().map(arrival).collect();
         Workload { apps, arrivals }
+    }
+
+    /// Jobs of a log that had more processors than the machine has.
+    pub fn wider(log: &Log, hardware: &Hardware) -> usize {
+        let most = hardware.layout.cpus() as u32;
+        log.jobs.iter().filter(|job| job.processors.is_some_and(|had| had > most)).count()
     }
 
     /// Sends jobs to the partitions of their applications, or of their queues in the log that they are from; others

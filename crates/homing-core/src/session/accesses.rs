@@ -1,5 +1,6 @@
 //! Accesses: the pages that they are to, where those are, and what the policy is told.
 
+use super::gain::Use;
 use super::input::{Access, AccessKind, Answer};
 use super::look_pace::Urgency;
 use super::output::{Output, Question};
@@ -133,9 +134,9 @@ impl Session<'_> {
 
     /// The page that holds an address; `None` if it is not known.
     pub(super) fn page_at(&self, process: ProcessId, address: u64) -> Option<Page> {
-        let pages = self.orders().pages();
-        pages.find(process, address & !(PAGE - 1)).or_else(|| {
-            let page = pages.find(process, address & !(HUGE - 1))?;
+        let (pages, key) = (self.orders().pages(), self.processes.key(process, address));
+        pages.find(key.base()).or_else(|| {
+            let page = pages.find(key.huge())?;
             (pages.entry(page).bytes == HUGE).then_some(page)
         })
     }
@@ -144,7 +145,8 @@ impl Session<'_> {
     fn question(&mut self, access: &Access) -> Option<Question> {
         let process = access.process;
         if let Some(page) = self.page_at(process, access.address) {
-            let address = self.orders().pages().entry(page).address;
+            // In the process that has just used it: others that share it may not have it mapped.
+            let address = access.address & !(self.orders().pages().entry(page).bytes - 1);
             return self.stale(page).then_some(Question { process, address, maybe_huge: false });
         }
         let Some((_, region)) = self.processes.region(process, access.address) else {
@@ -155,7 +157,9 @@ impl Session<'_> {
         };
         let block = access.address & !(HUGE - 1);
         let whole = block >= region.start && block.checked_add(HUGE).is_some_and(|end| end <= region.end);
-        let maybe_huge = whole && region.class.may_be_huge();
+        // Shared memory has huge pages where its offsets are aligned as addresses are.
+        let aligned = region.shows(block).is_none_or(|(_, place)| place % HUGE == 0);
+        let maybe_huge = whole && aligned && region.class.may_be_huge();
         Some(Question { process, address: access.address & !(PAGE - 1), maybe_huge })
     }
 
@@ -176,8 +180,10 @@ impl Session<'_> {
         let (address, bytes) =
             if huge { (question.address & !(HUGE - 1), HUGE) } else { (question.address, PAGE) };
         let node = answer.node.filter(|&node| self.exists(node));
-        let known = self.orders().pages().find(question.process, address);
+        let known = self.orders().pages().find(self.processes.key(question.process, address));
         match (known, node) {
+            // Shared memory is there while somebody maps it, although this process may have it unmapped just now.
+            (Some(page), None) if self.orders().pages().entry(page).key.object().is_some() => {}
             (Some(page), None) => self.page_gone(page),
             (Some(page), Some(node)) => self.set_location(page, node),
             (None, Some(node)) => {
@@ -204,7 +210,8 @@ impl Session<'_> {
     /// Numbers a page; `None` if its mapping went away.
     fn new_page(&mut self, process: ProcessId, address: u64, bytes: u64) -> Option<Page> {
         let class = self.processes.region(process, address)?.1.class;
-        let page = self.engine.executor_mut().pages_mut().number(process, address, bytes, class);
+        let key = self.processes.key(process, address);
+        let page = self.engine.executor_mut().pages_mut().number(key, (process, address), bytes, class);
         self.engine.observe(Observation::PageNew(page, address));
         Some(page)
     }
@@ -224,10 +231,14 @@ impl Session<'_> {
         }
         let entry = self.engine.executor_mut().pages_mut().entry_mut(page);
         let Some(at) = entry.seen_at() else { return };
+        self.wanderers.used(access.process, access.thread, at);
         let first = entry.seen.is_empty();
+        entry.used_by(access.process, access.address);
         entry.count(access.node);
         entry.rounds.access(access.node == at);
-        let (class, process, address) = (entry.class, entry.process, entry.address);
+        let last = entry.last.replace(access.node);
+        let (class, process, address, pages) =
+            (entry.class, entry.process, entry.address, entry.bytes / PAGE);
         self.hot.access(entry, first, access.node != at);
         self.account.access(access.node, at, class);
         let bursts = match access.kind {
@@ -239,8 +250,16 @@ impl Session<'_> {
                 Some(self.estimator.fault(&mut entry.users, &fault))
             }
         };
-        if self.settings.watch || !class.movable() || !self.may_move(process, address) {
+        if let Some(why) = self.orders().stays(page) {
+            *self.account.staying.entry(why).or_default() += 1;
             return;
+        }
+        if self.settings.watch || !self.may_move(process, address) {
+            return;
+        }
+        let splits = self.may_split(page);
+        if let Some(gain) = self.gains.get_mut(&process) {
+            gain.uses(&Use { by: access.node, at, last, pages, splits });
         }
         match (access.kind, bursts) {
             (AccessKind::References(count), _) => self.observe(access, page, access.node, count, at),

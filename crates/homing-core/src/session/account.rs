@@ -41,6 +41,9 @@ impl Interval {
 /// Intervals kept for curves; older ones are joined in pairs when there are more.
 const KEPT: usize = 4096;
 
+/// Accesses after which a share is that of the accesses since, but for 1/e.
+const MEMORY: f64 = 100.0;
+
 /// Counts since the session began.
 #[derive(Clone, Debug, Default)]
 pub struct Account {
@@ -64,6 +67,12 @@ pub struct Account {
     pub moved_by_others: u64,
     /// Threads that moved and stayed.
     pub threads_moved: u64,
+    /// Threads that wander from node to node.
+    pub wanderers: u64,
+    /// Times that one of them was kept on a node, and was let go since it waited there.
+    pub kept: u64,
+    /// See `kept`.
+    pub let_go: u64,
     /// Pages that were sent after a thread that moved.
     pub forwarded: u64,
     /// Huge pages that were split.
@@ -72,6 +81,8 @@ pub struct Account {
     pub not_split: u64,
     /// Accesses by class of mapping.
     pub by_class: [u64; Class::ALL.len()],
+    /// Accesses to pages that stay whoever uses them, by the reason.
+    pub staying: BTreeMap<&'static str, u64>,
     /// Accesses whose page is in no memory or in no mapping any more.
     pub unmapped: u64,
     /// Accesses outside of the areas that their program has named.
@@ -135,12 +146,32 @@ impl Account {
         }
     }
 
-    /// The last quarter of the session: where it settled.
-    pub fn after(&self) -> Interval {
-        let end = self.intervals.last().map_or(0, |interval| interval.ms);
-        let mut after = Interval::default();
-        self.intervals.iter().filter(|i| i.ms * 4 > end * 3).for_each(|interval| after.add(interval));
-        after
+    /// The share of remote accesses in the last quarter of the session, where it settled: the mean over time, in
+    /// percent.
+    /// What was seen last holds until something else is seen, since scans are rare where nothing changes; accesses that
+    /// come in a burst at the end count for the time that they last. `None` if none was seen.
+    pub fn settled_percent(&self) -> Option<f64> {
+        let end = self.intervals.last()?.ms;
+        let quarter = end - end / 4;
+        let (mut share, mut last): (Option<f64>, u64) = (None, 0);
+        let (mut sum, mut time) = (0.0, 0.0);
+        for interval in &self.intervals {
+            if let Some(seen) = interval.nonlocal_percent() {
+                let kept = (-((interval.local + interval.remote) as f64) / MEMORY).exp();
+                share = Some(share.map_or(seen, |share| share * kept + seen * (1.0 - kept)));
+            }
+            let lasted = interval.ms.max(quarter) - last.max(quarter);
+            last = interval.ms;
+            if let Some(share) = share {
+                sum += share * lasted as f64;
+                time += lasted as f64;
+            }
+        }
+        if time > 0.0 {
+            Some(sum / time)
+        } else {
+            share
+        }
     }
 }
 
@@ -149,20 +180,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn before_ends_with_the_first_move_and_after_is_the_last_quarter() {
+    fn before_ends_with_the_first_move_and_where_it_settled_is_the_last_quarter() {
         let mut account = Account::default();
         for ms in 1..=100u64 {
-            let (by, at) = if ms <= 80 { (Node(0), Node(1)) } else { (Node(1), Node(1)) };
-            account.access(by, at, Class::Heap);
+            let by = if ms <= 80 { Node(0) } else { Node(1) };
+            (0..1000).for_each(|_| account.access(by, Node(1), Class::Heap));
             account.now.moved = u64::from(ms == 20);
             account.end_interval(ms);
         }
-        assert_eq!((account.before.remote, account.before.ms), (20, 20));
-        let after = account.after();
-        assert_eq!((after.local, after.remote), (20, 5));
-        assert_eq!(after.nonlocal_percent(), Some(20.0));
+        assert_eq!((account.before.remote, account.before.ms), (20_000, 20));
+        assert!((account.settled_percent().unwrap() - 20.0).abs() < 0.1, "5 of 25 ms");
         assert_eq!(Interval::default().nonlocal_percent(), None);
-        assert_eq!(account.by_class[Class::Heap as usize], 100);
+        assert_eq!(account.by_class[Class::Heap as usize], 100_000);
+    }
+
+    #[test]
+    fn a_share_holds_until_the_next_scan_and_a_burst_at_the_end_counts_for_its_time() {
+        let mut account = Account::default();
+        let mut interval = |ms, local, remote| {
+            (0..local).for_each(|_| account.access(Node(0), Node(0), Class::Heap));
+            (0..remote).for_each(|_| account.access(Node(1), Node(0), Class::Heap));
+            account.end_interval(ms);
+            account.settled_percent()
+        };
+        assert_eq!(interval(100, 0, 0), None);
+        assert_eq!(interval(1000, 0, 1000), Some(100.0));
+        assert!(interval(10_000, 990, 10).unwrap() < 1.1);
+        // Nothing is seen for a while, and a few by chance.
+        assert!(interval(39_000, 0, 0).unwrap() < 1.1);
+        assert!(interval(39_500, 0, 2).unwrap() < 1.3);
+        // At the end one thread reads all.
+        assert!(interval(40_000, 250, 750).unwrap() < 6.0);
     }
 
     #[test]

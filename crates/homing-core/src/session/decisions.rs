@@ -106,6 +106,7 @@ impl Session<'_> {
     /// less waits for the end of the interval.
     pub(super) fn movers_idle(&mut self) {
         if self.settings.rate_limit == 0 && self.orders().waiting() >= MANY {
+            self.judge_gains();
             self.send_orders();
         }
     }

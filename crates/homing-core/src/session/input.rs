@@ -1,9 +1,10 @@
 //! What the session is told: plain values, as they came, before anything is made of them.
 
 use crate::ids::{Micros, Node};
+use crate::process::{Held, Object, ProcessId, Region, ThreadId};
 pub use crate::process::{HotArea, Own};
-use crate::process::{ProcessId, Region, ThreadId};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// One thing that happened, or that the session asked for and got.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -51,6 +52,8 @@ pub enum Input {
         /// The error number.
         errno: i32,
     },
+    /// Threads that are kept on nodes wait for their CPUs, while those of other nodes are idle.
+    Crowded(BTreeSet<ThreadId>),
     /// A program says which of its memory matters.
     Areas(Areas),
     /// A program says where its threads are.
@@ -131,6 +134,9 @@ pub struct Looked {
     pub remapped: Vec<(ProcessId, Vec<Region>)>,
     /// Processes that may use the memory of other nodes than before, and those nodes; none if that is not known.
     pub allowed: Vec<(ProcessId, Vec<Node>)>,
+    /// Objects whose pages stay, all of them; `None` if they are the same as before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held: Option<Vec<(Object, Held)>>,
     /// Threads that are new, ran, or are on another CPU's node, in order of appearance.
     pub threads: Vec<ThreadSeen>,
     /// Threads that ended in processes that go on.

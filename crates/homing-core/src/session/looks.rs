@@ -1,7 +1,9 @@
 //! Process scans: what changed since the last one.
 
+use super::gain::Gain;
 use super::input::{Looked, ThreadSeen};
 use super::output::Output;
+use super::pages::Key;
 use super::processes::{Moved, Seen};
 use super::Session;
 use crate::engine::Observation;
@@ -12,18 +14,27 @@ use crate::process::{self, ProcessId, Region, ThreadId};
 impl Session<'_> {
     /// Takes what a process scan found.
     pub(super) fn looked(&mut self, looked: Looked) {
-        let Looked { cost, ended, begun, remapped, allowed, threads, threads_ended, .. } = looked;
+        let Looked { cost, ended, begun, remapped, allowed, held, threads, threads_ended, .. } = looked;
         let mut quiet = ended.is_empty() && begun.is_empty() && remapped.is_empty() && allowed.is_empty();
         self.kernel_moves_pages = looked.kernel_moves_pages;
         ended.iter().for_each(|&process| self.ended(process));
         begun.iter().for_each(|&process| self.begun(process));
         remapped.into_iter().for_each(|(process, regions)| self.remapped(process, regions));
+        if let Some(held) = held {
+            let numbered =
+                held.into_iter().filter_map(|(object, why)| Some((self.processes.number(object)?, why)));
+            let held = numbered.collect();
+            self.engine.executor_mut().hold(held);
+        }
         let widened = !allowed.is_empty();
         for (process, nodes) in allowed {
             self.engine.executor_mut().allow(process, nodes);
         }
         self.record_actions();
-        threads_ended.iter().for_each(|&(process, thread)| self.processes.thread_ended(process, thread));
+        for &(process, thread) in &threads_ended {
+            self.processes.thread_ended(process, thread);
+            self.wanderers.ended(thread);
+        }
         let (new, moved) = self.see_threads(&threads);
         quiet &= new.is_empty() && moved.is_empty();
         new.into_iter().for_each(|thread| self.bind(thread));
@@ -31,6 +42,9 @@ impl Session<'_> {
         self.count_threads();
         let changes = &mut self.estimator.changes;
         let (divided, grown) = (changes.threads(self.threads), changes.pages(looked.resident_pages));
+        if divided {
+            self.forget_gains();
+        }
         if divided || grown || widened || !begun.is_empty() {
             self.scan_pace.request(self.t);
         }
@@ -43,11 +57,14 @@ impl Session<'_> {
             self.ended(process);
         }
         self.processes.begin(process);
+        self.gains.insert(process, Gain::default());
     }
 
     fn ended(&mut self, process: ProcessId) {
         self.forget_areas(process);
         self.teams.remove(&process);
+        self.gains.remove(&process);
+        self.wanderers.process_ended(process);
         self.processes.end(process);
         self.forget_pages(|of, _| of == process);
         self.engine.executor_mut().allow(process, Vec::new());
@@ -55,16 +72,27 @@ impl Session<'_> {
 
     /// Takes the regions of a process anew and forgets the pages that are in none any more.
     fn remapped(&mut self, process: ProcessId, regions: Vec<Region>) {
+        self.processes.remap(process, regions.clone());
         self.forget_pages(|of, address| of == process && process::find(&regions, address).is_none());
-        self.processes.remap(process, regions);
     }
 
     fn forget_pages(&mut self, gone: impl Fn(ProcessId, u64) -> bool) {
         self.estimator.forget(&gone);
-        let pages = self.orders().pages().iter();
-        let gone: Vec<Page> =
-            pages.filter(|(_, entry)| gone(entry.process, entry.address)).map(|(page, _)| page).collect();
-        gone.into_iter().for_each(|page| self.page_gone(page));
+        let pages = self.orders().pages().iter().filter(|(_, entry)| {
+            // What is mapped there now may be other memory.
+            let another = || self.processes.key(entry.process, entry.address) != entry.key;
+            gone(entry.process, entry.address) || another()
+        });
+        let gone: Vec<(Page, Key)> = pages.map(|(page, entry)| (page, entry.key)).collect();
+        let shared = self.processes.shared();
+        for (page, key) in gone {
+            match shared.iter().find_map(|shown| shown.find(key)) {
+                Some((process, address)) => {
+                    self.engine.executor_mut().pages_mut().entry_mut(page).used_by(process, address);
+                }
+                None => self.page_gone(page),
+            }
+        }
     }
 
     /// New threads, and those that have moved.

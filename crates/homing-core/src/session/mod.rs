@@ -11,6 +11,7 @@
 //! * An **access** was seen by a source (`accesses.rs`). What a hint fault stands for is the business of
 //!   [`crate::estimate`].
 //! * A **thread moved** when it stays on another node (`stays.rs`); its own pages are **forwarded** ([`threads`]).
+//! * A thread **wanders** if it does that often; it can be **kept** on a node (`wanderers.rs`).
 //! * An **action** is what the policy, a plan or the session asks for; it becomes an **order** if no rule refuses it
 //!   ([`orders`]). An order is **handed out**, **lands**, and is **settled** (`decisions.rs`).
 //! * A **question** asks the kernel where a page is. Accesses wait for the answer.
@@ -18,6 +19,7 @@
 mod accesses;
 pub mod account;
 mod decisions;
+mod gain;
 pub mod hot;
 pub mod input;
 mod look_pace;
@@ -36,10 +38,12 @@ mod stays;
 mod tests;
 pub mod thinning;
 pub mod threads;
+mod wanderers;
 
 pub use input::Input;
 pub use output::Output;
 
+use crate::action::Outcome;
 use crate::engine::{Engine, Observation};
 use crate::estimate::Estimator;
 use crate::ids::{Micros, Node, Time};
@@ -47,8 +51,9 @@ use crate::machine::Costs;
 use crate::policy::{Context, Policy};
 use crate::process::{self, ProcessId};
 use account::Account;
+use gain::Gain;
 use hot::HotAreas;
-use input::{Mark, Noticed};
+use input::{Mark, Noticed, Scanned};
 use look_pace::{LookPace, Urgency};
 use orders::Orders;
 use plan::Plan;
@@ -59,6 +64,7 @@ use splits::Splits;
 use stays::Stays;
 use std::collections::{BTreeMap, BTreeSet};
 use thinning::{Part, Thinning};
+use wanderers::Wanderers;
 
 /// Where a page is is asked again when its last answer is older.
 const STALE: Micros = Micros::from_millis(5000);
@@ -93,6 +99,9 @@ pub struct Settings {
     pub regions: Vec<String>,
     /// CPUs that new threads are bound to, in turn; empty if they are not bound.
     pub bind: Vec<u32>,
+    /// CPUs of each node, if threads that wander are kept on nodes (`wanderers.rs`); empty if they are not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keep: Vec<u32>,
     /// Decide, move nothing.
     pub dry_run: bool,
     /// Only count who uses which pages: the policy gets no accesses, processes are looked at seldom, and of many pages
@@ -132,8 +141,11 @@ pub struct Session<'p> {
     estimator: Estimator,
     processes: Processes,
     stays: Stays,
+    wanderers: Wanderers,
     splits: Splits,
     plan: Plan,
+    /// What moves could still gain, by process.
+    gains: BTreeMap<ProcessId, Gain>,
     look_pace: LookPace,
     scan_pace: ScanPace,
     thinning: Thinning,
@@ -177,6 +189,7 @@ impl<'p> Session<'p> {
         let mut engine =
             Engine::new(policy, Orders::new(usize::from(settings.nodes), settings.dry_run), false);
         engine.begin(&context);
+        let wanderers = Wanderers::new(&settings.keep);
         Session {
             settings,
             record,
@@ -186,8 +199,10 @@ impl<'p> Session<'p> {
             estimator: Estimator::default(),
             processes: Processes::default(),
             stays: Stays::default(),
+            wanderers,
             splits: Splits::new(),
             plan,
+            gains: BTreeMap::new(),
             look_pace,
             scan_pace: ScanPace::new(),
             thinning: Thinning::default(),
@@ -221,8 +236,9 @@ impl<'p> Session<'p> {
             Input::MoversIdle => self.movers_idle(),
             Input::Landed { results, moving, stopped } => self.landed(&results, moving, stopped),
             Input::Split(results) => self.took_split(&results),
-            Input::Scanned(scan) => self.scan_pace.scanned(self.t, &scan),
+            Input::Scanned(scan) => self.scanned(&scan),
             Input::NotBound { errno } => *self.account.failures.entry(errno).or_default() += 1,
+            Input::Crowded(threads) => self.crowded(&threads),
             Input::Areas(areas) => self.take_areas(areas),
             Input::Constructs(constructs) => self.in_constructs(&constructs),
             Input::Marked(mark) => self.marked(mark),
@@ -230,6 +246,34 @@ impl<'p> Session<'p> {
             Input::End => self.account.end_interval(self.t.0 / 1000),
         }
         out.append(&mut self.out);
+    }
+
+    /// Pages were marked: what the uses since the last scan say is judged.
+    fn scanned(&mut self, scan: &Scanned) {
+        self.gains.values_mut().for_each(Gain::scanned);
+        self.judge_gains();
+        self.scan_pace.scanned(self.t, scan);
+    }
+
+    /// What was seen says nothing about what moves gain now.
+    fn forget_gains(&mut self) {
+        self.gains.values_mut().for_each(Gain::forget);
+        self.judge_gains();
+    }
+
+    /// Lets pages stay where moves would gain nothing; scans are rare once that is so of all processes.
+    fn judge_gains(&mut self) {
+        for gain in self.gains.values_mut() {
+            gain.judge();
+        }
+        let nothing = self.gains.iter().filter(|(_, gain)| gain.is_nothing()).map(|(&process, _)| process);
+        let nothing: BTreeSet<ProcessId> = nothing.collect();
+        let open = self.gains.values().any(Gain::is_open);
+        self.scan_pace.set_no_gain(self.t, !nothing.is_empty() && !open);
+        for action in self.engine.executor_mut().leave(nothing) {
+            *self.account.refused.entry(gain::NOTHING).or_default() += 1;
+            self.settled(&action, Outcome::Refused(gain::NOTHING));
+        }
     }
 
     fn tick(&mut self, behind: bool, scannable: bool) {
@@ -264,6 +308,7 @@ impl<'p> Session<'p> {
         self.record_actions();
         let (samples, new) = self.estimator.changes.take();
         self.scan_pace.learnt(samples, new);
+        self.judge_gains();
         self.send_orders();
         self.splits.interval();
         self.account.end_interval(self.t.0 / 1000);

@@ -1,6 +1,7 @@
 //! Pages and orders for them: the engine's executor. It knows where pages are, takes actions as orders, hands them out
 //! in batches, and takes what came of each.
 
+use super::gain::NOTHING;
 use super::input::Landed;
 use super::output::Order;
 use super::pages::PageTable;
@@ -10,12 +11,15 @@ use super::threads::FORWARDED;
 use crate::action::{Action, Kind, Locations, Outcome};
 use crate::engine::Executor;
 use crate::ids::{Micros, Node, Page};
-use crate::process::ProcessId;
+use crate::process::{Class, Held, ProcessId};
 use ahash::AHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Reasons of moves that no policy asked for: they are made whatever the page did before.
 const OF_THE_SESSION: [&str; 2] = [FORWARDED, PLANNED];
+
+/// ENOENT: no page is mapped at the address.
+const NOT_MAPPED: i32 = 2;
 
 /// An action that waits to be handed out.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +59,8 @@ pub struct Settled {
 pub struct Orders {
     nodes: usize,
     dry_run: bool,
+    /// Objects that several processes can map and whose pages stay, by number.
+    held: BTreeMap<u32, Held>,
     /// The present.
     now: Micros,
     pages: PageTable,
@@ -70,6 +76,8 @@ pub struct Orders {
     barred: AHashMap<Page, Action>,
     /// The processes of these pages.
     confined: BTreeSet<ProcessId>,
+    /// Processes whose pages stay, since moves would gain nothing.
+    left: BTreeSet<ProcessId>,
     /// Bytes that each node can still take.
     room: Vec<Option<u64>>,
     /// What was asked for, and where the page was, until [`Orders::take_asked`].
@@ -95,6 +103,7 @@ impl Orders {
         Orders {
             nodes,
             dry_run,
+            held: BTreeMap::new(),
             now: Micros(0),
             pages: PageTable::default(),
             queue: Vec::new(),
@@ -104,8 +113,25 @@ impl Orders {
             allowed: BTreeMap::new(),
             barred: AHashMap::new(),
             confined: BTreeSet::new(),
+            left: BTreeSet::new(),
             room: vec![None; nodes],
             asked: Vec::new(),
+        }
+    }
+
+    /// These objects' pages stay, by the objects' numbers; all others may move.
+    pub fn hold(&mut self, held: BTreeMap<u32, Held>) {
+        self.held = held;
+    }
+
+    /// Why a page stays whoever uses it; `None` if it may move.
+    pub fn stays(&self, page: Page) -> Option<&'static str> {
+        let entry = self.pages.entry(page);
+        let held = entry.key.object().and_then(|object| self.held.get(&object));
+        match entry.class {
+            Class::Special => Some("the kernel's own, or a device's"),
+            Class::PageCache => Some("programs, libraries and other files"),
+            _ => held.map(|held| held.reason()),
         }
     }
 
@@ -137,6 +163,28 @@ impl Orders {
     /// Orders that were handed out and have not landed.
     pub fn under_way(&self) -> usize {
         self.sent.len()
+    }
+
+    /// The pages of these processes, and of no others, stay whatever the policy wants. Returns the orders that waited
+    /// for them and are no more.
+    pub(super) fn leave(&mut self, processes: BTreeSet<ProcessId>) -> Vec<Action> {
+        if self.left == processes {
+            return Vec::new();
+        }
+        self.left = processes;
+        let taken_back = |pages: &PageTable, page: Page, waiting: &Waiting| {
+            !OF_THE_SESSION.contains(&waiting.action.reason)
+                && self.left.contains(&pages.entry(page).process)
+                && pages.entry(page).under_way.is_none()
+        };
+        let of_left = self.waiting.iter().filter(|(page, waiting)| taken_back(&self.pages, **page, waiting));
+        let mut actions: Vec<Action> = of_left.map(|(_, waiting)| waiting.action).collect();
+        actions.sort_unstable_by_key(|action| action.page);
+        for action in &actions {
+            self.waiting.remove(&action.page);
+            self.pages.entry_mut(action.page).ordered = None;
+        }
+        actions
     }
 
     /// How many bytes each node can still take; `None` where that is not known.
@@ -213,7 +261,8 @@ impl Orders {
             self.next = self.next.wrapping_add(1);
             entry.under_way = Some(tag);
             self.sent.insert(tag, Sent { action, to, from: entry.at, bytes: entry.bytes });
-            orders.push(Order { tag, process: entry.process, address: entry.address, to });
+            let shared = entry.key.object().is_some();
+            orders.push(Order { tag, process: entry.process, address: entry.address, to, shared });
         }
         self.queue.extend(queue);
         orders
@@ -243,6 +292,8 @@ impl Orders {
                 entry.moves += 1;
                 entry.rounds.moved(from, to, self.now);
             }
+            // Another process uses a shared page; the one that was asked has it unmapped just now.
+            Landed::Not(NOT_MAPPED) if entry.key.object().is_some() => {}
             Landed::Not(_) => entry.failures += 1,
             Landed::Later => {}
         }
@@ -269,15 +320,21 @@ impl Orders {
         self.barred.remove(&action.page);
         let process = self.pages.entry(action.page).process;
         let may_use = self.may_use(process, to);
+        let stays = self.stays(action.page);
         let entry = self.pages.entry_mut(action.page);
         if entry.seen_at() == Some(to) {
             return Outcome::Already;
         }
-        if !entry.class.movable() {
-            return Outcome::Refused("shared by processes: page cache is shown, not moved");
+        if let Some(why) = stays {
+            return Outcome::Refused(why);
         }
-        if entry.rounds.rests(self.now) && !OF_THE_SESSION.contains(&action.reason) {
-            return Outcome::Refused(RESTS);
+        if !OF_THE_SESSION.contains(&action.reason) {
+            if self.left.contains(&process) {
+                return Outcome::Refused(NOTHING);
+            }
+            if entry.rounds.rests(self.now) {
+                return Outcome::Refused(RESTS);
+            }
         }
         if entry.unmovable() {
             return Outcome::Refused("the kernel would not move the page three times");

@@ -38,6 +38,21 @@ pub enum Output {
         /// The CPU.
         cpu: u32,
     },
+    /// Let a thread run on the CPUs of this node only, of those that it had. Only a failure is answered, by
+    /// [`super::Input::NotBound`].
+    Keep {
+        /// Its process.
+        process: ProcessId,
+        /// The thread.
+        thread: ThreadId,
+        /// The node.
+        node: Node,
+    },
+    /// Give a thread that is kept the CPUs that it had.
+    LetGo {
+        /// The thread.
+        thread: ThreadId,
+    },
     /// To be written down: an action, and what came of it at once.
     Decided(Decided),
     /// To be written down: what came of an action that was pending.
@@ -68,6 +83,9 @@ pub struct Order {
     pub address: u64,
     /// The node to move it to.
     pub to: Node,
+    /// Several processes may map it: it is moved for all of them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shared: bool,
 }
 
 /// A huge page to be split.

@@ -4,17 +4,56 @@
 //! the pages that are there.
 
 use super::rounds::Rounds;
+use super::{HUGE, PAGE};
 use crate::estimate::users::Users;
 use crate::ids::{Micros, Node, Page};
 use crate::process::{Class, ProcessId};
 use ahash::AHashMap;
 
+/// What a page is known by, whoever uses it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Key {
+    /// The process that it belongs to, and its address there.
+    Own(ProcessId, u64),
+    /// The object that several processes can map, by order of appearance, and the place in it.
+    Shared(u32, u64),
+}
+
+impl Key {
+    /// The base page that holds the address or place.
+    pub fn base(self) -> Key {
+        self.rounded(PAGE)
+    }
+
+    /// The huge page that would hold the address or place.
+    pub fn huge(self) -> Key {
+        self.rounded(HUGE)
+    }
+
+    fn rounded(self, bytes: u64) -> Key {
+        match self {
+            Key::Own(process, address) => Key::Own(process, address & !(bytes - 1)),
+            Key::Shared(object, offset) => Key::Shared(object, offset & !(bytes - 1)),
+        }
+    }
+
+    /// The object that several processes can map, if there is one.
+    pub fn object(self) -> Option<u32> {
+        match self {
+            Key::Own(..) => None,
+            Key::Shared(object, _) => Some(object),
+        }
+    }
+}
+
 /// A page of a process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// The process.
+    /// What it is known by.
+    pub key: Key,
+    /// The process; of several that share the page, one that has used it lately.
     pub process: ProcessId,
-    /// Address of the first byte.
+    /// Address of the first byte, in that process.
     pub address: u64,
     /// Size: the base page, or a huge page that moves as a whole.
     pub bytes: u64,
@@ -42,6 +81,8 @@ pub struct Entry {
     pub rounds: Rounds,
     /// Why the last action was refused, if it was.
     pub refused: Option<&'static str>,
+    /// The node that used it last, as far as was seen.
+    pub last: Option<Node>,
     /// Accesses by node since it was first seen.
     pub seen: Vec<u32>,
     /// Who uses it, by hint faults.
@@ -56,6 +97,13 @@ impl Entry {
     /// True if the kernel would not move it several times.
     pub fn unmovable(&self) -> bool {
         self.failures >= PATIENCE
+    }
+
+    /// A process has used it at this address. Orders for a shared page are carried out in a process that has it mapped.
+    pub fn used_by(&mut self, process: ProcessId, address: u64) {
+        if self.key.object().is_some() && self.under_way.is_none() {
+            (self.process, self.address) = (process, address & !(self.bytes - 1));
+        }
     }
 
     /// Counts an access.
@@ -75,18 +123,25 @@ impl Entry {
 /// All pages.
 #[derive(Debug, Default)]
 pub struct PageTable {
-    numbers: AHashMap<(ProcessId, u64), Page>,
+    numbers: AHashMap<Key, Page>,
     entries: Vec<Entry>,
     free: Vec<Page>,
 }
 
 impl PageTable {
-    /// The number of the page that begins at `address`, made if it is new.
-    pub fn number(&mut self, process: ProcessId, address: u64, bytes: u64, class: Class) -> Page {
-        if let Some(&page) = self.numbers.get(&(process, address)) {
+    /// The number of the page of that key, which begins at `address` of `process`; made if it is new.
+    pub fn number(
+        &mut self,
+        key: Key,
+        (process, address): (ProcessId, u64),
+        bytes: u64,
+        class: Class,
+    ) -> Page {
+        if let Some(&page) = self.numbers.get(&key) {
             return page;
         }
         let entry = Entry {
+            key,
             process,
             address,
             bytes,
@@ -102,6 +157,7 @@ impl PageTable {
             moves: 0,
             rounds: Rounds::default(),
             refused: None,
+            last: None,
             seen: Vec::new(),
             users: Users::default(),
             alive: true,
@@ -116,13 +172,13 @@ impl PageTable {
                 Page(self.entries.len() as u32 - 1)
             }
         };
-        self.numbers.insert((process, address), page);
+        self.numbers.insert(key, page);
         page
     }
 
-    /// The number of the page that begins at `address`, if it is known.
-    pub fn find(&self, process: ProcessId, address: u64) -> Option<Page> {
-        self.numbers.get(&(process, address)).copied()
+    /// The number of the page of that key, if it is known.
+    pub fn find(&self, key: Key) -> Option<Page> {
+        self.numbers.get(&key).copied()
     }
 
     /// A page. Only for numbers that [`PageTable::number`] gave and that are not gone.
@@ -144,7 +200,7 @@ impl PageTable {
     pub fn remove(&mut self, page: Page) {
         let entry = &mut self.entries[page.index()];
         if std::mem::take(&mut entry.alive) {
-            self.numbers.remove(&(entry.process, entry.address));
+            self.numbers.remove(&entry.key);
             self.free.push(page);
         }
     }
@@ -173,14 +229,17 @@ mod tests {
     #[test]
     fn numbers_are_used_again_when_a_page_is_gone() {
         let mut table = PageTable::default();
-        let number = |table: &mut PageTable, address| table.number(ProcessId(7), address, 4096, Class::Heap);
+        let of = ProcessId(7);
+        let number = |table: &mut PageTable, address| {
+            table.number(Key::Own(of, address), (of, address), 4096, Class::Heap)
+        };
         let (a, b) = (number(&mut table, 0x1000), number(&mut table, 0x2000));
         assert_eq!((a, b, number(&mut table, 0x1000)), (Page(0), Page(1), Page(0)));
         table.entry_mut(a).failures = PATIENCE;
         assert!(table.entry(a).unmovable());
         table.remove(a);
         table.remove(a);
-        assert_eq!((table.find(ProcessId(7), 0x1000), table.alive(a), table.len()), (None, false, 1));
+        assert_eq!((table.find(Key::Own(of, 0x1000)), table.alive(a), table.len()), (None, false, 1));
         assert_eq!((number(&mut table, 0x3000), number(&mut table, 0x4000)), (Page(0), Page(2)));
         assert!(!table.entry(a).unmovable());
         assert_eq!(table.iter().count(), 3);

@@ -1,8 +1,9 @@
 //! The processes that the session works for: their regions and threads, as the last process scan found them.
 
 use super::input::ThreadSeen;
+use super::pages::Key;
 use crate::ids::{Node, Thread};
-use crate::process::{self, ProcessId, Region, ThreadId};
+use crate::process::{self, Object, ProcessId, Region, ThreadId};
 use std::collections::BTreeMap;
 
 /// A thread.
@@ -19,6 +20,8 @@ pub(super) struct Task {
 /// A thread that stays on another node now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Moved {
+    pub(super) process: ProcessId,
+    pub(super) id: ThreadId,
     pub(super) thread: Thread,
     pub(super) from: Node,
     pub(super) to: Node,
@@ -32,11 +35,32 @@ pub(super) enum Seen {
     Same,
 }
 
+/// What a process maps of a shared object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shown {
+    object: u32,
+    offset: u64,
+    process: ProcessId,
+    start: u64,
+    end: u64,
+}
+
+impl Shown {
+    /// The process that maps this, and where; `None` if it is not in here.
+    pub(super) fn find(&self, key: Key) -> Option<(ProcessId, u64)> {
+        let Key::Shared(object, place) = key else { return None };
+        let address = self.start.checked_add(place.checked_sub(self.offset)?)?;
+        (object == self.object && address < self.end).then_some((self.process, address))
+    }
+}
+
 #[derive(Debug, Default)]
 struct Process {
     /// By order of appearance, once its regions are known.
     number: Option<u32>,
     regions: Vec<Region>,
+    /// One of them at least shows what others can map too.
+    shares: bool,
     tasks: BTreeMap<ThreadId, Task>,
 }
 
@@ -44,6 +68,8 @@ struct Process {
 #[derive(Debug, Default)]
 pub(super) struct Processes {
     known: BTreeMap<ProcessId, Process>,
+    /// The objects that several processes can map, by order of appearance.
+    objects: BTreeMap<Object, u32>,
     /// Numbers given to processes and to threads.
     numbered: u32,
     threads: u32,
@@ -66,6 +92,12 @@ impl Processes {
     /// Its mappings changed. False if there is no such process.
     pub(super) fn remap(&mut self, process: ProcessId, regions: Vec<Region>) -> bool {
         let Some(known) = self.known.get_mut(&process) else { return false };
+        known.shares = false;
+        for backing in regions.iter().filter_map(|region| region.backing) {
+            let number = self.objects.len() as u32;
+            self.objects.entry(backing.object).or_insert(number);
+            known.shares = true;
+        }
         known.regions = regions;
         if known.number.is_none() {
             known.number = Some(self.numbered);
@@ -78,6 +110,31 @@ impl Processes {
     pub(super) fn region(&self, process: ProcessId, address: u64) -> Option<(u32, &Region)> {
         let known = self.known.get(&process)?;
         Some((known.number?, process::find(&known.regions, address)?))
+    }
+
+    /// What the memory at an address is known by, whichever process uses it.
+    pub(super) fn key(&self, process: ProcessId, address: u64) -> Key {
+        let shares = self.known.get(&process).filter(|known| known.shares);
+        let shown = shares.and_then(|known| process::find(&known.regions, address)?.shows(address));
+        let shared = shown.and_then(|(object, offset)| Some(Key::Shared(self.number(object)?, offset)));
+        shared.unwrap_or(Key::Own(process, address))
+    }
+
+    /// The number of an object that a process maps or has mapped.
+    pub(super) fn number(&self, object: Object) -> Option<u32> {
+        self.objects.get(&object).copied()
+    }
+
+    /// All that processes map of shared objects.
+    pub(super) fn shared(&self) -> Vec<Shown> {
+        let sharing = self.known.iter().filter(|(_, known)| known.shares);
+        let all =
+            sharing.flat_map(|(&process, known)| known.regions.iter().map(move |region| (process, region)));
+        let shown = all.filter_map(|(process, region)| {
+            let (object, offset) = (self.number(region.backing?.object)?, region.backing?.offset);
+            Some(Shown { object, offset, process, start: region.start, end: region.end })
+        });
+        shown.collect()
     }
 
     /// All its regions, as the last scan found them.
@@ -121,7 +178,8 @@ impl Processes {
         match (task.home, now) {
             (Some(from), Some(to)) if from != to && before == now && seen.ran => {
                 task.home = now;
-                Seen::Moved(Moved { thread: task.number, from, to })
+                let (process, id) = (seen.process, seen.thread);
+                Seen::Moved(Moved { process, id, thread: task.number, from, to })
             }
             _ => {
                 task.home = task.home.or(now);
@@ -135,7 +193,7 @@ impl Processes {
         let task = self.known.get_mut(&process)?.tasks.get_mut(&thread)?;
         task.seen = Some(to);
         let from = task.home.replace(to).filter(|&from| from != to)?;
-        Some(Moved { thread: task.number, from, to })
+        Some(Moved { process, id: thread, thread: task.number, from, to })
     }
 }
 
@@ -154,7 +212,9 @@ mod tests {
         let mut processes = Processes::default();
         assert_eq!(processes.thread_seen(&seen(0, true)), Seen::Same, "of no known process");
         processes.begin(PROCESS);
-        let moved = |from, to| Seen::Moved(Moved { thread: Thread(0), from: Node(from), to: Node(to) });
+        let (id, thread) = (ThreadId(8), Thread(0));
+        let moved =
+            |from, to| Seen::Moved(Moved { process: PROCESS, id, thread, from: Node(from), to: Node(to) });
         let mut see = |node, ran| processes.thread_seen(&seen(node, ran));
         assert_eq!((see(0, true), see(1, true)), (Seen::New, Seen::Same), "once is not enough");
         assert_eq!((see(1, false), see(1, true)), (Seen::Same, moved(0, 1)), "it has to run there");

@@ -25,6 +25,9 @@ const SOON: Micros = Micros::from_millis(20);
 const BURST: Micros = Micros::from_millis(1000);
 const PART: u64 = 50;
 
+/// The shortest time between scans where moves would gain nothing, whatever changes.
+const NOTHING_TO_GAIN: Micros = Micros::from_millis(2000);
+
 /// Programs run at least three times as long as they stood still for the last scan.
 const REST: u32 = 3;
 
@@ -52,6 +55,8 @@ pub(super) struct ScanPace {
     idle: bool,
     /// The programs must not stand still again before that.
     not_before: Micros,
+    /// Moves would gain nothing.
+    no_gain: bool,
     /// Time from the last scan to the next.
     period: Micros,
     /// How long the programs have stood still for scans.
@@ -71,6 +76,7 @@ impl ScanPace {
             stage: Stage::Resting(Micros(0)),
             idle: false,
             not_before: Micros(0),
+            no_gain: false,
             period: BUSY,
             stopped: Micros(0),
             cost: Micros(0),
@@ -118,13 +124,15 @@ impl ScanPace {
             self.owed -= 1;
             return None;
         }
-        if new.saturating_mul(NEW) > samples {
+        if !self.no_gain && new.saturating_mul(NEW) > samples {
             self.pace = BUSY;
             return None;
         }
         let before = self.pace;
         let cheap = self.cost.times(CALM_SHARE).min(LONGEST);
-        self.pace = before.times(2).min(CALM).max(cheap);
+        let longer = before.times(2).min(CALM);
+        // What gains nothing in one phase may gain in the next: that is looked at some times before it is left alone.
+        self.pace = if self.no_gain && longer < CALM { longer } else { longer.max(cheap) };
         Some(self.pace.since(before)).filter(|more| more.0 > 0)
     }
 
@@ -133,7 +141,7 @@ impl ScanPace {
         let Scanned { began, stopped, everywhere, cost } = *scan;
         self.stopped = self.stopped.plus(stopped);
         self.cost = cost;
-        let rest = if everywhere && self.owed > 0 { self.soon(t) } else { self.pace };
+        let rest = if everywhere && self.owed > 0 && !self.no_gain { self.soon(t) } else { self.pace };
         if !everywhere {
             // A scan that the kernel did not make says nothing.
             self.owed = self.owed.max(1);
@@ -146,7 +154,7 @@ impl ScanPace {
 
     /// What was known is no longer so: threads began, or memory grew. A scan should come soon.
     pub(super) fn request(&mut self, t: Micros) {
-        self.owed = OWED;
+        self.owed = if self.no_gain { 1 } else { OWED };
         self.sooner(t);
     }
 
@@ -156,9 +164,20 @@ impl ScanPace {
         self.sooner(t);
     }
 
+    /// Whether moves would gain nothing, as far as it is known.
+    pub(super) fn set_no_gain(&mut self, t: Micros, no_gain: bool) {
+        let before = std::mem::replace(&mut self.no_gain, no_gain);
+        if no_gain {
+            self.pace = self.pace.max(NOTHING_TO_GAIN);
+        } else if before {
+            self.sooner(t);
+        }
+    }
+
     fn sooner(&mut self, t: Micros) {
-        self.pace = BUSY;
-        let soon = t.plus(self.soon(t)).max(self.not_before);
+        self.pace = if self.no_gain { NOTHING_TO_GAIN } else { BUSY };
+        let soon = if self.no_gain { NOTHING_TO_GAIN } else { self.soon(t) };
+        let soon = t.plus(soon).max(self.not_before);
         if let Stage::Resting(until) = &mut self.stage {
             *until = (*until).min(soon);
         }
@@ -243,6 +262,28 @@ mod tests {
         assert_eq!(scans.due(), None);
         scans.scanned(ms(150), &scan(121, 10, false));
         assert_eq!(scans.due(), Some(ms(550)), "what was missed is made again at the common pace");
+    }
+
+    #[test]
+    fn where_moves_would_gain_nothing_new_memory_and_new_users_bring_few_scans() {
+        let mut scans = ScanPace::new();
+        let ms = Micros::from_millis;
+        let mut made = |from: u64, to: u64, no_gain: bool| {
+            let mut made = 0;
+            for t in (from..to).step_by(10).map(ms) {
+                scans.set_no_gain(t, no_gain);
+                scans.learnt(10, 10);
+                scans.request(t);
+                if scans.take_due(t, false, true) {
+                    made += 1;
+                    scans.scanned(t, &Scanned { began: t, stopped: ms(1), everywhere: true, cost: ms(1) });
+                }
+            }
+            made
+        };
+        let (before, without, after) =
+            (made(0, 10_000, false), made(10_000, 20_000, true), made(20_000, 30_000, false));
+        assert!(before > 20 && (4..=6).contains(&without) && after > 20, "{before}, {without}, {after}");
     }
 
     #[test]

@@ -37,15 +37,20 @@ impl Session<'_> {
     /// A page was seen, whose users the estimator has just told: notes one that is to be split.
     pub(super) fn consider_split(&mut self, page: Page) {
         let shares = self.estimator.shares();
-        if shares.len() < 2 || self.settings.keep_huge_pages || self.settings.dry_run {
+        if shares.len() < 2 || !self.may_split(page) {
             return;
         }
         let most = shares.iter().map(|(_, share)| *share).fold(0.0, f64::max);
-        let entry = self.orders().pages().entry(page);
-        let worth = entry.bytes == HUGE && !entry.whole && entry.class.movable() && 1.0 - most >= SHARED;
-        if worth && !self.splits.wanted.contains(&page) {
+        if 1.0 - most >= SHARED && !self.splits.wanted.contains(&page) {
             self.splits.wanted.push(page);
         }
+    }
+
+    /// True of a huge page that is split if several nodes use it.
+    pub(super) fn may_split(&self, page: Page) -> bool {
+        let entry = self.orders().pages().entry(page);
+        let allowed = !self.settings.keep_huge_pages && !self.settings.dry_run;
+        allowed && entry.bytes == HUGE && !entry.whole && self.orders().stays(page).is_none()
     }
 
     /// Asks for the splits that were noted, as many as the interval allows.
@@ -69,7 +74,7 @@ impl Session<'_> {
     /// What came of splits. Pages that were split are forgotten; their parts become known at their next accesses.
     pub(super) fn took_split(&mut self, results: &[SplitResult]) {
         for result in results {
-            let Some(page) = self.orders().pages().find(result.process, result.address) else { continue };
+            let Some(page) = self.page_at(result.process, result.address) else { continue };
             if self.orders().pages().entry(page).bytes != HUGE {
                 continue;
             }

@@ -60,12 +60,17 @@ impl Session<'_> {
         if moved.is_empty() {
             return;
         }
-        for &Moved { thread, from, to } in moved {
+        let era = self.estimator.changes.era();
+        for &Moved { process, id, thread, from, to } in moved {
             let moved = ThreadMoved { thread, from, to, time: Time(self.t.0) };
             self.engine.observe(Observation::ThreadMoved(moved));
             self.account.threads_moved += 1;
+            self.thread_wanders(process, id, to);
             self.estimator.changes.thread_moved();
             self.record_actions();
+        }
+        if self.estimator.changes.era() != era {
+            self.forget_gains();
         }
         self.scan_pace.request_one(self.t);
         if !self.engine.policy_forwards() {
@@ -78,7 +83,7 @@ impl Session<'_> {
         let era = self.estimator.changes.era();
         let pages = self.orders().pages().iter().filter_map(|(page, entry)| {
             let thread = moved.get(&entry.users.owner(era)?)?;
-            let follows = entry.class.movable()
+            let follows = self.orders().stays(page).is_none()
                 && entry.seen_at() == Some(thread.from)
                 && self.may_move(entry.process, entry.address);
             follows.then_some((page, entry.address, thread.to))

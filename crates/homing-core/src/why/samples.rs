@@ -23,6 +23,8 @@ pub struct Sampled {
     pub at: Node,
     /// Samples by node; nodes behind the last have none.
     pub seen: Vec<u32>,
+    /// References that these samples stand for, by node; empty if each stands for one.
+    pub weights: Vec<u64>,
     /// A number for the name of the data in it; -1 if nothing is known.
     pub area: i32,
     /// It cannot move.
@@ -31,13 +33,28 @@ pub struct Sampled {
     pub stands_for: u64,
 }
 
+impl Sampled {
+    /// Samples by node, a number for each of `nodes`.
+    fn counts(&self, nodes: usize) -> Vec<u64> {
+        self.seen.iter().copied().map(u64::from).chain(std::iter::repeat(0)).take(nodes).collect()
+    }
+
+    /// References by node that the samples stand for.
+    fn references(&self, nodes: usize) -> Vec<u64> {
+        match self.weights.is_empty() {
+            true => self.counts(nodes),
+            false => self.weights.iter().copied().chain(std::iter::repeat(0)).take(nodes).collect(),
+        }
+    }
+}
+
 /// The facts of sampled pages, in their order.
 pub fn facts(pages: &[Sampled], costs: &Costs) -> Vec<PageFacts> {
     let nodes = usize::from(costs.memories() - u16::from(costs.global_node().is_some()));
     let mut of_area: BTreeMap<i32, Vec<u64>> = BTreeMap::new();
     for page in pages {
         let sums = of_area.entry(page.area).or_insert_with(|| vec![0; nodes]);
-        sums.iter_mut().zip(&page.seen).for_each(|(sum, &count)| *sum += u64::from(count));
+        sums.iter_mut().zip(page.references(nodes)).for_each(|(sum, count)| *sum += count);
     }
     let best_of_area: BTreeMap<i32, Node> =
         of_area.into_iter().map(|(area, by_node)| (area, best(costs, &by_node))).collect();
@@ -58,11 +75,10 @@ pub fn facts(pages: &[Sampled], costs: &Costs) -> Vec<PageFacts> {
 }
 
 fn page_facts(page: &Sampled, best_of_area: Node, nodes: usize, costs: &Costs) -> PageFacts {
-    let seen = page.seen.iter().copied().map(u64::from).chain(std::iter::repeat(0));
-    let by_node: Vec<u64> = seen.take(nodes).collect();
-    let alone = by_node.iter().sum::<u64>() <= 1;
+    let (counts, by_node) = (page.counts(nodes), page.references(nodes));
+    let alone = counts.iter().sum::<u64>() <= 1;
     let spread = Node(((page.address / page.bytes.max(1)) % nodes as u64) as u16);
-    let at_best = left_out(&by_node, best_of_area, costs);
+    let at_best = left_out(&counts, &by_node, best_of_area, costs);
     let own = |by: usize| costs.access(Node(by as u16), Node(by as u16));
     PageFacts {
         address: page.address,
@@ -98,15 +114,17 @@ fn uses(by_node: &[u64]) -> Vec<Use> {
     used.map(|(&count, node)| Use { interval: 0, node, count: count.min(u32::MAX.into()) as u32 }).collect()
 }
 
-/// What the samples cost, each at the node that the others choose.
-fn left_out(by_node: &[u64], best_of_area: Node, costs: &Costs) -> f64 {
+/// What the references cost that samples stand for, each sample at the node that the others choose.
+fn left_out(counts: &[u64], by_node: &[u64], best_of_area: Node, costs: &Costs) -> f64 {
     let mut others = by_node.to_vec();
     let mut cost = 0.0;
-    for (by, &count) in by_node.iter().enumerate().filter(|(_, &count)| count > 0) {
-        others[by] -= 1;
+    for (by, &count) in counts.iter().enumerate().filter(|(_, &count)| count > 0) {
+        // Those of a node stand for the same on average.
+        let one = by_node[by] / count;
+        others[by] -= one;
         let at = if others.iter().all(|&count| count == 0) { best_of_area } else { best(costs, &others) };
-        cost += count as f64 * costs.access(Node(by as u16), at);
-        others[by] += 1;
+        cost += by_node[by] as f64 * costs.access(Node(by as u16), at);
+        others[by] += one;
     }
     cost
 }
@@ -158,7 +176,8 @@ mod tests {
 
     fn page(number: u64, at: u16, seen: &[u32]) -> Sampled {
         let (address, seen) = (number * 4096, seen.to_vec());
-        Sampled { address, bytes: 4096, at: Node(at), seen, area: 0, held: false, stands_for: 1 }
+        let weights = Vec::new();
+        Sampled { address, bytes: 4096, at: Node(at), seen, weights, area: 0, held: false, stands_for: 1 }
     }
 
     fn judge(pages: &[Sampled]) -> Diagnosis {
@@ -215,6 +234,20 @@ mod tests {
         assert!(facts.iter().all(|page| page.best == Node(1) && (page.costs.at_best - cost).abs() < 1e-9));
         let found = judge(&pages);
         assert!(found.costs[2] <= found.costs[1], "no remedy beats the bound: {:?}", found.costs);
+    }
+
+    #[test]
+    fn samples_that_stand_for_more_weigh_more_and_are_no_more_samples() {
+        let weighed = |weights: &[u64]| Sampled { weights: weights.to_vec(), ..page(0, 0, &[1, 1]) };
+        let (equal, costs) = (facts(&[weighed(&[1, 1])], &costs()), costs());
+        assert_eq!(facts(&[page(0, 0, &[1, 1])], &costs), equal, "each stands for one");
+        let heavy = &facts(&[weighed(&[10, 4000])], &costs)[0];
+        assert_eq!((heavy.best, heavy.references()), (Node(1), 4010));
+        // A heavy sample is one sample: a page with no other is charged at its area's node.
+        let alone = Sampled { seen: vec![0, 1], weights: vec![0, 5000], ..page(1, 0, &[]) };
+        let other = Sampled { seen: vec![9], weights: vec![9000], ..page(2, 0, &[]) };
+        let found = facts(&[alone, other], &costs);
+        assert_eq!(found[0].best, Node(0));
     }
 
     #[test]

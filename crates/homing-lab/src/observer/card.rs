@@ -6,7 +6,7 @@ use std::fs::File;
 use std::process::Command;
 
 /// Bytes of the card's memory (`lab/plugin/card.h`).
-pub const CARD_BYTES: u64 = 16 << 20;
+pub use homing_linux::monitor_card::BYTES as CARD_BYTES;
 
 /// Makes it, without a name; gives the number that QEMU knows it by.
 pub(super) fn memory(qemu: &mut Command) -> Result<i32, LabError> {

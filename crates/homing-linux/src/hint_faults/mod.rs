@@ -8,6 +8,7 @@ mod code;
 pub mod own;
 pub mod preload;
 pub mod scanner;
+pub mod shared;
 pub mod stand;
 
 use crate::proc::{Pid, Proc, Tid};

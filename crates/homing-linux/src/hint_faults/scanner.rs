@@ -173,6 +173,11 @@ impl Scanner {
         self.origin
     }
 
+    /// The memory of the process.
+    pub(super) fn memory(&self) -> &File {
+        &self.memory
+    }
+
     /// The helper.
     pub fn helper(&self) -> Pid {
         self.helper
@@ -260,6 +265,11 @@ impl Scanner {
     /// What `sched_setaffinity(2)` gives.
     pub fn spread(&self, cpus: &[u32]) -> io::Result<()> {
         policy::set_affinity(Tid(self.helper.0), cpus)
+    }
+
+    /// Lets its passes, which need some milliseconds each, come at once where the CPUs are busy. Best effort.
+    pub fn prefer(&self) {
+        let _ = policy::prefer(self.helper);
     }
 
     /// Ends the helper, waits for that, and gives its memory back if it was injected. That of a preloaded library stays

@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// What a killed session had begun in a program is ended by a process of its own ([`crate::guard`]), which has the
@@ -60,6 +61,27 @@ impl Private {
             Err(errno) => Err(errno.into()),
         }
     }
+}
+
+/// The locks and names of those who wrote a file PREFIX...ENDING beside a lock PREFIX....lock and do not hold that any
+/// more: they were killed. They are ours now.
+///
+/// # Errors
+/// As for [`Private::there`] and [`Private::lock`].
+pub fn abandoned(folder: &Path, prefix: &str, ending: &str) -> io::Result<Vec<(PrivateLock, String)>> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Ok(Vec::new()) };
+    let mut found = Vec::new();
+    for entry in entries.flatten() {
+        let file = entry.file_name();
+        let name = file.to_str().and_then(|file| file.strip_suffix(ending)).filter(|n| n.starts_with(prefix));
+        let (Some(name), Some(private)) = (name, Private::there(folder)?) else { continue };
+        match private.lock(&format!("{name}.lock"), |holder| holder.to_string()) {
+            Ok(lock) => found.push((lock, name.to_owned())),
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(found)
 }
 
 impl PrivateLock {

@@ -4,7 +4,7 @@
 
 mod lock;
 
-pub use lock::{Holder, PrivateLock};
+pub use lock::{abandoned, Holder, PrivateLock};
 
 use rustix::fs::{
     fchmod, fstat, mkdirat, openat, renameat, unlinkat, AtFlags, FileType, Mode, OFlags, Stat, CWD,

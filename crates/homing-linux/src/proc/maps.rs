@@ -17,6 +17,8 @@ pub struct Mapping {
     pub shared: bool,
     /// Offset in the file.
     pub offset: u64,
+    /// The file's device: major number in the upper half, minor number in the lower.
+    pub device: u64,
     /// The file's inode; 0 for none.
     pub inode: u64,
     /// The file, `[heap]`, `[stack]`, `[anon:NAME]`, or nothing.
@@ -86,7 +88,7 @@ impl Mapping {
         let (start, end) = field()?.split_once('-')?;
         let permissions = field()?.as_bytes();
         let offset = field()?;
-        let _device = field()?;
+        let (major, minor) = field()?.split_once(':')?;
         let inode = field()?;
         let hex = |text: &str| u64::from_str_radix(text, 16).ok();
         let (start, end) = (hex(start)?, hex(end)?);
@@ -100,6 +102,7 @@ impl Mapping {
                 execute: flag(2, b'x'),
                 shared: flag(3, b's'),
                 offset: hex(offset)?,
+                device: hex(major)? << 32 | hex(minor)?,
                 inode: inode.parse().ok()?,
                 name: rest.trim().to_owned(),
             })
@@ -136,6 +139,11 @@ impl Mapping {
             _ if self.shared || !self.write => Class::PageCache,
             _ => Class::FilePrivate,
         }
+    }
+
+    /// True for memory of System V, whose inode is the segment's number in its namespace.
+    pub fn is_system_v(&self) -> bool {
+        self.shared && self.name.starts_with("/SYSV")
     }
 
     /// True if the address is in it.
@@ -183,6 +191,7 @@ mod tests {
             [PageCache, FilePrivate, Heap, Anonymous, SharedMemory, SharedMemory, Special, Stack, Special]
         );
         assert_eq!((maps[0].name.as_str(), maps[0].short_name()), ("/usr/bin/a b", "a b"));
+        assert_eq!((maps[0].device, maps[4].device), (0xfd_0000_0001, 5));
         assert_eq!([maps[2].short_name(), maps[3].short_name()], ["heap", "anonymous"]);
         assert_eq!(find(&maps, 0x7f00_0020_0000), Some(&maps[4]));
         assert_eq!(find(&maps, 0x7f00_001f_ffff), Some(&maps[3]));

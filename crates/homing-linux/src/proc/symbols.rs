@@ -19,6 +19,15 @@ pub struct Symbol {
     pub end: u64,
 }
 
+/// Which file is meant: another one at the same path has other symbols.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Identity<'a> {
+    /// The one with this inode.
+    Inode(u64),
+    /// The one with this build-id (the linker's note; `file` shows it).
+    BuildId(&'a [u8]),
+}
+
 /// The data symbols of one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
@@ -29,19 +38,27 @@ pub struct Table {
 }
 
 impl Table {
-    /// Reads those of at least `least` bytes. `inode` is that of the file that is mapped: another one at its path has
-    /// other symbols.
+    /// Reads those of at least `least` bytes.
     ///
     /// # Errors
     /// If the file cannot be read, is not the one mapped, or is no ELF file.
-    pub fn read(path: &Path, inode: u64, least: u64) -> io::Result<Table> {
+    pub fn read(path: &Path, identity: Identity<'_>, least: u64) -> io::Result<Table> {
         let invalid = |e: object::Error| io::Error::new(io::ErrorKind::InvalidData, e);
+        let other = || io::Error::from(io::ErrorKind::NotFound);
+        // A pipe would wait for its writer.
+        if !path.metadata()?.is_file() {
+            return Err(other());
+        }
         let file = File::open(path)?;
-        if file.metadata()?.ino() != inode {
-            return Err(io::ErrorKind::NotFound.into());
+        if matches!(identity, Identity::Inode(inode) if file.metadata()?.ino() != inode) {
+            return Err(other());
         }
         let cache = ReadCache::new(file);
         let file = object::File::parse(&cache).map_err(invalid)?;
+        if let Identity::BuildId(id) = identity {
+            let own = file.build_id().map_err(invalid)?;
+            own.filter(|own| *own == id).ok_or_else(other)?;
+        }
         let segments = file.segments().map(|segment| {
             let (offset, length) = segment.file_range();
             (offset, length, segment.address())
@@ -113,7 +130,8 @@ mod tests {
         let maps = Proc::default().maps(Pid(std::process::id() as i32)).unwrap();
         let own = std::env::current_exe().unwrap().canonicalize().unwrap();
         let inode = own.metadata().unwrap().ino();
-        let symbols = Table::read(&own, inode, 4096).unwrap().at(&maps, own.to_str().unwrap());
+        let symbols =
+            Table::read(&own, Identity::Inode(inode), 4096).unwrap().at(&maps, own.to_str().unwrap());
         let expected = [
             ("ZEROS", std::hint::black_box(&ZEROS) as *const _ as u64, size_of_val(&ZEROS)),
             ("CHANGED", std::hint::black_box(&raw const CHANGED) as u64, 2048 * 8),
@@ -139,14 +157,19 @@ mod tests {
     #[test]
     fn what_is_not_the_mapped_file_has_no_symbols() {
         let own = std::env::current_exe().unwrap();
-        assert_eq!(Table::read(&own, 1, 4096).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(Table::read(&own, Identity::Inode(1), 4096).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert!(Table::read(&own, Identity::BuildId(&[1; 20]), 4096).is_err());
         let text = tempfile::NamedTempFile::new().unwrap();
         let inode = text.path().metadata().unwrap().ino();
         std::fs::write(text.path(), "no program").unwrap();
-        assert_eq!(Table::read(text.path(), inode, 0).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(
+            Table::read(text.path(), Identity::Inode(inode), 0).unwrap_err().kind(),
+            io::ErrorKind::InvalidData
+        );
         let half = std::fs::read(&own).unwrap();
         std::fs::write(text.path(), &half[..half.len() / 2]).unwrap();
         // The symbols stand at the file's end.
-        assert!(Table::read(text.path(), inode, 4096).map_or(true, |table| table.symbols.is_empty()));
+        assert!(Table::read(text.path(), Identity::Inode(inode), 4096)
+            .map_or(true, |table| table.symbols.is_empty()));
     }
 }

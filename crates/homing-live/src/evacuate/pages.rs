@@ -86,7 +86,13 @@ impl<'a> Round<'a> {
         };
         *left -= bytes;
         let to = *to;
-        let order = |&address: &u64| Order { pid: self.pid, to: self.host.kernel_id(to), address, tag: 0 };
+        let order = |&address: &u64| Order {
+            pid: self.pid,
+            to: self.host.kernel_id(to),
+            address,
+            tag: 0,
+            all: false,
+        };
         for (_, landed) in movers::carry_out(Mover::default(), pages.iter().map(order).collect()) {
             match landed {
                 Landed::There => *self.moved.entry(to).or_default() += 1,

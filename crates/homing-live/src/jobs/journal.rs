@@ -171,13 +171,9 @@ pub fn restore() -> io::Result<usize> {
 }
 
 fn restore_in(folder: &Path) -> io::Result<usize> {
-    let Ok(entries) = std::fs::read_dir(folder) else { return Ok(0) };
     let mut count = 0;
-    for entry in entries.flatten() {
-        let file = entry.file_name();
-        let name = file.to_str().and_then(|file| file.strip_suffix(ENDING)).filter(|n| n.starts_with(PREFIX));
-        let (Some(name), Some(private)) = (name, Private::there(folder)?) else { continue };
-        count += usize::from(restore_one(private, name)?);
+    for (lock, name) in private::abandoned(folder, PREFIX, ENDING)? {
+        count += usize::from(restore_one(&lock, &name)?);
     }
     Ok(count)
 }
@@ -187,18 +183,15 @@ fn restore_in(folder: &Path) -> io::Result<usize> {
 /// # Errors
 /// As for [`restore`].
 pub fn restore_of(name: &str) -> io::Result<bool> {
-    match Private::there(&private::standard())? {
-        Some(private) => restore_one(private, name),
-        None => Ok(false),
+    let Some(private) = Private::there(&private::standard())? else { return Ok(false) };
+    match lock(private, name) {
+        Ok(lock) => restore_one(&lock, name),
+        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
-fn restore_one(private: Private, name: &str) -> io::Result<bool> {
-    let lock = match lock(private, name) {
-        Ok(lock) => lock,
-        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => return Ok(false),
-        Err(error) => return Err(error),
-    };
+fn restore_one(lock: &PrivateLock, name: &str) -> io::Result<bool> {
     let (folder, file) = (lock.directory(), format!("{name}{ENDING}"));
     let Some(text) = folder.read(&file)? else { return Ok(false) };
     let lines: Result<Vec<Line>, &str> = text.lines().map(|line| Line::parse(line).ok_or(line)).collect();

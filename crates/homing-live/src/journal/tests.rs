@@ -17,6 +17,7 @@ fn header(teed: bool) -> Header {
         rate_limit: 0,
         regions: Vec::new(),
         bind: Vec::new(),
+        keep: Vec::new(),
         dry_run: false,
         watch: false,
         weight: 100.0,
@@ -29,7 +30,8 @@ fn header(teed: bool) -> Header {
 const PROCESS: ProcessId = ProcessId(7);
 
 fn looked() -> Input {
-    let heap = Region { name: "heap#0".into(), start: 0x1000, end: 0x9000, class: Class::Heap };
+    let heap =
+        Region { name: "heap#0".into(), start: 0x1000, end: 0x9000, class: Class::Heap, backing: None };
     let thread = ThreadSeen { process: PROCESS, thread: ThreadId(7), node: Some(Node(1)), ran: true };
     Input::Looked(Looked {
         begun: vec![PROCESS],

@@ -45,7 +45,7 @@ impl View {
         let at = Instant::now();
         let ranges = proc.numa_maps(pid)?;
         let maps = proc.maps(pid)?;
-        let named = regions::of(&maps);
+        let named = regions::of(&maps, 0);
         let mut bytes = vec![0; host.nodes()];
         let mut all = Vec::new();
         for range in ranges.iter().filter(|range| !range.pages.is_empty()) {

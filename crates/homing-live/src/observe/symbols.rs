@@ -5,7 +5,7 @@ use crate::host::Host;
 use homing_core::ids::Node;
 use homing_linux::move_pages::{self, PageStatus};
 use homing_linux::proc::maps::{self, Mapping};
-use homing_linux::proc::symbols::{Symbol, Table};
+use homing_linux::proc::symbols::{Identity, Symbol, Table};
 use homing_linux::proc::{Pid, Proc};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -41,7 +41,7 @@ impl Tables {
             let table = self.0.entry((mapping.name.clone(), mapping.inode)).or_insert_with(|| {
                 let inside = mapping.name.trim_start_matches('/');
                 let path = proc.path(pid, "root").join(Path::new(inside));
-                Table::read(&path, mapping.inode, LEAST_BYTES).unwrap_or_default()
+                Table::read(&path, Identity::Inode(mapping.inode), LEAST_BYTES).unwrap_or_default()
             });
             let file = mapping.short_name();
             symbols.extend(table.at(maps, &mapping.name).into_iter().map(|symbol| (file.to_owned(), symbol)));

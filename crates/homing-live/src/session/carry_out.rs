@@ -42,6 +42,10 @@ impl Session<'_> {
                 let remapped: Vec<_> = looked.remapped.iter().map(|(process, _)| *process).collect();
                 self.resident_pages = self.resident_pages.max(looked.resident_pages);
                 inputs.push_back(Input::Looked(looked));
+                let crowded = self.keeper.crowded();
+                if !crowded.is_empty() {
+                    inputs.push_back(Input::Crowded(crowded));
+                }
                 inputs.extend(self.find_areas(&remapped).into_iter().map(Input::Areas));
             }
             Output::Scan => {
@@ -63,6 +67,14 @@ impl Session<'_> {
                     inputs.push_back(Input::NotBound { errno: error.raw_os_error().unwrap_or(0) });
                 }
             }
+            Output::Keep { process, thread, node } => {
+                let cpus = self.host.cpus_of(node);
+                let (proc, pid) = (self.targets.proc(), Pid(process.0));
+                if let Err(error) = self.keeper.keep(proc, pid, Tid(thread.0), cpus) {
+                    inputs.push_back(Input::NotBound { errno: error.raw_os_error().unwrap_or(0) });
+                }
+            }
+            Output::LetGo { thread } => self.keeper.let_go(self.targets.proc(), Tid(thread.0)),
             Output::Decided(_) | Output::Settled(_) | Output::WasSplit(_) => {}
         }
         Ok(())
@@ -122,6 +134,7 @@ impl Session<'_> {
             to: self.host.kernel_id(order.to),
             address: order.address,
             tag: order.tag,
+            all: order.shared && self.sharers.may_move_all(),
         };
         let orders: Vec<mover::Order> = orders.iter().map(order).collect();
         let begin = Instant::now();

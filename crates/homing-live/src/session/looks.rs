@@ -2,7 +2,7 @@
 
 use super::{Departed, Session, SessionError};
 use crate::targets::Changes;
-use crate::{hot, regions};
+use crate::{hot, regions, sharers};
 use homing_core::ids::{Micros, Node};
 use homing_core::process::{ProcessId, Region, ThreadId};
 use homing_core::session::input::{Areas, Looked};
@@ -23,7 +23,13 @@ impl Session<'_> {
         let before = self.phases.lap("look");
         self.source.follow(&self.targets, &changes).map_err(fail)?;
         let follows = self.phases.lap("follow");
-        let looked = self.looked(changes);
+        let Changes { begun, ended, remapped, .. } = &changes;
+        let remap = !(begun.is_empty() && ended.is_empty() && remapped.is_empty());
+        let held = self.sharers.follow(&self.targets, remap);
+        if remap || held.is_some() {
+            self.targets.mark_shared(self.sharers.to_mark(&self.targets));
+        }
+        let looked = Looked { held, ..self.looked(changes) };
         self.has_looked = true;
         let cost = before + follows + self.phases.lap("look");
         Ok(Looked { cost: Micros(cost.as_micros() as u64), ..looked })
@@ -70,7 +76,7 @@ impl Session<'_> {
                 continue;
             }
             let symbols = self.symbols.of(self.targets.proc(), pid, maps, least);
-            let mut areas = hot::find(maps, &regions::of(maps), &symbols, least);
+            let mut areas = hot::find(maps, &regions::of(maps, 0), &symbols, least);
             areas.retain(|area| !self.own.iter().any(|own| (area.start..area.end()).contains(own)));
             if self.found.insert(pid, areas.clone()).as_ref() != Some(&areas) {
                 all.push(Areas { process, areas });
@@ -98,6 +104,7 @@ impl Session<'_> {
             allowed: allowed.into_iter().filter_map(nodes).collect(),
             threads: threads.into_iter().filter(|thread| there(&Pid(thread.process.0))).collect(),
             threads_ended: ended_tasks.into_iter().map(|(pid, tid)| (id(pid), ThreadId(tid.0))).collect(),
+            held: None,
             resident_pages: processes.values().map(|process| process.resident_pages).sum(),
             room: (0..self.host.nodes()).map(|node| self.host.room(Node(node as u16))).collect(),
             kernel_moves_pages: self.source.kernel_may_move(),
@@ -106,7 +113,8 @@ impl Session<'_> {
 }
 
 fn regions_of(session: &Session<'_>, pid: Pid) -> Option<Vec<Region>> {
-    Some(regions::of(&session.targets.processes().get(&pid)?.maps))
+    let maps = &session.targets.processes().get(&pid)?.maps;
+    Some(regions::of(maps, sharers::namespace(session.targets.proc(), pid, maps)))
 }
 
 fn id(pid: Pid) -> ProcessId {

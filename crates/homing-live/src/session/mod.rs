@@ -15,10 +15,12 @@ use crate::account::Summary;
 use crate::config::{Bind, Config};
 use crate::host::Host;
 use crate::journal::{Header, Writer};
+use crate::keep::{self, Keeper};
 use crate::mover::Mover;
 use crate::movers::Movers;
 use crate::observe::symbols::Tables;
 use crate::phases::Phases;
+use crate::sharers::Sharers;
 use crate::source::{self, Places, Source};
 use crate::targets::{Choice, Targets};
 use homing_core::ids::{Micros, Node};
@@ -119,6 +121,7 @@ pub struct Session<'p> {
     /// What decides.
     pure: pure::Session<'p>,
     targets: Targets,
+    sharers: Sharers,
     has_looked: bool,
     page_maps: BTreeMap<Pid, PageMap>,
     /// Processes that ended, where they are kept.
@@ -137,6 +140,7 @@ pub struct Session<'p> {
     source: Box<dyn Source>,
     entry: &'static source::Entry,
     migrations: Migrations,
+    keeper: Keeper,
     movers: Movers,
     splitter: Splitter,
     journal: Option<Writer<Box<dyn Write>>>,
@@ -160,6 +164,7 @@ fn settings(config: &Config, host: &Host, costs: &Costs, entry: &source::Entry) 
         rate_limit: config.rate_limit,
         regions: config.regions.clone(),
         bind: config.bind.map(|how| cpus_to_bind(how, host)).unwrap_or_default(),
+        keep: keep::cpus_of_nodes(config.bind, host),
         dry_run: config.dry_run,
         watch: config.watch,
         weight: config.weight.unwrap_or_else(|| weight_of_a_burst(costs)),
@@ -175,6 +180,7 @@ fn cpus_to_bind(how: Bind, host: &Host) -> Vec<u32> {
         .filter(|cpus| !cpus.is_empty())
         .collect();
     match how {
+        Bind::Auto => Vec::new(),
         Bind::Fill => nodes.concat(),
         Bind::RoundRobin => {
             let most = nodes.iter().map(|cpus| cpus.len()).max().unwrap_or(0);
@@ -223,6 +229,9 @@ impl<'p> Session<'p> {
     /// If the source does not exist or does not work here, or the journal cannot be written.
     pub fn begin(setup: Setup<'p>) -> Result<Session<'p>, SessionError> {
         let Setup { config, host, costs, policy, choice, places, journal, command, plan } = setup;
+        if let Err(error) = keep::restore() {
+            errln!("homing: what a killed engine kept on nodes is not let go: {error}");
+        }
         let (entry, source) = open_source(&config.source, &places, &host)?;
         let settings = settings(&config, &host, &costs, entry);
         let mut header = Header::new(&config.policy, entry.name, &costs);
@@ -238,6 +247,7 @@ impl<'p> Session<'p> {
         Ok(Session {
             pure: pure::Session::new(pure::Setup { settings, policy, context, plan, record }),
             targets: Targets::new(Proc::default(), choice),
+            sharers: Sharers::new(),
             has_looked: false,
             page_maps: BTreeMap::new(),
             departed: Vec::new(),
@@ -251,6 +261,7 @@ impl<'p> Session<'p> {
             source,
             entry,
             migrations: Migrations::begin(&host),
+            keeper: Keeper::default(),
             movers: Movers::new(Mover { threads: config.movers, ..Mover::default() }),
             splitter: Splitter::default(),
             journal: journal.map_err(SessionError::Journal)?,
@@ -470,6 +481,7 @@ impl<'p> Session<'p> {
         self.phases.add("move", self.movers.used());
         self.phases.add("helpers", self.source.helpers_cpu());
         self.phases.lap("decide");
+        self.keeper.end(self.targets.proc());
         self.source.end(&self.targets);
         self.phases.lap("end");
         if let Some(journal) = &mut self.journal {

@@ -4,6 +4,7 @@ use super::page_faults::{self, FAULTS};
 use super::rings::{access, Rings};
 use super::{Entry, Losses, Places, Scans, Source};
 use crate::host::Host;
+use crate::shared_marks::Shared;
 use crate::targets::{Changes, Targets};
 use homing_core::ids::Micros;
 use homing_core::session::input::{Access, AccessKind, Scanned};
@@ -71,6 +72,7 @@ enum Stage {
 pub struct HintFaults {
     rings: Rings,
     scanners: BTreeMap<Pid, Scanner>,
+    shared: Shared,
     /// Processes that are about to start their helper themselves, and until when that is waited for.
     awaited: BTreeMap<Pid, Instant>,
     cpus: Vec<u32>,
@@ -113,6 +115,7 @@ impl HintFaults {
         Ok(HintFaults {
             rings: Rings::new(Event::PAGE_FAULTS, FAULTS, host),
             scanners: BTreeMap::new(),
+            shared: Shared::new(host),
             awaited: BTreeMap::new(),
             cpus: host.cpus(),
             was_default,
@@ -156,6 +159,7 @@ impl HintFaults {
     fn keep(&mut self, pid: Pid, scanner: Scanner) -> io::Result<()> {
         // It inherited the CPUs of the first thread, which may be bound to one. At worst it stays there.
         let _ = scanner.spread(&self.cpus);
+        scanner.prefer();
         self.scanners.insert(pid, scanner);
         Ok(())
     }
@@ -201,19 +205,15 @@ impl HintFaults {
         self.scans.threads_waiting += count.waiting as u64;
         self.scans.threads_late += count.late as u64;
         let own = self.own_threads(targets);
-        self.window.open()?;
-        let mut at_work: Vec<(&Pid, &mut Scanner)> = self.scanners.iter_mut().collect();
-        let own = own.map(|threads| threads.stand());
-        at_work.retain_mut(|(_, scanner)| scanner.go().is_ok());
-        wait(|| at_work.iter().all(|(_, scanner)| !matches!(scanner.passed(), Ok(None))));
-        self.scans.threads_late += own.as_ref().map_or(0, |own| u64::from(own.late()));
-        drop(own);
-        self.window.close()?;
+        let shared = self.shared.admit(&self.scanners, targets.proc());
+        let went = self.let_pass(own);
+        shared.dismiss(&self.scanners, targets.proc());
+        let went = went?;
         self.marked = Some(clock::monotonic());
         drop(held);
         self.stopped = begin.elapsed();
         let mut all = true;
-        for (pid, scanner) in at_work {
+        for (pid, scanner) in self.scanners.iter().filter(|(pid, _)| went.contains(pid)) {
             let marked = matches!(scanner.passed(), Ok(Some(Pass::Marked)));
             self.missed += u64::from(!marked);
             all &= marked;
@@ -221,6 +221,19 @@ impl HintFaults {
         }
         self.cost = clock::thread_cpu_time().saturating_sub(used);
         Ok(all)
+    }
+
+    /// Lets the passes go while the kernel may mark pages, and returns the processes in which they went.
+    fn let_pass(&mut self, own: Option<Threads>) -> io::Result<Vec<Pid>> {
+        self.window.open()?;
+        let own = own.map(|threads| threads.stand());
+        let all = self.scanners.iter_mut();
+        let went: Vec<Pid> = all.filter_map(|(pid, scanner)| scanner.go().is_ok().then_some(*pid)).collect();
+        wait(|| went.iter().all(|pid| !matches!(self.scanners[pid].passed(), Ok(None))));
+        self.scans.threads_late += own.as_ref().map_or(0, |own| u64::from(own.late()));
+        drop(own);
+        self.window.close()?;
+        Ok(went)
     }
 
     /// The running threads of this process, if it is one of the programs. A process cannot trace itself: they take a
@@ -289,6 +302,7 @@ impl Source for HintFaults {
     }
 
     fn scan(&mut self, targets: &Targets) {
+        self.shared.prepare(&self.scanners, targets);
         self.begin_passes(targets);
         self.beaten = Instant::now();
     }

@@ -5,7 +5,7 @@
 pub mod hint_faults;
 mod none;
 mod page_faults;
-mod pmu;
+pub(crate) mod pmu;
 pub mod protect;
 pub mod rings;
 

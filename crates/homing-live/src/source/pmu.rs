@@ -21,7 +21,8 @@ pub(super) const ENTRY: Entry = Entry {
 const PEBS_PERIOD: u64 = 2_003;
 const IBS_PERIOD: u64 = 200_003;
 
-fn event(places: &Places) -> Result<(Event, Sampling), String> {
+/// The event that samples memory accesses here; else why there is none.
+pub(crate) fn event(places: &Places) -> Result<(Event, Sampling), String> {
     let sampling = |period| Sampling { period, memory: true, ring_pages: RING_PAGES };
     match pmu::find(&places.sys) {
         None => Err(

@@ -1,4 +1,4 @@
-//! The diagnosis of processes that run, from samples.
+//! The diagnosis of samples: of processes that run, or of a file of perf.
 
 use crate::error::{PipelineError, Result};
 use crate::info;
@@ -21,6 +21,8 @@ pub struct Samples {
     pub command: Vec<String>,
     /// The source.
     pub source: String,
+    /// The file that has the samples, and where it was recorded; `None`: this machine.
+    pub recorded: Option<String>,
     /// It counts references that reached memory.
     pub behind_caches: bool,
     /// Threads that were seen.
@@ -67,12 +69,14 @@ pub fn diagnose(machine: &Machine, samples: Samples) -> Result<WhyReport> {
     let references: u64 = facts.iter().map(|page| page.references()).sum();
     let held_share = Some(held_share(&samples.pages, &facts));
     // With one sample a page nobody knows who shares it, and the bound promises too little.
-    let at_most = (references >= 2 * facts.len() as u64).then_some(diagnosis.at_most);
+    let seen: u64 = samples.pages.iter().flat_map(|page| &page.seen).copied().map(u64::from).sum();
+    let at_most = (seen >= 2 * facts.len() as u64).then_some(diagnosis.at_most);
     let process = ProcessFacts { held_share, at_most, ..samples.process };
     let used = |by: usize| facts.iter().any(|page| page.by_node[by] > 0);
     let notes = samples.notes;
     let sampled = SampledReport {
         source: samples.source.clone(),
+        recorded: samples.recorded,
         seconds: process.seconds,
         samples: process.local + process.nonlocal,
     };

@@ -6,16 +6,18 @@
 
 pub mod csv;
 pub mod lackey;
+pub mod perf;
 mod write;
 
 pub use write::{to_trace, ToTraceError};
 
 use crate::ids::Thread;
+use crate::perf_data::PerfDataError;
 use crate::TraceError;
 use std::io::BufRead;
 
 /// The formats there are. What no other recognises is read as the first.
-pub static IMPORTERS: [Importer; 2] = [csv::ENTRY, lackey::ENTRY];
+pub static IMPORTERS: [Importer; 3] = [csv::ENTRY, lackey::ENTRY, perf::ENTRY];
 
 /// A format of another tool.
 #[derive(Debug)]
@@ -84,6 +86,8 @@ pub struct Report {
     pub malformed: u64,
     /// The first of them.
     pub examples: Vec<Malformed>,
+    /// What else was left out or lost, in words.
+    pub left_out: Vec<String>,
 }
 
 /// A line that could not be understood.
@@ -128,6 +132,9 @@ pub enum ImportError<E> {
         /// The column.
         column: &'static str,
     },
+    /// A file of perf that cannot be read.
+    #[error(transparent)]
+    PerfData(#[from] PerfDataError),
     /// The receiver of the references failed.
     #[error(transparent)]
     Sink(E),

@@ -141,7 +141,7 @@ pub fn moves(cpus: &[u32], from: u32, to: u32, bytes: usize, time: Duration) -> 
     loop {
         for (way, best) in best.iter_mut().enumerate() {
             let orders: Vec<Order> =
-                addresses.iter().map(|&address| Order { pid, to, address, tag: 0 }).collect();
+                addresses.iter().map(|&address| Order { pid, to, address, tag: 0, all: false }).collect();
             let started = Instant::now();
             let done = match way {
                 0 => bare(to).map(|()| true)?,

@@ -108,14 +108,14 @@ fn give_helper(command: &mut Command, source: &str) {
     command.envs(library.and_then(|library| preload::environment(&library, inherited)).into_iter().flatten());
 }
 
-pub(super) fn pass_on(child: &Child, signal: i32) {
+pub fn pass_on(child: &Child, signal: i32) {
     if let Err(error) = signal_child(child, signal) {
         errln!("homing: signal {signal} could not be passed on: {error}");
     }
 }
 
 /// The program's exit status as our own.
-pub(super) fn code(status: ExitStatus) -> Code {
+pub fn code(status: ExitStatus) -> Code {
     match (status.code(), status.signal()) {
         (Some(code), _) => Code(code as u8),
         (None, signal) => Code(128u8.wrapping_add(signal.unwrap_or(0) as u8)),

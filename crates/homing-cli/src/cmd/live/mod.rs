@@ -7,7 +7,7 @@ mod hot;
 pub mod launch;
 pub mod runtime;
 mod settings;
-mod show;
+pub mod show;
 
 pub use settings::{duration, Settings};
 

@@ -1,24 +1,26 @@
 //! The exit summary for people.
 
 use super::hot::Hot;
-use homing_core::process::Class;
+use crate::tables::things;
 use homing_live::account::Summary;
 use homing_live::counters::COUNTERS;
+use homing_live::sharers::Staying;
 use homing_live::source::Scans;
 use indicatif::HumanBytes;
-use std::fmt::Write;
 
 /// Per cent of the samples that are of memory that cannot move from which on that is said.
 const WORTH_TELLING: f64 = 2.0;
 
 /// The summary as lines that begin with `homing: `.
 pub fn text(summary: &Summary) -> String {
+    lines(summary).iter().fold(String::new(), |text, line| text + "homing: " + line + "\n")
+}
+
+/// The summary in lines.
+pub fn lines(summary: &Summary) -> Vec<String> {
     let counts = &summary.counts;
-    let mut out = String::new();
-    let mut line = |text: String| {
-        // Writing to a string does not fail.
-        let _ = writeln!(out, "homing: {text}");
-    };
+    let mut out = Vec::new();
+    let mut line = |text: String| out.push(text);
     let percent =
         |value: Option<f64>| value.map_or("nothing seen".into(), |percent| format!("{percent:.1} %"));
     let dry = if summary.dry_run { " (dry run)" } else { "" };
@@ -43,12 +45,7 @@ pub fn text(summary: &Summary) -> String {
     if !classes.is_empty() {
         line(format!("samples by memory: {}", classes.join(", ")));
     }
-    let unmoved = Class::ALL.iter().filter(|class| !class.movable());
-    let unmoved: u64 = unmoved.filter_map(|class| counts.by_class.get(class.name())).sum();
-    let share = 100.0 * unmoved as f64 / summary.samples.max(1) as f64;
-    if share >= WORTH_TELLING {
-        line(format!("{share:.0} % of them are of files and shared memory, which stay where they are"));
-    }
+    stays(summary).into_iter().for_each(&mut line);
     if summary.dry_run {
         line(format!("{} pages would have moved", counts.would_move));
     } else {
@@ -68,6 +65,12 @@ pub fn text(summary: &Summary) -> String {
         if count > 0.0 {
             line(format!("{count} {}", counter.text));
         }
+    }
+    if counts.wanderers > 0 && counts.kept == 0 {
+        line(format!(
+            "{} took pages from node to node: --bind auto keeps such threads on the node of their memory",
+            things(counts.wanderers, "wandering thread")
+        ));
     }
     if let Some(why) = &summary.thread_events_refused {
         line(format!(
@@ -101,9 +104,31 @@ pub fn text(summary: &Summary) -> String {
     out
 }
 
+/// What does not move whoever uses it, with its share and the reason.
+fn stays(summary: &Summary) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (why, &count) in &summary.counts.staying {
+        let share = 100.0 * count as f64 / summary.samples.max(1) as f64;
+        if share >= WORTH_TELLING {
+            lines.push(format!("{share:.0} % of them are of pages that stay: {why}"));
+        }
+    }
+    for staying in &summary.staying_memory {
+        let Staying { memory, bytes, why, outside, process } = staying;
+        let others = match (process, outside) {
+            (Some(process), 1) => format!(": {process}"),
+            (Some(process), more) => format!(": {process} and {} more", more - 1),
+            (None, _) => String::new(),
+        };
+        lines.push(format!("{} of {memory} stay where they are: {why}{others}", HumanBytes(*bytes)));
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use homing_core::process::Class;
     use homing_live::counters::Counts;
     use std::collections::BTreeMap;
 
@@ -115,6 +140,7 @@ mod tests {
             failures: named("EBUSY", 12),
             refused: named("full", 13),
             by_class: BTreeMap::from([("heap".to_owned(), 14), (Class::PageCache.name().to_owned(), 6)]),
+            staying: named("a reason", 6),
             stopped_seconds: 0.25,
             pages_moved: 15,
             threads_moved: 16,
@@ -135,6 +161,13 @@ mod tests {
             nonlocal_percent_before: None,
             nonlocal_percent_after: None,
             pages: 0,
+            staying_memory: vec![Staying {
+                memory: "/dev/shm/pool".into(),
+                bytes: 16 << 20,
+                why: "shared".into(),
+                outside: 2,
+                process: Some("reader (7)".into()),
+            }],
             thread_events_refused: None,
             counts,
             resident_pages: 0,
@@ -149,7 +182,8 @@ mod tests {
             "12 EBUSY",
             "13 full",
             "heap 14",
-            "30 % of them are of files and shared memory",
+            "30 % of them are of pages that stay: a reason",
+            "16.00 MiB of /dev/shm/pool stay where they are: shared: reader (7) and 1 more",
             "held for 0.75 s in all",
             "15 pages moved",
             "16 threads moved",

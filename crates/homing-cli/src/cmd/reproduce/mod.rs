@@ -26,6 +26,9 @@ use std::path::PathBuf;
 /// Arguments of `homing reproduce`.
 #[derive(clap::Args)]
 pub struct Args {
+    /// Only these papers (and what --only names), by first authors: tikir, nikolopoulos, bolosky, brock, corbalan
+    #[arg(value_name = "PAPER")]
+    papers: Vec<String>,
     /// Only these tables and figures, separated by commas (`--only list` names them)
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     only: Vec<String>,
@@ -54,17 +57,23 @@ pub struct Args {
 
 /// A paper.
 struct Paper {
+    name: &'static str,
     ids: &'static [&'static str],
     exhibits: fn(&Chosen, &Traces) -> anyhow::Result<Vec<Exhibit>>,
     claims: fn(&Exhibit) -> Vec<Claim>,
 }
 
 const PAPERS: [Paper; 5] = [
-    Paper { ids: &tikir::IDS, exhibits: tikir::exhibits, claims: tikir::claims },
-    Paper { ids: &nikolopoulos::IDS, exhibits: nikolopoulos::exhibits, claims: nikolopoulos::claims },
-    Paper { ids: &bolosky::IDS, exhibits: bolosky::exhibits, claims: bolosky::claims },
-    Paper { ids: &brock::IDS, exhibits: brock::exhibits, claims: brock::claims },
-    Paper { ids: &corbalan::IDS, exhibits: corbalan::exhibits, claims: corbalan::claims },
+    Paper { name: "tikir", ids: &tikir::IDS, exhibits: tikir::exhibits, claims: tikir::claims },
+    Paper {
+        name: "nikolopoulos",
+        ids: &nikolopoulos::IDS,
+        exhibits: nikolopoulos::exhibits,
+        claims: nikolopoulos::claims,
+    },
+    Paper { name: "bolosky", ids: &bolosky::IDS, exhibits: bolosky::exhibits, claims: bolosky::claims },
+    Paper { name: "brock", ids: &brock::IDS, exhibits: brock::exhibits, claims: brock::claims },
+    Paper { name: "corbalan", ids: &corbalan::IDS, exhibits: corbalan::exhibits, claims: corbalan::claims },
 ];
 
 /// All names for `--only`.
@@ -72,10 +81,27 @@ fn names() -> Vec<&'static str> {
     PAPERS.iter().flat_map(|paper| paper.ids).copied().collect()
 }
 
-/// What `--only` leaves.
+/// What names of papers and `--only` leave; nothing named is all.
 pub struct Chosen(Vec<String>);
 
 impl Chosen {
+    fn of(args: &Args) -> anyhow::Result<Chosen> {
+        let unknown = |name: &str, known: Vec<&str>| {
+            exit::error(Code::USAGE, format!("{name}: expected some of {}", known.join(", ")))
+        };
+        let mut chosen = args.only.clone();
+        if let Some(name) = chosen.iter().find(|name| !names().contains(&name.as_str())) {
+            return Err(unknown(&format!("--only {name}"), names()));
+        }
+        for name in &args.papers {
+            let known = || PAPERS.iter().map(|paper| paper.name).collect();
+            let paper = PAPERS.iter().find(|paper| paper.name == name.as_str());
+            let paper = paper.ok_or_else(|| unknown(&format!("paper {name}"), known()))?;
+            chosen.extend(paper.ids.iter().map(|&id| id.to_owned()));
+        }
+        Ok(Chosen(chosen))
+    }
+
     /// True if one of these is wanted.
     pub fn any(&self, ids: &[&str]) -> bool {
         self.0.is_empty() || ids.iter().any(|id| self.0.iter().any(|chosen| chosen == id))
@@ -105,16 +131,13 @@ pub fn run(args: Args) -> Result {
         }
         return Ok(Code::OK);
     }
-    if let Some(unknown) = args.only.iter().find(|name| !names().contains(&name.as_str())) {
-        let message = format!("--only {unknown}: expected some of {}", names().join(", "));
-        return Err(exit::error(Code::USAGE, message));
-    }
+    let chosen = Chosen::of(&args)?;
     let size = match (args.quick, args.full) {
         (true, _) => Size::Quick,
         (_, true) => Size::Full,
         _ => Size::Default,
     };
-    let (exhibits, how) = (all(&args, size)?, how(size));
+    let (exhibits, how) = (all(&args, &chosen, size)?, how(size));
     if let Some(path) = &args.html {
         crate::files::write(path, render::html(&exhibits, &how))?;
     }
@@ -139,8 +162,7 @@ pub fn run(args: Args) -> Result {
 }
 
 /// The chosen exhibits of all papers, each the median of its repeats, with claims.
-fn all(args: &Args, size: Size) -> anyhow::Result<Vec<Exhibit>> {
-    let chosen = Chosen(args.only.clone());
+fn all(args: &Args, chosen: &Chosen, size: Size) -> anyhow::Result<Vec<Exhibit>> {
     let progress = crate::progress::steps("program");
     let mut exhibits = Vec::new();
     for paper in PAPERS.iter().filter(|paper| chosen.any(paper.ids)) {
@@ -149,7 +171,7 @@ fn all(args: &Args, size: Size) -> anyhow::Result<Vec<Exhibit>> {
         for order in 0..size.repeats() {
             let progress = progress.clone();
             let traces = Traces { folder: &args.traces, workloads: &args.workloads, size, order, progress };
-            let made = (paper.exhibits)(&chosen, &traces)?;
+            let made = (paper.exhibits)(chosen, &traces)?;
             repeats.resize_with(made.len(), Vec::new);
             repeats.iter_mut().zip(made).for_each(|(of_one, exhibit)| of_one.push(exhibit));
         }

@@ -8,13 +8,20 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Width of a picture, height of a CPU's row, height of the curves, and the margin for labels, in pixels.
+/// Width of a picture, height of the curves, and the margin for labels, in pixels.
 const WIDTH: usize = 900;
-const ROW: usize = 5;
 const CURVES: usize = 120;
 const LEFT: usize = 48;
 /// What is above the uppermost curve.
 const TOP: usize = 10;
+
+/// Jobs that a legend names.
+const NAMED: usize = 24;
+
+/// Height of a CPU's row: few CPUs have higher ones.
+fn row_of(cpus: usize) -> usize {
+    (160 / cpus.max(1)).clamp(5, 18)
+}
 
 /// Distinct colours of jobs, by number.
 const COLOURS: [&str; 12] = [
@@ -49,7 +56,13 @@ pub fn page_of_one(
 ) -> String {
     let divided = outcome.division.as_ref().map_or(String::new(), transfers);
     let name = |job: u32| names.get(job as usize).map_or_else(|| format!("job {job}"), |name| escape(name));
-    let body = format!("<h2>{}</h2>\n<p>{text}</p>\n{}{divided}", escape(title), processors(outcome, &name));
+    let body = format!(
+        "<h2>{}</h2>\n<p>{text}</p>\n{}{}{divided}",
+        escape(title),
+        processors(outcome, &name),
+        locality(outcome, "Local share of the live engine's samples, all jobs together", &|_| "all jobs"
+            .into())
+    );
     whole(how, &body, json)
 }
 
@@ -74,7 +87,7 @@ pub fn page(cells: &[Cell], machine: &str, how: &str, json: &Value) -> String {
             );
         }
         body += &processors(outcome, &name);
-        body += &locality(outcome, &name);
+        body += &locality(outcome, "Local misses of each job", &name);
         body += &outcome.division.as_ref().map_or(String::new(), transfers);
     }
     whole(&format!("Machine {}. {how}", escape(machine)), &body, json)
@@ -128,12 +141,12 @@ fn shown(outcome: &Outcome, cpus: usize) -> Vec<Vec<Option<u32>>> {
 fn processors(outcome: &Outcome, name: &dyn Fn(u32) -> String) -> String {
     let cpus = outcome.segments.iter().map(|segment| usize::from(segment.cpu) + 1).max().unwrap_or(0);
     let mut paths: BTreeMap<u32, String> = BTreeMap::new();
-    let mut cpu = 0;
+    let (mut cpu, row) = (0, row_of(cpus));
     for same in shown(outcome, cpus).chunk_by(|a, b| a == b) {
         let mut from = 0;
         for run in same[0].chunk_by(|a, b| a == b) {
             if let Some(job) = run[0] {
-                let (x, y, wide, high) = (LEFT + from, cpu * ROW, run.len(), same.len() * ROW - 1);
+                let (x, y, wide, high) = (LEFT + from, cpu * row, run.len(), same.len() * row - 1);
                 let _ = write!(paths.entry(job).or_default(), "M{x} {y}h{wide}v{high}h-{wide}z");
             }
             from += run.len();
@@ -145,22 +158,33 @@ fn processors(outcome: &Outcome, name: &dyn Fn(u32) -> String) -> String {
         let _ = write!(drawn, "<path d=\"{path}\" fill=\"{colour}\"><title>{}</title></path>", name(*job));
         drawn
     });
-    let (width, height) = (LEFT + WIDTH, cpus * ROW + 18);
-    let _ = write!(
-        drawn,
-        "<text x=\"0\" y=\"10\">CPU 0</text><text x=\"0\" y=\"{}\">CPU {}</text>",
-        cpus * ROW - 2,
-        cpus.max(1) - 1
-    );
-    let axis = axis(outcome, cpus * ROW + 14);
+    let (width, height) = (LEFT + WIDTH, cpus * row + 18);
+    // The first and the last row, which may be one, have labels.
+    for cpu in [0, cpus.saturating_sub(1)].into_iter().take(cpus) {
+        let _ = write!(drawn, "<text x=\"0\" y=\"{}\">CPU {cpu}</text>", (cpu * row + row / 2 + 4).max(10));
+    }
+    let axis = axis(outcome, cpus * row + 14);
     format!(
         "<h3>Processors by job</h3>\n<svg viewBox=\"0 0 {width} {height}\" role=\"img\" \
-         aria-label=\"Which job had which processors over time\">{drawn}{axis}</svg>\n"
+         aria-label=\"Which job had which processors over time\">{drawn}{axis}</svg>\n{}",
+        legend(paths.keys().copied(), name)
     )
 }
 
-/// A curve for each job: the share of its misses that are local.
-fn locality(outcome: &Outcome, name: &dyn Fn(u32) -> String) -> String {
+/// The colours of jobs by name, where they are not too many.
+fn legend(jobs: impl ExactSizeIterator<Item = u32>, name: &dyn Fn(u32) -> String) -> String {
+    if jobs.len() > NAMED {
+        return String::new();
+    }
+    let item = |job: u32| {
+        let colour = COLOURS[job as usize % COLOURS.len()];
+        format!("<span style=\"color:{colour}\">&#9632;</span> {} ", name(job))
+    };
+    format!("<p>{}</p>\n", jobs.map(item).collect::<String>().trim_end())
+}
+
+/// A curve for each job, or one for all: the share of the misses that are local.
+fn locality(outcome: &Outcome, heading: &str, name: &dyn Fn(u32) -> String) -> String {
     if outcome.locality.is_empty() {
         return String::new();
     }
@@ -201,8 +225,8 @@ fn locality(outcome: &Outcome, name: &dyn Fn(u32) -> String) -> String {
     let (width, height) = (LEFT + WIDTH, CURVES + TOP + 22);
     let axis = axis(outcome, CURVES + TOP + 18);
     format!(
-        "<h3>Local misses of each job</h3>\n<svg viewBox=\"0 0 {width} {height}\" role=\"img\" \
-         aria-label=\"How local each job's misses were over time\">{drawn}{axis}</svg>\n"
+        "<h3>{heading}</h3>\n<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{heading}, over time\">\
+         {drawn}{axis}</svg>\n"
     )
 }
 
@@ -212,7 +236,9 @@ fn axis(outcome: &Outcome, y: usize) -> String {
         let anchor = ["start", "middle", "middle", "middle", "end"][quarter];
         let x = LEFT + WIDTH * quarter / 4;
         let seconds = outcome.makespan_s * quarter as f64 / 4.0;
-        let _ = write!(axis, "<text x=\"{x}\" y=\"{y}\" text-anchor=\"{anchor}\">{seconds:.0} s</text>");
+        let places = usize::from(outcome.makespan_s < 40.0);
+        let _ =
+            write!(axis, "<text x=\"{x}\" y=\"{y}\" text-anchor=\"{anchor}\">{seconds:.places$} s</text>");
         axis
     })
 }
@@ -220,7 +246,7 @@ fn axis(outcome: &Outcome, y: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use homing_core::sched::outcome::Segment;
+    use homing_core::sched::outcome::{Point, Segment};
     use homing_core::sched::JobId;
 
     #[test]
@@ -229,10 +255,16 @@ mod tests {
         outcome.makespan_s = 9.0;
         let segment = |cpu, job, from_s, to_s| Segment { cpu, job: JobId(job), from_s, to_s };
         outcome.segments = vec![segment(0, 0, 0.0, 9.0), segment(1, 0, 0.0, 9.0), segment(2, 1, 0.0, 3.0)];
+        let point = |at_s, local| Point { at_s, job: JobId(0), local, cpus: 0 };
+        outcome.locality = vec![point(0.0, 1.0), point(9.0, 0.5)];
         let json = serde_json::json!({ "name": "</script>" });
         let page = page_of_one("a", "b", &outcome, &["<x>", "y"], "how", &json);
-        assert!(page.contains("M48 0h900v9h-900z") && page.contains("M48 10h300v4h-300z"), "{page}");
+        assert!(page.contains("M48 0h900v35h-900z") && page.contains("M48 36h300v17h-300z"), "{page}");
         assert!(page.contains("<title>&lt;x&gt;</title>") && page.contains("<title>y</title>"));
+        assert!(
+            page.contains("points=\"48,10.0 948,70.0\"") && page.contains("<title>all jobs</title>"),
+            "{page}"
+        );
         assert_eq!(page.matches("</script>").count(), 1);
     }
 }

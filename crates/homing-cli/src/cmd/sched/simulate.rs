@@ -4,6 +4,7 @@ use super::{partitions, picture};
 use crate::exit::{self, Code, Result};
 use crate::names;
 use homing_core::sched::app::{App, Catalogue};
+use homing_core::sched::layout::Hardware;
 use homing_core::sched::manager::table::Settings;
 use homing_core::sched::outcome::{OfApp, Outcome};
 use homing_core::sched::partition::file::can_manage;
@@ -11,10 +12,11 @@ use homing_core::sched::partition::resources::WINDOW_S;
 use homing_core::sched::partition::Division;
 use homing_core::sched::simulate::{INTERVAL_S, IRIX_BURST_S};
 use homing_core::sched::swf;
-use homing_core::sched::workload::Lengths;
+use homing_core::sched::workload::{Lengths, Workload};
 use homing_pipeline::model::Model;
 use homing_pipeline::policies::is_machine;
 use homing_pipeline::sched::{self, Cell, Jobs, Request, NO_POLICY};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Arguments of `homing sched simulate`.
@@ -106,13 +108,16 @@ const HOW: &str =
 pub fn run(args: Args) -> Result {
     let request = request(&args)?;
     let cells = sched::run(&request)?;
+    let (skipped, longer, wider) = match &request.jobs {
+        Jobs::Log { log, .. } => (Some(log.skipped), Some(log.longer), Some(wider(log, &request)?.0)),
+        Jobs::Mix { .. } => (None, None, None),
+    };
+    let machine = request.machine.name();
     let json = |runs: &[Cell]| {
-        let skipped = match &request.jobs {
-            Jobs::Log { log, .. } => serde_json::json!(log.skipped),
-            Jobs::Mix { .. } => serde_json::Value::Null,
-        };
-        let machine = request.machine.name();
-        serde_json::json!({ "machine": machine, "modelled": true, "skipped": skipped, "runs": runs })
+        serde_json::json!({
+            "machine": machine, "modelled": true, "skipped": skipped, "lines_with_more_fields": longer,
+            "jobs_wider_than_the_machine": wider, "runs": runs
+        })
     };
     if let Some(path) = &args.html {
         // Who ran where is drawn.
@@ -127,16 +132,41 @@ pub fn run(args: Args) -> Result {
         crate::stdout::json(json(&cells))?;
         return Ok(Code::OK);
     }
-    if let Jobs::Log { log, .. } = &request.jobs {
-        let left = log.skipped;
-        outln!(
-            "{} jobs of the log; {} left out ({} never ran, {} parts of others, {} of unknown time or processors)",
-            log.jobs.len(), left.total(), left.never_ran, left.parts, left.unknown
-        );
-    }
     print(&cells)?;
+    if let Jobs::Log { log, like } = &request.jobs {
+        of_log(log, like.is_empty(), &request)?;
+    }
     outln!("\n{HOW}");
     Ok(Code::OK)
+}
+
+/// Jobs of a log that had more processors than the machine has, and how many that has.
+fn wider(log: &swf::Log, request: &Request) -> anyhow::Result<(usize, usize)> {
+    let hardware = Hardware::new(&request.machine).map_err(|e| exit::error(Code::USAGE, e.to_string()))?;
+    Ok((Workload::wider(log, &hardware), hardware.layout.cpus()))
+}
+
+/// What of a log was played, and how.
+fn of_log(log: &swf::Log, without_pages: bool, request: &Request) -> anyhow::Result<()> {
+    let left = log.skipped;
+    outln!(
+        "\n{} jobs of the log; {} left out ({} never ran, {} parts of others, {} of unknown time or processors).",
+        log.jobs.len(), left.total(), left.never_ran, left.parts, left.unknown
+    );
+    let (wider, cpus) = wider(log, request)?;
+    if wider > 0 {
+        outln!("{wider} of them had more processors than the {cpus} here, and get {cpus} at most.");
+    }
+    if log.longer > 0 {
+        outln!("{} lines have more than 18 fields; only these were read.", log.longer);
+    }
+    if without_pages {
+        outln!(
+            "The log does not say what its jobs' pages cost, so that pages make no difference here: --like NUMBER=NAME \
+             lets an executable of the log behave as an application (docs/scheduling.md)."
+        );
+    }
+    Ok(())
 }
 
 fn request(args: &Args) -> anyhow::Result<Request> {
@@ -161,8 +191,9 @@ fn request(args: &Args) -> anyhow::Result<Request> {
         Some(log) => {
             let log = swf::read(&read(log, "job log")?, &log.display().to_string())
                 .map_err(|e| usage(e.to_string()))?;
-            let like = args.like.iter().map(|pair| like(pair, &catalogue).map_err(usage));
-            Jobs::Log { log, like: like.collect::<anyhow::Result<_>>()? }
+            let like = args.like.iter().map(|pair| like(pair, &catalogue, &log).map_err(usage));
+            let like = like.collect::<anyhow::Result<_>>()?;
+            Jobs::Log { log, like }
         }
         None => {
             let mix = catalogue.mixes.iter().find(|mix| mix.name == args.mix).ok_or_else(|| {
@@ -200,10 +231,17 @@ fn read(path: &Path, what: &'static str) -> anyhow::Result<String> {
     Ok(crate::files::read_text(path, what)?)
 }
 
-fn like(pair: &str, catalogue: &Catalogue) -> std::result::Result<(i64, App), String> {
+fn like(pair: &str, catalogue: &Catalogue, log: &swf::Log) -> std::result::Result<(i64, App), String> {
     let wrong = |what: &str| format!("--like {pair}: {what}, expected NUMBER=NAME such as 3=swim");
     let (number, name) = pair.split_once('=').ok_or_else(|| wrong("no `=`"))?;
     let number = number.trim().parse().map_err(|_| wrong("no number of an executable"))?;
+    let known: BTreeSet<i64> = log.jobs.iter().filter_map(|job| job.executable).collect();
+    if !known.contains(&number) {
+        let some: Vec<_> = known.iter().take(10).map(i64::to_string).collect();
+        let there =
+            if some.is_empty() { "its jobs have no numbers of executables".into() } else { some.join(", ") };
+        return Err(wrong(&format!("no job of the log has executable {number} (field 14; there: {there})")));
+    }
     let app = catalogue.apps.iter().find(|app| app.name == name.trim()).ok_or_else(|| {
         let names: Vec<_> = catalogue.apps.iter().map(|app| app.name.as_str()).collect();
         wrong(&format!("no application `{name}` (there are {})", names.join(", ")))

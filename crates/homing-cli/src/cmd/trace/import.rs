@@ -47,7 +47,8 @@ pub fn run(args: Args) -> Result {
     let counted = Counted { input, progress: progress::bytes(bytes, "importing") };
     let mut input = BufReader::with_capacity(1 << 18, counted);
     let start = input.fill_buf().with_context(|| format!("reading {name}"))?;
-    if let Some(advice) = not_text(start) {
+    let of_perf = homing_core::trace::perf_data::looks_so(start);
+    if let Some(advice) = not_text(start).filter(|_| !of_perf) {
         return Err(exit::error(Code::FAILURE, format!("{name}: {advice}")));
     }
     let importer = args.format.as_deref().and_then(named).unwrap_or_else(|| guess(start));
@@ -61,7 +62,8 @@ pub fn run(args: Args) -> Result {
     };
     show_some("malformed", report.malformed, report.examples.iter().map(|line| format!("{name}: {line}")));
     if report.references == 0 {
-        let message = format!("{name}: no references in it; expected {}", importer.expected);
+        let found: String = report.left_out.iter().map(|what| format!("; {what}")).collect();
+        let message = format!("{name}: no references in it; expected {}{found}", importer.expected);
         return Err(exit::error(Code::FAILURE, message));
     }
     out.commit()?;
@@ -73,14 +75,20 @@ fn print(args: &Args, report: &Report) -> anyhow::Result<()> {
     let (references, malformed) = (report.references, report.malformed);
     if args.json {
         let skipped = report.skipped;
-        crate::stdout::json(json!({ "references": references, "malformed": malformed, "skipped": skipped }))?;
+        let left_out = &report.left_out;
+        crate::stdout::json(json!({
+            "references": references, "malformed": malformed, "skipped": skipped, "left_out": left_out
+        }))?;
         return Ok(());
     }
-    let left_out = match malformed {
+    let mut left_out = match malformed {
         0 => String::new(),
         1 => "; 1 malformed line was left out".to_owned(),
         n => format!("; {n} malformed lines were left out"),
     };
+    if !report.left_out.is_empty() {
+        left_out += &format!("; not in it: {}", report.left_out.join(", "));
+    }
     errln!("{}: {}{left_out}", args.output.display(), things(references, "reference"));
     Ok(())
 }

@@ -7,6 +7,7 @@ mod merge;
 mod parquet;
 mod perturb;
 mod recover;
+pub mod refine;
 
 pub use merge::merge_file;
 
@@ -34,6 +35,8 @@ commands! {
     Perturb(perturb::Args) => perturb::run;
     /// Make a whole trace of what is readable in a damaged or unfinished one
     Recover(recover::Args) => recover::run;
+    /// Find the hottest lines with few counters, as a monitor card would: first regions, then lines
+    Refine(refine::Args) => refine::run;
 }
 
 /// Runs a subcommand of `homing trace`.

@@ -1,10 +1,11 @@
-//! What `homing why` is about: a trace, a command that is recorded, or a process that is sampled.
+//! What `homing why` is about: a trace, a file of perf, a command that is recorded, or a process that is sampled.
 
 use super::command::{Budget, Command};
 use super::process::Watched;
 use crate::exit::{self, Code};
 use crate::region::RegionArgs;
 use clap::ValueHint;
+use homing_pipeline::perf_data::is_perf_data;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
@@ -18,7 +19,8 @@ const TRACE: &[u8; 8] = b"HOMINGTR";
 /// What is asked about.
 #[derive(clap::Args)]
 pub struct Subject {
-    /// A trace, made by `homing record`; or a program with its arguments, which is recorded first
+    /// A trace, made by `homing record`; a file of `perf mem record` or `perf c2c record`; or a program with its
+    /// arguments, which is recorded first
     #[arg(value_name = "TRACE|PROGRAM", conflicts_with_all = ["pid", "cgroup"],
           value_hint = ValueHint::AnyPath)]
     words: Vec<OsString>,
@@ -58,6 +60,8 @@ pub struct Subject {
 pub enum Input {
     /// A trace.
     Trace(PathBuf),
+    /// A file of perf.
+    PerfData(PathBuf),
     /// A command.
     Command(Command),
     /// Processes.
@@ -115,7 +119,17 @@ impl Subject {
             return Err(usage("--budget and --keep are for a command: expected `homing why -- COMMAND`"));
         }
         self.without_region()?;
-        Ok(Input::Trace(trace.to_owned()))
+        if is_perf_data(&trace.join("data")) {
+            let message = format!(
+                "{} is a directory of `perf record --threads`: expected a file, as perf writes it without --threads",
+                trace.display()
+            );
+            return Err(exit::error(Code::FAILURE, message));
+        }
+        Ok(match is_perf_data(trace) {
+            true => Input::PerfData(trace.to_owned()),
+            false => Input::Trace(trace.to_owned()),
+        })
     }
 
     fn without_region(&self) -> anyhow::Result<()> {
@@ -135,7 +149,7 @@ impl Subject {
         let runs = facts.permissions().mode() & 0o111 != 0;
         let bare = path.components().count() == 1 && !path.is_absolute();
         let path = if bare { Path::new(".").join(path) } else { path.to_owned() };
-        (runs && !is_trace(&path)).then(|| path.into())
+        (runs && !is_trace(&path) && !is_perf_data(&path)).then(|| path.into())
     }
 }
 

@@ -151,6 +151,7 @@ impl Watched {
             name: self.name(),
             command: Vec::new(),
             source: source.into(),
+            recorded: None,
             behind_caches: source == COUNTS,
             threads: 0,
             pages: Vec::new(),

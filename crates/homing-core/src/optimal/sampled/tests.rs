@@ -39,7 +39,7 @@ fn policy(name: &str, history: &History, costs: &Costs, information: Information
     simulate(&setup, &*policy).unwrap().account.cost(costs)
 }
 
-/// Owners in turn, each for so many references.
+/// Owners in turn, each for `length` references.
 fn in_turn(nodes: u16, visits: usize, length: usize) -> History {
     history((0..visits).map(|visit| (visit as u16 % nodes, length)))
 }

@@ -2,10 +2,11 @@
 
 use super::super::prices::Prices;
 use super::super::work_function::Rule as Eagerness;
-use super::expert::{rule, scale, Rule, EXPERTS, FIRST_LEADER, SCALES, UNFORESEEN};
+use super::expert::{Wish, EXPERTS, FORESEES, NEVER, SCALES, VISITS};
 use super::page::State;
 use super::pools::Losses;
-use super::replay::{Ahead, Measure};
+use super::visits::{Known, Measure};
+use super::Parameters;
 use crate::action::{Actions, Kind, Locations};
 use crate::ids::{Node, Page};
 use crate::machine::Costs;
@@ -25,6 +26,10 @@ const NOVICE: f64 = 4.0;
 /// than moves are expensive, a page that several nodes use would follow every one of them.
 const SAMPLE_LIMIT: f64 = 0.6;
 
+/// What reads since the last write may cost before they are worth a replica, in page moves. A page that was read for
+/// long without a write will mostly be read on.
+const ENOUGH_READING: f64 = 0.5;
+
 /// Sums of prices are compared with this relative tolerance.
 const EPSILON: f64 = 1e-9;
 
@@ -39,46 +44,35 @@ pub(super) struct Judge {
     replication: bool,
     hysteresis: f64,
     catch_up: Eagerness,
+    /// Whether pages learn from each other how long visits last.
+    pooling: bool,
     /// The cheapest page move.
     unit: f64,
     /// By node: remote reads that cost as much as the cheapest page move.
     read_gaps: Vec<f64>,
+    /// The same of the nearest other memory: far ones, where no page may be, do not make samples count less, nor visits
+    /// look longer.
+    near_gaps: Vec<f64>,
 }
 
-/// A copy that a rule wants.
-#[derive(Clone, Copy, PartialEq)]
-enum Wish {
-    /// Beside the others.
-    Replica(Node),
-    /// Instead of them.
-    Home(Node),
-}
-
-impl Wish {
-    /// A copy at `to`: a replica if it is the reader's, `by`, and may stand beside others.
-    fn new(to: Node, by: Node, beside: bool) -> Wish {
-        if beside && to == by {
-            Wish::Replica(by)
-        } else {
-            Wish::Home(to)
-        }
-    }
-}
+/// Who refers to a page, whether it writes, and references that come with this one.
+type Reference = (Node, bool, f64);
 
 impl Judge {
-    pub(super) fn new(costs: &Costs, replication: bool, hysteresis: f64, catch_up: f64) -> Judge {
+    pub(super) fn new(costs: &Costs, replication: bool, parameters: &Parameters) -> Judge {
         let prices = Prices::new(costs);
         let unit = prices.least_copy();
-        let gap = |by| match prices.highest_loss(Node(by)) {
-            loss if loss > 0.0 => unit / loss,
-            _ => f64::INFINITY,
-        };
+        let worth = |loss| if loss > 0.0 { unit / loss } else { f64::INFINITY };
+        let gaps =
+            |loss: &dyn Fn(Node) -> f64| (0..prices.memories()).map(|by| worth(loss(Node(by)))).collect();
         Judge {
             replication,
-            hysteresis,
-            catch_up: Eagerness { eagerness: catch_up },
+            hysteresis: parameters.hysteresis,
+            catch_up: Eagerness { eagerness: parameters.catch_up },
+            pooling: parameters.pooling,
             unit,
-            read_gaps: (0..prices.memories()).map(gap).collect(),
+            read_gaps: gaps(&|by| prices.highest_loss(by)),
+            near_gaps: gaps(&|by| prices.lowest_loss(by)),
             scaled: SCALES.map(|scale| prices.clone().with_moves_at(scale)),
         }
     }
@@ -102,8 +96,8 @@ impl Judge {
     }
 
     /// A page that begins at `start`; `prior` is what other pages say about the experts.
-    pub(super) fn begin(&self, start: Node, prior: &Losses) -> State {
-        let mut state = State::new(&self.scaled, start);
+    pub(super) fn begin(&self, page: Page, start: Node, prior: &Losses) -> State {
+        let mut state = State::new(page, &self.scaled, start);
         self.elect(&mut state, start, prior);
         state
     }
@@ -116,35 +110,24 @@ impl Judge {
             .then(|| std::array::from_fn(|index| ((now[index] - before[index]) * per_move) as f32))
     }
 
-    /// What an expert wants at a reference from `by`, a node where it has no copy.
-    fn wish(&self, state: &State, expert: usize, by: Node, write: bool) -> Option<Wish> {
-        let home = state.experts[expert].home;
-        let beside = self.replication && !write;
-        match rule(expert) {
-            Rule::Never => None,
-            Rule::AtOnce => (self.loss(by, home) > 0.0).then(|| Wish::new(by, by, beside)),
-            Rule::Weighs(scale) => self.weigh(state, scale, home, by, beside),
-            Rule::Replays => match state.track.ahead(self.measure(by)) {
-                Some(ahead) => self.foresee(&ahead, home, by, beside),
-                None => self.weigh(state, UNFORESEEN, home, by, beside),
-            },
+    /// What an expert wants at a reference from `by`, a node where it has no copy. `coming`: what it stands for.
+    fn wish(&self, state: &State, expert: usize, (by, write, coming): Reference) -> Option<Wish> {
+        let (home, beside) = (state.experts[expert].home, self.replication && !write);
+        if expert == NEVER {
+            return None;
         }
-    }
-
-    /// What the past is worth, where a page move costs a share of its price.
-    fn weigh(&self, state: &State, scale: usize, home: Node, by: Node, beside: bool) -> Option<Wish> {
-        let to = CAUTIOUS.target(&self.scaled[scale], &state.works[scale], home, by);
-        let enough = || beside && self.has_read_enough(state, scale, home, by);
+        let seat = &state.seats[by.index()];
+        if expert == FORESEES && self.pooling {
+            if state.visit.node == by && state.visit.left(home) <= 0.0 {
+                return Some(Wish::new(by, by, beside));
+            }
+            if beside && seat.reads.left(home) <= coming {
+                return Some(Wish::Replica(by));
+            }
+        }
+        let to = CAUTIOUS.target(self.prices(), &state.works[0], home, by);
+        let enough = || beside && self.has_read_enough(state, home, by);
         to.map(|to| Wish::new(to, by, beside)).or_else(|| enough().then_some(Wish::Replica(by)))
-    }
-
-    /// What the future is worth.
-    fn foresee(&self, ahead: &Ahead, home: Node, by: Node, beside: bool) -> Option<Wish> {
-        if beside && ahead.undisturbed * self.loss(by, home) >= self.prices().copy(home, by) {
-            return Some(Wish::Replica(by));
-        }
-        let to = CAUTIOUS.target(self.prices(), &ahead.to_go, home, by)?;
-        Some(Wish::new(to, by, beside))
     }
 
     /// References of `by` that one sample of `weight` references stands for. Where pages have replicas, the reads of
@@ -160,21 +143,71 @@ impl Judge {
     /// The most that one sample of `by` counts, in references.
     #[inline]
     pub(super) fn most_told(&self, by: Node) -> f64 {
-        (SAMPLE_LIMIT * self.read_gaps[by.index()]).max(1.0)
+        (SAMPLE_LIMIT * self.near_gaps[by.index()]).max(1.0)
     }
 
-    /// What visits of `by` are measured by.
+    /// What visits of `by` to a page are measured by.
     #[inline]
-    fn measure(&self, by: Node) -> Measure<'_> {
-        let (prices, gap) = (self.prices(), self.read_gaps[by.index()]);
-        Measure { prices, gap, replication: self.replication }
+    fn measure(&self, page: Page, by: Node) -> Measure {
+        let [_, worth] = SCALES;
+        let gap = self.near_gaps[by.index()];
+        let short = (worth * gap).max(1.0);
+        let worth = short / gap;
+        Measure { page, foresees: self.pooling, nodes: self.prices().memories(), short, worth }
     }
 
-    /// References from `by` belong to the page's visits.
+    /// True if more references of `by` say nothing more of the page's visits.
     #[inline]
-    pub(super) fn follow(&self, state: &mut State, by: Node, count: f64, wrote: bool) {
-        state.track.turn(by, self.measure(by));
-        state.track.extend(count, wrote);
+    pub(super) fn knows(&self, state: &State, by: Node) -> bool {
+        !self.pooling || state.visit.is_known(by)
+    }
+
+    /// `count` references from `by` belong to the page's visit, if it is one of that node or becomes one.
+    #[inline]
+    pub(super) fn follow(&self, state: &mut State, known: &mut Known, by: Node, mut count: f64) {
+        if !self.pooling {
+            return;
+        }
+        let measure = self.measure(state.page, by);
+        if state.visit.node != by {
+            let until = self.until_visit(state, by).max(0.0);
+            if count < until {
+                return;
+            }
+            count -= until;
+            state.visit.turn(by, measure.short, &mut state.seats, known, measure);
+        }
+        state.visit.extend(count, &mut state.seats[by.index()].past, known, measure);
+    }
+
+    /// A reference from `by` is coming: how long should the expert that goes by visits wait?
+    #[inline]
+    fn look_ahead(&self, state: &mut State, known: &mut Known, (by, write, coming): Reference) {
+        if state.visit.node != by && self.pooling && self.until_visit(state, by) <= coming {
+            let measure = self.measure(state.page, by);
+            state.visit.turn(by, measure.short, &mut state.seats, known, measure);
+        }
+        let (home, measure) = (state.experts[FORESEES].home, self.measure(state.page, by));
+        if home == by || !self.pooling {
+            return;
+        }
+        let price = self.prices().copy(home, by) / self.loss(by, home).max(f64::MIN_POSITIVE);
+        let seat = &mut state.seats[by.index()];
+        if state.visit.node == by {
+            state.visit.ask((home, price), &seat.past, known, measure);
+        }
+        // A write makes no replica, and where nobody reads it would leave what was asked for.
+        if self.replication && !write {
+            seat.reads.ask(by, (home, price), &state.reading, &known.reading, measure);
+        }
+    }
+
+    /// References of `by` until a visit of that node begins; 0 or less if it does.
+    #[inline]
+    fn until_visit(&self, state: &State, by: Node) -> f64 {
+        let (prices, visiting) = (&self.scaled[VISITS], state.visit.node);
+        let missing = prices.copy(visiting, by) - state.works[VISITS].advantage(prices, visiting, by);
+        (missing - prices.copy(visiting, by) * EPSILON) / self.loss(by, visiting).max(f64::MIN_POSITIVE)
     }
 
     /// What the page wants to catch up with its leader, who is at `by`.
@@ -183,13 +216,13 @@ impl Judge {
         if let Some(to) = self.catch_up.target(self.prices(), &state.works[0], home, by) {
             return Some(Wish::new(to, by, beside));
         }
-        (beside && self.has_read_enough(state, 0, home, by)).then_some(Wish::Replica(by))
+        (beside && self.has_read_enough(state, home, by)).then_some(Wish::Replica(by))
     }
 
-    /// True if the reads of `by` since the last write have cost [`enough_reading`].
-    fn has_read_enough(&self, state: &State, scale: usize, home: Node, by: Node) -> bool {
-        let lost = f64::from(state.seats[by.index()].reads) * self.loss(by, home);
-        lost >= enough_reading(scale) * self.prices().copy(home, by) * (1.0 - EPSILON)
+    /// True if the reads of `by` since the last write have cost [`ENOUGH_READING`].
+    fn has_read_enough(&self, state: &State, home: Node, by: Node) -> bool {
+        let lost = f64::from(state.seats[by.index()].reads.count) * self.loss(by, home);
+        lost >= ENOUGH_READING * self.prices().copy(home, by) * (1.0 - EPSILON)
     }
 
     /// What a reference from `by` costs beyond a local one.
@@ -200,19 +233,21 @@ impl Judge {
 
     /// The one of an expert's copies that a write by `by` leaves.
     fn keep(&self, state: &State, expert: usize, by: Node) -> Node {
-        let Rule::Weighs(scale) = rule(expert) else { return by };
-        let (prices, work) = (&self.scaled[scale], &state.works[scale]);
+        if expert == FORESEES && state.holds(expert, by) {
+            return by;
+        }
+        let (prices, work) = (self.prices(), &state.works[0]);
         let cost = |node: &Node| work.value(prices, *node) + prices.access(by, *node);
         let nodes = (0..prices.memories()).map(Node).filter(|&node| state.holds(expert, node));
         nodes.min_by(|a, b| cost(a).total_cmp(&cost(b))).unwrap_or(by)
     }
 
     /// A reference from `by` is coming: lets each expert act first. Returns what the leader wished.
-    fn advance(&self, state: &mut State, by: Node, write: bool) -> Option<Wish> {
-        state.track.turn(by, self.measure(by));
+    fn advance(&self, state: &mut State, known: &mut Known, on: Reference) -> Option<Wish> {
+        self.look_ahead(state, known, on);
         let mut led = None;
         for index in 0..EXPERTS {
-            let wish = self.act(state, index, by, write);
+            let wish = self.act(state, index, on);
             if index == state.leader() {
                 led = wish;
             }
@@ -220,10 +255,11 @@ impl Judge {
         led
     }
 
-    fn act(&self, state: &mut State, index: usize, by: Node, write: bool) -> Option<Wish> {
+    fn act(&self, state: &mut State, index: usize, on: Reference) -> Option<Wish> {
+        let (by, write, _) = on;
         let mut wish = None;
         if !state.holds(index, by) {
-            wish = self.wish(state, index, by, write);
+            wish = self.wish(state, index, on);
             let home = state.experts[index].home;
             match wish {
                 Some(Wish::Replica(to)) => {
@@ -247,8 +283,9 @@ impl Judge {
     pub(super) fn elect(&self, state: &mut State, by: Node, prior: &Losses) {
         let own = state.experts.iter().map(|expert| expert.paid).fold(f64::INFINITY, f64::min) / self.unit;
         let trust = self.unit * NOVICE / (NOVICE + own);
-        let paid = |index: usize| state.experts[index].paid + f64::from(prior[index]) * trust;
-        let best = (0..EXPERTS).min_by(|&a, &b| paid(a).total_cmp(&paid(b))).unwrap_or(FIRST_LEADER);
+        let place = |index: usize| state.works[0].value(self.prices(), state.experts[index].home);
+        let paid = |index: usize| state.experts[index].paid + place(index) + f64::from(prior[index]) * trust;
+        let best = (0..EXPERTS).min_by(|&a, &b| paid(a).total_cmp(&paid(b))).unwrap_or(FORESEES);
         let leader = state.leader();
         let margin = self.hysteresis * self.prices().copy(state.experts[leader].home, by).max(self.unit);
         if paid(leader) - paid(best) >= margin {
@@ -261,7 +298,7 @@ impl Judge {
     #[inline]
     pub(super) fn is_routine(&self, state: &State, at: Locations, by: Node, write: bool) -> bool {
         let single = !write || at.copies() == 1;
-        let counted = || f64::from(state.seats[by.index()].reads) >= self.read_gaps[by.index()];
+        let counted = || f64::from(state.seats[by.index()].reads.count) >= self.read_gaps[by.index()];
         let known = state.owner == Some(by) || (self.replication && !write && counted());
         known && at.holds(by) && single && self.is_settled(state, by, write)
     }
@@ -274,42 +311,55 @@ impl Judge {
 
     /// Takes references that are [routine](Judge::is_routine).
     #[inline]
-    pub(super) fn count(&self, state: &mut State, by: Node, reads: f64, writes: f64) {
+    pub(super) fn count(&self, state: &mut State, known: &mut Known, by: Node, reads: f64, writes: f64) {
         if writes > 0.0 {
-            state.end_epoch();
+            self.end_epoch(state, known, by);
         } else if self.replication {
-            self.count_reads(state, by, reads);
+            state.seats[by.index()].reads.count(reads, 4.0 * self.near_gaps[by.index()]);
+            state.read = true;
         }
     }
 
-    fn count_reads(&self, state: &mut State, by: Node, count: f64) {
-        let (seat, gap) = (&mut state.seats[by.index()], self.read_gaps[by.index()]);
-        seat.reads = (f64::from(seat.reads) + count).min(4.0 * gap) as f32;
+    fn count_reads(&self, state: &mut State, known: &mut Known, by: Node, count: f64) {
+        let (seat, most) = (&mut state.seats[by.index()], 4.0 * self.near_gaps[by.index()]);
+        let measure = self.measure(state.page, by);
+        seat.reads.extend((by, count, most), &mut state.reading, &mut known.reading, measure);
         state.read = true;
+    }
+
+    /// A write of `by`: reads count anew.
+    fn end_epoch(&self, state: &mut State, known: &mut Known, by: Node) {
+        if !std::mem::take(&mut state.read) {
+            return;
+        }
+        for (node, seat) in (0..).map(Node).zip(&mut state.seats) {
+            let measure = self.measure(state.page, node);
+            seat.reads.end(node, node == by, &mut state.reading, &mut known.reading, measure);
+        }
     }
 
     /// Charges the experts and the work functions for references from `by`. Reads too far from the writes to be among
     /// them come first.
-    pub(super) fn charge(&self, state: &mut State, by: Node, reads: f64, writes: f64) {
+    pub(super) fn charge(&self, state: &mut State, known: &mut Known, by: Node, reads: f64, writes: f64) {
         // With replication, more reads than this in a row are worth a replica.
         let gap = if self.replication { self.read_gaps[by.index()] } else { f64::INFINITY };
         let loose = if writes > 0.0 { (reads - writes * gap).max(0.0) } else { reads };
         if loose > 0.0 {
-            self.charge_stretch(state, by, loose, !self.replication);
+            self.charge_stretch(state, known, by, loose, !self.replication);
         }
         if writes > 0.0 {
-            self.advance(state, by, true);
-            state.end_epoch();
-            self.charge_stretch(state, by, reads + writes - loose, true);
+            self.advance(state, known, (by, true, 0.0));
+            self.end_epoch(state, known, by);
+            self.charge_stretch(state, known, by, reads + writes - loose, true);
         }
     }
 
     /// References in stretches that end where an expert acts. `single`: they need, or count as if they needed, a single
     /// copy.
-    fn charge_stretch(&self, state: &mut State, by: Node, count: f64, single: bool) {
+    fn charge_stretch(&self, state: &mut State, known: &mut Known, by: Node, count: f64, single: bool) {
         let mut left = count;
         // No expert waits for less.
-        let least = SCALES[SCALES.len() - 1] * self.read_gaps[by.index()];
+        let least = SCALES[VISITS] * self.read_gaps[by.index()];
         while left > 0.0 {
             let stretch = if left <= least { left } else { left.min(self.patience(state, by, None) as f64) };
             for index in 0..EXPERTS {
@@ -318,23 +368,23 @@ impl Judge {
                     state.experts[index].paid += stretch * self.loss(by, home);
                 }
             }
-            self.serve(state, by, stretch, single);
+            self.serve(state, known, by, stretch, single);
             left -= stretch;
             if left > 0.0 {
-                self.advance(state, by, single && self.replication);
+                self.advance(state, known, (by, single && self.replication, 0.0));
             }
         }
     }
 
     /// References from `by` enter the work functions. Reads count up to the price of a replica in each epoch: all
     /// placements but those with a copy here pay that at most.
-    fn serve(&self, state: &mut State, by: Node, count: f64, single: bool) {
-        self.follow(state, by, count, single);
+    fn serve(&self, state: &mut State, known: &mut Known, by: Node, count: f64, single: bool) {
+        self.follow(state, known, by, count);
         let mut counted = count;
         if !single {
-            let room = self.read_gaps[by.index()] - f64::from(state.seats[by.index()].reads);
+            let room = self.read_gaps[by.index()] - f64::from(state.seats[by.index()].reads.count);
             counted = count.min(room.max(0.0));
-            self.count_reads(state, by, count);
+            self.count_reads(state, known, by, count);
         }
         if counted > 0.0 && state.owner != Some(by) {
             let mut works = state.works.iter_mut().zip(&self.scaled);
@@ -357,19 +407,23 @@ impl Judge {
         if let Some(at) = at.filter(|at| !at.holds(by)) {
             settled = false;
             let by_work = self.catch_up.patience(self.prices(), &state.works[0], at.home(), by);
-            least = least.min(by_work).min(self.until_read_enough(state, 0, at.home(), by));
+            least = least.min(by_work).min(self.until_read_enough(state, at.home(), by));
         }
         for index in (0..EXPERTS).filter(|&index| !state.holds(index, by)) {
             settled = false;
-            if let Some(scale) = scale(rule(index)) {
-                let (prices, work) = (&self.scaled[scale], &state.works[scale]);
-                let home = state.experts[index].home;
-                let by_work = CAUTIOUS.patience(prices, work, home, by);
-                least = least.min(by_work).min(self.until_read_enough(state, scale, home, by));
+            if index == NEVER {
+                continue;
             }
-            let unknown = state.track.until_visit(self.measure(by));
-            if rule(index) == Rule::Replays && unknown > 0.0 {
-                least = least.min(unknown.ceil() as u64);
+            let home = state.experts[index].home;
+            let by_work = CAUTIOUS.patience(self.prices(), &state.works[0], home, by);
+            least = least.min(by_work).min(self.until_read_enough(state, home, by));
+            if index == FORESEES && self.pooling {
+                let visit = match state.visit.node == by {
+                    true => state.visit.left(home),
+                    false => self.until_visit(state, by),
+                };
+                let left = visit.min(state.seats[by.index()].reads.left(home));
+                least = least.min(left.ceil().clamp(1.0, u64::MAX as f64) as u64);
             }
         }
         if settled {
@@ -380,13 +434,13 @@ impl Judge {
     }
 
     /// Reads until [`Judge::has_read_enough`].
-    fn until_read_enough(&self, state: &State, scale: usize, home: Node, by: Node) -> u64 {
+    fn until_read_enough(&self, state: &State, home: Node, by: Node) -> u64 {
         let loss = self.loss(by, home);
         if !self.replication || loss <= 0.0 {
             return u64::MAX;
         }
-        let enough = enough_reading(scale) * self.prices().copy(home, by) / loss;
-        match enough - f64::from(state.seats[by.index()].reads) {
+        let enough = ENOUGH_READING * self.prices().copy(home, by) / loss;
+        match enough - f64::from(state.seats[by.index()].reads.count) {
             missing if missing > 0.0 => (missing * (1.0 - EPSILON)).ceil().max(1.0) as u64,
             _ => u64::MAX,
         }
@@ -396,13 +450,13 @@ impl Judge {
     pub(super) fn decide(
         &self,
         state: &mut State,
-        page: Page,
+        known: &mut Known,
         at: Locations,
-        by: Node,
-        write: bool,
+        on: Reference,
         actions: &mut Actions,
     ) -> Locations {
-        let led = if state.settled(by, write) { None } else { self.advance(state, by, write) };
+        let (page, (by, write, _)) = (state.page, on);
+        let led = if state.settled(by, write) { None } else { self.advance(state, known, on) };
         if !at.holds(by) {
             let wish = led.map(|wish| (wish, "the leader moved")).or_else(|| {
                 let wish = self.wish_to_catch_up(state, at.home(), by, write)?;
@@ -430,10 +484,4 @@ impl Judge {
         }
         at
     }
-}
-
-/// What reads since the last write may cost before they are worth a replica, in page moves: as much as the rule takes a
-/// move to cost, half a move at most. A page that was read for long without a write will mostly be read on.
-fn enough_reading(scale: usize) -> f64 {
-    SCALES[scale].min(0.5)
 }

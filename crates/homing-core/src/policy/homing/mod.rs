@@ -1,12 +1,11 @@
 //! Homing: our own policy. Simple rules compete in hindsight on each page's own past; the page makes the moves of the
 //! rule that would have cost least.
 //!
-//! Per page it keeps the work function (see [`super::work_function`]), the reads of each node since the last write, and
-//! a tournament of *experts* ([`expert`]). An expert gives a node a copy once the node has lost so much by not having
-//! one that its eagerness allows it; the experts differ in eagerness only, from "never" by the work function algorithm
-//! and ski rental to "at once", and one that foresees what its page's past visits suggest ([`replay`]). Each is
-//! simulated on the page's past: where it would have copies now, and what it would have paid. [`judge`] names the one
-//! that paid least the leader and turns the leader's moves into actions.
+//! Per page it keeps the work function (see [`super::work_function`]), the visits of nodes ([`visits`]), their reads
+//! since the last write ([`reading`]), and a tournament of *experts* ([`expert`]): one that goes by how long visits and
+//! reads like the present ones have lasted in this program ([`foresight`]), the work function algorithm, and one that
+//! never moves. Each is simulated on the page's past: where it would have copies now, and what it would have paid.
+//! [`judge`] names the one that paid least the leader and turns the leader's moves into actions.
 //!
 //! A page has few misses of its own to learn from. What the experts lost on the pages around it and in the program
 //! ([`pools`]) counts for it too, at a discount. Pages of a thread that was moved come with it ([`heirs`]). Where it is
@@ -19,6 +18,7 @@
 //! metrical task systems) in its follow-the-leader form. Derivation, bounds and measurements: docs/policy.md.
 
 mod expert;
+mod foresight;
 mod heirs;
 mod judge;
 mod load;
@@ -27,9 +27,10 @@ mod pools;
 mod profile;
 mod purse;
 mod quiet;
-mod replay;
+mod reading;
 #[cfg(test)]
 mod tests;
+mod visits;
 
 use super::pages::{Pages, Table};
 use super::{Context, End, Fault, Next, Policy, Sample, ThreadMoved};
@@ -45,6 +46,7 @@ use profile::Deal;
 use purse::Purse;
 use quiet::Quiet;
 use serde::{Deserialize, Serialize};
+use visits::Known;
 
 /// The policy.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -52,6 +54,8 @@ pub struct Homing {
     judge: Judge,
     pooling: bool,
     pools: Pools,
+    /// How visits last.
+    known: Known,
     heirs: Heirs,
     load: Load,
     purse: Purse,
@@ -83,9 +87,10 @@ impl Homing {
     /// For a machine.
     pub fn new(costs: &Costs, replication: bool, parameters: &Parameters) -> Homing {
         Homing {
-            judge: Judge::new(costs, replication, parameters.hysteresis, parameters.catch_up),
+            judge: Judge::new(costs, replication, parameters),
             pooling: parameters.pooling,
             pools: Pools::default(),
+            known: Known::default(),
             heirs: Heirs::new(parameters.constructs),
             load: Load::new(parameters.load),
             purse: Purse::new(costs, parameters.purse / 100.0, parameters.patience),
@@ -96,27 +101,30 @@ impl Homing {
 
     /// Takes a sample. Returns where its page then is.
     fn take(&mut self, sample: &Sample, actions: &mut Actions) -> Locations {
-        let Homing { judge, pools, heirs, load, pages, quiet, .. } = self;
+        let Homing { judge, pools, known, heirs, load, pages, quiet, .. } = self;
         let quiet = quiet.get_mut(sample.page);
         if quiet.takes(sample, heirs.now()) {
             return sample.at;
         }
         let judge = load.judge(sample.page).unwrap_or(judge);
-        let state = pages.entry(sample.page, || judge.begin(sample.at.home(), &pools.prior(sample.page)));
-        quiet.settle(judge, state);
+        let state = pages
+            .entry(sample.page, || judge.begin(sample.page, sample.at.home(), &pools.prior(sample.page)));
+        quiet.settle(judge, known, state);
         let on = On { page: sample.page, by: sample.node };
         let at = Homing::inherit(judge, heirs, state, on, sample.at, actions);
         let weight = judge.counted(sample.weight, sample.node, sample.writes > 0);
         let (reads, writes) = (sample.reads as f64 * weight, sample.writes as f64 * weight);
         if judge.is_routine(state, at, sample.node, writes > 0.0) {
-            judge.follow(state, sample.node, reads + writes, writes > 0.0);
-            judge.count(state, sample.node, reads, writes);
+            judge.follow(state, known, sample.node, reads + writes);
+            judge.count(state, known, sample.node, reads, writes);
             *quiet = Quiet::of(judge, state);
             return at;
         }
+        // A single sample stands for references that come after it, too.
+        let coming = if weight > 1.0 { reads + writes } else { 0.0 };
         let before = state.paid();
-        let at = judge.decide(state, sample.page, at, sample.node, writes > 0.0, actions);
-        judge.charge(state, sample.node, reads, writes);
+        let at = judge.decide(state, known, at, (sample.node, writes > 0.0, coming), actions);
+        judge.charge(state, known, sample.node, reads, writes);
         Homing::conclude(judge, self.pooling.then_some(pools), state, &before, on);
         *quiet = Quiet::of(judge, state);
         at
@@ -169,15 +177,16 @@ struct On {
 
 impl Policy for Homing {
     fn fault(&mut self, fault: &Fault, actions: &mut Actions) -> Next {
-        let Homing { judge, pools, heirs, load, pages, quiet, .. } = self;
+        let Homing { judge, pools, known, heirs, load, pages, quiet, .. } = self;
         let judge = load.judge(fault.page).unwrap_or(judge);
         let quiet = quiet.get_mut(fault.page);
-        let state = pages.entry(fault.page, || judge.begin(fault.at.home(), &pools.prior(fault.page)));
-        quiet.settle(judge, state);
+        let state =
+            pages.entry(fault.page, || judge.begin(fault.page, fault.at.home(), &pools.prior(fault.page)));
+        quiet.settle(judge, known, state);
         let on = On { page: fault.page, by: fault.node };
         let at = Homing::inherit(judge, heirs, state, on, fault.at, actions);
         let before = state.paid();
-        let at = judge.decide(state, fault.page, at, fault.node, fault.write, actions);
+        let at = judge.decide(state, known, at, (fault.node, fault.write, 0.0), actions);
         Homing::conclude(judge, self.pooling.then_some(pools), state, &before, on);
         *quiet = Quiet::of(judge, state);
         Next::After(judge.patience(state, fault.node, Some(at)))

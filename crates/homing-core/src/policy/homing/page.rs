@@ -2,18 +2,20 @@
 
 use super::super::prices::Prices;
 use super::super::work_function::WorkFunction;
-use super::expert::{Expert, EXPERTS, FIRST_LEADER, NEVER, SCALES};
-use super::replay::Track;
-use crate::ids::Node;
+use super::expert::{Expert, EXPERTS, FORESEES, NEVER, SCALES};
+use super::foresight::Tally;
+use super::reading::Reading;
+use super::visits::{Past, Visit};
+use crate::ids::{Node, Page};
 use serde::{Deserialize, Serialize};
 
 /// Every expert.
 const ALL: u8 = (1 << EXPERTS) - 1;
 
-/// One page. Memory: `size_of::<State>()` and, for each node, a number of each work function and a [`Seat`];
-/// and its last visits, if several nodes came.
+/// One page. Memory: `size_of::<State>()` and, for each node, a number of each work function and a [`Seat`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct State {
+    pub(super) page: Page,
     /// Where a move costs each of [`SCALES`].
     pub(super) works: [WorkFunction; SCALES.len()],
     pub(super) seats: Vec<Seat>,
@@ -25,33 +27,37 @@ pub(super) struct State {
     pub(super) owner: Option<Node>,
     /// How many thread moves there were when the page was last used.
     pub(super) seen: u32,
-    /// Its last visits.
-    pub(super) track: Track,
+    pub(super) visit: Visit,
+    /// How long it was read between two writes.
+    pub(super) reading: Tally,
 }
 
 /// What a page keeps for one node.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Seat {
-    /// Reads since the page's last write, as far as they matter.
-    pub(super) reads: f32,
+    pub(super) reads: Reading,
     /// Bit e: expert e has a copy here.
     pub(super) holders: u8,
+    /// Its visits.
+    pub(super) past: Past,
 }
 
 impl State {
     /// A page that begins at `start`; `scaled` are the prices for each of [`SCALES`].
-    pub(super) fn new(scaled: &[Prices; SCALES.len()], start: Node) -> State {
+    pub(super) fn new(page: Page, scaled: &[Prices; SCALES.len()], start: Node) -> State {
         let mut seats = vec![Seat::default(); usize::from(scaled[0].memories())];
         seats[start.index()].holders = ALL;
         State {
+            page,
             works: std::array::from_fn(|scale| WorkFunction::new(&scaled[scale], start)),
             seats,
             experts: [Expert { home: start, replicas: 0, paid: 0.0 }; EXPERTS],
-            leader: FIRST_LEADER as u8,
+            leader: FORESEES as u8,
             read: false,
             owner: None,
             seen: 0,
-            track: Track::default(),
+            visit: Visit::new(start),
+            reading: Tally::default(),
         }
     }
 
@@ -101,6 +107,11 @@ impl State {
         holders == ALL && (!write || self.single())
     }
 
+    /// True if no other node has read the page since its last write.
+    pub(super) fn reads_alone(&self, node: Node) -> bool {
+        (0..).map(Node).zip(&self.seats).all(|(other, seat)| other == node || seat.reads.count == 0.0)
+    }
+
     fn single(&self) -> bool {
         self.experts.iter().all(|expert| expert.replicas == 0)
     }
@@ -116,21 +127,13 @@ impl State {
         self.works.iter_mut().for_each(|work| work.exchange(from, to));
         self.seats.swap(from.index(), to.index());
         self.owner = None;
-        self.track.exchange(from, to);
+        self.visit.exchange(from, to);
         for expert in &mut self.experts {
             if expert.home == from {
                 expert.home = to;
             } else if expert.home == to {
                 expert.home = from;
             }
-        }
-    }
-
-    /// A write ends the epoch: reads count anew.
-    #[inline]
-    pub(super) fn end_epoch(&mut self) {
-        if std::mem::take(&mut self.read) {
-            self.seats.iter_mut().for_each(|seat| seat.reads = 0.0);
         }
     }
 }

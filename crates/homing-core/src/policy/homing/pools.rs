@@ -67,14 +67,14 @@ mod tests {
     #[test]
     fn neighbours_count_more_than_the_program_and_old_losses_fade() {
         let mut pools = Pools::default();
-        pools.add(Page(40), &[4.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0]);
+        pools.add(Page(40), &[4.0, 0.0, 1.0]);
         let (near, far) = (pools.prior(Page(33)), pools.prior(Page(0)));
         assert!(near[0] > far[0] && far[0] > 0.0 && near[1] == 0.0);
         for _ in 0..1000 {
-            pools.add(Page(40), &[1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+            pools.add(Page(40), &[1.0, 0.0, 0.0]);
         }
         for _ in 0..3 * MEMORY as usize {
-            pools.add(Page(40), &[0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+            pools.add(Page(40), &[0.0, 1.0, 0.0]);
         }
         let prior = pools.prior(Page(40));
         assert!(prior[0] < prior[1], "{prior:?}");

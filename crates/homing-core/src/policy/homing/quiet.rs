@@ -3,6 +3,7 @@
 
 use super::judge::Judge;
 use super::page::State;
+use super::visits::Known;
 use crate::ids::Node;
 use crate::policy::Sample;
 use serde::{Deserialize, Serialize};
@@ -27,8 +28,12 @@ pub(super) struct Quiet {
 impl Quiet {
     /// A page in this state.
     pub(super) fn of(judge: &Judge, state: &State) -> Quiet {
-        let owner = state.owner.filter(|&owner| judge.is_settled(state, owner, false));
-        let writes = owner.is_some_and(|owner| judge.is_settled(state, owner, true));
+        // As long as visits are learnt from, that must come in order.
+        let owner = state.owner.filter(|&owner| judge.knows(state, owner));
+        let owner = owner.filter(|&owner| judge.is_settled(state, owner, false));
+        // A write ends the reads of others, which are learnt from, too.
+        let alone = |owner| !state.read || state.reads_alone(owner);
+        let writes = owner.is_some_and(|owner| judge.is_settled(state, owner, true) && alone(owner));
         Quiet { owner, writes, count: 0.0, written: false, reads: 0.0, seen: state.seen }
     }
 
@@ -50,18 +55,18 @@ impl Quiet {
 
     /// Hands over what was counted.
     #[inline]
-    pub(super) fn settle(&mut self, judge: &Judge, state: &mut State) {
+    pub(super) fn settle(&mut self, judge: &Judge, known: &mut Known, state: &mut State) {
         let Some(owner) = self.owner else { return };
         let count = std::mem::take(&mut self.count);
         if count > 0.0 {
-            judge.follow(state, owner, f64::from(count), self.written);
+            judge.follow(state, known, owner, f64::from(count));
         }
         if std::mem::take(&mut self.written) {
-            judge.count(state, owner, 0.0, 1.0);
+            judge.count(state, known, owner, 0.0, 1.0);
         }
         let reads = std::mem::take(&mut self.reads);
         if reads > 0.0 {
-            judge.count(state, owner, f64::from(reads), 0.0);
+            judge.count(state, known, owner, f64::from(reads), 0.0);
         }
     }
 }

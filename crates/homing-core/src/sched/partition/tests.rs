@@ -101,6 +101,24 @@ fn nodes_go_where_they_are_used_and_pages_leave_them_first() {
     );
 }
 
+/// With a goal of half, a partition keeps two nodes for a job that fills one; the rest goes to the other.
+#[test]
+fn a_goal_of_utilisation_leaves_what_its_jobs_do_not_fill() {
+    let layout = hardware().layout;
+    let mut jobs = vec![(0, 0.0, 1.0)];
+    jobs.extend([(1, 0.0, 1.0); 7]);
+    let workload = workload("apsi", &jobs);
+    for (goal, keeps) in [("utilisation = 0.5", 2), ("utilisation = 0.25", 4), ("utilisation = 1.0", 1)] {
+        let parts = [("0, 1, 2, 3, 4, 5", "homing", goal), ("6, 7", "homing", "priority = -1")];
+        let mut manager = divided(&layout, &parts);
+        let division = play(&workload, &mut manager).division.unwrap();
+        // Its job ends after 104 s.
+        let transfers: Vec<_> = division.transfers.iter().filter(|transfer| transfer.at_s < 100.0).collect();
+        assert_eq!(transfers.len(), 6 - keeps, "{goal}: {division:?}");
+        assert!(transfers.iter().all(|transfer| transfer.to == "on 6, 7"), "{goal}: {division:?}");
+    }
+}
+
 #[test]
 fn a_node_with_pages_is_left_before_it_is_given() {
     let layout = hardware().layout;

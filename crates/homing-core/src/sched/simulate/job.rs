@@ -36,8 +36,9 @@ pub(super) struct Job<'a> {
     /// Misses of an iteration of that number of threads together, and seconds of one without any.
     pub misses: f64,
     pub busy_s: f64,
-    /// Misses of the thread that has most.
-    pub slowest_misses: f64,
+    /// Misses of its serial work, and of each thread in its parallel work.
+    pub serial_misses: f64,
+    pub parallel_misses: f64,
     /// Seconds of an iteration on one processor without misses.
     alone_s: f64,
     /// True if its threads are moved by the operating system, so that each keeps its number.
@@ -72,7 +73,8 @@ impl<'a> Job<'a> {
             nodes: Vec::new(),
             misses: 0.0,
             busy_s: 0.0,
-            slowest_misses: 0.0,
+            serial_misses: 0.0,
+            parallel_misses: 0.0,
             alone_s: app.iteration_s(1, 0.0).max(0.0),
             shared: false,
             iteration_s: f64::INFINITY,
@@ -163,7 +165,7 @@ impl<'a> Job<'a> {
         let threads = self.threads();
         if threads != self.nodes.len() {
             self.misses = self.app.misses_on(threads as u32);
-            self.slowest_misses = self.app.slowest_misses_on(threads as u32);
+            (self.serial_misses, self.parallel_misses) = self.app.misses_of_threads_on(threads as u32);
             self.busy_s = self.app.busy_s(threads as u32);
         }
         self.nodes.clear();

@@ -224,7 +224,14 @@ impl<'p> Memory<'p> {
         held
     }
 
-    /// For each thread of a job the shares of its misses by memory.
+    /// The shares of the misses of a job's serial work by memory: they go to all of its data.
+    pub fn serial_shares(&self, job: &Job) -> Vec<(usize, f64)> {
+        let held = self.held(job);
+        let pages: f64 = held.iter().sum();
+        held.into_iter().map(|held| held / pages).enumerate().filter(|(_, share)| *share > 0.0).collect()
+    }
+
+    /// For each thread of a job the shares of its misses in parallel work by memory.
     pub fn shares(&self, job: &Job) -> Vec<Vec<(usize, f64)>> {
         let threads = job.nodes.len();
         let Some(first) = job.first_page.map(|first| first as usize) else {
@@ -256,10 +263,18 @@ impl<'p> Memory<'p> {
     /// Counts the misses of some iterations.
     pub fn count(&mut self, job: &Job, iterations: f64) {
         let (Some(first), threads) = (job.first_page, job.nodes.len()) else { return };
-        let misses = iterations * job.misses / threads as f64;
+        let misses = iterations * job.parallel_misses;
         let (own, shared) = self.sizes(job);
+        let pages = own * BANDS as f64 + shared * SHARED as f64;
         let Some(counts) = self.counts.iter_mut().find(|counts| counts.first_page == first) else { return };
         let of_all = misses * job.app.shared / SHARED as f64 / shared;
+        if let Some(&node) = job.nodes.first().filter(|_| job.serial_misses > 0.0) {
+            let each = iterations * job.serial_misses / pages;
+            counts.bands.iter_mut().for_each(|band| band.add(node, each));
+            if shared > 0.0 {
+                counts.shared.add(node, each);
+            }
+        }
         for (thread, &node) in job.nodes.iter().enumerate() {
             let (bands, share) = bands(thread, threads);
             let each = misses * (1.0 - job.app.shared) * share / own;

@@ -34,7 +34,9 @@ pub(super) struct Paces<'a> {
 struct Crew {
     nodes: Vec<Node>,
     homes: Vec<Node>,
-    /// What the misses of each thread go to, one thread after the other.
+    /// What the misses of the first thread's serial work go to.
+    serial: Vec<Part>,
+    /// What the misses of each thread's parallel work go to, one thread after the other.
     parts: Vec<Part>,
     /// Where in `parts` each thread ends.
     ends: Vec<usize>,
@@ -61,20 +63,31 @@ impl Crew {
         self.homes.extend_from_slice(homes);
         self.parts.clear();
         self.ends.clear();
-        let mut local = Vec::with_capacity(self.nodes.len());
+        let parts = |from: Node, at: Vec<(usize, f64)>| {
+            at.into_iter().map(move |(node, share)| Part {
+                node,
+                share,
+                wait_s: hardware.wait(from, Node(node as u16)),
+            })
+        };
+        let local = |from: Node, at: &[(usize, f64)]| -> f64 {
+            at.iter().filter(|(node, _)| *node == from.index()).map(|(_, share)| share).sum()
+        };
+        let first = self.nodes.first().copied().unwrap_or_default();
+        let alone = job.app.serial_misses.on(self.nodes.len() as u32);
+        let at = if alone > 0.0 { memory.serial_shares(job) } else { Vec::new() };
+        self.local = alone * local(first, &at);
+        self.serial = parts(first, at).collect();
+        let each = (1.0 - alone) / f64::from(self.nodes.len() as u32);
         for (&from, at) in self.nodes.iter().zip(memory.shares(job)) {
-            local.push(
-                at.iter().filter(|(node, _)| *node == from.index()).map(|(_, share)| share).sum::<f64>(),
-            );
-            let part = |(node, share)| Part { node, share, wait_s: hardware.wait(from, Node(node as u16)) };
-            self.parts.extend(at.into_iter().map(part));
+            self.local += each * local(from, &at);
+            self.parts.extend(parts(from, at));
             self.ends.push(self.parts.len());
         }
-        self.local = local.iter().sum::<f64>() / f64::from(self.nodes.len() as u32);
         true
     }
 
-    /// What the misses of each thread go to.
+    /// What the misses of each thread's parallel work go to.
     fn threads(&self) -> impl Iterator<Item = &[Part]> {
         let begins = std::iter::once(0).chain(self.ends.iter().copied());
         begins.zip(&self.ends).map(|(begin, &end)| &self.parts[begin..end])
@@ -116,7 +129,9 @@ impl<'a> Paces<'a> {
             lines.fill(0.0);
             self.pace(&mut running);
             for (job, crew) in &running {
-                let each = job.misses / crew.ends.len() as f64 / job.iteration_s;
+                let (serial, each) =
+                    (job.serial_misses / job.iteration_s, job.parallel_misses / job.iteration_s);
+                crew.serial.iter().for_each(|part| lines[part.node] += serial * part.share);
                 crew.parts.iter().for_each(|part| lines[part.node] += each * part.share);
             }
             let change = self.requeue(&lines);
@@ -155,9 +170,10 @@ impl<'a> Paces<'a> {
         for (job, crew) in running {
             let wait = |part: &Part| part.share * (part.wait_s + queued_s[part.node]);
             let slowest = crew.threads().map(|parts| parts.iter().map(wait).sum()).fold(0.0, f64::max);
+            let serial: f64 = crew.serial.iter().map(wait).sum();
             job.local = crew.local;
-            job.iteration_s = job.busy_s + job.slowest_misses * slowest;
-            job.ideal_s = job.busy_s + job.slowest_misses * self.local_s;
+            job.iteration_s = job.busy_s + job.serial_misses * serial + job.parallel_misses * slowest;
+            job.ideal_s = job.busy_s + (job.serial_misses + job.parallel_misses) * self.local_s;
         }
     }
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::process::Class;
+use crate::session::pages::Key;
 
 const PROCESS: ProcessId = ProcessId(7);
 
@@ -7,10 +8,14 @@ fn action(page: Page, to: u16) -> Action {
     Action { page, kind: Kind::Move { to: Node(to) }, reason: "test" }
 }
 
+fn number(orders: &mut Orders, address: u64, bytes: u64, class: Class) -> Page {
+    orders.pages.number(Key::Own(PROCESS, address), (PROCESS, address), bytes, class)
+}
+
 /// Orders with one page, on node 0 of two.
 fn orders(dry_run: bool) -> (Orders, Page) {
     let mut orders = Orders::new(2, dry_run);
-    let page = orders.pages.number(PROCESS, 0x1000, 4096, Class::Heap);
+    let page = number(&mut orders, 0x1000, 4096, Class::Heap);
     orders.pages.entry_mut(page).at = Some(Node(0));
     (orders, page)
 }
@@ -51,9 +56,9 @@ fn what_must_not_move_is_refused() {
     orders.set_room(&[Some(1 << 20)]);
     orders.set_room(&[None, Some(1 << 20)]);
     assert!(matches!(orders.execute(&action(page, 2)), Outcome::Refused("no such node")));
-    let cached = orders.pages.number(PROCESS, 0x2000, 4096, Class::PageCache);
+    let cached = number(&mut orders, 0x2000, 4096, Class::PageCache);
     assert!(matches!(orders.execute(&action(cached, 1)), Outcome::Refused(_)));
-    let huge = orders.pages.number(PROCESS, 0x200000, 2 << 20, Class::Heap);
+    let huge = number(&mut orders, 0x200000, 2 << 20, Class::Heap);
     assert!(matches!(orders.execute(&action(huge, 1)), Outcome::Refused("the target node is full")));
     let replicate = Action { kind: Kind::Replicate { to: Node(1) }, ..action(page, 1) };
     assert!(matches!(orders.execute(&replicate), Outcome::Refused(_)));
@@ -108,7 +113,7 @@ fn a_page_that_is_forgotten_while_it_moves_is_counted_and_no_other_is_taken_for_
     orders.execute(&action(page, 1));
     let tag = orders.send(4096)[0].tag;
     orders.forget(page);
-    let other = orders.pages.number(PROCESS, 0x9000, 4096, Class::Heap);
+    let other = number(&mut orders, 0x9000, 4096, Class::Heap);
     assert_eq!(other, page, "its number is used again");
     orders.pages.entry_mut(other).at = Some(Node(0));
     orders.execute(&action(other, 1));
@@ -132,6 +137,22 @@ fn a_dry_run_counts_pages_as_moved_and_hands_nothing_out() {
     assert_eq!(orders.execute(&action(page, 1)), Outcome::Done);
     assert!(orders.send(u64::MAX).is_empty() && orders.at(page).home() == Node(1));
     assert_eq!(orders.pages.entry(page).at, Some(Node(0)));
+}
+
+#[test]
+fn what_waits_for_a_process_whose_pages_are_to_stay_is_taken_back() {
+    let (mut orders, page) = orders(false);
+    let process = orders.pages.entry(page).process;
+    assert_eq!(orders.execute(&action(page, 1)), Outcome::Pending);
+    assert_eq!(orders.leave(BTreeSet::from([process])), [action(page, 1)]);
+    assert!(orders.send(u64::MAX).is_empty() && orders.at(page).home() == Node(0));
+    assert_eq!(orders.execute(&action(page, 1)), Outcome::Refused(NOTHING));
+    let with_its_thread = Action { reason: FORWARDED, ..action(page, 1) };
+    assert_eq!(orders.execute(&with_its_thread), Outcome::Pending);
+    assert_eq!(orders.leave(BTreeSet::new()), [], "what goes with its thread is not taken back");
+    assert_eq!(orders.waiting(), 1);
+    land(&mut orders, Landed::There);
+    assert_eq!(orders.execute(&action(page, 0)), Outcome::Pending);
 }
 
 #[test]

@@ -106,6 +106,7 @@ fn looked() -> impl Strategy<Value = Looked> {
                     begun,
                     remapped,
                     allowed,
+                    held: None,
                     threads,
                     threads_ended,
                     resident_pages,

@@ -32,7 +32,13 @@ fn feed(session: &mut Session<'_>, t: Micros, input: Input) -> usize {
 fn of_many_pages_a_bounded_number_is_followed_with_all_their_samples() {
     let mut policy = policy();
     let mut session = session("watch scans", &mut *policy);
-    let region = Region { name: "heap#0".into(), start: HEAP, end: HEAP + ALL * PAGE, class: Class::Heap };
+    let region = Region {
+        name: "heap#0".into(),
+        start: HEAP,
+        end: HEAP + ALL * PAGE,
+        class: Class::Heap,
+        backing: None,
+    };
     let looked =
         Looked { begun: vec![PROCESS], remapped: vec![(PROCESS, vec![region])], ..Looked::default() };
     feed(&mut session, Micros(0), Input::Looked(looked));

@@ -3,7 +3,7 @@
 //!
 //! Process 1 is there from the beginning, with thread `tN` on node N. It has a heap of 16 MiB (pages `h0`, `h1`, ...;
 //! the huge page `H1` begins at `h512`), data of a library (`d0`, ...) and pages of the page cache (`c0`, ...), all on
-//! node 0. `2:h0` is a page of process 2.
+//! node 0. `2:h0` is a page of process 2. All processes map the same shared memory (`s0`, ...), each elsewhere.
 
 use super::super::input::*;
 use super::super::output::*;
@@ -12,13 +12,17 @@ use super::super::{weight_of_a_burst, Session, Settings, Setup, HUGE, PAGE};
 use crate::ids::{Micros, Node};
 use crate::machine::{Costs, Uniform};
 use crate::policy::{table, Context, Policy};
-use crate::process::{Class, ProcessId, Region, ThreadId};
+use crate::process::{Backing, Class, Held, Object, ProcessId, Region, ThreadId};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) const HEAP: u64 = 0x4000_0000;
 const DATA: u64 = 0x7000_0000;
 const CACHE: u64 = 0x8000_0000;
 const HEAP_PAGES: u64 = 4096;
+/// Where process 1 maps the shared memory, and how far from there the next does.
+const SHARED: u64 = 0x9000_0000;
+const APART: u64 = 0x100_0000;
+const SEGMENT: Object = Object { device: 1, inode: 7 };
 
 /// Words for a session: `nodes=4 dry-run watch rate=4096 regions=heap keep-huge scans bind=2,3 plan=h0>1@5
 /// policy=predictive`.
@@ -29,6 +33,7 @@ pub(super) fn settings(words: &str) -> (Settings, Plan) {
         rate_limit: 0,
         regions: Vec::new(),
         bind: Vec::new(),
+        keep: Vec::new(),
         dry_run: false,
         watch: false,
         weight: 1.0,
@@ -44,6 +49,7 @@ pub(super) fn settings(words: &str) -> (Settings, Plan) {
             ("scans", _) => settings.scans = true,
             ("rate", bytes) => settings.rate_limit = bytes.parse().unwrap(),
             ("regions", names) => settings.regions = names.split(',').map(Into::into).collect(),
+            ("keep", cpus) => settings.keep = cpus.split(',').map(|cpus| cpus.parse().unwrap()).collect(),
             ("bind", cpus) => settings.bind = cpus.split(',').map(|cpu| cpu.parse().unwrap()).collect(),
             ("policy" | "set", _) => {}
             ("plan", due) => plan.put_back(vec![planned(due)]),
@@ -98,17 +104,38 @@ pub(super) fn session<'p>(words: &str, policy: &'p mut dyn Policy) -> Session<'p
     Session::new(Setup { settings, policy, context, plan, record: true })
 }
 
-/// What the mappings of every process are.
+/// What the mappings of process 1 are.
 pub(super) fn regions() -> Vec<Region> {
+    regions_of(ProcessId(1))
+}
+
+fn regions_of(process: ProcessId) -> Vec<Region> {
     let region = |name: &str, start, pages, class| {
         let name = name.to_owned();
-        Region { name, start, end: start + pages * PAGE, class }
+        Region { name, start, end: start + pages * PAGE, class, backing: None }
     };
     vec![
         region("heap#0", HEAP, HEAP_PAGES, Class::Heap),
         region("lib.so#0", DATA, 64, Class::FilePrivate),
         region("lib.so#1", CACHE, 64, Class::PageCache),
+        Region {
+            backing: Some(Backing { object: SEGMENT, offset: 0 }),
+            ..region("segment#0", shared_of(process.0), 64, Class::SharedMemory)
+        },
     ]
+}
+
+/// Where a process maps the shared memory.
+fn shared_of(process: i32) -> u64 {
+    SHARED + (process as u64 - 1) * APART
+}
+
+/// The key of a page in the memory: process 1's for one that is shared.
+fn kept(process: i32, address: u64) -> (i32, u64) {
+    match address.checked_sub(shared_of(process)) {
+        Some(offset) => (1, SHARED + offset),
+        None => (process, address),
+    }
 }
 
 pub(super) struct World<'p> {
@@ -182,6 +209,8 @@ impl<'p> World<'p> {
         match *words {
             ["lost", page] => drop(self.memory.insert(place(page), None)),
             ["others", page, node] => drop(self.memory.insert(place(page), Some(Node(number(node) as u16)))),
+            ["outside"] => self.found.held = Some(vec![(SEGMENT, Held::Outside)]),
+            ["alone"] => self.found.held = Some(Vec::new()),
             ["huge", page] => drop(self.huge.insert(place(page))),
             ["unsplittable"] => self.splits_work = false,
             ["goes", thread, node] => self.goes(thread, number(node) as u16),
@@ -194,7 +223,11 @@ impl<'p> World<'p> {
             ["begins", process] => {
                 let process = ProcessId(number(process) as i32);
                 self.found.begun.push(process);
-                self.found.remapped.push((process, regions()));
+                self.found.remapped.push((process, regions_of(process)));
+            }
+            ["exits", process] => {
+                self.found.ended.push(ProcessId(number(process) as i32));
+                self.input(Input::Noticed(Noticed::ProcessEnded));
             }
             ["exits"] => {
                 self.found.ended.push(ProcessId(1));
@@ -222,6 +255,9 @@ impl<'p> World<'p> {
                     "{} local, {} remote, {} pages: {} eligible, {} migrated, {} frozen",
                     area.local, area.remote, area.pages, area.eligible, area.migrated, area.frozen
                 ));
+            }
+            ["crowded", thread] => {
+                self.input(Input::Crowded([ThreadId(number(thread) as i32)].into()));
             }
             ["balancing"] => self.found.kernel_moves_pages = true,
             _ => panic!("no command {words:?}"),
@@ -296,7 +332,7 @@ impl<'p> World<'p> {
         let orders = std::mem::take(&mut self.under_way);
         let results = orders.iter().map(|order| (order.tag, landed)).collect();
         if landed == Landed::There {
-            let at = |order: &Order| ((order.process.0, order.address), Some(order.to));
+            let at = |order: &Order| (kept(order.process.0, order.address), Some(order.to));
             self.memory.extend(orders.iter().map(at));
         }
         self.input(Input::Landed { results, moving: self.t, stopped: Micros(0) });
@@ -343,7 +379,7 @@ impl<'p> World<'p> {
         let block = question.address & !(HUGE - 1);
         let huge = question.maybe_huge && self.huge.contains(&(process, block));
         let address = if huge { block } else { question.address };
-        let node = self.memory.get(&(process, address)).copied().unwrap_or(Some(Node(0)));
+        let node = self.memory.get(&kept(process, address)).copied().unwrap_or(Some(Node(0)));
         Answer { node, huge }
     }
 }
@@ -368,19 +404,22 @@ fn number(word: &str) -> u64 {
 /// The process and address of a page such as `h3` or `2:h3`.
 fn place(word: &str) -> (i32, u64) {
     let (process, page) = word.split_once(':').unwrap_or(("1", word));
+    let process: i32 = process.parse().unwrap();
     let base = match &page[..1] {
         "h" => HEAP + number(page) * PAGE,
         "H" => HEAP + number(page) * HUGE,
         "d" => DATA + number(page) * PAGE,
         "c" => CACHE + number(page) * PAGE,
+        "s" => shared_of(process) + number(page) * PAGE,
         "x" => number(page) * PAGE,
         _ => panic!("{word}"),
     };
-    (process.parse().unwrap(), base)
+    (process, base)
 }
 
 fn name(process: ProcessId, address: u64) -> String {
     let page = match address {
+        SHARED.. => format!("s{}", (address - shared_of(process.0)) / PAGE),
         CACHE.. => format!("c{}", (address - CACHE) / PAGE),
         DATA.. => format!("d{}", (address - DATA) / PAGE),
         HEAP.. => format!("h{}", (address - HEAP) / PAGE),
@@ -399,6 +438,7 @@ fn placed(place: &Place) -> String {
         "heap#0" => 'h',
         "lib.so#0" => 'd',
         "lib.so#1" => 'c',
+        "segment#0" => 's',
         _ => return "?".into(),
     };
     let (page, huge) = (place.offset / PAGE, if place.bytes == HUGE { "*" } else { "" });
@@ -427,7 +467,10 @@ pub(super) fn describe(output: &Output) -> String {
             format!("ask {}", questions.iter().map(question).collect::<Vec<_>>().join(" "))
         }
         Output::Move { orders, .. } => {
-            let order = |order: &Order| format!("{}>{}", name(order.process, order.address), order.to);
+            let order = |order: &Order| {
+                let all = if order.shared { " for all" } else { "" };
+                format!("{}>{}{all}", name(order.process, order.address), order.to)
+            };
             match orders.len() {
                 0 => "send nothing, in more time".into(),
                 1..=8 => format!("send {}", orders.iter().map(order).collect::<Vec<_>>().join(" ")),
@@ -439,6 +482,8 @@ pub(super) fn describe(output: &Output) -> String {
             format!("split {}", pages.iter().map(page).collect::<Vec<_>>().join(" "))
         }
         Output::Bind { thread, cpu } => format!("bind {} to {cpu}", thread.0),
+        Output::Keep { thread, node, .. } => format!("keep {} on {}", thread.0, node.0),
+        Output::LetGo { thread } => format!("let {} go", thread.0),
         Output::Decided(decided) => {
             let from = decided.from.map_or("?".into(), |node| node.to_string());
             let forwarded =

@@ -175,6 +175,7 @@ fn settings(setup: &Setup) -> Settings {
         rate_limit: 0,
         regions: Vec::new(),
         bind: Vec::new(),
+        keep: Vec::new(),
         dry_run: false,
         watch: false,
         weight: weight_of_a_burst(setup.costs),

@@ -100,7 +100,7 @@ mod tests {
         let mut movers = Movers::new(1000.0);
         let order = |tag: u32| {
             let (process, address) = (ProcessId(1), u64::from(9000 - tag) << 12);
-            Order { tag, process, address, to: Node((tag % 2) as u16) }
+            Order { tag, process, address, to: Node((tag % 2) as u16), shared: false }
         };
         movers.send(Micros(10), (0..2500).map(order).collect(), Micros(1500));
         assert_eq!(movers.due(), Some(Micros(10 + 1024)));

@@ -1,10 +1,11 @@
 //! What came of real jobs: a table, JSON, a page with a picture.
 
 use super::hardware::MOVES_OF;
+use crate::cmd::live::show;
 use crate::cmd::sched::{partitions, picture};
 use homing_core::sched::jobs::Job;
 use homing_core::sched::measure::Analyzer;
-use homing_core::sched::outcome::{Outcome, Segment};
+use homing_core::sched::outcome::{Outcome, Point, Segment};
 use homing_core::sched::partition::Division;
 use homing_core::sched::JobId;
 use homing_linux::allocation::Report;
@@ -363,12 +364,10 @@ impl Results {
             outln!("\n{table}\n\n{}\n", partitions::transfers(division));
         }
         if let Some(moved) = &self.moved {
-            outln!(
-                "The engine ({}, {}) moved {} pages.",
-                moved.source,
-                moved.policy,
-                moved.counts.pages_moved
-            );
+            outln!("The live engine:");
+            for line in show::lines(moved) {
+                outln!("  {line}");
+            }
         }
         if let Some(seconds) = self.page_move_s {
             outln!(
@@ -384,7 +383,7 @@ impl Results {
     pub fn page(&self) -> String {
         let title = format!("{}, pages {}", self.manager, self.pages);
         let text = format!(
-            "{} jobs in {:.0} s on {} CPUs; {:.0} s of CPU time, mean turnaround {:.0} s.",
+            "{} jobs in {:.1} s on {} CPUs; {:.1} s of CPU time, mean turnaround {:.1} s.",
             self.jobs.len(),
             self.total_s,
             self.cpus,
@@ -395,11 +394,21 @@ impl Results {
         picture::page_of_one(&title, &text, &self.outcome(), &names, HOW, &self.json())
     }
 
-    /// Who had which CPUs. Time-shared CPUs are nobody's.
+    /// Who had which CPUs (time-shared ones are nobody's), and how local the engine's samples were, if it ran.
     fn outcome(&self) -> Outcome {
         let mut outcome = Outcome::default();
         outcome.makespan_s = self.total_s;
         outcome.division = self.division.clone();
+        let intervals = self.moved.iter().flat_map(|summary| &summary.intervals);
+        outcome.locality = intervals
+            .filter(|interval| interval.local + interval.remote > 0)
+            .map(|interval| Point {
+                at_s: interval.ms as f64 / 1e3,
+                job: JobId(0),
+                local: interval.local as f64 / (interval.local + interval.remote) as f64,
+                cpus: 0,
+            })
+            .collect();
         for (index, job) in self.jobs.iter().enumerate() {
             let end = job.ended_s.unwrap_or(self.total_s);
             for (at, change) in job.changes.iter().enumerate().filter(|(_, change)| !change.shared) {
