@@ -307,7 +307,7 @@ pub const COUNTERS: &[Counter] = &[
     counter(
         "homing_pages_of_others_moved_total",
         "Pages of other processes that the kernel moved, since scans need its balancing on for moments.",
-        "pages of other processes were moved by the kernel: its balancing, which was off, is on while a scan marks pages",
+        "pages of other processes were moved by the kernel: scans turn its balancing on for moments",
         |c| count(c.scans.others_moved),
     ),
     counter(
