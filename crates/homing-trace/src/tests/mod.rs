@@ -1,6 +1,7 @@
 //! Round trips against an obvious model.
 
 mod damage;
+mod fixtures;
 mod ingest;
 
 use super::*;
