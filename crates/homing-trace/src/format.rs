@@ -5,8 +5,10 @@ use serde::{Deserialize, Serialize};
 use std::io::Write;
 use xxhash_rust::xxh3::{xxh3_64, Xxh3};
 
-/// The version of the format that this program writes and reads.
-pub const VERSION: u32 = 1;
+/// The version of the format that this program writes.
+pub const VERSION: u32 = 2;
+/// The oldest version that it reads.
+pub const OLDEST: u32 = 1;
 /// Base-2 logarithm of the frame size.
 pub const FRAME_SHIFT: u32 = 12;
 /// The frame size in bytes: the granularity of dense addresses.
@@ -75,7 +77,7 @@ impl Header {
         }
         let short = || TraceError::Header(format!("the file ends after {} bytes", bytes.len()));
         let found = read_u32(bytes, 8).ok_or_else(short)?;
-        if found != VERSION {
+        if !(OLDEST..=VERSION).contains(&found) {
             return Err(TraceError::Version { found, known: VERSION });
         }
         let length = read_u32(bytes, 12).ok_or_else(short)? as usize;
@@ -103,19 +105,28 @@ impl Header {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum BlockKind {
-    References = 1,
+    /// References as version 1 wrote them.
+    OldReferences = 1,
     Frames = 2,
     Names = 3,
     Order = 4,
     Summary = 5,
     Index = 6,
     Symbols = 7,
+    References = 8,
 }
 
 impl BlockKind {
+    /// Of either version.
+    pub(super) fn is_references(self) -> bool {
+        matches!(self, BlockKind::References | BlockKind::OldReferences)
+    }
+
     fn from_code(code: u8) -> Option<BlockKind> {
         use BlockKind::*;
-        [References, Frames, Names, Order, Summary, Index, Symbols].into_iter().find(|k| *k as u8 == code)
+        [OldReferences, References, Frames, Names, Order, Summary, Index, Symbols]
+            .into_iter()
+            .find(|k| *k as u8 == code)
     }
 }
 

@@ -24,6 +24,7 @@ pub mod info;
 mod ingest;
 pub mod inspect;
 mod kind;
+mod mask;
 pub mod merge;
 mod names;
 mod order;

@@ -1,15 +1,10 @@
-//! Executions taken from where their words lie, in a recorder's segment: nothing is copied, and each is looked at once
-//! before its columns are encoded.
+//! Executions taken from where their words lie, in a recorder's segment.
 
 use super::super::code::{CodeBlockId, CodeBlocks};
 use super::super::format::MAX_ACCESSES;
-use super::super::frames::FrameTable;
 use super::super::wire::{BLOCK, CONTROL};
-use super::dictionary::Entry;
-use super::{ThreadEncoder, NO_ENTRY};
-
-/// Rows name the start of their words by 16 bits.
-const MOST_WORDS: usize = 1 << 16;
+use super::vectors::LANES;
+use super::{ThreadEncoder, NOTHING_YET, NO_ENTRY};
 
 /// What is known of a recorder's code block.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,14 +26,14 @@ pub(super) struct Line {
     /// Its entry; none if it has no accesses.
     root: u32,
     words: u16,
-    accesses: u8,
+    /// Words with those that fill up its last vector.
+    room: u16,
     guarded: bool,
 }
 
 impl Line {
     /// Of a code block that was not executed yet: no block has this generation.
-    const NONE: Line =
-        Line { exits: 0, generation: 0, root: NO_ENTRY, words: 0, accesses: 0, guarded: false };
+    const NONE: Line = Line { exits: 0, generation: 0, root: NO_ENTRY, words: 0, room: 0, guarded: false };
 }
 
 /// What was taken.
@@ -46,8 +41,6 @@ impl Line {
 pub(crate) struct Taken {
     /// Words.
     pub words: usize,
-    /// Those that should have been addresses and are not.
-    pub wrong: u64,
     /// References that were not kept.
     pub left_out: u64,
 }
@@ -75,26 +68,17 @@ fn given(known: &[Known], words: &[u64], blocks: &CodeBlocks) -> Option<(CodeBlo
 }
 
 impl ThreadEncoder {
-    /// Takes executions of the serial flavour from the start of `words`, until one needs another treatment or the
-    /// encoder is blocked. `known` is by the recorder's number.
-    pub(crate) fn take(
-        &mut self,
-        known: &[Known],
-        words: &[u64],
-        blocks: &CodeBlocks,
-        frames: &mut FrameTable,
-    ) -> Taken {
-        if !self.words.is_empty() {
-            self.encode_batch(blocks, frames);
-        }
+    /// Takes executions of the serial flavour from the start of `words`, until one needs another treatment or the block
+    /// is full. `known` is by the recorder's number. Returns how many words were taken.
+    pub(crate) fn take(&mut self, known: &[Known], words: &[u64], blocks: &CodeBlocks) -> usize {
         let mut at = 0;
-        while !self.blocked && at < MOST_WORDS - 1 {
+        while !self.full {
             match self.take_one(known, words, at, blocks) {
                 Some(after) => at = after,
                 None => break,
             }
         }
-        Taken { words: at, wrong: self.encode_words(words, u64::MAX, blocks, frames), left_out: 0 }
+        at
     }
 
     /// Forgets a code block, whose number the recorder gives to another one.
@@ -113,7 +97,7 @@ impl ThreadEncoder {
         mut passes: impl FnMut(u64, bool) -> bool,
     ) -> Taken {
         let mut taken = Taken::default();
-        while !self.blocked {
+        while !self.full {
             let Some((id, given)) = given(known, &words[taken.words..], blocks) else { break };
             let first = taken.words + 1;
             taken.words = first + given;
@@ -146,7 +130,7 @@ impl ThreadEncoder {
         if count == 0 {
             self.advance(u64::from(block.instructions(accesses)));
         } else if count == accesses {
-            self.execute(id, block, words);
+            self.execute(id, words, blocks);
         } else {
             self.execute_some(id, kept, &addresses[..count], accesses, blocks);
         }
@@ -164,26 +148,48 @@ impl ThreadEncoder {
     ) {
         if accesses == blocks.get(id).kinds.len() {
             if let Some(some) = blocks.with_accesses(id, kept) {
-                return self.execute(some, blocks.get(some), addresses);
+                return self.execute(some, addresses, blocks);
             }
         }
         let instructions = blocks.get(id).instructions(accesses);
         let which = (0..accesses).filter(|j| kept >> j & 1 == 1);
         for (j, address) in which.zip(addresses) {
             let single = blocks.single(id, j);
-            self.execute(single, blocks.get(single), std::slice::from_ref(address));
+            self.execute(single, std::slice::from_ref(address), blocks);
         }
         self.advance(u64::from(instructions));
     }
 
     /// Takes the execution at `at`; returns where the next one begins.
-    #[inline]
+    #[inline(always)]
     fn take_one(&mut self, known: &[Known], words: &[u64], at: usize, blocks: &CodeBlocks) -> Option<usize> {
         let (number, first) = ((words.get(at)? ^ BLOCK) as usize, at + 1);
         let line = match self.lines.get(number) {
             Some(line) if line.generation == self.generation => *line,
             _ => self.new_line(known, number, blocks)?,
         };
+        let end = first + usize::from(line.words);
+        if let Some(words) = words.get(first..first + usize::from(line.room)) {
+            // An early end shows as a word with the highest bit, which is never as expected.
+            let (vectors, _) = words.as_chunks::<LANES>();
+            if !line.guarded && self.fast(line.root, vectors) {
+                return Some(end);
+            }
+        }
+        self.take_slowly(known, words, first, number, blocks)
+    }
+
+    /// The same for an execution that may be guarded, end early, or not be as predicted.
+    #[inline(never)]
+    fn take_slowly(
+        &mut self,
+        known: &[Known],
+        words: &[u64],
+        first: usize,
+        number: usize,
+        blocks: &CodeBlocks,
+    ) -> Option<usize> {
+        let line = self.lines[number];
         if line.root == NO_ENTRY {
             self.advance(u64::from(known.get(number)?.idle));
             return Some(first);
@@ -197,10 +203,12 @@ impl ThreadEncoder {
             exits &= exits - 1;
         }
         let end = first + usize::from(line.words);
-        if end > words.len() || line.guarded && words[first..end].contains(&0) {
+        let own = words.get(first..end)?;
+        if own.iter().any(|&word| word & CONTROL != 0 || line.guarded && word == 0) {
             return None;
         }
-        self.append(line.root, line.root, first, line.accesses);
+        let id = self.entries[line.root as usize].block;
+        self.execute(id, own, blocks);
         Some(end)
     }
 
@@ -211,13 +219,14 @@ impl ThreadEncoder {
         let block = known.get(number)?;
         let root = self.root(block.id?, blocks);
         let line = match self.entries.get(root as usize) {
-            None => Line { generation: self.generation, ..Line::NONE },
-            Some(&Entry { exits, words, accesses, .. }) => Line {
-                exits,
+            // No words begin with so many.
+            None => Line { generation: self.generation, room: u16::MAX, guarded: true, ..Line::NONE },
+            Some(entry) => Line {
+                exits: blocks.get(entry.block).layout.exits,
                 generation: self.generation,
                 root,
-                words: words as u16,
-                accesses: accesses as u8,
+                words: u16::from(entry.words),
+                room: u16::from(entry.place.vectors) * LANES as u16,
                 guarded: block.guarded,
             },
         };
@@ -236,60 +245,39 @@ impl ThreadEncoder {
         part: std::ops::Range<usize>,
         blocks: &CodeBlocks,
     ) -> Option<usize> {
-        let block = blocks.get(self.entries[root as usize].block);
-        let accesses = usize::from(block.layout.accesses[part.len()]);
+        let own = words.get(part.clone())?;
         // Words that end elsewhere than at an exit are damaged.
-        if words.get(part.clone()).is_none_or(|words| words.contains(&0)) {
+        if own.iter().any(|&word| word == 0 || word & CONTROL != 0) {
             return None;
         }
-        if accesses == 0 {
+        let block = blocks.get(self.entries[root as usize].block);
+        if block.layout.accesses[own.len()] == 0 {
             self.advance(u64::from(block.instructions(0)));
         } else {
-            let entry = self.prefix(root, block, accesses, part.len());
-            self.append(root, entry, part.start, accesses as u8);
+            self.part(root, own, blocks);
         }
         Some(part.end)
     }
 
-    /// Takes references of the parallel flavour from the start of `words`, until the encoder is blocked; returns how
-    /// many. `find` gives the code block that some words begin with and its length; the bits of `mask` are addresses.
+    /// Takes references of the parallel flavour from the start of `words`, until the block is full; returns how many.
+    /// `find` gives the code block that some words begin with and its length; the bits of `mask` are addresses.
     pub(crate) fn take_runs(
         &mut self,
         words: &[u64],
         mask: u64,
         blocks: &mut CodeBlocks,
-        frames: &mut FrameTable,
         mut find: impl FnMut(&[u64], &mut CodeBlocks) -> (CodeBlockId, usize),
     ) -> usize {
-        if !self.words.is_empty() {
-            self.encode_batch(blocks, frames);
-        }
         let mut at = 0;
-        while !self.blocked && at < words.len().min(MOST_WORDS) {
+        let mut room = NOTHING_YET;
+        while !self.full && at < words.len() {
             let (id, count) = find(&words[at..], blocks);
             let root = self.root(id, blocks);
-            self.append(root, root, at, count as u8);
+            let own = &words[at..at + count];
+            room.as_flattened_mut().iter_mut().zip(own).for_each(|(address, word)| *address = word & mask);
+            self.whole(root, &room, blocks);
             at += count;
         }
-        self.encode_words(words, mask, blocks, frames);
         at
-    }
-
-    /// The dictionary entry of a code block; none if that has no accesses.
-    #[inline]
-    fn root(&mut self, id: CodeBlockId, blocks: &CodeBlocks) -> u32 {
-        match self.cells.get(id.index()) {
-            Some(cell) if cell.generation == self.generation => cell.entry,
-            _ => self.new_root(id, blocks),
-        }
-    }
-
-    #[cold]
-    fn new_root(&mut self, id: CodeBlockId, blocks: &CodeBlocks) -> u32 {
-        let block = blocks.get(id);
-        if block.kinds.is_empty() {
-            return NO_ENTRY;
-        }
-        self.entry(id, block)
     }
 }
