@@ -3,6 +3,7 @@
 //! things side by side.
 
 use super::varint::{self, unzigzag, zigzag, Cursor};
+use super::wide::{wide, Work};
 
 /// Head byte: the values are differences to the one before.
 const DIFFERENCES: u8 = 1 << 4;
@@ -27,11 +28,16 @@ fn width_of(value: u64) -> u32 {
 }
 
 /// What compression will make of values about: bytes that are not as the one before in their plane.
+#[inline(always)]
 fn changes(width: u32, values: impl Iterator<Item = u64>) -> u32 {
+    const LOW_BITS: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+    let mask = u64::MAX.checked_shr(64 - 8 * width).unwrap_or(0);
     let (mut changes, mut last) = (0, 0);
     for value in values.take(SAMPLE) {
+        // Bit 7 of each byte in which they differ.
         let differs = value ^ last;
-        changes += (0..width).map(|plane| u32::from(differs >> (8 * plane) & 0xff != 0)).sum::<u32>();
+        let marks = ((differs & LOW_BITS) + LOW_BITS | differs) & !LOW_BITS;
+        changes += (marks & mask).count_ones();
         last = value;
     }
     changes
@@ -39,37 +45,56 @@ fn changes(width: u32, values: impl Iterator<Item = u64>) -> u32 {
 
 /// Appends a slot's head to `heads` and its values to `planes`. The values are overwritten.
 pub(super) fn encode(heads: &mut Vec<u8>, planes: &mut Vec<u8>, values: &mut [u64]) {
-    let Some(&first) = values.first() else { return heads.push(0) };
-    let (mut smallest, mut largest, mut any, mut last) = (first, first, 0, first);
-    for &value in values.iter() {
-        smallest = smallest.min(value);
-        largest = largest.max(value);
-        any |= value ^ last;
-        last = value;
-    }
-    // All values have the same bits below the lowest one in which any two neighbours differ.
-    let shift = if any == 0 { 0 } else { any.trailing_zeros() };
-    let step = |pair: &[u64]| zigzag(pair[1].wrapping_sub(pair[0]) as i64 >> shift);
-    let widest = values.windows(2).map(step).fold(0, |widest, step| widest | step);
-    let (of_steps, of_values) = (width_of(widest), width_of((largest - smallest) >> shift));
-    let differences = changes(of_steps, values.windows(2).map(step))
-        < changes(of_values, values.iter().map(|value| (value - smallest) >> shift));
-    let (width, base) = if differences { (of_steps, first) } else { (of_values, smallest) };
-    heads.push(width as u8 | HAS_VALUES | if differences { DIFFERENCES } else { 0 });
-    varint::put(heads, values.len() as u64);
-    heads.push(shift as u8);
-    varint::put(heads, base);
-    if differences {
-        let mut last = first;
-        for value in values.iter_mut() {
-            let step = zigzag(value.wrapping_sub(last) as i64 >> shift);
-            last = std::mem::replace(value, step);
+    wide(Encode { heads, planes, values });
+}
+
+struct Encode<'a> {
+    heads: &'a mut Vec<u8>,
+    planes: &'a mut Vec<u8>,
+    values: &'a mut [u64],
+}
+
+impl Work for Encode<'_> {
+    type Result = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Encode { heads, planes, values } = self;
+        let Some(&first) = values.first() else { return heads.push(0) };
+        let (mut smallest, mut largest, mut any) = (first, first, 0);
+        for &value in values.iter() {
+            smallest = smallest.min(value);
+            largest = largest.max(value);
+            // All values have the same bits below the lowest one in which any differs from the first.
+            any |= value ^ first;
         }
-    } else {
-        values.iter_mut().for_each(|value| *value = (*value - base) >> shift);
-    }
-    for plane in 0..width {
-        planes.extend(values.iter().map(|v| (v >> (8 * plane)) as u8));
+        let shift = if any == 0 { 0 } else { any.trailing_zeros() };
+        // Since all are multiples of it, steps may be shifted after they are zigzag.
+        let step = |before: u64, value: u64| zigzag(value.wrapping_sub(before) as i64);
+        let mut widest = 0;
+        for (&before, &value) in values.iter().zip(&values[1..]) {
+            widest |= step(before, value);
+        }
+        let (of_steps, of_values) = (width_of(widest >> shift), width_of((largest - smallest) >> shift));
+        let steps = values.windows(2).map(|pair| step(pair[0], pair[1]) >> shift);
+        let differences = changes(of_steps, steps)
+            < changes(of_values, values.iter().map(|value| (value - smallest) >> shift));
+        let (width, base) = if differences { (of_steps, first) } else { (of_values, smallest) };
+        heads.push(width as u8 | HAS_VALUES | if differences { DIFFERENCES } else { 0 });
+        varint::put(heads, values.len() as u64);
+        heads.push(shift as u8);
+        varint::put(heads, base);
+        if differences {
+            for at in (1..values.len()).rev() {
+                values[at] = step(values[at - 1], values[at]) >> shift;
+            }
+            values[0] = 0;
+        } else {
+            values.iter_mut().for_each(|value| *value = (*value - base) >> shift);
+        }
+        for plane in 0..width {
+            planes.extend(values.iter().map(|v| (v >> (8 * plane)) as u8));
+        }
     }
 }
 
@@ -86,25 +111,41 @@ impl Head {
 
     /// Appends the slot's values to `out`. The caller has checked `count` against the references of the block.
     pub(super) fn values(&self, planes: &mut Cursor<'_>, out: &mut Vec<u64>) -> Option<()> {
-        let count = self.count as usize;
+        wide(Decode { head: *self, planes, out })
+    }
+}
+
+struct Decode<'a, 'b> {
+    head: Head,
+    planes: &'a mut Cursor<'b>,
+    out: &'a mut Vec<u64>,
+}
+
+impl Work for Decode<'_, '_> {
+    type Result = Option<()>;
+
+    #[inline(always)]
+    fn run(self) -> Option<()> {
+        let Decode { head, planes, out } = self;
+        let count = head.count as usize;
         let start = out.len();
-        let low = if self.width == 0 { &[][..] } else { planes.take(count)? };
+        let low = if head.width == 0 { &[][..] } else { planes.take(count)? };
         out.extend(low.iter().map(|&b| u64::from(b)));
         out.resize(start + count, 0);
-        for plane in 1..u32::from(self.width) {
+        for plane in 1..u32::from(head.width) {
             let bytes = planes.take(count)?;
             for (value, &byte) in out[start..].iter_mut().zip(bytes) {
                 *value |= u64::from(byte) << (8 * plane);
             }
         }
-        let (shift, mut base) = (u32::from(self.shift), self.base);
-        for value in &mut out[start..] {
-            if self.differences {
+        let (shift, mut base) = (u32::from(head.shift), head.base);
+        if head.differences {
+            for value in &mut out[start..] {
                 base = base.wrapping_add((unzigzag(*value) << shift) as u64);
                 *value = base;
-            } else {
-                *value = (*value << shift).wrapping_add(base);
             }
+        } else {
+            out[start..].iter_mut().for_each(|value| *value = (*value << shift).wrapping_add(base));
         }
         Some(())
     }

@@ -18,8 +18,9 @@ pub(super) struct Entry {
     /// Words of an execution.
     pub words: u8,
     pub instructions: u32,
-    /// The words that are expected to miss.
+    /// The words that are expected to miss, and how many there are.
     pub expect: u64,
+    pub expected: u8,
     pub slot: u32,
     /// The entry of the whole code block.
     pub root: u32,
@@ -77,6 +78,7 @@ impl ThreadEncoder {
             words: layout.words as u8,
             instructions,
             expect,
+            expected: expect.count_ones() as u8,
             slot: slot as u32,
             root: entry,
             next: [NO_ENTRY; 2],

@@ -34,7 +34,7 @@ use vectors::{Vector, Vectors, LANES, NEVER, PAGE};
 /// References after which a references block is full; an execution may add 63 more.
 pub(super) const MAX_REFERENCES: u32 = 1 << 20;
 /// Explicit values after which a references block is full; an execution may add 63 more.
-const MAX_EXPLICIT: usize = 1 << 18;
+const MAX_EXPLICIT: u32 = 1 << 18;
 const MAX_TOKENS: usize = 1 << 20;
 const MAX_SLOTS: usize = 1 << 16;
 /// Instructions of code blocks without accesses are collected up to this many before they become a token, so that they
@@ -57,19 +57,38 @@ pub(super) struct Sealed {
     planes: Vec<u8>,
 }
 
+/// What every execution changes: the loop over executions has it in registers.
+#[derive(Clone, Copy, Debug)]
+struct Hot {
+    references: u32,
+    /// Explicit values.
+    explicit: u32,
+    /// Virtual time.
+    time: u64,
+    /// The entry that was executed last.
+    current: u32,
+    /// Executions as predicted that are not written yet.
+    predicted: u32,
+}
+
+impl Hot {
+    #[inline(always)]
+    fn is_full(&self) -> bool {
+        self.references >= MAX_REFERENCES || self.explicit >= MAX_EXPLICIT
+    }
+}
+
 /// The references of one thread on their way into blocks.
 #[derive(Debug)]
 pub(super) struct ThreadEncoder {
     thread: Thread,
     /// References in sealed blocks.
     sealed: u64,
-    references: u32,
-    explicit: usize,
-    time: u64,
+    hot: Hot,
     start_time: u64,
     idle: u64,
     generation: u32,
-    /// The block is to be sealed before the next execution.
+    /// The block is to be sealed before the next execution, for other reasons than [`Hot::is_full`].
     full: bool,
     cells: Vec<Cell>,
     /// By the recorder's number of a code block, where executions are taken from its words.
@@ -79,8 +98,6 @@ pub(super) struct ThreadEncoder {
     prefixes: Vec<u32>,
     /// The entries of the first n accesses of code blocks that are spread over frames.
     spread: HashMap<(u32, usize), u32>,
-    /// The entry that was executed last.
-    current: u32,
     kinds: Vec<Kind>,
     vectors: Vectors,
     /// Slots of this block; `slots` may have more, kept for their memory. Those of a code block's words come first.
@@ -90,6 +107,8 @@ pub(super) struct ThreadEncoder {
     spare: Vec<Vec<u64>>,
     dictionary: Vec<u8>,
     tokens: TokenWriter,
+    /// The execution whose token was written last is counted with the predicted ones.
+    predicts: bool,
     events: Vec<u8>,
     /// The words of code blocks that miss mostly, as the last block found.
     expected: HashMap<CodeBlockId, u64>,
@@ -105,9 +124,7 @@ impl ThreadEncoder {
         ThreadEncoder {
             thread,
             sealed: references,
-            references: 0,
-            explicit: 0,
-            time,
+            hot: Hot { references: 0, explicit: 0, time, current: NO_ENTRY, predicted: 0 },
             start_time: time,
             idle: 0,
             generation: 1,
@@ -117,7 +134,6 @@ impl ThreadEncoder {
             entries: Vec::new(),
             prefixes: Vec::new(),
             spread: HashMap::new(),
-            current: NO_ENTRY,
             kinds: Vec::new(),
             vectors: Vectors::default(),
             used: 0,
@@ -125,6 +141,7 @@ impl ThreadEncoder {
             spare: Vec::new(),
             dictionary: Vec::new(),
             tokens: TokenWriter::default(),
+            predicts: false,
             events: Vec::new(),
             expected: HashMap::new(),
             by_kind: Box::new([0; 256]),
@@ -134,18 +151,18 @@ impl ThreadEncoder {
 
     /// Virtual time so far.
     pub(super) fn time(&self) -> u64 {
-        self.time
+        self.hot.time
     }
 
     /// References so far.
     pub(super) fn references(&self) -> u64 {
-        self.sealed + u64::from(self.references)
+        self.sealed + u64::from(self.hot.references)
     }
 
     /// Whether the block is to be sealed before the next execution or event.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
-        self.full
+        self.full || self.hot.is_full()
     }
 
     /// One execution of `block` that ends after the accesses that `words` are enough for. The block is not full.
@@ -165,9 +182,12 @@ impl ThreadEncoder {
     }
 
     /// An execution of a whole code block, whose words `words` begins with.
-    #[inline]
+    #[inline(always)]
     fn whole(&mut self, root: u32, words: &[Vector], blocks: &CodeBlocks) {
-        if !self.fast(root, words) {
+        let mut hot = self.hot;
+        let fast = self.fast(&mut hot, root, words);
+        self.hot = hot;
+        if !fast {
             let count = usize::from(self.entries[root as usize].words);
             self.slow(root, &words.as_flattened()[..count], blocks);
         }
@@ -175,7 +195,7 @@ impl ThreadEncoder {
 
     /// Takes an execution of a whole code block if it is as predicted or expected; false: nothing is done.
     #[inline(always)]
-    fn fast(&mut self, root: u32, words: &[Vector]) -> bool {
+    fn fast(&mut self, hot: &mut Hot, root: u32, words: &[Vector]) -> bool {
         let entry = &self.entries[root as usize];
         if !self.vectors.check(entry.place, words) {
             return false;
@@ -183,15 +203,14 @@ impl ThreadEncoder {
         let (mut expect, slot) = (entry.expect, entry.slot as usize);
         if expect != 0 {
             let words = words.as_flattened();
-            self.explicit += expect.count_ones() as usize;
-            self.full |= self.explicit >= MAX_EXPLICIT;
+            hot.explicit += u32::from(entry.expected);
             while expect != 0 {
                 let word = expect.trailing_zeros() as usize;
                 self.slots[slot + word].push(words[word], &mut self.spare);
                 expect &= expect - 1;
             }
         }
-        self.count(root, 0);
+        self.count(hot, root, 0);
         true
     }
 
@@ -203,8 +222,7 @@ impl ThreadEncoder {
         }
         let block = blocks.get(entry.block);
         let mut expect = entry.expect & !(u64::MAX << words.len());
-        self.explicit += expect.count_ones() as usize;
-        self.full |= self.explicit >= MAX_EXPLICIT;
+        self.hot.explicit += expect.count_ones();
         while expect != 0 {
             let word = expect.trailing_zeros() as usize;
             self.slots[entry.slot as usize + word].push(words[word], &mut self.spare);
@@ -212,32 +230,36 @@ impl ThreadEncoder {
         }
         let n = usize::from(block.layout.accesses[words.len()]);
         let part = self.variant(root, block, n, words.len(), false);
-        self.count(part, 0);
+        let mut hot = self.hot;
+        self.count(&mut hot, part, 0);
+        self.hot = hot;
         self.entries[root as usize].others += 1;
     }
 
     /// Counts an execution and writes what is not as predicted of its place in the order.
     #[inline(always)]
-    fn count(&mut self, entry: u32, explicit: u64) {
+    fn count(&mut self, hot: &mut Hot, entry: u32, explicit: u64) {
         let line = &mut self.entries[entry as usize];
         line.executions += 1;
-        self.time += u64::from(line.instructions);
-        self.references += u32::from(line.accesses);
-        self.full |= self.references >= MAX_REFERENCES;
-        let predicted = self.entries.get(self.current as usize).is_some_and(|last| last.next[0] == entry);
+        hot.time += u64::from(line.instructions);
+        hot.references += u32::from(line.accesses);
+        let predicted = self.entries.get(hot.current as usize).is_some_and(|last| last.next[0] == entry);
         if predicted && explicit == 0 {
-            self.tokens.predicted();
+            hot.predicted += 1;
         } else {
-            self.unpredicted(entry, explicit);
+            self.unpredicted(hot.predicted, hot.current, entry, explicit);
+            hot.predicted = u32::from(std::mem::take(&mut self.predicts));
         }
-        self.current = entry;
+        hot.current = entry;
     }
 
-    /// Writes the token of an execution.
+    /// Writes the token of an execution after `predicted` ones, of which the last one was of entry `last`. Says in
+    /// `predicts` if it is predicted after all.
     #[cold]
-    fn unpredicted(&mut self, entry: u32, explicit: u64) {
-        self.full |= self.tokens.len() >= MAX_TOKENS || self.explicit >= MAX_EXPLICIT;
-        let last = self.current;
+    #[inline(never)]
+    fn unpredicted(&mut self, predicted: u32, last: u32, entry: u32, explicit: u64) {
+        self.full |= self.tokens.len() >= MAX_TOKENS;
+        self.tokens.behind(predicted);
         let Some(before) = self.entries.get_mut(last as usize) else {
             return self.tokens.named(entry, explicit);
         };
@@ -253,7 +275,7 @@ impl ThreadEncoder {
             before.next.swap(0, 1);
             self.tokens.swap();
             if explicit == 0 {
-                self.tokens.predicted();
+                self.predicts = true;
             } else {
                 self.tokens.masked(explicit);
             }
@@ -295,9 +317,11 @@ impl ThreadEncoder {
         if spread {
             explicit |= spread_slots(slots, block, words, n, &mut self.spare);
         }
-        self.explicit += taken + explicit.count_ones() as usize;
+        self.hot.explicit += taken + explicit.count_ones();
         let entry = self.variant(root, block, n, words.len(), spread);
-        self.count(entry, explicit);
+        let mut hot = self.hot;
+        self.count(&mut hot, entry, explicit);
+        self.hot = hot;
         let line = &mut self.entries[root as usize];
         line.others += u32::from(entry != root);
         line.slow += u32::from(explicit != 0);
@@ -324,7 +348,8 @@ impl ThreadEncoder {
             }
         }
         if expect != line.expect {
-            line.expect = expect;
+            (line.expect, line.expected) = (expect, expect.count_ones() as u8);
+            self.tokens.behind(std::mem::take(&mut self.hot.predicted));
             self.tokens.expect(root, block.layout.by_access(expect));
         }
     }
@@ -341,7 +366,8 @@ impl ThreadEncoder {
     fn end_idle(&mut self) {
         let idle = std::mem::take(&mut self.idle);
         if idle > 0 {
-            self.time = self.time.saturating_add(idle);
+            self.hot.time = self.hot.time.saturating_add(idle);
+            self.tokens.behind(std::mem::take(&mut self.hot.predicted));
             self.tokens.advance(idle);
             self.full |= self.tokens.len() >= MAX_TOKENS;
         }
@@ -349,6 +375,7 @@ impl ThreadEncoder {
 
     pub(super) fn event(&mut self, event: &Event) {
         self.end_idle();
+        self.tokens.behind(std::mem::take(&mut self.hot.predicted));
         self.tokens.event();
         event.encode(&mut self.events);
         self.full |= self.events.len() >= MAX_TOKENS || self.tokens.len() >= MAX_TOKENS;
@@ -388,6 +415,7 @@ impl ThreadEncoder {
     /// in it.
     pub(super) fn seal(&mut self, sealed: &mut Sealed, blocks: &CodeBlocks) -> Option<BlockHeader> {
         self.end_idle();
+        self.tokens.behind(std::mem::take(&mut self.hot.predicted));
         if self.tokens.is_empty() {
             return None;
         }
@@ -405,7 +433,7 @@ impl ThreadEncoder {
             for &place in &blocks.get(entry.block).layout.place {
                 let slot = &mut self.slots[entry.slot as usize + usize::from(place)];
                 columns::encode(values, planes, &mut slot.column);
-                slot.give_memory(&mut self.spare, 4 * MAX_EXPLICIT);
+                slot.give_memory(&mut self.spare, 4 * MAX_EXPLICIT as usize);
             }
         }
         values.append(planes);
@@ -414,7 +442,7 @@ impl ThreadEncoder {
             stored: 0,
             raw: 0,
             a: self.thread.0,
-            b: self.references,
+            b: self.hot.references,
             c: self.sealed,
             d: self.start_time,
         };
@@ -423,11 +451,10 @@ impl ThreadEncoder {
     }
 
     fn restart(&mut self) {
-        self.sealed += u64::from(self.references);
-        self.start_time = self.time;
-        (self.references, self.explicit) = (0, 0);
+        self.sealed += u64::from(self.hot.references);
+        self.start_time = self.hot.time;
+        self.hot = Hot { references: 0, explicit: 0, current: NO_ENTRY, predicted: 0, ..self.hot };
         self.generation += 1;
-        self.current = NO_ENTRY;
         self.entries.clear();
         self.prefixes.clear();
         self.spread.clear();

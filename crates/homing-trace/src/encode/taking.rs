@@ -2,6 +2,7 @@
 
 use super::super::code::{CodeBlockId, CodeBlocks};
 use super::super::format::MAX_ACCESSES;
+use super::super::wide::{wide, Work};
 use super::super::wire::{BLOCK, CONTROL};
 use super::vectors::LANES;
 use super::{ThreadEncoder, NOTHING_YET, NO_ENTRY};
@@ -67,17 +68,64 @@ fn given(known: &[Known], words: &[u64], blocks: &CodeBlocks) -> Option<(CodeBlo
     (!rest.get(..given)?.iter().any(wrong)).then_some((id, given))
 }
 
+struct Take<'a> {
+    encoder: &'a mut ThreadEncoder,
+    known: &'a [Known],
+    words: &'a [u64],
+    blocks: &'a CodeBlocks,
+}
+
+impl Work for Take<'_> {
+    type Result = usize;
+
+    #[inline(always)]
+    fn run(self) -> usize {
+        self.encoder.take_all(self.known, self.words, self.blocks)
+    }
+}
+
 impl ThreadEncoder {
     /// Takes executions of the serial flavour from the start of `words`, until one needs another treatment or the block
     /// is full. `known` is by the recorder's number. Returns how many words were taken.
     pub(crate) fn take(&mut self, known: &[Known], words: &[u64], blocks: &CodeBlocks) -> usize {
+        wide(Take { encoder: self, known, words, blocks })
+    }
+
+    #[inline(always)]
+    fn take_all(&mut self, known: &[Known], words: &[u64], blocks: &CodeBlocks) -> usize {
         let mut at = 0;
-        while !self.full {
-            match self.take_one(known, words, at, blocks) {
+        while !self.is_full() {
+            at = self.take_fast(words, at);
+            if self.is_full() {
+                break;
+            }
+            match self.take_slowly(known, words, at, blocks) {
                 Some(after) => at = after,
                 None => break,
             }
         }
+        at
+    }
+
+    /// Takes executions from the one at `at` on as long as they are as predicted and expected; returns where the next
+    /// one begins.
+    #[inline(always)]
+    fn take_fast(&mut self, words: &[u64], at: usize) -> usize {
+        let mut at = at;
+        let mut hot = self.hot;
+        let generation = self.generation;
+        while !hot.is_full() {
+            let Some(&word) = words.get(at) else { break };
+            let Some(&line) = self.lines.get((word ^ BLOCK) as usize) else { break };
+            let Some(own) = words.get(at + 1..at + 1 + usize::from(line.room)) else { break };
+            // An early end shows as a word with the highest bit, which is never as expected.
+            let (vectors, _) = own.as_chunks::<LANES>();
+            if line.generation != generation || line.guarded || !self.fast(&mut hot, line.root, vectors) {
+                break;
+            }
+            at += 1 + usize::from(line.words);
+        }
+        self.hot = hot;
         at
     }
 
@@ -97,7 +145,7 @@ impl ThreadEncoder {
         mut passes: impl FnMut(u64, bool) -> bool,
     ) -> Taken {
         let mut taken = Taken::default();
-        while !self.full {
+        while !self.is_full() {
             let Some((id, given)) = given(known, &words[taken.words..], blocks) else { break };
             let first = taken.words + 1;
             taken.words = first + given;
@@ -160,36 +208,21 @@ impl ThreadEncoder {
         self.advance(u64::from(instructions));
     }
 
-    /// Takes the execution at `at`; returns where the next one begins.
-    #[inline(always)]
-    fn take_one(&mut self, known: &[Known], words: &[u64], at: usize, blocks: &CodeBlocks) -> Option<usize> {
-        let (number, first) = ((words.get(at)? ^ BLOCK) as usize, at + 1);
-        let line = match self.lines.get(number) {
-            Some(line) if line.generation == self.generation => *line,
-            _ => self.new_line(known, number, blocks)?,
-        };
-        let end = first + usize::from(line.words);
-        if let Some(words) = words.get(first..first + usize::from(line.room)) {
-            // An early end shows as a word with the highest bit, which is never as expected.
-            let (vectors, _) = words.as_chunks::<LANES>();
-            if !line.guarded && self.fast(line.root, vectors) {
-                return Some(end);
-            }
-        }
-        self.take_slowly(known, words, first, number, blocks)
-    }
-
-    /// The same for an execution that may be guarded, end early, or not be as predicted.
+    /// Takes the execution at `at`, which may be guarded, end early, or not be as predicted; returns where the next one
+    /// begins.
     #[inline(never)]
     fn take_slowly(
         &mut self,
         known: &[Known],
         words: &[u64],
-        first: usize,
-        number: usize,
+        at: usize,
         blocks: &CodeBlocks,
     ) -> Option<usize> {
-        let line = self.lines[number];
+        let (number, first) = ((words.get(at)? ^ BLOCK) as usize, at + 1);
+        let line = match self.lines.get(number) {
+            Some(line) if line.generation == self.generation => *line,
+            _ => self.new_line(known, number, blocks)?,
+        };
         if line.root == NO_ENTRY {
             self.advance(u64::from(known.get(number)?.idle));
             return Some(first);
@@ -270,7 +303,7 @@ impl ThreadEncoder {
     ) -> usize {
         let mut at = 0;
         let mut room = NOTHING_YET;
-        while !self.full && at < words.len() {
+        while !self.is_full() && at < words.len() {
             let (id, count) = find(&words[at..], blocks);
             let root = self.root(id, blocks);
             let own = &words[at..at + count];

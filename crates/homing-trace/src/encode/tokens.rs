@@ -22,7 +22,7 @@ pub(crate) const SWAP: u8 = 2;
 #[derive(Debug, Default)]
 pub(super) struct TokenWriter {
     bytes: Vec<u8>,
-    /// Executions as predicted that are not written yet.
+    /// Executions as predicted that come before the next token.
     run: u64,
 }
 
@@ -37,10 +37,10 @@ impl TokenWriter {
         self.bytes.is_empty() && self.run == 0
     }
 
-    /// An execution as predicted.
-    #[inline(always)]
-    pub(super) fn predicted(&mut self) {
-        self.run += 1;
+    /// What follows comes behind so many executions as predicted.
+    #[inline]
+    pub(super) fn behind(&mut self, predicted: u32) {
+        self.run += u64::from(predicted);
     }
 
     #[inline]

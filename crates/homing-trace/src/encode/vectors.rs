@@ -42,8 +42,9 @@ pub(super) struct Vectors {
 /// Compares an execution with its block's state (rows of `V` vectors), and puts its words into it if all are as
 /// predicted or expected to miss. False: nothing is done.
 #[inline(always)]
-fn check<const V: usize, const SPANS: bool>(rows: &mut [Vector], words: &[Vector]) -> bool {
-    let rows = &mut rows[..if SPANS { ROWS_WITH_SPANS } else { ROWS } * V];
+fn check<const V: usize, const SPANS: bool>(rows: &mut [Vector], at: u32, words: &[Vector]) -> bool {
+    let at = at as usize;
+    let rows = &mut rows[at..at + if SPANS { ROWS_WITH_SPANS } else { ROWS } * V];
     let words = &words[..V];
     let mut wrong = [0; LANES];
     for v in 0..V {
@@ -90,19 +91,20 @@ impl Vectors {
     /// in the state then.
     #[inline(always)]
     pub(super) fn check(&mut self, place: Place, words: &[Vector]) -> bool {
-        let rows = &mut self.rows[place.at as usize..];
+        let rows = &mut self.rows;
         match (place.vectors, place.spans) {
-            (1, false) => check::<1, false>(rows, words),
-            (2, false) => check::<2, false>(rows, words),
-            (3, false) => check::<3, false>(rows, words),
-            (1, true) => check::<1, true>(rows, words),
-            (2, true) => check::<2, true>(rows, words),
-            (3, true) => check::<3, true>(rows, words),
+            (1, false) => check::<1, false>(rows, place.at, words),
+            (2, false) => check::<2, false>(rows, place.at, words),
+            (3, false) => check::<3, false>(rows, place.at, words),
+            (1, true) => check::<1, true>(rows, place.at, words),
+            (2, true) => check::<2, true>(rows, place.at, words),
+            (3, true) => check::<3, true>(rows, place.at, words),
             (vectors, _) => self.check_some(place, words[..usize::from(vectors)].as_flattened()),
         }
     }
 
     /// The same for the first words of a block's execution.
+    #[inline(always)]
     pub(super) fn check_some(&mut self, place: Place, words: &[u64]) -> bool {
         let v = usize::from(place.vectors);
         let rows = &mut self.rows[place.at as usize..];
