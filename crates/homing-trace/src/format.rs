@@ -208,8 +208,9 @@ pub(super) struct BlockSink<W> {
     offset: u64,
     index: Vec<Placed>,
     compressor: zstd::bulk::Compressor<'static>,
-    /// Scratch: what was compressed last.
+    /// Scratch: what was compressed last; the parts of a block.
     compressed: Vec<u8>,
+    parts: Vec<u8>,
     failed: bool,
 }
 
@@ -217,7 +218,15 @@ impl<W: Write> BlockSink<W> {
     /// Continues a file that has `offset` bytes and these blocks.
     pub(super) fn new(out: W, offset: u64, index: Vec<Placed>) -> std::io::Result<Self> {
         let compressor = zstd::bulk::Compressor::new(LEVEL)?;
-        Ok(BlockSink { out, offset, index, compressor, compressed: Vec::new(), failed: false })
+        Ok(BlockSink {
+            out,
+            offset,
+            index,
+            compressor,
+            compressed: Vec::new(),
+            parts: Vec::new(),
+            failed: false,
+        })
     }
 
     pub(super) fn offset(&self) -> u64 {
@@ -236,6 +245,28 @@ impl<W: Write> BlockSink<W> {
     pub(super) fn put(&mut self, header: BlockHeader, raw: &[u8]) -> std::io::Result<()> {
         let stored = self.compress(raw)?.to_vec();
         self.put_stored(BlockHeader { raw: raw.len() as u32, ..header }, &stored)
+    }
+
+    /// Writes a references block of these two parts. `header.stored` and `header.raw` are filled in here.
+    pub(super) fn put_parts(
+        &mut self,
+        header: BlockHeader,
+        steps: &[u8],
+        values: &[u8],
+    ) -> std::io::Result<()> {
+        // Kept, since new memory for each costs as much as the compression.
+        let mut stored = std::mem::take(&mut self.parts);
+        stored.clear();
+        stored.resize(8, 0);
+        stored.extend_from_slice(self.compress(steps)?);
+        let first = (stored.len() - 8) as u32;
+        stored[..4].copy_from_slice(&first.to_le_bytes());
+        stored[4..8].copy_from_slice(&(steps.len() as u32).to_le_bytes());
+        stored.extend_from_slice(self.compress(values)?);
+        let raw = (steps.len() + values.len()) as u32;
+        let written = self.put_stored(BlockHeader { raw, ..header }, &stored);
+        self.parts = stored;
+        written
     }
 
     /// Writes a block whose stored bytes are ready, and passes it on to the file: who kills the writer loses no block.

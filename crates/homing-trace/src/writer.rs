@@ -6,7 +6,7 @@ mod threads;
 use super::code::{BlockDef, CodeBlockId, CodeBlocks};
 use super::encode::{Known, Sealed, Taken};
 use super::event::Event;
-use super::format::{BlockHeader, BlockSink, Header, MAX_ACCESSES};
+use super::format::{BlockSink, Header, MAX_ACCESSES};
 use super::frames::{Change, FrameTable};
 use super::kind::Kind;
 use super::names::{NameId, Names, Symbol};
@@ -42,10 +42,8 @@ pub struct TraceWriter<W: Write> {
     counts: Counts,
     /// The code blocks of single references, by kind.
     lone: Box<[Option<CodeBlockId>; 256]>,
-    /// Scratch: the raw and the stored bytes of a references block. Kept, since new memory for each costs as much as
-    /// the compression.
+    /// Scratch: the raw bytes of a references block. Kept, since new memory for each costs as much as the compression.
     sealed: Sealed,
-    stored: Vec<u8>,
     /// Scratch: the addresses of an execution.
     addresses: Vec<u64>,
     /// Scratch: those of them that are not 0.
@@ -81,7 +79,6 @@ impl<W: Write> TraceWriter<W> {
             counts: Counts::default(),
             lone: Box::new([None; 256]),
             sealed: Sealed::default(),
-            stored: Vec::new(),
             addresses: Vec::new(),
             present: Vec::new(),
         })
@@ -446,17 +443,9 @@ impl<W: Write> TraceWriter<W> {
         let TraceWriter { threads, frames, .. } = self;
         threads.of(thread).encoder.translate(frames);
         self.write_tables()?;
-        let TraceWriter { threads, blocks, sink, sealed, stored, .. } = self;
+        let TraceWriter { threads, blocks, sink, sealed, .. } = self;
         let Some(header) = threads.of(thread).encoder.seal(sealed, blocks) else { return Ok(()) };
-        stored.clear();
-        stored.resize(8, 0);
-        stored.extend_from_slice(sink.compress(&sealed.steps)?);
-        let steps = (stored.len() - 8) as u32;
-        stored[..4].copy_from_slice(&steps.to_le_bytes());
-        stored[4..8].copy_from_slice(&(sealed.steps.len() as u32).to_le_bytes());
-        stored.extend_from_slice(sink.compress(&sealed.values)?);
-        let raw = (sealed.steps.len() + sealed.values.len()) as u32;
-        sink.put_stored(BlockHeader { raw, ..header }, stored)?;
+        sink.put_parts(header, &sealed.steps, &sealed.values)?;
         Ok(())
     }
 }

@@ -159,6 +159,23 @@ impl Tokens {
         }
     }
 
+    /// All lines of the dictionary.
+    pub(crate) fn entries(&self) -> &[Entry] {
+        match self {
+            Tokens::Old(tokens) => &tokens.entries,
+            Tokens::New(tokens) => &tokens.entries,
+        }
+    }
+
+    /// The kinds of the accesses of a line of the dictionary.
+    pub(crate) fn kinds(&self, line: &Entry) -> &[Kind] {
+        let kinds = match self {
+            Tokens::Old(tokens) => &tokens.kinds,
+            Tokens::New(tokens) => &tokens.kinds,
+        };
+        &kinds[line.kinds as usize..][..line.accesses as usize]
+    }
+
     /// The events that are still to come, without what lies between them.
     pub(crate) fn into_events(self) -> impl Iterator<Item = Event> {
         let (bytes, mut at) = match self {

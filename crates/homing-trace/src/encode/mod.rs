@@ -29,7 +29,7 @@ use tokens::TokenWriter;
 pub(super) use tokens::{
     ADVANCE, EVENT, EXPECT, MASKED, NAMED, NAMED_MASKED, NOTHING, OTHER, SECOND, SECOND_MASKED, SWAP,
 };
-use vectors::{Vector, Vectors, LANES, NEVER, PAGE};
+use vectors::{Vectors, Window, NEVER, PAGE};
 
 /// References after which a references block is full; an execution may add 63 more.
 pub(super) const MAX_REFERENCES: u32 = 1 << 20;
@@ -43,8 +43,7 @@ const MAX_IDLE: u64 = 1024;
 /// Executions with unexpected misses after which the expectations of their code block are revised.
 const REVISE: u32 = 128;
 const NO_ENTRY: u32 = u32::MAX;
-/// Room for the words of an execution.
-const NOTHING_YET: [Vector; MAX_ACCESSES.div_ceil(LANES)] = [[0; LANES]; MAX_ACCESSES.div_ceil(LANES)];
+const NOTHING_YET: Window = [0; 1 + MAX_ACCESSES];
 
 /// The two parts of a sealed references block.
 #[derive(Debug, Default)]
@@ -65,8 +64,9 @@ struct Hot {
     explicit: u32,
     /// Virtual time.
     time: u64,
-    /// The entry that was executed last.
+    /// The entry that was executed last, and the one that it predicts.
     current: u32,
+    next: u32,
     /// Executions as predicted that are not written yet.
     predicted: u32,
 }
@@ -107,8 +107,6 @@ pub(super) struct ThreadEncoder {
     spare: Vec<Vec<u64>>,
     dictionary: Vec<u8>,
     tokens: TokenWriter,
-    /// The execution whose token was written last is counted with the predicted ones.
-    predicts: bool,
     events: Vec<u8>,
     /// The words of code blocks that miss mostly, as the last block found.
     expected: HashMap<CodeBlockId, u64>,
@@ -124,7 +122,7 @@ impl ThreadEncoder {
         ThreadEncoder {
             thread,
             sealed: references,
-            hot: Hot { references: 0, explicit: 0, time, current: NO_ENTRY, predicted: 0 },
+            hot: Hot { references: 0, explicit: 0, time, current: NO_ENTRY, next: NO_ENTRY, predicted: 0 },
             start_time: time,
             idle: 0,
             generation: 1,
@@ -141,7 +139,6 @@ impl ThreadEncoder {
             spare: Vec::new(),
             dictionary: Vec::new(),
             tokens: TokenWriter::default(),
-            predicts: false,
             events: Vec::new(),
             expected: HashMap::new(),
             by_kind: Box::new([0; 256]),
@@ -177,41 +174,42 @@ impl ThreadEncoder {
             return self.part(root, words, blocks);
         }
         let mut room = NOTHING_YET;
-        room.as_flattened_mut()[..words.len()].copy_from_slice(words);
+        room[1..=words.len()].copy_from_slice(words);
         self.whole(root, &room, blocks);
     }
 
-    /// An execution of a whole code block, whose words `words` begins with.
+    /// An execution of a whole code block, whose words `words` has.
     #[inline(always)]
-    fn whole(&mut self, root: u32, words: &[Vector], blocks: &CodeBlocks) {
+    fn whole(&mut self, root: u32, words: &Window, blocks: &CodeBlocks) {
         let mut hot = self.hot;
         let fast = self.fast(&mut hot, root, words);
         self.hot = hot;
-        if !fast {
+        if fast.is_none() {
             let count = usize::from(self.entries[root as usize].words);
-            self.slow(root, &words.as_flattened()[..count], blocks);
+            self.slow(root, &words[1..=count], blocks);
         }
     }
 
-    /// Takes an execution of a whole code block if it is as predicted or expected; false: nothing is done.
+    /// Takes an execution of a whole code block if it is as predicted or expected, and returns how many words it has;
+    /// `None`: nothing is done.
     #[inline(always)]
-    fn fast(&mut self, hot: &mut Hot, root: u32, words: &[Vector]) -> bool {
-        let entry = &self.entries[root as usize];
+    fn fast(&mut self, hot: &mut Hot, root: u32, words: &Window) -> Option<usize> {
+        let entry = self.entries.get_mut(root as usize)?;
         if !self.vectors.check(entry.place, words) {
-            return false;
+            return None;
         }
+        let count = usize::from(entry.words);
         let (mut expect, slot) = (entry.expect, entry.slot as usize);
         if expect != 0 {
-            let words = words.as_flattened();
             hot.explicit += u32::from(entry.expected);
             while expect != 0 {
-                let word = expect.trailing_zeros() as usize;
-                self.slots[slot + word].push(words[word], &mut self.spare);
+                let word = expect.trailing_zeros() as usize % MAX_ACCESSES;
+                self.slots[slot + word].push(words[1 + word], &mut self.spare);
                 expect &= expect - 1;
             }
         }
         self.count(hot, root, 0);
-        true
+        Some(count)
     }
 
     /// An execution that ends before its last words.
@@ -241,47 +239,49 @@ impl ThreadEncoder {
     fn count(&mut self, hot: &mut Hot, entry: u32, explicit: u64) {
         let line = &mut self.entries[entry as usize];
         line.executions += 1;
-        hot.time += u64::from(line.instructions);
+        hot.time = hot.time.wrapping_add(line.instructions.into());
         hot.references += u32::from(line.accesses);
-        let predicted = self.entries.get(hot.current as usize).is_some_and(|last| last.next[0] == entry);
-        if predicted && explicit == 0 {
+        if hot.next == entry && explicit == 0 {
             hot.predicted += 1;
+            hot.next = line.next[0];
         } else {
-            self.unpredicted(hot.predicted, hot.current, entry, explicit);
-            hot.predicted = u32::from(std::mem::take(&mut self.predicts));
+            self.unpredicted(hot, entry, explicit);
         }
         hot.current = entry;
     }
 
-    /// Writes the token of an execution after `predicted` ones, of which the last one was of entry `last`. Says in
-    /// `predicts` if it is predicted after all.
+    /// Writes the token of an execution.
     #[cold]
     #[inline(never)]
-    fn unpredicted(&mut self, predicted: u32, last: u32, entry: u32, explicit: u64) {
+    fn unpredicted(&mut self, hot: &mut Hot, entry: u32, explicit: u64) {
         self.full |= self.tokens.len() >= MAX_TOKENS;
-        self.tokens.behind(predicted);
-        let Some(before) = self.entries.get_mut(last as usize) else {
-            return self.tokens.named(entry, explicit);
-        };
-        if before.next[0] == entry {
-            return self.tokens.masked(explicit);
-        }
-        let since = before.executions - before.mispredicted - u32::from(last == entry);
-        before.mispredicted = before.executions;
-        if before.next[1] != entry {
-            before.next[usize::from(before.next[0] != NO_ENTRY)] = entry;
-            self.tokens.named(entry, explicit);
-        } else if since <= 1 {
-            before.next.swap(0, 1);
-            self.tokens.swap();
-            if explicit == 0 {
-                self.predicts = true;
-            } else {
+        self.tokens.behind(std::mem::take(&mut hot.predicted));
+        let last = hot.current;
+        if let Some(before) = self.entries.get_mut(last as usize) {
+            let since = before.executions - before.mispredicted - u32::from(last == entry);
+            if before.next[0] == entry {
                 self.tokens.masked(explicit);
+            } else if before.next[1] != entry {
+                before.next[usize::from(before.next[0] != NO_ENTRY)] = entry;
+                before.mispredicted = before.executions;
+                self.tokens.named(entry, explicit);
+            } else if since <= 1 {
+                before.next.swap(0, 1);
+                before.mispredicted = before.executions;
+                self.tokens.swap();
+                if explicit == 0 {
+                    hot.predicted = 1;
+                } else {
+                    self.tokens.masked(explicit);
+                }
+            } else {
+                before.mispredicted = before.executions;
+                self.tokens.second(explicit);
             }
         } else {
-            self.tokens.second(explicit);
+            self.tokens.named(entry, explicit);
         }
+        hot.next = self.entries[entry as usize].next[0];
     }
 
     /// An execution, the first one of its code block or one of which something is not as predicted.
@@ -361,6 +361,12 @@ impl ThreadEncoder {
         if self.idle >= MAX_IDLE {
             self.end_idle();
         }
+    }
+
+    /// Adds to the virtual time, just here.
+    pub(super) fn pass(&mut self, units: u64) {
+        self.idle = units;
+        self.end_idle();
     }
 
     fn end_idle(&mut self) {
@@ -451,9 +457,10 @@ impl ThreadEncoder {
     }
 
     fn restart(&mut self) {
-        self.sealed += u64::from(self.hot.references);
+        self.sealed = self.sealed.saturating_add(self.hot.references.into());
         self.start_time = self.hot.time;
-        self.hot = Hot { references: 0, explicit: 0, current: NO_ENTRY, predicted: 0, ..self.hot };
+        self.hot =
+            Hot { references: 0, explicit: 0, current: NO_ENTRY, next: NO_ENTRY, predicted: 0, ..self.hot };
         self.generation += 1;
         self.entries.clear();
         self.prefixes.clear();

@@ -4,7 +4,6 @@ use super::super::code::{CodeBlockId, CodeBlocks};
 use super::super::format::MAX_ACCESSES;
 use super::super::wide::{wide, Work};
 use super::super::wire::{BLOCK, CONTROL};
-use super::vectors::LANES;
 use super::{ThreadEncoder, NOTHING_YET, NO_ENTRY};
 
 /// What is known of a recorder's code block.
@@ -22,19 +21,17 @@ pub(crate) struct Known {
 /// in one place, since where the next execution begins is known only then.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line {
-    exits: u64,
     generation: u32,
     /// Its entry; none if it has no accesses.
     root: u32,
-    words: u16,
-    /// Words with those that fill up its last vector.
-    room: u16,
+    /// The same, but for executions that are to be looked at more closely.
+    fast: u32,
     guarded: bool,
 }
 
 impl Line {
     /// Of a code block that was not executed yet: no block has this generation.
-    const NONE: Line = Line { exits: 0, generation: 0, root: NO_ENTRY, words: 0, room: 0, guarded: false };
+    const NONE: Line = Line { generation: 0, root: NO_ENTRY, fast: NO_ENTRY, guarded: false };
 }
 
 /// What was taken.
@@ -115,15 +112,14 @@ impl ThreadEncoder {
         let mut hot = self.hot;
         let generation = self.generation;
         while !hot.is_full() {
-            let Some(&word) = words.get(at) else { break };
-            let Some(&line) = self.lines.get((word ^ BLOCK) as usize) else { break };
-            let Some(own) = words.get(at + 1..at + 1 + usize::from(line.room)) else { break };
-            // An early end shows as a word with the highest bit, which is never as expected.
-            let (vectors, _) = own.as_chunks::<LANES>();
-            if line.generation != generation || line.guarded || !self.fast(&mut hot, line.root, vectors) {
+            let Some(window) = words.get(at..).and_then(|words| words.first_chunk()) else { break };
+            let Some(&line) = self.lines.get((window[0] ^ BLOCK) as usize) else { break };
+            if line.generation != generation {
                 break;
             }
-            at += 1 + usize::from(line.words);
+            // An early end shows as a word with the highest bit, which is never as expected.
+            let Some(count) = self.fast(&mut hot, line.fast, window) else { break };
+            at += 1 + count;
         }
         self.hot = hot;
         at
@@ -227,7 +223,9 @@ impl ThreadEncoder {
             self.advance(u64::from(known.get(number)?.idle));
             return Some(first);
         }
-        let mut exits = line.exits;
+        let entry = &self.entries[line.root as usize];
+        let (id, end) = (entry.block, first + usize::from(entry.words));
+        let mut exits = blocks.get(id).layout.exits;
         while exits != 0 {
             let given = exits.trailing_zeros() as usize;
             if words.get(first + given).is_none_or(|&word| word & CONTROL != 0) {
@@ -235,12 +233,10 @@ impl ThreadEncoder {
             }
             exits &= exits - 1;
         }
-        let end = first + usize::from(line.words);
         let own = words.get(first..end)?;
         if own.iter().any(|&word| word & CONTROL != 0 || line.guarded && word == 0) {
             return None;
         }
-        let id = self.entries[line.root as usize].block;
         self.execute(id, own, blocks);
         Some(end)
     }
@@ -251,18 +247,8 @@ impl ThreadEncoder {
     fn new_line(&mut self, known: &[Known], number: usize, blocks: &CodeBlocks) -> Option<Line> {
         let block = known.get(number)?;
         let root = self.root(block.id?, blocks);
-        let line = match self.entries.get(root as usize) {
-            // No words begin with so many.
-            None => Line { generation: self.generation, room: u16::MAX, guarded: true, ..Line::NONE },
-            Some(entry) => Line {
-                exits: blocks.get(entry.block).layout.exits,
-                generation: self.generation,
-                root,
-                words: u16::from(entry.words),
-                room: u16::from(entry.place.vectors) * LANES as u16,
-                guarded: block.guarded,
-            },
-        };
+        let fast = if block.guarded { NO_ENTRY } else { root };
+        let line = Line { generation: self.generation, root, fast, guarded: block.guarded };
         if self.lines.len() <= number {
             self.lines.resize((number + 1).next_power_of_two(), Line::NONE);
         }
@@ -307,7 +293,7 @@ impl ThreadEncoder {
             let (id, count) = find(&words[at..], blocks);
             let root = self.root(id, blocks);
             let own = &words[at..at + count];
-            room.as_flattened_mut().iter_mut().zip(own).for_each(|(address, word)| *address = word & mask);
+            room[1..].iter_mut().zip(own).for_each(|(address, word)| *address = word & mask);
             self.whole(root, &room, blocks);
             at += count;
         }

@@ -3,7 +3,7 @@
 //! A word is as predicted if it lies at `last + stride` and in the same page. The state of a block is rows of as many
 //! vectors as its words need; lanes beyond the words compare nothing.
 
-use super::super::format::FRAME_SHIFT;
+use super::super::format::{FRAME_SHIFT, MAX_ACCESSES};
 
 /// Words of a vector.
 pub(super) const LANES: usize = 4;
@@ -39,17 +39,19 @@ pub(super) struct Vectors {
     rows: Vec<Vector>,
 }
 
+/// Words of an execution, and what lies behind them, after one that does not count.
+pub(super) type Window = [u64; 1 + MAX_ACCESSES];
+
 /// Compares an execution with its block's state (rows of `V` vectors), and puts its words into it if all are as
 /// predicted or expected to miss. False: nothing is done.
 #[inline(always)]
-fn check<const V: usize, const SPANS: bool>(rows: &mut [Vector], at: u32, words: &[Vector]) -> bool {
+fn check<const V: usize, const SPANS: bool>(rows: &mut [Vector], at: u32, words: &Window) -> bool {
     let at = at as usize;
     let rows = &mut rows[at..at + if SPANS { ROWS_WITH_SPANS } else { ROWS } * V];
-    let words = &words[..V];
     let mut wrong = [0; LANES];
     for v in 0..V {
         for lane in 0..LANES {
-            let (word, last, stride) = (words[v][lane], rows[v][lane], rows[V + v][lane]);
+            let (word, last, stride) = (words[1 + LANES * v + lane], rows[v][lane], rows[V + v][lane]);
             let differs = word.wrapping_sub(last) ^ stride;
             wrong[lane] |= differs & rows[2 * V + v][lane] | (word ^ last) & rows[3 * V + v][lane];
             if SPANS {
@@ -61,7 +63,7 @@ fn check<const V: usize, const SPANS: bool>(rows: &mut [Vector], at: u32, words:
     if wrong[0] | wrong[1] | wrong[2] | wrong[3] != 0 {
         return false;
     }
-    rows[..V].copy_from_slice(words);
+    rows[..V].as_flattened_mut().copy_from_slice(&words[1..1 + LANES * V]);
     true
 }
 
@@ -87,10 +89,9 @@ impl Vectors {
         place
     }
 
-    /// Whether an execution, of which `words` has all and what fills up the last vector, is as predicted; its words are
-    /// in the state then.
+    /// Whether an execution, whose words `words` begins with, is as predicted; its words are in the state then.
     #[inline(always)]
-    pub(super) fn check(&mut self, place: Place, words: &[Vector]) -> bool {
+    pub(super) fn check(&mut self, place: Place, words: &Window) -> bool {
         let rows = &mut self.rows;
         match (place.vectors, place.spans) {
             (1, false) => check::<1, false>(rows, place.at, words),
@@ -99,7 +100,7 @@ impl Vectors {
             (1, true) => check::<1, true>(rows, place.at, words),
             (2, true) => check::<2, true>(rows, place.at, words),
             (3, true) => check::<3, true>(rows, place.at, words),
-            (vectors, _) => self.check_some(place, words[..usize::from(vectors)].as_flattened()),
+            (vectors, _) => self.check_some(place, &words[1..1 + LANES * usize::from(vectors)]),
         }
     }
 

@@ -35,9 +35,10 @@ pub(super) fn digest(trace: &Trace<'_>) -> (u64, u64, u64, u64) {
     (stats.references, stats.events, digest.sum, frames.sum)
 }
 
-#[test]
-fn version_1_stays_readable() {
-    let known: [(&[u8], _); 3] = [
+type Known = (&'static [u8], (u64, u64, u64, u64));
+
+fn known() -> [Known; 3] {
+    [
         // Code blocks with side exits, guarded and derived accesses.
         (
             include_bytes!("../../tests/fixtures/v1-blocks.trace"),
@@ -53,10 +54,61 @@ fn version_1_stays_readable() {
             include_bytes!("../../tests/fixtures/v1-parallel.trace"),
             (14368, 0, 11343094161990805915, 10307213019594436039),
         ),
-    ];
-    for (bytes, expected) in known {
+    ]
+}
+
+#[test]
+fn version_1_stays_readable() {
+    for (bytes, expected) in known() {
         let trace = Trace::open(bytes).unwrap();
         assert!(trace.complete() && trace.damage().is_empty());
         assert_eq!(digest(&trace), expected);
     }
+}
+
+/// What a thread does, executions one by one.
+fn steps(trace: &Trace<'_>, thread: Thread) -> Vec<Step> {
+    let one_by_one = |step| match step {
+        Step::Run { executions, references, instructions, atomics } => {
+            vec![Step::Run { executions: 1, references, instructions, atomics }; executions as usize]
+        }
+        other => vec![other],
+    };
+    trace.thread_steps(thread).flat_map(one_by_one).collect()
+}
+
+#[test]
+fn an_upgraded_trace_says_the_same() {
+    for (bytes, expected) in known() {
+        let old = Trace::open(bytes).unwrap();
+        let (upgraded, report) = upgrade::upgrade(&old, Vec::new(), |_| ()).unwrap();
+        assert_eq!((report.references, report.damaged), (expected.0, 0));
+        assert_eq!((bytes[8], upgraded[8]), (1, 2), "versions");
+        let new = Trace::open(&upgraded).unwrap();
+        assert!(new.whole());
+        assert_eq!(digest(&new), expected);
+        assert_eq!((new.header(), new.summary()), (old.header(), old.summary()));
+        assert_eq!((new.frames(), new.symbols()), (old.frames(), old.symbols()));
+        assert!(new.names().iter().eq(old.names().iter()));
+        for (thread, _) in old.threads() {
+            assert_eq!(steps(&new, thread), steps(&old, thread));
+        }
+        let again = upgrade::upgrade(&new, Vec::new(), |_| ()).unwrap();
+        assert!(again.0 == upgraded && again.1.blocks == 0, "nothing is left to do");
+    }
+}
+
+#[test]
+fn damage_stays_where_it_is_in_an_upgrade() {
+    let (bytes, expected) = known()[1];
+    let blocks = format::read_index(bytes).unwrap().1;
+    let hit = blocks.iter().find(|placed| placed.header.kind.is_references()).unwrap();
+    let mut damaged = bytes.to_vec();
+    damaged[hit.offset as usize + 100] ^= 8;
+    let old = Trace::open(&damaged).unwrap();
+    let (upgraded, report) = upgrade::upgrade(&old, Vec::new(), |_| ()).unwrap();
+    assert_eq!(report.damaged, 1);
+    let stats = Trace::open(&upgraded).unwrap().visit_all(&mut Collector::default()).unwrap();
+    let lost = u64::from(hit.header.b);
+    assert_eq!((stats.references, stats.lost), (expected.0 - lost, lost));
 }
