@@ -58,7 +58,9 @@ fn upgraded(trace: &Trace<'_>, visited: Option<VisitStats>) {
     let again = upgraded.visit_all(&mut count);
     if let (Some(before), Ok(after)) = (visited, again) {
         let whole = before.damage.is_empty() && trace.damage().is_empty() && trace.complete();
-        assert!(!whole || (after.references, after.events, after.lost) == (before.references, before.events, 0));
+        assert!(
+            !whole || (after.references, after.events, after.lost) == (before.references, before.events, 0)
+        );
         assert!(after.references <= before.references);
     }
 }

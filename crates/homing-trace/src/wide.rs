@@ -23,6 +23,8 @@ pub(super) fn wide<W: Work>(work: W) -> W::Result {
             && is_x86_feature_detected!("bmi2")
             && is_x86_feature_detected!("lzcnt")
             && is_x86_feature_detected!("popcnt");
+        #[cfg(test)]
+        let has = has && !plain::FORCED.get();
         if has {
             // SAFETY: the processor has what the function is compiled for.
             #[allow(unsafe_code)]
@@ -30,4 +32,14 @@ pub(super) fn wide<W: Work>(work: W) -> W::Result {
         }
     }
     work.run()
+}
+
+#[cfg(test)]
+pub(super) mod plain {
+    use std::cell::Cell;
+
+    thread_local! {
+        /// This thread's work is done without, whatever the processor has.
+        pub static FORCED: Cell<bool> = const { Cell::new(false) };
+    }
 }

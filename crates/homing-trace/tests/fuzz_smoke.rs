@@ -6,9 +6,7 @@ mod smoke;
 mod targets;
 
 use homing_trace::ids::Thread;
-use homing_trace::{
-    Access, AddressSource, BlockDef, Event, Header, Kind, Summary, SyncOp, TraceWriter,
-};
+use homing_trace::{Access, AddressSource, BlockDef, Event, Header, Kind, Summary, SyncOp, TraceWriter};
 use homing_wire::{op, word as control};
 use smoke::{corpus, smoke};
 

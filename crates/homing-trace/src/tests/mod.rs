@@ -3,6 +3,7 @@
 mod damage;
 mod fixtures;
 mod ingest;
+mod streams;
 
 use super::*;
 use crate::ids::{Thread, Time};
