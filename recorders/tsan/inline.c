@@ -35,8 +35,8 @@ HIDDEN __attribute__((used)) void homing_inline_room(void)
       homing_go_nowhere();
 }
 
-/* The loop record at the cursor, whose next words would be at `at`, ends here and goes on in another one, where there is
- * room. `regular` and `irregular` words: those with a step, and those of each iteration. */
+/* The loop record at the cursor, whose next words would be at `at`, ends here and goes on in another one, where there
+ * is room. `regular` and `irregular` words: those with a step, and those of each iteration. */
 HIDDEN __attribute__((used)) void homing_inline_loop(word *at, word regular, word irregular)
 {
    struct stream *self = &homing_self;

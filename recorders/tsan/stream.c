@@ -298,7 +298,10 @@ static int have_room(unsigned n)
       if (unannounced)
          homing_send(2, HOMING_WORD(HOMING_THREAD_START, self->thread), self->thread, 0, 0, 0);
    }
-   return *self->cursor + n * sizeof(word) <= self->limit;
+   if (*self->cursor + n * sizeof(word) <= self->limit)
+      return 1;
+   /* A signal handler that came just now has put the segment's end here (homing_end_handler). */
+   return self->handler_end != 0 && self->state == STREAM_OPEN && !homing_interrupted() && have_room(n);
 }
 
 word *homing_reserve(unsigned n)

@@ -12,6 +12,9 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+/// By thread: address, bytes, whether it writes.
+type References = BTreeMap<u32, Vec<(u64, u64, bool)>>;
+
 /// A reference: array, offset in it, bytes, whether it writes.
 type Reference = (usize, u64, u64, bool);
 
@@ -44,8 +47,8 @@ const TAIL: &str = r#"
 #ifdef LOG
 static void note(const volatile void *at, unsigned long bytes, int write) {
   for (unsigned i = 0; i < sizeof arrays / sizeof *arrays; i++)
-    if ((const volatile char *)at >= (char *)arrays[i].at && (const volatile char *)at < (char *)arrays[i].at + arrays[i].bytes) {
-      printf("%d %u %lu %lu %d\n", array, i, (unsigned long)((const volatile char *)at - (char *)arrays[i].at), bytes, write);
+    if ((unsigned long)at - (unsigned long)arrays[i].at < arrays[i].bytes) {
+      printf("%d %u %lu %lu %d\n", array, i, (unsigned long)at - (unsigned long)arrays[i].at, bytes, write);
       return;
     }
   abort();
@@ -137,24 +140,75 @@ fn body(random: &mut Random, kernel: u64) -> String {
     let other = random.pick(&["@a", "@b", "@c", "@d", "@x"]);
     let (step, off, few) = (1 + random.below(9), random.below(50), 3 + random.below(90));
     let bound = random.pick(&["m", "m + 20", "300"]);
-    match kernel % 12 {
-        0 => format!("  for (long i = 0; i < {bound}; i += {step}) {{ long t = R({array}[i + {off}]); W({other}[i], t + 1); }}\n"),
-        1 => format!("  for (long i = {bound}; i >= 0; i -= {step}) {{ W({array}[i + {off}], i); long t = R({other}[2 * i]); W({other}[2 * i + 1], t); }}\n"),
-        2 => format!("  for (long i = 0; i < {few}; i++) W(@n[i], (i * {step} + m) % {few});\n  for (long i = 0; i < {few}; i++) {{ int t = R(@n[i]); long u = R({array}[t]); W({other}[i], u + t); }}\n"),
-        3 => format!("  for (long i = 0; i < {few}; i++) W(@n[i], i + 1 < {few} ? i + 1 : 0);\n  int at = 0; do {{ at = R(@n[at]); }} while (at != 0);\n"),
-        4 => format!("  for (long i = 0; i < {few}; i++) W({array}[i], 1);\n  W({array}[{few}], 0);\n  long i = 0; while (R({array}[i])) i++;\n  W(@x[0], i);\n"),
-        5 => format!("  for (long i = 0; i < 20; i++) for (long j = 0; j < m; j++) {{ long t = R({array}[i * m + j]); W({array}[j * 20 + i], t); }}\n"),
-        6 => format!("  for (long i = 0; i < 30; i++) {{ W({other}[i], i); for (long j = i; j < 30; j++) {{ long t = R({array}[j]); W({other}[i * 31 + j + 40], t); }} }}\n"),
-        7 => format!("  for (long i = 0; i < {few}; i++) {{ W(@s[i].v, 1.5); double v = R(@s[i].v); W(@s[i].w, v); W(@s[i].k, 3); int k = R(@s[i].k); W(@s[i].c, k); }}\n"),
-        8 => format!("  for (long i = 0; i < {few}; i++) {{ if (i % 3 == 0) {{ W({array}[i], i); continue; }} long t = R({other}[i * {step}]); if (t > 1000000) break; if (t == m) W({array}[t & 63], 1); }}\n"),
-        9 => format!("  long n = {few}; for (long i = 0; n > 0; i += m + 1) {{ W({array}[i % 60000], i); n--; }}\n  unsigned short k = 65500; for (int i = 0; i < 60; i++, k++) W({other}[k], 1);\n"),
-        10 => {
-            let (n, m) = (1 + random.below(128), 129 + random.below(900));
-            format!("  COPY(@t + {off}, @f + {step}, {n});\n  FILL(@t + {off}, {step});\n  COPY(@f, @t + 8, {m});\n  FILL(@f, m);\n  for (long i = 0; i < 9; i++) COPY(@t + i * 16, @f + i, 24);\n")
+    let text = match kernel % 12 {
+        0 => "for (long i = 0; i < BOUND; i += STEP) { long t = R(A[i + OFF]); W(B[i], t + 1); }",
+        1 => {
+            "for (long i = BOUND; i >= 0; i -= STEP) {
+               W(A[i + OFF], i); long t = R(B[2 * i]); W(B[2 * i + 1], t); }"
         }
-        // More than a segment of irregular addresses in one loop.
-        _ => format!("  unsigned at = {off}; for (int i = 0; i < {}; i++) {{ at = (at * 1103515245u + 12345u) % 69999u; long t = R({array}[at]); W(@n[i & 1023], t); }}\n", if kernel == 11 { 45000 } else { few }),
+        2 => {
+            "for (long i = 0; i < FEW; i++) W(@n[i], (i * STEP + m) % FEW);
+             for (long i = 0; i < FEW; i++) { int t = R(@n[i]); long u = R(A[t]); W(B[i], u + t); }"
+        }
+        3 => {
+            "for (long i = 0; i < FEW; i++) W(@n[i], i + 1 < FEW ? i + 1 : 0);
+             int at = 0; do { at = R(@n[at]); } while (at != 0);"
+        }
+        4 => {
+            "for (long i = 0; i < FEW; i++) W(A[i], 1);
+             W(A[FEW], 0); long i = 0; while (R(A[i])) i++;
+             W(@x[0], i);"
+        }
+        5 => {
+            "for (long i = 0; i < 20; i++)
+               for (long j = 0; j < m; j++) { long t = R(A[i * m + j]); W(B[j * 20 + i], t); }"
+        }
+        6 => {
+            "for (long i = 0; i < 30; i++) {
+               W(B[i], i);
+               for (long j = i; j < 30; j++) { long t = R(A[j]); W(B[i * 31 + j + 40], t); } }"
+        }
+        7 => {
+            "for (long i = 0; i < FEW; i++) {
+               W(@s[i].v, 1.5); double v = R(@s[i].v); W(@s[i].w, v); W(@s[i].k, 3); int k = R(@s[i].k);
+               W(@s[i].c, k); }"
+        }
+        8 => {
+            "for (long i = 0; i < FEW; i++) {
+               if (i % 3 == 0) { W(A[i], i); continue; }
+               long t = R(B[i * STEP]); if (t > 1000000) break;
+               if (t == m) W(A[t & 63], 1); }"
+        }
+        9 => {
+            "long n = FEW; for (long i = 0; n > 0; i += m + 1) { W(A[i % 60000], i); n--; }
+             unsigned short k = 65500; for (int i = 0; i < 60; i++, k++) W(B[k], 1);"
+        }
+        10 => {
+            "COPY(@t + OFF, @f + STEP, SMALL); FILL(@t + OFF, STEP); COPY(@f, @t + 8, LARGE); FILL(@f, m);
+             for (long i = 0; i < 9; i++) COPY(@t + i * 16, @f + i, 24);"
+        }
+        _ => {
+            "unsigned at = OFF;
+             for (int i = 0; i < ROUNDS; i++) {
+               at = (at * 1103515245u + 12345u) % 69999u; long t = R(A[at]); W(@n[i & 1023], t); }"
+        }
+    };
+    // More than a segment of irregular addresses in one loop.
+    let rounds = if kernel == 11 { 45_000 } else { few };
+    let numbers = [
+        ("STEP", step),
+        ("OFF", off),
+        ("FEW", few),
+        ("SMALL", 1 + random.below(128)),
+        ("LARGE", 129 + random.below(900)),
+        ("ROUNDS", rounds),
+    ];
+    let mut text =
+        text.replace("BOUND", bound).replace("A[", &format!("{array}[")).replace("B[", &format!("{other}["));
+    for (name, number) in numbers {
+        text = text.replace(name, &number.to_string());
     }
+    text + "\n"
 }
 
 fn succeeds(command: &mut Command) -> Output {
@@ -170,26 +224,38 @@ impl Lab {
         self.0.path().join(name)
     }
 
-    /// Compiles and links with `homing cc`, and records; returns what the program has printed and the references of the
-    /// trace by thread: address, bytes, whether it writes.
-    fn record(&self, source: &Path, options: &[&str]) -> (String, BTreeMap<u32, Vec<(u64, u64, bool)>>) {
-        let (program, trace, table) = (self.path("program"), self.path("a.trace"), self.path("a.csv"));
-        let mut compile = build::homing();
-        compile.arg("cc").args(options).arg(source).arg("-pthread").arg("-o").arg(&program);
-        succeeds(&mut compile);
+    /// Compiles and links with `homing cc`, or `homing c++`.
+    fn build(&self, source: &Path, options: &[&str], name: &str) {
+        let compiler = if source.extension().is_some_and(|e| e == "cpp") { "c++" } else { "cc" };
+        succeeds(build::homing().arg(compiler).args(options).arg(source).arg("-o").arg(self.path(name)));
+    }
+
+    /// Records `program`; returns what it has printed, and its references.
+    fn record_program(&self, arguments: &[PathBuf]) -> (String, References) {
         let mut record = build::homing();
-        record.args(["record", "--quiet", "--recorder", "clang", "-o"]).arg(&trace).arg("--").arg(&program);
-        let recorded = succeeds(&mut record);
+        record.args(["record", "--quiet", "--recorder", "clang", "-o"]).arg(self.path("a.trace")).arg("--");
+        let recorded = succeeds(record.arg(self.path("program")).args(arguments));
         assert!(recorded.stderr.is_empty(), "{}", String::from_utf8_lossy(&recorded.stderr));
-        succeeds(build::homing().args(["trace", "export"]).arg(&trace).arg("-o").arg(&table));
-        let mut threads = BTreeMap::<u32, Vec<(u64, u64, bool)>>::new();
+        (String::from_utf8(recorded.stdout).unwrap(), self.references())
+    }
+
+    /// Those of the trace.
+    fn references(&self) -> References {
+        let table = self.path("a.csv");
+        succeeds(build::homing().args(["trace", "export"]).arg(self.path("a.trace")).arg("-o").arg(&table));
+        let mut threads = References::new();
         for line in std::fs::read_to_string(&table).unwrap().lines().skip(1) {
             let fields: Vec<&str> = line.split(',').collect();
             let address = u64::from_str_radix(fields[1].trim_start_matches("0x"), 16).unwrap();
             let reference = (address, fields[2].parse().unwrap(), fields[3] == "w");
             threads.entry(fields[0].parse().unwrap()).or_default().push(reference);
         }
-        (String::from_utf8(recorded.stdout).unwrap(), threads)
+        threads
+    }
+
+    fn record(&self, source: &Path, options: &[&str]) -> (String, References) {
+        self.build(source, &[options, &["-pthread"]].concat(), "program");
+        self.record_program(&[])
     }
 }
 
@@ -266,15 +332,24 @@ const PLAIN: &str = r#"
 #include <stdlib.h>
 #include <string.h>
 enum { N = 5003 };
-double a[N], b[N], c[N]; float f[N]; char d[N]; int ix[N], e[N];
-struct { void *at; unsigned long bytes; } arrays[] = {{a, sizeof a}, {b, sizeof b}, {c, sizeof c}, {f, sizeof f}, {d, sizeof d}, {ix, sizeof ix}, {e, sizeof e}};
-__attribute__((noinline)) void begin(void) { for (int i = 0; i < N; i++) ix[i] = (i * 1000L + 7) % N; }
-__attribute__((noinline)) void add(double *restrict a, const double *restrict b, long n) { for (long i = 0; i < n; i++) a[i] = b[i] + 1; }
-__attribute__((noinline)) void gather(double *restrict c, const double *restrict a, const int *restrict ix, long n) { for (long i = 0; i < n; i++) c[i] = a[ix[i]]; }
-__attribute__((noinline)) void some(float *restrict f, const int *restrict e, long n) { for (long i = 0; i < n; i++) if (e[i] == 0) f[i] = i; }
-__attribute__((noinline)) void chars(char *restrict d, long n) { for (long i = n - 1; i >= 0; i--) d[i] = i * 3; }
+double a[N], b[N], c[N];
+float f[N];
+char d[N];
+int ix[N], e[N];
+#define ARRAY(x) {x, sizeof x}
+struct { void *at; unsigned long bytes; } arrays[] =
+  {ARRAY(a), ARRAY(b), ARRAY(c), ARRAY(f), ARRAY(d), ARRAY(ix), ARRAY(e)};
+#define KERNEL __attribute__((noinline)) void
+KERNEL begin(void) { for (int i = 0; i < N; i++) ix[i] = (i * 1000L + 7) % N; }
+KERNEL add(double *restrict a, const double *restrict b, long n) { for (long i = 0; i < n; i++) a[i] = b[i] + 1; }
+KERNEL gather(double *restrict c, const double *restrict a, const int *restrict ix, long n) {
+  for (long i = 0; i < n; i++) c[i] = a[ix[i]];
+}
+KERNEL some(float *restrict f, const int *restrict e, long n) { for (long i = 0; i < n; i++) if (e[i] == 0) f[i] = i; }
+KERNEL chars(char *restrict d, long n) { for (long i = n - 1; i >= 0; i--) d[i] = i * 3; }
 int main(void) {
-  for (unsigned i = 0; i < sizeof arrays / sizeof *arrays; i++) printf("%lu %lu\n", (unsigned long)arrays[i].at, arrays[i].bytes);
+  for (unsigned i = 0; i < sizeof arrays / sizeof *arrays; i++)
+    printf("%lu %lu\n", (unsigned long)arrays[i].at, arrays[i].bytes);
   fflush(stdout);
   begin();
   add(a, b, N);
@@ -326,5 +401,157 @@ fn vectorised_loops_refer_to_each_byte_as_often() {
                 );
             }
         }
+    }
+}
+
+const KILLED: &str = r#"
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+static volatile char a[70000];
+struct { void *at; unsigned long bytes; } arrays[] = {{(void *)a, sizeof a}};
+static void *killer(void *unused) { usleep(200000); kill(getpid(), SIGKILL); return unused; }
+int main(int count, char **words) {
+  (void)count;
+  printf("%lu %lu\n", (unsigned long)arrays[0].at, arrays[0].bytes);
+  fflush(stdout);
+  volatile unsigned long *done = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, open(words[1], O_RDWR), 0);
+  pthread_t thread;
+  pthread_create(&thread, NULL, killer, NULL);
+  unsigned at = 1;
+  for (unsigned long i = 1; i < 1000000000000; i++) {
+    at = (at * 1103515245u + 12345u) % 69999u;
+    (void)a[at];
+    *done = i;
+  }
+  return 0;
+}
+"#;
+
+/// A loop that goes on for longer than segments, and is killed: the trace ends where the program did.
+#[test]
+fn a_loop_that_is_killed_leaves_all_that_it_did() {
+    if !Compiler::ClangPass.there() {
+        return;
+    }
+    let lab = Lab(tempfile::tempdir().unwrap());
+    let (source, done) = (lab.path("killed.c"), lab.path("done"));
+    std::fs::write(&source, KILLED).unwrap();
+    std::fs::write(&done, [0; 4096]).unwrap();
+    lab.build(&source, &["-O2", "-pthread"], "program");
+    let mut record = build::homing();
+    record.args(["record", "--quiet", "--recorder", "clang", "-o"]).arg(lab.path("a.trace")).arg("--");
+    let recorded = record.arg(lab.path("program")).arg(&done).output().unwrap();
+    assert_eq!(recorded.status.code(), Some(128 + 9), "{}", String::from_utf8_lossy(&recorded.stderr));
+    let arrays = arrays(&String::from_utf8(recorded.stdout).unwrap());
+    let found = of_arrays(&lab.references()[&0], &arrays);
+    let done = std::fs::read(&done).unwrap();
+    let done = u64::from_le_bytes(done[..8].try_into().unwrap());
+    assert!(done > 10_000, "{done} rounds");
+    let missing = done.abs_diff(found.len() as u64);
+    assert!(missing <= 2, "{done} rounds, {} references", found.len());
+    let mut at = 1u32;
+    for (i, reference) in found.iter().enumerate() {
+        at = at.wrapping_mul(1_103_515_245).wrapping_add(12345) % 69_999;
+        assert_eq!(*reference, (0, u64::from(at), 1, false), "round {i}");
+    }
+}
+
+const THROWS: &str = r#"
+#include <cstdio>
+#include <csetjmp>
+#include <stdexcept>
+static volatile long a[100];
+struct { void *at; unsigned long bytes; } arrays[] = {{(void *)a, sizeof a}};
+static jmp_buf out;
+struct Guard { int i; ~Guard() { a[i] = 3; } };
+__attribute__((noinline)) void deep(int i) {
+  Guard guard{i};
+  a[i] = 1;
+  if (i % 3 == 0) throw std::runtime_error("no");
+  a[i] = 2;
+}
+__attribute__((noinline)) void jump(int i) { a[i] = 5; longjmp(out, i); }
+int main() {
+  std::printf("%lu %lu\n", (unsigned long)arrays[0].at, arrays[0].bytes);
+  std::fflush(stdout);
+  for (int i = 0; i < 30; i++) {
+    try { deep(i); } catch (const std::runtime_error &) { a[i] = 4; }
+  }
+  for (volatile int i = 50; i < 60; i++) { if (setjmp(out) == 0) jump(i); else a[i] = 6; }
+}
+"#;
+
+#[test]
+fn exceptions_and_jumps_leave_records_whole() {
+    if !Compiler::ClangXxPass.there() {
+        return;
+    }
+    let lab = Lab(tempfile::tempdir().unwrap());
+    let source = lab.path("throws.cpp");
+    std::fs::write(&source, THROWS).unwrap();
+    for level in ["-O0", "-O2"] {
+        lab.build(&source, &[level], "program");
+        let (printed, threads) = lab.record_program(&[]);
+        let found = of_arrays(&threads[&0], &arrays(&printed));
+        // 1, then 2 or an exception; the guard's 3, and 4 behind an exception.
+        let expected = (0..30).flat_map(|i| [i; 3]).chain((50..60).flat_map(|i| [i; 2]));
+        let expected: Vec<Reference> = expected.map(|i| (0, 8 * i, 8, true)).collect();
+        assert_eq!(found, expected, "{level}");
+    }
+}
+
+const LOADS: &str = r#"
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+static void *call(void *function) { ((void (*)(void))function)(); return NULL; }
+int main(int count, char **words) {
+  for (int round = 0; round < 2; round++)
+    for (int i = 1; i < count; i++) {
+      void *library = dlopen(words[i], RTLD_NOW);
+      if (!library) { fprintf(stderr, "%s\n", dlerror()); return 1; }
+      pthread_t thread;
+      pthread_create(&thread, NULL, call, dlsym(library, "fill"));
+      pthread_join(thread, NULL);
+      printf("%lu %d\n", (unsigned long)dlsym(library, "a"), 80000);
+      dlclose(library);
+    }
+  return 0;
+}
+"#;
+
+/// Libraries that are loaded later, and again, define blocks of their own; one that is not compiled so does no harm.
+#[test]
+fn libraries_that_are_loaded_later_record() {
+    if !Compiler::ClangPass.there() {
+        return;
+    }
+    let lab = Lab(tempfile::tempdir().unwrap());
+    let (source, library) = (lab.path("loads.c"), lab.path("library.c"));
+    std::fs::write(&source, LOADS).unwrap();
+    std::fs::write(
+        &library,
+        "long a[10000];\nvoid fill(void) { for (long i = 0; i < 10000; i++) a[i] = i; }\n",
+    )
+    .unwrap();
+    lab.build(&source, &["-O2", "-pthread", "-ldl"], "program");
+    for name in ["one.so", "two.so"] {
+        lab.build(&library, &["-O2", "-fPIC", "-shared"], name);
+    }
+    let plain = lab.path("plain.so");
+    succeeds(Command::new("clang").args(["-O2", "-fPIC", "-shared", "-o"]).arg(&plain).arg(&library));
+    let (printed, threads) = lab.record_program(&[lab.path("one.so"), lab.path("two.so"), plain]);
+    let arrays = arrays(&printed);
+    assert_eq!((arrays.len(), threads.len()), (6, 5), "the threads in plain.so refer to nothing");
+    for (thread, array) in [(1, 0), (2, 1), (4, 3), (5, 4)] {
+        let bytes: u64 = of_arrays(&threads[&thread], &arrays[array..=array])
+            .iter()
+            .map(|&(_, _, bytes, write)| if write { bytes } else { 0 })
+            .sum();
+        assert_eq!(bytes, 80_000, "thread {thread}");
     }
 }
