@@ -16,10 +16,9 @@ trap 'rm -rf "$work"' EXIT
 for name in "$@"; do
   make -s -C workloads OUT="$work/gcc" "$work/gcc/$name"
   make -s -C workloads OUT="$work/tsan" CFLAGS="-O2 -g $("$homing" cflags)" LDLIBS="$("$homing" ldflags)" "$work/tsan/$name"
-  if flags=$("$homing" cflags --clang 2>/dev/null); then
-    clang=$("$homing" cc --print 2>/dev/null | cut -d' ' -f1)
-    make -s -C workloads OUT="$work/clang" CC="${clang:-clang}" "$work/clang/$name"
-    make -s -C workloads OUT="$work/pass" CC="${clang:-clang}" CFLAGS="-O2 -g $flags" LDLIBS="$("$homing" ldflags --clang)" "$work/pass/$name"
+  if [ -e build/clang/version ]; then
+    make -s -C workloads OUT="$work/clang" CC="clang-$(cat build/clang/version)" "$work/clang/$name"
+    make -s -C workloads OUT="$work/pass" CC="$homing cc" CFLAGS="-O2 -g" "$work/pass/$name"
   fi
 done
 OMP_WAIT_POLICY=passive python3 benches/recording.py "$homing" "$work" "$@"
