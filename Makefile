@@ -47,6 +47,7 @@ setup-test: ## ... and those that the tests need
 recorders: setup ## Build the recorders against the installed Valgrind and C compiler
 	$(MAKE) -C recorders/valgrind OUT=$(BUILD)/valgrind
 	$(MAKE) -C recorders/tsan OUT=$(BUILD)/tsan
+	$(MAKE) -C recorders/clang OUT=$(BUILD)/clang
 
 preload: setup ## Build the libraries that work inside programs of `homing run` and `homing rset exec`
 	$(MAKE) -C preload OUT=$(BUILD)/preload
@@ -112,7 +113,7 @@ install: build ## Install under PREFIX (default /usr/local)
 	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)|' packaging/homing.pc.in \
 	  > $(DESTDIR)$(PREFIX)/lib/pkgconfig/homing.pc
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man3 packaging/man/homing.3
-	cp -a build/valgrind build/tsan build/preload build/runtime build/lab $(DESTDIR)$(PREFIX)/lib/homing/
+	cp -a build/valgrind build/tsan build/clang build/preload build/runtime build/lab $(DESTDIR)$(PREFIX)/lib/homing/
 	install -m 755 lab/setup.sh $(DESTDIR)$(PREFIX)/lib/homing/lab/
 
 clean: ## Remove everything that was built

@@ -3,7 +3,7 @@
 # Uses sudo where the user is not root. Does nothing, and needs no network, when all is there.
 set -euo pipefail
 
-build=(gcc g++ make pkg-config libc6-dev valgrind libc6-dbg)
+build=(gcc g++ make pkg-config libc6-dev valgrind libc6-dbg clang-14 llvm-14-dev)
 test=(clang gfortran libomp-dev chromium nodejs npm xz-utils python3 zstd binutils
   golang-go default-jdk-headless hwloc-nox libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4 sqlite3 redis-server slurmctld slurmd
   slurm-client)

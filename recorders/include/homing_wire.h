@@ -19,7 +19,7 @@
 
 /* The version of all that this file says, which the recorder puts into the header. A recorder is linked into programs
  * and may be older than homing: homing then refuses, since it would misread it. Raised with every change. */
-#define HOMING_WIRE_VERSION 6
+#define HOMING_WIRE_VERSION 7
 
 /* The environment variable that names the wire: "MEMFD,CREDIT_FD,FULL_FD" (inherited descriptors). */
 #define HOMING_WIRE_ENV "HOMING_WIRE"
@@ -77,8 +77,13 @@ enum {
    HOMING_FULL_BYTES = 16
 };
 
+#ifdef __cplusplus
+#define HOMING_ASSERT static_assert
+#else
+#define HOMING_ASSERT _Static_assert
+#endif
 #define HOMING_LAID(type, field, at, bytes) \
-   _Static_assert(__builtin_offsetof(type, field) == (at) && sizeof(((type *)0)->field) == (bytes), \
+   HOMING_ASSERT(__builtin_offsetof(type, field) == (at) && sizeof(((type *)0)->field) == (bytes), \
                   #type "." #field " is not where the other end looks for it")
 
 HOMING_LAID(homing_wire_header, magic, HOMING_AT_MAGIC, 8);
@@ -100,7 +105,7 @@ HOMING_LAID(homing_wire_full, segment, HOMING_AT_FULL_SEGMENT, 4);
 HOMING_LAID(homing_wire_full, words, HOMING_AT_FULL_WORDS, 4);
 HOMING_LAID(homing_wire_full, stream, HOMING_AT_FULL_STREAM, 4);
 HOMING_LAID(homing_wire_full, index, HOMING_AT_FULL_INDEX, 4);
-_Static_assert(sizeof(homing_wire_full) == HOMING_FULL_BYTES, "the other end expects another length");
+HOMING_ASSERT(sizeof(homing_wire_full) == HOMING_FULL_BYTES, "the other end expects another length");
 
 /* A word with bit 63 clear is a data reference.
  *  serial:   the virtual address of the next access of the current block (0: that access did not happen: guarded)
@@ -121,7 +126,7 @@ enum { HOMING_REFERENCE_CODE_AT = 48, HOMING_REFERENCE_SIZE_AT = 59, HOMING_REFE
 enum {
    HOMING_ACCESS_SIZE_AT = 16, HOMING_ACCESS_WRITE_BIT = 32, HOMING_ACCESS_ATOMIC_BIT = 33,
    HOMING_ACCESS_DERIVED_BIT = 34, HOMING_ACCESS_EXIT_BIT = 35, HOMING_ACCESS_GUARDED_BIT = 36,
-   HOMING_ACCESS_WORD_AT = 36, HOMING_ACCESS_OFFSET_AT = 48
+   HOMING_ACCESS_WORD_AT = 36, HOMING_ACCESS_STEPS_BIT = 37, HOMING_ACCESS_OFFSET_AT = 48
 };
 
 /* and of a name's payload (HOMING_NAME, HOMING_SITE). */
@@ -129,7 +134,7 @@ enum { HOMING_NAME_ID_AT = 24 };
 
 enum {
    /* payload: block number; begins one execution of a block, its accesses follow in order. A side exit simply ends
-    * the list early. (serial only) */
+    * the list early. (In the parallel flavour there are no side exits.) */
    HOMING_BLOCK = 1,
    /* payload: block number; then (accesses << 32 | instructions), then the guest address of the block, then one word
     * an access: bits 0..15 index of its instruction in the block, 16..31 size in bytes, 32 write, 33 atomic
@@ -195,7 +200,13 @@ enum {
     * innermost first, with HOMING_CALLED_BY between them: `function (file.c:12)`, `function (in /lib/libx.so)`,
     * `/app/train.py:12 in load`; or what homing looks up: `/path/file+0xOFFSET`, code at that address of an ELF file
     * (for a caller: before its return address), and `0xADDRESS`, code that a compiler made at run time. */
-   HOMING_SITE = 24
+   HOMING_SITE = 24,
+   /* payload: block number; a loop of executions of that block. Then a count, then start and step of each access that
+    * has a word and bit 37 set in its definition: its address in the first execution, and how far it goes from one to
+    * the next; then the words of each execution in turn, which are those of the other accesses that have one. If there
+    * are such, the count is the bytes of all this with its head; if not, it is the number of executions. 0: the thread
+    * is still at it, and the words that it has written follow. (parallel only) */
+   HOMING_LOOP = 25
 };
 
 /* Between the frames of a call site. The most frames that a recorder walks up; that it walks up to where Python code

@@ -12,6 +12,7 @@
  *   cut.c      mappings that go away under other threads       pipes.c  segments to and from homing
  *   string.c   memcpy and its kin                      block.c   calls that wait in the kernel
  *   signal.c   signal handlers                    region.c  where the region of interest begins and ends
+ *   inline.c   what the code of the compiler pass of recorders/clang calls
  */
 #ifndef HOMING_RUNTIME_H
 #define HOMING_RUNTIME_H
@@ -46,6 +47,7 @@ struct stack_range {
  * a killed program wrote stays visible. */
 struct stream {
    volatile unsigned long long *cursor;
+   word inline_limit; /* where the code of recorders/clang asks for room; it knows these two by their places */
    word limit;
    word *base;            /* of the segment */
    word advance;          /* function entries not yet sent */
@@ -59,9 +61,17 @@ struct stream {
    word seen_value;
    /* The stack of a signal handler that interrupted the runtime; end is 0 if none did. */
    struct stack_range interrupted;
+   /* For code of recorders/clang: the cursor in memory that nobody reads, while nothing is recorded. */
+   volatile unsigned long long nowhere;
+   /* Signal handlers that have interrupted one another; where the first of them began to write, what the cursor was
+    * then, and where the last one that has returned had come to; 0: none since the segment was opened. */
+   uint32_t handlers;
+   word handler_start, interrupted_at, handler_end;
 };
+_Static_assert(offsetof(struct stream, cursor) == 0 && offsetof(struct stream, inline_limit) == 8,
+               "recorders/clang/emit.cpp looks elsewhere");
 
-extern HIDDEN __thread struct stream homing_self;
+extern EXPORT __thread struct stream homing_self;
 /* 1 while this process records. */
 extern HIDDEN int homing_active;
 
@@ -145,6 +155,26 @@ enum { HOMING_NAME_BYTES = 8 * (HOMING_RESERVE_MAX - 1) };
 HIDDEN void homing_look_for_python(void);
 /* The name id of the call stack from a return address on; its frames are sent on first use. */
 HIDDEN word homing_site(word return_address);
+/* Whether code of recorders/clang is in the process: a signal handler can interrupt it at any instruction, and cannot
+ * tell where it writes. Handlers then write into a part of the segment of their own, between these two. */
+extern HIDDEN int homing_has_records;
+struct kept {
+   volatile unsigned long long *cursor;
+   word inline_limit, limit;
+   int begun;
+   uint32_t handlers;
+};
+HIDDEN struct kept homing_begin_handler(void);
+HIDDEN void homing_end_handler(struct kept kept);
+/* After a handler that jumped out of itself. */
+HIDDEN void homing_abandon_handler(void);
+/* Whether a record goes nowhere though the process records: the words so far are lost. */
+HIDDEN void homing_lose_records(word words);
+HIDDEN void homing_go_nowhere(void);
+/* The most words of a record of recorders/clang. */
+enum { HOMING_RECORD_MAX = 192 };
+/* Makes room for one; 0 when nothing is recorded. */
+HIDDEN int homing_record_room(void);
 /* Sends the mappings that exist when recording starts. */
 HIDDEN void homing_send_maps(void);
 /* Sends those of libraries that were loaded later. */
@@ -154,7 +184,7 @@ HIDDEN void homing_send_libraries(void);
 HIDDEN void homing_region_start(void);
 HIDDEN void homing_region_look(const struct dl_phdr_info *object);
 HIDDEN void homing_region_enter(word code);
-extern HIDDEN int homing_region_awaited;
+extern EXPORT int homing_region_awaited;
 /* A range access, in pieces as libc's vector code makes them. */
 HIDDEN void homing_range(word address, word bytes, unsigned write, word site);
 /* The next definition of a symbol after the runtime's own: libc's or libgomp's. Ends the program with a message where

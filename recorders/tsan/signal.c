@@ -46,7 +46,8 @@ static void call_handler(int signal, siginfo_t *details, void *context)
    struct stream *self = &homing_self;
    struct stack_range before = self->interrupted;
    int in_runtime = self->inside || (at >= __start_homing_text && at < __stop_homing_text);
-   if (in_runtime && !finish_reference(registers) && before.end == 0) {
+   struct kept kept = homing_begin_handler();
+   if ((kept.begun || (in_runtime && !finish_reference(registers))) && before.end == 0) {
       const stack_t *other = &interrupted->uc_stack;
       word here = (word)__builtin_frame_address(0), start = (word)other->ss_sp;
       int on_other = !(other->ss_flags & SS_DISABLE) && here - start < other->ss_size;
@@ -57,6 +58,7 @@ static void call_handler(int signal, siginfo_t *details, void *context)
       installed[signal].handler.with_details(signal, details, context);
    else
       installed[signal].handler.plain(signal);
+   homing_end_handler(kept);
    self->interrupted = before;
 }
 
@@ -69,6 +71,7 @@ int homing_interrupted(void)
    if (self->interrupted.end != 0 && (here < self->interrupted.start || here >= self->interrupted.end)) {
       self->interrupted = (struct stack_range){0, 0};
       self->inside = 0;
+      homing_abandon_handler();
    }
    return self->interrupted.end != 0;
 }

@@ -20,10 +20,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The cursor of a thread without a segment: never below any limit. */
-static volatile unsigned long long nowhere;
+/* The cursor of a thread without a segment: never below any limit, also not one that a signal handler has set since the
+ * cursor was looked at. */
+static volatile unsigned long long nowhere = 1ULL << 63;
 __thread struct stream homing_self = {.cursor = &nowhere};
-int homing_active;
+int homing_active, homing_has_records;
 
 static homing_wire_header *header;
 static word first_segment;
@@ -64,12 +65,19 @@ void *homing_next(const char *symbol)
    return found;
 }
 
+/* The thread has no segment now. */
+static void leave_segment(void)
+{
+   homing_self.limit = homing_self.inline_limit = homing_self.handler_end = 0;
+   homing_self.base = NULL;
+   homing_self.cursor = &nowhere;
+}
+
 /* Nothing can be recorded any more: `homing record` is gone, or this is a child after fork. */
 static void stop_recording(void)
 {
    __atomic_store_n(&homing_active, 0, __ATOMIC_RELEASE);
-   homing_self.limit = 0;
-   homing_self.cursor = &nowhere;
+   leave_segment();
 }
 
 /* As stop_recording, with the reason, from the pipes. Homing says that it ends; if it did not, it was killed, and what
@@ -102,18 +110,26 @@ void homing_end_change(uint64_t before)
 static void post_segment(void)
 {
    struct stream *self = &homing_self;
+   word end = header->open[self->slot].words;
+   if (self->handler_end > end)
+      end = self->handler_end;
    homing_wire_full full = {.segment = header->open[self->slot].segment_plus_1 - 1,
-                            .words = (uint32_t)((*self->cursor - (word)self->base) / sizeof(word)),
+                            .words = (uint32_t)((end - (word)self->base) / sizeof(word)),
                             .stream = self->thread,
                             .index = self->index++};
-   self->cursor = &nowhere;
-   self->limit = 0;
+   leave_segment();
    long sent = homing_send_full(&full);
    if (sent == 0)
       __atomic_store_n(&header->open[self->slot].segment_plus_1, 0, __ATOMIC_RELEASE);
    else
       stop_without(sent); /* and homing finds the segment there */
 }
+
+/* How far a segment may be filled, */
+static word end_of_segment(void) { return (word)(homing_self.base + header->segment_words - KEPT_FREE); }
+
+/* and how much of that is for signal handlers where code of recorders/clang may be interrupted. */
+static word handler_words(void) { return header->segment_words >= 1 << 14 ? 1 << 12 : header->segment_words / 4; }
 
 /* Opens a segment for the thread; 0 when there is none to be had. */
 static int open_segment(void)
@@ -130,7 +146,8 @@ static int open_segment(void)
    header->open[self->slot].index = self->index;
    __atomic_store_n(&header->open[self->slot].segment_plus_1, (uint32_t)segment + 1, __ATOMIC_RELEASE);
    self->cursor = &header->open[self->slot].words;
-   self->limit = (word)(self->base + header->segment_words - KEPT_FREE);
+   self->limit = end_of_segment() - (homing_has_records ? handler_words() * sizeof(word) : 0);
+   self->inline_limit = self->limit - HOMING_RECORD_MAX * sizeof(word);
    return 1;
 }
 
@@ -154,7 +171,7 @@ static long take_slot(void)
 static void send_advance(void)
 {
    struct stream *self = &homing_self;
-   if (self->advance == 0 || self->cursor == &nowhere || *self->cursor > self->limit)
+   if (self->advance == 0 || self->base == NULL || *self->cursor > self->limit)
       return;
    word advance = self->advance;
    self->advance = 0;
@@ -174,7 +191,7 @@ void homing_post(void)
 int homing_make_room(unsigned n)
 {
    struct stream *self = &homing_self;
-   if (self->cursor != &nowhere) {
+   if (self->base != NULL) {
       if (*self->cursor + n * sizeof(word) <= self->limit)
          return 1;
       send_advance();
@@ -186,7 +203,7 @@ int homing_make_room(unsigned n)
 void homing_publish(void)
 {
    struct stream *self = &homing_self;
-   if (!homing_active || homing_interrupted() || self->inside || self->cursor == &nowhere)
+   if (!homing_active || homing_interrupted() || self->inside || self->base == NULL)
       return;
    if (homing_threads == 0) {
       unpublished = 1;
@@ -257,14 +274,15 @@ static void send_losses(void)
    }
 }
 
-word *homing_reserve(unsigned n)
+/* Whether there is room for n words, which is made if need be. */
+static int have_room(unsigned n)
 {
    struct stream *self = &homing_self;
    if (!__atomic_load_n(&homing_active, __ATOMIC_RELAXED))
-      return NULL;
+      return 0;
    int interrupted = homing_interrupted();
    if (self->inside)
-      return NULL;
+      return 0;
    if (UNLIKELY(lost[LOST_AFTER_END] | lost[LOST_IN_HANDLER]) && self->state == STREAM_OPEN && !interrupted)
       send_losses();
    int full = *self->cursor + n * sizeof(word) > self->limit;
@@ -280,14 +298,97 @@ word *homing_reserve(unsigned n)
       if (unannounced)
          homing_send(2, HOMING_WORD(HOMING_THREAD_START, self->thread), self->thread, 0, 0, 0);
    }
-   if (*self->cursor + n * sizeof(word) > self->limit)
+   if (*self->cursor + n * sizeof(word) <= self->limit)
+      return 1;
+   /* A signal handler that came just now has put the segment's end here (homing_end_handler). */
+   return self->handler_end != 0 && self->state == STREAM_OPEN && !homing_interrupted() && have_room(n);
+}
+
+word *homing_reserve(unsigned n)
+{
+   if (!have_room(n))
       return NULL;
+   struct stream *self = &homing_self;
    word at = homing_take(self->cursor, n * sizeof(word));
    if (LIKELY(at + n * sizeof(word) <= self->limit))
       return (word *)at;
    /* A signal handler took the room in between; it has returned, so this gives back just what was taken. */
    homing_take(self->cursor, -(word)(n * sizeof(word)));
    return homing_reserve(n);
+}
+
+int homing_record_room(void) { return have_room(HOMING_RECORD_MAX + 1); }
+
+struct kept homing_begin_handler(void)
+{
+   struct stream *self = &homing_self;
+   struct kept kept = {self->cursor, self->inline_limit, self->limit, homing_has_records && self->base != NULL,
+                       self->handlers};
+   if (!kept.begun)
+      return kept;
+   word start = end_of_segment() - handler_words() * sizeof(word) + KEPT_FREE * sizeof(word);
+   if (self->handler_end > start)
+      start = self->handler_end;
+   /* One that interrupts another cannot tell where that writes, either. */
+   if (self->handlers++ == 0 && self->cursor != &self->nowhere && kept.limit < start && start < end_of_segment()) {
+      self->handler_start = start;
+      self->interrupted_at = *self->cursor;
+      *self->cursor = start;
+      self->limit = end_of_segment();
+      self->inline_limit = self->limit - HOMING_RECORD_MAX * sizeof(word);
+   } else {
+      homing_go_nowhere();
+   }
+   return kept;
+}
+
+void homing_end_handler(struct kept kept)
+{
+   struct stream *self = &homing_self;
+   if (!kept.begun || !homing_active)
+      return;
+   if (self->cursor == &self->nowhere)
+      homing_go_nowhere(); /* counts what it has written */
+   int wrote = 0;
+   self->handlers = kept.handlers;
+   if (kept.handlers == 0 && self->handler_start != 0) {
+      wrote = *kept.cursor > self->handler_start;
+      if (wrote)
+         self->handler_end = *kept.cursor;
+      *kept.cursor = self->interrupted_at;
+      self->handler_start = 0;
+   }
+   self->cursor = kept.cursor;
+   /* What the handler wrote comes next, behind the record that it interrupted: that ends the segment. */
+   self->limit = wrote ? 0 : kept.limit;
+   self->inline_limit = wrote ? 0 : kept.inline_limit;
+}
+
+void homing_abandon_handler(void)
+{
+   struct stream *self = &homing_self;
+   if (self->handlers == 0)
+      return;
+   self->handlers = 0;
+   if (self->handler_start == 0)
+      return;
+   /* The record that it interrupted is never completed. Of a loop's the words so far count. */
+   word *record = (word *)self->interrupted_at, *end = (word *)self->handler_start;
+   self->handler_start = 0;
+   if ((*record & HOMING_WORD(0xff, 0)) == HOMING_WORD(HOMING_LOOP, 0)) {
+      if (record[1] == 0) {
+         while (end[-1] == 0)
+            end--;
+         record[1] = (word)end - (word)record;
+      }
+   } else {
+      for (; record < end; record++)
+         *record = 0;
+   }
+   if (self->cursor == &self->nowhere) { /* from one that had interrupted it */
+      self->cursor = &header->open[self->slot].words;
+      self->limit = self->inline_limit = 0;
+   }
 }
 
 /* After homing_reserve() found no room. */
@@ -297,6 +398,14 @@ static void count_loss(void)
       __atomic_add_fetch(&lost[LOST_AFTER_END], 1, __ATOMIC_RELAXED);
    else if (homing_active && (homing_self.inside || homing_interrupted()))
       __atomic_add_fetch(&lost[LOST_IN_HANDLER], 1, __ATOMIC_RELAXED);
+}
+
+void homing_lose_records(word words)
+{
+   if (homing_self.state == STREAM_ENDED)
+      __atomic_add_fetch(&lost[LOST_AFTER_END], words, __ATOMIC_RELAXED);
+   else if (homing_active && homing_self.handlers > 0)
+      __atomic_add_fetch(&lost[LOST_IN_HANDLER], words, __ATOMIC_RELAXED);
 }
 
 void homing_reference_slow(word reference)
@@ -354,7 +463,7 @@ void homing_begin_thread(uint32_t thread)
    struct stream *self = &homing_self;
    uint64_t mask = homing_begin_change();
    if (self->state == STREAM_OPEN) { /* a signal handler came first, and counts as a thread of its own */
-      if (self->cursor != &nowhere)
+      if (self->base != NULL)
          post_segment();
       self->index = 0;
    }
@@ -375,7 +484,7 @@ void homing_end_thread(void)
       return;
    homing_send(1, HOMING_WORD(HOMING_THREAD_END, self->thread), 0, 0, 0, 0);
    uint64_t mask = homing_begin_change();
-   if (self->cursor != &nowhere)
+   if (self->base != NULL)
       post_segment();
    if (self->state == STREAM_OPEN) {
       __atomic_store_n(&slot_used[self->slot], 0, __ATOMIC_RELEASE);

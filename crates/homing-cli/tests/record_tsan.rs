@@ -93,6 +93,11 @@ fn constructs_of_clang_are_ordered() {
     constructs_are_ordered(Compiler::Clang);
 }
 
+#[test]
+fn constructs_of_the_clang_pass_are_ordered() {
+    constructs_are_ordered(Compiler::ClangPass);
+}
+
 /// How often each element of the array `counted` of behaviours.c was written: the longest row of neighbouring longs.
 fn fills(recording: &Recording) -> usize {
     let mut writes = BTreeMap::<u64, usize>::new();
@@ -126,7 +131,7 @@ fn fills(recording: &Recording) -> usize {
 
 #[test]
 fn nothing_written_before_the_end_is_lost() {
-    for compiler in [Compiler::Gcc, Compiler::Clang].into_iter().filter(|c| c.there()) {
+    for compiler in [Compiler::Gcc, Compiler::Clang, Compiler::ClangPass].into_iter().filter(|c| c.there()) {
         let program = build::program(compiler, "behaviours.c", true);
         for (name, code, signal) in [
             ("ends", Some(0), None),
@@ -215,7 +220,7 @@ fn allocations_have_call_sites() {
 
 #[test]
 fn signal_handlers_do_not_break_the_stream() {
-    for compiler in [Compiler::Gcc, Compiler::Clang].into_iter().filter(|c| c.there()) {
+    for compiler in [Compiler::Gcc, Compiler::Clang, Compiler::ClangPass].into_iter().filter(|c| c.there()) {
         let program = build::program(compiler, "behaviours.c", true);
         let recording = run(&program, "handlers", Capacity { segments: 16, segment_words: 4096 });
         assert_eq!(recording.code, Some(0), "{}", recording.errors);
@@ -233,7 +238,7 @@ fn signal_handlers_do_not_break_the_stream() {
 
 #[test]
 fn handlers_that_jump_out_of_themselves_do_not_end_the_recording() {
-    for compiler in [Compiler::Gcc, Compiler::Clang].into_iter().filter(|c| c.there()) {
+    for compiler in [Compiler::Gcc, Compiler::Clang, Compiler::ClangPass].into_iter().filter(|c| c.there()) {
         let program = build::program(compiler, "behaviours.c", true);
         let recording = run(&program, "jumps", CAPACITY);
         assert_eq!((recording.code, recording.output.as_str()), (Some(0), "400"), "{}", recording.errors);
@@ -284,7 +289,9 @@ fn programs_that_close_all_descriptors_are_recorded_on() {
 
 #[test]
 fn cxx_threads_atomics_and_new() {
-    for compiler in [Compiler::Gxx, Compiler::ClangXx].into_iter().filter(|c| c.there()) {
+    for compiler in
+        [Compiler::Gxx, Compiler::ClangXx, Compiler::ClangXxPass].into_iter().filter(|c| c.there())
+    {
         let program = build::program(compiler, "threads.cpp", true);
         let recording = run(&program, "", CAPACITY);
         assert_eq!((recording.code, recording.output.as_str()), (Some(0), "1015253"), "{}", recording.errors);

@@ -315,10 +315,24 @@ impl Channel {
                 let thread = self.memory.u32_at(entry + at::OPEN_THREAD).load(Ordering::Relaxed);
                 let index = self.memory.u32_at(entry + at::OPEN_INDEX).load(Ordering::Relaxed);
                 let words = self.memory.u64_at(entry + at::OPEN_WORDS).load(Ordering::Acquire);
-                let words = self.words_of_cursor(segment, words);
-                (segment < self.capacity.segments).then_some(OpenSegment { segment, thread, index, words })
+                if segment >= self.capacity.segments {
+                    return None;
+                }
+                let words = self.with_unfinished(segment, self.words_of_cursor(segment, words));
+                Some(OpenSegment { segment, thread, index, words })
             })
             .collect()
+    }
+
+    /// The same with what a thread of a parallel recorder had written of a record that is not whole: segments were
+    /// cleared for it. Call only after the recorder's death.
+    fn with_unfinished(&self, segment: u32, words: u32) -> u32 {
+        if self.flavour() != Some(Flavour::Parallel) {
+            return words;
+        }
+        let all = self.segment_words(segment, self.capacity.segment_words);
+        let behind = all[words as usize..].iter().rposition(|&word| word != 0);
+        behind.map_or(words, |last| words + last as u32 + 1)
     }
 
     /// Words in an open segment, from its count or from the recorder's own write address.

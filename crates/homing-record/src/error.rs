@@ -19,7 +19,7 @@ pub enum RecordError {
     /// The program brings a recorder that this one would record.
     #[error(
         "{}: linked with the homing runtime, whose calls would be recorded as the program's: record it with \
-         --recorder tsan, or build it without `homing cflags` and `homing ldflags`",
+         --recorder tsan or clang, or build it without the flags of `homing cflags` and `homing ldflags`",
         .0.display()
     )]
     CarriesRuntime(PathBuf),

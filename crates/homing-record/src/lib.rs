@@ -6,6 +6,7 @@
 //! [`RECORDERS`] is the table of recorders. A [`Request`] is prepared, which says what is missing, and then recorded.
 //! The caller learns what happens meanwhile through a [`Watch`]; nothing is printed here.
 
+mod clang;
 mod code;
 mod error;
 mod family;

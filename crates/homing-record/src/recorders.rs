@@ -3,7 +3,7 @@
 use crate::error::RecordError;
 use crate::region::Region;
 use crate::watch::Watch;
-use crate::{tsan, valgrind};
+use crate::{clang, tsan, valgrind};
 use homing_linux::channel::Channel;
 use homing_linux::follow::Door;
 use homing_trace::{merge, IngestOptions};
@@ -13,7 +13,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 /// The recorders, the default first.
-pub static RECORDERS: [Recorder; 2] = [valgrind::ENTRY, tsan::ENTRY];
+pub static RECORDERS: [Recorder; 3] = [valgrind::ENTRY, tsan::ENTRY, clang::ENTRY];
 
 /// One way to record.
 #[derive(Debug)]

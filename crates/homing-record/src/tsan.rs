@@ -19,7 +19,7 @@ pub(crate) const ENTRY: Recorder = Recorder {
     start,
 };
 
-fn start(
+pub(crate) fn start(
     request: &Request,
     program: &Path,
     _door: Option<&Door>,

@@ -6,13 +6,15 @@ use super::event::{Event, SyncOp};
 use super::format::MAX_ACCESSES;
 use super::names::{NameId, Symbol};
 use super::region::Place;
+use super::rounds::Rounds;
 use super::runs;
 use super::selection::{IngestOptions, Selection};
 use super::summary::Summary;
-use super::wire::{self, Behind, Calls, Control, Cut, Flavour, PAYLOAD};
+use super::wire::{self, Behind, Calls, Control, Cut, Flavour, BLOCK, PAYLOAD};
 use super::writer::TraceWriter;
 use super::TraceError;
 use crate::ids::Thread;
+use homing_wire::{op, operation};
 use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 
@@ -47,6 +49,8 @@ struct Block {
     def: Box<[Access]>,
     /// Some of its accesses are atomic.
     atomic: bool,
+    /// Which of the words have a start and a step in loops.
+    steps: Box<[bool]>,
 }
 
 /// What is known of a stream.
@@ -96,6 +100,8 @@ struct State<W: Write> {
     code: BTreeSet<(NameId, u64, u64, u64)>,
     /// Scratch: the addresses of an execution.
     addresses: Vec<u64>,
+    /// Scratch: some executions of a loop.
+    loop_words: Vec<u64>,
     /// Whether everything is kept now, so that executions go straight to the writer.
     plain: bool,
     /// In the serial flavour, whose one stream is in execution order: the last stamp given to a synchronisation.
@@ -117,6 +123,7 @@ impl<W: Write> Ingest<W> {
             reword: Box::new(|_, _| None),
             code: BTreeSet::new(),
             addresses: Vec::new(),
+            loop_words: Vec::new(),
             plain: Selection::new(options, flavour).is_everything(),
             stamp: (flavour == Flavour::Serial).then_some(0),
             malformed: 0,
@@ -253,11 +260,11 @@ impl<W: Write> Ingest<W> {
 }
 
 impl<W: Write> State<W> {
-    fn define(&mut self, number: u64, def: &super::BlockDef) {
+    fn define(&mut self, number: u64, def: &super::BlockDef, steps: &[bool]) {
         let id = self.writer.define(def);
         let words = def.words();
         let atomic = def.accesses.iter().any(|access| access.atomic);
-        let block = Block { id, words, def: def.accesses.clone().into(), atomic };
+        let block = Block { id, words, def: def.accesses.clone().into(), atomic, steps: steps.into() };
         if number < MAX_DIRECT {
             let number = number as usize;
             if self.blocks.len() <= number {
@@ -278,10 +285,31 @@ impl<W: Write> State<W> {
         }
     }
 
+    /// A loop of executions ([`op::LOOP`]), with which `words` begins. Returns how many words it took.
+    fn loop_of_executions(&mut self, words: &[u64]) -> Result<usize, TraceError> {
+        let number = words[0] & PAYLOAD;
+        let Some(block) = find(&self.blocks, &self.far_blocks, number) else {
+            self.malformed(1);
+            return Ok(1);
+        };
+        let Some(mut rounds) = Rounds::new(words, &block.steps) else {
+            self.malformed(words.len() as u64);
+            return Ok(words.len());
+        };
+        let mut executions = std::mem::take(&mut self.loop_words);
+        while rounds.next(BLOCK | number, &mut executions) {
+            let mut at = 0;
+            while at < executions.len() {
+                at += self.executions(&executions[at..])?;
+            }
+        }
+        self.loop_words = executions;
+        Ok(rounds.words)
+    }
+
     /// An execution that the writer cannot take as it is.
     fn block_slowly(&mut self, number: u64, rest: &[u64]) -> Result<usize, TraceError> {
-        let near = usize::try_from(number).ok().and_then(|number| self.blocks.get(number));
-        let Some(block) = near.map_or_else(|| self.far_blocks.get(&number), Option::as_ref) else {
+        let Some(block) = find(&self.blocks, &self.far_blocks, number) else {
             let count = wire::data_words(rest);
             self.malformed(1 + count as u64);
             return Ok(count);
@@ -318,6 +346,12 @@ impl<W: Write> State<W> {
             other => other,
         }
     }
+}
+
+/// The recorder's block of a number.
+fn find<'a>(near: &'a [Option<Block>], far: &'a HashMap<u64, Block>, number: u64) -> Option<&'a Block> {
+    let block = usize::try_from(number).ok().and_then(|number| near.get(number));
+    block.map_or_else(|| far.get(&number), Option::as_ref)
 }
 
 /// Atomic accesses of an execution keep their recorded order: each is a synchronisation on its address. Their stamps
@@ -405,6 +439,9 @@ impl<W: Write> Calls for State<W> {
     type Error = TraceError;
 
     fn executions(&mut self, words: &[u64]) -> Result<usize, TraceError> {
+        if operation(words[0]) == op::LOOP {
+            return self.loop_of_executions(words);
+        }
         let State { writer, selection, thread, known, plain, .. } = self;
         let taken = if *plain {
             writer.take(*thread, known, words)?
@@ -443,7 +480,7 @@ impl<W: Write> Calls for State<W> {
 
     fn control(&mut self, control: Control<'_>) -> Result<(), TraceError> {
         match control {
-            Control::Define { number, def, .. } => self.define(number, &def),
+            Control::Define { number, def, steps, .. } => self.define(number, &def, &steps),
             Control::Thread(thread) => self.thread = thread,
             Control::Event(event) => {
                 let mut event = self.rename(event);

@@ -34,6 +34,7 @@ pub mod perturb;
 mod reader;
 pub mod recover;
 mod region;
+mod rounds;
 mod runs;
 mod selection;
 pub mod steps;

@@ -22,7 +22,7 @@ const MAX_THREAD: u64 = 1 << 20;
 pub enum Flavour {
     /// One stream for the whole process, in execution order, of executions of code blocks (1 in the wire's header).
     Serial,
-    /// One stream for each thread, of references (2 in the wire's header).
+    /// One stream for each thread, of references and executions of code blocks (2 in the wire's header).
     Parallel,
 }
 
@@ -37,6 +37,8 @@ pub enum Control<'a> {
         address: u64,
         /// Its accesses.
         def: BlockDef,
+        /// Which words of an execution have a start and a step in a loop of executions.
+        steps: Vec<bool>,
     },
     /// What follows is of this thread.
     Thread(Thread),
@@ -98,7 +100,8 @@ pub trait Calls {
     type Error;
 
     /// Executions of code blocks, of which the first begins `words`; its own words go up to a control word or the end
-    /// of `words`. Returns how many words it took; at least one execution's.
+    /// of `words`, but for a loop of executions, whose starts and steps may be any words. Returns how many words it
+    /// took; at least one execution's.
     fn executions(&mut self, words: &[u64]) -> Result<usize, Self::Error>;
 
     /// References in the words of the parallel flavour.
@@ -150,7 +153,7 @@ pub fn parse<C: Calls>(
             continue;
         }
         let (operation, payload) = (homing_wire::operation(word), word & PAYLOAD);
-        if operation == op::BLOCK && flavour == Flavour::Serial {
+        if operation == op::BLOCK || operation == op::LOOP && flavour == Flavour::Parallel {
             at += calls.executions(&words[at..])?.clamp(1, 1 + rest.len());
             continue;
         }
@@ -246,7 +249,8 @@ fn control<'a>(operation: u8, payload: u64, words: &'a [u64]) -> Option<Control<
     let name = |id: u64| NameId(u32::try_from(id).unwrap_or(0));
     let event = match operation {
         op::DEFINE => {
-            return Some(Control::Define { number: payload, address: words[1], def: definition(words)? })
+            let (def, steps) = definition(words)?;
+            return Some(Control::Define { number: payload, address: words[1], def, steps });
         }
         op::THREAD => return Some(Control::Thread(thread(payload)?)),
         op::NAME | op::SITE => {
@@ -295,14 +299,17 @@ fn control<'a>(operation: u8, payload: u64, words: &'a [u64]) -> Option<Control<
     Some(Control::Event(event))
 }
 
-/// The definition of a code block: counts, guest address, then one word an access.
-fn definition(words: &[u64]) -> Option<BlockDef> {
+/// The definition of a code block: counts, guest address, then one word an access. And which words of an execution have
+/// a step in loops.
+fn definition(words: &[u64]) -> Option<(BlockDef, Vec<bool>)> {
     let mut taken = 0;
+    let mut steps = Vec::new();
     let mut accesses = Vec::with_capacity(words.len() - 2);
     for &word in &words[2..] {
         let has = |bit: u32| word >> bit & 1 == 1;
         let source = if !has(bit::ACCESS_DERIVED) {
             taken += 1;
+            steps.push(has(bit::ACCESS_STEPS));
             AddressSource::Word
         } else {
             let of = (word >> bit::ACCESS_WORD & (MAX_ACCESSES - 1)) as u16;
@@ -321,5 +328,5 @@ fn definition(words: &[u64]) -> Option<BlockDef> {
             guarded: source == AddressSource::Word && has(bit::ACCESS_GUARDED),
         });
     }
-    Some(BlockDef { accesses, instructions: words[0] as u32 })
+    Some((BlockDef { accesses, instructions: words[0] as u32 }, steps))
 }

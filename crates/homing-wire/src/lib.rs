@@ -70,6 +70,7 @@ pub mod op {
         SITE: u8 = "HOMING_SITE";
         REGION: u8 = "HOMING_REGION";
         EXEC: u8 = "HOMING_EXEC";
+        LOOP: u8 = "HOMING_LOOP";
     }
 
     /// The number of words that follow an operation; none where the payload or the words say so, and where there is no
@@ -140,6 +141,7 @@ pub mod bit {
         ACCESS_EXIT: u32 = "HOMING_ACCESS_EXIT_BIT";
         ACCESS_GUARDED: u32 = "HOMING_ACCESS_GUARDED_BIT";
         ACCESS_WORD: u32 = "HOMING_ACCESS_WORD_AT";
+        ACCESS_STEPS: u32 = "HOMING_ACCESS_STEPS_BIT";
         ACCESS_OFFSET: u32 = "HOMING_ACCESS_OFFSET_AT";
         NAME_ID: u32 = "HOMING_NAME_ID_AT";
     }

@@ -1,5 +1,5 @@
 //! `homing cflags` and `homing ldflags`: what a program is compiled and linked with to be recorded by
-//! `homing record --recorder tsan` (`docs/recording-tsan.md`).
+//! `homing record --recorder tsan` (`docs/recording-tsan.md`) or clang (`docs/recording-clang.md`).
 
 use crate::exit::{self, Code, Result};
 use homing_linux::libraries;
@@ -8,10 +8,15 @@ use std::path::Path;
 /// The runtime for executables, and the one for instrumented shared libraries.
 const STATIC: &str = "libhoming_tsan.a";
 const SHARED: &str = "libhoming_tsan.so";
+/// What clang loads to add the records of `--recorder clang`.
+const PASS: &str = "clang/homing_pass.so";
 
 /// Arguments of `homing cflags`.
 #[derive(clap::Args)]
 pub struct CompileArgs {
+    /// For clang and `record --recorder clang`: its records cost less than the calls of -fsanitize=thread
+    #[arg(long)]
+    clang: bool,
     /// Print JSON (a list of arguments) instead of one line
     #[arg(long)]
     json: bool,
@@ -30,15 +35,27 @@ pub struct LinkArgs {
 
 /// Prints the compiler flags.
 pub fn compile(args: CompileArgs) -> Result {
-    print(&["-fsanitize=thread", "-g"].map(String::from), args.json)
+    let flags = if args.clang { with_pass()? } else { ["-fsanitize=thread", "-g"].map(String::from).into() };
+    print(&flags, args.json)
 }
 
-/// Prints the linker flags. `-fsanitize=thread` must not be among the user's own: it would bring libtsan.
+/// What clang compiles with.
+pub fn with_pass() -> anyhow::Result<Vec<String>> {
+    let pass = libraries::find(PASS)?;
+    Ok(vec![format!("-fpass-plugin={}", pass.display()), "-g".into()])
+}
+
+/// Prints the linker flags.
 pub fn link(args: LinkArgs) -> Result {
-    let name = if args.shared { SHARED } else { STATIC };
+    print(&with_runtime(args.shared)?, args.json)
+}
+
+/// What a program is linked with. `-fsanitize=thread` must not be among the user's own: it would bring libtsan.
+pub fn with_runtime(shared: bool) -> anyhow::Result<Vec<String>> {
+    let name = if shared { SHARED } else { STATIC };
     let library = libraries::find(&format!("tsan/{name}"))?;
     let directory = library.parent().unwrap_or(Path::new("/")).display();
-    let flags = if args.shared {
+    Ok(if shared {
         vec![
             format!("-L{directory}"),
             format!("-Wl,-rpath,{directory}"),
@@ -56,8 +73,7 @@ pub fn link(args: LinkArgs) -> Result {
             "-ldl".into(),
             "-lpthread".into(),
         ]
-    };
-    print(&flags, args.json)
+    })
 }
 
 fn print(flags: &[String], json: bool) -> Result {

@@ -29,6 +29,7 @@ macro_rules! commands {
 }
 
 pub mod bench;
+pub mod cc;
 pub mod compare;
 pub mod daemon;
 pub mod diff;
@@ -107,9 +108,14 @@ commands! {
     Policies(policies::Args) in LookInto => policies::run;
     /// List the monitors that policies can take profiles from, with one line each
     Monitors(monitors::Args) in LookInto => monitors::run;
-    /// Print what to compile a program with for `record --recorder tsan`
+    /// Compile and link C with clang for `record --recorder clang`
+    Cc(cc::Args) in Rest => cc::run;
+    /// The same for C++; also called `homing c++`
+    #[command(alias = "c++")]
+    Cxx(cc::Args) in Rest => cc::run_cxx;
+    /// Print what to compile a program with for `record --recorder tsan` or, with --clang, clang
     Cflags(flags::CompileArgs) in Rest => flags::compile;
-    /// Print what to link a program with for `record --recorder tsan`
+    /// Print what to link a program with for `record --recorder tsan` or clang
     Ldflags(flags::LinkArgs) in Rest => flags::link;
     /// Print a script that completes homing's commands in a shell
     Completions(manual::CompletionArgs) in Rest => manual::completions;

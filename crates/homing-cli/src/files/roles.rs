@@ -51,6 +51,8 @@ const ROLES: &[(&str, &str, Role)] = &[
     ("record", "recorder", NoFile),
     ("record", "from", NoFile),
     ("record", "to", NoFile),
+    ("cc", "arguments", NoFile),
+    ("cxx", "arguments", NoFile),
     ("trace import", "input", Reads),
     ("trace import", "format", NoFile),
     ("trace import", "output", TRACE),

@@ -13,22 +13,30 @@ pub enum Compiler {
     Gxx,
     ClangXx,
     Gfortran,
+    /// With the pass of `--recorder clang`.
+    ClangPass,
+    ClangXxPass,
 }
 
 impl Compiler {
     fn program(self) -> &'static str {
         match self {
             Compiler::Gcc => "gcc",
-            Compiler::Clang => "clang",
+            Compiler::Clang | Compiler::ClangPass => "clang",
             Compiler::Gxx => "g++",
-            Compiler::ClangXx => "clang++",
+            Compiler::ClangXx | Compiler::ClangXxPass => "clang++",
             Compiler::Gfortran => "gfortran",
         }
+    }
+
+    fn has_pass(self) -> bool {
+        matches!(self, Compiler::ClangPass | Compiler::ClangXxPass)
     }
 
     /// Whether it is installed; says so when a test has to go without.
     pub fn there(self) -> bool {
         let there = Command::new(self.program()).arg("--version").output().is_ok_and(|o| o.status.success());
+        let there = there && (!self.has_pass() || directory().join("clang/homing_pass.so").exists());
         if !there {
             eprintln!("SKIPPED: 1 compiler missing: {}", self.program());
         }
@@ -54,9 +62,19 @@ pub fn directory() -> &'static Path {
         std::fs::create_dir_all(&directory).unwrap();
         let recorder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recorders/tsan");
         let out = format!("OUT={}", directory.join("tsan").display());
-        run(Command::new("make").arg("-s").arg("-C").arg(recorder).arg(out));
+        run(Command::new("make").arg("-s").arg("-C").arg(&recorder).arg(out));
+        // Without LLVM's headers there is no pass, and what needs it is skipped.
+        let out = format!("OUT={}", directory.join("clang").display());
+        let made = Command::new("make").args(["-s", "-C"]).arg(recorder.join("../clang")).arg(out).status();
+        assert!(made.unwrap().success() || !has_llvm());
         directory
     })
+}
+
+/// Whether there is an LLVM to build the pass against.
+fn has_llvm() -> bool {
+    let version = "llvm-config-$(clang -dumpversion | cut -d. -f1) --version";
+    Command::new("sh").args(["-c", version]).output().is_ok_and(|output| output.status.success())
 }
 
 /// `homing` with the runtime of this test run.
@@ -73,7 +91,11 @@ fn flags(arguments: &[&str]) -> Vec<String> {
 /// Compiles a test program, once; without `cflags` and `ldflags` if it is to be plain.
 pub fn program(compiler: Compiler, source: &str, instrumented: bool) -> PathBuf {
     static BUILT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
-    let kind = if instrumented { "tsan" } else { "plain" };
+    let kind = match (instrumented, compiler.has_pass()) {
+        (true, true) => "pass",
+        (true, false) => "tsan",
+        (false, _) => "plain",
+    };
     let program = directory().join(format!("{}-{source}-{kind}-{}", compiler.program(), std::process::id()));
     // Tests run side by side: none may execute what another still writes.
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
@@ -86,7 +108,7 @@ pub fn program(compiler: Compiler, source: &str, instrumented: bool) -> PathBuf 
     let mut link = Command::new(compiler.program());
     link.arg(&object).arg("-fopenmp").arg("-o").arg(&program);
     if instrumented {
-        compile.args(flags(&["cflags"]));
+        compile.args(flags(if compiler.has_pass() { &["cflags", "--clang"] } else { &["cflags"] }));
         link.args(flags(&["ldflags"]));
     }
     run(&mut compile);

@@ -88,11 +88,12 @@ pub fn record(command: &mut Command, capacity: Capacity) -> Recording {
     for open in channel.open_segments() {
         raw.entry(open.thread).or_default().push(channel.open_words(&open).to_vec());
     }
-    let mut names = BTreeMap::new();
-    let streams = raw
-        .into_iter()
-        .map(|(thread, segments)| (thread, segments.iter().flat_map(|s| decode(s, &mut names)).collect()))
-        .collect();
+    let (mut names, mut blocks) = (BTreeMap::new(), BTreeMap::new());
+    let mut decode = |segments: Vec<Vec<u64>>| -> Vec<Item> {
+        segments.iter().flat_map(|segment| decode(segment, &mut names, &mut blocks)).collect()
+    };
+    // Those of others may be of code blocks that the first thread has defined.
+    let streams = raw.into_iter().map(|(thread, segments)| (thread, decode(segments))).collect();
     Recording {
         children: channel.children(),
         flavour,
@@ -105,8 +106,92 @@ pub fn record(command: &mut Command, capacity: Capacity) -> Recording {
     }
 }
 
+/// An access of a code block.
+#[derive(Clone, Copy, Debug)]
+struct Access {
+    bytes: u64,
+    write: bool,
+    place: Place,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// The next word, with a step in loops.
+    Word { steps: bool },
+    /// Another word plus this.
+    Derived { word: usize, distance: i64 },
+}
+
+type Blocks = BTreeMap<u64, Vec<Access>>;
+
+fn define(words: &[u64]) -> Vec<Access> {
+    let access = |&word: &u64| {
+        let has = |bit: u32| word >> bit & 1 == 1;
+        let place = if has(bit::ACCESS_DERIVED) {
+            let distance = i64::from((word >> bit::ACCESS_OFFSET) as i16);
+            Place::Derived { word: (word >> bit::ACCESS_WORD) as usize & 0xfff, distance }
+        } else {
+            Place::Word { steps: has(bit::ACCESS_STEPS) }
+        };
+        Access { bytes: word >> bit::ACCESS_SIZE & 0xffff, write: has(bit::ACCESS_WRITE), place }
+    };
+    words[2..].iter().map(access).collect()
+}
+
+/// The references of an execution whose words these are.
+fn execute(block: &[Access], words: &[u64], items: &mut Vec<Item>) {
+    let mut taken = 0;
+    for access in block {
+        let address = match access.place {
+            Place::Word { .. } => {
+                taken += 1;
+                words[taken - 1]
+            }
+            Place::Derived { word, distance } => words[word].wrapping_add_signed(distance),
+        };
+        // A guarded access that did not happen has the word 0.
+        if address != 0 {
+            items.push(Item::Reference { address, bytes: access.bytes, write: access.write });
+        }
+    }
+}
+
+/// The executions of a loop record; returns its words.
+fn execute_loop(block: &[Access], words: &[u64], items: &mut Vec<Item>) -> usize {
+    let steps = |access: &Access| match access.place {
+        Place::Word { steps } => Some(steps),
+        Place::Derived { .. } => None,
+    };
+    let steps: Vec<bool> = block.iter().filter_map(steps).collect();
+    let regular = steps.iter().filter(|&&steps| steps).count();
+    let (own, first) = (steps.len() - regular, 2 + 2 * regular);
+    let (end, count) = match (own, words[1]) {
+        (0, count) => (first, count as usize),
+        (_, 0) => {
+            // Not at its end when the program was.
+            let end = words[first..].iter().position(|&word| word == 0).map_or(words.len(), |at| first + at);
+            (end, (end - first) / own)
+        }
+        (_, bytes) => (bytes as usize / 8, (bytes as usize / 8 - first) / own),
+    };
+    for i in 0..count {
+        let (mut pairs, mut words_left) = (words[2..first].chunks(2), &words[first + i * own..]);
+        let each = steps.iter().map(|&steps| {
+            if steps {
+                let pair = pairs.next().unwrap();
+                return pair[0].wrapping_add(pair[1].wrapping_mul(i as u64));
+            }
+            let (&word, rest) = words_left.split_first().unwrap();
+            words_left = rest;
+            word
+        });
+        execute(block, &each.collect::<Vec<u64>>(), items);
+    }
+    end
+}
+
 /// Decodes one segment; a message never crosses its end.
-fn decode(words: &[u64], names: &mut BTreeMap<u64, String>) -> Vec<Item> {
+fn decode(words: &[u64], names: &mut BTreeMap<u64, String>, blocks: &mut Blocks) -> Vec<Item> {
     let mut items = Vec::new();
     let mut at = 0;
     while at < words.len() {
@@ -123,16 +208,29 @@ fn decode(words: &[u64], names: &mut BTreeMap<u64, String>) -> Vec<Item> {
             continue;
         }
         let (operation, payload) = (homing_wire::operation(word), word & homing_wire::PAYLOAD);
-        assert!(
-            !matches!(operation, op::BLOCK | op::DEFINE | op::THREAD),
-            "no parallel recorder writes {operation}"
-        );
+        assert!(operation != op::THREAD, "no parallel recorder writes {operation}");
+        if operation == op::BLOCK {
+            let block = &blocks[&payload];
+            let count = block.iter().filter(|access| matches!(access.place, Place::Word { .. })).count();
+            execute(block, &words[at..at + count], &mut items);
+            at += count;
+            continue;
+        }
+        if operation == op::LOOP {
+            at += execute_loop(&blocks[&payload], &words[at - 1..], &mut items) - 1;
+            continue;
+        }
         let operands = match operation {
+            op::DEFINE => 2 + (words[at] >> 32) as usize,
             op::NAME | op::SITE => (payload as usize & NAME_LENGTH).div_ceil(8),
             _ => op::operands(operation).unwrap_or_else(|| panic!("there is no operation {operation}")),
         };
         let fields = &words[at..at + operands];
         at += operands;
+        if operation == op::DEFINE {
+            assert!(blocks.insert(payload, define(fields)).is_none(), "a block is defined twice");
+            continue;
+        }
         items.push(item(operation, payload, fields, names));
     }
     items

@@ -1,0 +1,108 @@
+//! Loops of executions of one code block, which a recorder writes as one: rolled out again.
+
+/// Words before the starts and steps.
+const HEAD: usize = 2;
+/// Words that are rolled out at a time: they fit into a core's own caches.
+const WORDS: usize = 1 << 12;
+
+/// The executions of a loop ([`homing_wire::op::LOOP`]).
+pub(super) struct Rounds<'a> {
+    /// The words of all of it.
+    pub words: usize,
+    /// Executions that are left.
+    left: u64,
+    /// Those that come once in each execution, as far as they have a step: the address in the next one, and the step.
+    /// `None`: the next of `own`.
+    places: Vec<Option<(u64, u64)>>,
+    own: &'a [u64],
+}
+
+impl<'a> Rounds<'a> {
+    /// Those that `words` begin with; `steps` says which words of an execution have a step. `None`: words are missing.
+    pub fn new(words: &'a [u64], steps: &[bool]) -> Option<Rounds<'a>> {
+        let regular = steps.iter().filter(|&&steps| steps).count();
+        let first = HEAD + 2 * regular;
+        let (own, count) = (steps.len() - regular, *words.get(1)?);
+        let mut pairs = words.get(HEAD..first)?.chunks_exact(2).map(|pair| (pair[0], pair[1]));
+        let places = steps.iter().map(|&steps| if steps { pairs.next() } else { None }).collect();
+        let (left, end) = match (own, count) {
+            (0, count) => (count, first),
+            // The thread has not come to the end of the loop. No address is 0.
+            (_, 0) => {
+                let end =
+                    words[first..].iter().position(|&word| word == 0).map_or(words.len(), |at| first + at);
+                (((end - first) / own) as u64, end)
+            }
+            (_, bytes) => {
+                let end =
+                    usize::try_from(bytes / 8).ok().filter(|end| (first..=words.len()).contains(end))?;
+                (((end - first) / own) as u64, end)
+            }
+        };
+        Some(Rounds { words: end, left, places, own: &words[first..end] })
+    }
+
+    /// Replaces `out` by the next executions, each of which begins with `head`; false if there are none.
+    pub fn next(&mut self, head: u64, out: &mut Vec<u64>) -> bool {
+        out.clear();
+        let fit = (WORDS / (1 + self.places.len())).max(1) as u64;
+        let now = fit.min(self.left);
+        self.left -= now;
+        for _ in 0..now {
+            out.push(head);
+            for place in &mut self.places {
+                match place {
+                    Some((address, step)) => {
+                        out.push(*address);
+                        *address = address.wrapping_add(*step);
+                    }
+                    None => {
+                        let (&word, rest) =
+                            self.own.split_first().expect("there are words for all executions");
+                        out.push(word);
+                        self.own = rest;
+                    }
+                }
+            }
+        }
+        now > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(words: &[u64], steps: &[bool]) -> Option<(Vec<u64>, usize)> {
+        let mut rounds = Rounds::new(words, steps)?;
+        let (mut some, mut all) = (Vec::new(), Vec::new());
+        while rounds.next(7, &mut some) {
+            all.extend_from_slice(&some);
+        }
+        Some((all, rounds.words))
+    }
+
+    #[test]
+    fn starts_go_on_by_their_steps_and_other_words_come_one_by_one() {
+        let regular = [0, 3, 100, 8, 50, u64::MAX];
+        assert_eq!(all(&regular, &[true, true]), Some((vec![7, 100, 50, 7, 108, 49, 7, 116, 48], 6)));
+        let mixed = [0, 8 * 7, 100, 8, 1, 2, 3, 99];
+        let rolled = vec![7, 1, 100, 7, 2, 108, 7, 3, 116];
+        assert_eq!(all(&mixed, &[false, true]), Some((rolled.clone(), 7)));
+        // Not at its end: all that there is, in whole executions.
+        let open = [0, 0, 100, 8, 1, 2, 3, 0, 9];
+        assert_eq!(all(&open, &[false, true]), Some((rolled, 7)));
+        assert_eq!(all(&[0, 0, 1, 2, 3], &[false, false]), Some((vec![7, 1, 2], 5)));
+        assert_eq!(all(&[0, 0, 100, 8], &[true]), Some((vec![], 4)));
+        for cut in [&[0][..], &[0, 3, 100], &[0, 8 * 9, 100, 8, 1], &[0, 8, 100, 8, 1]] {
+            assert_eq!(all(cut, &[false, true]), None, "{cut:?}");
+        }
+    }
+
+    #[test]
+    fn long_loops_are_rolled_out_in_parts() {
+        let (words, _) = all(&[0, 100_000, 0x1000, 8], &[true]).unwrap();
+        assert_eq!(words.len(), 200_000);
+        assert!(words.chunks_exact(2).enumerate().all(|(i, pair)| pair == [7, 0x1000 + 8 * i as u64]));
+    }
+}
