@@ -135,7 +135,7 @@ fn json_has_all_cells_and_damage_is_told_again() {
     let path = trace(dir.path(), "one", 0);
     let mut bytes = fs::read(&path).unwrap();
     // Into the references block: its magic, then its kind.
-    let at = bytes.windows(5).position(|window| window == b"HBLK\x01").unwrap();
+    let at = bytes.windows(5).position(|window| window == b"HBLK\x08").unwrap();
     bytes[at + 60] ^= 1;
     fs::write(&path, bytes).unwrap();
     let out = dir.path().join("out");

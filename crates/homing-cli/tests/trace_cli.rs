@@ -331,7 +331,7 @@ fn a_new_order_of_a_damaged_trace_says_so() {
     lab.sample();
     let mut bytes = read(&lab.path("a.trace"));
     // Into the first references block: its magic, then its kind.
-    let at = bytes.windows(5).position(|window| window == b"HBLK\x01").unwrap();
+    let at = bytes.windows(5).position(|window| window == b"HBLK\x08").unwrap();
     bytes[at + 60] ^= 1;
     std::fs::write(lab.path("damaged.trace"), bytes).unwrap();
     for command in [&["merge"][..], &["perturb", "--local"]] {
@@ -409,7 +409,7 @@ fn a_trace_without_a_readable_reference_gives_no_table() {
         std::fs::write(lab.path(name), bytes).unwrap();
     };
     damage("order.trace", b"HBLK\x04");
-    damage("references.trace", b"HBLK\x01");
+    damage("references.trace", b"HBLK\x08");
     let header = homing_core::trace::Header::new("test", "1");
     let empty = homing_core::trace::TraceWriter::new(Vec::new(), &header).unwrap();
     let empty = empty.finish(homing_core::trace::Summary::default()).unwrap().0;

@@ -36,7 +36,7 @@ fn changes(width: u32, values: impl Iterator<Item = u64>) -> u32 {
     for value in values.take(SAMPLE) {
         // Bit 7 of each byte in which they differ.
         let differs = value ^ last;
-        let marks = ((differs & LOW_BITS) + LOW_BITS | differs) & !LOW_BITS;
+        let marks = (((differs & LOW_BITS) + LOW_BITS) | differs) & !LOW_BITS;
         changes += (marks & mask).count_ones();
         last = value;
     }

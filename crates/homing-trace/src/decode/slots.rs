@@ -169,12 +169,13 @@ impl Slots {
 
     /// An access that is explicit in all executions.
     fn expected<const WHOLE: bool>(&mut self, slot: usize, j: usize, rows: &[Row], out: &mut Addresses) {
-        let mut values = self.values_of(slot);
+        let mut values = self.values.get(self.at[slot] as usize..).unwrap_or(&[]).iter();
+        let mut taken = 0;
         each::<WHOLE>(rows, j, |at, _| {
-            out[at % ROOM] = values.peek();
-            values.skip(1);
+            out[at % ROOM] = values.next().copied().unwrap_or(0);
+            taken += 1;
         });
-        self.at[slot] = values.at as u32;
+        self.at[slot] += taken;
     }
 
     /// An access with an explicit value in some executions. The compiler makes a branch of whether there is one: code
