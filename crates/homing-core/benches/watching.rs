@@ -29,6 +29,7 @@ fn settings() -> Settings {
         watch: true,
         weight: 1.0,
         keep_huge_pages: true,
+        spread: false,
         scans: true,
     }
 }

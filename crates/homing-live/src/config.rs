@@ -67,6 +67,8 @@ pub struct Config {
     pub movers: usize,
     /// Never split huge pages that several nodes use.
     pub keep_huge_pages: bool,
+    /// Spread what all nodes use alike, where one node answers for all.
+    pub spread: bool,
     /// Parameters of policies, `policy.name=value`.
     pub set: Vec<String>,
 }
@@ -89,6 +91,7 @@ impl Default for Config {
             weight: None,
             movers: Mover::default().threads,
             keep_huge_pages: false,
+            spread: true,
             set: Vec::new(),
         }
     }
@@ -290,6 +293,11 @@ pub const SETTINGS: &[Setting] = &[
         "keep-huge-pages",
         "Never split huge pages that several nodes use",
         Takes::Flag(|config| config.keep_huge_pages = true),
+    ),
+    setting(
+        "no-spread",
+        "Never spread what all nodes use alike over the nodes, where one node has it all",
+        Takes::Flag(|config| config.spread = false),
     ),
     setting(
         "set",

@@ -48,6 +48,12 @@ pub struct Counts {
     pub let_go: u64,
     /// Pages that were sent after a thread that moved.
     pub forwarded: u64,
+    /// Pages that were spread over the nodes that use them.
+    #[serde(default)]
+    pub spread: u64,
+    /// Times that the pages of a process were left where they are for a while, since moves did not pay.
+    #[serde(default)]
+    pub pauses: u64,
     /// Huge pages that were split, since several nodes use them.
     pub huge_pages_split: u64,
     /// Huge pages that the kernel would not split.
@@ -211,6 +217,18 @@ pub const COUNTERS: &[Counter] = &[
         |c| count(c.forwarded),
     ),
     counter(
+        "homing_pages_spread_total",
+        "Pages spread over the nodes that use them.",
+        "pages that no node alone uses were spread over the nodes that use them",
+        |c| count(c.spread),
+    ),
+    counter(
+        "homing_pauses_total",
+        "Times that the pages of a process were left for a while, since moves did not pay.",
+        "times the pages of a process were left where they are for a while: moves did not pay",
+        |c| count(c.pauses),
+    ),
+    counter(
         "homing_huge_pages_split_total",
         "Huge pages split, since several nodes use them.",
         "huge pages were split, since several nodes use them",
@@ -285,6 +303,12 @@ pub const COUNTERS: &[Counter] = &[
         "Threads that scans left alone, since a stop would disturb the call that they waited in.",
         "times a thread was left alone by a scan: a stop would have disturbed the call that it waited in",
         |c| count(c.scans.threads_waiting),
+    ),
+    counter(
+        "homing_pages_of_others_moved_total",
+        "Pages of other processes that the kernel moved, since scans need its balancing on for moments.",
+        "pages of other processes were moved by the kernel: scans turn its balancing on for moments",
+        |c| count(c.scans.others_moved),
     ),
     counter(
         "homing_threads_late_total",

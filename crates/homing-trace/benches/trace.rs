@@ -1,6 +1,6 @@
 //! Speed and size of traces: streams as a recorder writes them (serial flavour, code blocks, four threads) through the
-//! encoder and back, as a table. `cargo bench -p homing-trace --bench trace [-- MILLIONS]`: millions of references
-//! each.
+//! encoder and back, as a table. `cargo bench -p homing-trace --bench trace [-- MILLIONS] [STREAM]`: millions of
+//! references each.
 
 use homing_trace::ids::Thread;
 use homing_trace::wire::Flavour;
@@ -244,7 +244,8 @@ fn main() {
         ("IS, 64 MB", is),
         ("MG, 128^3", mg),
     ];
-    for (name, make) in streams {
+    let chosen = std::env::args().skip(1).find(|a| a.chars().all(char::is_alphabetic)).unwrap_or_default();
+    for (name, make) in streams.into_iter().filter(|(name, _)| name.starts_with(&chosen)) {
         let (bytes, count, spent) = make(references).finish();
         let plain = bytes.len() as f64 / count as f64;
         let file = order(bytes);

@@ -1,6 +1,6 @@
 //! Code blocks: the sequences of accesses that a recorder defines, or that are discovered in a stream without blocks.
 
-use super::format::MAX_ACCESSES;
+use super::format::{FRAME_SHIFT, MAX_ACCESSES};
 use super::kind::Kind;
 use std::collections::HashMap;
 
@@ -116,6 +116,24 @@ impl Layout {
     #[inline]
     pub(super) fn is_plain(&self) -> bool {
         self.words == self.place.len()
+    }
+
+    /// A mask with a bit an access of one with a bit a word.
+    pub(super) fn by_access(&self, words: u64) -> u64 {
+        if self.is_plain() {
+            return words;
+        }
+        let access = self.access.iter().take(self.words).enumerate();
+        access.fold(0, |mask, (word, &j)| mask | (words >> word & 1) << j)
+    }
+
+    /// Whether one of the first `n` accesses of an execution with these words lies in another page than the word that
+    /// it is derived from.
+    pub(super) fn is_spread(&self, words: &[u64], n: usize) -> bool {
+        self.derived[..n].iter().flatten().any(|&(of, offset)| {
+            let word = words[usize::from(self.place[usize::from(of)])];
+            (word ^ word.wrapping_add(offset as u64)) >> FRAME_SHIFT != 0
+        })
     }
 
     /// The layout of a block in which every access has a word.
@@ -265,6 +283,11 @@ impl CodeBlocks {
     fn push(&mut self, block: CodeBlock) -> CodeBlockId {
         self.blocks.push(block);
         CodeBlockId(self.blocks.len() as u32 - 1)
+    }
+
+    /// Enters a block by itself in which every access has a word; `executed` is as in [`CodeBlock::executed`].
+    pub(super) fn enter_plain(&mut self, kinds: Vec<Kind>, executed: Vec<u32>) -> CodeBlockId {
+        self.push(CodeBlock::plain(kinds, executed))
     }
 
     /// Enters a block and returns its id, or that of the first of its chain. An access that is derived from a word that

@@ -1,118 +1,151 @@
-//! Columns of explicit values: one for each slot, with one byte width, split into byte planes so that zstd sees equal
+//! Columns of explicit addresses, one for each slot: addresses above a base or differences, shifted by the zeros that
+//! all have in common, in as many bytes as the largest needs, split into byte planes so that compression sees equal
 //! things side by side.
 
 use super::varint::{self, unzigzag, zigzag, Cursor};
+use super::wide::{wide, Work};
 
-/// How the values of a column relate to addresses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
-    /// Differences to the slot's last address.
-    Delta,
-    /// Addresses: better than differences where a table is accessed at random.
-    Absolute,
-    /// Differences to the address of an earlier access of the same execution.
-    Linked(u8),
-}
+/// Head byte: the values are differences to the one before.
+const DIFFERENCES: u8 = 1 << 4;
+/// Head byte: there are values.
+const HAS_VALUES: u8 = 1 << 6;
+/// Values by which the coding is chosen.
+const SAMPLE: usize = 1 << 10;
 
 /// What part 2 of a references block says about a slot.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct SlotHead {
-    pub mode: Mode,
-    /// The slot's first address (the first difference, if linked).
-    pub first: u64,
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Head {
     pub count: u32,
+    differences: bool,
     width: u8,
     shift: u8,
-    /// What is added to the shifted values of an absolute column.
+    /// What is added to the shifted values; of differences the first value.
     base: u64,
 }
 
-const ABSOLUTE: u8 = 1 << 4;
-const LINKED: u8 = 1 << 5;
-const HAS_VALUES: u8 = 1 << 6;
-
-fn width_of(value: u64) -> u8 {
-    (64 - value.leading_zeros()).div_ceil(8) as u8
+fn width_of(value: u64) -> u32 {
+    (64 - value.leading_zeros()).div_ceil(8)
 }
 
-/// Appends a slot's head and its values (differences as two's complement, or addresses).
-pub(super) fn encode(heads: &mut Vec<u8>, planes: &mut Vec<u8>, mode: Mode, first: u64, values: &mut [u64]) {
-    let mut head = match mode {
-        Mode::Delta => 0,
-        Mode::Absolute => ABSOLUTE,
-        Mode::Linked(_) => LINKED,
-    };
-    let base = if mode == Mode::Absolute { values.iter().copied().min().unwrap_or(0) } else { 0 };
-    let mut any = 0;
-    for value in values.iter_mut() {
-        *value = value.wrapping_sub(base);
-        any |= *value;
+/// What compression will make of values about: bytes that are not as the one before in their plane.
+#[inline(always)]
+fn changes(width: u32, values: impl Iterator<Item = u64>) -> u32 {
+    const LOW_BITS: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+    let mask = u64::MAX.checked_shr(64 - 8 * width).unwrap_or(0);
+    let (mut changes, mut last) = (0, 0);
+    for value in values.take(SAMPLE) {
+        // Bit 7 of each byte in which they differ.
+        let differs = value ^ last;
+        let marks = ((differs & LOW_BITS) + LOW_BITS | differs) & !LOW_BITS;
+        changes += (marks & mask).count_ones();
+        last = value;
     }
-    let shift = if any == 0 { 0 } else { any.trailing_zeros() };
-    let mut largest = 0;
-    for value in values.iter_mut() {
-        *value = if mode == Mode::Absolute { *value >> shift } else { zigzag(*value as i64 >> shift) };
-        largest |= *value;
-    }
-    let width = width_of(largest);
-    head |= width | if values.is_empty() { 0 } else { HAS_VALUES };
-    heads.push(head);
-    varint::put(heads, zigzag(first as i64));
-    if let Mode::Linked(to) = mode {
-        heads.push(to);
-    }
-    if values.is_empty() {
-        return;
-    }
-    varint::put(heads, values.len() as u64);
-    heads.push(shift as u8);
-    if mode == Mode::Absolute {
-        varint::put(heads, base);
-    }
-    for plane in 0..u32::from(width) {
-        planes.extend(values.iter().map(|v| (v >> (8 * plane)) as u8));
-    }
+    changes
 }
 
-impl SlotHead {
-    pub(super) fn decode(cursor: &mut Cursor<'_>) -> Option<SlotHead> {
-        let head = cursor.byte()?;
-        let first = unzigzag(cursor.varint()?) as u64;
-        let mode = match head & (ABSOLUTE | LINKED) {
-            0 => Mode::Delta,
-            ABSOLUTE => Mode::Absolute,
-            LINKED => Mode::Linked(cursor.byte()?),
-            _ => return None,
-        };
-        let mut slot = SlotHead { mode, first, count: 0, width: head & 15, shift: 0, base: 0 };
-        if head & HAS_VALUES != 0 {
-            slot.count = cursor.varint32()?;
-            slot.shift = cursor.byte()?;
-            if mode == Mode::Absolute {
-                slot.base = cursor.varint()?;
-            }
+/// Appends a slot's head to `heads` and its values to `planes`. The values are overwritten.
+pub(super) fn encode(heads: &mut Vec<u8>, planes: &mut Vec<u8>, values: &mut [u64]) {
+    wide(Encode { heads, planes, values });
+}
+
+struct Encode<'a> {
+    heads: &'a mut Vec<u8>,
+    planes: &'a mut Vec<u8>,
+    values: &'a mut [u64],
+}
+
+impl Work for Encode<'_> {
+    type Result = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Encode { heads, planes, values } = self;
+        let Some(&first) = values.first() else { return heads.push(0) };
+        let (mut smallest, mut largest, mut any) = (first, first, 0);
+        for &value in values.iter() {
+            smallest = smallest.min(value);
+            largest = largest.max(value);
+            // All values have the same bits below the lowest one in which any differs from the first.
+            any |= value ^ first;
         }
-        (slot.width <= 8 && slot.shift < 64).then_some(slot)
+        let shift = if any == 0 { 0 } else { any.trailing_zeros() };
+        // Since all are multiples of it, steps may be shifted after they are zigzag.
+        let step = |before: u64, value: u64| zigzag(value.wrapping_sub(before) as i64);
+        let mut widest = 0;
+        for (&before, &value) in values.iter().zip(&values[1..]) {
+            widest |= step(before, value);
+        }
+        let (of_steps, of_values) = (width_of(widest >> shift), width_of((largest - smallest) >> shift));
+        let steps = values.windows(2).map(|pair| step(pair[0], pair[1]) >> shift);
+        let differences = changes(of_steps, steps)
+            < changes(of_values, values.iter().map(|value| (value - smallest) >> shift));
+        let (width, base) = if differences { (of_steps, first) } else { (of_values, smallest) };
+        heads.push(width as u8 | HAS_VALUES | if differences { DIFFERENCES } else { 0 });
+        varint::put(heads, values.len() as u64);
+        heads.push(shift as u8);
+        varint::put(heads, base);
+        if differences {
+            for at in (1..values.len()).rev() {
+                values[at] = step(values[at - 1], values[at]) >> shift;
+            }
+            values[0] = 0;
+        } else {
+            values.iter_mut().for_each(|value| *value = (*value - base) >> shift);
+        }
+        for plane in 0..width {
+            planes.extend(values.iter().map(|v| (v >> (8 * plane)) as u8));
+        }
+    }
+}
+
+impl Head {
+    pub(super) fn decode(cursor: &mut Cursor<'_>) -> Option<Head> {
+        let head = cursor.byte()?;
+        if head & HAS_VALUES == 0 {
+            return (head == 0).then_some(Head::default());
+        }
+        let (count, shift, base) = (cursor.varint32()?, cursor.byte()?, cursor.varint()?);
+        let head = Head { count, differences: head & DIFFERENCES != 0, width: head & 15, shift, base };
+        (head.width <= 8 && shift < 64).then_some(head)
     }
 
     /// Appends the slot's values to `out`. The caller has checked `count` against the references of the block.
     pub(super) fn values(&self, planes: &mut Cursor<'_>, out: &mut Vec<u64>) -> Option<()> {
-        let count = self.count as usize;
+        wide(Decode { head: *self, planes, out })
+    }
+}
+
+struct Decode<'a, 'b> {
+    head: Head,
+    planes: &'a mut Cursor<'b>,
+    out: &'a mut Vec<u64>,
+}
+
+impl Work for Decode<'_, '_> {
+    type Result = Option<()>;
+
+    #[inline(always)]
+    fn run(self) -> Option<()> {
+        let Decode { head, planes, out } = self;
+        let count = head.count as usize;
         let start = out.len();
-        let low = if self.width == 0 { &[][..] } else { planes.take(count)? };
+        let low = if head.width == 0 { &[][..] } else { planes.take(count)? };
         out.extend(low.iter().map(|&b| u64::from(b)));
         out.resize(start + count, 0);
-        for plane in 1..u32::from(self.width) {
+        for plane in 1..u32::from(head.width) {
             let bytes = planes.take(count)?;
             for (value, &byte) in out[start..].iter_mut().zip(bytes) {
                 *value |= u64::from(byte) << (8 * plane);
             }
         }
-        let (shift, base) = (u32::from(self.shift), self.base);
-        if self.mode == Mode::Absolute {
-            out[start..].iter_mut().for_each(|v| *v = (*v << shift).wrapping_add(base));
+        let (shift, mut base) = (u32::from(head.shift), head.base);
+        if head.differences {
+            for value in &mut out[start..] {
+                base = base.wrapping_add((unzigzag(*value) << shift) as u64);
+                *value = base;
+            }
         } else {
-            out[start..].iter_mut().for_each(|v| *v = (unzigzag(*v) << shift) as u64);
+            out[start..].iter_mut().for_each(|value| *value = (*value << shift).wrapping_add(base));
         }
         Some(())
     }
@@ -122,13 +155,13 @@ impl SlotHead {
 mod tests {
     use super::*;
 
-    fn round_trip(mode: Mode, values: &[u64]) -> usize {
+    fn round_trip(values: &[u64]) -> usize {
         let (mut heads, mut planes) = (Vec::new(), Vec::new());
-        encode(&mut heads, &mut planes, mode, 99, &mut values.to_vec());
+        encode(&mut heads, &mut planes, &mut values.to_vec());
         let mut cursor = Cursor::new(&heads);
-        let head = SlotHead::decode(&mut cursor).unwrap();
+        let head = Head::decode(&mut cursor).unwrap();
         assert!(cursor.is_empty());
-        assert_eq!((head.mode, head.first, head.count as usize), (mode, 99, values.len()));
+        assert_eq!(head.count as usize, values.len());
         let mut out = vec![7];
         head.values(&mut Cursor::new(&planes), &mut out).unwrap();
         assert_eq!(&out[1..], values);
@@ -137,14 +170,17 @@ mod tests {
 
     #[test]
     fn columns_come_back() {
-        let minus = |v: i64| v as u64;
-        for mode in [Mode::Delta, Mode::Absolute, Mode::Linked(3)] {
-            round_trip(mode, &[]);
-            round_trip(mode, &[0, 0, 0]);
-            round_trip(mode, &[u64::MAX, 0, 1, 1 << 63, 5]);
-            round_trip(mode, &[minus(-8), 8, 16, minus(-64)]);
-        }
-        assert_eq!(round_trip(Mode::Delta, &[minus(-8), 8, 16, minus(-64)]), 4);
-        assert_eq!(round_trip(Mode::Absolute, &[1 << 40, (1 << 40) + 255 * 8]), 2);
+        let lists: [&[u64]; 6] = [
+            &[],
+            &[5],
+            &[0, 0, 0],
+            &[u64::MAX, 0, 1, 1 << 63, 5],
+            &[1 << 63, 1, 1 << 63 | 1, 0, u64::MAX, u64::MAX - 1],
+            &[u64::MAX, u64::MAX - 8, u64::MAX - 16],
+        ];
+        lists.into_iter().for_each(|list| _ = round_trip(list));
+        assert_eq!(round_trip(&[1 << 40, (1 << 40) + 255 * 8, (1 << 40) + 9 * 8]), 3);
+        let pages: Vec<u64> = (0..1000).map(|page| 12 << 40 | page << 12).collect();
+        assert_eq!(round_trip(&pages), 1000, "differences of one page each");
     }
 }

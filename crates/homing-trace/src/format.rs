@@ -5,8 +5,10 @@ use serde::{Deserialize, Serialize};
 use std::io::Write;
 use xxhash_rust::xxh3::{xxh3_64, Xxh3};
 
-/// The version of the format that this program writes and reads.
-pub const VERSION: u32 = 1;
+/// The version of the format that this program writes.
+pub const VERSION: u32 = 2;
+/// The oldest version that it reads.
+pub const OLDEST: u32 = 1;
 /// Base-2 logarithm of the frame size.
 pub const FRAME_SHIFT: u32 = 12;
 /// The frame size in bytes: the granularity of dense addresses.
@@ -75,7 +77,7 @@ impl Header {
         }
         let short = || TraceError::Header(format!("the file ends after {} bytes", bytes.len()));
         let found = read_u32(bytes, 8).ok_or_else(short)?;
-        if found != VERSION {
+        if !(OLDEST..=VERSION).contains(&found) {
             return Err(TraceError::Version { found, known: VERSION });
         }
         let length = read_u32(bytes, 12).ok_or_else(short)? as usize;
@@ -103,19 +105,28 @@ impl Header {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum BlockKind {
-    References = 1,
+    /// References as version 1 wrote them.
+    OldReferences = 1,
     Frames = 2,
     Names = 3,
     Order = 4,
     Summary = 5,
     Index = 6,
     Symbols = 7,
+    References = 8,
 }
 
 impl BlockKind {
+    /// Of either version.
+    pub(super) fn is_references(self) -> bool {
+        matches!(self, BlockKind::References | BlockKind::OldReferences)
+    }
+
     fn from_code(code: u8) -> Option<BlockKind> {
         use BlockKind::*;
-        [References, Frames, Names, Order, Summary, Index, Symbols].into_iter().find(|k| *k as u8 == code)
+        [OldReferences, References, Frames, Names, Order, Summary, Index, Symbols]
+            .into_iter()
+            .find(|k| *k as u8 == code)
     }
 }
 
@@ -197,8 +208,9 @@ pub(super) struct BlockSink<W> {
     offset: u64,
     index: Vec<Placed>,
     compressor: zstd::bulk::Compressor<'static>,
-    /// Scratch: what was compressed last.
+    /// Scratch: what was compressed last; the parts of a block.
     compressed: Vec<u8>,
+    parts: Vec<u8>,
     failed: bool,
 }
 
@@ -206,7 +218,15 @@ impl<W: Write> BlockSink<W> {
     /// Continues a file that has `offset` bytes and these blocks.
     pub(super) fn new(out: W, offset: u64, index: Vec<Placed>) -> std::io::Result<Self> {
         let compressor = zstd::bulk::Compressor::new(LEVEL)?;
-        Ok(BlockSink { out, offset, index, compressor, compressed: Vec::new(), failed: false })
+        Ok(BlockSink {
+            out,
+            offset,
+            index,
+            compressor,
+            compressed: Vec::new(),
+            parts: Vec::new(),
+            failed: false,
+        })
     }
 
     pub(super) fn offset(&self) -> u64 {
@@ -225,6 +245,28 @@ impl<W: Write> BlockSink<W> {
     pub(super) fn put(&mut self, header: BlockHeader, raw: &[u8]) -> std::io::Result<()> {
         let stored = self.compress(raw)?.to_vec();
         self.put_stored(BlockHeader { raw: raw.len() as u32, ..header }, &stored)
+    }
+
+    /// Writes a references block of these two parts. `header.stored` and `header.raw` are filled in here.
+    pub(super) fn put_parts(
+        &mut self,
+        header: BlockHeader,
+        steps: &[u8],
+        values: &[u8],
+    ) -> std::io::Result<()> {
+        // Kept, since new memory for each costs as much as the compression.
+        let mut stored = std::mem::take(&mut self.parts);
+        stored.clear();
+        stored.resize(8, 0);
+        stored.extend_from_slice(self.compress(steps)?);
+        let first = (stored.len() - 8) as u32;
+        stored[..4].copy_from_slice(&first.to_le_bytes());
+        stored[4..8].copy_from_slice(&(steps.len() as u32).to_le_bytes());
+        stored.extend_from_slice(self.compress(values)?);
+        let raw = (steps.len() + values.len()) as u32;
+        let written = self.put_stored(BlockHeader { raw, ..header }, &stored);
+        self.parts = stored;
+        written
     }
 
     /// Writes a block whose stored bytes are ready, and passes it on to the file: who kills the writer loses no block.

@@ -22,6 +22,12 @@ pub(super) enum Change {
     Moved { old: u64, old_length: u64, new: u64, new_length: u64 },
 }
 
+/// The whole frames between two addresses.
+fn retired_behind(kept: u64, end: u64) -> Change {
+    let kept = kept.saturating_add((1 << FRAME_SHIFT) - 1) >> FRAME_SHIFT << FRAME_SHIFT;
+    Change::Retired { address: kept, length: end.saturating_sub(kept) }
+}
+
 impl Change {
     pub(super) fn of(event: &Event) -> Option<Change> {
         Some(match *event {
@@ -30,23 +36,18 @@ impl Change {
             Event::Mmap { flags, address, length, .. } if flags & MAP_FIXED != 0 => {
                 Change::Retired { address, length }
             }
-            Event::Brk { old, new } if new < old => {
-                let kept = new.saturating_add((1 << FRAME_SHIFT) - 1) >> FRAME_SHIFT << FRAME_SHIFT;
-                Change::Retired { address: kept, length: old.saturating_sub(kept) }
+            Event::Brk { old, new } if new < old => retired_behind(new, old),
+            // It grew or shrank where it is: what is behind the shorter of the two goes away.
+            Event::Mremap { old, old_length, new, new_length } if old == new => {
+                let kept = new.saturating_add(old_length.min(new_length));
+                let end = new.saturating_add(old_length.max(new_length));
+                retired_behind(kept, end)
             }
             Event::Mremap { old, old_length, new, new_length } => {
                 Change::Moved { old, old_length, new, new_length }
             }
             _ => return None,
         })
-    }
-
-    /// The ranges whose addresses mean other frames afterwards.
-    pub(super) fn ranges(self) -> [(u64, u64); 2] {
-        match self {
-            Change::Retired { address, length } => [(address, length), (address, 0)],
-            Change::Moved { old, old_length, new, new_length } => [(old, old_length), (new, new_length)],
-        }
     }
 }
 

@@ -232,7 +232,11 @@ impl<W: Write> Ingest<W> {
     /// Ends the trace.
     pub fn finish(mut self) -> Result<(W, Summary), TraceError> {
         self.take_rest()?;
-        let state = self.state;
+        let mut state = self.state;
+        state.writer.flush()?;
+        if self.flavour == Flavour::Serial {
+            state.malformed += state.writer.wrong();
+        }
         state.writer.finish(state.selection.count(Summary {
             lost_segments: self.lost_segments,
             malformed: state.malformed,
@@ -449,7 +453,6 @@ impl<W: Write> Calls for State<W> {
         } else {
             writer.take_some(*thread, known, words, |a, write| selection.keeps(*thread, a, write))?
         };
-        self.malformed += taken.wrong;
         if taken.words > 0 {
             return Ok(taken.words);
         }

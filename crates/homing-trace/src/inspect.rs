@@ -114,7 +114,7 @@ pub(super) fn inspect(trace: &Trace<'_>, placed: &Placed, depth: Depth) -> Resul
             match token {
                 Token::Event(event) => counts.event(&event),
                 Token::Run(run) => counts.references += run.count * u64::from(tokens.entry(&run).accesses),
-                Token::Advance(_) | Token::Loop => {}
+                Token::Advance(_) | Token::Nothing => {}
             }
         }
         return Ok(counts);

@@ -6,7 +6,7 @@
 //! and back, `order` does the same for the total order, [`steps`] reads threads without decoding addresses.
 //!
 //! It does no I/O of its own beyond the readers, writers and byte slices that it is handed.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)] // but for one call in `wide`
 
 pub mod code;
 mod columns;
@@ -24,6 +24,7 @@ pub mod info;
 mod ingest;
 pub mod inspect;
 mod kind;
+mod mask;
 pub mod merge;
 mod names;
 mod order;
@@ -38,8 +39,10 @@ mod runs;
 mod selection;
 pub mod steps;
 mod summary;
+pub mod upgrade;
 mod varint;
 mod visit;
+mod wide;
 pub mod wire;
 mod writer;
 

@@ -110,7 +110,7 @@ impl<'a> Trace<'a> {
     fn take(&mut self, placed: Placed) {
         let header = placed.header;
         let reason = match header.kind {
-            BlockKind::References => {
+            BlockKind::References | BlockKind::OldReferences => {
                 self.threads.entry(Thread(header.a)).or_default().blocks.push(placed);
                 return;
             }

@@ -118,8 +118,7 @@ impl Steps<'_> {
 
     fn step(&mut self, token: Token) -> Option<Step> {
         Some(match token {
-            // Its runs come next.
-            Token::Loop => return None,
+            Token::Nothing => return None,
             Token::Event(event) => Step::Event(*event),
             Token::Advance(units) => {
                 self.time = self.time.saturating_add(units);

@@ -6,7 +6,7 @@ mod threads;
 use super::code::{BlockDef, CodeBlockId, CodeBlocks};
 use super::encode::{Known, Sealed, Taken};
 use super::event::Event;
-use super::format::{BlockHeader, BlockSink, Header, MAX_ACCESSES};
+use super::format::{BlockSink, Header, MAX_ACCESSES};
 use super::frames::{Change, FrameTable};
 use super::kind::Kind;
 use super::names::{NameId, Names, Symbol};
@@ -42,10 +42,8 @@ pub struct TraceWriter<W: Write> {
     counts: Counts,
     /// The code blocks of single references, by kind.
     lone: Box<[Option<CodeBlockId>; 256]>,
-    /// Scratch: the raw and the stored bytes of a references block. Kept, since new memory for each costs as much as
-    /// the compression.
+    /// Scratch: the raw bytes of a references block. Kept, since new memory for each costs as much as the compression.
     sealed: Sealed,
-    stored: Vec<u8>,
     /// Scratch: the addresses of an execution.
     addresses: Vec<u64>,
     /// Scratch: those of them that are not 0.
@@ -81,7 +79,6 @@ impl<W: Write> TraceWriter<W> {
             counts: Counts::default(),
             lone: Box::new([None; 256]),
             sealed: Sealed::default(),
-            stored: Vec::new(),
             addresses: Vec::new(),
             present: Vec::new(),
         })
@@ -149,11 +146,15 @@ impl<W: Write> TraceWriter<W> {
         known: &[Known],
         words: &[u64],
     ) -> Result<Taken, TraceError> {
-        if self.thread(thread).encoder.is_blocked() {
-            self.unblock(thread)?;
-        }
-        let TraceWriter { threads, blocks, frames, .. } = self;
-        Ok(threads.of(thread).encoder.take(known, words, blocks, frames))
+        self.make_room(thread)?;
+        let TraceWriter { threads, blocks, .. } = self;
+        let words = threads.of(thread).encoder.take(known, words, blocks);
+        Ok(Taken { words, left_out: 0 })
+    }
+
+    /// Words of recorders in sealed blocks and before changes of mappings that should have been addresses and are not.
+    pub(super) fn wrong(&self) -> u64 {
+        self.threads.wrong()
     }
 
     /// Says that a recorder's number of a code block is now another one's.
@@ -170,9 +171,7 @@ impl<W: Write> TraceWriter<W> {
         words: &[u64],
         passes: impl FnMut(u64, bool) -> bool,
     ) -> Result<Taken, TraceError> {
-        if self.thread(thread).encoder.is_blocked() {
-            self.unblock(thread)?;
-        }
+        self.make_room(thread)?;
         let TraceWriter { threads, blocks, .. } = self;
         Ok(threads.of(thread).encoder.take_some(known, words, blocks, passes))
     }
@@ -199,11 +198,9 @@ impl<W: Write> TraceWriter<W> {
 
     /// One execution of a code block by itself.
     fn encode(&mut self, thread: Thread, block: CodeBlockId, words: &[u64]) -> Result<(), TraceError> {
-        if self.thread(thread).encoder.is_blocked() {
-            self.unblock(thread)?;
-        }
+        self.make_room(thread)?;
         let TraceWriter { threads, blocks, .. } = self;
-        threads.of(thread).encoder.execute(block, blocks.get(block), words);
+        threads.of(thread).encoder.execute(block, words, blocks);
         Ok(())
     }
 
@@ -285,12 +282,10 @@ impl<W: Write> TraceWriter<W> {
     pub(super) fn reference_words(&mut self, thread: Thread, words: &[u64]) -> Result<(), TraceError> {
         let mut left = words;
         while !left.is_empty() {
-            if self.thread(thread).encoder.is_blocked() {
-                self.unblock(thread)?;
-            }
-            let TraceWriter { threads, blocks, frames, runs, .. } = self;
+            self.make_room(thread)?;
+            let TraceWriter { threads, blocks, runs, .. } = self;
             let ThreadWriter { encoder, last_run, .. } = threads.of(thread);
-            let taken = encoder.take_runs(left, runs::ADDRESS, blocks, frames, |words, blocks| {
+            let taken = encoder.take_runs(left, runs::ADDRESS, blocks, |words, blocks| {
                 let found = runs.find(words, *last_run, blocks);
                 *last_run = found.number;
                 (found.id, found.len)
@@ -325,12 +320,8 @@ impl<W: Write> TraceWriter<W> {
 
     /// Adds to the thread's virtual time.
     pub fn advance(&mut self, thread: Thread, units: u64) -> Result<(), TraceError> {
-        let writer = self.thread(thread);
-        writer.encoder.advance(units);
-        if writer.encoder.is_blocked() {
-            self.unblock(thread)?;
-        }
-        Ok(())
+        self.thread(thread).encoder.advance(units);
+        self.make_room(thread)
     }
 
     /// An event of the thread, before its next reference. Frames whose mapping goes away are retired.
@@ -341,11 +332,8 @@ impl<W: Write> TraceWriter<W> {
             self.counts.lost = self.counts.lost.saturating_add(*references);
         }
         self.apply(event)?;
-        let writer = self.thread(thread);
-        writer.encoder.event(event);
-        if writer.encoder.is_blocked() {
-            self.unblock(thread)?;
-        }
+        self.thread(thread).encoder.event(event);
+        self.make_room(thread)?;
         if *event == Event::ThreadEnd {
             self.seal(thread)?;
             self.threads.end(thread);
@@ -355,39 +343,46 @@ impl<W: Write> TraceWriter<W> {
 
     /// Lets an event change what addresses mean.
     fn apply(&mut self, event: &Event) -> Result<(), TraceError> {
-        if matches!(
-            event,
-            Event::Munmap { .. } | Event::Mmap { .. } | Event::Brk { .. } | Event::Mremap { .. }
-        ) {
-            // Earlier references of any thread mean the frames as they were.
-            let mut next = 0;
-            while let Some(thread) = self.threads.running_from(next) {
-                self.end_run(thread)?;
-                self.unblock(thread)?;
-                next = thread.0 + 1;
-            }
+        let Some(change) = Change::of(event) else { return Ok(()) };
+        // Earlier references of any thread mean the frames as they were.
+        let mut next = 0;
+        while let Some(thread) = self.threads.running_from(next) {
+            self.end_run(thread)?;
+            next = thread.0 + 1;
         }
-        if let Some(change) = Change::of(event) {
-            if self.frames.change(change) {
-                change.ranges().into_iter().for_each(|(address, length)| self.forget(address, length));
-            }
+        let TraceWriter { threads, frames, .. } = self;
+        threads.running_mut().for_each(|writer| writer.encoder.translate(frames));
+        if !self.frames.change(change) {
+            return Ok(());
         }
-        Ok(())
+        match change {
+            Change::Retired { address, length } => {
+                self.threads.running_mut().for_each(|writer| writer.encoder.forget(address, length));
+                Ok(())
+            }
+            // The same frames have other addresses then. A new block knows none of the old ones.
+            Change::Moved { .. } => self.seal_all(),
+        }
     }
 
     /// Makes room for the next execution of a thread.
-    fn unblock(&mut self, thread: Thread) -> Result<(), TraceError> {
-        let TraceWriter { threads, blocks, frames, .. } = self;
-        let encoder = &mut threads.of(thread).encoder;
-        encoder.encode_batch(blocks, frames);
-        if encoder.is_full() {
+    #[inline]
+    fn make_room(&mut self, thread: Thread) -> Result<(), TraceError> {
+        if self.thread(thread).encoder.is_full() {
             self.seal(thread)?;
         }
         Ok(())
     }
 
-    fn forget(&mut self, address: u64, length: u64) {
-        self.threads.running_mut().for_each(|writer| writer.encoder.forget(address, length));
+    /// Writes the blocks in progress of all threads.
+    fn seal_all(&mut self) -> Result<(), TraceError> {
+        let mut next = 0;
+        while let Some(thread) = self.threads.running_from(next) {
+            self.end_run(thread)?;
+            self.seal(thread)?;
+            next = thread.0 + 1;
+        }
+        Ok(())
     }
 
     /// The id of a name, which is entered if it is new.
@@ -445,20 +440,12 @@ impl<W: Write> TraceWriter<W> {
 
     /// Writes the block in progress of a thread, and before it whatever it refers to.
     fn seal(&mut self, thread: Thread) -> Result<(), TraceError> {
-        let TraceWriter { threads, blocks, frames, .. } = self;
-        threads.of(thread).encoder.end_batch(blocks, frames);
+        let TraceWriter { threads, frames, .. } = self;
+        threads.of(thread).encoder.translate(frames);
         self.write_tables()?;
-        let TraceWriter { threads, sink, sealed, stored, .. } = self;
-        let Some(header) = threads.of(thread).encoder.seal(sealed) else { return Ok(()) };
-        stored.clear();
-        stored.resize(8, 0);
-        stored.extend_from_slice(sink.compress(&sealed.steps)?);
-        let steps = (stored.len() - 8) as u32;
-        stored[..4].copy_from_slice(&steps.to_le_bytes());
-        stored[4..8].copy_from_slice(&(sealed.steps.len() as u32).to_le_bytes());
-        stored.extend_from_slice(sink.compress(&sealed.values)?);
-        let raw = (sealed.steps.len() + sealed.values.len()) as u32;
-        sink.put_stored(BlockHeader { raw, ..header }, stored)?;
+        let TraceWriter { threads, blocks, sink, sealed, .. } = self;
+        let Some(header) = threads.of(thread).encoder.seal(sealed, blocks) else { return Ok(()) };
+        sink.put_parts(header, &sealed.steps, &sealed.values)?;
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ mod smoke;
 mod targets;
 
 use homing_trace::ids::Thread;
-use homing_trace::{Event, Header, Kind, Summary, SyncOp, TraceWriter};
+use homing_trace::{Access, AddressSource, BlockDef, Event, Header, Kind, Summary, SyncOp, TraceWriter};
 use homing_wire::{op, word as control};
 use smoke::{corpus, smoke};
 
@@ -29,6 +29,7 @@ fn sample(finished: bool) -> Vec<u8> {
             writer.turn(thread, 1).unwrap();
         }
     }
+    blocks(&mut writer, finished);
     writer.event(a, &Event::ThreadJoin { thread: b }).unwrap();
     let (mut bytes, _) = writer.finish(Summary::default()).unwrap();
     if !finished {
@@ -37,9 +38,31 @@ fn sample(finished: bool) -> Vec<u8> {
     bytes
 }
 
+/// Executions of a code block with all that the format has: strides, misses, derived addresses, side exits.
+fn blocks(writer: &mut TraceWriter<Vec<u8>>, ordered: bool) {
+    let mut accesses: Vec<Access> = (0..6).map(|i| Access::new(i, 8, i % 2 == 1)).collect();
+    accesses[3].exit = true;
+    accesses[4].source = AddressSource::Derived { word: 1, offset: 24 };
+    let block = writer.define(&BlockDef { accesses, instructions: 9 });
+    for i in 0..3000u64 {
+        let words = [0x1000 + i * 8, 0x20_0000 + i * 16, 0x40_0000 + i * i % 8191 * 8, 0x50_0000, 0x60_0000];
+        let (words, references) = if i % 7 == 0 { (&words[..3], 3) } else { (&words[..], 6) };
+        writer.execute(Thread(1), block, words).unwrap();
+        if ordered {
+            writer.turn(Thread(1), references).unwrap();
+        }
+    }
+}
+
 #[test]
 fn trace() {
-    smoke(targets::trace, corpus("trace", vec![sample(true), sample(false)]));
+    let mut seeds = vec![sample(true), sample(false)];
+    // Those of version 1.
+    seeds.extend(["v1", "v1-blocks", "v1-parallel"].map(|name| {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+        std::fs::read(folder.join(name).with_extension("trace")).unwrap()
+    }));
+    smoke(targets::trace, corpus("trace", seeds));
 }
 
 #[test]

@@ -60,6 +60,7 @@ const ROLES: &[(&str, &str, Role)] = &[
     ("trace merge", "output", TRACE),
     ("trace perturb", "output", TRACE),
     ("trace recover", "output", TRACE),
+    ("trace upgrade", "output", TRACE),
     ("trace refine", "line", NoFile),
     ("trace refine", "addresses", NoFile),
     ("refine", "line", NoFile),

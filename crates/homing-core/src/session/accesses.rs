@@ -257,6 +257,13 @@ impl Session<'_> {
         if self.settings.watch || !self.may_move(process, address) {
             return;
         }
+        if let Some(payoff) = self.payoffs.get_mut(&process) {
+            let entry = self.engine.executor_mut().pages_mut().entry_mut(page);
+            payoff.uses(&mut entry.stay, access.node, at);
+        }
+        if let Some(load) = self.loads.get_mut(&process) {
+            load.uses(access.node, at, pages);
+        }
         let splits = self.may_split(page);
         if let Some(gain) = self.gains.get_mut(&process) {
             gain.uses(&Use { by: access.node, at, last, pages, splits });

@@ -63,6 +63,10 @@ pub struct Account {
     pub failures: BTreeMap<i32, u64>,
     /// Actions that a rule refused, by rule. One that is asked for again and refused for the same reason counts once.
     pub refused: BTreeMap<&'static str, u64>,
+    /// Pages that were spread since no node is their home.
+    pub spread: u64,
+    /// Times that the pages of a process were left where they are for a while, since moves did not pay.
+    pub pauses: u64,
     /// Pages whose node changed without the engine moving them: the kernel or somebody else did.
     pub moved_by_others: u64,
     /// Threads that moved and stayed.

@@ -4,7 +4,9 @@ use super::gain::Gain;
 use super::input::{Looked, ThreadSeen};
 use super::output::Output;
 use super::pages::Key;
+use super::payoff::Payoff;
 use super::processes::{Moved, Seen};
+use super::spread::Load;
 use super::Session;
 use crate::engine::Observation;
 use crate::ids::{Node, Page, Time};
@@ -58,12 +60,16 @@ impl Session<'_> {
         }
         self.processes.begin(process);
         self.gains.insert(process, Gain::default());
+        self.payoffs.insert(process, Payoff::default());
+        self.loads.insert(process, Load::default());
     }
 
     fn ended(&mut self, process: ProcessId) {
         self.forget_areas(process);
         self.teams.remove(&process);
         self.gains.remove(&process);
+        self.payoffs.remove(&process);
+        self.loads.remove(&process);
         self.wanderers.process_ended(process);
         self.processes.end(process);
         self.forget_pages(|of, _| of == process);

@@ -27,12 +27,14 @@ mod looks;
 pub mod orders;
 pub mod output;
 pub mod pages;
+mod payoff;
 pub mod period;
 pub mod plan;
 mod processes;
 mod rounds;
 mod scan_pace;
 mod splits;
+mod spread;
 mod stays;
 #[cfg(test)]
 mod tests;
@@ -56,11 +58,13 @@ use hot::HotAreas;
 use input::{Mark, Noticed, Scanned};
 use look_pace::{LookPace, Urgency};
 use orders::Orders;
+use payoff::Payoff;
 use plan::Plan;
 use processes::Processes;
 use scan_pace::ScanPace;
 use serde::{Deserialize, Serialize};
 use splits::Splits;
+use spread::Load;
 use stays::Stays;
 use std::collections::{BTreeMap, BTreeSet};
 use thinning::{Part, Thinning};
@@ -112,6 +116,9 @@ pub struct Settings {
     pub weight: f64,
     /// Never split huge pages that several nodes use.
     pub keep_huge_pages: bool,
+    /// Spread what all nodes use alike where one node answers for all (`spread.rs`).
+    #[serde(default)]
+    pub spread: bool,
     /// Accesses come from scans for hint faults.
     pub scans: bool,
 }
@@ -146,6 +153,10 @@ pub struct Session<'p> {
     plan: Plan,
     /// What moves could still gain, by process.
     gains: BTreeMap<ProcessId, Gain>,
+    /// ... and what they have brought.
+    payoffs: BTreeMap<ProcessId, Payoff>,
+    /// Which nodes answer for what each process uses.
+    loads: BTreeMap<ProcessId, Load>,
     look_pace: LookPace,
     scan_pace: ScanPace,
     thinning: Thinning,
@@ -203,6 +214,8 @@ impl<'p> Session<'p> {
             splits: Splits::new(),
             plan,
             gains: BTreeMap::new(),
+            payoffs: BTreeMap::new(),
+            loads: BTreeMap::new(),
             look_pace,
             scan_pace: ScanPace::new(),
             thinning: Thinning::default(),
@@ -252,27 +265,38 @@ impl<'p> Session<'p> {
     fn scanned(&mut self, scan: &Scanned) {
         self.gains.values_mut().for_each(Gain::scanned);
         self.judge_gains();
+        self.spread();
         self.scan_pace.scanned(self.t, scan);
     }
 
     /// What was seen says nothing about what moves gain now.
     fn forget_gains(&mut self) {
         self.gains.values_mut().for_each(Gain::forget);
+        self.payoffs.values_mut().for_each(Payoff::forget);
         self.judge_gains();
     }
 
-    /// Lets pages stay where moves would gain nothing; scans are rare once that is so of all processes.
+    /// Lets pages stay where moves would gain nothing, and for a while where moves did not pay; scans are rare once
+    /// that is so of all processes.
     fn judge_gains(&mut self) {
         for gain in self.gains.values_mut() {
             gain.judge();
         }
-        let nothing = self.gains.iter().filter(|(_, gain)| gain.is_nothing()).map(|(&process, _)| process);
-        let nothing: BTreeSet<ProcessId> = nothing.collect();
-        let open = self.gains.values().any(Gain::is_open);
-        self.scan_pace.set_no_gain(self.t, !nothing.is_empty() && !open);
-        for action in self.engine.executor_mut().leave(nothing) {
-            *self.account.refused.entry(gain::NOTHING).or_default() += 1;
-            self.settled(&action, Outcome::Refused(gain::NOTHING));
+        for payoff in self.payoffs.values_mut() {
+            self.account.pauses += u64::from(payoff.judge(self.t));
+        }
+        let pauses =
+            |process: &ProcessId| self.payoffs.get(process).is_some_and(|payoff| payoff.pauses(self.t));
+        let stays = |(process, gain): (&ProcessId, &Gain)| {
+            let did_not = pauses(process).then_some(payoff::DID_NOT_PAY);
+            Some((*process, did_not.or(gain.is_nothing().then_some(gain::NOTHING))?))
+        };
+        let left: BTreeMap<ProcessId, &str> = self.gains.iter().filter_map(stays).collect();
+        let open = self.gains.iter().any(|(process, gain)| gain.is_open() && !pauses(process));
+        self.scan_pace.set_no_gain(self.t, !left.is_empty() && !open);
+        for (action, why) in self.engine.executor_mut().leave(left) {
+            *self.account.refused.entry(why).or_default() += 1;
+            self.settled(&action, Outcome::Refused(why));
         }
     }
 

@@ -1,12 +1,12 @@
 //! Pages and orders for them: the engine's executor. It knows where pages are, takes actions as orders, hands them out
 //! in batches, and takes what came of each.
 
-use super::gain::NOTHING;
 use super::input::Landed;
 use super::output::Order;
 use super::pages::PageTable;
 use super::plan::PLANNED;
 use super::rounds::RESTS;
+use super::spread::SPREAD;
 use super::threads::FORWARDED;
 use crate::action::{Action, Kind, Locations, Outcome};
 use crate::engine::Executor;
@@ -16,7 +16,7 @@ use ahash::AHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Reasons of moves that no policy asked for: they are made whatever the page did before.
-const OF_THE_SESSION: [&str; 2] = [FORWARDED, PLANNED];
+const OF_THE_SESSION: [&str; 3] = [FORWARDED, PLANNED, SPREAD];
 
 /// ENOENT: no page is mapped at the address.
 const NOT_MAPPED: i32 = 2;
@@ -76,8 +76,8 @@ pub struct Orders {
     barred: AHashMap<Page, Action>,
     /// The processes of these pages.
     confined: BTreeSet<ProcessId>,
-    /// Processes whose pages stay, since moves would gain nothing.
-    left: BTreeSet<ProcessId>,
+    /// Processes whose pages stay whatever the policy wants, and why.
+    left: BTreeMap<ProcessId, &'static str>,
     /// Bytes that each node can still take.
     room: Vec<Option<u64>>,
     /// What was asked for, and where the page was, until [`Orders::take_asked`].
@@ -113,7 +113,7 @@ impl Orders {
             allowed: BTreeMap::new(),
             barred: AHashMap::new(),
             confined: BTreeSet::new(),
-            left: BTreeSet::new(),
+            left: BTreeMap::new(),
             room: vec![None; nodes],
             asked: Vec::new(),
         }
@@ -166,25 +166,32 @@ impl Orders {
     }
 
     /// The pages of these processes, and of no others, stay whatever the policy wants. Returns the orders that waited
-    /// for them and are no more.
-    pub(super) fn leave(&mut self, processes: BTreeSet<ProcessId>) -> Vec<Action> {
+    /// for them and are no more, with the reason.
+    pub(super) fn leave(
+        &mut self,
+        processes: BTreeMap<ProcessId, &'static str>,
+    ) -> Vec<(Action, &'static str)> {
         if self.left == processes {
             return Vec::new();
         }
         self.left = processes;
-        let taken_back = |pages: &PageTable, page: Page, waiting: &Waiting| {
-            !OF_THE_SESSION.contains(&waiting.action.reason)
-                && self.left.contains(&pages.entry(page).process)
-                && pages.entry(page).under_way.is_none()
+        let taken_back = |waiting: &Waiting| {
+            let entry = self.pages.entry(waiting.action.page);
+            let why = self.left.get(&entry.process).filter(|_| entry.under_way.is_none())?;
+            (!OF_THE_SESSION.contains(&waiting.action.reason)).then_some((waiting.action, *why))
         };
-        let of_left = self.waiting.iter().filter(|(page, waiting)| taken_back(&self.pages, **page, waiting));
-        let mut actions: Vec<Action> = of_left.map(|(_, waiting)| waiting.action).collect();
-        actions.sort_unstable_by_key(|action| action.page);
-        for action in &actions {
+        let mut actions: Vec<_> = self.waiting.values().filter_map(taken_back).collect();
+        actions.sort_unstable_by_key(|(action, _)| action.page);
+        for (action, _) in &actions {
             self.waiting.remove(&action.page);
             self.pages.entry_mut(action.page).ordered = None;
         }
         actions
+    }
+
+    /// True if the pages of a process stay whatever the policy wants.
+    pub(super) fn leaves(&self, process: ProcessId) -> bool {
+        self.left.contains_key(&process)
     }
 
     /// How many bytes each node can still take; `None` where that is not known.
@@ -291,6 +298,9 @@ impl Orders {
                 entry.failures = 0;
                 entry.moves += 1;
                 entry.rounds.moved(from, to, self.now);
+                entry.spread &= action.reason == SPREAD;
+                let asked_for = !OF_THE_SESSION.contains(&action.reason);
+                entry.stay.begin(from.filter(|_| asked_for));
             }
             // Another process uses a shared page; the one that was asked has it unmapped just now.
             Landed::Not(NOT_MAPPED) if entry.key.object().is_some() => {}
@@ -329,8 +339,8 @@ impl Orders {
             return Outcome::Refused(why);
         }
         if !OF_THE_SESSION.contains(&action.reason) {
-            if self.left.contains(&process) {
-                return Outcome::Refused(NOTHING);
+            if let Some(why) = self.left.get(&process) {
+                return Outcome::Refused(why);
             }
             if entry.rounds.rests(self.now) {
                 return Outcome::Refused(RESTS);

@@ -3,6 +3,7 @@
 //! Numbers of pages whose mapping went away are used again, once the policy has been told, so memory stays bounded by
 //! the pages that are there.
 
+use super::payoff::Stay;
 use super::rounds::Rounds;
 use super::{HUGE, PAGE};
 use crate::estimate::users::Users;
@@ -79,6 +80,10 @@ pub struct Entry {
     pub moves: u32,
     /// Whether it moves back and forth.
     pub rounds: Rounds,
+    /// What its last move has brought.
+    pub stay: Stay,
+    /// It was spread (`spread.rs`) since a policy moved it.
+    pub spread: bool,
     /// Why the last action was refused, if it was.
     pub refused: Option<&'static str>,
     /// The node that used it last, as far as was seen.
@@ -156,6 +161,8 @@ impl PageTable {
             frozen: false,
             moves: 0,
             rounds: Rounds::default(),
+            stay: Stay::default(),
+            spread: false,
             refused: None,
             last: None,
             seen: Vec::new(),

@@ -83,6 +83,7 @@ const TIERS: &str = "2";
 pub struct Window {
     paths: Paths,
     tunables: Tunables,
+    balanced: bool,
 }
 
 impl Window {
@@ -92,7 +93,11 @@ impl Window {
     /// If a tunable is missing or may not be written (the switch: on kernels that [`missing`] tells of); what was
     /// changed is back by then.
     pub fn new(paths: &Paths, state: &Path) -> io::Result<Window> {
-        let mut window = Window { paths: paths.clone(), tunables: Tunables::begin(state)? };
+        let tunables = Tunables::begin(state)?;
+        let before = std::fs::read_to_string(&paths.switch)?;
+        // A sum of the two.
+        let balanced = before.trim().parse().is_ok_and(|modes: u32| modes & 1 != 0);
+        let mut window = Window { paths: paths.clone(), tunables, balanced };
         for name in ["scan_delay_ms", "scan_period_min_ms", "scan_period_max_ms"] {
             window.set(name, PERIOD)?;
         }
@@ -102,6 +107,11 @@ impl Window {
 
     fn set(&mut self, name: &str, value: &str) -> io::Result<()> {
         self.tunables.set(&self.paths.tunables.join(name), value)
+    }
+
+    /// True if the kernel balanced between equal nodes before.
+    pub fn was_balanced(&self) -> bool {
+        self.balanced
     }
 
     /// Lets the kernel mark pages.
@@ -208,6 +218,7 @@ mod tests {
         assert_eq!(missing(&paths), None);
         let state = root.path().join("state");
         let mut window = Window::new(&paths, &state).unwrap();
+        assert!(!window.was_balanced());
         let read = |name: &str| fs::read_to_string(paths.tunables.join(name)).unwrap();
         let switch = || fs::read_to_string(&paths.switch).unwrap();
         let now = || (read("scan_delay_ms"), read("scan_size_mb"), switch());
@@ -219,6 +230,8 @@ mod tests {
         drop(window);
         assert_eq!((read("scan_delay_ms"), read("scan_size_mb")), ("1000".into(), "1000".into()));
         assert_eq!(switch(), "0");
+        fs::write(&paths.switch, "3\n").unwrap();
+        assert!(Window::new(&paths, &state).unwrap().was_balanced());
     }
 
     #[cfg(target_arch = "x86_64")]

@@ -22,6 +22,7 @@ fn header(teed: bool) -> Header {
         watch: false,
         weight: 100.0,
         keep_huge_pages: false,
+        spread: true,
         scans: true,
     };
     Header { teed, settings: Some(settings), ..Header::new("work-function", "test", &costs) }

@@ -169,6 +169,7 @@ fn settings(config: &Config, host: &Host, costs: &Costs, entry: &source::Entry) 
         watch: config.watch,
         weight: config.weight.unwrap_or_else(|| weight_of_a_burst(costs)),
         keep_huge_pages: config.keep_huge_pages,
+        spread: config.spread,
         scans: entry.scans,
     }
 }

@@ -38,6 +38,8 @@ impl Session<'_> {
             kept: account.kept,
             let_go: account.let_go,
             forwarded: account.forwarded,
+            spread: account.spread,
+            pauses: account.pauses,
             huge_pages_split: account.split,
             huge_pages_not_split: account.not_split,
             by_class: by_class(account),

@@ -94,6 +94,8 @@ pub struct HintFaults {
     /// Scans that the kernel did not make.
     missed: u64,
     scans: Scans,
+    /// Pages that the kernel's balancing had moved when this began; `None` where it was on anyway.
+    moved_before: Option<u64>,
     /// Last, so that the kernel is back as it was after everything else is gone.
     window: Window,
 }
@@ -112,6 +114,7 @@ impl HintFaults {
         if was_default {
             policy::set(policy::LOCAL, &[])?;
         }
+        let moved_before = if window.was_balanced() { None } else { balanced_pages() };
         Ok(HintFaults {
             rings: Rings::new(Event::PAGE_FAULTS, FAULTS, host),
             scanners: BTreeMap::new(),
@@ -122,6 +125,7 @@ impl HintFaults {
             refused: 0,
             missed: 0,
             scans: Scans::default(),
+            moved_before,
             stage: Stage::Resting,
             marked: None,
             stopped: Duration::ZERO,
@@ -262,6 +266,11 @@ fn lives(proc: &Proc, pid: Pid) -> bool {
     proc.stat(pid, Tid(pid.0)).is_ok_and(|stat| !matches!(stat.state, 'Z' | 'X'))
 }
 
+/// Pages that the kernel's balancing has moved since the machine was started.
+fn balanced_pages() -> Option<u64> {
+    Proc::default().vmstat().ok()?.balanced
+}
+
 fn micros(time: Duration) -> Micros {
     Micros(time.as_micros() as u64)
 }
@@ -358,7 +367,10 @@ impl Source for HintFaults {
     }
 
     fn scans(&self) -> Scans {
-        self.scans
+        // Those of the session stay: their threads take no part.
+        let others_moved =
+            self.moved_before.zip(balanced_pages()).map(|(before, now)| now.saturating_sub(before));
+        Scans { others_moved: others_moved.unwrap_or_default(), ..self.scans }
     }
 
     fn losses(&self) -> Losses {

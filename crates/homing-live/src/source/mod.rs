@@ -48,6 +48,10 @@ pub struct Scans {
     pub threads_waiting: u64,
     /// Threads that did not stop for a scan in time, being in an uninterruptible wait; summed over scans.
     pub threads_late: u64,
+    /// Pages of other processes that the kernel moved, as far as that is the session's doing: its balancing was off
+    /// before.
+    #[serde(default)]
+    pub others_moved: u64,
 }
 
 /// Where a session's own files and the system's are.

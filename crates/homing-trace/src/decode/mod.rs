@@ -1,19 +1,18 @@
-//! The decoder of references blocks.
+//! The decoders of references blocks, of this version (`tokens`, `slots`, `executions`) and of version 1.
 //!
-//! Part 1 of a block (dictionary, tokens, events) is enough for [`super::steps`]; addresses need part 2 as well. As in
-//! the encoder, executions are collected first and then decoded column by column: one access of a code block through
-//! all its executions, with the state of its slot in registers.
+//! Part 1 of a block (dictionary, tokens, events) is enough for [`super::steps`]; addresses need part 2 as well.
+//! Executions are collected first and then decoded column by column: one access of a code block through all its
+//! executions, with the state of its slot in registers.
 
+mod executions;
 mod slots;
 mod tokens;
+mod v1;
 
-use super::encode::MAX_BODY;
 use super::event::Event;
-use super::format::{self, BlockHeader, FRAME_SHIFT, MAX_ACCESSES};
+use super::format::{self, BlockHeader, BlockKind, FRAME_SHIFT, MAX_ACCESSES};
 use super::kind::Kind;
-use slots::{Row, Slots};
-use tokens::{parts, Loop};
-pub(super) use tokens::{Entry, Run, Token, Tokens};
+use super::varint::Cursor;
 
 /// References that a [`Chunk`] takes, but for the last execution. Those of a few threads, and the pages that they use,
 /// fit into a core's first-level cache together.
@@ -22,8 +21,6 @@ const CHUNK: usize = 1 << 11;
 const ROOM: usize = (CHUNK + 2 * MAX_ACCESSES).next_power_of_two();
 /// The addresses of a chunk.
 type Addresses = [u64; ROOM];
-/// References of a round from which on a loop is decoded run by run.
-const LARGE_BODY: u64 = CHUNK as u64 / 8;
 
 /// Decoded references on their way to a visitor.
 #[derive(Debug)]
@@ -65,25 +62,146 @@ pub(super) enum Filled {
     End,
 }
 
-/// A run of a loop's body: its code block, its first execution and how many there are.
+/// A line of a block's dictionary.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub slot: u32,
+    pub kinds: u32,
+    pub accesses: u32,
+    pub instructions: u32,
+    pub atomics: u32,
+    /// The code block's own entry (itself, if it is no other's).
+    pub root: u32,
+    /// Accesses that are derived from words have slots of their own.
+    pub spread: bool,
+}
+
+impl Entry {
+    /// Of no accesses.
+    pub(crate) const NONE: Entry =
+        Entry { slot: 0, kinds: 0, accesses: 0, instructions: 0, atomics: 0, root: 0, spread: false };
+}
+
+/// Executions with one mask.
 #[derive(Clone, Copy, Debug, Default)]
-struct Part {
-    root: u32,
-    row: Row,
-    count: usize,
+pub(crate) struct Run {
+    /// The number of the dictionary's entry.
+    pub entry: u32,
+    pub count: u64,
+    pub mask: u64,
+}
+
+/// What a block consists of.
+#[derive(Debug)]
+pub(crate) enum Token {
+    Run(Run),
+    /// What matters to the decoder alone.
+    Nothing,
+    /// Boxed to keep runs, of which there are millions, small.
+    Event(Box<Event>),
+    Advance(u64),
+}
+
+/// Part 1 of a references block, read token by token.
+#[derive(Debug)]
+pub(crate) enum Tokens {
+    Old(v1::Tokens),
+    New(tokens::Tokens),
+}
+
+/// The two compressed parts of a references block and the raw length of each.
+fn parts(header: &BlockHeader, stored: &[u8]) -> Option<[(usize, usize, usize); 2]> {
+    let first = format::read_u32(stored, 0)? as usize;
+    let raw = format::read_u32(stored, 4)?;
+    let second = header.raw.checked_sub(raw)?;
+    (first <= stored.len() - 8)
+        .then_some([(8, 8 + first, raw as usize), (8 + first, stored.len(), second as usize)])
+}
+
+impl Tokens {
+    pub(crate) fn open(header: &BlockHeader, stored: &[u8]) -> Result<Tokens, String> {
+        if header.b > super::encode::MAX_REFERENCES + MAX_ACCESSES as u32 {
+            return Err(format!("{} references in one block", header.b));
+        }
+        let [(from, to, raw), _] = parts(header, stored).ok_or("lengths of its parts are wrong")?;
+        let bytes = format::decompress(&stored[from..to], raw)?;
+        let tokens = match header.kind {
+            BlockKind::OldReferences => v1::Tokens::parse(header.b, bytes).map(Tokens::Old),
+            _ => tokens::Tokens::parse(header.b, bytes).map(Tokens::New),
+        };
+        tokens.ok_or_else(|| "malformed dictionary".to_owned())
+    }
+
+    /// The next token; `None` at the end of the block.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Result<Option<Token>, String> {
+        match self {
+            Tokens::Old(tokens) => tokens.next(),
+            Tokens::New(tokens) => tokens.next(),
+        }
+    }
+
+    /// What comes next, if that is a run; else nothing is taken.
+    #[inline(always)]
+    pub(crate) fn run(&mut self) -> Option<Run> {
+        match self {
+            Tokens::Old(tokens) => tokens.run(),
+            Tokens::New(tokens) => tokens.run(),
+        }
+    }
+
+    /// The line of the dictionary that a run of this block names.
+    #[inline]
+    pub(crate) fn entry(&self, run: &Run) -> &Entry {
+        match self {
+            Tokens::Old(tokens) => &tokens.entries[run.entry as usize],
+            Tokens::New(tokens) => &tokens.entries[run.entry as usize],
+        }
+    }
+
+    /// All lines of the dictionary.
+    pub(crate) fn entries(&self) -> &[Entry] {
+        match self {
+            Tokens::Old(tokens) => &tokens.entries,
+            Tokens::New(tokens) => &tokens.entries,
+        }
+    }
+
+    /// The kinds of the accesses of a line of the dictionary.
+    pub(crate) fn kinds(&self, line: &Entry) -> &[Kind] {
+        let kinds = match self {
+            Tokens::Old(tokens) => &tokens.kinds,
+            Tokens::New(tokens) => &tokens.kinds,
+        };
+        &kinds[line.kinds as usize..][..line.accesses as usize]
+    }
+
+    /// The events that are still to come, without what lies between them.
+    pub(crate) fn into_events(self) -> impl Iterator<Item = Event> {
+        let (bytes, mut at) = match self {
+            Tokens::Old(tokens) => tokens.into_events(),
+            Tokens::New(tokens) => tokens.into_events(),
+        };
+        std::iter::from_fn(move || {
+            let mut cursor = Cursor::at(&bytes, at);
+            let event = Event::decode(&mut cursor)?;
+            at = cursor.position();
+            Some(event)
+        })
+    }
 }
 
 /// Decodes one references block.
 #[derive(Debug)]
 pub(super) struct Decoder {
-    tokens: Tokens,
-    slots: Slots,
-    /// What the last chunk had no room for.
-    rest: Option<Run>,
-    /// The executions of each code block, by its entry, that are in the chunk but not decoded, and which have any.
-    rows: Vec<Vec<Row>>,
-    touched: Vec<u32>,
+    of: Version,
     frames: u64,
+}
+
+#[derive(Debug)]
+enum Version {
+    Old(Box<v1::Decoder>),
+    New(Box<executions::Decoder>),
 }
 
 impl Decoder {
@@ -92,19 +210,23 @@ impl Decoder {
         let tokens = Tokens::open(header, stored)?;
         let [_, (from, to, raw)] = parts(header, stored).ok_or("lengths of its parts are wrong")?;
         let bytes = format::decompress(&stored[from..to], raw)?;
-        let slots = Slots::parse(&bytes, tokens.slots, header.b).ok_or("malformed columns")?;
-        if !slots.links_are_sound(&tokens.entries) {
-            return Err("malformed links".to_owned());
-        }
-        let rows = vec![Vec::new(); tokens.entries.len()];
-        Ok(Decoder { tokens, slots, rest: None, rows, touched: Vec::new(), frames: u64::from(frames) })
+        let of = match tokens {
+            Tokens::Old(tokens) => Version::Old(Box::new(v1::Decoder::new(tokens, &bytes, header.b)?)),
+            Tokens::New(tokens) => {
+                Version::New(Box::new(executions::Decoder::new(tokens, &bytes, header.b)?))
+            }
+        };
+        Ok(Decoder { of, frames: u64::from(frames) })
     }
 
     /// Appends references to the chunk until it is full, an event comes, or the block ends.
     pub(super) fn fill(&mut self, chunk: &mut Chunk) -> Result<Filled, String> {
         let start = chunk.len;
-        let filled = self.collect(chunk);
-        if let Err(reason) = self.decode(chunk) {
+        let (filled, decoded) = match &mut self.of {
+            Version::Old(decoder) => (decoder.collect(chunk), decoder.decode(chunk)),
+            Version::New(decoder) => (decoder.collect(chunk), decoder.decode(chunk)),
+        };
+        if let Err(reason) = decoded {
             chunk.len = start;
             return Err(reason);
         }
@@ -119,132 +241,6 @@ impl Decoder {
             return Err("an address beyond the last frame".to_owned());
         }
         filled
-    }
-
-    /// Gives executions their places in the chunk, and their kinds.
-    fn collect(&mut self, chunk: &mut Chunk) -> Result<Filled, String> {
-        if let Some(rest) = self.rest.take() {
-            self.place(rest, chunk);
-        }
-        if self.place_loop(chunk) {
-            return Ok(Filled::Full);
-        }
-        while chunk.len < CHUNK {
-            // Runs, of which there are millions, by themselves: in registers.
-            if let Some(run) = self.tokens.run() {
-                self.place(run, chunk);
-                continue;
-            }
-            match self.tokens.next()? {
-                None => return Ok(Filled::End),
-                Some(Token::Advance(_)) => {}
-                Some(Token::Loop) if self.place_loop(chunk) => return Ok(Filled::Full),
-                Some(Token::Loop) => {}
-                Some(Token::Event(event)) => return Ok(Filled::Event(*event)),
-                Some(Token::Run(run)) => self.place(run, chunk),
-            }
-        }
-        Ok(Filled::Full)
-    }
-
-    /// Gives the executions of a run their places, as many as the chunk has room for.
-    #[inline(always)]
-    fn place(&mut self, mut run: Run, chunk: &mut Chunk) {
-        let entry = *self.tokens.entry(&run);
-        let accesses = entry.accesses as usize;
-        let mut count = run.count;
-        if count.saturating_mul(accesses as u64) > (CHUNK + MAX_ACCESSES - chunk.len) as u64 {
-            count = (CHUNK - chunk.len).div_ceil(accesses) as u64;
-            run.count -= count;
-            self.rest = Some(run);
-        }
-        let count = count as usize;
-        let rows = &mut self.rows[entry.root as usize];
-        if rows.is_empty() {
-            self.touched.push(entry.root);
-        }
-        let row = Row { mask: run.mask, at: chunk.len as u16, accesses: accesses as u8 };
-        row.put(rows, count, accesses);
-        let kinds = &self.tokens.kinds[entry.kinds as usize..];
-        copy_kinds(&mut chunk.kinds[chunk.len..], kinds, accesses, count);
-        chunk.len += count * accesses;
-    }
-
-    /// Gives the rounds of the loop in progress, if there is one, their places, as many as the chunk has room for; true
-    /// if it had not enough. Leaves loops with large bodies to [`Decoder::place`].
-    fn place_loop(&mut self, chunk: &mut Chunk) -> bool {
-        let Loop { references, rounds: left, .. } = self.tokens.repeating;
-        if left == 0 || references > LARGE_BODY {
-            return false;
-        }
-        let room = (CHUNK + MAX_ACCESSES - chunk.len) as u64;
-        let rounds = left.min(room / references);
-        self.tokens.repeating.rounds -= rounds;
-        if rounds > 0 {
-            self.place_rounds(rounds as usize, references as usize, chunk);
-        }
-        rounds < left
-    }
-
-    /// Gives `rounds` rounds of the loop in progress, of `length` references each, their places.
-    fn place_rounds(&mut self, rounds: usize, length: usize, chunk: &mut Chunk) {
-        let start = chunk.len;
-        let body = self.tokens.repeating;
-        let body = body.body();
-        let mut parts = [Part::default(); MAX_BODY];
-        let parts = &mut parts[..body.len()];
-        for (part, run) in parts.iter_mut().zip(body) {
-            let entry = *self.tokens.entry(run);
-            let (accesses, count) = (entry.accesses as usize, run.count as usize);
-            let kinds = &self.tokens.kinds[entry.kinds as usize..];
-            copy_kinds(&mut chunk.kinds[chunk.len..], kinds, accesses, count);
-            let row = Row { mask: run.mask, at: chunk.len as u16, accesses: entry.accesses as u8 };
-            *part = Part { root: entry.root, row, count };
-            chunk.len += count * accesses;
-        }
-        for (number, part) in parts.iter().enumerate() {
-            let same_root = |other: &&Part| other.root == part.root;
-            if parts[..number].iter().any(|other| same_root(&other)) {
-                continue;
-            }
-            let rows = &mut self.rows[part.root as usize];
-            if rows.is_empty() {
-                self.touched.push(part.root);
-            }
-            if part.count == 1 && parts.iter().filter(same_root).count() == 1 {
-                part.row.put(rows, rounds, length);
-                continue;
-            }
-            // The executions of a code block are decoded in their order.
-            for round in 0..rounds {
-                for part in parts.iter().filter(same_root) {
-                    let at = part.row.at + (round * length) as u16;
-                    Row { at, ..part.row }.put(rows, part.count, usize::from(part.row.accesses));
-                }
-            }
-        }
-        let end = start + rounds * length;
-        while chunk.len < end {
-            let count = (chunk.len - start).min(end - chunk.len);
-            chunk.kinds.copy_within(start..start + count, chunk.len);
-            chunk.len += count;
-        }
-    }
-
-    /// Decodes the executions that have their places.
-    fn decode(&mut self, chunk: &mut Chunk) -> Result<(), String> {
-        let mut whole = true;
-        for root in self.touched.drain(..) {
-            let entry = self.tokens.entries[root as usize];
-            let rows = &mut self.rows[root as usize];
-            whole &= self.slots.decode(&entry, rows, &mut chunk.addresses).is_some();
-            rows.clear();
-        }
-        if whole {
-            Ok(())
-        } else {
-            Err("a column ends early".to_owned())
-        }
     }
 }
 

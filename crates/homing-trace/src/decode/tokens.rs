@@ -1,79 +1,44 @@
 //! Part 1 of a references block: the dictionary and the tokens, enough for [`super::super::steps`].
 
-use super::super::encode::{ADVANCE, EVENT, LOOP, MANY, MANY_MASKED, MAX_BODY, MAX_REFERENCES, ONE_MASKED};
+use super::super::encode::{
+    ADVANCE, EVENT, EXPECT, MASKED, NAMED, NAMED_MASKED, NOTHING, OTHER, SECOND, SECOND_MASKED, SWAP,
+};
 use super::super::event::Event;
-use super::super::format::{self, BlockHeader, MAX_ACCESSES};
+use super::super::format::MAX_ACCESSES;
 use super::super::kind::Kind;
-use super::super::varint::Cursor;
+use super::super::mask;
+use super::super::varint::{unzigzag, Cursor};
+use super::{Entry, Run, Token};
 
-/// A line of a block's dictionary.
+/// An access has a word of its own.
+pub(super) const OWN: u8 = u8::MAX;
+const NO_ENTRY: u32 = u32::MAX;
+
+/// Where the address of an access comes from.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry {
-    pub slot: u32,
-    pub kinds: u32,
-    pub accesses: u32,
-    pub instructions: u32,
-    pub atomics: u32,
-    /// The code block's own entry (itself, if it is no prefix).
-    pub root: u32,
+pub(super) struct Source {
+    /// Another access of the same execution, or [`OWN`].
+    pub of: u8,
+    pub offset: u64,
 }
 
-impl Entry {
-    /// Of no accesses.
-    pub(crate) const NONE: Entry =
-        Entry { slot: 0, kinds: 0, accesses: 0, instructions: 0, atomics: 0, root: 0 };
+/// Some accesses of a code block are expected to miss from now on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Expect {
+    pub entry: u32,
+    pub misses: u64,
 }
 
-/// Executions with one mask.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Run {
-    /// The number of the dictionary's entry.
+/// What comes behind the executions that a token counts.
+#[derive(Clone, Copy, Debug)]
+struct Behind {
+    form: u64,
     entry: u32,
-    pub count: u64,
-    pub mask: u64,
+    mask: u64,
 }
 
-/// Runs that come again and again in the same order.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Loop {
-    runs: [Run; MAX_BODY],
-    len: usize,
-    /// References of a round.
-    pub references: u64,
-    /// Rounds that are still to come; the first of them lacks its first `at` runs.
-    pub rounds: u64,
-    at: usize,
-}
-
-impl Loop {
-    /// The runs of a round.
-    pub(super) fn body(&self) -> &[Run] {
-        &self.runs[..self.len]
-    }
-
-    #[inline]
-    fn next(&mut self) -> Option<Run> {
-        if self.rounds == 0 {
-            return None;
-        }
-        let run = self.runs[self.at];
-        self.at += 1;
-        if self.at == self.len {
-            (self.at, self.rounds) = (0, self.rounds - 1);
-        }
-        Some(run)
-    }
-}
-
-/// What a block consists of.
-#[derive(Debug)]
-pub(crate) enum Token {
-    Run(Run),
-    /// A loop begins: its runs come next, or are taken from [`Tokens::repeating`].
-    Loop,
-    /// Boxed to keep runs, of which there are millions, small.
-    Event(Box<Event>),
-    Advance(u64),
+impl Behind {
+    const NOTHING: Behind = Behind { form: NOTHING, entry: 0, mask: 0 };
 }
 
 /// Part 1 of a references block, read token by token.
@@ -85,66 +50,65 @@ pub(crate) struct Tokens {
     event_at: usize,
     pub entries: Vec<Entry>,
     pub kinds: Vec<Kind>,
-    pub slots: u32,
+    /// By slot.
+    pub(super) sources: Vec<Source>,
+    /// What each code block, by its entry, is expected to miss at the start.
+    pub(super) expected: Vec<u64>,
+    pub(super) expect: Option<Expect>,
+    /// What each entry predicts to come next, and what else came after it last.
+    next: Vec<[u32; 2]>,
+    /// The entry that was executed last.
+    current: u32,
+    /// Executions as predicted that are to come, and what comes then.
+    predicted: u64,
+    behind: Behind,
     /// References that tokens have yet to account for.
     left: u64,
-    /// The loop in progress, if it has rounds.
-    pub repeating: Loop,
-}
-
-/// The two zstd frames of a references block and the raw length of each.
-pub(super) fn parts(header: &BlockHeader, stored: &[u8]) -> Option<[(usize, usize, usize); 2]> {
-    let first = format::read_u32(stored, 0)? as usize;
-    let raw = format::read_u32(stored, 4)?;
-    let second = header.raw.checked_sub(raw)?;
-    (first <= stored.len() - 8)
-        .then_some([(8, 8 + first, raw as usize), (8 + first, stored.len(), second as usize)])
 }
 
 impl Tokens {
-    pub(crate) fn open(header: &BlockHeader, stored: &[u8]) -> Result<Tokens, String> {
-        if header.b > MAX_REFERENCES + MAX_ACCESSES as u32 {
-            return Err(format!("{} references in one block", header.b));
-        }
-        let [(from, to, raw), _] = parts(header, stored).ok_or("lengths of its parts are wrong")?;
-        let bytes = format::decompress(&stored[from..to], raw)?;
-        Self::parse(header, bytes).ok_or_else(|| "malformed dictionary".to_owned())
-    }
-
-    fn parse(header: &BlockHeader, bytes: Vec<u8>) -> Option<Tokens> {
+    pub(crate) fn parse(references: u32, bytes: Vec<u8>) -> Option<Tokens> {
         let mut cursor = Cursor::new(&bytes);
-        let count = cursor.varint()?;
+        let count = cursor.varint32()?;
         let tokens = usize::try_from(cursor.varint()?).ok()?;
-        let (mut entries, mut kinds, mut slots): (Vec<Entry>, Vec<Kind>, u32) = (Vec::new(), Vec::new(), 0);
+        let (mut entries, mut kinds): (Vec<Entry>, Vec<Kind>) = (Vec::new(), Vec::new());
+        let (mut sources, mut expected) = (Vec::new(), Vec::new());
         for number in 0..count {
-            let parent = cursor.varint()?;
-            let accesses = cursor.varint32()?;
-            let instructions = cursor.varint32()?;
-            if accesses == 0 || accesses as usize > MAX_ACCESSES {
-                return None;
-            }
+            let parent = cursor.varint32()?;
             let entry = if parent == 0 {
-                let own = cursor.take(accesses as usize)?;
                 let at = kinds.len() as u32;
-                kinds.extend(own.iter().map(|&k| Kind(k)));
-                kinds.resize(kinds.len().next_multiple_of(8), Kind(0));
-                let root = u32::try_from(number).ok()?;
-                slots += accesses;
-                Entry { slot: slots - accesses, kinds: at, accesses, instructions, atomics: 0, root }
-            } else {
-                let parent = *entries.get(usize::try_from(parent - 1).ok()?)?;
-                if accesses >= parent.accesses {
+                let slot = sources.len() as u32;
+                let (accesses, instructions) = (cursor.varint32()?, cursor.varint32()?);
+                if accesses == 0 || accesses as usize > MAX_ACCESSES {
                     return None;
                 }
-                Entry { accesses, instructions, ..parent }
+                kinds.extend(cursor.take(accesses as usize)?.iter().map(|&k| Kind(k)));
+                kinds.resize(kinds.len().next_multiple_of(8), Kind(0));
+                sources.resize(sources.len() + accesses as usize, Source { of: OWN, offset: 0 });
+                let derived = derive(&mut cursor, &mut sources[slot as usize..])?;
+                let misses = mask::take(&mut cursor)?;
+                if misses & derived != 0 || beyond(misses, accesses) {
+                    return None;
+                }
+                expected.push(misses);
+                Entry { slot, kinds: at, accesses, instructions, atomics: 0, root: number, spread: false }
+            } else {
+                let parent = *entries.get(parent as usize - 1)?;
+                let (accesses, instructions) = (cursor.varint32()?, cursor.varint32()?);
+                let (accesses, spread) = (accesses >> 1, accesses & 1 == 1);
+                if accesses == 0 || accesses > parent.accesses || parent.spread {
+                    return None;
+                }
+                expected.push(0);
+                Entry { accesses, instructions, spread, ..parent }
             };
-            let own = &kinds[entry.kinds as usize..][..accesses as usize];
+            let own = &kinds[entry.kinds as usize..][..entry.accesses as usize];
             let atomics = own.iter().filter(|k| k.is_atomic()).count() as u32;
             entries.push(Entry { atomics, ..entry });
         }
         let at = cursor.position();
         let end = at.checked_add(tokens).filter(|&end| end <= bytes.len())?;
-        let left = u64::from(header.b);
+        let next = vec![[NO_ENTRY; 2]; entries.len()];
         Some(Tokens {
             bytes,
             at,
@@ -152,45 +116,57 @@ impl Tokens {
             event_at: end,
             entries,
             kinds,
-            slots,
-            left,
-            repeating: Loop::default(),
+            sources,
+            expected,
+            expect: None,
+            next,
+            current: NO_ENTRY,
+            predicted: 0,
+            behind: Behind::NOTHING,
+            left: u64::from(references),
         })
     }
 
     /// The next token; `None` at the end of the block.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<Token>, String> {
-        if self.at >= self.end && self.repeating.rounds == 0 {
+        if self.at >= self.end && self.predicted == 0 && self.behind.form == NOTHING {
             let missing = self.left;
             return if missing == 0 { Ok(None) } else { Err(format!("it ends {missing} references early")) };
         }
-        self.token().map(Some).ok_or_else(|| format!("malformed token at {} of its tokens", self.at))
+        let token = self.run().map(Token::Run).or_else(|| self.other());
+        token.map(Some).ok_or_else(|| format!("malformed token at {} of its tokens", self.at))
     }
 
-    #[inline]
-    fn token(&mut self) -> Option<Token> {
-        match self.run() {
-            Some(run) => Some(Token::Run(run)),
-            None => self.other(),
-        }
-    }
-
-    /// A token that is no run.
+    /// A token that is no run: [`Tokens::run`] has read what it is.
     fn other(&mut self) -> Option<Token> {
+        let form = std::mem::replace(&mut self.behind, Behind::NOTHING).form;
+        if form == EVENT {
+            let mut events = Cursor::at(&self.bytes, self.event_at);
+            let event = Event::decode(&mut events)?;
+            self.event_at = events.position();
+            return Some(Token::Event(Box::new(event)));
+        }
+        if form != OTHER {
+            return None;
+        }
         let mut cursor = Cursor::at(&self.bytes[..self.end], self.at);
-        let token = match cursor.varint()? {
-            EVENT => {
-                let mut events = Cursor::at(&self.bytes, self.event_at);
-                let event = Event::decode(&mut events)?;
-                self.event_at = events.position();
-                Token::Event(Box::new(event))
-            }
+        let token = match cursor.byte()? {
             ADVANCE => Token::Advance(cursor.varint()?),
-            LOOP => {
-                let (len, rounds) = (cursor.varint()?, cursor.varint()?);
-                let at = cursor.position();
-                return self.begin_loop(at, usize::try_from(len).ok()?, rounds);
+            EXPECT => {
+                let (entry, misses) = (cursor.varint32()?, mask::take(&mut cursor)?);
+                let line = self.entries.get(entry as usize).filter(|line| line.root == entry)?;
+                let sources = &self.sources[line.slot as usize..][..line.accesses as usize];
+                let own = |(j, source): (usize, &Source)| misses >> j & 1 == 0 || source.of == OWN;
+                if line.spread || beyond(misses, line.accesses) || !sources.iter().enumerate().all(own) {
+                    return None;
+                }
+                self.expect = Some(Expect { entry, misses });
+                Token::Nothing
+            }
+            SWAP => {
+                self.next.get_mut(self.current as usize)?.swap(0, 1);
+                Token::Nothing
             }
             _ => return None,
         };
@@ -198,72 +174,99 @@ impl Tokens {
         Some(token)
     }
 
-    /// Takes the `len` runs that begin at `at` as a loop's body.
-    fn begin_loop(&mut self, at: usize, len: usize, rounds: u64) -> Option<Token> {
-        if len == 0 || len > MAX_BODY || rounds == 0 {
-            return None;
-        }
-        self.at = at;
-        let (mut body, before) = (Loop { len, rounds, ..Loop::default() }, self.left);
-        for run in &mut body.runs[..len] {
-            *run = self.parse_run()?;
-        }
-        body.references = before - self.left;
-        self.left = before.checked_sub(body.references.checked_mul(rounds)?)?;
-        self.repeating = body;
-        Some(Token::Loop)
-    }
-
-    /// The line of the dictionary that a run of this block names.
-    #[inline]
-    pub(crate) fn entry(&self, run: &Run) -> &Entry {
-        &self.entries[run.entry as usize]
-    }
-
-    /// The events that are still to come, without what lies between them.
-    pub(crate) fn into_events(self) -> impl Iterator<Item = Event> {
-        let mut at = self.event_at;
-        std::iter::from_fn(move || {
-            let mut cursor = Cursor::at(&self.bytes, at);
-            let event = Event::decode(&mut cursor)?;
-            at = cursor.position();
-            Some(event)
-        })
-    }
-
     /// What comes next, if that is a run; else nothing is taken. Inlined, so that a run is never in memory.
     #[inline(always)]
     pub(crate) fn run(&mut self) -> Option<Run> {
-        if self.repeating.rounds > 0 {
-            return self.repeating.next();
+        loop {
+            if self.predicted > 0 {
+                let entry = self.next.get(self.current as usize)?[0];
+                // Again and again the same.
+                let count = if entry == self.current { self.predicted } else { 1 };
+                let run = self.account(Run { entry, count, mask: 0 })?;
+                self.predicted -= count;
+                return Some(run);
+            }
+            match self.behind.form {
+                NOTHING => self.read()?,
+                EVENT | OTHER => return None,
+                _ => return self.unpredicted(),
+            }
         }
-        self.parse_run()
     }
 
+    /// Counts the references of a run, which is executed.
     #[inline(always)]
-    fn parse_run(&mut self) -> Option<Run> {
+    fn account(&mut self, run: Run) -> Option<Run> {
+        let references = run.count.checked_mul(self.entries.get(run.entry as usize)?.accesses.into())?;
+        self.left = self.left.checked_sub(references)?;
+        self.current = run.entry;
+        Some(run)
+    }
+
+    /// Reads a token.
+    #[inline]
+    fn read(&mut self) -> Option<()> {
         let mut cursor = Cursor::at(&self.bytes[..self.end], self.at);
         let token = cursor.varint()?;
-        let (number, form) = ((token >> 2).checked_sub(1)?, token & 3);
-        let number = u32::try_from(number).ok()?;
-        let entry = self.entries.get(number as usize)?;
-        let count = if form == MANY || form == MANY_MASKED { cursor.varint()? } else { 1 };
-        let mut mask = 0;
-        if form == ONE_MASKED || form == MANY_MASKED {
-            mask = u64::from(cursor.byte()?);
-            for byte in 1..entry.accesses.div_ceil(8) {
-                mask |= u64::from(cursor.byte()?) << (8 * byte);
-            }
-            if entry.accesses < 64 && mask >> entry.accesses != 0 {
-                return None;
-            }
-        }
-        let references = count.checked_mul(u64::from(entry.accesses))?;
-        self.left = self.left.checked_sub(references)?;
-        if count == 0 {
+        let form = token & 7;
+        let entry = if form == NAMED || form == NAMED_MASKED { cursor.varint32()? } else { 0 };
+        let masked = form == MASKED || form == SECOND_MASKED || form == NAMED_MASKED;
+        let mask = if masked { mask::take(&mut cursor)? } else { 0 };
+        if form == NOTHING && token == 0 {
             return None;
         }
+        self.predicted = token >> 3;
+        self.behind = Behind { form, entry, mask };
         self.at = cursor.position();
-        Some(Run { entry: number, count, mask })
+        Some(())
     }
+
+    /// The execution that a token ends with.
+    #[inline]
+    fn unpredicted(&mut self) -> Option<Run> {
+        let Behind { form, entry, mask } = std::mem::replace(&mut self.behind, Behind::NOTHING);
+        let entry = match (form, self.next.get_mut(self.current as usize)) {
+            (MASKED, Some(next)) => next[0],
+            (SECOND | SECOND_MASKED, Some(next)) => next[1],
+            (NAMED | NAMED_MASKED, Some(next)) => {
+                next[usize::from(next[0] != NO_ENTRY)] = entry;
+                entry
+            }
+            (NAMED | NAMED_MASKED, None) => entry,
+            _ => return None,
+        };
+        if beyond(mask, self.entries.get(entry as usize)?.accesses) {
+            return None;
+        }
+        self.account(Run { entry, count: 1, mask })
+    }
+
+    /// Where its events begin in its bytes.
+    pub(crate) fn into_events(self) -> (Vec<u8>, usize) {
+        (self.bytes, self.event_at)
+    }
+}
+
+/// Whether a mask has bits of more than so many accesses.
+fn beyond(mask: u64, accesses: u32) -> bool {
+    accesses < 64 && mask >> accesses != 0
+}
+
+/// Reads which accesses of a code block are derived from others, and returns them as a mask.
+fn derive(cursor: &mut Cursor<'_>, sources: &mut [Source]) -> Option<u64> {
+    let mut derived = 0;
+    for _ in 0..cursor.varint()? {
+        let (access, of) = (cursor.byte()?, cursor.byte()?);
+        let offset = unzigzag(cursor.varint()?) as u64;
+        if of >= access || sources[usize::from(of)..].first()?.of != OWN {
+            return None;
+        }
+        let source = sources.get_mut(usize::from(access))?;
+        if source.of != OWN {
+            return None;
+        }
+        *source = Source { of, offset };
+        derived |= 1 << access;
+    }
+    Some(derived)
 }

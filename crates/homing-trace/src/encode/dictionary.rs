@@ -1,31 +1,42 @@
-//! The dictionary of a references block: the code blocks that are executed in it, and the first accesses of some.
+//! The dictionary of a references block: the code blocks that are executed in it, and what some executions have of
+//! them.
 
-use super::super::code::{CodeBlock, CodeBlockId};
-use super::super::columns::Mode;
-use super::super::varint;
-use super::modes::Choice;
+use super::super::code::{CodeBlock, CodeBlockId, CodeBlocks};
+use super::super::mask;
+use super::super::varint::{self, zigzag};
 use super::slots::Slot;
+use super::vectors::Place;
 use super::{ThreadEncoder, MAX_SLOTS, NO_ENTRY};
 
-/// A line of the block's dictionary: a code block, or the first accesses of one.
+/// A line of the block's dictionary: a code block, the first accesses of one, or one whose accesses do not all lie in
+/// the frames of the words that they are derived from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
-    pub slot: u32,
-    pub accesses: u32,
+    /// The state of its words.
+    pub place: Place,
+    pub accesses: u8,
     /// Words of an execution.
-    pub words: u32,
+    pub words: u8,
     pub instructions: u32,
-    /// Of a whole code block: bit n, an execution may end where the n-th word would be.
-    pub exits: u64,
-    /// Executions of just this.
-    pub executions: u32,
-    pub block: CodeBlockId,
+    /// The words that are expected to miss, and how many there are.
+    pub expect: u64,
+    pub expected: u8,
+    pub slot: u32,
     /// The entry of the whole code block.
     pub root: u32,
+    /// What is predicted to come next, and what else came after it last.
+    pub next: [u32; 2],
+    /// Executions of just this; how many there were when another one came next than predicted.
+    pub executions: u32,
+    pub mispredicted: u32,
+    /// Of a whole code block: executions of its other entries; those with unexpected misses since it was revised, and
+    /// all executions at that time.
+    pub others: u32,
+    pub slow: u32,
+    pub revised: u32,
     /// Where its kinds are in `kinds`.
     pub kinds: u32,
-    /// Of a whole code block: the accesses that take an explicit value in every execution of the batch.
-    pub always: u64,
+    pub block: CodeBlockId,
 }
 
 /// Where a code block stands in the dictionary of a block.
@@ -36,81 +47,110 @@ pub(super) struct Cell {
 }
 
 impl ThreadEncoder {
-    /// The dictionary entry of a whole code block.
-    pub(super) fn entry(&mut self, id: CodeBlockId, block: &CodeBlock) -> u32 {
-        if let Some(cell) = self.cells.get(id.index()).filter(|c| c.generation == self.generation) {
-            return cell.entry;
+    /// The dictionary entry of a code block; none if that has no accesses.
+    #[inline]
+    pub(super) fn root(&mut self, id: CodeBlockId, blocks: &CodeBlocks) -> u32 {
+        match self.cells.get(id.index()) {
+            Some(cell) if cell.generation == self.generation => cell.entry,
+            _ => self.new_root(id, blocks.get(id)),
+        }
+    }
+
+    #[cold]
+    fn new_root(&mut self, id: CodeBlockId, block: &CodeBlock) -> u32 {
+        if block.kinds.is_empty() {
+            return NO_ENTRY;
         }
         if self.cells.len() <= id.index() {
             self.cells.resize((id.index() + 1).next_power_of_two(), Cell::default());
         }
         let (entry, slot, n) = (self.entries.len() as u32, self.used, block.kinds.len());
         self.cells[id.index()] = Cell { generation: self.generation, entry };
-        let instructions = block.instructions(n);
+        let (layout, instructions) = (&block.layout, block.instructions(n));
+        let expect = self.expected.get(&id).copied().unwrap_or(0);
+        let place = self.vectors.add(&layout.spans);
+        (0..layout.words)
+            .filter(|word| expect >> word & 1 == 1)
+            .for_each(|word| self.vectors.expect(place, word, true));
         self.entries.push(Entry {
-            slot: slot as u32,
-            accesses: n as u32,
-            words: block.layout.words as u32,
+            place,
+            accesses: n as u8,
+            words: layout.words as u8,
             instructions,
-            exits: block.layout.exits,
-            executions: 0,
-            block: id,
+            expect,
+            expected: expect.count_ones() as u8,
+            slot: slot as u32,
             root: entry,
+            next: [NO_ENTRY; 2],
+            executions: 0,
+            mispredicted: 0,
+            others: 0,
+            slow: 0,
+            revised: 0,
             kinds: self.kinds.len() as u32,
-            always: 0,
+            block: id,
         });
-        if self.batch.rows.len() < self.entries.len() {
-            self.batch.rows.push(Vec::new());
-        }
         self.kinds.extend_from_slice(&block.kinds);
-        varint::put(&mut self.dictionary, 0);
-        varint::put(&mut self.dictionary, n as u64);
-        varint::put(&mut self.dictionary, u64::from(instructions));
-        self.dictionary.extend(block.kinds.iter().map(|k| k.0));
+        let out = &mut self.dictionary;
+        [0, n as u64, u64::from(instructions)].iter().for_each(|&value| varint::put(out, value));
+        out.extend(block.kinds.iter().map(|k| k.0));
+        let derived = || layout.derived.iter().enumerate().filter_map(|(j, derived)| Some((j, (*derived)?)));
+        varint::put(out, derived().count() as u64);
+        for (j, (of, offset)) in derived() {
+            out.extend([j as u8, of]);
+            varint::put(out, zigzag(offset));
+        }
+        mask::put(out, layout.by_access(expect));
         self.used += n;
         self.prefixes.resize(self.used, NO_ENTRY);
         self.full |= self.used >= MAX_SLOTS;
         if self.slots.len() < self.used {
-            self.slots.resize_with(self.used, Slot::new);
+            self.slots.resize_with(self.used, Slot::default);
         }
-        let choices = self.choices.get(&id);
-        for j in 0..n {
-            let derived = block.layout.derived[j];
-            let choice = match derived {
-                Some((of, _)) => Choice { mode: Mode::Linked(of), always: false },
-                None => choices.map_or(Choice::FIRST, |choices| choices[j]),
-            };
-            self.slots[slot + j].restart(choice.mode, choice.always, derived.is_some());
-        }
-        for &(of, _) in block.layout.derived.iter().flatten() {
-            self.slots[slot + usize::from(of)].anchor = true;
-        }
+        self.slots[slot..self.used].iter_mut().for_each(Slot::restart);
         entry
     }
 
-    /// The dictionary entry of the first `n` accesses, which take `words` words, of the block that `root` stands for.
-    pub(super) fn prefix(&mut self, root: u32, block: &CodeBlock, n: usize, words: usize) -> u32 {
+    /// The dictionary entry of the first `n` accesses, which take `words` words, of the block that `root` stands for;
+    /// if `spread`, of those executions in which an access lies in another frame than the word that it is derived from.
+    pub(super) fn variant(
+        &mut self,
+        root: u32,
+        block: &CodeBlock,
+        n: usize,
+        words: usize,
+        spread: bool,
+    ) -> u32 {
         let whole = self.entries[root as usize];
-        let known = self.prefixes[whole.slot as usize + n];
+        if n == block.kinds.len() && !spread {
+            return root;
+        }
+        let known = if spread {
+            self.spread.get(&(root, n)).copied().unwrap_or(NO_ENTRY)
+        } else {
+            self.prefixes[whole.slot as usize + n]
+        };
         if known != NO_ENTRY {
             return known;
         }
         let entry = self.entries.len() as u32;
         let instructions = block.instructions(n);
         self.entries.push(Entry {
-            accesses: n as u32,
-            words: words as u32,
+            accesses: n as u8,
+            words: words as u8,
             instructions,
+            next: [NO_ENTRY; 2],
             executions: 0,
+            mispredicted: 0,
             ..whole
         });
-        if self.batch.rows.len() < self.entries.len() {
-            self.batch.rows.push(Vec::new());
+        let first = [u64::from(root) + 1, (n as u64) << 1 | u64::from(spread), u64::from(instructions)];
+        first.into_iter().for_each(|value| varint::put(&mut self.dictionary, value));
+        if spread {
+            self.spread.insert((root, n), entry);
+        } else {
+            self.prefixes[whole.slot as usize + n] = entry;
         }
-        for value in [u64::from(root) + 1, n as u64, u64::from(instructions)] {
-            varint::put(&mut self.dictionary, value);
-        }
-        self.prefixes[whole.slot as usize + n] = entry;
         entry
     }
 }

@@ -1,15 +1,10 @@
-//! Executions taken from where their words lie, in a recorder's segment: nothing is copied, and each is looked at once
-//! before its columns are encoded.
+//! Executions taken from where their words lie, in a recorder's segment.
 
 use super::super::code::{CodeBlockId, CodeBlocks};
 use super::super::format::MAX_ACCESSES;
-use super::super::frames::FrameTable;
+use super::super::wide::{wide, Work};
 use super::super::wire::{BLOCK, CONTROL};
-use super::dictionary::Entry;
-use super::{ThreadEncoder, NO_ENTRY};
-
-/// Rows name the start of their words by 16 bits.
-const MOST_WORDS: usize = 1 << 16;
+use super::{ThreadEncoder, NOTHING_YET, NO_ENTRY};
 
 /// What is known of a recorder's code block.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,19 +21,17 @@ pub(crate) struct Known {
 /// in one place, since where the next execution begins is known only then.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line {
-    exits: u64,
     generation: u32,
     /// Its entry; none if it has no accesses.
     root: u32,
-    words: u16,
-    accesses: u8,
+    /// The same, but for executions that are to be looked at more closely.
+    fast: u32,
     guarded: bool,
 }
 
 impl Line {
     /// Of a code block that was not executed yet: no block has this generation.
-    const NONE: Line =
-        Line { exits: 0, generation: 0, root: NO_ENTRY, words: 0, accesses: 0, guarded: false };
+    const NONE: Line = Line { generation: 0, root: NO_ENTRY, fast: NO_ENTRY, guarded: false };
 }
 
 /// What was taken.
@@ -46,8 +39,6 @@ impl Line {
 pub(crate) struct Taken {
     /// Words.
     pub words: usize,
-    /// Those that should have been addresses and are not.
-    pub wrong: u64,
     /// References that were not kept.
     pub left_out: u64,
 }
@@ -74,27 +65,64 @@ fn given(known: &[Known], words: &[u64], blocks: &CodeBlocks) -> Option<(CodeBlo
     (!rest.get(..given)?.iter().any(wrong)).then_some((id, given))
 }
 
+struct Take<'a> {
+    encoder: &'a mut ThreadEncoder,
+    known: &'a [Known],
+    words: &'a [u64],
+    blocks: &'a CodeBlocks,
+}
+
+impl Work for Take<'_> {
+    type Result = usize;
+
+    #[inline(always)]
+    fn run(self) -> usize {
+        self.encoder.take_all(self.known, self.words, self.blocks)
+    }
+}
+
 impl ThreadEncoder {
-    /// Takes executions of the serial flavour from the start of `words`, until one needs another treatment or the
-    /// encoder is blocked. `known` is by the recorder's number.
-    pub(crate) fn take(
-        &mut self,
-        known: &[Known],
-        words: &[u64],
-        blocks: &CodeBlocks,
-        frames: &mut FrameTable,
-    ) -> Taken {
-        if !self.words.is_empty() {
-            self.encode_batch(blocks, frames);
-        }
+    /// Takes executions of the serial flavour from the start of `words`, until one needs another treatment or the block
+    /// is full. `known` is by the recorder's number. Returns how many words were taken.
+    pub(crate) fn take(&mut self, known: &[Known], words: &[u64], blocks: &CodeBlocks) -> usize {
+        wide(Take { encoder: self, known, words, blocks })
+    }
+
+    #[inline(always)]
+    fn take_all(&mut self, known: &[Known], words: &[u64], blocks: &CodeBlocks) -> usize {
         let mut at = 0;
-        while !self.blocked && at < MOST_WORDS - 1 {
-            match self.take_one(known, words, at, blocks) {
+        while !self.is_full() {
+            at = self.take_fast(words, at);
+            if self.is_full() {
+                break;
+            }
+            match self.take_slowly(known, words, at, blocks) {
                 Some(after) => at = after,
                 None => break,
             }
         }
-        Taken { words: at, wrong: self.encode_words(words, u64::MAX, blocks, frames), left_out: 0 }
+        at
+    }
+
+    /// Takes executions from the one at `at` on as long as they are as predicted and expected; returns where the next
+    /// one begins.
+    #[inline(always)]
+    fn take_fast(&mut self, words: &[u64], at: usize) -> usize {
+        let mut at = at;
+        let mut hot = self.hot;
+        let generation = self.generation;
+        while !hot.is_full() {
+            let Some(window) = words.get(at..).and_then(|words| words.first_chunk()) else { break };
+            let Some(&line) = self.lines.get((window[0] ^ BLOCK) as usize) else { break };
+            if line.generation != generation {
+                break;
+            }
+            // An early end shows as a word with the highest bit, which is never as expected.
+            let Some(count) = self.fast(&mut hot, line.fast, window) else { break };
+            at += 1 + count;
+        }
+        self.hot = hot;
+        at
     }
 
     /// Forgets a code block, whose number the recorder gives to another one.
@@ -113,7 +141,7 @@ impl ThreadEncoder {
         mut passes: impl FnMut(u64, bool) -> bool,
     ) -> Taken {
         let mut taken = Taken::default();
-        while !self.blocked {
+        while !self.is_full() {
             let Some((id, given)) = given(known, &words[taken.words..], blocks) else { break };
             let first = taken.words + 1;
             taken.words = first + given;
@@ -146,7 +174,7 @@ impl ThreadEncoder {
         if count == 0 {
             self.advance(u64::from(block.instructions(accesses)));
         } else if count == accesses {
-            self.execute(id, block, words);
+            self.execute(id, words, blocks);
         } else {
             self.execute_some(id, kept, &addresses[..count], accesses, blocks);
         }
@@ -164,21 +192,28 @@ impl ThreadEncoder {
     ) {
         if accesses == blocks.get(id).kinds.len() {
             if let Some(some) = blocks.with_accesses(id, kept) {
-                return self.execute(some, blocks.get(some), addresses);
+                return self.execute(some, addresses, blocks);
             }
         }
         let instructions = blocks.get(id).instructions(accesses);
         let which = (0..accesses).filter(|j| kept >> j & 1 == 1);
         for (j, address) in which.zip(addresses) {
             let single = blocks.single(id, j);
-            self.execute(single, blocks.get(single), std::slice::from_ref(address));
+            self.execute(single, std::slice::from_ref(address), blocks);
         }
         self.advance(u64::from(instructions));
     }
 
-    /// Takes the execution at `at`; returns where the next one begins.
-    #[inline]
-    fn take_one(&mut self, known: &[Known], words: &[u64], at: usize, blocks: &CodeBlocks) -> Option<usize> {
+    /// Takes the execution at `at`, which may be guarded, end early, or not be as predicted; returns where the next one
+    /// begins.
+    #[inline(never)]
+    fn take_slowly(
+        &mut self,
+        known: &[Known],
+        words: &[u64],
+        at: usize,
+        blocks: &CodeBlocks,
+    ) -> Option<usize> {
         let (number, first) = ((words.get(at)? ^ BLOCK) as usize, at + 1);
         let line = match self.lines.get(number) {
             Some(line) if line.generation == self.generation => *line,
@@ -188,7 +223,9 @@ impl ThreadEncoder {
             self.advance(u64::from(known.get(number)?.idle));
             return Some(first);
         }
-        let mut exits = line.exits;
+        let entry = &self.entries[line.root as usize];
+        let (id, end) = (entry.block, first + usize::from(entry.words));
+        let mut exits = blocks.get(id).layout.exits;
         while exits != 0 {
             let given = exits.trailing_zeros() as usize;
             if words.get(first + given).is_none_or(|&word| word & CONTROL != 0) {
@@ -196,11 +233,11 @@ impl ThreadEncoder {
             }
             exits &= exits - 1;
         }
-        let end = first + usize::from(line.words);
-        if end > words.len() || line.guarded && words[first..end].contains(&0) {
+        let own = words.get(first..end)?;
+        if own.iter().any(|&word| word & CONTROL != 0 || line.guarded && word == 0) {
             return None;
         }
-        self.append(line.root, line.root, first, line.accesses);
+        self.execute(id, own, blocks);
         Some(end)
     }
 
@@ -210,17 +247,8 @@ impl ThreadEncoder {
     fn new_line(&mut self, known: &[Known], number: usize, blocks: &CodeBlocks) -> Option<Line> {
         let block = known.get(number)?;
         let root = self.root(block.id?, blocks);
-        let line = match self.entries.get(root as usize) {
-            None => Line { generation: self.generation, ..Line::NONE },
-            Some(&Entry { exits, words, accesses, .. }) => Line {
-                exits,
-                generation: self.generation,
-                root,
-                words: words as u16,
-                accesses: accesses as u8,
-                guarded: block.guarded,
-            },
-        };
+        let fast = if block.guarded { NO_ENTRY } else { root };
+        let line = Line { generation: self.generation, root, fast, guarded: block.guarded };
         if self.lines.len() <= number {
             self.lines.resize((number + 1).next_power_of_two(), Line::NONE);
         }
@@ -236,60 +264,39 @@ impl ThreadEncoder {
         part: std::ops::Range<usize>,
         blocks: &CodeBlocks,
     ) -> Option<usize> {
-        let block = blocks.get(self.entries[root as usize].block);
-        let accesses = usize::from(block.layout.accesses[part.len()]);
+        let own = words.get(part.clone())?;
         // Words that end elsewhere than at an exit are damaged.
-        if words.get(part.clone()).is_none_or(|words| words.contains(&0)) {
+        if own.iter().any(|&word| word == 0 || word & CONTROL != 0) {
             return None;
         }
-        if accesses == 0 {
+        let block = blocks.get(self.entries[root as usize].block);
+        if block.layout.accesses[own.len()] == 0 {
             self.advance(u64::from(block.instructions(0)));
         } else {
-            let entry = self.prefix(root, block, accesses, part.len());
-            self.append(root, entry, part.start, accesses as u8);
+            self.part(root, own, blocks);
         }
         Some(part.end)
     }
 
-    /// Takes references of the parallel flavour from the start of `words`, until the encoder is blocked; returns how
-    /// many. `find` gives the code block that some words begin with and its length; the bits of `mask` are addresses.
+    /// Takes references of the parallel flavour from the start of `words`, until the block is full; returns how many.
+    /// `find` gives the code block that some words begin with and its length; the bits of `mask` are addresses.
     pub(crate) fn take_runs(
         &mut self,
         words: &[u64],
         mask: u64,
         blocks: &mut CodeBlocks,
-        frames: &mut FrameTable,
         mut find: impl FnMut(&[u64], &mut CodeBlocks) -> (CodeBlockId, usize),
     ) -> usize {
-        if !self.words.is_empty() {
-            self.encode_batch(blocks, frames);
-        }
         let mut at = 0;
-        while !self.blocked && at < words.len().min(MOST_WORDS) {
+        let mut room = NOTHING_YET;
+        while !self.is_full() && at < words.len() {
             let (id, count) = find(&words[at..], blocks);
             let root = self.root(id, blocks);
-            self.append(root, root, at, count as u8);
+            let own = &words[at..at + count];
+            room[1..].iter_mut().zip(own).for_each(|(address, word)| *address = word & mask);
+            self.whole(root, &room, blocks);
             at += count;
         }
-        self.encode_words(words, mask, blocks, frames);
         at
-    }
-
-    /// The dictionary entry of a code block; none if that has no accesses.
-    #[inline]
-    fn root(&mut self, id: CodeBlockId, blocks: &CodeBlocks) -> u32 {
-        match self.cells.get(id.index()) {
-            Some(cell) if cell.generation == self.generation => cell.entry,
-            _ => self.new_root(id, blocks),
-        }
-    }
-
-    #[cold]
-    fn new_root(&mut self, id: CodeBlockId, blocks: &CodeBlocks) -> u32 {
-        let block = blocks.get(id);
-        if block.kinds.is_empty() {
-            return NO_ENTRY;
-        }
-        self.entry(id, block)
     }
 }

@@ -1,199 +1,111 @@
-//! Writes what happened in a block as tokens: equal executions in a row as one run, and runs that come again and again
-//! in the same order, as those of an inner loop of several code blocks do, as one loop.
+//! Writes what happened in a block as tokens. Each code block predicts its successor; executions that come as predicted
+//! are only counted.
 
+use super::super::mask;
 use super::super::varint;
-use super::dictionary::Entry;
 
-/// Token forms (`docs/trace-format.md`).
-pub(crate) const ONE: u64 = 0;
-pub(crate) const ONE_MASKED: u64 = 1;
-pub(crate) const MANY_MASKED: u64 = 2;
-pub(crate) const MANY: u64 = 3;
-/// Tokens that are no execution.
-pub(crate) const EVENT: u64 = 0;
-pub(crate) const ADVANCE: u64 = 1;
-pub(crate) const LOOP: u64 = 2;
-/// The most runs of a loop's body.
-pub(crate) const MAX_BODY: usize = 8;
-
-/// A body that came less often than this is written out.
-const LEAST_ROUNDS: usize = 4;
-
-/// Runs that are remembered before all but the last few are forgotten at once.
-const MAX_RECENT: usize = 8 * MAX_BODY;
-
-/// Executions with the same mask in a row.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Run {
-    entry: u32,
-    count: u32,
-    mask: u64,
-}
-
-impl Run {
-    #[inline]
-    fn hash(&self) -> u8 {
-        let key = self.mask ^ u64::from(self.entry).rotate_left(40) ^ u64::from(self.count) << 20;
-        (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
-    }
-}
-
-/// Whether one of the eight bytes of `bytes` is `byte`.
-#[inline]
-fn has_byte(bytes: u64, byte: u8) -> bool {
-    const ONES: u64 = u64::MAX / 0xff;
-    let zero_if_like = bytes ^ (u64::from(byte) * ONES);
-    zero_if_like.wrapping_sub(ONES) & !zero_if_like & (ONES << 7) != 0
-}
+/// What comes behind the executions that a token counts (`docs/trace-format.md`).
+pub(crate) const NOTHING: u64 = 0;
+pub(crate) const SECOND: u64 = 1;
+pub(crate) const NAMED: u64 = 2;
+pub(crate) const MASKED: u64 = 3;
+pub(crate) const SECOND_MASKED: u64 = 4;
+pub(crate) const NAMED_MASKED: u64 = 5;
+pub(crate) const EVENT: u64 = 6;
+pub(crate) const OTHER: u64 = 7;
+/// The byte behind [`OTHER`].
+pub(crate) const ADVANCE: u8 = 0;
+pub(crate) const EXPECT: u8 = 1;
+pub(crate) const SWAP: u8 = 2;
 
 /// The tokens of a block in progress.
 #[derive(Debug, Default)]
 pub(super) struct TokenWriter {
     bytes: Vec<u8>,
-    /// The run in progress; empty if its count is 0. It is taken out while executions are added.
-    run: Run,
-    /// The last runs that were written (at least those that a body may hold), oldest first, and where each begins in
-    /// `bytes`.
-    recent: Vec<(Run, usize)>,
-    /// Of the last runs that were written, as many as a body may hold, the last one first: their hashes, a byte each.
-    /// Most runs are like none of them, which is seen by comparing these all at once.
-    hashes: u64,
-    /// Length of the body, the last of the recent runs, that seems to come again; 0 for none.
-    body: usize,
-    /// Runs that were as the body foretold, not written yet.
-    foretold: usize,
+    /// Executions as predicted that come before the next token.
+    run: u64,
 }
 
 impl TokenWriter {
-    /// Bytes so far, but for the runs that are held back.
+    /// Bytes so far.
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Gives the run in progress, to be handed from execution to execution and then [back](TokenWriter::resume). It
-    /// changes with every execution: the caller has it in registers.
-    #[inline]
-    pub(super) fn take_run(&mut self) -> Run {
-        std::mem::take(&mut self.run)
+    /// Whether nothing happened.
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.is_empty() && self.run == 0
     }
 
-    /// Takes back the run in progress.
+    /// What follows comes behind so many executions as predicted.
     #[inline]
-    pub(super) fn resume(&mut self, run: Run) {
-        self.run = run;
+    pub(super) fn behind(&mut self, predicted: u32) {
+        self.run += u64::from(predicted);
     }
 
-    /// One execution after those of `run`; returns the run in progress.
     #[inline]
-    pub(super) fn execution(&mut self, run: Run, entry: u32, mask: u64, entries: &[Entry]) -> Run {
-        if run.entry == entry && run.mask == mask && run.count > 0 {
-            return Run { count: run.count + 1, ..run };
+    fn token(&mut self, form: u64) {
+        varint::put(&mut self.bytes, self.run << 3 | form);
+        self.run = 0;
+    }
+
+    fn other(&mut self, what: u8) {
+        self.token(OTHER);
+        self.bytes.push(what);
+    }
+
+    /// An execution of the predicted code block with explicit accesses.
+    pub(super) fn masked(&mut self, explicit: u64) {
+        self.token(MASKED);
+        mask::put(&mut self.bytes, explicit);
+    }
+
+    /// An execution of the second successor.
+    pub(super) fn second(&mut self, explicit: u64) {
+        if explicit == 0 {
+            return self.token(SECOND);
         }
-        self.end_run(run, entries);
-        Run { entry, mask, count: 1 }
+        self.token(SECOND_MASKED);
+        mask::put(&mut self.bytes, explicit);
+    }
+
+    /// An execution of any other entry of the dictionary.
+    pub(super) fn named(&mut self, entry: u32, explicit: u64) {
+        self.token(if explicit == 0 { NAMED } else { NAMED_MASKED });
+        varint::put(&mut self.bytes, u64::from(entry));
+        if explicit != 0 {
+            mask::put(&mut self.bytes, explicit);
+        }
+    }
+
+    /// The two successors of the code block that was executed last change places.
+    pub(super) fn swap(&mut self) {
+        self.other(SWAP);
+    }
+
+    /// Other accesses of a code block are expected to miss.
+    pub(super) fn expect(&mut self, entry: u32, misses: u64) {
+        self.other(EXPECT);
+        varint::put(&mut self.bytes, u64::from(entry));
+        mask::put(&mut self.bytes, misses);
     }
 
     /// An event.
-    pub(super) fn event(&mut self, entries: &[Entry]) {
-        self.end(entries);
-        varint::put(&mut self.bytes, EVENT);
+    pub(super) fn event(&mut self) {
+        self.token(EVENT);
     }
 
     /// Virtual time without references.
-    pub(super) fn advance(&mut self, units: u64, entries: &[Entry]) {
-        self.end(entries);
-        varint::put(&mut self.bytes, ADVANCE);
+    pub(super) fn advance(&mut self, units: u64) {
+        self.other(ADVANCE);
         varint::put(&mut self.bytes, units);
     }
 
-    /// The tokens written so far; to be taken at the end of a block, after [`TokenWriter::end`].
-    pub(super) fn bytes(&mut self) -> &mut Vec<u8> {
+    /// All tokens, at the end of a block.
+    pub(super) fn end(&mut self) -> &mut Vec<u8> {
+        if self.run > 0 {
+            self.token(NOTHING);
+        }
         &mut self.bytes
-    }
-
-    /// Writes all that is held back.
-    pub(super) fn end(&mut self, entries: &[Entry]) {
-        let run = self.take_run();
-        self.end_run(run, entries);
-        self.end_loop(entries);
-        self.recent.clear();
-    }
-
-    fn end_run(&mut self, run: Run, entries: &[Entry]) {
-        if run.count == 0 {
-            return;
-        }
-        if self.body > 0 {
-            let next = self.recent.len() - self.body + self.foretold % self.body;
-            if self.recent[next].0 == run {
-                self.foretold += 1;
-                return;
-            }
-            self.end_loop(entries);
-        }
-        // Neighbours differ, so a body has two runs at least.
-        match self.find(run) {
-            Some(back) => (self.body, self.foretold) = (back + 1, 1),
-            None => self.write(run, entries),
-        }
-    }
-
-    /// How many runs were written after the last one that was like this one, if that was not long ago.
-    #[inline]
-    fn find(&self, run: Run) -> Option<usize> {
-        if !has_byte(self.hashes, run.hash()) {
-            return None;
-        }
-        self.recent.iter().rev().take(MAX_BODY).position(|&(recent, _)| recent == run)
-    }
-
-    /// Writes the runs that are held back, as a loop if there are many.
-    fn end_loop(&mut self, entries: &[Entry]) {
-        let (body, foretold) = (std::mem::take(&mut self.body), std::mem::take(&mut self.foretold));
-        if body == 0 {
-            return;
-        }
-        let start = self.recent.len() - body;
-        let mut runs = [(Run::default(), 0); MAX_BODY];
-        runs[..body].copy_from_slice(&self.recent[start..]);
-        let mut left = foretold;
-        let rounds = 1 + foretold / body;
-        if rounds >= LEAST_ROUNDS {
-            let mut token = Vec::with_capacity(8);
-            [LOOP, body as u64, rounds as u64].iter().for_each(|&part| varint::put(&mut token, part));
-            let at = runs[0].1;
-            self.bytes.splice(at..at, token);
-            self.recent.clear();
-            left %= body;
-        }
-        for i in 0..left {
-            self.write(runs[i % body].0, entries);
-        }
-    }
-
-    fn write(&mut self, run: Run, entries: &[Entry]) {
-        if self.recent.len() == MAX_RECENT {
-            self.recent.drain(..MAX_RECENT - MAX_BODY);
-        }
-        self.recent.push((run, self.bytes.len()));
-        self.hashes = (self.hashes << 8) | u64::from(run.hash());
-        let Run { entry, count, mask } = run;
-        let form = match (count, mask) {
-            (1, 0) => ONE,
-            (1, _) => ONE_MASKED,
-            (_, 0) => MANY,
-            _ => MANY_MASKED,
-        };
-        varint::put(&mut self.bytes, (u64::from(entry) + 1) << 2 | form);
-        if count > 1 {
-            varint::put(&mut self.bytes, u64::from(count));
-        }
-        if mask != 0 {
-            // All eight of them, which is faster than a copy of some.
-            let bytes = (entries[entry as usize].accesses as usize).div_ceil(8);
-            let end = self.bytes.len() + bytes;
-            self.bytes.extend_from_slice(&mask.to_le_bytes());
-            self.bytes.truncate(end);
-        }
     }
 }

@@ -1,7 +1,9 @@
 //! Round trips against an obvious model.
 
 mod damage;
+mod fixtures;
 mod ingest;
+mod streams;
 
 use super::*;
 use crate::ids::{Thread, Time};

@@ -47,12 +47,7 @@ impl<W: Write> TraceWriter<W> {
 
     /// Writes the blocks in progress of all threads, so that a reader sees everything so far.
     pub fn flush(&mut self) -> Result<(), TraceError> {
-        let mut next = 0;
-        while let Some(thread) = self.threads.running_from(next) {
-            self.end_run(thread)?;
-            self.seal(thread)?;
-            next = thread.0 + 1;
-        }
+        self.seal_all()?;
         self.write_tables()
     }
 

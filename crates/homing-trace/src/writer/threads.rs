@@ -30,11 +30,13 @@ pub(super) struct Threads {
     ended: HashMap<Thread, Ended>,
     /// References of those, by kind.
     by_kind: Box<[u64; 256]>,
+    /// Their words that should have been addresses and are not.
+    wrong: u64,
 }
 
 impl Default for Threads {
     fn default() -> Threads {
-        Threads { running: Vec::new(), ended: HashMap::new(), by_kind: Box::new([0; 256]) }
+        Threads { running: Vec::new(), ended: HashMap::new(), by_kind: Box::new([0; 256]), wrong: 0 }
     }
 }
 
@@ -61,6 +63,7 @@ impl Threads {
     pub fn end(&mut self, thread: Thread) {
         if let Some(writer) = self.running.get_mut(thread.index()).and_then(Option::take) {
             writer.encoder.count_kinds(&mut self.by_kind);
+            self.wrong += writer.encoder.wrong();
             let ended = Ended { references: writer.encoder.references(), time: writer.encoder.time() };
             self.ended.insert(thread, ended);
         }
@@ -91,6 +94,11 @@ impl Threads {
     pub fn references(&self) -> u64 {
         let ended: u64 = self.ended.values().map(|ended| ended.references).sum();
         ended + self.running().map(|w| w.encoder.references() + w.run.len() as u64).sum::<u64>()
+    }
+
+    /// Words of all of them that should have been addresses and are not.
+    pub fn wrong(&self) -> u64 {
+        self.wrong + self.running().map(|writer| writer.encoder.wrong()).sum::<u64>()
     }
 
     /// Adds the references of sealed blocks, by kind.

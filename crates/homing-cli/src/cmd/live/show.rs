@@ -149,7 +149,7 @@ mod tests {
             ..Counts::default()
         };
         (counts.losses.throttled, counts.scans.scans, counts.scans.threads_late) = (19, 20, 21);
-        counts.scans.stopped_seconds = 0.5;
+        (counts.scans.stopped_seconds, counts.scans.others_moved) = (0.5, 22);
         let summary = Summary {
             schema: 1,
             policy: "homing".into(),
@@ -192,6 +192,7 @@ mod tests {
             "19 times",
             "20 scans",
             "21 times",
+            "22 pages of other processes",
         ] {
             assert!(text.contains(shown), "{shown}\n{text}");
         }

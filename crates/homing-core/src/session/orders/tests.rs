@@ -1,3 +1,4 @@
+use super::super::gain::NOTHING;
 use super::*;
 use crate::process::Class;
 use crate::session::pages::Key;
@@ -144,12 +145,12 @@ fn what_waits_for_a_process_whose_pages_are_to_stay_is_taken_back() {
     let (mut orders, page) = orders(false);
     let process = orders.pages.entry(page).process;
     assert_eq!(orders.execute(&action(page, 1)), Outcome::Pending);
-    assert_eq!(orders.leave(BTreeSet::from([process])), [action(page, 1)]);
+    assert_eq!(orders.leave(BTreeMap::from([(process, NOTHING)])), [(action(page, 1), NOTHING)]);
     assert!(orders.send(u64::MAX).is_empty() && orders.at(page).home() == Node(0));
     assert_eq!(orders.execute(&action(page, 1)), Outcome::Refused(NOTHING));
     let with_its_thread = Action { reason: FORWARDED, ..action(page, 1) };
     assert_eq!(orders.execute(&with_its_thread), Outcome::Pending);
-    assert_eq!(orders.leave(BTreeSet::new()), [], "what goes with its thread is not taken back");
+    assert_eq!(orders.leave(BTreeMap::new()), [], "what goes with its thread is not taken back");
     assert_eq!(orders.waiting(), 1);
     land(&mut orders, Landed::There);
     assert_eq!(orders.execute(&action(page, 0)), Outcome::Pending);

@@ -2,5 +2,6 @@
 
 mod properties;
 mod scenarios;
+mod spread;
 mod watching;
 mod world;

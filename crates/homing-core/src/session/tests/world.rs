@@ -38,6 +38,7 @@ pub(super) fn settings(words: &str) -> (Settings, Plan) {
         watch: false,
         weight: 1.0,
         keep_huge_pages: false,
+        spread: true,
         scans: false,
     };
     let mut plan = Plan::default();
@@ -46,6 +47,7 @@ pub(super) fn settings(words: &str) -> (Settings, Plan) {
             ("dry-run", _) => settings.dry_run = true,
             ("watch", _) => settings.watch = true,
             ("keep-huge", _) => settings.keep_huge_pages = true,
+            ("no-spread", _) => settings.spread = false,
             ("scans", _) => settings.scans = true,
             ("rate", bytes) => settings.rate_limit = bytes.parse().unwrap(),
             ("regions", names) => settings.regions = names.split(',').map(Into::into).collect(),

@@ -180,6 +180,7 @@ fn settings(setup: &Setup) -> Settings {
         watch: false,
         weight: weight_of_a_burst(setup.costs),
         keep_huge_pages: false,
+        spread: true,
         scans: true,
     }
 }
