@@ -289,8 +289,9 @@ impl<W: Write> State<W> {
     fn loop_of_executions(&mut self, words: &[u64]) -> Result<usize, TraceError> {
         let number = words[0] & PAYLOAD;
         let Some(block) = find(&self.blocks, &self.far_blocks, number) else {
-            self.malformed(1);
-            return Ok(1);
+            let count = 1 + wire::data_words(&words[1..]);
+            self.malformed(count as u64);
+            return Ok(count);
         };
         let Some(mut rounds) = Rounds::new(words, &block.steps) else {
             self.malformed(words.len() as u64);

@@ -466,3 +466,65 @@ fn names_and_call_sites_are_reworded() {
         .collect();
     assert_eq!(sites, ["abc (a.c:1)"]);
 }
+
+/// A block of a read with a step, a write derived from it (+8), and a read with a word in each execution.
+fn loop_definition() -> Vec<u64> {
+    let derived = 1 << 34 | 8 << 48;
+    vec![
+        control(op::DEFINE, 5),
+        3 << 32 | 4,
+        0,
+        8 << 16 | 1 << 37,
+        1 | 8 << 16 | 1 << 32 | derived,
+        2 | 4 << 16,
+    ]
+}
+
+#[test]
+fn loops_of_executions_become_references_also_where_others_cut_them_off() {
+    let mut first = loop_definition();
+    first.extend([control(op::BLOCK, 5), 0x5000, 0x6000]);
+    // Of another thread: a loop that is whole, a reference of its own, and a loop that it is at.
+    let second = vec![
+        control(op::LOOP, 5),
+        8 * 7,
+        0x1000,
+        16,
+        0x9000,
+        0x9100,
+        0x9200,
+        reads(0x7000),
+        control(op::LOOP, 5),
+        0,
+        0x2000,
+        0,
+        0x9300,
+    ];
+    for options in [IngestOptions::default(), IngestOptions { limit: Some(100), ..IngestOptions::default() }]
+    {
+        let mut parallel = ingest(Flavour::Parallel, options);
+        parallel.segment(0, 0, &first).unwrap();
+        parallel.segment(1, 0, &second).unwrap();
+        let (collector, summary, frames) = collect(parallel);
+        let expected = [0x1000, 0x1008, 0x9000, 0x1010, 0x1018, 0x9100, 0x1020, 0x1028, 0x9200];
+        let expected = [&expected[..], &[0x7000, 0x2000, 0x2008, 0x9300]].concat();
+        assert_eq!(addresses(&collector, &frames, 1), expected);
+        assert_eq!(addresses(&collector, &frames, 0), [0x5000, 0x5008, 0x6000]);
+        assert_eq!((summary.references, summary.writes, summary.malformed), (16, 5, 0));
+    }
+}
+
+#[test]
+fn loops_that_make_no_sense_are_counted() {
+    for words in [
+        vec![control(op::LOOP, 99), 3],
+        [&loop_definition()[..], &[control(op::LOOP, 5), 8 * 9, 0x1000, 16, 0x9000]].concat(),
+        [&loop_definition()[..], &[control(op::LOOP, 5), 8]].concat(),
+    ] {
+        let mut parallel = ingest(Flavour::Parallel, IngestOptions::default());
+        parallel.segment(0, 0, &words).unwrap();
+        let (_, summary, _) = collect(parallel);
+        assert_eq!(summary.references, 0);
+        assert!(summary.malformed > 0);
+    }
+}
