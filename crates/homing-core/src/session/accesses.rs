@@ -262,7 +262,7 @@ impl Session<'_> {
             payoff.uses(&mut entry.stay, access.node, at);
         }
         if let Some(load) = self.loads.get_mut(&process) {
-            load.uses(access.node, at, pages);
+            load.used();
         }
         let splits = self.may_split(page);
         if let Some(gain) = self.gains.get_mut(&process) {

@@ -172,7 +172,7 @@ mod tests {
         (0..10).for_each(|_| payoff.uses(&mut stay, Node(1), Node(1)));
         assert_eq!((payoff.uses, payoff.home, payoff.left), (4, 4, 0));
         stay.begin(Some(Node(1)));
-        [0, 1, 2].map(|by| payoff.uses(&mut stay, Node(by), Node(0)));
+        (0..3).for_each(|by| payoff.uses(&mut stay, Node(by), Node(0)));
         assert_eq!((payoff.uses, payoff.home, payoff.left), (7, 5, 1));
     }
 }

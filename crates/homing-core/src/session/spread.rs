@@ -6,7 +6,7 @@
 //!
 //! A page is spread once. It goes to a node that uses it as soon as one uses it more than others, as any page does.
 
-use super::Session;
+use super::{Session, PAGE};
 use crate::action::{Action, Kind};
 use crate::engine::Executor;
 use crate::ids::{Node, Page};
@@ -34,11 +34,11 @@ const NO_HOME: f64 = 0.5;
 /// Verdicts in a row after which pages are spread: one alone may be of a phase.
 const ROUNDS: u32 = 2;
 
-/// Where what a process uses is, and who uses it: uses by node between two scans.
+/// When a process is judged, and how often in a row a node was loaded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Load {
-    at: Vec<u64>,
-    by: Vec<u64>,
+    /// Uses since the last verdict.
+    uses: u64,
     /// Verdicts in a row by which a node is loaded.
     rounds: u32,
 }
@@ -54,62 +54,77 @@ pub(super) struct Excess {
 }
 
 impl Load {
-    /// A use of that many base pages at a node.
+    /// A use was seen.
     #[inline]
-    pub fn uses(&mut self, by: Node, at: Node, pages: u64) {
-        for (counts, node) in [(&mut self.at, at), (&mut self.by, by)] {
-            if counts.len() <= node.index() {
-                counts.resize(node.index() + 1, 0);
-            }
-            counts[node.index()] += pages;
-        }
+    pub fn used(&mut self) {
+        self.uses += 1;
     }
 
-    /// Judges what was seen since the last scan, and begins anew. `None` if no node is loaded, or not for long enough.
-    pub fn judge(&mut self, nodes: usize) -> Option<Excess> {
-        let uses: u64 = self.by.iter().sum();
-        if uses < EVIDENCE {
-            return None;
+    /// True if enough was seen since the last verdict for another.
+    fn due(&mut self) -> bool {
+        let due = self.uses >= EVIDENCE;
+        if due {
+            self.uses = 0;
         }
-        let (at, by) = (std::mem::take(&mut self.at), std::mem::take(&mut self.by));
-        let excess = excess(&at, &by, nodes);
+        due
+    }
+
+    /// A verdict; returned if a node is loaded, and has been for long enough.
+    fn judged(&mut self, excess: Option<Excess>) -> Option<Excess> {
         self.rounds = if excess.is_some() { self.rounds + 1 } else { 0 };
         excess.filter(|_| self.rounds >= ROUNDS)
     }
 }
 
-/// What the most loaded node has above its share.
-fn excess(at: &[u64], by: &[u64], nodes: usize) -> Option<Excess> {
-    let uses: u64 = by.iter().sum();
-    let share = |counts: &[u64], node: usize| counts.get(node).copied().unwrap_or(0) as f64 / uses as f64;
+/// What the most loaded node has above its share: uses of the memory of each node, and by its CPUs.
+fn excess(of: &[u64], by: &[u64]) -> Option<Excess> {
+    let (nodes, uses) = (by.len(), by.iter().sum::<u64>());
+    let share = |counts: &[u64], node: usize| counts[node] as f64 / uses as f64;
     let users: Vec<usize> = (0..nodes).filter(|&node| share(by, node) >= USER / nodes as f64).collect();
     let mean = 1.0 / users.len().max(1) as f64;
-    let from = (0..nodes).max_by(|&a, &b| share(at, a).total_cmp(&share(at, b)))?;
-    if users.len() < 2 || share(at, from) < LOADED * mean {
+    let from = (0..nodes).max_by(|&a, &b| share(of, a).total_cmp(&share(of, b)))?;
+    if users.len() < 2 || share(of, from) < LOADED * mean {
         return None;
     }
-    let lacks = |node: usize| (mean - share(at, node)).max(0.0);
+    let lacks = |node: usize| (mean - share(of, node)).max(0.0);
     let lack: f64 = users.iter().map(|&node| lacks(node)).sum();
     let own = if users.contains(&from) { mean } else { 0.0 };
     let to = users.iter().filter(|&&node| node != from && lacks(node) > 0.0);
     let to = to.map(|&node| (Node(node as u16), lacks(node) / lack)).collect();
-    Some(Excess { from: Node(from as u16), part: (share(at, from) - own) / share(at, from), to })
+    Some(Excess { from: Node(from as u16), part: (share(of, from) - own) / share(of, from), to })
 }
 
 impl Session<'_> {
     /// A scan is over: spreads what has no home where one node answers for all. Only of processes whose pages stay
     /// otherwise, since moves after their users would gain nothing or did not pay.
     pub(super) fn spread(&mut self) {
-        let nodes = usize::from(self.settings.nodes);
-        let judged = self.loads.iter_mut().map(|(&process, load)| (process, load.judge(nodes)));
-        let excesses: Vec<(ProcessId, Excess)> =
-            judged.filter_map(|(process, excess)| Some((process, excess?))).collect();
-        for (process, excess) in excesses {
-            if self.settings.spread && self.orders().leaves(process) {
+        if !self.settings.spread {
+            return;
+        }
+        let due = self.loads.iter_mut().filter_map(|(&process, load)| load.due().then_some(process));
+        for process in due.collect::<Vec<ProcessId>>() {
+            let loaded = if self.orders().leaves(process) { self.excess(process) } else { None };
+            let Some(load) = self.loads.get_mut(&process) else { continue };
+            if let Some(excess) = load.judged(loaded) {
                 self.spread_pages(process, &excess);
             }
         }
         self.record_actions();
+    }
+
+    /// What the most loaded node has above its share of what a process uses, with all pages where they are now.
+    fn excess(&self, process: ProcessId) -> Option<Excess> {
+        let nodes = usize::from(self.settings.nodes);
+        let (mut of, mut by) = (vec![0; nodes], vec![0; nodes]);
+        for (_, entry) in self.orders().pages().iter().filter(|(_, entry)| entry.process == process) {
+            let Some(at) = entry.seen_at() else { continue };
+            let pages = entry.bytes / PAGE;
+            for (user, &count) in entry.seen.iter().enumerate() {
+                by[user] += u64::from(count) * pages;
+                of[at.index()] += u64::from(count) * pages;
+            }
+        }
+        excess(&of, &by)
     }
 
     fn spread_pages(&mut self, process: ProcessId, excess: &Excess) {
@@ -165,38 +180,35 @@ mod tests {
 
     #[test]
     fn a_node_that_answers_for_all_has_an_excess() {
-        let all = excess(&[1000, 0, 0, 0], &[250; 4], 4).unwrap();
+        let all = excess(&[1000, 0, 0, 0], &[250; 4]).unwrap();
         assert_eq!(
             (all.from, all.part, nodes(&all)),
             (Node(0), 0.75, vec![(1, 0.333), (2, 0.333), (3, 0.333)])
         );
         // Two nodes use it, and it is on a third.
-        let apart = excess(&[0, 0, 1000, 0], &[500, 500, 0, 0], 4).unwrap();
+        let apart = excess(&[0, 0, 1000, 0], &[500, 500, 0, 0]).unwrap();
         assert_eq!((apart.part, nodes(&apart)), (1.0, vec![(0, 0.5), (1, 0.5)]));
         // The others get what they lack.
-        let some = excess(&[600, 200, 200], &[333, 333, 334], 3).unwrap();
+        let some = excess(&[600, 200, 200], &[333, 333, 334]).unwrap();
         assert_eq!(nodes(&some), [(1, 0.5), (2, 0.5)]);
         assert!((some.part - 4.0 / 9.0).abs() < 1e-9);
-        assert_eq!(excess(&[300, 250, 250, 200], &[250; 4], 4), None, "each has its share");
-        assert_eq!(excess(&[1000, 0, 0, 0], &[1000, 0, 0, 0], 4), None, "its only user has it");
-        assert_eq!(excess(&[1000, 0], &[990, 10], 2), None, "the other node hardly uses it");
+        assert_eq!(excess(&[300, 250, 250, 200], &[250; 4]), None, "each has its share");
+        assert_eq!(excess(&[1000, 0, 0, 0], &[1000, 0, 0, 0]), None, "its only user has it");
+        assert_eq!(excess(&[1000, 0], &[990, 10]), None, "the other node hardly uses it");
     }
 
     #[test]
     fn a_load_counts_when_it_lasts_and_enough_is_seen() {
+        let loaded = excess(&[1000, 0], &[500; 2]);
         let mut load = Load::default();
-        let see = |load: &mut Load, uses: u64, at: u16| {
-            (0..uses).for_each(|i| load.uses(Node((i % 4) as u16), Node(at), 1));
-            load.judge(4).is_some()
+        let see = |load: &mut Load, uses: u64, excess: &Option<Excess>| {
+            (0..uses).for_each(|_| load.used());
+            load.due() && load.judged(excess.clone()).is_some()
         };
-        assert!(!see(&mut load, EVIDENCE, 0) && see(&mut load, EVIDENCE, 0));
+        assert!(!see(&mut load, EVIDENCE, &loaded) && see(&mut load, EVIDENCE, &loaded));
         // Too little for a verdict is kept for the next.
-        assert!(!see(&mut load, EVIDENCE - 1, 0) && see(&mut load, 1, 0));
-        let mut even = Load::default();
-        for _ in 0..4 {
-            (0..4).for_each(|at| (0..250).for_each(|i| even.uses(Node(i % 4), Node(at), 1)));
-            assert_eq!(even.judge(4), None);
-        }
+        assert!(!see(&mut load, EVIDENCE - 1, &loaded) && see(&mut load, 1, &loaded));
+        assert!(!see(&mut load, EVIDENCE, &None) && !see(&mut load, EVIDENCE, &loaded), "in a row");
     }
 
     #[test]

@@ -376,6 +376,16 @@ impl<'p> World<'p> {
         }
     }
 
+    /// How many of these pages of the heap each node has.
+    pub(super) fn pages_on(&self, pages: std::ops::RangeInclusive<u64>) -> [usize; 4] {
+        let mut on = [0; 4];
+        for page in pages {
+            let node = self.memory.get(&(1, HEAP + page * PAGE)).copied().unwrap_or(Some(Node(0)));
+            node.into_iter().for_each(|node| on[node.index()] += 1);
+        }
+        on
+    }
+
     fn answer(&self, question: &Question) -> Answer {
         let process = question.process.0;
         let block = question.address & !(HUGE - 1);
