@@ -29,10 +29,13 @@ static void *work(void *data) {
     CPU_SET(2 * index, &cpus);
     if (sched_setaffinity(0, sizeof cpus, &cpus) != 0) perror("sched_setaffinity"), exit(1);
     uint64_t random = 0x9e3779b97f4a7c15 * (index + 1);
-    while (!told_to_end) {
-        random ^= random << 13, random ^= random >> 7, random ^= random << 17;
-        table[random % pages * PAGE + (random >> 40) % PAGE]++;
-    }
+    volatile char *start = table;
+    size_t all = pages;
+    while (!told_to_end)
+        for (int use = 0; use < 1000; use++) { /* so that hardly another page is used */
+            random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+            start[random % all * PAGE + (random >> 40) % PAGE]++;
+        }
     return NULL;
 }
 

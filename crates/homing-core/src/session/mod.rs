@@ -265,7 +265,6 @@ impl<'p> Session<'p> {
     fn scanned(&mut self, scan: &Scanned) {
         self.gains.values_mut().for_each(Gain::scanned);
         self.judge_gains();
-        self.spread();
         self.scan_pace.scanned(self.t, scan);
     }
 
@@ -333,6 +332,7 @@ impl<'p> Session<'p> {
         let (samples, new) = self.estimator.changes.take();
         self.scan_pace.learnt(samples, new);
         self.judge_gains();
+        self.spread();
         self.send_orders();
         self.splits.interval();
         self.account.end_interval(self.t.0 / 1000);

@@ -15,7 +15,7 @@ use crate::process::ProcessId;
 /// The reason of moves that no policy asked for.
 pub const SPREAD: &str = "no node is the page's home: it is spread over the nodes that use it";
 
-/// Uses without which there is no verdict.
+/// Uses since the last verdict without which there is no other.
 const EVIDENCE: u64 = 300;
 
 /// A node is loaded when it answers this many times the mean of the nodes that use the memory.
@@ -28,19 +28,14 @@ const USER: f64 = 0.5;
 /// rare, so two must do.
 const SEEN: u32 = 2;
 
-/// A page has no home if no node has more than this part of its uses.
-const NO_HOME: f64 = 0.5;
+/// A page may leave a node that has no more than this part of its uses.
+const AT_HOME: f64 = 0.5;
 
-/// Verdicts in a row after which pages are spread: one alone may be of a phase.
-const ROUNDS: u32 = 2;
-
-/// When a process is judged, and how often in a row a node was loaded.
+/// When a process is judged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Load {
     /// Uses since the last verdict.
     uses: u64,
-    /// Verdicts in a row by which a node is loaded.
-    rounds: u32,
 }
 
 /// Pages that are to leave a node: how many uses of each hundred of its own, and which nodes take them.
@@ -68,12 +63,6 @@ impl Load {
         }
         due
     }
-
-    /// A verdict; returned if a node is loaded, and has been for long enough.
-    fn judged(&mut self, excess: Option<Excess>) -> Option<Excess> {
-        self.rounds = if excess.is_some() { self.rounds + 1 } else { 0 };
-        excess.filter(|_| self.rounds >= ROUNDS)
-    }
 }
 
 /// What the most loaded node has above its share: uses of the memory of each node, and by its CPUs.
@@ -95,17 +84,16 @@ fn excess(of: &[u64], by: &[u64]) -> Option<Excess> {
 }
 
 impl Session<'_> {
-    /// A scan is over: spreads what has no home where one node answers for all. Only of processes whose pages stay
+    /// Spreads what has no home where one node answers for all. Only of processes whose pages stay
     /// otherwise, since moves after their users would gain nothing or did not pay.
     pub(super) fn spread(&mut self) {
         if !self.settings.spread {
             return;
         }
-        let due = self.loads.iter_mut().filter_map(|(&process, load)| load.due().then_some(process));
-        for process in due.collect::<Vec<ProcessId>>() {
-            let loaded = if self.orders().leaves(process) { self.excess(process) } else { None };
-            let Some(load) = self.loads.get_mut(&process) else { continue };
-            if let Some(excess) = load.judged(loaded) {
+        let left = self.loads.keys().filter(|&&process| self.orders().leaves(process));
+        for process in left.copied().collect::<Vec<ProcessId>>() {
+            let due = self.loads.get_mut(&process).is_some_and(Load::due);
+            if let Some(excess) = due.then(|| self.excess(process)).flatten() {
                 self.spread_pages(process, &excess);
             }
         }
@@ -134,26 +122,28 @@ impl Session<'_> {
                 entry.process == process
                     && entry.seen_at() == Some(excess.from)
                     && !entry.spread
-                    && has_no_home(&entry.seen)
+                    && !at_home(&entry.seen, excess.from)
                     && self.orders().stays(*page).is_none()
                     && self.may_move(process, entry.address)
             })
             .map(|(page, _)| page)
             .collect();
-        // Each page is given to the node that is furthest behind its share, so that pages that lie side by side, whose
-        // uses are alike, go to different nodes.
+        // Each page goes to a node that is behind its share: to the one that used it most often of these, if pages differ
+        // in that, and else to the one that is furthest behind, so that pages that lie side by side go to different ones.
         let mut given = vec![0.0; excess.to.len()];
         let (mut kept, mut left) = (0.0, 0.0);
         for page in pages {
-            let seen = kept + left;
-            if left > excess.part * seen {
+            if left > excess.part * (kept + left) {
                 kept += 1.0;
                 continue;
             }
             left += 1.0;
-            let behind = |i: &usize| excess.to[*i].1 * left - given[*i];
-            let furthest = (0..given.len()).max_by(|a, b| behind(a).total_cmp(&behind(b)));
-            let Some(to) = furthest else { return };
+            let seen = &self.orders().pages().entry(page).seen;
+            let uses = |i: usize| seen.get(excess.to[i].0.index()).copied().unwrap_or(0);
+            let behind = |i: usize| excess.to[i].1 * left - given[i];
+            let takers = (0..given.len()).filter(|&i| behind(i) > 0.0);
+            let taker = takers.max_by(|&a, &b| uses(a).cmp(&uses(b)).then(behind(a).total_cmp(&behind(b))));
+            let Some(to) = taker else { return };
             given[to] += 1.0;
             self.engine.executor_mut().pages_mut().entry_mut(page).spread = true;
             let kind = Kind::Move { to: excess.to[to].0 };
@@ -163,11 +153,11 @@ impl Session<'_> {
     }
 }
 
-/// True if no node uses a page more than all others together.
-fn has_no_home(seen: &[u32]) -> bool {
+/// True if a page should not leave a node, which uses it more than all others together, or if too little is known of it.
+fn at_home(seen: &[u32], node: Node) -> bool {
     let all: u32 = seen.iter().sum();
-    let most = seen.iter().copied().max().unwrap_or(0);
-    all >= SEEN && f64::from(most) <= NO_HOME * f64::from(all)
+    let own = seen.get(node.index()).copied().unwrap_or(0);
+    all < SEEN || f64::from(own) > AT_HOME * f64::from(all)
 }
 
 #[cfg(test)]
@@ -198,22 +188,21 @@ mod tests {
     }
 
     #[test]
-    fn a_load_counts_when_it_lasts_and_enough_is_seen() {
-        let loaded = excess(&[1000, 0], &[500; 2]);
+    fn a_verdict_comes_when_enough_is_seen() {
         let mut load = Load::default();
-        let see = |load: &mut Load, uses: u64, excess: &Option<Excess>| {
+        let mut due = |uses: u64| {
             (0..uses).for_each(|_| load.used());
-            load.due() && load.judged(excess.clone()).is_some()
+            load.due()
         };
-        assert!(!see(&mut load, EVIDENCE, &loaded) && see(&mut load, EVIDENCE, &loaded));
+        assert!(due(EVIDENCE) && !due(0));
         // Too little for a verdict is kept for the next.
-        assert!(!see(&mut load, EVIDENCE - 1, &loaded) && see(&mut load, 1, &loaded));
-        assert!(!see(&mut load, EVIDENCE, &None) && !see(&mut load, EVIDENCE, &loaded), "in a row");
+        assert!(!due(EVIDENCE - 1) && due(1));
     }
 
     #[test]
-    fn pages_of_one_node_have_a_home() {
-        assert!(has_no_home(&[1, 1]) && has_no_home(&[2, 2]) && has_no_home(&[1, 2, 1]));
-        assert!(!has_no_home(&[3, 1]) && !has_no_home(&[1]) && !has_no_home(&[0, 4]) && !has_no_home(&[]));
+    fn pages_that_the_node_itself_uses_most_stay() {
+        let leaves = |seen: &[u32]| !at_home(seen, Node(0));
+        assert!(leaves(&[1, 1]) && leaves(&[0, 2]) && leaves(&[1, 2, 1]));
+        assert!(!leaves(&[3, 1]) && !leaves(&[2]) && !leaves(&[0, 1]) && !leaves(&[]));
     }
 }

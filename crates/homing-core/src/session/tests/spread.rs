@@ -6,16 +6,15 @@ use super::world::{policy, World};
 const PAGES: u64 = 1200;
 
 /// Each quarter of the table is used by another node than in the round before; then a scan is over. Returns how many
-/// moves were ordered at the scan.
+/// moves were ordered by then.
 fn round(world: &mut World<'_>, round: u64) -> usize {
     let quarter = PAGES / 4;
     for part in 0..4 {
         let (thread, first) = ((part + round) % 4, part * quarter + 1);
         world.say(&format!("sweep t{thread} {first} {}", first + quarter - 1));
     }
-    world.say("end");
-    land(world, String::new());
-    let said = world.say("scanned");
+    world.say("scanned");
+    let said = world.say("end");
     land(world, said)
 }
 
