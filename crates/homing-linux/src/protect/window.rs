@@ -9,8 +9,12 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Longest time in which all threads say where they are, before a window and after it.
+/// Longest time in which all threads say where they are before a window. On a busy machine, where threads wait long for
+/// their turn, that is too short: it is doubled when one did not answer, to LONGEST at most, since threads that
+/// have answered wait for those that have not, and waiting in vain is worse than waiting longer.
 const BEGIN: Duration = Duration::from_millis(30);
+const LONGEST: Duration = Duration::from_millis(240);
+/// The same after a window.
 const OVER: Duration = Duration::from_millis(300);
 /// Bytes that are read of `/proc/self/maps`, and ranges that are kept of anything.
 const MAPS: usize = 4 << 20;
@@ -36,6 +40,8 @@ pub struct Window {
 /// Makes windows in its own process. All that it needs is there before the first one.
 pub struct Protector {
     threads: Threads,
+    /// How long threads have to say where they are.
+    patience: Duration,
     maps: Vec<u8>,
     allowed: Vec<Range>,
     holes: Vec<Range>,
@@ -52,6 +58,7 @@ impl Protector {
         action::prepare()?;
         Ok(Protector {
             threads: Threads::new(),
+            patience: BEGIN,
             maps: vec![0; MAPS],
             allowed: Vec::with_capacity(RANGES),
             holes: Vec::with_capacity(RANGES),
@@ -114,7 +121,13 @@ impl Protector {
             None => Ok(()),
         };
         may_handle()?;
-        self.threads.settle(Round::Begin, BEGIN, &mut self.holes)?;
+        let settled = self.threads.settle(Round::Begin, self.patience, &mut self.holes);
+        self.patience = match settled {
+            Ok(()) => (self.patience * 3 / 4).max(BEGIN),
+            Err(Refusal::Running) => (self.patience * 2).min(LONGEST),
+            Err(_) => self.patience,
+        };
+        settled?;
         may_handle()?;
         let bytes = read_into(b"/proc/self/maps\0", &mut self.maps).ok_or(Refusal::Proc)?;
         self.allowed.clear();

@@ -18,8 +18,10 @@ use std::time::{Duration, Instant};
 
 /// How long a window is open.
 const OPEN: Duration = Duration::from_millis(10);
-/// Shortest time between two windows.
+/// Shortest time between two windows. Each further try of a part comes after twice the time, up to LONGEST_REST: a program
+/// that makes many calls now may make none a little later.
 const REST: Duration = Duration::from_millis(20);
+const LONGEST_REST: Duration = Duration::from_millis(320);
 /// ... for each fault of the one before: 5,000 faults a second at most (docs/runtime.md, "Without rights").
 const REST_PER_FAULT: Duration = Duration::from_micros(200);
 /// How often a part is tried before the next one is.
@@ -87,6 +89,7 @@ impl Protect {
             }
         };
         self.next = Instant::now() + REST;
+        let again = (REST * (1 << tries)).min(LONGEST_REST);
         if part.is_empty() {
             return Ok(last);
         }
@@ -99,7 +102,10 @@ impl Protect {
             Ok(window) => self.caught[before..].iter_mut().for_each(|one| one.1 = window.opened),
             // Nothing of it, however often it is tried.
             Err(Refusal::Nothing) => {}
-            Err(_) if tries + 1 < TRIES => round.part = Some((part, tries + 1, last)),
+            Err(_) if tries + 1 < TRIES => {
+                round.part = Some((part, tries + 1, last));
+                self.next = Instant::now() + again;
+            }
             Err(_) => {}
         }
         round.windows += u64::from(window.is_ok());
