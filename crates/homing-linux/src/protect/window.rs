@@ -42,6 +42,8 @@ pub struct Protector {
     threads: Threads,
     /// How long threads have to say where they are.
     patience: Duration,
+    /// Windows so far. Threads run while pages are protected, so what comes first is seen most: each time another does.
+    turn: usize,
     maps: Vec<u8>,
     allowed: Vec<Range>,
     holes: Vec<Range>,
@@ -59,6 +61,7 @@ impl Protector {
         Ok(Protector {
             threads: Threads::new(),
             patience: BEGIN,
+            turn: 0,
             maps: vec![0; MAPS],
             allowed: Vec::with_capacity(RANGES),
             holes: Vec::with_capacity(RANGES),
@@ -66,8 +69,8 @@ impl Protector {
         })
     }
 
-    /// Protects those of the planned pages that may be, until somebody makes a call, or for as long as `most`. Then
-    /// hands out the accesses that were caught.
+    /// Protects those of the planned pages that may be, until somebody makes a call, or for as long as `most` once all
+    /// are. Then hands out the accesses that were caught.
     ///
     /// # Errors
     /// Why there was no window. Then nothing has happened to the program.
@@ -163,6 +166,8 @@ impl Protector {
         let mut segments = [Segment::default(); SEGMENTS];
         let count = self.segments.len().min(SEGMENTS);
         segments[..count].copy_from_slice(&self.segments[..count]);
+        segments[..count].rotate_left(self.turn % count.max(1));
+        self.turn = self.turn.wrapping_add(1);
         open(&segments[..count], most)
     }
 }
@@ -189,7 +194,8 @@ fn open(segments: &[Segment], most: Duration) -> Window {
             _ => window.left_out += segment.units(),
         }
     }
-    let until = window.opened + most.as_nanos() as u64;
+    // From when all is protected: on a busy machine that takes long, and what comes last would hardly be seen.
+    let until = handlers::monotonic() + most.as_nanos() as u64;
     loop {
         let now = handlers::monotonic();
         window.early = END.load(Ordering::Acquire) != 0;
