@@ -128,8 +128,8 @@ impl Session<'_> {
             })
             .map(|(page, _)| page)
             .collect();
-        // Each page goes to a node that is behind its share: to the one that used it most often of these, if pages differ
-        // in that, and else to the one that is furthest behind, so that pages that lie side by side go to different ones.
+        // Each page goes to a node that is behind its share: of these to the one that used it most often, and of
+        // several to the one that is furthest behind, so that pages that lie side by side go to different ones.
         let mut given = vec![0.0; excess.to.len()];
         let (mut kept, mut left) = (0.0, 0.0);
         for page in pages {
@@ -153,7 +153,7 @@ impl Session<'_> {
     }
 }
 
-/// True if a page should not leave a node, which uses it more than all others together, or if too little is known of it.
+/// True if a page should not leave a node: the node uses it more than all others together, or too little is known.
 fn at_home(seen: &[u32], node: Node) -> bool {
     let all: u32 = seen.iter().sum();
     let own = seen.get(node.index()).copied().unwrap_or(0);

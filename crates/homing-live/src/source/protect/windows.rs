@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 
 /// How long a window is open.
 const OPEN: Duration = Duration::from_millis(10);
-/// Shortest time between two windows. Each further try of a part comes after twice the time, up to LONGEST_REST: a program
-/// that makes many calls now may make none a little later.
+/// Shortest time between two windows. Each further try of a part comes after twice the time, up to LONGEST_REST: a
+/// program that makes many calls now may make none a little later.
 const REST: Duration = Duration::from_millis(20);
 const LONGEST_REST: Duration = Duration::from_millis(320);
 /// ... for each fault of the one before: 5,000 faults a second at most (docs/runtime.md, "Without rights").
