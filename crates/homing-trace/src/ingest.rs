@@ -6,7 +6,7 @@ use super::event::{Event, SyncOp};
 use super::format::MAX_ACCESSES;
 use super::names::{NameId, Symbol};
 use super::region::Place;
-use super::rounds::Rounds;
+use super::rounds::{Places, Rounds};
 use super::runs;
 use super::selection::{IngestOptions, Selection};
 use super::summary::Summary;
@@ -102,6 +102,7 @@ struct State<W: Write> {
     addresses: Vec<u64>,
     /// Scratch: some executions of a loop.
     loop_words: Vec<u64>,
+    loop_places: Places,
     /// Whether everything is kept now, so that executions go straight to the writer.
     plain: bool,
     /// In the serial flavour, whose one stream is in execution order: the last stamp given to a synchronisation.
@@ -124,6 +125,7 @@ impl<W: Write> Ingest<W> {
             code: BTreeSet::new(),
             addresses: Vec::new(),
             loop_words: Vec::new(),
+            loop_places: Vec::new(),
             plain: Selection::new(options, flavour).is_everything(),
             stamp: (flavour == Flavour::Serial).then_some(0),
             malformed: 0,
@@ -293,18 +295,30 @@ impl<W: Write> State<W> {
             self.malformed(count as u64);
             return Ok(count);
         };
-        let Some(mut rounds) = Rounds::new(words, &block.steps) else {
+        let Some(mut rounds) = Rounds::new(words, &block.steps, std::mem::take(&mut self.loop_places)) else {
             self.malformed(words.len() as u64);
             return Ok(words.len());
         };
         let mut executions = std::mem::take(&mut self.loop_words);
-        while rounds.next(BLOCK | number, &mut executions) {
+        // Where executions are not as predicted, more and more are rolled out at a time.
+        let mut few = 1;
+        loop {
+            let taken = if self.plain {
+                self.writer.take_loop(self.thread, number as usize, &mut rounds)?
+            } else {
+                0
+            };
+            few = if taken > 0 { 1 } else { few * 2 };
+            if !rounds.next(BLOCK | number, few, &mut executions) {
+                break;
+            }
             let mut at = 0;
             while at < executions.len() {
                 at += self.executions(&executions[at..])?;
             }
         }
         self.loop_words = executions;
+        self.loop_places = rounds.places;
         Ok(rounds.words)
     }
 

@@ -1,30 +1,37 @@
-//! Loops of executions of one code block, which a recorder writes as one: rolled out again.
+//! Loops of executions of one code block, which a recorder writes as one. Where they go on as the encoder predicts they
+//! are taken as they are (`encode/loops.rs`); else they are rolled out again, some at a time.
 
 /// Words before the starts and steps.
 const HEAD: usize = 2;
 /// Words that are rolled out at a time: they fit into a core's own caches.
 const WORDS: usize = 1 << 12;
 
+/// Words that come once in each execution: with a step, the address in the next execution and the step; `None`: the next
+/// of the loop's own.
+pub(super) type Places = Vec<Option<(u64, u64)>>;
+
 /// The executions of a loop ([`homing_wire::op::LOOP`]).
 pub(super) struct Rounds<'a> {
     /// The words of all of it.
     pub words: usize,
     /// Executions that are left.
-    left: u64,
-    /// Those that come once in each execution, as far as they have a step: the address in the next one, and the step.
-    /// `None`: the next of `own`.
-    places: Vec<Option<(u64, u64)>>,
-    own: &'a [u64],
+    pub left: u64,
+    pub places: Places,
+    /// The words without a step of the executions that are left, and how many one execution has.
+    pub own: &'a [u64],
+    pub each: usize,
 }
 
 impl<'a> Rounds<'a> {
     /// Those that `words` begin with; `steps` says which words of an execution have a step. `None`: words are missing.
-    pub fn new(words: &'a [u64], steps: &[bool]) -> Option<Rounds<'a>> {
+    /// `places` gives its memory.
+    pub fn new(words: &'a [u64], steps: &[bool], mut places: Places) -> Option<Rounds<'a>> {
         let regular = steps.iter().filter(|&&steps| steps).count();
         let first = HEAD + 2 * regular;
         let (own, count) = (steps.len() - regular, *words.get(1)?);
         let mut pairs = words.get(HEAD..first)?.chunks_exact(2).map(|pair| (pair[0], pair[1]));
-        let places = steps.iter().map(|&steps| if steps { pairs.next() } else { None }).collect();
+        places.clear();
+        places.extend(steps.iter().map(|&steps| if steps { pairs.next() } else { None }));
         let (left, end) = match (own, count) {
             (0, count) => (count, first),
             // The thread has not come to the end of the loop. No address is 0.
@@ -39,14 +46,14 @@ impl<'a> Rounds<'a> {
                 (((end - first) / own) as u64, end)
             }
         };
-        Some(Rounds { words: end, left, places, own: &words[first..end] })
+        Some(Rounds { words: end, left, places, own: &words[first..end], each: own })
     }
 
-    /// Replaces `out` by the next executions, each of which begins with `head`; false if there are none.
-    pub fn next(&mut self, head: u64, out: &mut Vec<u64>) -> bool {
+    /// Replaces `out` by the next executions, `most` at most, each of which begins with `head`; false if there are none.
+    pub fn next(&mut self, head: u64, most: u64, out: &mut Vec<u64>) -> bool {
         out.clear();
         let fit = (WORDS / (1 + self.places.len())).max(1) as u64;
-        let now = fit.min(self.left);
+        let now = fit.min(most).min(self.left);
         self.left -= now;
         for _ in 0..now {
             out.push(head);
@@ -74,9 +81,9 @@ mod tests {
     use super::*;
 
     fn all(words: &[u64], steps: &[bool]) -> Option<(Vec<u64>, usize)> {
-        let mut rounds = Rounds::new(words, steps)?;
+        let mut rounds = Rounds::new(words, steps, Vec::new())?;
         let (mut some, mut all) = (Vec::new(), Vec::new());
-        while rounds.next(7, &mut some) {
+        while rounds.next(7, u64::MAX, &mut some) {
             all.extend_from_slice(&some);
         }
         Some((all, rounds.words))

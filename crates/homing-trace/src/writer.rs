@@ -11,6 +11,7 @@ use super::frames::{Change, FrameTable};
 use super::kind::Kind;
 use super::names::{NameId, Names, Symbol};
 use super::order::OrderEncoder;
+use super::rounds::Rounds;
 use super::runs::{self, Runs};
 use super::TraceError;
 use crate::ids::Thread;
@@ -150,6 +151,18 @@ impl<W: Write> TraceWriter<W> {
         let TraceWriter { threads, blocks, .. } = self;
         let words = threads.of(thread).encoder.take(known, words, blocks);
         Ok(Taken { words, left_out: 0 })
+    }
+
+    /// Takes the next executions of a loop of a recorder's code block at once, as far as they are as predicted. Returns
+    /// how many; what is not taken is to be rolled out for [`TraceWriter::take`].
+    pub(super) fn take_loop(
+        &mut self,
+        thread: Thread,
+        number: usize,
+        rounds: &mut Rounds<'_>,
+    ) -> Result<u64, TraceError> {
+        self.make_room(thread)?;
+        Ok(self.threads.of(thread).encoder.take_loop(number, rounds))
     }
 
     /// Words of recorders in sealed blocks and before changes of mappings that should have been addresses and are not.

@@ -7,6 +7,7 @@
 //! columns become dense.
 
 mod dictionary;
+mod loops;
 mod sealing;
 mod slots;
 mod taking;

@@ -47,6 +47,15 @@ impl Slot {
         self.column.push(word);
     }
 
+    /// Notes explicit addresses.
+    #[inline(always)]
+    pub(super) fn push_all(&mut self, count: usize, spare: &mut Vec<Vec<u64>>, word: impl Fn(usize) -> u64) {
+        if self.column.capacity() - self.column.len() < count {
+            self.grow(spare);
+        }
+        self.column.extend((0..count).map(word));
+    }
+
     /// Makes room in the memory of a long column of the block before, if there is any.
     #[cold]
     fn grow(&mut self, spare: &mut Vec<Vec<u64>>) {

@@ -21,11 +21,11 @@ pub(crate) struct Known {
 /// in one place, since where the next execution begins is known only then.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line {
-    generation: u32,
+    pub generation: u32,
     /// Its entry; none if it has no accesses.
     root: u32,
     /// The same, but for executions that are to be looked at more closely.
-    fast: u32,
+    pub fast: u32,
     guarded: bool,
 }
 

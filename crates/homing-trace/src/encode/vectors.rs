@@ -144,6 +144,15 @@ impl Vectors {
         self.cell(place, 1, word)
     }
 
+    /// The smallest and the largest distance of an address that is derived from a word.
+    #[inline]
+    pub(super) fn span(&mut self, place: Place, word: usize) -> (i64, i64) {
+        if !place.spans {
+            return (0, 0);
+        }
+        (*self.cell(place, 4, word) as i64, *self.cell(place, 5, word) as i64)
+    }
+
     /// Says whether a word is expected to miss, so that nothing of it is compared but that it is an address. It is new
     /// after that.
     pub(super) fn expect(&mut self, place: Place, word: usize, misses: bool) {

@@ -3,6 +3,8 @@
 use super::*;
 use crate::wire::{self, Cut, Flavour, PAYLOAD};
 use homing_wire::{op, word as control};
+use rand::{RngCore, SeedableRng};
+use rand_xoshiro::SplitMix64;
 
 fn ingest(flavour: Flavour, options: IngestOptions) -> Ingest<Vec<u8>> {
     Ingest::new(TraceWriter::new(Vec::new(), &Header::new("test", "1")).unwrap(), flavour, options)
@@ -527,4 +529,62 @@ fn loops_that_make_no_sense_are_counted() {
         assert_eq!(summary.references, 0);
         assert!(summary.malformed > 0);
     }
+}
+
+/// The trace of a stream of the parallel flavour.
+fn trace_of(words: &[u64]) -> Vec<u8> {
+    let mut ingest = ingest(Flavour::Parallel, IngestOptions::default());
+    ingest.segment(0, 0, words).unwrap();
+    ingest.finish().unwrap().0
+}
+
+/// A loop of block 5: how many executions, where the word with a step begins, its step, and where the others lie: 0, one
+/// page; 1, any page; 2, one after the other.
+fn any_loop() -> impl Strategy<Value = (u64, u64, u64, u8)> {
+    let step = prop_oneof![Just(16u64), Just(8), Just(0), Just(4096), Just((-8i64) as u64), Just(24)];
+    (0u64..700, 0u64..1 << 16, step, 0u8..3)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Loops that are taken at once leave the same trace, byte for byte, as their executions one by one.
+    #[test]
+    fn loops_are_what_their_executions_are(loops in proptest::collection::vec(any_loop(), 1..40), seed: u64) {
+        let (mut as_loops, mut one_by_one) = (loop_definition(), loop_definition());
+        let mut random = SplitMix64::seed_from_u64(seed);
+        let mut start = 0x10_0000;
+        for (count, jump, step, others) in loops {
+            // Half of the loops go on where the one before ended.
+            start = if jump % 2 == 0 { start } else { 0x10_0000 + jump * 8 };
+            as_loops.extend([control(op::LOOP, 5), 8 * (4 + count), start, step]);
+            for i in 0..count {
+                let other = 0x800_0000 + match others {
+                    0 => random.next_u64() % 512 * 8,
+                    1 => random.next_u64() % (1 << 20) * 8,
+                    _ => i * 8,
+                };
+                as_loops.push(other);
+                one_by_one.extend([control(op::BLOCK, 5), start, other]);
+                start = start.wrapping_add(step);
+            }
+        }
+        prop_assert!(trace_of(&as_loops) == trace_of(&one_by_one));
+    }
+}
+
+#[test]
+fn long_loops_fill_blocks_as_their_executions_do() {
+    let (mut as_loops, mut one_by_one) = (loop_definition(), loop_definition());
+    let mut random = SplitMix64::seed_from_u64(7);
+    for round in 0..30u64 {
+        let (count, start) = (40_000 + round, 0x10_0000 + round * 4);
+        as_loops.extend([control(op::LOOP, 5), 8 * (4 + count), start, 16]);
+        for i in 0..count {
+            let other = 0x800_0000 + random.next_u64() % (1 << 24) * 8;
+            as_loops.push(other);
+            one_by_one.extend([control(op::BLOCK, 5), start + 16 * i, other]);
+        }
+    }
+    assert!(trace_of(&as_loops) == trace_of(&one_by_one));
 }
