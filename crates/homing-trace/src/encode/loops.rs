@@ -70,37 +70,39 @@ impl ThreadEncoder {
         if entry.expected > 0 {
             count = count.min(room(MAX_EXPLICIT, hot.explicit, entry.expected.into()));
         }
-        // As predicted?
-        let mut own = 0;
-        for (word, place) in rounds.places.iter().enumerate() {
-            let expected = entry.expect >> word & 1 == 1;
-            let span = self.vectors.span(entry.place, word);
-            match *place {
-                Some((first, step)) if expected => {
-                    let fits = (0..count)
-                        .take_while(|&i| is_in_one_page(first.wrapping_add(step.wrapping_mul(i)), span));
-                    count = fits.count() as u64;
-                }
-                Some((first, step)) => {
-                    let last = *self.vectors.last(entry.place, word);
-                    let stride = *self.vectors.stride(entry.place, word);
-                    if first.wrapping_sub(last) != stride {
-                        return 0;
-                    }
-                    let fits = within_page(first, step, last, span);
-                    count = count.min(if step == stride { fits } else { fits.min(1) });
-                }
-                None if expected => {
-                    let words = rounds.own[own..].iter().step_by(rounds.each);
-                    count = words.take(count as usize).take_while(|&&word| is_in_one_page(word, span)).count()
-                        as u64;
-                    own += 1;
-                }
-                None => return 0,
-            }
-            if count == 0 {
+        // As predicted? First what costs the same for any number of executions.
+        for (word, place) in
+            rounds.places.iter().enumerate().filter(|(word, _)| entry.expect >> word & 1 == 0)
+        {
+            let Some((first, step)) = *place else { return 0 };
+            let last = *self.vectors.last(entry.place, word);
+            let stride = *self.vectors.stride(entry.place, word);
+            if first.wrapping_sub(last) != stride {
                 return 0;
             }
+            let fits = within_page(first, step, last, self.vectors.span(entry.place, word));
+            count = count.min(if step == stride { fits } else { fits.min(1) });
+        }
+        let mut own = 0;
+        for (word, place) in
+            rounds.places.iter().enumerate().filter(|(word, _)| entry.expect >> word & 1 == 1)
+        {
+            let span = self.vectors.span(entry.place, word);
+            let fits = match *place {
+                Some((first, step)) => {
+                    let addresses = (0..count).map(|i| first.wrapping_add(step.wrapping_mul(i)));
+                    addresses.take_while(|&address| is_in_one_page(address, span)).count()
+                }
+                None => {
+                    let words = rounds.own[own..].iter().step_by(rounds.each).take(count as usize);
+                    own += 1;
+                    words.take_while(|&&word| is_in_one_page(word, span)).count()
+                }
+            };
+            count = fits as u64;
+        }
+        if count == 0 {
+            return 0;
         }
         // Then all at once.
         let mut own = 0;
