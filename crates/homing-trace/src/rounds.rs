@@ -6,8 +6,8 @@ const HEAD: usize = 2;
 /// Words that are rolled out at a time: they fit into a core's own caches.
 const WORDS: usize = 1 << 12;
 
-/// Words that come once in each execution: with a step, the address in the next execution and the step; `None`: the next
-/// of the loop's own.
+/// Words that come once in each execution: with a step, the address in the next execution and the step; `None`: the
+/// next of the loop's own.
 pub(super) type Places = Vec<Option<(u64, u64)>>;
 
 /// The executions of a loop ([`homing_wire::op::LOOP`]).
@@ -49,7 +49,8 @@ impl<'a> Rounds<'a> {
         Some(Rounds { words: end, left, places, own: &words[first..end], each: own })
     }
 
-    /// Replaces `out` by the next executions, `most` at most, each of which begins with `head`; false if there are none.
+    /// Replaces `out` by the next executions, `most` at most, each of which begins with `head`; false if there are
+    /// none.
     pub fn next(&mut self, head: u64, most: u64, out: &mut Vec<u64>) -> bool {
         out.clear();
         let fit = (WORDS / (1 + self.places.len())).max(1) as u64;

@@ -538,8 +538,8 @@ fn trace_of(words: &[u64]) -> Vec<u8> {
     ingest.finish().unwrap().0
 }
 
-/// A loop of block 5: how many executions, where the word with a step begins, its step, and where the others lie: 0, one
-/// page; 1, any page; 2, one after the other.
+/// A loop of block 5: how many executions, where the word with a step begins, its step, and where the others lie: 0,
+/// one page; 1, any page; 2, one after the other.
 fn any_loop() -> impl Strategy<Value = (u64, u64, u64, u8)> {
     let step = prop_oneof![Just(16u64), Just(8), Just(0), Just(4096), Just((-8i64) as u64), Just(24)];
     (0u64..700, 0u64..1 << 16, step, 0u8..3)
