@@ -61,7 +61,7 @@ impl ThreadEncoder {
         let (root, mut hot) = (line.fast, self.hot);
         let Some(entry) = self.entries.get(root as usize).copied() else { return 0 };
         // The first accesses of a loop, and a block that another one comes after, are taken one by one.
-        if hot.current != root || hot.next != root || self.is_full() {
+        if rounds.left == 0 || hot.current != root || hot.next != root || self.is_full() {
             return 0;
         }
         let mut count = rounds.left;

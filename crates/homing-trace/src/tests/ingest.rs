@@ -588,3 +588,22 @@ fn long_loops_fill_blocks_as_their_executions_do() {
     }
     assert!(trace_of(&as_loops) == trace_of(&one_by_one));
 }
+
+#[test]
+fn loops_with_several_words_of_their_own_are_what_their_executions_are() {
+    // Two reads with a word in each execution, and a write with a step between them.
+    let definition =
+        [control(op::DEFINE, 6), 3 << 32 | 4, 0, 8 << 16, 1 | 8 << 16 | 1 << 32 | 1 << 37, 2 | 4 << 16];
+    let (mut as_loops, mut one_by_one) = (definition.to_vec(), definition.to_vec());
+    let mut random = SplitMix64::seed_from_u64(8);
+    for round in 0..300u64 {
+        let (count, start) = (random.next_u64() % 700, 0x10_0000 + round * 4096);
+        as_loops.extend([control(op::LOOP, 6), 8 * (4 + 2 * count), start, 8]);
+        for i in 0..count {
+            let [one, other] = [0x800_0000, 0x900_0000].map(|base| base + random.next_u64() % (1 << 18) * 8);
+            as_loops.extend([one, other]);
+            one_by_one.extend([control(op::BLOCK, 6), one, start + 8 * i, other]);
+        }
+    }
+    assert!(trace_of(&as_loops) == trace_of(&one_by_one));
+}
