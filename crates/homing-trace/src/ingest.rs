@@ -308,7 +308,7 @@ impl<W: Write> State<W> {
             } else {
                 0
             };
-            few = if taken > 0 { 1 } else { few * 2 };
+            few = if taken > 0 { 1 } else { few.saturating_mul(2) };
             if !rounds.next(BLOCK | number, few, &mut executions) {
                 break;
             }

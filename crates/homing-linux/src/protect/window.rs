@@ -9,9 +9,9 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Longest time in which all threads say where they are before a window. On a busy machine, where threads wait long for
-/// their turn, that is too short: it is doubled when one did not answer, to LONGEST at most, since threads that
-/// have answered wait for those that have not, and waiting in vain is worse than waiting longer.
+/// Longest time in which all threads say where they are before a window. It is doubled when a thread did not answer, to
+/// LONGEST at most: on a busy machine threads wait long for a CPU. Without an answer from all there is no window, and
+/// those that have answered have waited for nothing.
 const BEGIN: Duration = Duration::from_millis(30);
 const LONGEST: Duration = Duration::from_millis(240);
 /// The same after a window.

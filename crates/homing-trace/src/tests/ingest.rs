@@ -607,3 +607,16 @@ fn loops_with_several_words_of_their_own_are_what_their_executions_are() {
     }
     assert!(trace_of(&as_loops) == trace_of(&one_by_one));
 }
+
+#[test]
+fn of_long_loops_nothing_is_lost_where_references_are_looked_at_one_by_one() {
+    let mut words = loop_definition();
+    let count = 200_000;
+    words.extend([control(op::LOOP, 5), 8 * (4 + count), 0x10_0000, 16]);
+    words.extend((0..count).map(|i| 0x800_0000 + i * 8));
+    for limit in [None, Some(u64::MAX)] {
+        let mut ingest = ingest(Flavour::Parallel, IngestOptions { limit, ..IngestOptions::default() });
+        ingest.segment(0, 0, &words).unwrap();
+        assert_eq!(ingest.finish().unwrap().1.references, 3 * count);
+    }
+}
