@@ -301,7 +301,7 @@ impl<W: Write> State<W> {
         };
         let mut executions = std::mem::take(&mut self.loop_words);
         // Where executions are not as predicted, more and more are rolled out at a time.
-        let mut few = 1;
+        let mut few = 1u64;
         loop {
             let taken = if self.plain {
                 self.writer.take_loop(self.thread, number as usize, &mut rounds)?

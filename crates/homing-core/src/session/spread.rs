@@ -84,8 +84,8 @@ fn excess(of: &[u64], by: &[u64]) -> Option<Excess> {
 }
 
 impl Session<'_> {
-    /// Spreads what has no home where one node answers for all. Only of processes whose pages stay otherwise, since moves
-    /// after their users would gain nothing or did not pay.
+    /// Spreads what has no home where one node answers for all. Only of processes whose pages stay otherwise, since
+    /// moves after their users would gain nothing or did not pay.
     pub(super) fn spread(&mut self) {
         if !self.settings.spread {
             return;
