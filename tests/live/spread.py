@@ -5,7 +5,6 @@ import sys
 summary, counts = (json.load(open(name)) for name in sys.argv[1:])
 spread, scans = summary["spread"], summary["scans"]["scans"]
 after_users = summary["pages_moved"] - spread
-left = [why for why in summary["refused"] if why.startswith("no gain")]
 
 
 def shares(part):
@@ -17,9 +16,10 @@ def shares(part):
 busy = max(sum(map(sum, part["accesses"])) for part in counts["intervals"]) / 2
 curve = [shares(part) for part in counts["intervals"] if sum(map(sum, part["accesses"])) > busy]
 print("answered by the most loaded memory, %:", *(f"{max(part):.0f}" for part in curve))
-print(f"of 1024 pages {after_users} moved after their users, {spread} spread; {scans} scans in {summary['seconds']:.0f} s; {left}")
+print(f"of 1024 pages {after_users} moved after their users, {spread} spread; {scans} scans in {summary['seconds']:.0f} s")
+print("moves refused:", summary["refused"], "pauses:", summary["pauses"])
 problems = []
-if not left:
+if not spread and not summary["pauses"] and not any(why.startswith("no gain") for why in summary["refused"]):
     problems.append("the engine saw something to gain")
 if after_users > 1100:
     problems.append("pages moved to and fro")
