@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * Whether a symbol is the function that begins or ends a region of interest: both recorders shall take the same names.
+ * Whether a symbol is the function that begins or ends a region of interest, or a mark does: both recorders shall take
+ * the same names.
  * Without the C library, which neither may call. */
 #ifndef HOMING_FUNCTION_H
 #define HOMING_FUNCTION_H
@@ -31,6 +32,14 @@ static inline int homing_is_called(const char *symbol, const char *name)
          return 1;
    }
    return 0;
+}
+
+/* Whether a name stands for the mark `text`: "mark:" is before it, where a function could have "mark::". */
+static inline int homing_is_mark(const char *name, const char *text)
+{
+   const char *mark = name ? homing_behind(name, "mark:") : (const char *)0;
+   const char *rest = mark ? homing_behind(text, mark) : (const char *)0;
+   return rest && *rest == 0;
 }
 
 /* Whether a demangled symbol is a part of a function that is not its entry. */

@@ -23,6 +23,8 @@
 
 /* The environment variable that names the wire: "MEMFD,CREDIT_FD,FULL_FD" (inherited descriptors). */
 #define HOMING_WIRE_ENV "HOMING_WIRE"
+/* The abstract socket at which `homing record --pid` waits: this and the process id. */
+#define HOMING_ATTACH_SOCKET "homing-attach-"
 /* Those that name the functions whose first entries begin and end the region of interest, if they are set. (parallel;
  * Valgrind has options) */
 #define HOMING_FROM_ENV "HOMING_FROM"

@@ -16,6 +16,34 @@
 static int cutting;
 static uint32_t cuts_made;
 
+/* The streams that may have a segment, and what each of them but our own has written, into room that was made. */
+static unsigned most_cuts(void) { return __atomic_load_n(&homing_wire->open_end, __ATOMIC_ACQUIRE); }
+
+static void write_cuts(unsigned most)
+{
+   for (unsigned slot = 0; slot < most; slot++) {
+      __typeof__(homing_wire->open[0]) *entry = &homing_wire->open[slot];
+      uint32_t segment, index, thread;
+      word written;
+      do { /* it may change while it is looked at */
+         segment = __atomic_load_n(&entry->segment_plus_1, __ATOMIC_ACQUIRE);
+         index = __atomic_load_n(&entry->index, __ATOMIC_ACQUIRE);
+         thread = __atomic_load_n(&entry->thread, __ATOMIC_ACQUIRE);
+         written = __atomic_load_n(&entry->words, __ATOMIC_ACQUIRE);
+      } while (segment != __atomic_load_n(&entry->segment_plus_1, __ATOMIC_ACQUIRE) ||
+               index != __atomic_load_n(&entry->index, __ATOMIC_ACQUIRE));
+      if (segment == 0 || slot == homing_self.slot)
+         continue;
+      word begin = (word)homing_segment(segment - 1);
+      word words = (written - begin) / sizeof(word); /* for a moment perhaps beyond the segment's end */
+      if (words > homing_wire->segment_words)
+         words = homing_wire->segment_words;
+      word *room = (word *)homing_take(homing_self.cursor, HOMING_CUT_WORDS * sizeof(word));
+      room[1] = (word)(segment - 1) << 32 | index;
+      homing_head(room, HOMING_WORD(HOMING_CUT, (word)thread << 32 | words));
+   }
+}
+
 struct cut homing_begin_cut(void)
 {
    struct cut cut = {0, 0};
@@ -26,13 +54,13 @@ struct cut homing_begin_cut(void)
    cut.mask = homing_begin_change();
    cut.begun = homing_self.state == STREAM_OPEN && homing_active;
    while (cut.begun) {
-      unsigned most = homing_threads > 0 ? homing_most_cuts() : 0;
+      unsigned most = homing_is_alone() ? 0 : most_cuts();
       cut.begun = homing_make_room(HOMING_CUT_WORDS * most + HOMING_EVENT_MAX);
       if (!cut.begun)
          break;
       homing_lock(&cutting);
-      if (homing_threads == 0 || most == homing_most_cuts()) {
-         homing_write_cuts(most);
+      if (homing_is_alone() || most == most_cuts()) {
+         write_cuts(most);
          break;
       }
       homing_unlock(&cutting);

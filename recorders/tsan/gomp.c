@@ -62,10 +62,6 @@ void GOMP_parallel(function *run, void *data, unsigned threads, unsigned flags);
 EXPORT void GOMP_parallel(function *run, void *data, unsigned threads, unsigned flags)
 {
    struct team team;
-   if (!homing_active) {
-      REAL(GOMP_parallel)(run, data, threads, flags);
-      return;
-   }
    fork_team(&team, run, data);
    REAL(GOMP_parallel)(run_member, &team, threads, flags);
    join_team(&team);
@@ -118,7 +114,7 @@ LOOP_TEAM(maybe_nonmonotonic_runtime, , )
 
 static word arrive(void)
 {
-   if (here.team == NULL || !homing_active)
+   if (here.team == NULL)
       return 0;
    word object = here.team->object + (++here.barriers << 32);
    release(object);

@@ -5,6 +5,8 @@
  * and where a record goes when there is no room. */
 #include "runtime.h"
 
+void *__libc_malloc(size_t bytes);
+
 /* Words of a loop record before its starts, and the most accesses with a step. */
 enum { HOMING_LOOP_HEAD = 2, HOMING_LOOP_REGULAR = 64 };
 _Static_assert(HOMING_LOOP_HEAD + 2 * HOMING_LOOP_REGULAR + 32 < HOMING_RECORD_MAX, "a record has its room at once");
@@ -31,6 +33,7 @@ void homing_go_nowhere(void)
 /* Called by __homing_room, which keeps all registers. */
 HIDDEN __attribute__((used)) void homing_inline_room(void)
 {
+   homing_look_for_recorder();
    if (!homing_record_room())
       homing_go_nowhere();
 }
@@ -99,17 +102,72 @@ static char has_avx __attribute__((used));
 KEEPING_REGISTERS("__homing_room", "homing_inline_room");
 KEEPING_REGISTERS("__homing_loop", "homing_inline_loop");
 
-/* Numbers of blocks given so far; none is given twice. */
+/* Numbers of blocks given so far. */
 static word next_block;
 
-static void send_definition(word number, const word *definition, unsigned words)
+/* The blocks of a compiled file, with a copy of their definitions: a library may be gone when a recording begins. */
+struct file {
+   struct file *next;
+   word first, count, words;
+   word definitions[];
+};
+static struct file *files;
+
+/* What a definition takes, behind the head of HOMING_DEFINE. */
+static unsigned definition_words(const word *definition) { return 2 + (unsigned)(definition[0] >> 32); }
+
+static void send_definitions(word first, word count, const word *definitions)
 {
-   word *room = homing_reserve(1 + words);
-   if (room == NULL)
-      return;
-   for (unsigned i = 0; i < words; i++)
-      room[1 + i] = definition[i];
-   homing_head(room, HOMING_WORD(HOMING_DEFINE, number));
+   for (word i = 0; i < count; i++) {
+      unsigned words = definition_words(definitions);
+      word *room = homing_reserve(1 + words);
+      for (unsigned k = 0; room != NULL && k < words; k++)
+         room[1 + k] = definitions[k];
+      if (room != NULL)
+         homing_head(room, HOMING_WORD(HOMING_DEFINE, first + i));
+      definitions += words;
+   }
+}
+
+void homing_send_blocks(void)
+{
+   for (struct file *file = __atomic_load_n(&files, __ATOMIC_ACQUIRE); file != NULL; file = file->next)
+      send_definitions(file->first, file->count, file->definitions);
+}
+
+static int is_of(const struct file *file, word count, const word *definitions, word words)
+{
+   word same = 0;
+   while (file->count == count && file->words == words && same < words &&
+          file->definitions[same] == definitions[same])
+      same++;
+   return file->count == count && same == words;
+}
+
+/* Gives numbers to blocks: new ones, or those that the same blocks had when their library was loaded before. */
+static word number_blocks(word count, const word *definitions)
+{
+   word words = 0;
+   for (word i = 0; i < count; i++)
+      words += definition_words(definitions + words);
+   for (struct file *file = __atomic_load_n(&files, __ATOMIC_ACQUIRE); file != NULL; file = file->next)
+      if (is_of(file, count, definitions, words))
+         return file->first;
+   struct file *file = __libc_malloc(sizeof *file + words * sizeof(word));
+   word first = __atomic_fetch_add(&next_block, count, __ATOMIC_RELAXED);
+   if (file == NULL) {
+      homing_may_be_attached = 0;
+      return first;
+   }
+   file->first = first;
+   file->count = count;
+   file->words = words;
+   for (word i = 0; i < words; i++)
+      file->definitions[i] = definitions[i];
+   file->next = __atomic_load_n(&files, __ATOMIC_RELAXED);
+   while (!__atomic_compare_exchange_n(&files, &file->next, file, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+   }
+   return first;
 }
 
 /* The code blocks of a compiled file, before any of its code runs. Each has the operation of its head there, and gets
@@ -120,12 +178,9 @@ EXPORT void __homing_blocks(word *heads, word count, const word *definitions)
    homing_has_records = 1;
    homing_start();
    homing_send_libraries();
-   word first = __atomic_fetch_add(&next_block, count, __ATOMIC_RELAXED);
-   for (word i = 0; i < count; i++) {
-      unsigned words = 2 + (unsigned)(definitions[0] >> 32);
-      send_definition(first + i, definitions, words);
+   word first = number_blocks(count, definitions);
+   send_definitions(first, count, definitions);
+   for (word i = 0; i < count; i++)
       heads[i] = HOMING_WORD(heads[i], first + i);
-      definitions += words;
-   }
    homing_publish(); /* other threads' executions shall find the definitions */
 }

@@ -23,7 +23,7 @@ static word file_name(int file)
 
 static void mappings(unsigned kind)
 {
-   if (homing_threads > 0)
+   if (!homing_is_alone())
       homing_sync(kind, OBJECT_MAPPINGS);
 }
 

@@ -38,15 +38,24 @@ word homing_name_as(unsigned operation, const char *text, unsigned length)
 
 word homing_name(const char *text, unsigned length) { return homing_name_as(HOMING_NAME, text, length); }
 
-/* What ../../include/homing.h calls. A program has few marks: their names are kept. */
+/* A program has few marks: their names are kept. */
+enum { KEPT = 64 };
+static struct {
+   char text[HOMING_MARK_NAME + 1];
+   word name;
+} kept[KEPT];
+static word marks;
+
+void homing_forget_marks(void)
+{
+   for (unsigned i = 0; i < KEPT; i++)
+      kept[i].name = 0;
+   marks = 0;
+}
+
+/* What ../../include/homing.h calls. */
 void EXPORT homing_mark(const char *name)
 {
-   enum { KEPT = 64 };
-   static struct {
-      char text[HOMING_MARK_NAME + 1];
-      word name;
-   } kept[KEPT];
-   static word marks;
    if (!homing_active || homing_self.inside)
       return;
    unsigned length = 0, at = 0;
@@ -65,6 +74,8 @@ void EXPORT homing_mark(const char *name)
    }
    homing_send(2, HOMING_WORD(HOMING_MARK, marks), kept[at].name, 0, 0, 0);
    marks++;
+   if (homing_region_awaited)
+      homing_region_mark(name);
 }
 
 /* One line of /proc/self/maps: "start-end rwxp offset dev inode   path". */

@@ -5,6 +5,8 @@
  * Locks are wrapped in gomp.c: they have the same names. */
 #include "runtime.h"
 
+#include <stdlib.h>
+
 void *__libc_malloc(size_t bytes);
 void __libc_free(void *at);
 
@@ -146,14 +148,14 @@ static int initialize(lookup_function lookup, int device, data *tool)
 
 static void finalize(data *tool) { (void)tool; }
 
-/* libomp asks every program for its tool. Without a recording there is none, and libomp runs as usual. */
+/* libomp asks every program for its tool. A recording may begin later (attach.c), but then another tool comes first. */
 start_result *ompt_start_tool(unsigned version, const char *runtime);
 EXPORT start_result *ompt_start_tool(unsigned version, const char *runtime)
 {
    (void)version, (void)runtime;
    static start_result result = {.initialize = initialize, .finalize = finalize};
    homing_start();
-   return homing_active ? &result : NULL;
+   return homing_active || (homing_may_be_attached && getenv("OMP_TOOL_LIBRARIES") == NULL) ? &result : NULL;
 }
 
 /* The calls that clang emits for critical, ordered and reduction. */

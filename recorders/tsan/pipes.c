@@ -20,6 +20,7 @@ struct own {
    ino_t inode;
 };
 static struct own credit = {.file = -1}, full = {.file = -1};
+static int said_lost;
 
 static int own(int file) { return homing_active && file >= 0 && (file == credit.file || file == full.file); }
 
@@ -31,10 +32,9 @@ static int is_there(const struct own *pipe)
 
 static int is_lost(const struct own *pipe)
 {
-   static int said;
    if (is_there(pipe))
       return 0;
-   if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
+   if (pipe->file >= 0 && !__atomic_exchange_n(&said_lost, 1, __ATOMIC_RELAXED))
       homing_say("homing: the program has closed the recorder's descriptors: it runs on without being recorded\n");
    return 1;
 }
@@ -59,6 +59,7 @@ static struct own keep(int file)
 
 void homing_open_pipes(int credit_fd, int full_fd)
 {
+   homing_close_pipes(); /* of the recording before */
    credit = keep(credit_fd);
    full = keep(full_fd);
 }
@@ -69,6 +70,7 @@ void homing_close_pipes(void)
       syscall(SYS_close, credit.file);
    if (is_there(&full))
       syscall(SYS_close, full.file);
+   credit.file = full.file = -1;
 }
 
 long homing_take_credit(void)

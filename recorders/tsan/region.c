@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * The region of interest: from the first entry of one function to the first entry of another after that. Compiled code
+ * The region of interest: from the first entry of one function, or a mark, to the next such after that. Compiled code
  * announces entries by a call from within the function, so the functions are looked up by name in the files that hold
  * such code, and the call's return address says which is entered. The runtime only says where the region begins and
  * ends; homing drops what lies outside, and keeps who touched each page first. */
@@ -173,12 +173,8 @@ static int changes(unsigned what)
    }
 }
 
-void homing_region_enter(word code)
+static void reach(unsigned what)
 {
-   unsigned what = 0, count = __atomic_load_n(&known, __ATOMIC_ACQUIRE);
-   for (unsigned i = 0; i < count; i++)
-      if (code - functions[i].start < functions[i].bytes)
-         what |= functions[i].what;
    if (!changes(what))
       return;
    /* References of other threads that come before the region, or in it, may arrive later. */
@@ -190,4 +186,18 @@ void homing_region_enter(word code)
       homing_region_awaited = place == INSIDE && to != NULL;
    }
    homing_end_cut(cut, event);
+}
+
+void homing_region_enter(word code)
+{
+   unsigned what = 0, count = __atomic_load_n(&known, __ATOMIC_ACQUIRE);
+   for (unsigned i = 0; i < count; i++)
+      if (code - functions[i].start < functions[i].bytes)
+         what |= functions[i].what;
+   reach(what);
+}
+
+void homing_region_mark(const char *mark)
+{
+   reach((homing_is_mark(from, mark) ? BEGINS : 0) | (homing_is_mark(to, mark) ? ENDS : 0));
 }

@@ -11,7 +11,8 @@
  *   alloc.c    malloc, new, and what they map          map.c     mmap, munmap, mremap, brk
  *   cut.c      mappings that go away under other threads       pipes.c  segments to and from homing
  *   string.c   memcpy and its kin                      block.c   calls that wait in the kernel
- *   signal.c   signal handlers                    region.c  where the region of interest begins and ends
+ *   signal.c   signal handlers, handler.c where they write    region.c  where the region of interest begins and ends
+ *   start.c    where a recording begins               attach.c  while the program runs
  *   inline.c   what the code of the compiler pass of recorders/clang calls
  */
 #ifndef HOMING_RUNTIME_H
@@ -52,9 +53,11 @@ struct stream {
    word *base;            /* of the segment */
    word advance;          /* function entries not yet sent */
    uint32_t thread;
+   uint32_t recording;    /* that this is the stream of */
    uint32_t index;        /* segments posted */
    uint32_t slot;         /* in homing_wire_header.open */
    uint32_t inside;       /* > 0: the runtime itself is at work, its calls are not the program's */
+   uint32_t begins_recording; /* the thread sends what comes first, before others may send anything */
    enum stream_state state;
    /* What the last acquiring load saw: a thread that spins on a flag sends one edge, not one a turn. */
    const volatile void *seen_at;
@@ -63,6 +66,8 @@ struct stream {
    struct stack_range interrupted;
    /* For code of recorders/clang: the cursor in memory that nobody reads, while nothing is recorded. */
    volatile unsigned long long nowhere;
+   /* The frame of the signal handler that runs, as far as is known; 0: none does. */
+   word handler_frame;
    /* Signal handlers that have interrupted one another; where the first of them began to write, what the cursor was
     * then, and where the last one that has returned had come to; 0: none since the segment was opened. */
    uint32_t handlers;
@@ -92,14 +97,30 @@ HIDDEN word homing_object(void);
 enum { ROLE_FORK = 0, ROLE_JOIN = 2, ROLE_TASKS = 4, ROLE_ORDERED = 6 };
 /* Objects that exist once. */
 enum { OBJECT_FENCE = 3, OBJECT_CRITICAL = 5, OBJECT_ATOMIC = 7, OBJECT_MAPPINGS = 9 };
-/* Threads made so far, the first not counted. */
+/* Threads made so far, the first not counted; whether there is none but the first. */
 extern HIDDEN uint32_t homing_threads;
+HIDDEN int homing_is_alone(void);
 /* Starts recording if the wire is there; called before the first reference, and harmless when repeated. */
 HIDDEN void homing_start(void);
+/* Recordings so far, of which at most one goes on. */
+HIDDEN uint32_t homing_recording(void);
+HIDDEN void homing_prepare_streams(void);
+HIDDEN void homing_begin_recording(homing_wire_header *shared, int while_running);
+HIDDEN void homing_leave_recording(void);
+/* While nothing is recorded: whether `homing record --pid` waited for this process, and a recording has begun. */
+HIDDEN int homing_look_for_recorder(void);
+extern HIDDEN int homing_may_be_attached;
+/* Begins one with these descriptors: memory, free segments, filled ones. */
+HIDDEN int homing_attach(const int files[3]);
+/* What an earlier recording has sent, and this one has not. */
+HIDDEN void homing_forget_marks(void);
+HIDDEN void homing_forget_stacks(void);
+/* Sends the definitions of all code blocks. */
+HIDDEN void homing_send_blocks(void);
 /* The number of a thread about to be made. */
 HIDDEN uint32_t homing_new_thread(void);
-/* Gives the calling thread the number its creator announced. */
-HIDDEN void homing_begin_thread(uint32_t thread);
+/* Gives the calling thread the number that its creator announced in this recording. */
+HIDDEN void homing_begin_thread(uint32_t thread, uint32_t of_recording);
 /* Ends the calling thread's stream. */
 HIDDEN void homing_end_thread(void);
 /* Counts a process that is not recorded. */
@@ -128,9 +149,13 @@ HIDDEN void homing_end_change(uint64_t before);
 /* Between the two: room for n words; 0 when nothing is recorded. */
 HIDDEN int homing_make_room(unsigned n);
 HIDDEN void homing_post(void); /* what homing_publish() does */
-/* The streams that may have a segment, and what each of them but our own has written, into room that was made. */
-HIDDEN unsigned homing_most_cuts(void);
-HIDDEN void homing_write_cuts(unsigned most);
+/* The shared memory; a segment in it; how far the thread's own may be filled, and how much of that is for signal
+ * handlers where code of recorders/clang may be interrupted. */
+extern HIDDEN homing_wire_header *homing_wire;
+HIDDEN word *homing_segment(word number);
+HIDDEN word homing_segment_end(void);
+HIDDEN word homing_handler_words(void);
+enum { HOMING_KEPT_FREE = 8 };
 /* The pipes: a free segment, or -1 if there is nobody at the other end; whether a filled one was sent. */
 HIDDEN void homing_open_pipes(int credit, int full);
 HIDDEN void homing_close_pipes(void);
@@ -180,10 +205,11 @@ HIDDEN void homing_send_maps(void);
 /* Sends those of libraries that were loaded later. */
 HIDDEN void homing_send_libraries(void);
 /* The region of interest: takes its functions from the environment, and looks for them in all loaded files; looks in
- * one that was loaded later; the code of a function is entered, which counts only while one is awaited. */
+ * one that was loaded later; the code of a function is entered, or a mark made, which counts only while awaited. */
 HIDDEN void homing_region_start(void);
 HIDDEN void homing_region_look(const struct dl_phdr_info *object);
 HIDDEN void homing_region_enter(word code);
+HIDDEN void homing_region_mark(const char *mark);
 extern EXPORT int homing_region_awaited;
 /* A range access, in pieces as libc's vector code makes them. */
 HIDDEN void homing_range(word address, word bytes, unsigned write, word site);

@@ -46,6 +46,8 @@ static void call_handler(int signal, siginfo_t *details, void *context)
    struct stream *self = &homing_self;
    struct stack_range before = self->interrupted;
    int in_runtime = self->inside || (at >= __start_homing_text && at < __stop_homing_text);
+   word outer = self->handler_frame;
+   self->handler_frame = (word)__builtin_frame_address(0);
    struct kept kept = homing_begin_handler();
    if ((kept.begun || (in_runtime && !finish_reference(registers))) && before.end == 0) {
       const stack_t *other = &interrupted->uc_stack;
@@ -60,6 +62,7 @@ static void call_handler(int signal, siginfo_t *details, void *context)
       installed[signal].handler.plain(signal);
    homing_end_handler(kept);
    self->interrupted = before;
+   self->handler_frame = outer;
 }
 
 /* A handler that jumps out of itself never returns: it has ended, and the runtime's code that it interrupted with it,

@@ -60,6 +60,14 @@ static struct {
    struct stack stack;
 } recent[RECENT];
 
+void homing_forget_stacks(void)
+{
+   for (unsigned i = 0; i < STACKS; i++)
+      stacks[i].key = stacks[i].name = 0;
+   for (unsigned i = 0; i < RECENT; i++)
+      recent[i].here = 0;
+}
+
 struct walk {
    struct stack *stack;
    word from;       /* the return address that the stack begins with */

@@ -26,10 +26,15 @@ static volatile unsigned long long nowhere = 1ULL << 63;
 __thread struct stream homing_self = {.cursor = &nowhere};
 int homing_active, homing_has_records;
 
-static homing_wire_header *header;
+/* Of the recording that goes on, or of the last one. */
+homing_wire_header *homing_wire;
 static word first_segment;
 /* Threads made so far, the first not counted. */
 uint32_t homing_threads;
+/* Recordings so far: a thread's stream belongs to one. */
+static uint32_t recording;
+/* This one began while the program ran. */
+static int attached;
 /* The only thread so far has sent something that is to be published, when there are others. */
 static int unpublished;
 static uint64_t next_stamp, next_object = 16; /* below: objects that exist once */
@@ -49,7 +54,8 @@ static const struct {
 static unsigned char slot_used[HOMING_WIRE_MAX_OPEN];
 static pthread_key_t end_key;
 
-enum { KEPT_FREE = 8 };
+/* References and synchronisations that are not recorded between two looks for a recorder. */
+enum { LOOKS_EACH = 4096, LOOKS_EACH_SYNC = 16 };
 
 void homing_say(const char *text) { (void)!syscall(SYS_write, 2, text, strlen(text)); }
 
@@ -81,12 +87,37 @@ static void stop_recording(void)
 }
 
 /* As stop_recording, with the reason, from the pipes. Homing says that it ends; if it did not, it was killed, and what
- * it records ends with it, as the kernel sees to for the program that it started itself. */
+ * it started ends with it, as the kernel sees to for the program itself. */
 static void stop_without(long reason)
 {
-   if (reason == HOMING_GONE && !__atomic_load_n(&header->stop, __ATOMIC_ACQUIRE))
+   if (!attached && reason == HOMING_GONE && !__atomic_load_n(&homing_wire->stop, __ATOMIC_ACQUIRE))
       syscall(SYS_kill, getpid(), SIGKILL);
    stop_recording();
+}
+
+uint32_t homing_recording(void) { return recording; }
+
+int homing_is_alone(void) { return homing_threads == 0 && !attached; }
+
+/* Whether this thread sends what it does. The one that begins a recording does so before all others. */
+static int is_recording(void)
+{
+   return __atomic_load_n(&homing_active, __ATOMIC_RELAXED) || homing_self.begins_recording;
+}
+
+/* The thread's stream is of the recording that goes on; what it was of an earlier one is over. */
+static void join_recording(void)
+{
+   struct stream *self = &homing_self;
+   if (LIKELY(self->recording == recording))
+      return;
+   leave_segment();
+   self->recording = recording;
+   self->thread = self->index = 0;
+   self->advance = self->handler_end = 0;
+   self->seen_at = NULL;
+   if (self->state == STREAM_OPEN)
+      self->state = STREAM_NEW;
 }
 
 /* Segments change with all signals blocked: a handler would find a stream that is neither in one nor in the next, and
@@ -110,43 +141,50 @@ void homing_end_change(uint64_t before)
 static void post_segment(void)
 {
    struct stream *self = &homing_self;
-   word end = header->open[self->slot].words;
+   word end = homing_wire->open[self->slot].words;
    if (self->handler_end > end)
       end = self->handler_end;
-   homing_wire_full full = {.segment = header->open[self->slot].segment_plus_1 - 1,
+   homing_wire_full full = {.segment = homing_wire->open[self->slot].segment_plus_1 - 1,
                             .words = (uint32_t)((end - (word)self->base) / sizeof(word)),
                             .stream = self->thread,
                             .index = self->index++};
    leave_segment();
    long sent = homing_send_full(&full);
    if (sent == 0)
-      __atomic_store_n(&header->open[self->slot].segment_plus_1, 0, __ATOMIC_RELEASE);
+      __atomic_store_n(&homing_wire->open[self->slot].segment_plus_1, 0, __ATOMIC_RELEASE);
    else
       stop_without(sent); /* and homing finds the segment there */
 }
 
 /* How far a segment may be filled, */
-static word end_of_segment(void) { return (word)(homing_self.base + header->segment_words - KEPT_FREE); }
+word homing_segment_end(void) { return (word)(homing_self.base + homing_wire->segment_words - HOMING_KEPT_FREE); }
 
 /* and how much of that is for signal handlers where code of recorders/clang may be interrupted. */
-static word handler_words(void) { return header->segment_words >= 1 << 14 ? 1 << 12 : header->segment_words / 4; }
+word homing_handler_words(void)
+{
+   return homing_wire->segment_words >= 1 << 14 ? 1 << 12 : homing_wire->segment_words / 4;
+}
+
+word *homing_segment(word number) { return (word *)first_segment + number * homing_wire->segment_words; }
 
 /* Opens a segment for the thread; 0 when there is none to be had. */
 static int open_segment(void)
 {
    struct stream *self = &homing_self;
-   long segment = header->stop ? HOMING_PIPE_LOST : homing_take_credit();
+   long segment = homing_wire->stop ? HOMING_PIPE_LOST : homing_take_credit();
    if (segment < 0) {
       stop_without(segment);
       return 0;
    }
-   self->base = (word *)first_segment + (uint64_t)segment * header->segment_words;
-   header->open[self->slot].words = (word)self->base;
-   header->open[self->slot].thread = self->thread;
-   header->open[self->slot].index = self->index;
-   __atomic_store_n(&header->open[self->slot].segment_plus_1, (uint32_t)segment + 1, __ATOMIC_RELEASE);
-   self->cursor = &header->open[self->slot].words;
-   self->limit = end_of_segment() - (homing_has_records ? handler_words() * sizeof(word) : 0);
+   if (self->recording != recording) /* it waited until the next one */
+      return 0;
+   self->base = homing_segment((word)segment);
+   homing_wire->open[self->slot].words = (word)self->base;
+   homing_wire->open[self->slot].thread = self->thread;
+   homing_wire->open[self->slot].index = self->index;
+   __atomic_store_n(&homing_wire->open[self->slot].segment_plus_1, (uint32_t)segment + 1, __ATOMIC_RELEASE);
+   self->cursor = &homing_wire->open[self->slot].words;
+   self->limit = homing_segment_end() - (homing_has_records ? homing_handler_words() * sizeof(word) : 0);
    self->inline_limit = self->limit - HOMING_RECORD_MAX * sizeof(word);
    return 1;
 }
@@ -154,11 +192,11 @@ static int open_segment(void)
 /* An entry of open[] that no other live thread uses; -1 if a segment has no room for more cuts. */
 static long take_slot(void)
 {
-   uint32_t most = (header->segment_words - KEPT_FREE - HOMING_EVENT_MAX) / HOMING_CUT_WORDS;
+   uint32_t most = (homing_wire->segment_words - HOMING_KEPT_FREE - HOMING_EVENT_MAX) / HOMING_CUT_WORDS;
    for (uint32_t slot = 0; slot < HOMING_WIRE_MAX_OPEN && slot < most; slot++)
       if (!slot_used[slot] && !__atomic_exchange_n(&slot_used[slot], 1, __ATOMIC_ACQ_REL)) {
-         uint32_t end = __atomic_load_n(&header->open_end, __ATOMIC_RELAXED);
-         while (end <= slot && !__atomic_compare_exchange_n(&header->open_end, &end, slot + 1, 0, __ATOMIC_ACQ_REL,
+         uint32_t end = __atomic_load_n(&homing_wire->open_end, __ATOMIC_RELAXED);
+         while (end <= slot && !__atomic_compare_exchange_n(&homing_wire->open_end, &end, slot + 1, 0, __ATOMIC_ACQ_REL,
                                                             __ATOMIC_RELAXED)) {
          }
          return slot;
@@ -180,7 +218,7 @@ static void send_advance(void)
 
 void homing_post(void)
 {
-   if (homing_threads == 0) {
+   if (homing_is_alone()) {
       unpublished = 1;
       return;
    }
@@ -197,15 +235,15 @@ int homing_make_room(unsigned n)
       send_advance();
       post_segment();
    }
-   return homing_active && open_segment();
+   return is_recording() && open_segment();
 }
 
 void homing_publish(void)
 {
    struct stream *self = &homing_self;
-   if (!homing_active || homing_interrupted() || self->inside || self->base == NULL)
+   if (!is_recording() || homing_interrupted() || self->inside || self->base == NULL || self->recording != recording)
       return;
-   if (homing_threads == 0) {
+   if (homing_is_alone()) {
       unpublished = 1;
       return;
    }
@@ -216,34 +254,7 @@ void homing_publish(void)
    errno = saved;
 }
 
-unsigned homing_most_cuts(void) { return __atomic_load_n(&header->open_end, __ATOMIC_ACQUIRE); }
-
-void homing_write_cuts(unsigned most)
-{
-   for (unsigned slot = 0; slot < most; slot++) {
-      __typeof__(header->open[0]) *entry = &header->open[slot];
-      uint32_t segment, index, thread;
-      word written;
-      do { /* it may change while it is looked at */
-         segment = __atomic_load_n(&entry->segment_plus_1, __ATOMIC_ACQUIRE);
-         index = __atomic_load_n(&entry->index, __ATOMIC_ACQUIRE);
-         thread = __atomic_load_n(&entry->thread, __ATOMIC_ACQUIRE);
-         written = __atomic_load_n(&entry->words, __ATOMIC_ACQUIRE);
-      } while (segment != __atomic_load_n(&entry->segment_plus_1, __ATOMIC_ACQUIRE) ||
-               index != __atomic_load_n(&entry->index, __ATOMIC_ACQUIRE));
-      if (segment == 0 || slot == homing_self.slot)
-         continue;
-      word begin = first_segment + (word)(segment - 1) * header->segment_words * sizeof(word);
-      word words = (written - begin) / sizeof(word); /* for a moment perhaps beyond the segment's end */
-      if (words > header->segment_words)
-         words = header->segment_words;
-      word *room = (word *)homing_take(homing_self.cursor, HOMING_CUT_WORDS * sizeof(word));
-      room[1] = (word)(segment - 1) << 32 | index;
-      homing_head(room, HOMING_WORD(HOMING_CUT, (word)thread << 32 | words));
-   }
-}
-
-/* Returns 1 if nobody has announced the thread: it was made by a raw clone(2). */
+/* Returns 1 if nobody has announced the thread: it was made by a raw clone(2), or before the recording began. */
 static int open_stream(void)
 {
    struct stream *self = &homing_self;
@@ -278,11 +289,12 @@ static void send_losses(void)
 static int have_room(unsigned n)
 {
    struct stream *self = &homing_self;
-   if (!__atomic_load_n(&homing_active, __ATOMIC_RELAXED))
+   if (!is_recording())
       return 0;
    int interrupted = homing_interrupted();
-   if (self->inside)
+   if (self->inside || (interrupted && self->recording != recording))
       return 0;
+   join_recording();
    if (UNLIKELY(lost[LOST_AFTER_END] | lost[LOST_IN_HANDLER]) && self->state == STREAM_OPEN && !interrupted)
       send_losses();
    int full = *self->cursor + n * sizeof(word) > self->limit;
@@ -319,78 +331,6 @@ word *homing_reserve(unsigned n)
 
 int homing_record_room(void) { return have_room(HOMING_RECORD_MAX + 1); }
 
-struct kept homing_begin_handler(void)
-{
-   struct stream *self = &homing_self;
-   struct kept kept = {self->cursor, self->inline_limit, self->limit, homing_has_records && self->base != NULL,
-                       self->handlers};
-   if (!kept.begun)
-      return kept;
-   word start = end_of_segment() - handler_words() * sizeof(word) + KEPT_FREE * sizeof(word);
-   if (self->handler_end > start)
-      start = self->handler_end;
-   /* One that interrupts another cannot tell where that writes, either. */
-   if (self->handlers++ == 0 && self->cursor != &self->nowhere && kept.limit < start && start < end_of_segment()) {
-      self->handler_start = start;
-      self->interrupted_at = *self->cursor;
-      *self->cursor = start;
-      self->limit = end_of_segment();
-      self->inline_limit = self->limit - HOMING_RECORD_MAX * sizeof(word);
-   } else {
-      homing_go_nowhere();
-   }
-   return kept;
-}
-
-void homing_end_handler(struct kept kept)
-{
-   struct stream *self = &homing_self;
-   if (!kept.begun || !homing_active)
-      return;
-   if (self->cursor == &self->nowhere)
-      homing_go_nowhere(); /* counts what it has written */
-   int wrote = 0;
-   self->handlers = kept.handlers;
-   if (kept.handlers == 0 && self->handler_start != 0) {
-      wrote = *kept.cursor > self->handler_start;
-      if (wrote)
-         self->handler_end = *kept.cursor;
-      *kept.cursor = self->interrupted_at;
-      self->handler_start = 0;
-   }
-   self->cursor = kept.cursor;
-   /* What the handler wrote comes next, behind the record that it interrupted: that ends the segment. */
-   self->limit = wrote ? 0 : kept.limit;
-   self->inline_limit = wrote ? 0 : kept.inline_limit;
-}
-
-void homing_abandon_handler(void)
-{
-   struct stream *self = &homing_self;
-   if (self->handlers == 0)
-      return;
-   self->handlers = 0;
-   if (self->handler_start == 0)
-      return;
-   /* The record that it interrupted is never completed. Of a loop's the words so far count. */
-   word *record = (word *)self->interrupted_at, *end = (word *)self->handler_start;
-   self->handler_start = 0;
-   if ((*record & HOMING_WORD(0xff, 0)) == HOMING_WORD(HOMING_LOOP, 0)) {
-      if (record[1] == 0) {
-         while (end[-1] == 0)
-            end--;
-         record[1] = (word)end - (word)record;
-      }
-   } else {
-      for (; record < end; record++)
-         *record = 0;
-   }
-   if (self->cursor == &self->nowhere) { /* from one that had interrupted it */
-      self->cursor = &header->open[self->slot].words;
-      self->limit = self->inline_limit = 0;
-   }
-}
-
 /* After homing_reserve() found no room. */
 static void count_loss(void)
 {
@@ -410,7 +350,8 @@ void homing_lose_records(word words)
 
 void homing_reference_slow(word reference)
 {
-   if (!homing_active)
+   static __thread unsigned calls;
+   if (!homing_active && (++calls % LOOKS_EACH != 0 || !homing_look_for_recorder()))
       return;
    word *room = homing_reserve(1);
    if (room != NULL)
@@ -435,6 +376,9 @@ void homing_send(unsigned n, word head, word a, word b, word c, word d)
 
 void homing_sync(unsigned kind, word object)
 {
+   static __thread unsigned calls;
+   if (!homing_active && ++calls % LOOKS_EACH_SYNC == 0)
+      homing_look_for_recorder();
    if (!homing_active || homing_self.inside)
       return;
    send_advance();
@@ -458,9 +402,12 @@ uint32_t homing_new_thread(void)
    return thread;
 }
 
-void homing_begin_thread(uint32_t thread)
+void homing_begin_thread(uint32_t thread, uint32_t of_recording)
 {
    struct stream *self = &homing_self;
+   if (of_recording != recording) /* another one has begun since the thread was announced */
+      return;
+   join_recording();
    uint64_t mask = homing_begin_change();
    if (self->state == STREAM_OPEN) { /* a signal handler came first, and counts as a thread of its own */
       if (self->base != NULL)
@@ -473,14 +420,14 @@ void homing_begin_thread(uint32_t thread)
 
 void homing_may_block(void)
 {
-   if (homing_active && 2 * live > header->segments)
+   if (homing_active && 2 * live > homing_wire->segments)
       homing_publish();
 }
 
 void homing_end_thread(void)
 {
    struct stream *self = &homing_self;
-   if (!homing_active || self->state == STREAM_ENDED)
+   if (!homing_active || self->state == STREAM_ENDED || self->recording != recording)
       return;
    homing_send(1, HOMING_WORD(HOMING_THREAD_END, self->thread), 0, 0, 0, 0);
    uint64_t mask = homing_begin_change();
@@ -503,94 +450,32 @@ static void end_of_thread(void *round)
       homing_end_thread();
 }
 
-static void in_forked_child(void)
+void homing_prepare_streams(void) { pthread_key_create(&end_key, end_of_thread); }
+
+void homing_begin_recording(homing_wire_header *shared, int while_running)
 {
-   if (!homing_active)
-      return;
-   stop_recording();
-   homing_close_pipes();
+   homing_wire = shared;
+   first_segment = (word)shared + shared->header_bytes;
+   homing_wire->cursor_base = first_segment;
+   attached = while_running;
+   live = homing_threads = 0;
+   unpublished = 0;
+   for (unsigned i = 0; i < HOMING_WIRE_MAX_OPEN; i++)
+      slot_used[i] = 0;
+   for (unsigned reason = 0; reason < LOSSES; reason++)
+      lost[reason] = 0;
+   __atomic_store_n(&recording, recording + 1, __ATOMIC_RELEASE);
 }
 
-/* Parses "MEMFD,CREDIT_FD,FULL_FD" and maps the shared memory; 0 if that fails. */
-static int map_wire(const char *wire)
+/* This is a child after fork: the recording is its parent's. */
+void homing_leave_recording(void)
 {
-   int memory, credit, full;
-   if (sscanf(wire, "%d,%d,%d", &memory, &credit, &full) != 3)
-      return 0;
-   struct stat status;
-   if (fstat(memory, &status) != 0)
-      return 0;
-   void *at = (void *)syscall(SYS_mmap, NULL, status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
-   if (at == MAP_FAILED)
-      return 0;
-   header = at;
-   first_segment = (word)at + header->header_bytes;
-   homing_open_pipes(credit, full);
-   syscall(SYS_close, memory);
-   return header->magic == HOMING_WIRE_MAGIC && header->segment_words > HOMING_RESERVE_MAX + KEPT_FREE;
+   if (homing_active)
+      stop_recording();
 }
 
 void homing_child(void)
 {
-   if (header != NULL)
-      __atomic_add_fetch(&header->children, 1, __ATOMIC_RELAXED);
+   if (homing_wire != NULL)
+      __atomic_add_fetch(&homing_wire->children, 1, __ATOMIC_RELAXED);
 }
-
-/* One process records into a wire: the first. Others run as usual and say so. */
-static int claim_wire(void)
-{
-   unsigned int flavour = 0;
-   header->version = HOMING_WIRE_VERSION;
-   if (__atomic_compare_exchange_n(&header->flavour, &flavour, HOMING_FLAVOUR_PARALLEL, 0, __ATOMIC_ACQ_REL,
-                                   __ATOMIC_ACQUIRE))
-      return 1;
-   if (flavour == HOMING_FLAVOUR_SERIAL) {
-      homing_say("homing: this program is linked with the homing runtime (homing ldflags): record it with "
-                 "--recorder tsan, or build it without the runtime to record it with --recorder valgrind\n");
-      _exit(3);
-   }
-   homing_child();
-   homing_say("homing: another process is being recorded already: this one runs without being recorded\n");
-   homing_close_pipes();
-   return 0;
-}
-
-/* -fsanitize=thread at the link brings libtsan as well, and both would be half in charge. */
-static void refuse_libtsan(void)
-{
-   if (dlsym(RTLD_NEXT, "__tsan_init") == NULL)
-      return;
-   homing_say("homing: this program was linked with -fsanitize=thread, which brings libtsan beside the homing runtime: "
-              "compile with `homing cflags`, but link without them, with `homing ldflags` only\n");
-   _exit(3);
-}
-
-void homing_start(void)
-{
-   static int started;
-   if (__atomic_exchange_n(&started, 1, __ATOMIC_ACQ_REL))
-      return;
-   refuse_libtsan();
-   const char *wire = getenv(HOMING_WIRE_ENV);
-   if (wire == NULL)
-      return;
-   if (!map_wire(wire)) {
-      homing_say("homing: " HOMING_WIRE_ENV " names no wire that this program can use: it does not record itself. "
-                 "Under --recorder "
-                 "valgrind that is so: record it with --recorder tsan, or build it without `homing cflags`\n");
-      unsetenv(HOMING_WIRE_ENV);
-      return;
-   }
-   unsetenv(HOMING_WIRE_ENV);
-   if (!claim_wire())
-      return;
-   header->cursor_base = first_segment;
-   pthread_key_create(&end_key, end_of_thread);
-   pthread_atfork(NULL, NULL, in_forked_child);
-   homing_look_for_python();
-   homing_region_start();
-   __atomic_store_n(&homing_active, 1, __ATOMIC_RELEASE);
-   homing_send_maps();
-}
-
-__attribute__((constructor(101))) static void start_early(void) { homing_start(); }

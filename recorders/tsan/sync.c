@@ -189,7 +189,7 @@ static struct barrier *barrier_of(const volatile void *at)
 EXPORT int pthread_barrier_init(pthread_barrier_t *b, const pthread_barrierattr_t *attributes, unsigned count)
 {
    struct barrier *entry = barrier_of(b);
-   for (unsigned i = 0; homing_active && entry == NULL && i < BARRIERS; i++) {
+   for (unsigned i = 0; entry == NULL && i < BARRIERS; i++) {
       const volatile void *nobody = NULL;
       if (__atomic_compare_exchange_n(&barriers[i].at, &nobody, b, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
          entry = &barriers[i];
@@ -212,7 +212,7 @@ EXPORT int pthread_barrier_destroy(pthread_barrier_t *b)
 
 EXPORT int pthread_barrier_wait(pthread_barrier_t *b)
 {
-   struct barrier *entry = homing_active ? barrier_of(b) : NULL;
+   struct barrier *entry = barrier_of(b); /* arrivals count also while nothing is recorded */
    word object = (word)b; /* a barrier beyond the table: its instances share one object */
    if (entry != NULL && entry->count > 0) {
       uint64_t arrival = __atomic_fetch_add(&entry->arrivals, 1, __ATOMIC_ACQ_REL);

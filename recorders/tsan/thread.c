@@ -17,14 +17,14 @@ struct birth {
    void *(*run)(void *);
    int (*run_c11)(void *);
    void *argument;
-   uint32_t thread;
+   uint32_t thread, recording;
 };
 
 /* Numbers of the threads that can still be joined, by handle. */
 struct joinable {
    struct joinable *next;
    pthread_t handle;
-   uint32_t thread;
+   uint32_t thread, recording;
 };
 static struct joinable *joinables;
 static int joinables_lock;
@@ -34,14 +34,14 @@ static void remember(pthread_t handle, uint32_t thread)
    struct joinable *entry = __libc_malloc(sizeof *entry);
    if (entry == NULL)
       return;
-   *entry = (struct joinable){.handle = handle, .thread = thread};
+   *entry = (struct joinable){.handle = handle, .thread = thread, .recording = homing_recording()};
    homing_lock(&joinables_lock);
    entry->next = joinables;
    joinables = entry;
    homing_unlock(&joinables_lock);
 }
 
-/* The thread's number, which is then forgotten; 0 if it was never known. */
+/* The thread's number, which is then forgotten; 0 if it was never known, or in an earlier recording. */
 static uint32_t forget(pthread_t handle)
 {
    uint32_t thread = 0;
@@ -51,7 +51,7 @@ static uint32_t forget(pthread_t handle)
       if (pthread_equal((*at)->handle, handle)) {
          found = *at;
          *at = found->next;
-         thread = found->thread;
+         thread = found->recording == homing_recording() ? found->thread : 0;
          break;
       }
    homing_unlock(&joinables_lock);
@@ -64,6 +64,7 @@ static struct birth *announce(struct birth birth)
    struct birth *sent = __libc_malloc(sizeof *sent);
    if (sent == NULL)
       return NULL;
+   birth.recording = homing_recording();
    birth.thread = homing_new_thread();
    *sent = birth;
    homing_send(2, HOMING_WORD(HOMING_THREAD_START, sent->thread), homing_self.thread, 0, 0, 0);
@@ -74,7 +75,7 @@ static struct birth take(struct birth *sent)
 {
    struct birth birth = *sent;
    __libc_free(sent);
-   homing_begin_thread(birth.thread);
+   homing_begin_thread(birth.thread, birth.recording);
    return birth;
 }
 
@@ -126,8 +127,8 @@ EXPORT int thrd_create(thrd_t *handle, thrd_start_t run, void *argument)
 
 static void joined(pthread_t handle)
 {
-   uint32_t thread = homing_active ? forget(handle) : 0;
-   if (thread != 0)
+   uint32_t thread = forget(handle);
+   if (thread != 0 && homing_active)
       homing_send(1, HOMING_WORD(HOMING_THREAD_JOIN, thread), 0, 0, 0, 0);
 }
 
@@ -149,8 +150,7 @@ JOIN(thrd_join, thrd_t, (thrd_t handle, int *value), (handle, value))
 
 EXPORT int pthread_detach(pthread_t handle)
 {
-   if (homing_active)
-      forget(handle);
+   forget(handle);
    return REAL(pthread_detach)(handle);
 }
 

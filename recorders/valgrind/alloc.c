@@ -190,6 +190,7 @@ static void mark(const HChar* name)
    text[length] = 0;
    ULong id = homing_name(text);
    homing_control(HOMING_MARK, marks++, 1, &id);
+   homing_region_mark(text);
 }
 
 static Bool handle_request(ThreadId tid, UWord* args, UWord* result)

@@ -100,6 +100,7 @@ enum { HOMING_ENTERS_FROM = 1, HOMING_ENTERS_TO = 2 };
 UInt homing_region_entry(Addr address);
 /* Such a function is entered. Called from its first block. */
 void homing_enter(ULong entry);
+void homing_region_mark(const HChar* mark);
 /* In a forked child: says whether it is in the region. */
 void homing_region_after_fork(void);
 

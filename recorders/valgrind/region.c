@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later
  *
- * The region of interest: from the first entry of one function to the first entry of another after that. The tool only
+ * The region of interest: from the first entry of one function, or a mark, to the next such after that. The tool only
  * says where it begins and ends; homing drops what lies outside, and keeps who touched each page first.
  */
 #include "homing.h"
@@ -46,6 +46,12 @@ void homing_enter(ULong entry)
    else
       return;
    homing_control(HOMING_REGION, place == INSIDE, 0, NULL);
+}
+
+void homing_region_mark(const HChar* mark)
+{
+   homing_enter((homing_is_mark(homing_from, mark) ? HOMING_ENTERS_FROM : 0) |
+                (homing_is_mark(homing_to, mark) ? HOMING_ENTERS_TO : 0));
 }
 
 void homing_region_after_fork(void)

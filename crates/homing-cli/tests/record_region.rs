@@ -197,10 +197,7 @@ fn a_function_that_never_ran_is_named_with_similar_ones() {
     let mut homing = Command::new(env!("CARGO_BIN_EXE_homing"));
     let output = homing.arg("why").arg(lab.path("out.trace")).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    assert!(
-        stderr(&output).contains("the function that was to begin it (--from slove) never ran"),
-        "{output:?}"
-    );
+    assert!(stderr(&output).contains("what was to begin it (--from slove) never came"), "{output:?}");
     let output = lab.record(&["--from", "solve", "--to", "nothing_like_it"], &[program]);
     let said = stderr(&output);
     assert!(said.contains("--to nothing_like_it: no such function ran, so the region goes on"), "{said}");
@@ -210,6 +207,36 @@ fn a_function_that_never_ran_is_named_with_similar_ones() {
     assert!(!stderr(&output).contains("warning"), "{}", stderr(&output));
     let limited = summary(&lab);
     assert_eq!(limited.references - limited.first_touches, 1000);
+}
+
+#[test]
+fn a_region_begins_and_ends_at_marks() {
+    const MARKED: &str = "#include \"homing.h\"\n#define N 32768\nstatic volatile double table[N];\n\
+        int main(void) { for (int k = 0; k < 5; k++) { homing_phase(k < 3 ? \"low\" : \"high\");\n\
+        for (int i = 0; i < N; i++) table[i] += k;\n homing_iteration(); } return 0; }\n";
+    let lab = Lab::new();
+    let include = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../../include");
+    let program = lab.compile(MARKED, &[include]);
+    let program = program.to_str().unwrap();
+    // One iteration, those before a phase, those from it on.
+    let regions: [(&[&str], u64); 3] = [
+        (&["--from", "mark:iteration", "--to", "mark:iteration"], 1),
+        (&["--from", "main", "--to", "mark:high"], 3),
+        (&["--from", "mark:high"], 2),
+    ];
+    for (options, passes) in regions {
+        let output = lab.record(options, &[program]);
+        assert!(!stderr(&output).contains("warning"), "{}", stderr(&output));
+        let region = summary(&lab);
+        let counted = region.references - region.first_touches;
+        let expected = passes * 2 * TABLE;
+        assert!((expected - 100..expected + TABLE / 2).contains(&counted), "{options:?}: {region:?}");
+    }
+    let said = stderr(&lab.record(&["--from", "mark:none"], &[program]));
+    assert!(
+        said.contains("--from mark:none: the program made no such mark") && said.contains("homing_phase"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -167,3 +167,33 @@ fn a_function_that_never_ran_is_named_with_similar_ones() {
     let (output, _) = lab.record(&["--from", "main", "--to", "nothing_like_it"], &[&program]);
     assert!(stderr(&output).contains("--to nothing_like_it: no such function ran"), "{}", stderr(&output));
 }
+
+#[test]
+fn a_region_begins_and_ends_at_marks() {
+    const MARKED: &str = "#include \"homing.h\"\n#include <pthread.h>\n#define N 32768\n\
+        static volatile double table[2][N];\nstatic pthread_barrier_t barrier;\n\
+        static void *work(void *p) { long t = (long)p; for (int k = 0; k < 5; k++) {\n\
+        for (int i = 0; i < N; i++) table[t][i] += k;\n pthread_barrier_wait(&barrier);\n\
+        if (t == 0) { homing_iteration(); if (k == 2) homing_phase(\"late\"); }\n\
+        pthread_barrier_wait(&barrier); } return p; }\n\
+        int main() { pthread_t t; pthread_barrier_init(&barrier, 0, 2); pthread_create(&t, 0, work, (void *)1);\n\
+        work(0); pthread_join(t, 0); return 0; }\n";
+    let lab = Lab::new();
+    let include = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../../include");
+    let program =
+        lab.build(&format!("g++ {include}"), "marked.cpp", MARKED, "$(\"$HOMING\" ldflags) -pthread");
+    let regions: [(&[&str], u64); 3] = [
+        (&["--from", "mark:iteration", "--to", "mark:iteration"], 1),
+        (&["--from", "main", "--to", "mark:late"], 3),
+        (&["--from", "mark:late"], 2),
+    ];
+    for (options, passes) in regions {
+        is_about(lab.counted(options, &[&program]), passes * 2 * 2 * TABLE);
+    }
+    let (output, _) = lab.record(&["--from", "mark:none"], &[&program]);
+    assert!(
+        stderr(&output).contains("--from mark:none: the program made no such mark"),
+        "{}",
+        stderr(&output)
+    );
+}

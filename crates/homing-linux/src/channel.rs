@@ -7,11 +7,13 @@
 use homing_wire::{at, flavour, MAGIC};
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::event::{poll, PollFd, PollFlags};
-use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
+use rustix::net::{sendmsg, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -178,9 +180,7 @@ impl Channel {
     /// # Errors
     /// What [`Command::spawn`] gives; a second call on the same channel is [`io::ErrorKind::InvalidInput`].
     pub fn spawn(&mut self, command: &mut Command) -> io::Result<Child> {
-        let ends = self.recorder.take().ok_or_else(|| {
-            io::Error::new(io::ErrorKind::InvalidInput, "this recording channel already has its recorder")
-        })?;
+        let ends = self.recorder.take().ok_or_else(has_its_recorder)?;
         let fds = [self.memfd.as_raw_fd(), ends.credit.as_raw_fd(), ends.full.as_raw_fd()];
         command.env(WIRE_ENV, format!("{},{},{}", fds[0], fds[1], fds[2]));
         // SAFETY: the closure runs between fork and exec and calls only fcntl, which is async-signal-safe.
@@ -194,6 +194,21 @@ impl Channel {
             });
         }
         command.spawn()
+    }
+
+    /// Gives the wire's descriptors (memory, free segments, filled ones) to a running process. Afterwards only that
+    /// holds them.
+    ///
+    /// # Errors
+    /// If it cannot be sent; a second call on the same channel is [`io::ErrorKind::InvalidInput`].
+    pub fn hand_over(&mut self, stream: &UnixStream) -> io::Result<()> {
+        let ends = self.recorder.take().ok_or_else(has_its_recorder)?;
+        let files = [self.memfd.as_fd(), ends.credit.as_fd(), ends.full.as_fd()];
+        let mut room = vec![0; rustix::cmsg_space!(ScmRights(3))];
+        let mut control = SendAncillaryBuffer::new(&mut room);
+        control.push(SendAncillaryMessage::ScmRights(&files));
+        sendmsg(stream, &[io::IoSlice::new(b"!")], &mut control, SendFlags::NOSIGNAL)?;
+        Ok(())
     }
 
     /// Waits up to `timeout` for the next filled segment. A signal that interrupts the wait counts as
@@ -304,8 +319,9 @@ impl Channel {
         self.memory.u32_at(at::CHILDREN).load(Ordering::Relaxed)
     }
 
-    /// The segments that the recorder had begun and never posted, in the order of the header's slots.
-    pub fn open_segments(&self) -> Vec<OpenSegment> {
+    /// The segments that the recorder has begun and not posted, in the order of the header's slots. `runs`: it may go
+    /// on writing, so that only what is whole counts.
+    pub fn open_segments(&self, runs: bool) -> Vec<OpenSegment> {
         let end = self.memory.u32_at(at::OPEN_END).load(Ordering::Acquire) as usize;
         (0..end.min(at::MAX_OPEN))
             .filter_map(|slot| {
@@ -318,7 +334,11 @@ impl Channel {
                 if segment >= self.capacity.segments {
                     return None;
                 }
-                let words = self.with_unfinished(segment, self.words_of_cursor(segment, words));
+                let words = self.words_of_cursor(segment, words);
+                let words = match runs {
+                    true => self.without_unwritten(segment, words),
+                    false => self.with_unfinished(segment, words),
+                };
                 Some(OpenSegment { segment, thread, index, words })
             })
             .collect()
@@ -333,6 +353,22 @@ impl Channel {
         let all = self.segment_words(segment, self.capacity.segment_words);
         let behind = all[words as usize..].iter().rposition(|&word| word != 0);
         behind.map_or(words, |last| words + last as u32 + 1)
+    }
+
+    /// The same without what a thread that runs on has made room for and not written yet.
+    fn without_unwritten(&self, segment: u32, words: u32) -> u32 {
+        let at = self.segment_at(segment);
+        let written = |&word: &u32| self.memory.u64_at(at + 8 * word as usize).load(Ordering::Acquire) != 0;
+        (0..words).rev().find(written).map_or(0, |last| last + 1)
+    }
+
+    /// Gives the memory of all segments back to the system, though a program that runs on keeps it mapped: what it
+    /// still writes there nobody reads.
+    pub fn discard(&self) {
+        let (from, to) = (header_bytes() as u64, self.memory.0.len() as u64);
+        // Where that is not possible it goes with the program.
+        let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let _ = rustix::fs::fallocate(&self.memfd, how, from, to - from);
     }
 
     /// Words in an open segment, from its count or from the recorder's own write address.
@@ -365,6 +401,10 @@ impl fmt::Debug for Channel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Channel").field("capacity", &self.capacity).finish_non_exhaustive()
     }
+}
+
+fn has_its_recorder() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "this recording channel already has its recorder")
 }
 
 /// Bytes before segment 0: the wire header in whole pages.

@@ -108,6 +108,11 @@ pub struct Process {
 }
 
 impl Process {
+    /// That of a pidfd.
+    pub(crate) fn of(pidfd: OwnedFd) -> Process {
+        Process { pidfd }
+    }
+
     /// Whether it has ended.
     pub fn has_ended(&self) -> io::Result<bool> {
         match poll(&mut [PollFd::new(&self.pidfd, PollFlags::IN)], 0) {

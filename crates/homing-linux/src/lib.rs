@@ -1,6 +1,7 @@
 //! All of Homing that touches the Linux kernel, in small files with pre- and postconditions.
 
 pub mod allocation;
+pub mod attach;
 pub mod cgroup;
 pub mod channel;
 pub mod child;

@@ -1,5 +1,6 @@
 //! Why a recording cannot be made or completed.
 
+use homing_linux::attach::AttachError;
 use homing_linux::channel::{self, ChannelError};
 use homing_linux::files::FileError;
 use homing_linux::libraries::Missing;
@@ -67,6 +68,22 @@ pub enum RecordError {
         /// The command's exit status.
         status: u8,
     },
+    /// A process cannot be waited for.
+    #[error(transparent)]
+    Attach(#[from] AttachError),
+    /// It holds nothing that could record it.
+    #[error(
+        "process {0} holds no recording runtime that can be attached to: build its program with `homing cc` or \
+         `homing cflags` and `homing ldflags` of this version; others are recorded from their start \
+         (`homing record -- COMMAND`)"
+    )]
+    NoRuntime(u32),
+    /// It has not come to its recorder.
+    #[error(
+        "nothing was recorded: process {0} {1} before one of its threads had executed enough compiled code to look \
+         for a recorder (some 8,000 references; HOMING_ATTACH=0 in its environment turns that off)"
+    )]
+    NeverCame(u32, &'static str),
     /// A child ended too soon.
     #[error("it ended before it could be recorded")]
     TooShort,

@@ -240,7 +240,7 @@ fn follow(member: &Member, mut stream: Stream, watch: &dyn Watch) -> Result<Left
     while let Received::Segment(filled) = stream.channel().receive(Duration::ZERO)? {
         take(&mut stream, filled)?;
     }
-    stream.finish()
+    stream.finish(false)
 }
 
 fn complete(output: Part, left: Left, options: merge::Options) -> Result<(PathBuf, Ordered), RecordError> {

@@ -6,6 +6,7 @@
 //! [`RECORDERS`] is the table of recorders. A [`Request`] is prepared, which says what is missing, and then recorded.
 //! The caller learns what happens meanwhile through a [`Watch`]; nothing is printed here.
 
+mod attach;
 mod clang;
 mod code;
 mod error;
@@ -28,7 +29,7 @@ pub use family::{Child, MOST_AT_ONCE};
 pub use order::Ordered;
 pub use recorders::{named, Recorder, Request, RECORDERS};
 pub use recording::{Finished, Prepared, Recorded};
-pub use region::{NeverRan, Region};
+pub use region::{is_mark, NeverRan, Region};
 pub use session::{Allowed, Spent};
 pub use stream::Replaced;
 pub use valgrind::DEFAULT_SLICE;

@@ -88,7 +88,7 @@ impl Request {
     }
 
     /// The header of the trace.
-    fn header(&self) -> Header {
+    pub(crate) fn header(&self) -> Header {
         let mut header = Header::new(self.recorder.name, env!("CARGO_PKG_VERSION"));
         header.command = self.command.iter().map(|a| a.to_string_lossy().into_owned()).collect();
         header.filter = if self.options.line_filter { "line" } else { "none" }.to_owned();
@@ -154,7 +154,7 @@ impl Prepared {
 }
 
 /// Orders the trace and gives it its name.
-fn conclude(
+pub(crate) fn conclude(
     request: &Request,
     output: Part,
     ended: Ended,

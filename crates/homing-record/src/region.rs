@@ -9,16 +9,19 @@ const SHOWN: usize = 3;
 /// Names that are less alike are not.
 const ALIKE: f64 = 0.75;
 
-/// A region of interest: from the first entry of a function to the first entry of another after that.
+/// What stands before the name of a mark, where a region does not begin or end with a function.
+pub const MARK: &str = "mark:";
+
+/// A region of interest: from the first entry of a function, or a mark, to the first such after that.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Region {
-    /// Where it begins; `None`: with the program.
+    /// Where it begins: a function, or a mark behind [`MARK`]; `None`: with the program.
     pub from: Option<String>,
     /// Where it ends; `None`: with the program.
     pub to: Option<String>,
 }
 
-/// A function that was to begin or end the region and never ran.
+/// A function that was to begin or end the region and never ran, or a mark that was never made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NeverRan {
     /// Its name, as the user gave it.
@@ -59,9 +62,15 @@ impl Region {
             _ => return None,
         };
         // A program without symbols has no names to show.
-        let names = symbols::functions(program).unwrap_or_default();
-        Some(NeverRan { function: function.clone(), begins, similar: similar(function, names) })
+        let names = || symbols::functions(program).unwrap_or_default();
+        let similar = if is_mark(function) { Vec::new() } else { similar(function, names()) };
+        Some(NeverRan { function: function.clone(), begins, similar })
     }
+}
+
+/// Whether a name stands for a mark: `mark::solve` is a function.
+pub fn is_mark(name: &str) -> bool {
+    name.strip_prefix(MARK).is_some_and(|mark| !mark.starts_with(':'))
 }
 
 /// The names that are most like one: those that it is a part of first.
@@ -86,6 +95,12 @@ mod tests {
         assert_eq!(similar("solve", names), ["solver", "_Z5solvePdi", "resolve_all"]);
         assert_eq!(similar("slove", ["solve", "main"].map(str::to_owned)), ["solve"]);
         assert!(similar("compute", ["main".to_owned()]).is_empty());
+    }
+
+    #[test]
+    fn marks_are_told_from_functions() {
+        assert!(is_mark("mark:solve") && is_mark("mark:iteration"));
+        assert!(!is_mark("mark::solve") && !is_mark("market") && !is_mark("a mark:b"));
     }
 
     #[test]

@@ -24,7 +24,7 @@ const INTERRUPTED: u8 = 128 + 2;
 /// What a program may use before it is ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Allowed {
-    /// This long.
+    /// This long; of a process that was attached to, from its first segment on.
     pub time: Option<Duration>,
     /// The references that are kept, and nothing after them.
     pub references: bool,
@@ -120,7 +120,7 @@ impl Session {
         let none = || io::Error::other("the program ended without a status");
         let status = status_of(status.ok_or_else(none).doing(waiting)?);
         self.watch.ended();
-        let left = self.stream.finish()?;
+        let left = self.stream.finish(false)?;
         if let Some(family) = &self.family {
             if !wait_for(family, left.children, interrupts, &mut end, &*self.watch) {
                 return Ok(Ended { status: INTERRUPTED, spent: None, left: None });

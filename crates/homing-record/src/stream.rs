@@ -170,15 +170,15 @@ impl Stream {
         Ok(())
     }
 
-    /// Completes the trace with what the recorder had not posted when it ended.
-    pub fn finish(mut self) -> Result<Left, RecordError> {
+    /// Completes the trace with what the recorder had not posted when it ended, or now, if the process `runs` on.
+    pub fn finish(mut self, runs: bool) -> Result<Left, RecordError> {
         // A process that still records (a descendant of the program) runs on; without this word it would take us for
         // killed.
         self.channel.stop();
         while let Received::Segment(filled) = self.channel.receive(Duration::ZERO)? {
             self.take(filled)?;
         }
-        let written = if self.failed.is_none() { self.write_rest() } else { Ok(None) };
+        let written = if self.failed.is_none() { self.write_rest(runs) } else { Ok(None) };
         let place = self.settings.options.place;
         let ((summary, place), failed) = match written {
             Ok(written) => {
@@ -186,13 +186,16 @@ impl Stream {
             }
             Err(error) => ((None, place), Some(error)),
         };
+        if runs {
+            self.channel.discard();
+        }
         let (children, command) = (self.channel.children(), self.settings.header.command);
         Ok(Left { summary, children, command, replaced: self.replaced, place, failed })
     }
 
     /// Writes what the recorder had in progress, and what a trace ends with.
-    fn write_rest(&mut self) -> Result<Option<(Summary, Place)>, RecordError> {
-        for open in self.channel.open_segments() {
+    fn write_rest(&mut self, runs: bool) -> Result<Option<(Summary, Place)>, RecordError> {
+        for open in self.channel.open_segments(runs) {
             // The first of its program may have been posted, too, as its only one, and so be taken.
             let only = self.ingest.as_ref().is_some_and(|ingest| ingest.expects(open.thread, 1));
             let taken = only && self.executed_in == Some(open.segment);

@@ -33,9 +33,12 @@ pub(crate) fn start(
             None => command.env_remove(name),
         };
     }
-    let channel = Channel::new(Capacity { segments: 256, segment_words: 1 << 15 })?;
+    let channel = Channel::new(CAPACITY)?;
     Ok(Started { command, channel, messages: None })
 }
+
+/// Of the channel to a program that records itself.
+pub(crate) const CAPACITY: Capacity = Capacity { segments: 256, segment_words: 1 << 15 };
 
 /// The environment variables that name the functions that begin and end the region of interest.
 const REGION_ENV: [&str; 2] = ["HOMING_FROM", "HOMING_TO"];
@@ -43,5 +46,5 @@ const REGION_ENV: [&str; 2] = ["HOMING_FROM", "HOMING_TO"];
 /// Whether the program is linked with this recorder's runtime, which says so in a message of its own.
 pub(crate) fn is_linked_with(program: &Path) -> bool {
     let marker = b"homing: this program is linked with the homing runtime";
-    std::fs::read(program).is_ok_and(|bytes| bytes.windows(marker.len()).any(|at| at == marker))
+    std::fs::read(program).is_ok_and(|bytes| memchr::memmem::find(&bytes, marker).is_some())
 }

@@ -45,7 +45,7 @@ pub enum TraceError {
     NoReferences,
     /// There is none of its region of interest.
     #[error(
-        "the trace has no references of a region: the function that was to begin it (--from {0}) never ran; the trace \
+        "the trace has no references of a region: what was to begin it (--from {0}) never came; the trace \
          has only the first reference to each page"
     )]
     NoRegion(String),

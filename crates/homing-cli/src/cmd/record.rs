@@ -1,5 +1,6 @@
 //! `homing record`: runs a program and records every data reference of all its threads.
 
+use crate::cmd::live::duration;
 use crate::exit::{self, Code, Result};
 use crate::files;
 use crate::progress::Recording;
@@ -9,13 +10,15 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::ValueHint;
 use homing_linux::visible;
 use homing_record::{
-    with_causes, Child, Finished, Ordered, Recorder, Replaced, Request, MOST_AT_ONCE, RECORDERS,
+    with_causes, Allowed, Child, Finished, Ordered, Recorder, Replaced, Request, Watch, MOST_AT_ONCE,
+    RECORDERS,
 };
 use homing_trace::{merge, IngestOptions, Summary};
 use indicatif::HumanBytes;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Arguments of `homing record`.
 #[derive(clap::Args, Debug)]
@@ -59,12 +62,20 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = homing_record::DEFAULT_SLICE,
           value_parser = clap::value_parser!(u32).range(10..=100_000))]
     slice: u32,
+    /// Record a process that runs already, from now on; it runs on afterwards. Its program must record itself (`homing
+    /// cc`, `homing cflags`)
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..=4_194_304),
+          conflicts_with_all = ["command", "recorder", "follow", "from", "to", "exclude_startup"])]
+    pid: Option<u32>,
+    /// With --pid: end after this time
+    #[arg(long = "for", value_name = "DURATION", requires = "pid", value_parser = duration)]
+    time: Option<Duration>,
     /// Say nothing on stderr when all is well
     #[arg(short, long)]
     quiet: bool,
     /// The program and its arguments: everything from the first word on that is no option
-    #[arg(trailing_var_arg = true, value_hint = ValueHint::CommandWithArguments, required = true,
-          value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, value_hint = ValueHint::CommandWithArguments,
+          required_unless_present = "pid", value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
@@ -76,12 +87,18 @@ enum Filter {
 
 /// Records.
 pub fn run(args: Args) -> Result {
-    let quiet = args.quiet;
+    let (quiet, pid, time) = (args.quiet, args.pid, args.time);
     let request = request(args)?;
     let (recorder, follow, output) = (request.recorder, request.follow, request.output.clone());
-    let prepared = request.prepare(Arc::new(Recording::new()))?;
-    files::tell_left_behind(&output);
-    let recorded = prepared.record()?;
+    let watch: Arc<dyn Watch> = Arc::new(Recording::new());
+    let recorded = if let Some(pid) = pid {
+        files::tell_left_behind(&output);
+        request.attach(pid, Allowed { time, references: true }, &watch)?
+    } else {
+        let prepared = request.prepare(watch)?;
+        files::tell_left_behind(&output);
+        prepared.record()?
+    };
     let status = Code(recorded.status);
     let finished = match recorded.trace {
         Ok(finished) => finished,

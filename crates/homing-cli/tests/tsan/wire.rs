@@ -85,7 +85,7 @@ pub fn record(command: &mut Command, capacity: Capacity) -> Recording {
     }
     let flavour = channel.flavour();
     let output = child.wait_with_output().unwrap();
-    for open in channel.open_segments() {
+    for open in channel.open_segments(false) {
         raw.entry(open.thread).or_default().push(channel.open_words(&open).to_vec());
     }
     let (mut names, mut blocks) = (BTreeMap::new(), BTreeMap::new());

@@ -59,13 +59,13 @@ fn open_segments_survive_the_recorder() {
         channel.memory.u32_at(open + field).store(value, Ordering::Relaxed);
     }
     channel.memory.u64_at(open + at::OPEN_WORDS).store(1 << 40, Ordering::Relaxed);
-    assert!(channel.open_segments().is_empty(), "beyond the entries in use");
+    assert!(channel.open_segments(false).is_empty(), "beyond the entries in use");
     channel.memory.u32_at(at::OPEN_END).store(2, Ordering::Relaxed);
     let found = |words| [OpenSegment { segment: 1, thread: 9, index: 5, words }];
-    assert_eq!(channel.open_segments(), found(4096));
+    assert_eq!(channel.open_segments(false), found(4096));
     channel.memory.u64_at(at::CURSOR_BASE).store(1 << 32, Ordering::Relaxed);
     channel.memory.u64_at(open + at::OPEN_WORDS).store((1 << 32) + 4096 * 8 + 24, Ordering::Relaxed);
-    assert_eq!(channel.open_segments(), found(3));
+    assert_eq!(channel.open_segments(false), found(3));
 }
 
 #[test]
