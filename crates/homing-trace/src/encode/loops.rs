@@ -96,7 +96,12 @@ impl ThreadEncoder {
                 None => {
                     let words = rounds.own[own..].iter().step_by(rounds.each).take(count as usize);
                     own += 1;
-                    words.take_while(|&&word| is_in_one_page(word, span)).count()
+                    // Nearly always all of them fit: that is one pass without a branch.
+                    let fits = |fit: bool, &word: &u64| fit & is_in_one_page(word, span);
+                    match words.clone().fold(true, fits) {
+                        true => words.count(),
+                        false => words.take_while(|&&word| is_in_one_page(word, span)).count(),
+                    }
                 }
             };
             count = fits as u64;
