@@ -15,7 +15,7 @@ use homing_pipeline::chosen::{self, ThreadList};
 use homing_pipeline::compare::{self, Compared, Comparison, Sweep, SEEDS};
 use homing_pipeline::honest::Asked;
 use homing_pipeline::manifest::Manifest;
-use homing_pipeline::Experiment;
+use homing_pipeline::{Experiment, TraceFile};
 use std::path::{Path, PathBuf};
 
 /// A filter of Bolosky & Scott's section 4.2.
@@ -159,10 +159,14 @@ impl Args {
     /// What is said of the model. Disturbed orders are those of references: there is no such filter behind caches.
     fn asked(&self) -> Asked {
         let every_reference = self.every_reference || !self.perturb.is_empty();
+        // A trace that cannot be read is told of when it is compared.
+        let grain = |path: &PathBuf| TraceFile::open(path).and_then(|file| file.grain());
+        let pages_alone = |path: &PathBuf| grain(path).is_ok_and(|grain| !grain.is_exact());
         Asked {
             threads_on: self.model.threads_on.clone(),
             caches: self.model.misses.then_some(true).or(every_reference.then_some(false)),
             replication: self.no_replication.then_some(false).or(self.replication.then_some(true)),
+            pages_alone: self.traces.iter().any(pages_alone),
         }
     }
 }

@@ -89,7 +89,8 @@ impl Args {
             return Ok((report, cut));
         }
         let file = TraceFile::open(path)?;
-        let asked = Asked { threads_on: self.threads_on.clone(), ..Asked::default() };
+        let pages_alone = !file.grain()?.is_exact();
+        let asked = Asked { threads_on: self.threads_on.clone(), pages_alone, ..Asked::default() };
         let ready = asked.today(self.experiment())?.ready(|_| Ok(Vec::new()))?;
         let case = ready.case(&file, None)?;
         Ok((why::diagnose(&case)?, case.layout.partial))

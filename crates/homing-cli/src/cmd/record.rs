@@ -11,7 +11,7 @@ use homing_linux::visible;
 use homing_record::{
     with_causes, Child, Finished, Ordered, Recorder, Replaced, Request, MOST_AT_ONCE, RECORDERS,
 };
-use homing_trace::{merge, IngestOptions, Summary};
+use homing_trace::{merge, Grain, IngestOptions, Summary};
 use indicatif::HumanBytes;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -37,6 +37,10 @@ pub struct Args {
     /// page placement behind caches
     #[arg(long, value_enum, default_value = "none")]
     filter: Filter,
+    /// How fine addresses are: `page` keeps only the page (4096 bytes) of each reference. Cheaper and smaller, with the
+    /// same bounds and policies, but without cache lines and caches
+    #[arg(long, value_enum, default_value = "byte")]
+    grain: Fineness,
     /// Record child processes, too, each into a trace of its own, called after its process id: app.trace,
     /// app.1234.trace
     #[arg(long)]
@@ -72,6 +76,12 @@ pub struct Args {
 enum Filter {
     None,
     Line,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Fineness {
+    Byte,
+    Page,
 }
 
 /// Records.
@@ -119,6 +129,10 @@ fn request(args: Args) -> anyhow::Result<Request> {
             skip: args.skip,
             limit: args.limit,
             ..IngestOptions::default()
+        },
+        grain: match args.grain {
+            Fineness::Byte => Grain::Byte,
+            Fineness::Page => Grain::Page,
         },
         merge: merge::Options { quantum: args.quantum, seed: args.seed },
         slice: args.slice,
