@@ -56,6 +56,13 @@ impl TraceFile {
         }
     }
 
+    /// Whether any of these files is a trace with the addresses of pages alone. One that cannot be read is told of when
+    /// it is used.
+    pub fn any_of_pages_alone<'p>(paths: impl IntoIterator<Item = &'p PathBuf>) -> bool {
+        let grain = |path: &PathBuf| TraceFile::open(path)?.grain();
+        paths.into_iter().any(|path| grain(path).is_ok_and(|grain| !grain.is_exact()))
+    }
+
     /// The trace, even if its header is damaged.
     pub fn salvage(&self) -> Result<Trace<'_>> {
         Trace::salvage(&self.map).doing(|| format!("cannot read trace {}", self.path.display()))

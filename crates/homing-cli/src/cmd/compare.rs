@@ -159,14 +159,11 @@ impl Args {
     /// What is said of the model. Disturbed orders are those of references: there is no such filter behind caches.
     fn asked(&self) -> Asked {
         let every_reference = self.every_reference || !self.perturb.is_empty();
-        // A trace that cannot be read is told of when it is compared.
-        let grain = |path: &PathBuf| TraceFile::open(path).and_then(|file| file.grain());
-        let pages_alone = |path: &PathBuf| grain(path).is_ok_and(|grain| !grain.is_exact());
         Asked {
             threads_on: self.model.threads_on.clone(),
             caches: self.model.misses.then_some(true).or(every_reference.then_some(false)),
             replication: self.no_replication.then_some(false).or(self.replication.then_some(true)),
-            pages_alone: self.traces.iter().any(pages_alone),
+            pages_alone: TraceFile::any_of_pages_alone(&self.traces),
         }
     }
 }
