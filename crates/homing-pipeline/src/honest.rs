@@ -16,6 +16,8 @@ pub struct Asked {
     pub caches: Option<bool>,
     /// Whether pages may have several copies. Behind caches they have one, as writes that hit are not seen.
     pub replication: Option<bool>,
+    /// Whether a trace has the addresses of pages alone: no caches then, unless the user asks for them.
+    pub pages_alone: bool,
 }
 
 impl Asked {
@@ -27,7 +29,8 @@ impl Asked {
     pub fn today(self, mut experiment: Experiment) -> Result<Experiment> {
         let machine = experiment.model.machine(is_machine)?;
         let copies = self.replication.unwrap_or(false);
-        let caches = self.caches.unwrap_or_else(|| !copies && has_caches(&experiment, &machine));
+        let caches =
+            self.caches.unwrap_or_else(|| !copies && !self.pages_alone && has_caches(&experiment, &machine));
         experiment.model.threads_on = self.threads_on.unwrap_or(ThreadsOn::RoundRobin);
         experiment.model.misses = caches;
         experiment.replication = copies;
@@ -100,11 +103,13 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_holds() {
-        let asked = Asked { threads_on: Some(ThreadsOn::Fill), caches: Some(false), replication: None };
+        let asked = Asked { threads_on: Some(ThreadsOn::Fill), caches: Some(false), ..Asked::default() };
         assert_eq!(of("two-socket", asked), ("fill".to_owned(), false, false));
         let copies = || Asked { replication: Some(true), ..Asked::default() };
         assert_eq!(of("two-socket", copies()), ("round-robin".to_owned(), false, true));
         let caches = Asked { caches: Some(true), ..Asked::default() };
+        let pages_alone = Asked { pages_alone: true, ..Asked::default() };
+        assert_eq!(of("two-socket", pages_alone), ("round-robin".to_owned(), false, false));
         assert_eq!(of("sunfire-6800", caches), ("fill".to_owned(), true, true));
         let one_copy = Asked { replication: Some(false), ..Asked::default() };
         assert_eq!(of("ace", one_copy), ("fill".to_owned(), false, false));

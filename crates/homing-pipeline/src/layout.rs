@@ -56,6 +56,7 @@ impl Layout {
         read_gap: Option<u32>,
     ) -> Result<Layout> {
         check_region(trace)?;
+        check_grain(trace, experiment, page_size)?;
         let Experiment { model, scene, choice, usage, progress, .. } = experiment;
         choice.check_threads(trace)?;
         let costs = model.costs(machine, page_size)?;
@@ -83,7 +84,7 @@ impl Layout {
         let (history, lost, caches_by_cpu) = (built.history, built.lost, built.caches);
         let caches = caches_by_cpu.as_ref().map(Counts::sum);
         let partial = lost > 0 || !trace.complete() || !trace.damage().is_empty();
-        let mut notes: Vec<String> = of_region(trace).into_iter().collect();
+        let mut notes: Vec<String> = of_region(trace).into_iter().chain(of_grain(trace)).collect();
         notes.extend(self::notes(trace, &binding, lost, partial));
         notes.extend(built.chosen);
         notes.extend(caches.as_ref().map(filtered));
@@ -130,6 +131,33 @@ fn skipped(trace: &Trace<'_>) -> Option<u64> {
 /// The function that begins or ends the region of interest, if the trace is of one.
 fn region_end<'a>(trace: &'a Trace<'_>, end: &str) -> Option<&'a str> {
     trace.header().more.get(end)?.as_str()
+}
+
+/// Fails if the trace has the addresses of pages alone, and smaller pages or caches are asked for.
+fn check_grain(trace: &Trace<'_>, experiment: &Experiment, page_size: PageSize) -> Result<()> {
+    if page_size.bytes() < trace.header().grain.bytes() {
+        let needs = format!("pages of {} bytes need", page_size.bytes());
+        trace.check_exact(needs, "take --page-size 4K or more, or record with --grain byte")?;
+    }
+    if experiment.model.misses {
+        check_lines(trace)?;
+    }
+    Ok(())
+}
+
+/// Fails if the trace has the addresses of pages alone, which caches can do nothing with.
+pub(crate) fn check_lines(trace: &Trace<'_>) -> Result<()> {
+    let advice = "count every reference (without --misses and --monitor), or record with --grain byte";
+    Ok(trace.check_exact("caches need", advice)?)
+}
+
+/// What a reader must know of a trace with the addresses of pages alone.
+fn of_grain(trace: &Trace<'_>) -> Option<String> {
+    (!trace.header().grain.is_exact()).then(|| {
+        "the trace has the addresses of pages alone (--grain page): every reference counts, caches and cache lines \
+         are left out"
+            .to_owned()
+    })
 }
 
 /// What a reader must know of a trace of a region.

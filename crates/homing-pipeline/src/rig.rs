@@ -3,6 +3,7 @@
 use crate::case::Case;
 use crate::error::{PipelineError, Result};
 use crate::experiment::Ready;
+use crate::layout::check_lines;
 use crate::model;
 use homing_core::cache::cpus::CpusInUse;
 use homing_core::cache::{Addresses, HierarchyShape};
@@ -37,6 +38,7 @@ pub struct Rig {
 impl Rig {
     /// For a trace that is laid over the machine of an experiment.
     pub fn new(case: &Case<'_>) -> Result<Rig> {
+        check_lines(&case.trace)?;
         let Ready { experiment, machine, page_size, .. } = case.ready;
         let mut binding = experiment.model.binding(machine)?;
         experiment.scene.schedule(&case.trace, machine, &mut binding)?;

@@ -2,7 +2,7 @@
 
 use crate::error::{PipelineError, Result, While};
 use homing_linux::mapped::{self, Mmap};
-use homing_trace::Trace;
+use homing_trace::{Grain, Header, Trace};
 use std::path::{Path, PathBuf};
 
 /// A trace file, mapped.
@@ -46,6 +46,21 @@ impl TraceFile {
     /// The trace in it.
     pub fn trace(&self) -> Result<Trace<'_>> {
         Trace::open(&self.map).doing(|| format!("cannot read trace {}", self.path.display()))
+    }
+
+    /// How fine the addresses of its references are.
+    pub fn grain(&self) -> Result<Grain> {
+        match Header::of(&self.map) {
+            Some(header) => Ok(header.grain),
+            None => Ok(self.trace()?.header().grain),
+        }
+    }
+
+    /// Whether any of these files is a trace with the addresses of pages alone. One that cannot be read is told of when
+    /// it is used.
+    pub fn any_of_pages_alone<'p>(paths: impl IntoIterator<Item = &'p PathBuf>) -> bool {
+        let grain = |path: &PathBuf| TraceFile::open(path)?.grain();
+        paths.into_iter().any(|path| grain(path).is_ok_and(|grain| !grain.is_exact()))
     }
 
     /// The trace, even if its header is damaged.

@@ -6,7 +6,7 @@ use crate::watch::Watch;
 use crate::{clang, tsan, valgrind};
 use homing_linux::channel::Channel;
 use homing_linux::follow::Door;
-use homing_trace::{merge, IngestOptions};
+use homing_trace::{merge, Grain, IngestOptions};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -50,6 +50,8 @@ pub struct Request {
     pub output: PathBuf,
     /// Which references are kept.
     pub options: IngestOptions,
+    /// How fine their addresses are.
+    pub grain: Grain,
     /// How they are ordered.
     pub merge: merge::Options,
     /// Blocks of code that a thread runs under Valgrind before another gets its turn.

@@ -91,6 +91,7 @@ impl Request {
     pub(crate) fn header(&self) -> Header {
         let mut header = Header::new(self.recorder.name, env!("CARGO_PKG_VERSION"));
         header.command = self.command.iter().map(|a| a.to_string_lossy().into_owned()).collect();
+        header.grain = self.grain;
         header.filter = if self.options.line_filter { "line" } else { "none" }.to_owned();
         let text = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
         let cpu = text("/proc/cpuinfo");

@@ -65,6 +65,17 @@ pub enum TraceError {
         /// What to do.
         advice: &'static str,
     },
+    /// Its references have the addresses of pages alone.
+    #[error(
+        "the trace has the addresses of pages alone (it was recorded with --grain page), but {needs} \
+        addresses within pages: {advice}"
+    )]
+    Coarse {
+        /// What needs more, with its verb.
+        needs: String,
+        /// What to do.
+        advice: &'static str,
+    },
     /// Reading or writing failed.
     #[error("reading or writing the trace failed")]
     Io(#[from] std::io::Error),

@@ -1,12 +1,16 @@
 //! The frame of the file: header, blocks, trailer (`docs/trace-format.md`).
 
 use super::error::TraceError;
+use super::grain::Grain;
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use xxhash_rust::xxh3::{xxh3_64, Xxh3};
 
-/// The version of the format that this program writes.
-pub const VERSION: u32 = 2;
+/// The newest version of the format that this program reads. It is written where addresses are coarse, which readers of
+/// version 2 would take for exact.
+pub const VERSION: u32 = 3;
+/// The version that it writes else.
+const EXACT: u32 = 2;
 /// The oldest version that it reads.
 pub const OLDEST: u32 = 1;
 /// Base-2 logarithm of the frame size.
@@ -40,6 +44,9 @@ pub struct Header {
     pub host: serde_json::Map<String, serde_json::Value>,
     /// Bytes of a frame; 4096.
     pub frame_bytes: u64,
+    /// How fine addresses are; not in the file where they are exact.
+    #[serde(skip_serializing_if = "Grain::is_exact")]
+    pub grain: Grain,
     /// Further fields.
     #[serde(flatten)]
     pub more: serde_json::Map<String, serde_json::Value>,
@@ -60,14 +67,28 @@ impl Header {
         }
     }
 
+    /// The version of the format that a trace with this header has when it is written.
+    pub fn version(&self) -> u32 {
+        if self.grain.is_exact() {
+            EXACT
+        } else {
+            VERSION
+        }
+    }
+
     pub(super) fn encode(&self) -> Result<Vec<u8>, TraceError> {
         let json = serde_json::to_vec(self).map_err(|e| TraceError::Header(e.to_string()))?;
         let mut bytes = MAGIC.to_vec();
-        bytes.extend(VERSION.to_le_bytes());
+        bytes.extend(self.version().to_le_bytes());
         bytes.extend((json.len() as u32).to_le_bytes());
         bytes.extend(xxh3_64(&json).to_le_bytes());
         bytes.extend(json);
         Ok(bytes)
+    }
+
+    /// The header that a file begins with, if it can be read.
+    pub fn of(bytes: &[u8]) -> Option<Header> {
+        Header::decode(bytes).ok().map(|(header, _)| header)
     }
 
     /// The header and its length in the file.

@@ -1,7 +1,8 @@
 //! Opens a trace.
 
 use super::error::{Damage, TraceError};
-use super::format::{self, BlockKind, Header, Placed, BLOCK_MAGIC, HEADER};
+use super::format::{self, BlockKind, Header, Placed, BLOCK_MAGIC, HEADER, VERSION};
+use super::grain::Grain;
 use super::names::{Names, Symbol};
 use super::order::{OrderBlock, Turns};
 use super::summary::Summary;
@@ -73,7 +74,12 @@ impl<'a> Trace<'a> {
     /// The trace without its header, which is damaged as `reason` says.
     fn headless(bytes: &'a [u8], reason: String) -> Trace<'a> {
         let damage = vec![Damage { offset: 0, reason, thread: None, references: 0 }];
-        Trace::of_blocks(bytes, Header::new("unknown", ""), HEADER.min(bytes.len()), damage)
+        let mut header = Header::new("unknown", "");
+        // The version stands before what is damaged. It alone says how fine addresses are then.
+        if format::read_u32(bytes, 8) == Some(VERSION) {
+            header.grain = Grain::Page;
+        }
+        Trace::of_blocks(bytes, header, HEADER.min(bytes.len()), damage)
     }
 
     fn of_blocks(bytes: &'a [u8], header: Header, start: usize, mut damage: Vec<Damage>) -> Trace<'a> {
@@ -241,6 +247,14 @@ impl<'a> Trace<'a> {
             end = next;
             true
         });
+    }
+
+    /// Fails if references have the addresses of pages alone: `needs` says what needs more, with its verb.
+    pub fn check_exact(&self, needs: impl Into<String>, advice: &'static str) -> Result<(), TraceError> {
+        match self.header.grain.is_exact() {
+            true => Ok(()),
+            false => Err(TraceError::Coarse { needs: needs.into(), advice }),
+        }
     }
 
     /// The header.

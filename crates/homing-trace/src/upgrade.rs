@@ -101,7 +101,7 @@ fn convert(trace: &Trace<'_>, placed: &Placed) -> Result<(BlockHeader, Sealed), 
     let mut addresses = Addresses { decoder, chunk: Chunk::default(), at: 0 };
     let mut blocks = CodeBlocks::default();
     let codes = define(&tokens, &mut blocks);
-    let mut encoder = ThreadEncoder::new(Thread(header.a), header.c, header.d);
+    let mut encoder = ThreadEncoder::new(Thread(header.a), header.c, header.d, trace.header().grain);
     let mut words = Vec::new();
     while let Some(token) = tokens.next()? {
         match token {
@@ -118,6 +118,7 @@ fn convert(trace: &Trace<'_>, placed: &Placed) -> Result<(BlockHeader, Sealed), 
         }
     }
     let mut sealed = Sealed::default();
+    encoder.end_idle();
     match encoder.seal(&mut sealed, &blocks) {
         Some(new) if new.b == header.b => Ok((new, sealed)),
         _ => Err("it has another number of references than it says".to_owned()),

@@ -75,7 +75,7 @@ impl<W: Write> TraceWriter<W> {
             symbols_written: 0,
             blocks: CodeBlocks::default(),
             runs: Runs::default(),
-            threads: Threads::default(),
+            threads: Threads::new(header.grain),
             order: OrderEncoder::default(),
             counts: Counts::default(),
             lone: Box::new([None; 256]),
@@ -358,11 +358,7 @@ impl<W: Write> TraceWriter<W> {
     fn apply(&mut self, event: &Event) -> Result<(), TraceError> {
         let Some(change) = Change::of(event) else { return Ok(()) };
         // Earlier references of any thread mean the frames as they were.
-        let mut next = 0;
-        while let Some(thread) = self.threads.running_from(next) {
-            self.end_run(thread)?;
-            next = thread.0 + 1;
-        }
+        self.end_runs()?;
         let TraceWriter { threads, frames, .. } = self;
         threads.running_mut().for_each(|writer| writer.encoder.translate(frames));
         if !self.frames.change(change) {
@@ -376,6 +372,16 @@ impl<W: Write> TraceWriter<W> {
             // The same frames have other addresses then. A new block knows none of the old ones.
             Change::Moved { .. } => self.seal_all(),
         }
+    }
+
+    /// Turns the references that all threads have collected into executions.
+    fn end_runs(&mut self) -> Result<(), TraceError> {
+        let mut next = 0;
+        while let Some(thread) = self.threads.running_from(next) {
+            self.end_run(thread)?;
+            next = thread.0 + 1;
+        }
+        Ok(())
     }
 
     /// Makes room for the next execution of a thread.

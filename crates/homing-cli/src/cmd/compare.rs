@@ -15,7 +15,7 @@ use homing_pipeline::chosen::{self, ThreadList};
 use homing_pipeline::compare::{self, Compared, Comparison, Sweep, SEEDS};
 use homing_pipeline::honest::Asked;
 use homing_pipeline::manifest::Manifest;
-use homing_pipeline::Experiment;
+use homing_pipeline::{Experiment, TraceFile};
 use std::path::{Path, PathBuf};
 
 /// A filter of Bolosky & Scott's section 4.2.
@@ -163,6 +163,7 @@ impl Args {
             threads_on: self.model.threads_on.clone(),
             caches: self.model.misses.then_some(true).or(every_reference.then_some(false)),
             replication: self.no_replication.then_some(false).or(self.replication.then_some(true)),
+            pages_alone: TraceFile::any_of_pages_alone(&self.traces),
         }
     }
 }

@@ -89,7 +89,9 @@ impl Args {
             return Ok((report, cut));
         }
         let file = TraceFile::open(path)?;
-        let asked = Asked { threads_on: self.threads_on.clone(), ..Asked::default() };
+        // Of both the same counts, or what differs would be the recordings.
+        let pages_alone = TraceFile::any_of_pages_alone([&self.before, &self.after]);
+        let asked = Asked { threads_on: self.threads_on.clone(), pages_alone, ..Asked::default() };
         let ready = asked.today(self.experiment())?.ready(|_| Ok(Vec::new()))?;
         let case = ready.case(&file, None)?;
         Ok((why::diagnose(&case)?, case.layout.partial))

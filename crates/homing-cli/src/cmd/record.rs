@@ -13,7 +13,7 @@ use homing_record::{
     with_causes, Allowed, Child, Finished, Ordered, Recorder, Replaced, Request, Watch, MOST_AT_ONCE,
     RECORDERS,
 };
-use homing_trace::{merge, IngestOptions, Summary};
+use homing_trace::{merge, Grain, IngestOptions, Summary};
 use indicatif::HumanBytes;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -40,6 +40,10 @@ pub struct Args {
     /// page placement behind caches
     #[arg(long, value_enum, default_value = "none")]
     filter: Filter,
+    /// How fine addresses are: `page` keeps only the page (4096 bytes) of each reference. Cheaper and smaller, with the
+    /// same bounds and policies, but without cache lines and caches
+    #[arg(long, value_enum, default_value = "byte")]
+    grain: Fineness,
     /// Record child processes, too, each into a trace of its own, called after its process id: app.trace,
     /// app.1234.trace
     #[arg(long)]
@@ -83,6 +87,12 @@ pub struct Args {
 enum Filter {
     None,
     Line,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Fineness {
+    Byte,
+    Page,
 }
 
 /// Records.
@@ -136,6 +146,10 @@ fn request(args: Args) -> anyhow::Result<Request> {
             skip: args.skip,
             limit: args.limit,
             ..IngestOptions::default()
+        },
+        grain: match args.grain {
+            Fineness::Byte => Grain::Byte,
+            Fineness::Page => Grain::Page,
         },
         merge: merge::Options { quantum: args.quantum, seed: args.seed },
         slice: args.slice,

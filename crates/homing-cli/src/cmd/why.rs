@@ -163,14 +163,15 @@ fn trace(args: &Args, path: &Path, notes: Vec<String>) -> anyhow::Result<(WhyRep
         misses: false,
         mover: Mover::default(),
     };
-    let asked = Asked { threads_on: args.threads_on.clone(), ..Asked::default() };
+    let file = TraceFile::open(path)?;
+    let pages_alone = !file.grain()?.is_exact();
+    let asked = Asked { threads_on: args.threads_on.clone(), pages_alone, ..Asked::default() };
     let experiment = Experiment {
         choice: Choice { phase: args.phase.clone(), threads: args.threads.clone() },
         usage: !args.by.is_empty(),
         ..model.experiment()
     };
     let ready = asked.today(experiment)?.ready(|_| Ok(Vec::new()))?;
-    let file = TraceFile::open(path)?;
     let case = ready.case(&file, None)?;
     let mut report = why::diagnose(&case)?;
     report.notes.splice(0..0, notes);

@@ -21,14 +21,15 @@ pub struct Reading {
     pub unwatched: usize,
 }
 
-/// Reads a trace again, and, with `lines`, gives the facts of pages that several nodes use what their lines say.
+/// Reads a trace again, and, with `lines`, gives the facts of pages that several nodes use what their lines say, if the
+/// trace has the addresses of lines.
 pub fn read(case: &Case<'_>, nodes: usize, facts: &mut [PageFacts], lines: bool) -> Result<Reading> {
     let frames = frames(&case.trace);
     let history = &case.layout.history;
     let page_bytes = history.page_size().bytes();
     // Pages smaller than frames are told apart by neither.
     let whole = page_bytes >= FRAME_BYTES;
-    let watched = match lines && whole {
+    let watched = match lines && whole && case.trace.header().grain.is_exact() {
         true => watched(facts, &frames, history),
         false => Vec::new(),
     };

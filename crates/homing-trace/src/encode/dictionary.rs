@@ -91,6 +91,8 @@ impl ThreadEncoder {
             block: id,
         });
         self.kinds.extend_from_slice(&block.kinds);
+        // Where addresses are those of pages, all that is derived within a page has the address of its word.
+        let exact = self.vectors.is_exact();
         let out = &mut self.dictionary;
         [0, n as u64, u64::from(instructions)].iter().for_each(|&value| varint::put(out, value));
         out.extend(block.kinds.iter().map(|k| k.0));
@@ -98,7 +100,7 @@ impl ThreadEncoder {
         varint::put(out, derived().count() as u64);
         for (j, (of, offset)) in derived() {
             out.extend([j as u8, of]);
-            varint::put(out, zigzag(offset));
+            varint::put(out, zigzag(if exact { offset } else { 0 }));
         }
         mask::put(out, layout.by_access(expect));
         self.used += n;

@@ -70,25 +70,33 @@ impl ThreadEncoder {
         if entry.expected > 0 {
             count = count.min(room(MAX_EXPLICIT, hot.explicit, entry.expected.into()));
         }
+        let (kept, exact) = (self.vectors.kept, self.vectors.is_exact());
         // As predicted? First what costs the same for any number of executions.
         for (word, place) in
             rounds.places.iter().enumerate().filter(|(word, _)| entry.expect >> word & 1 == 0)
         {
-            let Some((first, step)) = *place else { return 0 };
+            let Some((first, step)) = *place else {
+                // Looked at below: it may stay in its page.
+                if exact {
+                    return 0;
+                }
+                continue;
+            };
             let last = *self.vectors.last(entry.place, word);
             let stride = *self.vectors.stride(entry.place, word);
-            if first.wrapping_sub(last) != stride {
+            if (first & kept).wrapping_sub(last) != stride {
                 return 0;
             }
             let fits = within_page(first, step, last, self.vectors.span(entry.place, word));
-            count = count.min(if step == stride { fits } else { fits.min(1) });
+            // Where addresses are those of pages, any step within one is as predicted.
+            count = count.min(if step == stride || !exact { fits } else { fits.min(1) });
         }
         let mut own = 0;
-        for (word, place) in
-            rounds.places.iter().enumerate().filter(|(word, _)| entry.expect >> word & 1 == 1)
-        {
+        for (word, place) in rounds.places.iter().enumerate() {
+            let expected = entry.expect >> word & 1 == 1;
             let span = self.vectors.span(entry.place, word);
             let fits = match *place {
+                Some(_) if !expected => continue,
                 Some((first, step)) => {
                     let addresses = (0..count).map(|i| first.wrapping_add(step.wrapping_mul(i)));
                     addresses.take_while(|&address| is_in_one_page(address, span)).count()
@@ -96,11 +104,14 @@ impl ThreadEncoder {
                 None => {
                     let words = rounds.own[own..].iter().step_by(rounds.each).take(count as usize);
                     own += 1;
+                    let last = *self.vectors.last(entry.place, word);
+                    let stride = *self.vectors.stride(entry.place, word);
+                    let as_wanted = |word: u64| expected || (word & kept).wrapping_sub(last) == stride;
+                    let fits = |word: u64| is_in_one_page(word, span) & as_wanted(word);
                     // Nearly always all of them fit: that is one pass without a branch.
-                    let fits = |fit: bool, &word: &u64| fit & is_in_one_page(word, span);
-                    match words.clone().fold(true, fits) {
+                    match words.clone().fold(true, |all, &word| all & fits(word)) {
                         true => words.count(),
-                        false => words.take_while(|&&word| is_in_one_page(word, span)).count(),
+                        false => words.take_while(|&&word| fits(word)).count(),
                     }
                 }
             };
@@ -127,12 +138,14 @@ impl ThreadEncoder {
                 None => {
                     let words = &rounds.own[own..];
                     let each = rounds.each;
-                    slot.push_all(count as usize, &mut self.spare, |i| words[i * each]);
+                    if entry.expect >> word & 1 == 1 {
+                        slot.push_all(count as usize, &mut self.spare, |i| words[i * each]);
+                    }
                     own += 1;
                     words[(count as usize - 1) * each]
                 }
             };
-            *self.vectors.last(entry.place, word) = last;
+            *self.vectors.last(entry.place, word) = last & kept;
         }
         rounds.own = &rounds.own[rounds.each * count as usize..];
         rounds.left -= count;

@@ -18,6 +18,7 @@ use super::code::{CodeBlock, CodeBlockId, CodeBlocks};
 use super::event::Event;
 use super::format::{FRAME_SHIFT, MAX_ACCESSES};
 use super::frames::FrameTable;
+use super::grain::Grain;
 use super::kind::Kind;
 use crate::ids::Thread;
 use dictionary::{Cell, Entry};
@@ -108,7 +109,7 @@ pub(super) struct ThreadEncoder {
 
 impl ThreadEncoder {
     /// Of a thread that has made `references` references before, up to virtual time `time`.
-    pub(super) fn new(thread: Thread, references: u64, time: u64) -> ThreadEncoder {
+    pub(super) fn new(thread: Thread, references: u64, time: u64, grain: Grain) -> ThreadEncoder {
         ThreadEncoder {
             thread,
             sealed: references,
@@ -123,7 +124,7 @@ impl ThreadEncoder {
             prefixes: Vec::new(),
             spread: HashMap::new(),
             kinds: Vec::new(),
-            vectors: Vectors::default(),
+            vectors: Vectors::new(grain.mask()),
             used: 0,
             slots: Vec::new(),
             spare: Vec::new(),
@@ -283,10 +284,11 @@ impl ThreadEncoder {
         let layout = &block.layout;
         let n = usize::from(layout.accesses[words.len()]);
         let slots = &mut self.slots[slot as usize..];
+        let kept = self.vectors.kept;
         let mut explicit = 0u64;
         let mut taken = 0;
         for (at, &word) in words.iter().enumerate() {
-            let slot = &mut slots[at];
+            let (slot, word) = (&mut slots[at], word & kept);
             let last = std::mem::replace(self.vectors.last(place, at), word);
             let difference = word.wrapping_sub(last);
             if expect >> at & 1 == 1 {
@@ -305,7 +307,7 @@ impl ThreadEncoder {
         }
         let spread = place.spans && layout.is_spread(words, n);
         if spread {
-            explicit |= spread_slots(slots, block, words, n, &mut self.spare);
+            explicit |= spread_slots(slots, block, (words, kept), n, &mut self.spare);
         }
         self.hot.explicit += taken + explicit.count_ones();
         let entry = self.variant(root, block, n, words.len(), spread);
@@ -359,7 +361,8 @@ impl ThreadEncoder {
         self.end_idle();
     }
 
-    fn end_idle(&mut self) {
+    /// Writes the virtual time that has passed without references.
+    pub(super) fn end_idle(&mut self) {
         let idle = std::mem::take(&mut self.idle);
         if idle > 0 {
             self.hot.time = self.hot.time.saturating_add(idle);
@@ -380,7 +383,7 @@ impl ThreadEncoder {
     /// Makes all addresses so far dense: before a mapping changes, and before the block is sealed.
     pub(super) fn translate(&mut self, frames: &mut FrameTable) {
         for slot in &mut self.slots[..self.used] {
-            self.wrong += slot.translate(frames);
+            self.wrong += slot.translate(frames, self.vectors.kept);
         }
     }
 
@@ -409,11 +412,11 @@ impl ThreadEncoder {
 }
 
 /// Takes the accesses without a word of their own of an execution that is spread over frames through their slots;
-/// returns the explicit ones.
+/// returns the explicit ones. `kept` are the bits of addresses that count.
 fn spread_slots(
     slots: &mut [Slot],
     block: &CodeBlock,
-    words: &[u64],
+    (words, kept): (&[u64], u64),
     n: usize,
     spare: &mut Vec<Vec<u64>>,
 ) -> u64 {
@@ -421,7 +424,7 @@ fn spread_slots(
     let mut explicit = 0;
     for (j, derived) in layout.derived[..n].iter().enumerate().filter(|(_, derived)| derived.is_some()) {
         let Some((of, offset)) = *derived else { continue };
-        let address = words[usize::from(layout.place[usize::from(of)])].wrapping_add(offset as u64);
+        let address = words[usize::from(layout.place[usize::from(of)])].wrapping_add(offset as u64) & kept;
         let slot = &mut slots[usize::from(layout.place[j])];
         let difference = address.wrapping_sub(slot.last);
         let same_page = (address ^ slot.last) & PAGE == 0;

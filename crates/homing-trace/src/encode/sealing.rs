@@ -20,8 +20,9 @@ pub(crate) struct Sealed {
 impl ThreadEncoder {
     /// Ends the block in progress, whose addresses are dense, and replaces `sealed` by it; `None` if there is nothing
     /// in it.
+    /// Virtual time that has passed since the last reference stays for the next block, so that what the times of
+    /// references are does not depend on where blocks end.
     pub(crate) fn seal(&mut self, sealed: &mut Sealed, blocks: &CodeBlocks) -> Option<BlockHeader> {
-        self.end_idle();
         self.tokens.behind(std::mem::take(&mut self.hot.predicted));
         if self.tokens.is_empty() {
             return None;

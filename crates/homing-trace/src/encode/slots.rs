@@ -26,7 +26,7 @@ pub(super) struct Slot {
     pub misses: u32,
     pub repeats: u32,
     difference: u64,
-    /// Its explicit addresses: virtual ones, but for the first `dense` of them.
+    /// Its explicit addresses: virtual ones as the recorder gave them, but for the first `dense` of them.
     pub column: Vec<u64>,
     dense: usize,
 }
@@ -115,8 +115,8 @@ impl Slot {
         (self.stride, self.candidate, self.difference) = (0, 0, 0);
     }
 
-    /// Makes its addresses dense. Returns how many of them were none.
-    pub(super) fn translate(&mut self, frames: &mut FrameTable) -> u64 {
+    /// Makes its addresses dense, of which the bits `kept` count. Returns how many of them were none.
+    pub(super) fn translate(&mut self, frames: &mut FrameTable, kept: u64) -> u64 {
         let (mut page, mut offset, mut wrong) = (u64::MAX, 0, 0);
         for word in &mut self.column[self.dense..] {
             if *word >> FRAME_SHIFT != page {
@@ -124,7 +124,7 @@ impl Slot {
                 offset = (u64::from(frames.frame(page)) << FRAME_SHIFT).wrapping_sub(page << FRAME_SHIFT);
                 wrong += u64::from(*word == 0);
             }
-            *word = word.wrapping_add(offset);
+            *word = (*word & kept).wrapping_add(offset);
         }
         self.dense = self.column.len();
         wrong

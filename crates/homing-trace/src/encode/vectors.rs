@@ -34,9 +34,12 @@ pub(super) struct Place {
 }
 
 /// The state of all blocks.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Vectors {
     rows: Vec<Vector>,
+    /// The bits of addresses that count: all, or those of pages. Only whether derived addresses lie in the page of
+    /// their word is asked of whole words.
+    pub kept: u64,
 }
 
 /// Words of an execution, and what lies behind them, after one that does not count.
@@ -45,29 +48,39 @@ pub(super) type Window = [u64; 1 + MAX_ACCESSES];
 /// Compares an execution with its block's state (rows of `V` vectors), and puts its words into it if all are as
 /// predicted or expected to miss. False: nothing is done.
 #[inline(always)]
-fn check<const V: usize, const SPANS: bool>(rows: &mut [Vector], at: u32, words: &Window) -> bool {
+fn check<const V: usize, const SPANS: bool>(rows: &mut [Vector], at: u32, kept: u64, words: &Window) -> bool {
     let at = at as usize;
     let rows = &mut rows[at..at + if SPANS { ROWS_WITH_SPANS } else { ROWS } * V];
     let mut wrong = [0; LANES];
     for v in 0..V {
         for lane in 0..LANES {
-            let (word, last, stride) = (words[1 + LANES * v + lane], rows[v][lane], rows[V + v][lane]);
+            let (whole, last, stride) = (words[1 + LANES * v + lane], rows[v][lane], rows[V + v][lane]);
+            let word = whole & kept;
             let differs = word.wrapping_sub(last) ^ stride;
             wrong[lane] |= differs & rows[2 * V + v][lane] | (word ^ last) & rows[3 * V + v][lane];
             if SPANS {
                 let (low, high) = (rows[4 * V + v][lane], rows[5 * V + v][lane]);
-                wrong[lane] |= (word.wrapping_add(low) ^ word.wrapping_add(high)) & PAGE;
+                wrong[lane] |= (whole.wrapping_add(low) ^ whole.wrapping_add(high)) & PAGE;
             }
         }
     }
     if wrong[0] | wrong[1] | wrong[2] | wrong[3] != 0 {
         return false;
     }
-    rows[..V].as_flattened_mut().copy_from_slice(&words[1..1 + LANES * V]);
+    rows[..V].as_flattened_mut().iter_mut().zip(&words[1..]).for_each(|(last, word)| *last = word & kept);
     true
 }
 
 impl Vectors {
+    pub(super) fn new(kept: u64) -> Vectors {
+        Vectors { rows: Vec::new(), kept }
+    }
+
+    /// Whether addresses count to the byte.
+    pub(super) fn is_exact(&self) -> bool {
+        self.kept == !0
+    }
+
     pub(super) fn clear(&mut self) {
         self.rows.clear();
     }
@@ -92,14 +105,14 @@ impl Vectors {
     /// Whether an execution, whose words `words` begins with, is as predicted; its words are in the state then.
     #[inline(always)]
     pub(super) fn check(&mut self, place: Place, words: &Window) -> bool {
-        let rows = &mut self.rows;
+        let (rows, kept) = (&mut self.rows, self.kept);
         match (place.vectors, place.spans) {
-            (1, false) => check::<1, false>(rows, place.at, words),
-            (2, false) => check::<2, false>(rows, place.at, words),
-            (3, false) => check::<3, false>(rows, place.at, words),
-            (1, true) => check::<1, true>(rows, place.at, words),
-            (2, true) => check::<2, true>(rows, place.at, words),
-            (3, true) => check::<3, true>(rows, place.at, words),
+            (1, false) => check::<1, false>(rows, place.at, kept, words),
+            (2, false) => check::<2, false>(rows, place.at, kept, words),
+            (3, false) => check::<3, false>(rows, place.at, kept, words),
+            (1, true) => check::<1, true>(rows, place.at, kept, words),
+            (2, true) => check::<2, true>(rows, place.at, kept, words),
+            (3, true) => check::<3, true>(rows, place.at, kept, words),
             (vectors, _) => self.check_some(place, &words[1..1 + LANES * usize::from(vectors)]),
         }
     }
@@ -107,7 +120,7 @@ impl Vectors {
     /// The same for the first words of a block's execution.
     #[inline(always)]
     pub(super) fn check_some(&mut self, place: Place, words: &[u64]) -> bool {
-        let v = usize::from(place.vectors);
+        let (v, kept) = (usize::from(place.vectors), self.kept);
         let rows = &mut self.rows[place.at as usize..];
         let (last, rest) = rows.split_at_mut(v);
         let row = |number: usize| rest[number * v..][..v].as_flattened()[..words.len()].iter();
@@ -115,6 +128,7 @@ impl Vectors {
         let mut wrong = 0;
         let lanes = words.iter().zip(last.iter()).zip(row(0).zip(row(1)).zip(row(2)));
         for ((word, last), ((stride, compared), page)) in lanes {
+            let word = word & kept;
             wrong |= (word.wrapping_sub(*last) ^ stride) & compared | (word ^ last) & page;
         }
         if place.spans {
@@ -123,7 +137,7 @@ impl Vectors {
             }
         }
         if wrong == 0 {
-            last.copy_from_slice(words);
+            last.iter_mut().zip(words).for_each(|(last, word)| *last = word & kept);
         }
         wrong == 0
     }

@@ -2,6 +2,7 @@
 
 mod damage;
 mod fixtures;
+mod grain;
 mod ingest;
 mod streams;
 
@@ -111,8 +112,13 @@ struct Program {
 
 impl Program {
     fn new(seed: u64) -> Program {
+        Program::written(seed, &Header::new("test", "1"))
+    }
+
+    /// The same program, written as a header says.
+    fn written(seed: u64, header: &Header) -> Program {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-        let mut writer = TraceWriter::new(Vec::new(), &Header::new("test", "1")).unwrap();
+        let mut writer = TraceWriter::new(Vec::new(), header).unwrap();
         let mut blocks = Vec::new();
         for _ in 0..random.gen_range(1..12) {
             let accesses =

@@ -20,7 +20,7 @@ enum Way {
     Phases(u64),
 }
 
-struct Stream {
+pub(super) struct Stream {
     random: Xoshiro256PlusPlus,
     segments: Vec<Vec<u64>>,
     /// The virtual addresses, by thread.
@@ -33,7 +33,7 @@ struct Stream {
 const THREADS: usize = 3;
 
 impl Stream {
-    fn new(seed: u64) -> Stream {
+    pub(super) fn new(seed: u64) -> Stream {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let mut segment = Vec::new();
         let mut codes = Vec::new();
@@ -112,7 +112,7 @@ impl Stream {
         }
     }
 
-    fn run(&mut self, executions: usize) {
+    pub(super) fn run(&mut self, executions: usize) {
         for thread in (0..THREADS).cycle().take(executions / 100) {
             if self.segments.last().unwrap().len() > 5000 {
                 self.segments.push(Vec::new());
@@ -129,8 +129,13 @@ impl Stream {
 
     /// The trace.
     fn bytes(&self) -> Vec<u8> {
-        let writer = TraceWriter::new(Vec::new(), &Header::new("test", "1")).unwrap();
-        let mut ingest = Ingest::new(writer, Flavour::Serial, IngestOptions::default());
+        self.recorded(&Header::new("test", "1"), IngestOptions::default())
+    }
+
+    /// The trace, written as a header says, of what these options keep.
+    pub(super) fn recorded(&self, header: &Header, options: IngestOptions) -> Vec<u8> {
+        let writer = TraceWriter::new(Vec::new(), header).unwrap();
+        let mut ingest = Ingest::new(writer, Flavour::Serial, options);
         for (index, segment) in self.segments.iter().enumerate() {
             ingest.segment(0, index as u32, segment).unwrap();
         }

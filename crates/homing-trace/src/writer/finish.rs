@@ -47,6 +47,8 @@ impl<W: Write> TraceWriter<W> {
 
     /// Writes the blocks in progress of all threads, so that a reader sees everything so far.
     pub fn flush(&mut self) -> Result<(), TraceError> {
+        self.end_runs()?;
+        self.threads.running_mut().for_each(|writer| writer.encoder.end_idle());
         self.seal_all()?;
         self.write_tables()
     }

@@ -2,6 +2,7 @@
 //! each mapping that goes away concerns all that are there.
 
 use super::super::encode::ThreadEncoder;
+use super::super::grain::Grain;
 use super::super::kind::Kind;
 use super::MAX_RUN;
 use crate::ids::Thread;
@@ -32,15 +33,15 @@ pub(super) struct Threads {
     by_kind: Box<[u64; 256]>,
     /// Their words that should have been addresses and are not.
     wrong: u64,
-}
-
-impl Default for Threads {
-    fn default() -> Threads {
-        Threads { running: Vec::new(), ended: HashMap::new(), by_kind: Box::new([0; 256]), wrong: 0 }
-    }
+    /// How fine addresses are written.
+    grain: Grain,
 }
 
 impl Threads {
+    pub fn new(grain: Grain) -> Threads {
+        Threads { running: Vec::new(), ended: HashMap::new(), by_kind: Box::new([0; 256]), wrong: 0, grain }
+    }
+
     /// The state of a thread, which is made if there is none.
     #[inline]
     pub fn of(&mut self, thread: Thread) -> &mut ThreadWriter {
@@ -51,7 +52,7 @@ impl Threads {
             let Ended { references, time } =
                 self.ended.remove(&thread).unwrap_or(Ended { references: 0, time: 0 });
             Box::new(ThreadWriter {
-                encoder: ThreadEncoder::new(thread, references, time),
+                encoder: ThreadEncoder::new(thread, references, time, self.grain),
                 run: Vec::with_capacity(MAX_RUN),
                 run_addresses: Vec::with_capacity(MAX_RUN),
                 last_run: 0,

@@ -53,6 +53,8 @@ pub fn run(args: Args) -> Result {
     if trace.references() > 0 && !trace.ordered() {
         return Err(TraceError::NoOrder).with_context(|| args.trace.display().to_string());
     }
+    let advice = "record with --grain byte";
+    trace.check_exact("an export needs", advice).with_context(|| args.trace.display().to_string())?;
     if args.from > args.to {
         let message = format!("--from {} is after --to {}; expected an earlier Time", args.from, args.to);
         return Err(exit::error(Code::USAGE, message));

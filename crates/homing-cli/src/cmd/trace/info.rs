@@ -6,7 +6,7 @@ use crate::progress;
 use comfy_table::{presets, CellAlignment, Table};
 use homing_core::areas::name_sites;
 use homing_core::trace::info::Info;
-use homing_core::trace::{Header, Summary, Trace};
+use homing_core::trace::{Grain, Header, Summary, Trace};
 use homing_linux::visible;
 use homing_pipeline::TraceFile;
 use serde_json::{json, Value};
@@ -118,6 +118,7 @@ fn json(trace: &Trace<'_>, info: &Info) -> Value {
         "header": header.more,
         "complete": trace.complete() && info.damage.is_empty(),
         "ordered": trace.ordered(),
+        "grain": header.grain.bytes(),
         "filter": header.filter,
         "filtered": summary.filtered,
         "skipped": summary.skipped,
@@ -145,6 +146,14 @@ fn region(header: &Header) -> Option<String> {
     let function = |key: &str| header.more.get(key)?.as_str().map(|name| format!("{key} {name}"));
     let ends: Vec<String> = ["from", "to"].into_iter().filter_map(function).collect();
     (!ends.is_empty()).then(|| ends.join(" "))
+}
+
+/// How fine addresses are.
+fn grain(header: &Header) -> &'static str {
+    match header.grain {
+        Grain::Byte => "byte: each reference has its address",
+        Grain::Page => "page: each reference has the address of its page (4096 bytes) alone",
+    }
 }
 
 /// What `--skip` and `--limit` left out.
@@ -185,6 +194,7 @@ fn tables(trace: &Trace<'_>, info: &Info) -> String {
         (false, _) => unfinished,
     };
     row("complete", complete);
+    row("grain", grain(header).to_owned());
     row("filter", format!("{}, {} references filtered out", header.filter, grouped(summary.filtered)));
     if summary.skipped + summary.beyond_limit > 0 {
         row("not recorded", not_recorded(header, summary));

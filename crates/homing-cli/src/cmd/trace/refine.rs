@@ -4,6 +4,7 @@ use crate::cmd::refine::found::{Found, Hot, Steps};
 use crate::exit::{self, Code, Result};
 use crate::progress;
 use crate::tables::things;
+use anyhow::Context;
 use clap::ValueEnum;
 use homing_core::areas;
 use homing_core::ids::Thread;
@@ -64,6 +65,11 @@ enum Only {
 pub fn run(args: Args) -> Result {
     let file = TraceFile::open(&args.trace)?;
     let trace = file.trace()?;
+    if args.line < trace.header().grain.bytes() {
+        let needs = format!("lines of {} bytes need", args.line);
+        let advice = "--line 4096 finds the hottest pages; for lines record with --grain byte";
+        trace.check_exact(needs, advice).with_context(|| args.trace.display().to_string())?;
+    }
     let (from, to) = args.addresses.unwrap_or((0, u64::MAX));
     let writes = args.only.map(|only| matches!(only, Only::Writes));
     let chosen = Chosen { thread: args.thread.map(Thread), writes, addresses: from..to };

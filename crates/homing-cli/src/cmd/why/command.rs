@@ -9,7 +9,7 @@ use crate::tables::things;
 use anyhow::Context;
 use homing_live::config::parse_duration;
 use homing_record::{Allowed, Finished, Ordered, Region, Request, Spent, RECORDERS};
-use homing_trace::{merge, IngestOptions};
+use homing_trace::{merge, Grain, IngestOptions};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -114,6 +114,7 @@ impl Command {
             command: self.words.clone(),
             output: output.clone(),
             options: IngestOptions { limit: references, ..IngestOptions::default() },
+            grain: Grain::Byte,
             merge: merge::Options::default(),
             slice: homing_record::DEFAULT_SLICE,
             follow: true,
