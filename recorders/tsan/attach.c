@@ -2,8 +2,8 @@
  *
  * Recordings that begin while the program runs. `homing record --pid` listens at an abstract socket that is called
  * after the process. Threads that execute compiled code or synchronise look now and then whether it is there: one that
- * finds it asks for a wire, as recorders/valgrind/follow.c does, and gets its descriptors. Without such a socket a look is one system
- * call, every tenth of a second at most. HOMING_ATTACH=0 in the environment turns this off. */
+ * finds it asks for a wire, as recorders/valgrind/follow.c does, and gets its descriptors. Without such a socket a look
+ * is one system call, every tenth of a second at most. HOMING_ATTACH=0 in the environment turns this off. */
 #include "runtime.h"
 
 #include <errno.h>

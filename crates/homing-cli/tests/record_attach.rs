@@ -172,7 +172,14 @@ fn the_end_of_the_process_ends_its_recording() {
     std::thread::sleep(Duration::from_secs(1));
     server.end();
     assert!(recorder.wait().unwrap().success());
-    succeeds(build::homing().args(["trace", "info"]).arg(&trace));
+    let says = |command: &[&str], what: &str| {
+        let output = succeeds(build::homing().args(command).arg(&trace));
+        let said =
+            format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(said.contains(what), "{command:?}: {said}");
+    };
+    says(&["trace", "info"], "while the program ran (--pid)");
+    says(&["why"], "who touched pages first before that is not known");
 }
 
 #[test]

@@ -84,7 +84,8 @@ impl Layout {
         let (history, lost, caches_by_cpu) = (built.history, built.lost, built.caches);
         let caches = caches_by_cpu.as_ref().map(Counts::sum);
         let partial = lost > 0 || !trace.complete() || !trace.damage().is_empty();
-        let mut notes: Vec<String> = of_region(trace).into_iter().chain(of_grain(trace)).collect();
+        let mut notes: Vec<String> =
+            of_region(trace).into_iter().chain(of_attached(trace)).chain(of_grain(trace)).collect();
         notes.extend(self::notes(trace, &binding, lost, partial));
         notes.extend(built.chosen);
         notes.extend(caches.as_ref().map(filtered));
@@ -131,6 +132,15 @@ fn skipped(trace: &Trace<'_>) -> Option<u64> {
 /// The function that begins or ends the region of interest, if the trace is of one.
 fn region_end<'a>(trace: &'a Trace<'_>, end: &str) -> Option<&'a str> {
     trace.header().more.get(end)?.as_str()
+}
+
+/// What a reader must know of a trace of a process that ran before.
+fn of_attached(trace: &Trace<'_>) -> Option<String> {
+    trace.header().more.get("attached")?.as_bool()?.then(|| {
+        "the process was recorded while it ran (--pid): who touched pages first before that is not known, so the first \
+         user in the recording counts as that, and allocations from before have no names"
+            .to_owned()
+    })
 }
 
 /// Fails if the trace has the addresses of pages alone, and smaller pages or caches are asked for.

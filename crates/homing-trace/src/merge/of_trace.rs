@@ -3,7 +3,6 @@
 use super::{merge, Cursor, Edges, Options, Report, Step, Sync};
 use crate::ids::Thread;
 use crate::{steps, Event, Trace};
-use rayon::prelude::*;
 
 /// Merges all threads of a trace into turns. References that are lost to damage keep a place, as many of them as are
 /// known to be missing.
@@ -50,11 +49,9 @@ impl Lanes {
 
     /// The first pass: the edges between the threads.
     pub fn edges(&self, trace: &Trace<'_>) -> Edges {
-        let of_thread = |&(thread, _): &(Thread, u64)| -> Vec<Step> {
-            trace.thread_events(thread).filter_map(|event| self.event(&event)).collect()
-        };
-        let threads: Vec<Vec<Step>> = self.threads.par_iter().map(of_thread).collect();
-        Edges::collect(threads)
+        Edges::collect(self.threads.len(), |lane| {
+            trace.thread_events(self.threads[lane].0).filter_map(|event| self.event(&event))
+        })
     }
 
     /// What an event means for the order.

@@ -12,7 +12,7 @@ fn sync(op: SyncOp, object: u64, stamp: u64) -> Step {
 }
 
 fn merged(threads: &[Vec<Step>], options: Options) -> (Vec<(u32, u64)>, Report) {
-    let edges = Edges::collect(threads.iter().map(|steps| steps.iter().copied()));
+    let edges = Edges::collect(threads.len(), |thread| threads[thread].iter().copied());
     let cursors = threads.iter().map(|steps| steps.iter().copied()).collect();
     let mut turns = Vec::new();
     let report = merge(cursors, edges, options, |thread, count| {

@@ -178,6 +178,9 @@ fn tables(trace: &Trace<'_>, info: &Info) -> String {
     };
     row("command", header.command.join(" "));
     row("recorder", format!("{} {}", header.recorder, header.recorder_version));
+    if header.more.contains_key("attached") {
+        row("begun", "while the program ran (--pid)".to_owned());
+    }
     row("references", grouped(summary.references));
     row("reads", grouped(summary.reads));
     row("writes", format!("{} ({} atomic)", grouped(summary.writes), grouped(summary.atomics)));
