@@ -19,7 +19,7 @@
 
 /* The version of all that this file says, which the recorder puts into the header. A recorder is linked into programs
  * and may be older than homing: homing then refuses, since it would misread it. Raised with every change. */
-#define HOMING_WIRE_VERSION 7
+#define HOMING_WIRE_VERSION 8
 
 /* The environment variable that names the wire: "MEMFD,CREDIT_FD,FULL_FD" (inherited descriptors). */
 #define HOMING_WIRE_ENV "HOMING_WIRE"
@@ -27,6 +27,9 @@
  * Valgrind has options) */
 #define HOMING_FROM_ENV "HOMING_FROM"
 #define HOMING_TO_ENV "HOMING_TO"
+/* Set: references that functions of the C library make for the program are left out. (parallel; Valgrind has an
+ * option) */
+#define HOMING_ONLY_PROGRAM_ENV "HOMING_ONLY_PROGRAM"
 
 #define HOMING_WIRE_MAX_OPEN 4096
 

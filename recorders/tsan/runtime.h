@@ -74,6 +74,8 @@ _Static_assert(offsetof(struct stream, cursor) == 0 && offsetof(struct stream, i
 extern EXPORT __thread struct stream homing_self;
 /* 1 while this process records. */
 extern HIDDEN int homing_active;
+/* What the C library does for the program is left out. */
+extern HIDDEN int homing_only_program;
 
 /* Room for n words (n <= HOMING_RESERVE_MAX) in this thread's stream, contiguous; NULL when nothing is recorded. */
 HIDDEN word *homing_reserve(unsigned n);

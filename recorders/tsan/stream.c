@@ -537,6 +537,8 @@ void homing_child(void)
 }
 
 /* One process records into a wire: the first. Others run as usual and say so. */
+int homing_only_program;
+
 static int claim_wire(void)
 {
    unsigned int flavour = 0;
@@ -589,6 +591,8 @@ void homing_start(void)
    pthread_atfork(NULL, NULL, in_forked_child);
    homing_look_for_python();
    homing_region_start();
+   homing_only_program = getenv(HOMING_ONLY_PROGRAM_ENV) != NULL;
+   unsetenv(HOMING_ONLY_PROGRAM_ENV);
    __atomic_store_n(&homing_active, 1, __ATOMIC_RELEASE);
    homing_send_maps();
 }

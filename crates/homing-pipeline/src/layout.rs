@@ -84,7 +84,8 @@ impl Layout {
         let (history, lost, caches_by_cpu) = (built.history, built.lost, built.caches);
         let caches = caches_by_cpu.as_ref().map(Counts::sum);
         let partial = lost > 0 || !trace.complete() || !trace.damage().is_empty();
-        let mut notes: Vec<String> = of_region(trace).into_iter().chain(of_grain(trace)).collect();
+        let mut notes: Vec<String> =
+            of_region(trace).into_iter().chain(of_grain(trace)).chain(of_program(trace)).collect();
         notes.extend(self::notes(trace, &binding, lost, partial));
         notes.extend(built.chosen);
         notes.extend(caches.as_ref().map(filtered));
@@ -156,6 +157,16 @@ fn of_grain(trace: &Trace<'_>) -> Option<String> {
     (!trace.header().grain.is_exact()).then(|| {
         "the trace has the addresses of pages alone (--grain page): every reference counts, caches and cache lines \
          are left out"
+            .to_owned()
+    })
+}
+
+/// What a reader must know of a trace of the program's own code alone.
+fn of_program(trace: &Trace<'_>) -> Option<String> {
+    let only = trace.header().more.get("only_program")?.as_bool()?;
+    only.then(|| {
+        "the trace has the references of the program's own code alone (--only-program): what library functions such as \
+         memset and memcpy refer to is left out, also where they are the first to a page"
             .to_owned()
     })
 }

@@ -196,6 +196,9 @@ fn tables(trace: &Trace<'_>, info: &Info) -> String {
     row("complete", complete);
     row("grain", grain(header).to_owned());
     row("filter", format!("{}, {} references filtered out", header.filter, grouped(summary.filtered)));
+    if header.more.get("only_program").is_some_and(|only| *only == true) {
+        row("code", "the program's own; that of system libraries is left out".to_owned());
+    }
     if summary.skipped + summary.beyond_limit > 0 {
         row("not recorded", not_recorded(header, summary));
     }
