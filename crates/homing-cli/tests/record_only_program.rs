@@ -146,6 +146,18 @@ fn under_valgrind_libraries_of_the_program_count_and_those_of_the_system_do_not(
     let synchronisations = number(&only["events"], "sync");
     assert!(synchronisations >= 2 * 2000, "{only}");
     assert!(synchronisations.abs_diff(number(&full["events"], "sync")) < 200, "{full}");
+    // Which file's code made a reference is known.
+    let of = |info: &Value, wanted: &str| {
+        let files = info["by_file"].as_object().unwrap().iter();
+        files.filter(|(file, _)| file.contains(wanted)).map(|(_, count)| count.as_u64().unwrap()).sum::<u64>()
+    };
+    for info in [&full, &only] {
+        assert_eq!(of(info, ""), number(info, "references"), "{info}");
+        assert!((20_000..21_000).contains(&of(info, "/lib/libown.so")), "{info}");
+        let own = of(info, "/only-program-valgrind-") - of(info, "/lib/libown.so");
+        assert!((20_000..40_000).contains(&own), "{info}");
+    }
+    assert!(of(&full, "/libc.so") > 10_000 && of(&only, "/libc.so") == 0, "{only}");
     let optimal = ["optimal", "--machine", "two-socket", "--json"];
     let report = run(build::homing().args(optimal).arg(&trace));
     assert!(report.contains("(--only-program)"), "{report}");
