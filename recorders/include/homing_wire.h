@@ -19,16 +19,21 @@
 
 /* The version of all that this file says, which the recorder puts into the header. A recorder is linked into programs
  * and may be older than homing: homing then refuses, since it would misread it. Raised with every change. */
-#define HOMING_WIRE_VERSION 7
+#define HOMING_WIRE_VERSION 8
 
 /* The environment variable that names the wire: "MEMFD,CREDIT_FD,FULL_FD" (inherited descriptors). */
 #define HOMING_WIRE_ENV "HOMING_WIRE"
 /* The abstract socket at which `homing record --pid` waits: this and the process id. */
 #define HOMING_ATTACH_SOCKET "homing-attach-"
+/* The byte that comes with the descriptors where what the C library does for the program is left out. */
+#define HOMING_ATTACH_ONLY_PROGRAM 'p'
 /* Those that name the functions whose first entries begin and end the region of interest, if they are set. (parallel;
  * Valgrind has options) */
 #define HOMING_FROM_ENV "HOMING_FROM"
 #define HOMING_TO_ENV "HOMING_TO"
+/* Set: references that functions of the C library make for the program are left out. (parallel; Valgrind has an
+ * option) */
+#define HOMING_ONLY_PROGRAM_ENV "HOMING_ONLY_PROGRAM"
 
 #define HOMING_WIRE_MAX_OPEN 4096
 

@@ -65,15 +65,14 @@ static int ask(int file)
           syscall(SYS_shutdown, file, SHUT_WR) == 0;
 }
 
-/* The wire's descriptors, if they come. */
-static int receive(int file, int descriptors[DESCRIPTORS])
+/* The wire's descriptors, if they come; `what` is HOMING_ATTACH_ONLY_PROGRAM or another byte. */
+static int receive(int file, int descriptors[DESCRIPTORS], char *what)
 {
-   char byte;
    union {
       struct cmsghdr head;
       char room[CMSG_SPACE(DESCRIPTORS * sizeof(int))];
    } control;
-   struct iovec data = {&byte, 1};
+   struct iovec data = {what, 1};
    struct msghdr message = {
       .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
    struct pollfd ready = {.fd = file, .events = POLLIN};
@@ -93,12 +92,13 @@ static int receive(int file, int descriptors[DESCRIPTORS])
 /* Whether a recording has begun. */
 static int look(void)
 {
+   char what = 0;
    int descriptors[DESCRIPTORS], file = find_recorder();
    if (file < 0)
       return 0;
-   int answered = ask(file) && receive(file, descriptors);
+   int answered = ask(file) && receive(file, descriptors, &what);
    syscall(SYS_close, file);
-   return answered && homing_attach(descriptors);
+   return answered && homing_attach(descriptors, what == HOMING_ATTACH_ONLY_PROGRAM);
 }
 
 /* Whether a signal handler runs: what it has interrupted may hold any lock. One that has jumped out of itself has left

@@ -79,6 +79,8 @@ _Static_assert(offsetof(struct stream, cursor) == 0 && offsetof(struct stream, i
 extern EXPORT __thread struct stream homing_self;
 /* 1 while this process records. */
 extern HIDDEN int homing_active;
+/* What the C library does for the program is left out. */
+extern HIDDEN int homing_only_program;
 
 /* Room for n words (n <= HOMING_RESERVE_MAX) in this thread's stream, contiguous; NULL when nothing is recorded. */
 HIDDEN word *homing_reserve(unsigned n);
@@ -111,7 +113,7 @@ HIDDEN void homing_leave_recording(void);
 HIDDEN int homing_look_for_recorder(void);
 extern HIDDEN int homing_may_be_attached;
 /* Begins one with these descriptors: memory, free segments, filled ones. */
-HIDDEN int homing_attach(const int files[3]);
+HIDDEN int homing_attach(const int files[3], int only_program);
 /* What an earlier recording has sent, and this one has not. */
 HIDDEN void homing_forget_marks(void);
 HIDDEN void homing_forget_stacks(void);

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-int homing_may_be_attached;
+int homing_may_be_attached, homing_only_program;
 
 static void in_forked_child(void)
 {
@@ -89,8 +89,9 @@ static int begin(int memory, int credit, int full, int while_running)
    return 1;
 }
 
-int homing_attach(const int files[3])
+int homing_attach(const int files[3], int only_program)
 {
+   homing_only_program = only_program;
    homing_forget_marks();
    homing_forget_stacks();
    return begin(files[0], files[1], files[2], 1);
@@ -112,6 +113,8 @@ void homing_start(void)
    homing_look_for_python();
    if (wire == NULL)
       return;
+   homing_only_program = getenv(HOMING_ONLY_PROGRAM_ENV) != NULL;
+   unsetenv(HOMING_ONLY_PROGRAM_ENV);
    int memory, credit, full;
    if (sscanf(wire, "%d,%d,%d", &memory, &credit, &full) != 3 || !begin(memory, credit, full, 0))
       homing_say("homing: " HOMING_WIRE_ENV " names no wire that this program can use: it does not record itself. "

@@ -25,13 +25,13 @@
 
 static inline void reads(const void *at, size_t bytes, word site)
 {
-   if (LIKELY(homing_active) && !homing_self.inside)
+   if (LIKELY(homing_active) && !homing_self.inside && !homing_only_program)
       homing_range((word)at, bytes, 0, site);
 }
 
 static inline void writes(const void *at, size_t bytes, word site)
 {
-   if (LIKELY(homing_active) && !homing_self.inside)
+   if (LIKELY(homing_active) && !homing_self.inside && !homing_only_program)
       homing_range((word)at, bytes, 1, site);
 }
 

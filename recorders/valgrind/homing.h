@@ -2,10 +2,11 @@
  *
  * Homing's Valgrind tool: records every data reference of a program onto the wire (../include/homing_wire.h).
  *
- * The files follow the data path: main.c (start, options, end), instrument.c (the code put into every block), region.c
- * (where a region of interest begins and ends), wire.c (segments, control words, names), threads.c (threads, slices,
- * system calls), alloc.c (allocations and symbols), go.c (those of Go programs), python.c (the lines of Python
- * programs), and preload.c, which runs inside the program and wraps its allocation functions.
+ * The files follow the data path: main.c (start, options, end), instrument.c (the code put into every block), own.c
+ * (which code is the program's own), region.c (where a region of interest begins and ends), wire.c (segments, control
+ * words, names), threads.c (threads, slices, system calls), alloc.c (allocations and symbols), go.c (those of Go
+ * programs), python.c (the lines of Python programs), and preload.c, which runs inside the program and wraps its
+ * allocation functions.
  */
 #ifndef HOMING_TOOL_H
 #define HOMING_TOOL_H
@@ -103,6 +104,14 @@ void homing_enter(ULong entry);
 void homing_region_mark(const HChar* mark);
 /* In a forked child: says whether it is in the region. */
 void homing_region_after_fork(void);
+
+/* --- own.c ------------------------------------------------------------------------------------------------------- */
+
+/* Only references of the program's own code are recorded. */
+extern Bool homing_only_program;
+
+/* Whether the code at an address is to be recorded. */
+Bool homing_is_own(Addr address);
 
 /* --- instrument.c ------------------------------------------------------------------------------------------------ */
 

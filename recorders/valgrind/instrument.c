@@ -220,8 +220,8 @@ static void note_entry(Addr address)
                                                    mkIRExprVec_1(constant(entry)))));
 }
 
-/* Makes room if the segment is full, and stores the block's number. */
-static void begin_block(ULong number)
+/* Makes room if the segment is full, and gives the cursor. */
+static IRExpr* make_room(void)
 {
    IRExpr* cell = constant((ULong)homing_cursor);
    IRExpr* before = assign(Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, cell));
@@ -234,7 +234,13 @@ static void begin_block(ULong number)
    IRExpr* cursor = assign(Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, cell));
    block.cursor = cursor->Iex.RdTmp.tmp;
    block.written = 0;
-   store(cursor, constant(HOMING_WORD(HOMING_BLOCK, number)));
+   return cursor;
+}
+
+/* The same, and stores the block's number. */
+static void begin_block(ULong number)
+{
+   store(make_room(), constant(HOMING_WORD(HOMING_BLOCK, number)));
 }
 
 static void store_access(const Access* access)
@@ -256,6 +262,45 @@ static void move_cursor(UInt words)
    block.written = words;
 }
 
+/* Words of a synchronisation, and the most that a block may have. */
+enum { SYNC_WORDS = 3, MAX_SYNC_WORDS = HOMING_BLOCK_WORDS / 2 };
+
+/* The code of a block whose references are left out. Its atomic accesses order threads all the same: each is said to be
+ * a synchronisation on its address. (Homing gives it its stamp: the stream is in order.) */
+static IRSB* leave_out(const IRSB* in)
+{
+   block.out = deepCopyIRSBExceptStmts(in);
+   Bool any = False, begun = False;
+   for (UInt i = 0; i < block.accesses; i++)
+      any = any || block.access[i].atomic;
+   UInt next = 0, words = 0;
+   block.written = 0;
+   for (Int i = 0; i < in->stmts_used; i++) {
+      IRStmt* st = in->stmts[i];
+      for (; next < block.accesses && block.access[next].statement == i; next++) {
+         if (!block.access[next].atomic || words >= MAX_SYNC_WORDS)
+            continue;
+         store(at_cursor(words), constant(HOMING_WORD(HOMING_SYNC, 2)));
+         store(at_cursor(words + 1), block.access[next].address);
+         store(at_cursor(words + 2), constant(0));
+         words += SYNC_WORDS;
+      }
+      if (st->tag == Ist_Exit && begun)
+         move_cursor(words);
+      addStmtToIRSB(block.out, st);
+      if (st->tag == Ist_IMark && !begun) {
+         note_entry(st->Ist.IMark.addr);
+         homing_note_go(block.out, st->Ist.IMark.addr);
+         if (any)
+            make_room();
+         begun = True;
+      }
+   }
+   if (begun)
+      move_cursor(words);
+   return block.out;
+}
+
 IRSB* homing_instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayout* layout,
                         const VexGuestExtents* extents, const VexArchInfo* arch, IRType guest_word, IRType host_word)
 {
@@ -265,6 +310,8 @@ IRSB* homing_instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayo
    block.accesses = block.instructions = 0;
    linear_begin(&block.linear, in->tyenv->types_used);
    find_accesses(in);
+   if (!homing_is_own(extents->base[0]))
+      return leave_out(in);
    assign_words();
    ULong number = homing_next_block++;
    send_definition(number);

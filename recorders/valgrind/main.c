@@ -10,11 +10,13 @@ static Bool option(const HChar* arg)
        || VG_STR_CLO(arg, "--homing-wire", homing_wire_address)
        || VG_STR_CLO(arg, "--homing-from", homing_from)
        || VG_STR_CLO(arg, "--homing-to", homing_to)
+       || VG_BOOL_CLO(arg, "--homing-only-program", homing_only_program)
        || VG_BOOL_CLO(arg, "--homing-go", homing_go);
 }
 
 static void usage(void)
 {
+   VG_(printf)("    --homing-only-program=no|yes  leave out code of the system's libraries [no]\n");
    VG_(printf)("    --homing-slice=<number>   blocks that a thread runs before the next one's turn [100000]\n");
    VG_(printf)("    --homing-wire=<numbers>   where the wire is found again after an exec; or @NAME, a socket that\n"
                "                              gives each process a wire of its own\n"

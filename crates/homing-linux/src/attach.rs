@@ -2,7 +2,7 @@
 //!
 //! `recorders/tsan/attach.c` is the other end. It looks for an abstract Unix socket that is called after its process.
 //! Its question is "attach", the recorder's name and a command line, each ended by a zero byte, then the end of the
-//! stream; the answer is one byte with the wire's descriptors ([`crate::channel::Channel::hand_over`]). The kernel
+//! stream; the answer is one byte ([`ALL`]) with the wire's descriptors ([`crate::channel::Channel::hand_over`]). The kernel
 //! vouches for the process id of who asks.
 
 use crate::follow::Process;
@@ -17,6 +17,11 @@ use std::time::Duration;
 
 /// What the socket is called, before the process id (`HOMING_ATTACH_SOCKET`).
 pub const SOCKET: &str = "homing-attach-";
+
+/// The byte that comes with the descriptors.
+pub const ALL: u8 = b'a';
+/// The same where what the C library does for the program is left out (`HOMING_ATTACH_ONLY_PROGRAM`).
+pub const ONLY_PROGRAM: u8 = b'p';
 
 const LONGEST_QUESTION: u64 = 1 << 16;
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -177,8 +182,8 @@ mod tests {
         let asking = door.wait(PATIENCE).unwrap().unwrap();
         assert_eq!((asking.recorder.as_str(), asking.command.len()), ("clang", 2));
         let mut channel = Channel::new(Capacity { segments: 2, segment_words: 4096 }).unwrap();
-        channel.hand_over(&asking.stream).unwrap();
-        assert!(channel.hand_over(&asking.stream).is_err(), "there is one recorder");
+        channel.hand_over(&asking.stream, ALL).unwrap();
+        assert!(channel.hand_over(&asking.stream, ALL).is_err(), "there is one recorder");
         let files = received(&stream);
         assert_eq!(files.len(), 3);
         assert!(matches!(channel.receive(Duration::ZERO).unwrap(), Received::Idle));

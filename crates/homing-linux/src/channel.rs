@@ -196,18 +196,18 @@ impl Channel {
         command.spawn()
     }
 
-    /// Gives the wire's descriptors (memory, free segments, filled ones) to a running process. Afterwards only that
-    /// holds them.
+    /// Gives the wire's descriptors (memory, free segments, filled ones) to a running process, with a byte that says
+    /// more. Afterwards only that holds them.
     ///
     /// # Errors
     /// If it cannot be sent; a second call on the same channel is [`io::ErrorKind::InvalidInput`].
-    pub fn hand_over(&mut self, stream: &UnixStream) -> io::Result<()> {
+    pub fn hand_over(&mut self, stream: &UnixStream, byte: u8) -> io::Result<()> {
         let ends = self.recorder.take().ok_or_else(has_its_recorder)?;
         let files = [self.memfd.as_fd(), ends.credit.as_fd(), ends.full.as_fd()];
         let mut room = vec![0; rustix::cmsg_space!(ScmRights(3))];
         let mut control = SendAncillaryBuffer::new(&mut room);
         control.push(SendAncillaryMessage::ScmRights(&files));
-        sendmsg(stream, &[io::IoSlice::new(b"!")], &mut control, SendFlags::NOSIGNAL)?;
+        sendmsg(stream, &[io::IoSlice::new(&[byte])], &mut control, SendFlags::NOSIGNAL)?;
         Ok(())
     }
 

@@ -86,6 +86,7 @@ impl Layout {
         let partial = lost > 0 || !trace.complete() || !trace.damage().is_empty();
         let mut notes: Vec<String> =
             of_region(trace).into_iter().chain(of_attached(trace)).chain(of_grain(trace)).collect();
+        notes.extend(of_program(trace));
         notes.extend(self::notes(trace, &binding, lost, partial));
         notes.extend(built.chosen);
         notes.extend(caches.as_ref().map(filtered));
@@ -166,6 +167,16 @@ fn of_grain(trace: &Trace<'_>) -> Option<String> {
     (!trace.header().grain.is_exact()).then(|| {
         "the trace has the addresses of pages alone (--grain page): every reference counts, caches and cache lines \
          are left out"
+            .to_owned()
+    })
+}
+
+/// What a reader must know of a trace of the program's own code alone.
+fn of_program(trace: &Trace<'_>) -> Option<String> {
+    let only = trace.header().more.get("only_program")?.as_bool()?;
+    only.then(|| {
+        "the trace has the references of the program's own code alone (--only-program): what library functions such as \
+         memset and memcpy refer to is left out, also where they are the first to a page"
             .to_owned()
     })
 }

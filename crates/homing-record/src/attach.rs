@@ -6,7 +6,7 @@ use crate::recording::{conclude, Recorded};
 use crate::session::{Allowed, Ended, Spent};
 use crate::stream::{Settings, Stream};
 use crate::watch::Watch;
-use homing_linux::attach::{Asking, Door, SOCKET};
+use homing_linux::attach::{Asking, Door, ALL, ONLY_PROGRAM, SOCKET};
 use homing_linux::channel::{Channel, Received};
 use homing_linux::files::{Over, Part};
 use homing_linux::interrupts::Interrupts;
@@ -51,7 +51,8 @@ impl Request {
         self.recorder = named(&asking.recorder).unwrap_or(self.recorder);
         self.command = asking.command.iter().map(Into::into).collect();
         let mut channel = Channel::new(crate::tsan::CAPACITY)?;
-        channel.hand_over(&asking.stream).doing(|| format!("cannot answer process {pid}"))?;
+        let what = if self.only_program { ONLY_PROGRAM } else { ALL };
+        channel.hand_over(&asking.stream, what).doing(|| format!("cannot answer process {pid}"))?;
         drop(asking);
         let options = IngestOptions { place: self.region.start(), ..self.options };
         let mut header = self.header();

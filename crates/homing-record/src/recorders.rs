@@ -52,6 +52,8 @@ pub struct Request {
     pub options: IngestOptions,
     /// How fine their addresses are.
     pub grain: Grain,
+    /// Whether references of libraries of the system are left out.
+    pub only_program: bool,
     /// How they are ordered.
     pub merge: merge::Options,
     /// Blocks of code that a thread runs under Valgrind before another gets its turn.

@@ -109,6 +109,9 @@ impl Request {
         ] {
             header.more.insert(key.into(), value);
         }
+        if self.only_program {
+            header.more.insert("only_program".into(), true.into());
+        }
         header
     }
 }

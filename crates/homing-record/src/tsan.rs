@@ -33,12 +33,19 @@ pub(crate) fn start(
             None => command.env_remove(name),
         };
     }
+    match request.only_program {
+        true => command.env(ONLY_PROGRAM_ENV, "1"),
+        false => command.env_remove(ONLY_PROGRAM_ENV),
+    };
     let channel = Channel::new(CAPACITY)?;
     Ok(Started { command, channel, messages: None })
 }
 
 /// Of the channel to a program that records itself.
 pub(crate) const CAPACITY: Capacity = Capacity { segments: 256, segment_words: 1 << 15 };
+
+/// The environment variable that says that what the C library does for the program is left out.
+const ONLY_PROGRAM_ENV: &str = "HOMING_ONLY_PROGRAM";
 
 /// The environment variables that name the functions that begin and end the region of interest.
 const REGION_ENV: [&str; 2] = ["HOMING_FROM", "HOMING_TO"];

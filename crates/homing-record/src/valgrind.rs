@@ -98,6 +98,7 @@ fn command(
     {
         command.args(function.as_ref().map(|function| format!("{option}{function}")));
     }
+    command.args(request.only_program.then_some("--homing-only-program=yes"));
     let go = go::is_started(program, &request.command);
     command.args(go.then_some("--homing-go=yes"));
     if go || !request.region.is_everything() {

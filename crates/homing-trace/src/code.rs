@@ -254,6 +254,8 @@ impl CodeBlock {
 #[derive(Debug, Default)]
 pub(super) struct CodeBlocks {
     blocks: Vec<CodeBlock>,
+    /// For each the one that was defined: of further pieces of long ones, and of blocks with only some accesses.
+    defined: Vec<CodeBlockId>,
     /// Blocks with only some of the accesses of another (a bit an access), and blocks of single accesses.
     derived: HashMap<(CodeBlockId, u64), CodeBlockId>,
     /// The latest of those with only some accesses, by a hash of block and accesses.
@@ -281,8 +283,20 @@ impl CodeBlocks {
     }
 
     fn push(&mut self, block: CodeBlock) -> CodeBlockId {
+        let id = CodeBlockId(self.blocks.len() as u32);
+        self.push_of(id, block)
+    }
+
+    /// The same of a block that is made of another.
+    fn push_of(&mut self, defined: CodeBlockId, block: CodeBlock) -> CodeBlockId {
         self.blocks.push(block);
+        self.defined.push(defined);
         CodeBlockId(self.blocks.len() as u32 - 1)
+    }
+
+    /// The block that a recorder defined, of which this one is made.
+    pub(super) fn defined(&self, id: CodeBlockId) -> CodeBlockId {
+        self.defined[id.index()]
     }
 
     /// Enters a block by itself in which every access has a word; `executed` is as in [`CodeBlock::executed`].
@@ -328,7 +342,7 @@ impl CodeBlocks {
             let next = (!last).then_some(CodeBlockId(first.0 + piece as u32 + 1));
             let expansion = if piece == 0 { Expansion::of(&def) } else { None };
             let layout = if pieces == 1 { Layout::of_def(&def) } else { Layout::plain(accesses.len()) };
-            self.push(CodeBlock { kinds, executed, next, expansion, layout, words: def.words() });
+            self.push_of(first, CodeBlock { kinds, executed, next, expansion, layout, words: def.words() });
         }
         first
     }
@@ -364,7 +378,7 @@ impl CodeBlocks {
         if let (Some(full), Some(&all)) = (executed.last_mut(), block.executed.last()) {
             *full = all;
         }
-        let derived = self.push(CodeBlock::plain(kinds, executed));
+        let derived = self.push_of(self.defined(id), CodeBlock::plain(kinds, executed));
         self.derived.insert((id, present), derived);
         Some(derived)
     }
@@ -377,7 +391,7 @@ impl CodeBlocks {
             return known;
         }
         let kind = self.get(id).kinds[access];
-        let single = self.push(CodeBlock::plain(vec![kind], vec![0, 0]));
+        let single = self.push_of(self.defined(id), CodeBlock::plain(vec![kind], vec![0, 0]));
         self.derived.insert(key, single);
         single
     }

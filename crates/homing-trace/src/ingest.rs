@@ -15,7 +15,7 @@ use super::writer::TraceWriter;
 use super::TraceError;
 use crate::ids::Thread;
 use homing_wire::{op, operation};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Write;
 
 /// Recorder's block numbers up to this are looked up in an array.
@@ -98,6 +98,8 @@ struct State<W: Write> {
     reword: Reword,
     /// Mappings of code, as name, address, length and offset.
     code: BTreeSet<(NameId, u64, u64, u64)>,
+    /// Where code blocks lie, as far as the recorder says it.
+    places: HashMap<CodeBlockId, u64>,
     /// Scratch: the addresses of an execution.
     addresses: Vec<u64>,
     /// Scratch: some executions of a loop.
@@ -123,6 +125,7 @@ impl<W: Write> Ingest<W> {
             names: HashMap::new(),
             reword: Box::new(|_, _| None),
             code: BTreeSet::new(),
+            places: HashMap::new(),
             addresses: Vec::new(),
             loop_words: Vec::new(),
             loop_places: Vec::new(),
@@ -239,7 +242,9 @@ impl<W: Write> Ingest<W> {
         if self.flavour == Flavour::Serial {
             state.malformed += state.writer.wrong();
         }
+        let by_file = state.by_file();
         state.writer.finish(state.selection.count(Summary {
+            by_file,
             lost_segments: self.lost_segments,
             malformed: state.malformed,
             ..Summary::default()
@@ -262,8 +267,29 @@ impl<W: Write> Ingest<W> {
 }
 
 impl<W: Write> State<W> {
-    fn define(&mut self, number: u64, def: &super::BlockDef, steps: &[bool]) {
+    /// The references of code of each file.
+    fn by_file(&self) -> BTreeMap<String, u64> {
+        let mut all = BTreeMap::new();
+        if self.places.is_empty() {
+            return all;
+        }
+        for (block, count) in self.writer.by_block() {
+            let place = self.places.get(&block).copied().unwrap_or(0);
+            let holds = |&&(_, address, length, _): &&(NameId, u64, u64, u64)| {
+                place.checked_sub(address).is_some_and(|offset| offset < length)
+            };
+            let file = self.code.iter().find(holds).map_or("", |&(name, ..)| self.writer.names().get(name));
+            *all.entry(file.to_owned()).or_default() += count;
+        }
+        all.retain(|_, &mut count| count > 0);
+        all
+    }
+
+    fn define(&mut self, number: u64, address: u64, def: &super::BlockDef, steps: &[bool]) {
         let id = self.writer.define(def);
+        if address != 0 {
+            self.places.insert(id, address);
+        }
         let words = def.words();
         let atomic = def.accesses.iter().any(|access| access.atomic);
         let block = Block { id, words, def: def.accesses.clone().into(), atomic, steps: steps.into() };
@@ -495,7 +521,7 @@ impl<W: Write> Calls for State<W> {
 
     fn control(&mut self, control: Control<'_>) -> Result<(), TraceError> {
         match control {
-            Control::Define { number, def, steps, .. } => self.define(number, &def, &steps),
+            Control::Define { number, address, def, steps } => self.define(number, address, &def, &steps),
             Control::Thread(thread) => self.thread = thread,
             Control::Event(event) => {
                 let mut event = self.rename(event);

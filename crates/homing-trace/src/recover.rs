@@ -13,7 +13,7 @@ use super::varint::{self, zigzag};
 use super::{Summary, Trace, TraceError};
 use crate::ids::Thread;
 use rayon::prelude::*;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::io::Write;
 
 /// Frames in one block of the rewritten frame table.
@@ -262,6 +262,8 @@ impl Recovery<'_, '_> {
             threads: self.lanes.threads.len() as u32,
             frames: self.trace.frames().len() as u32,
             events: self.counts.all_events(),
+            // Not known of what is left.
+            by_file: BTreeMap::new(),
             lost: old.lost.max(self.counts.lost).saturating_add(self.result.lost),
             ..old
         }

@@ -2,6 +2,7 @@
 
 use super::format::Header;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// What a trace holds and what it does not, as its writer counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +41,10 @@ pub struct Summary {
     pub lost_segments: u64,
     /// Words of the wire that made no sense.
     pub malformed: u64,
+    /// The references of code of each file, where the recorder says where code lies (Valgrind); those of code in no
+    /// file have the empty name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub by_file: BTreeMap<String, u64>,
 }
 
 /// What the summary block has beside the counts; versions before did not write it, and pass over it.

@@ -15,6 +15,7 @@ use super::rounds::Rounds;
 use super::runs::{self, Runs};
 use super::TraceError;
 use crate::ids::Thread;
+use std::collections::HashMap;
 use std::io::Write;
 use threads::{ThreadWriter, Threads};
 
@@ -440,6 +441,15 @@ impl<W: Write> TraceWriter<W> {
     /// Several turns in order.
     pub fn order(&mut self, turns: impl IntoIterator<Item = (Thread, u64)>) -> Result<(), TraceError> {
         turns.into_iter().try_for_each(|(thread, references)| self.turn(thread, references))
+    }
+
+    /// The references so far, but for blocks in progress, of each code block that was defined.
+    pub(super) fn by_block(&self) -> HashMap<CodeBlockId, u64> {
+        let mut all = HashMap::new();
+        for (block, count) in self.threads.by_block() {
+            *all.entry(self.blocks.defined(block)).or_default() += count;
+        }
+        all
     }
 
     /// References written so far by all threads.

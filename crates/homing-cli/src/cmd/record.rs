@@ -44,6 +44,10 @@ pub struct Args {
     /// same bounds and policies, but without cache lines and caches
     #[arg(long, value_enum, default_value = "byte")]
     grain: Fineness,
+    /// Leave out references of system libraries: of code in other files than the program's own and those of libraries
+    /// in its directory and below
+    #[arg(long)]
+    only_program: bool,
     /// Record child processes, too, each into a trace of its own, called after its process id: app.trace,
     /// app.1234.trace
     #[arg(long)]
@@ -151,6 +155,7 @@ fn request(args: Args) -> anyhow::Result<Request> {
             Fineness::Byte => Grain::Byte,
             Fineness::Page => Grain::Page,
         },
+        only_program: args.only_program,
         merge: merge::Options { quantum: args.quantum, seed: args.seed },
         slice: args.slice,
         follow: args.follow,

@@ -103,6 +103,8 @@ pub(super) struct ThreadEncoder {
     expected: HashMap<CodeBlockId, u64>,
     /// References by kind in sealed blocks.
     by_kind: Box<[u64; 256]>,
+    /// ... and by code block.
+    by_block: HashMap<CodeBlockId, u64>,
     /// Explicit words of recorders that were no addresses.
     wrong: u64,
 }
@@ -133,6 +135,7 @@ impl ThreadEncoder {
             events: Vec::new(),
             expected: HashMap::new(),
             by_kind: Box::new([0; 256]),
+            by_block: HashMap::new(),
             wrong: 0,
         }
     }

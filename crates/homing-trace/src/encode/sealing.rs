@@ -1,10 +1,11 @@
 //! The end of a references block: its two parts, what it counted, and what the next one is to expect.
 
-use super::super::code::CodeBlocks;
+use super::super::code::{CodeBlockId, CodeBlocks};
 use super::super::columns;
 use super::super::format::{BlockHeader, BlockKind};
 use super::super::varint;
 use super::{Hot, ThreadEncoder, MAX_EXPLICIT, NO_ENTRY, REVISE};
+use std::collections::HashMap;
 
 /// The two parts of a sealed references block.
 #[derive(Debug, Default)]
@@ -73,9 +74,11 @@ impl ThreadEncoder {
         self.full = false;
     }
 
-    /// Adds the references of this block to `by_kind`.
+    /// Adds the references of this block to `by_kind` and `by_block`.
     fn sum_kinds(&mut self) {
         for entry in &self.entries {
+            let references = u64::from(entry.executions) * u64::from(entry.accesses);
+            *self.by_block.entry(entry.block).or_default() += references;
             for kind in &self.kinds[entry.kinds as usize..][..usize::from(entry.accesses)] {
                 self.by_kind[usize::from(kind.0)] += u64::from(entry.executions);
             }
@@ -85,6 +88,11 @@ impl ThreadEncoder {
     /// Adds the references of sealed blocks, by kind.
     pub(crate) fn count_kinds(&self, by_kind: &mut [u64; 256]) {
         by_kind.iter_mut().zip(self.by_kind.iter()).for_each(|(sum, count)| *sum += count);
+    }
+
+    /// Adds the references of sealed blocks, by code block.
+    pub(crate) fn count_blocks(&self, by_block: &mut HashMap<CodeBlockId, u64>) {
+        self.by_block.iter().for_each(|(&block, count)| *by_block.entry(block).or_default() += count);
     }
 
     /// Chooses which words are expected to miss in the next block from what this one saw.

@@ -35,9 +35,12 @@ fn merged(trace: &Trace<'_>) -> Vec<(Thread, u64)> {
     turns
 }
 
+/// By thread: the page's address, its number, the kind.
+type References = HashMap<Thread, Vec<(u64, usize, Kind)>>;
+
 /// What each thread refers to: the page's address, its number among the pages by first reference, and the kind. A page
 /// that comes back after its mapping went away is another one.
-fn references(bytes: &[u8], grain: Grain) -> (HashMap<Thread, Vec<(u64, usize, Kind)>>, Collector) {
+fn references(bytes: &[u8], grain: Grain) -> (References, Collector) {
     let trace = Trace::open(bytes).unwrap();
     let mut writer = OrderWriter::copy(Vec::new(), &trace).unwrap();
     merged(&trace).into_iter().for_each(|(thread, count)| writer.turn(thread, count).unwrap());
@@ -126,7 +129,7 @@ fn parallel(seed: u64, length: usize) -> Vec<u64> {
             4..=5 => {
                 for pc in 0..random.gen_range(1..40u64) {
                     let address = if pc % 3 == 0 { one } else { start + pc * 8 };
-                    words.push(address | pc % 7 << 48 | 3 << 59 | (pc & 1) << 62);
+                    words.push(address | (pc % 7) << 48 | 3 << 59 | (pc & 1) << 62);
                 }
             }
             _ => {

@@ -1,6 +1,7 @@
 //! The threads of a trace in the making. One that has ended keeps no state but its counts: a program may make many, and
 //! each mapping that goes away concerns all that are there.
 
+use super::super::code::CodeBlockId;
 use super::super::encode::ThreadEncoder;
 use super::super::grain::Grain;
 use super::super::kind::Kind;
@@ -31,6 +32,8 @@ pub(super) struct Threads {
     ended: HashMap<Thread, Ended>,
     /// References of those, by kind.
     by_kind: Box<[u64; 256]>,
+    /// ... and by code block.
+    by_block: HashMap<CodeBlockId, u64>,
     /// Their words that should have been addresses and are not.
     wrong: u64,
     /// How fine addresses are written.
@@ -39,7 +42,8 @@ pub(super) struct Threads {
 
 impl Threads {
     pub fn new(grain: Grain) -> Threads {
-        Threads { running: Vec::new(), ended: HashMap::new(), by_kind: Box::new([0; 256]), wrong: 0, grain }
+        let (by_kind, by_block) = (Box::new([0; 256]), HashMap::new());
+        Threads { running: Vec::new(), ended: HashMap::new(), by_kind, by_block, wrong: 0, grain }
     }
 
     /// The state of a thread, which is made if there is none.
@@ -64,6 +68,7 @@ impl Threads {
     pub fn end(&mut self, thread: Thread) {
         if let Some(writer) = self.running.get_mut(thread.index()).and_then(Option::take) {
             writer.encoder.count_kinds(&mut self.by_kind);
+            writer.encoder.count_blocks(&mut self.by_block);
             self.wrong += writer.encoder.wrong();
             let ended = Ended { references: writer.encoder.references(), time: writer.encoder.time() };
             self.ended.insert(thread, ended);
@@ -100,6 +105,13 @@ impl Threads {
     /// Words of all of them that should have been addresses and are not.
     pub fn wrong(&self) -> u64 {
         self.wrong + self.running().map(|writer| writer.encoder.wrong()).sum::<u64>()
+    }
+
+    /// The references of sealed blocks, by code block.
+    pub fn by_block(&self) -> HashMap<CodeBlockId, u64> {
+        let mut all = self.by_block.clone();
+        self.running().for_each(|writer| writer.encoder.count_blocks(&mut all));
+        all
     }
 
     /// Adds the references of sealed blocks, by kind.

@@ -25,6 +25,8 @@ pub struct Args {
 
 /// Letters of a call site that the table shows.
 const SITE_LETTERS: usize = 90;
+/// Files of code that are shown.
+const FILES: usize = 4;
 /// Call sites that are shown.
 const SITES: usize = 10;
 
@@ -119,6 +121,7 @@ fn json(trace: &Trace<'_>, info: &Info) -> Value {
         "complete": trace.complete() && info.damage.is_empty(),
         "ordered": trace.ordered(),
         "grain": header.grain.bytes(),
+        "by_file": summary.by_file,
         "filter": header.filter,
         "filtered": summary.filtered,
         "skipped": summary.skipped,
@@ -146,6 +149,23 @@ fn region(header: &Header) -> Option<String> {
     let function = |key: &str| header.more.get(key)?.as_str().map(|name| format!("{key} {name}"));
     let ends: Vec<String> = ["from", "to"].into_iter().filter_map(function).collect();
     (!ends.is_empty()).then(|| ends.join(" "))
+}
+
+/// The files whose code makes most of the references, with their shares.
+fn files(summary: &Summary) -> String {
+    let mut files: Vec<(&str, u64)> =
+        summary.by_file.iter().map(|(file, &count)| (&file[..], count)).collect();
+    files.sort_by_key(|&(file, count)| (std::cmp::Reverse(count), file));
+    let further: u64 = files.iter().skip(FILES).map(|(_, count)| count).sum();
+    let share = |(file, count): &(&str, u64)| {
+        let file = if file.is_empty() { "no file" } else { file };
+        format!("{file} {:.1} %", 100.0 * *count as f64 / summary.references.max(1) as f64)
+    };
+    let mut shares: Vec<String> = files.iter().take(FILES).map(share).collect();
+    if further > 0 {
+        shares.push(share(&("others", further)));
+    }
+    shares.join(", ")
 }
 
 /// How fine addresses are.
@@ -199,6 +219,12 @@ fn tables(trace: &Trace<'_>, info: &Info) -> String {
     row("complete", complete);
     row("grain", grain(header).to_owned());
     row("filter", format!("{}, {} references filtered out", header.filter, grouped(summary.filtered)));
+    if header.more.get("only_program").is_some_and(|only| *only == true) {
+        row("code", "the program's own; that of system libraries is left out".to_owned());
+    }
+    if !summary.by_file.is_empty() {
+        row("code of", files(summary));
+    }
     if summary.skipped + summary.beyond_limit > 0 {
         row("not recorded", not_recorded(header, summary));
     }

@@ -115,6 +115,7 @@ impl Command {
             output: output.clone(),
             options: IngestOptions { limit: references, ..IngestOptions::default() },
             grain: Grain::Byte,
+            only_program: false,
             merge: merge::Options::default(),
             slice: homing_record::DEFAULT_SLICE,
             follow: true,
