@@ -2,8 +2,8 @@
 //!
 //! `recorders/tsan/attach.c` is the other end. It looks for an abstract Unix socket that is called after its process.
 //! Its question is "attach", the recorder's name and a command line, each ended by a zero byte, then the end of the
-//! stream; the answer is one byte ([`ALL`]) with the wire's descriptors ([`crate::channel::Channel::hand_over`]). The kernel
-//! vouches for the process id of who asks.
+//! stream; the answer is one byte ([`ALL`]) with the wire's descriptors ([`crate::channel::Channel::hand_over`]). The
+//! kernel vouches for the process id of who asks.
 
 use crate::follow::Process;
 use rustix::event::{poll, PollFd, PollFlags};
