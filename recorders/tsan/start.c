@@ -94,7 +94,11 @@ int homing_attach(const int files[3], int only_program)
    homing_only_program = only_program;
    homing_forget_marks();
    homing_forget_stacks();
-   return begin(files[0], files[1], files[2], 1);
+   if (begin(files[0], files[1], files[2], 1))
+      return 1;
+   syscall(SYS_close, files[1]);
+   syscall(SYS_close, files[2]);
+   return 0;
 }
 
 void homing_start(void)

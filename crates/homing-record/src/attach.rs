@@ -83,7 +83,8 @@ fn wait(door: &Door, pid: u32, interrupts: &Interrupts, watch: &dyn Watch) -> Re
         }
         if !said && begin.elapsed() > SOON {
             watch.say(&format!(
-                "homing: waiting for process {pid} to execute code that records itself (Ctrl-C ends)"
+                "homing: waiting for process {pid} to execute code that records itself, or for another recording of it \
+                 to end (Ctrl-C ends)"
             ));
             said = true;
         }

@@ -2,7 +2,7 @@
 
 use super::{frames, symbols};
 use crate::error::{with_causes, RecordError, While};
-use homing_linux::channel::{self, Channel, Filled, Flavour, Received};
+use homing_linux::channel::{self, Channel, Filled, Flavour, OpenSegment, Received};
 use homing_trace::wire::{self, Cut};
 use homing_trace::{Header, Ingest, IngestOptions, Place, Summary, TraceWriter};
 use std::fs::File;
@@ -175,10 +175,13 @@ impl Stream {
         // A process that still records (a descendant of the program) runs on; without this word it would take us for
         // killed.
         self.channel.stop();
+        // First what is open, then what is posted: a segment that a running process posts in between is seen twice, and
+        // taken once.
+        let open = self.channel.open_segments(runs);
         while let Received::Segment(filled) = self.channel.receive(Duration::ZERO)? {
             self.take(filled)?;
         }
-        let written = if self.failed.is_none() { self.write_rest(runs) } else { Ok(None) };
+        let written = if self.failed.is_none() { self.write_rest(open) } else { Ok(None) };
         let place = self.settings.options.place;
         let ((summary, place), failed) = match written {
             Ok(written) => {
@@ -194,8 +197,8 @@ impl Stream {
     }
 
     /// Writes what the recorder had in progress, and what a trace ends with.
-    fn write_rest(&mut self, runs: bool) -> Result<Option<(Summary, Place)>, RecordError> {
-        for open in self.channel.open_segments(runs) {
+    fn write_rest(&mut self, open: Vec<OpenSegment>) -> Result<Option<(Summary, Place)>, RecordError> {
+        for open in open {
             // The first of its program may have been posted, too, as its only one, and so be taken.
             let only = self.ingest.as_ref().is_some_and(|ingest| ingest.expects(open.thread, 1));
             let taken = only && self.executed_in == Some(open.segment);
