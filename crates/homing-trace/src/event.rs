@@ -140,6 +140,16 @@ pub enum Event {
         /// Whether the kernel wrote.
         write: bool,
     },
+    /// The thread begins to record in a window, or ends it (`homing record --windows`).
+    Window {
+        /// Which window, in the order in which they opened; from 1.
+        number: u32,
+        /// Whether it begins.
+        begins: bool,
+        /// Where it begins: words of the recording wire that the thread would have sent since it left the window before,
+        /// or began. Where it ends: those that it sent in it.
+        words: u64,
+    },
 }
 
 impl Event {
@@ -180,6 +190,9 @@ impl Event {
             Event::Fork { process } => set(op::FORK, &[process]),
             Event::KernelAccess { address, bytes, write } => {
                 set(op::KERNEL_ACCESS, &[address, bytes, write.into()])
+            }
+            Event::Window { number, begins, words } => {
+                set(op::WINDOW, &[u64::from(number) << 1 | u64::from(begins), words])
             }
         }
     }
@@ -222,8 +235,15 @@ impl Event {
             op::KERNEL_ACCESS => {
                 Event::KernelAccess { address: next()?, bytes: next()?, write: next()? != 0 }
             }
+            op::WINDOW => Event::window(next()?, next()?)?,
             _ => return None,
         })
+    }
+
+    /// A window of which the recorder says what it is (`number << 1 | begins`), and the words.
+    pub(super) fn window(what: u64, words: u64) -> Option<Event> {
+        let number = u32::try_from(what >> 1).ok()?;
+        Some(Event::Window { number, begins: what & 1 != 0, words })
     }
 }
 

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use std::io::Write;
 use xxhash_rust::xxh3::{xxh3_64, Xxh3};
 
-/// The newest version of the format that this program reads. It is written where addresses are coarse, which readers of
-/// version 2 would take for exact.
+/// The newest version of the format that this program reads. It is written where readers of version 2 would take coarse
+/// addresses for exact ones, or windows for all of a program.
 pub const VERSION: u32 = 3;
 /// The version that it writes else.
 const EXACT: u32 = 2;
@@ -69,11 +69,16 @@ impl Header {
 
     /// The version of the format that a trace with this header has when it is written.
     pub fn version(&self) -> u32 {
-        if self.grain.is_exact() {
+        if self.grain.is_exact() && self.windows().is_none() {
             EXACT
         } else {
             VERSION
         }
+    }
+
+    /// How the windows were chosen in which the program was recorded, if it was recorded in windows.
+    pub fn windows(&self) -> Option<&str> {
+        self.more.get("windows")?.as_str()
     }
 
     pub(super) fn encode(&self) -> Result<Vec<u8>, TraceError> {

@@ -71,6 +71,7 @@ pub mod op {
         REGION: u8 = "HOMING_REGION";
         EXEC: u8 = "HOMING_EXEC";
         LOOP: u8 = "HOMING_LOOP";
+        WINDOW: u8 = "HOMING_WINDOW";
     }
 
     /// The number of words that follow an operation; none where the payload or the words say so, and where there is no
@@ -78,7 +79,7 @@ pub mod op {
     pub const fn operands(operation: u8) -> Option<usize> {
         Some(match operation {
             THREAD | THREAD_END | THREAD_JOIN | ADVANCE | FORK | REGION => 0,
-            THREAD_START | FREE | MARK | LOST | CUT => 1,
+            THREAD_START | FREE | MARK | LOST | CUT | WINDOW => 1,
             SYNC | MUNMAP | BRK | KERNEL_ACCESS => 2,
             ALLOC | SYMBOL => 3,
             MMAP | MREMAP => 4,
@@ -163,6 +164,7 @@ pub mod at {
         VERSION: usize = "HOMING_AT_VERSION";
         CURSOR_BASE: usize = "HOMING_AT_CURSOR_BASE";
         OPEN_END: usize = "HOMING_AT_OPEN_END";
+        WINDOW: usize = "HOMING_AT_WINDOW";
         OPEN: usize = "HOMING_AT_OPEN";
         OPEN_SEGMENT: usize = "HOMING_AT_OPEN_SEGMENT";
         OPEN_THREAD: usize = "HOMING_AT_OPEN_THREAD";
@@ -186,8 +188,16 @@ pub mod at {
 
 // Both ends use these as atomics, which have to be aligned.
 const _: () = {
-    let fields_of_4 =
-        [at::SEGMENTS, at::SEGMENT_WORDS, at::STOP, at::FLAVOUR, at::CHILDREN, at::VERSION, at::OPEN_END];
+    let fields_of_4 = [
+        at::SEGMENTS,
+        at::SEGMENT_WORDS,
+        at::STOP,
+        at::FLAVOUR,
+        at::CHILDREN,
+        at::VERSION,
+        at::OPEN_END,
+        at::WINDOW,
+    ];
     let fields_of_8 =
         [at::MAGIC, at::HEADER_BYTES, at::CURSOR_BASE, at::OPEN, at::OPEN_BYTES, at::OPEN_WORDS];
     let mut i = 0;
