@@ -101,18 +101,11 @@ static int look(void)
    return answered && homing_attach(descriptors, what == HOMING_ATTACH_ONLY_PROGRAM);
 }
 
-/* Whether a signal handler runs: what it has interrupted may hold any lock. One that has jumped out of itself has left
- * its frame below ours. */
-static int is_handler(void)
-{
-   return homing_self.handler_frame > (word)__builtin_frame_address(0);
-}
-
 int homing_look_for_recorder(void)
 {
    static long next;
    static int looking;
-   if (LIKELY(homing_active) || !homing_may_be_attached || is_handler() || homing_interrupted() || homing_self.inside)
+   if (LIKELY(homing_active) || !homing_may_be_attached || homing_in_handler() || homing_interrupted() || homing_self.inside)
       return 0;
    long time = now();
    if (time < __atomic_load_n(&next, __ATOMIC_RELAXED) || __atomic_exchange_n(&looking, 1, __ATOMIC_ACQUIRE))

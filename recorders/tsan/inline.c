@@ -22,6 +22,8 @@ void homing_go_nowhere(void)
    word base = (word)self->nowhere & ~(sizeof nowhere[0] - 1);
    if (self->nowhere == 0)
       base = (word)nowhere[__atomic_fetch_add(&next_nowhere, 1, __ATOMIC_RELAXED) % NOWHERES];
+   else if (self->cursor == &self->nowhere && self->paused)
+      self->unseen += (self->nowhere - base) / sizeof(word);
    else if (self->cursor == &self->nowhere)
       homing_lose_records((self->nowhere - base) / sizeof(word));
    self->nowhere = base;

@@ -13,6 +13,7 @@
  *   string.c   memcpy and its kin                      block.c   calls that wait in the kernel
  *   signal.c   signal handlers, handler.c where they write    region.c  where the region of interest begins and ends
  *   start.c    where a recording begins               attach.c  while the program runs
+ *   window.c   recording in windows
  *   inline.c   what the code of the compiler pass of recorders/clang calls
  */
 #ifndef HOMING_RUNTIME_H
@@ -41,6 +42,12 @@ enum stream_state { STREAM_NEW = 0, STREAM_OPEN = 1, STREAM_ENDED = 2 };
 /* Addresses from start to before end. */
 struct stack_range {
    word start, end;
+};
+
+/* Where a thread writes, as in its stream. */
+struct cursor {
+   volatile unsigned long long *cursor;
+   word inline_limit, limit;
 };
 
 /* The stream of one thread. Invariant: `*cursor < limit` only while the cursor is in a segment that this thread owns,
@@ -72,6 +79,12 @@ struct stream {
     * then, and where the last one that has returned had come to; 0: none since the segment was opened. */
    uint32_t handlers;
    word handler_start, interrupted_at, handler_end;
+   /* Recording in windows: the number in the header that the thread goes by; whether it is between windows, and turned
+    * to its segment for all that; its cursor in that, else. */
+   uint32_t window, paused, turned;
+   struct cursor aside;
+   /* Words of the segments posted, those that were sent before the window, and those that were not since the last. */
+   word posted, sent_before, unseen;
 };
 _Static_assert(offsetof(struct stream, cursor) == 0 && offsetof(struct stream, inline_limit) == 8,
                "recorders/clang/emit.cpp looks elsewhere");
@@ -94,11 +107,26 @@ HIDDEN void homing_publish(void);
 /* A synchronisation edge: HOMING_SYNC_RELEASE before the operation that lets others go on, _ACQUIRE after the one that
  * waited. Objects are addresses; those from homing_object() are odd and so never meet a lock's address. */
 HIDDEN void homing_sync(unsigned kind, word object);
+/* The same without a look at the windows. */
+HIDDEN void homing_sync_always(unsigned kind, word object);
+/* Whether a new window is open, or the last one is closed: from here on the thread goes by that. */
+HIDDEN void homing_follow_window(void);
+/* homing_reserve() between windows. */
+HIDDEN word *homing_reserve_aside(unsigned n);
+/* Between windows: to the thread's segment, for what is always sent, and away from it; may be nested. */
+HIDDEN void homing_turn_to_wire(void);
+HIDDEN void homing_turn_away(void);
+/* Whether a signal handler runs: what it has interrupted may hold any lock. One that has jumped out of itself has left
+ * its frame below ours. */
+static inline __attribute__((always_inline)) int homing_in_handler(void)
+{
+   return homing_self.handler_frame > (word)__builtin_frame_address(0);
+}
 HIDDEN word homing_object(void);
 /* What is added to such an object: it then stands for one side of a team or task. */
 enum { ROLE_FORK = 0, ROLE_JOIN = 2, ROLE_TASKS = 4, ROLE_ORDERED = 6 };
 /* Objects that exist once. */
-enum { OBJECT_FENCE = 3, OBJECT_CRITICAL = 5, OBJECT_ATOMIC = 7, OBJECT_MAPPINGS = 9 };
+enum { OBJECT_FENCE = 3, OBJECT_CRITICAL = 5, OBJECT_ATOMIC = 7, OBJECT_MAPPINGS = 9, OBJECT_WINDOW = 11 };
 /* Threads made so far, the first not counted; whether there is none but the first. */
 extern HIDDEN uint32_t homing_threads;
 HIDDEN int homing_is_alone(void);

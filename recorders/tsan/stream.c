@@ -83,6 +83,7 @@ static void leave_segment(void)
 static void stop_recording(void)
 {
    __atomic_store_n(&homing_active, 0, __ATOMIC_RELEASE);
+   homing_self.paused = 0;
    leave_segment();
 }
 
@@ -115,6 +116,8 @@ static void join_recording(void)
    self->recording = recording;
    self->thread = self->index = 0;
    self->advance = self->handler_end = 0;
+   self->window = self->paused = self->turned = 0;
+   self->posted = self->unseen = 0;
    self->seen_at = NULL;
    if (self->state == STREAM_OPEN)
       self->state = STREAM_NEW;
@@ -127,11 +130,13 @@ uint64_t homing_begin_change(void)
    uint64_t all = ~0ULL, before = 0;
    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
    homing_self.inside++;
+   homing_turn_to_wire();
    return before;
 }
 
 void homing_end_change(uint64_t before)
 {
+   homing_turn_away();
    homing_self.inside--;
    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
 }
@@ -148,6 +153,7 @@ static void post_segment(void)
                             .words = (uint32_t)((end - (word)self->base) / sizeof(word)),
                             .stream = self->thread,
                             .index = self->index++};
+   self->posted += full.words;
    leave_segment();
    long sent = homing_send_full(&full);
    if (sent == 0)
@@ -318,9 +324,11 @@ static int have_room(unsigned n)
 
 word *homing_reserve(unsigned n)
 {
+   struct stream *self = &homing_self;
+   if (UNLIKELY(self->paused && self->recording == recording && self->state == STREAM_OPEN))
+      return homing_reserve_aside(n);
    if (!have_room(n))
       return NULL;
-   struct stream *self = &homing_self;
    word at = homing_take(self->cursor, n * sizeof(word));
    if (LIKELY(at + n * sizeof(word) <= self->limit))
       return (word *)at;
@@ -329,7 +337,11 @@ word *homing_reserve(unsigned n)
    return homing_reserve(n);
 }
 
-int homing_record_room(void) { return have_room(HOMING_RECORD_MAX + 1); }
+int homing_record_room(void)
+{
+   homing_follow_window();
+   return !(homing_self.paused && homing_active) && have_room(HOMING_RECORD_MAX + 1);
+}
 
 /* After homing_reserve() found no room. */
 static void count_loss(void)
@@ -353,6 +365,11 @@ void homing_reference_slow(word reference)
    static __thread unsigned calls;
    if (!homing_active && (++calls % LOOKS_EACH != 0 || !homing_look_for_recorder()))
       return;
+   homing_follow_window();
+   if (homing_self.paused) {
+      homing_self.unseen++;
+      return;
+   }
    word *room = homing_reserve(1);
    if (room != NULL)
       *room = reference;
@@ -379,8 +396,13 @@ void homing_sync(unsigned kind, word object)
    static __thread unsigned calls;
    if (!homing_active && ++calls % LOOKS_EACH_SYNC == 0)
       homing_look_for_recorder();
-   if (!homing_active || homing_self.inside)
-      return;
+   homing_follow_window();
+   if (homing_active && !homing_self.inside && !homing_self.paused)
+      homing_sync_always(kind, object);
+}
+
+void homing_sync_always(unsigned kind, word object)
+{
    send_advance();
    word *room = homing_reserve(3);
    if (room == NULL)
@@ -438,6 +460,7 @@ void homing_end_thread(void)
       __atomic_sub_fetch(&live, 1, __ATOMIC_RELAXED);
    }
    self->state = STREAM_ENDED;
+   self->paused = 0;
    homing_end_change(mask);
 }
 

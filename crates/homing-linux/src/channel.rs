@@ -299,6 +299,11 @@ impl Channel {
         self.memory.u32_at(at::STOP).store(1, Ordering::Release);
     }
 
+    /// Says which window is open (`homing_wire_header.window`). 0, as at the start: all is recorded.
+    pub fn set_window(&self, number: u32) {
+        self.memory.u32_at(at::WINDOW).store(number, Ordering::Release);
+    }
+
     /// What kind of recorder attached, `None` before one has.
     pub fn flavour(&self) -> Option<Flavour> {
         match self.memory.u32_at(at::FLAVOUR).load(Ordering::Acquire) {

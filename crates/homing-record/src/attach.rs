@@ -6,6 +6,7 @@ use crate::recording::{conclude, Recorded};
 use crate::session::{Allowed, Ended, Spent};
 use crate::stream::{Settings, Stream};
 use crate::watch::Watch;
+use crate::windows::Windows;
 use homing_linux::attach::{Asking, Door, ALL, ONLY_PROGRAM, SOCKET};
 use homing_linux::channel::{Channel, Received};
 use homing_linux::files::{Over, Part};
@@ -51,13 +52,14 @@ impl Request {
         self.recorder = named(&asking.recorder).unwrap_or(self.recorder);
         self.command = asking.command.iter().map(Into::into).collect();
         let mut channel = Channel::new(crate::tsan::CAPACITY)?;
+        self.windows.inspect(|_| Windows::close(&channel));
         let what = if self.only_program { ONLY_PROGRAM } else { ALL };
         channel.hand_over(&asking.stream, what).doing(|| format!("cannot answer process {pid}"))?;
         drop(asking);
         let options = IngestOptions { place: self.region.start(), ..self.options };
         let mut header = self.header();
         header.more.insert("attached".into(), serde_json::json!(true));
-        let mut stream = Stream::new(channel, file, Settings { header, options }, pid);
+        let mut stream = Stream::new(channel, file, Settings { header, options, windows: self.windows }, pid);
         let ended = record(&mut stream, &door, &interrupts, allowed, &**watch)?;
         watch.ended();
         let Stop { spent, runs } = ended;
@@ -107,7 +109,7 @@ fn record(
 ) -> Result<Stop, RecordError> {
     let begin = Instant::now();
     loop {
-        let runs = match stream.channel().receive(POLL)? {
+        let runs = match stream.receive(POLL)? {
             Received::Segment(filled) => {
                 if let Some(message) = stream.take(filled)? {
                     watch.say(&message);

@@ -8,6 +8,7 @@ pub(crate) const ENTRY: Recorder = Recorder {
     name: "clang",
     summary: "programs compiled and linked with `homing cc` or `homing c++`: the fastest",
     follows: false,
+    has_windows: true,
     nothing: "the program holds no recording runtime: compile and link it with `homing cc` or `homing c++`",
     lacks: |_| Ok(()),
     start: tsan::start,

@@ -32,6 +32,14 @@ pub enum RecordError {
         /// What those are called that do.
         able: String,
     },
+    /// The recorder records all or nothing.
+    #[error("--windows: only --recorder {able} records in windows, and {name} does not")]
+    NoWindows {
+        /// The recorder that was asked for.
+        name: &'static str,
+        /// What those are called that do.
+        able: String,
+    },
     /// The program cannot be found.
     #[error(transparent)]
     Program(#[from] ProgramError),

@@ -23,6 +23,7 @@ mod symbols;
 mod tsan;
 mod valgrind;
 mod watch;
+mod windows;
 
 pub use error::{with_causes, RecordError};
 pub use family::{Child, MOST_AT_ONCE};
@@ -34,3 +35,4 @@ pub use session::{Allowed, Spent};
 pub use stream::Replaced;
 pub use valgrind::DEFAULT_SLICE;
 pub use watch::Watch;
+pub use windows::Windows;

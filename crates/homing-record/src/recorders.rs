@@ -3,6 +3,7 @@
 use crate::error::RecordError;
 use crate::region::Region;
 use crate::watch::Watch;
+use crate::windows::Windows;
 use crate::{clang, tsan, valgrind};
 use homing_linux::channel::Channel;
 use homing_linux::follow::Door;
@@ -24,6 +25,8 @@ pub struct Recorder {
     pub summary: &'static str,
     /// Whether it can follow child processes.
     pub follows: bool,
+    /// Whether it can record in windows.
+    pub has_windows: bool,
     /// What the matter is where it recorded nothing.
     pub nothing: &'static str,
     /// Fails with what is missing to record a program on this machine.
@@ -62,6 +65,8 @@ pub struct Request {
     pub follow: bool,
     /// What part of the program is of interest.
     pub region: Region,
+    /// When it is recorded; `None`: always.
+    pub windows: Option<Windows>,
 }
 
 /// A command that runs a program under a recorder.

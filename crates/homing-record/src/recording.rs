@@ -77,6 +77,9 @@ impl Request {
         if self.follow && !recorder.follows {
             return Err(RecordError::CannotFollow { name: recorder.name, able: able(|r| r.follows) });
         }
+        if self.windows.is_some() && !recorder.has_windows {
+            return Err(RecordError::NoWindows { name: recorder.name, able: able(|r| r.has_windows) });
+        }
         let door = self.follow.then(Door::open).transpose();
         let door = door.doing(|| "cannot listen for child processes".to_owned())?;
         let mut started = (recorder.start)(&self, &program, door.as_ref(), &watch)?;
@@ -112,6 +115,9 @@ impl Request {
         if self.only_program {
             header.more.insert("only_program".into(), true.into());
         }
+        if let Some(windows) = self.windows {
+            header.more.insert("windows".into(), windows.to_string().into());
+        }
         header
     }
 }
@@ -144,7 +150,7 @@ impl Prepared {
         let (output, file) = Part::create(&request.output, Over::Traces)?;
         let interrupts = Interrupts::catch().doing(|| "cannot catch signals".to_owned())?;
         let options = IngestOptions { place: request.region.start(), ..request.options };
-        let settings = Settings { header: request.header(), options };
+        let settings = Settings { header: request.header(), options, windows: request.windows };
         let plan = Plan { output: request.output.clone(), settings: settings.clone(), merge: request.merge };
         let mut session =
             Session::start(started.command, started.channel, file, settings, Arc::clone(&watch))?;

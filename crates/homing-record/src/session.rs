@@ -88,7 +88,7 @@ impl Session {
         let mut status = None;
         let mut end = End::new(allowed);
         loop {
-            match self.stream.channel().receive(POLL)? {
+            match self.stream.receive(POLL)? {
                 Received::Segment(filled) => self.take(filled)?,
                 // Children of the program may hold the channel open after its end.
                 Received::Idle if status.is_some() => break,

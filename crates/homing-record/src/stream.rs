@@ -2,12 +2,13 @@
 
 use super::{frames, symbols};
 use crate::error::{with_causes, RecordError, While};
-use homing_linux::channel::{self, Channel, Filled, Flavour, OpenSegment, Received};
+use crate::windows::{Schedule, Windows};
+use homing_linux::channel::{self, Channel, ChannelError, Filled, Flavour, OpenSegment, Received};
 use homing_trace::wire::{self, Cut};
 use homing_trace::{Header, Ingest, IngestOptions, Place, Summary, TraceWriter};
 use std::fs::File;
 use std::io::{BufWriter, Seek};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const BUFFER: usize = 1 << 20;
 /// A process that executes another program attaches again soon.
@@ -20,11 +21,14 @@ pub struct Settings {
     pub header: Header,
     /// Which references are kept.
     pub options: IngestOptions,
+    /// When they are recorded; `None`: always.
+    pub windows: Option<Windows>,
 }
 
 /// One trace in the making.
 pub struct Stream {
     channel: Channel,
+    schedule: Option<Schedule>,
     settings: Settings,
     process: u32,
     file: File,
@@ -69,8 +73,10 @@ impl Stream {
     /// What `process` sends through `channel` goes to `file`.
     pub fn new(channel: Channel, file: File, settings: Settings, process: u32) -> Stream {
         let (replaced, executed_in) = (Vec::new(), None);
+        let schedule = settings.windows.map(|windows| Schedule::new(windows, Instant::now()));
         Stream {
             channel,
+            schedule,
             settings,
             process,
             file,
@@ -85,6 +91,18 @@ impl Stream {
     /// The channel.
     pub fn channel(&mut self) -> &mut Channel {
         &mut self.channel
+    }
+
+    /// Waits up to `longest` for a segment, and opens and closes windows meanwhile.
+    pub fn receive(&mut self, longest: Duration) -> Result<Received, ChannelError> {
+        let mut wait = longest;
+        if let Some(schedule) = &mut self.schedule {
+            let (number, holds) = schedule.turn(Instant::now());
+            self.channel.set_window(number);
+            // A wait of no time would be a busy one.
+            wait = wait.min(holds).max(Duration::from_millis(1));
+        }
+        self.channel.receive(wait)
     }
 
     /// The encoder, once something has arrived.

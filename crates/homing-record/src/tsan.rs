@@ -3,6 +3,7 @@
 use crate::error::RecordError;
 use crate::recorders::{Recorder, Request, Started};
 use crate::watch::Watch;
+use crate::windows::Windows;
 use homing_linux::channel::{Capacity, Channel};
 use homing_linux::follow::Door;
 use std::path::Path;
@@ -13,6 +14,7 @@ pub(crate) const ENTRY: Recorder = Recorder {
     name: "tsan",
     summary: "programs compiled with `homing cflags` and linked with `homing ldflags`",
     follows: false,
+    has_windows: true,
     nothing: "the program holds no recording runtime: compile it \
               with `homing cflags` and link it with `homing ldflags`",
     lacks: |_| Ok(()),
@@ -38,6 +40,7 @@ pub(crate) fn start(
         false => command.env_remove(ONLY_PROGRAM_ENV),
     };
     let channel = Channel::new(CAPACITY)?;
+    request.windows.inspect(|_| Windows::close(&channel));
     Ok(Started { command, channel, messages: None })
 }
 

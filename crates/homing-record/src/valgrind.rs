@@ -26,6 +26,7 @@ pub(crate) const ENTRY: Recorder = Recorder {
     name: "valgrind",
     summary: "any program, under Valgrind",
     follows: true,
+    has_windows: false,
     nothing: "Valgrind did not get as far as running the program (its message is above)",
     lacks,
     start,

@@ -110,6 +110,8 @@ struct State<W: Write> {
     /// In the serial flavour, whose one stream is in execution order: the last stamp given to a synchronisation.
     stamp: Option<u64>,
     malformed: u64,
+    /// Counts of windows alone.
+    windows: Summary,
 }
 
 impl<W: Write> Ingest<W> {
@@ -132,6 +134,7 @@ impl<W: Write> Ingest<W> {
             plain: Selection::new(options, flavour).is_everything(),
             stamp: (flavour == Flavour::Serial).then_some(0),
             malformed: 0,
+            windows: Summary::default(),
         };
         Ingest { state, flavour, streams: HashMap::new(), lost_segments: 0 }
     }
@@ -247,7 +250,7 @@ impl<W: Write> Ingest<W> {
             by_file,
             lost_segments: self.lost_segments,
             malformed: state.malformed,
-            ..Summary::default()
+            ..state.windows
         }))
     }
 
@@ -535,6 +538,7 @@ impl<W: Write> Calls for State<W> {
                     }
                 }
                 self.selection.event(&event);
+                self.windows.window(&event);
                 self.writer.event(self.thread, &event)?;
             }
             Control::Name { id, words, length, site } => {

@@ -1,5 +1,6 @@
 //! The counts of a trace.
 
+use super::event::Event;
 use super::format::Header;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -35,6 +36,15 @@ pub struct Summary {
     pub outside: u64,
     /// References before that region, or skipped, which are kept all the same: the first to each page.
     pub first_touches: u64,
+    /// Windows in which the program was recorded; 0: always.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub windows: u32,
+    /// Words of the recording wire that threads sent in windows that they ended,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub window_words: u64,
+    /// and those that they would have sent between windows, up to the last one that they began.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unseen_words: u64,
     /// References that the recorder reported as lost.
     pub lost: u64,
     /// Wire segments that never arrived.
@@ -47,6 +57,11 @@ pub struct Summary {
     pub by_file: BTreeMap<String, u64>,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+fn is_zero<T: Default + PartialEq>(count: &T) -> bool {
+    *count == T::default()
+}
+
 /// What the summary block has beside the counts; versions before did not write it, and pass over it.
 #[derive(Deserialize)]
 struct Beside {
@@ -54,6 +69,20 @@ struct Beside {
 }
 
 impl Summary {
+    /// Counts what an event says of windows.
+    pub(super) fn window(&mut self, event: &Event) {
+        if let Event::Window { number, begins, words } = *event {
+            self.windows = self.windows.max(number);
+            *if begins { &mut self.unseen_words } else { &mut self.window_words } += words;
+        }
+    }
+
+    /// The share of the program that lies in its windows, in words; `None`: it was not recorded in windows.
+    pub fn share_in_windows(&self) -> Option<f64> {
+        let all = self.window_words + self.unseen_words;
+        (self.windows > 0 && all > 0).then(|| self.window_words as f64 / all as f64)
+    }
+
     /// The bytes of a summary block: the counts, and a copy of the header for the case that it is damaged.
     pub(super) fn encode(&self, header: &Header) -> std::io::Result<Vec<u8>> {
         #[derive(Serialize)]

@@ -10,8 +10,8 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::ValueHint;
 use homing_linux::visible;
 use homing_record::{
-    with_causes, Allowed, Child, Finished, Ordered, Recorder, Replaced, Request, Watch, MOST_AT_ONCE,
-    RECORDERS,
+    with_causes, Allowed, Child, Finished, Ordered, Recorder, Replaced, Request, Watch, Windows,
+    MOST_AT_ONCE, RECORDERS,
 };
 use homing_trace::{merge, Grain, IngestOptions, Summary};
 use indicatif::HumanBytes;
@@ -78,6 +78,11 @@ pub struct Args {
     /// With --pid: end after this time
     #[arg(long = "for", value_name = "DURATION", requires = "pid", value_parser = duration)]
     time: Option<Duration>,
+    /// Record in windows: `50ms/1s` is 50 ms in each second, at a place in it that --seed gives; between windows the
+    /// program runs nearly as fast as without. `homing optimal` then estimates. For programs that record themselves
+    #[arg(long, value_name = "LENGTH/PERIOD", value_parser = windows,
+          conflicts_with_all = ["from", "to", "exclude_startup", "skip", "follow"])]
+    windows: Option<(Duration, Duration)>,
     /// Say nothing on stderr when all is well
     #[arg(short, long)]
     quiet: bool,
@@ -101,7 +106,7 @@ enum Fineness {
 
 /// Records.
 pub fn run(args: Args) -> Result {
-    let (quiet, pid, time) = (args.quiet, args.pid, args.time);
+    let (quiet, pid, time, in_windows) = (args.quiet, args.pid, args.time, args.windows.is_some());
     let request = request(args)?;
     let (recorder, follow, output) = (request.recorder, request.follow, request.output.clone());
     let watch: Arc<dyn Watch> = Arc::new(Recording::new());
@@ -134,6 +139,12 @@ pub fn run(args: Args) -> Result {
     if let Some(never_ran) = &finished.never_ran {
         errln!("homing: warning: {}", region::never_ran(never_ran, &finished.summary));
     }
+    if in_windows && finished.summary.windows == 0 {
+        errln!(
+            "homing: warning: no window opened before the program ended: take shorter periods (--windows), or record \
+             all of it"
+        );
+    }
     warn(&finished.summary, &finished.ordered.report);
     let failed = finished.children.iter().any(|child| child.recorded.is_err());
     Ok(if failed { Code::FAILURE } else { status })
@@ -160,7 +171,19 @@ fn request(args: Args) -> anyhow::Result<Request> {
         slice: args.slice,
         follow: args.follow,
         region: args.region.region(),
+        windows: args.windows.and_then(|(length, period)| Windows::new(length, period, args.seed)),
     })
+}
+
+/// A window's length and the period that has one.
+fn windows(text: &str) -> std::result::Result<(Duration, Duration), String> {
+    let (length, period) =
+        text.split_once('/').ok_or_else(|| format!("`{text}`: expected LENGTH/PERIOD, such as 50ms/1s"))?;
+    let (length, period) = (duration(length)?, duration(period)?);
+    match Windows::new(length, period, 0) {
+        Some(_) => Ok((length, period)),
+        None => Err(format!("`{text}`: expected a window that is longer than 0 and shorter than its period")),
+    }
 }
 
 fn report(finished: &Finished) {
@@ -179,6 +202,14 @@ fn report(finished: &Finished) {
         things(summary.frames.into(), "page"),
         HumanBytes(*bytes),
     );
+    if let Some(share) = finished.summary.share_in_windows() {
+        errln!(
+            "homing: {} hold {:.2} % of what the program did up to the last: `homing optimal {}` estimates the whole",
+            things(finished.summary.windows.into(), "window"),
+            100.0 * share,
+            path.display()
+        );
+    }
 }
 
 /// The traces of the children; when quiet, only those that failed.

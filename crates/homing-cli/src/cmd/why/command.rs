@@ -120,6 +120,7 @@ impl Command {
             slice: homing_record::DEFAULT_SLICE,
             follow: true,
             region: self.region.clone(),
+            windows: None,
         };
         let allowed = Allowed { time, references: references.is_some() };
         let mut prepared = request.prepare(Arc::new(Recording::new()))?.within(allowed);

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * Recording in windows (`homing record --windows`): homing opens and closes them, by a number in the wire's header.
+ * Threads look at it where they synchronise and where they need room. Between windows a thread's references go where
+ * nobody reads them, and are counted in words; mappings, allocations, threads and marks are sent all the same, for
+ * which the thread turns back to its segment for a moment. What a thread has sent in one window comes before what
+ * others send in the next: one edge a window. */
+#include "runtime.h"
+
+/* Words that the thread has sent in this recording. */
+static word sent(void)
+{
+   struct stream *self = &homing_self;
+   return self->posted + (self->base == NULL ? 0 : (*self->cursor - (word)self->base) / sizeof(word));
+}
+
+void homing_turn_to_wire(void)
+{
+   struct stream *self = &homing_self;
+   if (LIKELY(!self->paused) || self->turned++ > 0)
+      return;
+   homing_go_nowhere(); /* counts what went there */
+   self->cursor = self->aside.cursor;
+   self->limit = self->aside.limit;
+   self->inline_limit = self->aside.inline_limit;
+}
+
+void homing_turn_away(void)
+{
+   struct stream *self = &homing_self;
+   if (LIKELY(self->turned == 0) || --self->turned > 0 || !self->paused)
+      return;
+   self->aside = (struct cursor){self->cursor, self->inline_limit, self->limit};
+   homing_go_nowhere();
+}
+
+word *homing_reserve_aside(unsigned n)
+{
+   if (!homing_active || homing_interrupted() || homing_self.inside)
+      return NULL;
+   uint64_t mask = homing_begin_change();
+   word *room = homing_make_room(n) ? (word *)homing_take(homing_self.cursor, n * sizeof(word)) : NULL;
+   homing_end_change(mask);
+   return room;
+}
+
+/* With all signals blocked: a handler finds the thread in a window, or between two. */
+static void pause_recording(void)
+{
+   uint64_t mask = homing_begin_change();
+   homing_self.paused = homing_self.turned = 1;
+   homing_end_change(mask);
+}
+
+static void resume_recording(void)
+{
+   uint64_t mask = homing_begin_change();
+   homing_self.paused = homing_self.turned = 0;
+   homing_end_change(mask);
+}
+
+static void end_window(uint32_t number)
+{
+   homing_send(2, HOMING_WORD(HOMING_WINDOW, (word)number << 1), sent() - homing_self.sent_before, 0, 0, 0);
+   homing_sync_always(HOMING_SYNC_RELEASE, OBJECT_WINDOW);
+}
+
+static void begin_window(uint32_t number)
+{
+   struct stream *self = &homing_self;
+   word unseen = self->unseen;
+   self->unseen = 0;
+   homing_sync_always(HOMING_SYNC_ACQUIRE, OBJECT_WINDOW);
+   homing_send(2, HOMING_WORD(HOMING_WINDOW, (word)number << 1 | 1), unseen, 0, 0, 0);
+   self->sent_before = sent();
+}
+
+static void follow(void)
+{
+   struct stream *self = &homing_self;
+   if (homing_interrupted() || homing_in_handler() || self->inside || self->handlers > 0 || self->begins_recording)
+      return;
+   homing_reserve(0); /* begins the thread's stream in this recording */
+   uint32_t now = __atomic_load_n(&homing_wire->window, __ATOMIC_ACQUIRE);
+   if (!homing_active || self->state != STREAM_OPEN || now == self->window)
+      return;
+   if (!self->paused) {
+      if (self->window & 1)
+         end_window(self->window >> 1);
+      pause_recording();
+   }
+   self->window = now;
+   if (now & 1) {
+      resume_recording();
+      begin_window(now >> 1);
+   }
+}
+
+void homing_follow_window(void)
+{
+   if (UNLIKELY(homing_active && __atomic_load_n(&homing_wire->window, __ATOMIC_RELAXED) != homing_self.window))
+      follow();
+}
