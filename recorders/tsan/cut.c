@@ -19,6 +19,12 @@ static uint32_t cuts_made;
 /* The streams that may have a segment, and what each of them but our own has written, into room that was made. */
 static unsigned most_cuts(void) { return __atomic_load_n(&homing_wire->open_end, __ATOMIC_ACQUIRE); }
 
+static word *take_control(unsigned words)
+{
+   homing_self.control += words;
+   return (word *)homing_take(homing_self.cursor, words * sizeof(word));
+}
+
 static void write_cuts(unsigned most)
 {
    for (unsigned slot = 0; slot < most; slot++) {
@@ -38,7 +44,7 @@ static void write_cuts(unsigned most)
       word words = (written - begin) / sizeof(word); /* for a moment perhaps beyond the segment's end */
       if (words > homing_wire->segment_words)
          words = homing_wire->segment_words;
-      word *room = (word *)homing_take(homing_self.cursor, HOMING_CUT_WORDS * sizeof(word));
+      word *room = take_control(HOMING_CUT_WORDS);
       room[1] = (word)(segment - 1) << 32 | index;
       homing_head(room, HOMING_WORD(HOMING_CUT, (word)thread << 32 | words));
    }
@@ -80,7 +86,7 @@ void homing_end_cut(struct cut cut, struct event event)
    }
    int saved = errno;
    if (event.words > 0) {
-      word *room = (word *)homing_take(homing_self.cursor, event.words * sizeof(word));
+      word *room = take_control(event.words);
       for (unsigned i = 1; i < event.words; i++)
          room[i] = event.word[i];
       homing_head(room, event.word[0]);

@@ -83,8 +83,9 @@ struct stream {
     * to its segment for all that; its cursor in that, else. */
    uint32_t window, paused, turned;
    struct cursor aside;
-   /* Words of the segments posted, those that were sent before the window, and those that were not since the last. */
-   word posted, sent_before, unseen;
+   /* Words of the segments posted; of them and of the segment in use, those that are no references. References, in
+    * words, that were sent before the window, and those that were not since the last. */
+   word posted, control, sent_before, unseen;
 };
 _Static_assert(offsetof(struct stream, cursor) == 0 && offsetof(struct stream, inline_limit) == 8,
                "recorders/clang/emit.cpp looks elsewhere");

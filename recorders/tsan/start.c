@@ -86,6 +86,7 @@ static int begin(int memory, int credit, int full, int while_running)
    }
    __atomic_store_n(&homing_active, 1, __ATOMIC_RELEASE);
    homing_self.begins_recording = 0;
+   homing_follow_window();
    return 1;
 }
 

@@ -117,7 +117,7 @@ static void join_recording(void)
    self->thread = self->index = 0;
    self->advance = self->handler_end = 0;
    self->window = self->paused = self->turned = 0;
-   self->posted = self->unseen = 0;
+   self->posted = self->control = self->unseen = 0;
    self->seen_at = NULL;
    if (self->state == STREAM_OPEN)
       self->state = STREAM_NEW;
@@ -219,6 +219,7 @@ static void send_advance(void)
       return;
    word advance = self->advance;
    self->advance = 0;
+   self->control++;
    *(word *)homing_take(self->cursor, sizeof(word)) = HOMING_WORD(HOMING_ADVANCE, advance);
 }
 
@@ -305,7 +306,7 @@ static int have_room(unsigned n)
       send_losses();
    int full = *self->cursor + n * sizeof(word) > self->limit;
    if (self->state == STREAM_NEW || (full && self->state == STREAM_OPEN && !interrupted)) {
-      int saved = errno, unannounced = 0;
+      int saved = errno, unannounced = 0, begins = self->state == STREAM_NEW;
       uint64_t mask = homing_begin_change();
       if (self->state == STREAM_NEW)
          unannounced = open_stream();
@@ -315,6 +316,8 @@ static int have_room(unsigned n)
       errno = saved;
       if (unannounced)
          homing_send(2, HOMING_WORD(HOMING_THREAD_START, self->thread), self->thread, 0, 0, 0);
+      if (begins)
+         homing_follow_window();
    }
    if (*self->cursor + n * sizeof(word) <= self->limit)
       return 1;
@@ -325,13 +328,14 @@ static int have_room(unsigned n)
 word *homing_reserve(unsigned n)
 {
    struct stream *self = &homing_self;
-   if (UNLIKELY(self->paused && self->recording == recording && self->state == STREAM_OPEN))
-      return homing_reserve_aside(n);
-   if (!have_room(n))
-      return NULL;
+   int paused = self->paused && self->recording == recording && self->state == STREAM_OPEN;
+   if (UNLIKELY(paused) || !have_room(n))
+      return self->paused ? homing_reserve_aside(n) : NULL;
    word at = homing_take(self->cursor, n * sizeof(word));
-   if (LIKELY(at + n * sizeof(word) <= self->limit))
+   if (LIKELY(at + n * sizeof(word) <= self->limit)) {
+      self->control += n;
       return (word *)at;
+   }
    /* A signal handler took the room in between; it has returned, so this gives back just what was taken. */
    homing_take(self->cursor, -(word)(n * sizeof(word)));
    return homing_reserve(n);
@@ -371,10 +375,12 @@ void homing_reference_slow(word reference)
       return;
    }
    word *room = homing_reserve(1);
-   if (room != NULL)
-      *room = reference;
-   else
+   if (room == NULL) {
       count_loss();
+      return;
+   }
+   *room = reference;
+   homing_self.control--;
 }
 
 void homing_send(unsigned n, word head, word a, word b, word c, word d)

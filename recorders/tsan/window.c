@@ -7,11 +7,12 @@
  * others send in the next: one edge a window. */
 #include "runtime.h"
 
-/* Words that the thread has sent in this recording. */
+/* Words that the thread has sent in this recording, of references alone: other words are sent between windows, too. */
 static word sent(void)
 {
    struct stream *self = &homing_self;
-   return self->posted + (self->base == NULL ? 0 : (*self->cursor - (word)self->base) / sizeof(word));
+   word open = self->base == NULL ? 0 : (*self->cursor - (word)self->base) / sizeof(word);
+   return self->posted + open - self->control;
 }
 
 void homing_turn_to_wire(void)
@@ -40,6 +41,7 @@ word *homing_reserve_aside(unsigned n)
       return NULL;
    uint64_t mask = homing_begin_change();
    word *room = homing_make_room(n) ? (word *)homing_take(homing_self.cursor, n * sizeof(word)) : NULL;
+   homing_self.control += room == NULL ? 0 : n;
    homing_end_change(mask);
    return room;
 }

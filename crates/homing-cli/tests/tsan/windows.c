@@ -1,0 +1,66 @@
+/* Two threads in turns: each writes its row of a table, waits for the other, reads the other's row, and waits again.
+ * Between rounds the first allocates, and maps a page for a moment. Works for as many milliseconds as it is told, then
+ * prints where the table is, how long a row is, and the number of rounds. */
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+
+enum { N = 1000, BLOCK = 12344 };
+static volatile long table[2][N];
+static pthread_barrier_t barrier;
+static int done;
+static void *volatile block;
+static long milliseconds;
+
+static long now(void)
+{
+   struct timespec time;
+   clock_gettime(CLOCK_MONOTONIC, &time);
+   return time.tv_sec * 1000 + time.tv_nsec / 1000000;
+}
+
+static void between_rounds(long end)
+{
+   block = malloc(BLOCK);
+   free(block);
+   volatile long *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+   page[0] = 1;
+   munmap((void *)page, 4096);
+   __atomic_store_n(&done, now() >= end, __ATOMIC_RELEASE);
+}
+
+static void *work(void *argument)
+{
+   intptr_t mine = (intptr_t)argument;
+   long round = 0, end = now() + milliseconds;
+   for (int more = 1; more; round++) {
+      for (long i = 0; i < N; i++)
+         table[mine][i] = round;
+      pthread_barrier_wait(&barrier);
+      for (long i = 0; i < N; i++)
+         (void)table[1 - mine][i];
+      pthread_barrier_wait(&barrier);
+      if (mine == 0)
+         between_rounds(end);
+      pthread_barrier_wait(&barrier);
+      more = !__atomic_load_n(&done, __ATOMIC_ACQUIRE);
+   }
+   return (void *)round;
+}
+
+int main(int argc, char **argv)
+{
+   pthread_t threads[2];
+   void *rounds[2];
+   milliseconds = argc > 1 ? atol(argv[1]) : 1000;
+   pthread_barrier_init(&barrier, NULL, 2);
+   for (intptr_t i = 0; i < 2; i++)
+      pthread_create(&threads[i], NULL, work, (void *)i);
+   for (int i = 0; i < 2; i++)
+      pthread_join(threads[i], &rounds[i]);
+   printf("%lu %d %ld\n", (unsigned long)table, N, (long)rounds[0]);
+   return rounds[0] != rounds[1];
+}
