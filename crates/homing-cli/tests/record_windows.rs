@@ -9,6 +9,7 @@ use build::Compiler;
 use homing_core::ids::{Thread, Time};
 use homing_core::trace::{Event, Trace, Turn, Visitor};
 use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -196,6 +197,49 @@ fn a_program_of_clangs_pass_is_recorded_in_windows() {
 #[test]
 fn a_program_of_gcc_is_recorded_in_windows() {
     records_in_windows(Compiler::Gcc, "tsan");
+}
+
+/// Programs that do unusual things end as they do without a recorder, and leave a whole trace.
+fn odd_programs_end_as_ever(compiler: Compiler, recorder: &str) {
+    if !compiler.there() {
+        return;
+    }
+    let plain = build::program(Compiler::Gcc, "odd.c", false);
+    let names = String::from_utf8(succeeds(&mut Command::new(&plain)).stdout).unwrap();
+    assert!(names.lines().count() > 10);
+    let program = build::program(compiler, "odd.c", true);
+    let directory = tempfile::tempdir().unwrap();
+    let trace = directory.path().join("a.trace");
+    for name in names.lines() {
+        let status = Command::new(&plain).arg(name).status().unwrap();
+        let expected = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+        let mut record = build::homing();
+        record
+            .args(["record", "--quiet", "--recorder", recorder, "--windows", "300us/1ms", "-o"])
+            .arg(&trace);
+        let output = record.arg("--").arg(&program).arg(name).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(expected), "{name}: {said}");
+        assert!(!said.contains("panicked"), "{name}: {said}");
+        let bytes = std::fs::read(&trace).unwrap_or_else(|e| panic!("{name}: {e}: {said}"));
+        let read = Trace::open(&bytes).unwrap();
+        let summary = read.summary();
+        // Some end before a window opens.
+        assert!(read.complete() && (read.ordered() || summary.references == 0), "{name}");
+        assert!(read.damage().is_empty(), "{name}");
+        assert_eq!((summary.malformed, summary.lost_segments, summary.lost), (0, 0, 0), "{name}");
+        std::fs::remove_file(&trace).unwrap();
+    }
+}
+
+#[test]
+fn odd_programs_of_clangs_pass_end_as_ever() {
+    odd_programs_end_as_ever(Compiler::ClangPass, "clang");
+}
+
+#[test]
+fn odd_programs_of_gcc_end_as_ever() {
+    odd_programs_end_as_ever(Compiler::Gcc, "tsan");
 }
 
 #[test]
