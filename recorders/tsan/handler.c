@@ -10,6 +10,7 @@ struct kept homing_begin_handler(void)
    struct stream *self = &homing_self;
    struct kept kept = {self->cursor, self->inline_limit, self->limit, homing_has_records && self->base != NULL,
                        self->handlers};
+   self->muddled |= self->paused;
    if (!kept.begun)
       return kept;
    word start = homing_segment_end() - homing_handler_words() * sizeof(word) + HOMING_KEPT_FREE * sizeof(word);

@@ -20,22 +20,50 @@ void homing_go_nowhere(void)
 {
    struct stream *self = &homing_self;
    word base = (word)self->nowhere & ~(sizeof nowhere[0] - 1);
-   if (self->nowhere == 0)
-      base = (word)nowhere[__atomic_fetch_add(&next_nowhere, 1, __ATOMIC_RELAXED) % NOWHERES];
-   else if (self->cursor == &self->nowhere && self->paused)
+   if (self->nowhere == 0) {
+      unsigned number = __atomic_fetch_add(&next_nowhere, 1, __ATOMIC_RELAXED);
+      self->shares = number >= NOWHERES;
+      base = (word)nowhere[number % NOWHERES];
+   } else if (self->cursor == &self->nowhere && self->paused) {
       self->unseen += (self->nowhere - base) / sizeof(word);
-   else if (self->cursor == &self->nowhere)
+   } else if (self->cursor == &self->nowhere) {
       homing_lose_records((self->nowhere - base) / sizeof(word));
-   self->nowhere = base;
+   }
+   self->nowhere = self->looked = base;
    self->cursor = &self->nowhere;
    self->limit = 0;
    self->inline_limit = base + sizeof nowhere[0] - HOMING_RECORD_MAX * sizeof(word);
+}
+
+static word nowhere_begin(void) { return (word)homing_self.nowhere & ~(sizeof nowhere[0] - 1); }
+
+void homing_go_on_nowhere(void)
+{
+   struct stream *self = &homing_self;
+   if (self->nowhere == 0) {
+      homing_go_nowhere();
+      return;
+   }
+   self->cursor = &self->nowhere;
+   self->limit = 0;
+   self->inline_limit = nowhere_begin() + sizeof nowhere[0] - HOMING_RECORD_MAX * sizeof(word);
+}
+
+void homing_look_at_nowhere(void)
+{
+   struct stream *self = &homing_self;
+   if (!self->paused || self->nowhere == self->looked || self->inside || homing_interrupted() || self->handlers > 0)
+      return;
+   homing_look_for_touches((const word *)self->looked, (const word *)self->nowhere);
+   self->looked = self->nowhere;
 }
 
 /* Called by __homing_room, which keeps all registers. */
 HIDDEN __attribute__((used)) void homing_inline_room(void)
 {
    homing_look_for_recorder();
+   if (homing_self.paused)
+      homing_look_at_nowhere();
    if (!homing_record_room())
       homing_go_nowhere();
 }
@@ -111,7 +139,7 @@ static word next_block;
 struct file {
    struct file *next;
    word first, count, words;
-   word definitions[];
+   word definitions[]; /* then where that of each block begins */
 };
 static struct file *files;
 
@@ -137,6 +165,14 @@ void homing_send_blocks(void)
       send_definitions(file->first, file->count, file->definitions);
 }
 
+const word *homing_definition(word block)
+{
+   const struct file *file = __atomic_load_n(&files, __ATOMIC_ACQUIRE);
+   while (file != NULL && block - file->first >= file->count)
+      file = file->next;
+   return file == NULL ? NULL : file->definitions + file->definitions[file->words + (block - file->first)];
+}
+
 static int is_of(const struct file *file, word count, const word *definitions, word words)
 {
    word same = 0;
@@ -155,7 +191,7 @@ static word number_blocks(word count, const word *definitions)
    for (struct file *file = __atomic_load_n(&files, __ATOMIC_ACQUIRE); file != NULL; file = file->next)
       if (is_of(file, count, definitions, words))
          return file->first;
-   struct file *file = __libc_malloc(sizeof *file + words * sizeof(word));
+   struct file *file = __libc_malloc(sizeof *file + (words + count) * sizeof(word));
    word first = __atomic_fetch_add(&next_block, count, __ATOMIC_RELAXED);
    if (file == NULL) {
       homing_may_be_attached = 0;
@@ -166,6 +202,10 @@ static word number_blocks(word count, const word *definitions)
    file->words = words;
    for (word i = 0; i < words; i++)
       file->definitions[i] = definitions[i];
+   for (word i = 0, at = 0; i < count; i++) {
+      file->definitions[words + i] = at;
+      at += definition_words(definitions + at);
+   }
    file->next = __atomic_load_n(&files, __ATOMIC_RELAXED);
    while (!__atomic_compare_exchange_n(&files, &file->next, file, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
    }

@@ -13,7 +13,8 @@
  *   string.c   memcpy and its kin                      block.c   calls that wait in the kernel
  *   signal.c   signal handlers, handler.c where they write    region.c  where the region of interest begins and ends
  *   start.c    where a recording begins               attach.c  while the program runs
- *   window.c   recording in windows
+ *   window.c   recording in windows                   touch.c   first touches between them
+ *   loss.c     what could not be sent
  *   inline.c   what the code of the compiler pass of recorders/clang calls
  */
 #ifndef HOMING_RUNTIME_H
@@ -86,6 +87,10 @@ struct stream {
    /* Words of the segments posted; of them and of the segment in use, those that are no references. References, in
     * words, that were sent before the window, and those that were not since the last. */
    word posted, control, sent_before, unseen;
+   /* Up to where records that go nowhere were looked at, and the page faults that the kernel had counted by then;
+    * whether a signal handler has written among them since, or other threads do. Pages touched lately. */
+   word looked, faults, touched[8];
+   uint32_t muddled, shares;
 };
 _Static_assert(offsetof(struct stream, cursor) == 0 && offsetof(struct stream, inline_limit) == 8,
                "recorders/clang/emit.cpp looks elsewhere");
@@ -112,6 +117,17 @@ HIDDEN void homing_sync(unsigned kind, word object);
 HIDDEN void homing_sync_always(unsigned kind, word object);
 /* Whether a new window is open, or the last one is closed: from here on the thread goes by that. */
 HIDDEN void homing_follow_window(void);
+/* Between windows: makes ready to know touched pages; a reference goes nowhere, which may be the first to its page; the
+ * same for records of recorders/clang; for all that the thread has let go nowhere. */
+enum { HOMING_TOUCHED = sizeof homing_self.touched / sizeof(word) };
+HIDDEN void homing_know_touches(void);
+HIDDEN void homing_touch(word reference);
+HIDDEN void homing_look_for_touches(const word *from, const word *end);
+HIDDEN void homing_look_at_nowhere(void);
+/* Counts a page that there was no room to know. */
+HIDDEN void homing_lose_touch(void);
+/* The definition of a block of recorders/clang, behind its head; NULL if there is none. */
+HIDDEN const word *homing_definition(word block);
 /* homing_reserve() between windows. */
 HIDDEN word *homing_reserve_aside(unsigned n);
 /* Between windows: to the thread's segment, for what is always sent, and away from it; may be nested. */
@@ -224,9 +240,15 @@ HIDDEN struct kept homing_begin_handler(void);
 HIDDEN void homing_end_handler(struct kept kept);
 /* After a handler that jumped out of itself. */
 HIDDEN void homing_abandon_handler(void);
+/* Counts a reference or event for which homing_reserve() found no room; sends the counts; begins to count anew. */
+HIDDEN void homing_count_loss(void);
+HIDDEN void homing_send_losses(void);
+HIDDEN void homing_forget_losses(void);
 /* Whether a record goes nowhere though the process records: the words so far are lost. */
 HIDDEN void homing_lose_records(word words);
 HIDDEN void homing_go_nowhere(void);
+/* The same, and goes on behind what was written there. */
+HIDDEN void homing_go_on_nowhere(void);
 /* The most words of a record of recorders/clang. */
 enum { HOMING_RECORD_MAX = 192 };
 /* Makes room for one; 0 when nothing is recorded. */

@@ -40,17 +40,6 @@ static int unpublished;
 static uint64_t next_stamp, next_object = 16; /* below: objects that exist once */
 /* Threads with a stream. */
 static uint32_t live;
-/* References that could not be sent, by reason. */
-enum loss { LOST_AFTER_END, LOST_IN_HANDLER, LOSSES };
-static uint64_t lost[LOSSES];
-/* With lengths: strlen is a function of the program's that records. */
-#define LOSS(text) {text, sizeof text - 1}
-static const struct {
-   const char *text;
-   unsigned length;
-} loss_names[LOSSES] = {
-    LOSS("reference of a thread whose stream had ended"),
-    LOSS("reference or event of a signal handler that interrupted the recorder at a segment's end")};
 static unsigned char slot_used[HOMING_WIRE_MAX_OPEN];
 static pthread_key_t end_key;
 
@@ -281,17 +270,6 @@ static int open_stream(void)
    return open_segment() && !known;
 }
 
-static void send_losses(void)
-{
-   for (unsigned reason = 0; reason < LOSSES; reason++) {
-      uint64_t count = __atomic_exchange_n(&lost[reason], 0, __ATOMIC_RELAXED);
-      if (count > 0) {
-         word name = homing_name(loss_names[reason].text, loss_names[reason].length);
-         homing_send(2, HOMING_WORD(HOMING_LOST, count), name, 0, 0, 0);
-      }
-   }
-}
-
 /* Whether there is room for n words, which is made if need be. */
 static int have_room(unsigned n)
 {
@@ -302,8 +280,8 @@ static int have_room(unsigned n)
    if (self->inside || (interrupted && self->recording != recording))
       return 0;
    join_recording();
-   if (UNLIKELY(lost[LOST_AFTER_END] | lost[LOST_IN_HANDLER]) && self->state == STREAM_OPEN && !interrupted)
-      send_losses();
+   if (self->state == STREAM_OPEN && !interrupted)
+      homing_send_losses();
    int full = *self->cursor + n * sizeof(word) > self->limit;
    if (self->state == STREAM_NEW || (full && self->state == STREAM_OPEN && !interrupted)) {
       int saved = errno, unannounced = 0, begins = self->state == STREAM_NEW;
@@ -347,23 +325,6 @@ int homing_record_room(void)
    return !(homing_self.paused && homing_active) && have_room(HOMING_RECORD_MAX + 1);
 }
 
-/* After homing_reserve() found no room. */
-static void count_loss(void)
-{
-   if (homing_self.state == STREAM_ENDED)
-      __atomic_add_fetch(&lost[LOST_AFTER_END], 1, __ATOMIC_RELAXED);
-   else if (homing_active && (homing_self.inside || homing_interrupted()))
-      __atomic_add_fetch(&lost[LOST_IN_HANDLER], 1, __ATOMIC_RELAXED);
-}
-
-void homing_lose_records(word words)
-{
-   if (homing_self.state == STREAM_ENDED)
-      __atomic_add_fetch(&lost[LOST_AFTER_END], words, __ATOMIC_RELAXED);
-   else if (homing_active && homing_self.handlers > 0)
-      __atomic_add_fetch(&lost[LOST_IN_HANDLER], words, __ATOMIC_RELAXED);
-}
-
 void homing_reference_slow(word reference)
 {
    static __thread unsigned calls;
@@ -372,11 +333,12 @@ void homing_reference_slow(word reference)
    homing_follow_window();
    if (homing_self.paused) {
       homing_self.unseen++;
+      homing_touch(reference);
       return;
    }
    word *room = homing_reserve(1);
    if (room == NULL) {
-      count_loss();
+      homing_count_loss();
       return;
    }
    *room = reference;
@@ -394,7 +356,7 @@ void homing_send(unsigned n, word head, word a, word b, word c, word d)
    }
    /* The runtime's own calls are dropped on purpose; and what libc frees of a thread behind its end. */
    if (room == NULL && !homing_self.inside && homing_self.state != STREAM_ENDED)
-      count_loss();
+      homing_count_loss();
 }
 
 void homing_sync(unsigned kind, word object)
@@ -403,8 +365,12 @@ void homing_sync(unsigned kind, word object)
    if (!homing_active && ++calls % LOOKS_EACH_SYNC == 0)
       homing_look_for_recorder();
    homing_follow_window();
-   if (homing_active && !homing_self.inside && !homing_self.paused)
+   if (!homing_active || homing_self.inside)
+      return;
+   if (!homing_self.paused)
       homing_sync_always(kind, object);
+   else if (kind != HOMING_SYNC_ACQUIRE)
+      homing_look_at_nowhere();
 }
 
 void homing_sync_always(unsigned kind, word object)
@@ -422,6 +388,7 @@ word homing_object(void) { return __atomic_add_fetch(&next_object, 8, __ATOMIC_R
 
 uint32_t homing_new_thread(void)
 {
+   homing_look_at_nowhere();
    uint32_t thread = __atomic_add_fetch(&homing_threads, 1, __ATOMIC_RELAXED);
    if (unpublished && !homing_self.inside) {
       unpublished = 0;
@@ -491,8 +458,7 @@ void homing_begin_recording(homing_wire_header *shared, int while_running)
    unpublished = 0;
    for (unsigned i = 0; i < HOMING_WIRE_MAX_OPEN; i++)
       slot_used[i] = 0;
-   for (unsigned reason = 0; reason < LOSSES; reason++)
-      lost[reason] = 0;
+   homing_forget_losses();
    __atomic_store_n(&recording, recording + 1, __ATOMIC_RELEASE);
 }
 

@@ -20,7 +20,6 @@ void homing_turn_to_wire(void)
    struct stream *self = &homing_self;
    if (LIKELY(!self->paused) || self->turned++ > 0)
       return;
-   homing_go_nowhere(); /* counts what went there */
    self->cursor = self->aside.cursor;
    self->limit = self->aside.limit;
    self->inline_limit = self->aside.inline_limit;
@@ -32,7 +31,7 @@ void homing_turn_away(void)
    if (LIKELY(self->turned == 0) || --self->turned > 0 || !self->paused)
       return;
    self->aside = (struct cursor){self->cursor, self->inline_limit, self->limit};
-   homing_go_nowhere();
+   homing_go_on_nowhere();
 }
 
 word *homing_reserve_aside(unsigned n)
@@ -49,6 +48,7 @@ word *homing_reserve_aside(unsigned n)
 /* With all signals blocked: a handler finds the thread in a window, or between two. */
 static void pause_recording(void)
 {
+   homing_know_touches();
    uint64_t mask = homing_begin_change();
    homing_self.paused = homing_self.turned = 1;
    homing_end_change(mask);
@@ -56,6 +56,8 @@ static void pause_recording(void)
 
 static void resume_recording(void)
 {
+   homing_look_at_nowhere();
+   homing_go_nowhere(); /* counts what went there */
    uint64_t mask = homing_begin_change();
    homing_self.paused = homing_self.turned = 0;
    homing_end_change(mask);

@@ -1,19 +1,23 @@
-/* Two threads in turns: each writes its row of a table, waits for the other, reads the other's row, and waits again.
- * Between rounds the first allocates, and maps a page for a moment. Works for as many milliseconds as it is told, then
- * prints where the table is, how long a row is, and the number of rounds. */
+/* The main thread makes two arrays, one by a loop and one by memset. Then two threads in turns: each writes its row of a table, waits for the other, reads the other's row, and waits again.
+ * Between rounds the first allocates, and maps a page for a moment, and the second reads some of the arrays. Works for
+ * as many milliseconds as it is told, then prints where the table is, how long a row is, the number of rounds, and where
+ * the arrays are. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <string.h>
 #include <time.h>
 
-enum { N = 1000, BLOCK = 12344 };
+enum { N = 1000, BLOCK = 12344, PAGES = 200 };
 static volatile long table[2][N];
 static pthread_barrier_t barrier;
 static int done;
 static void *volatile block;
 static long milliseconds;
+static long made[PAGES][512] __attribute__((aligned(4096)));
+static char filled[PAGES][4096] __attribute__((aligned(4096)));
 
 static long now(void)
 {
@@ -45,14 +49,26 @@ static void *work(void *argument)
       pthread_barrier_wait(&barrier);
       if (mine == 0)
          between_rounds(end);
+      else
+         for (int page = round % 10; page < PAGES; page += 10)
+            (void)*(volatile long *)&made[page][round % 512], (void)*(volatile char *)&filled[page][round % 4096];
       pthread_barrier_wait(&barrier);
       more = !__atomic_load_n(&done, __ATOMIC_ACQUIRE);
    }
    return (void *)round;
 }
 
+static void make(void)
+{
+   for (int page = 0; page < PAGES; page++)
+      for (int i = 0; i < 512; i++)
+         made[page][i] = page + i;
+   memset(filled, PAGES, sizeof filled);
+}
+
 int main(int argc, char **argv)
 {
+   make();
    pthread_t threads[2];
    void *rounds[2];
    milliseconds = argc > 1 ? atol(argv[1]) : 1000;
@@ -61,6 +77,6 @@ int main(int argc, char **argv)
       pthread_create(&threads[i], NULL, work, (void *)i);
    for (int i = 0; i < 2; i++)
       pthread_join(threads[i], &rounds[i]);
-   printf("%lu %d %ld\n", (unsigned long)table, N, (long)rounds[0]);
+   printf("%lu %d %ld %lu %lu\n", (unsigned long)table, N, (long)rounds[0], (unsigned long)made, (unsigned long)filled);
    return rounds[0] != rounds[1];
 }

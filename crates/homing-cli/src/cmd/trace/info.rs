@@ -128,6 +128,9 @@ fn json(trace: &Trace<'_>, info: &Info) -> Value {
         "beyond_limit": summary.beyond_limit,
         "outside": summary.outside,
         "first_touches": summary.first_touches,
+        "windows": summary.windows,
+        "window_words": summary.window_words,
+        "unseen_words": summary.unseen_words,
         "dropped": summary.lost,
         "lost_segments": summary.lost_segments,
         "malformed": summary.malformed,
@@ -231,6 +234,12 @@ fn tables(trace: &Trace<'_>, info: &Info) -> String {
     if let Some(region) = region(header) {
         let (outside, first) = (grouped(summary.outside), grouped(summary.first_touches));
         row("region", format!("{region}: {outside} references outside left out, {first} first touches kept"));
+    }
+    if let Some(windows) = header.windows() {
+        let share = summary.share_in_windows().map_or(String::new(), |share| {
+            format!(", with {:.2} % of what the program did up to the last", 100.0 * share)
+        });
+        row("windows", format!("{} ({windows}){share}", grouped(summary.windows.into())));
     }
     row(
         "dropped",
