@@ -48,7 +48,7 @@ typedef struct {
    unsigned int       version;    /* set by the recorder, before flavour: HOMING_WIRE_VERSION */
    unsigned long long cursor_base;  /* set by the recorder: 0, or its address of segment 0 */
    unsigned int       open_end;   /* set by the recorder: entries of open[] from here on were never in use */
-   unsigned int       window;     /* set by homing: 0: all is recorded; odd: window `window / 2` is open; else none is */
+   unsigned int       window;     /* set by homing: 0: all is recorded; odd: window `window / 2` is open; else none */
    /* Recorder: for each stream in progress, the segment in use + 1 (0: none), its index in the stream, and the words
     * written so far; where cursor_base is not 0, the recorder's own write address in place of the number of words. A
     * segment is posted before it is withdrawn here, so that one or the other shows every word; the index tells when it
@@ -77,7 +77,8 @@ typedef struct {
 enum {
    HOMING_AT_MAGIC = 0, HOMING_AT_SEGMENTS = 8, HOMING_AT_SEGMENT_WORDS = 12, HOMING_AT_STOP = 16,
    HOMING_AT_FLAVOUR = 20, HOMING_AT_HEADER_BYTES = 24, HOMING_AT_CHILDREN = 32, HOMING_AT_VERSION = 36,
-   HOMING_AT_CURSOR_BASE = 40, HOMING_AT_OPEN_END = 48, HOMING_AT_WINDOW = 52, HOMING_AT_OPEN = 64, HOMING_OPEN_BYTES = 64,
+   HOMING_AT_CURSOR_BASE = 40, HOMING_AT_OPEN_END = 48, HOMING_AT_WINDOW = 52, HOMING_AT_OPEN = 64,
+   HOMING_OPEN_BYTES = 64,
    /* in an entry of open[] */
    HOMING_AT_OPEN_SEGMENT = 0, HOMING_AT_OPEN_THREAD = 4, HOMING_AT_OPEN_INDEX = 8, HOMING_AT_OPEN_WORDS = 16,
    /* in homing_wire_full */

@@ -105,7 +105,8 @@ int homing_look_for_recorder(void)
 {
    static long next;
    static int looking;
-   if (LIKELY(homing_active) || !homing_may_be_attached || homing_in_handler() || homing_interrupted() || homing_self.inside)
+   if (LIKELY(homing_active) || !homing_may_be_attached || homing_in_handler() || homing_interrupted() ||
+       homing_self.inside)
       return 0;
    long time = now();
    if (time < __atomic_load_n(&next, __ATOMIC_RELAXED) || __atomic_exchange_n(&looking, 1, __ATOMIC_ACQUIRE))
