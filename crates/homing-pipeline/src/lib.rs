@@ -57,6 +57,7 @@ mod trace_file;
 mod trace_names;
 pub mod watched;
 pub mod why;
+pub mod windows;
 
 pub use case::Case;
 pub use error::{PipelineError, Result};

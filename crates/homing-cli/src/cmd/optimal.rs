@@ -1,6 +1,7 @@
 //! `homing optimal`: the cheapest placement that any policy could have reached on a trace, its cost and its parts, the
 //! placement itself, and the exact cost as a function of one parameter of the machine.
 
+mod estimate;
 mod placement;
 mod sampled;
 
@@ -15,6 +16,7 @@ use homing_core::report::{Parameter, Row, TraceInfo, SCHEMA};
 use homing_pipeline::manifest::GENERATOR;
 use homing_pipeline::optimal::{Answer, Question};
 use homing_pipeline::sampled::{from_samples, FromSamples};
+use homing_pipeline::windows::{bound, Bound, Estimated};
 use homing_pipeline::{Case, Experiment, TraceFile};
 use serde::Serialize;
 use std::fmt;
@@ -91,6 +93,9 @@ struct Output<'a> {
     /// References that damage in the trace file has lost.
     lost_references: u64,
     notes: &'a [String],
+    /// The bound of the program, if the trace is of windows of it; all else is of the windows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    estimate: Option<&'a Estimated>,
     #[serde(skip_serializing_if = "Option::is_none")]
     curve: Option<CurveOutput>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -142,11 +147,23 @@ pub fn run(args: Args) -> Result {
         let periods: Vec<String> = args.from_samples.iter().map(u64::to_string).collect();
         answer.parameters.push(Parameter { name: "from-samples".into(), value: periods.join(",") });
     }
+    let bound = bound(&case, args.start.into())?;
+    let estimate = match &bound {
+        Bound::Whole => None,
+        Bound::Not(why) => {
+            answer.notes.push(why.clone());
+            None
+        }
+        Bound::From(estimated) => {
+            answer.notes.extend_from_slice(&estimated.notes);
+            Some(&**estimated)
+        }
+    };
     let table = args.csv.as_ref().filter(|_| !prints);
     case.write_manifests(args.placement.iter().chain(table), &answer.parameters)?;
     let asked = !args.from_samples.is_empty();
     let from_samples = asked.then(|| from_samples(&case, &args.from_samples)).transpose()?;
-    let output = Output { from_samples, ..Output::new(&answer, &case, args.start) };
+    let output = Output { from_samples, estimate, ..Output::new(&answer, &case, args.start) };
     if let Some(path) = &args.csv {
         files::table(path, |csv| rows(&output, csv))?;
     }
@@ -176,6 +193,7 @@ impl<'a> Output<'a> {
             start: start.to_string(),
             lost_references: case.layout.lost,
             notes: &answer.notes,
+            estimate: None,
             curve,
             from_samples: None,
             caches: case.layout.caches,
@@ -227,6 +245,9 @@ fn print(args: &Args, output: &Output<'_>, optimum: &Optimum) -> anyhow::Result<
     if args.json {
         outln!("{}", serde_json::to_string_pretty(output)?);
         return Ok(());
+    }
+    if let Some(estimated) = output.estimate {
+        outln!("{}\n\nThe windows, as though they were the whole program:\n", estimate::text(estimated));
     }
     outln!("{}", breakdown(output, optimum));
     if let Some(curve) = &output.curve {

@@ -7,3 +7,4 @@ mod evaluate;
 mod examples;
 mod exhaustive;
 mod properties;
+mod windows;

@@ -1,0 +1,166 @@
+//! The bound of a whole program, estimated from windows of it (`homing record --windows`): from page histories that end
+//! and begin anew, with nothing known in between.
+//!
+//! Window k stands for a stretch of the program that is `weight` times as long. Two estimates enclose the optimum of
+//! the program: the sum of the windows' own optima, which may begin anywhere for free, so that no placement is cheaper
+//! in them, and the sum of what a placement costs that could have been carried out on the whole program ([`homes`]),
+//! so that no optimum is dearer. How far chance has brought them from their means is told by the bootstrap
+//! ([`resample`]). `docs/optimal.md`, "From windows", has the argument.
+
+mod homes;
+mod resample;
+
+use super::{solve, OptimalError, Options, Solver, Start};
+use crate::history::History;
+use crate::ids::Page;
+use crate::machine::Costs;
+use homes::{PageCost, Seen};
+use rayon::prelude::*;
+use resample::{Resampled, Sums};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::collections::HashMap;
+
+/// Fewer windows than this say nothing about how much they differ.
+pub const FEWEST: usize = 8;
+/// Pages whose costs are added up at once: in this order for any number of threads.
+const CHUNK: usize = 256;
+
+/// A window of a program.
+#[derive(Debug)]
+pub struct Window {
+    /// Its page runs.
+    pub history: History,
+    /// How many times as long as the window the stretch of the program is that it stands for; at least 1.
+    pub weight: f64,
+}
+
+/// An estimate that the truth lies around.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Figure {
+    /// Between the two bounds.
+    pub value: f64,
+    /// The mean that no placement can be below.
+    pub lower_bound: f64,
+    /// The mean that the optimum cannot be above.
+    pub upper_bound: f64,
+    /// Lower end of the interval that holds the truth in 95 of 100 recordings; none with too few windows.
+    pub low: Option<f64>,
+    /// Its upper end.
+    pub high: Option<f64>,
+}
+
+impl Figure {
+    /// How much of the interval is what windows cannot tell however many there are, from 0 to 1; the rest is chance. If
+    /// it has a width.
+    pub fn between(&self) -> Option<f64> {
+        let width = self.high? - self.low?;
+        (width > 1e-12 * self.value.abs())
+            .then(|| ((self.upper_bound - self.lower_bound) / width).clamp(0.0, 1.0))
+    }
+}
+
+/// The bound of the program that windows were cut out of.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Estimate {
+    /// Windows that have references.
+    pub windows: usize,
+    /// References in them.
+    pub references_seen: u64,
+    /// References of the whole program, estimated.
+    pub references: f64,
+    /// Cost of a reference.
+    pub mcpr: Figure,
+    /// Cost of the whole program in local word references.
+    pub cost: Figure,
+}
+
+/// Estimates the bound of a program from its windows, in their order in Time, each laid out with at most
+/// `costs.read_gap()`. `options` says what the optimum of the whole program may do. Pages are those at the same virtual
+/// address. None without any reference. The result is the same for any number of threads.
+pub fn estimate(
+    windows: &[Window],
+    costs: &Costs,
+    options: Options,
+) -> Result<Option<Estimate>, OptimalError> {
+    let references_seen: u64 = windows.iter().map(|window| window.history.references()).sum();
+    if references_seen == 0 {
+        return Ok(None);
+    }
+    let high = high(windows, costs, options)?;
+    let sums = |(window, high): (&Window, f64)| {
+        let low = window.weight * low(&window.history, costs, options)?;
+        Ok(Sums { low, high, references: window.weight * window.history.references() as f64 })
+    };
+    let each: Vec<Sums> = windows
+        .iter()
+        .zip(high)
+        .filter(|(window, _)| window.history.references() > 0)
+        .map(sums)
+        .collect::<Result<_, OptimalError>>()?;
+    let total = each.iter().fold(Sums::default(), |sum, more| sum + *more);
+    let chance = (each.len() >= FEWEST).then(|| Resampled::of(&each));
+    let figure = |of: fn(&Sums) -> (f64, f64)| {
+        let (lower_bound, upper_bound) = of(&total);
+        let ends = chance.as_ref().map(|chance| chance.ends(of));
+        Figure {
+            value: (lower_bound + upper_bound) / 2.0,
+            lower_bound,
+            upper_bound,
+            low: ends.map(|(low, _)| low.min(lower_bound)),
+            high: ends.map(|(_, high)| high.max(upper_bound)),
+        }
+    };
+    Ok(Some(Estimate {
+        windows: each.len(),
+        references_seen,
+        references: total.references,
+        mcpr: figure(|sums| (sums.low / sums.references, sums.high / sums.references)),
+        cost: figure(|sums| (sums.low, sums.high)),
+    }))
+}
+
+/// What no placement of the whole program can be below in this window: pages may begin anywhere.
+fn low(history: &History, costs: &Costs, options: Options) -> Result<f64, OptimalError> {
+    let start = if options.replication { Start::AnySet } else { Start::OneCopy };
+    Ok(solve(history, costs, Options { start, ..options })?.cost)
+}
+
+/// What the placement that could have been carried out costs, by window and with its weight.
+fn high(windows: &[Window], costs: &Costs, options: Options) -> Result<Vec<f64>, OptimalError> {
+    let pages = pages(windows);
+    let weights: Vec<f64> = windows.iter().map(|window| window.weight).collect();
+    let part = |pages: &[Vec<Seen<'_>>]| {
+        let solver = Solver::new(costs, Options { start: Start::OneCopy, ..options });
+        let mut page_cost = PageCost::new(costs, options, &weights, solver);
+        let mut sums = vec![0.0; windows.len()];
+        for page in pages {
+            for (seen, cost) in page.iter().zip(page_cost.of(page)?) {
+                sums[seen.window] += cost;
+            }
+        }
+        Ok::<_, OptimalError>(sums)
+    };
+    let parts: Vec<Vec<f64>> = pages.par_chunks(CHUNK).map(part).collect::<Result<_, _>>()?;
+    let mut sums = vec![0.0; windows.len()];
+    for part in parts {
+        sums.iter_mut().zip(part).for_each(|(sum, more)| *sum += more);
+    }
+    Ok(sums)
+}
+
+/// Every page with the windows that have it. Where a window has several pages at one address, one after the other, the
+/// first is the one of the first in other windows, and so on.
+fn pages(windows: &[Window]) -> Vec<Vec<Seen<'_>>> {
+    let mut pages: BTreeMap<(u64, u32), Vec<Seen<'_>>> = BTreeMap::new();
+    for (number, Window { history, .. }) in windows.iter().enumerate() {
+        let mut births: HashMap<u64, u32> = HashMap::new();
+        for page in (0..history.pages()).map(Page) {
+            let birth = births.entry(history.address(page)).or_insert(0);
+            let seen = Seen { window: number, history, page };
+            pages.entry((history.address(page), *birth)).or_default().push(seen);
+            *birth += 1;
+        }
+    }
+    pages.into_values().collect()
+}

@@ -1,0 +1,301 @@
+//! The bound of a whole program, estimated from a trace of windows of it (`homing record --windows`): a page history for
+//! each window, in one pass over the trace, and how long the stretch is that each stands for.
+
+use crate::case::Case;
+use crate::error::{PipelineError, Result};
+use crate::experiment::Experiment;
+use crate::model::frames;
+use crate::progress::{Bar, Unit};
+use crate::spill::SpillFile;
+use homing_core::history::{Binding, History, HistoryBuilder, Options, Spill, SpillError};
+use homing_core::ids::{PageSize, Thread, Time};
+use homing_core::optimal::windows::{estimate, Estimate, Window, FEWEST};
+use homing_core::optimal::{self, Start};
+use homing_trace::{Event, Trace, Turn, Visitor};
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap};
+
+/// The least memory that a window has before its page runs go to a file.
+const LEAST: u64 = 1 << 20;
+
+/// The bound of the program, as far as its windows tell.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Estimated {
+    /// How the windows were chosen.
+    pub chosen: String,
+    /// How much of the program is in them, from 0 to 1.
+    pub share: f64,
+    /// References of the trace that are in no window, and not used.
+    pub references_outside: u64,
+    /// The bound.
+    #[serde(flatten)]
+    pub estimate: Estimate,
+    /// What a reader must know of it.
+    #[serde(skip)]
+    pub notes: Vec<String>,
+}
+
+/// An estimate, or why there is none.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Bound {
+    /// The trace is of all of a program.
+    Whole,
+    /// What was asked cannot be estimated from windows.
+    Not(String),
+    /// It is estimated.
+    From(Box<Estimated>),
+}
+
+/// Estimates the bound of the program of which a trace has windows. `start`: where pages of the whole program may begin.
+///
+/// # Errors
+/// If the trace should have windows and has none, or it cannot be read.
+pub fn bound(case: &Case<'_>, start: Start) -> Result<Bound> {
+    let Some(chosen) = case.trace.header().windows() else { return Ok(Bound::Whole) };
+    let experiment = &case.ready.experiment;
+    let asked = match experiment {
+        Experiment { model, .. } if model.misses => {
+            Some("behind caches (--misses), which windows begin with cold")
+        }
+        Experiment { choice, .. } if !choice.is_everything() => {
+            Some("of some phases or threads, of which windows do not tell how long they are")
+        }
+        _ => None,
+    };
+    if let Some(asked) = asked {
+        return Ok(Bound::Not(format!("the bound of the whole program is not estimated {asked}")));
+    }
+    let cut = cut(case)?;
+    if cut.lengths.is_empty() {
+        return Err(PipelineError::Failed(format!(
+            "{}: the trace says that it is of windows ({chosen}), and no window begins in it: it is damaged, or the \
+             program ended before the first; `homing trace info` says which; else record again, with shorter periods",
+            case.file.path.display()
+        )));
+    }
+    let windows = weighted(cut.histories, &cut.lengths);
+    let options = optimal::Options { replication: case.ready.replication(), start };
+    let Some(estimate) = estimate(&windows.weighted, &case.layout.costs, options)? else {
+        return Err(PipelineError::Failed(format!(
+            "{}: no reference of the trace is in a window of which the length is known: record again, with more or \
+             longer windows",
+            case.file.path.display()
+        )));
+    };
+    let mut notes = Vec::new();
+    let mut say = |count: u64, what: &str| {
+        if count > 0 {
+            notes.push(format!("the estimate leaves out {count} {what}"));
+        }
+    };
+    say(cut.outside, "references of the trace that are in no window");
+    say(windows.unknown, "windows that no thread has ended, as where a program is killed in one");
+    let unended: u64 = cut.lengths.values().map(|length| length.begun.len() as u64).sum();
+    say(unended, "times that a thread was in a window and did not end it, from the lengths of windows");
+    if cut.lost > 0 {
+        notes
+            .push(format!("the estimate is of a damaged trace: {} references of windows are lost", cut.lost));
+    }
+    if estimate.windows < FEWEST {
+        notes.push(format!(
+            "{} windows are too few to say how much they differ: no interval; it takes {FEWEST}",
+            estimate.windows
+        ));
+    }
+    if start == Start::FirstTouch {
+        notes.push(
+            "who touched pages first is not known between windows: the upper end of the estimate pays for a move of \
+             each page to its first home"
+                .to_owned(),
+        );
+    }
+    Ok(Bound::From(Box::new(Estimated {
+        chosen: chosen.to_owned(),
+        share: windows.share,
+        references_outside: cut.outside,
+        estimate,
+        notes,
+    })))
+}
+
+/// How long a window is, and what was not seen before it, in words of the recording of all threads.
+#[derive(Debug, Default)]
+struct Length {
+    /// Threads that are in it and have not ended it, with what was not seen of them before.
+    begun: HashMap<Thread, u64>,
+    unseen: u64,
+    seen: u64,
+}
+
+struct Weighted {
+    weighted: Vec<Window>,
+    /// Windows of which the length is not known.
+    unknown: u64,
+    share: f64,
+}
+
+/// Windows with how long the stretches are that they stand for. What comes before one without references is added to
+/// the next one that has some.
+fn weighted(histories: Vec<(u32, History)>, lengths: &BTreeMap<u32, Length>) -> Weighted {
+    let (mut weighted, mut unknown) = (Vec::new(), 0);
+    let (mut pending, mut all, mut seen) = (0, 0, 0);
+    for (number, history) in histories {
+        let length = &lengths[&number];
+        let stretch = length.unseen + length.seen;
+        unknown += u64::from(length.seen == 0 && history.references() > 0);
+        if length.seen == 0 || history.references() == 0 {
+            pending += stretch;
+            continue;
+        }
+        let stretch = stretch + std::mem::take(&mut pending);
+        (all, seen) = (all + stretch, seen + length.seen);
+        weighted.push(Window { history, weight: stretch as f64 / length.seen as f64 });
+    }
+    Weighted { weighted, unknown, share: seen as f64 / (all as f64).max(1.0) }
+}
+
+/// A trace in windows.
+struct Cut<'a> {
+    binding: &'a Binding,
+    frames: Vec<u64>,
+    page_size: PageSize,
+    read_gap: u32,
+    /// Bytes of memory that page runs may still take.
+    memory: u64,
+    open: Option<(u32, HistoryBuilder)>,
+    histories: Vec<(u32, History)>,
+    lengths: BTreeMap<u32, Length>,
+    /// Which window each thread is in.
+    inside: HashMap<Thread, u32>,
+    outside: u64,
+    lost: u64,
+    error: Option<SpillError>,
+    progress: &'a dyn Bar,
+    unreported: u64,
+}
+
+/// Lays out each window of a trace, as the experiment says.
+fn cut<'c>(case: &'c Case<'_>) -> Result<CutTrace> {
+    let (ready, trace): (_, &Trace<'_>) = (case.ready, &case.trace);
+    let experiment = &ready.experiment;
+    let mut binding = experiment.model.binding(&ready.machine)?;
+    experiment.scene.schedule(trace, &ready.machine, &mut binding)?;
+    let progress = experiment.progress.begin(trace.references(), Unit::References, "windows");
+    let mut cut = Cut {
+        binding: &binding,
+        frames: frames(trace),
+        page_size: ready.page_size,
+        read_gap: case.layout.costs.read_gap(),
+        memory: experiment.model.memory,
+        open: None,
+        histories: Vec::new(),
+        lengths: BTreeMap::new(),
+        inside: HashMap::new(),
+        outside: 0,
+        lost: 0,
+        error: None,
+        progress: &*progress,
+        unreported: 0,
+    };
+    trace.visit_all(&mut cut)?;
+    cut.close();
+    if let Some(error) = cut.error {
+        return Err(error.into());
+    }
+    let Cut { histories, lengths, outside, lost, .. } = cut;
+    Ok(CutTrace { histories, lengths, outside, lost })
+}
+
+/// What a [`Cut`] has made.
+struct CutTrace {
+    histories: Vec<(u32, History)>,
+    lengths: BTreeMap<u32, Length>,
+    outside: u64,
+    lost: u64,
+}
+
+impl Cut<'_> {
+    /// A window begins for the trace where the first thread begins it.
+    fn begin(&mut self, number: u32) {
+        if self.open.as_ref().is_some_and(|&(open, _)| number <= open) {
+            return;
+        }
+        self.close();
+        let spill = Some(Box::new(SpillFile::new()) as Box<dyn Spill>);
+        let (page_size, read_gap) = (self.page_size, self.read_gap);
+        let mut builder =
+            HistoryBuilder::new(Options { page_size, read_gap, budget: self.memory.max(LEAST), spill });
+        builder.group_frames(&self.frames);
+        self.open = Some((number, builder));
+    }
+
+    fn close(&mut self) {
+        let Some((number, builder)) = self.open.take() else { return };
+        match builder.finish(&self.frames) {
+            Ok(history) => {
+                self.memory = self.memory.saturating_sub(history.bytes().0);
+                self.histories.push((number, history));
+            }
+            Err(error) => self.error = self.error.take().or(Some(error)),
+        }
+    }
+
+    /// Adds references where their thread runs at their Time.
+    fn add(&mut self, turn: Turn<'_>) -> std::result::Result<(), SpillError> {
+        let Some((_, builder)) = &mut self.open else { return Ok(()) };
+        let mut done = 0;
+        while done < turn.addresses.len() {
+            let first = Time(turn.first.0 + done as u64);
+            let (node, until) = self.binding.node_at(turn.thread, first);
+            let rest = turn.addresses.len() - done;
+            let part = done..done + until.map_or(rest, |until| rest.min((until.0 - first.0) as usize));
+            builder.turn(node, first, &turn.addresses[part.clone()], &turn.kinds[part.clone()])?;
+            done = part.end;
+        }
+        Ok(())
+    }
+}
+
+impl Visitor for Cut<'_> {
+    fn turn(&mut self, turn: Turn<'_>) {
+        if self.error.is_some() {
+            return;
+        }
+        let references = turn.addresses.len() as u64;
+        self.unreported += references;
+        if self.unreported > 1 << 22 {
+            self.progress.advance(std::mem::take(&mut self.unreported));
+        }
+        match self.inside.contains_key(&turn.thread) {
+            true => self.error = self.add(turn).err(),
+            false => self.outside += references,
+        }
+    }
+
+    fn event(&mut self, thread: Thread, _time: Time, event: &Event) {
+        match *event {
+            Event::Window { number, begins: true, words } => {
+                self.begin(number);
+                self.lengths.entry(number).or_default().begun.insert(thread, words);
+                self.inside.insert(thread, number);
+            }
+            Event::Window { number, begins: false, words } => {
+                let length = self.lengths.entry(number).or_default();
+                // Without a beginning its part of the length is not known.
+                if let Some(unseen) = length.begun.remove(&thread) {
+                    length.unseen += unseen;
+                    length.seen += words;
+                }
+                self.inside.remove(&thread);
+            }
+            Event::ThreadEnd => {
+                self.inside.remove(&thread);
+            }
+            _ => {}
+        }
+    }
+
+    fn lost(&mut self, _first: Time, references: u64, _reason: &str) {
+        self.lost += references;
+    }
+}
