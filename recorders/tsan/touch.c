@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
  * Who touches a page first between windows: that says where the page begins, so the thread sends that one reference.
- * Code of recorders/clang writes its records into memory that nobody reads then. When that has gone round and the kernel
- * has counted page faults of the thread meanwhile, the records are looked through for pages that nobody is known to have
- * touched. A page counts once, as long as the process runs. Of more than 64 threads the further ones share that memory,
- * and are not looked through. */
+ * Code of recorders/clang writes its records into memory that nobody reads then. When that has gone round, or the
+ * thread lets others go on, and the kernel has counted page faults of it meanwhile, the records are looked through for
+ * pages that nobody is known to have touched. A page counts once, as long as the process runs. Of more than 64 threads
+ * the further ones share that memory, and are not looked through. */
 #include "runtime.h"
 
 #include <sys/mman.h>

@@ -146,8 +146,8 @@ pub enum Event {
         number: u32,
         /// Whether it begins.
         begins: bool,
-        /// Words of references on the recording wire. Where it begins: those that the thread would have sent since it left
-        /// the window before, or began. Where it ends: those that it sent in it.
+        /// Words of references on the recording wire. Where it begins: those that the thread would have sent since it
+        /// left the window before, or began. Where it ends: those that it sent in it.
         words: u64,
     },
 }

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Recording in windows beside recording everything, for CG-, IS- and MG-like workloads: CPU time (user + system, of the
+# program and homing together, with the merge) and time as multiples of the native run; what share of the program the
+# windows hold; and how far the bound that is estimated from them lies from that of the full trace, on two machines.
+# Needs `make build workloads` and clang's pass.
+#
+#   [SEEDS=5] [THREADS=2] [WINDOWS=5ms/100ms] benches/windows.sh [WORKLOAD...]
+#
+# Native runs take some seconds; the full trace of the last rows is that of a run of the same kind.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+homing=${HOMING:-$PWD/target/release/homing}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+[ $# -gt 0 ] || set -- cg is mg
+for name in "$@"; do
+  make -s -C workloads OUT="$work/clang" CC="clang-$(cat build/clang/version)" "$work/clang/$name"
+  make -s -C workloads OUT="$work/pass" CC="$homing cc" CFLAGS="-O2 -g" "$work/pass/$name"
+done
+OMP_WAIT_POLICY=passive python3 benches/windows.py "$homing" "$work" "$@"
