@@ -40,7 +40,7 @@ fn advice(mcpr: &Figure) -> String {
     let Some(between) = mcpr.between() else { return format!("{bounds}, as far as these windows go") };
     let (chance, between) = (100.0 * (1.0 - between), 100.0 * between);
     format!(
-        "{bounds}: {between:.0} % of the interval is what windows do not tell (longer ones tell more), {chance:.0} % is \
-         chance (more of them leave less)"
+        "{bounds}: {between:.0} % of the interval is what windows do not tell (longer ones tell more), {chance:.0} % \
+         is chance (more of them leave less)"
     )
 }

@@ -201,6 +201,9 @@ fn tables(trace: &Trace<'_>, info: &Info) -> String {
     if header.more.contains_key("attached") {
         row("begun", "while the program ran (--pid)".to_owned());
     }
+    if let Some(windows) = header.windows() {
+        row("recorded", format!("in windows ({windows})"));
+    }
     row("references", grouped(summary.references));
     row("reads", grouped(summary.reads));
     row("writes", format!("{} ({} atomic)", grouped(summary.writes), grouped(summary.atomics)));
