@@ -1,5 +1,5 @@
-//! The bound of a whole program, estimated from a trace of windows of it (`homing record --windows`): a page history for
-//! each window, in one pass over the trace, and how long the stretch is that each stands for.
+//! The bound of a whole program, estimated from a trace of windows of it (`homing record --windows`): a page history
+//! for each window, in one pass over the trace, and how long the stretch is that each stands for.
 
 use crate::case::Case;
 use crate::error::{PipelineError, Result};
@@ -46,7 +46,8 @@ pub enum Bound {
     From(Box<Estimated>),
 }
 
-/// Estimates the bound of the program of which a trace has windows. `start`: where pages of the whole program may begin.
+/// Estimates the bound of the program of which a trace has windows. `start`: where pages of the whole program may
+/// begin.
 ///
 /// # Errors
 /// If the trace should have windows and has none, or it cannot be read.

@@ -1,7 +1,7 @@
-/* The main thread makes two arrays, one by a loop and one by memset. Then two threads in turns: each writes its row of a
- * table, waits for the other, reads the other's row, and waits again. Between rounds the first allocates, and maps a page
- * for a moment, and the second reads some of the arrays. Works for as many milliseconds as it is told, then prints where
- * the table is, how long a row is, the number of rounds, and where the arrays are. */
+/* The main thread makes two arrays, one by a loop and one by memset. Then two threads in turns: each writes its row of
+ * a table, waits for the other, reads the other's row, and waits again. Between rounds the first allocates, and maps a
+ * page for a moment, and the second reads some of the arrays. Works for as many milliseconds as it is told, then prints
+ * where the table is, how long a row is, the number of rounds, and where the arrays are. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -6,8 +6,8 @@
 //! the page is after each write; it keeps only the nodes that a step involves, so its time does not depend on the
 //! number of nodes. It leaves a [`trail`] of home changes. The second pass ([`replay`]) walks the runs along the
 //! cheapest trail, decides the replicas of each stretch of reads, counts in integers, and can say every action.
-//! [`curve`] gives the exact cost as a function of one of r, R, g and G, [`windows`] an estimate of the bound of a program
-//! of which windows were recorded.
+//! [`curve`] gives the exact cost as a function of one of r, R, g and G, [`windows`] an estimate of the bound of a
+//! program of which windows were recorded.
 //!
 //! `docs/optimal.md` has the derivations; `tests/optimal/` compares with an exhaustive search over all location sets.
 

@@ -161,11 +161,12 @@ fn report(name: &str, outcomes: &[Outcome]) -> usize {
 
 #[test]
 fn intervals_hold_the_bound_of_the_whole_program() {
-    for (name, costs, replication) in [
-        ("one copy", plain(), false),
-        ("replicated", plain(), true),
-        ("global", with_global(), true),
-        ("unequal", general(), false),
+    // Where the farthest node is 7 away instead of 5, a wrong home costs more.
+    for (name, costs, replication, initialised) in [
+        ("one copy", plain(), false, 0.05),
+        ("replicated", plain(), true, 0.05),
+        ("global", with_global(), true, 0.05),
+        ("unequal", general(), false, 0.06),
     ] {
         let outcomes = outcomes(&costs, replication, 17);
         let held = report(name, &outcomes);
@@ -175,7 +176,7 @@ fn intervals_hold_the_bound_of_the_whole_program() {
             assert!(outcome.width() < 0.02, "{name} {:?}: {}", outcome.kind, outcome.width());
         }
         let wide = mean(outcomes.iter().filter(|o| o.kind == Kind::Initialised).map(Outcome::width));
-        assert!(wide < 0.05, "{name} initialised: {wide}");
+        assert!(wide < initialised, "{name} initialised: {wide}");
     }
 }
 
@@ -185,7 +186,7 @@ fn in_the_mean_the_bounds_enclose_the_truth() {
         [("one copy", plain(), false), ("replicated", plain(), true), ("unequal", general(), false)]
     {
         for kind in KINDS {
-            let seeds = 100..112u64;
+            let seeds = 100..108u64;
             let of = |seed| Outcome::of(kind, &costs, options(replication), seed);
             let outcomes: Vec<Outcome> = seeds.into_par_iter().map(of).collect();
             for (what, sign, bound) in [
@@ -249,6 +250,48 @@ fn the_costs_of_small_windows_are_as_worked_out_by_hand() {
     assert_eq!(found.mcpr.low, Some(1.0));
     assert_eq!(found.mcpr.high, Some(2.5));
     assert_eq!(found.mcpr.between(), Some(1.0));
+}
+
+/// Each window has pages of its own: a block of each of two nodes. Windows are interleaved, so that the page with the
+/// next address is of another window.
+#[test]
+fn pages_that_one_window_has_are_judged_by_their_neighbours() {
+    let windows = |blocks: bool| -> Vec<Window> {
+        let window = |number: u64| {
+            let own = |node: u16, page: u64| match blocks {
+                true => (node, u64::from(node) * 1000 + page * 10 + number, true),
+                false => (node, u64::from(node) + 2 * (page * 10 + number), true),
+            };
+            let pages = (0..5).flat_map(|page| [own(0, page), own(1, page)]);
+            let references: Vec<Reference> = pages.flat_map(|one| [one; 20]).collect();
+            Window { history: History::from_references(&references, 2), weight: 10.0 }
+        };
+        (0..10).map(window).collect()
+    };
+    let found = |blocks| estimate(&windows(blocks), &plain(), options(false)).unwrap().unwrap();
+    assert_eq!((found(true).mcpr.lower_bound, found(true).mcpr.upper_bound), (1.0, 1.0));
+    // Neighbours are of the other node: better from any node of four, in the mean, three of which pay 30 for each way.
+    assert_eq!(found(false).mcpr.upper_bound, 1.0 + 0.75 * 60.0 / 20.0);
+}
+
+/// Nodes 0 and 1 read a page in all windows but the first, in which node 0 writes it.
+#[test]
+fn what_is_read_by_several_is_replicated() {
+    let window = |number: u32| {
+        let references: Vec<Reference> = match number {
+            0 => vec![(0, 0, true); 100],
+            _ => (0..100).map(|time| (time % 2, 0, false)).collect(),
+        };
+        Window { history: History::from_references(&references, plain().read_gap()), weight: 2.0 }
+    };
+    let windows: Vec<Window> = (0..10).map(window).collect();
+    let found = estimate(&windows, &plain(), options(true)).unwrap().unwrap();
+    assert_eq!(found.cost.lower_bound, 2000.0);
+    // In the first window node 0, or node 1 as its first user, is home, and the other's copy is dropped and made anew
+    // (twice 30), and made at first (30).
+    let extra = found.cost.upper_bound - 2000.0;
+    assert!((60.0..=90.0 + 60.0).contains(&extra), "{extra}");
+    assert_eq!(found.mcpr.lower_bound, 1.0);
 }
 
 #[test]

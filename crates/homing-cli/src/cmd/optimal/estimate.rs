@@ -23,7 +23,7 @@ pub(super) fn text(estimated: &Estimated) -> String {
 fn with_interval(figure: &Figure, text: impl Fn(f64) -> String) -> String {
     match (figure.low, figure.high) {
         (Some(low), Some(high)) => {
-            format!("{} (95 %: {} to {})", text(figure.value), text(low), text(high))
+            format!("{} ({} to {})", text(figure.value), text(low), text(high))
         }
         _ => format!(
             "{} (no interval; in the mean from {} to {})",
@@ -40,7 +40,7 @@ fn advice(mcpr: &Figure) -> String {
     let Some(between) = mcpr.between() else { return format!("{bounds}, as far as these windows go") };
     let (chance, between) = (100.0 * (1.0 - between), 100.0 * between);
     format!(
-        "{bounds}: {between:.0} % of the interval is what windows do not tell (longer ones tell more), {chance:.0} % is \
-         chance (more of them leave less)"
+        "{bounds}: {between:.0} % of the interval is what windows do not tell (longer ones tell more), {chance:.0} % \
+         is chance (more of them leave less)"
     )
 }

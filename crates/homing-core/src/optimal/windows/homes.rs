@@ -5,23 +5,90 @@
 //! window tells what one of those costs that it stands for. The home in a window is chosen from other windows alone:
 //! one that was chosen from the window itself would be too good for the stretches that it stands for.
 //!
-//! There are three such placements, and each page has the one that is cheapest for it over all windows:
+//! There are several such placements, and each page has the one that is cheapest for it over all windows:
 //!
 //! * it follows its users: its home is the node that uses it most in the windows before and behind;
 //! * it stays: its home is the memory that is best for it in all other windows;
-//! * where pages may be replicated: it stays, and there are copies at all nodes that use it in any other window. What a
+//! * where pages may be replicated: it stays, and there are copies at all nodes that use it in any other window; or it
+//!   follows, and there are copies at all that use it in the windows before and behind, if these do not write. What a
 //!   write drops of them is made again in the end of the stretch.
+//!
+//! Where one window alone has the page, others tell of its [`neighbours`].
 
 use super::super::{OptimalError, Options, Solver, Start};
 use crate::history::History;
 use crate::ids::{Node, Page};
 use crate::machine::Costs;
+use rayon::prelude::*;
 
 /// A page in a window.
 pub(super) struct Seen<'a> {
     pub window: usize,
     pub history: &'a History,
     pub page: Page,
+}
+
+/// For each page that one window has alone, in order of address: the node that uses the nearest page most that another
+/// window has, if there is one.
+pub(super) fn neighbours(pages: &[Vec<Seen<'_>>]) -> Result<Vec<Option<Node>>, OptimalError> {
+    let users: Vec<User> =
+        pages.par_iter().map(|page| User::of(page)).collect::<Result<_, OptimalError>>()?;
+    let below = last_of_others(users.iter());
+    let mut above = last_of_others(users.iter().rev());
+    above.reverse();
+    let nearest = |(user, (below, above)): (&User, (Option<(u64, Node)>, Option<(u64, Node)>))| {
+        let far = |place: Option<(u64, Node)>| {
+            place.map_or(u64::MAX, |(address, _)| address.abs_diff(user.address))
+        };
+        if far(above) < far(below) { above } else { below }.map(|(_, node)| node)
+    };
+    Ok(users.iter().zip(below.into_iter().zip(above)).map(nearest).collect())
+}
+
+/// Who uses a page most, in the first and in the last window that has it.
+struct User {
+    address: u64,
+    first: (usize, Node),
+    last: (usize, Node),
+}
+
+impl User {
+    fn of(page: &[Seen<'_>]) -> Result<User, OptimalError> {
+        let most = |seen: &Seen<'_>| {
+            let mut by = Vec::new();
+            seen.history.runs(seen.page)?.for_each(|run| add(&mut by, run.node, run.references()));
+            let most = by.into_iter().max_by_key(|&(node, count)| (count, u16::MAX - node.0));
+            Ok::<_, OptimalError>((seen.window, most.map_or(Node(0), |(node, _)| node)))
+        };
+        let (first, last) = (&page[0], &page[page.len() - 1]);
+        Ok(User { address: first.history.address(first.page), first: most(first)?, last: most(last)? })
+    }
+
+    fn is_lone(&self) -> bool {
+        self.first.0 == self.last.0
+    }
+
+    /// Its user in a window that is not `window`.
+    fn but_in(&self, window: usize) -> Option<Node> {
+        [self.first, self.last].into_iter().find(|&(of, _)| of != window).map(|(_, node)| node)
+    }
+}
+
+/// For each page that is alone in its window the last page before it that another window has.
+fn last_of_others<'u>(users: impl Iterator<Item = &'u User>) -> Vec<Option<(u64, Node)>> {
+    // The last page, and the last one with another window than that one's only.
+    let (mut last, mut other): (Option<&User>, Option<&User>) = (None, None);
+    let mut found = Vec::new();
+    for user in users {
+        let window = user.first.0;
+        let from = |page: &User| page.but_in(window).map(|node| (page.address, node));
+        found.push(last.and_then(from).or_else(|| other.and_then(from)));
+        if last.is_some_and(|last| !(last.is_lone() && user.is_lone() && last.first.0 == window)) {
+            other = last;
+        }
+        last = Some(user);
+    }
+    found
 }
 
 /// Prices pages, one after the other.
@@ -72,13 +139,18 @@ impl<'a> PageCost<'a> {
         PageCost { costs, options, weights, solver, memories, nodes }
     }
 
+    /// What a page costs that one window has alone: from any home, in the mean, and from `home`.
+    pub fn of_lone(&mut self, seen: &Seen<'_>, home: Option<Node>) -> Result<(f64, f64), OptimalError> {
+        let uses = Uses::of(seen, self.weights)?;
+        let anywhere = uses.weight * self.anywhere(seen, &uses)? + self.to_first_home(None);
+        let Some(home) = home else { return Ok((anywhere, anywhere)) };
+        Ok((anywhere, uses.weight * self.from(seen, &uses, home)? + self.to_first_home(Some(home))))
+    }
+
     /// What a page costs in each of the windows that have it, with the windows' weights, and with what it pays once.
     pub fn of(&mut self, page: &[Seen<'_>]) -> Result<Vec<f64>, OptimalError> {
         let uses: Vec<Uses> =
             page.iter().map(|seen| Uses::of(seen, self.weights)).collect::<Result<_, _>>()?;
-        if let ([seen], [uses]) = (page, &uses[..]) {
-            return Ok(vec![uses.weight * self.anywhere(seen, uses)? + self.to_first_home(None)]);
-        }
         let stays = self.best_of_others(&uses);
         let mut costs = self.with_homes(page, &uses, &stays)?;
         costs[0] += self.to_first_home(Some(stays[0]));
@@ -96,8 +168,10 @@ impl<'a> PageCost<'a> {
             costs[0] += self.to_first_home(Some(follows[0]));
             consider(costs);
         }
-        if let Some(copies) = self.with_copies(page, &uses, &stays)? {
-            consider(copies);
+        for (homes, copies) in
+            [(&stays, users_of_others(&uses, &stays)), (&follows, readers_beside(&uses, &follows))]
+        {
+            self.with_copies(page, &uses, homes, &copies)?.into_iter().for_each(&mut consider);
         }
         Ok(costs)
     }
@@ -178,42 +252,72 @@ impl<'a> PageCost<'a> {
         windows.map(|((seen, uses), &home)| Ok(uses.weight * self.from(seen, uses, home)?)).collect()
     }
 
-    /// With copies at the nodes that use the page in any other window. None where they are not allowed, or a write in
-    /// every window drops them.
+    /// With copies beside the home. What comes to a node that had none in the window before pays for it once. None
+    /// where copies are not allowed, or all windows write.
     fn with_copies(
         &mut self,
         page: &[Seen<'_>],
         uses: &[Uses],
         homes: &[Node],
+        copies: &[Vec<Node>],
     ) -> Result<Option<Vec<f64>>, OptimalError> {
         let Costs::Uniform(machine) = *self.costs else { return Ok(None) };
         if !self.options.replication || uses.iter().all(|uses| uses.writes) {
             return Ok(None);
         }
-        // By node: in how many windows.
-        let mut users = Vec::new();
-        uses.iter().flat_map(|uses| &uses.by).for_each(|&(node, _)| add(&mut users, node, 1));
         let mut costs = Vec::with_capacity(uses.len());
-        for ((seen, uses), &home) in page.iter().zip(uses).zip(homes) {
-            let elsewhere = |&(node, windows): &(Node, u64)| windows > u64::from(uses.has(node));
-            let has_copy =
-                |node: Node| node == home || users.iter().any(|user| user.0 == node && elsewhere(user));
-            let others = users.iter().filter(|user| user.0 != home && elsewhere(user)).count();
-            let cost = if uses.writes {
-                self.from(seen, uses, home)? + others as f64 * machine.page_move
-            } else {
-                let from = |&(by, count): &(Node, u64)| match count as f64 {
-                    count if has_copy(by) => count,
-                    count => (count * machine.remote).min(count + machine.page_move),
-                };
-                uses.by.iter().map(from).sum()
+        for (window, ((seen, uses), &home)) in page.iter().zip(uses).zip(homes).enumerate() {
+            let others = &copies[window];
+            let from = |&(by, count): &(Node, u64)| match count as f64 {
+                count if by == home || others.contains(&by) => count,
+                count => (count * machine.remote).min(count + machine.page_move),
             };
-            costs.push(uses.weight * cost);
+            let cost = match (uses.writes, &others[..]) {
+                (_, []) => self.from(seen, uses, home)?,
+                (true, others) => self.from(seen, uses, home)? + others.len() as f64 * machine.page_move,
+                (false, _) => uses.by.iter().map(from).sum(),
+            };
+            let had = |node: &&Node| match window.checked_sub(1) {
+                Some(before) => homes[before] == **node || copies[before].contains(node),
+                None => window == 0 && home == **node,
+            };
+            let new = others.iter().chain([&home]).filter(|node| !had(node)).count();
+            costs.push(uses.weight * cost + new as f64 * machine.page_move);
         }
-        let first = users.iter().filter(|user| user.0 != homes[0]).count() as f64 * machine.page_move;
-        costs[0] += first + self.to_first_home(Some(homes[0]));
+        costs[0] += self.to_first_home(Some(homes[0]));
         Ok(Some(costs))
     }
+}
+
+/// For each window the nodes beside its home that use the page in any other window.
+fn users_of_others(uses: &[Uses], homes: &[Node]) -> Vec<Vec<Node>> {
+    // By node: in how many windows.
+    let mut users = Vec::new();
+    uses.iter().flat_map(|uses| &uses.by).for_each(|&(node, _)| add(&mut users, node, 1));
+    let of = |(own, home): (&Uses, &Node)| {
+        let others = users.iter().filter(|(node, windows)| *windows > u64::from(own.has(*node)));
+        others.map(|&(node, _)| node).filter(|node| node != home).collect()
+    };
+    uses.iter().zip(homes).map(of).collect()
+}
+
+/// For each window the nodes beside its home that use the page in the windows before and behind; none if it is written
+/// there.
+fn readers_beside(uses: &[Uses], homes: &[Node]) -> Vec<Vec<Node>> {
+    let of = |(window, home): (usize, &Node)| {
+        if beside(uses, window).any(|uses| uses.writes) {
+            return Vec::new();
+        }
+        let mut users = Vec::new();
+        beside(uses, window).flat_map(|uses| &uses.by).for_each(|&(node, _)| add(&mut users, node, 1));
+        users.into_iter().map(|(node, _)| node).filter(|node| node != home).collect()
+    };
+    homes.iter().enumerate().map(of).collect()
+}
+
+/// The windows before and behind.
+fn beside(uses: &[Uses], window: usize) -> impl Iterator<Item = &Uses> {
+    [window.checked_sub(1), Some(window + 1)].into_iter().flatten().filter_map(|beside| uses.get(beside))
 }
 
 /// For each window the node that uses the page most in the windows before and behind that have it; where several do,
@@ -222,8 +326,7 @@ fn users_beside(uses: &[Uses]) -> Vec<Node> {
     let mut homes: Vec<Node> = Vec::with_capacity(uses.len());
     for window in 0..uses.len() {
         let mut by = Vec::new();
-        let beside = [window.checked_sub(1), Some(window + 1)].into_iter().flatten();
-        for uses in beside.filter_map(|beside| uses.get(beside)) {
+        for uses in beside(uses, window) {
             uses.by.iter().for_each(|&(node, count)| add(&mut by, node, count));
         }
         let before = homes.last().copied();

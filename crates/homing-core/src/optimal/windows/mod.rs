@@ -12,14 +12,13 @@ mod resample;
 
 use super::{solve, OptimalError, Options, Solver, Start};
 use crate::history::History;
-use crate::ids::Page;
+use crate::ids::{Node, Page};
 use crate::machine::Costs;
 use homes::{PageCost, Seen};
 use rayon::prelude::*;
 use resample::{Resampled, Sums};
 use serde::Serialize;
-use std::collections::BTreeMap;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Fewer windows than this say nothing about how much they differ.
 pub const FEWEST: usize = 8;
@@ -44,7 +43,7 @@ pub struct Figure {
     pub lower_bound: f64,
     /// The mean that the optimum cannot be above.
     pub upper_bound: f64,
-    /// Lower end of the interval that holds the truth in 95 of 100 recordings; none with too few windows.
+    /// Lower end of the interval that should hold the truth in 95 of 100 recordings; none with too few windows.
     pub low: Option<f64>,
     /// Its upper end.
     pub high: Option<f64>,
@@ -129,24 +128,62 @@ fn low(history: &History, costs: &Costs, options: Options) -> Result<f64, Optima
 /// What the placement that could have been carried out costs, by window and with its weight.
 fn high(windows: &[Window], costs: &Costs, options: Options) -> Result<Vec<f64>, OptimalError> {
     let pages = pages(windows);
+    let homes = homes::neighbours(&pages)?;
     let weights: Vec<f64> = windows.iter().map(|window| window.weight).collect();
-    let part = |pages: &[Vec<Seen<'_>>]| {
+    let part = |(pages, homes): (&[Vec<Seen<'_>>], &[Option<Node>])| {
         let solver = Solver::new(costs, Options { start: Start::OneCopy, ..options });
         let mut page_cost = PageCost::new(costs, options, &weights, solver);
-        let mut sums = vec![0.0; windows.len()];
-        for page in pages {
+        let mut part = Part::new(windows.len());
+        for (page, &home) in pages.iter().zip(homes) {
+            if let [seen] = &page[..] {
+                let (anywhere, beside) = page_cost.of_lone(seen, home)?;
+                part.anywhere[seen.window] += anywhere;
+                part.beside[seen.window] += beside;
+                continue;
+            }
             for (seen, cost) in page.iter().zip(page_cost.of(page)?) {
-                sums[seen.window] += cost;
+                part.known[seen.window] += cost;
             }
         }
-        Ok::<_, OptimalError>(sums)
+        Ok::<_, OptimalError>(part)
     };
-    let parts: Vec<Vec<f64>> = pages.par_chunks(CHUNK).map(part).collect::<Result<_, _>>()?;
-    let mut sums = vec![0.0; windows.len()];
-    for part in parts {
-        sums.iter_mut().zip(part).for_each(|(sum, more)| *sum += more);
+    let parts: Vec<Part> =
+        pages.par_chunks(CHUNK).zip(homes.par_chunks(CHUNK)).map(part).collect::<Result<_, _>>()?;
+    let Part { known, anywhere, beside } = parts.iter().fold(Part::new(windows.len()), Part::and);
+    let lone = if sum(&beside) < sum(&anywhere) { beside } else { anywhere };
+    Ok(known.iter().zip(lone).map(|(known, lone)| known + lone).collect())
+}
+
+/// What some pages cost, by window.
+struct Part {
+    /// Those that several windows have.
+    known: Vec<f64>,
+    /// Those that one window has: from any home, in the mean.
+    anywhere: Vec<f64>,
+    /// The same pages, from the home of their neighbour.
+    beside: Vec<f64>,
+}
+
+impl Part {
+    fn new(windows: usize) -> Part {
+        let none = || vec![0.0; windows];
+        Part { known: none(), anywhere: none(), beside: none() }
     }
-    Ok(sums)
+
+    fn and(mut self, more: &Part) -> Part {
+        for (sums, more) in [
+            (&mut self.known, &more.known),
+            (&mut self.anywhere, &more.anywhere),
+            (&mut self.beside, &more.beside),
+        ] {
+            sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+        }
+        self
+    }
+}
+
+fn sum(values: &[f64]) -> f64 {
+    values.iter().sum()
 }
 
 /// Every page with the windows that have it. Where a window has several pages at one address, one after the other, the
