@@ -85,7 +85,7 @@ impl Visitor for Seen {
             self.late += turn.addresses.len() as u64;
         }
         for &dense in turn.addresses {
-            let address = self.frames[(dense >> 12) as usize] << 12 | dense % 4096;
+            let address = (self.frames[(dense >> 12) as usize] << 12) + dense % 4096;
             let Some(at) = address.checked_sub(self.table).filter(|&at| at < 2 * self.row) else { continue };
             let (row, element) = (at / self.row, at % self.row / 8);
             // Elements of a row follow one another; then comes the other row.

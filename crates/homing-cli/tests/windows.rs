@@ -1,6 +1,7 @@
 //! Traces of windows (`homing record --windows`) from the outside: the estimated bound of the whole program, and what
 //! other commands say of such a trace.
 
+#[allow(dead_code)]
 mod support;
 
 use homing_core::ids::Thread;
@@ -40,7 +41,7 @@ fn save(writer: Writer, folder: &Path) -> PathBuf {
 
 fn writes(writer: &mut Writer, thread: u32, page: u64, count: u64) {
     (0..count).for_each(|i| {
-        writer.reference(Thread(thread), 0, page << 12 | (i % 512) * 8, Kind::write(8)).unwrap();
+        writer.reference(Thread(thread), 0, (page << 12) + (i % 512) * 8, Kind::write(8)).unwrap();
     });
     writer.turn(Thread(thread), count).unwrap();
 }
@@ -94,8 +95,7 @@ fn the_bound_of_the_program_is_estimated() {
     let folder = tempfile::tempdir().unwrap();
     let trace = trace(folder.path(), 12, Odd::default());
     let text = stdout(&optimal(&trace, &[]));
-    let first =
-        "MCPR 1.0000 (1.0000 to 1.0000) estimated from 12 windows that hold 10.00 % of the program\n\
+    let first = "MCPR 1.0000 (1.0000 to 1.0000) estimated from 12 windows that hold 10.00 % of the program\n\
                  The program: about 24000 references, optimal cost 24000 (24000 to 24000)\n";
     assert!(text.starts_with(first), "{text}");
     assert!(text.contains("The windows, as though they were the whole program:"), "{text}");

@@ -176,7 +176,7 @@ struct Cut<'a> {
 }
 
 /// Lays out each window of a trace, as the experiment says.
-fn cut<'c>(case: &'c Case<'_>) -> Result<CutTrace> {
+fn cut(case: &Case<'_>) -> Result<CutTrace> {
     let (ready, trace): (_, &Trace<'_>) = (case.ready, &case.trace);
     let experiment = &ready.experiment;
     let mut binding = experiment.model.binding(&ready.machine)?;

@@ -28,6 +28,9 @@ pub(super) struct Seen<'a> {
     pub page: Page,
 }
 
+/// A page by its address, and who uses it most.
+type Place = (u64, Node);
+
 /// For each page that one window has alone, in order of address: the node that uses the nearest page most that another
 /// window has, if there is one.
 pub(super) fn neighbours(pages: &[Vec<Seen<'_>>]) -> Result<Vec<Option<Node>>, OptimalError> {
@@ -36,10 +39,9 @@ pub(super) fn neighbours(pages: &[Vec<Seen<'_>>]) -> Result<Vec<Option<Node>>, O
     let below = last_of_others(users.iter());
     let mut above = last_of_others(users.iter().rev());
     above.reverse();
-    let nearest = |(user, (below, above)): (&User, (Option<(u64, Node)>, Option<(u64, Node)>))| {
-        let far = |place: Option<(u64, Node)>| {
-            place.map_or(u64::MAX, |(address, _)| address.abs_diff(user.address))
-        };
+    let nearest = |(user, (below, above)): (&User, (Option<Place>, Option<Place>))| {
+        let far =
+            |place: Option<Place>| place.map_or(u64::MAX, |(address, _)| address.abs_diff(user.address));
         if far(above) < far(below) { above } else { below }.map(|(_, node)| node)
     };
     Ok(users.iter().zip(below.into_iter().zip(above)).map(nearest).collect())
