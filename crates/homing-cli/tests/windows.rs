@@ -181,8 +181,8 @@ fn other_commands_say_that_the_trace_is_of_windows() {
     assert!(notes(&compared).contains(OF_WINDOWS), "{}", notes(&compared));
     let why = json(&["why", path, "-m", "butterfly", "--json"]);
     assert!(notes(&why).contains(OF_WINDOWS), "{}", notes(&why));
-    let simulated = support::succeeds(1, &["simulate", path, "-m", "butterfly", "--policy", "homing"]);
-    assert!(String::from_utf8_lossy(&simulated.stderr).contains(OF_WINDOWS));
+    let simulated = json(&["simulate", path, "-m", "butterfly", "--policy", "homing", "--json"]);
+    assert!(notes(&simulated).contains(OF_WINDOWS), "{}", notes(&simulated));
     let info = stdout(&["trace", "info", path]);
     assert!(info.contains("50ms/1s, seed 7"), "{info}");
 }
