@@ -183,6 +183,11 @@ fn other_commands_say_that_the_trace_is_of_windows() {
     assert!(notes(&why).contains(OF_WINDOWS), "{}", notes(&why));
     let simulated = json(&["simulate", path, "-m", "butterfly", "--policy", "homing", "--json"]);
     assert!(notes(&simulated).contains(OF_WINDOWS), "{}", notes(&simulated));
+    let out = folder.path().join("study");
+    let study = ["study", path, "-m", "butterfly", "--policies", "homing", "--out", out.to_str().unwrap()];
+    let said = support::succeeds(1, &study);
+    let said = [said.stdout, said.stderr].concat();
+    assert!(String::from_utf8_lossy(&said).contains("w.trace: the trace is of windows"));
     let info = stdout(&["trace", "info", path]);
     assert!(info.contains("50ms/1s, seed 7"), "{info}");
 }

@@ -8,6 +8,7 @@ use crate::experiment::Experiment;
 use crate::model;
 use crate::placement::Begins;
 use crate::progress::Unit;
+use crate::windows;
 use build::Runs;
 use homing_core::cache::Counts;
 use homing_core::history::{Binding, History};
@@ -87,7 +88,7 @@ impl Layout {
         let mut notes: Vec<String> =
             of_region(trace).into_iter().chain(of_attached(trace)).chain(of_grain(trace)).collect();
         notes.extend(of_program(trace));
-        notes.extend(of_windows(trace));
+        notes.extend(windows::note(trace));
         notes.extend(self::notes(trace, &binding, lost, partial));
         notes.extend(built.chosen);
         notes.extend(caches.as_ref().map(filtered));
@@ -142,16 +143,6 @@ fn of_attached(trace: &Trace<'_>) -> Option<String> {
         "the process was recorded while it ran (--pid): who touched pages first before that is not known, so the first \
          user in the recording counts as that, and allocations from before have no names"
             .to_owned()
-    })
-}
-
-/// What a reader must know of a trace of windows.
-fn of_windows(trace: &Trace<'_>) -> Option<String> {
-    trace.header().windows().map(|chosen| {
-        format!(
-            "the trace is of windows of the program (--windows {chosen}): these figures are those of the windows, one \
-             after the other, as though they were the whole program; `homing optimal` estimates the bound of the whole"
-        )
     })
 }
 

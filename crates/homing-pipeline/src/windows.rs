@@ -46,6 +46,16 @@ pub enum Bound {
     From(Box<Estimated>),
 }
 
+/// What a reader of any results must know of a trace of windows.
+pub fn note(trace: &Trace<'_>) -> Option<String> {
+    trace.header().windows().map(|chosen| {
+        format!(
+            "the trace is of windows of the program (--windows {chosen}): figures are those of the windows, one after \
+             the other, as though they were the whole program; `homing optimal` estimates the bound of the whole"
+        )
+    })
+}
+
 /// Estimates the bound of the program of which a trace has windows. `start`: where pages of the whole program may
 /// begin.
 ///

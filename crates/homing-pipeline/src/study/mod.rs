@@ -22,6 +22,7 @@ use crate::placement::Begins;
 use crate::progress::Unit;
 use crate::rig::{self, Rig};
 use crate::trace_file::TraceFile;
+use crate::windows;
 use homing_core::compare::{Bound, BoundStart, Subject};
 use homing_core::information::Information;
 use homing_core::policy::placement::Placement;
@@ -107,6 +108,8 @@ impl Begun<'_> {
 struct Tally {
     /// Traces that are damaged or unfinished.
     damaged: Mutex<BTreeSet<String>>,
+    /// What is to be said of traces of windows.
+    windows: Mutex<BTreeSet<String>>,
     /// Cells that no earlier run had computed.
     computed: AtomicU64,
     /// Policies that cannot run with monitors.
@@ -117,7 +120,7 @@ impl Tally {
     /// Whether a trace is damaged, and what a reader of the results must know.
     fn notes(&self) -> (bool, Vec<String>) {
         let (damaged, unable) = (held(&self.damaged), held(&self.unable));
-        let mut notes = Vec::new();
+        let mut notes: Vec<String> = held(&self.windows).iter().cloned().collect();
         if !damaged.is_empty() {
             let names: Vec<_> = damaged.iter().map(String::as_str).collect();
             notes.push(format!(
@@ -200,7 +203,10 @@ impl<'a> On<'a> {
         if self.plan.has_monitors() {
             held(&tally.unable).extend(unable.iter().map(|entry| entry.name));
         }
-        if !self.file.trace()?.whole() {
+        let trace = self.file.trace()?;
+        let path = self.file.path.display();
+        held(&tally.windows).extend(windows::note(&trace).map(|note| format!("{path}: {note}")));
+        if !trace.whole() {
             held(&tally.damaged).insert(self.file.path.display().to_string());
         }
         let mut laid = None;

@@ -12,7 +12,7 @@ use homing_pipeline::job_model::{app, measure, Measured, AT_REST};
 use homing_pipeline::model::Model;
 use homing_pipeline::policies::is_machine;
 use homing_pipeline::watched::behind_caches;
-use homing_pipeline::{Experiment, TraceFile};
+use homing_pipeline::{windows, Experiment, TraceFile};
 use std::path::PathBuf;
 
 /// Arguments of `homing sched model`.
@@ -58,6 +58,9 @@ pub fn run(args: Args) -> Result {
     let mut measured: Vec<Measured> = Vec::new();
     for path in &args.traces {
         let file = TraceFile::open(path)?;
+        if let Some(note) = windows::note(&file.trace()?) {
+            errln!("note: {}: {note}", path.display());
+        }
         let found = measure(&ready, &file);
         measured.push(found.map_err(|error| usage(format!("{}: {error}", path.display())))?);
     }
