@@ -188,6 +188,8 @@ fn other_commands_say_that_the_trace_is_of_windows() {
     let said = support::succeeds(1, &study);
     let said = [said.stdout, said.stderr].concat();
     assert!(String::from_utf8_lossy(&said).contains("w.trace: the trace is of windows"));
+    let diff = support::succeeds(1, &["diff", path, path, "-m", "butterfly"]);
+    assert_eq!(String::from_utf8_lossy(&diff.stderr).matches("w.trace: the trace is of windows").count(), 2);
     let info = stdout(&["trace", "info", path]);
     assert!(info.contains("50ms/1s, seed 7"), "{info}");
 }

@@ -14,7 +14,7 @@ use homing_core::time::Mover;
 use homing_pipeline::honest::Asked;
 use homing_pipeline::manifest::GENERATOR;
 use homing_pipeline::model::{bytes, MEMORY};
-use homing_pipeline::{why, Experiment, TraceFile};
+use homing_pipeline::{why, windows, Experiment, TraceFile};
 use serde_json::Value;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -94,6 +94,9 @@ impl Args {
         let asked = Asked { threads_on: self.threads_on.clone(), pages_alone, ..Asked::default() };
         let ready = asked.today(self.experiment())?.ready(|_| Ok(Vec::new()))?;
         let case = ready.case(&file, None)?;
+        if let Some(note) = windows::note(&case.trace) {
+            errln!("note: {}: {note}", path.display());
+        }
         Ok((why::diagnose(&case)?, case.layout.partial))
     }
 
