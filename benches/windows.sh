@@ -6,7 +6,7 @@
 #
 #   [SEEDS=5] [THREADS=2] [WINDOWS=5ms/100ms] benches/windows.sh [WORKLOAD...]
 #
-# Native runs take some seconds; the full trace of the last rows is that of a run of the same kind.
+# Native runs take 1 to 2 seconds. The full trace is of another run of the same program.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 homing=${HOMING:-$PWD/target/release/homing}

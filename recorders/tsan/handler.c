@@ -40,8 +40,10 @@ void homing_end_handler(struct kept kept)
    self->handlers = kept.handlers;
    if (kept.handlers == 0 && self->handler_start != 0) {
       wrote = *kept.cursor > self->handler_start;
-      if (wrote)
+      if (wrote) {
          self->handler_end = *kept.cursor;
+         self->posted += (self->handler_end - self->handler_start) / sizeof(word);
+      }
       *kept.cursor = self->interrupted_at;
       self->handler_start = 0;
    }

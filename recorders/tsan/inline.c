@@ -62,8 +62,7 @@ void homing_look_at_nowhere(void)
 HIDDEN __attribute__((used)) void homing_inline_room(void)
 {
    homing_look_for_recorder();
-   if (homing_self.paused)
-      homing_look_at_nowhere();
+   homing_look_at_nowhere();
    if (!homing_record_room())
       homing_go_nowhere();
 }

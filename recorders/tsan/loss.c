@@ -13,7 +13,7 @@ static const struct {
 } loss_names[LOSSES] = {
     LOSS("reference of a thread whose stream had ended"),
     LOSS("reference or event of a signal handler that interrupted the recorder at a segment's end"),
-    LOSS("first touch of a page between windows, of more than 3 million")};
+    LOSS("first touch of a page between windows, of more than 3 million, or of a signal handler")};
 
 void homing_send_losses(void)
 {

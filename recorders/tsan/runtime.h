@@ -84,8 +84,9 @@ struct stream {
     * to its segment for all that; its cursor in that, else. */
    uint32_t window, paused, turned;
    struct cursor aside;
-   /* Words of the segments posted; of them and of the segment in use, those that are no references. References, in
-    * words, that were sent before the window, and those that were not since the last. */
+   /* Words of the segments posted, and those of signal handlers in the segment in use; of them and of the others in
+    * that segment, those that are no references. References, in words, that were sent before the window, and those that
+    * were not since the last. */
    word posted, control, sent_before, unseen;
    /* Up to where records that go nowhere were looked at, and the page faults that the kernel had counted by then;
     * whether a signal handler has written among them since, or other threads do. Pages touched lately. */
@@ -124,7 +125,7 @@ HIDDEN void homing_know_touches(void);
 HIDDEN void homing_touch(word reference);
 HIDDEN void homing_look_for_touches(const word *from, const word *end);
 HIDDEN void homing_look_at_nowhere(void);
-/* Counts a page that there was no room to know. */
+/* Counts a page whose first touch there was no room to know or to send. */
 HIDDEN void homing_lose_touch(void);
 /* The definition of a block of recorders/clang, behind its head; NULL if there is none. */
 HIDDEN const word *homing_definition(word block);

@@ -136,13 +136,13 @@ static void post_segment(void)
 {
    struct stream *self = &homing_self;
    word end = homing_wire->open[self->slot].words;
+   self->posted += (end - (word)self->base) / sizeof(word);
    if (self->handler_end > end)
       end = self->handler_end;
    homing_wire_full full = {.segment = homing_wire->open[self->slot].segment_plus_1 - 1,
                             .words = (uint32_t)((end - (word)self->base) / sizeof(word)),
                             .stream = self->thread,
                             .index = self->index++};
-   self->posted += full.words;
    leave_segment();
    long sent = homing_send_full(&full);
    if (sent == 0)

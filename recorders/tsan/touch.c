@@ -50,15 +50,18 @@ static int is_new(word page)
    return 0;
 }
 
-/* What others send from their next window on comes behind it. */
-static int send(word reference)
+/* A page counts as touched from now on, whether or not its reference finds room. */
+static int send_first(word reference)
 {
    word *room = homing_reserve_aside(1);
    if (room != NULL)
       *room = reference;
+   else
+      homing_lose_touch();
    return room != NULL;
 }
 
+/* What others send from their next window on comes behind it. */
 static void publish(void) { homing_sync_always(HOMING_SYNC_RELEASE, OBJECT_WINDOW); }
 
 void homing_touch(word reference)
@@ -68,7 +71,7 @@ void homing_touch(word reference)
    if (LIKELY(*last == page))
       return;
    *last = page;
-   if (is_new(page) && send(reference))
+   if (is_new(page) && send_first(reference))
       publish();
 }
 
@@ -80,16 +83,17 @@ static int look(word access, word address, word step, word count)
    while (log2 < 6 && 1u << log2 < bytes)
       log2++;
    word each = (int64_t)step < 0 ? -step : step, page_bytes = 1ULL << PAGE_LOG2;
-   /* At least one a page. */
+   /* At least one a page, and the last. */
    word skip = each == 0 || each >= page_bytes ? 1 : page_bytes / each;
-   if (each == 0)
-      count = 1;
-   for (word i = 0; i < count && i / skip < MOST; i += skip) {
+   word last = each == 0 ? 0 : count - 1;
+   for (word i = 0; i / skip < MOST; i = last - i < skip ? last : i + skip) {
       word at = address + i * step;
       if (at == 0 || at >> HOMING_REFERENCE_CODE_AT != 0)
          break;
       if (is_new(at >> PAGE_LOG2))
-         sent += (unsigned)send(homing_word(at, log2, write, 0));
+         sent += (unsigned)send_first(homing_word(at, log2, write, 0));
+      if (i == last)
+         break;
    }
    return sent > 0;
 }
@@ -102,40 +106,54 @@ static int is_control(word words) { return words >> HOMING_CONTROL_BIT & 1; }
  * that nobody had. */
 static word look_at(const word *record, const word *end, int *any)
 {
+   enum { MOST_WORDS = 64 };
    unsigned operation = (unsigned)(*record >> HOMING_OPERATION_AT) & 0x7f;
    const word *definition = homing_definition(*record & ((1ULL << HOMING_OPERATION_AT) - 1));
    if (!is_control(*record) || (operation != HOMING_BLOCK && operation != HOMING_LOOP) || definition == NULL)
       return 1;
-   word accesses = definition[0] >> 32, regular = 0, each = 0, count = 1;
-   const word *next = record + 1, *steps = NULL;
-   for (word i = 0; i < accesses; i++)
-      if (!has(definition[2 + i], HOMING_ACCESS_DERIVED_BIT))
-         *(has(definition[2 + i], HOMING_ACCESS_STEPS_BIT) ? &regular : &each) += 1;
+   /* Of each word of an execution: where it is among those that have a step in loops, or among the others. */
+   struct {
+      word at;
+      int steps;
+   } words[MOST_WORDS];
+   word accesses = definition[0] >> 32, known = 0, regular = 0, each = 0, count = 1;
+   for (word i = 0; i < accesses && known < MOST_WORDS; i++) {
+      word access = definition[2 + i];
+      if (has(access, HOMING_ACCESS_DERIVED_BIT))
+         continue;
+      int steps = operation == HOMING_LOOP && has(access, HOMING_ACCESS_STEPS_BIT);
+      words[known].at = steps ? regular++ : each++;
+      words[known++].steps = steps;
+   }
+   const word *next = record + 1, *steps = record + 2;
    if (operation == HOMING_LOOP) {
-      steps = record + 2;
       next = steps + 2 * regular;
       if (next > end)
          return (word)(end - record);
       count = each == 0 ? record[1] : (word)(end - next) / each;
       if (each != 0 && record[1] / sizeof(word) < (word)(end - record)) {
-         word words = record[1] / sizeof(word), head = (word)(next - record);
-         count = words > head ? (words - head) / each : 0;
+         word taken = record[1] / sizeof(word), head = (word)(next - record);
+         count = taken > head ? (taken - head) / each : 0;
       }
-   } else {
-      each += regular;
    }
-   for (word i = 0, at = 0, step = 0; i < accesses; i++) {
-      word access = definition[2 + i];
-      if (has(access, HOMING_ACCESS_DERIVED_BIT))
-         continue;
-      if (steps != NULL && has(access, HOMING_ACCESS_STEPS_BIT)) {
-         *any |= look(access, steps[2 * step], steps[2 * step + 1], count);
-         step++;
-         continue;
+   for (word i = 0, own = 0; i < accesses; i++) {
+      word access = definition[2 + i], offset = 0, number = own;
+      if (has(access, HOMING_ACCESS_DERIVED_BIT)) {
+         number = access >> HOMING_ACCESS_WORD_AT & ((1ULL << (HOMING_ACCESS_OFFSET_AT - HOMING_ACCESS_WORD_AT)) - 1);
+         offset = (word)((int64_t)access >> HOMING_ACCESS_OFFSET_AT);
+      } else {
+         own++;
       }
-      for (word turn = 0; turn < count && next + turn * each + at < end; turn++)
-         *any |= look(access, next[turn * each + at], 0, 1);
-      at++;
+      if (number >= known)
+         continue;
+      if (words[number].steps && count > 0) {
+         const word *start = steps + 2 * words[number].at;
+         *any |= look(access, start[0] + offset, start[1], count);
+      }
+      const word *address = next + words[number].at;
+      for (word turn = 0; !words[number].steps && turn < count && address < end; turn++, address += each)
+         if (*address != 0) /* it happened */
+            *any |= look(access, *address + offset, 0, 1);
    }
    next += each * count;
    return (word)((next < end ? next : end) - record);

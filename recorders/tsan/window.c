@@ -7,6 +7,8 @@
  * others send in the next: one edge a window. */
 #include "runtime.h"
 
+#include <errno.h>
+
 /* Words that the thread has sent in this recording, of references alone: other words are sent between windows, too. */
 static word sent(void)
 {
@@ -38,17 +40,21 @@ word *homing_reserve_aside(unsigned n)
 {
    if (!homing_active || homing_interrupted() || homing_self.inside)
       return NULL;
+   int saved = errno;
    uint64_t mask = homing_begin_change();
    word *room = homing_make_room(n) ? (word *)homing_take(homing_self.cursor, n * sizeof(word)) : NULL;
    homing_self.control += room == NULL ? 0 : n;
    homing_end_change(mask);
+   errno = saved;
    return room;
 }
 
 /* With all signals blocked: a handler finds the thread in a window, or between two. */
 static void pause_recording(void)
 {
+   int saved = errno;
    homing_know_touches();
+   errno = saved;
    uint64_t mask = homing_begin_change();
    homing_self.paused = homing_self.turned = 1;
    homing_end_change(mask);

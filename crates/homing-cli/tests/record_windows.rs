@@ -173,7 +173,7 @@ fn records_in_windows(compiler: Compiler, recorder: &str) {
     assert!(said.contains(" windows hold ") && said.contains("homing optimal"), "{said}");
     let printed = String::from_utf8_lossy(&output.stdout);
     let numbers: Vec<u64> = printed.split_whitespace().map(|number| number.parse().unwrap()).collect();
-    let [table, row, rounds, made, filled] = numbers[..] else { panic!("{printed}") };
+    let [table, row, rounds, made, filled, two_pages] = numbers[..] else { panic!("{printed}") };
     let seen = Seen::of(&trace, table, row);
     // What is no reference is all there.
     assert_eq!(seen.allocated, rounds);
@@ -186,6 +186,8 @@ fn records_in_windows(compiler: Compiler, recorder: &str) {
         assert!(by_main * 20 >= PAGES * 19, "the main thread touched them all first: {pages:?}");
     }
     assert!(seen.freed >= rounds && seen.maps >= rounds && seen.unmaps >= rounds);
+    let across = [0, 1].map(|page| seen.first.get(&(two_pages / 4096 + page)));
+    assert_eq!(across, [Some(&0); 2], "a loop touches the page that it ends in");
     let working: Vec<&Vec<Window>> = seen.threads.values().filter(|all| all.len() > 5).collect();
     assert_eq!(working.len(), 2, "{:?}", seen.threads);
     let all: u64 = seen.threads.values().flatten().map(|window| window.references).sum();

@@ -46,7 +46,7 @@ fn writes(writer: &mut Writer, thread: u32, page: u64, count: u64) {
     writer.turn(Thread(thread), count).unwrap();
 }
 
-/// Two threads with two pages each, in so many windows.
+/// Two threads with two pages each, in this number of windows.
 fn trace(folder: &Path, windows: u32, odd: Odd) -> PathBuf {
     let mut writer = TraceWriter::new(Vec::new(), &header()).unwrap();
     if odd.before > 0 {
@@ -107,7 +107,7 @@ fn the_bound_of_the_program_is_estimated() {
     assert_eq!((estimate["share"].as_f64(), estimate["references_outside"].as_u64()), (Some(0.1), Some(0)));
     assert_eq!(estimate["chosen"], "50ms/1s, seed 7");
     assert_eq!((estimate["mcpr"]["low"].as_f64(), estimate["mcpr"]["high"].as_f64()), (Some(1.0), Some(1.0)));
-    assert!(notes(&row).contains(OF_WINDOWS) && !notes(&row).contains("leaves out"), "{}", notes(&row));
+    assert!(notes(&row).contains(OF_WINDOWS) && !notes(&row).contains("left out"), "{}", notes(&row));
 }
 
 #[test]
@@ -121,7 +121,10 @@ fn what_windows_cannot_tell_widens_the_interval() {
     assert!((mcpr("upper_bound") - (1.0 + 0.25 * 14.0)).abs() < 1e-9, "{row}");
     assert!(mcpr("high") >= mcpr("upper_bound") && mcpr("value") == 1.0 + 0.125 * 14.0, "{row}");
     let text = stdout(&optimal(&trace, &[]));
-    assert!(text.contains("No placement is below 1.0000, one is at 4.5000: 100 % of the interval"), "{text}");
+    assert!(
+        text.contains("by an estimate no placement is below 1.0000, one is at 4.5000: 100 % of the interval"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -135,8 +138,8 @@ fn what_is_left_out_is_counted_and_said() {
     assert_eq!((estimate["references_outside"].as_u64(), &estimate["mcpr"]["low"]), (Some(30), &Value::Null));
     let notes = notes(&row);
     for said in [
-        "leaves out 30 references of the trace that are in no window",
-        "leaves out 1 times that a thread was in a window and did not end it",
+        "left out of the estimate: references between windows, the first to their pages: 30",
+        "left out of the estimate: lengths of windows of threads that did not end them: 1",
         "5 windows are too few to say how much they differ",
     ] {
         assert!(notes.contains(said), "{said}: {notes}");
@@ -153,7 +156,7 @@ fn what_cannot_be_estimated_says_so() {
     assert!(row["estimate"].is_null() && row["cost"].is_number(), "{row}");
     assert!(notes(&row).contains("is not estimated behind caches (--misses)"), "{}", notes(&row));
     let touched = json(&optimal(&trace, &["--json", "--start", "first-touch"]));
-    assert!(notes(&touched).contains("who touched pages first is not known"), "{}", notes(&touched));
+    assert!(notes(&touched).contains("does not use who touched pages first"), "{}", notes(&touched));
     // Each of four pages may have to be moved once: R = 3272.
     let cost = |name: &str| touched["estimate"]["cost"][name].as_f64().unwrap();
     assert_eq!(cost("upper_bound") - cost("lower_bound"), 4.0 * 3272.0);

@@ -96,13 +96,13 @@ pub fn bound(case: &Case<'_>, start: Start) -> Result<Bound> {
     let mut notes = Vec::new();
     let mut say = |count: u64, what: &str| {
         if count > 0 {
-            notes.push(format!("the estimate leaves out {count} {what}"));
+            notes.push(format!("left out of the estimate: {what}: {count}"));
         }
     };
-    say(cut.outside, "references of the trace that are in no window");
+    say(cut.outside, "references between windows, the first to their pages");
     say(windows.unknown, "windows that no thread has ended, as where a program is killed in one");
     let unended: u64 = cut.lengths.values().map(|length| length.begun.len() as u64).sum();
-    say(unended, "times that a thread was in a window and did not end it, from the lengths of windows");
+    say(unended, "lengths of windows of threads that did not end them");
     if cut.lost > 0 {
         notes
             .push(format!("the estimate is of a damaged trace: {} references of windows are lost", cut.lost));
@@ -115,8 +115,8 @@ pub fn bound(case: &Case<'_>, start: Start) -> Result<Bound> {
     }
     if start == Start::FirstTouch {
         notes.push(
-            "who touched pages first is not known between windows: the upper end of the estimate pays for a move of \
-             each page to its first home"
+            "the estimate does not use who touched pages first between windows: its upper end pays for a move of each \
+             page to its first home"
                 .to_owned(),
         );
     }
@@ -149,17 +149,17 @@ struct Weighted {
 /// the next one that has some.
 fn weighted(histories: Vec<(u32, History)>, lengths: &BTreeMap<u32, Length>) -> Weighted {
     let (mut weighted, mut unknown) = (Vec::new(), 0);
-    let (mut pending, mut all, mut seen) = (0, 0, 0);
+    let (mut pending, mut all, mut seen) = (0u64, 0u64, 0u64);
     for (number, history) in histories {
         let length = &lengths[&number];
-        let stretch = length.unseen + length.seen;
+        let stretch = length.unseen.saturating_add(length.seen);
         unknown += u64::from(length.seen == 0 && history.references() > 0);
         if length.seen == 0 || history.references() == 0 {
-            pending += stretch;
+            pending = pending.saturating_add(stretch);
             continue;
         }
-        let stretch = stretch + std::mem::take(&mut pending);
-        (all, seen) = (all + stretch, seen + length.seen);
+        let stretch = stretch.saturating_add(std::mem::take(&mut pending));
+        (all, seen) = (all.saturating_add(stretch), seen.saturating_add(length.seen));
         weighted.push(Window { history, weight: stretch as f64 / length.seen as f64 });
     }
     Weighted { weighted, unknown, share: seen as f64 / (all as f64).max(1.0) }
@@ -254,14 +254,9 @@ impl Cut<'_> {
     /// Adds references where their thread runs at their Time.
     fn add(&mut self, turn: Turn<'_>) -> std::result::Result<(), SpillError> {
         let Some((_, builder)) = &mut self.open else { return Ok(()) };
-        let mut done = 0;
-        while done < turn.addresses.len() {
-            let first = Time(turn.first.0 + done as u64);
-            let (node, until) = self.binding.node_at(turn.thread, first);
-            let rest = turn.addresses.len() - done;
-            let part = done..done + until.map_or(rest, |until| rest.min((until.0 - first.0) as usize));
-            builder.turn(node, first, &turn.addresses[part.clone()], &turn.kinds[part.clone()])?;
-            done = part.end;
+        for (node, part) in self.binding.stretches(turn.thread, turn.first, turn.addresses.len()) {
+            let first = Time(turn.first.0 + part.start as u64);
+            builder.turn(node, first, &turn.addresses[part.clone()], &turn.kinds[part])?;
         }
         Ok(())
     }
@@ -294,8 +289,8 @@ impl Visitor for Cut<'_> {
                 let length = self.lengths.entry(number).or_default();
                 // Without a beginning its part of the length is not known.
                 if let Some(unseen) = length.begun.remove(&thread) {
-                    length.unseen += unseen;
-                    length.seen += words;
+                    length.unseen = length.unseen.saturating_add(unseen);
+                    length.seen = length.seen.saturating_add(words);
                 }
                 self.inside.remove(&thread);
             }

@@ -73,13 +73,14 @@ impl Summary {
     pub(super) fn window(&mut self, event: &Event) {
         if let Event::Window { number, begins, words } = *event {
             self.windows = self.windows.max(number);
-            *if begins { &mut self.unseen_words } else { &mut self.window_words } += words;
+            let sum = if begins { &mut self.unseen_words } else { &mut self.window_words };
+            *sum = sum.saturating_add(words);
         }
     }
 
     /// The share of the program that lies in its windows, in words; `None`: it was not recorded in windows.
     pub fn share_in_windows(&self) -> Option<f64> {
-        let all = self.window_words + self.unseen_words;
+        let all = self.window_words.saturating_add(self.unseen_words);
         (self.windows > 0 && all > 0).then(|| self.window_words as f64 / all as f64)
     }
 

@@ -18,6 +18,9 @@ static void *volatile block;
 static long milliseconds;
 static long made[PAGES][512] __attribute__((aligned(4096)));
 static char filled[PAGES][4096] __attribute__((aligned(4096)));
+/* A short loop's array on both sides of a page's end. */
+enum { ACROSS = 12 };
+static char two_pages[2][4096] __attribute__((aligned(4096)));
 
 static long now(void)
 {
@@ -52,6 +55,7 @@ static void *work(void *argument)
       else
          for (int page = round % 10; page < PAGES; page += 10)
             (void)*(volatile long *)&made[page][round % 512], (void)*(volatile char *)&filled[page][round % 4096];
+      (void)*(volatile char *)&two_pages[mine][round % 4096];
       pthread_barrier_wait(&barrier);
       more = !__atomic_load_n(&done, __ATOMIC_ACQUIRE);
    }
@@ -64,6 +68,9 @@ static void make(void)
       for (int i = 0; i < 512; i++)
          made[page][i] = page + i;
    memset(filled, PAGES, sizeof filled);
+   long *across = (long *)two_pages[1] - ACROSS;
+   for (int i = 0; i < 2 * ACROSS; i++)
+      across[i] = i;
 }
 
 int main(int argc, char **argv)
@@ -77,6 +84,7 @@ int main(int argc, char **argv)
       pthread_create(&threads[i], NULL, work, (void *)i);
    for (int i = 0; i < 2; i++)
       pthread_join(threads[i], &rounds[i]);
-   printf("%lu %d %ld %lu %lu\n", (unsigned long)table, N, (long)rounds[0], (unsigned long)made, (unsigned long)filled);
+   printf("%lu %d %ld ", (unsigned long)table, N, (long)rounds[0]);
+   printf("%lu %lu %lu\n", (unsigned long)made, (unsigned long)filled, (unsigned long)two_pages);
    return rounds[0] != rounds[1];
 }

@@ -3,6 +3,7 @@
 use crate::ids::{Cpu, Node, Thread, Time};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 
 /// How trace threads are bound to the CPUs of a machine.
@@ -117,6 +118,24 @@ pub struct Binding {
 }
 
 impl Binding {
+    /// The stretches of `references` from `first` on, by number, in each of which `thread` stays on a node.
+    #[inline]
+    pub fn stretches(
+        &self,
+        thread: Thread,
+        first: Time,
+        references: usize,
+    ) -> impl Iterator<Item = (Node, Range<usize>)> + '_ {
+        let mut done = 0;
+        std::iter::from_fn(move || {
+            let (rest, begin) = (references - done, done);
+            let time = Time(first.0 + begin as u64);
+            let (node, until) = (rest > 0).then(|| self.node_at(thread, time))?;
+            done += until.map_or(rest, |until| rest.min((until.0 - time.0) as usize));
+            Some((node, begin..done))
+        })
+    }
+
     /// The node on which `thread` begins.
     pub fn node(&self, thread: Thread) -> Node {
         self.pattern[thread.index() % self.pattern.len()].1

@@ -187,18 +187,13 @@ impl<'a> Build<'a> {
 impl Build<'_> {
     /// Adds references where their thread runs at their Time.
     fn bound(&mut self, turn: Turn<'_>) -> std::result::Result<(), SpillError> {
-        let mut done = 0;
-        while done < turn.addresses.len() {
-            let first = Time(turn.first.0 + done as u64);
-            let (node, until) = self.binding.node_at(turn.thread, first);
-            let rest = turn.addresses.len() - done;
-            let part = done..done + until.map_or(rest, |until| rest.min((until.0 - first.0) as usize));
-            let (addresses, kinds) = (&turn.addresses[part.clone()], &turn.kinds[part.clone()]);
+        for (node, part) in self.binding.stretches(turn.thread, turn.first, turn.addresses.len()) {
+            let first = Time(turn.first.0 + part.start as u64);
+            let (addresses, kinds) = (&turn.addresses[part.clone()], &turn.kinds[part]);
             if let Some(usage) = &mut self.usage {
                 usage.add(self.whereabouts.of(&self.cpus, turn.thread, first).cpu, first, addresses);
             }
             self.builder.turn(node, first, addresses, kinds)?;
-            done = part.end;
         }
         Ok(())
     }

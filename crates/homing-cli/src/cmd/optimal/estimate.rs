@@ -9,8 +9,11 @@ pub(super) fn text(estimated: &Estimated) -> String {
     let mcpr = |value: f64| format!("{value:.4}");
     let count = |value: f64| format!("{value:.0}");
     format!(
-        "MCPR {} estimated from {} windows that hold {:.2} % of the program\nThe program: about {:.0} references, \
-         optimal cost {}\n{}",
+        "MCPR {} estimated from {} windows that hold {:.2} % of the program\n\
+         The program: about {:.0} references, optimal cost {}\n\
+         Of MCPR: {}.\n\
+         The truth may lie outside of the interval: windows are weighted by words of the recording, of which a loop \
+         of regular addresses takes few (docs/optimal.md)",
         with_interval(&estimate.mcpr, mcpr),
         estimate.windows,
         100.0 * estimated.share,
@@ -36,7 +39,10 @@ fn with_interval(figure: &Figure, text: impl Fn(f64) -> String) -> String {
 
 /// Where the width comes from.
 fn advice(mcpr: &Figure) -> String {
-    let bounds = format!("No placement is below {:.4}, one is at {:.4}", mcpr.lower_bound, mcpr.upper_bound);
+    let bounds = format!(
+        "by an estimate no placement is below {:.4}, one is at {:.4}",
+        mcpr.lower_bound, mcpr.upper_bound
+    );
     let Some(between) = mcpr.between() else { return format!("{bounds}, as far as these windows go") };
     let (chance, between) = (100.0 * (1.0 - between), 100.0 * between);
     format!(

@@ -178,7 +178,7 @@ impl<'a> PageCost<'a> {
         Ok(costs)
     }
 
-    /// What it costs to bring a page to its first home from where it is first touched, which windows do not tell, if
+    /// What it costs to bring a page to its first home from where it is first touched, which is not used here, if
     /// that is where it begins.
     fn to_first_home(&self, home: Option<Node>) -> f64 {
         if self.options.start != Start::FirstTouch {

@@ -43,7 +43,8 @@ pub struct Figure {
     pub lower_bound: f64,
     /// The mean that the optimum cannot be above.
     pub upper_bound: f64,
-    /// Lower end of the interval that should hold the truth in 95 of 100 recordings; none with too few windows.
+    /// Lower end of the interval that holds the truth in at least 95 of 100 recordings, as far as the weights are
+    /// right; none with too few windows.
     pub low: Option<f64>,
     /// Its upper end.
     pub high: Option<f64>,
