@@ -271,7 +271,7 @@ static int run_command(void) {
         return 1;
     }
     for (int i = 0; i < job.nbeside; i++) run_beside(job.beside[i], error);
-    if (job.start != NULL) start_begin(job.start);
+    if (job.start != NULL) start_begin(job.start, job.args[0]);
     vmstat_begin();
     pid_t command = fork();
     if (command == 0) become_command(in, out, error);

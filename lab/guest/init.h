@@ -10,7 +10,7 @@ int open_port(const char *name);
 unsigned long long port_sent(const char *name);
 
 /* start.c: the command's memory begins on some nodes. */
-void start_begin(const char *nodes);
+void start_begin(const char *nodes, const char *command);
 void start_enter(void);
 int start_waits(void);
 void start_look(int out);

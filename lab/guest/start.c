@@ -1,6 +1,8 @@
 /* A command whose memory begins on some nodes, as after an initialisation by one thread: it starts in a control group
  * that may only allocate there, and may allocate everywhere as soon as several of its threads have computed for a while
- * without growing. No memory policy is set, no page moved. The host is told when that was. */
+ * without growing. No memory policy is set, no page moved. The host is told when that was. The kernel's balancing is off
+ * until then: each move that it tries in vain makes it scan half as often (`update_task_scan_period`), so that it was
+ * slow for long after. */
 #define _GNU_SOURCE
 #include "init.h"
 
@@ -13,6 +15,7 @@
 
 #define ROOT "/sys/fs/cgroup"
 #define GROUP ROOT "/command"
+#define BALANCING "/proc/sys/kernel/numa_balancing"
 
 /* "Not grown": by less than this in that time of its own, for each CPU (not of the clock: the host may be busy). An
  * initialisation that computes much for each page grows slowly, and all the more in an emulator. */
@@ -32,7 +35,7 @@ static struct {
     long tid, us;
 } threads[MOST_THREADS];
 static int nthreads;
-static char all_nodes[256];
+static char all_nodes[256], balancing[16] = "0";
 
 static int put(const char *file, const char *value) {
     int fd = open(file, O_WRONLY | O_CLOEXEC);
@@ -119,10 +122,24 @@ static long engines(void) {
     return bytes;
 }
 
-void start_begin(const char *nodes) {
+/* An engine that is the command sets the balancing as it needs it: it must find it as it was asked for. */
+void start_begin(const char *nodes, const char *command) {
+    const char *slash = strrchr(command, '/');
     get(ROOT "/cpuset.mems.effective", all_nodes, sizeof all_nodes);
     held = waiting = put(ROOT "/cgroup.subtree_control", "+cpuset +memory") &&
               (mkdir(GROUP, 0755), put(GROUP "/cpuset.mems", nodes));
+    if (!held || strcmp(slash == NULL ? command : slash + 1, "homing") == 0) return;
+    get(BALANCING, balancing, sizeof balancing);
+    if (atol(balancing) != 0) put(BALANCING, "0");
+}
+
+/* Memory may be anywhere from now on. */
+static void let_go(void) {
+    char now[16];
+    put(GROUP "/cpuset.mems", all_nodes);
+    get(BALANCING, now, sizeof now);
+    if (atol(balancing) != 0 && atol(now) == 0) put(BALANCING, balancing);
+    waiting = 0;
 }
 
 /* By the command's process, before it becomes the command. */
@@ -156,7 +173,6 @@ void start_look(int out) {
     computing = 0;
     each_thread(count_computing);
     if (computing < 2 && now - last_growth_us < ALONE * quiet) return;
-    put(GROUP "/cpuset.mems", all_nodes);
-    waiting = 0;
+    let_go();
     dprintf(out, "held until now %ld\n", last_bytes);
 }
