@@ -19,7 +19,7 @@
 
 /* The version of all that this file says, which the recorder puts into the header. A recorder is linked into programs
  * and may be older than homing: homing then refuses, since it would misread it. Raised with every change. */
-#define HOMING_WIRE_VERSION 9
+#define HOMING_WIRE_VERSION 10
 
 /* The environment variable that names the wire: "MEMFD,CREDIT_FD,FULL_FD" (inherited descriptors). */
 #define HOMING_WIRE_ENV "HOMING_WIRE"
@@ -48,7 +48,13 @@ typedef struct {
    unsigned int       version;    /* set by the recorder, before flavour: HOMING_WIRE_VERSION */
    unsigned long long cursor_base;  /* set by the recorder: 0, or its address of segment 0 */
    unsigned int       open_end;   /* set by the recorder: entries of open[] from here on were never in use */
-   unsigned int       window;     /* set by homing: 0: all is recorded; odd: window `window / 2` is open; else none */
+   unsigned int       window;     /* 0: all is recorded; odd: window `window / 2` is open; else none. Set by homing at
+                                   * the start, and raised by one by the recorder (parallel) when its time has come */
+   /* In windows: the words of references that threads have sent, or would have sent, as far as they have counted them;
+    * and where in that count `window` is to become n: entry n % 2 is the place, in its last eight bits those of n. Set by
+    * homing, for one or two numbers in advance. */
+   unsigned long long progress __attribute__((aligned(64)));
+   unsigned long long window_at[2];
    /* Recorder: for each stream in progress, the segment in use + 1 (0: none), its index in the stream, and the words
     * written so far; where cursor_base is not 0, the recorder's own write address in place of the number of words. A
     * segment is posted before it is withdrawn here, so that one or the other shows every word; the index tells when it
@@ -77,7 +83,8 @@ typedef struct {
 enum {
    HOMING_AT_MAGIC = 0, HOMING_AT_SEGMENTS = 8, HOMING_AT_SEGMENT_WORDS = 12, HOMING_AT_STOP = 16,
    HOMING_AT_FLAVOUR = 20, HOMING_AT_HEADER_BYTES = 24, HOMING_AT_CHILDREN = 32, HOMING_AT_VERSION = 36,
-   HOMING_AT_CURSOR_BASE = 40, HOMING_AT_OPEN_END = 48, HOMING_AT_WINDOW = 52, HOMING_AT_OPEN = 64,
+   HOMING_AT_CURSOR_BASE = 40, HOMING_AT_OPEN_END = 48, HOMING_AT_WINDOW = 52,
+   HOMING_AT_PROGRESS = 64, HOMING_AT_WINDOW_AT = 72, HOMING_AT_OPEN = 128,
    HOMING_OPEN_BYTES = 64,
    /* in an entry of open[] */
    HOMING_AT_OPEN_SEGMENT = 0, HOMING_AT_OPEN_THREAD = 4, HOMING_AT_OPEN_INDEX = 8, HOMING_AT_OPEN_WORDS = 16,
@@ -106,6 +113,8 @@ HOMING_LAID(homing_wire_header, version, HOMING_AT_VERSION, 4);
 HOMING_LAID(homing_wire_header, cursor_base, HOMING_AT_CURSOR_BASE, 8);
 HOMING_LAID(homing_wire_header, open_end, HOMING_AT_OPEN_END, 4);
 HOMING_LAID(homing_wire_header, window, HOMING_AT_WINDOW, 4);
+HOMING_LAID(homing_wire_header, progress, HOMING_AT_PROGRESS, 8);
+HOMING_LAID(homing_wire_header, window_at, HOMING_AT_WINDOW_AT, 16);
 HOMING_LAID(homing_wire_header, open, HOMING_AT_OPEN, HOMING_WIRE_MAX_OPEN * HOMING_OPEN_BYTES);
 HOMING_LAID(homing_wire_header, open[0].segment_plus_1, HOMING_AT_OPEN + HOMING_AT_OPEN_SEGMENT, 4);
 HOMING_LAID(homing_wire_header, open[0].thread, HOMING_AT_OPEN + HOMING_AT_OPEN_THREAD, 4);

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+int omp_get_num_threads(void);
+
 typedef void function(void *);
 
 struct team {
@@ -47,6 +49,7 @@ static void run_member(void *argument)
 
 static void fork_team(struct team *team, function *run, void *data)
 {
+   homing_are_idle();
    *team = (struct team){.run = run, .data = data, .object = homing_object()};
    release(team->object + ROLE_FORK);
 }
@@ -118,6 +121,8 @@ static word arrive(void)
       return 0;
    word object = here.team->object + (++here.barriers << 32);
    release(object);
+   if (homing_is_due())
+      homing_meet(object, (unsigned)REAL(omp_get_num_threads)());
    homing_may_block();
    return object;
 }

@@ -25,7 +25,9 @@ void homing_go_nowhere(void)
       self->shares = number >= NOWHERES;
       base = (word)nowhere[number % NOWHERES];
    } else if (self->cursor == &self->nowhere && self->paused) {
-      self->unseen += (self->nowhere - base) / sizeof(word);
+      word words = (self->nowhere - base) / sizeof(word);
+      self->unseen += words;
+      homing_count_progress(words);
    } else if (self->cursor == &self->nowhere) {
       homing_lose_records((self->nowhere - base) / sizeof(word));
    }
@@ -63,6 +65,8 @@ HIDDEN __attribute__((used)) void homing_inline_room(void)
 {
    homing_look_for_recorder();
    homing_look_at_nowhere();
+   if (homing_self.paused)
+      homing_go_nowhere(); /* what is counted there may open a window */
    if (!homing_record_room())
       homing_go_nowhere();
 }

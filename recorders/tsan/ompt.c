@@ -38,6 +38,7 @@ struct task {
    word barriers; /* implicit tasks: barriers so far */
    int is_explicit;
    int depends;
+   unsigned threads; /* of its team, of an implicit one */
 };
 
 /* Set by the first explicit task: from then on barriers also wait for tasks. */
@@ -59,16 +60,19 @@ static void parallel_begin(data *encountering, const void *frame, data *parallel
                            const void *code)
 {
    (void)encountering, (void)frame, (void)threads, (void)flags, (void)code;
+   homing_are_idle();
    parallel->value = homing_object();
    release(parallel->value + ROLE_FORK);
 }
 
 static void implicit_task(int scope, data *parallel, data *task, unsigned threads, unsigned index, int flags)
 {
-   (void)threads, (void)index, (void)flags;
+   (void)index, (void)flags;
    if (scope == SCOPE_BEGIN) {
       word team = parallel != NULL ? parallel->value : 0;
-      task->ptr = new_task(team, 0, 0);
+      struct task *own = task->ptr = new_task(team, 0, 0);
+      if (own != NULL)
+         own->threads = threads;
       if (team != 0)
          acquire(team + ROLE_FORK);
    } else if (task != NULL) {
@@ -124,6 +128,7 @@ static void sync_region(int kind, int scope, data *parallel, data *task_data, co
    }
    if (scope == SCOPE_BEGIN) {
       release(task->team + (++task->barriers << 32));
+      homing_meet(task->team + (task->barriers << 32), task->threads);
       homing_may_block();
       return;
    }

@@ -88,6 +88,8 @@ struct stream {
     * that segment, those that are no references. References, in words, that were sent before the window, and those that
     * were not since the last. */
    word posted, control, sent_before, unseen;
+   /* Of those of the window, the ones that the header's count has. */
+   word counted;
    /* Up to where records that go nowhere were looked at, and the page faults that the kernel had counted by then;
     * whether a signal handler has written among them since, or other threads do. Pages touched lately. */
    word looked, faults, touched[8];
@@ -118,6 +120,17 @@ HIDDEN void homing_sync(unsigned kind, word object);
 HIDDEN void homing_sync_always(unsigned kind, word object);
 /* Whether a new window is open, or the last one is closed: from here on the thread goes by that. */
 HIDDEN void homing_follow_window(void);
+/* Counts words of references in the header, which may open or close a window: some of this thread; those that it has sent
+ * in the window that is open. */
+HIDDEN void homing_count_progress(word words);
+HIDDEN void homing_count_window(void);
+/* Windows open and close where threads meet: the caller has come to a barrier of so many; all but the caller are idle.
+ * Whether one is to open or close. */
+HIDDEN void homing_meet(word barrier, unsigned threads);
+HIDDEN void homing_are_idle(void);
+HIDDEN int homing_is_due(void);
+/* In a window: code of recorders/clang asks for room, and looks at the window, before its segment is full. */
+HIDDEN void homing_look_again_soon(void);
 /* Between windows: makes ready to know touched pages; a reference goes nowhere, which may be the first to its page; the
  * same for records of recorders/clang; for all that the thread has let go nowhere. */
 enum { HOMING_TOUCHED = sizeof homing_self.touched / sizeof(word) };

@@ -45,6 +45,8 @@ static pthread_key_t end_key;
 
 /* References and synchronisations that are not recorded between two looks for a recorder. */
 enum { LOOKS_EACH = 4096, LOOKS_EACH_SYNC = 16 };
+/* References between windows that are counted in the header together. */
+enum { COUNTED_AT_ONCE = 4096 };
 
 void homing_say(const char *text) { (void)!syscall(SYS_write, 2, text, strlen(text)); }
 
@@ -135,6 +137,7 @@ void homing_end_change(uint64_t before)
 static void post_segment(void)
 {
    struct stream *self = &homing_self;
+   homing_count_window();
    word end = homing_wire->open[self->slot].words;
    self->posted += (end - (word)self->base) / sizeof(word);
    if (self->handler_end > end)
@@ -321,8 +324,13 @@ word *homing_reserve(unsigned n)
 
 int homing_record_room(void)
 {
+   if (homing_active)
+      homing_count_window();
    homing_follow_window();
-   return !(homing_self.paused && homing_active) && have_room(HOMING_RECORD_MAX + 1);
+   if ((homing_self.paused && homing_active) || !have_room(HOMING_RECORD_MAX + 1))
+      return 0;
+   homing_look_again_soon();
+   return 1;
 }
 
 void homing_reference_slow(word reference)
@@ -332,7 +340,8 @@ void homing_reference_slow(word reference)
       return;
    homing_follow_window();
    if (homing_self.paused) {
-      homing_self.unseen++;
+      if (++homing_self.unseen % COUNTED_AT_ONCE == 0)
+         homing_count_progress(COUNTED_AT_ONCE);
       homing_touch(reference);
       return;
    }

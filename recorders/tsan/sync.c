@@ -219,6 +219,8 @@ EXPORT int pthread_barrier_wait(pthread_barrier_t *b)
       object = entry->object | (arrival / entry->count) << 32;
    }
    release((void *)object);
+   if (entry != NULL)
+      homing_meet(object, (unsigned)entry->count);
    homing_may_block();
    int result = REAL(pthread_barrier_wait)(b);
    acquire((void *)object);

@@ -1,13 +1,23 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * Recording in windows (`homing record --windows`): homing opens and closes them, by a number in the wire's header.
- * Threads look at it where they synchronise and where they need room. Between windows a thread's references go where
+ * Recording in windows (`homing record --windows`), which open and close by a number in the wire's header. Homing says
+ * when that is, in words of references; threads count theirs there, all together, and the one that comes to the place
+ * raises the number. They look at it where they synchronise and where they need room. Between windows a thread's references go where
  * nobody reads them, and are counted in words; mappings, allocations, threads and marks are sent all the same, for
  * which the thread turns back to its segment for a moment. What a thread has sent in one window comes before what
  * others send in the next: one edge a window. */
 #include "runtime.h"
 
 #include <errno.h>
+
+/* In a window, words between two looks: threads that leave it later than others go on alone, as they would not have. */
+enum { LOOK_EACH = 4096 };
+
+/* Whether the threads of the program meet at barriers. Windows open and close there, where none is ahead of the others:
+ * elsewhere the one that comes to the place last would look as though it worked alone. If they do not meet for so many
+ * words, it is where one of them is. */
+enum { PATIENCE = 1 << 22 };
+static int meets;
 
 /* Words that the thread has sent in this recording, of references alone: other words are sent between windows, too. */
 static word sent(void)
@@ -69,8 +79,78 @@ static void resume_recording(void)
    homing_end_change(mask);
 }
 
+/* The number that the window is to have next, if it is to have it for `patience` words; 0 if it is not yet. */
+static uint32_t due(word progress, word patience)
+{
+   uint32_t window = __atomic_load_n(&homing_wire->window, __ATOMIC_RELAXED), next = window + 1;
+   word at = __atomic_load_n(&homing_wire->window_at[next % 2], __ATOMIC_ACQUIRE);
+   return window != 0 && progress >= at && progress - at >= patience && (at - next) % 256 == 0 ? next : 0;
+}
+
+static void raise_to(uint32_t next)
+{
+   uint32_t window = next - 1;
+   if (next != 0)
+      __atomic_compare_exchange_n(&homing_wire->window, &window, next, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+void homing_count_progress(word words)
+{
+   if (words > 0 && homing_wire->window != 0)
+      raise_to(due(__atomic_add_fetch(&homing_wire->progress, words, __ATOMIC_RELAXED), meets ? PATIENCE : 0));
+}
+
+static uint32_t is_due(void)
+{
+   if (!homing_active || __atomic_load_n(&homing_wire->window, __ATOMIC_RELAXED) == 0)
+      return 0;
+   meets = 1;
+   return due(__atomic_load_n(&homing_wire->progress, __ATOMIC_RELAXED), 0);
+}
+
+int homing_is_due(void) { return is_due() != 0; }
+
+void homing_are_idle(void) { raise_to(is_due()); }
+
+/* Only those are counted that come when it is due: so it is the first barrier to which all do. */
+void homing_meet(word barrier, unsigned threads)
+{
+   static int lock;
+   static word at;
+   static unsigned come;
+   uint32_t next = is_due();
+   if (next == 0)
+      return;
+   homing_lock(&lock);
+   come = at == barrier ? come + 1 : 1;
+   at = barrier;
+   if (come == threads)
+      raise_to(next);
+   homing_unlock(&lock);
+}
+
+void homing_count_window(void)
+{
+   struct stream *self = &homing_self;
+   if (self->paused || !(self->window & 1))
+      return;
+   word now = sent();
+   homing_count_progress(now - self->counted);
+   self->counted = now;
+}
+
+void homing_look_again_soon(void)
+{
+   struct stream *self = &homing_self;
+   if (LIKELY(!(self->window & 1)) || self->base == NULL)
+      return;
+   word soon = *self->cursor + LOOK_EACH * sizeof(word), end = self->limit - HOMING_RECORD_MAX * sizeof(word);
+   self->inline_limit = soon < end ? soon : end;
+}
+
 static void end_window(uint32_t number)
 {
+   homing_count_window();
    homing_send(2, HOMING_WORD(HOMING_WINDOW, (word)number << 1), sent() - homing_self.sent_before, 0, 0, 0);
    homing_sync_always(HOMING_SYNC_RELEASE, OBJECT_WINDOW);
 }
@@ -82,7 +162,8 @@ static void begin_window(uint32_t number)
    self->unseen = 0;
    homing_sync_always(HOMING_SYNC_ACQUIRE, OBJECT_WINDOW);
    homing_send(2, HOMING_WORD(HOMING_WINDOW, (word)number << 1 | 1), unseen, 0, 0, 0);
-   self->sent_before = sent();
+   self->sent_before = self->counted = sent();
+   homing_look_again_soon();
 }
 
 static void follow(void)

@@ -304,6 +304,19 @@ impl Channel {
         self.memory.u32_at(at::WINDOW).store(number, Ordering::Release);
     }
 
+    /// Which window is open, and the words of references that threads have counted (`homing_wire_header.progress`).
+    pub fn progress(&self) -> (u32, u64) {
+        let words = self.memory.u64_at(at::PROGRESS).load(Ordering::Acquire);
+        (self.memory.u32_at(at::WINDOW).load(Ordering::Acquire), words)
+    }
+
+    /// From about which word on the window is to have this number. The place of the number before the last is
+    /// forgotten.
+    pub fn set_window_at(&self, number: u32, words: u64) {
+        let place = words & !0xff | u64::from(number) & 0xff;
+        self.memory.u64_at(at::WINDOW_AT + 8 * (number as usize % 2)).store(place, Ordering::Release);
+    }
+
     /// What kind of recorder attached, `None` before one has.
     pub fn flavour(&self) -> Option<Flavour> {
         match self.memory.u32_at(at::FLAVOUR).load(Ordering::Acquire) {

@@ -145,24 +145,23 @@ struct Weighted {
     share: f64,
 }
 
-/// Windows with how long the stretches are that they stand for. What comes before one without references is added to
-/// the next one that has some.
+/// Windows with how much of the program they stand for: each for as many times its own length as all of them do, as
+/// each word of the program was as likely to be in one as any other.
 fn weighted(histories: Vec<(u32, History)>, lengths: &BTreeMap<u32, Length>) -> Weighted {
-    let (mut weighted, mut unknown) = (Vec::new(), 0);
-    let (mut pending, mut all, mut seen) = (0u64, 0u64, 0u64);
-    for (number, history) in histories {
-        let length = &lengths[&number];
-        let stretch = length.unseen.saturating_add(length.seen);
-        unknown += u64::from(length.seen == 0 && history.references() > 0);
-        if length.seen == 0 || history.references() == 0 {
-            pending = pending.saturating_add(stretch);
-            continue;
-        }
-        let stretch = stretch.saturating_add(std::mem::take(&mut pending));
-        (all, seen) = (all.saturating_add(stretch), seen.saturating_add(length.seen));
-        weighted.push(Window { history, weight: stretch as f64 / length.seen as f64 });
+    let (mut all, mut seen) = (0u64, 0u64);
+    for length in lengths.values() {
+        all = all.saturating_add(length.unseen).saturating_add(length.seen);
+        seen = seen.saturating_add(length.seen);
     }
-    Weighted { weighted, unknown, share: seen as f64 / (all as f64).max(1.0) }
+    let weight = all as f64 / (seen as f64).max(1.0);
+    let (mut weighted, mut unknown) = (Vec::new(), 0);
+    for (number, history) in histories {
+        match lengths[&number].seen {
+            0 => unknown += u64::from(history.references() > 0),
+            seen => weighted.push(Window { history, weight, length: seen as f64 }),
+        }
+    }
+    Weighted { weighted, unknown, share: 1.0 / weight.max(1.0) }
 }
 
 /// A trace in windows.

@@ -2,7 +2,7 @@
 
 use super::{frames, symbols};
 use crate::error::{with_causes, RecordError, While};
-use crate::windows::{Schedule, Windows};
+use crate::windows::{Progress, Schedule, Windows};
 use homing_linux::channel::{self, Channel, ChannelError, Filled, Flavour, OpenSegment, Received};
 use homing_trace::wire::{self, Cut};
 use homing_trace::{Header, Ingest, IngestOptions, Place, Summary, TraceWriter};
@@ -73,7 +73,7 @@ impl Stream {
     /// What `process` sends through `channel` goes to `file`.
     pub fn new(channel: Channel, file: File, settings: Settings, process: u32) -> Stream {
         let (replaced, executed_in) = (Vec::new(), None);
-        let schedule = settings.windows.map(|windows| Schedule::new(windows, Instant::now()));
+        let schedule = settings.windows.map(Schedule::new);
         Stream {
             channel,
             schedule,
@@ -93,14 +93,18 @@ impl Stream {
         &mut self.channel
     }
 
-    /// Waits up to `longest` for a segment, and opens and closes windows meanwhile.
+    /// Waits up to `longest` for a segment, and says when the next windows open and close.
     pub fn receive(&mut self, longest: Duration) -> Result<Received, ChannelError> {
         let mut wait = longest;
         if let Some(schedule) = &mut self.schedule {
-            let (number, holds) = schedule.turn(Instant::now());
-            self.channel.set_window(number);
-            // A wait of no time would be a busy one.
-            wait = wait.min(holds).max(Duration::from_millis(1));
+            let (window, words) = self.channel.progress();
+            let (references, window_words) =
+                self.ingest.as_ref().map_or((0, 0), |ingest| (ingest.references(), ingest.window_words()));
+            let progress = Progress { window, words, references, window_words };
+            for (number, place) in schedule.look(Instant::now(), progress).into_iter().flatten() {
+                self.channel.set_window_at(number, place);
+            }
+            wait = wait.min(schedule.holds());
         }
         self.channel.receive(wait)
     }

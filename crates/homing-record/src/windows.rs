@@ -1,4 +1,10 @@
-//! Recording in windows: one in each period, at a random place in it, so that what is recorded stands for what is not.
+//! Recording in windows: one in each stretch of the program, at a random place in it, so that what is recorded stands
+//! for what is not.
+//!
+//! Stretches and windows are counted in words of references, as threads count them in the wire's header: so each word
+//! of a stretch is as likely to be in its window as any other, whatever the program's pace there. A stretch is as long
+//! as its period at the pace that the program has had lately between windows. The recorder raises the window's number itself
+//! when the count comes to a place that is set here beforehand.
 
 use homing_linux::channel::Channel;
 use rand::{Rng, SeedableRng};
@@ -9,15 +15,35 @@ use std::time::{Duration, Instant};
 /// When a program is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Windows {
-    length: Duration,
-    period: Duration,
+    length: u64,
+    period: u64,
+    unit: Unit,
     seed: u64,
 }
 
+/// What the length of a window is counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unit {
+    /// Nanoseconds that the program takes between windows.
+    Time,
+    References,
+}
+
 impl Windows {
-    /// A window of this length in each period, at a place that the seed gives. `None`: the window does not fit.
-    pub fn new(length: Duration, period: Duration, seed: u64) -> Option<Windows> {
-        (!length.is_zero() && length < period).then_some(Windows { length, period, seed })
+    /// A window of this length in each period, in the time that the program takes between windows, at a place that the
+    /// seed gives. `None`: the window does not fit.
+    pub fn of_time(length: Duration, period: Duration, seed: u64) -> Option<Windows> {
+        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        Windows::new(nanoseconds(length), nanoseconds(period), Unit::Time, seed)
+    }
+
+    /// The same, of about so many references.
+    pub fn of_references(length: u64, period: u64, seed: u64) -> Option<Windows> {
+        Windows::new(length, period, Unit::References, seed)
+    }
+
+    fn new(length: u64, period: u64, unit: Unit, seed: u64) -> Option<Windows> {
+        (length > 0 && length < period).then_some(Windows { length, period, unit, seed })
     }
 
     /// Nothing is recorded through the channel until its first window opens.
@@ -28,61 +54,151 @@ impl Windows {
 
 impl fmt::Display for Windows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}/{:?}, seed {}", self.length, self.period, self.seed)
+        match self.unit {
+            Unit::Time => {
+                let [length, period] = [self.length, self.period].map(Duration::from_nanos);
+                write!(f, "{length:?}/{period:?}")?;
+            }
+            Unit::References => write!(f, "{}/{} references", self.length, self.period)?,
+        }
+        write!(f, ", seed {}", self.seed)
     }
 }
 
 /// What stands in the wire's header before the first window opens: the number of that window is half of it. Each change
 /// adds one: odd numbers are open windows.
 const CLOSED: u32 = 2;
+/// Before its first window a program's pace is taken from this part of a period,
+const PACE_PART: u32 = 16;
+/// and from no longer than this.
+const PACE_TIME: Duration = Duration::from_millis(5);
+/// The fewest words of a window: each thread begins and ends it where it next looks, some thousands of words later.
+const LEAST: f64 = 65_536.0;
+/// Between two looks.
+const LOOKS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
+
+/// How far the program has come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Progress {
+    /// What stands in the wire's header: the window, and words of references.
+    pub window: u32,
+    pub words: u64,
+    /// References of the windows so far, and their words.
+    pub references: u64,
+    pub window_words: u64,
+}
 
 /// The windows of one recording.
 #[derive(Debug)]
 pub(crate) struct Schedule {
     windows: Windows,
     rng: Xoshiro256PlusPlus,
-    /// When the period begins that the next window is in, and when that opens.
-    period: Instant,
-    next: Instant,
-    /// When the one that is open closes.
-    closes: Option<Instant>,
-    state: u32,
+    /// Where the next stretch begins, in words, and the number that opens its window.
+    stretch: f64,
+    next: u32,
+    /// A place that cannot be set yet.
+    waits: Option<(u32, u64)>,
+    last: Option<(Instant, Progress)>,
+    /// Since the last stretch was chosen: what the program has taken between windows, and the words of that.
+    closed: Duration,
+    closed_words: u64,
+    /// When that was, and how far the program had come; and the pace that was found, in words a nanosecond.
+    chosen: Option<(Instant, u64)>,
+    pace: f64,
 }
 
 impl Schedule {
-    pub(crate) fn new(windows: Windows, now: Instant) -> Schedule {
-        let rng = Xoshiro256PlusPlus::seed_from_u64(windows.seed);
-        let mut schedule = Schedule { windows, rng, period: now, next: now, closes: None, state: CLOSED };
-        schedule.choose();
-        schedule
-    }
-
-    fn choose(&mut self) {
-        let room = (self.windows.period - self.windows.length).as_nanos() as u64;
-        self.next = self.period + Duration::from_nanos(self.rng.gen_range(0..=room));
-    }
-
-    /// Opens or closes a window if it is time. Gives the number for the header, and how long it holds.
-    pub(crate) fn turn(&mut self, now: Instant) -> (u32, Duration) {
-        match self.closes {
-            Some(closes) if now >= closes => {
-                self.closes = None;
-                self.state += 1;
-                while self.period + self.windows.period <= now {
-                    self.period += self.windows.period;
-                }
-                if self.next >= self.period {
-                    self.period += self.windows.period;
-                }
-                self.choose();
-            }
-            None if now >= self.next => {
-                self.closes = Some(now + self.windows.length);
-                self.state += 1;
-            }
-            _ => {}
+    pub(crate) fn new(windows: Windows) -> Schedule {
+        Schedule {
+            windows,
+            rng: Xoshiro256PlusPlus::seed_from_u64(windows.seed),
+            stretch: 0.0,
+            next: CLOSED + 1,
+            waits: None,
+            last: None,
+            closed: Duration::ZERO,
+            closed_words: 0,
+            chosen: None,
+            pace: 0.0,
         }
-        (self.state, self.closes.unwrap_or(self.next).saturating_duration_since(now))
+    }
+
+    /// The most that is to pass between two looks.
+    pub(crate) fn holds(&self) -> Duration {
+        match self.windows.unit {
+            Unit::Time => (Duration::from_nanos(self.windows.period) / PACE_PART).clamp(LOOKS.0, LOOKS.1),
+            Unit::References => LOOKS.0,
+        }
+    }
+
+    /// The numbers that the window is to have from which word on, as far as they can be set now.
+    pub(crate) fn look(&mut self, now: Instant, progress: Progress) -> [Option<(u32, u64)>; 2] {
+        self.time(now, progress);
+        let mut set = [None, None];
+        let can_be_set = |number: u32| progress.window.wrapping_sub(number.wrapping_sub(2)) < u32::MAX / 2;
+        set[0] = self.waits.take_if(|(number, _)| can_be_set(*number));
+        if self.waits.is_none() && can_be_set(self.next) {
+            if let Some((opens, closes)) = self.choose(now, progress) {
+                set[1] = Some((self.next, opens));
+                self.waits = Some((self.next.wrapping_add(1), closes));
+                self.next = self.next.wrapping_add(2);
+            }
+        }
+        if set[0].is_none() {
+            set[0] = self.waits.take_if(|(number, _)| can_be_set(*number));
+        }
+        set
+    }
+
+    fn time(&mut self, now: Instant, progress: Progress) {
+        if let Some((before, last)) = self.last.replace((now, progress)) {
+            if last.window == progress.window && progress.window.is_multiple_of(2) {
+                self.closed += now - before;
+                self.closed_words += progress.words.saturating_sub(last.words);
+            }
+        }
+    }
+
+    /// Words of one nanosecond, or of one reference; `None`: that is not known yet.
+    fn pace(&mut self, now: Instant, progress: Progress) -> Option<f64> {
+        match self.windows.unit {
+            Unit::Time => {
+                let enough = (Duration::from_nanos(self.windows.period) / PACE_PART).min(PACE_TIME);
+                let between = self.closed_words as f64 / self.closed.as_nanos().max(1) as f64;
+                if self.closed_words > 0 && self.closed >= enough {
+                    self.pace = between;
+                } else if let Some((then, words)) = self.chosen {
+                    // Windows came so fast that hardly a look was between two. With windows it is no less than:
+                    let whole = (progress.words - words) as f64 / (now - then).as_nanos().max(1) as f64;
+                    self.pace = self.pace.max(whole);
+                } else {
+                    return None;
+                }
+                (self.closed, self.closed_words) = (Duration::ZERO, 0);
+                self.chosen = Some((now, progress.words));
+                Some(self.pace)
+            }
+            Unit::References if progress.references > 0 && progress.window_words > 0 => {
+                Some(progress.window_words as f64 / progress.references as f64)
+            }
+            Unit::References => Some(1.0),
+        }
+    }
+
+    /// Where the window of the next stretch opens and closes.
+    fn choose(&mut self, now: Instant, progress: Progress) -> Option<(u64, u64)> {
+        let length = (self.windows.length as f64 * self.pace(now, progress)?).max(LEAST);
+        let period = length * (self.windows.period as f64 / self.windows.length as f64);
+        // Where a part of the stretch has passed, as at the start, its window is in the rest. A stretch that ended
+        // before anybody looked has none.
+        let now = progress.words as f64;
+        if self.stretch + period - length < now {
+            self.stretch = now;
+        }
+        let (first, last) = (self.stretch.max(now), self.stretch + period - length);
+        let opens = if first < last { self.rng.gen_range(first..last) } else { last };
+        self.stretch += period;
+        Some((opens as u64, (opens + length) as u64))
     }
 }
 
@@ -90,57 +206,102 @@ impl Schedule {
 mod tests {
     use super::*;
 
-    /// What the header says, and when it changed, where homing looks every `step`.
-    fn changes(windows: Windows, step: Duration, looks: u32) -> Vec<(u32, Duration)> {
+    /// A program that makes so many words a millisecond, told by the millisecond. Returns where each window opened and
+    /// closed, in words.
+    fn run(windows: Windows, pace: impl Fn(u64) -> u64, milliseconds: u64) -> Vec<(u64, u64)> {
         let begin = Instant::now();
-        let mut schedule = Schedule::new(windows, begin);
-        let mut seen = vec![(CLOSED, Duration::ZERO)];
-        for look in 0..looks {
-            let at = step * look;
-            let (state, _) = schedule.turn(begin + at);
-            if seen.last().is_some_and(|&(last, _)| last != state) {
-                seen.push((state, at));
+        let mut schedule = Schedule::new(windows);
+        let (mut progress, mut places) =
+            (Progress { window: CLOSED, words: 0, references: 0, window_words: 0 }, [None, None]);
+        let (mut found, mut opened) = (Vec::new(), 0);
+        for millisecond in 0..milliseconds {
+            let set = schedule.look(begin + Duration::from_millis(millisecond), progress);
+            for (number, place) in set.into_iter().flatten() {
+                assert!(number > progress.window && number <= progress.window + 2, "{number} {progress:?}");
+                places[number as usize % 2] = Some((number, place));
+            }
+            // In a window the program is slower, as it is recorded.
+            let words = if progress.window % 2 == 1 { pace(millisecond) / 8 } else { pace(millisecond) };
+            for _ in 0..words {
+                progress.words += 1;
+                progress.window_words += u64::from(progress.window % 2 == 1);
+                progress.references += 3 * u64::from(progress.window % 2 == 1);
+                let next = progress.window + 1;
+                if places[next as usize % 2]
+                    .is_some_and(|(number, at)| number == next && progress.words >= at)
+                {
+                    progress.window = next;
+                    match next % 2 {
+                        1 => opened = progress.words,
+                        _ => found.push((opened, progress.words)),
+                    }
+                }
             }
         }
-        seen
+        found
     }
 
     #[test]
-    fn one_window_in_each_period_wherever_the_seed_puts_it() {
+    fn one_window_in_each_stretch_wherever_the_seed_puts_it() {
         let ms = Duration::from_millis;
-        let windows = Windows::new(ms(50), ms(1000), 7).unwrap();
-        let seen = changes(windows, ms(1), 100_000);
-        let opened: Vec<Duration> =
-            seen.iter().filter(|(state, _)| state % 2 == 1).map(|&(_, at)| at).collect();
-        assert!((99..=100).contains(&opened.len()), "{}", opened.len());
-        assert!(seen.windows(2).all(|pair| pair[1].0 == pair[0].0 + 1));
-        let places: Vec<u128> = opened.iter().map(|at| at.as_millis() % 1000).collect();
-        let periods: Vec<u128> = opened.iter().map(|at| at.as_millis() / 1000).collect();
-        assert!(periods.windows(2).all(|pair| pair[1] == pair[0] + 1), "{periods:?}");
-        assert!(places.iter().all(|&place| place <= 951));
-        let mean = places.iter().sum::<u128>() / places.len() as u128;
-        assert!((400..550).contains(&mean), "windows gather at {mean} ms of their periods");
-        for pair in seen.windows(2).filter(|pair| pair[0].0 % 2 == 1) {
-            assert!((50..=51).contains(&(pair[1].1 - pair[0].1).as_millis()));
+        let windows = Windows::of_time(ms(5), ms(100), 7).unwrap();
+        let found = run(windows, |_| 20_000, 20_000);
+        // Stretches of 2 million words, windows of 100,000, which take up to 40 ms as they are recorded.
+        assert!((145..=156).contains(&found.len()), "{}", found.len());
+        for (stretch, (opened, closed)) in found.iter().enumerate() {
+            assert!((99_000..=101_000).contains(&(closed - opened)), "{opened} {closed}");
+            assert!(
+                opened.abs_diff(2_000_000 * stretch as u64 + 950_000) <= 1_000_000,
+                "{stretch}: {opened}"
+            );
         }
-        assert_ne!(
-            changes(Windows::new(ms(50), ms(1000), 8).unwrap(), ms(1), 3000),
-            changes(windows, ms(1), 3000)
-        );
+        let mean = found.iter().map(|(opened, _)| opened % 2_000_000).sum::<u64>() / found.len() as u64;
+        assert!((840_000..1_060_000).contains(&mean), "windows gather at {mean} words of their stretches");
+        let other = run(Windows::of_time(ms(5), ms(100), 8).unwrap(), |_| 20_000, 500);
+        assert_ne!(other, found[..other.len()]);
     }
 
     #[test]
-    fn a_late_look_leaves_periods_out() {
+    fn windows_are_counted_in_words_whatever_the_pace() {
+        // Half of the time the program is ten times as slow, as it begins. It has as many words a window there.
         let ms = Duration::from_millis;
-        let seen = changes(Windows::new(ms(1), ms(10), 0).unwrap(), ms(25), 40);
-        assert!(seen.len() > 30 && seen.windows(2).all(|pair| pair[1].0 == pair[0].0 + 1));
+        let slow = |millisecond: u64| millisecond / 500 % 2 == 0;
+        let pace = |millisecond| if slow(millisecond) { 10_000 } else { 100_000 };
+        let found = run(Windows::of_time(ms(1), ms(20), 0).unwrap(), pace, 10_000);
+        let covered: u64 = found.iter().map(|(opened, closed)| closed - opened).sum();
+        let all = found.last().unwrap().1;
+        assert!((0.045..0.055).contains(&(covered as f64 / all as f64)), "{covered} of {all}");
+        // As many stretches as there are periods, but for the changes of pace, and what windows take.
+        assert!((200..500).contains(&found.len()), "{}", found.len());
+    }
+
+    #[test]
+    fn a_slow_start_does_not_make_short_windows_for_ever() {
+        let ms = Duration::from_millis;
+        let pace = |millisecond| if millisecond < 20 { 10 } else { 100_000 };
+        let found = run(Windows::of_time(ms(5), ms(100), 0).unwrap(), pace, 3000);
+        assert!((20..45).contains(&found.len()), "{}", found.len());
+        let (opened, closed) = found[found.len() / 2];
+        assert!((400_000..600_000).contains(&(closed - opened)));
+    }
+
+    #[test]
+    fn lengths_in_references_become_words_by_what_windows_show() {
+        // Three references a word.
+        let found = run(Windows::of_references(600_000, 6_000_000, 1).unwrap(), |_| 20_000, 4000);
+        let lengths: Vec<u64> = found.iter().map(|(opened, closed)| closed - opened).collect();
+        assert!(lengths.len() > 15, "{lengths:?}");
+        assert!((599_000..602_000).contains(&lengths[0]), "{lengths:?}");
+        assert!(lengths[3..].iter().all(|length| (199_000..202_000).contains(length)), "{lengths:?}");
     }
 
     #[test]
     fn a_window_is_shorter_than_its_period() {
         let ms = Duration::from_millis;
-        assert_eq!(Windows::new(ms(0), ms(10), 0), None);
-        assert_eq!(Windows::new(ms(10), ms(10), 0), None);
-        assert_eq!(Windows::new(ms(5), ms(10), 3).unwrap().to_string(), "5ms/10ms, seed 3");
+        assert_eq!(Windows::of_time(ms(0), ms(10), 0), None);
+        assert_eq!(Windows::of_time(ms(10), ms(10), 0), None);
+        assert_eq!(Windows::of_references(5, 5, 0), None);
+        assert_eq!(Windows::of_time(ms(5), ms(10), 3).unwrap().to_string(), "5ms/10ms, seed 3");
+        assert_eq!(Windows::of_references(5, 10, 3).unwrap().to_string(), "5/10 references, seed 3");
     }
 }

@@ -237,6 +237,11 @@ impl<W: Write> Ingest<W> {
         self.state.writer.references()
     }
 
+    /// Words of the windows that have ended (`homing record --windows`).
+    pub fn window_words(&self) -> u64 {
+        self.state.windows.window_words
+    }
+
     /// Ends the trace.
     pub fn finish(mut self) -> Result<(W, Summary), TraceError> {
         self.take_rest()?;

@@ -165,6 +165,8 @@ pub mod at {
         CURSOR_BASE: usize = "HOMING_AT_CURSOR_BASE";
         OPEN_END: usize = "HOMING_AT_OPEN_END";
         WINDOW: usize = "HOMING_AT_WINDOW";
+        PROGRESS: usize = "HOMING_AT_PROGRESS";
+        WINDOW_AT: usize = "HOMING_AT_WINDOW_AT";
         OPEN: usize = "HOMING_AT_OPEN";
         OPEN_SEGMENT: usize = "HOMING_AT_OPEN_SEGMENT";
         OPEN_THREAD: usize = "HOMING_AT_OPEN_THREAD";
@@ -198,8 +200,16 @@ const _: () = {
         at::OPEN_END,
         at::WINDOW,
     ];
-    let fields_of_8 =
-        [at::MAGIC, at::HEADER_BYTES, at::CURSOR_BASE, at::OPEN, at::OPEN_BYTES, at::OPEN_WORDS];
+    let fields_of_8 = [
+        at::MAGIC,
+        at::HEADER_BYTES,
+        at::CURSOR_BASE,
+        at::PROGRESS,
+        at::WINDOW_AT,
+        at::OPEN,
+        at::OPEN_BYTES,
+        at::OPEN_WORDS,
+    ];
     let mut i = 0;
     while i < fields_of_4.len() {
         assert!(fields_of_4[i].is_multiple_of(4) && fields_of_4[i] + 4 <= at::OPEN);

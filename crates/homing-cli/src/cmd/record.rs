@@ -78,11 +78,12 @@ pub struct Args {
     /// With --pid: end after this time
     #[arg(long = "for", value_name = "DURATION", requires = "pid", value_parser = duration)]
     time: Option<Duration>,
-    /// Record in windows: `50ms/1s` is 50 ms in each second, at a place in it that --seed gives; between windows the
-    /// program runs nearly as fast as without. `homing optimal` then estimates. For programs that record themselves
+    /// Record in windows: `50ms/1s` is what the program does in 50 ms of each second, at a place in it that --seed
+    /// gives; `1M/50M` counts references. Between windows the program runs nearly as fast as without. `homing optimal`
+    /// then estimates. For programs that record themselves
     #[arg(long, value_name = "LENGTH/PERIOD", value_parser = windows,
           conflicts_with_all = ["from", "to", "exclude_startup", "skip", "follow"])]
-    windows: Option<(Duration, Duration)>,
+    windows: Option<Seeded>,
     /// Say nothing on stderr when all is well
     #[arg(short, long)]
     quiet: bool,
@@ -171,19 +172,50 @@ fn request(args: Args) -> anyhow::Result<Request> {
         slice: args.slice,
         follow: args.follow,
         region: args.region.region(),
-        windows: args.windows.and_then(|(length, period)| Windows::new(length, period, args.seed)),
+        windows: args.windows.and_then(|windows| windows.with(args.seed)),
     })
 }
 
-/// A window's length and the period that has one.
-fn windows(text: &str) -> std::result::Result<(Duration, Duration), String> {
-    let (length, period) =
-        text.split_once('/').ok_or_else(|| format!("`{text}`: expected LENGTH/PERIOD, such as 50ms/1s"))?;
-    let (length, period) = (duration(length)?, duration(period)?);
-    match Windows::new(length, period, 0) {
-        Some(_) => Ok((length, period)),
+/// A window's length and the period that has one; the seed comes from elsewhere.
+#[derive(Clone, Copy, Debug)]
+enum Seeded {
+    Time(Duration, Duration),
+    References(u64, u64),
+}
+
+impl Seeded {
+    fn with(self, seed: u64) -> Option<Windows> {
+        match self {
+            Seeded::Time(length, period) => Windows::of_time(length, period, seed),
+            Seeded::References(length, period) => Windows::of_references(length, period, seed),
+        }
+    }
+}
+
+fn windows(text: &str) -> std::result::Result<Seeded, String> {
+    let (length, period) = text
+        .split_once('/')
+        .ok_or_else(|| format!("`{text}`: expected LENGTH/PERIOD, such as 50ms/1s or 1M/50M (references)"))?;
+    let windows = match (references(length), references(period)) {
+        (Some(length), Some(period)) => Seeded::References(length, period),
+        (None, None) => Seeded::Time(duration(length)?, duration(period)?),
+        _ => return Err(format!("`{text}`: expected two times or two numbers of references")),
+    };
+    match windows.with(0) {
+        Some(_) => Ok(windows),
         None => Err(format!("`{text}`: expected a window that is longer than 0 and shorter than its period")),
     }
+}
+
+/// A number of references: `5000000`, `5000k`, `5M`; `None` if the text is none.
+fn references(text: &str) -> Option<u64> {
+    let (digits, each) = match text.as_bytes().last()? {
+        b'k' | b'K' => (&text[..text.len() - 1], 1_000),
+        b'M' => (&text[..text.len() - 1], 1_000_000),
+        b'G' => (&text[..text.len() - 1], 1_000_000_000),
+        _ => (text, 1),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(each)
 }
 
 fn report(finished: &Finished) {

@@ -91,7 +91,7 @@ fn cut(program: &[Reference], gap: u32, seed: u64) -> Vec<Window> {
         let end = begin + LONG;
         let weight = (end - end_before) as f64 / LONG as f64;
         end_before = end;
-        Window { history: History::from_references(&program[begin..end], gap), weight }
+        Window { history: History::from_references(&program[begin..end], gap), weight, length: LONG as f64 }
     };
     (0..WINDOWS).map(window).collect()
 }
@@ -214,7 +214,7 @@ fn a_window_over_everything_encloses_the_bound() {
             let exact = |start| solve(&history(), &costs, Options { replication, start }).unwrap();
             let free = if replication { Start::AnySet } else { Start::OneCopy };
             for start in [Start::OneCopy, Start::AnySet, Start::FirstTouch] {
-                let windows = [Window { history: history(), weight: 1.0 }];
+                let windows = [Window { history: history(), weight: 1.0, length: 1.0 }];
                 let options = Options { replication, start };
                 let found = estimate(&windows, &costs, options).unwrap().unwrap();
                 assert_eq!(found.cost.lower_bound, exact(free).cost, "{kind:?} {start}");
@@ -239,8 +239,9 @@ fn the_costs_of_small_windows_are_as_worked_out_by_hand() {
             (0..20).map(|_| (1, 0, true)).chain((0..20).map(|_| (node, 1, true))).collect();
         History::from_references(&references, 2)
     };
-    let windows: Vec<Window> =
-        (0..FEWEST as u16).map(|number| Window { history: history(number % 2), weight: 2.5 }).collect();
+    let windows: Vec<Window> = (0..FEWEST as u16)
+        .map(|number| Window { history: history(number % 2), weight: 2.5, length: 1.0 })
+        .collect();
     let found = estimate(&windows, &plain(), options(false)).unwrap().unwrap();
     assert_eq!((found.windows, found.references_seen, found.references), (8, 320, 800.0));
     assert_eq!((found.cost.lower_bound, found.mcpr.lower_bound), (800.0, 1.0));
@@ -264,7 +265,7 @@ fn pages_that_one_window_has_are_judged_by_their_neighbours() {
             };
             let pages = (0..5).flat_map(|page| [own(0, page), own(1, page)]);
             let references: Vec<Reference> = pages.flat_map(|one| [one; 20]).collect();
-            Window { history: History::from_references(&references, 2), weight: 10.0 }
+            Window { history: History::from_references(&references, 2), weight: 10.0, length: 1.0 }
         };
         (0..10).map(window).collect()
     };
@@ -282,7 +283,11 @@ fn what_is_read_by_several_is_replicated() {
             0 => vec![(0, 0, true); 100],
             _ => (0..100).map(|time| (time % 2, 0, false)).collect(),
         };
-        Window { history: History::from_references(&references, plain().read_gap()), weight: 2.0 }
+        Window {
+            history: History::from_references(&references, plain().read_gap()),
+            weight: 2.0,
+            length: 1.0,
+        }
     };
     let windows: Vec<Window> = (0..10).map(window).collect();
     let found = estimate(&windows, &plain(), options(true)).unwrap().unwrap();
@@ -307,7 +312,7 @@ fn the_number_of_threads_does_not_matter() {
 
 #[test]
 fn no_references_give_no_estimate() {
-    let empty = Window { history: History::from_references(&[], 2), weight: 1.0 };
+    let empty = Window { history: History::from_references(&[], 2), weight: 1.0, length: 1.0 };
     assert_eq!(estimate(&[empty], &plain(), options(true)).unwrap(), None);
     assert_eq!(estimate(&[], &plain(), options(true)).unwrap(), None);
 }

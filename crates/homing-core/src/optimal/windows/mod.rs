@@ -30,8 +30,10 @@ const CHUNK: usize = 256;
 pub struct Window {
     /// Its page runs.
     pub history: History,
-    /// How many times as long as the window the stretch of the program is that it stands for; at least 1.
+    /// How many times as long as the window what it stands for is; at least 1.
     pub weight: f64,
+    /// How long it is itself, in what such lengths are counted in.
+    pub length: f64,
 }
 
 /// An estimate that the truth lies around.
@@ -90,17 +92,14 @@ pub fn estimate(
     let high = high(windows, costs, options)?;
     let sums = |(window, high): (&Window, f64)| {
         let low = window.weight * low(&window.history, costs, options)?;
-        Ok(Sums { low, high, references: window.weight * window.history.references() as f64 })
+        let references = window.weight * window.history.references() as f64;
+        Ok(Sums { low, high, references, length: window.weight * window.length })
     };
-    let each: Vec<Sums> = windows
-        .iter()
-        .zip(high)
-        .filter(|(window, _)| window.history.references() > 0)
-        .map(sums)
-        .collect::<Result<_, OptimalError>>()?;
+    let each: Vec<Sums> = windows.iter().zip(high).map(sums).collect::<Result<_, OptimalError>>()?;
     let total = each.iter().fold(Sums::default(), |sum, more| sum + *more);
-    let chance = (each.len() >= FEWEST).then(|| Resampled::of(&each));
-    let figure = |of: fn(&Sums) -> (f64, f64)| {
+    let with_references = windows.iter().filter(|window| window.history.references() > 0).count();
+    let chance = (with_references >= FEWEST).then(|| Resampled::of(&each));
+    let figure = |of: &dyn Fn(&Sums) -> (f64, f64)| {
         let (lower_bound, upper_bound) = of(&total);
         let ends = chance.as_ref().map(|chance| chance.ends(of));
         Figure {
@@ -112,11 +111,12 @@ pub fn estimate(
         }
     };
     Ok(Some(Estimate {
-        windows: each.len(),
+        windows: with_references,
         references_seen,
         references: total.references,
-        mcpr: figure(|sums| (sums.low / sums.references, sums.high / sums.references)),
-        cost: figure(|sums| (sums.low, sums.high)),
+        mcpr: figure(&|sums| (sums.low / sums.references, sums.high / sums.references)),
+        // How long the program is, is known.
+        cost: figure(&|sums| (sums.low / sums.length * total.length, sums.high / sums.length * total.length)),
     }))
 }
 

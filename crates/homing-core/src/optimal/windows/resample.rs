@@ -19,6 +19,8 @@ pub(super) struct Sums {
     pub high: f64,
     /// References.
     pub references: f64,
+    /// How long what it stands for is.
+    pub length: f64,
 }
 
 impl Add for Sums {
@@ -29,6 +31,7 @@ impl Add for Sums {
             low: self.low + more.low,
             high: self.high + more.high,
             references: self.references + more.references,
+            length: self.length + more.length,
         }
     }
 }
@@ -47,7 +50,7 @@ impl Resampled {
     }
 
     /// The lower end of the lower and the upper end of the upper of two figures of sums.
-    pub fn ends(&self, of: fn(&Sums) -> (f64, f64)) -> (f64, f64) {
+    pub fn ends(&self, of: &dyn Fn(&Sums) -> (f64, f64)) -> (f64, f64) {
         let sorted = |figure: fn((f64, f64)) -> f64| {
             let mut all: Vec<f64> = self.0.iter().map(|sums| figure(of(sums))).collect();
             all.sort_unstable_by(f64::total_cmp);
