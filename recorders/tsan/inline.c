@@ -60,6 +60,15 @@ void homing_look_at_nowhere(void)
    self->looked = self->nowhere;
 }
 
+void homing_count_nowhere(void)
+{
+   enum { MUCH = 256 };
+   struct stream *self = &homing_self;
+   if (self->cursor == &self->nowhere && self->looked == self->nowhere &&
+       self->nowhere - nowhere_begin() >= MUCH * sizeof(word) && self->handlers == 0 && !homing_interrupted())
+      homing_go_nowhere();
+}
+
 /* Called by __homing_room, which keeps all registers. */
 HIDDEN __attribute__((used)) void homing_inline_room(void)
 {

@@ -138,6 +138,8 @@ HIDDEN void homing_know_touches(void);
 HIDDEN void homing_touch(word reference);
 HIDDEN void homing_look_for_touches(const word *from, const word *end);
 HIDDEN void homing_look_at_nowhere(void);
+/* Counts what has gone nowhere, if it is much, before it has gone round. */
+HIDDEN void homing_count_nowhere(void);
 /* Counts a page whose first touch there was no room to know or to send. */
 HIDDEN void homing_lose_touch(void);
 /* The definition of a block of recorders/clang, behind its head; NULL if there is none. */

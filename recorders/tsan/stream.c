@@ -378,8 +378,10 @@ void homing_sync(unsigned kind, word object)
       return;
    if (!homing_self.paused)
       homing_sync_always(kind, object);
-   else if (kind != HOMING_SYNC_ACQUIRE)
+   else if (kind != HOMING_SYNC_ACQUIRE) {
       homing_look_at_nowhere();
+      homing_count_nowhere();
+   }
 }
 
 void homing_sync_always(unsigned kind, word object)

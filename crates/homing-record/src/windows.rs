@@ -73,7 +73,7 @@ const PACE_PART: u32 = 16;
 /// and from no longer than this.
 const PACE_TIME: Duration = Duration::from_millis(5);
 /// The fewest words of a window: each thread begins and ends it where it next looks, some thousands of words later.
-const LEAST: f64 = 65_536.0;
+const LEAST: f64 = 4096.0;
 /// Between two looks.
 const LOOKS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
 
