@@ -37,13 +37,17 @@ static Bool waits(UWord operation)
    return operation == WAIT || operation == WAIT_BITSET || operation == LOCK_PI || operation == WAIT_REQUEUE_PI;
 }
 
+/* Waiters come before those that wake them, but not before each other: a library's barriers all have one address, and a
+ * thread that waits at the next barrier before another has returned from the last would seem to come before it. So
+ * entering a wait releases another object than returning acquires: futexes lie at multiples of 4. */
 static void before_futex(const UWord* args)
 {
-   UWord operation = args[1] & 127;
+   UWord operation = args[1] & 127, entered = args[0] + 1;
    if (waits(operation)) {
-      sync(HOMING_SYNC_RELEASE, args[0]);
+      sync(HOMING_SYNC_RELEASE, entered);
       return;
    }
+   sync(HOMING_SYNC_ACQUIRE, entered);
    if (operation == WAKE || operation == WAKE_BITSET || operation == UNLOCK_PI)
       sync(HOMING_SYNC_BOTH, args[0]);
    if (operation == REQUEUE || operation == CMP_REQUEUE || operation == WAKE_OP || operation == CMP_REQUEUE_PI) {
