@@ -51,8 +51,8 @@ typedef struct {
    unsigned int       window;     /* 0: all is recorded; odd: window `window / 2` is open; else none. Set by homing at
                                    * the start, and raised by one by the recorder (parallel) when its time has come */
    /* In windows: the words of references that threads have sent, or would have sent, as far as they have counted them;
-    * and where in that count `window` is to become n: entry n % 2 is the place, in its last eight bits those of n. Set by
-    * homing, for one or two numbers in advance. */
+    * and where in that count `window` is to become n: entry n % 2 is the place, in its last eight bits those of n. Set
+    * by homing, for one or two numbers in advance. */
    unsigned long long progress __attribute__((aligned(64)));
    unsigned long long window_at[2];
    /* Recorder: for each stream in progress, the segment in use + 1 (0: none), its index in the stream, and the words

@@ -120,8 +120,8 @@ HIDDEN void homing_sync(unsigned kind, word object);
 HIDDEN void homing_sync_always(unsigned kind, word object);
 /* Whether a new window is open, or the last one is closed: from here on the thread goes by that. */
 HIDDEN void homing_follow_window(void);
-/* Counts words of references in the header, which may open or close a window: some of this thread; those that it has sent
- * in the window that is open. */
+/* Counts words of references in the header, which may open or close a window: some of this thread; those that it has
+ * sent in the window that is open. */
 HIDDEN void homing_count_progress(word words);
 HIDDEN void homing_count_window(void);
 /* Windows open and close where threads meet: the caller has come to a barrier of so many; all but the caller are idle.

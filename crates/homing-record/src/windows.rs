@@ -3,8 +3,8 @@
 //!
 //! Stretches and windows are counted in words of references, as threads count them in the wire's header: so each word
 //! of a stretch is as likely to be in its window as any other, whatever the program's pace there. A stretch is as long
-//! as its period at the pace that the program has had lately between windows. The recorder raises the window's number itself
-//! when the count comes to a place that is set here beforehand.
+//! as its period at the pace that the program has had lately between windows. The recorder raises the window's number
+//! itself when the count comes to a place that is set here beforehand.
 
 use homing_linux::channel::Channel;
 use rand::{Rng, SeedableRng};
