@@ -1,92 +1,68 @@
-//! Threads that wait at barriers of one futex, recorded under Valgrind: what they do between two barriers has no order,
-//! and what lies on both sides of a barrier has.
+//! OpenMP threads that wait at barriers, all of one futex, recorded under Valgrind: what they do between two barriers
+//! has no order, so they take turns in the merged one.
 
 #[allow(dead_code)]
 #[path = "tsan/build.rs"]
 mod build;
 
-use homing_core::ids::{Thread, Time};
+use homing_core::ids::Thread;
 use homing_core::trace::{Trace, Turn, Visitor};
-use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::Command;
 
-/// Two threads that write rows of a table, one a little and one much in each phase, by turns; their first write of a
-/// phase is to element 0.
-const PROGRAM: &str = "\
-#include <omp.h>
-#include <stdio.h>
-static volatile long table[2][512] __attribute__((aligned(4096)));
-int main(void)
-{
-   printf(\"%p\\n\", (void *)table);
-   fflush(stdout);
-#pragma omp parallel num_threads(2)
-   for (int phase = 0, me = omp_get_thread_num(); phase < 300; phase++) {
-      table[me][0] = phase;
-      for (long i = 0; i < ((phase + me) % 2 ? 3000 : 300); i++)
-         table[me][1 + i % 511] = i;
-#pragma omp barrier
-   }
-   return 0;
-}
-";
+/// A turn of more references than this is no turn among equals.
+const LONG: u64 = 2000;
 
-/// When each thread's first and last write to its row was, by phase.
+/// References since a second thread came, and those of them in long stretches of one thread.
 #[derive(Default)]
-struct Phases {
-    frames: Vec<u64>,
-    table: u64,
-    of: BTreeMap<Thread, Vec<(Time, Time)>>,
+struct Turns {
+    thread: Option<Thread>,
+    stretch: u64,
+    shared: bool,
+    all: u64,
+    long: u64,
 }
 
-impl Visitor for Phases {
-    fn turn(&mut self, turn: Turn<'_>) {
-        for (n, (&dense, kind)) in turn.addresses.iter().zip(turn.kinds).enumerate() {
-            let address = (self.frames[(dense >> 12) as usize] << 12) + dense % 4096;
-            let Some(at) = address.checked_sub(self.table).filter(|&at| at < 8192 && kind.is_write()) else {
-                continue;
-            };
-            let (phases, now) = (self.of.entry(turn.thread).or_default(), Time(turn.first.0 + n as u64));
-            match phases.last_mut().filter(|_| at % 4096 != 0) {
-                Some(phase) => phase.1 = now,
-                None => phases.push((now, now)),
-            }
+impl Turns {
+    fn end(&mut self) {
+        if self.shared {
+            self.all += self.stretch;
+            self.long += if self.stretch > LONG { self.stretch } else { 0 };
         }
+        self.stretch = 0;
+    }
+}
+
+impl Visitor for Turns {
+    fn turn(&mut self, turn: Turn<'_>) {
+        if self.thread.is_some_and(|thread| thread != turn.thread) {
+            self.end();
+            self.shared = true;
+        }
+        self.thread = Some(turn.thread);
+        self.stretch += turn.addresses.len() as u64;
     }
 }
 
 #[test]
-fn threads_between_barriers_have_no_order() {
+fn openmp_threads_take_turns_between_barriers() {
     let directory = tempfile::tempdir().unwrap();
-    let [source, program, trace] =
-        ["phases.c", "phases", "phases.trace"].map(|name| directory.path().join(name));
-    std::fs::write(&source, PROGRAM).unwrap();
-    let built =
-        Command::new("gcc").args(["-O1", "-fopenmp", "-o"]).arg(&program).arg(&source).status().unwrap();
-    assert!(built.success());
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads/cg.c");
+    let [program, trace] = ["cg", "cg.trace"].map(|name| directory.path().join(name));
+    let mut gcc = Command::new("gcc");
+    let built = gcc.args(["-O2", "-fopenmp", "-o"]).arg(&program).arg(&source).arg("-lm").output().unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     let mut homing = build::homing();
-    homing
-        .env("OMP_WAIT_POLICY", "passive")
-        .args(["record", "--quiet", "-o"])
-        .arg(&trace)
-        .arg("--")
-        .arg(program);
-    let output = homing.output().unwrap();
+    homing.env("OMP_WAIT_POLICY", "passive");
+    homing.args(["record", "--quiet", "--only-program", "--exclude-startup", "-o"]).arg(&trace).arg("--");
+    let output = homing.arg(program).args(["-n", "2000", "-i", "10", "-t", "4"]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let printed = String::from_utf8(output.stdout).unwrap();
-    let table = u64::from_str_radix(printed.trim().trim_start_matches("0x"), 16).unwrap();
     let bytes = std::fs::read(&trace).unwrap();
-    let trace = Trace::open(&bytes).unwrap();
-    let mut phases = Phases { frames: trace.frames().to_vec(), table, of: BTreeMap::new() };
-    trace.visit_all(&mut phases).unwrap();
-    let [one, other] = &phases.of.values().collect::<Vec<_>>()[..] else { panic!("two threads") };
-    assert_eq!((one.len(), other.len()), (300, 300));
-    let mut beside = 0;
-    for (n, (one, other)) in one.iter().zip(other.iter()).enumerate() {
-        beside += usize::from(one.0 < other.1 && other.0 < one.1);
-        let next = phases.of.values().filter_map(|phases| phases.get(n + 1)).map(|phase| phase.0).min();
-        assert!(next.is_none_or(|next| one.1 < next && other.1 < next), "barrier {n} is not in the order");
-    }
-    // The second thread may begin late.
-    assert!(beside >= 298, "{beside} of 300 phases have both threads beside each other");
+    let mut turns = Turns::default();
+    Trace::open(&bytes).unwrap().visit_all(&mut turns).unwrap();
+    turns.end();
+    assert!(turns.all > 1_000_000, "{} references are shared out", turns.all);
+    // What the first thread does between teams is 7 %; it was up to 47 where waiters had an order among each other.
+    let share = turns.long as f64 / turns.all as f64;
+    assert!(share < 0.15, "{:.1} % of the references are in stretches of one thread", 100.0 * share);
 }

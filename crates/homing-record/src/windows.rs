@@ -265,7 +265,7 @@ mod tests {
     fn windows_are_counted_in_words_whatever_the_pace() {
         // Half of the time the program is ten times as slow, as it begins. It has as many words a window there.
         let ms = Duration::from_millis;
-        let slow = |millisecond: u64| millisecond / 500 % 2 == 0;
+        let slow = |millisecond: u64| (millisecond / 500).is_multiple_of(2);
         let pace = |millisecond| if slow(millisecond) { 10_000 } else { 100_000 };
         let found = run(Windows::of_time(ms(1), ms(20), 0).unwrap(), pace, 10_000);
         let covered: u64 = found.iter().map(|(opened, closed)| closed - opened).sum();
