@@ -1,8 +1,8 @@
 /* A command whose memory begins on some nodes, as after an initialisation by one thread: it starts in a control group
  * that may only allocate there, and may allocate everywhere as soon as several of its threads have computed for a while
  * without growing. No memory policy is set, no page moved. The host is told when that was. The kernel's balancing is
- * off until then: each move that it tries in vain makes it scan half as often (`update_task_scan_period`), so that it
- * was slow for long after. */
+ * off until then. Its moves to other nodes would fail, and after each failure it scans half as often
+ * (`update_task_scan_period`): it would stay slow for long. */
 #define _GNU_SOURCE
 #include "init.h"
 

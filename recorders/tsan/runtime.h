@@ -124,8 +124,8 @@ HIDDEN void homing_follow_window(void);
  * sent in the window that is open. */
 HIDDEN void homing_count_progress(word words);
 HIDDEN void homing_count_window(void);
-/* Windows open and close where threads meet: the caller has come to a barrier of so many; all but the caller are idle.
- * Whether one is to open or close. */
+/* Windows open and close where threads meet. The caller has come to a barrier that `threads` threads come to; only the
+ * caller is at work; whether a window is to open or close. */
 HIDDEN void homing_meet(word barrier, unsigned threads);
 HIDDEN void homing_are_idle(void);
 HIDDEN int homing_is_due(void);

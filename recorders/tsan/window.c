@@ -13,9 +13,9 @@
 /* In a window, words between two looks: threads that leave it later than others go on alone, as they would not have. */
 enum { LOOK_EACH = 4096 };
 
-/* Whether the threads of the program meet at barriers. Windows open and close there, where none is ahead of the others:
- * elsewhere the one that comes to the place last would look as though it worked alone. If they do not meet for so many
- * words, it is where one of them is. */
+/* Whether the threads of the program meet at barriers. Windows open and close there, since no thread is ahead of
+ * another. Elsewhere a thread that is behind would look as though it worked alone. After PATIENCE words without a
+ * meeting, the next thread that counts opens or closes the window. */
 enum { PATIENCE = 1 << 22 };
 static int meets;
 

@@ -291,6 +291,9 @@ fn what_cannot_be_recorded_in_windows_is_said() {
         ("1s/1s", "shorter than its period"),
         ("0ms/1s", "longer than 0"),
         ("x/1s", "duration"),
+        ("1M/10ms", "two times or two numbers of references"),
+        ("5M/1M", "shorter than its period"),
+        ("5G/99999999999999G", "two times or two numbers of references"),
     ] {
         let said = record(&["--recorder", "tsan", "--windows", windows]);
         assert!(said.contains(reason), "{windows}: {said}");

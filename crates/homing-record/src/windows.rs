@@ -37,7 +37,7 @@ impl Windows {
         Windows::new(nanoseconds(length), nanoseconds(period), Unit::Time, seed)
     }
 
-    /// The same, of about so many references.
+    /// The same with lengths in references. What that is in words, windows so far tell.
     pub fn of_references(length: u64, period: u64, seed: u64) -> Option<Windows> {
         Windows::new(length, period, Unit::References, seed)
     }
@@ -169,7 +169,8 @@ impl Schedule {
                     self.pace = between;
                 } else if let Some((then, words)) = self.chosen {
                     // Windows came so fast that hardly a look was between two. With windows it is no less than:
-                    let whole = (progress.words - words) as f64 / (now - then).as_nanos().max(1) as f64;
+                    let whole =
+                        progress.words.saturating_sub(words) as f64 / (now - then).as_nanos().max(1) as f64;
                     self.pace = self.pace.max(whole);
                 } else {
                     return None;
@@ -206,8 +207,7 @@ impl Schedule {
 mod tests {
     use super::*;
 
-    /// A program that makes so many words a millisecond, told by the millisecond. Returns where each window opened and
-    /// closed, in words.
+    /// A program that makes `pace(t)` words in millisecond t. Returns where each window opened and closed, in words.
     fn run(windows: Windows, pace: impl Fn(u64) -> u64, milliseconds: u64) -> Vec<(u64, u64)> {
         let begin = Instant::now();
         let mut schedule = Schedule::new(windows);

@@ -83,7 +83,7 @@ pub struct Args {
     /// then estimates. For programs that record themselves
     #[arg(long, value_name = "LENGTH/PERIOD", value_parser = windows,
           conflicts_with_all = ["from", "to", "exclude_startup", "skip", "follow"])]
-    windows: Option<Seeded>,
+    windows: Option<Lengths>,
     /// Say nothing on stderr when all is well
     #[arg(short, long)]
     quiet: bool,
@@ -172,45 +172,45 @@ fn request(args: Args) -> anyhow::Result<Request> {
         slice: args.slice,
         follow: args.follow,
         region: args.region.region(),
-        windows: args.windows.and_then(|windows| windows.with(args.seed)),
+        windows: args.windows.and_then(|lengths| lengths.windows(args.seed)),
     })
 }
 
-/// A window's length and the period that has one; the seed comes from elsewhere.
+/// The length of windows and of the period that has one.
 #[derive(Clone, Copy, Debug)]
-enum Seeded {
+enum Lengths {
     Time(Duration, Duration),
     References(u64, u64),
 }
 
-impl Seeded {
-    fn with(self, seed: u64) -> Option<Windows> {
+impl Lengths {
+    fn windows(self, seed: u64) -> Option<Windows> {
         match self {
-            Seeded::Time(length, period) => Windows::of_time(length, period, seed),
-            Seeded::References(length, period) => Windows::of_references(length, period, seed),
+            Lengths::Time(length, period) => Windows::of_time(length, period, seed),
+            Lengths::References(length, period) => Windows::of_references(length, period, seed),
         }
     }
 }
 
-fn windows(text: &str) -> std::result::Result<Seeded, String> {
+fn windows(text: &str) -> std::result::Result<Lengths, String> {
     let (length, period) = text
         .split_once('/')
         .ok_or_else(|| format!("`{text}`: expected LENGTH/PERIOD, such as 50ms/1s or 1M/50M (references)"))?;
-    let windows = match (references(length), references(period)) {
-        (Some(length), Some(period)) => Seeded::References(length, period),
-        (None, None) => Seeded::Time(duration(length)?, duration(period)?),
+    let lengths = match (references(length), references(period)) {
+        (Some(length), Some(period)) => Lengths::References(length, period),
+        (None, None) => Lengths::Time(duration(length)?, duration(period)?),
         _ => return Err(format!("`{text}`: expected two times or two numbers of references")),
     };
-    match windows.with(0) {
-        Some(_) => Ok(windows),
+    match lengths.windows(0) {
+        Some(_) => Ok(lengths),
         None => Err(format!("`{text}`: expected a window that is longer than 0 and shorter than its period")),
     }
 }
 
-/// A number of references: `5000000`, `5000k`, `5M`; `None` if the text is none.
-fn references(text: &str) -> Option<u64> {
+/// A number of references: `5000000`, `5000K`, `5M`, `5G`; `None` if the text is none.
+pub fn references(text: &str) -> Option<u64> {
     let (digits, each) = match text.as_bytes().last()? {
-        b'k' | b'K' => (&text[..text.len() - 1], 1_000),
+        b'K' => (&text[..text.len() - 1], 1_000),
         b'M' => (&text[..text.len() - 1], 1_000_000),
         b'G' => (&text[..text.len() - 1], 1_000_000_000),
         _ => (text, 1),

@@ -1,6 +1,7 @@
 //! A command that is recorded to be judged.
 
 use super::judged::Judged;
+use crate::cmd::record;
 use crate::exit::Code;
 use crate::files;
 use crate::progress::Recording;
@@ -48,7 +49,7 @@ impl FromStr for Budget {
         };
         let mut budget = Budget { time: None, references: None };
         for part in text.split(',') {
-            let (time, references) = (duration(part), count(part));
+            let (time, references) = (duration(part), record::references(part).filter(|count| *count > 0));
             if (time.is_some() && budget.time.is_some())
                 || (references.is_some() && budget.references.is_some())
             {
@@ -63,16 +64,6 @@ impl FromStr for Budget {
 
 fn duration(text: &str) -> Option<Duration> {
     parse_duration(text).filter(|time| !time.is_zero())
-}
-
-fn count(text: &str) -> Option<u64> {
-    let (digits, factor) = match text.char_indices().last()? {
-        (at, 'K') => (&text[..at], 1_000),
-        (at, 'M') => (&text[..at], 1_000_000),
-        (at, 'G') => (&text[..at], 1_000_000_000),
-        _ => (text, 1),
-    };
-    digits.parse::<u64>().ok()?.checked_mul(factor).filter(|count| *count > 0)
 }
 
 /// A command to record.
