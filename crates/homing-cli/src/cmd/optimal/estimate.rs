@@ -12,7 +12,7 @@ pub(super) fn text(estimated: &Estimated) -> String {
         "MCPR {} estimated from {} windows that hold {:.2} % of the program\n\
          The program: about {:.0} references, optimal cost {}\n\
          Of MCPR: {}.\n\
-         In 42 of 48 recordings whose truth was known the interval held it (docs/optimal.md, \"From windows\")",
+         In 62 of 72 recordings whose truth was known the interval held it (docs/optimal.md, \"From windows\")",
         with_interval(&estimate.mcpr, mcpr),
         estimate.windows,
         100.0 * estimated.share,
