@@ -5,6 +5,7 @@
 # Needs `make build workloads` and clang's pass.
 #
 #   [SEEDS=5] [THREADS=2] [WINDOWS=5ms/100ms] benches/windows.sh [WORKLOAD...]
+#   WHAT=policies ... benches/windows.sh [WORKLOAD...]     what `compare` says of windows and of all instead
 #
 # Native runs take 1 to 2 seconds. The full trace is of another run of the same program.
 set -euo pipefail
@@ -17,4 +18,9 @@ for name in "$@"; do
   make -s -C workloads OUT="$work/clang" CC="clang-$(cat build/clang/version)" "$work/clang/$name"
   make -s -C workloads OUT="$work/pass" CC="$homing cc" CFLAGS="-O2 -g" "$work/pass/$name"
 done
-OMP_WAIT_POLICY=passive python3 benches/windows.py "$homing" "$work" "$@"
+case ${WHAT:-bound} in
+  bound) table=windows ;;
+  policies) table=windows_policies ;;
+  *) echo "windows.sh: WHAT=$WHAT: expected bound or policies" >&2; exit 2 ;;
+esac
+OMP_WAIT_POLICY=passive python3 "benches/$table.py" "$homing" "$work" "$@"

@@ -13,6 +13,7 @@ import { levelsSection } from './sections/levels.ts'
 import { sourceLines } from './sections/lines.ts'
 import { meansChart, overview, tabs } from './sections/means.ts'
 import { pageMapSection, redrawMaps } from './sections/pagemap.ts'
+import { programSection } from './sections/program.ts'
 import { sharingChart } from './sections/sharing.ts'
 import { sizesSection } from './sections/sizes.ts'
 import { policyTable } from './sections/table.ts'
@@ -47,6 +48,7 @@ function tracePanel(trace: TraceReport, report: Report, single: boolean, id: str
       `${id}policies`,
       'Policies',
       why ? summary(trace) : undefined,
+      programSection(trace),
       h('div', { class: 'pair' }, ...costCharts(trace.rows, machine)),
       h('section', {}, h('h3', {}, 'All figures'), policyTable(trace.rows, machine.page_size)),
       levelsSection(trace),

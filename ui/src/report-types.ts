@@ -241,6 +241,34 @@ export type DiffSide = {
   machine: MachineInfo,
 };
 
+/** What a policy does to the whole program, estimated. */
+export type Estimate = {
+  /** Windows that have references. */
+  windows: number,
+  /** References of the whole program. */
+  references: number,
+  /** Cost of a reference. */
+  mcpr: Figure,
+  /** Cost of the whole program in local references. */
+  cost: Figure,
+  /** 100 * references to other nodes' memory / references; absent for the bound. */
+  nonlocal_percent?: Figure,
+};
+
+/** An estimate that the truth lies around. */
+export type Figure = {
+  /** Between the two bounds. */
+  value: number,
+  /** The mean that it cannot be below, as far as the windows go. */
+  lower_bound: number,
+  /** The mean that it cannot be above. */
+  upper_bound: number,
+  /** Lower end of the interval that is made to hold the truth in 95 of 100 recordings; none with too few windows. */
+  low: number | null,
+  /** Its upper end. */
+  high: number | null,
+};
+
 /** Where a text belongs. */
 export type Form = "words" | "c" | "shell" | "systemd" | "oci" | "cgroup";
 
@@ -492,6 +520,8 @@ export type Row = {
   copy_cost: number,
   /** (moves + replications) / pages. */
   moves_per_page: number,
+  /** What that is for the whole program, estimated, where the trace is of windows of it. */
+  program?: Estimate,
   /** Modelled time of the program in milliseconds, with the time of moves taken from whoever made them; absent where
    * no run with caches was timed. */
   modelled_ms?: number,
@@ -587,6 +617,8 @@ export type SizeRow = {
   copy_cost: number,
   /** (moves + replications) / pages. */
   moves_per_page: number,
+  /** What that is for the whole program, estimated, where the trace is of windows of it. */
+  program?: Estimate,
   /** Modelled time of the program in milliseconds, with the time of moves taken from whoever made them; absent where
    * no run with caches was timed. */
   modelled_ms?: number,
@@ -600,6 +632,20 @@ export type Snippet = {
   form: Form,
   /** What to paste. */
   text: string,
+};
+
+/** What is estimated of the whole program while pages stay where they are: of every reference, without caches. */
+export type Still = {
+  /** Windows that have references. */
+  windows: number,
+  /** How much of the program they hold, from 0 to 1. */
+  share: number,
+  /** 100 * references to other nodes' memory / references. */
+  nonlocal_percent: Figure,
+  /** 100 * what is saved if each page is, from the start, at the node where it costs least / what references cost now.
+   * At least: that node is chosen from half of the windows and judged by the other half. At most: it is chosen from
+   * all of them. */
+  avoidable_percent: Figure,
 };
 
 /** What holds for the timelines of all areas. */
@@ -773,6 +819,8 @@ export type WhyReport = {
   timelines?: Timelines,
   /** What phases and threads have to do with it, if that was asked. */
   shares?: Shares,
+  /** What of it is estimated for the whole program, where the trace is of windows of it. */
+  program?: Still,
   /** What else a reader must know. */
   notes: Array<string>,
 };

@@ -78,6 +78,20 @@ pub fn rows(rows: &[Row]) -> Table {
     table
 }
 
+/// One line a policy: what it does to the whole program that windows are of, with 95 % intervals.
+pub fn program(rows: &[Row]) -> Table {
+    let mut table = table(&["policy", "MCPR (interval)", "non-local % (interval)"]);
+    for row in rows {
+        let Some(program) = &row.program else { continue };
+        table.add_row([
+            visible::name(&row.policy).into_owned(),
+            program.mcpr.in_words(4),
+            program.nonlocal_percent.map_or("-".into(), |figure| figure.in_words(2)),
+        ]);
+    }
+    table
+}
+
 /// One line a policy, one column an information level.
 pub fn levels(first: &[Row], further: &[Row]) -> Table {
     let all = || first.iter().chain(further).filter(|row| !row.information.is_empty());

@@ -145,7 +145,7 @@ fn what_is_left_out_is_counted_and_said() {
         assert!(notes.contains(said), "{said}: {notes}");
     }
     let text = stdout(&optimal(&trace, &[]));
-    assert!(text.starts_with("MCPR 1.0000 (no interval; in the mean from 1.0000 to 1.0000)"), "{text}");
+    assert!(text.starts_with("MCPR 1.0000 (no interval) estimated from 5 windows"), "{text}");
 }
 
 #[test]
@@ -195,4 +195,72 @@ fn other_commands_say_that_the_trace_is_of_windows() {
     assert_eq!(String::from_utf8_lossy(&diff.stderr).matches("w.trace: the trace is of windows").count(), 2);
     let info = stdout(&["trace", "info", path]);
     assert!(info.contains("50ms/1s, seed 7"), "{info}");
+}
+
+/// Thread 0, on node 0, uses the second page of thread 1 in every other window: 50 of 200 references there.
+#[test]
+fn policies_are_estimated_for_the_whole_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = trace(folder.path(), 12, Odd { sharing: true, ..Odd::default() });
+    let path = trace.to_str().unwrap();
+    let compare = ["compare", path, "-m", "butterfly", "--threads-on", "one-per-node", "--no-replication"];
+    let policies = ["--policies", "first-touch,best-static,homing,worst-static"];
+    let report = json(&[&compare[..], &policies, &["--json"]].concat());
+    let rows = report["traces"][0]["rows"].as_array().unwrap();
+    let program = |policy: &str| &rows.iter().find(|row| row["policy"] == policy).unwrap()["program"];
+    let figure = |policy: &str, of: &str, end: &str| program(policy)[of][end].as_f64().unwrap();
+    for policy in ["optimal", "first-touch", "best-static", "homing"] {
+        let of = program(policy);
+        assert_eq!(
+            (of["windows"].as_u64(), of["references"].as_f64()),
+            (Some(12), Some(24000.0)),
+            "{policy}"
+        );
+    }
+    assert!(program("worst-static").is_null(), "chosen by the windows to suit them least");
+    assert_eq!(figure("first-touch", "nonlocal_percent", "value"), 12.5);
+    let mcpr = |policy, end| figure(policy, "mcpr", end);
+    assert_eq!(mcpr("first-touch", "value"), 1.0 + 0.125 * 14.0);
+    assert!(mcpr("first-touch", "low") < 2.75 && mcpr("first-touch", "high") > 2.75);
+    // From the home that the other half of windows chooses, all references to that page are non-local.
+    assert_eq!((mcpr("best-static", "lower_bound"), mcpr("best-static", "upper_bound")), (2.75, 4.5));
+    assert_eq!(mcpr("optimal", "upper_bound"), 4.5);
+    let text = stdout(&[&compare[..], &policies].concat());
+    assert!(
+        text.contains("The whole program, about 24000 references, estimated from 12 windows of it:"),
+        "{text}"
+    );
+    assert!(text.contains("The windows alone, one after the other:"), "{text}");
+    let csv = stdout(&[&compare[..], &policies, &["--csv"]].concat());
+    let head = csv.lines().next().unwrap();
+    assert!(head
+        .ends_with(",program_nonlocal_percent,program_nonlocal_percent_low,program_nonlocal_percent_high"));
+    assert!(csv.lines().any(|line| line.contains(",first-touch,") && line.contains(",2.75,")), "{csv}");
+}
+
+#[test]
+fn a_diagnosis_is_estimated_for_the_whole_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = trace(folder.path(), 12, Odd { sharing: true, ..Odd::default() });
+    let why = ["why", trace.to_str().unwrap(), "-m", "butterfly"];
+    let report = json(&[&why[..], &["--json"]].concat());
+    let program = &report["program"];
+    assert_eq!((program["windows"].as_u64(), program["share"].as_f64()), (Some(12), Some(0.1)));
+    assert_eq!(program["nonlocal_percent"]["value"].as_f64(), Some(12.5), "{program}");
+    assert!(program["avoidable_percent"]["high"].is_number(), "{program}");
+    let basis = report["basis"].as_str().unwrap();
+    let said = " Of the whole program, every reference, without caches, estimated from 12 windows that hold 10.00 % of it: \
+                12.50 (";
+    assert!(basis.contains(said), "{basis}");
+    assert!(stdout(&why).contains(said));
+    // Behind caches what they let through is not estimated, and every reference is all the same.
+    let modern = ["-m", "two-socket", "--json"];
+    let report = json(&[&["why", trace.to_str().unwrap()][..], &modern].concat());
+    assert!(report["behind_caches"].as_bool().unwrap());
+    assert_eq!(report["program"]["nonlocal_percent"]["value"].as_f64(), Some(12.5), "{report}");
+    let compare = ["compare", trace.to_str().unwrap(), "--policies", "first-touch"];
+    let of = |more: &[&str]| {
+        json(&[&compare[..], &modern, more].concat())["traces"][0]["rows"][1]["program"].clone()
+    };
+    assert!(of(&[]).is_null() && of(&["--every-reference"])["mcpr"]["low"].is_number());
 }

@@ -10,6 +10,7 @@ use homing_core::policy::settings::Settings;
 use homing_core::policy::{table, Sample};
 use homing_core::simulate::{simulate, Setup};
 use homing_core::timeline::Timeline;
+use homing_core::windows::NO_WINDOWS;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -74,6 +75,7 @@ fn run(history: &History, name: &str, level: &str) -> (f64, usize) {
         replication: true,
         information: level.parse().expect("a level"),
         timeline: &timeline,
+        windows: &NO_WINDOWS,
         log: false,
     };
     let before = USED.load(Relaxed);

@@ -30,6 +30,7 @@ use crate::report::{ClassRow, PageMap, Row};
 use crate::sharing::{classify, PageUse, SharingClass};
 use crate::simulate::{simulate, Setup, SimulateError, Simulation};
 use crate::timeline::Timeline;
+use crate::windows::{self, Estimate, Windows};
 
 /// A trace laid over a machine, and how policies begin.
 #[derive(Clone, Copy)]
@@ -50,6 +51,8 @@ pub struct Subject<'a> {
     pub information: Information,
     /// What happens besides references.
     pub timeline: &'a Timeline,
+    /// Which parts of the trace are windows of the program.
+    pub windows: &'a Windows,
     /// Parameters of policies.
     pub settings: &'a Settings,
     /// Whether `costs` are prices in time.
@@ -124,6 +127,7 @@ impl Subject<'_> {
             replication: self.replicates(),
             information: self.information,
             timeline: self.timeline,
+            windows: self.windows,
             log,
         };
         Ok(simulate(&setup, policy)?)
@@ -138,7 +142,18 @@ impl Subject<'_> {
         seconds: f64,
     ) -> Result<Row, CompareError> {
         let floor = bound.floor_of(self, result)?;
-        Ok(self.row_above(&floor, policy, result, bound, seconds))
+        let row = self.row_above(&floor, policy, result, bound, seconds);
+        Ok(Row { program: self.of_program(policy, result)?, ..row })
+    }
+
+    /// What a policy does to the whole program, where the trace is of windows of it. The placements that are chosen by
+    /// what is in the windows suit these too well to be taken as they are.
+    fn of_program(&self, policy: &str, result: &Simulation) -> Result<Option<Estimate>, SpillError> {
+        match policy {
+            "best-static" => windows::best_static(self.history, self.windows, self.costs),
+            "worst-static" => Ok(None),
+            _ => Ok(self.windows.estimate(&result.windows, self.costs)),
+        }
     }
 
     /// The row of a policy that was simulated, measured against an optimum.
@@ -195,6 +210,7 @@ impl Subject<'_> {
             seconds: 0.0,
             copy_cost: parts.copy_cost,
             moves_per_page: share((parts.charges.moves + parts.charges.replications) as f64, pages as f64),
+            program: None,
             modelled_ms: None,
             own_mover_ms: None,
         }

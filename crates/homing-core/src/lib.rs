@@ -33,6 +33,7 @@ pub mod time;
 pub mod timeline;
 pub mod trial;
 pub mod why;
+pub mod windows;
 
 pub use homing_trace as trace;
 pub use homing_trace::ids;

@@ -7,6 +7,7 @@ pub mod process;
 pub mod timeline;
 pub mod why;
 
+use crate::windows::Estimate;
 use serde::{Deserialize, Serialize};
 
 /// Version of the JSON schema below; raised when a field changes meaning or goes away.
@@ -57,6 +58,9 @@ pub struct Row {
     pub copy_cost: f64,
     /// (moves + replications) / pages.
     pub moves_per_page: f64,
+    /// What that is for the whole program, estimated, where the trace is of windows of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<Estimate>,
     /// Modelled time of the program in milliseconds, with the time of moves taken from whoever made them; absent where
     /// no run with caches was timed.
     #[serde(default, skip_serializing_if = "Option::is_none")]

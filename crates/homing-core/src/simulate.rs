@@ -15,6 +15,7 @@ use crate::machine::Costs;
 use crate::policy::placement::Placement;
 use crate::policy::Policy;
 use crate::timeline::Timeline;
+use crate::windows::{Tally, Windows};
 use drive::Drive;
 use rayon::prelude::*;
 
@@ -34,6 +35,8 @@ pub struct Setup<'a> {
     pub information: Information,
     /// What happens besides references.
     pub timeline: &'a Timeline,
+    /// Which parts of the trace are windows of the program.
+    pub windows: &'a Windows,
     /// Whether to keep every action.
     pub log: bool,
 }
@@ -43,6 +46,8 @@ pub struct Setup<'a> {
 pub struct Simulation {
     /// Counts and cost.
     pub account: Account,
+    /// What of it was charged in each window.
+    pub windows: Vec<Tally>,
     /// Cost of each page.
     pub page_costs: Vec<f64>,
     /// Node where each page began.
@@ -101,6 +106,10 @@ pub fn simulate(setup: &Setup, policy: &dyn Policy) -> Result<Simulation, Simula
 impl Simulation {
     fn append(&mut self, mut part: Simulation) {
         self.account.add(&part.account);
+        match self.windows.is_empty() {
+            true => self.windows = part.windows,
+            false => self.windows.iter_mut().zip(&part.windows).for_each(|(all, part)| all.add(part)),
+        }
         self.page_costs.append(&mut part.page_costs);
         self.first_homes.append(&mut part.first_homes);
         self.last_homes.append(&mut part.last_homes);

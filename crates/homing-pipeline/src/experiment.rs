@@ -147,6 +147,7 @@ impl Ready {
             bound_start: self.experiment.bound_start,
             information: self.experiment.information,
             timeline: &layout.timeline,
+            windows: &layout.windows,
             settings: &self.settings,
             in_time: layout.prices.is_some(),
         }

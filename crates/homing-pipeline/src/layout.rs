@@ -17,6 +17,7 @@ use homing_core::machine::{Costs, Machine, TimePrices};
 use homing_core::policy::placement::Placement;
 use homing_core::timeline::{Mark, Timeline};
 use homing_core::why::parts::PageUsage;
+use homing_core::windows::Windows;
 use homing_trace::{NameId, Trace, TraceError};
 
 /// A trace laid over a machine at one page size.
@@ -39,6 +40,8 @@ pub struct Layout {
     pub caches_by_cpu: Option<Vec<Counts>>,
     /// What happens besides references.
     pub timeline: Timeline,
+    /// Its windows, if it is of windows of a program and tells of the whole.
+    pub windows: Windows,
     /// Where pages begin, if the user said it.
     pub placement: Option<Placement>,
     /// Who refers to what in which phase, if that was asked.
@@ -97,6 +100,7 @@ impl Layout {
         let timeline = scene.timeline(marks, history.duration());
         let placement = begins.map(|begins| begins.of(trace, &history).into_owned());
         let usage = built.usage;
+        let windows = windows::of_program(experiment, &built.windows);
         Ok(Layout {
             costs,
             prices,
@@ -107,6 +111,7 @@ impl Layout {
             caches,
             caches_by_cpu,
             timeline,
+            windows,
             placement,
             usage,
         })

@@ -21,11 +21,13 @@ use homing_core::cache::cpus::CpusInUse;
 use homing_core::cache::Counts;
 use homing_core::history::{Binding, ThreadsOn};
 use homing_core::ids::Node;
+use homing_core::policy::placement::Placement;
 use homing_core::report::why::{Basis, WhyReport};
 use homing_core::time::Times;
-use homing_core::why::facts::INTERVALS;
+use homing_core::why::facts::{facts, INTERVALS};
 use homing_core::why::verdict::Cause;
 use homing_core::why::{self, CpuCounts};
+use homing_core::windows::{still, Still};
 use homing_trace::Trace;
 use known::{Known, Need};
 
@@ -80,7 +82,28 @@ fn judge(case: &Case<'_>, vary: bool) -> Result<WhyReport> {
         process: Vec::new(),
     };
     let references = layout.history.duration().0;
-    Ok(WhyReport::new(&diagnosis, basis).with_timelines(&diagnosis, &known.facts, references))
+    let report = WhyReport::new(&diagnosis, basis).with_timelines(&diagnosis, &known.facts, references);
+    Ok(report.with_program(of_program(case, &known)?))
+}
+
+/// What windows say of the whole program, if the trace is of windows.
+fn of_program(case: &Case<'_>, known: &Known) -> Result<Option<Still>> {
+    let Case { ready, trace, layout, .. } = case;
+    if !layout.windows.is_empty() {
+        let homes: Vec<Node> = known.facts.iter().map(|page| page.home).collect();
+        return Ok(still(&layout.history, &layout.windows, &layout.costs, &homes)?);
+    }
+    let mut experiment = ready.experiment.clone();
+    if trace.header().windows().is_none() || !experiment.model.misses || !experiment.choice.is_everything() {
+        return Ok(None);
+    }
+    // Caches hold at the start of a window what they held at the end of the one before: every reference, then.
+    experiment.model.misses = false;
+    let layout = experiment.ready(|_| Ok(Vec::new()))?.lay_out(trace, ready.page_size, None)?;
+    let placement = layout.placement.clone().unwrap_or(Placement::FirstTouch);
+    let homes =
+        facts(&layout.history, &layout.costs, &placement)?.iter().map(|page| page.home).collect::<Vec<_>>();
+    Ok(still(&layout.history, &layout.windows, &layout.costs, &homes)?)
 }
 
 /// The CPUs that threads run on, with what their caches counted in a layout.

@@ -1,5 +1,5 @@
-//! The bound of a whole program, estimated from a trace of windows of it (`homing record --windows`): a page history
-//! for each window, in one pass over the trace, and how long the stretch is that each stands for.
+//! Windows of a program (`homing record --windows`): where they are in a trace and what they stand for, and the bound
+//! of the whole program, estimated from a page history for each window, made in one pass over the trace.
 
 use crate::case::Case;
 use crate::error::{PipelineError, Result};
@@ -9,11 +9,13 @@ use crate::progress::{Bar, Unit};
 use crate::spill::SpillFile;
 use homing_core::history::{Binding, History, HistoryBuilder, Options, Spill, SpillError};
 use homing_core::ids::{PageSize, Thread, Time};
-use homing_core::optimal::windows::{estimate, Estimate, Window, FEWEST};
+use homing_core::optimal::windows::{estimate, Estimate, Window};
 use homing_core::optimal::{self, Start};
+use homing_core::windows::{self, Windows, FEWEST};
 use homing_trace::{Event, Trace, Turn, Visitor};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 
 /// The least memory that a window has before its page runs go to a file.
 const LEAST: u64 = 1 << 20;
@@ -35,6 +37,14 @@ pub struct Estimated {
     pub notes: Vec<String>,
 }
 
+impl Estimated {
+    /// As policies are estimated.
+    pub fn of_program(&self) -> windows::Estimate {
+        let Estimate { windows, references, mcpr, cost, .. } = self.estimate;
+        windows::Estimate { windows, references, mcpr, cost, nonlocal_percent: None }
+    }
+}
+
 /// An estimate, or why there is none.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Bound {
@@ -51,7 +61,8 @@ pub fn note(trace: &Trace<'_>) -> Option<String> {
     trace.header().windows().map(|chosen| {
         format!(
             "the trace is of windows of the program (--windows {chosen}): figures are those of the windows, one after \
-             the other, as though they were the whole program; `homing optimal` estimates the bound of the whole"
+             the other, as though they were the whole program, but for what is called estimated; `homing optimal`, \
+             `compare` and `why` estimate the whole from every reference, without caches"
         )
     })
 }
@@ -129,6 +140,26 @@ pub fn bound(case: &Case<'_>, start: Start) -> Result<Bound> {
     })))
 }
 
+/// A thread's beginning or end of a window.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    thread: Thread,
+    time: Time,
+    number: u32,
+    begins: bool,
+    words: u64,
+}
+
+impl Seen {
+    /// The one that an event is, if it is one.
+    pub fn of(thread: Thread, time: Time, event: &Event) -> Option<Seen> {
+        match *event {
+            Event::Window { number, begins, words } => Some(Seen { thread, time, number, begins, words }),
+            _ => None,
+        }
+    }
+}
+
 /// How long a window is, and what was not seen before it, in words of the recording of all threads.
 #[derive(Debug, Default)]
 struct Length {
@@ -136,6 +167,47 @@ struct Length {
     begun: HashMap<Thread, u64>,
     unseen: u64,
     seen: u64,
+    /// When the first thread began it, and the last one ended it.
+    times: Option<Range<Time>>,
+}
+
+impl Length {
+    fn add(&mut self, seen: Seen) {
+        let times = self.times.get_or_insert(seen.time..seen.time);
+        times.end = times.end.max(seen.time);
+        if seen.begins {
+            self.begun.insert(seen.thread, seen.words);
+        } else if let Some(unseen) = self.begun.remove(&seen.thread) {
+            // Without a beginning its part of the length is not known.
+            self.unseen = self.unseen.saturating_add(unseen);
+            self.seen = self.seen.saturating_add(seen.words);
+        }
+    }
+}
+
+/// How many times as long the program is as its windows together: all of these have that weight, as each word of the
+/// program was as likely to be in one as any other.
+fn weight(lengths: &BTreeMap<u32, Length>) -> f64 {
+    let (mut all, mut seen) = (0u64, 0u64);
+    for length in lengths.values() {
+        all = all.saturating_add(length.unseen).saturating_add(length.seen);
+        seen = seen.saturating_add(length.seen);
+    }
+    all as f64 / (seen as f64).max(1.0)
+}
+
+/// The windows of a trace that is laid out as one, as far as the program can be told from them: not behind caches,
+/// which hold at first what they held at the end of the window before, nor of parts of which windows do not tell how
+/// long they are.
+pub(crate) fn of_program(experiment: &Experiment, seen: &[Seen]) -> Windows {
+    let mut lengths: BTreeMap<u32, Length> = BTreeMap::new();
+    if experiment.choice.is_everything() && !experiment.model.misses {
+        seen.iter().for_each(|&seen| lengths.entry(seen.number).or_default().add(seen));
+    }
+    let weight = weight(&lengths);
+    let known = lengths.into_values().filter(|length| length.seen > 0);
+    let spans = known.filter_map(|length| Some((length.times?, length.seen as f64)));
+    Windows::new(spans, weight)
 }
 
 struct Weighted {
@@ -145,15 +217,9 @@ struct Weighted {
     share: f64,
 }
 
-/// Windows with how much of the program they stand for: each for as many times its own length as all of them do, as
-/// each word of the program was as likely to be in one as any other.
+/// Windows with how much of the program they stand for.
 fn weighted(histories: Vec<(u32, History)>, lengths: &BTreeMap<u32, Length>) -> Weighted {
-    let (mut all, mut seen) = (0u64, 0u64);
-    for length in lengths.values() {
-        all = all.saturating_add(length.unseen).saturating_add(length.seen);
-        seen = seen.saturating_add(length.seen);
-    }
-    let weight = all as f64 / (seen as f64).max(1.0);
+    let weight = weight(lengths);
     let (mut weighted, mut unknown) = (Vec::new(), 0);
     for (number, history) in histories {
         match lengths[&number].seen {
@@ -277,26 +343,18 @@ impl Visitor for Cut<'_> {
         }
     }
 
-    fn event(&mut self, thread: Thread, _time: Time, event: &Event) {
-        match *event {
-            Event::Window { number, begins: true, words } => {
-                self.begin(number);
-                self.lengths.entry(number).or_default().begun.insert(thread, words);
-                self.inside.insert(thread, number);
-            }
-            Event::Window { number, begins: false, words } => {
-                let length = self.lengths.entry(number).or_default();
-                // Without a beginning its part of the length is not known.
-                if let Some(unseen) = length.begun.remove(&thread) {
-                    length.unseen = length.unseen.saturating_add(unseen);
-                    length.seen = length.seen.saturating_add(words);
-                }
+    fn event(&mut self, thread: Thread, time: Time, event: &Event) {
+        if let Some(seen) = Seen::of(thread, time, event) {
+            if seen.begins {
+                self.begin(seen.number);
+                self.inside.insert(thread, seen.number);
+            } else {
                 self.inside.remove(&thread);
             }
-            Event::ThreadEnd => {
-                self.inside.remove(&thread);
-            }
-            _ => {}
+            self.lengths.entry(seen.number).or_default().add(seen);
+        }
+        if matches!(event, Event::ThreadEnd) {
+            self.inside.remove(&thread);
         }
     }
 

@@ -202,10 +202,20 @@ struct CsvRow<'a> {
     copy_cost: f64,
     moves_per_page: f64,
     seconds: f64,
+    program_mcpr: Option<f64>,
+    program_mcpr_low: Option<f64>,
+    program_mcpr_high: Option<f64>,
+    program_nonlocal_percent: Option<f64>,
+    program_nonlocal_percent_low: Option<f64>,
+    program_nonlocal_percent_high: Option<f64>,
 }
 
 impl<'a> CsvRow<'a> {
     fn new(trace: &'a str, row: &'a homing_core::report::Row) -> CsvRow<'a> {
+        let (mcpr, nonlocal) = (
+            row.program.map(|program| program.mcpr),
+            row.program.and_then(|program| program.nonlocal_percent),
+        );
         CsvRow {
             trace,
             policy: &row.policy,
@@ -227,6 +237,12 @@ impl<'a> CsvRow<'a> {
             copy_cost: row.copy_cost,
             moves_per_page: row.moves_per_page,
             seconds: row.seconds,
+            program_mcpr: mcpr.map(|figure| figure.value),
+            program_mcpr_low: mcpr.and_then(|figure| figure.low),
+            program_mcpr_high: mcpr.and_then(|figure| figure.high),
+            program_nonlocal_percent: nonlocal.map(|figure| figure.value),
+            program_nonlocal_percent_low: nonlocal.and_then(|figure| figure.low),
+            program_nonlocal_percent_high: nonlocal.and_then(|figure| figure.high),
         }
     }
 }
@@ -242,6 +258,14 @@ fn print(report: &Report, model: &str) -> anyhow::Result<()> {
             info.pages
         );
         outln!("{model}");
+        if let Some(program) = trace.rows.iter().find_map(|row| row.program) {
+            outln!(
+                "The whole program, about {:.0} references, estimated from {} windows of it:",
+                program.references,
+                program.windows
+            );
+            outln!("{}\n\nThe windows alone, one after the other:", tables::program(&trace.rows));
+        }
         outln!("{}", tables::rows(&trace.rows));
         if !trace.further_levels.is_empty() {
             outln!("\ngap % (recovered %) by what the policy sees");

@@ -70,12 +70,33 @@ impl Account {
         }
     }
 
+    /// The part that is page copies.
+    pub fn of_copies(&self) -> Account {
+        let charges = Charges { local: 0, remote: 0, global: 0, ..self.charges };
+        Account { charges, priced: (0.0, self.priced.1) }
+    }
+
     /// Total cost in local word references.
     pub fn cost(&self, costs: &Costs) -> f64 {
         match costs {
             Costs::Uniform(uniform) => self.charges.cost(uniform),
             Costs::General(_) => self.priced.0 + self.priced.1,
         }
+    }
+
+    /// What was charged since the account was as `before`.
+    pub fn since(&self, before: &Account) -> Account {
+        let (all, earlier) = (self.charges, before.charges);
+        let charges = Charges {
+            local: all.local - earlier.local,
+            remote: all.remote - earlier.remote,
+            global: all.global - earlier.global,
+            copies: all.copies - earlier.copies,
+            global_copies: all.global_copies - earlier.global_copies,
+            moves: all.moves - earlier.moves,
+            replications: all.replications - earlier.replications,
+        };
+        Account { charges, priced: (self.priced.0 - before.priced.0, self.priced.1 - before.priced.1) }
     }
 
     /// Adds another account.

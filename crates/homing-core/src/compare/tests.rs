@@ -39,6 +39,7 @@ fn subject<'a>(
         bound_start: BoundStart::OneCopy,
         information: Information::PERFECT,
         timeline: &crate::timeline::NO_MARKS,
+        windows: &crate::windows::NO_WINDOWS,
         settings,
         in_time: false,
     }
@@ -116,6 +117,7 @@ fn a_static_placement_that_beats_homing_is_recommended() {
         pages: 1,
         seconds: 0.0,
         copy_cost: 0.0,
+        program: None,
         modelled_ms: None,
         own_mover_ms: None,
         moves_per_page: 0.0,

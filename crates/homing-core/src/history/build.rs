@@ -252,6 +252,12 @@ impl HistoryBuilder {
         page
     }
 
+    /// Ends all runs in progress: what comes next begins new ones. Takes a step a page. Not for builders whose references
+    /// are [appended](HistoryBuilder::append) to others'.
+    pub fn cut(&mut self) {
+        self.runs.iter_mut().for_each(OpenRun::cut);
+    }
+
     /// Adds the references of `later`, which [continues](HistoryBuilder::continuing) this builder: all of them come
     /// after those that are here. The history is that of one builder that took all references.
     ///

@@ -7,7 +7,7 @@ use crate::ids::{Node, Time};
 /// A stretch of reads between two writes of the same node that is longer than the history's `read_gap` ends the run and
 /// begins another of the same node, so that `reads_between` only holds gaps in which no replica could pay
 /// (gap * (r - 1) <= R): the optimum with replication is then exact on runs. A run is also cut where Time passes a
-/// multiple of 2^30, which keeps its counters small and changes no cost.
+/// multiple of 2^30, which keeps its counters small, and where whoever builds the history says so; neither changes a cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageRun {
     /// The node whose CPUs made the references.
@@ -38,6 +38,8 @@ pub(super) struct By(u64);
 
 impl By {
     const NODE_BITS: u32 = u16::BITS;
+    /// Set in a run that no reference continues any more.
+    const CUT: u64 = 1 << 63;
 
     #[inline]
     pub(super) fn new(node: Node, time: Time) -> By {
@@ -59,7 +61,7 @@ impl By {
     /// The Time that is `within` after the start of the stretch.
     #[inline]
     fn time(self, within: u32) -> Time {
-        Time((self.0 >> Self::NODE_BITS) * MAX_SPAN + u64::from(within))
+        Time(((self.0 & !Self::CUT) >> Self::NODE_BITS) * MAX_SPAN + u64::from(within))
     }
 
     #[inline]
@@ -120,6 +122,11 @@ impl OpenRun {
         if self.writes == 0 {
             self.at_last_write = LEADING;
         }
+    }
+
+    /// Lets any further reference begin a run of its own.
+    pub(super) fn cut(&mut self) {
+        self.by.0 |= By::CUT;
     }
 
     /// Takes back [`OpenRun::lead`].

@@ -231,3 +231,22 @@ proptest! {
         prop_assert_eq!(rebuilt, refs.len());
     }
 }
+
+#[test]
+fn a_cut_ends_all_runs() {
+    let mut builder = HistoryBuilder::new(Options::default());
+    for (time, page) in [0, 1, 0, 0, 1, 0].into_iter().enumerate() {
+        if time == 3 {
+            builder.cut();
+            builder.cut();
+        }
+        builder.reference(Node(2), Time(time as u64), page << 12, true);
+    }
+    let history = builder.finish(&[0, 1 << 12]).unwrap();
+    let runs = |page| -> Vec<(u16, u64, u64, u32)> {
+        let runs = history.runs(Page(page)).unwrap();
+        runs.map(|run| (run.node.0, run.first.0, run.last.0, run.writes)).collect()
+    };
+    assert_eq!(runs(0), [(2, 0, 2, 2), (2, 3, 5, 2)]);
+    assert_eq!(runs(1), [(2, 1, 1, 1), (2, 4, 4, 1)]);
+}

@@ -10,6 +10,7 @@ use crate::machine::Costs;
 use crate::optimal::{solve, Options as Optimal};
 use crate::simulate::{simulate, Setup};
 use crate::timeline::{Timeline, NO_MARKS};
+use crate::windows::NO_WINDOWS;
 
 const LEVELS: [&str; 3] = ["perfect", "every:16", "intervals:10"];
 
@@ -106,6 +107,7 @@ fn a_million_pages() {
             replication: true,
             information: "intervals:4".parse().unwrap(),
             timeline: &NO_MARKS,
+            windows: &NO_WINDOWS,
             log: false,
         };
         let account = simulate(&setup, &*policy).unwrap().account;

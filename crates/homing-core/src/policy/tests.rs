@@ -11,6 +11,7 @@ use crate::machine::{Costs, General, Global, Uniform};
 use crate::policy::ThreadMoved;
 use crate::simulate::{simulate, Setup, Simulation};
 use crate::timeline::{Mark, Timeline, NO_MARKS};
+use crate::windows::NO_WINDOWS;
 use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};
 
@@ -106,6 +107,7 @@ pub(super) fn run_with(
         replication,
         information: information.parse().unwrap(),
         timeline,
+        windows: &NO_WINDOWS,
         log: true,
     };
     simulate(&setup, &*policy).unwrap()

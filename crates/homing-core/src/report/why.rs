@@ -18,6 +18,7 @@ use crate::why::remedy::{Prediction, Remedy};
 use crate::why::traffic::Traffic;
 use crate::why::verdict::Cause;
 use crate::why::{Diagnosis, Finding, Gain};
+use crate::windows::Still;
 use serde::{Deserialize, Serialize};
 
 /// Version of the fields below; raised when one changes meaning or goes away.
@@ -84,6 +85,9 @@ pub struct WhyReport {
     /// What phases and threads have to do with it, if that was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shares: Option<Shares>,
+    /// What of it is estimated for the whole program, where the trace is of windows of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<Still>,
     /// What else a reader must know.
     pub notes: Vec<String>,
 }
@@ -375,8 +379,16 @@ impl WhyReport {
             trace: basis.trace,
             parameters: basis.parameters,
             shares: basis.shares,
+            program: None,
             notes: basis.notes.into_iter().chain(words::untried(found)).chain(lineless).collect(),
         }
+    }
+
+    /// With what windows say of the whole program, also in words.
+    pub fn with_program(mut self, program: Option<Still>) -> WhyReport {
+        self.basis.extend(program.as_ref().map(words::of_program));
+        self.program = program;
+        self
     }
 
     /// What gains are shares of, in a sentence.

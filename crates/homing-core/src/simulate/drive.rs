@@ -212,7 +212,11 @@ impl<'a> Drive<'a> {
         engine: &mut Engine<Modelled>,
         profile: &mut Profile,
     ) {
-        let (shape, from, to) = cursor.part(limit);
+        let cut = match self.setup.windows.is_empty() {
+            true => None,
+            false => cursor.time().and_then(|time| self.setup.windows.next_cut(time)),
+        };
+        let (shape, from, to) = cursor.part(limit.into_iter().chain(cut).min());
         match self.hears {
             Hears::All => engine.part(page, &shape, from, to),
             Hears::Nothing => engine.unseen(page, &shape, from, to),

@@ -8,6 +8,7 @@ use crate::history::SpillError;
 use crate::ids::{Node, Page};
 use crate::machine::Costs;
 use crate::policy::Sample;
+use crate::windows::Ledger;
 
 /// Memory in the reference model, for a range of pages.
 pub(super) struct Modelled<'a> {
@@ -15,6 +16,8 @@ pub(super) struct Modelled<'a> {
     replication: bool,
     first: u32,
     pages: Vec<PageState>,
+    /// What was charged in which window, if there are any.
+    ledger: Option<Ledger<'a>>,
 }
 
 pub(super) struct PageState {
@@ -38,7 +41,8 @@ impl<'a> Modelled<'a> {
             pages.push(PageState { first: start.node, at, charged, account: Account::default() });
         }
         let replication = setup.replication && matches!(setup.costs, Costs::Uniform(_));
-        Ok((Modelled { costs: setup.costs, replication, first, pages }, not_in_file))
+        let ledger = Ledger::new(setup.windows, pages.len());
+        Ok((Modelled { costs: setup.costs, replication, first, pages, ledger }, not_in_file))
     }
 
     fn page(&self, page: Page) -> &PageState {
@@ -74,7 +78,9 @@ impl Executor for Modelled<'_> {
 
     #[inline]
     fn served(&mut self, sample: &Sample) {
-        let state = &mut self.pages[(sample.page.0 - self.first) as usize];
+        let page = (sample.page.0 - self.first) as usize;
+        let state = &mut self.pages[page];
+        let before = self.ledger.as_ref().map(|_| state.account);
         match state.charged {
             Some(charged) if charged == state.at => {}
             charged => {
@@ -87,6 +93,9 @@ impl Executor for Modelled<'_> {
             }
         }
         state.account.refer(self.costs, sample.node, state.at, sample.reads + sample.writes);
+        if let (Some(ledger), Some(before)) = (&mut self.ledger, before) {
+            ledger.charge(page, sample.time, &state.account.since(&before));
+        }
     }
 }
 
@@ -94,6 +103,7 @@ impl Executor for Modelled<'_> {
 pub(super) fn finish(engine: Engine<Modelled>, setup: &Setup, not_in_file: u64) -> Simulation {
     let (memory, log, counts) = engine.finish();
     let mut result = Simulation { log, counts, not_in_file, ..Simulation::default() };
+    result.windows = memory.ledger.map(Ledger::finish).unwrap_or_default();
     for page in memory.pages {
         result.account.add(&page.account);
         result.page_costs.push(page.account.cost(setup.costs));

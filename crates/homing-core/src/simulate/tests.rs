@@ -4,6 +4,7 @@ use crate::ids::{Page, Thread, Time};
 use crate::machine::Uniform;
 use crate::policy::{Fault, Next, Sample, ThreadMoved};
 use crate::timeline::{Mark, Timeline, NO_MARKS};
+use crate::windows::NO_WINDOWS;
 
 /// Freezes all pages at the Time of the first fault on any: state across pages.
 #[derive(Clone, serde::Serialize, serde::Deserialize)]
@@ -39,6 +40,7 @@ fn policies_with_state_across_pages_see_runs_in_time_order() {
         replication: true,
         information: Information::PERFECT,
         timeline: &NO_MARKS,
+        windows: &NO_WINDOWS,
         log: true,
     };
     let result = simulate(&setup, &FirstFaultOnly { moved: false, times: Vec::new() }).unwrap();
@@ -88,6 +90,7 @@ fn what_was_counted_before_a_mark_is_told_at_the_end_of_the_interval() {
         replication: false,
         information: "interval:8".parse().unwrap(),
         timeline: &timeline,
+        windows: &NO_WINDOWS,
         log: true,
     };
     let log = simulate(&setup, &MovesAtSamples).unwrap().log;
@@ -105,6 +108,7 @@ fn what_cannot_be_is_refused() {
         replication: true,
         information: Information::PERFECT,
         timeline: &NO_MARKS,
+        windows: &NO_WINDOWS,
         log: true,
     };
     let error = simulate(&setup, &crate::policy::stay::Stay).unwrap_err();

@@ -10,47 +10,22 @@ const RESAMPLES: usize = 1000;
 const BEYOND: usize = RESAMPLES / 40;
 const SEED: u64 = 0x77_69_6e_64_6f_77;
 
-/// What windows add to the estimate, with their weights.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sums {
-    /// Cost that no placement is below.
-    pub low: f64,
-    /// Cost of a placement.
-    pub high: f64,
-    /// References.
-    pub references: f64,
-    /// How long what it stands for is.
-    pub length: f64,
-}
-
-impl Add for Sums {
-    type Output = Sums;
-
-    fn add(self, more: Sums) -> Sums {
-        Sums {
-            low: self.low + more.low,
-            high: self.high + more.high,
-            references: self.references + more.references,
-            length: self.length + more.length,
-        }
-    }
-}
-
 /// The sums of windows drawn with replacement.
-pub(super) struct Resampled(Vec<Sums>);
+pub(crate) struct Resampled<T>(Vec<T>);
 
-impl Resampled {
-    pub fn of(windows: &[Sums]) -> Resampled {
+impl<T: Copy + Default + Add<Output = T>> Resampled<T> {
+    /// `windows`: what each adds to the sums.
+    pub fn of(windows: &[T]) -> Resampled<T> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
         let mut draw = || {
             let windows = windows.iter().map(|_| windows[random.gen_range(0..windows.len())]);
-            windows.fold(Sums::default(), Add::add)
+            windows.fold(T::default(), Add::add)
         };
         Resampled((0..RESAMPLES).map(|_| draw()).collect())
     }
 
     /// The lower end of the lower and the upper end of the upper of two figures of sums.
-    pub fn ends(&self, of: &dyn Fn(&Sums) -> (f64, f64)) -> (f64, f64) {
+    pub fn ends(&self, of: &dyn Fn(&T) -> (f64, f64)) -> (f64, f64) {
         let sorted = |figure: fn((f64, f64)) -> f64| {
             let mut all: Vec<f64> = self.0.iter().map(|sums| figure(of(sums))).collect();
             all.sort_unstable_by(f64::total_cmp);

@@ -8,3 +8,4 @@ mod examples;
 mod exhaustive;
 mod properties;
 mod windows;
+mod windows_policies;

@@ -2,22 +2,23 @@
 
 use homing_core::history::History;
 use homing_core::machine::{Costs, General, Global, Uniform};
-use homing_core::optimal::windows::{estimate, Estimate, Window, FEWEST};
+use homing_core::optimal::windows::{estimate, Estimate, Window};
 use homing_core::optimal::{solve, Options, Start};
+use homing_core::windows::FEWEST;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rayon::prelude::*;
 
-type Reference = (u16, u64, bool);
+pub(super) type Reference = (u16, u64, bool);
 
-const NODES: u16 = 4;
-const PAGES: u64 = 16;
+pub(super) const NODES: u16 = 4;
+pub(super) const PAGES: u64 = 16;
 const LENGTH: usize = 240_000;
-const WINDOWS: usize = 40;
+pub(super) const WINDOWS: usize = 40;
 /// References of a window: a sixth of the program in all, and some 60 for each page.
-const LONG: usize = 1000;
+pub(super) const LONG: usize = 1000;
 
-fn plain() -> Costs {
+pub(super) fn plain() -> Costs {
     Costs::Uniform(Uniform { nodes: NODES, remote: 5.0, page_move: 30.0, global: None })
 }
 
@@ -27,7 +28,7 @@ fn with_global() -> Costs {
 }
 
 /// A line of nodes.
-fn general() -> Costs {
+pub(super) fn general() -> Costs {
     let pairs = || (0..NODES).flat_map(|from| (0..NODES).map(move |to| f64::from(from.abs_diff(to))));
     let access = pairs().map(|far| 1.0 + 2.0 * far).collect();
     Costs::General(General { nodes: NODES, access, copy: pairs().map(|far| 15.0 * far + 10.0).collect() })
@@ -35,7 +36,7 @@ fn general() -> Costs {
 
 /// What programs do.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Kind {
+pub(super) enum Kind {
     /// Each page has one user.
     Private,
     /// One node writes all pages, then each has its own.
@@ -50,10 +51,10 @@ enum Kind {
     Random,
 }
 
-const KINDS: [Kind; 6] =
+pub(super) const KINDS: [Kind; 6] =
     [Kind::Private, Kind::Initialised, Kind::Phases, Kind::Visits, Kind::ReadShared, Kind::Random];
 
-fn program(kind: Kind, seed: u64) -> Vec<Reference> {
+pub(super) fn program(kind: Kind, seed: u64) -> Vec<Reference> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let nodes = u64::from(NODES);
     let shift = random.gen_range(0..nodes);

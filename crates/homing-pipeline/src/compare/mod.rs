@@ -15,11 +15,13 @@ use crate::experiment::{Experiment, Ready};
 use crate::info;
 use crate::policies::{each_once, policies};
 use crate::trace_file::{naming, TraceFile};
+use crate::windows::{self, Bound};
 use crate::{honest, manifest, rig, trace_names, why};
 use homing_core::compare::{compare, means, summary, BoundStart};
 use homing_core::information::Information;
 use homing_core::machine::Costs;
 use homing_core::monitor::table::Choice;
+use homing_core::optimal::Start;
 use homing_core::report::{Report, TraceReport, SCHEMA};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -127,6 +129,12 @@ impl Comparison {
             1 => note.clone(),
             _ => format!("{}: {note}", info.name),
         };
+        if !layout.windows.is_empty() && ready.experiment.bound_start == BoundStart::OneCopy {
+            if let Bound::From(estimated) = windows::bound(case, Start::OneCopy)? {
+                compared.rows[0].program = Some(estimated.of_program());
+                notes.extend(estimated.notes.iter().map(|note| about(&format!("optimal: {note}"))));
+            }
+        }
         let common = subject.notes();
         notes.extend(common.iter().filter(|note| !notes.contains(note)).cloned().collect::<Vec<_>>());
         notes.extend(compared.notes.iter().filter(|note| !common.contains(note)).map(about));

@@ -5,6 +5,7 @@ use crate::error::{PipelineError, Result};
 use crate::model::{cpus, frames};
 use crate::progress::Bar;
 use crate::spill::SpillFile;
+use crate::windows::Seen;
 use homing_core::cache::cpus::{CpusInUse, Whereabouts};
 use homing_core::cache::misses::Misses;
 use homing_core::cache::Counts;
@@ -13,6 +14,7 @@ use homing_core::ids::{PageSize, Thread, Time};
 use homing_core::why::parts::{Counting, PageUsage, Usage};
 use homing_trace::{Event, NameId, Names, Trace, Turn, Visitor};
 use rayon::prelude::*;
+use std::collections::HashSet;
 use std::ops::Range;
 
 /// How page runs are built.
@@ -47,6 +49,8 @@ pub struct Built {
     pub caches: Option<Vec<Counts>>,
     /// What the program marked.
     pub marks: Vec<(Time, NameId)>,
+    /// Where windows begin and end.
+    pub windows: Vec<Seen>,
     /// What a reader must know of the references that were chosen, if not all are.
     pub chosen: Option<String>,
     /// Who refers to what in which phase.
@@ -59,7 +63,7 @@ impl Runs<'_> {
     pub fn of(&self, trace: &Trace<'_>, misses: Option<Misses>) -> Result<Built> {
         let frames = frames(trace);
         // Whether a reference is the first to its page can only be told from the start.
-        let all = misses.is_none() && self.choice.is_everything();
+        let all = misses.is_none() && self.choice.is_everything() && trace.header().windows().is_none();
         let in_parts = if all { self.in_parts(trace, &frames)? } else { None };
         // What does not fit into memory is read once more, in one go, with a file to spill to.
         let mut build = match in_parts {
@@ -84,10 +88,11 @@ impl Runs<'_> {
                 Some(misses.finish(&mut Counting { builder: &mut build.builder, usage })?)
             }
         };
-        let Build { found, lost, why, marks, .. } = build;
+        let Build { found, lost, why, marks, windows, .. } = build;
         let chosen = build.chooser.as_ref().map(Chooser::note);
         let usage = build.usage.map(|usage| usage.by_page(&build.builder));
-        Ok(Built { history: build.builder.finish(&frames)?, found, lost, why, caches, marks, chosen, usage })
+        let history = build.builder.finish(&frames)?;
+        Ok(Built { history, found, lost, why, caches, marks, windows, chosen, usage })
     }
 
     /// Reads parts of the trace at the same time; nothing if they do not fit into memory, or if there is only one.
@@ -135,6 +140,9 @@ struct Build<'a> {
     /// Why the first of those are lost.
     why: String,
     marks: Vec<(Time, NameId)>,
+    windows: Vec<Seen>,
+    /// Threads that are in a window.
+    inside: HashSet<Thread>,
     progress: &'a dyn Bar,
     unreported: u64,
 }
@@ -166,6 +174,8 @@ impl<'a> Build<'a> {
             lost: 0,
             why: String::new(),
             marks: Vec::new(),
+            windows: Vec::new(),
+            inside: HashSet::new(),
             progress: runs.progress,
             unreported: 0,
         }
@@ -180,6 +190,7 @@ impl<'a> Build<'a> {
         self.found += later.found;
         self.lost += later.lost;
         self.marks.extend(later.marks);
+        self.windows.extend(later.windows);
         self
     }
 }
@@ -221,6 +232,22 @@ impl Build<'_> {
     }
 }
 
+impl Build<'_> {
+    /// Runs end where a window begins or ends, so that what is counted of it is what is in it.
+    fn window(&mut self, thread: Thread, time: Time, event: &Event) {
+        let before = self.inside.is_empty();
+        match event {
+            Event::Window { begins: true, .. } => self.inside.insert(thread),
+            Event::Window { begins: false, .. } | Event::ThreadEnd => self.inside.remove(&thread),
+            _ => return,
+        };
+        if self.inside.is_empty() != before {
+            self.builder.cut();
+        }
+        self.windows.extend(Seen::of(thread, time, event));
+    }
+}
+
 impl Visitor for Build<'_> {
     fn turn(&mut self, turn: Turn<'_>) {
         match self.chooser.take() {
@@ -232,7 +259,8 @@ impl Visitor for Build<'_> {
         }
     }
 
-    fn event(&mut self, _thread: Thread, time: Time, event: &Event) {
+    fn event(&mut self, thread: Thread, time: Time, event: &Event) {
+        self.window(thread, time, event);
         if let Event::Mark { name, .. } = event {
             self.marks.push((time, *name));
             let text = self.names.get(*name);

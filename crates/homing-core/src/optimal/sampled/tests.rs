@@ -6,6 +6,7 @@ use crate::policy::settings::Settings;
 use crate::policy::table;
 use crate::simulate::{simulate, Setup};
 use crate::timeline::Timeline;
+use crate::windows::NO_WINDOWS;
 use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::SplitMix64;
@@ -34,8 +35,16 @@ fn policy(name: &str, history: &History, costs: &Costs, information: Information
     let policy = table::find(name).unwrap().make(costs, false, &settings);
     let timeline = Timeline::default();
     let placement = &Placement::FirstTouch;
-    let setup =
-        Setup { history, costs, placement, replication: false, information, timeline: &timeline, log: false };
+    let setup = Setup {
+        history,
+        costs,
+        placement,
+        replication: false,
+        information,
+        timeline: &timeline,
+        windows: &NO_WINDOWS,
+        log: false,
+    };
     simulate(&setup, &*policy).unwrap().account.cost(costs)
 }
 

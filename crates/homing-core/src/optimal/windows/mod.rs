@@ -5,23 +5,23 @@
 //! the program: the sum of the windows' own optima, which may begin anywhere for free, so that no placement is cheaper
 //! in them, and the sum of what a placement costs that could have been carried out on the whole program ([`homes`]),
 //! so that no optimum is dearer. How far chance has brought them from their means is told by the bootstrap
-//! ([`resample`]). `docs/optimal.md`, "From windows", has the argument.
+//! ([`crate::windows`]). `docs/optimal.md`, "From windows", has the argument.
 
 mod homes;
-mod resample;
+mod sums;
 
 use super::{solve, OptimalError, Options, Solver, Start};
 use crate::history::History;
 use crate::ids::{Node, Page};
 use crate::machine::Costs;
+use crate::windows::resample::Resampled;
+use crate::windows::{Figure, FEWEST};
 use homes::{PageCost, Seen};
 use rayon::prelude::*;
-use resample::{Resampled, Sums};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
+use sums::Sums;
 
-/// Fewer windows than this say nothing about how much they differ.
-pub const FEWEST: usize = 8;
 /// Pages whose costs are added up at once: in this order for any number of threads.
 const CHUNK: usize = 256;
 
@@ -34,32 +34,6 @@ pub struct Window {
     pub weight: f64,
     /// How long it is itself, in what such lengths are counted in.
     pub length: f64,
-}
-
-/// An estimate that the truth lies around.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Figure {
-    /// Between the two bounds.
-    pub value: f64,
-    /// The mean that no placement can be below.
-    pub lower_bound: f64,
-    /// The mean that the optimum cannot be above.
-    pub upper_bound: f64,
-    /// Lower end of the interval that holds the truth in at least 95 of 100 recordings, as far as the weights are
-    /// right; none with too few windows.
-    pub low: Option<f64>,
-    /// Its upper end.
-    pub high: Option<f64>,
-}
-
-impl Figure {
-    /// How much of the interval is what windows cannot tell however many there are, from 0 to 1; the rest is chance. If
-    /// it has a width.
-    pub fn between(&self) -> Option<f64> {
-        let width = self.high? - self.low?;
-        (width > 1e-12 * self.value.abs())
-            .then(|| ((self.upper_bound - self.lower_bound) / width).clamp(0.0, 1.0))
-    }
 }
 
 /// The bound of the program that windows were cut out of.
@@ -99,17 +73,7 @@ pub fn estimate(
     let total = each.iter().fold(Sums::default(), |sum, more| sum + *more);
     let with_references = windows.iter().filter(|window| window.history.references() > 0).count();
     let chance = (with_references >= FEWEST).then(|| Resampled::of(&each));
-    let figure = |of: &dyn Fn(&Sums) -> (f64, f64)| {
-        let (lower_bound, upper_bound) = of(&total);
-        let ends = chance.as_ref().map(|chance| chance.ends(of));
-        Figure {
-            value: (lower_bound + upper_bound) / 2.0,
-            lower_bound,
-            upper_bound,
-            low: ends.map(|(low, _)| low.min(lower_bound)),
-            high: ends.map(|(_, high)| high.max(upper_bound)),
-        }
-    };
+    let figure = |of: &dyn Fn(&Sums) -> (f64, f64)| Figure::of(&total, chance.as_ref(), of);
     Ok(Some(Estimate {
         windows: with_references,
         references_seen,

@@ -46,6 +46,7 @@ fn report(verdict: Cause, areas: Vec<AreaReport>) -> WhyReport {
         shares: None,
         sampled: None,
         process: vec![],
+        program: None,
         notes: vec![],
     }
 }

@@ -5,6 +5,7 @@ use super::Basis;
 use crate::why::area::OTHER;
 use crate::why::verdict::Cause;
 use crate::why::Diagnosis;
+use crate::windows::Still;
 
 /// The answer in a sentence. `nodes`: those that threads run on.
 pub(super) fn sentence(found: &Diagnosis, nodes: u64) -> String {
@@ -31,6 +32,18 @@ pub(super) fn of(timed: bool) -> &'static str {
         true => "of the time",
         false => "of the cost of memory references",
     }
+}
+
+/// What windows say of the whole program, in a sentence that follows the basis.
+pub(super) fn of_program(program: &Still) -> String {
+    format!(
+        " Of the whole program, every reference, without caches, estimated from {} that hold {:.2} % of it: {} % \
+         non-local; each page at its best node saves {} % of what they cost.",
+        things(program.windows as u64, "window"),
+        100.0 * program.share,
+        program.nonlocal_percent.in_words(2),
+        program.avoidable_percent.in_words(1),
+    )
 }
 
 /// What the numbers rest on. Names of traces are as the user gave them: whoever prints them makes them visible.

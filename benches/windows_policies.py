@@ -1,0 +1,69 @@
+"""The second table of windows.sh: HOMING WORK WORKLOAD..., with programs in WORK/pass. What `compare` estimates
+from windows beside what they say of the full trace of another run."""
+import json
+import os
+import statistics
+import subprocess
+import sys
+
+homing, work, workloads = sys.argv[1], sys.argv[2], sys.argv[3:]
+seeds, threads = (int(os.environ.get(name, default)) for name, default in [("SEEDS", 5), ("THREADS", 2)])
+windows = os.environ.get("WINDOWS", "1ms/10ms")
+# Short enough to compare the full trace behind caches, long enough for some tens of windows.
+arguments = {"cg": ["-n", "14000", "-i", "300"], "is": ["-i", "600"], "mg": ["-n", "64", "-i", "60"]}
+# Round-robin is by order of first touch, which runs differ in.
+policies = ["first-touch", "best-static", "homing", "striped"]
+machines = ["butterfly", "eight-node"]
+
+
+def output(*command):
+    done = subprocess.run([homing, *command], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"windows_policies.py: {' '.join(command)}: {done.stderr}")
+    return done.stdout
+
+
+def record(name, words, path, *more):
+    output("record", "--quiet", "--recorder", "clang", *more, "-o", path, "--", f"{work}/pass/{name}", *words)
+
+
+def figures(trace, machine, estimated):
+    """Of each policy its MCPR and non-local percentage, every reference: values, or [low, value, high]."""
+    spread = ["--threads-on", "one-per-node"]
+    rows = json.loads(output("compare", trace, "-m", machine, *spread, "--every-reference", "--no-replication", "--policies",
+                             ",".join(policies), "--json"))["traces"][0]["rows"]
+    ends = lambda figure: [figure["low"], figure["value"], figure["high"]]
+    found = {}
+    for row in rows:
+        if row["policy"] in policies:
+            for what in ["mcpr", "nonlocal_percent"]:
+                found[row["policy"], what] = ends(row["program"][what]) if estimated else row[what]
+    return found
+
+
+print(f"Windows of {windows}, {threads} threads, {seeds} seeds\n")
+print("| workload | machine | of | figure | all recorded | from windows: median | error: worst | half interval: median "
+      "| it holds the truth |")
+print("|---|---|---|---|---|---|---|---|---|")
+held = tried = 0
+for name in workloads:
+    words = [*arguments[name], "-t", str(threads)]
+    full, trace = f"{work}/full.trace", f"{work}/windows.trace"
+    record(name, words, full)
+    truth = {machine: figures(full, machine, False) for machine in machines}
+    found = {machine: [] for machine in machines}
+    for seed in range(seeds):
+        record(name, words, trace, "--windows", windows, "--seed", str(seed))
+        for machine in machines:
+            found[machine].append(figures(trace, machine, True))
+    for machine in machines:
+        for key, exact in truth[machine].items():
+            estimates = [one[key] for one in found[machine]]
+            holds = sum(low <= exact <= high for low, _, high in estimates)
+            held, tried = held + holds, tried + seeds
+            print(f"| `{name} {' '.join(words)}` | {machine} | {key[0]} | {key[1]} | {exact:.4f} "
+                  f"| {statistics.median(value for _, value, _ in estimates):.4f} "
+                  f"| {max(abs(value - exact) for _, value, _ in estimates):.4f} "
+                  f"| {statistics.median((high - low) / 2 for low, _, high in estimates):.4f} "
+                  f"| {holds} of {seeds} |", flush=True)
+print(f"\n{held} of {tried} intervals hold the truth")
