@@ -249,8 +249,8 @@ fn a_diagnosis_is_estimated_for_the_whole_program() {
     assert_eq!(program["nonlocal_percent"]["value"].as_f64(), Some(12.5), "{program}");
     assert!(program["avoidable_percent"]["high"].is_number(), "{program}");
     let basis = report["basis"].as_str().unwrap();
-    let said = " Of the whole program, every reference, without caches, estimated from 12 windows that hold 10.00 % of it: \
-                12.50 (";
+    let said = " Of the whole program, every reference, without caches, estimated from 12 windows that hold 10.00 % \
+                of it: 12.50 (";
     assert!(basis.contains(said), "{basis}");
     assert!(stdout(&why).contains(said));
     // Behind caches what they let through is not estimated, and every reference is all the same.

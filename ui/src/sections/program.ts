@@ -10,7 +10,8 @@ export function estimated(figure: Figure | undefined, text: (value: number) => s
   const { low, high } = figure
   if (low === null || high === null) {
     if (figure.lower_bound === figure.upper_bound) return `${text(figure.value)} (no interval)`
-    return `${text(figure.value)} (no interval; in the mean from ${text(figure.lower_bound)} to ${text(figure.upper_bound)})`
+    const mean = `from ${text(figure.lower_bound)} to ${text(figure.upper_bound)}`
+    return `${text(figure.value)} (no interval; in the mean ${mean})`
   }
   return `${text(figure.value)} (${text(low)} to ${text(high)})`
 }

@@ -13,7 +13,8 @@ describe('a figure that is estimated from windows', () => {
     expect(estimated({ ...figure, low: null, high: null }, text)).toBe(
       '2.00 (no interval; in the mean from 1.50 to 2.50)',
     )
-    expect(estimated({ ...figure, lower_bound: 2, upper_bound: 2, low: null, high: null }, text)).toBe('2.00 (no interval)')
+    const sure = { ...figure, lower_bound: 2, upper_bound: 2, low: null, high: null }
+    expect(estimated(sure, text)).toBe('2.00 (no interval)')
     expect(estimated(undefined, text)).toBe('–')
   })
 })

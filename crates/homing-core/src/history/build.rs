@@ -252,8 +252,8 @@ impl HistoryBuilder {
         page
     }
 
-    /// Ends all runs in progress: what comes next begins new ones. Takes a step a page. Not for builders whose references
-    /// are [appended](HistoryBuilder::append) to others'.
+    /// Ends all runs in progress: what comes next begins new ones. Takes a step a page. Not for builders whose
+    /// references are [appended](HistoryBuilder::append) to others'.
     pub fn cut(&mut self) {
         self.runs.iter_mut().for_each(OpenRun::cut);
     }

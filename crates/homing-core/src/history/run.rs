@@ -7,7 +7,8 @@ use crate::ids::{Node, Time};
 /// A stretch of reads between two writes of the same node that is longer than the history's `read_gap` ends the run and
 /// begins another of the same node, so that `reads_between` only holds gaps in which no replica could pay
 /// (gap * (r - 1) <= R): the optimum with replication is then exact on runs. A run is also cut where Time passes a
-/// multiple of 2^30, which keeps its counters small, and where whoever builds the history says so; neither changes a cost.
+/// multiple of 2^30, which keeps its counters small, and where whoever builds the history says so; neither changes a
+/// cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageRun {
     /// The node whose CPUs made the references.

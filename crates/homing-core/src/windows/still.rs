@@ -24,7 +24,8 @@ pub struct Still {
     pub share: f64,
     /// 100 * references to other nodes' memory / references.
     pub nonlocal_percent: Figure,
-    /// 100 * what is saved if each page is, from the start, at the node where it costs least / what references cost now.
+    /// 100 * what is saved if each page is, from the start, at the node where it costs least / what references cost
+    /// now.
     /// At least: that node is chosen from half of the windows and judged by the other half. At most: it is chosen from
     /// all of them.
     pub avoidable_percent: Figure,

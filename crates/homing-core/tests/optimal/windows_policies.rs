@@ -114,8 +114,8 @@ fn intervals_hold_what_policies_do_to_the_whole_program() {
                 found.iter().filter(|&found| which(found)).count()
             };
             let (mcpr, nonlocal) = (held(|found| found.1), held(|found| found.2));
-            // Policies that move pages have a memory. Where nodes visit pages in turn, what they would have moved next at
-            // the end of a window is in none (docs/policies.md, "From windows").
+            // Policies that move pages have a memory. Where nodes visit pages in turn, what they would have moved next
+            // at the end of a window is in none (docs/policies.md, "From windows").
             let least = if matches!(name, "homing" | "work-function") { 8 } else { 9 };
             assert!(mcpr * 10 >= runs.len() * least, "{machine} {name}: {mcpr} of {}", runs.len());
             assert!(
