@@ -642,7 +642,8 @@ export type Still = {
   share: number,
   /** 100 * references to other nodes' memory / references. */
   nonlocal_percent: Figure,
-  /** 100 * what is saved if each page is, from the start, at the node where it costs least / what references cost now.
+  /** 100 * what is saved if each page is, from the start, at the node where it costs least / what references cost
+   * now.
    * At least: that node is chosen from half of the windows and judged by the other half. At most: it is chosen from
    * all of them. */
   avoidable_percent: Figure,
