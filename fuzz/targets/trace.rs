@@ -36,11 +36,11 @@ pub fn trace(data: &[u8]) {
     }
     upgraded(&trace, visited.ok());
     let mut merged = 0;
-    let report = merge_trace(&trace, Options::default(), |_: Thread, references| {
+    let report = merge_trace(&trace, Options::default(), None, |_: Thread, references| {
         merged += references;
-        Ok::<_, Infallible>(())
+        Ok::<_, std::io::Error>(())
     });
-    assert_eq!(report.map(|report| report.references), Ok(merged));
+    assert_eq!(report.ok().map(|report| report.references), Some(merged));
     let Ok((bytes, recovered)) = recover(trace, Vec::new(), Options::default(), |_| {}) else { return };
     assert!(recovered.references <= info.summary.references.max(info.counts.references));
     let whole = Trace::open(&bytes).expect("a recovered trace opens");

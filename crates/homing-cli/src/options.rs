@@ -9,6 +9,9 @@ use homing_pipeline::model::{bytes, Model, MEMORY};
 use homing_pipeline::scene::{Iterations, Scene, ITERATIONS};
 use homing_pipeline::Experiment;
 
+/// Memory for synchronisation operations while a trace is put in order.
+pub const ORDER_MEMORY: &str = "1G";
+
 /// The machine model and how a trace is laid over it.
 #[derive(clap::Args, Clone, Debug)]
 pub struct ModelArgs {

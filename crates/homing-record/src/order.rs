@@ -1,6 +1,7 @@
 //! The last step of a recording: the threads' streams are merged into one total order, appended to the file.
 
 use crate::error::{RecordError, While};
+use crate::scratch::ScratchFile;
 use homing_linux::mapped;
 use homing_trace::merge::{self, merge_trace};
 use homing_trace::{OrderWriter, Summary, Trace, TraceError};
@@ -27,7 +28,9 @@ pub fn append(path: &Path, options: merge::Options) -> Result<Ordered, RecordErr
     let trace = Trace::open(&mapped).doing(what)?;
     file.seek(SeekFrom::Start(trace.blocks_end())).doing(what)?;
     let mut writer = OrderWriter::append(BufWriter::new(file), &trace).doing(what)?;
-    let report = merge_trace(&trace, options, |thread, references| writer.turn(thread, references));
+    let report = merge_trace(&trace, options, Some(&mut ScratchFile::beside(path)), |thread, references| {
+        writer.turn(thread, references)
+    });
     let report = report.doing(what)?;
     let (out, summary) = writer.finish().doing(what)?;
     let bytes = end(out).doing(what)?;

@@ -199,10 +199,13 @@ impl Recovery<'_, '_> {
 
     fn write_order<W: Write>(&mut self, sink: &mut BlockSink<W>, options: Options) -> Result<(), TraceError> {
         let (readable, gapless) = self.readable_order();
-        let mut merge = (!gapless).then(|| {
-            let cursors = self.lanes.cursors(self.trace, Lost::Drop);
-            Merge::new(cursors, self.lanes.edges(self.trace), options)
-        });
+        let mut merge = match gapless {
+            true => None,
+            false => {
+                let cursors = self.lanes.cursors(self.trace, Lost::Drop);
+                Some(Merge::new(cursors, self.lanes.edges(self.trace, None)?, options))
+            }
+        };
         let mut order = Order { sink, encoder: OrderEncoder::default() };
         let mut joined =
             JoinedTurns::new(|lane: Thread, count| order.turn(self.lanes.threads[lane.index()].0, count));

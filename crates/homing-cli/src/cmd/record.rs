@@ -1,14 +1,17 @@
 //! `homing record`: runs a program and records every data reference of all its threads.
 
 use crate::cmd::live::duration;
+use crate::cmd::trace::tell_spilled;
 use crate::exit::{self, Code, Result};
 use crate::files;
+use crate::options::ORDER_MEMORY;
 use crate::progress::Recording;
 use crate::region::{self, RegionArgs};
 use crate::tables::things;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::ValueHint;
 use homing_linux::visible;
+use homing_pipeline::model::bytes;
 use homing_record::{
     with_causes, Allowed, Child, Finished, Ordered, Recorder, Replaced, Request, Watch, Windows,
     MOST_AT_ONCE, RECORDERS,
@@ -66,6 +69,10 @@ pub struct Args {
     /// Instructions that a thread runs in the merged order before another gets its turn, on average
     #[arg(long, value_name = "N", default_value_t = merge::Options::default().quantum)]
     quantum: u32,
+    /// Memory for synchronisation operations while the order is made (8 bytes each); what is beyond goes to a temporary
+    /// file beside the trace
+    #[arg(long, value_name = "SIZE", default_value = ORDER_MEMORY, value_parser = bytes)]
+    memory: u64,
     /// Blocks of code that a thread runs under Valgrind before another gets its turn
     #[arg(long, value_name = "N", default_value_t = homing_record::DEFAULT_SLICE,
           value_parser = clap::value_parser!(u32).range(10..=100_000))]
@@ -168,7 +175,7 @@ fn request(args: Args) -> anyhow::Result<Request> {
             Fineness::Page => Grain::Page,
         },
         only_program: args.only_program,
-        merge: merge::Options { quantum: args.quantum, seed: args.seed },
+        merge: merge::Options { quantum: args.quantum, seed: args.seed, memory: args.memory },
         slice: args.slice,
         follow: args.follow,
         region: args.region.region(),
@@ -234,6 +241,7 @@ fn report(finished: &Finished) {
         things(summary.frames.into(), "page"),
         HumanBytes(*bytes),
     );
+    tell_spilled(&finished.ordered.report);
     if let Some(share) = finished.summary.share_in_windows() {
         errln!(
             "homing: {} hold {:.2} % of what the program did up to the last: `homing optimal {}` estimates the whole",

@@ -7,23 +7,27 @@
 //! thread. Quantum jitter and ties are drawn from a seed, so that other seeds give other interleavings of the same
 //! execution.
 //!
-//! Memory: 8 bytes for each synchronisation operation, and what the cursors need; references are never held.
+//! Memory: 8 bytes for each synchronisation operation, up to a budget beyond which they go to a file ([`Memory`]), and
+//! what the cursors need; references are never held.
 
+mod lists;
 pub(crate) mod of_trace;
 mod sync;
 #[cfg(test)]
 mod tests;
 
+pub use lists::{Memory, Spill};
 pub use of_trace::merge_trace;
 pub use sync::{Edges, Sync};
 
 use super::SyncOp;
 use crate::ids::Thread;
+use lists::Operation;
 use rand::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::cmp::Reverse;
 use std::collections::binary_heap::{BinaryHeap, PeekMut};
-use sync::{Object, Operation};
+use sync::Object;
 
 /// One piece of a thread's stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,11 +72,13 @@ pub struct Options {
     pub quantum: u32,
     /// Seed of the jitter and of the ties.
     pub seed: u64,
+    /// Bytes of memory for synchronisation operations, where there is a file for the rest.
+    pub memory: u64,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { quantum: 128, seed: 0 }
+        Options { quantum: 128, seed: 0, memory: 1 << 30 }
     }
 }
 
@@ -89,6 +95,8 @@ pub struct Report {
     pub broken_starts: u64,
     /// Joins that did not wait for the end.
     pub broken_joins: u64,
+    /// Bytes of synchronisation operations that went to a file for want of memory.
+    pub spilled: u64,
 }
 
 /// Joins turns of the same thread that follow each other.
@@ -208,6 +216,7 @@ impl<C: Cursor> Merge<C> {
             pending: None,
             joiners: Vec::new(),
         };
+        let report = Report { spilled: edges.spilled(), ..Report::default() };
         Merge {
             lanes: cursors.into_iter().enumerate().map(lane).collect(),
             objects: std::iter::repeat_with(Object::default).take(edges.objects).collect(),
@@ -217,7 +226,7 @@ impl<C: Cursor> Merge<C> {
             random: Xoshiro256PlusPlus::seed_from_u64(options.seed),
             quantum: options.quantum.clamp(1, 1 << 30),
             replaying: false,
-            report: Report::default(),
+            report,
         }
     }
 

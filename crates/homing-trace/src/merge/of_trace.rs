@@ -1,14 +1,20 @@
 //! Merges the threads of a trace, whose streams are read without decoding addresses.
 
-use super::{merge, Cursor, Edges, Options, Report, Step, Sync};
+use super::{merge, Cursor, Edges, Memory, Options, Report, Spill, Step, Sync};
 use crate::ids::Thread;
 use crate::{steps, Event, Trace};
+use std::io;
 
 /// Merges all threads of a trace into turns. References that are lost to damage keep a place, as many of them as are
-/// known to be missing.
-pub fn merge_trace<E>(
+/// known to be missing. `spill`: where synchronisation operations go beyond the memory that they may take; if it is not
+/// said, they take what they need.
+///
+/// # Errors
+/// Those of `sink`, and if operations cannot be written where they go.
+pub fn merge_trace<E: From<io::Error>>(
     trace: &Trace<'_>,
     options: Options,
+    spill: Option<&mut dyn Spill>,
     mut sink: impl FnMut(Thread, u64) -> Result<(), E>,
 ) -> Result<Report, E> {
     let lanes = Lanes::of(trace);
@@ -16,7 +22,8 @@ pub fn merge_trace<E>(
         sink(thread, references)?;
         return Ok(Report { references, turns: 1, ..Report::default() });
     }
-    let edges = lanes.edges(trace);
+    let memory = spill.map(|spill| Memory { bytes: options.memory, spill });
+    let edges = lanes.edges(trace, memory)?;
     let cursors = lanes.cursors(trace, Lost::Keep);
     merge(cursors, edges, options, |lane, references| sink(lanes.threads[lane.index()].0, references))
 }
@@ -48,10 +55,10 @@ impl Lanes {
     }
 
     /// The first pass: the edges between the threads.
-    pub fn edges(&self, trace: &Trace<'_>) -> Edges {
-        Edges::collect(self.threads.len(), |lane| {
-            trace.thread_events(self.threads[lane].0).filter_map(|event| self.event(&event))
-        })
+    pub fn edges(&self, trace: &Trace<'_>, memory: Option<Memory<'_>>) -> io::Result<Edges> {
+        let steps =
+            |lane: usize| trace.thread_events(self.threads[lane].0).filter_map(|event| self.event(&event));
+        Edges::collect(self.threads.len(), steps, memory)
     }
 
     /// What an event means for the order.

@@ -8,12 +8,14 @@
 //! each object: what it keeps of an operation is 8 bytes. Where stamps do not rise, in a damaged trace, operations are
 //! sorted.
 
+use super::lists::{Lists, Memory, Operation};
 use super::Step;
 use crate::SyncOp;
 use rayon::prelude::*;
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::io;
 
 /// One synchronisation operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,24 +28,15 @@ pub struct Sync {
     pub stamp: u64,
 }
 
-/// A synchronisation operation as the merge sees it: 8 bytes each.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Operation {
-    /// Dense number of the object, or [`Operation::PRIVATE`].
-    pub object: u32,
-    /// Releases of the object with a smaller stamp.
-    pub rank: u32,
-}
-
-impl Operation {
-    /// The object orders nothing: one thread uses it.
-    pub const PRIVATE: u32 = u32::MAX;
-}
+/// The object orders nothing: one thread uses it.
+const PRIVATE: u32 = u32::MAX;
 
 /// All edges of a trace: the result of the first pass.
 #[derive(Debug, Default)]
 pub struct Edges {
-    operations: Vec<Vec<Operation>>,
+    operations: Lists,
+    /// By an object's number in `operations`, its dense number among those that order something, or [`PRIVATE`].
+    numbers: Vec<u32>,
     pub(super) objects: usize,
     started: Vec<bool>,
 }
@@ -67,13 +60,23 @@ struct Counted {
 
 impl Edges {
     /// Collects the edges of so many threads. `steps` gives the steps of each, in the thread's order ([`Step::Run`] may
-    /// be left out), once or twice.
-    pub fn collect<I: Iterator<Item = Step>>(threads: usize, steps: impl Fn(usize) -> I) -> Edges {
-        Edges::by_stamp(threads, &steps).unwrap_or_else(|| Edges::sorted(threads, &steps))
+    /// be left out), once or twice. `memory`: what their operations may take; all that they need if it is not said, and
+    /// where stamps fall.
+    ///
+    /// # Errors
+    /// If what is beyond that cannot be written.
+    pub fn collect<I: Iterator<Item = Step>>(
+        threads: usize,
+        steps: impl Fn(usize) -> I,
+        mut memory: Option<Memory<'_>>,
+    ) -> io::Result<Edges> {
+        let edges = Edges::by_stamp(threads, &steps, &mut memory)?;
+        edges.map_or_else(|| Edges::sorted(threads, &steps), Ok)
     }
 
     fn of_threads(threads: usize) -> Edges {
-        Edges { operations: vec![Vec::new(); threads], objects: 0, started: vec![false; threads] }
+        let (operations, numbers) = (Lists::new(threads), Vec::new());
+        Edges { operations, numbers, objects: 0, started: vec![false; threads] }
     }
 
     /// The next operation of a thread.
@@ -92,7 +95,11 @@ impl Edges {
     }
 
     /// Takes all operations in the order of their stamps. `None`: those of a thread do not rise.
-    fn by_stamp<I: Iterator<Item = Step>>(threads: usize, steps: impl Fn(usize) -> I) -> Option<Edges> {
+    fn by_stamp<I: Iterator<Item = Step>>(
+        threads: usize,
+        steps: impl Fn(usize) -> I,
+        memory: &mut Option<Memory<'_>>,
+    ) -> io::Result<Option<Edges>> {
         let mut edges = Edges::of_threads(threads);
         let mut lanes: Vec<I> = (0..threads).map(steps).collect();
         let mut next: Vec<Option<Sync>> = Vec::with_capacity(threads);
@@ -114,10 +121,10 @@ impl Edges {
             });
             let object = &mut counted[number as usize];
             object.shared |= object.thread != thread as u32;
-            edges.operations[thread].push(Operation { object: number, rank: object.releases });
+            edges.operations.push(thread, Operation { object: number, rank: object.releases }, memory)?;
             object.releases += u32::from(sync.op != SyncOp::Acquire);
             match edges.next(thread, &mut lanes[thread]) {
-                Some(sync) if sync.stamp < stamp => return None,
+                Some(sync) if sync.stamp < stamp => return Ok(None),
                 Some(sync) => {
                     *first = Reverse((sync.stamp, thread));
                     next[thread] = Some(sync);
@@ -127,32 +134,24 @@ impl Edges {
                 }
             }
         }
+        edges.operations.finish(memory)?;
         edges.leave_out(&counted);
-        Some(edges)
+        Ok(Some(edges))
     }
 
     /// Leaves out the objects that only one thread uses.
     fn leave_out(&mut self, counted: &[Counted]) {
-        let mut shared = 0..Operation::PRIVATE;
-        let numbers: Vec<u32> =
-            counted
-                .iter()
-                .map(|object| {
-                    if object.shared {
-                        shared.next().unwrap_or(Operation::PRIVATE)
-                    } else {
-                        Operation::PRIVATE
-                    }
-                })
-                .collect();
+        let mut shared = 0..PRIVATE;
+        let number = |object: &Counted| match object.shared {
+            true => shared.next().unwrap_or(PRIVATE),
+            false => PRIVATE,
+        };
+        self.numbers = counted.iter().map(number).collect();
         self.objects = shared.start as usize;
-        for operation in self.operations.iter_mut().flatten() {
-            operation.object = numbers[operation.object as usize];
-        }
     }
 
     /// Sorts all operations.
-    fn sorted<I: Iterator<Item = Step>>(threads: usize, steps: impl Fn(usize) -> I) -> Edges {
+    fn sorted<I: Iterator<Item = Step>>(threads: usize, steps: impl Fn(usize) -> I) -> io::Result<Edges> {
         let mut edges = Edges::of_threads(threads);
         let mut entries = Vec::new();
         for thread in 0..threads {
@@ -161,11 +160,12 @@ impl Edges {
                 entries.push(Entry { object, stamp, thread: thread as u32, ordinal, op });
                 ordinal += 1;
             }
-            edges.operations[thread] =
-                vec![Operation { object: Operation::PRIVATE, rank: 0 }; ordinal as usize];
+            for _ in 0..ordinal {
+                edges.operations.push(thread, Operation { object: PRIVATE, rank: 0 }, &mut None)?;
+            }
         }
         edges.rank(entries);
-        edges
+        Ok(edges)
     }
 
     /// Whether another thread is known to have created this one.
@@ -174,9 +174,16 @@ impl Edges {
     }
 
     /// The operation of a thread with an ordinal, unless it orders nothing.
-    pub(super) fn operation(&self, thread: u32, ordinal: usize) -> Option<Operation> {
-        let operation = *self.operations.get(thread as usize)?.get(ordinal)?;
-        (operation.object != Operation::PRIVATE).then_some(operation)
+    #[inline]
+    pub(super) fn operation(&mut self, thread: u32, ordinal: usize) -> Option<Operation> {
+        let Operation { object, rank } = self.operations.get(thread as usize, ordinal)?;
+        let object = self.numbers.get(object as usize).copied().unwrap_or(object);
+        (object != PRIVATE).then_some(Operation { object, rank })
+    }
+
+    /// Bytes of operations that went to a file.
+    pub fn spilled(&self) -> u64 {
+        self.operations.written()
     }
 
     fn rank(&mut self, mut entries: Vec<Entry>) {
@@ -190,7 +197,7 @@ impl Edges {
             let mut releases = 0;
             for entry in group {
                 let operation = Operation { object, rank: releases };
-                self.operations[entry.thread as usize][entry.ordinal as usize] = operation;
+                self.operations.put(entry.thread as usize, entry.ordinal as usize, operation);
                 releases += u32::from(entry.op != SyncOp::Acquire);
             }
         }
@@ -250,18 +257,22 @@ impl Object {
 
 #[cfg(test)]
 mod tests {
+    use super::super::lists::tests::InMemory;
     use super::*;
     use proptest::prelude::*;
 
-    fn operations(edges: &Edges) -> Vec<Vec<Option<(u32, u32)>>> {
+    fn operations(edges: &mut Edges, threads: &[Vec<Step>]) -> Vec<Vec<Option<(u32, u32)>>> {
         // By the objects' first use: numbers are of no account.
         let mut numbers = HashMap::new();
-        let mut named = |operation: &Operation| {
+        let mut named = |operation: Operation| {
             let next = numbers.len() as u32;
-            (operation.object != Operation::PRIVATE)
-                .then(|| (*numbers.entry(operation.object).or_insert(next), operation.rank))
+            (*numbers.entry(operation.object).or_insert(next), operation.rank)
         };
-        edges.operations.iter().map(|thread| thread.iter().map(&mut named).collect()).collect()
+        let syncs = |steps: &Vec<Step>| steps.iter().filter(|step| matches!(step, Step::Sync(_))).count();
+        let of = |(thread, steps): (u32, &Vec<Step>)| -> Vec<Option<(u32, u32)>> {
+            (0..syncs(steps)).map(|ordinal| edges.operation(thread, ordinal).map(&mut named)).collect()
+        };
+        (0..).zip(threads).map(of).collect()
     }
 
     proptest! {
@@ -281,8 +292,11 @@ mod tests {
                 }
             }
             let steps = |thread: usize| threads[thread].iter().copied();
-            let (by_stamp, sorted) = (Edges::by_stamp(4, steps).unwrap(), Edges::sorted(4, steps));
-            prop_assert_eq!(operations(&by_stamp), operations(&sorted));
+            let mut spill = InMemory::default();
+            let mut memory = Some(Memory { bytes: 64, spill: &mut spill });
+            let mut by_stamp = Edges::by_stamp(4, steps, &mut memory).unwrap().unwrap();
+            let mut sorted = Edges::sorted(4, steps).unwrap();
+            prop_assert_eq!(operations(&mut by_stamp, &threads), operations(&mut sorted, &threads));
             prop_assert_eq!((by_stamp.objects, by_stamp.started), (sorted.objects, sorted.started));
         }
     }
@@ -293,9 +307,9 @@ mod tests {
         let threads =
             [vec![sync(SyncOp::Release, 5), sync(SyncOp::Release, 2)], vec![sync(SyncOp::Acquire, 4)]];
         let steps = |thread: usize| threads[thread].iter().copied();
-        assert!(Edges::by_stamp(2, steps).is_none());
-        let edges = Edges::collect(2, steps);
-        let rank = |thread, ordinal| edges.operation(thread, ordinal).unwrap().rank;
+        assert!(Edges::by_stamp(2, steps, &mut None).unwrap().is_none());
+        let mut edges = Edges::collect(2, steps, None).unwrap();
+        let mut rank = |thread, ordinal| edges.operation(thread, ordinal).unwrap().rank;
         assert_eq!((rank(0, 0), rank(0, 1), rank(1, 0)), (1, 0, 1));
     }
 }

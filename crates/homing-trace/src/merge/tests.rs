@@ -1,3 +1,4 @@
+use super::lists::tests::InMemory;
 use super::*;
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -12,7 +13,9 @@ fn sync(op: SyncOp, object: u64, stamp: u64) -> Step {
 }
 
 fn merged(threads: &[Vec<Step>], options: Options) -> (Vec<(u32, u64)>, Report) {
-    let edges = Edges::collect(threads.len(), |thread| threads[thread].iter().copied());
+    let mut spill = InMemory::default();
+    let memory = Some(Memory { bytes: options.memory, spill: &mut spill });
+    let edges = Edges::collect(threads.len(), |thread| threads[thread].iter().copied(), memory).unwrap();
     let cursors = threads.iter().map(|steps| steps.iter().copied()).collect();
     let mut turns = Vec::new();
     let report = merge(cursors, edges, options, |thread, count| {
@@ -39,7 +42,7 @@ fn handing_over_keeps_the_order_exactly() {
         }
     }
     for seed in 0..5 {
-        let (turns, report) = merged(&threads, Options { seed, quantum: 32 });
+        let (turns, report) = merged(&threads, Options { seed, quantum: 32, memory: 64 });
         assert_eq!(turns, [(0, 30), (1, 30)].repeat(50));
         assert_eq!((report.references, report.broken_acquires), (3000, 0));
     }
@@ -114,7 +117,7 @@ fn damage_is_broken_and_counted() {
 #[test]
 fn a_seed_gives_one_order_and_another_seed_another() {
     let threads = vec![vec![run(2, 7, 1000)]; 4];
-    let order = |seed| merged(&threads, Options { seed, quantum: 32 }).0;
+    let order = |seed| merged(&threads, Options { seed, quantum: 32, memory: 64 }).0;
     assert_eq!(order(1), order(1));
     assert_ne!(order(1), order(2));
 }
@@ -164,7 +167,7 @@ proptest! {
             threads[thread].push(run(1, 1 + references % 7, u64::from(references)));
             totals[thread] += u64::from(references);
         }
-        let (turns, report) = merged(&threads, Options { seed, quantum });
+        let (turns, report) = merged(&threads, Options { seed, quantum, memory: 64 });
         prop_assert_eq!(report.broken_acquires, 0);
         let positions = positions(&turns, &totals);
         for ((t, released), (u, acquired)) in before {
@@ -194,7 +197,7 @@ proptest! {
                 }
             });
         }
-        let (turns, report) = merged(&threads, Options { seed, quantum: 8 });
+        let (turns, report) = merged(&threads, Options { seed, quantum: 8, memory: 64 });
         prop_assert_eq!(report.references, totals.iter().sum::<u64>());
         positions(&turns, &totals);
     }

@@ -345,9 +345,9 @@ fn impossible_claims_of_missing_references_are_ignored() {
         assert_eq!(said, !believed, "{:?}", trace.damage());
         if !believed {
             let mut turns = 0u64;
-            crate::merge::merge_trace(&trace, Default::default(), |_, references| {
+            crate::merge::merge_trace(&trace, Default::default(), None, |_, references| {
                 turns += references;
-                Ok::<_, ()>(())
+                Ok::<_, std::io::Error>(())
             })
             .unwrap();
             assert_eq!(turns, trace.references());

@@ -27,7 +27,7 @@ fn steps(trace: &Trace<'_>, thread: Thread) -> Vec<Step> {
 /// The turns of a merge.
 fn merged(trace: &Trace<'_>) -> Vec<(Thread, u64)> {
     let mut turns = Vec::new();
-    merge::merge_trace(trace, merge::Options::default(), |thread, references| {
+    merge::merge_trace(trace, merge::Options::default(), None, |thread, references| {
         turns.push((thread, references));
         Ok::<(), TraceError>(())
     })

@@ -192,10 +192,10 @@ fn atomics_keep_their_recorded_order() {
     ingest.segment(0, 0, &words).unwrap();
     let (bytes, _) = ingest.finish().unwrap();
     let mut merged = Vec::new();
-    let options = crate::merge::Options { quantum: 4, seed: 1 };
-    let report = crate::merge::merge_trace(&Trace::open(&bytes).unwrap(), options, |thread, count| {
+    let options = crate::merge::Options { quantum: 4, seed: 1, ..Default::default() };
+    let report = crate::merge::merge_trace(&Trace::open(&bytes).unwrap(), options, None, |thread, count| {
         merged.push((u64::from(thread.0), count));
-        Ok::<_, std::convert::Infallible>(())
+        Ok::<_, std::io::Error>(())
     });
     assert_eq!((merged, report.unwrap().broken_acquires), (turns.to_vec(), 0));
 }

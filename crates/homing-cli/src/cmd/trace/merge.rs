@@ -3,11 +3,15 @@
 use super::copied_damage;
 use crate::exit::{Code, Result};
 use crate::files::{writing, Output};
+use crate::options::ORDER_MEMORY;
 use crate::progress;
 use anyhow::Context;
 use homing_core::trace::merge::{merge_trace, Options, Report};
 use homing_core::trace::{OrderWriter, Trace, TraceError};
+use homing_pipeline::model::bytes;
 use homing_pipeline::TraceFile;
+use homing_record::ScratchFile;
+use indicatif::HumanBytes;
 use serde_json::json;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -22,6 +26,10 @@ pub struct Args {
     output: PathBuf,
     #[command(flatten)]
     order: OrderArgs,
+    /// Memory for synchronisation operations (8 bytes each); what is beyond goes to a temporary file beside the new
+    /// trace
+    #[arg(long, value_name = "SIZE", default_value = ORDER_MEMORY, value_parser = bytes)]
+    memory: u64,
     /// Print JSON instead of a line
     #[arg(long)]
     json: bool,
@@ -42,7 +50,7 @@ pub struct OrderArgs {
 impl OrderArgs {
     /// The options of the merge.
     pub fn options(&self) -> Options {
-        Options { quantum: self.quantum, seed: self.seed }
+        Options { quantum: self.quantum, seed: self.seed, ..Options::default() }
     }
 }
 
@@ -50,12 +58,13 @@ impl OrderArgs {
 pub fn run(args: Args) -> Result {
     let file = TraceFile::open(&args.trace)?;
     let trace = file.trace()?;
-    let report = merge_to(&trace, args.order.options(), &args.output)?;
+    let report = merge_to(&trace, Options { memory: args.memory, ..args.order.options() }, &args.output)?;
     if args.json {
         crate::stdout::json(report_json(&report))?;
     } else {
         let (references, turns) = (report.references, report.turns);
         errln!("{}: {references} references in {turns} turns", args.output.display());
+        tell_spilled(&report);
     }
     warn_broken(&report);
     let damaged = copied_damage(&args.trace, &trace);
@@ -70,16 +79,22 @@ pub fn merge_file(from: &Path, to: &Path, options: Options) -> anyhow::Result<Re
 
 fn merge_to(trace: &Trace<'_>, options: Options, to: &Path) -> anyhow::Result<Report> {
     let mut out = Output::trace(to)?;
-    let report = merge(trace, options, BufWriter::new(&mut out)).with_context(|| writing(to))?;
+    let mut spill = ScratchFile::beside(to);
+    let report = merge(trace, options, &mut spill, BufWriter::new(&mut out)).with_context(|| writing(to))?;
     out.commit()?;
     Ok(report)
 }
 
-fn merge(trace: &Trace<'_>, options: Options, out: impl Write) -> std::result::Result<Report, TraceError> {
+fn merge(
+    trace: &Trace<'_>,
+    options: Options,
+    spill: &mut ScratchFile,
+    out: impl Write,
+) -> std::result::Result<Report, TraceError> {
     let mut writer = OrderWriter::copy(out, trace)?;
     let progress = progress::references(trace.references(), "merging");
     let mut unseen = 0;
-    let report = merge_trace(trace, options, |thread, references| {
+    let report = merge_trace(trace, options, Some(spill), |thread, references| {
         unseen += references;
         if unseen > 1 << 20 {
             progress.inc(std::mem::take(&mut unseen));
@@ -93,6 +108,17 @@ fn merge(trace: &Trace<'_>, options: Options, out: impl Write) -> std::result::R
 /// Happens-before edges that were broken.
 pub fn broken(report: &Report) -> u64 {
     report.broken_acquires + report.broken_starts + report.broken_joins
+}
+
+/// Tells what memory was too small for.
+pub fn tell_spilled(report: &Report) {
+    if report.spilled > 0 {
+        errln!(
+            "homing: {} of synchronisation operations went through a temporary file while the order was made \
+             (--memory)",
+            HumanBytes(report.spilled)
+        );
+    }
 }
 
 /// Tells of edges that were broken.
@@ -115,5 +141,6 @@ pub fn report_json(report: &Report) -> serde_json::Value {
         "broken_acquires": report.broken_acquires,
         "broken_starts": report.broken_starts,
         "broken_joins": report.broken_joins,
+        "spilled_bytes": report.spilled,
     })
 }

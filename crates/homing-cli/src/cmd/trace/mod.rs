@@ -10,7 +10,7 @@ mod recover;
 pub mod refine;
 mod upgrade;
 
-pub use merge::merge_file;
+pub use merge::{merge_file, tell_spilled};
 
 use crate::exit::Result;
 use homing_core::trace::Trace;
