@@ -11,12 +11,6 @@ pub fn open(path: &Path) -> io::Result<Mmap> {
     unsafe { Mmap::map(&File::open(path)?) }
 }
 
-/// Maps an open file as it is now.
-pub fn of(file: &File) -> io::Result<Mmap> {
-    // SAFETY: as above.
-    unsafe { Mmap::map(file) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

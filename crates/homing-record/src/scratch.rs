@@ -1,10 +1,10 @@
 //! The file that synchronisation operations go to beyond the memory that a merge may take: without a name, beside the
 //! trace, where there is room for one.
 
-use homing_linux::mapped;
-use homing_trace::merge::Spill;
+use homing_trace::merge::{ReadAt, Spill};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// A temporary file that is made when it is first needed.
@@ -39,18 +39,28 @@ impl Spill for ScratchFile {
         self.with(|file| file.write_all(bytes))
     }
 
-    fn read(&mut self) -> io::Result<Box<dyn AsRef<[u8]>>> {
+    fn written(&mut self) -> io::Result<Box<dyn ReadAt>> {
         self.with(|file| {
             file.flush()?;
-            Ok(Box::new(mapped::of(file.get_ref())?) as Box<dyn AsRef<[u8]>>)
+            Ok(Box::new(Written(file.get_ref().try_clone()?)) as Box<dyn ReadAt>)
         })
+    }
+}
+
+/// The whole file.
+struct Written(File);
+
+impl ReadAt for Written {
+    fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
+        self.0.read_exact_at(bytes, at)
     }
 }
 
 /// Where it went wrong, and what to do.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "temporary file in {}: {reason}; free space there, or let more synchronisation operations stay in memory (--memory)",
+    "temporary file in {}: {reason}; free space there, or let more synchronisation operations stay in memory \
+     (--memory)",
     directory.display()
 )]
 struct Place {
@@ -68,7 +78,9 @@ mod tests {
         let mut file = ScratchFile::beside(&folder.path().join("x.trace"));
         file.write(b"some ").unwrap();
         file.write(b"bytes").unwrap();
-        assert_eq!((*file.read().unwrap()).as_ref(), b"some bytes");
+        let mut bytes = [0; 5];
+        file.written().unwrap().read_at(&mut bytes, 3).unwrap();
+        assert_eq!(&bytes, b"e byt");
         assert_eq!(folder.path().read_dir().unwrap().count(), 0);
     }
 

@@ -14,6 +14,8 @@ pub(super) struct Operation {
 
 /// Bytes of an operation.
 const SIZE: usize = 8;
+/// Operations of a thread that are read from the file at once.
+const AT_ONCE: usize = 2048;
 /// Lists shorter than this stay in memory, but for the last budget of many threads.
 const SHORT: usize = 512;
 
@@ -25,11 +27,20 @@ pub trait Spill {
     /// If they cannot be written.
     fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    /// All that was written, to be read anywhere. Nothing is written after that.
+    /// All that was written, to be read. Nothing is written after that.
     ///
     /// # Errors
-    /// If it cannot be read.
-    fn read(&mut self) -> io::Result<Box<dyn AsRef<[u8]>>>;
+    /// If not all of it can be written.
+    fn written(&mut self) -> io::Result<Box<dyn ReadAt>>;
+}
+
+/// What can be read anywhere.
+pub trait ReadAt {
+    /// Fills `bytes` with those from `at` on.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()>;
 }
 
 /// How much memory operations may take, and where the rest goes.
@@ -47,14 +58,33 @@ struct List {
     written: Vec<(Range<usize>, usize)>,
     /// Those that follow.
     last: Vec<Operation>,
-    /// Which of `written` was read last.
+    /// Which of `written` was read last, and what was read: ordinals and operations.
     at: usize,
+    read: (Range<usize>, Vec<u8>),
 }
 
 impl List {
     /// The ordinal of the first that is in memory.
     fn first(&self) -> usize {
         self.written.last().map_or(0, |(ordinals, _)| ordinals.end)
+    }
+
+    /// Reads the operation with an ordinal that is in the file, and some that follow.
+    #[cold]
+    fn fetch(&mut self, file: &dyn ReadAt, ordinal: usize) -> io::Result<()> {
+        while ordinal < self.written[self.at].0.start {
+            self.at -= 1;
+        }
+        while ordinal >= self.written[self.at].0.end {
+            self.at += 1;
+        }
+        let (ordinals, begin) = &self.written[self.at];
+        let end = ordinals.end.min(ordinal + AT_ONCE);
+        self.read.1.resize((end - ordinal) * SIZE, 0);
+        self.read.0 = 0..0;
+        file.read_at(&mut self.read.1, (begin + (ordinal - ordinals.start) * SIZE) as u64)?;
+        self.read.0 = ordinal..end;
+        Ok(())
     }
 }
 
@@ -66,7 +96,8 @@ pub(super) struct Lists {
     held: usize,
     /// Bytes in the file.
     written: usize,
-    file: Option<Box<dyn AsRef<[u8]>>>,
+    file: Option<Box<dyn ReadAt>>,
+    error: Option<io::Error>,
 }
 
 impl std::fmt::Debug for Lists {
@@ -120,12 +151,13 @@ impl Lists {
     /// Everything is there: it may be read.
     pub fn finish(&mut self, memory: &mut Option<Memory<'_>>) -> io::Result<()> {
         if let (Some(memory), true) = (memory, self.written > 0) {
-            self.file = Some(memory.spill.read()?);
+            self.file = Some(memory.spill.written()?);
         }
         Ok(())
     }
 
-    /// The operation of a thread with an ordinal. Cheap where ordinals rise.
+    /// The operation of a thread with an ordinal; none if it cannot be read ([`Lists::take_error`]). Cheap where
+    /// ordinals rise.
     #[inline]
     pub fn get(&mut self, thread: usize, ordinal: usize) -> Option<Operation> {
         let list = self.lists.get_mut(thread)?;
@@ -133,20 +165,24 @@ impl Lists {
         if ordinal >= first {
             return list.last.get(ordinal - first).copied();
         }
-        while ordinal < list.written[list.at].0.start {
-            list.at -= 1;
+        if !list.read.0.contains(&ordinal) {
+            let file = self.file.as_ref()?;
+            if let Err(error) = list.fetch(&**file, ordinal) {
+                self.error.get_or_insert(error);
+                return None;
+            }
         }
-        while ordinal >= list.written[list.at].0.end {
-            list.at += 1;
-        }
-        let (ordinals, begin) = &list.written[list.at];
-        let begin = begin + (ordinal - ordinals.start) * SIZE;
-        let bytes = self.file.as_ref()?.as_ref().as_ref().get(begin..begin + SIZE)?;
+        let bytes = &list.read.1[(ordinal - list.read.0.start) * SIZE..][..SIZE];
         let number = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         Some(Operation { object: number(0), rank: number(4) })
     }
 
-    /// Replaces the lists, which are in memory, by others.
+    /// Why an operation could not be read, if that has happened.
+    pub fn take_error(&mut self) -> Option<io::Error> {
+        self.error.take()
+    }
+
+    /// Replaces an operation that is in memory.
     pub fn put(&mut self, thread: usize, ordinal: usize, operation: Operation) {
         self.lists[thread].last[ordinal] = operation;
     }
@@ -172,9 +208,31 @@ pub(crate) mod tests {
             Ok(())
         }
 
-        fn read(&mut self) -> io::Result<Box<dyn AsRef<[u8]>>> {
-            Ok(Box::new(std::mem::take(&mut self.0)))
+        fn written(&mut self) -> io::Result<Box<dyn ReadAt>> {
+            Ok(Box::new(InMemory(std::mem::take(&mut self.0))))
         }
+    }
+
+    impl ReadAt for InMemory {
+        fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
+            let all = self.0.get(at as usize..).and_then(|all| all.get(..bytes.len()));
+            bytes.copy_from_slice(all.ok_or(io::ErrorKind::UnexpectedEof)?);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_an_error() {
+        let mut spill = InMemory::default();
+        let mut memory = Some(Memory { bytes: 0, spill: &mut spill });
+        let mut lists = Lists::new(1);
+        for object in 0..1000 {
+            lists.push(0, Operation { object, rank: 0 }, &mut memory).unwrap();
+        }
+        lists.file = Some(Box::new(InMemory::default()));
+        assert_eq!(lists.get(0, 5), None);
+        assert_eq!(lists.take_error().unwrap().kind(), io::ErrorKind::UnexpectedEof);
+        assert!(lists.take_error().is_none());
     }
 
     proptest! {

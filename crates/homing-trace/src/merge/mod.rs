@@ -16,7 +16,7 @@ mod sync;
 #[cfg(test)]
 mod tests;
 
-pub use lists::{Memory, Spill};
+pub use lists::{Memory, ReadAt, Spill};
 pub use of_trace::merge_trace;
 pub use sync::{Edges, Sync};
 
@@ -27,6 +27,7 @@ use rand::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::cmp::Reverse;
 use std::collections::binary_heap::{BinaryHeap, PeekMut};
+use std::io;
 use sync::Object;
 
 /// One piece of a thread's stream.
@@ -188,7 +189,10 @@ pub struct Merge<C> {
 }
 
 /// Merges the threads (thread i is `cursors[i]`), with the edges of the same streams, into turns.
-pub fn merge<C: Cursor, E>(
+///
+/// # Errors
+/// Those of `sink`, and if operations that went to a file cannot be read again.
+pub fn merge<C: Cursor, E: From<io::Error>>(
     cursors: Vec<C>,
     edges: Edges,
     options: Options,
@@ -196,7 +200,7 @@ pub fn merge<C: Cursor, E>(
 ) -> Result<Report, E> {
     let mut merge = Merge::new(cursors, edges, options);
     merge.fill(|_| u64::MAX, &mut sink)?;
-    Ok(merge.report())
+    merge.edges.take_error().map_or_else(|| Ok(merge.report()), |error| Err(error.into()))
 }
 
 impl<C: Cursor> Merge<C> {

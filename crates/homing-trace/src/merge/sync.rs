@@ -181,6 +181,11 @@ impl Edges {
         (object != PRIVATE).then_some(Operation { object, rank })
     }
 
+    /// Why an operation could not be read again, if that has happened; what was ordered since is wrong.
+    pub(super) fn take_error(&mut self) -> Option<io::Error> {
+        self.operations.take_error()
+    }
+
     /// Bytes of operations that went to a file.
     pub fn spilled(&self) -> u64 {
         self.operations.written()

@@ -2,7 +2,6 @@ use super::lists::tests::InMemory;
 use super::*;
 use proptest::prelude::*;
 use std::collections::HashMap;
-use std::convert::Infallible;
 
 fn run(references: u32, instructions: u32, times: u64) -> Step {
     Step::Run { references, instructions, times }
@@ -20,7 +19,7 @@ fn merged(threads: &[Vec<Step>], options: Options) -> (Vec<(u32, u64)>, Report) 
     let mut turns = Vec::new();
     let report = merge(cursors, edges, options, |thread, count| {
         turns.push((thread.0, count));
-        Ok::<_, Infallible>(())
+        Ok::<_, std::io::Error>(())
     });
     (turns, report.unwrap())
 }
