@@ -58,6 +58,8 @@ for name in workloads:
             found[machine].append(figures(trace, machine, True))
     for machine in machines:
         for key, exact in truth[machine].items():
+            if any(one[key][0] is None for one in found[machine]):
+                sys.exit(f"windows_policies.py: {name}: too few windows for an interval: longer programs, shorter periods")
             estimates = [one[key] for one in found[machine]]
             holds = sum(low <= exact <= high for low, _, high in estimates)
             held, tried = held + holds, tried + seeds
