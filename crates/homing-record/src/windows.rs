@@ -6,9 +6,9 @@
 //! as its period at the pace that the program has had lately between windows. The recorder raises the window's number
 //! itself when the count comes to a place that is set here beforehand.
 //!
-//! Windows are not equally long. They open and close where threads meet, so that a part of a program that lies as long as
-//! a window behind a long way without a meeting would be in more windows than one behind a short way: in an iterative
-//! program always the same parts. Lengths that differ by more than such ways even that out.
+//! Windows are not equally long. They open and close where threads meet, so that a part of a program that lies as long
+//! as a window behind a long way without a meeting would be in more windows than one behind a short way: in an
+//! iterative program always the same parts. Lengths that differ by more than such ways even that out.
 
 use homing_linux::channel::Channel;
 use rand::{Rng, SeedableRng};
