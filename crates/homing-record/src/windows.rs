@@ -5,10 +5,6 @@
 //! of a stretch is as likely to be in its window as any other, whatever the program's pace there. A stretch is as long
 //! as its period at the pace that the program has had lately between windows. The recorder raises the window's number
 //! itself when the count comes to a place that is set here beforehand.
-//!
-//! Windows are not equally long. They open and close where threads meet, so that a part of a program that lies as long
-//! as a window behind a long way without a meeting would be in more windows than one behind a short way: in an
-//! iterative program always the same parts. Lengths that differ by more than such ways even that out.
 
 use homing_linux::channel::Channel;
 use rand::{Rng, SeedableRng};
@@ -78,8 +74,6 @@ const PACE_PART: u32 = 16;
 const PACE_TIME: Duration = Duration::from_millis(5);
 /// The fewest words of a window: each thread begins and ends it where it next looks, some thousands of words later.
 const LEAST: f64 = 4096.0;
-/// A window is as long as was asked times one of these.
-const LENGTHS: std::ops::Range<f64> = 0.5..1.5;
 /// Between two looks.
 const LOOKS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
 
@@ -202,9 +196,8 @@ impl Schedule {
         if self.stretch + period - length < now {
             self.stretch = now;
         }
-        let length = (length * self.rng.gen_range(LENGTHS)).clamp(LEAST, period);
         let (first, last) = (self.stretch.max(now), self.stretch + period - length);
-        let opens = if first < last { self.rng.gen_range(first..last) } else { first };
+        let opens = if first < last { self.rng.gen_range(first..last) } else { last };
         self.stretch += period;
         Some((opens as u64, (opens + length) as u64))
     }
@@ -256,14 +249,12 @@ mod tests {
         // Stretches of 2 million words, windows of 100,000, which take up to 40 ms as they are recorded.
         assert!((145..=156).contains(&found.len()), "{}", found.len());
         for (stretch, (opened, closed)) in found.iter().enumerate() {
-            assert!((49_000..=151_000).contains(&(closed - opened)), "{opened} {closed}");
+            assert!((99_000..=101_000).contains(&(closed - opened)), "{opened} {closed}");
             assert!(
                 opened.abs_diff(2_000_000 * stretch as u64 + 950_000) <= 1_000_000,
                 "{stretch}: {opened}"
             );
         }
-        let length = found.iter().map(|(opened, closed)| closed - opened).sum::<u64>() / found.len() as u64;
-        assert!((94_000..106_000).contains(&length), "windows have {length} words in the mean");
         let mean = found.iter().map(|(opened, _)| opened % 2_000_000).sum::<u64>() / found.len() as u64;
         assert!((840_000..1_060_000).contains(&mean), "windows gather at {mean} words of their stretches");
         let other = run(Windows::of_time(ms(5), ms(100), 8).unwrap(), |_| 20_000, 500);
@@ -291,7 +282,53 @@ mod tests {
         let found = run(Windows::of_time(ms(5), ms(100), 0).unwrap(), pace, 3000);
         assert!((20..45).contains(&found.len()), "{}", found.len());
         let (opened, closed) = found[found.len() / 2];
-        assert!((200_000..900_000).contains(&(closed - opened)));
+        assert!((400_000..600_000).contains(&(closed - opened)));
+    }
+
+    /// Iterations of long and short ways between meetings, in words, and what a word costs there; windows open and
+    /// close at meetings. Returns how far the mean cost in windows is from that of all.
+    fn error_of_iterations(windows: Windows) -> f64 {
+        let ways: Vec<(u64, f64)> = [(10_000, 1.0), (8_000, 1.02), (2_500, 1.05), (800, 1.2)]
+            .into_iter()
+            .chain([(150, 1.6); 12])
+            .chain([(800, 1.2), (2_500, 1.05), (9_000, 1.02)])
+            .collect();
+        let mut schedule = Schedule::new(windows);
+        let mut progress = Progress { window: CLOSED, words: 0, references: 0, window_words: 0 };
+        let (begin, mut places) = (Instant::now(), [None, None]);
+        let (mut all, mut seen) = (0.0, 0.0);
+        for &(words, cost) in ways.iter().cycle().take(ways.len() * 20_000) {
+            // A word takes 10 ns.
+            let now = begin + Duration::from_nanos(progress.words * 10);
+            for (number, place) in schedule.look(now, progress).into_iter().flatten() {
+                places[number as usize % 2] = Some((number, place));
+            }
+            let next = progress.window + 1;
+            if places[next as usize % 2].is_some_and(|(number, at)| number == next && progress.words >= at) {
+                progress.window = next;
+            }
+            progress.words += words;
+            all += words as f64 * cost;
+            if progress.window % 2 == 1 {
+                progress.window_words += words;
+                progress.references += words;
+                seen += words as f64 * cost;
+            }
+        }
+        (seen / progress.window_words as f64) / (all / progress.words as f64) - 1.0
+    }
+
+    #[test]
+    fn parts_of_iterations_are_as_often_in_windows_as_they_should_be() {
+        // Windows of a quarter of an iteration to five of them. A way between meetings is in a window if the window's
+        // first word is among the last `length` words before it, whatever lies before and behind.
+        for length in [100, 200, 350, 500, 1_000, 2_000] {
+            let length = Duration::from_micros(length);
+            let of = |seed| error_of_iterations(Windows::of_time(length, 10 * length, seed).unwrap());
+            let mean = (0..4).map(of).sum::<f64>() / 4.0;
+            println!("{length:?}: {:.3} %", 100.0 * mean);
+            assert!(mean.abs() < 0.001, "{length:?}: {mean}");
+        }
     }
 
     #[test]
@@ -300,10 +337,8 @@ mod tests {
         let found = run(Windows::of_references(600_000, 6_000_000, 1).unwrap(), |_| 20_000, 4000);
         let lengths: Vec<u64> = found.iter().map(|(opened, closed)| closed - opened).collect();
         assert!(lengths.len() > 15, "{lengths:?}");
-        assert!((299_000..902_000).contains(&lengths[0]), "{lengths:?}");
-        assert!(lengths[3..].iter().all(|length| (99_000..302_000).contains(length)), "{lengths:?}");
-        let mean = lengths[3..].iter().sum::<u64>() / (lengths.len() - 3) as u64;
-        assert!((170_000..230_000).contains(&mean), "{mean}");
+        assert!((599_000..602_000).contains(&lengths[0]), "{lengths:?}");
+        assert!(lengths[3..].iter().all(|length| (199_000..202_000).contains(length)), "{lengths:?}");
     }
 
     #[test]
