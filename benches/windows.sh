@@ -7,7 +7,8 @@
 #   [SEEDS=5] [THREADS=2] [WINDOWS=5ms/100ms] benches/windows.sh [WORKLOAD...]
 #   WHAT=policies ... benches/windows.sh [WORKLOAD...]     what `compare` says of windows and of all instead
 #
-# Native runs take 1 to 2 seconds. The full trace is of another run of the same program.
+# Native runs take 1 to 2 seconds. The full traces, FULL of them [3], are of other runs of the same program: errors are
+# those to the median of their bounds, and an interval holds the truth if it meets their range.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 homing=${HOMING:-$PWD/target/release/homing}

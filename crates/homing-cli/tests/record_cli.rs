@@ -155,7 +155,7 @@ fn exec_is_followed_and_children_are_counted() {
 fn skip_and_limit_choose_references() {
     let lab = Lab::new();
     let program = lab.compile(FILL, &[]);
-    let output = lab.record(&["--skip", "50000", "--limit", "70000"], &[program.to_str().unwrap(), "200"]);
+    let output = lab.record(&["--skip", "50K", "--limit", "70000"], &[program.to_str().unwrap(), "200"]);
     assert_eq!(output.status.code(), Some(3));
     lab.trace(|trace| {
         let summary = trace.summary();

@@ -58,10 +58,10 @@ pub struct Args {
     #[command(flatten)]
     region: RegionArgs,
     /// Leave out the first N references
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = count)]
     skip: u64,
     /// Record at most N references, of those that a filter leaves; the program runs on
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count)]
     limit: Option<u64>,
     /// Seed of the order in which the threads' references are merged
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -212,6 +212,11 @@ fn windows(text: &str) -> std::result::Result<Lengths, String> {
         Some(_) => Ok(lengths),
         None => Err(format!("`{text}`: expected a window that is longer than 0 and shorter than its period")),
     }
+}
+
+/// As [`references`], or what was expected.
+fn count(text: &str) -> std::result::Result<u64, String> {
+    references(text).ok_or_else(|| "expected a number of references, such as 5000000 or 5M".to_owned())
 }
 
 /// A number of references: `5000000`, `5000K`, `5M`, `5G`; `None` if the text is none.
