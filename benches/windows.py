@@ -32,8 +32,8 @@ def optimal(trace, machine):
 
 
 print(f"Windows of {windows}, {threads} threads, {seeds} seeds; times are medians\n")
-print("| workload | CPU | time | of all in windows | all recorded: CPU | time | machine | MCPR (all recorded) | error: median | worst "
-      "| half interval: median | it holds the truth |")
+print("| workload | CPU | time | of all in windows | all recorded: CPU | time | machine | MCPR (all recorded) "
+      "| error: median | worst | half interval: median | it holds the truth |")
 print("|---|---|---|---|---|---|---|---|---|---|---|---|")
 for name in workloads:
     words = [*arguments[name], "-t", str(threads)]

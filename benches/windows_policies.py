@@ -30,8 +30,8 @@ def record(name, words, path, *more):
 def figures(trace, machine, estimated):
     """Of each policy its MCPR and non-local percentage, every reference: values, or [low, value, high]."""
     spread = ["--threads-on", "one-per-node"]
-    rows = json.loads(output("compare", trace, "-m", machine, *spread, "--every-reference", "--no-replication", "--policies",
-                             ",".join(policies), "--json"))["traces"][0]["rows"]
+    rows = json.loads(output("compare", trace, "-m", machine, *spread, "--every-reference", "--no-replication",
+                             "--policies", ",".join(policies), "--json"))["traces"][0]["rows"]
     ends = lambda figure: [figure["low"], figure["value"], figure["high"]]
     found = {}
     for row in rows:
@@ -65,12 +65,13 @@ for name in workloads:
     for machine in machines:
         for key, exact in truth[machine].items():
             if any(one[key][0] is None for one in found[machine]):
-                sys.exit(f"windows_policies.py: {name}: too few windows for an interval: longer programs, shorter periods")
+                sys.exit(f"windows_policies.py: {name}: too few windows for an interval: take shorter periods (WINDOWS)")
             estimates = [one[key] for one in found[machine]]
             holds = sum(low <= exact[-1] and exact[0] <= high for low, _, high in estimates)
             middle = statistics.median(exact)
             held, tried = held + holds, tried + seeds
-            print(f"| `{name} {' '.join(words)}` | {machine} | {key[0]} | {key[1]} | {middle:.4f} ({exact[0]:.4f} to {exact[-1]:.4f}) "
+            print(f"| `{name} {' '.join(words)}` | {machine} | {key[0]} | {key[1]} "
+                  f"| {middle:.4f} ({exact[0]:.4f} to {exact[-1]:.4f}) "
                   f"| {statistics.median(value for _, value, _ in estimates):.4f} "
                   f"| {max(abs(value - middle) for _, value, _ in estimates):.4f} "
                   f"| {statistics.median((high - low) / 2 for low, _, high in estimates):.4f} "

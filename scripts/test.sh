@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 
-# Nobody builds this tree again on CI's machine: what only a second build would use is not written (a third of the disk).
+# Nobody builds this tree again on CI's machine: what only a second build would use is not written.
 [ -z "${CI:-}" ] || export CARGO_INCREMENTAL=0
 
 # Most seconds that one part takes. The longest takes some 400 on a quiet machine.

@@ -227,7 +227,9 @@ fn policies_are_estimated_for_the_whole_program() {
     assert_eq!(mcpr("optimal", "upper_bound"), 4.5);
     let text = stdout(&[&compare[..], &policies].concat());
     assert!(
-        text.contains("The whole program, about 24000 references, estimated from 12 windows of it:"),
+        text.contains(
+            "The whole program, about 24000 references, estimated from 12 windows of it. Intervals held"
+        ),
         "{text}"
     );
     assert!(text.contains("The windows alone, one after the other:"), "{text}");

@@ -260,7 +260,8 @@ fn print(report: &Report, model: &str) -> anyhow::Result<()> {
         outln!("{model}");
         if let Some(program) = trace.rows.iter().find_map(|row| row.program) {
             outln!(
-                "The whole program, about {:.0} references, estimated from {} windows of it:",
+                "The whole program, about {:.0} references, estimated from {} windows of it. Intervals held the truth \
+                 in 53 of 64 on a real program (docs/policies.md, \"From windows\"):",
                 program.references,
                 program.windows
             );

@@ -5,7 +5,7 @@
 //! of itself: sums over windows, times that, estimate sums over the program. How far chance has brought them from
 //! their means is told by the bootstrap. `docs/recording.md`, "Windows", and `docs/policies.md`, "From windows".
 
-pub(crate) mod resample;
+mod resample;
 mod still;
 #[cfg(test)]
 mod tests;
@@ -39,22 +39,6 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// A figure of the sums of windows, from its two bounds.
-    pub(crate) fn of<T>(total: &T, chance: Option<&Resampled<T>>, of: &dyn Fn(&T) -> (f64, f64)) -> Figure
-    where
-        T: Copy + Default + Add<Output = T>,
-    {
-        let (lower_bound, upper_bound) = of(total);
-        let ends = chance.map(|chance| chance.ends(of));
-        Figure {
-            value: (lower_bound + upper_bound) / 2.0,
-            lower_bound,
-            upper_bound,
-            low: ends.map(|(low, _)| low.min(lower_bound)),
-            high: ends.map(|(_, high)| high.max(upper_bound)),
-        }
-    }
-
     /// The value with its interval, as `12.3 (11.0 to 13.5)`, or why it has none.
     pub fn in_words(&self, digits: usize) -> String {
         match (self.low, self.high) {
@@ -137,21 +121,15 @@ impl Windows {
     pub fn estimate(&self, tallies: &[Tally], costs: &Costs) -> Option<Estimate> {
         let sums = |(tally, &length): (&Tally, &f64)| self.sums(tally, length, costs);
         let each: Vec<Sums> = tallies.iter().zip(&self.lengths).map(sums).collect();
-        let total = each.iter().fold(Sums::default(), |sum, more| sum + *more);
-        if total.references <= 0.0 {
-            return None;
-        }
         let seen = each.iter().filter(|sums| sums.references > 0.0).count();
-        let chance = (seen >= FEWEST).then(|| Resampled::of(&each));
-        let figure = |of: &dyn Fn(&Sums) -> (f64, f64)| Figure::of(&total, chance.as_ref(), of);
+        let total = Total::of(&each, seen);
         let percent = |part: f64, of: f64| 100.0 * part / of.max(f64::MIN_POSITIVE);
-        Some(Estimate {
+        (seen > 0).then(|| Estimate {
             windows: seen,
-            references: total.references,
-            mcpr: figure(&|s| (s.cost.low / s.references, s.cost.high / s.references)),
-            // How long the program is, is known.
-            cost: figure(&|s| (s.cost.low / s.length * total.length, s.cost.high / s.length * total.length)),
-            nonlocal_percent: Some(figure(&|s| {
+            references: total.sums.references,
+            mcpr: total.mcpr(),
+            cost: total.cost(),
+            nonlocal_percent: Some(total.figure(&|s| {
                 (percent(s.nonlocal.low, s.references), percent(s.nonlocal.high, s.references))
             })),
         })
@@ -205,7 +183,7 @@ struct InWindow {
 }
 
 impl<'a> Ledger<'a> {
-    /// A ledger for so many pages; none without windows.
+    /// The ledger of `pages` pages; `None` if there are no windows.
     pub fn new(windows: &'a Windows, pages: usize) -> Option<Ledger<'a>> {
         (!windows.is_empty()).then(|| Ledger {
             windows,
@@ -256,11 +234,54 @@ pub struct Estimate {
     pub nonlocal_percent: Option<Figure>,
 }
 
+/// Sums over all windows.
+pub(crate) struct Total<T> {
+    /// Windows that have references.
+    pub seen: usize,
+    /// The sums.
+    pub sums: T,
+    chance: Option<Resampled<T>>,
+}
+
+impl<T: Copy + Default + Add<Output = T>> Total<T> {
+    /// Of what each window adds; `seen` of them have references.
+    pub fn of(each: &[T], seen: usize) -> Total<T> {
+        let sums = each.iter().fold(T::default(), |sum, more| sum + *more);
+        Total { seen, sums, chance: (seen >= FEWEST).then(|| Resampled::of(each)) }
+    }
+
+    /// A figure of the sums, from its two bounds.
+    pub fn figure(&self, of: &dyn Fn(&T) -> (f64, f64)) -> Figure {
+        let (lower_bound, upper_bound) = of(&self.sums);
+        let ends = self.chance.as_ref().map(|chance| chance.ends(of));
+        Figure {
+            value: (lower_bound + upper_bound) / 2.0,
+            lower_bound,
+            upper_bound,
+            low: ends.map(|(low, _)| low.min(lower_bound)),
+            high: ends.map(|(_, high)| high.max(upper_bound)),
+        }
+    }
+}
+
+impl Total<Sums> {
+    /// Cost of a reference.
+    pub fn mcpr(&self) -> Figure {
+        self.figure(&|s| (s.cost.low / s.references, s.cost.high / s.references))
+    }
+
+    /// Cost of the program, whose length is known.
+    pub fn cost(&self) -> Figure {
+        let length = self.sums.length;
+        self.figure(&|s| (s.cost.low / s.length * length, s.cost.high / s.length * length))
+    }
+}
+
 /// The two ends of a sum.
 #[derive(Clone, Copy, Debug, Default)]
-struct Ends {
-    low: f64,
-    high: f64,
+pub(crate) struct Ends {
+    pub low: f64,
+    pub high: f64,
 }
 
 impl Add for Ends {
@@ -271,13 +292,14 @@ impl Add for Ends {
     }
 }
 
-/// What a window adds to the estimate, with its weight.
+/// What a window adds to an estimate, with its weight.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sums {
-    cost: Ends,
-    nonlocal: Ends,
-    references: f64,
-    length: f64,
+pub(crate) struct Sums {
+    pub cost: Ends,
+    pub nonlocal: Ends,
+    pub references: f64,
+    /// How long what it stands for is.
+    pub length: f64,
 }
 
 impl Add for Sums {

@@ -1,12 +1,11 @@
 //! Pages that stay where they are, in the whole program that windows are of: how much is non-local, and what a better
 //! place for each of them would take off.
 
-use super::{Estimate, Figure, Windows, FEWEST};
+use super::{Estimate, Figure, Total, Windows};
 use crate::engine::shape::Shape;
 use crate::history::{History, SpillError};
 use crate::ids::{Node, Page};
 use crate::machine::Costs;
-use crate::windows::resample::Resampled;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::ops::Add;
@@ -85,16 +84,16 @@ pub fn still(
     costs: &Costs,
     homes: &[Node],
 ) -> Result<Option<Still>, SpillError> {
-    let sums = sums(history, windows, costs, |page| Some(homes[page.index()]))?;
+    let total = sums(history, windows, costs, |page| Some(homes[page.index()]))?;
     let percent = |part: f64, of: f64| 100.0 * part / of.max(f64::MIN_POSITIVE);
-    Ok(sums.map(|sums| Still {
-        windows: sums.seen,
+    Ok(total.map(|total| Still {
+        windows: total.seen,
         share: windows.share(),
-        nonlocal_percent: sums.figure(&|sums| {
+        nonlocal_percent: total.figure(&|sums| {
             let share = percent(sums.nonlocal, sums.references);
             (share, share)
         }),
-        avoidable_percent: sums.figure(&|sums| {
+        avoidable_percent: total.figure(&|sums| {
             let saved = |then: Place| percent(sums.now - then.cost, sums.now).max(0.0);
             (saved(sums.other), saved(sums.best))
         }),
@@ -111,35 +110,22 @@ pub fn best_static(
     windows: &Windows,
     costs: &Costs,
 ) -> Result<Option<Estimate>, SpillError> {
-    let sums = sums(history, windows, costs, |_| None)?;
+    let total = sums(history, windows, costs, |_| None)?;
     let percent = |place: Place, of: f64| 100.0 * place.nonlocal / of.max(f64::MIN_POSITIVE);
-    Ok(sums.map(|sums| {
+    Ok(total.map(|total| {
         let all = windows.weight * windows.lengths.iter().sum::<f64>();
         let rate = |sums: &Sums, place: Place| place.cost / sums.length * all;
         Estimate {
-            windows: sums.seen,
-            references: windows.weight * sums.total.references,
-            mcpr: sums.figure(&|s| (s.best.cost / s.references, s.other.cost / s.references)),
-            cost: sums.figure(&|s| (rate(s, s.best), rate(s, s.other))),
-            nonlocal_percent: Some(sums.figure(&|s| {
+            windows: total.seen,
+            references: windows.weight * total.sums.references,
+            mcpr: total.figure(&|s| (s.best.cost / s.references, s.other.cost / s.references)),
+            cost: total.figure(&|s| (rate(s, s.best), rate(s, s.other))),
+            nonlocal_percent: Some(total.figure(&|s| {
                 let (best, other) = (percent(s.best, s.references), percent(s.other, s.references));
                 (best.min(other), best.max(other))
             })),
         }
     }))
-}
-
-/// Sums of windows.
-struct All {
-    seen: usize,
-    total: Sums,
-    chance: Option<Resampled<Sums>>,
-}
-
-impl All {
-    fn figure(&self, of: &dyn Fn(&Sums) -> (f64, f64)) -> Figure {
-        Figure::of(&self.total, self.chance.as_ref(), of)
-    }
 }
 
 /// What each window adds; nothing without a reference in one. `home`: where each page is, if that is known.
@@ -148,7 +134,7 @@ fn sums(
     windows: &Windows,
     costs: &Costs,
     home: impl Fn(Page) -> Option<Node> + Sync,
-) -> Result<Option<All>, SpillError> {
+) -> Result<Option<Total<Sums>>, SpillError> {
     let none = || -> Vec<Sums> {
         windows.lengths.iter().map(|&length| Sums { length, ..Sums::default() }).collect()
     };
@@ -166,10 +152,8 @@ fn sums(
         all.iter_mut().zip(part).for_each(|(all, part)| *all = *all + *part);
         all
     });
-    let total = each.iter().fold(Sums::default(), |sum, more| sum + *more);
     let seen = each.iter().filter(|sums| sums.references > 0.0).count();
-    let chance = (seen >= FEWEST).then(|| Resampled::of(&each));
-    Ok((seen > 0).then_some(All { seen, total, chance }))
+    Ok((seen > 0).then(|| Total::of(&each, seen)))
 }
 
 /// References to a page by window that has any, and by node in it.

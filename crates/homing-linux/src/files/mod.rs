@@ -5,6 +5,7 @@ mod error;
 mod output;
 mod part;
 pub mod place;
+pub mod temporary;
 
 pub use error::FileError;
 pub use output::Output;

@@ -107,7 +107,7 @@ impl std::fmt::Debug for Lists {
 }
 
 impl Lists {
-    /// Empty ones for so many threads.
+    /// An empty list for each thread.
     pub fn new(threads: usize) -> Lists {
         Lists { lists: std::iter::repeat_with(List::default).take(threads).collect(), ..Lists::default() }
     }

@@ -15,10 +15,12 @@ pub(crate) mod of_trace;
 mod sync;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 pub use lists::{Memory, ReadAt, Spill};
 pub use of_trace::merge_trace;
 pub use sync::{Edges, Sync};
+pub(super) use turns::Turns;
 
 use super::SyncOp;
 use crate::ids::Thread;
@@ -98,46 +100,6 @@ pub struct Report {
     pub broken_joins: u64,
     /// Bytes of synchronisation operations that went to a file for want of memory.
     pub spilled: u64,
-}
-
-/// Joins turns of the same thread that follow each other.
-#[derive(Debug)]
-pub(super) struct Turns<F> {
-    thread: Thread,
-    count: u64,
-    turns: u64,
-    sink: F,
-}
-
-impl<E, F: FnMut(Thread, u64) -> Result<(), E>> Turns<F> {
-    pub(super) fn new(sink: F) -> Turns<F> {
-        Turns { thread: Thread(0), count: 0, turns: 0, sink }
-    }
-
-    #[inline]
-    pub(super) fn push(&mut self, thread: Thread, count: u64) -> Result<(), E> {
-        if count == 0 {
-            return Ok(());
-        }
-        if thread == self.thread || self.count == 0 {
-            self.thread = thread;
-            self.count += count;
-            return Ok(());
-        }
-        let (before, references) = (self.thread, self.count);
-        (self.thread, self.count) = (thread, count);
-        self.turns += 1;
-        (self.sink)(before, references)
-    }
-
-    /// Emits the last turn and gives the number of turns.
-    pub(super) fn finish(mut self) -> Result<u64, E> {
-        if self.count > 0 {
-            self.turns += 1;
-            (self.sink)(self.thread, self.count)?;
-        }
-        Ok(self.turns)
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

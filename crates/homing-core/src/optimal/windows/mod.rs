@@ -8,19 +8,16 @@
 //! ([`crate::windows`]). `docs/optimal.md`, "From windows", has the argument.
 
 mod homes;
-mod sums;
 
 use super::{solve, OptimalError, Options, Solver, Start};
 use crate::history::History;
 use crate::ids::{Node, Page};
 use crate::machine::Costs;
-use crate::windows::resample::Resampled;
-use crate::windows::{Figure, FEWEST};
+use crate::windows::{Ends, Figure, Sums, Total};
 use homes::{PageCost, Seen};
 use rayon::prelude::*;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
-use sums::Sums;
 
 /// Pages whose costs are added up at once: in this order for any number of threads.
 const CHUNK: usize = 256;
@@ -67,20 +64,18 @@ pub fn estimate(
     let sums = |(window, high): (&Window, f64)| {
         let low = window.weight * low(&window.history, costs, options)?;
         let references = window.weight * window.history.references() as f64;
-        Ok(Sums { low, high, references, length: window.weight * window.length })
+        let (cost, length) = (Ends { low, high }, window.weight * window.length);
+        Ok(Sums { cost, references, length, ..Sums::default() })
     };
     let each: Vec<Sums> = windows.iter().zip(high).map(sums).collect::<Result<_, OptimalError>>()?;
-    let total = each.iter().fold(Sums::default(), |sum, more| sum + *more);
-    let with_references = windows.iter().filter(|window| window.history.references() > 0).count();
-    let chance = (with_references >= FEWEST).then(|| Resampled::of(&each));
-    let figure = |of: &dyn Fn(&Sums) -> (f64, f64)| Figure::of(&total, chance.as_ref(), of);
+    let seen = windows.iter().filter(|window| window.history.references() > 0).count();
+    let total = Total::of(&each, seen);
     Ok(Some(Estimate {
-        windows: with_references,
+        windows: seen,
         references_seen,
-        references: total.references,
-        mcpr: figure(&|sums| (sums.low / sums.references, sums.high / sums.references)),
-        // How long the program is, is known.
-        cost: figure(&|sums| (sums.low / sums.length * total.length, sums.high / sums.length * total.length)),
+        references: total.sums.references,
+        mcpr: total.mcpr(),
+        cost: total.cost(),
     }))
 }
 
