@@ -68,12 +68,13 @@ fn show_later(bar: &ProgressBar) {
 
 /// The bars of homing-pipeline.
 pub fn of_pipeline() -> Progress {
-    Progress::new(|total, unit, doing| {
+    let begin = |total, unit, doing| -> Box<dyn Bar> {
         Box::new(Shown(match unit {
             Unit::References => references(total, doing),
             Unit::Cases => units(total, doing),
         }))
-    })
+    };
+    Progress::new(begin, |line| errln!("homing: {line}"))
 }
 
 /// A bar that ends when it is dropped.

@@ -2,6 +2,7 @@
 
 pub mod allocation;
 pub mod attach;
+pub mod causes;
 pub mod cgroup;
 pub mod channel;
 pub mod child;

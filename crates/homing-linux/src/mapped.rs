@@ -7,8 +7,13 @@ use std::path::Path;
 
 /// Maps a file. The bytes are those that it had when it was opened, as long as nobody else cuts it.
 pub fn open(path: &Path) -> io::Result<Mmap> {
+    of(&File::open(path)?)
+}
+
+/// Maps an open file, as [`open`] does.
+pub fn of(file: &File) -> io::Result<Mmap> {
     // SAFETY: private and read-only. A file that somebody cuts meanwhile ends the program (SIGBUS).
-    unsafe { Mmap::map(&File::open(path)?) }
+    unsafe { Mmap::map(file) }
 }
 
 #[cfg(test)]

@@ -24,20 +24,34 @@ pub enum Unit {
 /// Begins to show how far something is: how much there is to do, of what, and what is done with it.
 type Begin = dyn Fn(u64, Unit, &'static str) -> Box<dyn Bar> + Send + Sync;
 
-/// Who is shown how far things are; nobody, unless somebody is named.
+/// Tells something that the user should know, though all goes on.
+type Tell = dyn Fn(&str) + Send + Sync;
+
+/// Who is shown how far things are, and told what happens meanwhile; nobody, unless somebody is named.
 #[derive(Clone, Default)]
-pub struct Progress(Option<Arc<Begin>>);
+pub struct Progress(Option<(Arc<Begin>, Arc<Tell>)>);
 
 impl Progress {
-    /// Shows by bars that `begin` makes: of how much there is to do, of what, and what is done with it.
-    pub fn new(begin: impl Fn(u64, Unit, &'static str) -> Box<dyn Bar> + Send + Sync + 'static) -> Progress {
-        Progress(Some(Arc::new(begin)))
+    /// Shows by bars that `begin` makes: of how much there is to do, of what, and what is done with it. `tell` tells
+    /// what happens meanwhile, in a line.
+    pub fn new(
+        begin: impl Fn(u64, Unit, &'static str) -> Box<dyn Bar> + Send + Sync + 'static,
+        tell: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Progress {
+        Progress(Some((Arc::new(begin), Arc::new(tell))))
+    }
+
+    /// Tells something in a line.
+    pub(crate) fn tell(&self, line: &str) {
+        if let Some((_, tell)) = &self.0 {
+            tell(line);
+        }
     }
 
     /// Shows how far one more thing is.
     pub(crate) fn begin(&self, total: u64, unit: Unit, doing: &'static str) -> Box<dyn Bar> {
         match &self.0 {
-            Some(begin) => begin(total, unit, doing),
+            Some((begin, _)) => begin(total, unit, doing),
             None => Box::new(Hidden),
         }
     }

@@ -3,6 +3,7 @@
 use crate::error::{PipelineError, Result, While};
 use homing_linux::mapped::{self, Mmap};
 use homing_trace::{Grain, Header, Trace};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// A trace file, mapped.
@@ -36,6 +37,11 @@ impl TraceFile {
         let map = mapped::open(path).doing(context)?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         Ok(TraceFile { path: path.to_owned(), name, map })
+    }
+
+    /// The same with what another file holds, whose trace has the order that this one lacks.
+    pub(crate) fn with_order(self, file: &File) -> std::io::Result<TraceFile> {
+        Ok(TraceFile { map: mapped::of(file)?, ..self })
     }
 
     /// The same under another name.

@@ -160,13 +160,16 @@ fn progress_goes_to_who_asked_for_it() {
     let (directory, path) = trace();
     let (references, cases) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let (in_all, done) = (references.clone(), cases.clone());
-    let progress = Progress::new(move |total, unit, _| match unit {
-        Unit::References => {
-            in_all.fetch_add(total, Ordering::Relaxed);
-            Box::new(Counted(Arc::default()))
+    let begin = move |total, unit, _| -> Box<dyn Bar> {
+        match unit {
+            Unit::References => {
+                in_all.fetch_add(total, Ordering::Relaxed);
+                Box::new(Counted(Arc::default()))
+            }
+            Unit::Cases => Box::new(Counted(done.clone())),
         }
-        Unit::Cases => Box::new(Counted(done.clone())),
-    });
+    };
+    let progress = Progress::new(begin, |line| panic!("told: {line}"));
     let grid =
         Grid { traces: vec![path], machines: vec!["ace".into(), "butterfly".into()], ..Grid::default() };
     let plan = Plan::new(grid, directory.path().join("study"), progress).unwrap();

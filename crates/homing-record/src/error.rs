@@ -1,6 +1,7 @@
 //! Why a recording cannot be made or completed.
 
 use homing_linux::attach::AttachError;
+use homing_linux::causes::with_causes;
 use homing_linux::channel::{self, ChannelError};
 use homing_linux::files::FileError;
 use homing_linux::libraries::Missing;
@@ -96,7 +97,7 @@ pub enum RecordError {
     #[error("it ended before it could be recorded")]
     TooShort,
     /// Something is left of a trace that cannot be completed.
-    #[error("{}{left}", with_causes(.error))]
+    #[error("{}{left}", with_causes(&**error))]
     Unfinished {
         /// Why it cannot be completed.
         error: Box<RecordError>,
@@ -115,15 +116,4 @@ impl<T, E: Error + Send + Sync + 'static> While<T> for Result<T, E> {
     fn doing(self, doing: impl FnOnce() -> String) -> Result<T, RecordError> {
         self.map_err(|source| RecordError::While { doing: doing(), source: source.into() })
     }
-}
-
-/// An error and what it comes from, in one line.
-pub fn with_causes(error: &RecordError) -> String {
-    let mut words = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        words.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    words
 }

@@ -3,14 +3,14 @@
 //! A thread answers the processes that ask for a wire; one thread for each of them encodes what it sends. What is
 //! bounded is the number of processes recorded at the same time: further ones run unrecorded and are counted.
 
-use crate::error::{with_causes, RecordError, While};
-use crate::order::{self, Ordered};
+use crate::error::{RecordError, While};
 use crate::stream::{Left, Settings, Stream, REATTACH};
 use crate::watch::Watch;
+use homing_linux::causes::with_causes;
 use homing_linux::channel::{Capacity, Channel, Filled, Received};
 use homing_linux::files::{Over, Part};
 use homing_linux::follow::{Door, Process, Since, Visitor};
-use homing_trace::merge;
+use homing_trace::Summary;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -30,8 +30,6 @@ pub struct Plan {
     pub output: PathBuf,
     /// As the first process's, but for the command.
     pub settings: Settings,
-    /// How each trace is ordered.
-    pub merge: merge::Options,
 }
 
 /// A child whose recording has ended.
@@ -42,7 +40,7 @@ pub struct Child {
     /// The last program that it executed, with arguments.
     pub command: Vec<String>,
     /// Its trace and what is in it, or why there is none.
-    pub recorded: Result<(PathBuf, Ordered), RecordError>,
+    pub recorded: Result<(PathBuf, Summary), RecordError>,
 }
 
 /// All processes that descend from the first one.
@@ -143,12 +141,12 @@ impl Family {
         let mut settings = plan.settings.clone();
         settings.header.command.clone_from(&visitor.command);
         let stream = Stream::new(channel, file, settings, visitor.pid);
-        let (family, merge, address) = (self.clone(), plan.merge, member.address.clone());
+        let (family, address) = (self.clone(), member.address.clone());
         let watch = Arc::clone(watch);
         std::thread::spawn(move || {
             let left = follow(&member, stream, &*watch);
             let forks = left.as_ref().map_or(0, |left| left.children);
-            let recorded = left.and_then(|left| complete(output, left, merge));
+            let recorded = left.and_then(|left| complete(output, left));
             let command = lock(&member.command).clone();
             let mut state = family.state();
             state.running.remove(&number);
@@ -243,17 +241,16 @@ fn follow(member: &Member, mut stream: Stream, watch: &dyn Watch) -> Result<Left
     stream.finish(false)
 }
 
-fn complete(output: Part, left: Left, options: merge::Options) -> Result<(PathBuf, Ordered), RecordError> {
+fn complete(output: Part, left: Left) -> Result<(PathBuf, Summary), RecordError> {
     if let Some(error) = left.failed {
         return Err(unfinished(error, &output, Path::new("NEW")));
     }
-    if left.summary.is_none() {
+    let Some(summary) = left.summary else {
         output.discard();
         return Err(RecordError::TooShort);
-    }
-    let ordered = order::append(output.path(), options)?;
+    };
     let name = output.complete().doing(|| "cannot complete the trace".to_owned())?;
-    Ok((name, ordered))
+    Ok((name, summary))
 }
 
 /// What to do with what was written of a trace that cannot be completed; nothing if that is nothing.

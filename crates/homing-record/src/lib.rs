@@ -1,4 +1,5 @@
-//! Recording: starts a program under a recorder, takes what the recorder writes, and leaves a trace in one total order.
+//! Recording: starts a program under a recorder, takes what the recorder writes, and leaves a trace. The order of the
+//! references is left to whoever reads it first (`TraceFile::ordered` of homing-pipeline).
 //!
 //! The program, its recorder and the encoder run at the same time; credits of the channel bound what lies between them.
 //! Whatever ends the program (its end, a signal, a crash, a kill), the trace is completed from what arrived.
@@ -13,11 +14,9 @@ mod error;
 mod family;
 mod frames;
 mod go;
-mod order;
 mod recorders;
 mod recording;
 mod region;
-mod scratch;
 mod session;
 mod stream;
 mod symbols;
@@ -26,13 +25,11 @@ mod valgrind;
 mod watch;
 mod windows;
 
-pub use error::{with_causes, RecordError};
+pub use error::RecordError;
 pub use family::{Child, MOST_AT_ONCE};
-pub use order::Ordered;
 pub use recorders::{named, Recorder, Request, RECORDERS};
 pub use recording::{Finished, Prepared, Recorded};
 pub use region::{is_mark, NeverRan, Region};
-pub use scratch::ScratchFile;
 pub use session::{Allowed, Spent};
 pub use stream::Replaced;
 pub use valgrind::DEFAULT_SLICE;

@@ -2,7 +2,6 @@
 
 use crate::error::{RecordError, While};
 use crate::family::{to_recover, unfinished, Child, Family, Plan};
-use crate::order::{self, Ordered};
 use crate::recorders::{Recorder, Request, Started, RECORDERS};
 use crate::region::NeverRan;
 use crate::session::{Allowed, Ended, Session, Spent};
@@ -44,8 +43,8 @@ pub struct Finished {
     pub path: PathBuf,
     /// What the recorder counted.
     pub summary: Summary,
-    /// The order.
-    pub ordered: Ordered,
+    /// Size of the file.
+    pub bytes: u64,
     /// The child processes whose recording has ended.
     pub children: Vec<Child>,
     /// The program was ended because it had used this ([`Prepared::within`]).
@@ -106,6 +105,7 @@ impl Request {
             ("limit", serde_json::json!(self.options.limit)),
             ("seed", serde_json::json!(self.merge.seed)),
             ("quantum", serde_json::json!(self.merge.quantum)),
+            ("order_memory", serde_json::json!(self.merge.memory)),
             ("slice", serde_json::json!(self.slice)),
             ("from", serde_json::json!(self.region.from)),
             ("to", serde_json::json!(self.region.to)),
@@ -151,7 +151,7 @@ impl Prepared {
         let interrupts = Interrupts::catch().doing(|| "cannot catch signals".to_owned())?;
         let options = IngestOptions { place: request.region.start(), ..request.options };
         let settings = Settings { header: request.header(), options, windows: request.windows };
-        let plan = Plan { output: request.output.clone(), settings: settings.clone(), merge: request.merge };
+        let plan = Plan { output: request.output.clone(), settings: settings.clone() };
         let mut session =
             Session::start(started.command, started.channel, file, settings, Arc::clone(&watch))?;
         let family = door.map(|door| session.follow(door, plan));
@@ -163,7 +163,7 @@ impl Prepared {
     }
 }
 
-/// Orders the trace and gives it its name.
+/// Gives the trace its name.
 pub(crate) fn conclude(
     request: &Request,
     output: Part,
@@ -183,14 +183,13 @@ pub(crate) fn conclude(
         output.discard();
         return Err(RecordError::Nothing { why: request.recorder.nothing, status });
     };
-    let ordered = order::append(output.path(), request.merge)
-        .map_err(|error| unfinished(error, &output, &request.output))?;
     let path = output.complete()?;
+    let bytes = path.metadata().map_or(0, |facts| facts.len());
     let unrecorded = family.map_or(forks, |family| family.unrecorded(forks));
     let turned_away = family.map_or(0, Family::turned_away);
     let program = command.first().filter(|_| !replaced.is_empty()).map_or(program, PathBuf::from);
     let never_ran = request.region.never_ran(place, &program, &summary, request.options.limit);
     let trace =
-        Finished { path, summary, ordered, children, spent, unrecorded, turned_away, replaced, never_ran };
+        Finished { path, summary, bytes, children, spent, unrecorded, turned_away, replaced, never_ran };
     Ok(Recorded { status, trace: Ok(trace) })
 }

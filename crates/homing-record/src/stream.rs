@@ -1,8 +1,9 @@
 //! What one process sends, on its way from the channel into a trace.
 
 use super::{frames, symbols};
-use crate::error::{with_causes, RecordError, While};
+use crate::error::{RecordError, While};
 use crate::windows::{Progress, Schedule, Windows};
+use homing_linux::causes::with_causes;
 use homing_linux::channel::{self, Channel, ChannelError, Filled, Flavour, OpenSegment, Received};
 use homing_trace::wire::{self, Cut};
 use homing_trace::{Header, Ingest, IngestOptions, Place, Summary, TraceWriter};

@@ -77,8 +77,9 @@ impl Info {
             (0..trace.order.len()).into_par_iter().filter_map(|block| trace.order_turns(block).err());
         let orders: Vec<Damage> = orders.collect();
         let ordered: u64 = trace.order_blocks().map(|block| block.references).sum();
-        let unordered = trace.references().saturating_sub(ordered)
-            + orders.iter().map(|damage| damage.references).sum::<u64>();
+        let all = if trace.awaits_order() { 0 } else { trace.references() };
+        let unordered =
+            all.saturating_sub(ordered) + orders.iter().map(|damage| damage.references).sum::<u64>();
         damage.extend(orders);
         let mut summary = trace.summary();
         if depth == Depth::References {

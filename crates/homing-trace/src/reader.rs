@@ -298,10 +298,15 @@ impl<'a> Trace<'a> {
         self.threads.values().map(|t| t.references).fold(0, u64::saturating_add)
     }
 
-    /// Whether the trace was finished and all its references have their place in the total order.
+    /// Whether the trace was finished, and its order, if there is one yet, has a place for all its references.
     pub fn complete(&self) -> bool {
         let ordered = self.order.last().map_or(0, |p| p.header.c.saturating_add(p.header.d));
-        self.indexed && ordered >= self.references()
+        self.indexed && (self.order.is_empty() || ordered >= self.references())
+    }
+
+    /// Whether the trace was finished, and putting its references in order was left to its first reader.
+    pub fn awaits_order(&self) -> bool {
+        self.indexed && self.order.is_empty() && self.references() > 0
     }
 
     /// Whether there is a total order (of at least a part of the references).

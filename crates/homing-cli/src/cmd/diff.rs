@@ -5,6 +5,7 @@ mod text;
 use crate::exit::{Code, Result};
 use crate::files;
 use crate::options::ModelArgs;
+use crate::progress;
 use anyhow::{bail, Context};
 use homing_core::history::ThreadsOn;
 use homing_core::ids::PageSize;
@@ -88,7 +89,7 @@ impl Args {
             let cut = !report.trace.complete;
             return Ok((report, cut));
         }
-        let file = TraceFile::open(path)?;
+        let file = TraceFile::ordered(path, &progress::of_pipeline())?;
         // Of both the same counts, or what differs would be the recordings.
         let pages_alone = TraceFile::any_of_pages_alone([&self.before, &self.after]);
         let asked = Asked { threads_on: self.threads_on.clone(), pages_alone, ..Asked::default() };

@@ -8,6 +8,7 @@ mod sampled;
 use crate::exit::{Code, Result};
 use crate::files::{self, STDOUT};
 use crate::options::ModelArgs;
+use crate::progress;
 use crate::tables;
 use clap::{ValueEnum, ValueHint};
 use homing_core::optimal::curve::{Range, Segment};
@@ -137,7 +138,7 @@ pub fn run(args: Args) -> Result {
     experiment.model.one_page_size()?;
     let ready = experiment.for_bound()?;
     let question = Question::new(&ready, args.start.into(), args.curve)?;
-    let file = TraceFile::open(&args.trace)?;
+    let file = TraceFile::ordered(&args.trace, &progress::of_pipeline())?;
     let case = ready.case(&file, question.read_gap())?;
     let mut answer = match &args.placement {
         Some(path) => placement::write(path, &question, &case)?,

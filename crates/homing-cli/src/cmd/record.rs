@@ -1,20 +1,20 @@
 //! `homing record`: runs a program and records every data reference of all its threads.
 
 use crate::cmd::live::duration;
-use crate::cmd::trace::tell_spilled;
 use crate::exit::{self, Code, Result};
 use crate::files;
 use crate::options::ORDER_MEMORY;
-use crate::progress::Recording;
+use crate::progress::{self, Recording};
 use crate::region::{self, RegionArgs};
 use crate::tables::things;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::ValueHint;
+use homing_linux::causes::with_causes;
 use homing_linux::visible;
 use homing_pipeline::model::bytes;
+use homing_pipeline::TraceFile;
 use homing_record::{
-    with_causes, Allowed, Child, Finished, Ordered, Recorder, Replaced, Request, Watch, Windows,
-    MOST_AT_ONCE, RECORDERS,
+    Allowed, Child, Finished, Recorder, Replaced, Request, Watch, Windows, MOST_AT_ONCE, RECORDERS,
 };
 use homing_trace::{merge, Grain, IngestOptions, Summary};
 use indicatif::HumanBytes;
@@ -69,6 +69,10 @@ pub struct Args {
     /// Instructions that a thread runs in the merged order before another gets its turn, on average
     #[arg(long, value_name = "N", default_value_t = merge::Options::default().quantum)]
     quantum: u32,
+    /// Put the references in one order at once. Else the first command that needs the order makes it, and keeps it in
+    /// the trace
+    #[arg(long)]
+    merge: bool,
     /// Memory for synchronisation operations while the order is made (8 bytes each); what is beyond goes to a temporary
     /// file beside the trace
     #[arg(long, value_name = "SIZE", default_value = ORDER_MEMORY, value_parser = bytes)]
@@ -114,7 +118,8 @@ enum Fineness {
 
 /// Records.
 pub fn run(args: Args) -> Result {
-    let (quiet, pid, time, in_windows) = (args.quiet, args.pid, args.time, args.windows.is_some());
+    let (quiet, merge, in_windows) = (args.quiet, args.merge, args.windows.is_some());
+    let (pid, time) = (args.pid, args.time);
     let request = request(args)?;
     let (recorder, follow, output) = (request.recorder, request.follow, request.output.clone());
     let watch: Arc<dyn Watch> = Arc::new(Recording::new());
@@ -127,13 +132,16 @@ pub fn run(args: Args) -> Result {
         prepared.record()?
     };
     let status = Code(recorded.status);
-    let finished = match recorded.trace {
+    let mut finished = match recorded.trace {
         Ok(finished) => finished,
         Err(left) => {
             errln!("homing: ended at once{left}");
             return Ok(status);
         }
     };
+    if merge {
+        put_in_order(&mut finished)?;
+    }
     if !quiet {
         report(&finished);
     }
@@ -153,7 +161,7 @@ pub fn run(args: Args) -> Result {
              all of it"
         );
     }
-    warn(&finished.summary, &finished.ordered.report);
+    warn(&finished.summary);
     let failed = finished.children.iter().any(|child| child.recorded.is_err());
     Ok(if failed { Code::FAILURE } else { status })
 }
@@ -231,7 +239,7 @@ pub fn references(text: &str) -> Option<u64> {
 }
 
 fn report(finished: &Finished) {
-    let Finished { path, ordered: Ordered { summary, bytes, .. }, .. } = finished;
+    let Finished { path, summary, bytes, .. } = finished;
     let each = match summary.references {
         0 => String::new(),
         references => format!(", {:.3} bytes a reference", *bytes as f64 / references as f64),
@@ -246,7 +254,6 @@ fn report(finished: &Finished) {
         things(summary.frames.into(), "page"),
         HumanBytes(*bytes),
     );
-    tell_spilled(&finished.ordered.report);
     if let Some(share) = finished.summary.share_in_windows() {
         errln!(
             "homing: {} hold {:.2} % of what the program did up to the last: `homing optimal {}` estimates the whole",
@@ -255,6 +262,15 @@ fn report(finished: &Finished) {
             path.display()
         );
     }
+}
+
+/// Does what else the first reader of the traces does.
+fn put_in_order(finished: &mut Finished) -> anyhow::Result<()> {
+    let children = finished.children.iter().filter_map(|child| child.recorded.as_ref().ok());
+    for path in children.map(|(path, _)| path).chain([&finished.path]) {
+        finished.bytes = TraceFile::ordered(path, &progress::of_pipeline())?.bytes().len() as u64;
+    }
+    Ok(())
 }
 
 /// The traces of the children; when quiet, only those that failed.
@@ -267,8 +283,8 @@ fn list(children: &[Child], quiet: bool) {
         let command = visible::name(&command);
         match &child.recorded {
             Ok(_) if quiet => {}
-            Ok((name, ordered)) => {
-                let references = ordered.summary.references;
+            Ok((name, summary)) => {
+                let references = summary.references;
                 errln!("  {:>8} {references:>14} references  {}  {command}", child.pid, name.display());
             }
             Err(error) => errln!("  {:>8} not recorded: {command}: {}", child.pid, with_causes(error)),
@@ -299,12 +315,11 @@ fn left_out(Replaced { command, references }: &Replaced) {
 }
 
 /// What is missing is said even when quiet.
-fn warn(summary: &Summary, report: &merge::Report) {
+fn warn(summary: &Summary) {
     for (count, what) in [
         (summary.lost, "references were lost by the recorder"),
         (summary.lost_segments, "segments of the recorder never arrived"),
         (summary.malformed, "words of the recorder made no sense"),
-        (report.broken_acquires, "synchronisations were ordered against their releases"),
     ] {
         if count > 0 {
             errln!("homing: warning: {count} {what}");

@@ -5,6 +5,7 @@ mod monitored;
 
 use crate::exit::{self, Code};
 use crate::options::{information, ModelArgs, SceneArgs};
+use crate::progress;
 use crate::{names, tables};
 use clap::ValueHint;
 use homing_core::action::Entry as Logged;
@@ -83,7 +84,7 @@ pub fn run(args: Args) -> exit::Result {
     }
     let chosen = Chosen::parse(&args.policy, Duration::from_secs_f64(args.external_timeout))?;
     let ready = experiment.ready(|_| Ok(chosen.entries()))?;
-    let file = TraceFile::open(&args.trace)?;
+    let file = TraceFile::ordered(&args.trace, &progress::of_pipeline())?;
     let case = ready.case(&file, None)?;
     let simulated = simulate(&case, &chosen, args.actions.is_some())?;
     if let Some(path) = &args.actions {

@@ -11,6 +11,7 @@ mod text;
 use crate::exit::{self, Code, Result};
 use crate::files;
 use crate::options::ModelArgs;
+use crate::progress;
 use homing_core::history::ThreadsOn;
 use homing_core::ids::PageSize;
 use homing_core::report::why::WhyReport;
@@ -163,7 +164,7 @@ fn trace(args: &Args, path: &Path, notes: Vec<String>) -> anyhow::Result<(WhyRep
         misses: false,
         mover: Mover::default(),
     };
-    let file = TraceFile::open(path)?;
+    let file = TraceFile::ordered(path, &progress::of_pipeline())?;
     let pages_alone = !file.grain()?.is_exact();
     let asked = Asked { threads_on: args.threads_on.clone(), pages_alone, ..Asked::default() };
     let experiment = Experiment {

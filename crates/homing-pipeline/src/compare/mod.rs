@@ -100,7 +100,7 @@ impl Comparison {
         let names = trace_names::distinct(&self.traces)?;
         let read_gap = self.sweeps.iter().filter_map(|sweep| sweep.read_gap(&ready.costs)).min();
         for (path, name) in self.traces.iter().zip(&names) {
-            let file = TraceFile::open(path)?.named(name);
+            let file = TraceFile::ordered(path, &self.experiment.progress)?.named(name);
             let case = ready.case(&file, read_gap)?;
             partial |= case.layout.partial;
             traces.push(self.one_trace(&case, &mut notes)?);

@@ -32,7 +32,7 @@ use homing_linux::files::read_text;
 use journal::Journal;
 use rayon::prelude::*;
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
@@ -83,18 +83,18 @@ impl Begun<'_> {
     pub fn run(&self) -> Result<Found> {
         let Begun { plan, journal } = self;
         let tally = Tally::default();
-        let traces = plan.traces.iter();
+        let progress = &plan.experiment().progress;
+        let open = |(path, name): &(PathBuf, String)| Ok(TraceFile::ordered(path, progress)?.named(name));
+        let files = plan.traces.par_iter().map(open).collect::<Result<Vec<TraceFile>>>()?;
         let units: Vec<_> =
-            traces.flat_map(|trace| plan.machines.iter().map(move |ready| (trace, ready))).collect();
-        let progress =
-            plan.experiment().progress.begin(units.len() as u64, Unit::Cases, "traces on machines");
+            files.iter().flat_map(|file| plan.machines.iter().map(move |ready| (file, ready))).collect();
+        let progress = progress.begin(units.len() as u64, Unit::Cases, "traces on machines");
         let cells = units
             .par_iter()
-            .map(|((path, name), ready)| {
-                let file = TraceFile::open(path).map(|file| file.named(name));
-                let cells = file.and_then(|file| On::new(plan, journal, &file, ready)?.cells(&tally));
+            .map(|(file, ready)| {
+                let cells = On::new(plan, journal, file, ready).and_then(|on| on.cells(&tally));
                 progress.advance(1);
-                cells.doing(|| format!("{} on {}", path.display(), ready.experiment.model.machine))
+                cells.doing(|| format!("{} on {}", file.path.display(), ready.experiment.model.machine))
             })
             .collect::<Result<Vec<Vec<Cell>>>>()?;
         let (damaged, notes) = tally.notes();

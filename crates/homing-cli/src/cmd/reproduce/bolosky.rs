@@ -10,6 +10,7 @@ use super::claim::Claim;
 use super::exhibit::Exhibit;
 use super::programs::{Program, Traces, BOLOSKY};
 use super::Chosen;
+use crate::progress;
 use homing_core::ids::PageSize;
 use homing_core::optimal::{solve, Optimum, Options};
 use homing_core::policy::table::Entry;
@@ -52,7 +53,7 @@ pub fn exhibits(chosen: &Chosen, traces: &Traces) -> anyhow::Result<Vec<Exhibit>
     }
     for program in traces.of(BOLOSKY) {
         let path = traces.get(program, THREADS)?;
-        let file = TraceFile::open(&path)?;
+        let file = TraceFile::ordered(&path, &progress::of_pipeline())?;
         let trace = file.trace()?;
         for exhibit in &mut exhibits {
             line(exhibit, program, &trace)?;

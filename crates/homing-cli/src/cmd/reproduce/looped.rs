@@ -3,6 +3,7 @@
 
 use super::tally::Tally;
 use crate::exit::{self, Code};
+use crate::progress;
 use homing_core::areas;
 use homing_core::cache::cpus::CpusInUse;
 use homing_core::cache::{Addresses, HierarchyShape};
@@ -78,7 +79,7 @@ impl<'a> Bench<'a> {
         schedule: impl FnOnce(u64) -> Schedule,
         work: impl FnOnce(&Bench) -> anyhow::Result<R>,
     ) -> anyhow::Result<R> {
-        let file = TraceFile::open(path)?;
+        let file = TraceFile::ordered(path, &progress::of_pipeline())?;
         let trace = file.trace()?;
         let machine = &scaled.machine;
         let nodes: Vec<Node> =

@@ -57,7 +57,7 @@ pub fn run(args: Args) -> Result {
     let ready = behind_caches(experiment).ready(|_| Ok(Vec::new()))?;
     let mut measured: Vec<Measured> = Vec::new();
     for path in &args.traces {
-        let file = TraceFile::open(path)?;
+        let file = TraceFile::ordered(path, &progress::of_pipeline())?;
         if let Some(note) = windows::note(&file.trace()?) {
             errln!("note: {}: {note}", path.display());
         }

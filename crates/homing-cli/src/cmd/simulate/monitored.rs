@@ -2,6 +2,7 @@
 
 use super::{live, Args};
 use crate::exit::{Code, Result};
+use crate::progress;
 use crate::{names, tables};
 use clap::builder::TypedValueParser;
 use homing_core::monitor::table::Choice;
@@ -35,7 +36,7 @@ pub struct MonitorArgs {
 /// Simulates with a monitor in the loop.
 pub fn run(args: &Args, choice: &Choice) -> Result {
     let ready = behind_caches(args.experiment()).ready(|_| Ok(vec![policy(&args.policy)?]))?;
-    let file = TraceFile::open(&args.trace)?;
+    let file = TraceFile::ordered(&args.trace, &progress::of_pipeline())?;
     let case = ready.case(&file, None)?;
     let watch =
         Watch { choice: choice.clone(), interval: args.monitor.interval, log: args.actions.is_some() };

@@ -48,7 +48,7 @@ enum Format {
 
 /// Exports; exit code 5 if references are lost to damage.
 pub fn run(args: Args) -> Result {
-    let file = TraceFile::open(&args.trace)?;
+    let file = TraceFile::ordered(&args.trace, &progress::of_pipeline())?;
     let trace = file.trace()?;
     if trace.references() > 0 && !trace.ordered() {
         return Err(TraceError::NoOrder).with_context(|| args.trace.display().to_string());

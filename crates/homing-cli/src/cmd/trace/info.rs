@@ -215,6 +215,9 @@ fn tables(trace: &Trace<'_>, info: &Info) -> String {
     let order = if trace.ordered() { "part of the order is missing" } else { "no order" };
     let unfinished = format!("no ({order}): complete it with `homing trace recover`");
     let complete = match (trace.complete(), info.damage.is_empty()) {
+        (true, true) if trace.awaits_order() => {
+            "yes (the first command that needs an order makes it)".to_owned()
+        }
         (true, true) => "yes".to_owned(),
         (true, false) => "no (damaged): see below".to_owned(),
         (false, _) => unfinished,

@@ -6,14 +6,13 @@ use crate::files::{writing, Output};
 use crate::options::ORDER_MEMORY;
 use crate::progress;
 use anyhow::Context;
-use homing_core::trace::merge::{merge_trace, Options, Report};
-use homing_core::trace::{OrderWriter, Trace, TraceError};
+use homing_core::trace::merge::{Options, Report};
+use homing_core::trace::Trace;
 use homing_pipeline::model::bytes;
-use homing_pipeline::TraceFile;
-use homing_record::ScratchFile;
-use indicatif::HumanBytes;
+use homing_pipeline::scratch::ScratchFile;
+use homing_pipeline::{order, TraceFile};
 use serde_json::json;
-use std::io::{BufWriter, Write};
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 /// Arguments of `homing trace merge`.
@@ -64,9 +63,8 @@ pub fn run(args: Args) -> Result {
     } else {
         let (references, turns) = (report.references, report.turns);
         errln!("{}: {references} references in {turns} turns", args.output.display());
-        tell_spilled(&report);
     }
-    warn_broken(&report);
+    tell(&report);
     let damaged = copied_damage(&args.trace, &trace);
     Ok(if damaged || broken(&report) > 0 { Code::PARTIAL } else { Code::OK })
 }
@@ -80,28 +78,10 @@ pub fn merge_file(from: &Path, to: &Path, options: Options) -> anyhow::Result<Re
 fn merge_to(trace: &Trace<'_>, options: Options, to: &Path) -> anyhow::Result<Report> {
     let mut out = Output::trace(to)?;
     let mut spill = ScratchFile::beside(to);
-    let report = merge(trace, options, &mut spill, BufWriter::new(&mut out)).with_context(|| writing(to))?;
+    let buffer = BufWriter::new(&mut out);
+    let report = order::write(trace, options, &mut spill, &progress::of_pipeline(), buffer);
+    let report = report.with_context(|| writing(to))?;
     out.commit()?;
-    Ok(report)
-}
-
-fn merge(
-    trace: &Trace<'_>,
-    options: Options,
-    spill: &mut ScratchFile,
-    out: impl Write,
-) -> std::result::Result<Report, TraceError> {
-    let mut writer = OrderWriter::copy(out, trace)?;
-    let progress = progress::references(trace.references(), "merging");
-    let mut unseen = 0;
-    let report = merge_trace(trace, options, Some(spill), |thread, references| {
-        unseen += references;
-        if unseen > 1 << 20 {
-            progress.inc(std::mem::take(&mut unseen));
-        }
-        writer.turn(thread, references)
-    })?;
-    writer.finish()?.0.flush()?;
     Ok(report)
 }
 
@@ -110,26 +90,10 @@ pub fn broken(report: &Report) -> u64 {
     report.broken_acquires + report.broken_starts + report.broken_joins
 }
 
-/// Tells what memory was too small for.
-pub fn tell_spilled(report: &Report) {
-    if report.spilled > 0 {
-        errln!(
-            "homing: {} of synchronisation operations went through a temporary file while the order was made \
-             (--memory)",
-            HumanBytes(report.spilled)
-        );
-    }
-}
-
-/// Tells of edges that were broken.
-pub fn warn_broken(report: &Report) {
-    if broken(report) > 0 {
-        errln!(
-            "homing: {} acquires, {} thread starts and {} joins did not wait for what they must follow, because it \
-            never \
-             came: the trace lacks a part",
-            report.broken_acquires, report.broken_starts, report.broken_joins
-        );
+/// Tells what memory was too small for, and of edges that were broken.
+pub fn tell(report: &Report) {
+    for told in [order::spilled(report), order::broken(report)].into_iter().flatten() {
+        errln!("homing: {told}");
     }
 }
 

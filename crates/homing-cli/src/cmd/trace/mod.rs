@@ -10,7 +10,7 @@ mod recover;
 pub mod refine;
 mod upgrade;
 
-pub use merge::{merge_file, tell_spilled};
+pub use merge::merge_file;
 
 use crate::exit::Result;
 use homing_core::trace::Trace;

@@ -60,7 +60,7 @@ pub fn run(args: Args) -> Result {
     if !args.local && !args.gaps {
         return Err(exit::error(Code::USAGE, "expected --local, --gaps or both"));
     }
-    let file = TraceFile::open(&args.trace)?;
+    let file = TraceFile::ordered(&args.trace, &progress::of_pipeline())?;
     let trace = file.trace()?;
     if !trace.complete() {
         let name = args.trace.display();

@@ -1,6 +1,6 @@
 //! `homing trace recover`: a whole trace of what is readable in a damaged or unfinished one.
 
-use super::merge::{report_json, warn_broken, OrderArgs};
+use super::merge::{report_json, tell, OrderArgs};
 use crate::exit::{Code, Result};
 use crate::files::{self, writing, Output};
 use crate::progress;
@@ -72,7 +72,7 @@ pub fn run(args: Args) -> Result {
     if recovered.damaged_tables > 0 {
         errln!("homing: {} blocks of names, symbols or page addresses are lost", recovered.damaged_tables);
     }
-    warn_broken(&recovered.merge);
+    tell(&recovered.merge);
     Ok(if recovered.lost + recovered.damaged_tables + u64::from(headless) == 0 {
         Code::OK
     } else {

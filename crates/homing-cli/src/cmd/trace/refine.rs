@@ -63,7 +63,7 @@ enum Only {
 
 /// Searches; exit code 5 if references are lost to damage.
 pub fn run(args: Args) -> Result {
-    let file = TraceFile::open(&args.trace)?;
+    let file = TraceFile::ordered(&args.trace, &progress::of_pipeline())?;
     let trace = file.trace()?;
     if args.line < trace.header().grain.bytes() {
         let needs = format!("lines of {} bytes need", args.line);

@@ -9,8 +9,8 @@ use crate::region;
 use crate::tables::things;
 use anyhow::Context;
 use homing_live::config::parse_duration;
-use homing_record::{Allowed, Finished, Ordered, Region, Request, Spent, RECORDERS};
-use homing_trace::{merge, Grain, IngestOptions};
+use homing_record::{Allowed, Finished, Region, Request, Spent, RECORDERS};
+use homing_trace::{merge, Grain, IngestOptions, Summary};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -133,7 +133,7 @@ impl Command {
     fn judged(&self, finished: Finished, status: u8, folder: Option<TempDir>) -> anyhow::Result<Recorded> {
         let (spent, root) = (finished.spent, finished.path.clone());
         let judged = Judged::among(finished);
-        let summary = &judged.ordered.summary;
+        let summary = &judged.summary;
         let never_ran =
             judged.never_ran.as_ref().map(|never| (never.begins, region::never_ran(never, summary)));
         if let Some((true, why)) = never_ran {
@@ -141,7 +141,7 @@ impl Command {
         }
         let mut notes = judged.notes;
         notes.extend(never_ran.map(|(_, why)| why));
-        notes.extend(self::notes(&judged.ordered, spent, status, self.budget));
+        notes.extend(self::notes(summary, spent, status, self.budget));
         // A link stays: the file that it leads to is replaced.
         let place = match self.keep {
             Some(_) => root.canonicalize().unwrap_or_else(|_| root.clone()),
@@ -157,7 +157,7 @@ impl Command {
 }
 
 /// What a reader must know of a recording.
-fn notes(ordered: &Ordered, spent: Option<Spent>, status: u8, budget: Budget) -> Vec<String> {
+fn notes(summary: &Summary, spent: Option<Spent>, status: u8, budget: Budget) -> Vec<String> {
     let mut notes = Vec::new();
     match (spent, budget.references) {
         (Some(Spent::Time), _) => notes.push(format!(
@@ -165,7 +165,7 @@ fn notes(ordered: &Ordered, spent: Option<Spent>, status: u8, budget: Budget) ->
             budget.time.unwrap_or_default().as_secs_f64()
         )),
         // A program behind a wrapper has run on; the wrapper alone would have been ended.
-        (_, Some(count)) if ordered.summary.references >= count => notes.push(format!(
+        (_, Some(count)) if summary.references >= count => notes.push(format!(
             "{} first {}: start-up may weigh too much (--from, --budget)",
             if spent.is_some() { "the program was ended after its" } else { "recorded were the program's" },
             things(count, "reference")
@@ -175,12 +175,10 @@ fn notes(ordered: &Ordered, spent: Option<Spent>, status: u8, budget: Budget) ->
     if status != 0 && spent.is_none() {
         notes.push(format!("the program ended with status {status}"));
     }
-    let (summary, order) = (&ordered.summary, &ordered.report);
     for (count, what) in [
         (summary.lost, "references that the recorder lost"),
         (summary.lost_segments, "segments of the recorder that never arrived"),
         (summary.malformed, "words of the recorder that made no sense"),
-        (order.broken_acquires, "synchronisations that were ordered against their releases"),
     ] {
         if count > 0 {
             notes.push(format!("{what}: {count}"));

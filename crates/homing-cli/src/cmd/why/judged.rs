@@ -1,8 +1,9 @@
 //! Which of a command's processes is judged: a shell or `timeout` that starts the program is not the one that is meant.
 
+use homing_linux::causes::with_causes;
 use homing_linux::{mapped, visible};
-use homing_record::{with_causes, Child, Finished, NeverRan, Ordered};
-use homing_trace::Trace;
+use homing_record::{Child, Finished, NeverRan};
+use homing_trace::{Summary, Trace};
 use std::path::{Path, PathBuf};
 
 /// The process that is judged.
@@ -12,7 +13,7 @@ pub struct Judged {
     /// The name of its program.
     pub program: String,
     /// What is in it.
-    pub ordered: Ordered,
+    pub summary: Summary,
     /// The function that was to begin or end its region of interest, if it never ran.
     pub never_ran: Option<NeverRan>,
     /// What a reader must know of the choice, and of what was left out.
@@ -22,9 +23,9 @@ pub struct Judged {
 impl Judged {
     /// Of all processes that were recorded, the one with most references; of several, the first that began.
     pub fn among(finished: Finished) -> Judged {
-        let Finished { path, ordered, children, unrecorded, turned_away, never_ran, .. } = finished;
+        let Finished { path, summary, children, unrecorded, turned_away, never_ran, .. } = finished;
         let mut notes = Vec::new();
-        let mut all = vec![(path, ordered)];
+        let mut all = vec![(path, summary)];
         for Child { command, recorded, .. } in children {
             match recorded {
                 Ok(trace) => all.push(trace),
@@ -42,19 +43,19 @@ impl Judged {
             };
             notes.push(format!("not recorded: {}{few}", processes(unrecorded)));
         }
-        let references = |at: usize| all[at].1.summary.references;
+        let references = |at: usize| all[at].1.references;
         let total: u64 = (0..all.len()).map(references).sum();
         let most = (0..all.len()).rev().max_by_key(|&at| references(at)).unwrap_or_default();
         let command = command(&all[most].0);
         if all.len() > 1 {
             notes.insert(0, choice(&command, references(most), total, all.len()));
         }
-        let (path, ordered) = all.swap_remove(most);
+        let (path, summary) = all.swap_remove(most);
         all.iter().for_each(|(path, _)| discard(path));
         let program = command.first().and_then(|word| Path::new(word).file_name()).unwrap_or("why".as_ref());
         let program = program.to_string_lossy().into_owned();
         // That of a child is not known.
-        Judged { path, program, ordered, never_ran: never_ran.filter(|_| most == 0), notes }
+        Judged { path, program, summary, never_ran: never_ran.filter(|_| most == 0), notes }
     }
 }
 

@@ -20,6 +20,11 @@ impl ScratchFile {
         let directory = trace.parent().filter(|parent| !parent.as_os_str().is_empty());
         ScratchFile(TemporaryFile::new(directory.unwrap_or(Path::new(".")).to_owned(), ADVICE))
     }
+
+    /// One in the directory for temporary files.
+    pub fn temporary() -> ScratchFile {
+        ScratchFile(TemporaryFile::new(std::env::temp_dir(), ADVICE))
+    }
 }
 
 impl Spill for ScratchFile {

@@ -1,0 +1,243 @@
+//! Putting the references of a trace in their total order. Recordings leave that to the first reader: a program that is
+//! recorded need not wait for it, and a trace that nobody reads never costs it.
+
+use crate::error::{PipelineError, Result, While};
+use crate::progress::{Progress, Unit};
+use crate::scratch::ScratchFile;
+use crate::trace_file::TraceFile;
+use homing_linux::causes::with_causes;
+use homing_linux::files::Output;
+use homing_trace::merge::{merge_trace, Options, Report};
+use homing_trace::{Header, OrderWriter, Trace, TraceError};
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+/// References between two looks at the progress bar.
+const FEW: u64 = 1 << 20;
+const BUFFER: usize = 1 << 20;
+
+/// How a recording is to be ordered, as its header says; what it does not say is as by default.
+pub fn options(header: &Header) -> Options {
+    let default = Options::default();
+    let number = |key: &str| header.more.get(key).and_then(serde_json::Value::as_u64);
+    Options {
+        seed: number("seed").unwrap_or(default.seed),
+        quantum: number("quantum").and_then(|n| u32::try_from(n).ok()).unwrap_or(default.quantum),
+        memory: number("order_memory").unwrap_or(default.memory),
+    }
+}
+
+/// Writes the trace to `out` with its references in an order by virtual time within the happens-before edges.
+///
+/// # Errors
+/// If `out` or `spill` cannot be written.
+pub fn write(
+    trace: &Trace<'_>,
+    options: Options,
+    spill: &mut ScratchFile,
+    progress: &Progress,
+    out: impl Write,
+) -> std::result::Result<Report, TraceError> {
+    let mut writer = OrderWriter::copy(out, trace)?;
+    let bar = progress.begin(trace.references(), Unit::References, "putting references in order");
+    let mut unseen = 0;
+    let report = merge_trace(trace, options, Some(spill), |thread, references| {
+        unseen += references;
+        if unseen > FEW {
+            bar.advance(std::mem::take(&mut unseen));
+        }
+        writer.turn(thread, references)
+    })?;
+    writer.finish()?.0.flush()?;
+    Ok(report)
+}
+
+impl TraceFile {
+    /// Maps the file of a trace whose references are read in their order. If that was left to the first reader, they
+    /// are put in order now, and the file is replaced by one that has it. Where it cannot be, that is said, and the
+    /// order goes to a temporary file.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or its order neither kept nor written to a temporary file.
+    pub fn ordered(path: &Path, progress: &Progress) -> Result<TraceFile> {
+        let file = TraceFile::open(path)?;
+        // What is wrong with the trace is told by whoever reads it.
+        let Ok(trace) = file.trace() else { return Ok(file) };
+        if !trace.awaits_order() {
+            return Ok(file);
+        }
+        let options = options(trace.header());
+        let report = match keep(&trace, path, options, progress) {
+            Ok(report) => report,
+            Err(why) => {
+                drop(trace);
+                return file.order_for_now(options, progress, &why);
+            }
+        };
+        drop(trace);
+        tell(&report, path, progress);
+        TraceFile::open(path)
+    }
+
+    /// With the references in an order that goes with this process. `why` it is not kept.
+    fn order_for_now(self, options: Options, progress: &Progress, why: &PipelineError) -> Result<TraceFile> {
+        let name = self.path.clone();
+        let doing = || {
+            let place = std::env::temp_dir();
+            format!("cannot put the references of {} in order in {}", name.display(), place.display())
+        };
+        let mut temporary = tempfile::tempfile().doing(doing)?;
+        let mut spill = ScratchFile::temporary();
+        let out = BufWriter::with_capacity(BUFFER, &mut temporary);
+        let report = write(&self.trace()?, options, &mut spill, progress, out).doing(doing)?;
+        progress.tell(&format!(
+            "{}: its references are put in order for this command alone, since that cannot be kept: {}",
+            name.display(),
+            with_causes(why)
+        ));
+        tell(&report, &name, progress);
+        self.with_order(&temporary).doing(doing)
+    }
+}
+
+/// Replaces the file of a trace by one with the order.
+fn keep(trace: &Trace<'_>, path: &Path, options: Options, progress: &Progress) -> Result<Report> {
+    let doing = || format!("cannot write {}", path.display());
+    let mut out = Output::trace(path).doing(doing)?;
+    let buffer = BufWriter::with_capacity(BUFFER, &mut out);
+    let report = write(trace, options, &mut ScratchFile::beside(path), progress, buffer).doing(doing)?;
+    out.commit().doing(doing)?;
+    Ok(report)
+}
+
+/// Tells what the order lacks, and what memory was too small for.
+fn tell(report: &Report, path: &Path, progress: &Progress) {
+    for told in [spilled(report), broken(report)].into_iter().flatten() {
+        progress.tell(&format!("{}: {told}", path.display()));
+    }
+}
+
+/// What is to be said of synchronisation operations for which there was no memory.
+pub fn spilled(report: &Report) -> Option<String> {
+    let kib = report.spilled.div_ceil(1 << 10);
+    let size = if kib < 10_000 { format!("{kib} KiB") } else { format!("{} MiB", kib >> 10) };
+    (kib > 0).then(|| {
+        format!(
+            "{size} of synchronisation operations went through a temporary file while the order was made (--memory)"
+        )
+    })
+}
+
+/// What is to be said of happens-before edges that were broken.
+pub fn broken(report: &Report) -> Option<String> {
+    let Report { broken_acquires, broken_starts, broken_joins, .. } = report;
+    (broken_acquires + broken_starts + broken_joins > 0).then(|| {
+        format!(
+            "{broken_acquires} acquires, {broken_starts} thread starts and {broken_joins} joins did not wait for what \
+             they must follow, because it never came: the trace lacks a part"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use homing_trace::ids::Thread;
+    use homing_trace::{Kind, Summary, TraceWriter};
+    use std::path::PathBuf;
+    use std::sync::{Arc, Mutex};
+    use tempfile::TempDir;
+
+    /// Three threads of unequal speed, which nobody has put in order.
+    fn recording(seed: u64) -> (TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.trace");
+        let mut header = Header::new("test", "1");
+        header.more.insert("seed".into(), seed.into());
+        header.more.insert("quantum".into(), 16.into());
+        let mut writer = TraceWriter::new(Vec::new(), &header).unwrap();
+        for at in 0..3000u32 {
+            let thread = Thread(at % 3);
+            writer.reference(thread, u64::from(at % 3), 0x1000 + u64::from(at), Kind::write(8)).unwrap();
+        }
+        std::fs::write(&path, writer.finish(Summary::default()).unwrap().0).unwrap();
+        (folder, path)
+    }
+
+    fn turns(file: &TraceFile) -> Vec<(Thread, u64)> {
+        file.trace().unwrap().order_turns(0).unwrap()
+    }
+
+    /// Keeps what is told.
+    fn listening() -> (Progress, Arc<Mutex<Vec<String>>>) {
+        struct Silent;
+        impl crate::progress::Bar for Silent {
+            fn advance(&self, _done: u64) {}
+            fn restart(&self) {}
+        }
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let lines = Arc::clone(&told);
+        let tell = move |line: &str| lines.lock().unwrap().push(line.to_owned());
+        (Progress::new(|_, _, _| Box::new(Silent), tell), told)
+    }
+
+    #[test]
+    fn the_first_reader_makes_the_order_of_the_header_and_keeps_it() {
+        let (folder, path) = recording(7);
+        let (progress, told) = listening();
+        let raw = TraceFile::open(&path).unwrap();
+        let trace = raw.trace().unwrap();
+        assert!(trace.complete() && trace.awaits_order());
+        let first = TraceFile::ordered(&path, &progress).unwrap();
+        let ordered = first.trace().unwrap();
+        assert!(ordered.complete() && ordered.ordered() && !ordered.awaits_order());
+        // By hand, in the order that the header asks for.
+        let mut by_hand = Vec::new();
+        let asked = Options { seed: 7, quantum: 16, ..Options::default() };
+        let sink = |thread, references| {
+            by_hand.push((thread, references));
+            Ok::<_, TraceError>(())
+        };
+        merge_trace(&trace, asked, None, sink).unwrap();
+        assert!(by_hand.len() > 100);
+        assert_eq!(turns(&first), by_hand);
+        // It is there for the next one, and nothing else is.
+        let kept = std::fs::read(&path).unwrap();
+        assert_eq!(first.bytes(), kept);
+        assert_eq!(TraceFile::ordered(&path, &progress).unwrap().bytes(), kept);
+        assert_eq!(folder.path().read_dir().unwrap().count(), 1);
+        assert!(told.lock().unwrap().is_empty(), "{told:?}");
+        // Who had opened it before still reads what was there.
+        assert!(raw.trace().unwrap().awaits_order());
+        let other = recording(8);
+        assert_ne!(turns(&TraceFile::ordered(&other.1, &progress).unwrap()), by_hand, "another seed");
+    }
+
+    #[test]
+    fn where_the_order_cannot_be_kept_it_is_made_for_this_reader() {
+        let (_folder, path) = recording(7);
+        let (progress, told) = listening();
+        let before = std::fs::read(&path).unwrap();
+        let why = PipelineError::Failed("no room".into());
+        let asked = options(TraceFile::open(&path).unwrap().trace().unwrap().header());
+        let file = TraceFile::open(&path).unwrap().order_for_now(asked, &progress, &why).unwrap();
+        assert!(file.trace().unwrap().complete() && file.trace().unwrap().ordered());
+        assert_eq!(std::fs::read(&path).unwrap(), before);
+        let told = told.lock().unwrap().join("\n");
+        assert!(told.contains("a.trace") && told.ends_with("no room"), "{told}");
+        assert_eq!(turns(&file), turns(&TraceFile::ordered(&path, &progress).unwrap()));
+    }
+
+    #[test]
+    fn readers_at_the_same_time_find_the_same_order() {
+        let (folder, path) = recording(7);
+        let (progress, _) = listening();
+        let files: Vec<TraceFile> = std::thread::scope(|scope| {
+            let readers: Vec<_> =
+                (0..8).map(|_| scope.spawn(|| TraceFile::ordered(&path, &progress).unwrap())).collect();
+            readers.into_iter().map(|reader| reader.join().unwrap()).collect()
+        });
+        assert!(files.iter().all(|file| file.bytes() == files[0].bytes()));
+        assert_eq!(folder.path().read_dir().unwrap().count(), 1);
+    }
+}
