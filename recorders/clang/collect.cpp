@@ -296,6 +296,12 @@ static const SCEV *step_of(const Access &access, llvm::Loop *loop, ScalarEvoluti
              : nullptr;
 }
 
+/* Whether a loop never goes round often; 0: nobody knows. */
+static bool is_short(unsigned most_iterations)
+{
+   return most_iterations != 0 && most_iterations < FEW_ITERATIONS;
+}
+
 /* A loop that becomes one record, if it is such a one. */
 static bool collect_loop(Loop &found, llvm::Loop *loop, Work &work, ScalarEvolution &evolution)
 {
@@ -306,6 +312,8 @@ static bool collect_loop(Loop &found, llvm::Loop *loop, Work &work, ScalarEvolut
    found.exit = loop->getExitBlock();
    if (!loop->isInnermost() || loop->getNumBlocks() != 1 || !found.preheader || !found.exit ||
        found.exit->isEHPad() || !isa<BranchInst>(block->getTerminator()) ||
+       /* What is left over of an unrolled loop: blocks say it in fewer words. */
+       is_short(evolution.getSmallConstantMaxTripCount(loop)) ||
        !Collector(work, evolution, true).body(*block, found.body))
       return false;
    found.regular = found.irregular = 0;

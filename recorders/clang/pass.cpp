@@ -8,6 +8,7 @@
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Passes/PassPlugin.h"
+#include "llvm/Transforms/Utils/LoopSimplify.h"
 #include "llvm/Transforms/Utils/ModuleUtils.h"
 
 using namespace llvm;
@@ -52,6 +53,13 @@ bool is_to_be_recorded(const Function &function)
           !function.hasFnAttribute(Attribute::DisableSanitizerInstrumentation) && !chooses_function(function);
 }
 
+/* Gives each loop a block of its own before it, where its record begins: the optimiser has merged such blocks. */
+void set_apart(LoopInfo &loops, DominatorTree &tree, ScalarEvolution &evolution)
+{
+   for (llvm::Loop *outermost : loops)
+      simplifyLoop(outermost, &tree, &loops, &evolution, nullptr, nullptr, false);
+}
+
 struct Pass : PassInfoMixin<Pass> {
    PreservedAnalyses run(Module &module, ModuleAnalysisManager &manager)
    {
@@ -61,8 +69,10 @@ struct Pass : PassInfoMixin<Pass> {
       for (Function &function : module) {
          if (!is_to_be_recorded(function))
             continue;
-         all.push_back(collect(function, functions.getResult<ScalarEvolutionAnalysis>(function),
-                               functions.getResult<LoopAnalysis>(function)));
+         auto &evolution = functions.getResult<ScalarEvolutionAnalysis>(function);
+         auto &loops = functions.getResult<LoopAnalysis>(function);
+         set_apart(loops, functions.getResult<DominatorTreeAnalysis>(function), evolution);
+         all.push_back(collect(function, evolution, loops));
          for (const Part &part : all.back().parts)
             define(part, definitions);
          for (const Loop &loop : all.back().loops)

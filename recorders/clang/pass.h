@@ -25,6 +25,8 @@ namespace homing {
 /* The most accesses of a record: as many as a code block of the trace has. And the most words of an execution, which
  * live in registers until they are written. */
 enum : unsigned { MOST_ACCESSES = 64, MOST_WORDS = 24 };
+/* Loops that never go round so often are no records of their own. */
+enum : unsigned { FEW_ITERATIONS = 4 };
 /* Copies of up to this many bytes are accesses, others calls. */
 enum : uint64_t { SMALL_COPY = 128 };
 

@@ -127,8 +127,20 @@ pub struct Channel {
     full: OwnedFd,
     recorder: Option<RecorderEnds>,
     /// Keeps the credits that are given while a process executes another program and has closed its end.
-    _credits: OwnedFd,
+    credits: OwnedFd,
+    /// Segments that are free and not in the pipe, the one to give next last.
+    spare: Vec<u32>,
+    /// Segments that were consumed and are given back together: each wakes a thread that waits for one.
+    consumed: Vec<u32>,
 }
+
+/// Free segments in the pipe with which nobody waits long. No more are given without need: a program that is ahead of
+/// its encoder then uses the same few again, which stay in the processor's caches.
+const ENOUGH: usize = 16;
+/// Consumed segments that are given back together, where there are several times as many.
+const TOGETHER: usize = 8;
+/// How long to wait at a time while segments are spare, in case that many threads begin at once.
+const GLANCE: Duration = Duration::from_millis(10);
 
 impl Channel {
     /// Creates the shared memory and the pipes, with every segment free.
@@ -150,11 +162,12 @@ impl Channel {
         let credits =
             rustix::io::fcntl_dupfd_cloexec(&credit_read, 0).map_err(system("fcntl(F_DUPFD_CLOEXEC)"))?;
         let recorder = Some(RecorderEnds { credit: credit_read, full: full_write });
-        let channel = Channel { capacity, memory, memfd, credit, full, recorder, _credits: credits };
+        let spare = (0..segments).rev().collect();
+        let consumed = Vec::with_capacity(TOGETHER);
+        let mut channel =
+            Channel { capacity, memory, memfd, credit, full, recorder, credits, spare, consumed };
         channel.write_header();
-        for segment in 0..segments {
-            channel.give_credit(segment)?;
-        }
+        channel.give_enough()?;
         Ok(channel)
     }
 
@@ -214,12 +227,8 @@ impl Channel {
     /// Waits up to `timeout` for the next filled segment. A signal that interrupts the wait counts as
     /// [`Received::Idle`].
     pub fn receive(&mut self, timeout: Duration) -> Result<Received, ChannelError> {
-        let mut fds = [PollFd::new(&self.full, PollFlags::IN)];
-        let millis = timeout.as_millis().min(i32::MAX as u128) as i32;
-        match poll(&mut fds, millis) {
-            Ok(0) | Err(Errno::INTR) => return Ok(Received::Idle),
-            Ok(_) => {}
-            Err(errno) => return Err(system("poll")(errno)),
+        if !self.is_there_one(timeout)? {
+            return Ok(Received::Idle);
         }
         let mut message = [0u8; at::FULL_BYTES];
         let read = rustix::io::retry_on_intr(|| rustix::io::read(&self.full, &mut message))
@@ -228,6 +237,26 @@ impl Channel {
             0 => Ok(Received::Closed),
             at::FULL_BYTES => self.check(&message).map(Received::Segment),
             n => Err(ChannelError::Contract(format!("a message of {n} bytes, expected {}", at::FULL_BYTES))),
+        }
+    }
+
+    /// Waits for a filled segment, or the end of the recorder.
+    fn is_there_one(&mut self, timeout: Duration) -> Result<bool, ChannelError> {
+        let mut left = timeout;
+        let mut wait = Duration::ZERO;
+        loop {
+            let mut fds = [PollFd::new(&self.full, PollFlags::IN)];
+            match poll(&mut fds, wait.as_millis().min(i32::MAX as u128) as i32) {
+                Ok(0) if left.is_zero() => return Ok(false),
+                Ok(0) => {}
+                Ok(_) => return Ok(true),
+                Err(Errno::INTR) => return Ok(false),
+                Err(errno) => return Err(system("poll")(errno)),
+            }
+            // Nobody shall wait for a segment while we wait for one.
+            self.give_enough()?;
+            wait = if self.spare.is_empty() { left } else { left.min(GLANCE) };
+            left -= wait;
         }
     }
 
@@ -283,11 +312,42 @@ impl Channel {
         if self.flavour() == Some(Flavour::Parallel) {
             self.memory.clear(self.segment_at(filled.segment), filled.words as usize);
         }
-        self.give_credit(filled.segment)
+        self.consumed.push(filled.segment);
+        if self.consumed.len() < TOGETHER.min(self.capacity.segments as usize / 4) {
+            return Ok(());
+        }
+        if self.free()? < ENOUGH {
+            let consumed = std::mem::take(&mut self.consumed);
+            self.give(&consumed)?;
+            self.consumed = consumed;
+            self.consumed.clear();
+        } else {
+            self.spare.append(&mut self.consumed);
+        }
+        Ok(())
     }
 
-    fn give_credit(&self, segment: u32) -> Result<(), ChannelError> {
-        match rustix::io::retry_on_intr(|| rustix::io::write(&self.credit, &segment.to_ne_bytes())) {
+    /// Gives back what was consumed, and more until there are enough.
+    fn give_enough(&mut self) -> Result<(), ChannelError> {
+        self.spare.append(&mut self.consumed);
+        let lacks = ENOUGH.saturating_sub(self.free()?).min(self.spare.len());
+        if lacks > 0 {
+            let given: Vec<u32> = self.spare.drain(self.spare.len() - lacks..).rev().collect();
+            self.give(&given)?;
+        }
+        Ok(())
+    }
+
+    /// Free segments in the pipe.
+    fn free(&self) -> Result<usize, ChannelError> {
+        let bytes = rustix::io::ioctl_fionread(&self.credits).map_err(system("ioctl(FIONREAD)"))?;
+        Ok(bytes as usize / size_of::<u32>())
+    }
+
+    fn give(&self, segments: &[u32]) -> Result<(), ChannelError> {
+        let bytes: Vec<u8> = segments.iter().flat_map(|segment| segment.to_ne_bytes()).collect();
+        // All of them fit into the pipe.
+        match rustix::io::retry_on_intr(|| rustix::io::write(&self.credit, &bytes)) {
             // A dead recorder needs no credit; what it left is still to be read.
             Ok(_) | Err(Errno::PIPE) => Ok(()),
             Err(errno) => Err(system("write to the credit pipe")(errno)),

@@ -311,10 +311,17 @@ impl<W: Write> State<W> {
             if self.blocks[number].replace(block).is_some() {
                 self.writer.forget_block(number);
             }
+            let loops = self.stamp.is_none() && words <= MAX_ACCESSES;
             self.known[number] = Known {
                 id: (def.accesses.len() <= MAX_ACCESSES && !atomic).then_some(id),
                 guarded: def.accesses.iter().any(|access| access.guarded),
                 idle: def.instructions,
+                words: if loops { words as u8 } else { 0 },
+                steps: steps
+                    .iter()
+                    .take(MAX_ACCESSES)
+                    .rev()
+                    .fold(0, |all, &steps| all << 1 | u64::from(steps)),
             };
         } else {
             self.far_blocks.insert(number, block);
@@ -329,7 +336,9 @@ impl<W: Write> State<W> {
             self.malformed(count as u64);
             return Ok(count);
         };
-        let Some(mut rounds) = Rounds::new(words, &block.steps, std::mem::take(&mut self.loop_places)) else {
+        let Some(mut rounds) =
+            Rounds::new(words, block.steps.iter().copied(), std::mem::take(&mut self.loop_places))
+        else {
             self.malformed(words.len() as u64);
             return Ok(words.len());
         };
@@ -337,7 +346,7 @@ impl<W: Write> State<W> {
         // Where executions are not as predicted, more and more are rolled out at a time.
         let mut few = 1u64;
         loop {
-            let taken = if self.plain {
+            let taken = if self.plain && rounds.plain {
                 self.writer.take_loop(self.thread, number as usize, &mut rounds)?
             } else {
                 0
@@ -488,9 +497,6 @@ impl<W: Write> Calls for State<W> {
     type Error = TraceError;
 
     fn executions(&mut self, words: &[u64]) -> Result<usize, TraceError> {
-        if operation(words[0]) == op::LOOP {
-            return self.loop_of_executions(words);
-        }
         let State { writer, selection, thread, known, plain, .. } = self;
         let taken = if *plain {
             writer.take(*thread, known, words)?
@@ -503,6 +509,9 @@ impl<W: Write> Calls for State<W> {
         };
         if taken.words > 0 {
             return Ok(taken.words);
+        }
+        if operation(words[0]) == op::LOOP {
+            return self.loop_of_executions(words);
         }
         Ok(1 + self.block_slowly(words[0] & PAYLOAD, &words[1..])?)
     }

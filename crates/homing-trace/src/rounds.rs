@@ -1,6 +1,9 @@
 //! Loops of executions of one code block, which a recorder writes as one. Where they go on as the encoder predicts they
 //! are taken as they are (`encode/loops.rs`); else they are rolled out again, some at a time.
 
+use super::encode::Window;
+use super::wire::CONTROL;
+
 /// Words before the starts and steps.
 const HEAD: usize = 2;
 /// Words that are rolled out at a time: they fit into a core's own caches.
@@ -20,18 +23,25 @@ pub(super) struct Rounds<'a> {
     /// The words without a step of the executions that are left, and how many one execution has.
     pub own: &'a [u64],
     pub each: usize,
+    /// Whether no address of any execution is a control word, and none wraps around.
+    pub plain: bool,
 }
 
 impl<'a> Rounds<'a> {
     /// Those that `words` begin with; `steps` says which words of an execution have a step. `None`: words are missing.
     /// `places` gives its memory.
-    pub fn new(words: &'a [u64], steps: &[bool], mut places: Places) -> Option<Rounds<'a>> {
-        let regular = steps.iter().filter(|&&steps| steps).count();
+    #[inline(always)]
+    pub fn new(
+        words: &'a [u64],
+        steps: impl ExactSizeIterator<Item = bool> + Clone,
+        mut places: Places,
+    ) -> Option<Rounds<'a>> {
+        let regular = steps.clone().filter(|&steps| steps).count();
         let first = HEAD + 2 * regular;
         let (own, count) = (steps.len() - regular, *words.get(1)?);
         let mut pairs = words.get(HEAD..first)?.chunks_exact(2).map(|pair| (pair[0], pair[1]));
         places.clear();
-        places.extend(steps.iter().map(|&steps| if steps { pairs.next() } else { None }));
+        places.extend(steps.map(|steps| if steps { pairs.next() } else { None }));
         let (left, end) = match (own, count) {
             (0, count) => (count, first),
             // The thread has not come to the end of the loop. No address is 0.
@@ -46,7 +56,31 @@ impl<'a> Rounds<'a> {
                 (((end - first) / own) as u64, end)
             }
         };
-        Some(Rounds { words: end, left, places, own: &words[first..end], each: own })
+        let own_words = &words[first..end];
+        let further = i64::try_from(left.saturating_sub(1)).ok();
+        let stays = |&(from, step): &(u64, u64)| {
+            let moved = further.and_then(|further| (step as i64).checked_mul(further));
+            moved.and_then(|moved| (from as i64).checked_add(moved)).is_some_and(|to| to | from as i64 >= 0)
+        };
+        let plain = places.iter().flatten().all(stays)
+            && own_words.iter().fold(0, |any, word| any | word) & CONTROL == 0;
+        Some(Rounds { words: end, left, places, own: own_words, each: own, plain })
+    }
+
+    /// Puts the words of the next execution, of which there is one, behind the first word of `out`.
+    #[inline(always)]
+    pub fn one(&mut self, out: &mut Window) {
+        self.left -= 1;
+        for (place, out) in self.places.iter_mut().zip(&mut out[1..]) {
+            *out = match place {
+                Some((address, step)) => std::mem::replace(address, address.wrapping_add(*step)),
+                None => {
+                    let (&word, rest) = self.own.split_first().expect("there are words for all executions");
+                    self.own = rest;
+                    word
+                }
+            };
+        }
     }
 
     /// Replaces `out` by the next executions, `most` at most, each of which begins with `head`; false if there are
@@ -82,7 +116,7 @@ mod tests {
     use super::*;
 
     fn all(words: &[u64], steps: &[bool]) -> Option<(Vec<u64>, usize)> {
-        let mut rounds = Rounds::new(words, steps, Vec::new())?;
+        let mut rounds = Rounds::new(words, steps.iter().copied(), Vec::new())?;
         let (mut some, mut all) = (Vec::new(), Vec::new());
         while rounds.next(7, u64::MAX, &mut some) {
             all.extend_from_slice(&some);

@@ -10,6 +10,8 @@ pub use homing_wire::{CONTROL, PAYLOAD};
 
 /// The start of an execution, but for the block's number.
 pub(super) const BLOCK: u64 = homing_wire::word(op::BLOCK, 0);
+/// The start of a loop of executions, but for the block's number.
+pub(super) const LOOP: u64 = homing_wire::word(op::LOOP, 0);
 /// Names are shorter than this.
 const MAX_NAME: u64 = 1 << 16;
 /// The most accesses of a code block.

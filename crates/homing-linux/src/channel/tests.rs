@@ -98,3 +98,40 @@ fn a_child_inherits_the_wire_and_its_end_closes_it() {
     assert_eq!(channel.receive(SECOND).unwrap(), Received::Closed);
     assert!(channel.spawn(&mut Command::new("true")).is_err());
 }
+
+#[test]
+fn few_segments_go_round_until_more_are_needed() {
+    let (segments, words) = (64, 4096);
+    let mut channel = Channel::new(Capacity { segments, segment_words: words }).unwrap();
+    let ends = channel.recorder.take().unwrap();
+    let take = || {
+        let mut credit = [0; 4];
+        assert_eq!(rustix::io::read(&ends.credit, &mut credit).unwrap(), 4);
+        u32::from_ne_bytes(credit)
+    };
+    let post = |segment: u32, index: u32| {
+        let message: Vec<u8> = [segment, 1, 0, index].iter().flat_map(|field| field.to_ne_bytes()).collect();
+        rustix::io::write(&ends.full, &message).unwrap();
+    };
+    // One writer that is never ahead: the same few again and again.
+    let mut used = std::collections::BTreeSet::new();
+    for index in 0..1000 {
+        let segment = take();
+        used.insert(segment);
+        post(segment, index);
+        let Received::Segment(filled) = channel.receive(Duration::ZERO).unwrap() else { panic!() };
+        assert_eq!(filled.segment, segment);
+        channel.release(filled).unwrap();
+    }
+    assert!(used.len() <= ENOUGH + TOGETHER, "{used:?}");
+    // Whoever holds them all gets others as soon as nothing is left to take, down to the last one.
+    let mut held = std::collections::BTreeSet::new();
+    while held.len() < segments as usize {
+        assert_eq!(channel.receive(Duration::from_millis(1)).unwrap(), Received::Idle);
+        let free = channel.free().unwrap();
+        assert!(free > 0, "after {}", held.len());
+        held.extend((0..free).map(|_| take()));
+    }
+    assert_eq!(channel.receive(Duration::from_millis(1)).unwrap(), Received::Idle);
+    assert_eq!(channel.free().unwrap(), 0);
+}

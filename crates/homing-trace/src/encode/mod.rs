@@ -20,6 +20,7 @@ use super::format::{FRAME_SHIFT, MAX_ACCESSES};
 use super::frames::FrameTable;
 use super::grain::Grain;
 use super::kind::Kind;
+use super::rounds::Places;
 use crate::ids::Thread;
 use dictionary::{Cell, Entry};
 pub(super) use sealing::Sealed;
@@ -31,7 +32,8 @@ use tokens::TokenWriter;
 pub(super) use tokens::{
     ADVANCE, EVENT, EXPECT, MASKED, NAMED, NAMED_MASKED, NOTHING, OTHER, SECOND, SECOND_MASKED, SWAP,
 };
-use vectors::{Vectors, Window, NEVER, PAGE};
+pub(super) use vectors::Window;
+use vectors::{Vectors, NEVER, PAGE};
 
 /// References after which a references block is full; an execution may add 63 more.
 pub(super) const MAX_REFERENCES: u32 = 1 << 20;
@@ -107,6 +109,9 @@ pub(super) struct ThreadEncoder {
     by_block: HashMap<CodeBlockId, u64>,
     /// Explicit words of recorders that were no addresses.
     wrong: u64,
+    /// Scratch: the words of a loop of executions, and those of one of them.
+    places: Places,
+    room: Option<Box<Window>>,
 }
 
 impl ThreadEncoder {
@@ -137,6 +142,8 @@ impl ThreadEncoder {
             by_kind: Box::new([0; 256]),
             by_block: HashMap::new(),
             wrong: 0,
+            places: Places::new(),
+            room: None,
         }
     }
 

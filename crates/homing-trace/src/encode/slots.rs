@@ -56,6 +56,15 @@ impl Slot {
         self.column.extend((0..count).map(word));
     }
 
+    /// The same of words that lie one behind the other.
+    #[inline(always)]
+    pub(super) fn push_words(&mut self, words: &[u64], spare: &mut Vec<Vec<u64>>) {
+        if self.column.capacity() - self.column.len() < words.len() {
+            self.grow(spare);
+        }
+        self.column.extend_from_slice(words);
+    }
+
     /// Makes room in the memory of a long column of the block before, if there is any.
     #[cold]
     fn grow(&mut self, spare: &mut Vec<Vec<u64>>) {

@@ -3,7 +3,8 @@
 use super::super::code::{CodeBlockId, CodeBlocks};
 use super::super::format::MAX_ACCESSES;
 use super::super::wide::{wide, Work};
-use super::super::wire::{BLOCK, CONTROL};
+use super::super::wire::{BLOCK, CONTROL, LOOP};
+use super::loops::LoopAt;
 use super::{ThreadEncoder, NOTHING_YET, NO_ENTRY};
 
 /// What is known of a recorder's code block.
@@ -15,6 +16,10 @@ pub(crate) struct Known {
     pub guarded: bool,
     /// Of a block without accesses: its instructions.
     pub idle: u32,
+    /// Words of an execution, and which of them have a step in loops of executions. 0 words: its loops are not taken
+    /// this way.
+    pub words: u8,
+    pub steps: u64,
 }
 
 /// What an execution needs to know of its code block as long as that is in the dictionary of the block in progress: all
@@ -96,7 +101,12 @@ impl ThreadEncoder {
             if self.is_full() {
                 break;
             }
-            match self.take_slowly(known, words, at, blocks) {
+            let number = words.get(at).map_or(usize::MAX, |&word| (word ^ LOOP) as usize);
+            let after = match known.get(number) {
+                Some(known) => self.take_loop_at(known, number, &words[at..], blocks).map(|taken| at + taken),
+                None => self.take_slowly(known, words, at, blocks),
+            };
+            match after {
                 Some(after) => at = after,
                 None => break,
             }
@@ -204,6 +214,24 @@ impl ThreadEncoder {
         self.advance(u64::from(instructions));
     }
 
+    /// Takes a loop of executions, with which `words` begins, if all of it fits into the block in progress and nothing
+    /// about it is odd. Returns how many words it has.
+    #[inline(never)]
+    fn take_loop_at(
+        &mut self,
+        known: &Known,
+        number: usize,
+        words: &[u64],
+        blocks: &CodeBlocks,
+    ) -> Option<usize> {
+        let root = match self.lines.get(number) {
+            _ if known.words == 0 => return None,
+            Some(line) if line.generation == self.generation => line.fast,
+            _ => self.new_line(known, number, blocks)?.fast,
+        };
+        wide(LoopAt { encoder: self, known, root, words, blocks })
+    }
+
     /// Takes the execution at `at`, which may be guarded, end early, or not be as predicted; returns where the next one
     /// begins.
     #[inline(never)]
@@ -217,7 +245,7 @@ impl ThreadEncoder {
         let (number, first) = ((words.get(at)? ^ BLOCK) as usize, at + 1);
         let line = match self.lines.get(number) {
             Some(line) if line.generation == self.generation => *line,
-            _ => self.new_line(known, number, blocks)?,
+            _ => self.new_line(known.get(number)?, number, blocks)?,
         };
         if line.root == NO_ENTRY {
             self.advance(u64::from(known.get(number)?.idle));
@@ -244,8 +272,7 @@ impl ThreadEncoder {
     /// Notes a code block that is executed for the first time since a block began; none if its executions are not taken
     /// this way.
     #[cold]
-    fn new_line(&mut self, known: &[Known], number: usize, blocks: &CodeBlocks) -> Option<Line> {
-        let block = known.get(number)?;
+    fn new_line(&mut self, block: &Known, number: usize, blocks: &CodeBlocks) -> Option<Line> {
         let root = self.root(block.id?, blocks);
         let fast = if block.guarded { NO_ENTRY } else { root };
         let line = Line { generation: self.generation, root, fast, guarded: block.guarded };

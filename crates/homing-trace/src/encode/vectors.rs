@@ -43,7 +43,7 @@ pub(super) struct Vectors {
 }
 
 /// Words of an execution, and what lies behind them, after one that does not count.
-pub(super) type Window = [u64; 1 + MAX_ACCESSES];
+pub(crate) type Window = [u64; 1 + MAX_ACCESSES];
 
 /// Compares an execution with its block's state (rows of `V` vectors), and puts its words into it if all are as
 /// predicted or expected to miss. False: nothing is done.

@@ -380,7 +380,7 @@ fn order_blocks_can_be_visited_alone_and_replaced() {
     }
     let (bytes, model, turns, summary) = program.finish(false);
     let unordered = Trace::open(&bytes).unwrap();
-    assert!(!unordered.complete() && !unordered.ordered());
+    assert!(unordered.complete() && unordered.awaits_order() && !unordered.ordered());
     assert!(matches!(unordered.visit_all(&mut Collector::default()), Err(TraceError::NoOrder)));
     let end = unordered.blocks_end() as usize;
     let mut appended = OrderWriter::append(Vec::new(), &unordered).unwrap();
