@@ -36,7 +36,7 @@ impl Server {
 
     fn record(&self, trace: &Path, options: &[&str]) -> Command {
         let mut record = build::homing();
-        record.args(["record", "--quiet", "--pid", &self.child.id().to_string()]).args(options);
+        record.args(["record", "--merge", "--quiet", "--pid", &self.child.id().to_string()]).args(options);
         record.arg("-o").arg(trace);
         record
     }
@@ -188,7 +188,7 @@ fn what_cannot_be_attached_to_is_said() {
     let trace = directory.path().join("a.trace");
     let attach = |pid: u32| {
         let mut record = build::homing();
-        record.args(["record", "--pid", &pid.to_string(), "-o"]).arg(&trace);
+        record.args(["record", "--merge", "--pid", &pid.to_string(), "-o"]).arg(&trace);
         record
     };
     let mut sleep = Command::new("sleep").arg("100").spawn().unwrap();
@@ -204,7 +204,7 @@ fn what_cannot_be_attached_to_is_said() {
     let server = Server::start(Compiler::Gcc, &[("HOMING_ATTACH", "0")]);
     let mut interrupted = Command::new("timeout");
     interrupted.args(["--signal=INT", "1"]).arg(env!("CARGO_BIN_EXE_homing"));
-    interrupted.args(["record", "--pid", &server.child.id().to_string(), "-o"]).arg(&trace);
+    interrupted.args(["record", "--merge", "--pid", &server.child.id().to_string(), "-o"]).arg(&trace);
     let said = fails(&mut interrupted);
     assert!(said.contains("nothing was recorded") && said.contains("HOMING_ATTACH=0"), "{said}");
     assert!(!directory.path().join("a.trace.part").exists());

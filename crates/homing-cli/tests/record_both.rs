@@ -42,7 +42,7 @@ fn number(value: &Value, key: &str) -> f64 {
 fn a_recording_is_a_whole_trace() {
     let program = build::program(Compiler::Gcc, "constructs.c", true);
     let out = trace("whole");
-    let arguments = ["record", "--recorder", "tsan", "-o", out.to_str().unwrap()];
+    let arguments = ["record", "--merge", "--recorder", "tsan", "-o", out.to_str().unwrap()];
     let recorded = homing(&arguments, &[program.to_str().unwrap(), "tasks"]);
     assert!(recorded.status.success(), "{}", String::from_utf8_lossy(&recorded.stderr));
     assert_eq!(recorded.stdout, b"499\n");
@@ -58,10 +58,11 @@ fn each_recorder_refuses_the_other_ones_program() {
     let built = build::program(Compiler::Gcc, "behaviours.c", true);
     let out = trace("refused");
     let out = out.to_str().unwrap();
-    let refused = homing(&["record", "--recorder", "tsan", "-o", out], &[plain.to_str().unwrap(), "ends"]);
+    let refused =
+        homing(&["record", "--merge", "--recorder", "tsan", "-o", out], &[plain.to_str().unwrap(), "ends"]);
     let message = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && message.contains("homing cflags"), "{message}");
-    let refused = homing(&["record", "-o", out], &[built.to_str().unwrap(), "ends"]);
+    let refused = homing(&["record", "--merge", "-o", out], &[built.to_str().unwrap(), "ends"]);
     let message = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(3), "{message}");
     assert!(message.contains("--recorder tsan"), "{message}");
@@ -94,7 +95,8 @@ fn iterations_and_phases_are_marked() {
     for (recorder, program) in recorders {
         let out = trace(&format!("marks-{recorder}"));
         let on = out.to_str().unwrap();
-        let recorded = homing(&["record", "--recorder", recorder, "-o", on], &[program.to_str().unwrap()]);
+        let recorded =
+            homing(&["record", "--merge", "--recorder", recorder, "-o", on], &[program.to_str().unwrap()]);
         assert!(recorded.status.success(), "{}", String::from_utf8_lossy(&recorded.stderr));
         assert_eq!(info(&out)["events"]["mark"], 15, "{recorder}");
         let machine =
@@ -111,7 +113,10 @@ fn iterations_and_phases_are_marked() {
 fn a_program_of_a_shell_ends_with_a_killed_homing() {
     let program = build::program(Compiler::Gcc, "endless.c", true);
     let mut homing = build::homing();
-    homing.args(["record", "--recorder", "tsan", "-o"]).arg(trace("endless")).args(["--", "sh", "-c"]);
+    homing
+        .args(["record", "--merge", "--recorder", "tsan", "-o"])
+        .arg(trace("endless"))
+        .args(["--", "sh", "-c"]);
     let script = format!("{}; true", program.display());
     let mut homing = homing.arg(script).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut id = String::new();
@@ -197,7 +202,7 @@ fn variables_of_libraries_are_named() {
         let out = directory.path().join("out.trace");
         let out = out.to_str().unwrap();
         let words: Vec<&str> = command.iter().map(String::as_str).collect();
-        let recorded = homing(&["record", "--recorder", recorder, "-o", out], &words);
+        let recorded = homing(&["record", "--merge", "--recorder", recorder, "-o", out], &words);
         assert!(recorded.status.success(), "{}", String::from_utf8_lossy(&recorded.stderr));
         let bytes = std::fs::read(out).unwrap();
         let trace = homing_core::trace::Trace::open(&bytes).unwrap();
@@ -224,7 +229,7 @@ fn a_profile_places_the_pages_of_the_next_run() {
     let program = build::program(Compiler::Gcc, "marks.c", true);
     let record = |name: &str| {
         let out = trace(name);
-        let arguments = ["record", "--recorder", "tsan", "-o", out.to_str().unwrap()];
+        let arguments = ["record", "--merge", "--recorder", "tsan", "-o", out.to_str().unwrap()];
         assert!(homing(&arguments, &[program.to_str().unwrap()]).status.success());
         out
     };
@@ -258,7 +263,7 @@ fn the_recorders_agree() {
     let (by_valgrind, by_tsan) = (trace("valgrind"), trace("tsan"));
     let both = [("valgrind", &by_valgrind, &plain), ("tsan", &by_tsan, &built)];
     let results = both.map(|(recorder, out, program)| {
-        let arguments = ["record", "--recorder", recorder, "-o", out.to_str().unwrap()];
+        let arguments = ["record", "--merge", "--recorder", recorder, "-o", out.to_str().unwrap()];
         let recorded = homing(&arguments, &[program.to_str().unwrap()]);
         assert!(recorded.status.success(), "{}", String::from_utf8_lossy(&recorded.stderr));
         let on = [out.to_str().unwrap(), "--machine", "butterfly", "--json"];

@@ -233,7 +233,10 @@ impl Lab {
     /// Records `program`; returns what it has printed, and its references.
     fn record_program(&self, arguments: &[PathBuf]) -> (String, References) {
         let mut record = build::homing();
-        record.args(["record", "--quiet", "--recorder", "clang", "-o"]).arg(self.path("a.trace")).arg("--");
+        record
+            .args(["record", "--merge", "--quiet", "--recorder", "clang", "-o"])
+            .arg(self.path("a.trace"))
+            .arg("--");
         let recorded = succeeds(record.arg(self.path("program")).args(arguments));
         assert!(recorded.stderr.is_empty(), "{}", String::from_utf8_lossy(&recorded.stderr));
         (String::from_utf8(recorded.stdout).unwrap(), self.references())
@@ -443,7 +446,10 @@ fn a_loop_that_is_killed_leaves_all_that_it_did() {
     std::fs::write(&done, [0; 4096]).unwrap();
     lab.build(&source, &["-O2", "-pthread"], "program");
     let mut record = build::homing();
-    record.args(["record", "--quiet", "--recorder", "clang", "-o"]).arg(lab.path("a.trace")).arg("--");
+    record
+        .args(["record", "--merge", "--quiet", "--recorder", "clang", "-o"])
+        .arg(lab.path("a.trace"))
+        .arg("--");
     let recorded = record.arg(lab.path("program")).arg(&done).output().unwrap();
     assert_eq!(recorded.status.code(), Some(128 + 9), "{}", String::from_utf8_lossy(&recorded.stderr));
     let arrays = arrays(&String::from_utf8(recorded.stdout).unwrap());

@@ -50,7 +50,10 @@ fn openmp_threads_take_turns_between_barriers() {
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     let mut homing = Command::new(env!("CARGO_BIN_EXE_homing"));
     homing.env("OMP_WAIT_POLICY", "passive");
-    homing.args(["record", "--quiet", "--only-program", "--exclude-startup", "-o"]).arg(&trace).arg("--");
+    homing
+        .args(["record", "--merge", "--quiet", "--only-program", "--exclude-startup", "-o"])
+        .arg(&trace)
+        .arg("--");
     let output = homing.arg(program).args(["-n", "2000", "-i", "10", "-t", "4"]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let bytes = std::fs::read(&trace).unwrap();

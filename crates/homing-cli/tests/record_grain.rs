@@ -27,7 +27,8 @@ fn json(arguments: &[&str]) -> Value {
 /// Records a program whose runs are all alike, without random addresses, from `main` on.
 fn record(recorder: &str, program: &Path, grain: &str, name: &str) -> PathBuf {
     let out = build::directory().join(format!("{name}-{recorder}-{grain}-{}.trace", std::process::id()));
-    let arguments = ["record", "-q", "--recorder", recorder, "--grain", grain, "--exclude-startup", "-o"];
+    let arguments =
+        ["record", "--merge", "-q", "--recorder", recorder, "--grain", grain, "--exclude-startup", "-o"];
     let mut homing = build::homing();
     homing.args(arguments).arg(&out).args(["--", "setarch", "-R"]).arg(program);
     let recorded = homing.output().unwrap();

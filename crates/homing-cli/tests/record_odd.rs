@@ -49,7 +49,7 @@ fn programs_built_for_it_end_as_ever_and_leave_a_whole_trace() {
     let out = directory.path().join("out.trace");
     for (name, expected) in programs() {
         let mut homing = build::homing();
-        homing.args(["record", "--quiet", "--recorder", "tsan", "-o"]).arg(&out).arg("--");
+        homing.args(["record", "--merge", "--quiet", "--recorder", "tsan", "-o"]).arg(&out).arg("--");
         let output = homing.arg(&program).arg(&name).output().unwrap();
         check(&name, expected, &output, &out);
         std::fs::remove_file(&out).unwrap();

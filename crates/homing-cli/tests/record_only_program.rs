@@ -96,7 +96,7 @@ fn valgrind_is_there() -> bool {
 fn record(recorder: &str, options: &[&str], program: &Path, arguments: &[&str]) -> (PathBuf, Value) {
     let out = program.with_extension(format!("{recorder}{}.trace", options.len()));
     let mut homing = build::homing();
-    homing.args(["record", "-q", "--exclude-startup", "--recorder", recorder]).args(options);
+    homing.args(["record", "--merge", "-q", "--exclude-startup", "--recorder", recorder]).args(options);
     homing.arg("-o").arg(&out).arg("--").arg(program).args(arguments).env("OMP_NUM_THREADS", "4");
     run(&mut homing);
     let info = run(build::homing().args(["trace", "info", "--json"]).arg(&out));

@@ -30,7 +30,7 @@ fn record(program: &Path, arguments: &[&str]) -> (String, Vec<u8>) {
     let name = format!("{}-{}.trace", arguments.join("-"), std::process::id());
     let out = build::directory().join(name);
     let mut homing = build::homing();
-    homing.args(["record", "--quiet", "--recorder", "tsan", "-o"]).arg(&out).arg("--");
+    homing.args(["record", "--merge", "--quiet", "--recorder", "tsan", "-o"]).arg(&out).arg("--");
     let output = homing.arg(program).args(arguments).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && errors.is_empty(), "{errors}");

@@ -76,7 +76,12 @@ impl Lab {
     fn record(&self, options: &[&str], command: &[&Path]) -> (Output, Summary) {
         let out = self.path("out.trace");
         let mut homing = build::homing();
-        homing.args(["record", "--recorder", "tsan", "-o"]).arg(&out).args(options).arg("--").args(command);
+        homing
+            .args(["record", "--merge", "--recorder", "tsan", "-o"])
+            .arg(&out)
+            .args(options)
+            .arg("--")
+            .args(command);
         let output = homing.output().unwrap();
         assert!(output.status.success(), "{}", stderr(&output));
         let bytes = std::fs::read(&out).unwrap();

@@ -167,7 +167,10 @@ fn records_in_windows(compiler: Compiler, recorder: &str) {
     let trace = directory.path().join("a.trace");
     let program = build::program(compiler, "windows.c", true);
     let mut record = build::homing();
-    record.args(["record", "--recorder", recorder, "--windows", "20ms/100ms", "-o"]).arg(&trace).arg("--");
+    record
+        .args(["record", "--merge", "--recorder", recorder, "--windows", "20ms/100ms", "-o"])
+        .arg(&trace)
+        .arg("--");
     let output = succeeds(record.arg(program).arg("3000"));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains(" windows hold ") && said.contains("homing optimal"), "{said}");
@@ -232,7 +235,7 @@ fn odd_programs_end_as_ever(compiler: Compiler, recorder: &str) {
         let expected = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
         let mut record = build::homing();
         record
-            .args(["record", "--quiet", "--recorder", recorder, "--windows", "300us/1ms", "-o"])
+            .args(["record", "--merge", "--quiet", "--recorder", recorder, "--windows", "300us/1ms", "-o"])
             .arg(&trace);
         let output = record.arg("--").arg(&program).arg(name).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
@@ -266,7 +269,17 @@ fn a_running_process_is_recorded_in_windows() {
     let program = build::program(Compiler::Gcc, "windows.c", true);
     let mut child = Command::new(program).arg("8000").stdout(std::process::Stdio::null()).spawn().unwrap();
     let mut record = build::homing();
-    record.args(["record", "--pid", &child.id().to_string(), "--for", "2s", "--windows", "10ms/50ms", "-o"]);
+    record.args([
+        "record",
+        "--merge",
+        "--pid",
+        &child.id().to_string(),
+        "--for",
+        "2s",
+        "--windows",
+        "10ms/50ms",
+        "-o",
+    ]);
     succeeds(record.arg(&trace));
     assert!(child.wait().unwrap().success(), "the program is as it was");
     let seen = Seen::of(&trace, 0, 1);
@@ -279,7 +292,7 @@ fn what_cannot_be_recorded_in_windows_is_said() {
     let directory = tempfile::tempdir().unwrap();
     let record = |options: &[&str]| {
         let mut record = build::homing();
-        record.arg("record").args(options).arg("-o").arg(directory.path().join("a.trace"));
+        record.args(["record", "--merge"]).args(options).arg("-o").arg(directory.path().join("a.trace"));
         let output = record.args(["--", "true"]).output().unwrap();
         assert!(!output.status.success());
         String::from_utf8(output.stderr).unwrap()
@@ -308,7 +321,10 @@ fn a_program_that_ends_before_its_first_window_is_said() {
     let trace = directory.path().join("a.trace");
     let program = build::program(Compiler::Gcc, "windows.c", true);
     let mut record = build::homing();
-    record.args(["record", "--recorder", "tsan", "--windows", "1ms/100s", "-o"]).arg(&trace).arg("--");
+    record
+        .args(["record", "--merge", "--recorder", "tsan", "--windows", "1ms/100s", "-o"])
+        .arg(&trace)
+        .arg("--");
     let output = succeeds(record.arg(program).arg("10"));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("no window opened before the program ended"), "{said}");

@@ -65,7 +65,7 @@ impl Lab {
     pub fn begin(&self, options: &[&str]) -> Command {
         let mut homing = Command::new(env!("CARGO_BIN_EXE_homing"));
         homing.env("HOMING_LIB", recorder()).env("OMP_NUM_THREADS", "2");
-        homing.arg("record").arg("-o").arg(self.path("out.trace")).args(options);
+        homing.args(["record", "--merge", "-o"]).arg(self.path("out.trace")).args(options);
         homing
     }
 
