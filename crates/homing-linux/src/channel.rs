@@ -4,8 +4,10 @@
 //! as inherited descriptors, receives filled segments in order and gives each back once it is consumed: credits are
 //! the back-pressure, so memory stays bounded however fast the program is.
 
+mod mapping;
+
 use homing_wire::{at, flavour, MAGIC};
-use memmap2::{MmapOptions, MmapRaw};
+use mapping::Mapping;
 use rustix::event::{poll, PollFd, PollFlags};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
@@ -16,7 +18,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// The version of the wire that this end knows.
@@ -317,9 +319,7 @@ impl Channel {
             return Ok(());
         }
         if self.free()? < ENOUGH {
-            let consumed = std::mem::take(&mut self.consumed);
-            self.give(&consumed)?;
-            self.consumed = consumed;
+            self.give(&self.consumed)?;
             self.consumed.clear();
         } else {
             self.spare.append(&mut self.consumed);
@@ -443,7 +443,7 @@ impl Channel {
     /// Gives the memory of all segments back to the system, though a program that runs on keeps it mapped: what it
     /// still writes there nobody reads.
     pub fn discard(&self) {
-        let (from, to) = (header_bytes() as u64, self.memory.0.len() as u64);
+        let (from, to) = (header_bytes() as u64, self.memory.len() as u64);
         // Where that is not possible it goes with the program.
         let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         let _ = rustix::fs::fallocate(&self.memfd, how, from, to - from);
@@ -488,42 +488,6 @@ fn has_its_recorder() -> io::Error {
 /// Bytes before segment 0: the wire header in whole pages.
 fn header_bytes() -> usize {
     (at::OPEN + at::MAX_OPEN * at::OPEN_BYTES).next_multiple_of(PAGE)
-}
-
-/// A shared mapping of the whole memfd. Every access to its header is atomic; the segments are handed over through the
-/// pipes, which order the recorder's writes before our reads.
-struct Mapping(MmapRaw);
-
-impl Mapping {
-    fn new(file: BorrowedFd<'_>, bytes: usize) -> Result<Mapping, ChannelError> {
-        let mapped = MmapOptions::new().len(bytes).map_raw(&file);
-        mapped.map(Mapping).map_err(|source| ChannelError::System { call: "mmap", source })
-    }
-
-    fn u32_at(&self, at: usize) -> &AtomicU32 {
-        assert!(at.is_multiple_of(4) && at + 4 <= self.0.len());
-        // SAFETY: in bounds and aligned (checked above; the mapping is page-aligned) and lives as long as `self`.
-        unsafe { &*self.0.as_mut_ptr().add(at).cast::<AtomicU32>() }
-    }
-
-    fn u64_at(&self, at: usize) -> &AtomicU64 {
-        assert!(at.is_multiple_of(8) && at + 8 <= self.0.len());
-        // SAFETY: as for `u32_at`.
-        unsafe { &*self.0.as_mut_ptr().add(at).cast::<AtomicU64>() }
-    }
-
-    fn words(&self, at: usize, words: usize) -> &[u64] {
-        assert!(at.is_multiple_of(8) && at + words * 8 <= self.0.len());
-        // SAFETY: in bounds and aligned; a posted segment is not written again until its credit goes back.
-        unsafe { std::slice::from_raw_parts(self.0.as_mut_ptr().add(at).cast::<u64>(), words) }
-    }
-
-    fn clear(&mut self, at: usize, words: usize) {
-        assert!(at.is_multiple_of(8) && at + words * 8 <= self.0.len());
-        // SAFETY: in bounds and aligned; no slice of `words` outlives the exclusive borrow, and a posted segment is not
-        // written by its recorder until its credit goes back.
-        unsafe { std::ptr::write_bytes(self.0.as_mut_ptr().add(at).cast::<u64>(), 0, words) }
-    }
 }
 
 #[cfg(test)]

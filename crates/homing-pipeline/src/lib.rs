@@ -50,7 +50,7 @@ pub mod rig;
 pub mod sampled;
 pub mod scene;
 pub mod sched;
-pub mod scratch;
+mod scratch;
 pub mod shares;
 pub mod simulate;
 mod spill;

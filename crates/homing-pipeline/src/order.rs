@@ -6,7 +6,7 @@ use crate::progress::{Progress, Unit};
 use crate::scratch::ScratchFile;
 use crate::trace_file::TraceFile;
 use homing_linux::causes::with_causes;
-use homing_linux::files::Output;
+use homing_linux::files::{is_anothers, Output};
 use homing_trace::merge::{merge_trace, Options, Report};
 use homing_trace::{Header, OrderWriter, Trace, TraceError};
 use std::io::{BufWriter, Write};
@@ -28,10 +28,7 @@ pub fn options(header: &Header) -> Options {
 }
 
 /// Writes the trace to `out` with its references in an order by virtual time within the happens-before edges.
-///
-/// # Errors
-/// If `out` or `spill` cannot be written.
-pub fn write(
+fn write(
     trace: &Trace<'_>,
     options: Options,
     spill: &mut ScratchFile,
@@ -75,8 +72,7 @@ impl TraceFile {
             }
         };
         drop(trace);
-        tell(&report, path, progress);
-        TraceFile::open(path)
+        Ok(TraceFile::open(path)?.with_notes(tell(&report, path, progress)))
     }
 
     /// With the references in an order that goes with this process. `why` it is not kept.
@@ -95,26 +91,38 @@ impl TraceFile {
             name.display(),
             with_causes(why)
         ));
-        tell(&report, &name, progress);
-        self.with_order(&temporary).doing(doing)
+        let notes = tell(&report, &name, progress);
+        Ok(self.with_order(&temporary).doing(doing)?.with_notes(notes))
     }
+}
+
+/// Writes the trace in an order to a file, which appears whole or not at all.
+///
+/// # Errors
+/// If the file or the temporary one beside it cannot be written.
+pub fn write_file(trace: &Trace<'_>, options: Options, to: &Path, progress: &Progress) -> Result<Report> {
+    let mut out = Output::trace(to)?;
+    let buffer = BufWriter::with_capacity(BUFFER, &mut out);
+    let report = write(trace, options, &mut ScratchFile::beside(to), progress, buffer);
+    let report = report.doing(|| format!("writing {} failed, nothing of it was kept", to.display()))?;
+    out.commit()?;
+    Ok(report)
 }
 
 /// Replaces the file of a trace by one with the order.
 fn keep(trace: &Trace<'_>, path: &Path, options: Options, progress: &Progress) -> Result<Report> {
-    let doing = || format!("cannot write {}", path.display());
-    let mut out = Output::trace(path).doing(doing)?;
-    let buffer = BufWriter::with_capacity(BUFFER, &mut out);
-    let report = write(trace, options, &mut ScratchFile::beside(path), progress, buffer).doing(doing)?;
-    out.commit().doing(doing)?;
-    Ok(report)
+    if is_anothers(path) {
+        return Err(PipelineError::Failed("it is another user's file".into()));
+    }
+    write_file(trace, options, path, progress)
 }
 
-/// Tells what the order lacks, and what memory was too small for.
-fn tell(report: &Report, path: &Path, progress: &Progress) {
+/// Tells what memory was too small for, and what the order lacks; returns that, too.
+fn tell(report: &Report, path: &Path, progress: &Progress) -> Vec<String> {
     for told in [spilled(report), broken(report)].into_iter().flatten() {
         progress.tell(&format!("{}: {told}", path.display()));
     }
+    broken(report).into_iter().collect()
 }
 
 /// What is to be said of synchronisation operations for which there was no memory.

@@ -12,11 +12,13 @@ pub struct TraceFile {
     pub path: PathBuf,
     /// What results call it.
     pub name: String,
+    /// What a reader must know of the order, if that was just made.
+    pub notes: Vec<String>,
     map: Mmap,
 }
 
 impl TraceFile {
-    /// Maps the file.
+    /// Maps the file, for who needs no order of its references ([`TraceFile::ordered`]).
     pub fn open(path: &Path) -> Result<TraceFile> {
         let context = || format!("cannot open trace {}", path.display());
         // Before it is opened: a pipe would wait for its writer.
@@ -36,12 +38,17 @@ impl TraceFile {
         }
         let map = mapped::open(path).doing(context)?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        Ok(TraceFile { path: path.to_owned(), name, map })
+        Ok(TraceFile { path: path.to_owned(), name, notes: Vec::new(), map })
     }
 
     /// The same with what another file holds, whose trace has the order that this one lacks.
     pub(crate) fn with_order(self, file: &File) -> std::io::Result<TraceFile> {
         Ok(TraceFile { map: mapped::of(file)?, ..self })
+    }
+
+    /// The same with what a reader must know of the order.
+    pub(crate) fn with_notes(self, notes: Vec<String>) -> TraceFile {
+        TraceFile { notes, ..self }
     }
 
     /// The same under another name.

@@ -30,7 +30,8 @@ pub enum TraceError {
     Header(String),
     /// The references have no total order yet.
     #[error(
-        "the trace has no total order (its recorder was killed): complete it with `homing trace recover`"
+        "the trace has no total order: make one with `homing trace merge`, or, if its recorder was killed, with \
+         `homing trace recover`"
     )]
     NoOrder,
     /// The total order cannot be read, at least in part.

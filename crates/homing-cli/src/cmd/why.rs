@@ -175,7 +175,7 @@ fn trace(args: &Args, path: &Path, notes: Vec<String>) -> anyhow::Result<(WhyRep
     let ready = asked.today(experiment)?.ready(|_| Ok(Vec::new()))?;
     let case = ready.case(&file, None)?;
     let mut report = why::diagnose(&case)?;
-    report.notes.splice(0..0, notes);
+    report.notes.splice(0..0, notes.into_iter().chain(file.notes.clone()));
     if let Some(page) = &args.html {
         files::write(page, crate::page::page(&why::page(&case, &report)?)?)?;
     }

@@ -10,7 +10,7 @@ pub mod temporary;
 pub use error::FileError;
 pub use output::Output;
 pub use part::Part;
-pub use place::is_written_through;
+pub use place::{is_anothers, is_written_through};
 
 use error::While;
 use std::fs::File;

@@ -1,6 +1,7 @@
 //! Where names lead: what stands behind links, which names are one file, and names beside another.
 
 use super::FileError;
+use rustix::process::geteuid;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
@@ -86,6 +87,12 @@ pub fn beside(path: &Path, before: &str, after: &str) -> Result<PathBuf, FileErr
     }
     let name = [before.as_bytes(), &middle, after.as_bytes()].concat();
     Ok(path.with_file_name(OsString::from_vec(name)))
+}
+
+/// Whether a file is another user's, so that one of ours in its place would not be: only root may give files away.
+pub fn is_anothers(path: &Path) -> bool {
+    let us = geteuid();
+    path.metadata().is_ok_and(|facts| !us.is_root() && facts.uid() != us.as_raw())
 }
 
 #[cfg(test)]

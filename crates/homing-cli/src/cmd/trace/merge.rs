@@ -2,17 +2,12 @@
 
 use super::copied_damage;
 use crate::exit::{Code, Result};
-use crate::files::{writing, Output};
 use crate::options::ORDER_MEMORY;
 use crate::progress;
-use anyhow::Context;
 use homing_core::trace::merge::{Options, Report};
-use homing_core::trace::Trace;
 use homing_pipeline::model::bytes;
-use homing_pipeline::scratch::ScratchFile;
 use homing_pipeline::{order, TraceFile};
 use serde_json::json;
-use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 /// Arguments of `homing trace merge`.
@@ -57,7 +52,8 @@ impl OrderArgs {
 pub fn run(args: Args) -> Result {
     let file = TraceFile::open(&args.trace)?;
     let trace = file.trace()?;
-    let report = merge_to(&trace, Options { memory: args.memory, ..args.order.options() }, &args.output)?;
+    let options = Options { memory: args.memory, ..args.order.options() };
+    let report = order::write_file(&trace, options, &args.output, &progress::of_pipeline())?;
     if args.json {
         crate::stdout::json(report_json(&report))?;
     } else {
@@ -72,17 +68,7 @@ pub fn run(args: Args) -> Result {
 /// Writes the trace of a file in another order.
 pub fn merge_file(from: &Path, to: &Path, options: Options) -> anyhow::Result<Report> {
     let file = TraceFile::open(from)?;
-    merge_to(&file.trace()?, options, to)
-}
-
-fn merge_to(trace: &Trace<'_>, options: Options, to: &Path) -> anyhow::Result<Report> {
-    let mut out = Output::trace(to)?;
-    let mut spill = ScratchFile::beside(to);
-    let buffer = BufWriter::new(&mut out);
-    let report = order::write(trace, options, &mut spill, &progress::of_pipeline(), buffer);
-    let report = report.with_context(|| writing(to))?;
-    out.commit()?;
-    Ok(report)
+    Ok(order::write_file(&file.trace()?, options, to, &progress::of_pipeline())?)
 }
 
 /// Happens-before edges that were broken.
