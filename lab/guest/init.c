@@ -18,6 +18,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/perf_event.h>
 #include <net/if.h>
 #include <poll.h>
 #include <signal.h>
@@ -31,6 +32,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -109,6 +111,18 @@ static void tune(char *setting) {
     int fd = open(setting, O_WRONLY | O_CLOEXEC);
     if (fd < 0 || write(fd, value, strlen(value)) < 0) note("cannot set", setting);
     if (fd >= 0) close(fd);
+}
+
+/* The kernel patches its own code when the first event of a kind is opened and when the last one is closed, and an
+ * emulated processor may then run an instruction that is half patched: the kernel panics ("int3"), or hangs. Events of the
+ * kinds that the engine opens, which count nothing and stay open, let that happen once, while nothing else runs. */
+static void keep_events_open(void) {
+    static const unsigned kinds[] = {PERF_COUNT_SW_PAGE_FAULTS, PERF_COUNT_SW_CPU_MIGRATIONS};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        struct perf_event_attr event = {
+            .type = PERF_TYPE_SOFTWARE, .size = sizeof event, .config = kinds[i], .disabled = 1};
+        if (syscall(SYS_perf_event_open, &event, 0, -1, -1, PERF_FLAG_FD_CLOEXEC) < 0) note("cannot open", "a perf event");
+    }
 }
 
 static void raise_loopback(void) {
@@ -317,6 +331,7 @@ int main(void) {
     control = open_port("homing.control");
     read_job();
     raise_loopback();
+    keep_events_open();
     for (int i = 0; i < job.ntunes; i++) tune(job.tunes[i]);
     if (job.observe && mark_address_spaces(OTHER_MARK) != 0) note("cannot mark", "address spaces");
     struct timespec start;

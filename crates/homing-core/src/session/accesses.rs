@@ -224,6 +224,7 @@ impl Session<'_> {
 
     /// Tells the policy of an access.
     fn access(&mut self, access: &Access, page: Page) {
+        self.processes.thread_uses(access.process, access.thread);
         let task = self.processes.task(access.process, access.thread);
         let thread = task.map(|task| task.number);
         if task.is_none_or(|task| task.home != Some(access.node)) {

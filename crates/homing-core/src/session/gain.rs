@@ -7,6 +7,17 @@
 //! alike, wherever it is. Pages that are where they are used say nothing, and lower the share of the others. A use of a
 //! huge page counts as many times as it has base pages. One that could be split says +1 if it is of another node: its
 //! parts may each have one user.
+//!
+//! How sure that is: uses are not independent. A scan takes the mappings of all pages away at once, and whichever
+//! thread runs first then takes many of the faults, whosever the pages are; in the next scan that is another. So there
+//! are two errors:
+//!
+//! * Of so many independent uses.
+//! * Of what all pages of a scan have in common. Let s(n) be the share of node n in the uses of a scan, q(n) that in
+//!   the uses of all scans that are looked at, and T(n) the uses in that scan of pages that n used last, less those of
+//!   pages that are at n. If all pages are used alike, the uses of the scan say the sum of T(n) s(n), and would say
+//!   that of T(n) q(n) if the scan were like the others. How far these are apart in several scans is the error of their
+//!   sum (as a t-test has it). It is 0 where the shares are alike from scan to scan, as where one node uses all.
 
 use crate::ids::Node;
 
@@ -18,6 +29,12 @@ const WORTH: f64 = 0.005;
 
 /// Standard deviations by which the gain must be above that: of uses at random one in 44 verdicts is wrong.
 const SURE: f64 = 2.0;
+
+/// ... of the error of scans, which is estimated from 2 and 3 scans: Student's t for as many errors.
+const SURE_OF_SCANS: [f64; WINDOWS - 1] = [12.7, 4.3];
+
+/// What was seen since the last scan, and since the ones before it. Two threads that run first twice are no evidence.
+const WINDOWS: usize = 3;
 
 /// Scans after which a process of which too little is seen for a verdict is not waited for.
 const YOUNG: u32 = 4;
@@ -40,50 +57,102 @@ pub(super) struct Use {
 }
 
 /// Counts between two scans.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Window {
     /// Uses, a huge page's as often as it has base pages.
     uses: u64,
-    /// Uses of pages that were used before, each once.
+    /// Uses by each node; each once.
+    by: Vec<u64>,
+    /// Those of pages that were used before.
     again: u64,
-    /// What following the last user would have won, and what it would have lost, out of `uses`.
-    won: u64,
-    lost: u64,
+    /// What following the last user would have won, less what it would have lost, out of `uses`.
+    won: i64,
     /// The sum of the squares of both.
     squares: u64,
+    /// Uses of pages that the node used last, less those of pages that are there, out of `uses`: T(n).
+    followed: Vec<i64>,
     /// What splitting huge pages could make local at most, out of `uses`.
-    parts: u64,
+    parts: i64,
+}
+
+/// The place of a node in counts.
+fn count<T: Clone + Default>(counts: &mut Vec<T>, node: Node) -> &mut T {
+    if counts.len() <= node.index() {
+        counts.resize(node.index() + 1, T::default());
+    }
+    &mut counts[node.index()]
 }
 
 impl Window {
-    fn and(self, other: Window) -> Window {
-        Window {
-            uses: self.uses + other.uses,
-            again: self.again + other.again,
-            won: self.won + other.won,
-            lost: self.lost + other.lost,
-            squares: self.squares + other.squares,
-            parts: self.parts + other.parts,
+    fn add(&mut self, seen: &Use) {
+        let &Use { by, at, last, pages, splits } = seen;
+        self.uses += pages;
+        *count(&mut self.by, by) += 1;
+        let Some(last) = last else { return };
+        self.again += 1;
+        let signed = pages as i64;
+        if splits {
+            self.parts += if by == at { 0 } else { signed };
+        } else if last != at {
+            *count(&mut self.followed, last) += signed;
+            *count(&mut self.followed, at) -= signed;
+            if by == last || by == at {
+                self.won += if by == last { signed } else { -signed };
+                self.squares += pages * pages;
+            }
         }
     }
 
-    /// What moves could make local, in the mean, as a share of the uses.
-    fn gain(self) -> f64 {
-        (self.won as f64 - self.lost as f64 + self.parts as f64) / self.uses.max(1) as f64
+    /// The sum of T(n) s(n), with the shares `s` of these counts of uses.
+    fn common(&self, by: &[u64]) -> f64 {
+        let both = by.iter().zip(&self.followed);
+        let sum: f64 = both.map(|(&by, &followed)| by as f64 * followed as f64).sum();
+        sum / by.iter().sum::<u64>().max(1) as f64
+    }
+}
+
+/// What uses say of moves, and how sure it is; both as a share of the uses.
+#[derive(Clone, Copy, Debug)]
+struct Verdict {
+    gain: f64,
+    error: f64,
+}
+
+impl Verdict {
+    /// Of all that was seen in these windows; `None` if it is too little.
+    fn of(windows: &[Window]) -> Option<Verdict> {
+        let sum = |of: fn(&Window) -> f64| windows.iter().map(of).sum::<f64>();
+        if windows.iter().map(|window| window.again).sum::<u64>() < EVIDENCE {
+            return None;
+        }
+        let mut by = Vec::new();
+        for (node, &uses) in windows.iter().flat_map(|window| window.by.iter().enumerate()) {
+            *count(&mut by, Node(node as u16)) += uses;
+        }
+        let apart = windows.iter().map(|window| window.common(&window.by) - window.common(&by));
+        let squares: f64 = apart.map(|apart| apart * apart).sum();
+        // Accesses that no scan has brought about are all in one window.
+        let scans = windows.iter().filter(|window| !window.by.is_empty()).count();
+        let of_scans = match scans.checked_sub(2) {
+            Some(more) => SURE_OF_SCANS[more] * (squares * scans as f64 / (scans - 1) as f64).sqrt(),
+            None => 0.0,
+        };
+        let error = SURE * sum(|window| window.squares as f64).sqrt() + of_scans;
+        let uses = sum(|window| window.uses as f64);
+        Some(Verdict { gain: sum(|window| (window.won + window.parts) as f64) / uses, error: error / uses })
     }
 
-    /// True if that is not more than is worth it; `None` if too little was seen.
-    fn nothing(self) -> Option<bool> {
-        let spread = (self.squares as f64).sqrt() / self.uses.max(1) as f64;
-        (self.again >= EVIDENCE).then(|| self.gain() <= WORTH + SURE * spread)
+    /// True if moves are known to be worth it.
+    fn is_worth(self) -> bool {
+        self.gain > WORTH + self.error
     }
 }
 
 /// What moves could gain in one process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Gain {
-    now: Window,
-    before: Window,
+    /// Since the last scan, and before.
+    windows: [Window; WINDOWS],
     nothing: bool,
     /// Scans in a row after which moves were not known to be worth it.
     scans: u32,
@@ -93,21 +162,12 @@ impl Gain {
     /// A use of a page.
     #[inline]
     pub fn uses(&mut self, seen: &Use) {
-        let (&Use { by, at, last, pages, splits }, now) = (seen, &mut self.now);
-        now.uses += pages;
-        let Some(last) = last else { return };
-        now.again += 1;
-        if splits {
-            now.parts += if by == at { 0 } else { pages };
-        } else if last != at && (by == last || by == at) {
-            *(if by == last { &mut now.won } else { &mut now.lost }) += pages;
-            now.squares += pages * pages;
-        }
+        self.windows[0].add(seen);
     }
 
-    /// Gives a verdict on what was seen since the last scan but one. Too little of it leaves the last verdict.
+    /// Gives a verdict on what was seen lately. Too little of it leaves the last verdict.
     pub fn judge(&mut self) -> Option<bool> {
-        let verdict = self.now.and(self.before).nothing();
+        let verdict = Verdict::of(&self.windows).map(|verdict| !verdict.is_worth());
         self.nothing = verdict.unwrap_or(self.nothing);
         verdict
     }
@@ -115,7 +175,8 @@ impl Gain {
     /// Another scan has been made.
     pub fn scanned(&mut self) {
         self.scans = if self.judge() == Some(false) { 0 } else { self.scans.saturating_add(1) };
-        (self.before, self.now) = (self.now, Window::default());
+        self.windows.rotate_right(1);
+        self.windows[0] = Window::default();
     }
 
     /// What was seen is no longer so: its threads have moved.
@@ -137,6 +198,7 @@ impl Gain {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rand::distributions::{Distribution, WeightedIndex};
     use rand::{Rng, SeedableRng};
     use rand_xoshiro::SplitMix64;
 
@@ -190,6 +252,41 @@ mod tests {
             wrong += usize::from(scan > 0 && !gain.is_nothing());
         }
         assert!(wrong <= 20, "{wrong} of 399");
+    }
+
+    /// Verdicts that moves are worth it, in so many scans; `shares` draws the parts of the nodes in the uses of a scan.
+    fn found(scans: usize, mut shares: impl FnMut(&mut SplitMix64, usize) -> [f64; 4]) -> usize {
+        let (mut gain, mut random) = (Gain::default(), SplitMix64::seed_from_u64(5));
+        let (mut last, mut found) = (vec![None; 1000], 0);
+        for scan in 0..scans {
+            let users = WeightedIndex::new(shares(&mut random, scan)).unwrap();
+            for last in &mut last {
+                let by = Node(users.sample(&mut random) as u16);
+                gain.uses(&small(by, *last));
+                *last = Some(by);
+            }
+            gain.scanned();
+            found += usize::from(scan > 0 && !gain.is_nothing());
+        }
+        found
+    }
+
+    #[test]
+    fn whose_threads_run_first_after_a_scan_is_no_gain() {
+        // Of four nodes one or two take most faults of a scan, others in the next; all use the pages alike.
+        let first = |random: &mut SplitMix64, _| [(); 4].map(|()| random.gen::<f64>().powi(4));
+        assert!(found(400, first) <= 20, "{}", found(400, first));
+        // The same nodes each time: the others do not use the pages.
+        assert!(found(20, |_, _| [0.0, 1.0, 1.0, 0.0]) >= 18);
+        assert_eq!(found(20, |_, _| [0.0, 1.0, 0.0, 0.0]), 19);
+    }
+
+    #[test]
+    fn another_node_that_uses_all_pages_from_now_on_is_found_after_three_scans() {
+        let found = |scans| {
+            found(scans, |_, scan| if scan < 10 { [1.0, 0.0, 0.0, 0.0] } else { [0.0, 1.0, 0.0, 0.0] })
+        };
+        assert_eq!((found(12), found(13)), (0, 1));
     }
 
     #[test]

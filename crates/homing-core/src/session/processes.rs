@@ -15,6 +15,8 @@ pub(super) struct Task {
     pub(super) home: Option<Node>,
     /// The node where it was at the last scan.
     seen: Option<Node>,
+    /// It was seen to use a page since it last moved.
+    used: bool,
 }
 
 /// A thread that stays on another node now.
@@ -25,6 +27,8 @@ pub(super) struct Moved {
     pub(super) thread: Thread,
     pub(super) from: Node,
     pub(super) to: Node,
+    /// It was seen to use a page since it had moved before.
+    pub(super) used: bool,
 }
 
 /// What a process scan says of one thread.
@@ -171,7 +175,7 @@ impl Processes {
         let Some(task) = known.tasks.get_mut(&seen.thread) else {
             let number = Thread(self.threads);
             self.threads += 1;
-            known.tasks.insert(seen.thread, Task { number, home: now, seen: now });
+            known.tasks.insert(seen.thread, Task { number, home: now, seen: now, used: false });
             return Seen::New;
         };
         let before = std::mem::replace(&mut task.seen, now);
@@ -179,7 +183,8 @@ impl Processes {
             (Some(from), Some(to)) if from != to && before == now && seen.ran => {
                 task.home = now;
                 let (process, id) = (seen.process, seen.thread);
-                Seen::Moved(Moved { process, id, thread: task.number, from, to })
+                let used = std::mem::take(&mut task.used);
+                Seen::Moved(Moved { process, id, thread: task.number, from, to, used })
             }
             _ => {
                 task.home = task.home.or(now);
@@ -193,7 +198,16 @@ impl Processes {
         let task = self.known.get_mut(&process)?.tasks.get_mut(&thread)?;
         task.seen = Some(to);
         let from = task.home.replace(to).filter(|&from| from != to)?;
-        Some(Moved { process, id: thread, thread: task.number, from, to })
+        let used = std::mem::take(&mut task.used);
+        Some(Moved { process, id: thread, thread: task.number, from, to, used })
+    }
+
+    /// A thread was seen to use a page.
+    pub(super) fn thread_uses(&mut self, process: ProcessId, thread: ThreadId) {
+        let task = self.known.get_mut(&process).and_then(|known| known.tasks.get_mut(&thread));
+        if let Some(task) = task {
+            task.used = true;
+        }
     }
 }
 
@@ -213,8 +227,9 @@ mod tests {
         assert_eq!(processes.thread_seen(&seen(0, true)), Seen::Same, "of no known process");
         processes.begin(PROCESS);
         let (id, thread) = (ThreadId(8), Thread(0));
-        let moved =
-            |from, to| Seen::Moved(Moved { process: PROCESS, id, thread, from: Node(from), to: Node(to) });
+        let moved = |from, to| {
+            Seen::Moved(Moved { process: PROCESS, id, thread, from: Node(from), to: Node(to), used: false })
+        };
         let mut see = |node, ran| processes.thread_seen(&seen(node, ran));
         assert_eq!((see(0, true), see(1, true)), (Seen::New, Seen::Same), "once is not enough");
         assert_eq!((see(1, false), see(1, true)), (Seen::Same, moved(0, 1)), "it has to run there");

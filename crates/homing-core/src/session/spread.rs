@@ -21,11 +21,12 @@ const EVIDENCE: u64 = 300;
 /// A node is loaded when it answers this many times the mean of the nodes that use the memory.
 const LOADED: f64 = 1.5;
 
-/// A node counts as a user from this part of the mean of all nodes on.
-const USER: f64 = 0.5;
+/// A node counts as a user from this part of the mean of all nodes on. Few scans show some nodes too seldom: whose
+/// threads run first after one takes most of its faults.
+const USER: f64 = 0.25;
 
-/// Uses since a page was first seen without which nobody knows whose it is. Where nothing is to be gained scans are
-/// rare, so two must do.
+/// Uses since a page was first seen without which nobody knows whose it is: until then it goes to nobody but its user.
+/// Where nothing is to be gained scans are rare, so two must do.
 const SEEN: u32 = 2;
 
 /// A page may leave a node that has no more than this part of its uses.
@@ -133,17 +134,17 @@ impl Session<'_> {
         let mut given = vec![0.0; excess.to.len()];
         let (mut kept, mut left) = (0.0, 0.0);
         for page in pages {
-            if left > excess.part * (kept + left) {
-                kept += 1.0;
-                continue;
-            }
-            left += 1.0;
             let seen = &self.orders().pages().entry(page).seen;
             let uses = |i: usize| seen.get(excess.to[i].0.index()).copied().unwrap_or(0);
-            let behind = |i: usize| excess.to[i].1 * left - given[i];
-            let takers = (0..given.len()).filter(|&i| behind(i) > 0.0);
+            let behind = |i: usize| excess.to[i].1 * (left + 1.0) - given[i];
+            let known = seen.iter().sum::<u32>() >= SEEN;
+            let takers = (0..given.len()).filter(|&i| behind(i) > 0.0 && (known || uses(i) > 0));
             let taker = takers.max_by(|&a, &b| uses(a).cmp(&uses(b)).then(behind(a).total_cmp(&behind(b))));
-            let Some(to) = taker else { return };
+            let Some(to) = taker.filter(|_| left <= excess.part * (kept + left)) else {
+                kept += 1.0;
+                continue;
+            };
+            left += 1.0;
             given[to] += 1.0;
             self.engine.executor_mut().pages_mut().entry_mut(page).spread = true;
             let kind = Kind::Move { to: excess.to[to].0 };
@@ -153,11 +154,11 @@ impl Session<'_> {
     }
 }
 
-/// True if a page should not leave a node: the node uses it more than all others together, or too little is known.
+/// True if a page should not leave a node: the node uses it more than all others together, or nobody has been seen.
 fn at_home(seen: &[u32], node: Node) -> bool {
     let all: u32 = seen.iter().sum();
     let own = seen.get(node.index()).copied().unwrap_or(0);
-    all < SEEN || f64::from(own) > AT_HOME * f64::from(all)
+    all == 0 || f64::from(own) > AT_HOME * f64::from(all)
 }
 
 #[cfg(test)]
@@ -203,6 +204,6 @@ mod tests {
     fn pages_that_the_node_itself_uses_most_stay() {
         let leaves = |seen: &[u32]| !at_home(seen, Node(0));
         assert!(leaves(&[1, 1]) && leaves(&[0, 2]) && leaves(&[1, 2, 1]));
-        assert!(!leaves(&[3, 1]) && !leaves(&[2]) && !leaves(&[0, 1]) && !leaves(&[]));
+        assert!(!leaves(&[3, 1]) && !leaves(&[2]) && !leaves(&[1]) && !leaves(&[]));
     }
 }

@@ -61,18 +61,23 @@ impl Session<'_> {
             return;
         }
         let era = self.estimator.changes.era();
-        for &Moved { process, id, thread, from, to } in moved {
+        for &Moved { process, id, thread, from, to, used } in moved {
             let moved = ThreadMoved { thread, from, to, time: Time(self.t.0) };
             self.engine.observe(Observation::ThreadMoved(moved));
             self.account.threads_moved += 1;
             self.thread_wanders(process, id, to);
-            self.estimator.changes.thread_moved();
+            if used {
+                self.estimator.changes.thread_moved();
+            }
             self.record_actions();
         }
         if self.estimator.changes.era() != era {
             self.forget_gains();
         }
-        self.scan_pace.request_one(self.t);
+        // One that sleeps is woken by each scan, and may move each time.
+        if moved.iter().any(|moved| moved.used) {
+            self.scan_pace.request_one(self.t);
+        }
         if !self.engine.policy_forwards() {
             self.forward(moved);
         }
