@@ -34,8 +34,12 @@
 /* Set: references that functions of the C library make for the program are left out. (parallel; Valgrind has an
  * option) */
 #define HOMING_ONLY_PROGRAM_ENV "HOMING_ONLY_PROGRAM"
+/* `mark:` and the name of the mark that windows go by, if they do. (parallel) */
+#define HOMING_WINDOW_MARK_ENV "HOMING_WINDOW_MARK"
 
 #define HOMING_WIRE_MAX_OPEN 4096
+/* Places of windows are multiples of this. */
+#define HOMING_PLACE 256
 
 typedef struct {
    unsigned long long magic;
@@ -50,8 +54,8 @@ typedef struct {
    unsigned int       open_end;   /* set by the recorder: entries of open[] from here on were never in use */
    unsigned int       window;     /* 0: all is recorded; odd: window `window / 2` is open; else none. Set by homing at
                                    * the start, and raised by one by the recorder (parallel) when its time has come */
-   /* In windows: the words of references that threads have sent, or would have sent, as far as they have counted them;
-    * and where in that count `window` is to become n: entry n % 2 is the place, in its last eight bits those of n. Set
+   /* In windows: the words of references that threads have sent, or would have sent, as far as they have counted them,
+    * or HOMING_PLACE for each of the marks that windows go by; and where in that count `window` is to become n: entry n % 2 is the place, in its last eight bits those of n. Set
     * by homing, for one or two numbers in advance. */
    unsigned long long progress __attribute__((aligned(64)));
    unsigned long long window_at[2];

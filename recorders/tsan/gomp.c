@@ -121,7 +121,7 @@ static word arrive(void)
       return 0;
    word object = here.team->object + (++here.barriers << 32);
    release(object);
-   if (homing_is_due())
+   if (homing_counts_meetings())
       homing_meet(object, (unsigned)REAL(omp_get_num_threads)());
    homing_may_block();
    return object;

@@ -76,6 +76,7 @@ void EXPORT homing_mark(const char *name)
    marks++;
    if (homing_region_awaited)
       homing_region_mark(name);
+   homing_window_mark(name);
 }
 
 /* One line of /proc/self/maps: "start-end rwxp offset dev inode   path". */

@@ -125,10 +125,13 @@ HIDDEN void homing_follow_window(void);
 HIDDEN void homing_count_progress(word words);
 HIDDEN void homing_count_window(void);
 /* Windows open and close where threads meet. The caller has come to a barrier that `threads` threads come to; only the
- * caller is at work; whether a window is to open or close. */
+ * caller is at work; whether anybody is to tell of meetings now. */
 HIDDEN void homing_meet(word barrier, unsigned threads);
 HIDDEN void homing_are_idle(void);
-HIDDEN int homing_is_due(void);
+HIDDEN int homing_counts_meetings(void);
+/* Windows may go by a mark: at the start, learns which; at each mark of the program. */
+HIDDEN void homing_know_window_mark(void);
+HIDDEN void homing_window_mark(const char *name);
 /* In a window: code of recorders/clang asks for room, and looks at the window, before its segment is full. */
 HIDDEN void homing_look_again_soon(void);
 /* Between windows: makes ready to know touched pages; a reference goes nowhere, which may be the first to its page; the

@@ -120,6 +120,7 @@ void homing_start(void)
       return;
    homing_only_program = getenv(HOMING_ONLY_PROGRAM_ENV) != NULL;
    unsetenv(HOMING_ONLY_PROGRAM_ENV);
+   homing_know_window_mark();
    int memory, credit, full;
    if (sscanf(wire, "%d,%d,%d", &memory, &credit, &full) != 3 || !begin(memory, credit, full, 0))
       homing_say("homing: " HOMING_WIRE_ENV " names no wire that this program can use: it does not record itself. "

@@ -2,13 +2,16 @@
  *
  * Recording in windows (`homing record --windows`), which open and close by a number in the wire's header. Homing says
  * when that is, in words of references; threads count theirs there, all together, and the number is raised where they
- * meet next. They look at it where they synchronise and where they need room. Between windows a thread's references go
+ * meet next; or it says after how many marks of a name, and the number is raised there. They look at it where they synchronise and where they need room. Between windows a thread's references go
  * where nobody reads them, and are counted in words; mappings, allocations, threads and marks are sent all the same,
  * for which the thread turns back to its segment for a moment. What a thread has sent in one window comes before what
  * others send in the next: one edge a window. */
 #include "runtime.h"
+#include "../include/homing_function.h"
 
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* In a window, words between two looks: threads that leave it later than others go on alone, as they would not have. */
 enum { LOOK_EACH = 4096 };
@@ -18,6 +21,11 @@ enum { LOOK_EACH = 4096 };
  * meeting, the next thread that counts opens or closes the window. */
 enum { PATIENCE = 1 << 22 };
 static int meets;
+
+/* The mark that windows go by: none if they go by words. And the count of marks at which the last window opened: it
+ * closes at the next one, whether or not homing has said so by then. */
+static const char *mark;
+static word opened;
 
 /* Words that the thread has sent in this recording, of references alone: other words are sent between windows, too. */
 static word sent(void)
@@ -84,19 +92,26 @@ static uint32_t due(word progress, word patience)
 {
    uint32_t window = __atomic_load_n(&homing_wire->window, __ATOMIC_RELAXED), next = window + 1;
    word at = __atomic_load_n(&homing_wire->window_at[next % 2], __ATOMIC_ACQUIRE);
-   return window != 0 && progress >= at && progress - at >= patience && (at - next) % 256 == 0 ? next : 0;
+   if (mark != NULL && next % 2 == 0)
+      at = __atomic_load_n(&opened, __ATOMIC_RELAXED) + HOMING_PLACE + next % HOMING_PLACE;
+   progress |= HOMING_PLACE - 1; /* places are no more exact than that */
+   return window != 0 && progress >= at && progress - at >= patience && (at - next) % HOMING_PLACE == 0 ? next : 0;
 }
 
 static void raise_to(uint32_t next)
 {
    uint32_t window = next - 1;
-   if (next != 0)
-      __atomic_compare_exchange_n(&homing_wire->window, &window, next, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+   if (next % 2 == 1)
+      __atomic_store_n(&opened, __atomic_load_n(&homing_wire->progress, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+   if (next != 0 &&
+       __atomic_compare_exchange_n(&homing_wire->window, &window, next, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED) &&
+       mark != NULL && next % 2 == 0)
+      raise_to(due(__atomic_load_n(&homing_wire->progress, __ATOMIC_RELAXED), 0)); /* another begins where it ends */
 }
 
 void homing_count_progress(word words)
 {
-   if (words > 0 && homing_wire->window != 0)
+   if (words > 0 && homing_wire->window != 0 && mark == NULL)
       raise_to(due(__atomic_add_fetch(&homing_wire->progress, words, __ATOMIC_RELAXED), meets ? PATIENCE : 0));
 }
 
@@ -108,24 +123,43 @@ static uint32_t is_due(void)
    return due(__atomic_load_n(&homing_wire->progress, __ATOMIC_RELAXED), 0);
 }
 
-int homing_is_due(void) { return is_due() != 0; }
+void homing_know_window_mark(void)
+{
+   mark = getenv(HOMING_WINDOW_MARK_ENV);
+   mark = mark != NULL ? strdup(mark) : NULL;
+   unsetenv(HOMING_WINDOW_MARK_ENV);
+}
+
+/* Windows open and close where threads next meet; where they do not, here. */
+void homing_window_mark(const char *name)
+{
+   if (!homing_is_mark(mark, name) || homing_wire->window == 0)
+      return;
+   word marks = __atomic_add_fetch(&homing_wire->progress, HOMING_PLACE, __ATOMIC_RELAXED);
+   raise_to(due(marks, meets ? HOMING_PLACE : 0));
+   homing_follow_window();
+}
+
+int homing_counts_meetings(void) { return (homing_active && mark != NULL) || is_due() != 0; }
 
 void homing_are_idle(void) { raise_to(is_due()); }
 
-/* Only those are counted that come when it is due: so it is the first barrier to which all do. */
+/* By words, only those are counted that come when it is due: so it is the first barrier to which all do. By marks, all
+ * are: so it is the first barrier after the mark, wherever the other threads are when it is made. */
 void homing_meet(word barrier, unsigned threads)
 {
    static int lock;
    static word at;
    static unsigned come;
-   uint32_t next = is_due();
-   if (next == 0)
+   if (!homing_counts_meetings())
       return;
    homing_lock(&lock);
    come = at == barrier ? come + 1 : 1;
    at = barrier;
-   if (come == threads)
-      raise_to(next);
+   if (come == threads) {
+      come = 0;
+      raise_to(is_due());
+   }
    homing_unlock(&lock);
 }
 

@@ -219,6 +219,52 @@ fn a_program_of_gcc_is_recorded_in_windows() {
     records_in_windows(Compiler::Gcc, "tsan");
 }
 
+/// A window of each fifth mark holds one round of both threads: it opens and closes at the first barrier after a mark.
+fn records_from_mark_to_mark(compiler: Compiler, recorder: &str) {
+    if !compiler.there() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let trace = directory.path().join("a.trace");
+    let program = build::program(compiler, "windows.c", true);
+    let mut record = build::homing();
+    record
+        .args(["record", "--merge", "--recorder", recorder, "--windows", "mark:round/5", "-o"])
+        .arg(&trace)
+        .arg("--");
+    let output = succeeds(record.arg(program).arg("1500"));
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let numbers: Vec<u64> = printed.split_whitespace().map(|number| number.parse().unwrap()).collect();
+    let [table, row, rounds, ..] = numbers[..] else { panic!("{printed}") };
+    let seen = Seen::of(&trace, table, row);
+    // Rounds are short: some stretches are over before anybody has looked.
+    let windows = u64::from(seen.newest);
+    assert!(windows > 20 && windows <= rounds / 5 + 1, "{windows} windows of {rounds} rounds");
+    for (thread, all) in seen.threads.iter().filter(|(_, all)| all.len() > 5) {
+        let ended: Vec<&Window> = all.iter().filter(|window| window.ended).collect();
+        let whole =
+            ended.iter().filter(|window| (2 * row..2 * row + 100).contains(&window.references)).count();
+        let mut parts = BTreeMap::new();
+        ended.iter().for_each(|window| *parts.entry(window.references / row).or_insert(0) += 1);
+        assert!(
+            whole * 10 >= ended.len() * 9,
+            "thread {thread}: {whole} of {}, rows: {parts:?}",
+            ended.len()
+        );
+    }
+    assert_eq!(seen.threads.values().filter(|all| all.len() > 5).count(), 2);
+}
+
+#[test]
+fn a_window_of_clangs_pass_goes_from_one_mark_to_the_next() {
+    records_from_mark_to_mark(Compiler::ClangPass, "clang");
+}
+
+#[test]
+fn a_window_of_gcc_goes_from_one_mark_to_the_next() {
+    records_from_mark_to_mark(Compiler::Gcc, "tsan");
+}
+
 /// Programs that do unusual things end as they do without a recorder, and leave a whole trace.
 fn odd_programs_end_as_ever(compiler: Compiler, recorder: &str) {
     if !compiler.there() {
@@ -301,6 +347,9 @@ fn what_cannot_be_recorded_in_windows_is_said() {
     assert!(said.contains("only --recorder tsan or clang records in windows"), "{said}");
     for (windows, reason) in [
         ("5ms", "expected LENGTH/PERIOD"),
+        ("mark:round", "expected mark:NAME/N"),
+        ("mark:/5", "expected mark:NAME/N"),
+        ("mark:round/1", "N above 1"),
         ("1s/1s", "shorter than its period"),
         ("0ms/1s", "longer than 0"),
         ("x/1s", "duration"),

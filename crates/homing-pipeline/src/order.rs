@@ -7,10 +7,12 @@ use crate::scratch::ScratchFile;
 use crate::trace_file::TraceFile;
 use homing_linux::causes::with_causes;
 use homing_linux::files::{is_anothers, Output};
+use homing_trace::ids::Thread;
 use homing_trace::merge::{merge_trace, Options, Report};
 use homing_trace::{Header, OrderWriter, Trace, TraceError};
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
+use std::sync::mpsc;
 
 /// References between two looks at the progress bar.
 const FEW: u64 = 1 << 20;
@@ -27,26 +29,52 @@ pub fn options(header: &Header) -> Options {
     }
 }
 
+/// Turns that go to the writing thread together, and how many of these may wait for it.
+const BATCH: usize = 1 << 14;
+const BATCHES: usize = 16;
+
 /// Writes the trace to `out` with its references in an order by virtual time within the happens-before edges.
+///
+/// One turn after the other is drawn, each by the clocks that those before it have left. Copying the trace and
+/// compressing the turns is done beside that, by a thread of its own.
 fn write(
     trace: &Trace<'_>,
     options: Options,
     spill: &mut ScratchFile,
     progress: &Progress,
-    out: impl Write,
+    out: impl Write + Send,
 ) -> std::result::Result<Report, TraceError> {
-    let mut writer = OrderWriter::copy(out, trace)?;
     let bar = progress.begin(trace.references(), Unit::References, "putting references in order");
     let mut unseen = 0;
-    let report = merge_trace(trace, options, Some(spill), |thread, references| {
-        unseen += references;
-        if unseen > FEW {
-            bar.advance(std::mem::take(&mut unseen));
-        }
-        writer.turn(thread, references)
-    })?;
-    writer.finish()?.0.flush()?;
-    Ok(report)
+    std::thread::scope(|scope| {
+        let (batches, taken) = mpsc::sync_channel::<Vec<(Thread, u64)>>(BATCHES);
+        let writer = scope.spawn(move || -> std::result::Result<(), TraceError> {
+            let mut writer = OrderWriter::copy(out, trace)?;
+            for (thread, references) in taken.into_iter().flatten() {
+                writer.turn(thread, references)?;
+            }
+            writer.finish()?.0.flush()?;
+            Ok(())
+        });
+        let mut turns = Vec::with_capacity(BATCH);
+        // Who does not take them any more has failed, and says why.
+        let gone = |_| TraceError::from(io::Error::from(io::ErrorKind::BrokenPipe));
+        let drawn = merge_trace(trace, options, Some(spill), |thread, references| {
+            unseen += references;
+            if unseen > FEW {
+                bar.advance(std::mem::take(&mut unseen));
+            }
+            turns.push((thread, references));
+            if turns.len() < BATCH {
+                return Ok(());
+            }
+            batches.send(std::mem::replace(&mut turns, Vec::with_capacity(BATCH))).map_err(gone)
+        });
+        let drawn = drawn.and_then(|report| batches.send(turns).map_err(gone).map(|()| report));
+        drop(batches);
+        writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        drawn
+    })
 }
 
 impl TraceFile {
@@ -150,7 +178,6 @@ pub fn broken(report: &Report) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use homing_trace::ids::Thread;
     use homing_trace::{Kind, Summary, TraceWriter};
     use std::path::PathBuf;
     use std::sync::{Arc, Mutex};

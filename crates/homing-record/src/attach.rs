@@ -36,6 +36,9 @@ impl Request {
         if self.output.metadata().is_ok_and(|facts| !facts.is_file()) {
             return Err(RecordError::NoRegularFile(self.output));
         }
+        if self.windows.as_ref().is_some_and(|windows| windows.mark().is_some()) {
+            return Err(RecordError::NoMarksOfProcess);
+        }
         let door = Door::open(pid)?;
         if !holds_runtime(pid) {
             return Err(RecordError::NoRuntime(pid));
@@ -52,14 +55,15 @@ impl Request {
         self.recorder = named(&asking.recorder).unwrap_or(self.recorder);
         self.command = asking.command.iter().map(Into::into).collect();
         let mut channel = Channel::new(crate::tsan::CAPACITY)?;
-        self.windows.inspect(|_| Windows::close(&channel));
+        self.windows.iter().for_each(|_| Windows::close(&channel));
         let what = if self.only_program { ONLY_PROGRAM } else { ALL };
         channel.hand_over(&asking.stream, what).doing(|| format!("cannot answer process {pid}"))?;
         drop(asking);
         let options = IngestOptions { place: self.region.start(), ..self.options };
         let mut header = self.header();
         header.more.insert("attached".into(), serde_json::json!(true));
-        let mut stream = Stream::new(channel, file, Settings { header, options, windows: self.windows }, pid);
+        let mut stream =
+            Stream::new(channel, file, Settings { header, options, windows: self.windows.clone() }, pid);
         let ended = record(&mut stream, &door, &interrupts, allowed, &**watch)?;
         watch.ended();
         let Stop { spent, runs } = ended;

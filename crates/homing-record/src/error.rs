@@ -41,6 +41,11 @@ pub enum RecordError {
         /// What those are called that do.
         able: String,
     },
+    /// A process that runs already cannot be told which mark windows go by.
+    #[error(
+        "--windows mark:NAME does not go with --pid: give times or numbers of references, such as 5ms/200ms"
+    )]
+    NoMarksOfProcess,
     /// The program cannot be found.
     #[error(transparent)]
     Program(#[from] ProgramError),

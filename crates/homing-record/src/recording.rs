@@ -68,7 +68,6 @@ impl Request {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let program = program::find(self.command.first().map_or("".as_ref(), |name| name), &path)?;
         let recorder = self.recorder;
-        (recorder.lacks)(&program)?;
         let able = |able: fn(&Recorder) -> bool| {
             let names = RECORDERS.iter().filter(|recorder| able(recorder)).map(|recorder| recorder.name);
             names.collect::<Vec<_>>().join(" or ")
@@ -79,6 +78,7 @@ impl Request {
         if self.windows.is_some() && !recorder.has_windows {
             return Err(RecordError::NoWindows { name: recorder.name, able: able(|r| r.has_windows) });
         }
+        (recorder.lacks)(&program)?;
         let door = self.follow.then(Door::open).transpose();
         let door = door.doing(|| "cannot listen for child processes".to_owned())?;
         let mut started = (recorder.start)(&self, &program, door.as_ref(), &watch)?;
@@ -115,7 +115,7 @@ impl Request {
         if self.only_program {
             header.more.insert("only_program".into(), true.into());
         }
-        if let Some(windows) = self.windows {
+        if let Some(windows) = &self.windows {
             header.more.insert("windows".into(), windows.to_string().into());
         }
         header
@@ -150,7 +150,7 @@ impl Prepared {
         let (output, file) = Part::create(&request.output, Over::Traces)?;
         let interrupts = Interrupts::catch().doing(|| "cannot catch signals".to_owned())?;
         let options = IngestOptions { place: request.region.start(), ..request.options };
-        let settings = Settings { header: request.header(), options, windows: request.windows };
+        let settings = Settings { header: request.header(), options, windows: request.windows.clone() };
         let plan = Plan { output: request.output.clone(), settings: settings.clone() };
         let mut session =
             Session::start(started.command, started.channel, file, settings, Arc::clone(&watch))?;

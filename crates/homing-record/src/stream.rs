@@ -74,7 +74,7 @@ impl Stream {
     /// What `process` sends through `channel` goes to `file`.
     pub fn new(channel: Channel, file: File, settings: Settings, process: u32) -> Stream {
         let (replaced, executed_in) = (Vec::new(), None);
-        let schedule = settings.windows.map(Schedule::new);
+        let schedule = settings.windows.clone().map(Schedule::new);
         Stream {
             channel,
             schedule,

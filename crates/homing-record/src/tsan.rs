@@ -35,12 +35,16 @@ pub(crate) fn start(
             None => command.env_remove(name),
         };
     }
+    match request.windows.as_ref().and_then(Windows::mark) {
+        Some(name) => command.env(WINDOW_MARK_ENV, format!("mark:{name}")),
+        None => command.env_remove(WINDOW_MARK_ENV),
+    };
     match request.only_program {
         true => command.env(ONLY_PROGRAM_ENV, "1"),
         false => command.env_remove(ONLY_PROGRAM_ENV),
     };
     let channel = Channel::new(CAPACITY)?;
-    request.windows.inspect(|_| Windows::close(&channel));
+    request.windows.iter().for_each(|_| Windows::close(&channel));
     Ok(Started { command, channel, messages: None })
 }
 
@@ -49,6 +53,9 @@ pub(crate) const CAPACITY: Capacity = Capacity { segments: 256, segment_words: 1
 
 /// The environment variable that says that what the C library does for the program is left out.
 const ONLY_PROGRAM_ENV: &str = "HOMING_ONLY_PROGRAM";
+
+/// The environment variable that says which mark windows go by.
+const WINDOW_MARK_ENV: &str = "HOMING_WINDOW_MARK";
 
 /// The environment variables that name the functions that begin and end the region of interest.
 const REGION_ENV: [&str; 2] = ["HOMING_FROM", "HOMING_TO"];

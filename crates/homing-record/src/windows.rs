@@ -5,6 +5,9 @@
 //! of a stretch is as likely to be in its window as any other, whatever the program's pace there. A stretch is as long
 //! as its period at the pace that the program has had lately between windows. The recorder raises the window's number
 //! itself when the count comes to a place that is set here beforehand.
+//!
+//! Where the program marks its iterations or phases, windows may go from one mark to the next instead, and stretches are
+//! counted in marks.
 
 use homing_linux::channel::Channel;
 use rand::{Rng, SeedableRng};
@@ -13,7 +16,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 /// When a program is recorded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Windows {
     length: u64,
     period: u64,
@@ -22,11 +25,13 @@ pub struct Windows {
 }
 
 /// What the length of a window is counted in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Unit {
     /// Nanoseconds that the program takes between windows.
     Time,
     References,
+    /// Marks of this name: what lies between one and the next.
+    Marks(String),
 }
 
 impl Windows {
@@ -42,6 +47,20 @@ impl Windows {
         Windows::new(length, period, Unit::References, seed)
     }
 
+    /// From a mark of this name to the next one, once in so many: which of them the seed gives. What lies before the first
+    /// mark is in no window.
+    pub fn of_marks(name: &str, each: u64, seed: u64) -> Option<Windows> {
+        Windows::new(1, each, Unit::Marks(name.to_owned()), seed)
+    }
+
+    /// The name of the mark that windows go by.
+    pub fn mark(&self) -> Option<&str> {
+        match &self.unit {
+            Unit::Marks(name) => Some(name),
+            Unit::Time | Unit::References => None,
+        }
+    }
+
     fn new(length: u64, period: u64, unit: Unit, seed: u64) -> Option<Windows> {
         (length > 0 && length < period).then_some(Windows { length, period, unit, seed })
     }
@@ -54,7 +73,8 @@ impl Windows {
 
 impl fmt::Display for Windows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.unit {
+        match &self.unit {
+            Unit::Marks(name) => write!(f, "mark:{name}/{}", self.period)?,
             Unit::Time => {
                 let [length, period] = [self.length, self.period].map(Duration::from_nanos);
                 write!(f, "{length:?}/{period:?}")?;
@@ -74,13 +94,15 @@ const PACE_PART: u32 = 16;
 const PACE_TIME: Duration = Duration::from_millis(5);
 /// The fewest words of a window: each thread begins and ends it where it next looks, some thousands of words later.
 const LEAST: f64 = 4096.0;
+/// What a mark adds to the count in the wire's header (`HOMING_PLACE`): places in it are no more exact.
+const MARK: u64 = 256;
 /// Between two looks.
 const LOOKS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
 
 /// How far the program has come.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
-    /// What stands in the wire's header: the window, and words of references.
+    /// What stands in the wire's header: the window, and words of references, or marks.
     pub window: u32,
     pub words: u64,
     /// References of the windows so far, and their words.
@@ -110,8 +132,8 @@ pub(crate) struct Schedule {
 impl Schedule {
     pub(crate) fn new(windows: Windows) -> Schedule {
         Schedule {
-            windows,
             rng: Xoshiro256PlusPlus::seed_from_u64(windows.seed),
+            windows,
             stretch: 0.0,
             next: CLOSED + 1,
             waits: None,
@@ -127,7 +149,7 @@ impl Schedule {
     pub(crate) fn holds(&self) -> Duration {
         match self.windows.unit {
             Unit::Time => (Duration::from_nanos(self.windows.period) / PACE_PART).clamp(LOOKS.0, LOOKS.1),
-            Unit::References => LOOKS.0,
+            Unit::References | Unit::Marks(_) => LOOKS.0,
         }
     }
 
@@ -182,12 +204,15 @@ impl Schedule {
             Unit::References if progress.references > 0 && progress.window_words > 0 => {
                 Some(progress.window_words as f64 / progress.references as f64)
             }
-            Unit::References => Some(1.0),
+            Unit::References | Unit::Marks(_) => Some(1.0),
         }
     }
 
     /// Where the window of the next stretch opens and closes.
     fn choose(&mut self, now: Instant, progress: Progress) -> Option<(u64, u64)> {
+        if self.windows.mark().is_some() {
+            return Some(self.choose_mark(progress));
+        }
         let length = (self.windows.length as f64 * self.pace(now, progress)?).max(LEAST);
         let period = length * (self.windows.period as f64 / self.windows.length as f64);
         // Where a part of the stretch has passed, as at the start, its window is in the rest. A stretch that ended
@@ -200,6 +225,16 @@ impl Schedule {
         let opens = if first < last { self.rng.gen_range(first..last) } else { last };
         self.stretch += period;
         Some((opens as u64, (opens + length) as u64))
+    }
+
+    /// At which marks the next window opens and closes: stretches have as many marks as a period.
+    fn choose_mark(&mut self, progress: Progress) -> (u64, u64) {
+        let (now, period) = (progress.words / MARK, self.windows.period);
+        // Of a stretch of which marks have passed, one of the others; if there is none, the next stretch begins here.
+        let stretch = if self.stretch as u64 + period <= now { now } else { self.stretch as u64 };
+        let opens = self.rng.gen_range(stretch.max(now) + 1..=stretch + period);
+        self.stretch = (stretch + period) as f64;
+        (opens * MARK, (opens + 1) * MARK)
     }
 }
 
@@ -339,6 +374,31 @@ mod tests {
         assert!(lengths.len() > 15, "{lengths:?}");
         assert!((599_000..602_000).contains(&lengths[0]), "{lengths:?}");
         assert!(lengths[3..].iter().all(|length| (199_000..202_000).contains(length)), "{lengths:?}");
+    }
+
+    #[test]
+    fn of_so_many_marks_one_opens_a_window() {
+        let windows = Windows::of_marks("step", 4, 3).unwrap();
+        // One mark in five milliseconds, and five in one.
+        for (every, marks) in [(5, 1), (1, 5)] {
+            let found = run(
+                windows.clone(),
+                |millisecond| 8 * MARK * marks * u64::from(millisecond % every == 0),
+                4000,
+            );
+            let found: Vec<_> = found.iter().map(|(opened, closed)| (opened / MARK, closed / MARK)).collect();
+            let all = 4000 / every * marks;
+            assert!(found.len() as u64 > all / 8, "{} of {all}", found.len());
+            assert!(found.iter().all(|(opened, closed)| opened + 1 == *closed), "{found:?}");
+            assert!(found.windows(2).all(|two| two[0].1 <= two[1].0), "{found:?}");
+            if every == 5 {
+                assert!(found.len() as u64 >= all / 4 - 1);
+                let part = |n| found.iter().filter(|(opened, _)| opened % 4 == n).count();
+                assert!((0..4).all(|n| part(n) > 20), "{:?}", [part(0), part(1), part(2), part(3)]);
+            }
+        }
+        assert_eq!(Windows::of_marks("step", 1, 0), None);
+        assert_eq!(windows.to_string(), "mark:step/4, seed 3");
     }
 
     #[test]

@@ -90,8 +90,9 @@ pub struct Args {
     #[arg(long = "for", value_name = "DURATION", requires = "pid", value_parser = duration)]
     time: Option<Duration>,
     /// Record in windows: `50ms/1s` is what the program does in 50 ms of each second, at a place in it that --seed
-    /// gives; `1M/50M` counts references. Between windows the program runs nearly as fast as without. `homing optimal`
-    /// then estimates. For programs that record themselves
+    /// gives; `1M/50M` counts references; `mark:NAME/50` goes from a mark of that name to the next, once in 50. Between
+    /// windows the program runs nearly as fast as without. `homing optimal` then estimates. For programs that record
+    /// themselves
     #[arg(long, value_name = "LENGTH/PERIOD", value_parser = windows,
           conflicts_with_all = ["from", "to", "exclude_startup", "skip", "follow"])]
     windows: Option<Lengths>,
@@ -187,30 +188,43 @@ fn request(args: Args) -> anyhow::Result<Request> {
         slice: args.slice,
         follow: args.follow,
         region: args.region.region(),
-        windows: args.windows.and_then(|lengths| lengths.windows(args.seed)),
+        windows: args.windows.as_ref().and_then(|lengths| lengths.windows(args.seed)),
     })
 }
 
 /// The length of windows and of the period that has one.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Lengths {
     Time(Duration, Duration),
     References(u64, u64),
+    /// The name of marks, and one of how many begins a window.
+    Marks(String, u64),
 }
 
 impl Lengths {
-    fn windows(self, seed: u64) -> Option<Windows> {
-        match self {
+    fn windows(&self, seed: u64) -> Option<Windows> {
+        match *self {
             Lengths::Time(length, period) => Windows::of_time(length, period, seed),
             Lengths::References(length, period) => Windows::of_references(length, period, seed),
+            Lengths::Marks(ref name, each) => Windows::of_marks(name, each, seed),
         }
     }
 }
 
 fn windows(text: &str) -> std::result::Result<Lengths, String> {
-    let (length, period) = text
-        .split_once('/')
-        .ok_or_else(|| format!("`{text}`: expected LENGTH/PERIOD, such as 50ms/1s or 1M/50M (references)"))?;
+    if let Some(marks) = text.strip_prefix("mark:") {
+        let parts = marks.rsplit_once('/').filter(|(name, _)| !name.is_empty());
+        let each = parts.and_then(|(name, each)| Some((name, references(each).filter(|&each| each > 1)?)));
+        return match each {
+            Some((name, each)) => Ok(Lengths::Marks(name.to_owned(), each)),
+            None => Err(format!(
+                "`{text}`: expected mark:NAME/N with N above 1: one of N stretches between marks"
+            )),
+        };
+    }
+    let (length, period) = text.split_once('/').ok_or_else(|| {
+        format!("`{text}`: expected LENGTH/PERIOD, such as 50ms/1s, 1M/50M (references) or mark:NAME/50")
+    })?;
     let lengths = match (references(length), references(period)) {
         (Some(length), Some(period)) => Lengths::References(length, period),
         (None, None) => Lengths::Time(duration(length)?, duration(period)?),

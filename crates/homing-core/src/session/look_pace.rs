@@ -11,6 +11,10 @@ const QUIET: Micros = Micros::from_millis(1600);
 const BUSY_SHARE: u32 = 20;
 const QUIET_SHARE: u32 = 400;
 
+/// Threads that begin are looked for at once while all scans together have used no more than this and 1/20 of the time:
+/// in a program's first second most is to be learnt, and what the first scan finds may be the shell that starts it.
+const BURST: Micros = Micros::from_millis(300);
+
 /// ... but are never further apart than this: nothing else reports a process that begins in a cgroup.
 const LONGEST: Micros = Micros::from_millis(2000);
 
@@ -30,10 +34,12 @@ pub(super) enum Urgency {
 pub(super) struct LookPace {
     last: Option<Micros>,
     every: Micros,
-    /// What the last scan used.
-    cost: Micros,
-    /// Least time between two scans.
+    /// What all scans have used, and may use before threads that begin have to wait.
+    used: Micros,
+    burst: Micros,
+    /// Least time between two scans, and if threads begin.
     rest: Micros,
+    soon: Micros,
     /// A scan was asked for and has not been answered.
     asked: bool,
     /// The part of a CPU that scans use while something changes.
@@ -44,7 +50,17 @@ impl LookPace {
     /// The first scan is due. Who only watches decides nothing by what has changed: scans cost it no more then.
     pub(super) fn new(watch: bool) -> LookPace {
         let busy_share = if watch { QUIET_SHARE } else { BUSY_SHARE };
-        LookPace { last: None, every: BUSY, cost: Micros(0), rest: Micros(0), asked: false, busy_share }
+        let (none, burst) = (Micros(0), if watch { Micros(0) } else { BURST });
+        LookPace {
+            last: None,
+            every: BUSY,
+            used: none,
+            burst,
+            rest: none,
+            soon: none,
+            asked: false,
+            busy_share,
+        }
     }
 
     /// True if it is time to scan: then a scan counts as asked for.
@@ -56,7 +72,10 @@ impl LookPace {
 
     /// A scan was made, which used `cost`; `quiet`: and found nothing new.
     pub(super) fn looked(&mut self, t: Micros, cost: Micros, quiet: bool) {
-        (self.last, self.cost, self.asked) = (Some(t), cost, false);
+        (self.last, self.asked) = (Some(t), false);
+        self.used = self.used.plus(cost);
+        let ahead = self.used > self.burst.plus(Micros(t.0 / u64::from(self.busy_share)));
+        self.soon = if ahead { cost.times(self.busy_share) } else { cost };
         self.rest = cost.times(if quiet { QUIET_SHARE } else { self.busy_share }).min(LONGEST);
         self.every = if quiet { self.every.times(2).min(QUIET) } else { BUSY };
     }
@@ -65,7 +84,7 @@ impl LookPace {
     pub(super) fn request(&mut self, urgency: Urgency) {
         (self.every, self.rest) = match urgency {
             Urgency::Busy => (BUSY, self.rest.min(QUIET)),
-            Urgency::Soon => (Micros(0), self.rest.min(self.cost.times(self.busy_share))),
+            Urgency::Soon => (Micros(0), self.rest.min(self.soon)),
             Urgency::Now => (Micros(0), Micros(0)),
         };
     }
@@ -96,6 +115,19 @@ mod tests {
         pace.looked(t, Micros(1), true);
         pace.request(Urgency::Soon);
         assert_eq!((pace.every, pace.rest), (Micros(0), Micros(20)));
+    }
+
+    #[test]
+    fn threads_that_begin_are_looked_for_at_once_in_the_first_second() {
+        let mut pace = LookPace::new(false);
+        let ms = Micros::from_millis;
+        let mut rests = (1..10).map(|number| {
+            pace.looked(ms(100 * number), ms(50), false);
+            pace.request(Urgency::Soon);
+            pace.rest
+        });
+        assert_eq!(rests.next(), Some(ms(50)), "the program runs as long");
+        assert_eq!(rests.last(), Some(ms(1000)), "1/20 of a CPU");
     }
 
     #[test]

@@ -202,6 +202,12 @@ impl Processes {
         Some(Moved { process, id: thread, thread: task.number, from, to, used })
     }
 
+    /// True if a thread stays on a node that was seen to use a page since it came there.
+    pub(super) fn is_used_from(&self, process: ProcessId, node: Node) -> bool {
+        let tasks = self.known.get(&process).into_iter().flat_map(|known| known.tasks.values());
+        tasks.into_iter().any(|task| task.used && task.home == Some(node))
+    }
+
     /// A thread was seen to use a page.
     pub(super) fn thread_uses(&mut self, process: ProcessId, thread: ThreadId) {
         let task = self.known.get_mut(&process).and_then(|known| known.tasks.get_mut(&thread));

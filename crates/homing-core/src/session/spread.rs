@@ -21,9 +21,9 @@ const EVIDENCE: u64 = 300;
 /// A node is loaded when it answers this many times the mean of the nodes that use the memory.
 const LOADED: f64 = 1.5;
 
-/// A node counts as a user from this part of the mean of all nodes on. Few scans show some nodes too seldom: whose
-/// threads run first after one takes most of its faults.
-const USER: f64 = 0.25;
+/// A node counts as a user from this part of the mean of all nodes on, and if a thread stays there that was seen to use
+/// pages. Of few scans the shares say little: whose threads run first after one takes most of its faults.
+const USER: f64 = 0.5;
 
 /// Uses since a page was first seen without which nobody knows whose it is: until then it goes to nobody but its user.
 /// Where nothing is to be gained scans are rare, so two must do.
@@ -66,11 +66,13 @@ impl Load {
     }
 }
 
-/// What the most loaded node has above its share: uses of the memory of each node, and by its CPUs.
-fn excess(of: &[u64], by: &[u64]) -> Option<Excess> {
+/// What the most loaded node has above its share: uses of the memory of each node, and by its CPUs, and whether a thread
+/// that uses pages `stays` there.
+fn excess(of: &[u64], by: &[u64], stays: impl Fn(Node) -> bool) -> Option<Excess> {
     let (nodes, uses) = (by.len(), by.iter().sum::<u64>());
     let share = |counts: &[u64], node: usize| counts[node] as f64 / uses as f64;
-    let users: Vec<usize> = (0..nodes).filter(|&node| share(by, node) >= USER / nodes as f64).collect();
+    let is_user = |node: &usize| share(by, *node) >= USER / nodes as f64 || stays(Node(*node as u16));
+    let users: Vec<usize> = (0..nodes).filter(is_user).collect();
     let mean = 1.0 / users.len().max(1) as f64;
     let from = (0..nodes).max_by(|&a, &b| share(of, a).total_cmp(&share(of, b)))?;
     if users.len() < 2 || share(of, from) < LOADED * mean {
@@ -113,7 +115,7 @@ impl Session<'_> {
                 of[at.index()] += u64::from(count) * pages;
             }
         }
-        excess(&of, &by)
+        excess(&of, &by, |node| self.processes.is_used_from(process, node))
     }
 
     fn spread_pages(&mut self, process: ProcessId, excess: &Excess) {
@@ -165,27 +167,33 @@ fn at_home(seen: &[u32], node: Node) -> bool {
 mod tests {
     use super::*;
 
+    fn of_uses(of: &[u64], by: &[u64]) -> Option<Excess> {
+        excess(of, by, |_| false)
+    }
+
     fn nodes(excess: &Excess) -> Vec<(u16, f64)> {
         excess.to.iter().map(|(node, share)| (node.0, (share * 1000.0).round() / 1000.0)).collect()
     }
 
     #[test]
     fn a_node_that_answers_for_all_has_an_excess() {
-        let all = excess(&[1000, 0, 0, 0], &[250; 4]).unwrap();
+        let all = of_uses(&[1000, 0, 0, 0], &[250; 4]).unwrap();
         assert_eq!(
             (all.from, all.part, nodes(&all)),
             (Node(0), 0.75, vec![(1, 0.333), (2, 0.333), (3, 0.333)])
         );
         // Two nodes use it, and it is on a third.
-        let apart = excess(&[0, 0, 1000, 0], &[500, 500, 0, 0]).unwrap();
+        let apart = of_uses(&[0, 0, 1000, 0], &[500, 500, 0, 0]).unwrap();
         assert_eq!((apart.part, nodes(&apart)), (1.0, vec![(0, 0.5), (1, 0.5)]));
         // The others get what they lack.
-        let some = excess(&[600, 200, 200], &[333, 333, 334]).unwrap();
+        let some = of_uses(&[600, 200, 200], &[333, 333, 334]).unwrap();
         assert_eq!(nodes(&some), [(1, 0.5), (2, 0.5)]);
         assert!((some.part - 4.0 / 9.0).abs() < 1e-9);
-        assert_eq!(excess(&[300, 250, 250, 200], &[250; 4]), None, "each has its share");
-        assert_eq!(excess(&[1000, 0, 0, 0], &[1000, 0, 0, 0]), None, "its only user has it");
-        assert_eq!(excess(&[1000, 0], &[990, 10]), None, "the other node hardly uses it");
+        assert_eq!(of_uses(&[300, 250, 250, 200], &[250; 4]), None, "each has its share");
+        assert_eq!(of_uses(&[1000, 0, 0, 0], &[1000, 0, 0, 0]), None, "its only user has it");
+        assert_eq!(of_uses(&[1000, 0], &[990, 10]), None, "the other node hardly uses it");
+        let seldom = excess(&[450, 550, 0], &[500, 490, 10], |node| node == Node(2)).unwrap();
+        assert_eq!((seldom.from, nodes(&seldom)), (Node(1), vec![(2, 1.0)]), "its threads came late");
     }
 
     #[test]
