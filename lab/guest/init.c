@@ -114,14 +114,15 @@ static void tune(char *setting) {
 }
 
 /* The kernel patches its own code when the first event of a kind is opened and when the last one is closed, and an
- * emulated processor may then run an instruction that is half patched: the kernel panics ("int3"), or hangs. Events of the
- * kinds that the engine opens, which count nothing and stay open, let that happen once, while nothing else runs. */
+ * emulated processor may then run an instruction that is half patched: the kernel panics ("int3"), or hangs. Events of
+ * the kinds that the engine opens, which count nothing and stay open, let that happen once, while nothing else runs. */
 static void keep_events_open(void) {
     static const unsigned kinds[] = {PERF_COUNT_SW_PAGE_FAULTS, PERF_COUNT_SW_CPU_MIGRATIONS};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         struct perf_event_attr event = {
             .type = PERF_TYPE_SOFTWARE, .size = sizeof event, .config = kinds[i], .disabled = 1};
-        if (syscall(SYS_perf_event_open, &event, 0, -1, -1, PERF_FLAG_FD_CLOEXEC) < 0) note("cannot open", "a perf event");
+        if (syscall(SYS_perf_event_open, &event, 0, -1, -1, PERF_FLAG_FD_CLOEXEC) < 0)
+            note("cannot open", "a perf event");
     }
 }
 

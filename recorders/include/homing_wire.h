@@ -19,7 +19,7 @@
 
 /* The version of all that this file says, which the recorder puts into the header. A recorder is linked into programs
  * and may be older than homing: homing then refuses, since it would misread it. Raised with every change. */
-#define HOMING_WIRE_VERSION 10
+#define HOMING_WIRE_VERSION 11
 
 /* The environment variable that names the wire: "MEMFD,CREDIT_FD,FULL_FD" (inherited descriptors). */
 #define HOMING_WIRE_ENV "HOMING_WIRE"
@@ -55,8 +55,8 @@ typedef struct {
    unsigned int       window;     /* 0: all is recorded; odd: window `window / 2` is open; else none. Set by homing at
                                    * the start, and raised by one by the recorder (parallel) when its time has come */
    /* In windows: the words of references that threads have sent, or would have sent, as far as they have counted them,
-    * or HOMING_PLACE for each of the marks that windows go by; and where in that count `window` is to become n: entry n % 2 is the place, in its last eight bits those of n. Set
-    * by homing, for one or two numbers in advance. */
+    * or HOMING_PLACE for each of the marks that windows go by; and where in that count `window` is to become n: entry
+    * n % 2 is the place, in its last eight bits those of n. Set by homing, for one or two numbers in advance. */
    unsigned long long progress __attribute__((aligned(64)));
    unsigned long long window_at[2];
    /* Recorder: for each stream in progress, the segment in use + 1 (0: none), its index in the stream, and the words

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
  * Recording in windows (`homing record --windows`), which open and close by a number in the wire's header. Homing says
- * when that is, in words of references; threads count theirs there, all together, and the number is raised where they
- * meet next; or it says after how many marks of a name, and the number is raised there. They look at it where they synchronise and where they need room. Between windows a thread's references go
- * where nobody reads them, and are counted in words; mappings, allocations, threads and marks are sent all the same,
- * for which the thread turns back to its segment for a moment. What a thread has sent in one window comes before what
- * others send in the next: one edge a window. */
+ * when that is, in words of references or in marks of a name; threads count theirs there, all together, and the number
+ * is raised where they meet next. They look at it where they synchronise and where they need room. Between windows a
+ * thread's references go where nobody reads them, and are counted in words; mappings, allocations, threads and marks
+ * are sent all the same, for which the thread turns back to its segment for a moment. What a thread has sent in one
+ * window comes before what others send in the next: one edge a window. */
 #include "runtime.h"
 #include "../include/homing_function.h"
 

@@ -6,8 +6,8 @@
 //! as its period at the pace that the program has had lately between windows. The recorder raises the window's number
 //! itself when the count comes to a place that is set here beforehand.
 //!
-//! Where the program marks its iterations or phases, windows may go from one mark to the next instead, and stretches are
-//! counted in marks.
+//! Where the program marks its iterations or phases, windows may go from one mark to the next instead, and stretches
+//! are counted in marks.
 
 use homing_linux::channel::Channel;
 use rand::{Rng, SeedableRng};
@@ -47,8 +47,8 @@ impl Windows {
         Windows::new(length, period, Unit::References, seed)
     }
 
-    /// From a mark of this name to the next one, once in so many: which of them the seed gives. What lies before the first
-    /// mark is in no window.
+    /// From a mark of this name to the next one, once in so many: which of them the seed gives. What lies before the
+    /// first mark is in no window.
     pub fn of_marks(name: &str, each: u64, seed: u64) -> Option<Windows> {
         Windows::new(1, each, Unit::Marks(name.to_owned()), seed)
     }

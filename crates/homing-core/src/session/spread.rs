@@ -66,8 +66,8 @@ impl Load {
     }
 }
 
-/// What the most loaded node has above its share: uses of the memory of each node, and by its CPUs, and whether a thread
-/// that uses pages `stays` there.
+/// What the most loaded node has above its share: uses of the memory of each node, and by its CPUs, and whether a
+/// thread that uses pages `stays` there.
 fn excess(of: &[u64], by: &[u64], stays: impl Fn(Node) -> bool) -> Option<Excess> {
     let (nodes, uses) = (by.len(), by.iter().sum::<u64>());
     let share = |counts: &[u64], node: usize| counts[node] as f64 / uses as f64;
