@@ -386,3 +386,22 @@ fn linking_with_libtsan_is_refused() {
         assert_eq!(recording.code, Some(3));
     }
 }
+
+/// Without `--recorder` a program is recorded by the one that it was built for.
+#[test]
+fn the_recorder_is_the_one_that_the_program_was_built_for() {
+    let directory = tempfile::tempdir().unwrap();
+    for (compiler, recorder) in [(Compiler::Gcc, "tsan"), (Compiler::ClangPass, "clang")] {
+        if !compiler.there() {
+            continue;
+        }
+        let trace = directory.path().join(recorder);
+        let mut record = build::homing();
+        record.args(["record", "--quiet", "-o"]).arg(&trace).arg("--");
+        record.arg(build::program(compiler, "windows.c", true)).arg("1");
+        let output = record.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let bytes = std::fs::read(trace).unwrap();
+        assert_eq!(homing_core::trace::Trace::open(&bytes).unwrap().header().recorder, recorder);
+    }
+}

@@ -10,6 +10,7 @@ pub(crate) const ENTRY: Recorder = Recorder {
     follows: false,
     has_windows: true,
     nothing: "the program holds no recording runtime: compile and link it with `homing cc` or `homing c++`",
+    suits: Some(|program| tsan::is_linked_with(program) && tsan::has_records(program)),
     lacks: |_| Ok(()),
     start: tsan::start,
 };

@@ -27,7 +27,7 @@ mod windows;
 
 pub use error::RecordError;
 pub use family::{Child, MOST_AT_ONCE};
-pub use recorders::{named, Recorder, Request, RECORDERS};
+pub use recorders::{named, suited, Recorder, Request, RECORDERS};
 pub use recording::{Finished, Prepared, Recorded};
 pub use region::{is_mark, NeverRan, Region};
 pub use session::{Allowed, Spent};

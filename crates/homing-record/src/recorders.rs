@@ -7,13 +7,14 @@ use crate::windows::Windows;
 use crate::{clang, tsan, valgrind};
 use homing_linux::channel::Channel;
 use homing_linux::follow::Door;
+use homing_linux::program;
 use homing_trace::{merge, Grain, IngestOptions};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-/// The recorders, the default first.
+/// The recorders; the first one is for programs that no other one suits.
 pub static RECORDERS: [Recorder; 3] = [valgrind::ENTRY, tsan::ENTRY, clang::ENTRY];
 
 /// One way to record.
@@ -29,6 +30,8 @@ pub struct Recorder {
     pub has_windows: bool,
     /// What the matter is where it recorded nothing.
     pub nothing: &'static str,
+    /// Whether a program was built for it; `None`: it takes any.
+    pub(crate) suits: Option<fn(&Path) -> bool>,
     /// Fails with what is missing to record a program on this machine.
     pub lacks: fn(&Path) -> Result<(), RecordError>,
     /// Makes the command that runs a program under it.
@@ -40,6 +43,16 @@ type Start = fn(&Request, &Path, Option<&Door>, &Arc<dyn Watch>) -> Result<Start
 /// The recorder of that name.
 pub fn named(name: &str) -> Option<&'static Recorder> {
     RECORDERS.iter().find(|recorder| recorder.name == name)
+}
+
+/// The recorder for a program, as it stands on the command line: of those that the program was built for, else the one
+/// for any.
+pub fn suited(name: &OsStr) -> &'static Recorder {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let suits = |recorder: &&Recorder, program: &Path| recorder.suits.is_some_and(|suits| suits(program));
+    let program = program::find(name, &path).ok();
+    let built_for = program.and_then(|program| RECORDERS.iter().find(|recorder| suits(recorder, &program)));
+    built_for.unwrap_or(&RECORDERS[0])
 }
 
 /// What to record and how.

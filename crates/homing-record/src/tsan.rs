@@ -6,6 +6,8 @@ use crate::watch::Watch;
 use crate::windows::Windows;
 use homing_linux::channel::{Capacity, Channel};
 use homing_linux::follow::Door;
+use object::{Object, ObjectSymbol, ReadCache};
+use std::fs::File;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -17,6 +19,7 @@ pub(crate) const ENTRY: Recorder = Recorder {
     has_windows: true,
     nothing: "the program holds no recording runtime: compile it \
               with `homing cflags` and link it with `homing ldflags`",
+    suits: Some(|program| is_linked_with(program) && !has_records(program)),
     lacks: |_| Ok(()),
     start,
 };
@@ -59,6 +62,19 @@ const WINDOW_MARK_ENV: &str = "HOMING_WINDOW_MARK";
 
 /// The environment variables that name the functions that begin and end the region of interest.
 const REGION_ENV: [&str; 2] = ["HOMING_FROM", "HOMING_TO"];
+
+/// Whether clang's pass has put records into the program: each file that it compiles has a function that defines them.
+pub(crate) fn has_records(program: &Path) -> bool {
+    let defines = |file: File| {
+        let cache = ReadCache::new(file);
+        object::File::parse(&cache)
+            .is_ok_and(|object| object.symbols().any(|symbol| symbol.name() == Ok(DEFINES_RECORDS)))
+    };
+    File::open(program).is_ok_and(defines)
+}
+
+/// The name of that function (`recorders/clang/pass.cpp`).
+const DEFINES_RECORDS: &str = "homing_blocks";
 
 /// Whether the program is linked with this recorder's runtime, which says so in a message of its own.
 pub(crate) fn is_linked_with(program: &Path) -> bool {

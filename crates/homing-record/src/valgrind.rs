@@ -28,6 +28,7 @@ pub(crate) const ENTRY: Recorder = Recorder {
     follows: true,
     has_windows: false,
     nothing: "Valgrind did not get as far as running the program (its message is above)",
+    suits: None,
     lacks,
     start,
 };

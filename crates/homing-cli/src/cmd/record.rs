@@ -18,7 +18,7 @@ use homing_record::{
 };
 use homing_trace::{merge, Grain, IngestOptions, Summary};
 use indicatif::HumanBytes;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,11 +34,11 @@ pub struct Args {
     /// The trace to write; an existing trace is replaced when the new one is complete
     #[arg(short, long, value_name = "FILE", default_value = "homing.trace")]
     output: PathBuf,
-    /// How to record
-    #[arg(long, default_value = RECORDERS[0].name,
+    /// How to record [default: what the program is built for, else valgrind]
+    #[arg(long,
           value_parser = PossibleValuesParser::new(
               RECORDERS.iter().map(|recorder| PossibleValue::new(recorder.name).help(recorder.summary))))]
-    recorder: String,
+    recorder: Option<String>,
     /// `line` drops references that hit in a per-thread filter of 512 lines of 64 bytes: smaller, and still enough for
     /// page placement behind caches
     #[arg(long, value_enum, default_value = "none")]
@@ -168,9 +168,13 @@ pub fn run(args: Args) -> Result {
 }
 
 fn request(args: Args) -> anyhow::Result<Request> {
-    let unknown = || exit::error(Code::USAGE, format!("--recorder {}: no such recorder", args.recorder));
+    let recorder = match &args.recorder {
+        Some(name) => homing_record::named(name)
+            .ok_or_else(|| exit::error(Code::USAGE, format!("--recorder {name}: no such recorder")))?,
+        None => homing_record::suited(args.command.first().map_or(OsStr::new(""), |name| name)),
+    };
     Ok(Request {
-        recorder: homing_record::named(&args.recorder).ok_or_else(unknown)?,
+        recorder,
         command: args.command,
         output: args.output,
         options: IngestOptions {

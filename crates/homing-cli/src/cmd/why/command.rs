@@ -9,9 +9,9 @@ use crate::region;
 use crate::tables::things;
 use anyhow::Context;
 use homing_live::config::parse_duration;
-use homing_record::{Allowed, Finished, Region, Request, Spent, RECORDERS};
+use homing_record::{Allowed, Finished, Region, Request, Spent};
 use homing_trace::{merge, Grain, IngestOptions, Summary};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -100,8 +100,9 @@ impl Command {
             (keep, _) => keep.clone().unwrap_or_default(),
         };
         let Budget { time, references } = self.budget;
+        let recorder = homing_record::suited(self.words.first().map_or(OsStr::new(""), |name| name));
         let request = Request {
-            recorder: &RECORDERS[0],
+            recorder,
             command: self.words.clone(),
             output: output.clone(),
             options: IngestOptions { limit: references, ..IngestOptions::default() },
@@ -109,7 +110,7 @@ impl Command {
             only_program: false,
             merge: merge::Options::default(),
             slice: homing_record::DEFAULT_SLICE,
-            follow: true,
+            follow: recorder.follows,
             region: self.region.clone(),
             windows: None,
         };
