@@ -108,6 +108,8 @@ struct Pass : PassInfoMixin<Pass> {
 extern "C" LLVM_ATTRIBUTE_WEAK PassPluginLibraryInfo llvmGetPassPluginInfo()
 {
    return {LLVM_PLUGIN_API_VERSION, "homing", "1", [](PassBuilder &builder) {
+              builder.registerVectorizerStartEPCallback(
+                 [](FunctionPassManager &passes, auto &&...) { passes.addPass(homing::KeepRolled()); });
               builder.registerOptimizerLastEPCallback(
                  [](ModulePassManager &passes, auto &&...) { passes.addPass(homing::Pass()); });
            }};

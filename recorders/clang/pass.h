@@ -6,6 +6,7 @@
  *
  *   collect.cpp  the accesses of a function, in parts      emit.cpp  the code that writes records
  *   lower.cpp    atomics and ranges as calls                pass.cpp  the module: definitions, registration
+ *   rolled.cpp   loops that are not to be unrolled
  */
 #ifndef HOMING_PASS_H
 #define HOMING_PASS_H
@@ -17,6 +18,7 @@
 #include "llvm/IR/Function.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/Module.h"
+#include "llvm/IR/PassManager.h"
 #include <cstdint>
 #include <vector>
 
@@ -74,6 +76,11 @@ struct Work {
    /* Copies and fills that were recorded as accesses. */
    std::vector<llvm::Instruction *> small;
    bool calls; /* it calls others */
+};
+
+/* Keeps loops with addresses without a step from being unrolled. */
+struct KeepRolled : llvm::PassInfoMixin<KeepRolled> {
+   llvm::PreservedAnalyses run(llvm::Function &function, llvm::FunctionAnalysisManager &manager);
 };
 
 Work collect(llvm::Function &function, llvm::ScalarEvolution &evolution, llvm::LoopInfo &loops);
