@@ -1,4 +1,5 @@
-"""The table of recording.sh: HOMING WORK WORKLOAD..., with programs in WORK/gcc, WORK/tsan, WORK/clang and WORK/pass."""
+"""The table of recording.sh: HOMING WORK WORKLOAD..., with programs in WORK/gcc, WORK/tsan, WORK/clang and WORK/pass. Without
+workloads it is of those in WORK/programs.json."""
 import json
 import os
 import resource
@@ -13,7 +14,14 @@ trace = f"{work}/bench.trace"
 # Arguments of some 10^8 references, and of next to none.
 arguments = {"cg": (["-n", "14000", "-i", str(125 * scale)], ["-n", "64", "-i", "1"]),
              "is": (["-i", str(61 * scale)], ["-n", "64", "-i", "1"]),
-             "mg": (["-n", "64", "-i", str(6 * scale)], ["-n", "8", "-i", "1"])}
+             "mg": (["-n", "64", "-i", str(6 * scale)], ["-n", "8", "-i", "1"]),
+             "chase": (["-i", str(1500 * scale)], ["-n", "64", "-i", "1"])}
+arguments = {name: [[*words, "-t", str(threads)] for words in both] for name, both in arguments.items()}
+if not workloads:
+    with open(f"{work}/programs.json") as file:
+        arguments = json.load(file)
+    workloads = list(arguments)
+    os.environ["OMP_NUM_THREADS"] = str(threads)
 
 
 def ways(name):
@@ -23,9 +31,10 @@ def ways(name):
     rows = [("native gcc", "native gcc", [built["gcc"]]),
             ("valgrind, none", "native gcc", ["valgrind", "-q", "--tool=none", "--fair-sched=yes", built["gcc"]]),
             ("valgrind", "native gcc", [*record, "--", built["gcc"]]),
-            ("valgrind, line filter", "native gcc", [*record, "--filter", "line", "--", built["gcc"]]),
-            ("tsan, inert", "native gcc", [built["tsan"]]),
-            ("tsan", "native gcc", [*record, "--recorder", "tsan", "--", built["tsan"]])]
+            ("valgrind, line filter", "native gcc", [*record, "--filter", "line", "--", built["gcc"]])]
+    if os.path.exists(built["tsan"]):
+        rows += [("tsan, inert", "native gcc", [built["tsan"]]),
+                 ("tsan", "native gcc", [*record, "--recorder", "tsan", "--", built["tsan"]])]
     if os.path.exists(built["pass"]):
         rows += [("native clang", "native clang", [built["clang"]]),
                  ("clang, inert", "native clang", [built["pass"]]),
@@ -45,8 +54,9 @@ def used(command):
     return cpu, wall, usage.ru_maxrss / 1024
 
 
+factors = {}
 for name in workloads:
-    long, short = ([*words, "-t", str(threads)] for words in arguments[name])
+    long, short = arguments[name]
     rows, seen, starts, traces = ways(name), {}, {}, {}
     for _ in range(runs):
         for way, _, command in rows:
@@ -64,6 +74,12 @@ for name in workloads:
         (cpu, wall, peak), (start_cpu, start_wall, _) = median[way], start[way]
         base_cpu, base_wall, _ = median[base]
         info = traces.get(way)
+        factors.setdefault(way, []).append((cpu - start_cpu) / (base_cpu - start[base][0]))
         of_trace = f"{info['references'] / 1e6:.0f} M | {info['bytes'] / info['references']:.3f}" if info else " | "
         print(f"| {way} | {cpu:.2f} | {cpu / base_cpu:.1f}x | {(cpu - start_cpu) / (base_cpu - start[base][0]):.1f}x |"
               f" {wall / base_wall:.1f}x | {start_wall:.2f} | {of_trace} | {peak:.0f} |")
+
+if len(workloads) > 1:
+    print("\nCPU without start, geometric means of all:")
+    for way, each in factors.items():
+        print(f"  {way}: {statistics.geometric_mean(each):.1f}x")

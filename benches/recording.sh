@@ -7,11 +7,17 @@
 #   [RUNS=3] [THREADS=2] [SCALE=1] benches/recording.sh [WORKLOAD...]
 #
 # SCALE 1 is some 10^8 references a run; times are medians of RUNS runs, all ways in turn.
+#
+#   OTHERS=DIR benches/recording.sh    other programs than those of workloads/, with a line of geometric means
+#
+# DIR/programs.json has their arguments, long and short: {"lulesh": [["-s", "12", "-i", "60"], ["-s", "2", "-i", "1"]]}; they are
+# built in DIR/gcc, DIR/clang and, with `homing cc`, DIR/pass, and take OMP_NUM_THREADS from THREADS.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 homing=${HOMING:-$PWD/target/release/homing}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+[ -z "${OTHERS:-}" ] || OMP_WAIT_POLICY=passive exec python3 benches/recording.py "$homing" "$OTHERS"
 [ $# -gt 0 ] || set -- cg is mg
 for name in "$@"; do
   make -s -C workloads OUT="$work/gcc" "$work/gcc/$name"
