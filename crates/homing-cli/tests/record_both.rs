@@ -55,14 +55,17 @@ fn a_recording_is_a_whole_trace() {
 #[test]
 fn each_recorder_refuses_the_other_ones_program() {
     let plain = build::program(Compiler::Gcc, "behaviours.c", false);
-    let built = build::program(Compiler::Gcc, "behaviours.c", true);
+    let instrumented = build::program(Compiler::Gcc, "behaviours.c", true);
     let out = trace("refused");
     let out = out.to_str().unwrap();
     let refused =
         homing(&["record", "--merge", "--recorder", "tsan", "-o", out], &[plain.to_str().unwrap(), "ends"]);
     let message = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && message.contains("homing cflags"), "{message}");
-    let refused = homing(&["record", "--merge", "-o", out], &[built.to_str().unwrap(), "ends"]);
+    let refused = homing(
+        &["record", "--merge", "--recorder", "valgrind", "-o", out],
+        &[instrumented.to_str().unwrap(), "ends"],
+    );
     let message = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(3), "{message}");
     assert!(message.contains("--recorder tsan"), "{message}");
