@@ -376,5 +376,10 @@ fn a_program_that_ends_before_its_first_window_is_said() {
         .arg("--");
     let output = succeeds(record.arg(program).arg("10"));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("no window opened before the program ended"), "{said}");
+    assert!(said.contains("no window opened before the program ended: take shorter"), "{said}");
+    let mut record = build::homing();
+    record.args(["record", "--recorder", "tsan", "--windows", "mark:nosuch/5", "-o"]).arg(&trace).arg("--");
+    let output = succeeds(record.arg(build::program(Compiler::Gcc, "windows.c", true)).arg("10"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("fewer than 5 marks `nosuch`"), "{said}");
 }

@@ -119,7 +119,7 @@ enum Fineness {
 
 /// Records.
 pub fn run(args: Args) -> Result {
-    let (quiet, merge, in_windows) = (args.quiet, args.merge, args.windows.is_some());
+    let (quiet, merge, windows) = (args.quiet, args.merge, args.windows.clone());
     let (pid, time) = (args.pid, args.time);
     let request = request(args)?;
     let (recorder, follow, output) = (request.recorder, request.follow, request.output.clone());
@@ -156,11 +156,8 @@ pub fn run(args: Args) -> Result {
     if let Some(never_ran) = &finished.never_ran {
         errln!("homing: warning: {}", region::never_ran(never_ran, &finished.summary));
     }
-    if in_windows && finished.summary.windows == 0 {
-        errln!(
-            "homing: warning: no window opened before the program ended: take shorter periods (--windows), or record \
-             all of it"
-        );
+    if let Some(lengths) = windows.filter(|_| finished.summary.windows == 0) {
+        errln!("homing: warning: no window opened before the program ended: {}", lengths.why_none());
     }
     warn(&finished.summary);
     let failed = finished.children.iter().any(|child| child.recorded.is_err());
@@ -211,6 +208,19 @@ impl Lengths {
             Lengths::Time(length, period) => Windows::of_time(length, period, seed),
             Lengths::References(length, period) => Windows::of_references(length, period, seed),
             Lengths::Marks(ref name, each) => Windows::of_marks(name, each, seed),
+        }
+    }
+
+    /// What to do where none opened.
+    fn why_none(&self) -> String {
+        match self {
+            Lengths::Marks(name, each) => format!(
+                "it made fewer than {each} marks `{name}`, or none; check the name (`homing trace info` counts marks), \
+                 take a smaller number, or record all of it"
+            ),
+            Lengths::Time(..) | Lengths::References(..) => {
+                "take shorter periods (--windows), or record all of it".to_owned()
+            }
         }
     }
 }
