@@ -10,7 +10,7 @@ import time
 
 homing, work, workloads = sys.argv[1], sys.argv[2], sys.argv[3:]
 runs, threads, scale = (int(os.environ.get(name, default)) for name, default in [("RUNS", 3), ("THREADS", 2), ("SCALE", 1)])
-trace = f"{work}/bench.trace"
+trace = "bench.trace"
 # Arguments of some 10^8 references, and of next to none.
 arguments = {"cg": (["-n", "14000", "-i", str(125 * scale)], ["-n", "64", "-i", "1"]),
              "is": (["-i", str(61 * scale)], ["-n", "64", "-i", "1"]),

@@ -17,7 +17,15 @@ cd "$(dirname "$0")/.."
 homing=${HOMING:-$PWD/target/release/homing}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-[ -z "${OTHERS:-}" ] || OMP_WAIT_POLICY=passive exec python3 benches/recording.py "$homing" "$OTHERS"
+table=$PWD/benches/recording.py
+export OMP_WAIT_POLICY=passive
+# What programs leave behind goes with the folder that they run in.
+if [ -n "${OTHERS:-}" ]; then
+  others=$(realpath "$OTHERS")
+  cd "$work"
+  python3 "$table" "$homing" "$others"
+  exit
+fi
 [ $# -gt 0 ] || set -- cg is mg
 for name in "$@"; do
   make -s -C workloads OUT="$work/gcc" "$work/gcc/$name"
@@ -27,4 +35,5 @@ for name in "$@"; do
     make -s -C workloads OUT="$work/pass" CC="$homing cc" CFLAGS="-O2 -g" "$work/pass/$name"
   fi
 done
-OMP_WAIT_POLICY=passive python3 benches/recording.py "$homing" "$work" "$@"
+cd "$work"
+python3 "$table" "$homing" "$work" "$@"
