@@ -159,25 +159,34 @@ fn turns_are_taken(references: &[(u32, u64, u64)], row: u64) -> u64 {
     seen
 }
 
+/// Records `windows.c`, which works for so many milliseconds. Returns what homing said, the program's numbers, and what
+/// the trace holds.
+fn recorded(
+    compiler: Compiler,
+    recorder: &str,
+    windows: &str,
+    milliseconds: &str,
+) -> (String, [u64; 6], Seen) {
+    let directory = tempfile::tempdir().unwrap();
+    let trace = directory.path().join("a.trace");
+    let mut record = build::homing();
+    record.args(["record", "--merge", "--recorder", recorder, "--windows", windows, "-o"]).arg(&trace);
+    record.arg("--").arg(build::program(compiler, "windows.c", true)).arg(milliseconds);
+    let output = succeeds(&mut record);
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let numbers: Vec<u64> = printed.split_whitespace().map(|number| number.parse().unwrap()).collect();
+    let numbers: [u64; 6] = numbers.try_into().unwrap_or_else(|_| panic!("{printed}"));
+    let seen = Seen::of(&trace, numbers[0], numbers[1]);
+    (String::from_utf8_lossy(&output.stderr).into_owned(), numbers, seen)
+}
+
 fn records_in_windows(compiler: Compiler, recorder: &str) {
     if !compiler.there() {
         return;
     }
-    let directory = tempfile::tempdir().unwrap();
-    let trace = directory.path().join("a.trace");
-    let program = build::program(compiler, "windows.c", true);
-    let mut record = build::homing();
-    record
-        .args(["record", "--merge", "--recorder", recorder, "--windows", "20ms/100ms", "-o"])
-        .arg(&trace)
-        .arg("--");
-    let output = succeeds(record.arg(program).arg("3000"));
-    let said = String::from_utf8_lossy(&output.stderr);
+    let (said, numbers, seen) = recorded(compiler, recorder, "20ms/100ms", "3000");
     assert!(said.contains(" windows hold ") && said.contains("homing optimal"), "{said}");
-    let printed = String::from_utf8_lossy(&output.stdout);
-    let numbers: Vec<u64> = printed.split_whitespace().map(|number| number.parse().unwrap()).collect();
-    let [table, row, rounds, made, filled, two_pages] = numbers[..] else { panic!("{printed}") };
-    let seen = Seen::of(&trace, table, row);
+    let [_, row, rounds, made, filled, two_pages] = numbers;
     // What is no reference is all there.
     assert_eq!(seen.allocated, rounds);
     // Between windows, the first to a page.
@@ -224,19 +233,7 @@ fn records_from_mark_to_mark(compiler: Compiler, recorder: &str) {
     if !compiler.there() {
         return;
     }
-    let directory = tempfile::tempdir().unwrap();
-    let trace = directory.path().join("a.trace");
-    let program = build::program(compiler, "windows.c", true);
-    let mut record = build::homing();
-    record
-        .args(["record", "--merge", "--recorder", recorder, "--windows", "mark:round/5", "-o"])
-        .arg(&trace)
-        .arg("--");
-    let output = succeeds(record.arg(program).arg("1500"));
-    let printed = String::from_utf8_lossy(&output.stdout);
-    let numbers: Vec<u64> = printed.split_whitespace().map(|number| number.parse().unwrap()).collect();
-    let [table, row, rounds, ..] = numbers[..] else { panic!("{printed}") };
-    let seen = Seen::of(&trace, table, row);
+    let (_, [_, row, rounds, ..], seen) = recorded(compiler, recorder, "mark:round/5", "1500");
     // Rounds are short: some stretches are over before anybody has looked.
     let windows = u64::from(seen.newest);
     assert!(windows > 20 && windows <= rounds / 5 + 1, "{windows} windows of {rounds} rounds");

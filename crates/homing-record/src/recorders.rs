@@ -9,7 +9,7 @@ use homing_linux::channel::Channel;
 use homing_linux::follow::Door;
 use homing_linux::program;
 use homing_trace::{merge, Grain, IngestOptions};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -45,12 +45,11 @@ pub fn named(name: &str) -> Option<&'static Recorder> {
     RECORDERS.iter().find(|recorder| recorder.name == name)
 }
 
-/// The recorder for a program, as it stands on the command line: of those that the program was built for, else the one
-/// for any.
-pub fn suited(name: &OsStr) -> &'static Recorder {
+/// The recorder for a command: the one that its program was built for, else the one for any program.
+pub fn suited(command: &[OsString]) -> &'static Recorder {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let suits = |recorder: &&Recorder, program: &Path| recorder.suits.is_some_and(|suits| suits(program));
-    let program = program::find(name, &path).ok();
+    let program = command.first().and_then(|name| program::find(name, &path).ok());
     let built_for = program.and_then(|program| RECORDERS.iter().find(|recorder| suits(recorder, &program)));
     built_for.unwrap_or(&RECORDERS[0])
 }

@@ -47,7 +47,7 @@ impl Windows {
         Windows::new(length, period, Unit::References, seed)
     }
 
-    /// From a mark of this name to the next one, once in so many: which of them the seed gives. What lies before the
+    /// Of each `each` stretches between marks of this name one is a window; the seed says which. What lies before the
     /// first mark is in no window.
     pub fn of_marks(name: &str, each: u64, seed: u64) -> Option<Windows> {
         Windows::new(1, each, Unit::Marks(name.to_owned()), seed)

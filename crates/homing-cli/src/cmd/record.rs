@@ -18,7 +18,7 @@ use homing_record::{
 };
 use homing_trace::{merge, Grain, IngestOptions, Summary};
 use indicatif::HumanBytes;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -168,7 +168,7 @@ fn request(args: Args) -> anyhow::Result<Request> {
     let recorder = match &args.recorder {
         Some(name) => homing_record::named(name)
             .ok_or_else(|| exit::error(Code::USAGE, format!("--recorder {name}: no such recorder")))?,
-        None => homing_record::suited(args.command.first().map_or(OsStr::new(""), |name| name)),
+        None => homing_record::suited(&args.command),
     };
     Ok(Request {
         recorder,

@@ -8,16 +8,16 @@
 //! huge page counts as many times as it has base pages. One that could be split says +1 if it is of another node: its
 //! parts may each have one user.
 //!
-//! How sure that is: uses are not independent. A scan takes the mappings of all pages away at once, and whichever
-//! thread runs first then takes many of the faults, whosever the pages are; in the next scan that is another. So there
-//! are two errors:
+//! The mean has two errors:
 //!
-//! * Of so many independent uses.
-//! * Of what all pages of a scan have in common. Let s(n) be the share of node n in the uses of a scan, q(n) that in
-//!   the uses of all scans that are looked at, and T(n) the uses in that scan of pages that n used last, less those of
-//!   pages that are at n. If all pages are used alike, the uses of the scan say the sum of T(n) s(n), and would say
-//!   that of T(n) q(n) if the scan were like the others. How far these are apart in several scans is the error of their
-//!   sum (as a t-test has it). It is 0 where the shares are alike from scan to scan, as where one node uses all.
+//! * The standard error of the uses, as if they were independent.
+//! * The error of scans. A scan takes the mappings of all pages away at once. Whichever thread runs first then takes
+//!   many of the faults, whosever the pages are; after the next scan that is another thread. Let s(n) be the share of
+//!   node n in the uses of a scan, q(n) that in the uses of all scans that are looked at, and T(n) the uses in that
+//!   scan of pages that n used last, less those of pages that are at n. If all pages are used alike, the uses of the
+//!   scan say the sum of T(n) s(n), and would say that of T(n) q(n) if the scan were like the others. How far these are
+//!   apart in several scans is the error of their sum (as a t-test has it). It is 0 where the shares are alike from
+//!   scan to scan, as where one node uses all.
 
 use crate::ids::Node;
 
@@ -67,7 +67,7 @@ struct Window {
     again: u64,
     /// What following the last user would have won, less what it would have lost, out of `uses`.
     won: i64,
-    /// The sum of the squares of both.
+    /// The sum of the squares of what each use won or lost.
     squares: u64,
     /// Uses of pages that the node used last, less those of pages that are there, out of `uses`: T(n).
     followed: Vec<i64>,
@@ -254,7 +254,7 @@ mod tests {
         assert!(wrong <= 20, "{wrong} of 399");
     }
 
-    /// Verdicts that moves are worth it, in so many scans; `shares` draws the parts of the nodes in the uses of a scan.
+    /// How often moves are found worth it in `scans` scans; `shares` draws the share of each node in the uses of one.
     fn found(scans: usize, mut shares: impl FnMut(&mut SplitMix64, usize) -> [f64; 4]) -> usize {
         let (mut gain, mut random) = (Gain::default(), SplitMix64::seed_from_u64(5));
         let (mut last, mut found) = (vec![None; 1000], 0);

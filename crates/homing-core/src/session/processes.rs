@@ -204,8 +204,8 @@ impl Processes {
 
     /// True if a thread stays on a node that was seen to use a page since it came there.
     pub(super) fn is_used_from(&self, process: ProcessId, node: Node) -> bool {
-        let tasks = self.known.get(&process).into_iter().flat_map(|known| known.tasks.values());
-        tasks.into_iter().any(|task| task.used && task.home == Some(node))
+        let is_used = |task: &Task| task.used && task.home == Some(node);
+        self.known.get(&process).is_some_and(|known| known.tasks.values().any(is_used))
     }
 
     /// A thread was seen to use a page.

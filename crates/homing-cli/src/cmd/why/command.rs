@@ -11,7 +11,7 @@ use anyhow::Context;
 use homing_live::config::parse_duration;
 use homing_record::{Allowed, Finished, Region, Request, Spent};
 use homing_trace::{merge, Grain, IngestOptions, Summary};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -100,7 +100,7 @@ impl Command {
             (keep, _) => keep.clone().unwrap_or_default(),
         };
         let Budget { time, references } = self.budget;
-        let recorder = homing_record::suited(self.words.first().map_or(OsStr::new(""), |name| name));
+        let recorder = homing_record::suited(&self.words);
         let request = Request {
             recorder,
             command: self.words.clone(),
