@@ -13,7 +13,7 @@ cd "$work"
 
 "$homing" lab run --topology 2x2 -- true 2>first.err
 if [ $? -eq 3 ]; then
-  echo "SKIPPED 7 tests of the live engine, which need what is missing here: $(cat first.err)"
+  echo "SKIPPED 8 tests of the live engine, which need what is missing here: $(cat first.err)"
   exit 0
 fi
 gcc -O2 -Wall -o signals "$root/tests/signals/signals.c" -pthread || exit 1
@@ -72,9 +72,18 @@ spreads() {
 }
 # On a busy host one thread may take nearly all faults of each scan, as though the table were its own.
 spreads || { cat err; echo "live: once more"; spreads; } || { cat err; echo "live: FAILED"; exit 1; }
+# The same where each memory serves one access at a time: without the engine requests wait for each other, spread they hardly do.
+loaded() {
+  local counts=$1; shift
+  in_lab 300 --observe "$counts" --interval 1s --cache 128K --delay --busy 40 --file homing --file preload --file swings --env HOMING_LIB=. \
+    -- "$@" ./swings 4 1024 >out 2>err
+}
+loaded alone.json timeout 12 &&
+  loaded spread.json ./homing run --quiet --source hint-faults -- timeout 30 &&
+  python3 "$root/tests/live/load.py" alone.json spread.json || { cat err; echo "live: FAILED"; exit 1; }
 
 in_lab 500 --file homing --file bands --file churn --file numa --file signals --file wait.sh -- sh ./guest.sh ||
   { echo "live: FAILED"; exit 1; }
 shared
 wander
-echo "live: 7 passed"
+echo "live: 8 passed"

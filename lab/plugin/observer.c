@@ -39,7 +39,9 @@ static struct mapping *map(struct vcpu *vcpu, mem_info info, uint64_t address) {
 }
 
 static void delay(struct vcpu *vcpu, unsigned home) {
-    vcpu->debt += options.latency[vcpu->node][home] * options.delay_scale;
+    double wait = load_waits[vcpu - vcpus][home];
+    vcpu->waited[home] += wait;
+    vcpu->debt += options.latency[vcpu->node][home] * options.delay_scale + wait;
     if (vcpu->debt < PORTION) return;
     struct timespec before, after, sleep = {.tv_sec = 0, .tv_nsec = (long)vcpu->debt};
     if (vcpu->debt > 900e6) sleep.tv_nsec = 900000000;
@@ -124,6 +126,7 @@ static void on_vcpu(plugin_id id, unsigned index) {
 static void on_end(plugin_id id, void *data) {
     (void)id;
     (void)data;
+    load_end();
     trace_end();
     report_end();
 }
@@ -177,6 +180,7 @@ static int parse(const char *argument) {
     else if (IS("cache")) options.cache_bytes = atol(value);
     else if (IS("ways")) options.cache_ways = atoi(value);
     else if (IS("scale")) options.delay_scale = strtod(value, NULL);
+    else if (IS("busy")) options.busy_ns = strtod(value, NULL);
     else if (IS("card")) options.card = atoi(value);
     else if (IS("trace")) options.trace = atoi(value);
     else if (IS("physical")) options.trace_physical = atoi(value);
@@ -203,7 +207,7 @@ EXPORT int qemu_plugin_install(plugin_id id, const struct qemu_info *info, int a
     }
     if (options.cache_bytes != 0) cache_begin();
     if (options.pages) pages_begin();
-    if (card_begin() != 0 || trace_begin() != 0 || report_begin() != 0) {
+    if (card_begin() != 0 || trace_begin() != 0 || load_begin() != 0 || report_begin() != 0) {
         fprintf(stderr, "observer: cannot begin: %s\n", strerror(errno));
         return -1;
     }

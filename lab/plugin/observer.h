@@ -59,6 +59,7 @@ struct vcpu {
     uint64_t devices;      /* accesses to no memory of a node */
     double debt;           /* nanoseconds of delay not yet slept */
     uint64_t delayed;      /* nanoseconds slept */
+    double waited[MOST_NODES]; /* nanoseconds of delay that were waits at each memory, scaled */
     uint64_t until_sample; /* misses to come before the card takes its next sample */
     struct mapping mappings[MAPPINGS];
     struct line *lines;    /* the cache, if one is modelled */
@@ -80,6 +81,7 @@ extern struct options {
     long cache_bytes;     /* 0: no cache, every access is a transaction */
     int cache_ways;
     double delay_scale;   /* 0: none */
+    double busy_ns;       /* what one request takes of a memory; 0: memories have no load */
     int card;             /* descriptor of the card's memory, or -1 */
     int trace;            /* descriptor that the trace goes to, or -1 */
     int trace_physical;
@@ -105,6 +107,11 @@ void pages_begin(void);
 struct page *pages_find(struct vcpu *vcpu, uint64_t virtual_page);
 void pages_meet(struct vcpu *vcpu, struct page *page, uint64_t physical);
 void pages_report(int out);
+
+/* load.c: what a request of a vCPU waits at each memory now, in nanoseconds, scaled as delays are. */
+extern double load_waits[MOST_VCPUS][MOST_NODES];
+int load_begin(void);
+void load_end(void);
 
 /* card.c: the monitor card. */
 int card_begin(void);

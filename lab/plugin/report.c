@@ -7,6 +7,7 @@
  *   p SPACE PAGE VCPU READS WRITES MISSES HOME      HOME: where this vCPU last found it
  *   s SPACE PAGE SPACE PAGE          two pages that are the same memory
  *   d VCPU NANOSECONDS               delays slept
+ *   l HOME NANOSECONDS               waits at a memory under load, of all requests, without the scale of delays
  *   end PROGRAMS DEVICES             address spaces of the program; accesses to no node's memory
  */
 #define _GNU_SOURCE
@@ -84,6 +85,11 @@ void report_end(void) {
     for (unsigned i = 0; i < options.nvcpus; i++) {
         devices += vcpus[i].devices;
         if (vcpus[i].delayed != 0) fprintf(file, "d %u %lu\n", i, vcpus[i].delayed);
+    }
+    for (unsigned home = 0; options.busy_ns > 0 && home < options.nnodes; home++) {
+        double waited = 0;
+        for (unsigned i = 0; i < options.nvcpus; i++) waited += vcpus[i].waited[home];
+        fprintf(file, "l %u %.0f\n", home, waited / options.delay_scale);
     }
     fprintf(file, "end %u %lu\n", spaces_programs(), devices);
     fclose(file);

@@ -34,12 +34,22 @@ pub struct Options {
     pub all: bool,
     /// A cache of this many bytes per vCPU: what misses it is a transaction of the interconnect.
     pub cache: Option<u64>,
-    /// Delay each transaction by its latency times this.
-    pub delay: Option<f64>,
+    /// Delay each transaction by its latency.
+    pub delay: Option<Delay>,
     /// The monitor card is plugged in.
     pub card: bool,
     /// The trace has physical addresses instead of virtual ones.
     pub physical: bool,
+}
+
+/// Delays of transactions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Delay {
+    /// Latencies times this are slept.
+    pub scale: f64,
+    /// How long a memory is busy with one transaction, in nanoseconds, while others wait there; none: memories have no
+    /// load.
+    pub busy_ns: Option<f64>,
 }
 
 impl Default for Options {
@@ -100,6 +110,8 @@ pub struct Observed {
     pub shared: Vec<[(u64, u64); 2]>,
     /// Nanoseconds of delay by vCPU.
     pub delayed: Vec<u64>,
+    /// Nanoseconds that all transactions waited at each memory for others, if memories have load. Not scaled.
+    pub waited: Vec<u64>,
     /// Address spaces that were the program's.
     pub spaces: u64,
     /// Accesses to no node's memory.
@@ -159,9 +171,13 @@ impl Observer {
         if let Some(bytes) = options.cache {
             put("cache", bytes.to_string());
         }
-        if let Some(scale) = options.delay {
-            put("scale", scale.to_string());
+        if let Some(delay) = options.delay {
+            put("scale", delay.scale.to_string());
             put("latency", join(topology.latency.iter().flatten().map(f64::to_string), ";"));
+            if let Some(ns) = delay.busy_ns {
+                check_busy(ns, topology)?;
+                put("busy", ns.to_string());
+            }
         }
         if let Some(trace) = trace {
             put("trace", inherit::pass(qemu, trace).to_string());
@@ -183,6 +199,19 @@ impl Observer {
     pub fn finish(self) -> Result<Observed, LabError> {
         self.reader.join().unwrap_or_else(|_| Err(broken("the reader of the report panicked")))
     }
+}
+
+/// A memory cannot be busy with an access for longer than the access takes.
+fn check_busy(ns: f64, topology: &Topology) -> Result<(), LabError> {
+    let least = topology.latency.iter().flatten().copied().fold(f64::INFINITY, f64::min);
+    if ns <= least {
+        return Ok(());
+    }
+    Err(LabError::Usage(format!(
+        "--busy {ns}: a memory cannot be busy with an access for longer than the {least} ns that the nearest takes in \
+         topology `{}`",
+        topology.name
+    )))
 }
 
 fn join(words: impl Iterator<Item = String>, separator: &str) -> String {
@@ -291,6 +320,10 @@ impl Observed {
                 self.delayed.resize(self.node_of_cpu.len(), 0);
                 self.delayed[cpu(number(0)?)?] = number(1)?;
             }
+            "l" => {
+                self.waited.resize(self.nodes.len(), 0);
+                *self.waited.get_mut(number(0)? as usize)? = number(1)?;
+            }
             "end" => (self.spaces, self.devices, self.complete) = (number(0)?, number(1)?, true),
             _ => return None,
         }
@@ -354,6 +387,15 @@ impl Observed {
         }
     }
 
+    /// What a transaction waited at each memory for others, in nanoseconds, the mean of all; empty where memories had
+    /// no load.
+    pub fn mean_waits(&self) -> Vec<f64> {
+        let total = self.total();
+        let both = self.transactions(&total).both();
+        let served = |home: usize| both.iter().map(|row| row[home]).sum::<u64>().max(1);
+        self.waited.iter().enumerate().map(|(home, &ns)| ns as f64 / served(home) as f64).collect()
+    }
+
     /// Where each page was when its most frequent user last looked: address and index of the node, by address. Of the
     /// address space with the most accesses; what is in several address spaces at once has no one place.
     pub fn homes(&self) -> Vec<(u64, usize)> {
@@ -376,7 +418,8 @@ mod tests {
         let mut observed =
             Observed { node_of_cpu: vec![0, 1], nodes: vec![0, 2], cached: true, ..Observed::default() };
         let report = "begin 3 2\na 100 0 0 30 10\na 100 2 0 20 0\nm 100 2 0 5 0\na 200 2 1 40 0\n\
-                      p 1a ff 0 3 4 5 1\np 1a ff 2 30 40 50 0\nd 2 7\nend 1 9\n";
+                      p 1a ff 0 3 4 5 1\np 1a ff 2 30 40 50 0\nd 2 7\n\
+                      l 1 20\nend 1 9\n";
         observed.read(report.as_bytes(), &[Some(0), None, Some(1)]).unwrap();
         assert_eq!(observed.intervals.len(), 2);
         let total = observed.total();
@@ -385,6 +428,7 @@ mod tests {
         assert_eq!(observed.nonlocal_percent(observed.transactions(&total)), 100.0);
         assert_eq!((observed.spaces, observed.devices, observed.complete), (1, 9, true));
         assert_eq!(observed.delayed, [0, 7]);
+        assert_eq!((&observed.waited[..], observed.mean_waits()), (&[0, 20][..], vec![0.0, 20.0]));
         let bound = observed.bound(4096);
         assert_eq!((bound.pages, bound.access_percent), (1, 100.0 * 7.0 / 77.0));
         assert_eq!(observed.homes(), [(0xff000, 0)]);

@@ -45,8 +45,12 @@ pub struct Measured {
     pub accesses: f64,
     /// Misses.
     pub misses: f64,
-    /// Of the program, on the emulated machine: no measure of anything but patience.
+    /// Of the program, on the emulated machine. Without delays no measure of anything but patience.
     pub seconds: f64,
+    /// ... from the first access that counts to the last, to an interval.
+    pub counted_seconds: f64,
+    /// What a miss waited for others at the memories, in nanoseconds; 0 where memories have no load.
+    pub wait_ns: f64,
 }
 
 impl Measured {
@@ -71,6 +75,8 @@ impl Measured {
             accesses: total.accesses.total() as f64,
             misses: total.misses.total() as f64,
             seconds: ended.ran.as_secs_f64(),
+            counted_seconds: counted_ms(observed) as f64 / 1e3,
+            wait_ns: observed.waited.iter().sum::<u64>() as f64 / (total.misses.total() as f64).max(1.0),
         }
     }
 
@@ -88,6 +94,8 @@ impl Measured {
             &mut self.accesses,
             &mut self.misses,
             &mut self.seconds,
+            &mut self.counted_seconds,
+            &mut self.wait_ns,
         ];
         all.extend(self.course_percent.iter_mut());
         all
@@ -134,6 +142,13 @@ fn curve(observed: &Observed) -> Vec<[f64; 2]> {
         [interval.ms.saturating_sub(first) as f64 / 1e3, percent]
     };
     observed.intervals.iter().map(point).collect()
+}
+
+/// From the end of the first interval in which something counts to the end of the last.
+fn counted_ms(observed: &Observed) -> u64 {
+    let mut ends = observed.intervals.iter().map(|interval| interval.ms);
+    let first = ends.next().unwrap_or(0);
+    ends.next_back().unwrap_or(first) - first
 }
 
 fn middle(mut numbers: Vec<f64>) -> f64 {

@@ -8,7 +8,7 @@ pub use measure::{Measured, Summary};
 
 use crate::job::{environment_with, working_directory, Job};
 use crate::kernel::{HugePages, Kernel};
-use crate::observer::Options;
+use crate::observer::{Delay, Options};
 use crate::session::{Ended, Ends, Lab};
 use crate::topology::Topology;
 use crate::watch::Watch;
@@ -37,6 +37,8 @@ pub struct Baseline {
     pub tunes: Vec<(String, String)>,
     /// Bytes of each CPU's cache; what misses it counts.
     pub cache: u64,
+    /// Delays of misses.
+    pub delay: Option<Delay>,
     /// Count only between the program's own marks.
     pub marked: bool,
     /// Length of the observer's intervals.
@@ -99,6 +101,7 @@ impl Baseline {
             pages: true,
             marked: self.marked,
             cache: Some(self.cache),
+            delay: self.delay,
             ..Options::default()
         };
         let kernel = Kernel {

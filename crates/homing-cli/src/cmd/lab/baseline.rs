@@ -3,7 +3,7 @@
 
 mod show;
 
-use super::flags::{assignment, bytes, duration, named, MachineArgs};
+use super::flags::{assignment, bytes, duration, named, DelayArgs, MachineArgs};
 use super::Stderr;
 use crate::exit::{Code, Result};
 use clap::ValueHint;
@@ -45,6 +45,8 @@ pub struct Args {
     /// The cache of each CPU; what misses it counts
     #[arg(long, value_name = "SIZE", value_parser = bytes, default_value = "128K")]
     cache: u64,
+    #[command(flatten)]
+    delay: DelayArgs,
     /// Count only between the program's own marks (lab/guest/homing_section.h)
     #[arg(long)]
     marked: bool,
@@ -94,6 +96,7 @@ impl Args {
             start: self.start_on.clone(),
             tunes: self.tune.clone(),
             cache: self.cache,
+            delay: self.delay.delay(),
             marked: self.marked,
             interval: self.interval,
             timeout: self.timeout,

@@ -5,6 +5,7 @@ use crate::names;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use homing_core::ids::parse_bytes;
 use homing_lab::kernel::{Balancing, HugePages, Kernel};
+use homing_lab::observer::Delay;
 use homing_lab::topology::{memory, Size, Topology};
 use homing_lab::LabError;
 use std::time::Duration;
@@ -46,6 +47,25 @@ impl MachineArgs {
     /// QEMU's model of the CPU.
     pub fn cpu_model(&self) -> &str {
         &self.cpu_model
+    }
+}
+
+/// Delays of accesses.
+#[derive(clap::Args, Clone, Debug)]
+pub struct DelayArgs {
+    /// Delay each access (with a cache: each miss) by its latency in the topology, times this
+    #[arg(long, value_name = "SCALE", num_args = 0..=1, default_missing_value = "10", require_equals = true,
+          value_parser = positive)]
+    delay: Option<f64>,
+    /// With --delay: a memory is busy for NS nanoseconds with each access, and others wait meanwhile
+    #[arg(long, value_name = "NS", requires = "delay", value_parser = positive)]
+    busy: Option<f64>,
+}
+
+impl DelayArgs {
+    /// The delays asked for.
+    pub fn delay(&self) -> Option<Delay> {
+        self.delay.map(|scale| Delay { scale, busy_ns: self.busy })
     }
 }
 
@@ -102,6 +122,12 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         "m" => Ok(Duration::from_secs(60 * number)),
         _ => Err(expected()),
     }
+}
+
+/// A number above 0.
+fn positive(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
+    number.ok_or_else(|| format!("`{text}`: expected a number above 0"))
 }
 
 /// NAME=VALUE.

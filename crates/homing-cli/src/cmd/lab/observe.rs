@@ -1,6 +1,6 @@
 //! What the observer shall count, and how its counts are shown: a table, JSON, CSV.
 
-use super::flags::{bytes, duration};
+use super::flags::{bytes, duration, DelayArgs};
 use super::trace_file::TraceFile;
 use crate::files::{self, Output};
 use crate::tables;
@@ -43,9 +43,8 @@ pub struct ObserveArgs {
     /// Count only between the program's own marks (lab/guest/homing_section.h)
     #[arg(long)]
     marked: bool,
-    /// Delay each access (with --cache: each miss) by its latency in the topology, times this
-    #[arg(long, value_name = "SCALE", num_args = 0..=1, default_missing_value = "10", require_equals = true)]
-    delay: Option<f64>,
+    #[command(flatten)]
+    delay: DelayArgs,
     /// Plug the monitor card in, which programs of the guest can use (docs/monitor-card.md)
     #[arg(long)]
     card: bool,
@@ -62,7 +61,7 @@ impl ObserveArgs {
     pub fn options(&self) -> Option<Options> {
         let wanted = self.observe.is_some()
             || self.placement_out.is_some()
-            || self.delay.is_some()
+            || self.delay.delay().is_some()
             || self.card
             || self.trace.is_some();
         wanted.then_some(Options {
@@ -72,7 +71,7 @@ impl ObserveArgs {
             marked: self.marked,
             all: self.all_processes,
             cache: self.cache,
-            delay: self.delay,
+            delay: self.delay.delay(),
             card: self.card,
             physical: self.physical,
         })
@@ -138,6 +137,9 @@ pub fn json(observed: &Observed, topology: &Topology) -> Value {
     value["intervals"] = observed.intervals.iter().map(|interval| part(observed, interval)).collect();
     if !observed.delayed.is_empty() {
         value["delayed_ns"] = json!(observed.delayed);
+    }
+    if !observed.waited.is_empty() {
+        value["mean_wait_ns"] = json!(observed.mean_waits());
     }
     if !observed.pages.is_empty() {
         let bound = |bytes| {
@@ -217,6 +219,10 @@ fn table(observed: &Observed) -> String {
     }
     let course: Vec<_> = observed.course(10).iter().map(|point| format!("{point:.1}")).collect();
     text.push_str(&format!("\nover time, non-local % of {what}: {}", course.join(" ")));
+    if !observed.waited.is_empty() {
+        let waits: Vec<_> = observed.mean_waits().iter().map(|ns| format!("{ns:.1}")).collect();
+        text.push_str(&format!("\nwaits for others at each memory, mean ns: {}", waits.join(" ")));
+    }
     if !observed.pages.is_empty() {
         let (small, huge) = (observed.bound(4 << 10), observed.bound(2 << 20));
         let of = |bound: homing_lab::observer::Bound| {

@@ -17,6 +17,8 @@ pub fn print(args: &Args, topology: &Topology, rows: &[Summary]) -> anyhow::Resu
             "command": command,
             "topology": topology.name,
             "cache": args.cache,
+            "delay": args.delay.delay().map(|delay| delay.scale),
+            "busy_ns": args.delay.delay().and_then(|delay| delay.busy_ns),
             "marked": args.marked,
             "start_on": args.start_on,
             "rows": rows,
@@ -26,7 +28,7 @@ pub fn print(args: &Args, topology: &Topology, rows: &[Summary]) -> anyhow::Resu
     }
     let start = args.start_on.as_ref().map_or(String::new(), |nodes| format!(", memory begins on {nodes}"));
     outln!("{}: {}, cache {} KiB{start}", command.join(" "), topology.name, args.cache >> 10);
-    outln!("{}", table(rows));
+    outln!("{}", table(rows, args.delay.delay().is_some()));
     outln!("\nnon-local % of misses over time, in tenths of the run");
     for row in rows {
         let points: Vec<_> = row.median.course_percent.iter().map(|point| format!("{point:5.1}")).collect();
@@ -35,8 +37,8 @@ pub fn print(args: &Args, topology: &Topology, rows: &[Summary]) -> anyhow::Resu
     Ok(())
 }
 
-fn table(rows: &[Summary]) -> comfy_table::Table {
-    let header = [
+fn table(rows: &[Summary], delayed: bool) -> comfy_table::Table {
+    let mut header = vec![
         "contender",
         "THP",
         "non-local %",
@@ -49,10 +51,13 @@ fn table(rows: &[Summary]) -> comfy_table::Table {
         "hint faults",
         "modelled",
     ];
+    if delayed {
+        header.extend(["seconds", "wait ns"]);
+    }
     let mut table = tables::table(&header);
     let first = rows.first().map_or(0.0, |row| row.median.modelled_ms);
     for Summary { contender, thp, median, .. } in rows {
-        table.add_row([
+        let mut cells = vec![
             contender.clone(),
             (*thp).to_owned(),
             format!("{:.2}", median.nonlocal_percent),
@@ -64,7 +69,11 @@ fn table(rows: &[Summary]) -> comfy_table::Table {
             tables::count(median.failed_pages as u64),
             tables::count(median.hint_faults as u64),
             format!("{:.3}", median.modelled_ms / first.max(f64::MIN_POSITIVE)),
-        ]);
+        ];
+        if delayed {
+            cells.extend([format!("{:.1}", median.counted_seconds), format!("{:.1}", median.wait_ns)]);
+        }
+        table.add_row(cells);
     }
     table
 }
