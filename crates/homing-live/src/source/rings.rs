@@ -24,6 +24,8 @@ pub struct Rings {
     cpus: Vec<Ring>,
     threads: BTreeMap<Tid, Ring>,
     losses: Losses,
+    /// Room for the samples of one look, kept for the next.
+    samples: Vec<Sample>,
 }
 
 /// A sample as a load; `None` if it comes from a CPU that is not known.
@@ -47,16 +49,18 @@ impl Rings {
             cpus: cpus.unwrap_or_default(),
             threads: BTreeMap::new(),
             losses: Losses::default(),
+            samples: Vec::new(),
         }
     }
 
-    /// Hands the samples of the targets to `take`.
+    /// Hands the samples of the targets to `take`, in the order of their times: ring by ring one node's uses would come
+    /// before all others', and what is judged by the first of them would be judged by that node's alone.
     pub fn drain(&mut self, targets: &Targets, mut take: impl FnMut(&Sample)) {
-        let losses = &mut self.losses;
+        let (losses, samples) = (&mut self.losses, &mut self.samples);
         for ring in self.cpus.iter_mut().chain(self.threads.values_mut()) {
             let drained = ring.drain(|record| match record {
                 Record::Sample(sample) if sample.address < KERNEL && targets.contains(Pid(sample.pid)) => {
-                    take(&sample);
+                    samples.push(sample);
                 }
                 Record::Lost(count) => losses.lost += count,
                 Record::Throttle => losses.throttled += 1,
@@ -64,6 +68,8 @@ impl Rings {
             });
             losses.malformed += drained.malformed;
         }
+        samples.sort_by_key(|sample| sample.time);
+        samples.drain(..).for_each(|sample| take(&sample));
     }
 }
 
@@ -115,5 +121,56 @@ impl Source for Rings {
     fn kernel_may_move(&self) -> bool {
         let switch = std::fs::read_to_string("/proc/sys/kernel/numa_balancing").unwrap_or_default();
         !matches!(switch.trim(), "" | "0")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::page_faults::FAULTS;
+    use super::*;
+    use crate::targets::Choice;
+    use homing_linux::policy;
+    use homing_linux::proc::Proc;
+    use std::path::Path;
+    use std::sync::{Barrier, Mutex};
+
+    #[test]
+    fn samples_of_several_rings_come_in_the_order_of_their_times() {
+        const PAGES: usize = 128;
+        let host = Host::read(Path::new("/sys")).unwrap();
+        let cpus: Vec<u32> = host.cpus().into_iter().take(2).collect();
+        let mut rings = Rings::new(Event::PAGE_FAULTS, FAULTS, &host);
+        if cpus.len() < 2 || rings.cpus.is_empty() {
+            eprintln!("SKIPPED: this needs two CPUs, and the right to watch them");
+            return;
+        }
+        let pids = vec![Pid(std::process::id() as i32)];
+        let mut targets = Targets::new(Proc::default(), Choice::Processes { pids, children: false });
+        targets.look(&host).unwrap();
+        // Pages that are not there before somebody writes to them; that of the allocator's own words is left out.
+        let memory = Mutex::new(vec![0u8; (PAGES + 1) * 4096]);
+        let start = memory.lock().unwrap().as_ptr() as u64 + 4096;
+        let turn = Barrier::new(cpus.len());
+        std::thread::scope(|scope| {
+            for (index, &cpu) in cpus.iter().enumerate() {
+                let (memory, turn) = (&memory, &turn);
+                scope.spawn(move || {
+                    policy::set_affinity(Tid(0), &[cpu]).unwrap();
+                    for page in 0..PAGES {
+                        turn.wait();
+                        if page % 2 == index {
+                            memory.lock().unwrap()[(page + 1) * 4096] = 1;
+                        }
+                        turn.wait();
+                    }
+                });
+            }
+        });
+        let mut pages = Vec::new();
+        rings.drain(&targets, |sample| {
+            let page = sample.address.wrapping_sub(start) / 4096;
+            pages.extend((page < PAGES as u64).then_some(page as usize));
+        });
+        assert_eq!(pages, (0..PAGES).collect::<Vec<_>>());
     }
 }
