@@ -11,14 +11,16 @@
 # six-boards   as node0, on six nodes of 2 CPUs
 # large        as node0, with footprints of 256 MB and more
 # numad        as large, for numad, which takes no smaller processes
+# gigabytes    as large, with 2 GiB, on a machine of 14 GiB; not among the cases unless asked for
 set -euo pipefail
 cd "$(dirname "$0")/.."
 homing=${HOMING:-$PWD/target/release/homing} out=${OUT:-$PWD/build/bench-live}
 declare -A arguments=(
   [cg]="-n 14000 -i 1200" [mg]="-n 32 -i 400" [adi]="-n 384 -i 240" [fft]="-n 65536 -i 80" [sorbyr]="-n 512 -i 400" [hashserver]="-n 131072 -i 24"
 )
+declare -A gigabytes=([stream]="-n 90000000 -i 12")
 declare -A large=([stream]="-n 12000000 -i 40" [sorbyr]="-n 6000 -i 8" [hashserver]="-n 8388608 -i 3")
-declare -A topology=([six-boards]=six-boards) start=([round-robin]=0,1,2,3) thp=([huge]=always) contenders=([numad]=start,numad) threads=([six-boards]=12)
+declare -A machine=([six-boards]="--topology six-boards" [gigabytes]="--nodes 4 --cpus 8 --mem 14G") start=([round-robin]=0,1,2,3) thp=([huge]=always) contenders=([numad]=start,numad) threads=([six-boards]=12)
 
 # one CASE PROGRAM ARGUMENTS: all contenders, into OUT/CASE/PROGRAM.json.
 one() {
@@ -26,8 +28,8 @@ one() {
   [ ! -s "$file" ] || return 0
   mkdir -p "$out/$1"
   # shellcheck disable=SC2086
-  "$homing" lab baseline --topology "${topology[$1]:-4x2}" --start-on "${start[$1]:-0}" --thp "${thp[$1]:-never}" --marked --repeats "${REPEATS:-1}" \
-    --env OMP_PROC_BIND=true --env OMP_WAIT_POLICY=passive --timeout 20m --json \
+  "$homing" lab baseline ${machine[$1]:---topology 4x2} --start-on "${start[$1]:-0}" --thp "${thp[$1]:-never}" --marked --repeats "${REPEATS:-1}" \
+    --env OMP_PROC_BIND=true --env OMP_WAIT_POLICY=passive --timeout 40m --json \
     --contenders "${CONTENDERS:-${contenders[$1]:-start,balancing,fast}}" --with 'homing=homing run --quiet --source hint-faults --' \
     -- "build/workloads/$2" -t "${threads[$1]:-8}" $3 >"$file.new"
   mv "$file.new" "$file"
@@ -36,11 +38,13 @@ one() {
 for case in ${CASES:-node0 round-robin huge six-boards large numad}; do
   case $case in
   large | numad) programs=${PROGRAMS:-stream sorbyr hashserver} ;;
+  gigabytes) programs=stream ;;
   *) programs=${PROGRAMS:-cg mg adi fft sorbyr hashserver} ;;
   esac
   for name in $programs; do
     case $case in
     large | numad) one "$case" "$name" "${large[$name]}" ;;
+    gigabytes) one "$case" "$name" "${gigabytes[$name]}" ;;
     *) one "$case" "$name" "${arguments[$name]}" ;;
     esac
   done

@@ -78,9 +78,9 @@ loaded() {
   in_lab 300 --observe "$counts" --interval 1s --cache 128K --delay --busy 40 --file homing --file preload --file swings --env HOMING_LIB=. \
     -- "$@" ./swings 4 1024 >out 2>err
 }
-loaded alone.json timeout 12 &&
-  loaded spread.json ./homing run --quiet --source hint-faults -- timeout 30 &&
-  python3 "$root/tests/live/load.py" alone.json spread.json || { cat err; echo "live: FAILED"; exit 1; }
+loaded alone.json timeout 12
+loaded spread.json ./homing run --quiet --source hint-faults -- timeout 30
+python3 "$root/tests/live/load.py" alone.json spread.json || { cat err; echo "live: FAILED"; exit 1; }
 
 in_lab 500 --file homing --file bands --file churn --file numa --file signals --file wait.sh -- sh ./guest.sh ||
   { echo "live: FAILED"; exit 1; }
