@@ -1,5 +1,5 @@
 //! How fast policies run on page runs and `homing` on samples, on one core, and what state they keep a page. Prints
-//! tables: `cargo bench -p homing-core --bench policies`.
+//! tables: `cargo bench -p homing-core --bench policies`; `-- samples` and names of policies for those alone.
 
 use homing_core::action::{Actions, Locations};
 use homing_core::history::{History, HistoryBuilder, Options};
@@ -124,38 +124,48 @@ fn samples(machine: &str, strays: u32) -> f64 {
 }
 
 fn main() {
+    let asked: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let wanted = |name: &str| asked.is_empty() || asked.iter().any(|word| word == name);
+    if wanted("samples") {
+        speeds_of_samples();
+    }
+    let names = ["first-touch", "work-function", "homing"].into_iter().chain(COUNTER_DRIVEN);
+    let names: Vec<&str> = names.filter(|name| wanted(name)).collect();
+    if !names.is_empty() {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a worker");
+        pool.install(|| tables_of_policies(&names));
+    }
+}
+
+fn speeds_of_samples() {
     println!("million samples a second of homing, of one core's time, {SAMPLED_PAGES} pages");
     for (name, strays) in [("at home", 0), ("one stray in a hundred", 10), ("shared by all", 1000)] {
         let best = |machine| (0..3).map(|_| samples(machine, strays)).fold(0.0, f64::max);
         println!("{name:24} butterfly {:6.1}  four-socket {:6.1}", best("butterfly"), best("four-socket"));
     }
     println!();
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a worker");
-    pool.install(|| {
-        println!(
-            "million references a second of one core's time, {NODES} nodes, 4096 pages, 100 intervals, 20 \
-        iterations"
-        );
-        println!(
-            "{:18} {:>12} {:>12} {:>12} {:>12}",
-            "policy", "runs of 8", "of 64", "of 512", "64, every:64"
-        );
-        let histories = [8, 64, 512].map(|length| history(4096, 30_000_000, length));
-        for name in ["first-touch", "work-function", "homing"].into_iter().chain(COUNTER_DRIVEN) {
-            // The best of three, since the machine may be busy.
-            let best = |history: &History, level: &str| {
-                (0..3).map(|_| run(history, name, level).0).fold(0.0, f64::max)
-            };
-            let speeds = histories.each_ref().map(|history| best(history, "perfect"));
-            let sampled = best(&histories[1], "every:64");
-            println!("{name:18} {:12.0} {:12.0} {:12.0} {sampled:12.0}", speeds[0], speeds[1], speeds[2]);
-        }
-        println!("\nbytes a page beyond first-touch, a million pages that 2 of {NODES} nodes use");
-        let wide = history(1_000_000, 4_000_000, 1);
-        let floor = run(&wide, "first-touch", "intervals:4").1;
-        for name in COUNTER_DRIVEN.into_iter().chain(["work-function", "homing"]) {
-            let bytes = run(&wide, name, "intervals:4").1.saturating_sub(floor);
-            println!("{name:18} {:8.0}", bytes as f64 / 1e6);
-        }
-    });
+}
+
+fn tables_of_policies(names: &[&str]) {
+    println!(
+        "million references a second of one core's time, {NODES} nodes, 4096 pages, 100 intervals, 20 \
+    iterations"
+    );
+    println!("{:18} {:>12} {:>12} {:>12} {:>12}", "policy", "runs of 8", "of 64", "of 512", "64, every:64");
+    let histories = [8, 64, 512].map(|length| history(4096, 30_000_000, length));
+    for &name in names {
+        // The best of three, since the machine may be busy.
+        let best =
+            |history: &History, level: &str| (0..3).map(|_| run(history, name, level).0).fold(0.0, f64::max);
+        let speeds = histories.each_ref().map(|history| best(history, "perfect"));
+        let sampled = best(&histories[1], "every:64");
+        println!("{name:18} {:12.0} {:12.0} {:12.0} {sampled:12.0}", speeds[0], speeds[1], speeds[2]);
+    }
+    println!("\nbytes a page beyond first-touch, a million pages that 2 of {NODES} nodes use");
+    let wide = history(1_000_000, 4_000_000, 1);
+    let floor = run(&wide, "first-touch", "intervals:4").1;
+    for &name in names.iter().filter(|name| **name != "first-touch") {
+        let bytes = run(&wide, name, "intervals:4").1.saturating_sub(floor);
+        println!("{name:18} {:8.0}", bytes as f64 / 1e6);
+    }
 }

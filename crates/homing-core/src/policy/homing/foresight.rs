@@ -32,7 +32,8 @@ const RATE: f32 = 0.02;
 /// The weight of a context before anything was learnt.
 const WEIGHT: f32 = 0.2;
 
-static LOGARITHMS: LazyLock<[f32; MOST as usize + 2]> =
+/// Of every count that a byte can hold, so that nothing need be checked.
+static LOGARITHMS: LazyLock<[f32; 256]> =
     LazyLock::new(|| std::array::from_fn(|count| (count as f32 + UNSEEN).ln()));
 
 /// How many visits went on beyond each step, and how many did not.
@@ -57,8 +58,8 @@ impl Tally {
 
     /// Logarithm of the odds that it goes on.
     #[inline]
-    fn odds(&self, step: usize) -> f32 {
-        LOGARITHMS[usize::from(self.on[step])] - LOGARITHMS[usize::from(self.over[step])]
+    fn odds(&self, step: usize, logarithms: &[f32; 256]) -> f32 {
+        logarithms[usize::from(self.on[step])] - logarithms[usize::from(self.over[step])]
     }
 }
 
@@ -78,27 +79,24 @@ pub(super) fn key(words: [u32; 4]) -> u16 {
 pub(super) struct Foresight {
     #[serde(serialize_with = "write_sparse", deserialize_with = "read_sparse")]
     tallies: Vec<Tally>,
-    /// By step; the last weight is that of the page's own tally.
-    weights: [[f32; SHARED + 1]; STEPS],
+    /// By context and step; the last are those of the page's own tally.
+    weights: [[f32; STEPS]; SHARED + 1],
 }
 
 impl Default for Foresight {
     fn default() -> Foresight {
-        Foresight { tallies: Vec::new(), weights: [[WEIGHT; SHARED + 1]; STEPS] }
+        Foresight { tallies: Vec::new(), weights: [[WEIGHT; STEPS]; SHARED + 1] }
     }
 }
 
 impl Foresight {
-    fn inputs(&self, own: &Tally, keys: &Keys, step: usize) -> [f32; SHARED + 1] {
+    /// The tallies of a length's contexts; the last is the page's own.
+    #[inline]
+    fn seen(&self, own: &Tally, keys: &Keys) -> [Tally; SHARED + 1] {
         std::array::from_fn(|at| match keys.get(at) {
-            Some(&key) => self.tallies.get(usize::from(key)).map_or(0.0, |tally| tally.odds(step)),
-            None => own.odds(step),
+            Some(&key) => self.tallies.get(usize::from(key)).copied().unwrap_or_default(),
+            None => *own,
         })
-    }
-
-    fn chance(&self, inputs: &[f32; SHARED + 1], step: usize) -> f32 {
-        let sum: f32 = inputs.iter().zip(&self.weights[step]).map(|(input, weight)| input * weight).sum();
-        1.0 / (1.0 + (-sum).exp())
     }
 
     /// A length that had come to `step` goes on beyond it, or not.
@@ -106,10 +104,12 @@ impl Foresight {
         if self.tallies.is_empty() {
             self.tallies.resize(TALLIES, Tally::default());
         }
-        let inputs = self.inputs(own, keys, step);
-        let error = f32::from(u8::from(goes_on)) - self.chance(&inputs, step);
-        for (weight, input) in self.weights[step].iter_mut().zip(inputs) {
-            *weight += RATE * error * input;
+        let logarithms = &*LOGARITHMS;
+        let inputs = self.seen(own, keys).map(|tally| tally.odds(step, logarithms));
+        let sum: f32 = inputs.iter().zip(&self.weights).map(|(input, weights)| input * weights[step]).sum();
+        let error = f32::from(u8::from(goes_on)) - logistic(sum);
+        for (weights, input) in self.weights.iter_mut().zip(inputs) {
+            weights[step] += RATE * error * input;
         }
         keys.iter().for_each(|&key| self.tallies[usize::from(key)].add(step, goes_on));
         own.add(step, goes_on);
@@ -117,8 +117,20 @@ impl Foresight {
 
     /// The length after which a page that is elsewhere should come, if that costs `price`; both in first steps.
     pub(super) fn wait(&self, own: &Tally, keys: &Keys, price: f32) -> f32 {
-        wait(std::array::from_fn(|step| self.chance(&self.inputs(own, keys, step), step)), price)
+        let (mut sums, logarithms) = ([0.0; STEPS], &*LOGARITHMS);
+        for (tally, weights) in self.seen(own, keys).iter().zip(&self.weights) {
+            sums.iter_mut()
+                .enumerate()
+                .for_each(|(at, sum)| *sum += tally.odds(at, logarithms) * weights[at]);
+        }
+        wait(sums.map(logistic), price)
     }
+}
+
+/// The chance that has these odds, of which this is the logarithm.
+#[inline]
+fn logistic(odds: f32) -> f32 {
+    1.0 / (1.0 + (-odds).exp())
 }
 
 /// When to buy at `price` what else costs its length, in the mean at least, if at each step it goes on with these
@@ -141,12 +153,12 @@ fn wait(chances: [f32; STEPS], price: f32) -> f32 {
 /// Where a step begins.
 #[inline]
 pub(super) fn begin(step: usize) -> f32 {
-    (step as f32).exp2()
+    (1u32 << step) as f32
 }
 
 /// The length that stands for those that end in a step.
 fn middle(step: usize) -> f32 {
-    (step as f32 + 0.5).exp2()
+    begin(step) * std::f32::consts::SQRT_2
 }
 
 fn write_sparse<S: Serializer>(tallies: &[Tally], serializer: S) -> Result<S::Ok, S::Error> {

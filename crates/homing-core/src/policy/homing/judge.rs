@@ -3,7 +3,7 @@
 use super::super::prices::Prices;
 use super::super::work_function::Rule as Eagerness;
 use super::expert::{Wish, EXPERTS, FORESEES, NEVER, SCALES, VISITS};
-use super::page::State;
+use super::page::{State, ALL};
 use super::pools::Losses;
 use super::visits::{Known, Measure};
 use super::Parameters;
@@ -111,7 +111,8 @@ impl Judge {
     }
 
     /// What an expert wants at a reference from `by`, a node where it has no copy. `coming`: what it stands for.
-    fn wish(&self, state: &State, expert: usize, (by, write, coming): Reference) -> Option<Wish> {
+    fn wish(&self, state: &State, expert: usize, on: Reference) -> Option<Wish> {
+        let (by, write, coming) = on;
         let (home, beside) = (state.experts[expert].home, self.replication && !write);
         if expert == NEVER {
             return None;
@@ -125,9 +126,21 @@ impl Judge {
                 return Some(Wish::Replica(by));
             }
         }
-        let to = CAUTIOUS.target(self.prices(), &state.works[0], home, by);
-        let enough = || beside && self.has_read_enough(state, home, by);
-        to.map(|to| Wish::new(to, by, beside)).or_else(|| enough().then_some(Wish::Replica(by)))
+        self.wish_by_past(CAUTIOUS, state, home, on)
+    }
+
+    /// What goes by the work function, this eagerly, and by reads wants with a copy at `home`.
+    fn wish_by_past(&self, rule: Eagerness, state: &State, home: Node, on: Reference) -> Option<Wish> {
+        let ((by, write, _), work) = (on, &state.works[0]);
+        let beside = self.replication && !write;
+        let to = rule.target(self.prices(), work, home, by).map(|to| Wish::new(to, by, beside));
+        to.or_else(|| (beside && self.has_read_enough(state, home, by)).then_some(Wish::Replica(by)))
+    }
+
+    /// References of `by` until [`Judge::wish_by_past`] could want something.
+    fn until_wish(&self, rule: Eagerness, state: &State, home: Node, by: Node) -> u64 {
+        let by_work = rule.patience(self.prices(), &state.works[0], home, by);
+        by_work.min(self.until_read_enough(state, home, by))
     }
 
     /// References of `by` that one sample of `weight` references stands for. Where pages have replicas, the reads of
@@ -208,15 +221,6 @@ impl Judge {
         let (prices, visiting) = (&self.scaled[VISITS], state.visit.node);
         let missing = prices.copy(visiting, by) - state.works[VISITS].advantage(prices, visiting, by);
         (missing - prices.copy(visiting, by) * EPSILON) / self.loss(by, visiting).max(f64::MIN_POSITIVE)
-    }
-
-    /// What the page wants to catch up with its leader, who is at `by`.
-    fn wish_to_catch_up(&self, state: &State, home: Node, by: Node, write: bool) -> Option<Wish> {
-        let beside = self.replication && !write;
-        if let Some(to) = self.catch_up.target(self.prices(), &state.works[0], home, by) {
-            return Some(Wish::new(to, by, beside));
-        }
-        (beside && self.has_read_enough(state, home, by)).then_some(Wish::Replica(by))
     }
 
     /// True if the reads of `by` since the last write have cost [`ENOUGH_READING`].
@@ -303,10 +307,12 @@ impl Judge {
         known && at.holds(by) && single && self.is_settled(state, by, write)
     }
 
-    /// True if a reference from `by` is local to every expert that matters and moves none.
+    /// As [`State::settled`], but the expert that never moves may be left behind once it has paid that much more.
     #[inline]
     pub(super) fn is_settled(&self, state: &State, by: Node, write: bool) -> bool {
-        state.settled_but_for_never(by, write, DEBT * self.unit)
+        let lost = state.experts[NEVER].paid >= state.experts[state.leader()].paid + DEBT * self.unit;
+        let holders = state.seats[by.index()].holders | u8::from(lost) << NEVER;
+        holders == ALL && (!write || state.single())
     }
 
     /// Takes references that are [routine](Judge::is_routine).
@@ -318,13 +324,6 @@ impl Judge {
             state.seats[by.index()].reads.count(reads, 4.0 * self.near_gaps[by.index()]);
             state.read = true;
         }
-    }
-
-    fn count_reads(&self, state: &mut State, known: &mut Known, by: Node, count: f64) {
-        let (seat, most) = (&mut state.seats[by.index()], 4.0 * self.near_gaps[by.index()]);
-        let measure = self.measure(state.page, by);
-        seat.reads.extend((by, count, most), &mut state.reading, &mut known.reading, measure);
-        state.read = true;
     }
 
     /// A write of `by`: reads count anew.
@@ -384,7 +383,10 @@ impl Judge {
         if !single {
             let room = self.read_gaps[by.index()] - f64::from(state.seats[by.index()].reads.count);
             counted = count.min(room.max(0.0));
-            self.count_reads(state, known, by, count);
+            let (seat, most) = (&mut state.seats[by.index()], 4.0 * self.near_gaps[by.index()]);
+            let measure = self.measure(state.page, by);
+            seat.reads.extend((by, count, most), &mut state.reading, &mut known.reading, measure);
+            state.read = true;
         }
         if counted > 0.0 && state.owner != Some(by) {
             let mut works = state.works.iter_mut().zip(&self.scaled);
@@ -406,8 +408,7 @@ impl Judge {
         let mut settled = true;
         if let Some(at) = at.filter(|at| !at.holds(by)) {
             settled = false;
-            let by_work = self.catch_up.patience(self.prices(), &state.works[0], at.home(), by);
-            least = least.min(by_work).min(self.until_read_enough(state, at.home(), by));
+            least = least.min(self.until_wish(self.catch_up, state, at.home(), by));
         }
         for index in (0..EXPERTS).filter(|&index| !state.holds(index, by)) {
             settled = false;
@@ -415,8 +416,7 @@ impl Judge {
                 continue;
             }
             let home = state.experts[index].home;
-            let by_work = CAUTIOUS.patience(self.prices(), &state.works[0], home, by);
-            least = least.min(by_work).min(self.until_read_enough(state, home, by));
+            least = least.min(self.until_wish(CAUTIOUS, state, home, by));
             if index == FORESEES && self.pooling {
                 let visit = match state.visit.node == by {
                     true => state.visit.left(home),
@@ -459,7 +459,7 @@ impl Judge {
         let led = if state.settled(by, write) { None } else { self.advance(state, known, on) };
         if !at.holds(by) {
             let wish = led.map(|wish| (wish, "the leader moved")).or_else(|| {
-                let wish = self.wish_to_catch_up(state, at.home(), by, write)?;
+                let wish = self.wish_by_past(self.catch_up, state, at.home(), on)?;
                 let (Wish::Replica(to) | Wish::Home(to)) = wish;
                 state.holds(state.leader(), to).then_some((wish, "the leader is there"))
             });

@@ -110,12 +110,14 @@ impl Homing {
         let state = pages
             .entry(sample.page, || judge.begin(sample.page, sample.at.home(), &pools.prior(sample.page)));
         quiet.settle(judge, known, state);
-        let on = On { page: sample.page, by: sample.node };
-        let at = Homing::inherit(judge, heirs, state, on, sample.at, actions);
+        let at = Homing::inherit(judge, heirs, state, sample.node, sample.at, actions);
         let weight = judge.counted(sample.weight, sample.node, sample.writes > 0);
         let (reads, writes) = (sample.reads as f64 * weight, sample.writes as f64 * weight);
         if judge.is_routine(state, at, sample.node, writes > 0.0) {
-            judge.follow(state, known, sample.node, reads + writes);
+            // Where it has copies nothing depends on how long a visit lasts.
+            if at.copies() == 1 {
+                judge.follow(state, known, sample.node, reads + writes);
+            }
             judge.count(state, known, sample.node, reads, writes);
             *quiet = Quiet::of(judge, state);
             return at;
@@ -125,7 +127,7 @@ impl Homing {
         let before = state.paid();
         let at = judge.decide(state, known, at, (sample.node, writes > 0.0, coming), actions);
         judge.charge(state, known, sample.node, reads, writes);
-        Homing::conclude(judge, self.pooling.then_some(pools), state, &before, on);
+        Homing::conclude(judge, self.pooling.then_some(pools), state, &before, sample.node);
         *quiet = Quiet::of(judge, state);
         at
     }
@@ -136,14 +138,14 @@ impl Homing {
         pools: Option<&mut Pools>,
         state: &mut State,
         before: &[f64; expert::EXPERTS],
-        on: On,
+        by: Node,
     ) {
         let Some(lost) = judge.lost(state, before) else { return };
         let prior = pools.map_or_else(Default::default, |pools| {
-            pools.add(on.page, &lost);
-            pools.prior(on.page)
+            pools.add(state.page, &lost);
+            pools.prior(state.page)
         });
-        judge.elect(state, on.by, &prior);
+        judge.elect(state, by, &prior);
     }
 
     /// A page of a moved thread comes to its thread. Returns where it then is.
@@ -151,28 +153,20 @@ impl Homing {
         judge: &Judge,
         heirs: &Heirs,
         state: &mut State,
-        on: On,
+        by: Node,
         at: Locations,
         actions: &mut Actions,
     ) -> Locations {
         let owner = state.experts[state.leader()].home;
-        let comes =
-            !at.holds(on.by) && heirs.inherits(owner, on.by, state.seen) && judge.belongs(state, owner);
+        let comes = !at.holds(by) && heirs.inherits(owner, by, state.seen) && judge.belongs(state, owner);
         state.seen = heirs.now();
         if !comes {
             return at;
         }
-        state.exchange(owner, on.by);
-        actions.push(on.page, Kind::Move { to: on.by }, "its thread was moved");
-        Locations::single(on.by)
+        state.exchange(owner, by);
+        actions.push(state.page, Kind::Move { to: by }, "its thread was moved");
+        Locations::single(by)
     }
-}
-
-/// Who refers to what.
-#[derive(Clone, Copy)]
-struct On {
-    page: Page,
-    by: Node,
 }
 
 impl Policy for Homing {
@@ -183,11 +177,10 @@ impl Policy for Homing {
         let state =
             pages.entry(fault.page, || judge.begin(fault.page, fault.at.home(), &pools.prior(fault.page)));
         quiet.settle(judge, known, state);
-        let on = On { page: fault.page, by: fault.node };
-        let at = Homing::inherit(judge, heirs, state, on, fault.at, actions);
+        let at = Homing::inherit(judge, heirs, state, fault.node, fault.at, actions);
         let before = state.paid();
         let at = judge.decide(state, known, at, (fault.node, fault.write, 0.0), actions);
-        Homing::conclude(judge, self.pooling.then_some(pools), state, &before, on);
+        Homing::conclude(judge, self.pooling.then_some(pools), state, &before, fault.node);
         *quiet = Quiet::of(judge, state);
         Next::After(judge.patience(state, fault.node, Some(at)))
     }

@@ -2,15 +2,15 @@
 
 use super::super::prices::Prices;
 use super::super::work_function::WorkFunction;
-use super::expert::{Expert, EXPERTS, FORESEES, NEVER, SCALES};
+use super::expert::{Expert, EXPERTS, FORESEES, SCALES};
 use super::foresight::Tally;
 use super::reading::Reading;
-use super::visits::{Past, Visit};
+use super::visits::{exchanged, Past, Visit};
 use crate::ids::{Node, Page};
 use serde::{Deserialize, Serialize};
 
 /// Every expert.
-const ALL: u8 = (1 << EXPERTS) - 1;
+pub(super) const ALL: u8 = (1 << EXPERTS) - 1;
 
 /// One page. Memory: `size_of::<State>()` and, for each node, a number of each work function and a [`Seat`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -98,21 +98,12 @@ impl State {
         self.seats[by.index()].holders == ALL && (!write || self.single())
     }
 
-    /// As [`State::settled`], but the expert that never moves may be left behind if it has paid that much more than the
-    /// leader.
-    #[inline]
-    pub(super) fn settled_but_for_never(&self, by: Node, write: bool, debt: f64) -> bool {
-        let lost = self.experts[NEVER].paid >= self.experts[self.leader()].paid + debt;
-        let holders = self.seats[by.index()].holders | u8::from(lost) << NEVER;
-        holders == ALL && (!write || self.single())
-    }
-
     /// True if no other node has read the page since its last write.
     pub(super) fn reads_alone(&self, node: Node) -> bool {
         (0..).map(Node).zip(&self.seats).all(|(other, seat)| other == node || seat.reads.count == 0.0)
     }
 
-    fn single(&self) -> bool {
+    pub(super) fn single(&self) -> bool {
         self.experts.iter().all(|expert| expert.replicas == 0)
     }
 
@@ -128,12 +119,6 @@ impl State {
         self.seats.swap(from.index(), to.index());
         self.owner = None;
         self.visit.exchange(from, to);
-        for expert in &mut self.experts {
-            if expert.home == from {
-                expert.home = to;
-            } else if expert.home == to {
-                expert.home = from;
-            }
-        }
+        self.experts.iter_mut().for_each(|expert| expert.home = exchanged(expert.home, from, to));
     }
 }

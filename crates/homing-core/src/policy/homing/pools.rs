@@ -3,11 +3,10 @@
 //! used together are mostly used alike, so their losses count for it too, at a discount.
 
 use super::expert::EXPERTS;
+use super::visits::REGION;
 use crate::ids::Page;
 use serde::{Deserialize, Serialize};
 
-/// Pages of a region.
-const REGION: u32 = 32;
 /// Page moves of difference between experts beyond which a pool forgets half.
 const MEMORY: f32 = 32.0;
 /// What a page move lost in the page's region counts, in page moves lost by itself.

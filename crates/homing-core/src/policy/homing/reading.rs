@@ -90,9 +90,8 @@ impl Reading {
     /// Reads, beyond those so far, after which a replica should be made of a page at `home`.
     #[inline]
     pub(super) fn left(&self, home: Node) -> f64 {
-        let wait =
-            self.asked.map_or(f32::INFINITY, |(_, at)| if at == home { self.wait } else { f32::INFINITY });
-        f64::from(wait * 0.9999 - self.count)
+        let asked = self.asked.filter(|(_, at)| *at == home);
+        f64::from(asked.map_or(f32::INFINITY, |_| self.wait * 0.9999 - self.count))
     }
 
     fn begins(&self, step: usize, measure: Measure) -> bool {

@@ -196,26 +196,24 @@ impl Visit {
     /// References, beyond those so far, after which a page at `home` should come along.
     #[inline]
     pub(super) fn left(&self, home: Node) -> f64 {
-        let wait =
-            self.wait.map_or(f32::INFINITY, |(at, wait)| if at == home { wait } else { f32::INFINITY });
-        f64::from(wait * 0.9999 - self.length)
+        let wait = self.wait.filter(|(at, _)| *at == home);
+        f64::from(wait.map_or(f32::INFINITY, |(_, wait)| wait * 0.9999 - self.length))
     }
 
     /// What `a` did is from now on expected of `b`, and the other way round.
     pub(super) fn exchange(&mut self, a: Node, b: Node) {
-        let other = |node: &mut Node| {
-            *node = if *node == a {
-                b
-            } else if *node == b {
-                a
-            } else {
-                *node
-            }
-        };
-        other(&mut self.node);
-        other(&mut self.previous);
-        self.order.iter_mut().for_each(other);
+        let order = self.order.iter_mut();
+        order.chain([&mut self.node, &mut self.previous]).for_each(|node| *node = exchanged(*node, a, b));
         self.wait = None;
+    }
+}
+
+/// `b` for `a`, and the other way round.
+pub(super) fn exchanged(node: Node, a: Node, b: Node) -> Node {
+    match node {
+        _ if node == a => b,
+        _ if node == b => a,
+        _ => node,
     }
 }
 
