@@ -1,11 +1,13 @@
 //! What no placement is below in modelled time, and what some placements take, for people.
 
 use crate::tables;
-use homing_core::optimal::load::{LoadBound, Placed};
+use homing_core::optimal::load::{LoadBound, Placed, CHEAPEST, FIRST_TOUCH, STRIPED};
 use homing_pipeline::load::Load;
 
-/// Placements this close to the bound, as a share of it, leave nothing worth having.
+/// Placements this close to the fastest are as good.
 const CLOSE: f64 = 0.02;
+/// Bounds this close to each other are the same to a reader.
+const SAME: f64 = 0.002;
 
 /// The bound, what to do about it, and a line for each placement.
 pub(super) fn text(load: &Load) -> String {
@@ -32,46 +34,54 @@ pub(super) fn text(load: &Load) -> String {
             format!("{:.0} %", 100.0 * placed.link_utilisation),
         ]);
     }
+    let least = time(bound.bound_ns);
+    let without = match bound.bound_ns > (1.0 + SAME) * bound.without_load_ns {
+        true => format!("{} if memories and links had no load", time(bound.without_load_ns)),
+        false => "load makes no difference to that".to_owned(),
+    };
     format!(
-        "No placement, with or without moves, takes less than {} of modelled time ({} if memories and links had no \
-         load; moves take the time of: {}).\n{}\n\n{table}\n\nModelled time as though the load of each placement were \
-         even over the run (docs/optimal.md, \"With load\")",
-        time(bound.bound_ns),
-        time(bound.without_load_ns),
-        load.mover,
+        "No placement, with or without moves, takes less than {least} of modelled time ({without}).\n{}\n\n{table}\n\n\
+         Times as though the load of each placement were even over the run; page moves take the time of: {} \
+         (docs/optimal.md, \"With load\")",
         advice(bound),
+        load.mover,
     )
 }
 
 /// What the reader can do.
 fn advice(bound: &LoadBound) -> String {
     let of = |name: &str| bound.placements.iter().find(|placed| placed.placement == name);
-    let (Some(best), Some(first), Some(cheapest)) =
-        (bound.placements.first(), of("first touch"), of("cheapest without load"))
+    let (Some(best), Some(first), Some(cheapest)) = (bound.placements.first(), of(FIRST_TOUCH), of(CHEAPEST))
     else {
         return String::new();
     };
-    let left = format!(
-        "at most {:.1} % of that could be gained beyond it",
-        100.0 * (1.0 - bound.bound_ns / best.ns)
-    );
-    if first.ns <= best.ns.max(bound.bound_ns) * (1.0 + CLOSE) {
-        return format!("First touch takes {}: placement has little to gain.", time(first.ns));
-    }
-    if cheapest.ns <= best.ns * (1.0 + CLOSE) {
-        return format!(
-            "Load asks for nothing that distances do not: the placement of least cost (--placement) takes {}; {left}.",
-            time(cheapest.ns)
-        );
-    }
+    let left = 100.0 * (1.0 - bound.bound_ns / best.ns.max(1e-9));
+    let (best_time, close) = (time(best.ns), best.ns * (1.0 + CLOSE));
     let how = match best.placement {
-        "striped" => "striping all pages over the memories (`numactl --interleave=all`)",
-        _ => "spreading the pages that no node has for itself over the memories, others at their users,",
+        _ if first.ns <= close => {
+            return format!(
+                "First touch takes {}, and nothing below is more than {:.0} % faster; at most {:.1} % could be.",
+                time(first.ns),
+                100.0 * CLOSE,
+                100.0 * (1.0 - bound.bound_ns / first.ns.max(1e-9))
+            )
+        }
+        _ if cheapest.ns <= close => {
+            return format!(
+                "First touch takes {}, the cheapest placement {} (--placement has it): spreading pages gains no more. \
+                 At most {left:.1} % less is possible.",
+                time(first.ns),
+                time(cheapest.ns)
+            )
+        }
+        STRIPED => "with all pages striped over the memories (`numactl --interleave=all`)",
+        _ => "with pages that many nodes use spread over the memories",
     };
     format!(
-        "The placement of least cost, which knows distances alone, takes {}; {how} takes {}; {left}.",
-        time(cheapest.ns),
-        time(best.ns)
+        "First touch takes {}, the cheapest placement (which knows distances alone) {}; {how} it is {best_time}, and at \
+         most {left:.1} % less is possible.",
+        time(first.ns),
+        time(cheapest.ns)
     )
 }
 

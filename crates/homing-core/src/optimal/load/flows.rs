@@ -6,6 +6,15 @@ use crate::ids::{Node, Page};
 use crate::time::{CpuWork, Work};
 use serde::Serialize;
 
+/// Pages are where they are first touched.
+pub const FIRST_TOUCH: &str = "first touch";
+/// Pages are striped over all memories by address.
+pub const STRIPED: &str = "striped";
+/// The optimum of the mean thread, without load.
+pub const CHEAPEST: &str = "cheapest";
+/// As in the mixture of placements that the bound was taken at: each of them has its share of the pages.
+pub const SPREAD: &str = "spread";
+
 /// What placements make of a program's misses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flows {
@@ -131,18 +140,20 @@ impl Placed {
     }
 }
 
-/// Pages that stay: where they are first touched, and striped over all memories.
-pub(super) fn still(program: &Program<'_>) -> Result<Vec<(&'static str, Flows)>, SpillError> {
+/// References of each node, and pages that stay: where they are first touched, and striped over all memories.
+pub(super) fn still(program: &Program<'_>) -> Result<(Vec<u64>, Vec<(&'static str, Flows)>), SpillError> {
     let (history, nodes) = (program.history, program.times.nodes());
     let (mut first_touch, mut striped) = (Flows::none(nodes), Flows::none(nodes));
+    let mut references = vec![0; nodes];
     for page in (0..history.pages()).map(Page) {
         let stripe = (history.address(page) >> history.page_size().log2()) as usize % nodes;
         let mut first = None;
         for run in history.runs(page)? {
             let (by, n) = (run.node.index(), run.references() as f64);
+            references[by] += run.references();
             first_touch.references[by * nodes + *first.get_or_insert(by)] += n;
             striped.references[by * nodes + stripe] += n;
         }
     }
-    Ok(vec![("first touch", first_touch), ("striped", striped)])
+    Ok((references, vec![(FIRST_TOUCH, first_touch), (STRIPED, striped)]))
 }

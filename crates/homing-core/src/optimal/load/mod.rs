@@ -11,7 +11,7 @@
 mod flows;
 mod prices;
 
-pub use flows::{Flows, Placed};
+pub use flows::{Placed, CHEAPEST, FIRST_TOUCH, SPREAD, STRIPED};
 
 use super::general::GeneralSolver;
 use super::{OptimalError, Start};
@@ -19,6 +19,7 @@ use crate::cache::Counts;
 use crate::history::History;
 use crate::ids::{Node, Page};
 use crate::time::{Mover, Times};
+use flows::Flows;
 use prices::{Prices, Terms, Weights};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -84,8 +85,9 @@ struct Search<'a> {
 /// # Errors
 /// If the history cannot be read back, or a page has too many runs.
 pub fn bound(program: Program<'_>) -> Result<LoadBound, OptimalError> {
+    let (references, still) = flows::still(&program)?;
     let mut search = Search {
-        terms: Terms::new(&program),
+        terms: Terms::new(&program, &references),
         pages: (0..program.history.pages()).collect(),
         program,
         evaluations: 0,
@@ -94,9 +96,9 @@ pub fn bound(program: Program<'_>) -> Result<LoadBound, OptimalError> {
     let without_load_ns = search.turn_to_slow_threads(quiet.ns, quiet.flows.clone(), false)?;
     let (mut bound_ns, mixture, parts) = search.mix(&quiet)?;
     bound_ns = search.turn_to_slow_threads(bound_ns, mixture, true)?.max(without_load_ns);
-    let mut placements = flows::still(&program)?;
-    placements.push(("cheapest without load", quiet.flows));
-    placements.push(("spread", search.rounded(&parts)?));
+    let mut placements = still;
+    placements.push((CHEAPEST, quiet.flows));
+    placements.push((SPREAD, search.rounded(&parts)?));
     let mut placements: Vec<Placed> =
         placements.iter().map(|(name, flows)| Placed::new(name, flows, &program)).collect();
     placements.sort_by(|a, b| a.ns.total_cmp(&b.ns));

@@ -11,8 +11,12 @@
 //!
 //! So (1 + min(w) e sum h) T is at least the weighted times without waits and min(w) e g b more for each request. That
 //! is linear in T and in all counts, and so it holds for sums over intervals. Where v goes to 1 it says T >= n b.
+//!
+//! Histories know nodes, not threads. The least weight of a node's threads goes with all misses of the node, wherever
+//! pages are; what a thread weighs beyond that goes with its own misses, as if they were to the nearest memory.
 
 use super::{Flows, Program};
+use crate::cache::Counts;
 use crate::ids::Node;
 use crate::machine::General;
 use crate::time::{CpuWork, Mover, Times};
@@ -25,16 +29,26 @@ pub(super) struct Terms<'a> {
     times: &'a Times,
     mover: Mover,
     pub nodes: usize,
-    /// CPUs in use of each node.
-    cpus: Vec<f64>,
-    /// What they take together besides misses.
-    fixed: Vec<f64>,
+    cpus: Vec<Cpu>,
+    /// How many of them each node has.
+    on: Vec<f64>,
+}
+
+/// A CPU in use.
+struct Cpu {
+    node: usize,
+    /// What it takes besides misses.
+    fixed: f64,
+    /// Misses that it has at least in the history.
+    misses: f64,
+    /// What it takes at least, if all memory was the nearest.
+    nearest: f64,
 }
 
 /// What each thread's time counts, and where tangents are taken.
 #[derive(Clone, Debug)]
 pub(super) struct Weights {
-    /// Of each CPU in use of a node; those of all CPUs add up to 1.
+    /// Of each CPU in use; together 1.
     threads: Vec<f64>,
     /// Utilisations of memories and links.
     memories: Vec<f64>,
@@ -59,30 +73,59 @@ fn below(used: f64) -> f64 {
 }
 
 impl<'a> Terms<'a> {
-    pub fn new(program: &Program<'a>) -> Terms<'a> {
-        let nodes = program.times.nodes();
-        let (mut cpus, mut fixed) = (vec![0.0; nodes], vec![0.0; nodes]);
+    /// `references`: misses of each node in the history.
+    pub fn new(program: &Program<'a>, references: &[u64]) -> Terms<'a> {
+        let (times, nodes) = (program.times, program.times.nodes());
+        let (mut on, mut demand) = (vec![0.0; nodes], vec![0; nodes]);
         for (node, counts) in program.cpus {
-            cpus[node.index()] += 1.0;
-            fixed[node.index()] += program.times.besides_misses_ns(&CpuWork::of(*node, counts));
+            on[node.index()] += 1.0;
+            demand[node.index()] += counts.demand();
         }
-        Terms { times: program.times, mover: program.mover, nodes, cpus, fixed }
+        let cpu = |(node, counts): &(Node, Counts)| {
+            // A reference that misses two lines is one in the history. Any CPU of the node may have made those.
+            let twice = demand[node.index()].saturating_sub(references[node.index()]);
+            let misses = counts.demand().saturating_sub(twice) as f64;
+            let fixed = times.besides_misses_ns(&CpuWork::of(*node, counts));
+            let latency = |at: usize| times.latency_ns(*node, Node(at as u16));
+            let least = (0..nodes).map(latency).fold(f64::INFINITY, f64::min);
+            let nearest = fixed + misses * least * times.parameters().exposed;
+            Cpu { node: node.index(), fixed, misses, nearest }
+        };
+        Terms { times, mover: program.mover, nodes, cpus: program.cpus.iter().map(cpu).collect(), on }
     }
 
     /// The least weight of a thread.
     fn least(&self, weights: &Weights) -> f64 {
-        let used = weights.threads.iter().zip(&self.cpus).filter(|(_, &cpus)| cpus > 0.0);
-        used.map(|(&weight, _)| weight).fold(f64::INFINITY, f64::min).min(1.0)
+        weights.threads.iter().copied().fold(1.0, f64::min)
+    }
+
+    /// The least weight of a thread of each node (0 without threads), and the mean of those of a node.
+    fn of_nodes(&self, weights: &Weights) -> (Vec<f64>, Vec<f64>) {
+        let (mut least, mut mean) = (vec![f64::INFINITY; self.nodes], vec![0.0; self.nodes]);
+        for (cpu, &weight) in self.cpus.iter().zip(&weights.threads) {
+            least[cpu.node] = least[cpu.node].min(weight);
+            mean[cpu.node] += weight / self.on[cpu.node];
+        }
+        least.iter_mut().filter(|least| least.is_infinite()).for_each(|least| *least = 0.0);
+        (least, mean)
+    }
+
+    /// What does not depend on where pages are.
+    fn constant(&self, weights: &Weights, least: &[f64]) -> f64 {
+        let cpu = |(cpu, &weight): (&Cpu, &f64)| {
+            least[cpu.node] * cpu.fixed + (weight - least[cpu.node]) * cpu.nearest
+        };
+        self.cpus.iter().zip(&weights.threads).map(cpu).sum()
     }
 
     /// What a page move counts: surely the mover's time, if threads spend it, and one shoot-down.
-    fn moved(&self, weights: &Weights, from: usize, to: usize, standing: f64) -> f64 {
+    fn moved(&self, weights: &Weights, mean: &[f64], (from, to): (usize, usize), standing: f64) -> f64 {
         let ns = self.times.move_ns(Node(from as u16), Node(to as u16));
         let movers = match self.mover {
             Mover::Own => 0.0,
             Mover::Stopped => standing,
-            Mover::Program if self.cpus[to] > 0.0 => weights.threads[to],
-            Mover::Program => 1.0 / self.cpus.iter().sum::<f64>(),
+            Mover::Program if self.on[to] > 0.0 => mean[to],
+            Mover::Program => 1.0 / self.cpus.len().max(1) as f64,
         };
         ns * movers + self.least(weights) * self.times.parameters().shootdown_ns
     }
@@ -95,6 +138,7 @@ impl<'a> Terms<'a> {
     pub fn prices(&self, weights: &Weights) -> Prices {
         let p = self.times.parameters();
         let waits = self.least(weights) * p.exposed;
+        let (least, mean) = self.of_nodes(weights);
         let parts = || weights.memories.iter().chain(&weights.links);
         let divisor = 1.0 + waits * parts().map(|&used| below(used)).sum::<f64>();
         let memory = |at: usize| waits * p.memory_busy_ns * slope(weights.memories[at]);
@@ -102,35 +146,43 @@ impl<'a> Terms<'a> {
         let pairs = || (0..self.nodes).flat_map(|a| (0..self.nodes).map(move |b| (a, b)));
         let access = |(by, at): (usize, usize)| {
             let links = if by == at { 0.0 } else { link(by) + link(at) };
-            weights.threads[by] * self.miss(by, at) + memory(at) + links
+            least[by] * self.miss(by, at) + memory(at) + links
         };
         let copy = |(from, to): (usize, usize)| match from == to {
             true => 0.0,
-            false => self.moved(weights, from, to, divisor),
+            false => self.moved(weights, &mean, (from, to), divisor),
         };
-        let constant = weights.threads.iter().zip(&self.fixed).map(|(weight, ns)| weight * ns).sum();
+        let constant = self.constant(weights, &least);
         let (access, copy) = (pairs().map(access).collect(), pairs().map(copy).collect());
         Prices { costs: General { nodes: self.nodes as u16, access, copy }, constant, divisor }
     }
 
-    /// What the mean thread of each node takes without waiting in queues, and without moves.
-    fn threads_ns(&self, flows: &Flows) -> Vec<f64> {
-        let node = |by: usize| {
-            let misses = (0..self.nodes).map(|at| flows.references(by, at) * self.miss(by, at)).sum::<f64>();
-            (self.fixed[by] + misses) / self.cpus[by].max(1.0)
-        };
+    /// What the misses of each node wait at rest.
+    fn at_rest(&self, flows: &Flows) -> Vec<f64> {
+        let node =
+            |by: usize| (0..self.nodes).map(|at| flows.references(by, at) * self.miss(by, at)).sum::<f64>();
         (0..self.nodes).map(node).collect()
+    }
+
+    /// What each thread takes without waiting in queues, and without moves.
+    fn threads_ns(&self, flows: &Flows) -> Vec<f64> {
+        let at_rest = self.at_rest(flows);
+        let misses = |by: usize| (0..self.nodes).map(|at| flows.references(by, at)).sum::<f64>();
+        let each: Vec<f64> = at_rest.iter().enumerate().map(|(by, ns)| ns / misses(by).max(1.0)).collect();
+        self.cpus.iter().map(|cpu| cpu.fixed + cpu.misses * each[cpu.node]).collect()
     }
 
     /// The time of a mixture of placements, for which threads have these weights: what a bound by tangents at its load
     /// cannot exceed, if the mixture is the best one.
     pub fn mixed_ns(&self, flows: &Flows, weights: &Weights) -> f64 {
         let p = self.times.parameters();
-        let threads = self.threads_ns(flows).into_iter().zip(&weights.threads).zip(&self.cpus);
-        let mut quiet: f64 = threads.map(|((ns, weight), cpus)| ns * weight * cpus).sum();
+        let (least, mean) = self.of_nodes(weights);
+        let misses: f64 = self.at_rest(flows).iter().zip(&least).map(|(ns, weight)| ns * weight).sum();
+        let mut quiet = self.constant(weights, &least) + misses;
         let mut standing = 0.0;
         for (from, to, moves) in flows.moves() {
-            let (all, some) = (self.moved(weights, from, to, 1.0), self.moved(weights, from, to, 0.0));
+            let moved = |standing: f64| self.moved(weights, &mean, (from, to), standing);
+            let (all, some) = (moved(1.0), moved(0.0));
             (quiet, standing) = (quiet + moves * some, standing + moves * (all - some));
         }
         let waits = self.least(weights) * p.exposed;
@@ -163,8 +215,7 @@ impl<'a> Terms<'a> {
 impl Weights {
     /// All threads alike, and no load.
     pub fn equal(terms: &Terms<'_>) -> Weights {
-        let each = 1.0 / terms.cpus.iter().sum::<f64>().max(1.0);
-        let threads = terms.cpus.iter().map(|&cpus| if cpus > 0.0 { each } else { 0.0 }).collect();
+        let threads = vec![1.0 / terms.cpus.len().max(1) as f64; terms.cpus.len()];
         Weights { threads, memories: vec![0.0; terms.nodes], links: vec![0.0; terms.nodes] }
     }
 
@@ -180,15 +231,13 @@ impl Weights {
     /// Slow threads come to count more. False if there are none, or no time passes.
     pub fn follow(&mut self, terms: &Terms<'_>, flows: &Flows, rate: f64) -> bool {
         let ns = terms.threads_ns(flows);
-        let nodes: Vec<usize> = (0..terms.nodes).filter(|&node| terms.cpus[node] > 0.0).collect();
-        let mean = nodes.iter().map(|&node| ns[node]).sum::<f64>() / nodes.len().max(1) as f64;
-        let most = nodes.iter().map(|&node| ns[node]).fold(0.0, f64::max);
-        if mean == 0.0 || most < 1.01 * mean {
+        let (all, most) = (ns.iter().sum::<f64>(), ns.iter().copied().fold(0.0, f64::max));
+        if most * ns.len() as f64 <= 1.01 * all {
             return false;
         }
-        nodes.iter().for_each(|&node| self.threads[node] *= (rate * (ns[node] / most - 1.0)).exp());
-        let all: f64 = nodes.iter().map(|&node| self.threads[node] * terms.cpus[node]).sum();
-        nodes.iter().for_each(|&node| self.threads[node] /= all);
+        self.threads.iter_mut().zip(&ns).for_each(|(weight, ns)| *weight *= (rate * (ns / most - 1.0)).exp());
+        let all: f64 = self.threads.iter().sum();
+        self.threads.iter_mut().for_each(|weight| *weight /= all);
         true
     }
 }
