@@ -87,8 +87,8 @@ fn cheapest(uses: &Uses, times: &Times, mover: Mover) -> f64 {
         }
         for (number, cpu) in cpus.iter_mut().enumerate() {
             cpu.demand = vec![0; nodes];
-            for page in 0..pages {
-                cpu.demand[home(to, page)] += uses[interval][page][number];
+            for (page, uses) in uses[interval].iter().enumerate() {
+                cpu.demand[home(to, page)] += uses[number];
             }
         }
         let shot: u64 = moves.iter().sum();

@@ -92,9 +92,9 @@ fn above(bound: &LoadBound, placed: &Placed) -> f64 {
 /// A time in the unit that suits it.
 fn time(ns: f64) -> String {
     match ns {
-        ns if ns >= 1e10 => format!("{:.1} s", ns / 1e9),
-        ns if ns >= 1e7 => format!("{:.1} ms", ns / 1e6),
-        ns if ns >= 1e4 => format!("{:.1} us", ns / 1e3),
+        ns if ns >= 1e9 => format!("{:.2} s", ns / 1e9),
+        ns if ns >= 1e6 => format!("{:.2} ms", ns / 1e6),
+        ns if ns >= 1e3 => format!("{:.2} us", ns / 1e3),
         ns => format!("{ns:.0} ns"),
     }
 }

@@ -140,20 +140,31 @@ impl Placed {
     }
 }
 
-/// References of each node, and pages that stay: where they are first touched, and striped over all memories.
-pub(super) fn still(program: &Program<'_>) -> Result<(Vec<u64>, Vec<(&'static str, Flows)>), SpillError> {
-    let (history, nodes) = (program.history, program.times.nodes());
-    let (mut first_touch, mut striped) = (Flows::none(nodes), Flows::none(nodes));
-    let mut references = vec![0; nodes];
-    for page in (0..history.pages()).map(Page) {
-        let stripe = (history.address(page) >> history.page_size().log2()) as usize % nodes;
-        let mut first = None;
-        for run in history.runs(page)? {
-            let (by, n) = (run.node.index(), run.references() as f64);
-            references[by] += run.references();
-            first_touch.references[by * nodes + *first.get_or_insert(by)] += n;
-            striped.references[by * nodes + stripe] += n;
+/// Pages that stay.
+pub(super) struct Still {
+    /// References of each node.
+    pub references: Vec<u64>,
+    /// Where they are first touched.
+    pub first_touch: Flows,
+    /// Striped over all memories.
+    pub striped: Flows,
+}
+
+impl Still {
+    pub fn of(program: &Program<'_>) -> Result<Still, SpillError> {
+        let (history, nodes) = (program.history, program.times.nodes());
+        let (first_touch, striped) = (Flows::none(nodes), Flows::none(nodes));
+        let mut still = Still { references: vec![0; nodes], first_touch, striped };
+        for page in (0..history.pages()).map(Page) {
+            let stripe = (history.address(page) >> history.page_size().log2()) as usize % nodes;
+            let mut first = None;
+            for run in history.runs(page)? {
+                let (by, n) = (run.node.index(), run.references());
+                still.references[by] += n;
+                still.first_touch.references[by * nodes + *first.get_or_insert(by)] += n as f64;
+                still.striped.references[by * nodes + stripe] += n as f64;
+            }
         }
+        Ok(still)
     }
-    Ok((references, vec![(FIRST_TOUCH, first_touch), (STRIPED, striped)]))
 }

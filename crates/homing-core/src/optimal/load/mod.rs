@@ -71,6 +71,15 @@ struct Evaluation {
     slack: f64,
 }
 
+/// Placements, each for a share of every page.
+struct Mixture {
+    /// The best that the weights at its loads have proved.
+    bound_ns: f64,
+    flows: Flows,
+    /// What it is made of, with the share of each.
+    parts: Vec<(f64, Evaluation)>,
+}
+
 /// A search for good weights.
 struct Search<'a> {
     program: Program<'a>,
@@ -85,22 +94,25 @@ struct Search<'a> {
 /// # Errors
 /// If the history cannot be read back, or a page has too many runs.
 pub fn bound(program: Program<'_>) -> Result<LoadBound, OptimalError> {
-    let (references, still) = flows::still(&program)?;
+    let still = flows::Still::of(&program)?;
     let mut search = Search {
-        terms: Terms::new(&program, &references),
+        terms: Terms::new(&program, &still.references),
         pages: (0..program.history.pages()).collect(),
         program,
         evaluations: 0,
     };
     let quiet = search.evaluate(Weights::equal(&search.terms), 0.0)?;
     let without_load_ns = search.turn_to_slow_threads(quiet.ns, quiet.flows.clone(), false)?;
-    let (mut bound_ns, mixture, parts) = search.mix(&quiet)?;
-    bound_ns = search.turn_to_slow_threads(bound_ns, mixture, true)?.max(without_load_ns);
-    let mut placements = still;
-    placements.push((CHEAPEST, quiet.flows));
-    placements.push((SPREAD, search.rounded(&parts)?));
-    let mut placements: Vec<Placed> =
-        placements.iter().map(|(name, flows)| Placed::new(name, flows, &program)).collect();
+    let mixture = search.mix(&quiet)?;
+    let spread = search.rounded(&mixture.parts)?;
+    let bound_ns = search.turn_to_slow_threads(mixture.bound_ns, mixture.flows, true)?.max(without_load_ns);
+    let placements = [
+        (FIRST_TOUCH, still.first_touch),
+        (STRIPED, still.striped),
+        (CHEAPEST, quiet.flows),
+        (SPREAD, spread),
+    ];
+    let mut placements = placements.map(|(name, flows)| Placed::new(name, &flows, &program)).to_vec();
     placements.sort_by(|a, b| a.ns.total_cmp(&b.ns));
     Ok(LoadBound { bound_ns, without_load_ns, evaluations: search.evaluations, placements })
 }
@@ -133,31 +145,29 @@ impl Search<'_> {
         Ok((cost, flows))
     }
 
-    /// The best bound with threads of equal weight; the mixture of placements whose load it was taken at; and what that
-    /// is made of, with the share of each.
-    fn mix(&mut self, quiet: &Evaluation) -> Result<(f64, Flows, Vec<(f64, Evaluation)>), OptimalError> {
+    /// The best bound with threads of equal weight, and the mixture whose loads led to it.
+    fn mix(&mut self, quiet: &Evaluation) -> Result<Mixture, OptimalError> {
         let mut weights = Weights::equal(&self.terms);
         let (mut best, mut slack) = (quiet.ns, SLACK);
         let first = self.evaluate(weights.clone(), slack)?;
-        let (mut mixture, mut parts) = (first.flows.clone(), vec![(1.0, first)]);
+        let (mut flows, mut parts) = (first.flows.clone(), vec![(1.0, first)]);
         for _ in 0..ROUNDS {
-            let reached = self.terms.mixed_ns(&mixture, &weights);
+            let reached = self.terms.mixed_ns(&flows, &weights);
             if best > reached * (1.0 - ENOUGH) {
                 break;
             }
             slack /= 2.0;
-            weights.load(&self.terms, &mixture, reached);
+            weights.load(&self.terms, &flows, reached);
             let next = self.evaluate(weights.clone(), slack)?;
             best = best.max(next.ns);
-            let at = |share: f64| self.terms.mixed_ns(&mixture.towards(&next.flows, share), &weights);
-            let share = lowest(at);
+            let share = lowest(|share| self.terms.mixed_ns(&flows.towards(&next.flows, share), &weights));
             if share > 0.0 {
-                mixture = mixture.towards(&next.flows, share);
+                flows = flows.towards(&next.flows, share);
                 parts.iter_mut().for_each(|part| part.0 *= 1.0 - share);
                 parts.push((share, next));
             }
         }
-        Ok((best, mixture, parts))
+        Ok(Mixture { bound_ns: best, flows, parts })
     }
 
     /// The best bound when slow threads count more, if it is above that one.
