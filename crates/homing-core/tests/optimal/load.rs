@@ -15,11 +15,14 @@ fn times(nodes: usize, remote: f64, busy: f64, link: f64, move_ns: f64) -> Times
         format!("[{}]", (0..nodes).map(of).collect::<Vec<_>>().join(","))
     };
     let matrix = (0..nodes).map(row).collect::<Vec<_>>().join(",");
+    let cache = |size: &str, ns: f64| format!("{{ size = \"{size}\", ways = 2, line = 64, ns = {ns} }}");
+    let (l1, l2) = (cache("1K", 1.0), cache("2K", 2.0));
     let text = format!(
-        "name = \"test\"\nnodes = {nodes}\ncpus_per_node = 2\npage_size = \"4K\"\n[latency]\nmatrix = \
-         [{matrix}]\npage_move = 10000.0\n[hierarchy]\nl1 = {{ size = \"1K\", ways = 2, line = 64, ns = 1.0 }}\nl2 = {{ \
-         size = \"2K\", ways = 2, line = 64, ns = 2.0 }}\n[time]\ncompute_ns = 1.0\nexposed = 0.5\nmemory_busy_ns = \
-         {busy}\nlink_busy_ns = {link}\nmove_ns = {move_ns}\nshootdown_ns = 40.0\n"
+        "name = \"test\"\nnodes = {nodes}\ncpus_per_node = 2\npage_size = \"4K\"\n\
+         [latency]\nmatrix = [{matrix}]\npage_move = 10000.0\n\
+         [hierarchy]\nl1 = {l1}\nl2 = {l2}\n\
+         [time]\ncompute_ns = 1.0\nexposed = 0.5\nmemory_busy_ns = {busy}\nlink_busy_ns = {link}\n\
+         move_ns = {move_ns}\nshootdown_ns = 40.0\n"
     );
     let machine = Machine::from_toml(&text, "test.toml").unwrap();
     Times::new(&machine, machine.page_size()).unwrap()

@@ -78,8 +78,8 @@ fn advice(bound: &LoadBound) -> String {
         _ => "with pages that many nodes use spread over the memories",
     };
     format!(
-        "First touch takes {}, the cheapest placement (which knows distances alone) {}; {how} it is {best_time}, and at \
-         most {left:.1} % less is possible.",
+        "First touch takes {}, the cheapest placement (which knows distances alone) {}; {how} it is {best_time}, and \
+         at most {left:.1} % less is possible.",
         time(first.ns),
         time(cheapest.ns)
     )

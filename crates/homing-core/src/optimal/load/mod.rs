@@ -25,13 +25,13 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 /// The most evaluations with threads of equal weight.
-const ROUNDS: usize = 16;
+const ROUNDS: usize = 12;
 /// The most evaluations with other weights of threads.
-const THREAD_ROUNDS: usize = 8;
+const THREAD_ROUNDS: usize = 6;
 /// A bound that is this close to what it cannot exceed is good enough.
 const ENOUGH: f64 = 1e-3;
 /// How fast weights of threads follow their times.
-const RATE: f64 = 2.0;
+const RATE: f64 = 3.0;
 /// In the first evaluation pages take turns among memories whose cost is within this share of the cheapest; in each
 /// further one half of it.
 const SLACK: f64 = 0.05;
@@ -105,7 +105,10 @@ pub fn bound(program: Program<'_>) -> Result<LoadBound, OptimalError> {
     let without_load_ns = search.turn_to_slow_threads(quiet.ns, quiet.flows.clone(), false)?;
     let mixture = search.mix(&quiet)?;
     let spread = search.rounded(&mixture.parts)?;
-    let bound_ns = search.turn_to_slow_threads(mixture.bound_ns, mixture.flows, true)?.max(without_load_ns);
+    let mut bound_ns = mixture.bound_ns.max(without_load_ns);
+    if mixture.bound_ns > quiet.ns * (1.0 + ENOUGH) {
+        bound_ns = search.turn_to_slow_threads(bound_ns, mixture.flows, true)?;
+    }
     let placements = [
         (FIRST_TOUCH, still.first_touch),
         (STRIPED, still.striped),
@@ -177,7 +180,7 @@ impl Search<'_> {
         mut mixture: Flows,
         loaded: bool,
     ) -> Result<f64, OptimalError> {
-        let mut weights = Weights::equal(&self.terms);
+        let (mut weights, mut last) = (Weights::equal(&self.terms), 0.0);
         for round in 0..THREAD_ROUNDS {
             if !weights.follow(&self.terms, &mixture, RATE) {
                 break;
@@ -187,7 +190,11 @@ impl Search<'_> {
                 weights.load(&self.terms, &mixture, reached);
             }
             let next = self.evaluate(weights.clone(), 0.0)?;
-            best = best.max(next.ns);
+            if round > 0 && next.ns < last * (1.0 + ENOUGH) {
+                best = best.max(next.ns);
+                break;
+            }
+            (best, last) = (best.max(next.ns), next.ns);
             mixture = mixture.towards(&next.flows, 1.0 / (round + 2) as f64);
         }
         Ok(best)

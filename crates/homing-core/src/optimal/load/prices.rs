@@ -1,6 +1,6 @@
 //! From weights to prices at which the optimum is a bound on time.
 //!
-//! With weights w of threads that add up to 1 an interval takes T >= sum of w (time of the thread). In that all requests
+//! With weights w of threads that add up to 1 an interval takes T >= sum of w (time of the thread). In that requests
 //! wait: at least min(w) e W, with e the share of a wait that is exposed, and W what the n requests to a part that is
 //! busy for b with each wait there together, n b u / (2 (1 - u)) with u = n b / T. That is T u^2 / (2 (1 - u)), convex
 //! in u. Its tangent at any v is below it:
