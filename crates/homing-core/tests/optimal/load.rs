@@ -9,9 +9,9 @@ use homing_core::time::{CpuWork, Mover, Times, Work};
 use proptest::prelude::*;
 
 /// A machine on which queues are long.
-fn times(nodes: usize, remote: f64, busy: f64, link: f64, move_ns: f64) -> Times {
+fn times(nodes: usize, (remote, step): (f64, f64), busy: f64, link: f64, move_ns: f64) -> Times {
     let row = |i: usize| {
-        let of = |j: usize| (100.0 + if i == j { 0.0 } else { remote + 30.0 * (i + j) as f64 }).to_string();
+        let of = |j: usize| (100.0 + if i == j { 0.0 } else { remote + step * (i + j) as f64 }).to_string();
         format!("[{}]", (0..nodes).map(of).collect::<Vec<_>>().join(","))
     };
     let matrix = (0..nodes).map(row).collect::<Vec<_>>().join(",");
@@ -135,7 +135,7 @@ proptest! {
         // Pages that nobody uses are none.
         let mut uses = uses;
         uses[0].iter_mut().for_each(|page| page[0] += 1);
-        let times = times(nodes, remote, busy, link, move_ns);
+        let times = times(nodes, (remote, 30.0), busy, link, move_ns);
         let bound = bounded(&uses, &times, mover, twice);
         let least = cheapest(&uses, &times, mover);
         prop_assert!(bound.bound_ns <= least * (1.0 + 1e-9), "{bound:?} {least}");
@@ -150,11 +150,11 @@ proptest! {
 #[test]
 fn a_table_that_all_read_alike_has_to_be_spread() {
     let uses: Uses = vec![vec![vec![100; 4]; 64]];
-    let times = times(4, 20.0, 60.0, 1.0, 1000.0);
+    let times = times(4, (20.0, 0.0), 60.0, 1.0, 1000.0);
     let bound = bounded(&uses, &times, Mover::Program, 0);
     let of = |name: &str| bound.placements.iter().find(|placed| placed.placement == name).unwrap().ns;
     assert!(bound.bound_ns > 1.1 * bound.without_load_ns, "{bound:?}");
-    assert!(bound.bound_ns > 0.9 * of("striped"), "{bound:?}");
+    assert!(bound.bound_ns > 0.99 * of("striped"), "{bound:?}");
     assert!(of("first touch") > 2.0 * of("striped"), "the first node has all of it: {bound:?}");
     assert!(of("spread") < 1.02 * of("striped"), "{bound:?}");
     assert!(bound.placements.iter().all(|placed| placed.ns >= bound.bound_ns), "{bound:?}");
@@ -164,7 +164,7 @@ fn a_table_that_all_read_alike_has_to_be_spread() {
 fn without_load_the_bound_is_the_optimum_of_the_mean_thread() {
     // Two nodes use a page each, alone: both local, and nobody waits for long.
     let uses: Uses = vec![vec![vec![1000, 0], vec![0, 1000]]];
-    let times = times(2, 100.0, 1e-6, 1e-6, 1000.0);
+    let times = times(2, (100.0, 30.0), 1e-6, 1e-6, 1000.0);
     let bound = bounded(&uses, &times, Mover::Program, 0);
     let thread = |cpu: usize| {
         let work = CpuWork::of(node_of(cpu, 2), &counted(&uses, cpu, 0));
@@ -179,8 +179,9 @@ fn without_load_the_bound_is_the_optimum_of_the_mean_thread() {
 fn a_slow_thread_counts_more_than_the_mean() {
     // One of two CPUs of node 0 has nearly all of the work: the mean of all threads is a third of what it takes.
     let uses: Uses = vec![vec![vec![2000, 10, 10], vec![2000, 10, 10]]];
-    let times = times(2, 100.0, 1e-6, 1e-6, 1000.0);
+    let times = times(2, (100.0, 30.0), 1e-6, 1e-6, 1000.0);
     let bound = bounded(&uses, &times, Mover::Own, 0);
     assert!(bound.without_load_ns > 0.95 * 4000.0 * 50.0, "{bound:?}");
     assert_eq!(bound.placements[0].moves, 0);
+    assert!(bound.placements.iter().all(|placed| placed.ns >= bound.bound_ns), "{bound:?}");
 }
