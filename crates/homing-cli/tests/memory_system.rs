@@ -82,6 +82,49 @@ fn policies_and_the_bound_see_misses() {
     assert!(String::from_utf8_lossy(&bare.stderr).contains("[hierarchy]"));
 }
 
+/// Six threads that all read one table of 48 pages, in turn, after thread 0 has made it.
+fn table(dir: &Path) -> PathBuf {
+    let mut csv = String::new();
+    let mut line = |thread: u64, page: u64, at: u64, kind: char| {
+        csv += &format!("{thread},{},8,{kind}\n", 0x10000 + page * 8192 + at * 512);
+    };
+    (0..48).for_each(|page| line(0, page, 0, 'w'));
+    for _ in 0..4 {
+        for at in 0..16 {
+            (0..48).for_each(|page| (0..6).for_each(|thread| line(thread, page, at, 'r')));
+        }
+    }
+    import(dir, "table.homing", &csv)
+}
+
+#[test]
+fn a_table_that_all_read_takes_longer_than_distances_say() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = table(dir.path());
+    let on = [&["optimal", path.to_str().unwrap(), "-m", "sunfire-6800", "--misses"], &SMALL[..]].concat();
+    let load = json(&[&on[..], &["--json"]].concat())["load"].clone();
+    let placements = load["placements"].as_array().unwrap();
+    let of = |name: &str| {
+        let placed = placements.iter().find(|placed| placed["placement"] == name);
+        placed.unwrap_or_else(|| panic!("no {name}: {load}"))["ns"].as_f64().unwrap()
+    };
+    let (bound, without) = (load["bound_ns"].as_f64().unwrap(), load["without_load_ns"].as_f64().unwrap());
+    assert!(bound > 1.02 * without && bound > 0.9 * of("striped"), "{load}");
+    assert!(of("first touch") > 1.3 * of("striped"), "all of it is at thread 0: {load}");
+    assert!(placements.iter().all(|placed| placed["ns"].as_f64().unwrap() >= bound), "{load}");
+    assert_eq!(load["mover"], "program");
+    let said = String::from_utf8(succeeds(2, &on).stdout).unwrap();
+    assert!(said.contains("No placement, with or without moves, takes less than"), "{said}");
+    assert!(said.contains("if memories and links had no load"), "{said}");
+    // The model of time itself, in the loop: first touch is no faster than the bound.
+    let simulated = ["simulate", path.to_str().unwrap(), "-m", "sunfire-6800", "--policy", "first-touch"];
+    let simulated = json(&[&simulated[..], &SMALL[..], &["--monitor", "perfect", "--json"]].concat());
+    assert!(simulated["modelled_ms"].as_f64().unwrap() * 1e6 >= bound, "{} {load}", simulated["modelled_ms"]);
+    // Where every reference counts, time is not modelled.
+    let bare = json(&["optimal", path.to_str().unwrap(), "-m", "sunfire-6800", "--json"]);
+    assert!(bare.get("load").is_none(), "{bare}");
+}
+
 #[test]
 fn a_study_has_the_same_rows_with_monitors_as_a_comparison() {
     let dir = tempfile::tempdir().unwrap();

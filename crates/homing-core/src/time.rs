@@ -12,6 +12,7 @@
 //! A page move takes a CPU the time of copying and of the fixed part ([`Mover`] says whose), and each CPU that had the
 //! page mapped a shoot-down. What its lines and translations cost that are missed again is among the misses.
 
+use crate::cache::Counts;
 use crate::ids::{Node, PageSize};
 use crate::machine::{HitTimes, Machine, TimeParameters};
 use serde::Serialize;
@@ -100,6 +101,11 @@ impl Times {
 }
 
 impl Times {
+    /// Memories.
+    pub fn nodes(&self) -> usize {
+        self.nodes
+    }
+
     /// A page move on the CPU that does it, in nanoseconds: the mean over pairs of nodes.
     pub fn page_move_ns(&self) -> f64 {
         let pairs = self.nodes * (self.nodes - 1);
@@ -124,6 +130,16 @@ impl Times {
     /// What the model takes besides latencies.
     pub fn parameters(&self) -> &TimeParameters {
         &self.parameters
+    }
+
+    /// What a CPU's work takes besides waiting for misses, in nanoseconds, whatever `demand` says.
+    pub fn besides_misses_ns(&self, work: &CpuWork) -> f64 {
+        let p = &self.parameters;
+        work.references as f64 * (p.compute_ns + self.hits.l1)
+            + work.l1_misses as f64 * self.hits.l2
+            + work.l3_hits as f64 * self.hits.l3
+            + work.tlb_misses as f64 * p.tlb_miss_ns
+            + work.shootdowns as f64 * p.shootdown_ns
     }
 
     /// A reference that hits the first level, in nanoseconds.
@@ -160,6 +176,20 @@ pub struct CpuWork {
     pub shootdowns: u64,
     /// Demand transactions to each home.
     pub demand: Vec<u64>,
+}
+
+impl CpuWork {
+    /// What the caches of a CPU on a node counted, besides what went to which home and shoot-downs.
+    pub fn of(node: Node, counts: &Counts) -> CpuWork {
+        CpuWork {
+            node,
+            references: counts.references,
+            l1_misses: counts.l1_misses,
+            l3_hits: counts.l3_hits,
+            tlb_misses: counts.tlb_misses,
+            ..CpuWork::default()
+        }
+    }
 }
 
 /// Modelled times of one interval, or summed over several, in nanoseconds.
@@ -341,11 +371,7 @@ impl Times {
 
     fn cpu(&self, cpu: &CpuWork, queue: Option<(&Load, f64)>) -> f64 {
         let p = &self.parameters;
-        let mut time = cpu.references as f64 * (p.compute_ns + self.hits.l1)
-            + cpu.l1_misses as f64 * self.hits.l2
-            + cpu.l3_hits as f64 * self.hits.l3
-            + cpu.tlb_misses as f64 * p.tlb_miss_ns
-            + cpu.shootdowns as f64 * p.shootdown_ns;
+        let mut time = self.besides_misses_ns(cpu);
         for (home, &lines) in cpu.demand.iter().enumerate().filter(|(_, &lines)| lines > 0) {
             let from = cpu.node.index();
             let mut each = self.latency[from * self.nodes + home];

@@ -36,6 +36,7 @@ mod host;
 mod info;
 pub mod job_model;
 mod layout;
+pub mod load;
 pub mod manifest;
 pub mod model;
 pub mod online;

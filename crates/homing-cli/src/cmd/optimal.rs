@@ -2,6 +2,7 @@
 //! placement itself, and the exact cost as a function of one parameter of the machine.
 
 mod estimate;
+mod load;
 mod placement;
 mod sampled;
 
@@ -14,6 +15,7 @@ use clap::{ValueEnum, ValueHint};
 use homing_core::optimal::curve::{Range, Segment};
 use homing_core::optimal::{Optimum, Start};
 use homing_core::report::{Parameter, Row, TraceInfo, SCHEMA};
+use homing_pipeline::load::{self as loads, Load};
 use homing_pipeline::manifest::GENERATOR;
 use homing_pipeline::optimal::{Answer, Question};
 use homing_pipeline::sampled::{from_samples, FromSamples};
@@ -104,6 +106,9 @@ struct Output<'a> {
     /// What the caches counted, with `--misses`.
     #[serde(skip_serializing_if = "Option::is_none")]
     caches: Option<homing_core::cache::Counts>,
+    /// What no placement is below in modelled time, with `--misses` on machines with times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    load: Option<Load>,
 }
 
 #[derive(Serialize)]
@@ -164,7 +169,8 @@ pub fn run(args: Args) -> Result {
     case.write_manifests(args.placement.iter().chain(table), &answer.parameters)?;
     let asked = !args.from_samples.is_empty();
     let from_samples = asked.then(|| from_samples(&case, &args.from_samples)).transpose()?;
-    let output = Output { from_samples, estimate, ..Output::new(&answer, &case, args.start) };
+    let load = loads::bound(&case)?;
+    let output = Output { from_samples, estimate, load, ..Output::new(&answer, &case, args.start) };
     if let Some(path) = &args.csv {
         files::table(path, |csv| rows(&output, csv))?;
     }
@@ -198,6 +204,7 @@ impl<'a> Output<'a> {
             curve,
             from_samples: None,
             caches: case.layout.caches,
+            load: None,
         }
     }
 }
@@ -251,6 +258,9 @@ fn print(args: &Args, output: &Output<'_>, optimum: &Optimum) -> anyhow::Result<
         outln!("{}\n\nThe windows, as though they were the whole program:\n", estimate::text(estimated));
     }
     outln!("{}", breakdown(output, optimum));
+    if let Some(load) = &output.load {
+        outln!("\n{}", load::text(load));
+    }
     if let Some(curve) = &output.curve {
         outln!("\n{}", curve_table(curve));
     }

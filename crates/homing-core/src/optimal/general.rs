@@ -21,6 +21,8 @@ pub(super) struct GeneralSolver {
     /// For each requester, the memories worth moving to, each with the memories farther away from the requester.
     nearer: Vec<Vec<(u16, Vec<u16>)>>,
     first_touch: bool,
+    /// Where a page ends up may cost this share more than the cheapest: pages take turns among such memories.
+    slack: f64,
     states: Vec<State>,
     before: Vec<State>,
     trail: Trail,
@@ -78,6 +80,7 @@ impl GeneralSolver {
             copy,
             nearer: (0..nodes).map(nearer).collect(),
             first_touch: start == Start::FirstTouch,
+            slack: 0.0,
             states: vec![State::FREE; nodes],
             before: vec![State::FREE; nodes],
             trail: Trail::default(),
@@ -85,6 +88,17 @@ impl GeneralSolver {
             references: vec![0; nodes * nodes],
             copies: vec![0; nodes * nodes],
         }
+    }
+
+    /// The same, but pages take turns among the memories whose cost is within this share of the cheapest. What
+    /// [`GeneralSolver::page`] returns as cost is the cheapest all the same; counts are those of what was taken.
+    pub fn taking_turns(self, slack: f64) -> GeneralSolver {
+        GeneralSolver { slack, ..self }
+    }
+
+    /// References by (requester, memory) and copies by (from, to).
+    pub fn counts(&self) -> (&[u64], &[u64]) {
+        (&self.references, &self.copies)
     }
 
     /// `at`: where the page begins, if it is not as the options say.
@@ -118,7 +132,13 @@ impl GeneralSolver {
                 home = node;
             }
         }
-        let State { cost, trail } = self.states[home];
+        let cost = self.states[home].cost;
+        if self.slack > 0.0 {
+            let near = |node: &usize| self.states[*node].cost <= cost * (1.0 + self.slack);
+            let turn = page.index() % (0..self.nodes).filter(near).count();
+            home = (0..self.nodes).filter(near).nth(turn).unwrap_or(home);
+        }
+        let trail = self.states[home].trail;
         self.trail.path(trail, &mut self.path);
         self.replay(page, runs, home, sink);
         let first_home = self.path.first().map_or(home, |step| usize::from(step.from));

@@ -7,12 +7,13 @@
 //! number of nodes. It leaves a [`trail`] of home changes. The second pass ([`replay`]) walks the runs along the
 //! cheapest trail, decides the replicas of each stretch of reads, counts in integers, and can say every action.
 //! [`curve`] gives the exact cost as a function of one of r, R, g and G, [`windows`] an estimate of the bound of a
-//! program of which windows were recorded.
+//! program of which windows were recorded, [`load`] a bound on modelled time that counts what memories and links serve.
 //!
 //! `docs/optimal.md` has the derivations; `tests/optimal/` compares with an exhaustive search over all location sets.
 
 pub mod action;
 pub mod curve;
+pub mod load;
 pub mod sampled;
 pub mod windows;
 

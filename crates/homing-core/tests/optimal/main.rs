@@ -6,6 +6,7 @@ mod curves;
 mod evaluate;
 mod examples;
 mod exhaustive;
+mod load;
 mod properties;
 mod windows;
 mod windows_policies;
