@@ -101,7 +101,8 @@ fn table(dir: &Path) -> PathBuf {
 fn a_table_that_all_read_takes_longer_than_distances_say() {
     let dir = tempfile::tempdir().unwrap();
     let path = table(dir.path());
-    let on = [&["optimal", path.to_str().unwrap(), "-m", "sunfire-6800", "--misses"], &SMALL[..]].concat();
+    let on = [&["optimal", path.to_str().unwrap(), "-m", "sunfire-6800", "--misses", "--load"], &SMALL[..]]
+        .concat();
     let load = json(&[&on[..], &["--json"]].concat())["load"].clone();
     let placements = load["placements"].as_array().unwrap();
     let of = |name: &str| {
@@ -121,8 +122,10 @@ fn a_table_that_all_read_takes_longer_than_distances_say() {
     let simulated = json(&[&simulated[..], &SMALL[..], &["--monitor", "perfect", "--json"]].concat());
     assert!(simulated["modelled_ms"].as_f64().unwrap() * 1e6 >= bound, "{} {load}", simulated["modelled_ms"]);
     // Where every reference counts, time is not modelled.
-    let bare = json(&["optimal", path.to_str().unwrap(), "-m", "sunfire-6800", "--json"]);
-    assert!(bare.get("load").is_none(), "{bare}");
+    for asked in [&["sunfire-6800", "--load"][..], &["butterfly", "--misses", "--load"]] {
+        let refused = homing(1, &[&["optimal", path.to_str().unwrap(), "-m"][..], asked].concat());
+        assert_eq!((refused.status.code(), refused.stdout.len()), (Some(2), 0), "{asked:?}");
+    }
 }
 
 #[test]

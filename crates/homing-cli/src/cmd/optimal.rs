@@ -53,6 +53,10 @@ pub struct Args {
     #[arg(long, value_name = "PERIODS", value_delimiter = ',', conflicts_with = "curve",
           value_parser = clap::value_parser!(u64).range(1..1 << 32))]
     from_samples: Vec<u64>,
+    /// With --misses, on machines with times: also what no placement is below in modelled time, with the load of
+    /// memories and links; takes up to 27 times as long as the optimum alone
+    #[arg(long, requires = "misses")]
+    load: bool,
     /// Write the placement: CSV, or JSON lines if the name ends in .jsonl; and FILE.manifest.json
     #[arg(long, value_name = "FILE")]
     placement: Option<PathBuf>,
@@ -106,7 +110,7 @@ struct Output<'a> {
     /// What the caches counted, with `--misses`.
     #[serde(skip_serializing_if = "Option::is_none")]
     caches: Option<homing_core::cache::Counts>,
-    /// What no placement is below in modelled time, with `--misses` on machines with times.
+    /// What no placement is below in modelled time, with `--load`.
     #[serde(skip_serializing_if = "Option::is_none")]
     load: Option<Load>,
 }
@@ -169,7 +173,7 @@ pub fn run(args: Args) -> Result {
     case.write_manifests(args.placement.iter().chain(table), &answer.parameters)?;
     let asked = !args.from_samples.is_empty();
     let from_samples = asked.then(|| from_samples(&case, &args.from_samples)).transpose()?;
-    let load = loads::bound(&case)?;
+    let load = args.load.then(|| loads::bound(&case)).transpose()?;
     let output = Output { from_samples, estimate, load, ..Output::new(&answer, &case, args.start) };
     if let Some(path) = &args.csv {
         files::table(path, |csv| rows(&output, csv))?;
