@@ -58,12 +58,14 @@ fn advice(bound: &LoadBound) -> String {
     let left = 100.0 * (1.0 - bound.bound_ns / best.ns.max(1e-9));
     let (best_time, close) = (time(best.ns), best.ns * (1.0 + CLOSE));
     let how = match best.placement {
-        _ if first.ns <= close => return format!(
+        _ if first.ns <= close => {
+            return format!(
             "First touch takes {}, and nothing below is more than {:.0} % faster; at most {:.1} % could be.",
             time(first.ns),
             100.0 * CLOSE,
             100.0 * (1.0 - bound.bound_ns / first.ns.max(1e-9))
-        ),
+        )
+        }
         _ if cheapest.ns <= close => {
             return format!(
                 "First touch takes {}, the cheapest placement {}: spreading pages gains no more. \
