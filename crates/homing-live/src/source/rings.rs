@@ -136,7 +136,9 @@ mod tests {
 
     #[test]
     fn samples_of_several_rings_come_in_the_order_of_their_times() {
-        const PAGES: usize = 128;
+        // Far apart, so that each is a fault of its own with huge pages too, and more in all than an allocator reuses.
+        const PAGES: usize = 30;
+        const APART: usize = 2 << 20;
         let host = Host::read(Path::new("/sys")).unwrap();
         let cpus: Vec<u32> = host.cpus().into_iter().take(2).collect();
         let mut rings = Rings::new(Event::PAGE_FAULTS, FAULTS, &host);
@@ -147,9 +149,8 @@ mod tests {
         let pids = vec![Pid(std::process::id() as i32)];
         let mut targets = Targets::new(Proc::default(), Choice::Processes { pids, children: false });
         targets.look(&host).unwrap();
-        // Pages that are not there before somebody writes to them; that of the allocator's own words is left out.
-        let memory = Mutex::new(vec![0u8; (PAGES + 1) * 4096]);
-        let start = memory.lock().unwrap().as_ptr() as u64 + 4096;
+        let memory = Mutex::new(vec![0u8; (PAGES + 1) * APART]);
+        let start = memory.lock().unwrap().as_ptr() as u64 + APART as u64;
         let turn = Barrier::new(cpus.len());
         std::thread::scope(|scope| {
             for (index, &cpu) in cpus.iter().enumerate() {
@@ -159,7 +160,7 @@ mod tests {
                     for page in 0..PAGES {
                         turn.wait();
                         if page % 2 == index {
-                            memory.lock().unwrap()[(page + 1) * 4096] = 1;
+                            memory.lock().unwrap()[(page + 1) * APART] = 1;
                         }
                         turn.wait();
                     }
@@ -168,7 +169,7 @@ mod tests {
         });
         let mut pages = Vec::new();
         rings.drain(&targets, |sample| {
-            let page = sample.address.wrapping_sub(start) / 4096;
+            let page = sample.address.wrapping_sub(start) / APART as u64;
             pages.extend((page < PAGES as u64).then_some(page as usize));
         });
         assert_eq!(pages, (0..PAGES).collect::<Vec<_>>());
