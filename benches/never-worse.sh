@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Is a program ever slower under `homing run` than without balancing and with the kernel's? In the lab, with each miss delayed by its
-# latency (times DELAY), so that the program's time goes by where its pages are, and by what each engine takes of it: the time of the
-# marked sections, for each program, where memory begins (on node 0, on all nodes in turn), with bound and free threads, with 4 KiB and
-# with transparent huge pages. Prints a table in Markdown, each time as a multiple of the better of the other two. Runs stay in OUT as
-# JSON, and those that are there are not made again, so that the command can be ended and begun again at any time.
+# Is a program ever slower under `homing run` than without balancing and with the kernel's? In the lab, with each miss
+# delayed by its latency times DELAY, so that time goes by where pages are and by what an engine takes of the program.
+# Prints a table in Markdown of the times of marked sections: for each program, where memory begins (on node 0, on all
+# nodes in turn), with bound and free threads, with 4 KiB and with transparent huge pages. Runs stay in OUT as JSON, and
+# those that are there are not made again, so that the command can be ended and begun again at any time.
 #
-#   [OUT=DIR] [STARTS='node0 in-turn'] [THREADS='bound free'] [PAGES='never always'] [PROGRAMS='cg ...'] [REPEATS=N] [DELAY=50]
-#   benches/never-worse.sh
+#   [OUT=DIR] [STARTS='node0 in-turn'] [THREADS='bound free'] [PAGES='never always'] [PROGRAMS='cg ...'] [REPEATS=N]
+#   [DELAY=50] benches/never-worse.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
 homing=${HOMING:-$PWD/target/release/homing} out=${OUT:-$PWD/build/bench-never-worse}
@@ -24,8 +24,8 @@ for program in ${PROGRAMS:-cg mg adi fft sorbyr}; do
         bind=false
         [ "$threads" = free ] || bind=true
         # shellcheck disable=SC2086
-        "$homing" lab baseline --topology 4x2 --start-on "${nodes[$start]}" --thp "$pages" --marked --delay="${DELAY:-50}" \
-          --repeats "${REPEATS:-1}" --env OMP_PROC_BIND=$bind --env OMP_WAIT_POLICY=passive --timeout 10m --json \
+        "$homing" lab baseline --topology 4x2 --start-on "${nodes[$start]}" --thp "$pages" --marked \
+          --delay="${DELAY:-50}" --repeats "${REPEATS:-1}" --env OMP_PROC_BIND=$bind --env OMP_WAIT_POLICY=passive --timeout 10m --json \
           --contenders start,balancing --with 'homing=homing run --quiet --source hint-faults --' \
           -- "build/workloads/$program" -t 8 ${arguments[$program]} >"$file.new"
         mv "$file.new" "$file"

@@ -20,8 +20,10 @@ def mean(numbers):
     return math.exp(sum(map(math.log, numbers)) / len(numbers))
 
 
-print("| program | begins on | threads | pages | none, s | kernel, s | homing, s | of the better | non-local %: none | kernel | homing |")
-print("|---|---|---|---|---|---|---|---|---|---|---|")
+SETTING = ["program", "begins on", "threads", "pages"]
+COLUMNS = [*SETTING, "none, s", "kernel, s", "homing, s", "of the better", "non-local %: none", "kernel", "homing"]
+print("| " + " | ".join(COLUMNS) + " |")
+print("|---" * len(COLUMNS) + "|")
 ratios, beside = [], {"start": [], "balancing": []}
 for cell, rows in cells(pathlib.Path(sys.argv[1])):
     none, kernel, homing = (rows[name]["counted_seconds"] for name in ("start", "balancing", "homing"))
@@ -33,6 +35,6 @@ for cell, rows in cells(pathlib.Path(sys.argv[1])):
     print("| " + " | ".join(cell) + f" | {none:.1f} | {kernel:.1f} | {homing:.1f} | {ratio} | {shares} |")
 held = sum(ratio <= ALLOWED for ratio in ratios)
 print(
-    f"\n{held} of {len(ratios)} cells within {ALLOWED} of the better; time of homing, geometric mean: {mean(beside['start']):.2f} of none, "
-    f"{mean(beside['balancing']):.2f} of the kernel's, {mean(ratios):.2f} of the better of both"
+    f"\n{held} of {len(ratios)} cells within {ALLOWED} of the better; time of homing, geometric mean: "
+    f"{mean(beside['start']):.2f} of none, {mean(beside['balancing']):.2f} of the kernel's, {mean(ratios):.2f} of the better of both"
 )

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The lab with the built program: three topologies boot, streams and files and statuses pass through, the observer's counts of a
-# program with known accesses are exact to 1 %, the engine is not counted, delays have the asked ratios, waits are those of their model, the card says what is true,
-# the kernel's balancing does what it is told, a killed lab leaves nothing.
+# program with known accesses are exact to 1 %, the engine is not counted, delays have the asked ratios, waits
+# are those of their model, the card says what is true, the kernel's balancing does what it is told, a killed lab leaves nothing.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD homing=${HOMING:-$PWD/target/release/homing}
@@ -116,9 +116,10 @@ check "a pointer chase measures the delays' ratios" awk -v asked="1 1.33 2 3 6" 
   BEGIN { split(asked, want) }
   { print "        node " $1 ": " $2 " ns, ratio " $3 ", asked " want[NR]; wrong += $3 < 0.85 * want[NR] || $3 > 1.15 * want[NR] }
   END { exit NR != 5 || wrong }' ratios
-# Four CPUs chase pointers through one memory, or each through its own; the formula of lab/plugin/load.c by the run's own totals.
+# Four CPUs chase pointers through one memory, or each through its own; the formula of lab/plugin/load.c by the run's
+# own totals.
 for nodes in "0 0 0 0" "0 1 2 3"; do
-  lab --topology 4x2 --balancing off --thp never --marked --delay=100 --busy 40 --observe load.json -- ./load 60000 $nodes >seconds 2>err
+  lab --topology 4x2 --balancing off --thp never --marked --delay=100 --busy 40 --observe load.json -- ./load 200000 $nodes >seconds 2>err
   check "waits at loaded memories are as their model says: $nodes" python3 - $nodes <<'P'
 import json, sys
 counts, nodes = json.load(open("load.json")), [int(node) for node in sys.argv[1:]]

@@ -72,11 +72,12 @@ spreads() {
 }
 # On a busy host one thread may take nearly all faults of each scan, as though the table were its own.
 spreads || { cat err; echo "live: once more"; spreads; } || { cat err; echo "live: FAILED"; exit 1; }
-# The same where each memory serves one access at a time: without the engine requests wait for each other, spread they hardly do.
+# The same where each memory serves one access at a time: without the engine requests wait for each other, spread they
+# hardly do.
 loaded() {
   local counts=$1; shift
-  in_lab 300 --observe "$counts" --interval 1s --cache 128K --delay --busy 40 --file homing --file preload --file swings --env HOMING_LIB=. \
-    -- "$@" ./swings 4 1024 >out 2>err
+  in_lab 300 --observe "$counts" --interval 1s --cache 128K --delay --busy 40 \
+    --file homing --file preload --file swings --env HOMING_LIB=. -- "$@" ./swings 4 1024 >out 2>err
 }
 loaded alone.json timeout 12
 loaded spread.json ./homing run --quiet --source hint-faults -- timeout 30

@@ -39,7 +39,8 @@ static struct mapping *map(struct vcpu *vcpu, mem_info info, uint64_t address) {
 }
 
 static void delay(struct vcpu *vcpu, unsigned home) {
-    double wait = load_waits[vcpu - vcpus][home];
+    double wait;
+    __atomic_load(&load_waits[vcpu - vcpus][home], &wait, __ATOMIC_RELAXED);
     vcpu->waited[home] += wait;
     vcpu->debt += options.latency[vcpu->node][home] * options.delay_scale + wait;
     if (vcpu->debt < PORTION) return;

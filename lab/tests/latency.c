@@ -7,33 +7,15 @@
  * load of the host, and the portions in which delays are slept, weigh on all alike.
  */
 #define _GNU_SOURCE
-#include <linux/mempolicy.h>
 #include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+#include "chase.h"
 
-enum { LINES = 4096, ROUNDS = 25, PILOT = 2000, ROUND_NS = 20000000, MOST_NODES = 32 };
-
-struct line {
-    struct line *next;
-    char unused[56];
-};
-
-/* A cycle through all lines in an order that jumps; 1237 has no divisor in common with their number. */
-static struct line *cycle_on(unsigned node) {
-    unsigned long mask = 1ul << node;
-    struct line *lines =
-        mmap(NULL, sizeof(struct line[LINES]), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (lines == MAP_FAILED || syscall(SYS_mbind, lines, sizeof(struct line[LINES]), MPOL_BIND, &mask, 64, 0) != 0)
-        perror("mbind"), exit(1);
-    for (unsigned i = 0; i < LINES; i++) lines[i * 1237 % LINES].next = &lines[(i + 1) * 1237 % LINES];
-    return lines;
-}
+enum { ROUNDS = 25, PILOT = 2000, ROUND_NS = 20000000, MOST_NODES = 32 };
 
 static double step_ns(struct line **at, int steps) {
     struct timespec before, after;

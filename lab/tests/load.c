@@ -1,27 +1,18 @@
-/* Several CPUs read memory in an order that jumps, all of it on one node, or each on the node that its number gives.
- * Each makes STEPS reads, of another line each time. Prints the seconds that all took together.
+/* Pointer chases by several CPUs at once, each of STEPS reads through memory of one node: how long do they wait for
+ * each other? Prints the seconds from the first read to the last.
  *
  *   load STEPS NODE...    thread i runs on CPU 2 i and reads memory of the i-th NODE
  */
 #define _GNU_SOURCE
-#include <linux/mempolicy.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 #include "../guest/homing_section.h"
+#include "chase.h"
 
-enum { LINES = 8192, MOST_THREADS = 16 };
-
-struct line {
-    struct line *next;
-    char unused[56];
-};
+enum { MOST_THREADS = 16 };
 
 static struct work {
     unsigned cpu;
@@ -29,16 +20,6 @@ static struct work {
 } all[MOST_THREADS];
 static long steps;
 static pthread_barrier_t barrier;
-
-static struct line *cycle_on(unsigned node) {
-    unsigned long mask = 1ul << node;
-    struct line *lines =
-        mmap(NULL, sizeof(struct line[LINES]), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (lines == MAP_FAILED || syscall(SYS_mbind, lines, sizeof(struct line[LINES]), MPOL_BIND, &mask, 64, 0) != 0)
-        perror("mbind"), exit(1);
-    for (unsigned i = 0; i < LINES; i++) lines[i * 1237 % LINES].next = &lines[(i + 1) * 1237 % LINES];
-    return lines;
-}
 
 static void *run(void *data) {
     struct work *work = data;

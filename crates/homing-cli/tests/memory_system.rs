@@ -122,7 +122,11 @@ fn a_table_that_all_read_takes_longer_than_distances_say() {
     let simulated = json(&[&simulated[..], &SMALL[..], &["--monitor", "perfect", "--json"]].concat());
     assert!(simulated["modelled_ms"].as_f64().unwrap() * 1e6 >= bound, "{} {load}", simulated["modelled_ms"]);
     // Where every reference counts, time is not modelled.
-    for asked in [&["sunfire-6800", "--load"][..], &["butterfly", "--misses", "--load"]] {
+    for asked in [
+        &["sunfire-6800", "--load"][..],
+        &["butterfly", "--misses", "--load"],
+        &["sunfire-6800", "--misses", "--load", "--csv"],
+    ] {
         let refused = homing(1, &[&["optimal", path.to_str().unwrap(), "-m"][..], asked].concat());
         assert_eq!((refused.status.code(), refused.stdout.len()), (Some(2), 0), "{asked:?}");
     }

@@ -55,7 +55,7 @@ pub struct Args {
     from_samples: Vec<u64>,
     /// With --misses, on machines with times: also what no placement is below in modelled time, with the load of
     /// memories and links; takes up to 27 times as long as the optimum alone
-    #[arg(long, requires = "misses")]
+    #[arg(long, requires = "misses", conflicts_with = "csv")]
     load: bool,
     /// Write the placement: CSV, or JSON lines if the name ends in .jsonl; and FILE.manifest.json
     #[arg(long, value_name = "FILE")]
@@ -149,6 +149,7 @@ pub fn run(args: Args) -> Result {
     let question = Question::new(&ready, args.start.into(), args.curve)?;
     let file = TraceFile::ordered(&args.trace, &progress::of_pipeline())?;
     let case = ready.case(&file, question.read_gap())?;
+    let load = args.load.then(|| loads::bound(&case)).transpose()?;
     let mut answer = match &args.placement {
         Some(path) => placement::write(path, &question, &case)?,
         None => question.solve(&case)?,
@@ -173,7 +174,6 @@ pub fn run(args: Args) -> Result {
     case.write_manifests(args.placement.iter().chain(table), &answer.parameters)?;
     let asked = !args.from_samples.is_empty();
     let from_samples = asked.then(|| from_samples(&case, &args.from_samples)).transpose()?;
-    let load = args.load.then(|| loads::bound(&case)).transpose()?;
     let output = Output { from_samples, estimate, load, ..Output::new(&answer, &case, args.start) };
     if let Some(path) = &args.csv {
         files::table(path, |csv| rows(&output, csv))?;
