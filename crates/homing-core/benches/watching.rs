@@ -31,6 +31,7 @@ fn settings() -> Settings {
         keep_huge_pages: true,
         spread: false,
         scans: true,
+        send_back: false,
     }
 }
 

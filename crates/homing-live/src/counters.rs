@@ -37,6 +37,9 @@ pub struct Counts {
     pub unheard: u64,
     /// Threads that moved and stayed.
     pub threads_moved: u64,
+    /// Times that a thread was sent back to the node that a scan had taken it from.
+    #[serde(default)]
+    pub sent_back: u64,
     /// Threads that wander from node to node.
     #[serde(default)]
     pub wanderers: u64,
@@ -194,6 +197,12 @@ pub const COUNTERS: &[Counter] = &[
         "Threads that moved to another node and stayed.",
         "threads moved to another node",
         |c| count(c.threads_moved),
+    ),
+    counter(
+        "homing_threads_sent_back_total",
+        "Times that a thread was sent back to the node that a scan had taken it from.",
+        "times a thread was sent back to the node that a scan had taken it from",
+        |c| count(c.sent_back),
     ),
     counter("homing_threads_wandering_total", "Threads that wander from node to node.", "", |c| {
         count(c.wanderers)

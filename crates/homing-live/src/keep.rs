@@ -1,7 +1,6 @@
 //! Threads that are kept on a node (`--bind auto`): what they had is given back at the end, by the next engine after a
 //! kill, or by `homing doctor --restore`. A thread that chose CPUs of its own meanwhile keeps its choice.
 
-use crate::config::Bind;
 use crate::evacuate::{restore as give_back, Was};
 use crate::host::Host;
 use homing_core::ids::Node;
@@ -16,13 +15,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// CPUs of each node, if threads that wander are kept on nodes; else none.
-pub fn cpus_of_nodes(how: Option<Bind>, host: &Host) -> Vec<u32> {
-    let nodes = 0..host.nodes() as u16;
-    match how {
-        Some(Bind::Auto) => nodes.map(|node| host.cpus_of(Node(node)).len() as u32).collect(),
-        _ => Vec::new(),
-    }
+/// CPUs of each node.
+pub fn cpus(host: &Host) -> Vec<u32> {
+    (0..host.nodes() as u16).map(|node| host.cpus_of(Node(node)).len() as u32).collect()
 }
 
 /// Names of the files: this, the engine's process and a number, and an ending.
@@ -84,6 +79,22 @@ impl Keeper {
             self.kept.remove(&tid);
         }
         done
+    }
+
+    /// Sends a thread to these CPUs of a node, of those that it has, and leaves it free to go elsewhere. One that
+    /// sleeps does not go anywhere. One that is kept stays as it is.
+    ///
+    /// # Errors
+    /// As for [`Keeper::keep`].
+    pub fn send_back(&mut self, proc: &Proc, pid: Pid, tid: Tid, cpus: &[u32]) -> io::Result<()> {
+        if self.kept.contains_key(&tid) {
+            return Ok(());
+        }
+        match self.keep(proc, pid, tid, cpus) {
+            // It has ended.
+            Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => Ok(()),
+            kept => kept.map(|()| self.let_go(proc, tid)),
+        }
     }
 
     /// Gives a thread the CPUs back that it had.
@@ -246,8 +257,13 @@ mod tests {
         assert_eq!(restore_in(&folder.path().join("homing")).unwrap(), 0, "its engine is at work");
         keeper.let_go(&proc, Tid(1));
         assert_eq!(affinity(tid).unwrap(), had[..1], "another one");
+        keeper.send_back(&proc, pid, tid, &had).unwrap();
+        assert_eq!(affinity(tid).unwrap(), had[..1], "it is kept");
         keeper.let_go(&proc, tid);
         assert_eq!(affinity(tid).unwrap(), had);
+        keeper.send_back(&proc, pid, tid, &had[..1]).unwrap();
+        assert_eq!(affinity(tid).unwrap(), had, "it is free");
+        keeper.send_back(&proc, pid, Tid(i32::MAX), &had).unwrap();
         assert_eq!(std::fs::read_dir(folder.path().join("homing")).unwrap().count(), 0, "no file is left");
         keeper.keep(&proc, pid, tid, &had[..1]).unwrap();
         let own = had[had.len() - 1..].to_vec();

@@ -59,6 +59,7 @@ impl Session<'_> {
         let before = accesses.len();
         accesses.retain(|access| self.matters(access));
         self.account.outside_areas += (before - accesses.len()) as u64;
+        accesses.iter_mut().for_each(|access| access.node = self.node_of(access));
         let mut known = AHashSet::new();
         let mut questions = Vec::new();
         for access in &accesses {

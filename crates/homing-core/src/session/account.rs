@@ -71,6 +71,8 @@ pub struct Account {
     pub moved_by_others: u64,
     /// Threads that moved and stayed.
     pub threads_moved: u64,
+    /// Times that a thread was sent back to the node that a scan had taken it from.
+    pub sent_back: u64,
     /// Threads that wander from node to node.
     pub wanderers: u64,
     /// Times that one of them was kept on a node, and was let go since it waited there.

@@ -104,7 +104,7 @@ impl Session<'_> {
     /// New threads, and those that have moved.
     fn see_threads(&mut self, threads: &[ThreadSeen]) -> (Vec<ThreadId>, Vec<Moved>) {
         let (mut new, mut moved) = (Vec::new(), Vec::new());
-        for seen in threads {
+        for seen in threads.iter().filter(|seen| !self.stays.is_displaced(seen.thread)) {
             let node = seen.node.filter(|&node| self.exists(node));
             match self.processes.thread_seen(&ThreadSeen { node, ..*seen }) {
                 Seen::New => new.push(seen.thread),

@@ -121,6 +121,9 @@ pub struct Settings {
     pub spread: bool,
     /// Accesses come from scans for hint faults.
     pub scans: bool,
+    /// Scans hold threads: those that come to other nodes by that are sent back (`stays.rs`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub send_back: bool,
 }
 
 /// What a session is made of.
@@ -266,6 +269,9 @@ impl<'p> Session<'p> {
         self.gains.values_mut().for_each(Gain::scanned);
         self.judge_gains();
         self.scan_pace.scanned(self.t, scan);
+        if self.settings.send_back {
+            self.stays.scan_ends(self.t);
+        }
     }
 
     /// What was seen says nothing about what moves gain now.
@@ -306,6 +312,9 @@ impl<'p> Session<'p> {
         }
         if self.settings.scans && self.scan_pace.take_due(self.t, behind, scannable) {
             self.out.push(Output::Scan);
+            if self.settings.send_back {
+                self.stays.scan_begins(self.t);
+            }
         }
         self.split_some();
     }

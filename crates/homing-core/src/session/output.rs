@@ -53,6 +53,16 @@ pub enum Output {
         /// The thread.
         thread: ThreadId,
     },
+    /// Let a thread run on the CPUs of this node only, of those that it had, and give it the others back at once: a
+    /// scan took it from there. Only a failure is answered, by [`super::Input::NotBound`].
+    SendBack {
+        /// Its process.
+        process: ProcessId,
+        /// The thread.
+        thread: ThreadId,
+        /// The node.
+        node: Node,
+    },
     /// To be written down: an action, and what came of it at once.
     Decided(Decided),
     /// To be written down: what came of an action that was pending.

@@ -31,6 +31,10 @@ const NOTHING_TO_GAIN: Micros = Micros::from_millis(2000);
 /// Programs run at least three times as long as they stood still for the last scan.
 const REST: u32 = 3;
 
+/// ... and for this time where it has marked pages: most are used within it. Faults during the next scan would make the
+/// kernel move threads (`homing_linux::hint_faults::Window`).
+const FADES: Micros = Micros::from_millis(100);
+
 /// What the scanner does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
@@ -146,7 +150,8 @@ impl ScanPace {
             // A scan that the kernel did not make says nothing.
             self.owed = self.owed.max(1);
         }
-        let of_program = stopped.times(REST);
+        let marked = everywhere && self.owed == 0;
+        let of_program = stopped.times(REST).max(if marked { FADES } else { Micros(0) });
         self.not_before = t.plus(of_program);
         self.period = t.since(began).plus(of_program.max(self.pace));
         self.stage = Stage::Resting(t.plus(rest.max(of_program)));

@@ -2,8 +2,10 @@
 //! those that nobody else was seen to use, and that are where the thread was. Policies that follow threads themselves
 //! do that alone.
 
-use super::input::{Arrival, Constructs, InConstructs};
+use super::input::{Access, Arrival, Constructs, InConstructs};
+use super::output::Output;
 use super::processes::Moved;
+use super::stays::Back;
 use super::Session;
 use crate::action::{Action, Kind};
 use crate::engine::{Executor, Observation};
@@ -18,8 +20,7 @@ impl Session<'_> {
     /// Threads came to CPUs.
     pub(super) fn migrated(&mut self, arrivals: &[Arrival]) {
         for arrival in arrivals {
-            let task = self.processes.task(arrival.process, arrival.thread);
-            let home = task.is_some_and(|task| task.home == Some(arrival.node));
+            let home = self.processes.task(arrival.process, arrival.thread).and_then(|task| task.home);
             if self.exists(arrival.node) {
                 self.stays.came(*arrival, home);
             }
@@ -33,8 +34,7 @@ impl Session<'_> {
             return;
         }
         for &InConstructs { thread, node, ended } in &constructs.threads {
-            let task = self.processes.task(process, thread);
-            let home = task.is_some_and(|task| task.home == Some(node));
+            let home = self.processes.task(process, thread).and_then(|task| task.home);
             if self.exists(node) {
                 self.stays.works(Arrival { process, thread, node, at: self.t }, ended, home);
             }
@@ -49,10 +49,28 @@ impl Session<'_> {
     /// Threads that stay on other nodes by now.
     pub(super) fn settle_threads(&mut self) {
         let mut moved = Vec::new();
-        for (process, thread, node) in self.stays.take(self.t) {
+        let taken = self.stays.take(self.t);
+        for (process, thread, node) in taken.stay {
             moved.extend(self.processes.thread_stays(process, thread, node));
         }
         self.threads_moved(&moved);
+        for Back { process, thread, first } in taken.back {
+            if let Some(node) = self.processes.task(process, thread).and_then(|task| task.home) {
+                self.account.sent_back += u64::from(first);
+                self.out.push(Output::SendBack { process, thread, node });
+            }
+        }
+    }
+
+    /// The node that an access by this thread counts for: that of its CPU, and of one that a scan displaced the one
+    /// where it was.
+    pub(super) fn node_of(&self, access: &Access) -> Node {
+        let home = || self.processes.task(access.process, access.thread)?.home;
+        if self.stays.is_displaced(access.thread) {
+            home().unwrap_or(access.node)
+        } else {
+            access.node
+        }
     }
 
     /// Threads stay on other nodes now.

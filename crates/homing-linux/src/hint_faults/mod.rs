@@ -72,18 +72,26 @@ const PERIOD: &str = "1";
 const IDLE_MB: &str = "26";
 /// Memory in a scan in a window, in MiB: all. Each scan begins anew, so that what one does not reach is never scanned.
 const ALL_MB: &str = "1048576";
-/// Values of the switch: balancing between equal nodes, and between tiers of memory alone. The latter marks no page
-/// where memory is all of one tier. Going between the two costs nothing; to turn balancing off would change the code of
-/// the kernel.
+/// Values of the switch: no balancing, balancing between equal nodes, and between tiers of memory alone. The last lets
+/// scanners count, and marks no page where memory is all of one tier.
+const OFF: &str = "0";
 const NORMAL: &str = "1";
 const TIERS: &str = "2";
 
 /// The kernel's settings while a session runs: nobody's pages are marked, except in the windows in which scanners work.
+///
+/// Between windows balancing is off, because of the threads: as long as it is on, in whatever mode, each fault on a
+/// marked page counts for the node that the kernel would rather have the thread on (`task_numa_fault`), and it moves
+/// the thread there, again at each tick with periods as short as these (`numa_migrate_preferred`). With all memory on
+/// one node all threads are sent to that. To turn balancing on and off changes the code of the kernel, which interrupts
+/// each CPU a few times. Where tiers are balanced anyway, that goes on, and threads are moved.
 #[derive(Debug)]
 pub struct Window {
     paths: Paths,
     tunables: Tunables,
     balanced: bool,
+    /// What the switch is at between windows.
+    rest: &'static str,
 }
 
 impl Window {
@@ -96,8 +104,9 @@ impl Window {
         let tunables = Tunables::begin(state)?;
         let before = std::fs::read_to_string(&paths.switch)?;
         // A sum of the two.
-        let balanced = before.trim().parse().is_ok_and(|modes: u32| modes & 1 != 0);
-        let mut window = Window { paths: paths.clone(), tunables, balanced };
+        let has = |mode: u32| before.trim().parse().is_ok_and(|modes: u32| modes & mode != 0);
+        let rest = if has(2) { TIERS } else { OFF };
+        let mut window = Window { paths: paths.clone(), tunables, balanced: has(1), rest };
         for name in ["scan_delay_ms", "scan_period_min_ms", "scan_period_max_ms"] {
             window.set(name, PERIOD)?;
         }
@@ -114,6 +123,14 @@ impl Window {
         self.balanced
     }
 
+    /// Lets scanners count, which they do before they mark pages.
+    ///
+    /// # Errors
+    /// If a tunable may not be written.
+    pub fn prepare(&mut self) -> io::Result<()> {
+        self.tunables.set(&self.paths.switch, TIERS)
+    }
+
     /// Lets the kernel mark pages.
     ///
     /// # Errors
@@ -128,7 +145,7 @@ impl Window {
     /// # Errors
     /// If a tunable may not be written.
     pub fn close(&mut self) -> io::Result<()> {
-        self.tunables.set(&self.paths.switch, TIERS)?;
+        self.tunables.set(&self.paths.switch, self.rest)?;
         self.set("scan_size_mb", IDLE_MB)
     }
 }
@@ -222,16 +239,20 @@ mod tests {
         let read = |name: &str| fs::read_to_string(paths.tunables.join(name)).unwrap();
         let switch = || fs::read_to_string(&paths.switch).unwrap();
         let now = || (read("scan_delay_ms"), read("scan_size_mb"), switch());
+        assert_eq!(now(), (PERIOD.into(), IDLE_MB.into(), OFF.into()));
+        window.prepare().unwrap();
         assert_eq!(now(), (PERIOD.into(), IDLE_MB.into(), TIERS.into()));
         window.open().unwrap();
         assert_eq!(now(), (PERIOD.into(), ALL_MB.into(), NORMAL.into()));
         window.close().unwrap();
-        assert_eq!(now(), (PERIOD.into(), IDLE_MB.into(), TIERS.into()));
+        assert_eq!(now(), (PERIOD.into(), IDLE_MB.into(), OFF.into()));
         drop(window);
         assert_eq!((read("scan_delay_ms"), read("scan_size_mb")), ("1000".into(), "1000".into()));
         assert_eq!(switch(), "0");
         fs::write(&paths.switch, "3\n").unwrap();
-        assert!(Window::new(&paths, &state).unwrap().was_balanced());
+        let window = Window::new(&paths, &state).unwrap();
+        assert!(window.was_balanced());
+        assert_eq!(switch(), TIERS, "balancing between tiers goes on");
     }
 
     #[cfg(target_arch = "x86_64")]

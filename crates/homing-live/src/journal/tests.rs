@@ -24,6 +24,7 @@ fn header(teed: bool) -> Header {
         keep_huge_pages: false,
         spread: true,
         scans: true,
+        send_back: true,
     };
     Header { teed, settings: Some(settings), ..Header::new("work-function", "test", &costs) }
 }

@@ -49,7 +49,8 @@ impl Session<'_> {
                 inputs.extend(self.find_areas(&remapped).into_iter().map(Input::Areas));
             }
             Output::Scan => {
-                self.source.scan(&self.targets);
+                let fail = |error| SessionError::Source { name: self.entry.name, error };
+                self.source.scan(&self.targets).map_err(fail)?;
                 self.phases.lap("scan");
             }
             Output::Locate { number, questions } => {
@@ -71,6 +72,13 @@ impl Session<'_> {
                 let cpus = self.host.cpus_of(node);
                 let (proc, pid) = (self.targets.proc(), Pid(process.0));
                 if let Err(error) = self.keeper.keep(proc, pid, Tid(thread.0), cpus) {
+                    inputs.push_back(Input::NotBound { errno: error.raw_os_error().unwrap_or(0) });
+                }
+            }
+            Output::SendBack { process, thread, node } => {
+                let cpus = self.host.cpus_of(node);
+                let (proc, pid) = (self.targets.proc(), Pid(process.0));
+                if let Err(error) = self.keeper.send_back(proc, pid, Tid(thread.0), cpus) {
                     inputs.push_back(Input::NotBound { errno: error.raw_os_error().unwrap_or(0) });
                 }
             }

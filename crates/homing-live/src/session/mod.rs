@@ -164,13 +164,14 @@ fn settings(config: &Config, host: &Host, costs: &Costs, entry: &source::Entry) 
         rate_limit: config.rate_limit,
         regions: config.regions.clone(),
         bind: config.bind.map(|how| cpus_to_bind(how, host)).unwrap_or_default(),
-        keep: keep::cpus_of_nodes(config.bind, host),
+        keep: if config.bind == Some(Bind::Auto) { keep::cpus(host) } else { Vec::new() },
         dry_run: config.dry_run,
         watch: config.watch,
         weight: config.weight.unwrap_or_else(|| weight_of_a_burst(costs)),
         keep_huge_pages: config.keep_huge_pages,
         spread: config.spread,
         scans: entry.scans,
+        send_back: entry.holds && !config.watch && !config.dry_run,
     }
 }
 

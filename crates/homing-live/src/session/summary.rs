@@ -34,6 +34,7 @@ impl Session<'_> {
             left_waiting: self.pure.orders().waiting() as u64,
             unheard: (self.accesses.len() - self.processed) as u64,
             threads_moved: account.threads_moved,
+            sent_back: account.sent_back,
             wanderers: account.wanderers,
             kept: account.kept,
             let_go: account.let_go,

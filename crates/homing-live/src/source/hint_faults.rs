@@ -29,6 +29,7 @@ pub(super) const ENTRY: Entry = Entry {
               tell who touches them; the kernel moves nothing",
     confidence: "good: every page in turn, who touched it first after each scan, not how often",
     scans: true,
+    holds: true,
     policy: "work-function",
     missing,
     open: |places, host| Ok(Box::new(HintFaults::open(places, host)?)),
@@ -310,10 +311,12 @@ impl Source for HintFaults {
         !self.scanners.is_empty()
     }
 
-    fn scan(&mut self, targets: &Targets) {
+    fn scan(&mut self, targets: &Targets) -> io::Result<()> {
         self.shared.prepare(&self.scanners, targets);
+        self.window.prepare()?;
         self.begin_passes(targets);
         self.beaten = Instant::now();
+        Ok(())
     }
 
     fn work(&mut self, targets: &Targets, begin: Duration) -> io::Result<Option<Scanned>> {

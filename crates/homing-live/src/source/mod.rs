@@ -94,7 +94,12 @@ pub trait Source {
     }
 
     /// Begins a scan. What comes of it is the result of a later [`Source::work`].
-    fn scan(&mut self, _targets: &Targets) {}
+    ///
+    /// # Errors
+    /// If it cannot work at all any more.
+    fn scan(&mut self, _targets: &Targets) -> io::Result<()> {
+        Ok(())
+    }
 
     /// Does what is due: called at [`Source::due`] or later. Returns a scan that is over, with times of a session that
     /// began at `begin` of the monotonic clock.
@@ -155,6 +160,8 @@ pub struct Entry {
     pub confidence: &'static str,
     /// It scans for hint faults when it is asked to.
     pub scans: bool,
+    /// ... and all threads are held for that.
+    pub holds: bool,
     /// The policy that suits it: experts are judged by what they would have paid, which hint faults do not tell.
     pub policy: &'static str,
     /// What is missing for it here, if anything.

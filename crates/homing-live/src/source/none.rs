@@ -11,6 +11,7 @@ pub(super) const ENTRY: Entry = Entry {
     summary: "observes where pages are and decides nothing",
     confidence: "none: nothing is known of accesses",
     scans: false,
+    holds: false,
     policy: "homing",
     missing: |_| None,
     open: |_, _| Ok(Box::new(Nothing)),

@@ -10,6 +10,7 @@ pub(super) const ENTRY: Entry = Entry {
     summary: "ordinary page faults: first touches, and hint faults where the kernel's own balancing is on",
     confidence: "low: without kernel balancing each page is seen once; with it the kernel moves pages too",
     scans: false,
+    holds: false,
     policy: "work-function",
     missing: |_| missing(),
     open: |_, host| Ok(Box::new(Rings::new(Event::PAGE_FAULTS, FAULTS, host))),

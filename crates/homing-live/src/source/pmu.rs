@@ -12,6 +12,7 @@ pub(super) const ENTRY: Entry = Entry {
     summary: "memory accesses sampled by the processor: PEBS on Intel, IBS on AMD",
     confidence: "high: a fair sample of the accesses that missed the near caches, with CPU and latency",
     scans: false,
+    holds: false,
     policy: "homing",
     missing,
     open,

@@ -17,6 +17,7 @@ pub(super) const ENTRY: Entry = Entry {
               needs no right",
     confidence: "good: part after part of the memory, who used a page first in some milliseconds",
     scans: true,
+    holds: false,
     policy: "work-function",
     missing: |_| missing(),
     #[cfg(target_arch = "x86_64")]

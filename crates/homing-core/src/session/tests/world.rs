@@ -40,6 +40,7 @@ pub(super) fn settings(words: &str) -> (Settings, Plan) {
         keep_huge_pages: false,
         spread: true,
         scans: false,
+        send_back: false,
     };
     let mut plan = Plan::default();
     for word in words.split_whitespace() {
@@ -495,6 +496,7 @@ pub(super) fn describe(output: &Output) -> String {
         }
         Output::Bind { thread, cpu } => format!("bind {} to {cpu}", thread.0),
         Output::Keep { thread, node, .. } => format!("keep {} on {}", thread.0, node.0),
+        Output::SendBack { thread, node, .. } => format!("send {} back to {}", thread.0, node.0),
         Output::LetGo { thread } => format!("let {} go", thread.0),
         Output::Decided(decided) => {
             let from = decided.from.map_or("?".into(), |node| node.to_string());

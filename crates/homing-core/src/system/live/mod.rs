@@ -182,6 +182,7 @@ fn settings(setup: &Setup) -> Settings {
         keep_huge_pages: false,
         spread: true,
         scans: true,
+        send_back: false,
     }
 }
 

@@ -98,7 +98,9 @@ impl World<'_, '_> {
                 let whole = |HugePage { process, address }| SplitResult { process, address, done: false };
                 inputs.push_back(Input::Split(pages.into_iter().map(whole).collect()));
             }
-            Output::Bind { .. } | Output::Keep { .. } => inputs.push_back(Input::NotBound { errno: EPERM }),
+            Output::Bind { .. } | Output::Keep { .. } | Output::SendBack { .. } => {
+                inputs.push_back(Input::NotBound { errno: EPERM })
+            }
             Output::LetGo { .. } => {}
             Output::Decided(decided) => self.keep(&decided),
             Output::Settled(settled) => self.keep_outcome(&settled),

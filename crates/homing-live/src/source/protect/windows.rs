@@ -163,8 +163,9 @@ impl Source for Protect {
         true
     }
 
-    fn scan(&mut self, _: &Targets) {
+    fn scan(&mut self, _: &Targets) -> io::Result<()> {
         self.begin_round();
+        Ok(())
     }
 
     fn work(&mut self, _: &Targets, begin: Duration) -> io::Result<Option<Scanned>> {
