@@ -37,7 +37,7 @@ pub struct Counts {
     pub unheard: u64,
     /// Threads that moved and stayed.
     pub threads_moved: u64,
-    /// Times that a thread was sent back to the node that a scan had taken it from.
+    /// Times that a thread was sent back to its node, which the engine had displaced.
     #[serde(default)]
     pub sent_back: u64,
     /// Threads that wander from node to node.
@@ -200,8 +200,8 @@ pub const COUNTERS: &[Counter] = &[
     ),
     counter(
         "homing_threads_sent_back_total",
-        "Times that a thread was sent back to the node that a scan had taken it from.",
-        "times a thread was sent back to the node that a scan had taken it from",
+        "Times that a thread was sent back to its node, which the engine had displaced.",
+        "times a thread was sent back to its node, which the engine had displaced",
         |c| count(c.sent_back),
     ),
     counter("homing_threads_wandering_total", "Threads that wander from node to node.", "", |c| {

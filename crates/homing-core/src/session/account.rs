@@ -71,7 +71,7 @@ pub struct Account {
     pub moved_by_others: u64,
     /// Threads that moved and stayed.
     pub threads_moved: u64,
-    /// Times that a thread was sent back to the node that a scan had taken it from.
+    /// Times that a thread was sent back to its node, which the engine had displaced.
     pub sent_back: u64,
     /// Threads that wander from node to node.
     pub wanderers: u64,

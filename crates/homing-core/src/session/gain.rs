@@ -39,6 +39,10 @@ const WINDOWS: usize = 3;
 /// Scans after which a process of which too little is seen for a verdict is not waited for.
 const YOUNG: u32 = 4;
 
+/// What was seen is void once one in so many threads has moved: that many of the uses come from elsewhere, which is
+/// more than what moves are worth it for.
+const THREADS: u32 = 16;
+
 /// Why the pages of a process stay.
 pub(super) const NOTHING: &str = "no gain is to be expected: the pages of this process stay";
 
@@ -156,6 +160,8 @@ pub(super) struct Gain {
     nothing: bool,
     /// Scans in a row after which moves were not known to be worth it.
     scans: u32,
+    /// Threads that went to other nodes since the first of these scans.
+    moved: u32,
 }
 
 impl Gain {
@@ -177,6 +183,14 @@ impl Gain {
         self.scans = if self.judge() == Some(false) { 0 } else { self.scans.saturating_add(1) };
         self.windows.rotate_right(1);
         self.windows[0] = Window::default();
+    }
+
+    /// One of this many threads has moved.
+    pub fn thread_moved(&mut self, threads: u32) {
+        self.moved += 1;
+        if self.moved * THREADS >= threads {
+            self.forget();
+        }
     }
 
     /// What was seen is no longer so: its threads have moved.
@@ -325,5 +339,16 @@ mod tests {
         assert!(gain.is_nothing());
         gain.forget();
         assert!(!gain.is_nothing());
+    }
+
+    #[test]
+    fn a_verdict_ends_when_one_thread_in_sixteen_has_moved() {
+        let mut gain = Gain::default();
+        (0..300).for_each(|_| gain.uses(&small(Node(0), Some(Node(0)))));
+        gain.scanned();
+        gain.thread_moved(32);
+        assert!(gain.is_nothing());
+        gain.thread_moved(32);
+        assert_eq!(gain, Gain::default());
     }
 }

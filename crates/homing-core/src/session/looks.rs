@@ -52,6 +52,9 @@ impl Session<'_> {
         }
         self.engine.executor_mut().set_room(&looked.room);
         self.look_pace.looked(self.t, cost, quiet && !grown);
+        if self.settings.send_back {
+            self.stays.over(self.t);
+        }
     }
 
     fn begun(&mut self, process: ProcessId) {

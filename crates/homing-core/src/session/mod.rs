@@ -121,7 +121,7 @@ pub struct Settings {
     pub spread: bool,
     /// Accesses come from scans for hint faults.
     pub scans: bool,
-    /// Scans hold threads: those that come to other nodes by that are sent back (`stays.rs`).
+    /// Scans hold threads: those that come to other nodes by that, or by process scans, are sent back (`stays.rs`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub send_back: bool,
 }
@@ -270,7 +270,7 @@ impl<'p> Session<'p> {
         self.judge_gains();
         self.scan_pace.scanned(self.t, scan);
         if self.settings.send_back {
-            self.stays.scan_ends(self.t);
+            self.stays.over(self.t);
         }
     }
 
@@ -307,14 +307,16 @@ impl<'p> Session<'p> {
 
     fn tick(&mut self, behind: bool, scannable: bool) {
         self.settle_threads();
-        if self.look_pace.take_due(self.t) {
+        let looks = self.look_pace.take_due(self.t);
+        let scans = self.settings.scans && self.scan_pace.take_due(self.t, behind, scannable);
+        if looks {
             self.out.push(Output::Look);
         }
-        if self.settings.scans && self.scan_pace.take_due(self.t, behind, scannable) {
+        if scans {
             self.out.push(Output::Scan);
-            if self.settings.send_back {
-                self.stays.scan_begins(self.t);
-            }
+        }
+        if self.settings.send_back && (looks || scans) {
+            self.stays.disturbed(self.t);
         }
         self.split_some();
     }

@@ -53,8 +53,8 @@ pub enum Output {
         /// The thread.
         thread: ThreadId,
     },
-    /// Let a thread run on the CPUs of this node only, of those that it had, and give it the others back at once: a
-    /// scan took it from there. Only a failure is answered, by [`super::Input::NotBound`].
+    /// Let a thread run on the CPUs of this node only, of those that it had, and give it the others back at once:
+    /// the engine displaced it. Only a failure is answered, by [`super::Input::NotBound`].
     SendBack {
         /// Its process.
         process: ProcessId,

@@ -2,10 +2,10 @@
 //! constructs in a row (Nikolopoulos 2000, section 4) where the program reports them, and else for a while. A thread
 //! that moved a short while ago must stay for a longer while.
 //!
-//! A scan holds all threads and lets them go at once, while the engine uses CPUs itself. Threads that find theirs taken
-//! take others, also of other nodes, and nothing brings them back. So what comes to another node during a scan, or
-//! right after it, is **displaced**: it counts as where it was, and is sent back once all have settled. If that does
-//! not help it has moved, as any other.
+//! A scan holds all threads and lets them go at once, while the engine uses CPUs itself; a process scan uses them, too.
+//! Threads that find theirs taken take others, also of other nodes, and nothing brings them back. So what comes to
+//! another node during such a **disturbance**, or right after it, is **displaced**: it counts as where it was, and is
+//! sent back once all have settled. If that does not help it has moved, as any other.
 
 use super::input::Arrival;
 use crate::ids::{Micros, Node};
@@ -22,9 +22,9 @@ const CONSTRUCTS: u32 = 2;
 /// A thread that moved must stay twice as long the next time. That is forgotten after 16 times its length.
 const RESTLESS: u32 = 16;
 
-/// How long after a scan threads still take each other's CPUs.
+/// How long after a disturbance threads still take each other's CPUs.
 const SETTLES: Micros = Micros::from_millis(200);
-/// A displaced thread is sent back at the latest after this, should one scan follow the other.
+/// A displaced thread is sent back at the latest after this, should one disturbance follow the other.
 const AT_LAST: Micros = Micros::from_millis(1000);
 /// Times that a thread is sent back; one that sleeps does not go anywhere.
 const TRIES: u32 = 4;
@@ -42,15 +42,15 @@ struct Away {
     arrival: Arrival,
     /// Constructs in a row that it has ended there.
     constructs: u32,
-    /// Times that it can still be sent back; 0 unless a scan brought it here.
+    /// Times that it can still be sent back; 0 unless a disturbance brought it here.
     tries: u32,
 }
 
-/// A scan, and those that followed at once.
+/// A scan or process scan, and those that followed at once.
 #[derive(Clone, Copy, Debug)]
 struct Disturbance {
     from: Micros,
-    /// When all have settled; `None` during a scan.
+    /// When all have settled; `None` as long as it lasts.
     until: Option<Micros>,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct Taken {
 pub(super) struct Back {
     pub(super) process: ProcessId,
     pub(super) thread: ThreadId,
-    /// It was not sent back since the scan.
+    /// It was not sent back before in this disturbance.
     pub(super) first: bool,
 }
 
@@ -83,8 +83,8 @@ pub(super) struct Stays {
 }
 
 impl Stays {
-    /// A scan begins.
-    pub(super) fn scan_begins(&mut self, now: Micros) {
+    /// A scan or process scan begins.
+    pub(super) fn disturbed(&mut self, now: Micros) {
         let goes_on = self.disturbance.filter(|before| before.until.is_none_or(|until| now < until));
         if goes_on.is_none() {
             self.sent_back.clear();
@@ -92,14 +92,14 @@ impl Stays {
         self.disturbance = Some(Disturbance { from: goes_on.map_or(now, |before| before.from), until: None });
     }
 
-    /// Pages are marked, and threads run again.
-    pub(super) fn scan_ends(&mut self, now: Micros) {
+    /// It is over, and threads run again.
+    pub(super) fn over(&mut self, now: Micros) {
         if let Some(disturbance) = &mut self.disturbance {
             disturbance.until = Some(now.plus(SETTLES));
         }
     }
 
-    /// True if a thread is on another node because of a scan.
+    /// True if a thread is on another node because of a disturbance.
     pub(super) fn is_displaced(&self, thread: ThreadId) -> bool {
         self.away.get(&thread).is_some_and(|away| away.tries > 0)
     }
@@ -220,17 +220,17 @@ mod tests {
         let away = |node, at| Arrival { process, thread, node: Node(node), at: ms(at) };
         let back = |first| Taken { stay: vec![], back: vec![Back { process, thread, first }] };
         let moved = Taken { stay: vec![(process, thread, Node(1))], back: vec![] };
-        stays.scan_begins(ms(1000));
+        stays.disturbed(ms(1000));
         stays.came(away(1, 1010), HOME);
-        stays.scan_ends(ms(1050));
+        stays.over(ms(1050));
         assert!(stays.is_displaced(thread));
         assert_eq!(stays.take(ms(1240)), Taken::default(), "others may still move");
         assert_eq!(stays.take(ms(1250)), back(true));
         stays.came(away(0, 1251), HOME);
         assert!(!stays.is_displaced(thread) && stays.take(ms(3000)) == Taken::default(), "it is back");
 
-        stays.scan_begins(ms(4000));
-        stays.scan_ends(ms(4050));
+        stays.disturbed(ms(4000));
+        stays.over(ms(4050));
         stays.came(away(1, 4249), HOME);
         let took: Vec<Taken> = [4250, 4270, 4290, 4310].map(|at| stays.take(ms(at))).into();
         assert_eq!(took, [back(true), back(false), back(false), back(false)], "it slept each time");
@@ -239,8 +239,8 @@ mod tests {
 
         stays.came(away(1, 8000), HOME);
         assert!(!stays.is_displaced(thread), "no scan at that time");
-        stays.scan_begins(ms(20_000));
-        stays.scan_ends(ms(20_010));
+        stays.disturbed(ms(20_000));
+        stays.over(ms(20_010));
         stays.came(away(0, 20_020), HOME);
         stays.came(away(1, 20_030), None);
         assert!(!stays.is_displaced(thread), "nobody knows where it stays");
@@ -250,11 +250,11 @@ mod tests {
     fn a_displaced_thread_does_not_wait_for_ever_while_one_scan_follows_the_other() {
         let mut stays = Stays::default();
         let (process, thread, ms) = (ProcessId(7), ThreadId(8), Micros::from_millis);
-        stays.scan_begins(ms(0));
+        stays.disturbed(ms(0));
         stays.came(Arrival { process, thread, node: Node(1), at: ms(1) }, HOME);
         for at in (100..=1000).step_by(100) {
-            stays.scan_ends(ms(at - 50));
-            stays.scan_begins(ms(at));
+            stays.over(ms(at - 50));
+            stays.disturbed(ms(at));
             assert_eq!(stays.take(ms(at)), Taken::default());
         }
         assert_eq!(stays.take(ms(1001)).back.len(), 1);

@@ -62,7 +62,7 @@ impl Session<'_> {
         }
     }
 
-    /// The node that an access by this thread counts for: that of its CPU, and of one that a scan displaced the one
+    /// The node that an access by this thread counts for: that of its CPU, and of one that is displaced the one
     /// where it was.
     pub(super) fn node_of(&self, access: &Access) -> Node {
         let home = || self.processes.task(access.process, access.thread)?.home;
@@ -86,10 +86,15 @@ impl Session<'_> {
             self.thread_wanders(process, id, to);
             if used {
                 self.estimator.changes.thread_moved();
+                if let Some(gain) = self.gains.get_mut(&process) {
+                    gain.thread_moved(self.threads);
+                }
             }
             self.record_actions();
         }
-        if self.estimator.changes.era() != era {
+        if self.estimator.changes.era() == era {
+            self.judge_gains();
+        } else {
             self.forget_gains();
         }
         // One that sleeps is woken by each scan, and may move each time.
