@@ -2,7 +2,8 @@
 # The live engine in the lab, counted by the observer: a program that begins on one node has its pages brought home, and brought
 # after its threads when they go to other nodes, by a session and by a daemon. `homing why` of a process that runs says what is
 # wrong and moves nothing (`tests/live.sh why` checks that alone). What tests/live/guest.sh checks, in one machine, and what
-# tests/live/shared.sh and tests/live/wander.sh check, in others (`tests/live.sh shared` and `tests/live.sh wander` run those alone).
+# tests/live/shared.sh, tests/live/wander.sh and tests/live/threads.sh check, in others (`tests/live.sh shared` and so on run those
+# alone).
 set -uo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD homing=${HOMING:-$PWD/target/release/homing}
@@ -13,7 +14,7 @@ cd "$work"
 
 "$homing" lab run --topology 2x2 -- true 2>first.err
 if [ $? -eq 3 ]; then
-  echo "SKIPPED 8 tests of the live engine, which need what is missing here: $(cat first.err)"
+  echo "SKIPPED 9 tests of the live engine, which need what is missing here: $(cat first.err)"
   exit 0
 fi
 gcc -O2 -Wall -o signals "$root/tests/signals/signals.c" -pthread || exit 1
@@ -47,7 +48,7 @@ why() { # processes with memory on other nodes than their threads are judged, an
   [ $status -eq 0 ] || { echo "live: FAILED"; exit 1; }
   python3 "$root/tests/live/verdict.py" why.json pool.json swings.json group.json || { echo "live: FAILED"; exit 1; }
 }
-[ "${1:-}" = shared ] || [ "${1:-}" = wander ] || why
+case "${1:-}" in shared | wander | threads) ;; *) why ;; esac
 [ "${1:-}" != why ] || { echo "live: 1 passed"; exit 0; }
 shared() {
   in_lab 500 --file homing --file slices --file wait.sh -- sh ./shared.sh || { echo "live: FAILED"; exit 1; }
@@ -55,8 +56,10 @@ shared() {
 wander() { # threads that go from node to node
   in_lab 500 --file homing --file wander --file wait.sh -- sh ./wander.sh || { echo "live: FAILED"; exit 1; }
 }
-[ "${1:-}" != wander ] || { wander; echo "live: 1 passed"; exit 0; }
-[ "${1:-}" != shared ] || { shared; echo "live: 1 passed"; exit 0; }
+threads() { # threads that may run anywhere
+  in_lab 300 --file homing --file bands --file wait.sh -- sh ./threads.sh || { echo "live: FAILED"; exit 1; }
+}
+case "${1:-}" in shared | wander | threads) "$1"; echo "live: 1 passed"; exit 0 ;; esac
 shifts session counts.json --result summary.json --result checked.json
 python3 "$root/tests/live/home.py" counts.json summary.json checked.json || { cat err; echo "live: FAILED"; exit 1; }
 echo "a daemon:"
@@ -87,4 +90,5 @@ in_lab 500 --file homing --file bands --file churn --file numa --file signals --
   { echo "live: FAILED"; exit 1; }
 shared
 wander
-echo "live: 8 passed"
+threads
+echo "live: 9 passed"

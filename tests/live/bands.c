@@ -3,6 +3,7 @@
  * huge, several share one. At the end (after SECONDS, or at SIGTERM) every word is checked.
  *
  *   bands THREADS PAGES SECONDS [SHIFT]     PAGES each; at SIGUSR1 thread i goes on to CPU i + SHIFT (modulo THREADS)
+ *   bands THREADS PAGES SECONDS free        threads may run on any CPU
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -22,6 +23,7 @@ enum { MAX_THREADS = 1024, WORDS_A_PAGE = 512, STEP = 8 };
 static struct {
     unsigned long threads, pages, shift;
     double seconds;
+    int free;
 } job;
 
 struct band {
@@ -42,7 +44,8 @@ static void *work(void *data) {
     struct band *band = data;
     double begin = now();
     int shifted = 0;
-    bind_to(band->index);
+    if (job.free) bind_to_all();
+    else bind_to(band->index);
     for (double spent = 0; spent < job.seconds && !told_to_end; spent = now() - begin) {
         if (told_to_shift && !shifted) bind_to((band->index + job.shift) % job.threads), shifted = 1;
         for (unsigned long i = 0; i < job.pages * WORDS_A_PAGE; i += STEP) band->words[i]++;
@@ -55,6 +58,7 @@ int main(int argc, char **argv) {
     if (argc < 4 || argc > 5) return fputs("usage: bands THREADS PAGES SECONDS [SHIFT]\n", stderr), 2;
     job.threads = strtoul(argv[1], NULL, 10), job.pages = strtoul(argv[2], NULL, 10);
     job.seconds = strtod(argv[3], NULL), job.shift = argc > 4 ? strtoul(argv[4], NULL, 10) : 0;
+    job.free = argc > 4 && strcmp(argv[4], "free") == 0;
     if (job.threads < 1 || job.threads > MAX_THREADS) return fputs("bands: 1 to 1024 threads\n", stderr), 2;
     signal(SIGTERM, on_signal), signal(SIGUSR1, on_signal);
     static struct band bands[MAX_THREADS];

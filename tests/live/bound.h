@@ -12,10 +12,16 @@ static inline double now(void) {
     return time.tv_sec + time.tv_nsec / 1e9;
 }
 
-/* To a CPU (modulo the CPUs), for the calling thread. */
-static inline void bind_to(unsigned long cpu) {
+/* To so many CPUs from this one on, for the calling thread. */
+static inline void bind_to_some(unsigned long cpu, unsigned long count) {
     cpu_set_t cpus;
     CPU_ZERO(&cpus);
-    CPU_SET(cpu % sysconf(_SC_NPROCESSORS_ONLN), &cpus);
+    for (unsigned long i = 0; i < count; i++) CPU_SET(cpu + i, &cpus);
     if (sched_setaffinity(0, sizeof cpus, &cpus) != 0) perror("sched_setaffinity"), exit(1);
 }
+
+/* To a CPU (modulo the CPUs), for the calling thread. */
+static inline void bind_to(unsigned long cpu) { bind_to_some(cpu % sysconf(_SC_NPROCESSORS_ONLN), 1); }
+
+/* To any CPU, for the calling thread. */
+static inline void bind_to_all(void) { bind_to_some(0, sysconf(_SC_NPROCESSORS_ONLN)); }

@@ -82,17 +82,17 @@ impl Keeper {
     }
 
     /// Sends a thread to these CPUs of a node, of those that it has, and leaves it free to go elsewhere. One that
-    /// sleeps does not go anywhere. One that is kept stays as it is.
+    /// sleeps does not go anywhere. One that is kept, or chose other CPUs itself, stays as it is.
     ///
     /// # Errors
-    /// As for [`Keeper::keep`].
+    /// If what it had cannot be remembered: nothing is changed.
     pub fn send_back(&mut self, proc: &Proc, pid: Pid, tid: Tid, cpus: &[u32]) -> io::Result<()> {
         if self.kept.contains_key(&tid) {
             return Ok(());
         }
         match self.keep(proc, pid, tid, cpus) {
-            // It has ended.
-            Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => Ok(()),
+            // It has ended, or may not run there.
+            Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::SRCH | Errno::INVAL)) => Ok(()),
             kept => kept.map(|()| self.let_go(proc, tid)),
         }
     }
@@ -264,6 +264,8 @@ mod tests {
         keeper.send_back(&proc, pid, tid, &had[..1]).unwrap();
         assert_eq!(affinity(tid).unwrap(), had, "it is free");
         keeper.send_back(&proc, pid, Tid(i32::MAX), &had).unwrap();
+        keeper.send_back(&proc, pid, tid, &[4095]).unwrap();
+        assert_eq!(affinity(tid).unwrap(), had, "it may not run there");
         assert_eq!(std::fs::read_dir(folder.path().join("homing")).unwrap().count(), 0, "no file is left");
         keeper.keep(&proc, pid, tid, &had[..1]).unwrap();
         let own = had[had.len() - 1..].to_vec();
