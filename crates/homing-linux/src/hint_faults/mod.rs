@@ -237,7 +237,7 @@ mod tests {
         let mut window = Window::new(&paths, &state).unwrap();
         assert!(!window.was_balanced());
         let read = |name: &str| fs::read_to_string(paths.tunables.join(name)).unwrap();
-        let switch = || fs::read_to_string(&paths.switch).unwrap();
+        let switch = || fs::read_to_string(&paths.switch).unwrap().trim().to_owned();
         let now = || (read("scan_delay_ms"), read("scan_size_mb"), switch());
         assert_eq!(now(), (PERIOD.into(), IDLE_MB.into(), OFF.into()));
         window.prepare().unwrap();
