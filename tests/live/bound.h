@@ -12,7 +12,7 @@ static inline double now(void) {
     return time.tv_sec + time.tv_nsec / 1e9;
 }
 
-/* To so many CPUs from this one on, for the calling thread. */
+/* To `count` CPUs, the first of which is `cpu`, for the calling thread. */
 static inline void bind_to_some(unsigned long cpu, unsigned long count) {
     cpu_set_t cpus;
     CPU_ZERO(&cpus);

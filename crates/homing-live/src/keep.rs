@@ -1,5 +1,6 @@
 //! Threads that are kept on a node (`--bind auto`): what they had is given back at the end, by the next engine after a
-//! kill, or by `homing doctor --restore`. A thread that chose CPUs of its own meanwhile keeps its choice.
+//! kill, or by `homing doctor --restore`. A thread that chose CPUs of its own meanwhile keeps its choice. Threads that
+//! the engine displaced are sent back in the same way: kept, and let go at once.
 
 use crate::evacuate::{restore as give_back, Was};
 use crate::host::Host;

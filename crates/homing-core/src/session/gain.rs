@@ -39,8 +39,8 @@ const WINDOWS: usize = 3;
 /// Scans after which a process of which too little is seen for a verdict is not waited for.
 const YOUNG: u32 = 4;
 
-/// What was seen is void once one in so many threads has moved: that many of the uses come from elsewhere, which is
-/// more than what moves are worth it for.
+/// Counts are void once one thread in 16 has moved. Its uses come from another node then, and they are a larger share
+/// than [`WORTH`].
 const THREADS: u32 = 16;
 
 /// Why the pages of a process stay.
@@ -160,7 +160,7 @@ pub(super) struct Gain {
     nothing: bool,
     /// Scans in a row after which moves were not known to be worth it.
     scans: u32,
-    /// Threads that went to other nodes since the first of these scans.
+    /// Threads that went to other nodes since these counts began.
     moved: u32,
 }
 

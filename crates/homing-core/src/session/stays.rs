@@ -10,7 +10,7 @@
 use super::input::Arrival;
 use crate::ids::{Micros, Node};
 use crate::process::{ProcessId, ThreadId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How long a thread must stay, at first and at most.
 const STAYS: Micros = Micros::from_millis(150);
@@ -78,8 +78,8 @@ pub(super) struct Stays {
     away: BTreeMap<ThreadId, Away>,
     patience: BTreeMap<ThreadId, Patience>,
     disturbance: Option<Disturbance>,
-    /// When threads were sent back in this disturbance.
-    sent_back: BTreeMap<ThreadId, Micros>,
+    /// Threads that were sent back in this disturbance.
+    sent_back: BTreeSet<ThreadId>,
 }
 
 impl Stays {
@@ -108,7 +108,7 @@ impl Stays {
     fn tries(&self, thread: ThreadId, at: Micros) -> u32 {
         let during = |scan: &Disturbance| at >= scan.from && scan.until.is_none_or(|until| at < until);
         let displaced = self.disturbance.is_some_and(|scan| during(&scan));
-        if displaced && !self.sent_back.contains_key(&thread) {
+        if displaced && !self.sent_back.contains(&thread) {
             TRIES
         } else {
             0
@@ -148,7 +148,7 @@ impl Stays {
                 let Arrival { process, thread, at, .. } = away.arrival;
                 if settled || now.since(at) >= AT_LAST {
                     away.tries -= 1;
-                    let first = self.sent_back.insert(thread, now).is_none();
+                    let first = self.sent_back.insert(thread);
                     taken.back.push(Back { process, thread, first });
                     // It must stay from now on to have moved.
                     (away.arrival.at, away.constructs) = (now.max(at), 0);
