@@ -65,8 +65,8 @@ fi
 cp "$root/tests/sched/guest.sh" .
 . "$root/tests/in_lab.sh"
 { printf '[[partition]]\nname = "giver"\nnodes = [0, 1, 2]\npriority = 0\n[[partition]]\nname = "taker"\nnodes = [3]\npriority = 1\n'
-  job keeps 6 0.0 ./sweep-gcc 256 600; echo 'partition = "giver"'
-  job takes 8 1.0 ./sweep-clang 64 500; echo 'partition = "taker"'; } >divided.toml
+  job keeps 6 0.0 ./sweep-gcc 256 1500; echo 'partition = "giver"'
+  job takes 8 1.0 ./sweep-clang 64 1200; echo 'partition = "taker"'; } >divided.toml
 cp "$root/tests/sched/partitions.sh" .
 in_lab 150 --file homing --file lib --file sweep-gcc --file sweep-clang --file jobs.toml --result result.json -- sh ./guest.sh || fail 'jobs in the lab'
 in_lab 150 --file homing --file lib --file sweep-gcc --file sweep-clang --file divided.toml --result divided.json --result divided.jsonl \

@@ -24,6 +24,14 @@ fn read(clock: libc::clockid_t) -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
+/// Time between two ticks of the kernel's scheduler, in which the coarse clocks count.
+pub fn tick() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes one timespec. With a valid clock and pointer it does not fail.
+    unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
 /// Thousands of steps a second of the processor's time stamp counter, measured over a fiftieth of a second.
 #[cfg(target_arch = "x86_64")]
 pub fn time_stamps_khz() -> u64 {
@@ -54,6 +62,12 @@ pub fn ticks(count: u64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tick_is_one_of_100_to_1000_a_second() {
+        let tick = tick();
+        assert!(tick >= Duration::from_micros(990) && tick <= Duration::from_micros(10_010), "{tick:?}");
+    }
 
     /// Two measurements agree, and no processor counts slower than 100 MHz or faster than 20 GHz.
     #[test]

@@ -31,8 +31,8 @@ const NOTHING_TO_GAIN: Micros = Micros::from_millis(2000);
 /// Programs run at least three times as long as they stood still for the last scan.
 const REST: u32 = 3;
 
-/// ... and for this time where it has marked pages: most are used within it. Faults during the next scan would make the
-/// kernel move threads (`homing_linux::hint_faults::Window`).
+/// ... and for this time where it has marked pages: most are used within it. The next scan would mark again what nobody
+/// has used yet, which tells nothing.
 const FADES: Micros = Micros::from_millis(100);
 
 /// What the scanner does.

@@ -22,7 +22,8 @@ pub(super) fn arguments(settings: &Settings<'_>, ports: &Ports, observer: Option
     let hmat = if settings.topology.hmat.is_some() { "on" } else { "off" };
     add(&["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
     add(&["-machine", &format!("q35,hmat={hmat},vmport=off"), "-accel", "tcg,thread=multi"]);
-    add(&["-cpu", settings.cpu_model, "-rtc", "base=utc"]);
+    // Without random numbers of its own a guest that has just booted waits for some, for ten seconds on a busy host.
+    add(&["-cpu", &format!("{},+rdrand", settings.cpu_model), "-rtc", "base=utc"]);
     add(&["-device", "isa-debug-exit,iobase=0xf4,iosize=4"]);
     add(&["-kernel", &settings.parts.kernel.to_string_lossy()]);
     add(&["-initrd", &format!("/proc/self/fd/{}", ports.initramfs)]);

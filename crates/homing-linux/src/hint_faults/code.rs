@@ -76,6 +76,7 @@ pub mod at {
     use super::offset;
 
     pub const STOP: u64 = offset("at_stop");
+    pub const COUNT_NS: u64 = offset("at_count_ns");
     pub const BEAT: u64 = offset("at_beat");
     pub const ENDED: u64 = offset("at_ended");
     pub const GRANT: u64 = offset("at_grant");
@@ -85,7 +86,9 @@ pub mod at {
     pub const GO: u64 = offset("at_go");
     pub const SCRATCH: u64 = offset("at_scratch");
     pub const READY: u64 = offset("at_ready");
+    pub const PASS_NS: u64 = offset("at_pass_ns");
     pub const MARKED: u64 = offset("at_marked");
+    pub const TICK_NS: u64 = offset("at_tick_ns");
 }
 
 /// The number that `layout.s` gives a name; a name that it lacks does not compile.

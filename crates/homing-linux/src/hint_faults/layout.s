@@ -1,7 +1,7 @@
 # The page that the engine, the helper and its passes share: where what stands in it. Decimal offsets, one a line:
 # scanner.s uses them by name, scanner.rs reads them from this file.
 .set at_stop, 0             # not 0: the helper is to end
-.set at_count_ns, 8         # CPU time of the scan that counts
+.set at_count_ns, 8         # CPU time after which a pass is ready
 .set at_beat, 16            # changes while the engine lives
 .set at_ended, 24           # 1: the helper ends and touches nothing any more
 .set at_signals, 32         # a set of all signals
@@ -12,14 +12,15 @@
 .set at_program, 96         # the program, as it knows itself
 .set at_helper, 104         # the helper, as the program knows it, or an error
 .set at_used, 112           # the last pass that has ended
-.set at_go, 120             # the pass that may mark
+.set at_go, 120             # the pass that may scan
 .set at_scratch, 128        # a word for the engine
-.set at_ready, 136          # the last pass that has counted
+.set at_ready, 136          # the last pass that is ready
 .set at_short_sleep, 144    # a timespec: between two looks of a pass
 .set at_pass_ns, 160        # CPU time after which a pass gives up
 .set at_marked, 168         # the last pass that saw its own fault
 .set at_version, 176        # what the words mean
 .set at_root, 184           # the path of the root directory
+.set at_tick_ns, 192        # CPU time of the scan that counts
 .set at_usage, 256          # a struct rusage
 .set at_minor_faults, 320   # ... and its ru_minflt
 .set at_between_stack, 1536 # ends of stacks: of the go-between,

@@ -72,19 +72,19 @@ const PERIOD: &str = "1";
 const IDLE_MB: &str = "26";
 /// Memory in a scan in a window, in MiB: all. Each scan begins anew, so that what one does not reach is never scanned.
 const ALL_MB: &str = "1048576";
-/// Values of the switch: no balancing, balancing between equal nodes, and between tiers of memory alone. The last lets
-/// scanners count, and marks no page where memory is all of one tier.
+/// Values of the switch: no balancing, balancing between equal nodes, and between tiers of memory alone.
 const OFF: &str = "0";
 const NORMAL: &str = "1";
 const TIERS: &str = "2";
 
 /// The kernel's settings while a session runs: nobody's pages are marked, except in the windows in which scanners work.
 ///
-/// Between windows balancing is off, because of the threads: as long as it is on, in whatever mode, each fault on a
-/// marked page counts for the node that the kernel would rather have the thread on (`task_numa_fault`), and it moves
-/// the thread there, again at each tick with periods as short as these (`numa_migrate_preferred`). With all memory on
-/// one node all threads are sent to that. To turn balancing on and off changes the code of the kernel, which interrupts
-/// each CPU a few times. Where tiers are balanced anyway, that goes on, and threads are moved.
+/// Between windows balancing is off, because of the threads. As long as it is on, in whatever mode, each fault on a
+/// marked page counts for the node that the kernel would rather have the thread on (`task_numa_fault`), and it moves the
+/// thread there, again at each tick with periods as short as these (`numa_migrate_preferred`): with all memory on one
+/// node all threads are sent to that. And a thread that runs may scan itself, and keeps the scanner waiting for its own
+/// period. To turn balancing on and off changes the code of the kernel, which interrupts each CPU a few times. Where
+/// tiers are balanced anyway, that goes on, and threads are moved.
 #[derive(Debug)]
 pub struct Window {
     paths: Paths,
@@ -121,14 +121,6 @@ impl Window {
     /// True if the kernel balanced between equal nodes before.
     pub fn was_balanced(&self) -> bool {
         self.balanced
-    }
-
-    /// Lets scanners count, which they do before they mark pages.
-    ///
-    /// # Errors
-    /// If a tunable may not be written.
-    pub fn prepare(&mut self) -> io::Result<()> {
-        self.tunables.set(&self.paths.switch, TIERS)
     }
 
     /// Lets the kernel mark pages.
@@ -240,8 +232,6 @@ mod tests {
         let switch = || fs::read_to_string(&paths.switch).unwrap().trim().to_owned();
         let now = || (read("scan_delay_ms"), read("scan_size_mb"), switch());
         assert_eq!(now(), (PERIOD.into(), IDLE_MB.into(), OFF.into()));
-        window.prepare().unwrap();
-        assert_eq!(now(), (PERIOD.into(), IDLE_MB.into(), TIERS.into()));
         window.open().unwrap();
         assert_eq!(now(), (PERIOD.into(), ALL_MB.into(), NORMAL.into()));
         window.close().unwrap();

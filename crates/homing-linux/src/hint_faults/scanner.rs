@@ -8,15 +8,15 @@
 //!
 //! More rules of kernel/sched/fair.c (6.12) shape it:
 //! * all threads with one memory share one time before which nobody scans it (`numa_next_scan`). Whoever scans sets it
-//!   forward by its own period, and so does who takes faults on pages of other nodes only (`update_task_scan_period`).
-//!   So periods are a few ticks for all ([`super::Window`]), and the program's threads are held while the scan that
-//!   matters is made, or they would come first;
+//!   forward by its own period, which is what the tunables said when the thread began: a second, for one that is older
+//!   than the session. So balancing is on only while the program's threads are held, and nobody but the helper scans;
 //! * a mapping is scanned again by a thread that took no fault in it only when the count of scans has grown by more
 //!   than the threads of its process (`vma_is_accessed`): so the helper is a process of its own with one thread, and
 //!   before the scan that marks it makes one that does not (with policy `MPOL_LOCAL`), which only counts;
 //! * after a scan a thread must run 32 times as long as the scan took before it may scan again, so each pair of scans
-//!   is made by a fresh process, a *pass*. It may scan after 9 ms of CPU time (two ticks and its period), and then at
-//!   ticks. It sees by a fault of its own that the kernel has marked pages: on the page where it keeps its data.
+//!   is made by a fresh process, a *pass*. Before its pair it uses as much CPU time as the kernel wants to see for both
+//!   ([`Times`]), while the program runs; then two ticks are enough. It sees by a fault of its own that the kernel has
+//!   marked pages: on the page where it keeps its data.
 //!
 //! The helper ends when told, when the program has ended or executes another one, and by itself when the engine's
 //! heartbeat stops for ten seconds, so that a killed engine leaves nothing behind but two pages of memory. Its parent
@@ -38,6 +38,7 @@ use crate::ptrace::{self, call::Caller};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::time::Duration;
 
 /// What came of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +47,27 @@ pub enum Pass {
     Marked,
     /// It did not within the pass's CPU time: balancing is off, or another thread was let in.
     Nothing,
+}
+
+/// CPU times of a pass, which follow from the time between two ticks (`init_numa_balancing`, `task_tick_numa` and
+/// `task_numa_work` of kernel/sched/fair.c): a new thread may scan after two ticks and its period, again after two
+/// more, a period, and 32 times what the scan took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Times {
+    /// Until it is ready: a scan at the first tick after that is followed by one at the second.
+    ready: Duration,
+    /// Of the scan that counts: one tick comes in it.
+    count: Duration,
+    /// Until it gives up.
+    most: Duration,
+}
+
+impl Times {
+    fn of(tick: Duration) -> Times {
+        // The periods, and a scan that counts in 0.1 ms.
+        let ready = 3 * tick + Duration::from_millis(6);
+        Times { ready, count: tick + tick / 16, most: ready + 10 * tick }
+    }
 }
 
 /// Who started a helper.
@@ -217,13 +239,19 @@ impl Scanner {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
         if self.get(at::USED)? == self.grants {
+            let times = Times::of(clock::tick());
+            for (at, time) in
+                [(at::COUNT_NS, times.ready), (at::TICK_NS, times.count), (at::PASS_NS, times.most)]
+            {
+                self.put(at, time.as_nanos() as u64)?;
+            }
             self.grants += 1;
             self.put(at::GRANT, self.grants)?;
         }
         self.beat()
     }
 
-    /// True once the pass has counted and waits for its go, or has ended.
+    /// True once the pass waits for its go, or has ended.
     ///
     /// # Errors
     /// As for [`Scanner::beat`].
@@ -231,7 +259,7 @@ impl Scanner {
         Ok(self.get(at::READY)? == self.grants || self.get(at::USED)? == self.grants)
     }
 
-    /// Lets the pass mark pages.
+    /// Lets the pass count and mark pages.
     ///
     /// # Errors
     /// As for [`Scanner::beat`].
@@ -335,7 +363,7 @@ impl Drop for Scanner {
 mod tests {
     use super::super::settled_child;
     use super::*;
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     fn until(what: &str, mut done: impl FnMut() -> bool) {
         let begin = Instant::now();
@@ -367,6 +395,23 @@ mod tests {
         assert_eq!(proc.maps(pid).unwrap(), maps);
         drop(child.stdin.take());
         assert!(child.wait().unwrap().success());
+    }
+
+    /// 4 ms: when a kernel of 250 ticks a second lets a pass scan, by its rules.
+    #[test]
+    fn times_allow_two_scans_at_two_ticks() {
+        for milliseconds in [1, 4, 10] {
+            let (tick, period) = (Duration::from_millis(milliseconds), Duration::from_millis(1));
+            let times = Times::of(tick);
+            assert!(times.count > tick && times.count < 2 * tick);
+            // Ticks come at any time after the pass is ready.
+            for first in [times.ready, times.ready + tick / 2, times.ready + tick] {
+                let mut stamp = 2 * tick;
+                assert!(first > stamp + period);
+                stamp += period + 2 * tick + 32 * Duration::from_micros(100);
+                assert!(first + tick > stamp + period, "tick {tick:?}, first {first:?}");
+            }
+        }
     }
 
     #[test]

@@ -139,7 +139,7 @@ homing_scanner_begin:
     syscall
 
 .Lpass:
-    call .Llater                    # the scan that counts
+    call .Llater                    # CPU time without a scan
     cmp rax, [r12 + at_count_ns]
     jb .Lpass
     mov [r12 + at_ready], r15
@@ -158,6 +158,13 @@ homing_scanner_begin:
     syscall
     jmp .Lwait
 .Lgo:
+    call .Llater
+    mov r13, rax
+    add r13, [r12 + at_tick_ns]
+.Lcount:
+    call .Llater                    # the scan that counts
+    cmp rax, r13
+    jb .Lcount
     mov eax, 238                    # set_mempolicy(MPOL_DEFAULT, NULL, 0)
     xor edi, edi
     xor esi, esi
@@ -198,9 +205,7 @@ homing_scanner_end:
     .balign 8
 homing_scanner_words:
     # The version is another one as soon as a word means something else, or the code does something else.
-    .quad at_version, 1
-    .quad at_count_ns, 13500000     # 9 ms until a pass may scan, and a tick of 250 Hz
-    .quad at_pass_ns, 60000000
+    .quad at_version, 2
     .quad at_short_sleep + 8, 1000000
     .quad at_sleep + 8, 5000000
     .quad at_signals, -1

@@ -49,8 +49,7 @@ impl Session<'_> {
                 inputs.extend(self.find_areas(&remapped).into_iter().map(Input::Areas));
             }
             Output::Scan => {
-                let fail = |error| SessionError::Source { name: self.entry.name, error };
-                self.source.scan(&self.targets).map_err(fail)?;
+                self.source.scan(&self.targets);
                 self.phases.lap("scan");
             }
             Output::Locate { number, questions } => {

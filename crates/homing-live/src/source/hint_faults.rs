@@ -44,10 +44,10 @@ fn missing(places: &Places) -> Option<String> {
     homing_linux::hint_faults::missing(&places.hint_faults).or_else(page_faults::missing)
 }
 
-/// Longest wait until the passes of all processes are ready, which takes some 14 ms of CPU time. The programs run
+/// Longest wait until the passes of all processes are ready, which takes some 20 ms of CPU time. The programs run
 /// meanwhile.
 const READY: Duration = Duration::from_secs(4);
-/// Longest wait for passes that mark pages, while the programs stand still.
+/// Longest wait for passes that scan, while the programs stand still.
 const PATIENCE: Duration = Duration::from_millis(400);
 /// How often it is asked whether passes are ready.
 const ASK: Duration = Duration::from_millis(12);
@@ -64,8 +64,8 @@ const BEAT: Duration = Duration::from_secs(2);
 enum Stage {
     /// Nothing.
     Resting,
-    /// Their passes count since then, and are asked whether they are ready.
-    Counting(Instant),
+    /// Their passes get ready since then, and are asked whether they are.
+    Preparing(Instant),
 }
 
 /// Scanning helpers, and the rings that see the faults.
@@ -198,7 +198,7 @@ impl HintFaults {
                 self.refused += 1;
             }
         }
-        self.stage = Stage::Counting(Instant::now());
+        self.stage = Stage::Preparing(Instant::now());
     }
 
     /// Lets the passes mark pages, while the programs' threads stand still. False if one did not.
@@ -230,14 +230,13 @@ impl HintFaults {
 
     /// Lets the passes go while the kernel may mark pages, and returns the processes in which they went.
     fn let_pass(&mut self, own: Option<Threads>) -> io::Result<Vec<Pid>> {
-        self.window.open()?;
         let own = own.map(|threads| threads.stand());
+        self.window.open()?;
         let all = self.scanners.iter_mut();
         let went: Vec<Pid> = all.filter_map(|(pid, scanner)| scanner.go().is_ok().then_some(*pid)).collect();
         wait(|| went.iter().all(|pid| !matches!(self.scanners[pid].passed(), Ok(None))));
-        self.scans.threads_late += own.as_ref().map_or(0, |own| u64::from(own.late()));
-        drop(own);
         self.window.close()?;
+        self.scans.threads_late += own.as_ref().map_or(0, |own| u64::from(own.late()));
         Ok(went)
     }
 
@@ -311,12 +310,10 @@ impl Source for HintFaults {
         !self.scanners.is_empty()
     }
 
-    fn scan(&mut self, targets: &Targets) -> io::Result<()> {
+    fn scan(&mut self, targets: &Targets) {
         self.shared.prepare(&self.scanners, targets);
-        self.window.prepare()?;
         self.begin_passes(targets);
         self.beaten = Instant::now();
-        Ok(())
     }
 
     fn work(&mut self, targets: &Targets, begin: Duration) -> io::Result<Option<Scanned>> {
@@ -326,7 +323,7 @@ impl Source for HintFaults {
         let mut scanned = None;
         match self.stage {
             Stage::Resting => self.scanners.values_mut().for_each(|scanner| drop(scanner.beat())),
-            Stage::Counting(since) => {
+            Stage::Preparing(since) => {
                 let waits = self.scanners.values().any(|scanner| matches!(scanner.ready(), Ok(false)));
                 if !waits || since.elapsed() >= READY {
                     let everywhere = self.mark(targets)?;
@@ -342,7 +339,7 @@ impl Source for HintFaults {
         Some(match self.stage {
             Stage::Resting if !self.awaited.is_empty() => self.beaten + ASK,
             Stage::Resting => self.beaten + BEAT,
-            Stage::Counting(_) => self.beaten + ASK,
+            Stage::Preparing(_) => self.beaten + ASK,
         })
     }
 

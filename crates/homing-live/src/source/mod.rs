@@ -94,12 +94,7 @@ pub trait Source {
     }
 
     /// Begins a scan. What comes of it is the result of a later [`Source::work`].
-    ///
-    /// # Errors
-    /// If it cannot work at all any more.
-    fn scan(&mut self, _targets: &Targets) -> io::Result<()> {
-        Ok(())
-    }
+    fn scan(&mut self, _targets: &Targets) {}
 
     /// Does what is due: called at [`Source::due`] or later. Returns a scan that is over, with times of a session that
     /// began at `begin` of the monotonic clock.

@@ -163,9 +163,8 @@ impl Source for Protect {
         true
     }
 
-    fn scan(&mut self, _: &Targets) -> io::Result<()> {
+    fn scan(&mut self, _: &Targets) {
         self.begin_round();
-        Ok(())
     }
 
     fn work(&mut self, _: &Targets, begin: Duration) -> io::Result<Option<Scanned>> {
