@@ -80,11 +80,11 @@ const TIERS: &str = "2";
 /// The kernel's settings while a session runs: nobody's pages are marked, except in the windows in which scanners work.
 ///
 /// Between windows balancing is off, because of the threads. As long as it is on, in whatever mode, each fault on a
-/// marked page counts for the node that the kernel would rather have the thread on (`task_numa_fault`), and it moves the
-/// thread there, again at each tick with periods as short as these (`numa_migrate_preferred`): with all memory on one
-/// node all threads are sent to that. And a thread that runs may scan itself, and keeps the scanner waiting for its own
-/// period. To turn balancing on and off changes the code of the kernel, which interrupts each CPU a few times. Where
-/// tiers are balanced anyway, that goes on, and threads are moved.
+/// marked page counts for the node that the kernel would rather have the thread on (`task_numa_fault`), and it moves
+/// the thread there, again at each tick with periods as short as these (`numa_migrate_preferred`): with all memory on
+/// one node all threads are sent to that. And a thread that runs may scan itself, and keeps the scanner waiting for
+/// its own period. To turn balancing on and off changes the code of the kernel, which interrupts each CPU a few
+/// times. Where tiers are balanced anyway, that goes on, and threads are moved.
 #[derive(Debug)]
 pub struct Window {
     paths: Paths,
