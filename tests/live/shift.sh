@@ -35,7 +35,8 @@ sleep 2
 before=$(landed $journal)
 kill -USR1 "$(cat pid)"
 until_true has_landed $journal $((before + 490)) || { echo "only $(($(landed $journal) - before)) pages followed their threads" >&2; status=1; }
-sleep 2
+# Some may have moved twice, and others rest for 10 s after moves that did not pay (docs/live.md, "What moves have brought").
+sleep 14
 kill -TERM "$(cat pid)"
 [ $1 = session ] || { wait $served; kill -TERM $engine; }
 wait $engine || status=1
