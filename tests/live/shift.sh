@@ -35,7 +35,8 @@ sleep 2
 before=$(landed $journal)
 kill -USR1 "$(cat pid)"
 until_true has_landed $journal $((before + 490)) || { echo "only $(($(landed $journal) - before)) pages followed their threads" >&2; status=1; }
-# Some may have moved twice, and others rest for 10 s after moves that did not pay (docs/live.md, "What moves have brought").
+# Moves are counted, not pages: one that moved twice counts twice, and others may be away still. A pause after moves that did not
+# pay lasts 10 s (docs/live.md, "What moves have brought"); that it was the reason when a quarter was late once is not proven.
 sleep 14
 kill -TERM "$(cat pid)"
 [ $1 = session ] || { wait $served; kill -TERM $engine; }
