@@ -23,6 +23,9 @@
 .set at_tick_ns, 192        # CPU time of the scan that counts
 .set at_usage, 256          # a struct rusage
 .set at_minor_faults, 320   # ... and its ru_minflt
+.set at_poll, 400           # two struct pollfd: the program, the signal that wakes the helper
+.set at_wake, 416           # a set of that signal
+.set at_no_time, 424        # a timespec of 0
 .set at_between_stack, 1536 # ends of stacks: of the go-between,
 .set at_pass_stack, 2048    # a pass,
 .set at_helper_stack, 3072  # the helper

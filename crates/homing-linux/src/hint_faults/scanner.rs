@@ -20,7 +20,11 @@
 //!
 //! The helper ends when told, when the program has ended or executes another one, and by itself when the engine's
 //! heartbeat stops for ten seconds, so that a killed engine leaves nothing behind but two pages of memory. Its parent
-//! is init, which reaps it. It has no descriptor, so that pipes end with the program, and a directory of its own.
+//! is init, which reaps it. It has no descriptor of the program's, so that pipes end with the program, and a directory of
+//! its own.
+//!
+//! Between passes it sleeps until the engine wakes it by a signal (SIGURG, which it blocks and reads) or the program
+//! ends, and looks each 0.2 s whether the program has executed another one and the engine lives.
 //!
 //! The program starts it itself if [`super::preload`] is at work or the engine is a part of it ([`super::own`]), else
 //! it is injected.
@@ -30,11 +34,13 @@ use super::own;
 use super::preload::{self, Preloaded};
 use super::{PAGE, SCANNER_NAME};
 use crate::clock;
+use crate::follow::Process;
 use crate::guard::{guarded, Values};
 use crate::policy;
 use crate::proc::sharing::same_memory;
 use crate::proc::{Pid, Proc, Tid};
 use crate::ptrace::{self, call::Caller};
+use crate::wait::end_of;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -98,6 +104,8 @@ pub enum Adoption {
 pub struct Scanner {
     pid: Pid,
     helper: Pid,
+    /// The helper, to be woken. Without it, it sees what is asked of it when it looks next.
+    process: Option<Process>,
     origin: Origin,
     memory: File,
     /// Address of the control page; injected code is on the page before it.
@@ -109,7 +117,8 @@ pub struct Scanner {
 impl Scanner {
     /// A helper that has just been started.
     pub(super) fn new(pid: Pid, helper: Pid, origin: Origin, memory: File, control: u64) -> Scanner {
-        Scanner { pid, helper, origin, memory, control, beat: 0, grants: 0 }
+        let process = end_of(helper).ok().map(Process::of);
+        Scanner { pid, helper, process, origin, memory, control, beat: 0, grants: 0 }
     }
 
     /// Takes the helper that the program has by its preloaded library, or else injects one. What memory policy the
@@ -248,7 +257,14 @@ impl Scanner {
             self.grants += 1;
             self.put(at::GRANT, self.grants)?;
         }
-        self.beat()
+        self.beat()?;
+        self.wake();
+        Ok(())
+    }
+
+    /// Lets the helper look at its page now. Best effort: it looks there now and then.
+    fn wake(&self) {
+        let _ = self.process.as_ref().map(|process| process.signal(libc::SIGURG));
     }
 
     /// True once the pass waits for its go, or has ended.
@@ -308,6 +324,7 @@ impl Scanner {
     /// memory is left, because unmapping it under a running helper would end the program.
     pub fn end(self, proc: &Proc) -> io::Result<()> {
         self.put(at::STOP, 1)?;
+        self.wake();
         for _ in 0..400 {
             let state = proc.stat(self.helper, Tid(self.helper.0)).map(|stat| stat.state);
             if self.get(at::ENDED)? == 1 && !matches!(state, Ok(running) if running != 'Z') {
@@ -356,6 +373,7 @@ impl Drop for Scanner {
     fn drop(&mut self) {
         // A process that has ended needs no telling.
         let _ = self.put(at::STOP, 1);
+        self.wake();
     }
 }
 

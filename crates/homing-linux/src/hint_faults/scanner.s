@@ -78,9 +78,25 @@ homing_scanner_begin:
     mov eax, 39                     # getpid
     syscall
     mov rbp, rax
-    xor ebx, ebx                    # rounds without a heartbeat
+    xor ebx, ebx                    # naps of 5 ms without a heartbeat
     mov r14, [r12 + at_beat]
     xor r15d, r15d                  # the last grant
+    # Two descriptors to wait on: of the program, which can be read once that has ended, and of the signal with which
+    # the engine wakes the helper. Where there are none, their numbers are negative.
+    mov eax, 434                    # pidfd_open(program, 0)
+    mov rdi, [r12 + at_program]
+    xor esi, esi
+    syscall
+    mov [r12 + at_poll], eax
+    mov dword ptr [r12 + at_poll + 4], 1 # POLLIN
+    mov eax, 289                    # signalfd4(-1, SIGURG, 8, 0)
+    mov edi, -1
+    lea rsi, [r12 + at_wake]
+    mov edx, 8
+    xor r10d, r10d
+    syscall
+    mov [r12 + at_poll + 8], eax
+    mov dword ptr [r12 + at_poll + 12], 1
 .Lround:
     cmp qword ptr [r12 + at_stop], 0
     jne .Lend
@@ -107,10 +123,34 @@ homing_scanner_begin:
     jmp .Lround
 
 .Lrest:
+    # A helper that looked each few milliseconds would take the CPUs of threads so often that those that may run
+    # anywhere never stay where their memory is.
+    mov eax, [r12 + at_poll]
+    or eax, [r12 + at_poll + 8]
+    js .Lnap
+    mov eax, 7                      # poll(the two, 2, 200 ms)
+    lea rdi, [r12 + at_poll]
+    mov esi, 2
+    mov edx, 200
+    syscall
+    test eax, eax
+    js .Lnap
+    cmp word ptr [r12 + at_poll + 6], 0
+    jne .Lend                       # the program has ended
+    add ebx, 39                     # with the one below: 40 naps
+    mov eax, 128                    # rt_sigtimedwait(SIGURG, NULL, no time, 8): the signal is taken, if it came
+    lea rdi, [r12 + at_wake]
+    xor esi, esi
+    lea rdx, [r12 + at_no_time]
+    mov r10d, 8
+    syscall
+    jmp .Lcheck
+.Lnap:
     mov eax, 35                     # nanosleep(5 ms, NULL)
     lea rdi, [r12 + at_sleep]
     xor esi, esi
     syscall
+.Lcheck:
     # kcmp(helper, program, KCMP_VM, 0, 0): not after the program's end, nor in another program
     mov eax, 312
     mov rdi, rbp
@@ -205,10 +245,11 @@ homing_scanner_end:
     .balign 8
 homing_scanner_words:
     # The version is another one as soon as a word means something else, or the code does something else.
-    .quad at_version, 2
+    .quad at_version, 3
     .quad at_short_sleep + 8, 1000000
     .quad at_sleep + 8, 5000000
     .quad at_signals, -1
+    .quad at_wake, 1 << 22          # SIGURG
     .quad at_name
     .ascii "homing-s"
     .quad at_name + 8
