@@ -19,14 +19,16 @@ pub enum Bind {
     Fill,
     /// The nodes in turn.
     RoundRobin,
-    /// None, but a thread that wanders is kept on the node of its memory.
+    /// None, but a thread that changes nodes is kept on the node of its memory.
     Auto,
+    /// None, and no thread is kept either.
+    None,
 }
 
 impl Bind {
     /// All of them, by their names.
-    const ALL: [(&'static str, Bind); 3] =
-        [("fill", Bind::Fill), ("round-robin", Bind::RoundRobin), ("auto", Bind::Auto)];
+    const ALL: [(&'static str, Bind); 4] =
+        [("fill", Bind::Fill), ("round-robin", Bind::RoundRobin), ("auto", Bind::Auto), ("none", Bind::None)];
 }
 
 /// A session's settings.
@@ -252,15 +254,15 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting(
         "bind",
-        "Bind new threads to CPUs, node after node or the nodes in turn; auto: keep threads that wander on the node of \
-         their memory",
+        "Bind new threads to CPUs, node after node or the nodes in turn; auto: keep threads that change nodes on the \
+         node of their memory; none: leave them alone [default: auto for run, else none]",
         Takes::One {
             value: "HOW",
             number: false,
             choices: || Bind::ALL.map(|(name, _)| name).to_vec(),
             set: |config, text| {
                 let how = Bind::ALL.iter().find(|(name, _)| *name == text);
-                config.bind = Some(how.ok_or("fill, round-robin or auto")?.1);
+                config.bind = Some(how.ok_or("fill, round-robin, auto or none")?.1);
                 Ok(())
             },
         },

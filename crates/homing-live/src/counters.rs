@@ -43,7 +43,7 @@ pub struct Counts {
     /// Threads that wander from node to node.
     #[serde(default)]
     pub wanderers: u64,
-    /// Times that such a thread was kept on a node.
+    /// Times that a thread that changed nodes was kept on one.
     #[serde(default)]
     pub kept: u64,
     /// Times that one was let go, since it waited for a CPU there while others were idle.
@@ -209,8 +209,8 @@ pub const COUNTERS: &[Counter] = &[
     }),
     counter(
         "homing_threads_kept_total",
-        "Times that a wandering thread was kept on a node.",
-        "times a thread that wanders was kept on the node of its memory",
+        "Times that a thread that changed nodes was kept on one.",
+        "times a thread that changed nodes was kept on the node of its memory (--bind none leaves threads alone)",
         |c| count(c.kept),
     ),
     counter(

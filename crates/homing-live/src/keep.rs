@@ -1,6 +1,9 @@
 //! Threads that are kept on a node (`--bind auto`): what they had is given back at the end, by the next engine after a
 //! kill, or by `homing doctor --restore`. A thread that chose CPUs of its own meanwhile keeps its choice. Threads that
 //! the engine displaced are sent back in the same way: kept, and let go at once.
+//!
+//! What a kept thread starts, threads and processes, inherits the CPUs that it has. These **heirs** get those that it
+//! had before as soon as they are seen, at the end, and after a kill.
 
 use crate::evacuate::{restore as give_back, Was};
 use crate::host::Host;
@@ -39,6 +42,12 @@ struct Kept {
     waited: Duration,
 }
 
+impl Kept {
+    fn narrowed(&self) -> Narrowed<'_> {
+        (&self.was, &self.cpus)
+    }
+}
+
 /// The threads that are kept.
 #[derive(Debug)]
 pub struct Keeper {
@@ -64,11 +73,12 @@ impl Keeper {
     /// Lets a thread run on these CPUs of a node only, of those that it has.
     ///
     /// # Errors
-    /// EINVAL if it has none there, ESRCH if it has ended, and if what it had cannot be remembered: nothing is changed.
+    /// EINVAL if it has none there or all of its own are there, ESRCH if it has ended, and if what it had cannot be
+    /// remembered: nothing is changed.
     pub fn keep(&mut self, proc: &Proc, pid: Pid, tid: Tid, cpus: &[u32]) -> io::Result<()> {
         let had = affinity(tid)?;
         let cpus: Vec<u32> = had.iter().copied().filter(|cpu| cpus.contains(cpu)).collect();
-        if cpus.is_empty() {
+        if cpus.is_empty() || cpus == had {
             return Err(Errno::INVAL.into());
         }
         let stat = proc.stat(pid, tid).map_err(|_| io::Error::from(Errno::SRCH))?;
@@ -92,8 +102,7 @@ impl Keeper {
             return Ok(());
         }
         match self.keep(proc, pid, tid, cpus) {
-            // It has ended, or may not run there.
-            Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::SRCH | Errno::INVAL)) => Ok(()),
+            Err(error) if is_not_ours(&error) => Ok(()),
             kept => kept.map(|()| self.let_go(proc, tid)),
         }
     }
@@ -105,7 +114,22 @@ impl Keeper {
 
     /// ... all of them.
     pub fn end(&mut self, proc: &Proc) {
+        free_all_heirs(proc, &self.kept.values().map(Kept::narrowed).collect::<Vec<_>>());
         self.give_back(proc, self.kept.keys().copied().collect());
+    }
+
+    /// Gives new threads that are heirs of kept ones the CPUs that those had.
+    pub fn free_heirs(&self, proc: &Proc, new: &[(Pid, Tid)]) {
+        if self.kept.is_empty() {
+            return;
+        }
+        let parent = |pid: Pid| proc.status(pid).ok().map(|status| status.parent);
+        for &(pid, tid) in new.iter().filter(|(_, tid)| !self.kept.contains_key(tid)) {
+            let parent = if tid.0 == pid.0 { parent(pid) } else { None };
+            let from = |kept: &&Kept| [Some(pid), parent].contains(&Some(Pid(kept.was.pid)));
+            let kept: Vec<_> = self.kept.values().filter(from).map(Kept::narrowed).collect();
+            free_heir(tid, &kept);
+        }
     }
 
     fn give_back(&mut self, proc: &Proc, threads: Vec<Tid>) {
@@ -195,7 +219,14 @@ fn restore_in(folder: &Path) -> io::Result<u64> {
                 format!("{}: not what homing wrote there: remove the file", folder.path(&file).display());
             io::Error::new(io::ErrorKind::InvalidData, message)
         })?;
-        let restored = give_back(&Proc::default(), &were);
+        let proc = Proc::default();
+        let there = |was: &Was| {
+            proc.stat(Pid(was.pid), Tid(was.tid)).is_ok_and(|stat| stat.start_ticks == was.start_ticks)
+        };
+        let now = |was| there(was).then(|| affinity(Tid(was.tid)).ok()).flatten().map(|cpus| (was, cpus));
+        let kept: Vec<(&Was, Vec<u32>)> = were.iter().filter_map(now).collect();
+        free_all_heirs(&proc, &kept.iter().map(|(was, cpus)| (*was, &cpus[..])).collect::<Vec<_>>());
+        let restored = give_back(&proc, &were);
         if let Some((why, count)) = restored.failed.first_key_value() {
             return Err(io::Error::other(format!("{count} threads that were kept on a node refuse: {why}")));
         }
@@ -204,6 +235,38 @@ fn restore_in(folder: &Path) -> io::Result<u64> {
         folder.remove(&format!("{name}.lock"))?;
     }
     Ok(threads)
+}
+
+/// True if a thread could not be kept since it has ended, or chose its CPUs itself.
+pub fn is_not_ours(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::SRCH | Errno::INVAL))
+}
+
+/// A kept thread, and the CPUs that it has now.
+type Narrowed<'a> = (&'a Was, &'a [u32]);
+
+/// Gives a thread that has the CPUs of a kept one, from which it inherited them, those that that one had. One that has
+/// ended, or may not have them, stays as it is.
+fn free_heir(tid: Tid, kept: &[Narrowed<'_>]) {
+    let Ok(cpus) = affinity(tid) else { return };
+    if let Some((was, _)) =
+        kept.iter().find(|(was, now)| was.tid != tid.0 && *now == cpus && was.cpus != cpus)
+    {
+        let _ = set_affinity(tid, &was.cpus);
+    }
+}
+
+/// ... all in the processes of kept threads and in those that these have started.
+fn free_all_heirs(proc: &Proc, kept: &[Narrowed<'_>]) {
+    let processes: BTreeSet<Pid> = kept.iter().map(|(was, _)| Pid(was.pid)).collect();
+    for pid in processes {
+        let its: Vec<Narrowed<'_>> = kept.iter().copied().filter(|(was, _)| was.pid == pid.0).collect();
+        for heir in proc.with_descendants(BTreeSet::from([pid])) {
+            let kept = |tid: &Tid| kept.iter().any(|(was, _)| was.tid == tid.0);
+            let tasks = proc.tasks(heir).unwrap_or_default().into_iter().filter(|tid| !kept(tid));
+            tasks.for_each(|tid| free_heir(tid, &its));
+        }
+    }
 }
 
 /// Time in which a thread could run and had no CPU (`schedstat`).
@@ -232,6 +295,7 @@ fn parse_idle(text: &str) -> BTreeMap<u32, Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
     use std::process::{Child, Command, Stdio};
 
     fn child() -> (Child, Pid, Vec<u32>) {
@@ -295,6 +359,43 @@ mod tests {
         odd.write(&format!("{name}{ENDING}"), "words").unwrap();
         assert!(restore_in(&folder).unwrap_err().to_string().contains("remove the file"));
         end(child);
+    }
+
+    #[test]
+    fn heirs_of_kept_threads_are_let_go() {
+        use std::io::{BufRead, BufReader};
+        let (folder, proc) = (tempfile::tempdir().unwrap(), Proc::default());
+        let mut keeper = Keeper::at(folder.path().join("homing"));
+        let line = "read a; sleep 60 & echo $!; read b; kill $!";
+        let mut shell = Command::new("sh")
+            .args(["-c", line])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (pid, tid) = (Pid(shell.id() as i32), Tid(shell.id() as i32));
+        let had = affinity(tid).unwrap();
+        keeper.keep(&proc, pid, tid, &had[..1]).unwrap();
+        shell.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+        let mut answer = String::new();
+        BufReader::new(shell.stdout.take().unwrap()).read_line(&mut answer).unwrap();
+        let heir: i32 = answer.trim().parse().unwrap();
+        let inherits = || affinity(Tid(heir)).unwrap();
+        assert_eq!(inherits(), had[..1]);
+        keeper.free_heirs(&proc, &[(pid, tid), (Pid(heir), Tid(heir))]);
+        assert_eq!((inherits(), affinity(tid).unwrap()), (had.clone(), had[..1].to_vec()));
+
+        // One that nobody has looked at before the engine is killed, and before it ends.
+        set_affinity(Tid(heir), &had[..1]).unwrap();
+        drop(keeper.file.take());
+        assert_eq!(restore_in(&folder.path().join("homing")).unwrap(), 1);
+        assert_eq!((inherits(), affinity(tid).unwrap()), (had.clone(), had.clone()));
+        let mut keeper = Keeper::at(folder.path().join("homing"));
+        keeper.keep(&proc, pid, tid, &had[..1]).unwrap();
+        set_affinity(Tid(heir), &had[..1]).unwrap();
+        keeper.end(&proc);
+        assert_eq!((inherits(), affinity(tid).unwrap()), (had.clone(), had));
+        end(shell);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What `homing_start` is given.
 
 use crate::status::{Status, Verdict};
-use homing_live::config::Config;
+use homing_live::config::{Bind, Config};
 
 /// The settings of the live engine, without those that need another process.
 ///
@@ -17,7 +17,7 @@ pub fn read(text: &str) -> Result<Config, Verdict> {
     if config.stop_world {
         return Err(alone("stop-world"));
     }
-    if config.bind.is_some() {
+    if config.bind.is_some_and(|how| how != Bind::None) {
         return Err(alone("bind"));
     }
     // Huge pages are split by calls in the name of the program's threads, for which those are stopped.

@@ -54,6 +54,8 @@ pub enum Input {
     },
     /// Threads that are kept on nodes wait for their CPUs, while those of other nodes are idle.
     Crowded(BTreeSet<ThreadId>),
+    /// A thread that was to be kept has ended, or chose its CPUs itself: it is left alone.
+    NotKept(ThreadId),
     /// A program says which of its memory matters.
     Areas(Areas),
     /// A program says where its threads are.

@@ -39,6 +39,9 @@ impl Session<'_> {
         }
         let (new, moved) = self.see_threads(&threads);
         quiet &= new.is_empty() && moved.is_empty();
+        if !new.is_empty() || !begun.is_empty() {
+            self.wanderers.grew(self.t);
+        }
         new.into_iter().for_each(|thread| self.bind(thread));
         self.threads_moved(&moved);
         self.count_threads();

@@ -255,6 +255,7 @@ impl<'p> Session<'p> {
             Input::Scanned(scan) => self.scanned(&scan),
             Input::NotBound { errno } => *self.account.failures.entry(errno).or_default() += 1,
             Input::Crowded(threads) => self.crowded(&threads),
+            Input::NotKept(thread) => self.not_kept(thread),
             Input::Areas(areas) => self.take_areas(areas),
             Input::Constructs(constructs) => self.in_constructs(&constructs),
             Input::Marked(mark) => self.marked(mark),

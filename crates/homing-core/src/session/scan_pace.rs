@@ -19,11 +19,12 @@ const CALM: Micros = Micros::from_millis(8000);
 const CALM_SHARE: u32 = 200;
 const LONGEST: Micros = Micros::from_millis(60_000);
 
-/// Time before a scan that a change asked for, as long as the programs have stood still for at most [`BURST`] and 1/50
-/// of all time. A program that changes all the time has scans at the common pace.
+/// Time before a scan that a change asked for.
 const SOON: Micros = Micros::from_millis(20);
-const BURST: Micros = Micros::from_millis(1000);
-const PART: u64 = 50;
+
+/// In any stretch of time the programs stand still for at most this, a last scan, and 1/50 of it.
+const BURST: Micros = Micros::from_millis(500);
+const PART: u32 = 50;
 
 /// The shortest time between scans where moves would gain nothing, whatever changes.
 const NOTHING_TO_GAIN: Micros = Micros::from_millis(2000);
@@ -63,8 +64,9 @@ pub(super) struct ScanPace {
     no_gain: bool,
     /// Time from the last scan to the next.
     period: Micros,
-    /// How long the programs have stood still for scans.
-    stopped: Micros,
+    /// How long the programs may still stand still for scans, and when that was so; less than nothing after a last scan.
+    left: i64,
+    at: Micros,
     /// CPU time of the last scan.
     cost: Micros,
 }
@@ -82,7 +84,8 @@ impl ScanPace {
             not_before: Micros(0),
             no_gain: false,
             period: BUSY,
-            stopped: Micros(0),
+            left: BURST.0 as i64,
+            at: Micros(0),
             cost: Micros(0),
         }
     }
@@ -143,7 +146,8 @@ impl ScanPace {
     /// Pages were marked, or not everywhere.
     pub(super) fn scanned(&mut self, t: Micros, scan: &Scanned) {
         let Scanned { began, stopped, everywhere, cost } = *scan;
-        self.stopped = self.stopped.plus(stopped);
+        self.left = self.left_at(t) - stopped.0 as i64;
+        self.at = t;
         self.cost = cost;
         let rest = if everywhere && self.owed > 0 && !self.no_gain { self.soon(t) } else { self.pace };
         if !everywhere {
@@ -151,7 +155,8 @@ impl ScanPace {
             self.owed = self.owed.max(1);
         }
         let marked = everywhere && self.owed == 0;
-        let of_program = stopped.times(REST).max(if marked { FADES } else { Micros(0) });
+        let owes = Micros(self.left.min(0).unsigned_abs()).times(PART);
+        let of_program = owes.max(stopped.times(REST)).max(if marked { FADES } else { Micros(0) });
         self.not_before = t.plus(of_program);
         self.period = t.since(began).plus(of_program.max(self.pace));
         self.stage = Stage::Resting(t.plus(rest.max(of_program)));
@@ -194,9 +199,14 @@ impl ScanPace {
         self.new += new;
     }
 
-    /// Time before a scan that a change asks for.
+    /// How long the programs may stand still at `t`.
+    fn left_at(&self, t: Micros) -> i64 {
+        (self.left + (t.since(self.at).0 / u64::from(PART)) as i64).min(BURST.0 as i64)
+    }
+
+    /// Time before a scan that a change asks for. A program that changes all the time has scans at the common pace.
     fn soon(&self, t: Micros) -> Micros {
-        if self.stopped <= BURST.plus(Micros(t.0 / PART)) {
+        if self.left_at(t) > 0 {
             SOON
         } else {
             BUSY
@@ -252,7 +262,20 @@ mod tests {
             }
             t += 10;
         }
-        assert!((1200..=4000).contains(&stopped), "{stopped} ms of a minute");
+        assert!((1200..=1720).contains(&stopped), "{stopped} ms of a minute");
+        scans.learnt(10, 10);
+        let (before, begin) = (stopped, t + 600_000);
+        t = begin;
+        while t < begin + 10_000 {
+            scans.learnt(10, 10);
+            if scans.take_due(Micros::from_millis(t), false, true) {
+                scans.scanned(Micros::from_millis(t + 50), &scan(t, 50, true));
+                stopped += 50;
+            }
+            t += 10;
+        }
+        let stopped = stopped - before;
+        assert!((550..=750).contains(&stopped), "{stopped} ms of ten seconds after ten calm minutes");
     }
 
     #[test]

@@ -55,7 +55,10 @@ impl Session<'_> {
         }
         self.threads_moved(&moved);
         for Back { process, thread, first } in taken.back {
-            if let Some(node) = self.processes.task(process, thread).and_then(|task| task.home) {
+            let Some(node) = self.processes.task(process, thread).and_then(|task| task.home) else {
+                continue;
+            };
+            if self.keep(process, thread, node).is_none() {
                 self.account.sent_back += u64::from(first);
                 self.out.push(Output::SendBack { process, thread, node });
             }
@@ -79,11 +82,15 @@ impl Session<'_> {
             return;
         }
         let era = self.estimator.changes.era();
-        for &Moved { process, id, thread, from, to, used } in moved {
-            let moved = ThreadMoved { thread, from, to, time: Time(self.t.0) };
-            self.engine.observe(Observation::ThreadMoved(moved));
+        let mut followed = Vec::new();
+        for &one in moved {
+            let Moved { process, thread, from, to, used, .. } = one;
+            let seen = ThreadMoved { thread, from, to, time: Time(self.t.0) };
+            self.engine.observe(Observation::ThreadMoved(seen));
             self.account.threads_moved += 1;
-            self.thread_wanders(process, id, to);
+            if self.thread_wanders(&one).is_none_or(|kept| kept == to) {
+                followed.push(one);
+            }
             if used {
                 self.estimator.changes.thread_moved();
                 if let Some(gain) = self.gains.get_mut(&process) {
@@ -101,12 +108,14 @@ impl Session<'_> {
         if moved.iter().any(|moved| moved.used) {
             self.scan_pace.request_one(self.t);
         }
-        if !self.engine.policy_forwards() {
-            self.forward(moved);
-        }
+        self.forward(&followed);
     }
 
-    fn forward(&mut self, moved: &[Moved]) {
+    /// Sends the pages of threads that have moved after them.
+    pub(super) fn forward(&mut self, moved: &[Moved]) {
+        if self.engine.policy_forwards() || moved.is_empty() {
+            return;
+        }
         let moved: BTreeMap<_, _> = moved.iter().map(|moved| (moved.thread, moved)).collect();
         let era = self.estimator.changes.era();
         let pages = self.orders().pages().iter().filter_map(|(page, entry)| {

@@ -1,8 +1,11 @@
 //! Threads that wander. A thread that the kernel moves from node to node drags its pages along, which never pays. It
-//! can be kept: on the node that has most of what it was seen to use, as long as that node has room, on any of its
-//! CPUs. Without that it is counted, so that whoever looks on can be told.
+//! is counted, so that whoever looks on can be told.
+//!
+//! Whoever asks for that has threads kept, from the first time on that one stays on another node or the engine displaces
+//! it: on the node that has most of what it was seen to use, as long as that node has room, on any of its CPUs.
 
 use super::output::Output;
+use super::processes::Moved;
 use super::Session;
 use crate::ids::{Micros, Node};
 use crate::process::{ProcessId, ThreadId};
@@ -14,7 +17,9 @@ const MOVES: usize = 3;
 const LATELY: Micros = Micros::from_millis(20_000);
 /// Samples of a thread after which older ones count half.
 const FADES: f64 = 128.0;
-/// What one that waited for a CPU where it was kept is left alone for.
+/// Nobody is kept before this time after a thread or process began: what kept threads start inherits their CPUs.
+const STEADY: Micros = Micros::from_millis(1000);
+/// What one that waited for a CPU where it was kept, or could not be kept, is left alone for.
 const CROWDED: Micros = Micros::from_millis(60_000);
 
 /// What is known of a thread.
@@ -27,6 +32,8 @@ struct Wanderer {
     /// Samples by the node that had the page.
     homes: Vec<f64>,
     kept: Option<Node>,
+    /// Its last move, if it is kept on another node than that to which it went.
+    left: Option<Moved>,
     left_alone_until: Micros,
 }
 
@@ -36,11 +43,18 @@ pub(super) struct Wanderers {
     /// CPUs of each node; empty if none is kept.
     cpus: Vec<u32>,
     threads: BTreeMap<ThreadId, Wanderer>,
+    /// When a thread or process was last seen to have begun.
+    grew: Option<Micros>,
 }
 
 impl Wanderers {
     pub(super) fn new(cpus: &[u32]) -> Wanderers {
-        Wanderers { cpus: cpus.to_vec(), threads: BTreeMap::new() }
+        Wanderers { cpus: cpus.to_vec(), threads: BTreeMap::new(), grew: None }
+    }
+
+    /// Threads or processes began.
+    pub(super) fn grew(&mut self, now: Micros) {
+        self.grew = Some(now);
     }
 
     /// A thread used a page that is at `at`.
@@ -66,13 +80,13 @@ impl Wanderers {
         wanders && !std::mem::replace(&mut wanderer.wanders, true)
     }
 
-    /// The node to keep a thread on that wanders, out of `threads` in all and now at `here`. `None` if it does not, is
-    /// kept, or is to be left alone.
+    /// The node to keep a thread on that came to another one, out of `threads` in all and now at `here`. `None` if
+    /// nobody is kept, it is kept, or is to be left alone.
     fn keep(&mut self, thread: ThreadId, here: Node, threads: u32, now: Micros) -> Option<Node> {
         let all: u32 = self.cpus.iter().sum();
         let wanderer = self.threads.get(&thread)?;
-        let lately = wanderer.moved.iter().filter(|moved| now.since(**moved) < LATELY).count();
-        if all == 0 || lately < MOVES || wanderer.kept.is_some() || now < wanderer.left_alone_until {
+        let steady = self.grew.is_none_or(|grew| now.since(grew) >= STEADY);
+        if all == 0 || !steady || wanderer.kept.is_some() || now < wanderer.left_alone_until {
             return None;
         }
         // Each node takes its share of the threads, by its CPUs.
@@ -91,8 +105,8 @@ impl Wanderers {
         Some(node)
     }
 
-    /// A thread that is kept waits for a CPU while others are idle. True if it was kept.
-    fn crowded(&mut self, thread: ThreadId, now: Micros) -> bool {
+    /// A thread is not to be kept for a while. True if it was.
+    fn leave_alone(&mut self, thread: ThreadId, now: Micros) -> bool {
         let Some(wanderer) = self.threads.get_mut(&thread) else { return false };
         wanderer.left_alone_until = Micros(now.0 + CROWDED.0);
         wanderer.moved.clear();
@@ -111,25 +125,43 @@ impl Wanderers {
 }
 
 impl Session<'_> {
-    /// A thread came to another node and stayed there.
-    pub(super) fn thread_wanders(&mut self, process: ProcessId, thread: ThreadId, to: Node) {
-        self.account.wanderers += u64::from(self.wanderers.moved(process, thread, self.t));
+    /// A thread came to another node and stayed there. Gives the node on which it is kept from now on, if it is. If that
+    /// is another one, its pages are not to follow.
+    pub(super) fn thread_wanders(&mut self, moved: &Moved) -> Option<Node> {
+        self.account.wanderers += u64::from(self.wanderers.moved(moved.process, moved.id, self.t));
+        let kept = self.keep(moved.process, moved.id, moved.to)?;
+        self.wanderers.threads.entry(moved.id).or_default().left = (kept != moved.to).then_some(*moved);
+        Some(kept)
+    }
+
+    /// Keeps a thread that came to another node, if threads are kept; `here`: where it is, or was before. Gives the
+    /// node on which it is kept from now on.
+    pub(super) fn keep(&mut self, process: ProcessId, thread: ThreadId, here: Node) -> Option<Node> {
         if self.settings.dry_run {
-            return;
+            return None;
         }
-        if let Some(node) = self.wanderers.keep(thread, to, self.threads, self.t) {
-            self.account.kept += 1;
-            self.out.push(Output::Keep { process, thread, node });
-        }
+        let node = self.wanderers.keep(thread, here, self.threads, self.t)?;
+        self.account.kept += 1;
+        self.out.push(Output::Keep { process, thread, node });
+        Some(node)
     }
 
     /// These threads wait for CPUs where they are kept, while others are idle: they may go where they like.
     pub(super) fn crowded(&mut self, threads: &BTreeSet<ThreadId>) {
         for &thread in threads {
-            if self.wanderers.crowded(thread, self.t) {
+            if self.wanderers.leave_alone(thread, self.t) {
                 self.account.let_go += 1;
                 self.out.push(Output::LetGo { thread });
             }
+        }
+    }
+
+    /// A thread could not be kept: its pages follow it after all.
+    pub(super) fn not_kept(&mut self, thread: ThreadId) {
+        let left = self.wanderers.threads.get_mut(&thread).and_then(|wanderer| wanderer.left.take());
+        if self.wanderers.leave_alone(thread, self.t) {
+            self.account.kept -= 1;
+            self.forward(left.as_slice());
         }
     }
 }
@@ -144,21 +176,18 @@ mod tests {
         Micros::from_millis(time)
     }
 
-    /// A thread that has wandered by now, between nodes 0 and 1.
-    fn wanders(wanderers: &mut Wanderers, thread: i32, now: u64) {
-        for step in (0..MOVES as u64).rev() {
-            wanderers.moved(PROCESS, ThreadId(thread), ms(now - 1000 * step));
-        }
+    /// A thread that has come to another node.
+    fn comes(wanderers: &mut Wanderers, thread: i32, now: u64) {
+        wanderers.moved(PROCESS, ThreadId(thread), ms(now));
     }
 
     #[test]
-    fn a_thread_that_moves_often_is_kept_where_its_memory_is() {
+    fn a_thread_that_moves_is_kept_where_its_memory_is_and_wanders_if_it_does_often() {
         let mut wanderers = Wanderers::new(&[2, 2]);
         let thread = ThreadId(7);
         (0..10).for_each(|_| wanderers.used(PROCESS, thread, Node(0)));
         (0..20).for_each(|_| wanderers.used(PROCESS, thread, Node(1)));
         assert!(!wanderers.moved(PROCESS, thread, ms(0)) && !wanderers.moved(PROCESS, thread, ms(1000)));
-        assert_eq!(wanderers.keep(thread, Node(0), 4, ms(1000)), None, "twice is not often");
         assert!(!wanderers.moved(PROCESS, thread, ms(30_000)), "what was long ago does not count");
         assert!(
             !wanderers.moved(PROCESS, thread, ms(31_000)) && wanderers.moved(PROCESS, thread, ms(32_000))
@@ -174,11 +203,11 @@ mod tests {
         let mut kept = vec![0; 3];
         for thread in 0..6 {
             (0..5).for_each(|_| wanderers.used(PROCESS, ThreadId(thread), Node(2)));
-            wanders(&mut wanderers, thread, 10_000);
+            comes(&mut wanderers, thread, 10_000);
             kept[wanderers.keep(ThreadId(thread), Node(0), 6, ms(10_000)).unwrap().index()] += 1;
         }
         assert_eq!(kept, [4, 2, 0], "a node without CPUs takes none");
-        wanders(&mut wanderers, 6, 10_000);
+        comes(&mut wanderers, 6, 10_000);
         assert_eq!(wanderers.keep(ThreadId(6), Node(0), 6, ms(10_000)), None, "all are full");
         wanderers.ended(ThreadId(0));
         assert!(wanderers.keep(ThreadId(6), Node(0), 6, ms(10_000)).is_some(), "one has ended");
@@ -189,20 +218,30 @@ mod tests {
     #[test]
     fn one_that_waits_where_it_is_kept_is_let_go_and_left_alone() {
         let mut wanderers = Wanderers::new(&[1, 1]);
-        wanders(&mut wanderers, 3, 10_000);
+        comes(&mut wanderers, 3, 10_000);
         assert_eq!(wanderers.keep(ThreadId(3), Node(1), 2, ms(10_000)), Some(Node(1)), "where it is");
-        assert!(wanderers.crowded(ThreadId(3), ms(12_000)) && !wanderers.crowded(ThreadId(3), ms(12_000)));
-        wanders(&mut wanderers, 3, 20_000);
+        assert!(
+            wanderers.leave_alone(ThreadId(3), ms(12_000)) && !wanderers.leave_alone(ThreadId(3), ms(12_000))
+        );
+        comes(&mut wanderers, 3, 20_000);
         assert_eq!(wanderers.keep(ThreadId(3), Node(0), 2, ms(20_000)), None);
-        wanders(&mut wanderers, 3, 80_000);
+        comes(&mut wanderers, 3, 80_000);
         assert!(wanderers.keep(ThreadId(3), Node(0), 2, ms(80_000)).is_some());
+    }
+
+    #[test]
+    fn nobody_is_kept_while_threads_begin() {
+        let mut wanderers = Wanderers::new(&[1, 1]);
+        comes(&mut wanderers, 3, 10_000);
+        wanderers.grew(ms(9500));
+        assert_eq!(wanderers.keep(ThreadId(3), Node(1), 2, ms(10_000)), None);
+        assert_eq!(wanderers.keep(ThreadId(3), Node(1), 2, ms(10_500)), Some(Node(1)));
     }
 
     #[test]
     fn without_being_asked_to_nobody_is_kept() {
         let mut wanderers = Wanderers::new(&[]);
-        wanders(&mut wanderers, 3, 10_000);
-        assert!(wanderers.threads[&ThreadId(3)].wanders);
+        comes(&mut wanderers, 3, 10_000);
         assert_eq!(wanderers.keep(ThreadId(3), Node(0), 2, ms(10_000)), None);
     }
 }

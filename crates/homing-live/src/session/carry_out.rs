@@ -1,7 +1,7 @@
 //! Carries out what the pure session asks for, and hands it the answers.
 
 use super::{Session, SessionError};
-use crate::mover;
+use crate::{keep, mover};
 use homing_core::ids::Micros;
 use homing_core::session::input::{Answer, Input, Landed, SplitResult};
 use homing_core::session::output::{HugePage, Order, Output, Question};
@@ -71,7 +71,10 @@ impl Session<'_> {
                 let cpus = self.host.cpus_of(node);
                 let (proc, pid) = (self.targets.proc(), Pid(process.0));
                 if let Err(error) = self.keeper.keep(proc, pid, Tid(thread.0), cpus) {
-                    inputs.push_back(Input::NotBound { errno: error.raw_os_error().unwrap_or(0) });
+                    inputs.push_back(Input::NotKept(thread));
+                    if !keep::is_not_ours(&error) {
+                        inputs.push_back(Input::NotBound { errno: error.raw_os_error().unwrap_or(0) });
+                    }
                 }
             }
             Output::SendBack { process, thread, node } => {

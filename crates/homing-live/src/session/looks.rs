@@ -16,6 +16,7 @@ impl Session<'_> {
         self.targets.know_helpers(self.source.helpers());
         let changes = self.targets.look(&self.host)?;
         self.follow_processes(&changes);
+        self.keeper.free_heirs(self.targets.proc(), &changes.new_tasks);
         if self.config.watch {
             self.keep_ended(&changes);
         }

@@ -182,7 +182,7 @@ fn cpus_to_bind(how: Bind, host: &Host) -> Vec<u32> {
         .filter(|cpus| !cpus.is_empty())
         .collect();
     match how {
-        Bind::Auto => Vec::new(),
+        Bind::Auto | Bind::None => Vec::new(),
         Bind::Fill => nodes.concat(),
         Bind::RoundRobin => {
             let most = nodes.iter().map(|cpus| cpus.len()).max().unwrap_or(0);

@@ -9,6 +9,7 @@ use homing_linux::hint_faults::preload;
 use homing_linux::interrupts::signal_child;
 use homing_linux::proc::Pid;
 use homing_linux::{libraries, program};
+use homing_live::config::Bind;
 use homing_live::targets::Choice;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -39,7 +40,9 @@ pub fn run(args: Args) -> Result {
     if args.runtime || protects {
         return runtime::run(&args.settings, &args.command, protects);
     }
-    let plan = Plan::new(&args.settings)?;
+    let mut plan = Plan::new(&args.settings)?;
+    // What it starts itself would change nodes because of the engine, too.
+    plan.config.bind.get_or_insert(Bind::Auto);
     let words: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
     plan.tell_one_node(&args.settings, &format!("homing run {}", words.join(" ")));
     launch(plan, &args.settings, &args.command, Moves::default()).map(|(code, _)| code)

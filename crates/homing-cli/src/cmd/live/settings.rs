@@ -6,7 +6,7 @@ use crate::names;
 use anyhow::Context;
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use homing_live::config::{parse_duration, BadValue, Config, Setting, Takes, SETTINGS};
+use homing_live::config::{parse_duration, BadValue, Bind, Config, Setting, Takes, SETTINGS};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -163,7 +163,7 @@ impl Settings {
         let config = self.config()?;
         let alone = [
             ("--stop-world", config.stop_world),
-            ("--bind", config.bind.is_some()),
+            ("--bind", config.bind.is_some_and(|how| how != Bind::None)),
             ("--regions", !config.regions.is_empty()),
             ("--journal", self.journal.is_some()),
             ("--tee", self.tee.is_some()),

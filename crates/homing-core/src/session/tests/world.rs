@@ -259,6 +259,7 @@ impl<'p> World<'p> {
                     area.local, area.remote, area.pages, area.eligible, area.migrated, area.frozen
                 ));
             }
+            ["free", thread] => self.input(Input::NotKept(ThreadId(number(thread) as i32))),
             ["crowded", thread] => {
                 self.input(Input::Crowded([ThreadId(number(thread) as i32)].into()));
             }
