@@ -233,7 +233,7 @@ impl Session<'_> {
         }
         let entry = self.engine.executor_mut().pages_mut().entry_mut(page);
         let Some(at) = entry.seen_at() else { return };
-        self.wanderers.used(access.process, access.thread, at);
+        self.wanderers.used(access.process, access.thread, at, self.t);
         let first = entry.seen.is_empty();
         entry.used_by(access.process, access.address);
         entry.count(access.node);

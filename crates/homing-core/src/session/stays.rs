@@ -134,8 +134,9 @@ impl Stays {
         }
     }
 
-    /// Threads that have been away for so long that they stay, and those to be sent back.
-    pub(super) fn take(&mut self, now: Micros) -> Taken {
+    /// Threads that have been away for so long that they stay, and those to be sent back. One that is `kept` on a node
+    /// stays there as soon as it comes.
+    pub(super) fn take(&mut self, now: Micros, kept: impl Fn(ThreadId) -> Option<Node>) -> Taken {
         let mut taken = Taken::default();
         if self.away.is_empty() {
             return taken;
@@ -144,7 +145,8 @@ impl Stays {
         // Expire old entries: their threads may have ended.
         self.patience.retain(|_, patience| now.since(patience.moved) < patience.stays.times(RESTLESS));
         self.away.retain(|thread, away| {
-            if away.tries > 0 {
+            let kept = kept(*thread);
+            if away.tries > 0 && kept.is_none() {
                 let Arrival { process, thread, at, .. } = away.arrival;
                 if settled || now.since(at) >= AT_LAST {
                     away.tries -= 1;
@@ -158,7 +160,7 @@ impl Stays {
             let restless = self.patience.get(thread).map(|patience| patience.stays);
             let patience = restless.unwrap_or(STAYS);
             let works = restless.is_none() && away.constructs >= CONSTRUCTS;
-            let stays = works || now.since(away.arrival.at) >= patience;
+            let stays = kept == Some(away.arrival.node) || works || now.since(away.arrival.at) >= patience;
             if stays {
                 let longer = patience.times(2).min(STAYS_AT_MOST);
                 self.patience.insert(*thread, Patience { moved: now, stays: longer });
@@ -175,6 +177,7 @@ mod tests {
     use super::*;
 
     const HOME: Option<Node> = Some(Node(0));
+    const NOBODY: fn(ThreadId) -> Option<Node> = |_| None;
 
     #[test]
     fn a_thread_moved_when_it_stays_and_a_restless_one_must_stay_longer() {
@@ -183,18 +186,18 @@ mod tests {
         let away = |node, at| Arrival { process, thread, node: Node(node), at: ms(at) };
         let moved = |node| [(process, thread, Node(node))];
         stays.came(away(1, 1000), HOME);
-        assert_eq!(stays.take(ms(1100)).stay, []);
+        assert_eq!(stays.take(ms(1100), NOBODY).stay, []);
         stays.came(away(0, 1120), HOME);
-        assert_eq!(stays.take(ms(2000)).stay, [], "it went home");
+        assert_eq!(stays.take(ms(2000), NOBODY).stay, [], "it went home");
         stays.came(away(1, 2000), HOME);
         stays.came(away(1, 2140), HOME);
-        assert_eq!(stays.take(ms(2150)).stay, moved(1), "another CPU of the node is the same place");
-        assert_eq!(stays.take(ms(2160)).stay, [], "reported once");
+        assert_eq!(stays.take(ms(2150), NOBODY).stay, moved(1), "another CPU of the node is the same place");
+        assert_eq!(stays.take(ms(2160), NOBODY).stay, [], "reported once");
         stays.came(away(2, 2200), HOME);
-        assert_eq!(stays.take(ms(2400)).stay, []);
-        assert_eq!(stays.take(ms(2500)).stay, moved(2));
+        assert_eq!(stays.take(ms(2400), NOBODY).stay, []);
+        assert_eq!(stays.take(ms(2500), NOBODY).stay, moved(2));
         stays.came(away(3, 60_000), HOME);
-        assert_eq!(stays.take(ms(60_150)).stay, moved(3), "long ago is forgotten");
+        assert_eq!(stays.take(ms(60_150), NOBODY).stay, moved(3), "long ago is forgotten");
     }
 
     #[test]
@@ -203,15 +206,15 @@ mod tests {
         let (process, thread, ms) = (ProcessId(7), ThreadId(8), Micros::from_millis);
         let at = |node, at| Arrival { process, thread, node: Node(node), at: ms(at) };
         stays.works(at(1, 1000), 1, HOME);
-        assert_eq!(stays.take(ms(1001)).stay, [], "one construct");
+        assert_eq!(stays.take(ms(1001), NOBODY).stay, [], "one construct");
         stays.works(at(2, 1002), 0, HOME);
-        assert_eq!(stays.take(ms(1003)).stay, [], "two, on two nodes");
+        assert_eq!(stays.take(ms(1003), NOBODY).stay, [], "two, on two nodes");
         stays.works(at(2, 1004), 2, HOME);
-        assert_eq!(stays.take(ms(1005)).stay, [(process, thread, Node(2))]);
+        assert_eq!(stays.take(ms(1005), NOBODY).stay, [(process, thread, Node(2))]);
         stays.works(at(1, 1010), 9, HOME);
-        assert_eq!(stays.take(ms(1100)).stay, [], "it moved a short while ago");
+        assert_eq!(stays.take(ms(1100), NOBODY).stay, [], "it moved a short while ago");
         stays.works(at(2, 1110), 9, Some(Node(2)));
-        assert_eq!(stays.take(ms(2000)).stay, [], "it is back");
+        assert_eq!(stays.take(ms(2000), NOBODY).stay, [], "it is back");
     }
     #[test]
     fn what_a_scan_displaced_is_sent_back_once_and_has_moved_if_that_does_not_help() {
@@ -224,18 +227,21 @@ mod tests {
         stays.came(away(1, 1010), HOME);
         stays.over(ms(1050));
         assert!(stays.is_displaced(thread));
-        assert_eq!(stays.take(ms(1240)), Taken::default(), "others may still move");
-        assert_eq!(stays.take(ms(1250)), back(true));
+        assert_eq!(stays.take(ms(1240), NOBODY), Taken::default(), "others may still move");
+        assert_eq!(stays.take(ms(1250), NOBODY), back(true));
         stays.came(away(0, 1251), HOME);
-        assert!(!stays.is_displaced(thread) && stays.take(ms(3000)) == Taken::default(), "it is back");
+        assert!(
+            !stays.is_displaced(thread) && stays.take(ms(3000), NOBODY) == Taken::default(),
+            "it is back"
+        );
 
         stays.disturbed(ms(4000));
         stays.over(ms(4050));
         stays.came(away(1, 4249), HOME);
-        let took: Vec<Taken> = [4250, 4270, 4290, 4310].map(|at| stays.take(ms(at))).into();
+        let took: Vec<Taken> = [4250, 4270, 4290, 4310].map(|at| stays.take(ms(at), NOBODY)).into();
         assert_eq!(took, [back(true), back(false), back(false), back(false)], "it slept each time");
-        assert_eq!(stays.take(ms(4459)), Taken::default());
-        assert_eq!(stays.take(ms(4460)), moved);
+        assert_eq!(stays.take(ms(4459), NOBODY), Taken::default());
+        assert_eq!(stays.take(ms(4460), NOBODY), moved);
 
         stays.came(away(1, 8000), HOME);
         assert!(!stays.is_displaced(thread), "no scan at that time");
@@ -247,6 +253,22 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_that_is_kept_stays_where_that_is_at_once_and_is_not_sent_back() {
+        let mut stays = Stays::default();
+        let (process, thread, ms) = (ProcessId(7), ThreadId(8), Micros::from_millis);
+        let kept = |_| Some(Node(2));
+        stays.disturbed(ms(1000));
+        stays.came(Arrival { process, thread, node: Node(2), at: ms(1010) }, HOME);
+        stays.over(ms(1050));
+        assert_eq!(
+            stays.take(ms(1051), kept),
+            Taken { stay: vec![(process, thread, Node(2))], back: vec![] }
+        );
+        stays.came(Arrival { process, thread, node: Node(1), at: ms(1060) }, HOME);
+        assert_eq!(stays.take(ms(1250), kept), Taken::default());
+    }
+
+    #[test]
     fn a_displaced_thread_does_not_wait_for_ever_while_one_scan_follows_the_other() {
         let mut stays = Stays::default();
         let (process, thread, ms) = (ProcessId(7), ThreadId(8), Micros::from_millis);
@@ -255,8 +277,8 @@ mod tests {
         for at in (100..=1000).step_by(100) {
             stays.over(ms(at - 50));
             stays.disturbed(ms(at));
-            assert_eq!(stays.take(ms(at)), Taken::default());
+            assert_eq!(stays.take(ms(at), NOBODY), Taken::default());
         }
-        assert_eq!(stays.take(ms(1001)).back.len(), 1);
+        assert_eq!(stays.take(ms(1001), NOBODY).back.len(), 1);
     }
 }

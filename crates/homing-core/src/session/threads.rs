@@ -49,7 +49,7 @@ impl Session<'_> {
     /// Threads that stay on other nodes by now.
     pub(super) fn settle_threads(&mut self) {
         let mut moved = Vec::new();
-        let taken = self.stays.take(self.t);
+        let taken = self.stays.take(self.t, |thread| self.wanderers.kept(thread));
         for (process, thread, node) in taken.stay {
             moved.extend(self.processes.thread_stays(process, thread, node));
         }
@@ -58,7 +58,7 @@ impl Session<'_> {
             let Some(node) = self.processes.task(process, thread).and_then(|task| task.home) else {
                 continue;
             };
-            if self.keep(process, thread, node).is_none() {
+            if self.wanderers.kept(thread).is_none() && self.keep(process, thread).is_none() {
                 self.account.sent_back += u64::from(first);
                 self.out.push(Output::SendBack { process, thread, node });
             }

@@ -1,8 +1,9 @@
 //! Threads that wander. A thread that the kernel moves from node to node drags its pages along, which never pays. It
 //! is counted, so that whoever looks on can be told.
 //!
-//! Whoever asks for that has threads kept, from the first time on that one stays on another node or the engine displaces
-//! it: on the node that has most of what it was seen to use, as long as that node has room, on any of its CPUs.
+//! Whoever asks for that has threads kept, all that work in a process, from the first time on that one of them stays on
+//! another node or the engine displaces it: each on the node that has most of what it was seen to use, as long as that
+//! node has room, on any of its CPUs.
 
 use super::output::Output;
 use super::processes::Moved;
@@ -17,6 +18,8 @@ const MOVES: usize = 3;
 const LATELY: Micros = Micros::from_millis(20_000);
 /// Samples of a thread after which older ones count half.
 const FADES: f64 = 128.0;
+/// A thread works if it was seen to use memory within this time.
+const WORKS: Micros = Micros::from_millis(5000);
 /// Nobody is kept before this time after a thread or process began: what kept threads start inherits their CPUs.
 const STEADY: Micros = Micros::from_millis(1000);
 /// What one that waited for a CPU where it was kept, or could not be kept, is left alone for.
@@ -29,12 +32,38 @@ struct Wanderer {
     /// When it last came to other nodes, oldest first.
     moved: Vec<Micros>,
     wanders: bool,
-    /// Samples by the node that had the page.
+    /// Samples by the node that had the page, and when the last one was.
     homes: Vec<f64>,
+    used: Option<Micros>,
     kept: Option<Node>,
     /// Its last move, if it is kept on another node than that to which it went.
     left: Option<Moved>,
     left_alone_until: Micros,
+}
+
+impl Wanderer {
+    /// Samples of pages that were at a node.
+    fn samples(&self, node: Node) -> f64 {
+        self.homes.get(node.index()).copied().unwrap_or(0.0)
+    }
+
+    /// True if it was seen to use memory lately.
+    fn works(&self, now: Micros) -> bool {
+        self.used.is_some_and(|used| now.since(used) < WORKS)
+    }
+
+    /// True if it may be kept.
+    fn is_free(&self, now: Micros) -> bool {
+        self.kept.is_none() && now >= self.left_alone_until
+    }
+}
+
+/// A thread that could be kept on a node.
+struct Wish {
+    samples: f64,
+    here: bool,
+    id: ThreadId,
+    node: Node,
 }
 
 /// All of them.
@@ -58,9 +87,9 @@ impl Wanderers {
     }
 
     /// A thread used a page that is at `at`.
-    pub(super) fn used(&mut self, process: ProcessId, thread: ThreadId, at: Node) {
+    pub(super) fn used(&mut self, process: ProcessId, thread: ThreadId, at: Node, now: Micros) {
         let wanderer = self.threads.entry(thread).or_default();
-        wanderer.process = Some(process);
+        (wanderer.process, wanderer.used) = (Some(process), Some(now));
         if wanderer.homes.len() <= at.index() {
             wanderer.homes.resize(at.index() + 1, 0.0);
         }
@@ -80,29 +109,61 @@ impl Wanderers {
         wanders && !std::mem::replace(&mut wanderer.wanders, true)
     }
 
-    /// The node to keep a thread on that came to another one, out of `threads` in all and now at `here`. `None` if
-    /// nobody is kept, it is kept, or is to be left alone.
-    fn keep(&mut self, thread: ThreadId, here: Node, threads: u32, now: Micros) -> Option<Node> {
+    /// A thread came to another node, or was brought there: the threads of its process to keep from now on, and the
+    /// nodes. None if nobody is to be kept, it is kept, or is to be left alone. `here`: where threads are.
+    fn keep(
+        &mut self,
+        thread: ThreadId,
+        here: impl Fn(ThreadId) -> Option<Node>,
+        now: Micros,
+    ) -> Vec<(ThreadId, Node)> {
         let all: u32 = self.cpus.iter().sum();
-        let wanderer = self.threads.get(&thread)?;
+        let Some(first) = self.threads.get(&thread) else { return Vec::new() };
         let steady = self.grew.is_none_or(|grew| now.since(grew) >= STEADY);
-        if all == 0 || !steady || wanderer.kept.is_some() || now < wanderer.left_alone_until {
-            return None;
+        if all == 0 || !steady || !first.is_free(now) {
+            return Vec::new();
         }
-        // Each node takes its share of the threads, by its CPUs.
-        let room = |node: Node| {
-            let most = (threads.max(all) * self.cpus[node.index()]).div_ceil(all);
-            let kept = self.threads.values().filter(|other| other.kept == Some(node)).count();
-            (kept as u32) < most
+        // If one is kept, all that work are: else those that are not would crowd the node of others.
+        let process = first.process;
+        let free = |(id, other): &(&ThreadId, &Wanderer)| {
+            **id == thread || other.process == process && other.works(now) && other.is_free(now)
         };
-        let samples = |node: Node| wanderer.homes.get(node.index()).copied().unwrap_or(0.0);
-        let nodes = (0..self.cpus.len() as u16).map(Node).filter(|&node| room(node));
-        let node = nodes.max_by(|a, b| {
-            let by_samples = samples(*a).total_cmp(&samples(*b));
-            by_samples.then((*a == here).cmp(&(*b == here))).then(b.cmp(a))
-        })?;
-        self.threads.get_mut(&thread)?.kept = Some(node);
-        Some(node)
+        let nodes = || (0..self.cpus.len() as u16).map(Node);
+        let mut wishes: Vec<Wish> = self
+            .threads
+            .iter()
+            .filter(free)
+            .flat_map(|(&id, other)| {
+                let here = here(id);
+                nodes().map(move |node| Wish {
+                    samples: other.samples(node),
+                    here: here == Some(node),
+                    id,
+                    node,
+                })
+            })
+            .collect();
+        wishes.sort_by(|a, b| b.samples.total_cmp(&a.samples).then(b.here.cmp(&a.here)));
+        // Each node takes its share of the threads, by its CPUs.
+        let works = self.threads.values().filter(|other| other.works(now) || other.kept.is_some()).count();
+        let most = |node: Node| ((works as u32).max(all) * self.cpus[node.index()]).div_ceil(all);
+        let mut taken: Vec<u32> = nodes().map(|_| 0).collect();
+        self.threads.values().filter_map(|other| other.kept).for_each(|node| taken[node.index()] += 1);
+        let mut kept = Vec::new();
+        for Wish { id, node, .. } in wishes {
+            let wanderer = self.threads.entry(id).or_default();
+            if wanderer.kept.is_none() && taken[node.index()] < most(node) {
+                wanderer.kept = Some(node);
+                taken[node.index()] += 1;
+                kept.push((id, node));
+            }
+        }
+        kept
+    }
+
+    /// The node on which a thread is kept.
+    pub(super) fn kept(&self, thread: ThreadId) -> Option<Node> {
+        self.threads.get(&thread)?.kept
     }
 
     /// A thread is not to be kept for a while. True if it was.
@@ -129,21 +190,24 @@ impl Session<'_> {
     /// is another one, its pages are not to follow.
     pub(super) fn thread_wanders(&mut self, moved: &Moved) -> Option<Node> {
         self.account.wanderers += u64::from(self.wanderers.moved(moved.process, moved.id, self.t));
-        let kept = self.keep(moved.process, moved.id, moved.to)?;
+        let kept = self.keep(moved.process, moved.id)?;
         self.wanderers.threads.entry(moved.id).or_default().left = (kept != moved.to).then_some(*moved);
         Some(kept)
     }
 
-    /// Keeps a thread that came to another node, if threads are kept; `here`: where it is, or was before. Gives the
-    /// node on which it is kept from now on.
-    pub(super) fn keep(&mut self, process: ProcessId, thread: ThreadId, here: Node) -> Option<Node> {
+    /// Keeps a thread that came to another node, and those that work with it, if threads are kept. Gives the node on
+    /// which it is kept from now on.
+    pub(super) fn keep(&mut self, process: ProcessId, thread: ThreadId) -> Option<Node> {
         if self.settings.dry_run {
             return None;
         }
-        let node = self.wanderers.keep(thread, here, self.threads, self.t)?;
-        self.account.kept += 1;
-        self.out.push(Output::Keep { process, thread, node });
-        Some(node)
+        let here = |id| self.processes.task(process, id).and_then(|task| task.home);
+        let kept = self.wanderers.keep(thread, here, self.t);
+        for &(thread, node) in &kept {
+            self.account.kept += 1;
+            self.out.push(Output::Keep { process, thread, node });
+        }
+        kept.into_iter().find_map(|(id, node)| (id == thread).then_some(node))
     }
 
     /// These threads wait for CPUs where they are kept, while others are idle: they may go where they like.
@@ -181,52 +245,74 @@ mod tests {
         wanderers.moved(PROCESS, ThreadId(thread), ms(now));
     }
 
-    #[test]
-    fn a_thread_that_moves_is_kept_where_its_memory_is_and_wanders_if_it_does_often() {
-        let mut wanderers = Wanderers::new(&[2, 2]);
-        let thread = ThreadId(7);
-        (0..10).for_each(|_| wanderers.used(PROCESS, thread, Node(0)));
-        (0..20).for_each(|_| wanderers.used(PROCESS, thread, Node(1)));
-        assert!(!wanderers.moved(PROCESS, thread, ms(0)) && !wanderers.moved(PROCESS, thread, ms(1000)));
-        assert!(!wanderers.moved(PROCESS, thread, ms(30_000)), "what was long ago does not count");
-        assert!(
-            !wanderers.moved(PROCESS, thread, ms(31_000)) && wanderers.moved(PROCESS, thread, ms(32_000))
-        );
-        assert_eq!(wanderers.keep(thread, Node(0), 4, ms(32_000)), Some(Node(1)));
-        assert_eq!(wanderers.keep(thread, Node(0), 4, ms(32_000)), None, "it is kept");
-        assert!(!wanderers.moved(PROCESS, thread, ms(33_000)), "counted once");
+    /// A thread used pages at a node.
+    fn uses(wanderers: &mut Wanderers, thread: i32, node: u16, times: usize, now: u64) {
+        (0..times).for_each(|_| wanderers.used(PROCESS, ThreadId(thread), Node(node), ms(now)));
+    }
+
+    /// Who is kept where, as thread and node.
+    fn keep(wanderers: &mut Wanderers, thread: i32, here: u16, now: u64) -> Vec<(i32, u16)> {
+        let mut kept = wanderers.keep(ThreadId(thread), |_| Some(Node(here)), ms(now));
+        kept.sort();
+        kept.into_iter().map(|(thread, node)| (thread.0, node.0)).collect()
     }
 
     #[test]
-    fn nodes_take_threads_by_their_cpus() {
+    fn a_thread_that_moves_is_kept_where_its_memory_is_and_wanders_if_it_does_often() {
+        let mut wanderers = Wanderers::new(&[2, 2]);
+        uses(&mut wanderers, 7, 0, 10, 0);
+        uses(&mut wanderers, 7, 1, 20, 0);
+        let moved = |wanderers: &mut Wanderers, t| wanderers.moved(PROCESS, ThreadId(7), ms(t));
+        assert!(!moved(&mut wanderers, 0) && !moved(&mut wanderers, 1000));
+        assert!(!moved(&mut wanderers, 30_000), "what was long ago does not count");
+        assert!(!moved(&mut wanderers, 31_000) && moved(&mut wanderers, 32_000));
+        assert_eq!(keep(&mut wanderers, 7, 0, 32_000), [(7, 1)]);
+        assert_eq!(keep(&mut wanderers, 7, 0, 32_000), [], "it is kept");
+        assert!(!moved(&mut wanderers, 33_000), "counted once");
+    }
+
+    #[test]
+    fn all_that_work_are_kept_and_nodes_take_them_by_their_cpus() {
         let mut wanderers = Wanderers::new(&[2, 1, 0]);
-        let mut kept = vec![0; 3];
         for thread in 0..6 {
-            (0..5).for_each(|_| wanderers.used(PROCESS, ThreadId(thread), Node(2)));
-            comes(&mut wanderers, thread, 10_000);
-            kept[wanderers.keep(ThreadId(thread), Node(0), 6, ms(10_000)).unwrap().index()] += 1;
+            uses(&mut wanderers, thread, 2, 5, 10_000);
         }
-        assert_eq!(kept, [4, 2, 0], "a node without CPUs takes none");
-        comes(&mut wanderers, 6, 10_000);
-        assert_eq!(wanderers.keep(ThreadId(6), Node(0), 6, ms(10_000)), None, "all are full");
+        uses(&mut wanderers, 3, 1, 6, 10_000);
+        uses(&mut wanderers, 7, 1, 9, 1000);
+        let kept = keep(&mut wanderers, 0, 0, 10_000);
+        assert_eq!(
+            kept,
+            [(0, 0), (1, 0), (2, 0), (3, 1), (4, 0), (5, 1)],
+            "one does not work, a node has no CPUs"
+        );
+        comes(&mut wanderers, 7, 10_000);
+        assert_eq!(keep(&mut wanderers, 7, 0, 10_000), [], "all are full");
         wanderers.ended(ThreadId(0));
-        assert!(wanderers.keep(ThreadId(6), Node(0), 6, ms(10_000)).is_some(), "one has ended");
+        assert_eq!(keep(&mut wanderers, 7, 0, 10_000), [(7, 0)], "one has ended");
         wanderers.process_ended(PROCESS);
         assert!(wanderers.threads.is_empty());
+    }
+
+    #[test]
+    fn threads_whose_memory_is_all_on_one_node_stay_where_they_are_but_for_two() {
+        let mut wanderers = Wanderers::new(&[2, 2]);
+        (0..4).for_each(|thread| uses(&mut wanderers, thread, 0, 5, 10_000));
+        let here = |thread: ThreadId| Some(Node(thread.0 as u16 % 2));
+        let mut kept = wanderers.keep(ThreadId(0), here, ms(10_000));
+        kept.sort();
+        let at = |thread, node| (ThreadId(thread), Node(node));
+        assert_eq!(kept, [at(0, 0), at(1, 1), at(2, 0), at(3, 1)]);
     }
 
     #[test]
     fn one_that_waits_where_it_is_kept_is_let_go_and_left_alone() {
         let mut wanderers = Wanderers::new(&[1, 1]);
         comes(&mut wanderers, 3, 10_000);
-        assert_eq!(wanderers.keep(ThreadId(3), Node(1), 2, ms(10_000)), Some(Node(1)), "where it is");
-        assert!(
-            wanderers.leave_alone(ThreadId(3), ms(12_000)) && !wanderers.leave_alone(ThreadId(3), ms(12_000))
-        );
-        comes(&mut wanderers, 3, 20_000);
-        assert_eq!(wanderers.keep(ThreadId(3), Node(0), 2, ms(20_000)), None);
-        comes(&mut wanderers, 3, 80_000);
-        assert!(wanderers.keep(ThreadId(3), Node(0), 2, ms(80_000)).is_some());
+        assert_eq!(keep(&mut wanderers, 3, 1, 10_000), [(3, 1)], "where it is");
+        let mut leave = |t| wanderers.leave_alone(ThreadId(3), ms(t));
+        assert!(leave(12_000) && !leave(12_000));
+        assert_eq!(keep(&mut wanderers, 3, 0, 20_000), []);
+        assert_eq!(keep(&mut wanderers, 3, 0, 80_000), [(3, 0)]);
     }
 
     #[test]
@@ -234,14 +320,14 @@ mod tests {
         let mut wanderers = Wanderers::new(&[1, 1]);
         comes(&mut wanderers, 3, 10_000);
         wanderers.grew(ms(9500));
-        assert_eq!(wanderers.keep(ThreadId(3), Node(1), 2, ms(10_000)), None);
-        assert_eq!(wanderers.keep(ThreadId(3), Node(1), 2, ms(10_500)), Some(Node(1)));
+        assert_eq!(keep(&mut wanderers, 3, 1, 10_000), []);
+        assert_eq!(keep(&mut wanderers, 3, 1, 10_500), [(3, 1)]);
     }
 
     #[test]
     fn without_being_asked_to_nobody_is_kept() {
         let mut wanderers = Wanderers::new(&[]);
         comes(&mut wanderers, 3, 10_000);
-        assert_eq!(wanderers.keep(ThreadId(3), Node(0), 2, ms(10_000)), None);
+        assert_eq!(keep(&mut wanderers, 3, 0, 10_000), []);
     }
 }
