@@ -64,7 +64,7 @@ pub(super) struct ScanPace {
     no_gain: bool,
     /// Time from the last scan to the next.
     period: Micros,
-    /// How long the programs may still stand still for scans, and when that was so; less than nothing after a last scan.
+    /// How long the programs may still stand still for scans, and when that was so; below 0 after a last scan.
     left: i64,
     at: Micros,
     /// CPU time of the last scan.

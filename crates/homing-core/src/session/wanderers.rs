@@ -186,8 +186,8 @@ impl Wanderers {
 }
 
 impl Session<'_> {
-    /// A thread came to another node and stayed there. Gives the node on which it is kept from now on, if it is. If that
-    /// is another one, its pages are not to follow.
+    /// A thread came to another node and stayed there. Gives the node on which it is kept from now on, if it is. If
+    /// that is another one, its pages are not to follow.
     pub(super) fn thread_wanders(&mut self, moved: &Moved) -> Option<Node> {
         self.account.wanderers += u64::from(self.wanderers.moved(moved.process, moved.id, self.t));
         let kept = self.keep(moved.process, moved.id)?;

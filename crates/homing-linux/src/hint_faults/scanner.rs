@@ -20,8 +20,8 @@
 //!
 //! The helper ends when told, when the program has ended or executes another one, and by itself when the engine's
 //! heartbeat stops for ten seconds, so that a killed engine leaves nothing behind but two pages of memory. Its parent
-//! is init, which reaps it. It has no descriptor of the program's, so that pipes end with the program, and a directory of
-//! its own.
+//! is init, which reaps it. It has no descriptor of the program's, so that pipes end with the program, and a directory
+//! of its own.
 //!
 //! Between passes it sleeps until the engine wakes it by a signal (SIGURG, which it blocks and reads) or the program
 //! ends, and looks each 0.2 s whether the program has executed another one and the engine lives.
@@ -442,6 +442,26 @@ mod tests {
         child.wait().unwrap();
         until("gone", || proc.stat(helper, Tid(helper.0)).map_or(true, |stat| stat.state == 'Z'));
         drop(scanner);
+    }
+
+    #[test]
+    fn a_helper_without_work_sleeps() {
+        let mut child = settled_child();
+        let (proc, pid) = (Proc::default(), Pid(child.id() as i32));
+        let scanner = Scanner::start(&proc, pid).unwrap();
+        let sleeps = || {
+            let status = std::fs::read_to_string(proc.path(scanner.helper(), "status")).unwrap();
+            let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+            line.unwrap().trim().parse::<u64>().unwrap()
+        };
+        let before = sleeps();
+        std::thread::sleep(Duration::from_secs(1));
+        // Each 5 ms it would be 200.
+        let slept = sleeps() - before;
+        assert!(slept < 40, "it has slept {slept} times in a second");
+        scanner.end(&proc).unwrap();
+        drop(child.stdin.take());
+        assert!(child.wait().unwrap().success());
     }
 
     #[test]
