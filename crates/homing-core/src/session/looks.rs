@@ -53,6 +53,7 @@ impl Session<'_> {
         if divided || grown || widened || !begun.is_empty() {
             self.scan_pace.request(self.t);
         }
+        self.keep_late();
         self.engine.executor_mut().set_room(&looked.room);
         self.look_pace.looked(self.t, cost, quiet && !grown);
         if self.settings.send_back {

@@ -161,6 +161,16 @@ impl Wanderers {
         kept
     }
 
+    /// Threads that began to work only after others of their process were kept: one of each such process.
+    fn late(&self, now: Micros) -> Vec<(ProcessId, ThreadId)> {
+        let of = |(id, other): (&ThreadId, &Wanderer)| Some((other.process?, *id));
+        let kept = self.threads.iter().filter(|(_, other)| other.kept.is_some()).filter_map(of);
+        let kept: BTreeSet<ProcessId> = kept.map(|(process, _)| process).collect();
+        let late = self.threads.iter().filter(|(_, other)| other.works(now) && other.is_free(now));
+        let late: BTreeMap<ProcessId, ThreadId> = late.filter_map(of).collect();
+        late.into_iter().filter(|(process, _)| kept.contains(process)).collect()
+    }
+
     /// The node on which a thread is kept.
     pub(super) fn kept(&self, thread: ThreadId) -> Option<Node> {
         self.threads.get(&thread)?.kept
@@ -208,6 +218,13 @@ impl Session<'_> {
             self.out.push(Output::Keep { process, thread, node });
         }
         kept.into_iter().find_map(|(id, node)| (id == thread).then_some(node))
+    }
+
+    /// Keeps threads that began to work only after others of their process were kept.
+    pub(super) fn keep_late(&mut self) {
+        for (process, thread) in self.wanderers.late(self.t) {
+            self.keep(process, thread);
+        }
     }
 
     /// These threads wait for CPUs where they are kept, while others are idle: they may go where they like.
@@ -291,6 +308,21 @@ mod tests {
         assert_eq!(keep(&mut wanderers, 7, 0, 10_000), [(7, 0)], "one has ended");
         wanderers.process_ended(PROCESS);
         assert!(wanderers.threads.is_empty());
+    }
+
+    #[test]
+    fn one_that_works_only_later_is_kept_too() {
+        let mut wanderers = Wanderers::new(&[1, 1]);
+        uses(&mut wanderers, 1, 0, 1, 10_000);
+        assert_eq!(wanderers.late(ms(10_000)), [], "nobody is kept");
+        assert_eq!(keep(&mut wanderers, 1, 0, 10_000), [(1, 0)]);
+        uses(&mut wanderers, 2, 0, 1, 11_000);
+        wanderers.used(ProcessId(2), ThreadId(3), Node(0), ms(11_000));
+        assert_eq!(wanderers.late(ms(11_000)), [(PROCESS, ThreadId(2))]);
+        assert_eq!(keep(&mut wanderers, 2, 0, 11_000), [(2, 0)], "of three threads it has room for two");
+        assert_eq!(wanderers.late(ms(11_000)), []);
+        wanderers.leave_alone(ThreadId(2), ms(12_000));
+        assert_eq!(wanderers.late(ms(12_000)), [], "it is left alone");
     }
 
     #[test]
