@@ -11,7 +11,7 @@
 //! * An **access** was seen by a source (`accesses.rs`). What a hint fault stands for is the business of
 //!   [`crate::estimate`].
 //! * A **thread moved** when it stays on another node (`stays.rs`); its own pages are **forwarded** ([`threads`]).
-//! * A thread **wanders** if it does that often; it can be **kept** on a node (`wanderers.rs`).
+//! * A thread **wanders** if it does that often. Threads that move can be **kept** on nodes (`wanderers.rs`).
 //! * An **action** is what the policy, a plan or the session asks for; it becomes an **order** if no rule refuses it
 //!   ([`orders`]). An order is **handed out**, **lands**, and is **settled** (`decisions.rs`).
 //! * A **question** asks the kernel where a page is. Accesses wait for the answer.
@@ -103,7 +103,7 @@ pub struct Settings {
     pub regions: Vec<String>,
     /// CPUs that new threads are bound to, in turn; empty if they are not bound.
     pub bind: Vec<u32>,
-    /// CPUs of each node, if threads that wander are kept on nodes (`wanderers.rs`); empty if they are not.
+    /// CPUs of each node, if threads that move are kept on nodes (`wanderers.rs`); empty if they are not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keep: Vec<u32>,
     /// Decide, move nothing.
