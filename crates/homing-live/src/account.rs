@@ -37,6 +37,9 @@ pub struct Summary {
     /// Why the kernel gave no event for threads that move, so that only looks at /proc reported them; absent if it
     /// gave it.
     pub thread_events_refused: Option<String>,
+    /// Threads that change nodes were to be kept (`--bind auto`).
+    #[serde(skip)]
+    pub keeps: bool,
     /// What was counted.
     #[serde(flatten)]
     pub counts: Counts,

@@ -43,7 +43,7 @@ pub struct Counts {
     /// Threads that wander from node to node.
     #[serde(default)]
     pub wanderers: u64,
-    /// Times that a thread that changed nodes was kept on one.
+    /// Times that a thread was kept on one node.
     #[serde(default)]
     pub kept: u64,
     /// Times that one was let go, since it waited for a CPU there while others were idle.
@@ -209,8 +209,8 @@ pub const COUNTERS: &[Counter] = &[
     }),
     counter(
         "homing_threads_kept_total",
-        "Times that a thread that changed nodes was kept on one.",
-        "times a thread that changed nodes was kept on the node of its memory (--bind none leaves threads alone)",
+        "Times that a thread was kept on one node.",
+        "times a thread was kept on one node (--bind none leaves threads alone)",
         |c| count(c.kept),
     ),
     counter(

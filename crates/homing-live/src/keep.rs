@@ -27,6 +27,8 @@ pub fn cpus(host: &Host) -> Vec<u32> {
 /// Names of the files: this, the engine's process and a number, and an ending.
 const PREFIX: &str = "kept-";
 const ENDING: &str = ".state";
+/// What is said of heirs that could not be given CPUs back.
+const NARROWED: &str = "threads that kept threads had started may not have more CPUs than those of one node";
 /// Waits are measured over this time at least.
 const OVER: Duration = Duration::from_secs(4);
 /// A thread that waits for a larger share of its time is crowded, if a CPU that it had is idle for half of it.
@@ -55,6 +57,8 @@ pub struct Keeper {
     /// The file, once a thread is kept.
     file: Option<(PrivateLock, String)>,
     kept: BTreeMap<Tid, Kept>,
+    /// Heirs that could not be given CPUs back.
+    narrowed: u64,
     measured: Instant,
     idle: BTreeMap<u32, Duration>,
 }
@@ -67,7 +71,8 @@ impl Default for Keeper {
 
 impl Keeper {
     fn at(folder: PathBuf) -> Keeper {
-        Keeper { folder, file: None, kept: BTreeMap::new(), measured: Instant::now(), idle: BTreeMap::new() }
+        let (kept, idle) = (BTreeMap::new(), BTreeMap::new());
+        Keeper { folder, file: None, kept, narrowed: 0, measured: Instant::now(), idle }
     }
 
     /// Lets a thread run on these CPUs of a node only, of those that it has.
@@ -114,12 +119,15 @@ impl Keeper {
 
     /// ... all of them.
     pub fn end(&mut self, proc: &Proc) {
-        free_all_heirs(proc, &self.kept.values().map(Kept::narrowed).collect::<Vec<_>>());
+        self.narrowed += free_all_heirs(proc, &self.kept.values().map(Kept::narrowed).collect::<Vec<_>>());
         self.give_back(proc, self.kept.keys().copied().collect());
+        if self.narrowed > 0 {
+            homing_linux::errln!("homing: {} {NARROWED}", self.narrowed);
+        }
     }
 
     /// Gives new threads that are heirs of kept ones the CPUs that those had.
-    pub fn free_heirs(&self, proc: &Proc, new: &[(Pid, Tid)]) {
+    pub fn free_heirs(&mut self, proc: &Proc, new: &[(Pid, Tid)]) {
         if self.kept.is_empty() {
             return;
         }
@@ -128,7 +136,7 @@ impl Keeper {
             let parent = if tid.0 == pid.0 { parent(pid) } else { None };
             let from = |kept: &&Kept| [Some(pid), parent].contains(&Some(Pid(kept.was.pid)));
             let kept: Vec<_> = self.kept.values().filter(from).map(Kept::narrowed).collect();
-            free_heir(tid, &kept);
+            self.narrowed += u64::from(!free_heir(tid, &kept));
         }
     }
 
@@ -220,15 +228,17 @@ fn restore_in(folder: &Path) -> io::Result<u64> {
             io::Error::new(io::ErrorKind::InvalidData, message)
         })?;
         let proc = Proc::default();
-        let there = |was: &Was| {
-            proc.stat(Pid(was.pid), Tid(was.tid)).is_ok_and(|stat| stat.start_ticks == was.start_ticks)
-        };
-        let now = |was| there(was).then(|| affinity(Tid(was.tid)).ok()).flatten().map(|cpus| (was, cpus));
-        let kept: Vec<(&Was, Vec<u32>)> = were.iter().filter_map(now).collect();
-        free_all_heirs(&proc, &kept.iter().map(|(was, cpus)| (*was, &cpus[..])).collect::<Vec<_>>());
+        let there = were.iter().filter(|was| was.is_there(&proc));
+        let kept: Vec<(&Was, Vec<u32>)> =
+            there.filter_map(|was| Some((was, affinity(Tid(was.tid)).ok()?))).collect();
+        let kept: Vec<Narrowed<'_>> = kept.iter().map(|(was, cpus)| (*was, &cpus[..])).collect();
+        let heirs = free_all_heirs(&proc, &kept);
         let restored = give_back(&proc, &were);
         if let Some((why, count)) = restored.failed.first_key_value() {
             return Err(io::Error::other(format!("{count} threads that were kept on a node refuse: {why}")));
+        }
+        if heirs > 0 {
+            return Err(io::Error::other(format!("{heirs} {NARROWED}")));
         }
         threads += restored.threads;
         folder.remove(&file)?;
@@ -245,28 +255,28 @@ pub fn is_not_ours(error: &io::Error) -> bool {
 /// A kept thread, and the CPUs that it has now.
 type Narrowed<'a> = (&'a Was, &'a [u32]);
 
-/// Gives a thread that has the CPUs of a kept one, from which it inherited them, those that that one had. One that has
-/// ended, or may not have them, stays as it is.
-fn free_heir(tid: Tid, kept: &[Narrowed<'_>]) {
-    let Ok(cpus) = affinity(tid) else { return };
-    if let Some((was, _)) =
-        kept.iter().find(|(was, now)| was.tid != tid.0 && *now == cpus && was.cpus != cpus)
-    {
-        let _ = set_affinity(tid, &was.cpus);
-    }
+/// Gives a thread that has the CPUs of a kept one, from which it inherited them, those that that one had. False if it
+/// may not have them and stays as it is; one that has ended needs none.
+fn free_heir(tid: Tid, kept: &[Narrowed<'_>]) -> bool {
+    let Ok(cpus) = affinity(tid) else { return true };
+    let from = kept.iter().find(|(was, now)| was.tid != tid.0 && *now == cpus && was.cpus != cpus);
+    let set = from.map_or(Ok(()), |(was, _)| set_affinity(tid, &was.cpus));
+    set.is_ok() || affinity(tid).is_err()
 }
 
-/// ... all in the processes of kept threads and in those that these have started.
-fn free_all_heirs(proc: &Proc, kept: &[Narrowed<'_>]) {
+/// ... all in the processes of kept threads and in those that these have started. Returns how many may not have them.
+fn free_all_heirs(proc: &Proc, kept: &[Narrowed<'_>]) -> u64 {
+    let mut refused = 0;
     let processes: BTreeSet<Pid> = kept.iter().map(|(was, _)| Pid(was.pid)).collect();
     for pid in processes {
         let its: Vec<Narrowed<'_>> = kept.iter().copied().filter(|(was, _)| was.pid == pid.0).collect();
         for heir in proc.with_descendants(BTreeSet::from([pid])) {
             let kept = |tid: &Tid| kept.iter().any(|(was, _)| was.tid == tid.0);
             let tasks = proc.tasks(heir).unwrap_or_default().into_iter().filter(|tid| !kept(tid));
-            tasks.for_each(|tid| free_heir(tid, &its));
+            refused += tasks.filter(|tid| !free_heir(*tid, &its)).count() as u64;
         }
     }
+    refused
 }
 
 /// Time in which a thread could run and had no CPU (`schedstat`).

@@ -56,9 +56,14 @@ impl Changes {
     pub fn thread_moved(&mut self) {
         self.moved += 1;
         if 2 * self.moved >= self.threads {
-            self.era.nodes += 1;
-            self.moved = 0;
+            self.threads_go_elsewhere();
         }
+    }
+
+    /// Threads are put on other nodes, so many that another era begins.
+    pub fn threads_go_elsewhere(&mut self) {
+        self.era.nodes += 1;
+        self.moved = 0;
     }
 
     /// Counts a sample, and whether it was new.

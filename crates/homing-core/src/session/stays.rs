@@ -104,6 +104,12 @@ impl Stays {
         self.away.get(&thread).is_some_and(|away| away.tries > 0)
     }
 
+    /// Threads that are on other nodes because of a disturbance.
+    pub(super) fn displaced(&self) -> impl Iterator<Item = (ProcessId, ThreadId)> + '_ {
+        let displaced = self.away.values().filter(|away| away.tries > 0);
+        displaced.map(|away| (away.arrival.process, away.arrival.thread))
+    }
+
     /// Times that a thread can be sent back that came to another node then.
     fn tries(&self, thread: ThreadId, at: Micros) -> u32 {
         let during = |scan: &Disturbance| at >= scan.from && scan.until.is_none_or(|until| at < until);

@@ -11,6 +11,7 @@ use crate::action::{Action, Kind};
 use crate::engine::{Executor, Observation};
 use crate::ids::{Node, Page, Time};
 use crate::policy::ThreadMoved;
+use crate::process::ProcessId;
 use std::collections::BTreeMap;
 
 /// The reason of moves that no policy asked for.
@@ -48,6 +49,7 @@ impl Session<'_> {
 
     /// Threads that stay on other nodes by now.
     pub(super) fn settle_threads(&mut self) {
+        self.keep_displaced();
         let mut moved = Vec::new();
         let taken = self.stays.take(self.t, |thread| self.wanderers.kept(thread));
         for (process, thread, node) in taken.stay {
@@ -109,6 +111,19 @@ impl Session<'_> {
             self.scan_pace.request_one(self.t);
         }
         self.forward(&followed);
+    }
+
+    /// Threads of a process are put on other nodes, all at once: what is known of nodes that use its pages is void.
+    pub(super) fn users_go_elsewhere(&mut self, process: ProcessId) {
+        self.estimator.changes.threads_go_elsewhere();
+        let pages = self.orders().pages().iter().filter(|(_, entry)| entry.process == process);
+        let pages: Vec<(Page, u64)> = pages.map(|(page, entry)| (page, entry.address)).collect();
+        for (page, address) in pages {
+            self.engine.observe(Observation::Forget(page, address));
+            let entry = self.engine.executor_mut().pages_mut().entry_mut(page);
+            (entry.last, entry.rounds, entry.stay) = Default::default();
+        }
+        self.forget_gains();
     }
 
     /// Sends the pages of threads that have moved after them.

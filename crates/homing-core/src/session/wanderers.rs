@@ -2,8 +2,9 @@
 //! is counted, so that whoever looks on can be told.
 //!
 //! Whoever asks for that has threads kept, all that work in a process, from the first time on that one of them stays on
-//! another node or the engine displaces it: each on the node that has most of what it was seen to use, as long as that
-//! node has room, on any of its CPUs.
+//! another node or the engine displaces it, on any CPU of a node that has room: each on the node that has more of what
+//! it uses than of what all of them use. Where memory says nothing, since all use the same or all of it is on one node,
+//! threads that began one after the other are kept together: most programs give neighbours in their data to them.
 
 use super::output::Output;
 use super::processes::Moved;
@@ -21,7 +22,12 @@ const FADES: f64 = 128.0;
 /// A thread works if it was seen to use memory within this time.
 const WORKS: Micros = Micros::from_millis(5000);
 /// Nobody is kept before this time after a thread or process began: what kept threads start inherits their CPUs.
-const STEADY: Micros = Micros::from_millis(1000);
+const STEADY: Micros = Micros::from_millis(300);
+/// A node says something about a thread if its share of what the thread uses is that much above its share of what all
+/// use ...
+const PREFERS: f64 = 0.2;
+/// ... where so many samples that say nothing are added to those of the thread.
+const DOUBT: f64 = 8.0;
 /// What one that waited for a CPU where it was kept, or could not be kept, is left alone for.
 const CROWDED: Micros = Micros::from_millis(60_000);
 
@@ -60,10 +66,43 @@ impl Wanderer {
 
 /// A thread that could be kept on a node.
 struct Wish {
-    samples: f64,
+    /// How much more of what it uses is there than of what the others use, from 0 to 1.
+    prefers: f64,
+    /// If threads in the order in which they began were on the nodes where they are, node by node, it would be there.
+    in_order: bool,
     here: bool,
     id: ThreadId,
     node: Node,
+}
+
+/// All of these threads, the best first. `here`: where they are.
+fn wishes(
+    threads: &[(ThreadId, &Wanderer)],
+    here: impl Fn(ThreadId) -> Option<Node>,
+    nodes: &[Node],
+) -> Vec<Wish> {
+    let mut ordered: Vec<Node> = threads.iter().filter_map(|&(id, _)| here(id)).collect();
+    ordered.sort_unstable();
+    let all = |node: Node| threads.iter().map(|(_, other)| other.samples(node)).sum::<f64>();
+    let total: f64 = nodes.iter().copied().map(all).sum();
+    let mut wishes = Vec::new();
+    for (at, &(id, thread)) in threads.iter().enumerate() {
+        let own: f64 = nodes.iter().map(|&node| thread.samples(node)).sum();
+        for &node in nodes {
+            let others = (all(node) - thread.samples(node)) / (total - own).max(1.0);
+            let prefers = (thread.samples(node) - own * others) / (own + DOUBT);
+            wishes.push(Wish {
+                prefers: if prefers < PREFERS { 0.0 } else { prefers },
+                in_order: ordered.get(at) == Some(&node),
+                here: here(id) == Some(node),
+                id,
+                node,
+            });
+        }
+    }
+    let first = |wish: &Wish| (!wish.in_order, !wish.here);
+    wishes.sort_by(|a, b| b.prefers.total_cmp(&a.prefers).then(first(a).cmp(&first(b))));
+    wishes
 }
 
 /// All of them.
@@ -128,29 +167,16 @@ impl Wanderers {
         let free = |(id, other): &(&ThreadId, &Wanderer)| {
             **id == thread || other.process == process && other.works(now) && other.is_free(now)
         };
-        let nodes = || (0..self.cpus.len() as u16).map(Node);
-        let mut wishes: Vec<Wish> = self
-            .threads
-            .iter()
-            .filter(free)
-            .flat_map(|(&id, other)| {
-                let here = here(id);
-                nodes().map(move |node| Wish {
-                    samples: other.samples(node),
-                    here: here == Some(node),
-                    id,
-                    node,
-                })
-            })
-            .collect();
-        wishes.sort_by(|a, b| b.samples.total_cmp(&a.samples).then(b.here.cmp(&a.here)));
+        let free: Vec<(ThreadId, &Wanderer)> =
+            self.threads.iter().filter(free).map(|(id, other)| (*id, other)).collect();
         // Each node takes its share of the threads, by its CPUs.
         let works = self.threads.values().filter(|other| other.works(now) || other.kept.is_some()).count();
+        let nodes: Vec<Node> = (0..self.cpus.len() as u16).map(Node).collect();
         let most = |node: Node| ((works as u32).max(all) * self.cpus[node.index()]).div_ceil(all);
-        let mut taken: Vec<u32> = nodes().map(|_| 0).collect();
+        let mut taken = vec![0_u32; nodes.len()];
         self.threads.values().filter_map(|other| other.kept).for_each(|node| taken[node.index()] += 1);
         let mut kept = Vec::new();
-        for Wish { id, node, .. } in wishes {
+        for Wish { id, node, .. } in wishes(&free, here, &nodes) {
             let wanderer = self.threads.entry(id).or_default();
             if wanderer.kept.is_none() && taken[node.index()] < most(node) {
                 wanderer.kept = Some(node);
@@ -169,6 +195,11 @@ impl Wanderers {
         let late = self.threads.iter().filter(|(_, other)| other.works(now) && other.is_free(now));
         let late: BTreeMap<ProcessId, ThreadId> = late.filter_map(of).collect();
         late.into_iter().filter(|(process, _)| kept.contains(process)).collect()
+    }
+
+    /// True if a thread was seen to use memory lately.
+    fn works(&self, thread: ThreadId, now: Micros) -> bool {
+        self.threads.get(&thread).is_some_and(|wanderer| wanderer.works(now))
     }
 
     /// The node on which a thread is kept.
@@ -213,11 +244,26 @@ impl Session<'_> {
         }
         let here = |id| self.processes.task(process, id).and_then(|task| task.home);
         let kept = self.wanderers.keep(thread, here, self.t);
+        let elsewhere = kept.iter().any(|&(id, node)| here(id) != Some(node));
         for &(thread, node) in &kept {
             self.account.kept += 1;
             self.out.push(Output::Keep { process, thread, node });
         }
+        if elsewhere {
+            self.users_go_elsewhere(process);
+        }
         kept.into_iter().find_map(|(id, node)| (id == thread).then_some(node))
+    }
+
+    /// Keeps the threads of processes in which one that works has been displaced: the next disturbance would displace
+    /// more of them, and until they are back each use counts for the wrong node.
+    pub(super) fn keep_displaced(&mut self) {
+        let displaced: Vec<(ProcessId, ThreadId)> = self.stays.displaced().collect();
+        for (process, thread) in displaced {
+            if self.wanderers.works(thread, self.t) {
+                self.keep(process, thread);
+            }
+        }
     }
 
     /// Keeps threads that began to work only after others of their process were kept.
@@ -326,14 +372,28 @@ mod tests {
     }
 
     #[test]
-    fn threads_whose_memory_is_all_on_one_node_stay_where_they_are_but_for_two() {
-        let mut wanderers = Wanderers::new(&[2, 2]);
-        (0..4).for_each(|thread| uses(&mut wanderers, thread, 0, 5, 10_000));
-        let here = |thread: ThreadId| Some(Node(thread.0 as u16 % 2));
-        let mut kept = wanderers.keep(ThreadId(0), here, ms(10_000));
+    fn threads_whose_memory_says_nothing_are_kept_in_order_as_many_on_each_node_as_are_there() {
+        let mut wanderers = Wanderers::new(&[3, 3]);
+        for thread in 0..5 {
+            uses(&mut wanderers, thread, 0, 20 + 30 * (thread as usize % 2), 10_000);
+        }
+        let here = |thread: ThreadId| Some(Node([1, 0, 1, 0, 1][thread.0 as usize]));
+        let mut kept = wanderers.keep(ThreadId(3), here, ms(10_000));
         kept.sort();
-        let at = |thread, node| (ThreadId(thread), Node(node));
-        assert_eq!(kept, [at(0, 0), at(1, 1), at(2, 0), at(3, 1)]);
+        let kept: Vec<(i32, u16)> = kept.into_iter().map(|(id, node)| (id.0, node.0)).collect();
+        assert_eq!(kept, [(0, 0), (1, 0), (2, 1), (3, 1), (4, 1)]);
+    }
+
+    #[test]
+    fn threads_are_kept_by_what_they_use_more_than_the_others_do() {
+        let mut wanderers = Wanderers::new(&[1, 1, 1]);
+        // All use node 0 most, thread 1 the others least.
+        uses(&mut wanderers, 1, 0, 90, 10_000);
+        uses(&mut wanderers, 2, 0, 60, 10_000);
+        uses(&mut wanderers, 2, 2, 30, 10_000);
+        uses(&mut wanderers, 3, 0, 60, 10_000);
+        uses(&mut wanderers, 3, 1, 30, 10_000);
+        assert_eq!(keep(&mut wanderers, 2, 0, 10_000), [(1, 0), (2, 2), (3, 1)]);
     }
 
     #[test]
@@ -351,9 +411,9 @@ mod tests {
     fn nobody_is_kept_while_threads_begin() {
         let mut wanderers = Wanderers::new(&[1, 1]);
         comes(&mut wanderers, 3, 10_000);
-        wanderers.grew(ms(9500));
+        wanderers.grew(ms(9800));
         assert_eq!(keep(&mut wanderers, 3, 1, 10_000), []);
-        assert_eq!(keep(&mut wanderers, 3, 1, 10_500), [(3, 1)]);
+        assert_eq!(keep(&mut wanderers, 3, 1, 10_100), [(3, 1)]);
     }
 
     #[test]

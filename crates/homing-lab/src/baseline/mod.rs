@@ -54,7 +54,8 @@ pub struct Baseline {
 }
 
 impl Baseline {
-    /// Runs all contenders, one after the other, and tells `watch` of each run; the medians and the runs.
+    /// Runs all contenders in turn, as often as is asked for, so that a host whose speed changes slows all of them
+    /// down, and tells `watch` of each run; the medians and the runs.
     ///
     /// # Errors
     /// If a program fails, or the observer counts nothing: figures would mean nothing.
@@ -62,9 +63,9 @@ impl Baseline {
         let count = contenders.len() * self.huge_pages.len() * self.repeats as usize;
         let (mut number, mut rows) = (0, Vec::new());
         for &pages in &self.huge_pages {
-            for contender in contenders {
-                let mut runs = Vec::new();
-                for _ in 0..self.repeats {
+            let mut runs = vec![Vec::new(); contenders.len()];
+            for _ in 0..self.repeats {
+                for (contender, runs) in contenders.iter().zip(&mut runs) {
                     number += 1;
                     let measured = self.one(contender, pages, watch)?;
                     watch.say(&format!(
@@ -73,8 +74,9 @@ impl Baseline {
                     ));
                     runs.push(measured);
                 }
-                rows.push(Summary::new(&contender.name, pages.word(), runs));
             }
+            let of = contenders.iter().zip(runs);
+            rows.extend(of.map(|(contender, runs)| Summary::new(&contender.name, pages.word(), runs)));
         }
         Ok(rows)
     }

@@ -30,6 +30,14 @@ pub struct Was {
     pub cpus: Vec<u32>,
 }
 
+impl Was {
+    /// True if the thread has not ended. Another may have its number by then.
+    pub(crate) fn is_there(&self, proc: &Proc) -> bool {
+        let stat = proc.stat(Pid(self.pid), Tid(self.tid));
+        stat.is_ok_and(|stat| stat.start_ticks == self.start_ticks)
+    }
+}
+
 /// What was done, and what is left on the node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
@@ -193,9 +201,8 @@ pub fn restore(proc: &Proc, were: &[Was]) -> Restored {
     let (mut seen, mut failed) = (BTreeSet::new(), BTreeMap::new());
     // The oldest record of a thread is what it had before the first evacuation.
     for was in were.iter().filter(|was| seen.insert((was.pid, was.tid, was.start_ticks))) {
-        let (pid, tid) = (Pid(was.pid), Tid(was.tid));
-        let there = || proc.stat(pid, tid).is_ok_and(|stat| stat.start_ticks == was.start_ticks);
-        let set = if there() { set_affinity(tid, &was.cpus).map(|()| true) } else { Ok(false) };
+        let there = || was.is_there(proc);
+        let set = if there() { set_affinity(Tid(was.tid), &was.cpus).map(|()| true) } else { Ok(false) };
         match set {
             Ok(true) => restored.threads += 1,
             Err(error) if there() => {

@@ -2,6 +2,7 @@
 
 use super::Session;
 use crate::account::{by_name, Summary};
+use crate::config::Bind;
 use crate::counters::Counts;
 use crate::source::Losses;
 use homing_core::ids::Node;
@@ -75,6 +76,7 @@ impl Session<'_> {
             staying_memory: self.sharers.staying(),
             pages: self.pure.orders().pages().len() as u64,
             thread_events_refused: self.migrations.refused(),
+            keeps: self.config.bind == Some(Bind::Auto),
             counts: self.counts(),
             resident_pages: self.resident_pages(),
             areas: self.hot().counts().to_vec(),

@@ -66,7 +66,7 @@ pub fn lines(summary: &Summary) -> Vec<String> {
             line(format!("{count} {}", counter.text));
         }
     }
-    if counts.wanderers > 0 && counts.kept == 0 {
+    if counts.wanderers > 0 && !summary.keeps {
         line(format!(
             "{} took pages from node to node: --bind auto keeps such threads on the node of their memory",
             things(counts.wanderers, "wandering thread")
@@ -169,6 +169,7 @@ mod tests {
                 process: Some("reader (7)".into()),
             }],
             thread_events_refused: None,
+            keeps: false,
             counts,
             resident_pages: 0,
             areas: Vec::new(),

@@ -4,4 +4,5 @@ mod properties;
 mod scenarios;
 mod spread;
 mod watching;
+mod words;
 mod world;

@@ -1,5 +1,5 @@
 //! A world for tests of the session: processes with memory, a kernel that answers questions, and words for what
-//! happens in it and for what the session asks for.
+//! happens in it; those for what the session asks for are in words.rs.
 //!
 //! Process 1 is there from the beginning, with thread `tN` on node N. It has a heap of 16 MiB (pages `h0`, `h1`, ...;
 //! the huge page `H1` begins at `h512`), data of a library (`d0`, ...) and pages of the page cache (`c0`, ...), all on
@@ -9,6 +9,7 @@ use super::super::input::*;
 use super::super::output::*;
 use super::super::plan::{Due, Place, Plan};
 use super::super::{weight_of_a_burst, Session, Settings, Setup, HUGE, PAGE};
+use super::words::{describe, hot_area, number, place};
 use crate::ids::{Micros, Node};
 use crate::machine::{Costs, Uniform};
 use crate::policy::{table, Context, Policy};
@@ -16,11 +17,11 @@ use crate::process::{Backing, Class, Held, Object, ProcessId, Region, ThreadId};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) const HEAP: u64 = 0x4000_0000;
-const DATA: u64 = 0x7000_0000;
-const CACHE: u64 = 0x8000_0000;
+pub(super) const DATA: u64 = 0x7000_0000;
+pub(super) const CACHE: u64 = 0x8000_0000;
 const HEAP_PAGES: u64 = 4096;
 /// Where process 1 maps the shared memory, and how far from there the next does.
-const SHARED: u64 = 0x9000_0000;
+pub(super) const SHARED: u64 = 0x9000_0000;
 const APART: u64 = 0x100_0000;
 const SEGMENT: Object = Object { device: 1, inode: 7 };
 
@@ -50,6 +51,7 @@ pub(super) fn settings(words: &str) -> (Settings, Plan) {
             ("keep-huge", _) => settings.keep_huge_pages = true,
             ("no-spread", _) => settings.spread = false,
             ("scans", _) => settings.scans = true,
+            ("send-back", _) => settings.send_back = true,
             ("rate", bytes) => settings.rate_limit = bytes.parse().unwrap(),
             ("regions", names) => settings.regions = names.split(',').map(Into::into).collect(),
             ("keep", cpus) => settings.keep = cpus.split(',').map(|cpus| cpus.parse().unwrap()).collect(),
@@ -129,7 +131,7 @@ fn regions_of(process: ProcessId) -> Vec<Region> {
 }
 
 /// Where a process maps the shared memory.
-fn shared_of(process: i32) -> u64 {
+pub(super) fn shared_of(process: i32) -> u64 {
     SHARED + (process as u64 - 1) * APART
 }
 
@@ -395,118 +397,5 @@ impl<'p> World<'p> {
         let address = if huge { block } else { question.address };
         let node = self.memory.get(&kept(process, address)).copied().unwrap_or(Some(Node(0)));
         Answer { node, huge }
-    }
-}
-
-/// An area such as `a=h0+8`, eight pages from the first of the heap on, `a=h0+8*stays` or `a=h0+8*2`, with a threshold.
-fn hot_area(words: &str) -> HotArea {
-    let (area, own) = words.split_once('*').unwrap_or((words, ""));
-    let (name, place_of) = area.split_once('=').unwrap();
-    let (page, pages) = place_of.split_once('+').unwrap();
-    let own = match own {
-        "" => Own::default(),
-        "stays" => Own { stays: true, ..Own::default() },
-        threshold => Own { threshold: threshold.parse().unwrap(), ..Own::default() },
-    };
-    HotArea { start: place(page).1, bytes: number(pages) * PAGE, name: name.into(), own }
-}
-
-fn number(word: &str) -> u64 {
-    word.trim_start_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or_else(|_| panic!("{word}"))
-}
-
-/// The process and address of a page such as `h3` or `2:h3`.
-fn place(word: &str) -> (i32, u64) {
-    let (process, page) = word.split_once(':').unwrap_or(("1", word));
-    let process: i32 = process.parse().unwrap();
-    let base = match &page[..1] {
-        "h" => HEAP + number(page) * PAGE,
-        "H" => HEAP + number(page) * HUGE,
-        "d" => DATA + number(page) * PAGE,
-        "c" => CACHE + number(page) * PAGE,
-        "s" => shared_of(process) + number(page) * PAGE,
-        "x" => number(page) * PAGE,
-        _ => panic!("{word}"),
-    };
-    (process, base)
-}
-
-fn name(process: ProcessId, address: u64) -> String {
-    let page = match address {
-        SHARED.. => format!("s{}", (address - shared_of(process.0)) / PAGE),
-        CACHE.. => format!("c{}", (address - CACHE) / PAGE),
-        DATA.. => format!("d{}", (address - DATA) / PAGE),
-        HEAP.. => format!("h{}", (address - HEAP) / PAGE),
-        _ => format!("x{}", address / PAGE),
-    };
-    if process == ProcessId(1) {
-        page
-    } else {
-        format!("{process}:{page}")
-    }
-}
-
-/// The name of a page by its place in a region.
-fn placed(place: &Place) -> String {
-    let letter = match place.region.as_str() {
-        "heap#0" => 'h',
-        "lib.so#0" => 'd',
-        "lib.so#1" => 'c',
-        "segment#0" => 's',
-        _ => return "?".into(),
-    };
-    let (page, huge) = (place.offset / PAGE, if place.bytes == HUGE { "*" } else { "" });
-    let process = if place.process == 0 { String::new() } else { format!("{}:", place.process + 1) };
-    format!("{process}{letter}{page}{huge}")
-}
-
-fn outcome(outcome: &RecordedOutcome) -> String {
-    match outcome {
-        RecordedOutcome::Done => "done".into(),
-        RecordedOutcome::Pending => "pending".into(),
-        RecordedOutcome::Already => "already".into(),
-        RecordedOutcome::Refused(why) => format!("refused: {why}"),
-        RecordedOutcome::Failed(errno) => format!("failed {errno}"),
-    }
-}
-
-/// An output in few words.
-pub(super) fn describe(output: &Output) -> String {
-    let to = |kind: &crate::action::Kind| kind.describe().1.map_or("-".into(), |node| node.to_string());
-    match output {
-        Output::Look => "look".into(),
-        Output::Scan => "scan".into(),
-        Output::Locate { questions, .. } => {
-            let question = |q: &Question| name(q.process, q.address) + if q.maybe_huge { "?" } else { "" };
-            format!("ask {}", questions.iter().map(question).collect::<Vec<_>>().join(" "))
-        }
-        Output::Move { orders, .. } => {
-            let order = |order: &Order| {
-                let all = if order.shared { " for all" } else { "" };
-                format!("{}>{}{all}", name(order.process, order.address), order.to)
-            };
-            match orders.len() {
-                0 => "send nothing, in more time".into(),
-                1..=8 => format!("send {}", orders.iter().map(order).collect::<Vec<_>>().join(" ")),
-                many => format!("send {many}"),
-            }
-        }
-        Output::Split(pages) => {
-            let page = |page: &HugePage| name(page.process, page.address);
-            format!("split {}", pages.iter().map(page).collect::<Vec<_>>().join(" "))
-        }
-        Output::Bind { thread, cpu } => format!("bind {} to {cpu}", thread.0),
-        Output::Keep { thread, node, .. } => format!("keep {} on {}", thread.0, node.0),
-        Output::SendBack { thread, node, .. } => format!("send {} back to {}", thread.0, node.0),
-        Output::LetGo { thread } => format!("let {} go", thread.0),
-        Output::Decided(decided) => {
-            let from = decided.from.map_or("?".into(), |node| node.to_string());
-            let forwarded =
-                if decided.reason == super::super::threads::FORWARDED { " forwarded" } else { "" };
-            let (page, to) = (placed(&decided.place), to(&decided.action));
-            format!("{page} {from}>{to}{forwarded} {}", outcome(&decided.outcome))
-        }
-        Output::Settled(settled) => format!("page {} {}", settled.page, outcome(&settled.outcome)),
-        Output::WasSplit(split) => format!("{} was split", placed(&split.place)),
     }
 }
