@@ -2,10 +2,11 @@
 //! kill, or by `homing doctor --restore`. A thread that chose CPUs of its own meanwhile keeps its choice. Threads that
 //! the engine displaced are sent back in the same way: kept, and let go at once.
 //!
-//! What a kept thread starts, threads and processes, inherits the CPUs that it has. These **heirs** get those that it
-//! had before as soon as they are seen, at the end, and after a kill.
+//! What a kept thread starts, its heirs, gets the CPUs that it had before as soon as it is seen, at the end, and after a
+//! kill.
 
 use crate::evacuate::{restore as give_back, Was};
+use crate::heirs::{heir, heirs, with_heirs, Narrowed};
 use crate::host::Host;
 use homing_core::ids::Node;
 use homing_core::process::ThreadId;
@@ -27,8 +28,6 @@ pub fn cpus(host: &Host) -> Vec<u32> {
 /// Names of the files: this, the engine's process and a number, and an ending.
 const PREFIX: &str = "kept-";
 const ENDING: &str = ".state";
-/// What is said of heirs that could not be given CPUs back.
-const NARROWED: &str = "threads that kept threads had started may not have more CPUs than those of one node";
 /// Waits are measured over this time at least.
 const OVER: Duration = Duration::from_secs(4);
 /// A thread that waits for a larger share of its time is crowded, if a CPU that it had is idle for half of it.
@@ -57,8 +56,6 @@ pub struct Keeper {
     /// The file, once a thread is kept.
     file: Option<(PrivateLock, String)>,
     kept: BTreeMap<Tid, Kept>,
-    /// Heirs that could not be given CPUs back.
-    narrowed: u64,
     measured: Instant,
     idle: BTreeMap<u32, Duration>,
 }
@@ -71,8 +68,7 @@ impl Default for Keeper {
 
 impl Keeper {
     fn at(folder: PathBuf) -> Keeper {
-        let (kept, idle) = (BTreeMap::new(), BTreeMap::new());
-        Keeper { folder, file: None, kept, narrowed: 0, measured: Instant::now(), idle }
+        Keeper { folder, file: None, kept: BTreeMap::new(), measured: Instant::now(), idle: BTreeMap::new() }
     }
 
     /// Lets a thread run on these CPUs of a node only, of those that it has.
@@ -117,39 +113,33 @@ impl Keeper {
         self.give_back(proc, self.kept.keys().copied().filter(|kept| *kept == tid).collect());
     }
 
-    /// ... all of them.
+    /// ... all of them, and their heirs.
     pub fn end(&mut self, proc: &Proc) {
-        self.narrowed += free_all_heirs(proc, &self.kept.values().map(Kept::narrowed).collect::<Vec<_>>());
+        restore_or_say(proc, &heirs(proc, &self.kept.values().map(Kept::narrowed).collect::<Vec<_>>()));
         self.give_back(proc, self.kept.keys().copied().collect());
-        if self.narrowed > 0 {
-            homing_linux::errln!("homing: {} {NARROWED}", self.narrowed);
-        }
     }
 
     /// Gives new threads that are heirs of kept ones the CPUs that those had.
-    pub fn free_heirs(&mut self, proc: &Proc, new: &[(Pid, Tid)]) {
+    pub fn free_heirs(&self, proc: &Proc, new: &[(Pid, Tid)]) {
         if self.kept.is_empty() {
             return;
         }
         let parent = |pid: Pid| proc.status(pid).ok().map(|status| status.parent);
-        for &(pid, tid) in new.iter().filter(|(_, tid)| !self.kept.contains_key(tid)) {
+        let of = |&(pid, tid): &(Pid, Tid)| {
             let parent = if tid.0 == pid.0 { parent(pid) } else { None };
             let from = |kept: &&Kept| [Some(pid), parent].contains(&Some(Pid(kept.was.pid)));
             let kept: Vec<_> = self.kept.values().filter(from).map(Kept::narrowed).collect();
-            self.narrowed += u64::from(!free_heir(tid, &kept));
-        }
+            heir(proc, pid, tid, &kept)
+        };
+        let new = new.iter().filter(|(_, tid)| !self.kept.contains_key(tid));
+        restore_or_say(proc, &new.filter_map(of).collect::<Vec<_>>());
     }
 
     fn give_back(&mut self, proc: &Proc, threads: Vec<Tid>) {
         let kept = threads.iter().filter_map(|tid| self.kept.remove(tid).map(|kept| (*tid, kept)));
         let own =
             |(tid, kept): (Tid, Kept)| affinity(tid).is_ok_and(|now| now == kept.cpus).then_some(kept.was);
-        let were: Vec<Was> = kept.filter_map(own).collect();
-        for (why, count) in give_back(proc, &were).failed {
-            homing_linux::errln!(
-                "homing: {count} threads that were kept on a node could not be let go: {why}"
-            );
-        }
+        restore_or_say(proc, &kept.filter_map(own).collect::<Vec<_>>());
         // What is left in the file is given back by whoever finds it, to no harm.
         let _ = self.remember();
     }
@@ -209,6 +199,13 @@ impl Keeper {
     }
 }
 
+/// Gives threads the CPUs back that they had, and says of how many that failed.
+fn restore_or_say(proc: &Proc, were: &[Was]) {
+    for (why, count) in give_back(proc, were).failed {
+        homing_linux::errln!("homing: {count} threads that were kept on a node could not be let go: {why}");
+    }
+}
+
 /// Gives threads that engines kept which were killed the CPUs back that they had. Returns how many threads.
 ///
 /// # Errors
@@ -228,17 +225,9 @@ fn restore_in(folder: &Path) -> io::Result<u64> {
             io::Error::new(io::ErrorKind::InvalidData, message)
         })?;
         let proc = Proc::default();
-        let there = were.iter().filter(|was| was.is_there(&proc));
-        let kept: Vec<(&Was, Vec<u32>)> =
-            there.filter_map(|was| Some((was, affinity(Tid(was.tid)).ok()?))).collect();
-        let kept: Vec<Narrowed<'_>> = kept.iter().map(|(was, cpus)| (*was, &cpus[..])).collect();
-        let heirs = free_all_heirs(&proc, &kept);
-        let restored = give_back(&proc, &were);
+        let restored = give_back(&proc, &with_heirs(&proc, were));
         if let Some((why, count)) = restored.failed.first_key_value() {
             return Err(io::Error::other(format!("{count} threads that were kept on a node refuse: {why}")));
-        }
-        if heirs > 0 {
-            return Err(io::Error::other(format!("{heirs} {NARROWED}")));
         }
         threads += restored.threads;
         folder.remove(&file)?;
@@ -250,33 +239,6 @@ fn restore_in(folder: &Path) -> io::Result<u64> {
 /// True if a thread could not be kept since it has ended, or chose its CPUs itself.
 pub fn is_not_ours(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::SRCH | Errno::INVAL))
-}
-
-/// A kept thread, and the CPUs that it has now.
-type Narrowed<'a> = (&'a Was, &'a [u32]);
-
-/// Gives a thread that has the CPUs of a kept one, from which it inherited them, those that that one had. False if it
-/// may not have them and stays as it is; one that has ended needs none.
-fn free_heir(tid: Tid, kept: &[Narrowed<'_>]) -> bool {
-    let Ok(cpus) = affinity(tid) else { return true };
-    let from = kept.iter().find(|(was, now)| was.tid != tid.0 && *now == cpus && was.cpus != cpus);
-    let set = from.map_or(Ok(()), |(was, _)| set_affinity(tid, &was.cpus));
-    set.is_ok() || affinity(tid).is_err()
-}
-
-/// ... all in the processes of kept threads and in those that these have started. Returns how many may not have them.
-fn free_all_heirs(proc: &Proc, kept: &[Narrowed<'_>]) -> u64 {
-    let mut refused = 0;
-    let processes: BTreeSet<Pid> = kept.iter().map(|(was, _)| Pid(was.pid)).collect();
-    for pid in processes {
-        let its: Vec<Narrowed<'_>> = kept.iter().copied().filter(|(was, _)| was.pid == pid.0).collect();
-        for heir in proc.with_descendants(BTreeSet::from([pid])) {
-            let kept = |tid: &Tid| kept.iter().any(|(was, _)| was.tid == tid.0);
-            let tasks = proc.tasks(heir).unwrap_or_default().into_iter().filter(|tid| !kept(tid));
-            refused += tasks.filter(|tid| !free_heir(*tid, &its)).count() as u64;
-        }
-    }
-    refused
 }
 
 /// Time in which a thread could run and had no CPU (`schedstat`).

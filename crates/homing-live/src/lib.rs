@@ -11,6 +11,7 @@ pub mod contribute;
 pub mod counters;
 pub mod evacuate;
 pub mod evidence;
+pub mod heirs;
 pub mod host;
 pub mod hot;
 pub mod inside;

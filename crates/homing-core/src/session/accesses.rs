@@ -238,7 +238,8 @@ impl Session<'_> {
         entry.used_by(access.process, access.address);
         entry.count(access.node);
         entry.rounds.access(access.node == at);
-        let last = entry.last.replace(access.node);
+        // Who makes a page, or is first met where it is, need not be its user.
+        let last = if first && access.node == at { None } else { entry.last.replace(access.node) };
         let (class, process, address, pages) =
             (entry.class, entry.process, entry.address, entry.bytes / PAGE);
         self.hot.access(entry, first, access.node != at);

@@ -118,7 +118,10 @@ impl Session<'_> {
             0 => u64::MAX,
             limit => ((limit as f64 * since.seconds()) as u64).max(PAGE),
         };
-        let orders = self.engine.executor_mut().send(bytes);
+        // What the movers cannot begin in time comes back, and costs as much as a move.
+        let most = 2 * self.landed.max(MANY);
+        self.landed = 0;
+        let orders = self.engine.executor_mut().send(bytes, most);
         if self.orders().under_way() > 0 {
             let until = self.t.plus(self.settings.time_for_moves);
             self.out.push(Output::Move { orders, until });
@@ -129,6 +132,7 @@ impl Session<'_> {
     pub(super) fn landed(&mut self, results: &[(u32, Landed)], moving: Micros, stopped: Micros) {
         self.account.moving = moving;
         self.account.stopped = self.account.stopped.plus(stopped);
+        self.landed += results.iter().filter(|(_, landed)| *landed != Landed::Later).count();
         for &(tag, landed) in results {
             if let Some(settled) = self.engine.executor_mut().settle(tag, landed) {
                 self.settle(&settled);

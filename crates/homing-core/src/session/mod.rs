@@ -174,8 +174,9 @@ pub struct Session<'p> {
     threads: u32,
     /// Threads that were bound.
     bound: usize,
-    /// When orders were last handed out.
+    /// When orders were last handed out, and how many the movers have been through since.
     sent: Micros,
+    landed: usize,
     kernel_moves_pages: bool,
 }
 
@@ -230,6 +231,7 @@ impl<'p> Session<'p> {
             threads: 0,
             bound: 0,
             sent: Micros(0),
+            landed: 0,
             kernel_moves_pages: false,
         }
     }

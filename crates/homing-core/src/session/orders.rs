@@ -245,8 +245,9 @@ impl Orders {
         Some(action)
     }
 
-    /// Hands orders out, oldest first: at most `bytes`. What is being moved elsewhere waits for the end of that.
-    pub fn send(&mut self, bytes: u64) -> Vec<Order> {
+    /// Hands orders out, oldest first: at most `bytes`, and so many that `most` are under way. What is being moved
+    /// elsewhere waits for the end of that.
+    pub fn send(&mut self, bytes: u64, most: usize) -> Vec<Order> {
         let mut left = bytes;
         let mut orders = Vec::new();
         let mut queue = std::mem::take(&mut self.queue).into_iter();
@@ -258,7 +259,7 @@ impl Orders {
                 self.queue.push(page);
                 continue;
             }
-            if entry.bytes > left {
+            if entry.bytes > left || self.sent.len() >= most {
                 self.queue.push(page);
                 break;
             }

@@ -15,8 +15,11 @@ use crate::process::ProcessId;
 /// The reason of moves that no policy asked for.
 pub const SPREAD: &str = "no node is the page's home: it is spread over the nodes that use it";
 
-/// Uses since the last verdict without which there is no other.
+/// Uses since the last verdict without which there is no other ...
 const EVIDENCE: u64 = 300;
+
+/// ... and, since a verdict goes through all pages, one for each so many of them.
+const PAGES: u64 = 4;
 
 /// A node is loaded when it answers this many times the mean of the nodes that use the memory.
 const LOADED: f64 = 1.5;
@@ -56,9 +59,9 @@ impl Load {
         self.uses += 1;
     }
 
-    /// True if enough was seen since the last verdict for another.
-    fn due(&mut self) -> bool {
-        let due = self.uses >= EVIDENCE;
+    /// True if enough was seen since the last verdict for another, with that many pages.
+    fn due(&mut self, pages: usize) -> bool {
+        let due = self.uses >= EVIDENCE.max(pages as u64 / PAGES);
         if due {
             self.uses = 0;
         }
@@ -93,9 +96,10 @@ impl Session<'_> {
         if !self.settings.spread {
             return;
         }
+        let pages = self.orders().pages().len();
         let left = self.loads.keys().filter(|&&process| self.orders().leaves(process));
         for process in left.copied().collect::<Vec<ProcessId>>() {
-            let due = self.loads.get_mut(&process).is_some_and(Load::due);
+            let due = self.loads.get_mut(&process).is_some_and(|load| load.due(pages));
             if let Some(excess) = due.then(|| self.excess(process)).flatten() {
                 self.spread_pages(process, &excess);
             }
@@ -201,11 +205,13 @@ mod tests {
         let mut load = Load::default();
         let mut due = |uses: u64| {
             (0..uses).for_each(|_| load.used());
-            load.due()
+            load.due(1000)
         };
         assert!(due(EVIDENCE) && !due(0));
         // Too little for a verdict is kept for the next.
         assert!(!due(EVIDENCE - 1) && due(1));
+        (0..EVIDENCE).for_each(|_| load.used());
+        assert!(!load.due(10_000) && load.due(1000), "many pages take many uses");
     }
 
     #[test]

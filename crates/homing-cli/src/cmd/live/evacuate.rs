@@ -7,6 +7,7 @@ use homing_core::ids::Node;
 use homing_linux::private::{standard, Holder, Private, PrivateLock};
 use homing_linux::proc::{cgroup_processes, Proc};
 use homing_live::evacuate::{evacuate, restore, Report, Restored, Was};
+use homing_live::heirs::with_heirs;
 use homing_live::host::Host;
 use homing_live::targets::Choice;
 use std::path::{Path, PathBuf};
@@ -79,7 +80,8 @@ pub fn run_restore(args: RestoreArgs) -> Result {
             format!("node {} was not evacuated: no threads are remembered in {}", args.node, file.display());
         return Err(exit::error(Code::FAILURE, message));
     }
-    let restored = restore(&Proc::default(), &were);
+    let proc = Proc::default();
+    let restored = restore(&proc, &with_heirs(&proc, were));
     memory.save(&restored.left)?;
     if args.json {
         let Restored { threads, ended, failed, .. } = &restored;

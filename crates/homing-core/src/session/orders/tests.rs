@@ -23,7 +23,7 @@ fn orders(dry_run: bool) -> (Orders, Page) {
 
 /// Hands out everything, and has it land like that.
 fn land(orders: &mut Orders, landed: Landed) -> Vec<Settled> {
-    let sent = orders.send(u64::MAX);
+    let sent = orders.send(u64::MAX, usize::MAX);
     sent.into_iter().filter_map(|order| orders.settle(order.tag, landed)).collect()
 }
 
@@ -33,7 +33,7 @@ fn orders_wait_count_as_moved_and_settle() {
     assert_eq!(orders.execute(&action(page, 0)), Outcome::Already);
     assert_eq!(orders.execute(&action(page, 1)), Outcome::Pending);
     assert_eq!(orders.at(page).home(), Node(1));
-    assert!(orders.send(100).is_empty(), "no room within the rate limit");
+    assert!(orders.send(100, usize::MAX).is_empty(), "no room within the rate limit");
     let failed = Settled {
         action: action(page, 1),
         from: Some(Node(0)),
@@ -89,22 +89,22 @@ fn there_and_back_before_it_happened_moves_nothing() {
     let (mut orders, page) = orders(false);
     orders.execute(&action(page, 1));
     assert_eq!(orders.execute(&action(page, 0)), Outcome::Done);
-    assert!(orders.send(u64::MAX).is_empty() && orders.at(page).home() == Node(0));
+    assert!(orders.send(u64::MAX, usize::MAX).is_empty() && orders.at(page).home() == Node(0));
 }
 
 #[test]
 fn what_is_ordered_while_a_page_moves_waits_for_the_end_of_that() {
     let (mut orders, page) = orders(false);
     orders.execute(&action(page, 1));
-    let tag = orders.send(4096)[0].tag;
+    let tag = orders.send(4096, usize::MAX)[0].tag;
     assert_eq!(orders.execute(&action(page, 1)), Outcome::Already);
     assert_eq!(orders.execute(&action(page, 0)), Outcome::Pending, "it will have to come back");
-    assert!(orders.send(4096).is_empty(), "one move at a time");
+    assert!(orders.send(4096, usize::MAX).is_empty(), "one move at a time");
     assert_eq!((orders.waiting(), orders.under_way(), orders.at(page).home()), (1, 1, Node(0)));
     assert_eq!(orders.settle(tag, Landed::There).unwrap().outcome, Outcome::Done);
     assert_eq!(orders.settle(tag, Landed::There), None, "an order lands once");
     assert_eq!(orders.execute(&action(page, 1)), Outcome::Done, "taken back");
-    assert!(orders.send(u64::MAX).is_empty());
+    assert!(orders.send(u64::MAX, usize::MAX).is_empty());
     assert_eq!((orders.at(page).home(), orders.pages.entry(page).moves), (Node(1), 1));
 }
 
@@ -112,7 +112,7 @@ fn what_is_ordered_while_a_page_moves_waits_for_the_end_of_that() {
 fn a_page_that_is_forgotten_while_it_moves_is_counted_and_no_other_is_taken_for_it() {
     let (mut orders, page) = orders(false);
     orders.execute(&action(page, 1));
-    let tag = orders.send(4096)[0].tag;
+    let tag = orders.send(4096, usize::MAX)[0].tag;
     orders.forget(page);
     let other = number(&mut orders, 0x9000, 4096, Class::Heap);
     assert_eq!(other, page, "its number is used again");
@@ -136,7 +136,7 @@ fn what_has_not_begun_in_its_time_waits_again() {
 fn a_dry_run_counts_pages_as_moved_and_hands_nothing_out() {
     let (mut orders, page) = orders(true);
     assert_eq!(orders.execute(&action(page, 1)), Outcome::Done);
-    assert!(orders.send(u64::MAX).is_empty() && orders.at(page).home() == Node(1));
+    assert!(orders.send(u64::MAX, usize::MAX).is_empty() && orders.at(page).home() == Node(1));
     assert_eq!(orders.pages.entry(page).at, Some(Node(0)));
 }
 
@@ -146,7 +146,7 @@ fn what_waits_for_a_process_whose_pages_are_to_stay_is_taken_back() {
     let process = orders.pages.entry(page).process;
     assert_eq!(orders.execute(&action(page, 1)), Outcome::Pending);
     assert_eq!(orders.leave(BTreeMap::from([(process, NOTHING)])), [(action(page, 1), NOTHING)]);
-    assert!(orders.send(u64::MAX).is_empty() && orders.at(page).home() == Node(0));
+    assert!(orders.send(u64::MAX, usize::MAX).is_empty() && orders.at(page).home() == Node(0));
     assert_eq!(orders.execute(&action(page, 1)), Outcome::Refused(NOTHING));
     let with_its_thread = Action { reason: FORWARDED, ..action(page, 1) };
     assert_eq!(orders.execute(&with_its_thread), Outcome::Pending);
