@@ -1,7 +1,7 @@
 //! What a session takes for a sample, on one core: scans of a process of 64 MiB and of 1 GiB whose memory begins on node
 //! 0, and which two nodes use, half each. One session only watches, the other brings the pages home. Where pages are is
 //! answered and orders land at once, so that the kernel has no part in it. Prints a table:
-//! `cargo bench -p homing-core --bench session`.
+//! `cargo bench -p homing-core --bench session`, with ` -- 64` for that many MiB only.
 
 use homing_core::ids::{Micros, Node};
 use homing_core::machine::{Costs, Uniform};
@@ -40,18 +40,29 @@ fn settings(watch: bool) -> Settings {
     }
 }
 
+/// Where pages are.
+struct Memory(Vec<Node>);
+
+impl Memory {
+    fn node(&mut self, address: u64) -> &mut Node {
+        &mut self.0[((address - BEGIN) / PAGE) as usize]
+    }
+}
+
 /// Hands over an input, and the answers to what is asked then.
-fn feed(session: &mut Session<'_>, t: Micros, input: Input) {
+fn feed(session: &mut Session<'_>, memory: &mut Memory, t: Micros, input: Input) {
     let (mut inputs, mut outputs) = (vec![input], Vec::new());
     while let Some(input) = inputs.pop() {
         session.input(t, input, &mut outputs);
         for output in outputs.drain(..) {
             match output {
                 Output::Locate { number, questions } => {
-                    let answers = vec![Answer { node: Some(Node(0)), huge: false }; questions.len()];
+                    let mut node = |address| Answer { node: Some(*memory.node(address)), huge: false };
+                    let answers = questions.iter().map(|question| node(question.address)).collect();
                     inputs.push(Input::Located { number, answers });
                 }
                 Output::Move { orders, .. } => {
+                    orders.iter().for_each(|order| *memory.node(order.address) = order.to);
                     let results = orders.iter().map(|order| (order.tag, Landed::There)).collect();
                     inputs.push(Input::Landed { results, moving: t, stopped: Micros(0) });
                 }
@@ -110,7 +121,8 @@ fn scans(pages: u64, watch: bool) -> Took {
     };
     let setup = Setup { settings, policy: &mut *policy, context, plan: Plan::default(), record: false };
     let mut session = Session::new(setup);
-    feed(&mut session, Micros(0), Input::Looked(process(pages)));
+    let mut memory = Memory(vec![Node(0); pages as usize]);
+    feed(&mut session, &mut memory, Micros(0), Input::Looked(process(pages)));
     let fault = |page: u64| {
         let node = u16::from(page >= pages / 2);
         let (address, kind) = (BEGIN + page * PAGE, AccessKind::HintFault { after_scan: Some(Micros(100)) });
@@ -122,21 +134,24 @@ fn scans(pages: u64, watch: bool) -> Took {
     for number in 1..=SCANS {
         let t = Micros::from_millis(2000 * number);
         let all = Scanned { began: t, stopped: Micros(0), everywhere: true, cost: Micros(0) };
-        feed(&mut session, t, Input::Scanned(all));
-        scan.chunks(AT_ONCE).for_each(|some| feed(&mut session, t, Input::Accesses(some.to_vec())));
-        feed(&mut session, t, Input::IntervalEnd);
+        feed(&mut session, &mut memory, t, Input::Scanned(all));
+        scan.chunks(AT_ONCE)
+            .for_each(|some| feed(&mut session, &mut memory, t, Input::Accesses(some.to_vec())));
+        feed(&mut session, &mut memory, t, Input::IntervalEnd);
     }
     let (seconds, total) = (begin.elapsed().as_secs_f64(), session.account().total);
     Took { seconds, looked_at: total.local + total.remote, moved: total.moved }
 }
 
 fn main() {
+    let chosen: Vec<u64> = std::env::args().filter_map(|word| word.parse().ok()).collect();
+    let sizes = if chosen.is_empty() { vec![64, 1024] } else { chosen };
     println!(
         "| session | MiB | samples | looked at | moved | ms | ns a sample | ns a sample that was looked at |"
     );
     println!("|---|---|---|---|---|---|---|---|");
     for watch in [true, false] {
-        for mib in [64, 1024] {
+        for &mib in &sizes {
             let pages = mib * 256;
             let all = (0..3).map(|_| scans(pages, watch));
             let Took { seconds, looked_at, moved } =

@@ -240,8 +240,8 @@ impl Session<'_> {
         entry.rounds.access(access.node == at);
         // Who makes a page, or is first met where it is, need not be its user.
         let last = if first && access.node == at { None } else { entry.last.replace(access.node) };
-        let (class, process, address, pages) =
-            (entry.class, entry.process, entry.address, entry.bytes / PAGE);
+        let (class, process, address, pages, is_at) =
+            (entry.class, entry.process, entry.address, entry.bytes / PAGE, entry.at);
         self.hot.access(entry, first, access.node != at);
         self.account.access(access.node, at, class);
         let bursts = match access.kind {
@@ -269,6 +269,8 @@ impl Session<'_> {
         }
         let splits = self.may_split(page);
         if let Some(gain) = self.gains.get_mut(&process) {
+            // Orders that wait gain something still, or they would be taken back as soon as all are given.
+            let at = is_at.filter(|_| !self.settings.dry_run).unwrap_or(at);
             gain.uses(&Use { by: access.node, at, last, pages, splits });
         }
         match (access.kind, bursts) {
