@@ -1,6 +1,6 @@
-//! What a session takes for a sample, on one core: scans of a process of 64 MiB and of 1 GiB whose memory begins on node
-//! 0, and which two nodes use, half each. One session only watches, the other brings the pages home. Where pages are is
-//! answered and orders land at once, so that the kernel has no part in it. Prints a table:
+//! What a session takes for a sample, on one core: scans of a process of 64 MiB and of 1 GiB whose memory begins on
+//! node 0, and which two nodes use, half each. One session only watches, the other brings the pages home. Where pages
+//! are is answered and orders land at once, so that the kernel has no part in it. Prints a table:
 //! `cargo bench -p homing-core --bench session`, with ` -- 64` for that many MiB only.
 
 use homing_core::ids::{Micros, Node};

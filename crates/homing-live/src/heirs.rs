@@ -1,5 +1,5 @@
-//! Heirs: threads and processes that a thread has started whose CPUs were narrowed. They inherit what it has, and are to
-//! get what it had before. They are known by their CPUs alone: one that chose the same ones itself is taken for one.
+//! Heirs: threads and processes that a thread has started whose CPUs were narrowed. They inherit what it has, and are
+//! to get what it had before. They are known by their CPUs alone: one that chose the same ones itself is taken for one.
 
 use crate::evacuate::Was;
 use homing_linux::policy::affinity;

@@ -2,8 +2,8 @@
 //! kill, or by `homing doctor --restore`. A thread that chose CPUs of its own meanwhile keeps its choice. Threads that
 //! the engine displaced are sent back in the same way: kept, and let go at once.
 //!
-//! What a kept thread starts, its heirs, gets the CPUs that it had before as soon as it is seen, at the end, and after a
-//! kill.
+//! What a kept thread starts, its heirs, gets the CPUs that it had before as soon as it is seen, at the end, and after
+//! a kill.
 
 use crate::evacuate::{restore as give_back, Was};
 use crate::heirs::{heir, heirs, with_heirs, Narrowed};
@@ -360,7 +360,7 @@ mod tests {
         // One that nobody has looked at before the engine is killed, and before it ends.
         set_affinity(Tid(heir), &had[..1]).unwrap();
         drop(keeper.file.take());
-        assert_eq!(restore_in(&folder.path().join("homing")).unwrap(), 1);
+        assert_eq!(restore_in(&folder.path().join("homing")).unwrap(), 2);
         assert_eq!((inherits(), affinity(tid).unwrap()), (had.clone(), had.clone()));
         let mut keeper = Keeper::at(folder.path().join("homing"));
         keeper.keep(&proc, pid, tid, &had[..1]).unwrap();
