@@ -44,32 +44,56 @@ pub fn with_heirs(proc: &Proc, mut were: Vec<Was>) -> Vec<Was> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use homing_linux::policy::set_affinity;
     use std::io::{BufRead, BufReader, Write};
-    use std::process::{Command, Stdio};
+    use std::process::{Child, ChildStdin, Command, Stdio};
+
+    /// A shell that starts a process when it is told to, and ends it at its own end.
+    pub(crate) struct Shell {
+        shell: Child,
+        input: ChildStdin,
+    }
+
+    impl Shell {
+        pub(crate) fn new() -> Shell {
+            let line = "read a; sleep 60 & echo $!; read b; kill $!";
+            let mut shell = Command::new("sh");
+            shell.args(["-c", line]).stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut shell = shell.spawn().unwrap();
+            let input = shell.stdin.take().unwrap();
+            Shell { shell, input }
+        }
+
+        pub(crate) fn id(&self) -> i32 {
+            self.shell.id() as i32
+        }
+
+        /// Has it start the process, and gives its number.
+        pub(crate) fn start(&mut self) -> i32 {
+            self.input.write_all(b"\n").unwrap();
+            let mut answer = String::new();
+            BufReader::new(self.shell.stdout.take().unwrap()).read_line(&mut answer).unwrap();
+            answer.trim().parse().unwrap()
+        }
+
+        pub(crate) fn end(mut self) {
+            self.input.write_all(b"\n").unwrap();
+            self.shell.wait().unwrap();
+        }
+    }
 
     #[test]
     fn what_a_narrowed_thread_starts_is_its_heir_until_it_has_other_cpus() {
         let proc = Proc::default();
-        let line = "read a; sleep 60 & echo $!; read b; kill $!";
-        let mut shell = Command::new("sh")
-            .args(["-c", line])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let tid = shell.id() as i32;
+        let mut shell = Shell::new();
+        let tid = shell.id();
         let (cpus, start_ticks) =
             (affinity(Tid(tid)).unwrap(), proc.stat(Pid(tid), Tid(tid)).unwrap().start_ticks);
         let was = Was { pid: tid, tid, start_ticks, cpus: cpus.clone() };
         set_affinity(Tid(tid), &cpus[..1]).unwrap();
-        let mut input = shell.stdin.take().unwrap();
-        input.write_all(b"\n").unwrap();
-        let mut answer = String::new();
-        BufReader::new(shell.stdout.take().unwrap()).read_line(&mut answer).unwrap();
-        let child: i32 = answer.trim().parse().unwrap();
+        let child = shell.start();
 
         let found = with_heirs(&proc, vec![was.clone()]);
         assert_eq!((found.len(), &found[0], found[1].tid, &found[1].cpus), (2, &was, child, &cpus));
@@ -82,7 +106,6 @@ mod tests {
         );
         set_affinity(Tid(child), &cpus).unwrap();
         assert_eq!(with_heirs(&proc, vec![was.clone()]), [was], "it has other CPUs");
-        input.write_all(b"\n").unwrap();
-        shell.wait().unwrap();
+        shell.end();
     }
 }

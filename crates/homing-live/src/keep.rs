@@ -267,7 +267,7 @@ fn parse_idle(text: &str) -> BTreeMap<u32, Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
+    use crate::heirs::tests::Shell;
     use std::process::{Child, Command, Stdio};
 
     fn child() -> (Child, Pid, Vec<u32>) {
@@ -335,23 +335,13 @@ mod tests {
 
     #[test]
     fn heirs_of_kept_threads_are_let_go() {
-        use std::io::{BufRead, BufReader};
         let (folder, proc) = (tempfile::tempdir().unwrap(), Proc::default());
         let mut keeper = Keeper::at(folder.path().join("homing"));
-        let line = "read a; sleep 60 & echo $!; read b; kill $!";
-        let mut shell = Command::new("sh")
-            .args(["-c", line])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let (pid, tid) = (Pid(shell.id() as i32), Tid(shell.id() as i32));
+        let mut shell = Shell::new();
+        let (pid, tid) = (Pid(shell.id()), Tid(shell.id()));
         let had = affinity(tid).unwrap();
         keeper.keep(&proc, pid, tid, &had[..1]).unwrap();
-        shell.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
-        let mut answer = String::new();
-        BufReader::new(shell.stdout.take().unwrap()).read_line(&mut answer).unwrap();
-        let heir: i32 = answer.trim().parse().unwrap();
+        let heir = shell.start();
         let inherits = || affinity(Tid(heir)).unwrap();
         assert_eq!(inherits(), had[..1]);
         keeper.free_heirs(&proc, &[(pid, tid), (Pid(heir), Tid(heir))]);
@@ -367,7 +357,7 @@ mod tests {
         set_affinity(Tid(heir), &had[..1]).unwrap();
         keeper.end(&proc);
         assert_eq!((inherits(), affinity(tid).unwrap()), (had.clone(), had));
-        end(shell);
+        shell.end();
     }
 
     #[test]

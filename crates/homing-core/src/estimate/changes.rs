@@ -60,7 +60,7 @@ impl Changes {
         }
     }
 
-    /// Threads are put on other nodes, so many that another era begins.
+    /// Threads have gone to other nodes: another era begins.
     pub fn threads_go_elsewhere(&mut self) {
         self.era.nodes += 1;
         self.moved = 0;

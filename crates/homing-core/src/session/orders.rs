@@ -245,8 +245,8 @@ impl Orders {
         Some(action)
     }
 
-    /// Hands orders out, oldest first: at most `bytes`, and so many that `most` are under way. What is being moved
-    /// elsewhere waits for the end of that.
+    /// Hands orders out, oldest first: at most `bytes`, and until `most` are under way. What is being moved elsewhere
+    /// waits for the end of that.
     pub fn send(&mut self, bytes: u64, most: usize) -> Vec<Order> {
         let mut left = bytes;
         let mut orders = Vec::new();

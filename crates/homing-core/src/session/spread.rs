@@ -18,7 +18,7 @@ pub const SPREAD: &str = "no node is the page's home: it is spread over the node
 /// Uses since the last verdict without which there is no other ...
 const EVIDENCE: u64 = 300;
 
-/// ... and, since a verdict goes through all pages, one for each so many of them.
+/// ... and one use for each four pages, since a verdict goes through all of them.
 const PAGES: u64 = 4;
 
 /// A node is loaded when it answers this many times the mean of the nodes that use the memory.

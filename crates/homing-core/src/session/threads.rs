@@ -60,7 +60,7 @@ impl Session<'_> {
             let Some(node) = self.processes.task(process, thread).and_then(|task| task.home) else {
                 continue;
             };
-            if self.wanderers.kept(thread).is_none() && self.keep(process, thread).is_none() {
+            if self.wanderers.kept(thread).is_none() {
                 self.account.sent_back += u64::from(first);
                 self.out.push(Output::SendBack { process, thread, node });
             }

@@ -23,10 +23,9 @@ const FADES: f64 = 128.0;
 const WORKS: Micros = Micros::from_millis(5000);
 /// Nobody is kept before this time after a thread or process began: what kept threads start inherits their CPUs.
 const STEADY: Micros = Micros::from_millis(300);
-/// A node says something about a thread if its share of what the thread uses is that much above its share of what all
-/// use ...
+/// A thread prefers a node if the node's share of what it uses is at least this much above that of what the others use.
 const PREFERS: f64 = 0.2;
-/// ... where so many samples that say nothing are added to those of the thread.
+/// A few samples prove little: as many as these, shared between nodes as those of the others, are added to its own.
 const DOUBT: f64 = 8.0;
 /// What one that waited for a CPU where it was kept, or could not be kept, is left alone for.
 const CROWDED: Micros = Micros::from_millis(60_000);
