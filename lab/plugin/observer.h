@@ -96,6 +96,7 @@ void spaces_instrument_entry(struct qemu_plugin_tb *tb);
 void spaces_begin_vcpu(struct vcpu *vcpu);
 int spaces_entry(const char *text);
 unsigned spaces_programs(void);
+int spaces_of_engine(const struct vcpu *vcpu, uint64_t address);
 
 /* cache.c: a private cache of each vCPU, kept coherent by invalidation. 1 for a miss. */
 void cache_begin(void);

@@ -142,6 +142,16 @@ static void on_section(unsigned index, void *data) {
 
 unsigned spaces_programs(void) { return programs; }
 
+/* Where Linux loads position-independent programs, whatever the randomisation; libraries are far above. */
+static const uint64_t PROGRAMS_FROM = 0x555555554000, PROGRAMS_TO = 0x660000000000;
+
+/* Whether a block that this vCPU is about to run for the first time is of the engine's own file. Nobody else runs that
+   (but its children, until they execute another file), so that what it does need not be asked at each access. Blocks of
+   libraries are shared with programs, by their place in physical memory. */
+int spaces_of_engine(const struct vcpu *vcpu, uint64_t address) {
+    return address >= PROGRAMS_FROM && address < PROGRAMS_TO && *class_of(vcpu->space) == ENGINE;
+}
+
 void spaces_begin_vcpu(struct vcpu *vcpu) {
     /* In the order of their numbers in instructions. */
     static const char *const names[16] = {"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi",

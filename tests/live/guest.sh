@@ -119,6 +119,16 @@ esac
 end_bands evacuated.out evacuate
 rmdir $group
 
+# A program beside a session, whose threads are due to scan their own memory, keeps its pages where they are: so often, since
+# without care it loses them to every other session.
+bands beside.out
+due() { [ "$(awk '{ print $14 + $15 }' /proc/$bands/stat)" -ge 1600 ]; } # two seconds of CPU time a thread
+until_true due
+for time in 1 2 3 4; do ./homing run --source hint-faults --quiet -- ./bands 8 64 3 >session.out 2>session.err; done
+left=$(pages_on 0 $bands)
+[ "$left" -ge 500 ] && ok "beside four sessions: $left pages stay" || not_ok 'beside four sessions' "$left pages stay" session.err
+end_bands beside.out 'beside four sessions'
+
 # A daemon serves the cgroup of its scope, and after a reload another one.
 groups='first second'
 for name in $groups; do

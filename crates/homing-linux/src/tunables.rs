@@ -318,7 +318,7 @@ mod tests {
         fs::write(&paths.switch, "9").unwrap();
         NAMES.iter().for_each(|name| fs::write(folder.join(name), "9").unwrap());
         let mut window = Window::new(&paths, &place.state).unwrap();
-        window.open().unwrap();
+        window.open(false).unwrap();
         let text = fs::read_to_string(&place.state).unwrap();
         let names = |paths: Vec<PathBuf>| -> std::collections::BTreeSet<_> {
             paths.iter().map(|path| path.file_name().unwrap().to_owned()).collect()

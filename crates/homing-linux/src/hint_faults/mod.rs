@@ -11,6 +11,7 @@ pub mod scanner;
 pub mod shared;
 pub mod stand;
 
+use crate::clock;
 use crate::proc::{Pid, Proc, Tid};
 use crate::tunables::Tunables;
 use std::io;
@@ -72,6 +73,8 @@ const PERIOD: &str = "1";
 const IDLE_MB: &str = "26";
 /// Memory in a scan in a window, in MiB: all. Each scan begins anew, so that what one does not reach is never scanned.
 const ALL_MB: &str = "1048576";
+/// Ticks in which threads of other processes scan before pages are marked: where CPUs are virtual, ticks come late.
+const TURN: u32 = 3;
 /// Values of the switch: no balancing, balancing between equal nodes, and between tiers of memory alone.
 const OFF: &str = "0";
 const NORMAL: &str = "1";
@@ -123,12 +126,19 @@ impl Window {
         self.balanced
     }
 
-    /// Lets the kernel mark pages.
+    /// Lets the kernel mark pages. `others`: threads of other processes run. Those that are due to scan do so at the
+    /// next tick, after which their process has no turn for a second at least ([`ALL_MB`] gives periods of that). So
+    /// they have it first, while the kernel marks no pages but those of slower tiers, and none beside the helper.
+    /// Where the kernel balanced them before it may go on to.
     ///
     /// # Errors
     /// If a tunable may not be written.
-    pub fn open(&mut self) -> io::Result<()> {
+    pub fn open(&mut self, others: bool) -> io::Result<()> {
         self.set("scan_size_mb", ALL_MB)?;
+        if others && !self.balanced {
+            self.tunables.set(&self.paths.switch, TIERS)?;
+            std::thread::sleep(TURN * clock::tick());
+        }
         self.tunables.set(&self.paths.switch, NORMAL)
     }
 
@@ -232,10 +242,12 @@ mod tests {
         let switch = || fs::read_to_string(&paths.switch).unwrap().trim().to_owned();
         let now = || (read("scan_delay_ms"), read("scan_size_mb"), switch());
         assert_eq!(now(), (PERIOD.into(), IDLE_MB.into(), OFF.into()));
-        window.open().unwrap();
-        assert_eq!(now(), (PERIOD.into(), ALL_MB.into(), NORMAL.into()));
-        window.close().unwrap();
-        assert_eq!(now(), (PERIOD.into(), IDLE_MB.into(), OFF.into()));
+        for others in [false, true] {
+            window.open(others).unwrap();
+            assert_eq!(now(), (PERIOD.into(), ALL_MB.into(), NORMAL.into()));
+            window.close().unwrap();
+            assert_eq!(now(), (PERIOD.into(), IDLE_MB.into(), OFF.into()));
+        }
         drop(window);
         assert_eq!((read("scan_delay_ms"), read("scan_size_mb")), ("1000".into(), "1000".into()));
         assert_eq!(switch(), "0");

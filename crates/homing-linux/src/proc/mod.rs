@@ -190,6 +190,14 @@ impl Proc {
         Ok(VmStat::parse(&read(&self.root.join("vmstat"))?))
     }
 
+    /// Threads that run or wait for a CPU, of the whole machine, by `loadavg`.
+    pub fn running(&self) -> Result<u64, ProcError> {
+        let path = self.root.join("loadavg");
+        let text = read(&path)?;
+        let threads = text.split(' ').nth(3).and_then(|threads| threads.split('/').next()?.parse().ok());
+        threads.ok_or_else(|| content(path, text.trim(), "the fields of proc_loadavg(5)"))
+    }
+
     /// `status` of a process.
     pub fn status(&self, pid: Pid) -> Result<Status, ProcError> {
         let path = self.path(pid, "status");
@@ -331,6 +339,10 @@ mod tests {
         assert!(proc.stat(Pid(7), Tid(8)).is_err());
         assert_eq!(proc.tasks(Pid(7)).unwrap(), [Tid(8)]);
         assert_eq!(proc.processes().unwrap(), [Pid(7)]);
+        fs::write(root.path().join("loadavg"), "0.20 0.18 0.12 3/80 11206\n").unwrap();
+        assert_eq!(proc.running().unwrap(), 3);
+        fs::write(root.path().join("loadavg"), "0.20 0.18\n").unwrap();
+        assert!(proc.running().unwrap_err().to_string().contains("proc_loadavg(5)"));
     }
 
     #[test]

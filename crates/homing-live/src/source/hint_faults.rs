@@ -211,7 +211,7 @@ impl HintFaults {
         self.scans.threads_late += count.late as u64;
         let own = self.own_threads(targets);
         let shared = self.shared.admit(&self.scanners, targets.proc());
-        let went = self.let_pass(own);
+        let went = self.let_pass(targets.proc(), own);
         shared.dismiss(&self.scanners, targets.proc());
         let went = went?;
         self.marked = Some(clock::monotonic());
@@ -229,9 +229,12 @@ impl HintFaults {
     }
 
     /// Lets the passes go while the kernel may mark pages, and returns the processes in which they went.
-    fn let_pass(&mut self, own: Option<Threads>) -> io::Result<Vec<Pid>> {
+    fn let_pass(&mut self, proc: &Proc, own: Option<Threads>) -> io::Result<Vec<Pid>> {
         let own = own.map(|threads| threads.stand());
-        self.window.open()?;
+        // Besides this one. A thread of the program that does not stand would take the pass's turn.
+        let others =
+            own.as_ref().is_none_or(|own| own.late() == 0) && proc.running().is_ok_and(|all| all > 1);
+        self.window.open(others)?;
         let all = self.scanners.iter_mut();
         let went: Vec<Pid> = all.filter_map(|(pid, scanner)| scanner.go().is_ok().then_some(*pid)).collect();
         wait(|| went.iter().all(|pid| !matches!(self.scanners[pid].passed(), Ok(None))));
