@@ -4,9 +4,10 @@
 //! A page that was last used by node a and is at h would, moved to a, make the next use b local if b = a, and remote if
 //! b = h. So each use of a page whose last user was elsewhere says +1, -1 or 0. In the mean that is q(a) - q(h), with
 //! q(n) the share of node n in the page's uses: all of a page that one other node uses, nothing of one that all use
-//! alike, wherever it is. Pages that are where they are used say nothing, and lower the share of the others. A use of a
-//! huge page counts as many times as it has base pages. One that could be split says +1 if it is of another node: its
-//! parts may each have one user.
+//! alike, wherever it is. Pages that are where they are used say nothing, and lower the share of the others. The first
+//! use of a page that is seen does not count: after the first scan nearly all are. A use of a huge page counts as many
+//! times as it has base pages. One that could be split says +1 if it is of another node: its parts may each have one
+//! user.
 //!
 //! The mean has two errors:
 //!
@@ -21,8 +22,12 @@
 
 use crate::ids::Node;
 
-/// Uses of pages that were used before without which there is no verdict.
+/// Uses of pages that were used before without which there is no verdict ...
 const EVIDENCE: u64 = 200;
+
+/// ... and one of so many uses that must be of such pages: those that are used twice after the first scan are shared
+/// ones, and say nothing of the others.
+const OF_ALL: u64 = 8;
 
 /// The share of the uses from which on moves are worth it: one in 200.
 const WORTH: f64 = 0.005;
@@ -63,12 +68,11 @@ pub(super) struct Use {
 /// Counts between two scans.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Window {
-    /// Uses, a huge page's as often as it has base pages.
-    uses: u64,
-    /// Uses by each node; each once.
+    /// Uses by each node.
     by: Vec<u64>,
-    /// Those of pages that were used before.
+    /// Those of pages that were used before; and a huge page's as often as it has base pages.
     again: u64,
+    uses: u64,
     /// What following the last user would have won, less what it would have lost, out of `uses`.
     won: i64,
     /// The sum of the squares of what each use won or lost.
@@ -90,10 +94,10 @@ fn count<T: Clone + Default>(counts: &mut Vec<T>, node: Node) -> &mut T {
 impl Window {
     fn add(&mut self, seen: &Use) {
         let &Use { by, at, last, pages, splits } = seen;
-        self.uses += pages;
         *count(&mut self.by, by) += 1;
         let Some(last) = last else { return };
         self.again += 1;
+        self.uses += pages;
         let signed = pages as i64;
         if splits {
             self.parts += if by == at { 0 } else { signed };
@@ -105,6 +109,11 @@ impl Window {
                 self.squares += pages * pages;
             }
         }
+    }
+
+    /// All uses, each once.
+    fn all(&self) -> u64 {
+        self.by.iter().sum()
     }
 
     /// The sum of T(n) s(n), with the shares `s` of these counts of uses.
@@ -126,7 +135,9 @@ impl Verdict {
     /// Of all that was seen in these windows; `None` if it is too little.
     fn of(windows: &[Window]) -> Option<Verdict> {
         let sum = |of: fn(&Window) -> f64| windows.iter().map(of).sum::<f64>();
-        if windows.iter().map(|window| window.again).sum::<u64>() < EVIDENCE {
+        let total = |of: fn(&Window) -> u64| windows.iter().map(of).sum::<u64>();
+        let again = total(|window| window.again);
+        if again < EVIDENCE || again * OF_ALL < total(Window::all) {
             return None;
         }
         let mut by = Vec::new();
@@ -172,15 +183,21 @@ impl Gain {
     }
 
     /// Gives a verdict on what was seen lately. Too little of it leaves the last verdict.
-    pub fn judge(&mut self) -> Option<bool> {
-        let verdict = Verdict::of(&self.windows).map(|verdict| !verdict.is_worth());
-        self.nothing = verdict.unwrap_or(self.nothing);
-        verdict
+    pub fn judge(&mut self) {
+        let still_come = 8 * self.windows[0].all() < 7 * self.windows[1].all();
+        self.judge_by(usize::from(still_come));
+    }
+
+    /// ... from that window on. True if moves are known to be worth it.
+    fn judge_by(&mut self, first: usize) -> bool {
+        let verdict = Verdict::of(&self.windows[first..]).map(Verdict::is_worth);
+        self.nothing = verdict.map_or(self.nothing, |is_worth| !is_worth);
+        verdict == Some(true)
     }
 
     /// Another scan has been made.
     pub fn scanned(&mut self) {
-        self.scans = if self.judge() == Some(false) { 0 } else { self.scans.saturating_add(1) };
+        self.scans = if self.judge_by(0) { 0 } else { self.scans.saturating_add(1) };
         self.windows.rotate_right(1);
         self.windows[0] = Window::default();
     }
@@ -301,6 +318,34 @@ mod tests {
             found(scans, |_, scan| if scan < 10 { [1.0, 0.0, 0.0, 0.0] } else { [0.0, 1.0, 0.0, 0.0] })
         };
         assert_eq!((found(12), found(13)), (0, 1));
+    }
+
+    #[test]
+    fn first_uses_say_nothing_and_those_of_a_scan_that_still_come_are_waited_for() {
+        let mut gain = Gain::default();
+        let by = |page: u16| Node(1 + page % 3);
+        for page in 0..60_000u16 {
+            gain.uses(&small(by(page), None));
+            // A few pages are used twice after the scan: what nodes share.
+            if page % 100 == 0 {
+                gain.uses(&small(by(page + 1), Some(by(page))));
+                gain.judge();
+                assert!(!gain.is_nothing(), "after {page}");
+            }
+        }
+        gain.scanned();
+        // Of the next scan the uses of one thread come first.
+        for of in 0..3u16 {
+            for page in (of..60_000).step_by(3) {
+                gain.uses(&small(by(page), Some(by(page))));
+                if page % 100 == 0 {
+                    gain.judge();
+                    assert!(!gain.is_nothing(), "of node {}, after {page}", of + 1);
+                }
+            }
+        }
+        gain.scanned();
+        assert!(!gain.is_nothing());
     }
 
     #[test]
