@@ -1,7 +1,7 @@
 //! Memory policies and CPU affinity of threads: `set_mempolicy(2)`, `sched_setaffinity(2)`.
 
 use crate::fail::{self, Call};
-use crate::proc::{Pid, Tid};
+use crate::proc::Tid;
 use std::io;
 
 /// `MPOL_DEFAULT`: local allocation, and kernel NUMA balancing may move what the thread touches.
@@ -110,15 +110,48 @@ pub fn this_thread() -> Tid {
     Tid(unsafe { libc::gettid() })
 }
 
-/// Lets a process run before others where CPUs are busy: at the nice value -20.
+/// The nice value of what runs before all others.
+const FIRST: i32 = -20;
+
+/// Lets a thread (0: the calling one) run before others where CPUs are busy: at the nice value -20.
 ///
 /// # Errors
 /// ESRCH if it has ended, EACCES without CAP_SYS_NICE.
-pub fn prefer(pid: Pid) -> io::Result<()> {
+pub fn prefer(tid: Tid) -> io::Result<()> {
+    set_nice(tid, FIRST)
+}
+
+fn set_nice(tid: Tid, nice: i32) -> io::Result<()> {
     // SAFETY: the call takes numbers alone.
-    match unsafe { libc::setpriority(libc::PRIO_PROCESS, pid.0 as libc::id_t, -20) } {
+    match unsafe { libc::setpriority(libc::PRIO_PROCESS, tid.0 as libc::id_t, nice) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The calling thread runs before others until this is dropped, by the same thread.
+#[derive(Debug)]
+pub struct Preferred {
+    usual: i32,
+}
+
+impl Preferred {
+    /// From now on.
+    ///
+    /// # Errors
+    /// EACCES without CAP_SYS_NICE.
+    pub fn begin() -> io::Result<Preferred> {
+        // SAFETY: asks for a number: 20 less the nice value, so that none is taken for an error.
+        let usual = 20 - unsafe { libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, 0) } as i32;
+        prefer(Tid(0))?;
+        Ok(Preferred { usual })
+    }
+}
+
+impl Drop for Preferred {
+    fn drop(&mut self) {
+        // Everybody may run after others.
+        let _ = set_nice(Tid(0), self.usual);
     }
 }
 
@@ -159,6 +192,24 @@ mod tests {
         assert_eq!(mask(&[]), [0]);
         assert_eq!(mask(&[0, 2, 63]), [1 << 63 | 0b101]);
         assert_eq!(mask(&[1, 64]), [0b10, 1]);
+    }
+
+    #[test]
+    fn a_thread_is_preferred_for_a_while() {
+        std::thread::spawn(|| {
+            let stat = || std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+            // The 19th field, 16 after the name.
+            let nice = || stat().rsplit(')').next().unwrap().split(' ').nth(17).unwrap().to_owned();
+            let _ = set_nice(Tid(0), 3);
+            let usual = nice();
+            match Preferred::begin() {
+                Ok(_preferred) => assert_eq!(nice(), FIRST.to_string()),
+                Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EACCES)),
+            }
+            assert_eq!(nice(), usual);
+        })
+        .join()
+        .unwrap();
     }
 
     #[test]

@@ -281,7 +281,7 @@ impl Seen {
                 address: entry.address,
                 bytes: entry.bytes,
                 at,
-                seen: entry.seen.clone(),
+                seen: entry.seen.to_vec(),
                 weights: Vec::new(),
                 area: before.1,
                 held: entry.unmovable() || self.all_held || is_huge(&self.huge, entry.address),

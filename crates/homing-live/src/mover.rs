@@ -30,11 +30,13 @@ pub struct Mover {
     pub threads: usize,
     /// Tries for pages that are busy.
     pub tries: u32,
+    /// The threads run before others where CPUs are busy, if that is permitted.
+    pub preferred: bool,
 }
 
 impl Default for Mover {
     fn default() -> Self {
-        Mover { threads: 4, tries: 3 }
+        Mover { threads: 4, tries: 3, preferred: false }
     }
 }
 

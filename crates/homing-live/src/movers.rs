@@ -4,6 +4,7 @@
 
 use crate::mover::{batches, Landed, Mover, Order};
 use homing_linux::clock;
+use homing_linux::policy::Preferred;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -95,6 +96,7 @@ impl Drop for AtWork<'_> {
 fn work(shared: &Shared, mover: Mover, next: impl Fn() -> Option<Vec<Order>>) {
     #[cfg(target_arch = "x86_64")]
     let _of_engine = homing_linux::protect::OfEngine::new();
+    let _preferred = mover.preferred.then(Preferred::begin);
     let mut used = clock::thread_cpu_time();
     while let Some(orders) = next() {
         let _at_work = AtWork(shared);
@@ -223,7 +225,7 @@ mod tests {
         move_pages::query(Pid(me), &[base], &mut statuses).unwrap();
         let PageStatus::On(node) = statuses[0].into() else { panic!("{statuses:?}") };
         for threads in [1, 3] {
-            let mut movers = Movers::new(Mover { threads, tries: 1 });
+            let mut movers = Movers::new(Mover { threads, tries: 1, preferred: false });
             let mut orders: Vec<Order> = (0..2990).map(|page| order(me, node, base + page * 4096)).collect();
             orders.extend([order(me, node, 0x1000), order(i32::MAX, node, 0x1000)]);
             movers.send(orders, None);

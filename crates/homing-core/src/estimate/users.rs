@@ -5,6 +5,7 @@
 
 use super::changes::Era;
 use crate::ids::{Node, Thread};
+use smallvec::SmallVec;
 
 /// What a fault counts, as a part of what the next one does.
 const MEMORY: f32 = 0.85;
@@ -19,7 +20,7 @@ const LEAST: f32 = 0.15;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Users {
     /// Faults by node, older ones for less.
-    recent: Vec<f32>,
+    recent: SmallVec<[f32; 4]>,
     /// The last one, and how many in a row were its own.
     last: Option<Node>,
     row: u8,

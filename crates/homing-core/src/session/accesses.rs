@@ -24,8 +24,8 @@ pub(super) struct Asked {
 /// What is done once it is known where pages are.
 #[derive(Debug)]
 pub(super) enum Then {
-    /// These accesses are reported to the policy.
-    Tell(Vec<Access>),
+    /// These accesses are reported to the policy; with the page of each, where it was known.
+    Tell(Vec<(Access, Option<Page>)>),
     /// These planned moves are ordered.
     Order(Vec<Due>),
 }
@@ -59,13 +59,16 @@ impl Session<'_> {
         let before = accesses.len();
         accesses.retain(|access| self.matters(access));
         self.account.outside_areas += (before - accesses.len()) as u64;
-        accesses.iter_mut().for_each(|access| access.node = self.node_of(access));
         let mut known = AHashSet::new();
         let mut questions = Vec::new();
-        for access in &accesses {
-            questions.extend(self.question(access).filter(|question| known.insert(*question)));
+        let mut told = Vec::with_capacity(accesses.len());
+        for access in accesses {
+            let access = Access { node: self.node_of(&access), ..access };
+            let page = self.page_at(access.process, access.address);
+            questions.extend(self.question(&access, page).filter(|question| known.insert(*question)));
+            told.push((access, page));
         }
-        self.ask(questions, Then::Tell(accesses));
+        self.ask(questions, Then::Tell(told));
     }
 
     /// Leaves out what a watcher does not need, and the pages that are not followed any more.
@@ -123,10 +126,13 @@ impl Session<'_> {
     fn go_on(&mut self, then: Then) {
         match then {
             Then::Tell(accesses) => {
-                accesses.iter().for_each(|access| match self.page_at(access.process, access.address) {
-                    Some(page) => self.access(access, page),
-                    None => self.account.unmapped += 1,
-                })
+                for (access, page) in &accesses {
+                    let page = page.filter(|page| self.is_of(*page, access));
+                    match page.or_else(|| self.page_at(access.process, access.address)) {
+                        Some(page) => self.access(access, page),
+                        None => self.account.unmapped += 1,
+                    }
+                }
             }
             Then::Order(due) => self.order_planned(due),
         }
@@ -142,10 +148,21 @@ impl Session<'_> {
         })
     }
 
-    /// What has to be asked before an access can be taken.
-    fn question(&mut self, access: &Access) -> Option<Question> {
+    /// True if a page that was the access's is still: it may have gone, and its number be another's. False of shared
+    /// memory, which is in several places.
+    fn is_of(&self, page: Page, access: &Access) -> bool {
+        let pages = self.orders().pages();
+        pages.alive(page) && {
+            let entry = pages.entry(page);
+            let process = entry.key.object().is_none() && entry.process == access.process;
+            process && access.address & !(entry.bytes - 1) == entry.address
+        }
+    }
+
+    /// What has to be asked before an access to that page can be taken.
+    fn question(&mut self, access: &Access, page: Option<Page>) -> Option<Question> {
         let process = access.process;
-        if let Some(page) = self.page_at(process, access.address) {
+        if let Some(page) = page {
             // In the process that has just used it: others that share it may not have it mapped.
             let address = access.address & !(self.orders().pages().entry(page).bytes - 1);
             return self.stale(page).then_some(Question { process, address, maybe_huge: false });
@@ -225,8 +242,7 @@ impl Session<'_> {
 
     /// Tells the policy of an access.
     fn access(&mut self, access: &Access, page: Page) {
-        self.processes.thread_uses(access.process, access.thread);
-        let task = self.processes.task(access.process, access.thread);
+        let task = self.processes.thread_uses(access.process, access.thread);
         let thread = task.map(|task| task.number);
         if task.is_none_or(|task| task.home != Some(access.node)) {
             self.look_pace.request(Urgency::Busy);

@@ -58,7 +58,8 @@ impl Session<'_> {
 
     /// Records what was asked for.
     pub(super) fn record_actions(&mut self) {
-        for asked in self.engine.executor_mut().take_asked() {
+        let mut all = self.engine.executor_mut().take_asked();
+        for asked in all.drain(..) {
             self.count_asked(asked.action.page, asked.action.kind, asked.outcome);
             match asked.outcome {
                 Outcome::Refused(_) if asked.again => {}
@@ -75,6 +76,7 @@ impl Session<'_> {
                 self.out.push(Output::Decided(decided));
             }
         }
+        self.engine.executor_mut().take_room(all);
     }
 
     fn decided(&self, asked: &Asked) -> Decided {
@@ -87,7 +89,7 @@ impl Session<'_> {
             action: kind,
             from: asked.from.map(|node| node.0),
             reason: reason.into(),
-            profile: entry.map(|entry| entry.seen.clone()).unwrap_or_default(),
+            profile: entry.map(|entry| entry.seen.to_vec()).unwrap_or_default(),
             place: self.place(page).unwrap_or_default(),
             outcome: asked.outcome.into(),
         }

@@ -18,7 +18,9 @@
 //!   scan of pages that n used last, less those of pages that are at n. If all pages are used alike, the uses of the
 //!   scan say the sum of T(n) s(n), and would say that of T(n) q(n) if the scan were like the others. How far these are
 //!   apart in several scans is the error of their sum (as a t-test has it). It is 0 where the shares are alike from
-//!   scan to scan, as where one node uses all.
+//!   scan to scan, as where one node uses all. Pages that have one user each say the same whoever runs first: if all
+//!   pages were alike the uses would win the sum of T(n) s(n), and if each had its own user one for each page that is
+//!   elsewhere. The error counts only for the part of the way that the uses have left from the first to the second.
 
 use crate::ids::Node;
 
@@ -77,6 +79,8 @@ struct Window {
     won: i64,
     /// The sum of the squares of what each use won or lost.
     squares: u64,
+    /// Uses of pages that were used last by another node than the one where they are, out of `uses`.
+    away: u64,
     /// Uses of pages that the node used last, less those of pages that are there, out of `uses`: T(n).
     followed: Vec<i64>,
     /// What splitting huge pages could make local at most, out of `uses`.
@@ -102,6 +106,7 @@ impl Window {
         if splits {
             self.parts += if by == at { 0 } else { signed };
         } else if last != at {
+            self.away += pages;
             *count(&mut self.followed, last) += signed;
             *count(&mut self.followed, at) -= signed;
             if by == last || by == at {
@@ -152,7 +157,12 @@ impl Verdict {
             Some(more) => SURE_OF_SCANS[more] * (squares * scans as f64 / (scans - 1) as f64).sqrt(),
             None => 0.0,
         };
-        let error = SURE * sum(|window| window.squares as f64).sqrt() + of_scans;
+        let of_uses = SURE * sum(|window| window.squares as f64).sqrt();
+        let alike: f64 = windows.iter().map(|window| window.common(&window.by)).sum();
+        let from_alike = |won: f64| (won - alike).max(0.0);
+        let own = from_alike(sum(|window| window.won as f64));
+        let own = own / from_alike(sum(|window| window.away as f64)).max(own).max(1.0);
+        let error = of_uses + of_scans * (1.0 - own);
         let uses = sum(|window| window.uses as f64);
         Some(Verdict { gain: sum(|window| (window.won + window.parts) as f64) / uses, error: error / uses })
     }
@@ -183,21 +193,15 @@ impl Gain {
     }
 
     /// Gives a verdict on what was seen lately. Too little of it leaves the last verdict.
-    pub fn judge(&mut self) {
-        let still_come = 8 * self.windows[0].all() < 7 * self.windows[1].all();
-        self.judge_by(usize::from(still_come));
-    }
-
-    /// ... from that window on. True if moves are known to be worth it.
-    fn judge_by(&mut self, first: usize) -> bool {
-        let verdict = Verdict::of(&self.windows[first..]).map(Verdict::is_worth);
-        self.nothing = verdict.map_or(self.nothing, |is_worth| !is_worth);
-        verdict == Some(true)
+    pub fn judge(&mut self) -> Option<bool> {
+        let verdict = Verdict::of(&self.windows).map(|verdict| !verdict.is_worth());
+        self.nothing = verdict.unwrap_or(self.nothing);
+        verdict
     }
 
     /// Another scan has been made.
     pub fn scanned(&mut self) {
-        self.scans = if self.judge_by(0) { 0 } else { self.scans.saturating_add(1) };
+        self.scans = if self.judge() == Some(false) { 0 } else { self.scans.saturating_add(1) };
         self.windows.rotate_right(1);
         self.windows[0] = Window::default();
     }
@@ -321,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn first_uses_say_nothing_and_those_of_a_scan_that_still_come_are_waited_for() {
+    fn first_uses_say_nothing_of_a_gain() {
         let mut gain = Gain::default();
         let by = |page: u16| Node(1 + page % 3);
         for page in 0..60_000u16 {
@@ -333,19 +337,27 @@ mod tests {
                 assert!(!gain.is_nothing(), "after {page}");
             }
         }
-        gain.scanned();
-        // Of the next scan the uses of one thread come first.
-        for of in 0..3u16 {
-            for page in (of..60_000).step_by(3) {
-                gain.uses(&small(by(page), Some(by(page))));
-                if page % 100 == 0 {
-                    gain.judge();
-                    assert!(!gain.is_nothing(), "of node {}, after {page}", of + 1);
+    }
+
+    #[test]
+    fn pages_with_one_user_each_are_a_gain_in_whatever_order_they_are_used() {
+        let mut random = SplitMix64::seed_from_u64(11);
+        let mut gain = Gain::default();
+        let mut last = vec![None; 4000];
+        for scan in 0..20 {
+            // Each thread comes a part of the way, one after the other.
+            for node in 0..4u16 {
+                let far = random.gen_range(0..1000);
+                for page in (0..far).map(|page| page * 4 + usize::from(node)) {
+                    gain.uses(&small(Node(node), last[page]));
+                    last[page] = Some(Node(node));
                 }
+                // Of who comes first nothing but his own is known.
+                gain.judge();
+                assert!(!gain.is_nothing() || node == 0, "scan {scan}, node {node}");
             }
+            gain.scanned();
         }
-        gain.scanned();
-        assert!(!gain.is_nothing());
     }
 
     #[test]

@@ -66,6 +66,8 @@ pub struct HotAreas {
     rows: Vec<AreaCounts>,
     /// The row of each area, by its process and first address.
     numbers: AHashMap<(ProcessId, u64), usize>,
+    /// The one that was asked for last.
+    recent: Option<((ProcessId, u64), usize)>,
     iterations: u64,
     kept: Vec<IterationCounts>,
     /// Each iteration whose number is a multiple of this is kept, and the first two.
@@ -93,8 +95,9 @@ impl HotAreas {
     fn row(&mut self, process: ProcessId, address: u64) -> &mut AreaCounts {
         let area = self.of(process, address);
         let key = (process, area.map_or(0, |area| area.start));
-        let number = match self.numbers.get(&key) {
-            Some(&number) => number,
+        let recent = self.recent.filter(|(known, _)| *known == key);
+        let number = match recent.map(|(_, number)| number).or_else(|| self.numbers.get(&key).copied()) {
+            Some(number) => number,
             None => {
                 let row = area.map_or_else(AreaCounts::default, |area| AreaCounts {
                     name: area.name.clone(),
@@ -106,6 +109,7 @@ impl HotAreas {
                 self.add_row(key, row)
             }
         };
+        self.recent = Some((key, number));
         &mut self.rows[number]
     }
 
@@ -127,6 +131,7 @@ impl HotAreas {
     /// at either end.
     fn replace(&mut self, areas: Areas) {
         let process = areas.process;
+        self.recent = None;
         let before = self.of.remove(&process).map(|before| before.areas).unwrap_or_default();
         let row_of = |area: HotArea| self.numbers.remove(&(process, area.start)).map(|number| (area, number));
         let before: Vec<(HotArea, usize)> = before.into_iter().filter_map(row_of).collect();

@@ -24,6 +24,7 @@ pub mod hot;
 pub mod input;
 mod look_pace;
 mod looks;
+mod numbers;
 pub mod orders;
 pub mod output;
 pub mod pages;

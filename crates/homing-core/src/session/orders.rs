@@ -155,6 +155,13 @@ impl Orders {
         std::mem::take(&mut self.asked)
     }
 
+    /// Room for what will be asked for: what [`Orders::take_asked`] gave, empty again.
+    pub fn take_room(&mut self, asked: Vec<Asked>) {
+        if self.asked.is_empty() {
+            self.asked = asked;
+        }
+    }
+
     /// Orders that were not handed out.
     pub fn waiting(&self) -> usize {
         self.queue.len()

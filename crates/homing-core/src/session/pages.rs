@@ -3,13 +3,14 @@
 //! Numbers of pages whose mapping went away are used again, once the policy has been told, so memory stays bounded by
 //! the pages that are there.
 
+use super::numbers::Numbers;
 use super::payoff::Stay;
 use super::rounds::Rounds;
 use super::{HUGE, PAGE};
 use crate::estimate::users::Users;
 use crate::ids::{Micros, Node, Page};
 use crate::process::{Class, ProcessId};
-use ahash::AHashMap;
+use smallvec::SmallVec;
 
 /// What a page is known by, whoever uses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,7 +32,15 @@ impl Key {
         self.rounded(HUGE)
     }
 
-    fn rounded(self, bytes: u64) -> Key {
+    /// The address or place.
+    pub(super) fn place(self) -> u64 {
+        match self {
+            Key::Own(_, place) | Key::Shared(_, place) => place,
+        }
+    }
+
+    /// What begins at a multiple of that many bytes, a power of two, and holds the address or place.
+    pub(super) fn rounded(self, bytes: u64) -> Key {
         match self {
             Key::Own(process, address) => Key::Own(process, address & !(bytes - 1)),
             Key::Shared(object, offset) => Key::Shared(object, offset & !(bytes - 1)),
@@ -89,7 +98,7 @@ pub struct Entry {
     /// The node that used it last, as far as was seen.
     pub last: Option<Node>,
     /// Accesses by node since it was first seen.
-    pub seen: Vec<u32>,
+    pub seen: SmallVec<[u32; 4]>,
     /// Who uses it, by hint faults.
     pub users: Users,
     alive: bool,
@@ -128,7 +137,7 @@ impl Entry {
 /// All pages.
 #[derive(Debug, Default)]
 pub struct PageTable {
-    numbers: AHashMap<Key, Page>,
+    numbers: Numbers,
     entries: Vec<Entry>,
     free: Vec<Page>,
 }
@@ -142,7 +151,7 @@ impl PageTable {
         bytes: u64,
         class: Class,
     ) -> Page {
-        if let Some(&page) = self.numbers.get(&key) {
+        if let Some(page) = self.numbers.get(key) {
             return page;
         }
         let entry = Entry {
@@ -165,7 +174,7 @@ impl PageTable {
             spread: false,
             refused: None,
             last: None,
-            seen: Vec::new(),
+            seen: SmallVec::new(),
             users: Users::default(),
             alive: true,
         };
@@ -185,7 +194,7 @@ impl PageTable {
 
     /// The number of the page of that key, if it is known.
     pub fn find(&self, key: Key) -> Option<Page> {
-        self.numbers.get(&key).copied()
+        self.numbers.get(key)
     }
 
     /// A page. Only for numbers that [`PageTable::number`] gave and that are not gone.
@@ -207,7 +216,7 @@ impl PageTable {
     pub fn remove(&mut self, page: Page) {
         let entry = &mut self.entries[page.index()];
         if std::mem::take(&mut entry.alive) {
-            self.numbers.remove(&entry.key);
+            self.numbers.remove(entry.key);
             self.free.push(page);
         }
     }
@@ -225,7 +234,7 @@ impl PageTable {
 
     /// True if there is none.
     pub fn is_empty(&self) -> bool {
-        self.numbers.is_empty()
+        self.len() == 0
     }
 }
 

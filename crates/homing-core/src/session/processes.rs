@@ -208,12 +208,11 @@ impl Processes {
         self.known.get(&process).is_some_and(|known| known.tasks.values().any(is_used))
     }
 
-    /// A thread was seen to use a page.
-    pub(super) fn thread_uses(&mut self, process: ProcessId, thread: ThreadId) {
-        let task = self.known.get_mut(&process).and_then(|known| known.tasks.get_mut(&thread));
-        if let Some(task) = task {
-            task.used = true;
-        }
+    /// A thread was seen to use a page. What is known of it.
+    pub(super) fn thread_uses(&mut self, process: ProcessId, thread: ThreadId) -> Option<Task> {
+        let task = self.known.get_mut(&process)?.tasks.get_mut(&thread)?;
+        task.used = true;
+        Some(*task)
     }
 }
 

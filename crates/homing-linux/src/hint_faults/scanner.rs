@@ -313,7 +313,7 @@ impl Scanner {
 
     /// Lets its passes, which need some milliseconds each, come at once where the CPUs are busy. Best effort.
     pub fn prefer(&self) {
-        let _ = policy::prefer(self.helper);
+        let _ = policy::prefer(Tid(self.helper.0));
     }
 
     /// Ends the helper, waits for that, and gives its memory back if it was injected. That of a preloaded library stays

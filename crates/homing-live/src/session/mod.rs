@@ -264,7 +264,7 @@ impl<'p> Session<'p> {
             entry,
             migrations: Migrations::begin(&host),
             keeper: Keeper::default(),
-            movers: Movers::new(Mover { threads: config.movers, ..Mover::default() }),
+            movers: Movers::new(Mover { threads: config.movers, preferred: true, ..Mover::default() }),
             splitter: Splitter::default(),
             journal: journal.map_err(SessionError::Journal)?,
             unflushed: false,

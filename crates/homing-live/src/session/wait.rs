@@ -4,6 +4,7 @@
 use super::{Session, SessionError};
 use homing_core::session::input::{Input, Noticed};
 use homing_linux::clock;
+use homing_linux::policy::Preferred;
 use homing_linux::proc::Pid;
 use homing_linux::wait::readable;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -110,6 +111,8 @@ impl Session<'_> {
     /// wait for the rest.
     pub(super) fn process_accesses(&mut self) -> Result<(), SessionError> {
         let begin = Instant::now();
+        // Where all CPUs are busy it would have a small part of one, and pages would come home late.
+        let _preferred = (self.accesses.len() - self.processed > AT_ONCE).then(Preferred::begin);
         while self.processed < self.accesses.len() {
             let end = self.accesses.len().min(self.processed + AT_ONCE);
             let some = self.accesses[self.processed..end].to_vec();
