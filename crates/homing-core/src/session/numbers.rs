@@ -39,7 +39,8 @@ fn place(key: Key) -> usize {
 }
 
 impl Numbers {
-    /// Blocks that fall on the same place push each other out: not those of threads that are equally far in equal parts.
+    /// Blocks that fall on the same place push each other out. Those of threads that are equally far in equal parts do
+    /// not.
     #[inline]
     fn recent(&self, of: Key) -> &Cell<Option<(Key, u32)>> {
         let hash = (of.place() / BYTES).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
@@ -120,7 +121,7 @@ mod tests {
         ) {
             let (mut numbers, mut model) = (Numbers::default(), HashMap::new());
             for (at, (of, page, far, insert)) in steps.into_iter().enumerate() {
-                // Neighbours, blocks with the same place among the recent ones, and other objects with the same addresses.
+                // Neighbours, blocks far away, and other objects with the same addresses.
                 let address = page * PAGE + far * RECENT as u64 * BYTES;
                 let key = if of == 0 { Key::Shared(7, address) } else { Key::Own(ProcessId(of), address) };
                 prop_assert_eq!(numbers.get(key), model.get(&key).copied());
