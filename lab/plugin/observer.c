@@ -100,8 +100,7 @@ static void on_write(unsigned vcpu, mem_info info, uint64_t address, void *data)
     on_access(vcpu, info, address, 1);
 }
 
-/* Whether no access of a block will ever be counted. Each costs a call otherwise, which made the engine seven times as
-   slow. */
+/* Whether no access of a block will ever be counted: each would cost a call, and make the engine slow. */
 static int is_left_alone(struct qemu_plugin_tb *tb) {
     if (options.all || options.card >= 0 || mine == NULL) return 0;
     return spaces_of_engine(mine, qemu_plugin_insn_vaddr(qemu_plugin_tb_get_insn(tb, 0)));

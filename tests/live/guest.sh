@@ -124,7 +124,8 @@ rmdir $group
 bands beside.out
 due() { [ "$(awk '{ print $14 + $15 }' /proc/$bands/stat)" -ge 1600 ]; } # two seconds of CPU time a thread
 until_true due
-for time in 1 2 3 4; do ./homing run --source hint-faults --quiet -- ./bands 8 64 3 >session.out 2>session.err; done
+for time in 1 2 3 4; do ./homing run --source hint-faults --quiet -- ./bands 8 64 3 >session.out 2>session.err ||
+  not_ok "beside session $time" "ended with status $?" session.err; done
 left=$(pages_on 0 $bands)
 [ "$left" -ge 500 ] && ok "beside four sessions: $left pages stay" || not_ok 'beside four sessions' "$left pages stay" session.err
 end_bands beside.out 'beside four sessions'

@@ -19,16 +19,16 @@
 //!   scan say the sum of T(n) s(n), and would say that of T(n) q(n) if the scan were like the others. How far these are
 //!   apart in several scans is the error of their sum (as a t-test has it). It is 0 where the shares are alike from
 //!   scan to scan, as where one node uses all. Pages that have one user each say the same whoever runs first: if all
-//!   pages were alike the uses would win the sum of T(n) s(n), and if each had its own user one for each page that is
-//!   elsewhere. The error counts only for the part of the way that the uses have left from the first to the second.
+//!   pages were used alike, the uses would win the sum of T(n) s(n); if each had its own user, they would win one for
+//!   each page that is elsewhere. The nearer what they have won is to the second, the less this error counts.
 
 use crate::ids::Node;
 
 /// Uses of pages that were used before without which there is no verdict ...
 const EVIDENCE: u64 = 200;
 
-/// ... and one of so many uses that must be of such pages: those that are used twice after the first scan are shared
-/// ones, and say nothing of the others.
+/// ... and which must be at least one in this many of all uses. After the first scan the few pages that are used twice
+/// are shared ones, which say nothing of the others.
 const OF_ALL: u64 = 8;
 
 /// The share of the uses from which on moves are worth it: one in 200.
@@ -72,8 +72,9 @@ pub(super) struct Use {
 struct Window {
     /// Uses by each node.
     by: Vec<u64>,
-    /// Those of pages that were used before; and a huge page's as often as it has base pages.
+    /// Those of pages that were used before.
     again: u64,
+    /// ... with a huge page's as often as it has base pages.
     uses: u64,
     /// What following the last user would have won, less what it would have lost, out of `uses`.
     won: i64,
