@@ -254,8 +254,14 @@ impl Session<'_> {
         entry.used_by(access.process, access.address);
         entry.count(access.node);
         entry.rounds.access(access.node == at);
-        // Who makes a page, or is first met where it is, need not be its user.
-        let last = if first && access.node == at { None } else { entry.last.replace(access.node) };
+        // Who makes a page, or is first met where it is, need not be its user; who is met there twice is.
+        let home = access.node == at;
+        let met = std::mem::replace(&mut entry.met_at_home, first && home);
+        let last = if first && home {
+            None
+        } else {
+            entry.last.replace(access.node).or((met && home).then_some(at))
+        };
         let (class, process, address, pages, is_at) =
             (entry.class, entry.process, entry.address, entry.bytes / PAGE, entry.at);
         self.hot.access(entry, first, access.node != at);

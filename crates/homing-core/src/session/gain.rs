@@ -46,6 +46,9 @@ const WINDOWS: usize = 3;
 /// Scans after which a process of which too little is seen for a verdict is not waited for.
 const YOUNG: u32 = 4;
 
+/// Memory begins on one node if the node has this share of the pages that are seen for the first time.
+const ON_ONE: f64 = 0.5;
+
 /// Counts are void once one thread in 16 has moved. Its uses come from another node then, and they are a larger share
 /// than [`WORTH`].
 const THREADS: u32 = 16;
@@ -84,6 +87,8 @@ struct Window {
     away: u64,
     /// Uses of pages that the node used last, less those of pages that are there, out of `uses`: T(n).
     followed: Vec<i64>,
+    /// Where pages are that were not used before: one for each use.
+    first: Vec<u64>,
     /// What splitting huge pages could make local at most, out of `uses`.
     parts: i64,
 }
@@ -100,7 +105,10 @@ impl Window {
     fn add(&mut self, seen: &Use) {
         let &Use { by, at, last, pages, splits } = seen;
         *count(&mut self.by, by) += 1;
-        let Some(last) = last else { return };
+        let Some(last) = last else {
+            *count(&mut self.first, at) += 1;
+            return;
+        };
         self.again += 1;
         self.uses += pages;
         let signed = pages as i64;
@@ -180,6 +188,8 @@ pub(super) struct Gain {
     /// Since the last scan, and before.
     windows: [Window; WINDOWS],
     nothing: bool,
+    /// There was a verdict.
+    judged: bool,
     /// Scans in a row after which moves were not known to be worth it.
     scans: u32,
     /// Threads that went to other nodes since these counts began.
@@ -197,6 +207,7 @@ impl Gain {
     pub fn judge(&mut self) -> Option<bool> {
         let verdict = Verdict::of(&self.windows).map(|verdict| !verdict.is_worth());
         self.nothing = verdict.unwrap_or(self.nothing);
+        self.judged |= verdict.is_some();
         verdict
     }
 
@@ -223,6 +234,18 @@ impl Gain {
     /// True if moves may gain something, for all that is known.
     pub fn is_open(&self) -> bool {
         !self.nothing && self.scans < YOUNG
+    }
+
+    /// True until the first verdict, if pages were found on several nodes. Many of these may be at home, and of what
+    /// several nodes use it is chance whose first use is seen. Pages that are all on one node are not waited for: few
+    /// of them can be at home.
+    pub fn waits(&self) -> bool {
+        let mut first = Vec::new();
+        for (node, &uses) in self.windows.iter().flat_map(|window| window.first.iter().enumerate()) {
+            *count(&mut first, Node(node as u16)) += uses;
+        }
+        let (all, most) = (first.iter().sum::<u64>(), first.iter().copied().max().unwrap_or(0));
+        !self.judged && self.scans < YOUNG && (most as f64) < ON_ONE * all as f64
     }
 
     /// True if moves would gain nothing.
@@ -408,5 +431,22 @@ mod tests {
         assert!(gain.is_nothing());
         gain.thread_moved(32);
         assert_eq!(gain, Gain::default());
+    }
+
+    #[test]
+    fn pages_on_several_nodes_wait_for_the_first_verdict_and_those_on_one_do_not() {
+        let waits = |nodes: u16, uses: u16, scans: u32| {
+            let mut gain = Gain::default();
+            for scan in 0..=scans {
+                (0..200).for_each(|page| gain.uses(&Use { at: Node(page % nodes), ..small(Node(0), None) }));
+                (scan < scans).then(|| gain.scanned());
+            }
+            (0..uses).for_each(|page| gain.uses(&small(Node(page % 4), Some(Node(page % 4)))));
+            gain.judge();
+            gain.waits()
+        };
+        assert!(!waits(1, 0, 0) && !waits(2, 0, 0) && waits(3, 0, 0));
+        assert!(waits(4, 199, 1) && !waits(4, 200, 1));
+        assert!(waits(4, 0, YOUNG - 1) && !waits(4, 0, YOUNG), "too little is used for a verdict");
     }
 }

@@ -187,6 +187,9 @@ pub struct Arrival {
     pub node: Node,
     /// When it came.
     pub at: Micros,
+    /// It may run on no other node: somebody has put it there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bound: bool,
 }
 
 /// One access that was seen.

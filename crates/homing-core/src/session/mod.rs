@@ -303,6 +303,9 @@ impl<'p> Session<'p> {
         let left: BTreeMap<ProcessId, &str> = self.gains.iter().filter_map(stays).collect();
         let open = self.gains.iter().any(|(process, gain)| gain.is_open() && !pauses(process));
         self.scan_pace.set_no_gain(self.t, !left.is_empty() && !open);
+        let waits = self.gains.iter().filter(|(_, gain)| self.settings.scans && gain.waits());
+        let waits = waits.map(|(process, _)| *process).collect();
+        self.engine.executor_mut().put_off(waits);
         for (action, why) in self.engine.executor_mut().leave(left) {
             *self.account.refused.entry(why).or_default() += 1;
             self.settled(&action, Outcome::Refused(why));

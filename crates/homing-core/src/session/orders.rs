@@ -78,6 +78,9 @@ pub struct Orders {
     confined: BTreeSet<ProcessId>,
     /// Processes whose pages stay whatever the policy wants, and why.
     left: BTreeMap<ProcessId, &'static str>,
+    /// Processes whose orders wait until more is known, and how many of those in the queue were passed over for that.
+    put_off: BTreeSet<ProcessId>,
+    passed: usize,
     /// Bytes that each node can still take.
     room: Vec<Option<u64>>,
     /// What was asked for, and where the page was, until [`Orders::take_asked`].
@@ -114,6 +117,8 @@ impl Orders {
             barred: AHashMap::new(),
             confined: BTreeSet::new(),
             left: BTreeMap::new(),
+            put_off: BTreeSet::new(),
+            passed: 0,
             room: vec![None; nodes],
             asked: Vec::new(),
         }
@@ -162,9 +167,9 @@ impl Orders {
         }
     }
 
-    /// Orders that were not handed out.
+    /// Orders that were not handed out, and could be.
     pub fn waiting(&self) -> usize {
-        self.queue.len()
+        self.queue.len() - self.passed.min(self.queue.len())
     }
 
     /// Orders that were handed out and have not landed.
@@ -194,6 +199,13 @@ impl Orders {
             self.pages.entry_mut(action.page).ordered = None;
         }
         actions
+    }
+
+    /// What the policy wants of these processes, and of no others, is not handed out until they are put off no more.
+    pub(super) fn put_off(&mut self, processes: BTreeSet<ProcessId>) {
+        if self.put_off != processes {
+            (self.put_off, self.passed) = (processes, 0);
+        }
     }
 
     /// True if the pages of a process stay whatever the policy wants.
@@ -257,12 +269,15 @@ impl Orders {
     pub fn send(&mut self, bytes: u64, most: usize) -> Vec<Order> {
         let mut left = bytes;
         let mut orders = Vec::new();
+        self.passed = 0;
         let mut queue = std::mem::take(&mut self.queue).into_iter();
         for page in queue.by_ref() {
             // One that was taken back is still in the queue, and twice if it was given again.
             let Some(&Waiting { action, to }) = self.waiting.get(&page) else { continue };
             let entry = self.pages.entry_mut(page);
-            if entry.under_way.is_some() {
+            let put_off = self.put_off.contains(&entry.process) && !OF_THE_SESSION.contains(&action.reason);
+            if put_off || entry.under_way.is_some() {
+                self.passed += usize::from(put_off);
                 self.queue.push(page);
                 continue;
             }

@@ -97,6 +97,8 @@ pub struct Entry {
     pub refused: Option<&'static str>,
     /// The node that used it last, as far as was seen.
     pub last: Option<Node>,
+    /// It was used once as far as was seen, by the node that had it.
+    pub met_at_home: bool,
     /// Accesses by node since it was first seen.
     pub seen: SmallVec<[u32; 4]>,
     /// Who uses it, by hint faults.
@@ -174,6 +176,7 @@ impl PageTable {
             spread: false,
             refused: None,
             last: None,
+            met_at_home: false,
             seen: SmallVec::new(),
             users: Users::default(),
             alive: true,

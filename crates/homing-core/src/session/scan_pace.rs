@@ -177,6 +177,10 @@ impl ScanPace {
     /// Whether moves would gain nothing, as far as it is known.
     pub(super) fn set_no_gain(&mut self, t: Micros, no_gain: bool) {
         let before = std::mem::replace(&mut self.no_gain, no_gain);
+        if no_gain && !before {
+            // What was asked for was to tell this.
+            self.owed = 0;
+        }
         if no_gain {
             self.pace = self.pace.max(NOTHING_TO_GAIN);
         } else if before {
@@ -312,6 +316,19 @@ mod tests {
         let (before, without, after) =
             (made(0, 10_000, false), made(10_000, 20_000, true), made(20_000, 30_000, false));
         assert!(before > 20 && (4..=6).contains(&without) && after > 20, "{before}, {without}, {after}");
+    }
+
+    #[test]
+    fn scans_that_were_asked_for_are_not_made_once_nothing_is_known_to_be_gained() {
+        let made = |no_gain: bool| {
+            let mut scans = ScanPace::new();
+            let ms = Micros::from_millis;
+            assert!(scans.take_due(ms(0), false, true));
+            scans.scanned(ms(50), &scan(0, 50, true));
+            scans.set_no_gain(ms(60), no_gain);
+            (60..1900).any(|t| scans.take_due(ms(t), false, true))
+        };
+        assert!(made(false) && !made(true));
     }
 
     #[test]

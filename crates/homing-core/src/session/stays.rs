@@ -6,6 +6,8 @@
 //! Threads that find theirs taken take others, also of other nodes, and nothing brings them back. So what comes to
 //! another node during such a **disturbance**, or right after it, is **displaced**: it counts as where it was, and is
 //! sent back once all have settled. If that does not help it has moved, as any other.
+//!
+//! A thread that may run on no other node was put there, by its program or by an operator: it stays as soon as it comes.
 
 use super::input::Arrival;
 use crate::ids::{Micros, Node};
@@ -127,7 +129,7 @@ impl Stays {
         if home == Some(arrival.node) {
             self.away.remove(&thread);
         } else if self.away.get(&thread).is_none_or(|before| before.arrival.node != arrival.node) {
-            let tries = home.map_or(0, |_| self.tries(thread, arrival.at));
+            let tries = home.filter(|_| !arrival.bound).map_or(0, |_| self.tries(thread, arrival.at));
             self.away.insert(thread, Away { arrival, constructs: 0, tries });
         }
     }
@@ -166,7 +168,8 @@ impl Stays {
             let restless = self.patience.get(thread).map(|patience| patience.stays);
             let patience = restless.unwrap_or(STAYS);
             let works = restless.is_none() && away.constructs >= CONSTRUCTS;
-            let stays = kept == Some(away.arrival.node) || works || now.since(away.arrival.at) >= patience;
+            let there = away.arrival.bound || kept == Some(away.arrival.node);
+            let stays = there || works || now.since(away.arrival.at) >= patience;
             if stays {
                 let longer = patience.times(2).min(STAYS_AT_MOST);
                 self.patience.insert(*thread, Patience { moved: now, stays: longer });
@@ -189,7 +192,7 @@ mod tests {
     fn a_thread_moved_when_it_stays_and_a_restless_one_must_stay_longer() {
         let mut stays = Stays::default();
         let (process, thread, ms) = (ProcessId(7), ThreadId(8), Micros::from_millis);
-        let away = |node, at| Arrival { process, thread, node: Node(node), at: ms(at) };
+        let away = |node, at| Arrival { process, thread, node: Node(node), at: ms(at), bound: false };
         let moved = |node| [(process, thread, Node(node))];
         stays.came(away(1, 1000), HOME);
         assert_eq!(stays.take(ms(1100), NOBODY).stay, []);
@@ -210,7 +213,7 @@ mod tests {
     fn a_thread_moved_when_it_ended_two_constructs_in_a_row_there() {
         let mut stays = Stays::default();
         let (process, thread, ms) = (ProcessId(7), ThreadId(8), Micros::from_millis);
-        let at = |node, at| Arrival { process, thread, node: Node(node), at: ms(at) };
+        let at = |node, at| Arrival { process, thread, node: Node(node), at: ms(at), bound: false };
         stays.works(at(1, 1000), 1, HOME);
         assert_eq!(stays.take(ms(1001), NOBODY).stay, [], "one construct");
         stays.works(at(2, 1002), 0, HOME);
@@ -226,7 +229,7 @@ mod tests {
     fn what_a_scan_displaced_is_sent_back_once_and_has_moved_if_that_does_not_help() {
         let mut stays = Stays::default();
         let (process, thread, ms) = (ProcessId(7), ThreadId(8), Micros::from_millis);
-        let away = |node, at| Arrival { process, thread, node: Node(node), at: ms(at) };
+        let away = |node, at| Arrival { process, thread, node: Node(node), at: ms(at), bound: false };
         let back = |first| Taken { stay: vec![], back: vec![Back { process, thread, first }] };
         let moved = Taken { stay: vec![(process, thread, Node(1))], back: vec![] };
         stays.disturbed(ms(1000));
@@ -264,13 +267,13 @@ mod tests {
         let (process, thread, ms) = (ProcessId(7), ThreadId(8), Micros::from_millis);
         let kept = |_| Some(Node(2));
         stays.disturbed(ms(1000));
-        stays.came(Arrival { process, thread, node: Node(2), at: ms(1010) }, HOME);
+        stays.came(Arrival { process, thread, node: Node(2), at: ms(1010), bound: false }, HOME);
         stays.over(ms(1050));
         assert_eq!(
             stays.take(ms(1051), kept),
             Taken { stay: vec![(process, thread, Node(2))], back: vec![] }
         );
-        stays.came(Arrival { process, thread, node: Node(1), at: ms(1060) }, HOME);
+        stays.came(Arrival { process, thread, node: Node(1), at: ms(1060), bound: false }, HOME);
         assert_eq!(stays.take(ms(1250), kept), Taken::default());
     }
 
@@ -279,7 +282,7 @@ mod tests {
         let mut stays = Stays::default();
         let (process, thread, ms) = (ProcessId(7), ThreadId(8), Micros::from_millis);
         stays.disturbed(ms(0));
-        stays.came(Arrival { process, thread, node: Node(1), at: ms(1) }, HOME);
+        stays.came(Arrival { process, thread, node: Node(1), at: ms(1), bound: false }, HOME);
         for at in (100..=1000).step_by(100) {
             stays.over(ms(at - 50));
             stays.disturbed(ms(at));

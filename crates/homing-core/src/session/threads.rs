@@ -24,6 +24,9 @@ impl Session<'_> {
             let home = self.processes.task(arrival.process, arrival.thread).and_then(|task| task.home);
             if self.exists(arrival.node) {
                 self.stays.came(*arrival, home);
+                if arrival.bound {
+                    self.wanderers.bound_by_others(arrival.thread, self.t);
+                }
             }
         }
     }
@@ -37,7 +40,7 @@ impl Session<'_> {
         for &InConstructs { thread, node, ended } in &constructs.threads {
             let home = self.processes.task(process, thread).and_then(|task| task.home);
             if self.exists(node) {
-                self.stays.works(Arrival { process, thread, node, at: self.t }, ended, home);
+                self.stays.works(Arrival { process, thread, node, at: self.t, bound: false }, ended, home);
             }
         }
         if constructs.team > 0 {
@@ -121,7 +124,7 @@ impl Session<'_> {
         for (page, address) in pages {
             self.engine.observe(Observation::Forget(page, address));
             let entry = self.engine.executor_mut().pages_mut().entry_mut(page);
-            (entry.last, entry.rounds, entry.stay) = Default::default();
+            (entry.last, entry.met_at_home, entry.rounds, entry.stay) = Default::default();
         }
         self.forget_gains();
     }

@@ -214,6 +214,14 @@ impl Wanderers {
         wanderer.kept.take().is_some()
     }
 
+    /// A thread may run on one node alone. If it is not kept there, somebody else has put it there: it is left alone.
+    pub(super) fn bound_by_others(&mut self, thread: ThreadId, now: Micros) {
+        if self.kept(thread).is_none() {
+            self.threads.entry(thread).or_default();
+            self.leave_alone(thread, now);
+        }
+    }
+
     /// A thread has ended.
     pub(super) fn ended(&mut self, thread: ThreadId) {
         self.threads.remove(&thread);

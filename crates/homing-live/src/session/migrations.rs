@@ -11,7 +11,8 @@ use homing_core::session::input::Arrival;
 use homing_linux::perf::record::{Record, Sample};
 use homing_linux::perf::ring::Ring;
 use homing_linux::perf::{self, Event, Sampling, Watch};
-use homing_linux::proc::Pid;
+use homing_linux::policy::affinity;
+use homing_linux::proc::{Pid, Tid};
 use std::io;
 use std::time::Duration;
 
@@ -69,7 +70,9 @@ impl Migrations {
             let at = Duration::from_nanos(sample.time).saturating_sub(began);
             let (process, thread) = (ProcessId(sample.pid), ThreadId(sample.tid));
             let node = host.node_of_cpu(sample.cpu)?;
-            Some(Arrival { process, thread, node, at: Micros(at.as_micros() as u64) })
+            let own = || affinity(Tid(sample.tid)).ok();
+            let bound = own().is_some_and(|cpus| cpus.iter().all(|&cpu| host.node_of_cpu(cpu) == Some(node)));
+            Some(Arrival { process, thread, node, at: Micros(at.as_micros() as u64), bound })
         };
         Happened { arrivals: samples.into_iter().filter_map(arrival).collect(), threads_began }
     }

@@ -176,3 +176,21 @@ fn a_page_that_moves_back_and_forth_rests_and_says_so_once() {
     orders.set_now(Micros::from_millis(4200));
     assert_eq!(orders.execute(&action(page, 0)), Outcome::Pending, "it has rested");
 }
+
+#[test]
+fn what_is_put_off_is_handed_out_later_and_what_the_session_itself_wants_at_once() {
+    let (mut orders, page) = orders(false);
+    let other = number(&mut orders, 0x9000, 4096, Class::Heap);
+    orders.pages.entry_mut(other).at = Some(Node(1));
+    let of = orders.pages.entry(page).process;
+    orders.execute(&action(page, 1));
+    orders.execute(&Action { reason: FORWARDED, ..action(other, 0) });
+    orders.put_off([of].into());
+    let sent = |orders: &mut Orders| orders.send(u64::MAX, usize::MAX).iter().map(|order| order.to).collect();
+    let at_once: Vec<Node> = sent(&mut orders);
+    assert_eq!((at_once, orders.waiting(), orders.at(page).home()), (vec![Node(0)], 0, Node(1)));
+    orders.put_off(BTreeSet::new());
+    assert_eq!(orders.waiting(), 1);
+    let later: Vec<Node> = sent(&mut orders);
+    assert_eq!(later, [Node(1)]);
+}

@@ -1,5 +1,6 @@
 //! Tests of the whole session: a table of scenarios, and properties of any inputs.
 
+mod first_uses;
 mod properties;
 mod scenarios;
 mod spread;

@@ -159,8 +159,9 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let arrival = (process(), thread(), node(), 0..10_000_000u64)
-        .prop_map(|(process, thread, node, at)| Arrival { process, thread, node, at: Micros(at) });
+    let arrival = (process(), thread(), node(), 0..10_000_000u64, any::<bool>()).prop_map(
+        |(process, thread, node, at, bound)| Arrival { process, thread, node, at: Micros(at), bound },
+    );
     let noticed =
         prop_oneof![Just(Noticed::ProcessEnded), Just(Noticed::ThreadsBegan), Just(Noticed::CpusetChanged)];
     let input = prop_oneof![

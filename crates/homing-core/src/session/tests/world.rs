@@ -218,7 +218,8 @@ impl<'p> World<'p> {
             ["alone"] => self.found.held = Some(Vec::new()),
             ["huge", page] => drop(self.huge.insert(place(page))),
             ["unsplittable"] => self.splits_work = false,
-            ["goes", thread, node] => self.goes(thread, number(node) as u16),
+            ["goes", thread, node] => self.goes(thread, number(node) as u16, false),
+            ["bound", thread, node] => self.goes(thread, number(node) as u16, true),
             ["seen", thread, node] => {
                 self.thread(1, number(thread) as i32, number(node) as u16);
                 self.look();
@@ -297,12 +298,12 @@ impl<'p> World<'p> {
         self.found.threads.push(ThreadSeen { process, thread, node: Some(Node(node)), ran: true });
     }
 
-    /// A thread comes to another node, as the kernel's event reports.
-    fn goes(&mut self, thread: &str, node: u16) {
+    /// A thread comes to another node, as the kernel's event reports; bound: somebody has put it there.
+    fn goes(&mut self, thread: &str, node: u16, bound: bool) {
         let (thread, at) = (number(thread) as i32, self.t);
         self.threads.insert(thread, node);
         let (process, thread) = (ProcessId(1), ThreadId(thread));
-        self.input(Input::Migrated(vec![Arrival { process, thread, node: Node(node), at }]));
+        self.input(Input::Migrated(vec![Arrival { process, thread, node: Node(node), at, bound }]));
     }
 
     /// Threads work in parallel constructs: `t1:2x3`, the first on node 2, where it has ended three in a row.

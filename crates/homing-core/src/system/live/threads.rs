@@ -46,7 +46,13 @@ impl Threads {
     pub(super) fn moved(&mut self, moved: &ThreadMoved, at: Micros) {
         let Some(Some(task)) = self.tasks.get_mut(moved.thread.index()) else { return };
         (task.node, task.news) = (moved.to, true);
-        self.arrivals.push(Arrival { process: PROCESS, thread: id(moved.thread), node: moved.to, at });
+        self.arrivals.push(Arrival {
+            process: PROCESS,
+            thread: id(moved.thread),
+            node: moved.to,
+            at,
+            bound: false,
+        });
     }
 
     /// Whether threads began since the last time.
