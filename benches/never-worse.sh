@@ -6,13 +6,14 @@
 # those that are there are not made again, so that the command can be ended and begun again at any time.
 #
 #   [OUT=DIR] [STARTS='node0 in-turn'] [THREADS='bound free'] [PAGES='never always'] [PROGRAMS='cg ...'] [REPEATS=N]
-#   [DELAY=50] benches/never-worse.sh
+#   [TIMES=N] [DELAY=50] benches/never-worse.sh
+#
+# TIMES: programs run for so many times as many iterations, of which 1 is some six seconds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 homing=${HOMING:-$PWD/target/release/homing} out=${OUT:-$PWD/build/bench-never-worse}
-declare -A arguments=(
-  [cg]="-n 14000 -i 130" [mg]="-n 32 -i 180" [adi]="-n 384 -i 60" [fft]="-n 65536 -i 9" [sorbyr]="-n 512 -i 150"
-)
+declare -A sizes=([cg]=14000 [mg]=32 [adi]=384 [fft]=65536 [sorbyr]=512)
+declare -A iterations=([cg]=130 [mg]=180 [adi]=60 [fft]=9 [sorbyr]=150)
 declare -A nodes=([node0]=0 [in-turn]=0,1,2,3)
 for program in ${PROGRAMS:-cg mg adi fft sorbyr}; do
   for start in ${STARTS:-node0 in-turn}; do
@@ -23,11 +24,10 @@ for program in ${PROGRAMS:-cg mg adi fft sorbyr}; do
         mkdir -p "${file%/*}"
         bind=false
         [ "$threads" = free ] || bind=true
-        # shellcheck disable=SC2086
         "$homing" lab baseline --topology 4x2 --start-on "${nodes[$start]}" --thp "$pages" --marked \
           --delay="${DELAY:-50}" --repeats "${REPEATS:-1}" --env OMP_PROC_BIND=$bind --env OMP_WAIT_POLICY=passive --timeout 10m --json \
           --contenders start,balancing --with 'homing=homing run --quiet --source hint-faults --' \
-          -- "build/workloads/$program" -t 8 ${arguments[$program]} >"$file.new"
+          -- "build/workloads/$program" -t 8 -n "${sizes[$program]}" -i $((iterations[$program] * ${TIMES:-1})) >"$file.new"
         mv "$file.new" "$file"
       done
     done

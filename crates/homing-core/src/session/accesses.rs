@@ -249,23 +249,25 @@ impl Session<'_> {
         }
         let entry = self.engine.executor_mut().pages_mut().entry_mut(page);
         let Some(at) = entry.seen_at() else { return };
+        // Orders may wait for long, or be taken back. Policies see the page where it is to be, all others where it is.
+        let is_at = if self.settings.dry_run { at } else { entry.at.unwrap_or(at) };
         self.wanderers.used(access.process, access.thread, at, self.t);
         let first = entry.seen.is_empty();
         entry.used_by(access.process, access.address);
         entry.count(access.node);
-        entry.rounds.access(access.node == at);
+        let home = access.node == is_at;
+        entry.rounds.access(home);
         // Who makes a page, or is first met where it is, need not be its user; who is met there twice is.
-        let home = access.node == at;
         let met = std::mem::replace(&mut entry.met_at_home, first && home);
         let last = if first && home {
             None
         } else {
-            entry.last.replace(access.node).or((met && home).then_some(at))
+            entry.last.replace(access.node).or((met && home).then_some(is_at))
         };
-        let (class, process, address, pages, is_at) =
-            (entry.class, entry.process, entry.address, entry.bytes / PAGE, entry.at);
-        self.hot.access(entry, first, access.node != at);
-        self.account.access(access.node, at, class);
+        let (class, process, address, pages) =
+            (entry.class, entry.process, entry.address, entry.bytes / PAGE);
+        self.hot.access(entry, first, !home);
+        self.account.access(access.node, is_at, class);
         let bursts = match access.kind {
             AccessKind::References(_) => None,
             AccessKind::HintFault { after_scan } => {
@@ -284,16 +286,14 @@ impl Session<'_> {
         }
         if let Some(payoff) = self.payoffs.get_mut(&process) {
             let entry = self.engine.executor_mut().pages_mut().entry_mut(page);
-            payoff.uses(&mut entry.stay, access.node, at);
+            payoff.uses(&mut entry.stay, access.node, is_at);
         }
         if let Some(load) = self.loads.get_mut(&process) {
             load.used();
         }
         let splits = self.may_split(page);
         if let Some(gain) = self.gains.get_mut(&process) {
-            // Orders that wait gain something still, or they would be taken back as soon as all are given.
-            let at = is_at.filter(|_| !self.settings.dry_run).unwrap_or(at);
-            gain.uses(&Use { by: access.node, at, last, pages, splits });
+            gain.uses(&Use { by: access.node, at: is_at, last, pages, splits });
         }
         match (access.kind, bursts) {
             (AccessKind::References(count), _) => self.observe(access, page, access.node, count, at),

@@ -155,6 +155,14 @@ impl Session<'_> {
         self.settled(&action, outcome);
     }
 
+    /// Orders were taken back before they were handed out.
+    pub(super) fn taken_back(&mut self, actions: Vec<(Action, &'static str)>) {
+        for (action, why) in actions {
+            *self.account.refused.entry(why).or_default() += 1;
+            self.settled(&action, Outcome::Refused(why));
+        }
+    }
+
     /// Records what came of an action that was pending, and tells the policy.
     pub(super) fn settled(&mut self, action: &Action, outcome: Outcome) {
         if self.record {

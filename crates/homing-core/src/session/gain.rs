@@ -138,11 +138,15 @@ impl Window {
     }
 }
 
-/// What uses say of moves, and how sure it is; both as a share of the uses.
+/// What uses say of moves, and how sure it is; all as a share of the uses.
 #[derive(Clone, Copy, Debug)]
 struct Verdict {
     gain: f64,
+    /// Both errors, and that of the uses alone.
     error: f64,
+    of_uses: f64,
+    /// Uses of pages that another node used last than the one where they are.
+    away: f64,
 }
 
 impl Verdict {
@@ -169,16 +173,25 @@ impl Verdict {
         let of_uses = SURE * sum(|window| window.squares as f64).sqrt();
         let alike: f64 = windows.iter().map(|window| window.common(&window.by)).sum();
         let from_alike = |won: f64| (won - alike).max(0.0);
+        let away = sum(|window| window.away as f64);
         let own = from_alike(sum(|window| window.won as f64));
-        let own = own / from_alike(sum(|window| window.away as f64)).max(own).max(1.0);
+        let own = own / from_alike(away).max(own).max(1.0);
         let error = of_uses + of_scans * (1.0 - own);
         let uses = sum(|window| window.uses as f64);
-        Some(Verdict { gain: sum(|window| (window.won + window.parts) as f64) / uses, error: error / uses })
+        let gain = sum(|window| (window.won + window.parts) as f64) / uses;
+        let (error, of_uses, away) = (error / uses, of_uses / uses, away / uses);
+        Some(Verdict { gain, error, of_uses, away })
     }
 
     /// True if moves are known to be worth it.
     fn is_worth(self) -> bool {
         self.gain > WORTH + self.error
+    }
+
+    /// True if more scans than these may tell that they are worth it. Two may have come while the program did two
+    /// things: worked on its own data, and passed it on. Who does not scan has seen enough.
+    fn is_open(self, scans: usize) -> bool {
+        scans > 0 && (self.gain > WORTH + self.of_uses || scans < WINDOWS && self.away > WORTH)
     }
 }
 
@@ -188,8 +201,12 @@ pub(super) struct Gain {
     /// Since the last scan, and before.
     windows: [Window; WINDOWS],
     nothing: bool,
+    /// ... but more scans may tell otherwise.
+    undecided: bool,
     /// There was a verdict.
     judged: bool,
+    /// Scans since these counts began.
+    seen: usize,
     /// Scans in a row after which moves were not known to be worth it.
     scans: u32,
     /// Threads that went to other nodes since these counts began.
@@ -205,15 +222,16 @@ impl Gain {
 
     /// Gives a verdict on what was seen lately. Too little of it leaves the last verdict.
     pub fn judge(&mut self) -> Option<bool> {
-        let verdict = Verdict::of(&self.windows).map(|verdict| !verdict.is_worth());
-        self.nothing = verdict.unwrap_or(self.nothing);
-        self.judged |= verdict.is_some();
-        verdict
+        let verdict = Verdict::of(&self.windows)?;
+        (self.nothing, self.undecided) = (!verdict.is_worth(), verdict.is_open(self.seen));
+        self.judged = true;
+        Some(self.nothing)
     }
 
     /// Another scan has been made.
     pub fn scanned(&mut self) {
         self.scans = if self.judge() == Some(false) { 0 } else { self.scans.saturating_add(1) };
+        self.seen += 1;
         self.windows.rotate_right(1);
         self.windows[0] = Window::default();
     }
@@ -233,24 +251,25 @@ impl Gain {
 
     /// True if moves may gain something, for all that is known.
     pub fn is_open(&self) -> bool {
-        !self.nothing && self.scans < YOUNG
+        (!self.nothing || self.undecided) && self.scans < YOUNG
     }
 
-    /// True until the first verdict, if pages were found on several nodes. Many of these may be at home, and of what
-    /// several nodes use it is chance whose first use is seen. Pages that are all on one node are not waited for: few
-    /// of them can be at home.
+    /// True until the first verdict, if pages were found on several nodes, and while a verdict may change with the next
+    /// scans. Many of these pages may be at home, and of what several nodes use it is chance whose first use is seen.
+    /// Pages that are all on one node are not waited for before there is a verdict: few of them can be at home.
     pub fn waits(&self) -> bool {
         let mut first = Vec::new();
         for (node, &uses) in self.windows.iter().flat_map(|window| window.first.iter().enumerate()) {
             *count(&mut first, Node(node as u16)) += uses;
         }
         let (all, most) = (first.iter().sum::<u64>(), first.iter().copied().max().unwrap_or(0));
-        !self.judged && self.scans < YOUNG && (most as f64) < ON_ONE * all as f64
+        let unknown = !self.judged && (most as f64) < ON_ONE * all as f64;
+        self.scans < YOUNG && (unknown || self.nothing && self.undecided)
     }
 
     /// True if moves would gain nothing.
     pub fn is_nothing(&self) -> bool {
-        self.nothing
+        self.nothing && !self.is_open()
     }
 }
 
@@ -278,13 +297,15 @@ mod tests {
             }
             gain.scanned();
         }
+        gain.judge();
         gain.is_nothing()
     }
 
     #[test]
     fn what_all_use_alike_gains_nothing_and_a_nodes_own_does() {
         assert!(!verdict(1, |_, _| 1), "the first use of a page says nothing");
-        assert!(verdict(2, |random, _| random.gen_range(0..4)));
+        assert!(!verdict(2, |random, _| random.gen_range(0..4)), "the program may do two things in turn");
+        assert!(verdict(3, |random, _| random.gen_range(0..4)));
         assert!(verdict(2, |_, _| 0), "all is at home");
         assert!(!verdict(2, |_, page| (page % 4) as u16));
         // Two of a hundred pages are another node's.
@@ -294,7 +315,7 @@ mod tests {
         // Of all uses seven in ten by node 1, the others anywhere.
         assert!(!verdict(2, |random, _| if random.gen_bool(0.7) { 1 } else { random.gen_range(0..4) }));
         // Node 0, where the pages are, uses them most.
-        assert!(verdict(2, |random, _| if random.gen_bool(0.7) { 0 } else { random.gen_range(0..4) }));
+        assert!(verdict(3, |random, _| if random.gen_bool(0.7) { 0 } else { random.gen_range(0..4) }));
     }
 
     #[test]
@@ -308,7 +329,7 @@ mod tests {
                 *last = Some(by);
             }
             gain.scanned();
-            wrong += usize::from(scan > 0 && !gain.is_nothing());
+            wrong += usize::from(scan > 0 && !gain.nothing);
         }
         assert!(wrong <= 20, "{wrong} of 399");
     }
@@ -325,7 +346,7 @@ mod tests {
                 *last = Some(by);
             }
             gain.scanned();
-            found += usize::from(scan > 0 && !gain.is_nothing());
+            found += usize::from(scan > 0 && !gain.nothing);
         }
         found
     }
@@ -448,5 +469,23 @@ mod tests {
         assert!(!waits(1, 0, 0) && !waits(2, 0, 0) && waits(3, 0, 0));
         assert!(waits(4, 199, 1) && !waits(4, 200, 1));
         assert!(waits(4, 0, YOUNG - 1) && !waits(4, 0, YOUNG), "too little is used for a verdict");
+    }
+
+    #[test]
+    fn a_verdict_that_more_scans_may_change_keeps_orders_waiting_and_is_final_after_some() {
+        // Node 1 uses most of what node 0 has, in the first scan; in the second all do.
+        let mut gain = Gain::default();
+        let (mut last, mut random) = (vec![None; 1000], SplitMix64::seed_from_u64(3));
+        for often in [0.9, 0.5] {
+            for last in &mut last {
+                let by = Node(if random.gen_bool(often) { 1 } else { random.gen_range(0..4) });
+                gain.uses(&small(by, *last));
+                *last = Some(by);
+            }
+            gain.scanned();
+        }
+        assert!(gain.waits() && gain.is_open() && !gain.is_nothing(), "{gain:?}");
+        gain.scans = YOUNG;
+        assert!(!gain.waits() && !gain.is_open() && gain.is_nothing(), "enough of that");
     }
 }

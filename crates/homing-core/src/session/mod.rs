@@ -46,7 +46,6 @@ mod wanderers;
 pub use input::Input;
 pub use output::Output;
 
-use crate::action::Outcome;
 use crate::engine::{Engine, Observation};
 use crate::estimate::Estimator;
 use crate::ids::{Micros, Node, Time};
@@ -271,6 +270,7 @@ impl<'p> Session<'p> {
     /// Pages were marked: what the uses since the last scan say is judged.
     fn scanned(&mut self, scan: &Scanned) {
         self.gains.values_mut().for_each(Gain::scanned);
+        self.payoffs.values_mut().for_each(Payoff::scanned);
         self.judge_gains();
         self.scan_pace.scanned(self.t, scan);
         if self.settings.send_back {
@@ -292,7 +292,7 @@ impl<'p> Session<'p> {
             gain.judge();
         }
         for payoff in self.payoffs.values_mut() {
-            self.account.pauses += u64::from(payoff.judge(self.t));
+            self.account.pauses += u64::from(payoff.judge(self.t, self.settings.scans));
         }
         let pauses =
             |process: &ProcessId| self.payoffs.get(process).is_some_and(|payoff| payoff.pauses(self.t));
@@ -306,10 +306,8 @@ impl<'p> Session<'p> {
         let waits = self.gains.iter().filter(|(_, gain)| self.settings.scans && gain.waits());
         let waits = waits.map(|(process, _)| *process).collect();
         self.engine.executor_mut().put_off(waits);
-        for (action, why) in self.engine.executor_mut().leave(left) {
-            *self.account.refused.entry(why).or_default() += 1;
-            self.settled(&action, Outcome::Refused(why));
-        }
+        let taken_back = self.engine.executor_mut().leave(left);
+        self.taken_back(taken_back);
     }
 
     fn tick(&mut self, behind: bool, scannable: bool) {

@@ -18,6 +18,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Reasons of moves that no policy asked for: they are made whatever the page did before.
 const OF_THE_SESSION: [&str; 3] = [FORWARDED, PLANNED, SPREAD];
 
+/// Why orders are taken back that went by where threads were.
+const VOID: &str = "the threads of the process were put on other nodes before its turn";
+
 /// ENOENT: no page is mapped at the address.
 const NOT_MAPPED: i32 = 2;
 
@@ -186,11 +189,25 @@ impl Orders {
         if self.left == processes {
             return Vec::new();
         }
+        let actions = self.take_back(|process| processes.get(&process).copied());
         self.left = processes;
+        actions
+    }
+
+    /// What was known of who uses the pages of a process is void: takes back the orders that went by it and were not
+    /// handed out, and returns those that waited.
+    pub(super) fn void(&mut self, process: ProcessId) -> Vec<(Action, &'static str)> {
+        self.barred.retain(|page, _| self.pages.entry(*page).process != process);
+        self.confined.remove(&process);
+        self.take_back(|of| (of == process).then_some(VOID))
+    }
+
+    /// Takes back what policies ordered for pages of these processes and was not handed out, and says what and why.
+    fn take_back(&mut self, why: impl Fn(ProcessId) -> Option<&'static str>) -> Vec<(Action, &'static str)> {
         let taken_back = |waiting: &Waiting| {
             let entry = self.pages.entry(waiting.action.page);
-            let why = self.left.get(&entry.process).filter(|_| entry.under_way.is_none())?;
-            (!OF_THE_SESSION.contains(&waiting.action.reason)).then_some((waiting.action, *why))
+            let why = why(entry.process).filter(|_| entry.under_way.is_none())?;
+            (!OF_THE_SESSION.contains(&waiting.action.reason)).then_some((waiting.action, why))
         };
         let mut actions: Vec<_> = self.waiting.values().filter_map(taken_back).collect();
         actions.sort_unstable_by_key(|(action, _)| action.page);

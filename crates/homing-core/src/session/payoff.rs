@@ -14,6 +14,10 @@ const FIRST: u8 = 4;
 /// Uses of moved pages without which there is no verdict.
 const EVIDENCE: u64 = 300;
 
+/// ... and of scans: those of one say what the program did at that moment. A program that works on its own data and
+/// passes it on in turn would be judged by one of the two.
+const SCANS: u32 = 3;
+
 /// The mean from which on moves pay. What they cost is not in it: a move must bring a tenth of its uses home at least.
 const WORTH: f64 = 0.1;
 
@@ -60,6 +64,9 @@ pub(super) struct Payoff {
     uses: u64,
     home: u64,
     left: u64,
+    /// Scans that these uses are of, but for the last, and whether any are of that.
+    scans: u32,
+    fresh: bool,
     /// Until when the pages stay.
     until: Micros,
     /// Pauses so far, less those after which moves have paid.
@@ -72,6 +79,7 @@ impl Payoff {
     pub fn uses(&mut self, stay: &mut Stay, by: Node, at: Node) {
         let Some(worth) = stay.use_by(by, at) else { return };
         self.uses += 1;
+        self.fresh = true;
         match worth {
             1 => self.home += 1,
             -1 => self.left += 1,
@@ -79,9 +87,14 @@ impl Payoff {
         }
     }
 
-    /// Judges what was seen. True if a pause begins.
-    pub fn judge(&mut self, t: Micros) -> bool {
-        if self.uses < EVIDENCE {
+    /// Another scan has been made.
+    pub fn scanned(&mut self) {
+        self.scans += u32::from(std::mem::take(&mut self.fresh));
+    }
+
+    /// Judges what was seen, by a source that scans or does not. True if a pause begins.
+    pub fn judge(&mut self, t: Micros, scans: bool) -> bool {
+        if self.uses < EVIDENCE || scans && self.scans + u32::from(self.fresh) < SCANS {
             return false;
         }
         let uses = self.uses as f64;
@@ -95,7 +108,7 @@ impl Payoff {
             self.pauses = self.pauses.saturating_sub(1);
         }
         if bad || good {
-            (self.uses, self.home, self.left) = (0, 0, 0);
+            (self.uses, self.home, self.left, self.scans) = (0, 0, 0, 0);
         } else if self.uses >= 4 * EVIDENCE {
             // What was long ago counts less.
             (self.uses, self.home, self.left) = (self.uses / 2, self.home / 2, self.left / 2);
@@ -127,7 +140,7 @@ mod tests {
             let mut stay = Stay::default();
             stay.begin(Some(Node(0)));
             payoff.uses(&mut stay, Node(user(page)), chosen);
-            paused |= payoff.judge(Micros(0));
+            paused |= payoff.judge(Micros(0), false);
         }
         (payoff, paused)
     }
@@ -151,7 +164,7 @@ mod tests {
                 stay.begin(Some(Node(0)));
                 payoff.uses(&mut stay, Node(by), Node(1));
             }
-            payoff.judge(Micros::from_millis(t))
+            payoff.judge(Micros::from_millis(t), false)
         };
         let pauses = |payoff: &Payoff, t: u64| payoff.pauses(Micros::from_millis(t));
         assert!(see(&mut payoff, 0, 0) && pauses(&payoff, 9_999) && !pauses(&payoff, 10_000));
@@ -174,5 +187,19 @@ mod tests {
         stay.begin(Some(Node(1)));
         (0..3).for_each(|by| payoff.uses(&mut stay, Node(by), Node(0)));
         assert_eq!((payoff.uses, payoff.home, payoff.left), (7, 5, 1));
+    }
+
+    #[test]
+    fn the_uses_of_one_scan_or_two_are_no_verdict() {
+        let mut payoff = Payoff::default();
+        for scan in 1..=SCANS {
+            for _ in 0..2 * EVIDENCE {
+                let mut stay = Stay::default();
+                stay.begin(Some(Node(0)));
+                payoff.uses(&mut stay, Node(0), Node(1));
+            }
+            assert_eq!(payoff.judge(Micros(0), true), scan == SCANS, "scan {scan}");
+            payoff.scanned();
+        }
     }
 }

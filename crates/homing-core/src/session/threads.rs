@@ -126,6 +126,8 @@ impl Session<'_> {
             let entry = self.engine.executor_mut().pages_mut().entry_mut(page);
             (entry.last, entry.met_at_home, entry.rounds, entry.stay) = Default::default();
         }
+        let taken_back = self.engine.executor_mut().void(process);
+        self.taken_back(taken_back);
         self.forget_gains();
     }
 

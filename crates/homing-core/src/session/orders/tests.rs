@@ -194,3 +194,18 @@ fn what_is_put_off_is_handed_out_later_and_what_the_session_itself_wants_at_once
     let later: Vec<Node> = sent(&mut orders);
     assert_eq!(later, [Node(1)]);
 }
+
+#[test]
+fn orders_that_went_by_where_threads_were_are_void_once_those_are_elsewhere() {
+    let (mut orders, page) = orders(false);
+    let other = number(&mut orders, 0x9000, 4096, Class::Heap);
+    orders.pages.entry_mut(other).at = Some(Node(1));
+    orders.execute(&action(page, 1));
+    orders.allow(PROCESS, vec![Node(1)]);
+    orders.execute(&action(other, 0));
+    let void: Vec<Page> = orders.void(PROCESS).iter().map(|(action, _)| action.page).collect();
+    assert_eq!((void, orders.confined().len()), (vec![page], 0));
+    orders.allow(PROCESS, vec![Node(0), Node(1)]);
+    assert!(orders.send(u64::MAX, usize::MAX).is_empty(), "what was refused is not ordered now");
+    assert_eq!((orders.at(page).home(), orders.at(other).home()), (Node(0), Node(1)));
+}
