@@ -54,6 +54,9 @@ pub struct Counts {
     /// Pages that were spread over the nodes that use them.
     #[serde(default)]
     pub spread: u64,
+    /// Pages that were sent back to where they were, since moves made it worse.
+    #[serde(default)]
+    pub undone: u64,
     /// Times that the pages of a process were left where they are for a while, since moves did not pay.
     #[serde(default)]
     pub pauses: u64,
@@ -230,6 +233,12 @@ pub const COUNTERS: &[Counter] = &[
         "Pages spread over the nodes that use them.",
         "pages that no node alone uses were spread over the nodes that use them",
         |c| count(c.spread),
+    ),
+    counter(
+        "homing_pages_undone_total",
+        "Pages sent back to where they were, since moves made it worse.",
+        "pages were sent back to where they were: moves made it worse",
+        |c| count(c.undone),
     ),
     counter(
         "homing_pauses_total",

@@ -288,6 +288,14 @@ impl Session<'_> {
             let entry = self.engine.executor_mut().pages_mut().entry_mut(page);
             payoff.uses(&mut entry.stay, access.node, is_at);
         }
+        if let Some(undo) = self.undos.get_mut(&process) {
+            let entry = self.engine.executor_mut().pages_mut().entry_mut(page);
+            match entry.first {
+                Some(first) => undo.uses(access.node, first, is_at),
+                None => undo.met(is_at),
+            }
+            entry.first.get_or_insert(is_at);
+        }
         if let Some(load) = self.loads.get_mut(&process) {
             load.used();
         }

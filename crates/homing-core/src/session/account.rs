@@ -65,6 +65,8 @@ pub struct Account {
     pub refused: BTreeMap<&'static str, u64>,
     /// Pages that were spread since no node is their home.
     pub spread: u64,
+    /// Pages that were sent back to where they were, since moves made it worse.
+    pub undone: u64,
     /// Times that the pages of a process were left where they are for a while, since moves did not pay.
     pub pauses: u64,
     /// Pages whose node changed without the engine moving them: the kernel or somebody else did.

@@ -47,7 +47,7 @@ const WINDOWS: usize = 3;
 const YOUNG: u32 = 4;
 
 /// Memory begins on one node if the node has this share of the pages that are seen for the first time.
-const ON_ONE: f64 = 0.5;
+pub(super) const ON_ONE: f64 = 0.5;
 
 /// Counts are void once one thread in 16 has moved. Its uses come from another node then, and they are a larger share
 /// than [`WORTH`].

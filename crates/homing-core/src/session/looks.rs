@@ -7,6 +7,7 @@ use super::pages::Key;
 use super::payoff::Payoff;
 use super::processes::{Moved, Seen};
 use super::spread::Load;
+use super::undo::Undo;
 use super::Session;
 use crate::engine::Observation;
 use crate::ids::{Node, Page, Time};
@@ -68,6 +69,7 @@ impl Session<'_> {
         self.processes.begin(process);
         self.gains.insert(process, Gain::default());
         self.payoffs.insert(process, Payoff::default());
+        self.undos.insert(process, Undo::default());
         self.loads.insert(process, Load::default());
     }
 
@@ -76,6 +78,7 @@ impl Session<'_> {
         self.teams.remove(&process);
         self.gains.remove(&process);
         self.payoffs.remove(&process);
+        self.undos.remove(&process);
         self.loads.remove(&process);
         self.wanderers.process_ended(process);
         self.processes.end(process);

@@ -41,6 +41,7 @@ mod stays;
 mod tests;
 pub mod thinning;
 pub mod threads;
+pub mod undo;
 mod wanderers;
 
 pub use input::Input;
@@ -68,6 +69,7 @@ use spread::Load;
 use stays::Stays;
 use std::collections::{BTreeMap, BTreeSet};
 use thinning::{Part, Thinning};
+use undo::Undo;
 use wanderers::Wanderers;
 
 /// Where a page is is asked again when its last answer is older.
@@ -158,6 +160,8 @@ pub struct Session<'p> {
     gains: BTreeMap<ProcessId, Gain>,
     /// ... and what they have brought.
     payoffs: BTreeMap<ProcessId, Payoff>,
+    /// ... and whether they made it worse.
+    undos: BTreeMap<ProcessId, Undo>,
     /// Which nodes answer for what each process uses.
     loads: BTreeMap<ProcessId, Load>,
     look_pace: LookPace,
@@ -219,6 +223,7 @@ impl<'p> Session<'p> {
             plan,
             gains: BTreeMap::new(),
             payoffs: BTreeMap::new(),
+            undos: BTreeMap::new(),
             loads: BTreeMap::new(),
             look_pace,
             scan_pace: ScanPace::new(),
@@ -271,6 +276,7 @@ impl<'p> Session<'p> {
     fn scanned(&mut self, scan: &Scanned) {
         self.gains.values_mut().for_each(Gain::scanned);
         self.payoffs.values_mut().for_each(Payoff::scanned);
+        self.undos.values_mut().for_each(Undo::scanned);
         self.judge_gains();
         self.scan_pace.scanned(self.t, scan);
         if self.settings.send_back {
@@ -348,6 +354,7 @@ impl<'p> Session<'p> {
         let (samples, new) = self.estimator.changes.take();
         self.scan_pace.learnt(samples, new);
         self.judge_gains();
+        self.undo();
         self.spread();
         self.send_orders();
         self.splits.interval();

@@ -8,6 +8,7 @@ use super::plan::PLANNED;
 use super::rounds::RESTS;
 use super::spread::SPREAD;
 use super::threads::FORWARDED;
+use super::undo::UNDONE;
 use crate::action::{Action, Kind, Locations, Outcome};
 use crate::engine::Executor;
 use crate::ids::{Micros, Node, Page};
@@ -16,7 +17,7 @@ use ahash::AHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Reasons of moves that no policy asked for: they are made whatever the page did before.
-const OF_THE_SESSION: [&str; 3] = [FORWARDED, PLANNED, SPREAD];
+const OF_THE_SESSION: [&str; 4] = [FORWARDED, PLANNED, SPREAD, UNDONE];
 
 /// Why orders are taken back that went by where threads were.
 const VOID: &str = "the threads of the process were put on other nodes before its turn";

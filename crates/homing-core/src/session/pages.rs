@@ -95,6 +95,8 @@ pub struct Entry {
     pub spread: bool,
     /// Why the last action was refused, if it was.
     pub refused: Option<&'static str>,
+    /// Where it was when it was first met, or met again after its users had gone elsewhere.
+    pub first: Option<Node>,
     /// The node that used it last, as far as was seen.
     pub last: Option<Node>,
     /// It was used once as far as was seen, by the node that had it.
@@ -175,6 +177,7 @@ impl PageTable {
             stay: Stay::default(),
             spread: false,
             refused: None,
+            first: None,
             last: None,
             met_at_home: false,
             seen: SmallVec::new(),

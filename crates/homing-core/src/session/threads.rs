@@ -6,6 +6,7 @@ use super::input::{Access, Arrival, Constructs, InConstructs};
 use super::output::Output;
 use super::processes::Moved;
 use super::stays::Back;
+use super::undo::Undo;
 use super::Session;
 use crate::action::{Action, Kind};
 use crate::engine::{Executor, Observation};
@@ -124,8 +125,9 @@ impl Session<'_> {
         for (page, address) in pages {
             self.engine.observe(Observation::Forget(page, address));
             let entry = self.engine.executor_mut().pages_mut().entry_mut(page);
-            (entry.last, entry.met_at_home, entry.rounds, entry.stay) = Default::default();
+            (entry.last, entry.met_at_home, entry.first, entry.rounds, entry.stay) = Default::default();
         }
+        self.undos.insert(process, Undo::default());
         let taken_back = self.engine.executor_mut().void(process);
         self.taken_back(taken_back);
         self.forget_gains();

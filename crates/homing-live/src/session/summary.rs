@@ -41,6 +41,7 @@ impl Session<'_> {
             let_go: account.let_go,
             forwarded: account.forwarded,
             spread: account.spread,
+            undone: account.undone,
             pauses: account.pauses,
             huge_pages_split: account.split,
             huge_pages_not_split: account.not_split,

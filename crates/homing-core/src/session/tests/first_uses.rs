@@ -76,3 +76,17 @@ fn two_scans_tell_that_all_pages_are_at_home_and_no_more_are_made_soon() {
     let said: Vec<String> = (0..15).map(|_| world.say("wait 100")).collect();
     assert!(!said.concat().contains("scan"), "{said:?}");
 }
+
+#[test]
+fn moves_that_made_it_worse_are_taken_back() {
+    let mut policy = policy();
+    let mut world = program(policy.as_mut(), [0, 1, 2, 3]);
+    // Node 3 is the first to pass over all data three times in a row, then each node is seen with its own.
+    let moved: u64 = (0..3).map(|_| uses(&mut world, [3; 4])).sum();
+    assert_eq!((moved, world.pages_on(1..=PAGES)), (PAGES - QUARTER, [0, 0, 0, PAGES as usize]));
+    for by in [[0, 1, 2, 3], [1, 2, 0, 3], [0, 1, 2, 3], [2, 0, 1, 3], [0, 1, 2, 3]] {
+        uses(&mut world, by);
+    }
+    assert_eq!(world.session.account().undone, PAGES - QUARTER);
+    assert_eq!(world.pages_on(1..=PAGES), [QUARTER as usize; 4]);
+}
