@@ -7,7 +7,8 @@
 //! another node during such a **disturbance**, or right after it, is **displaced**: it counts as where it was, and is
 //! sent back once all have settled. If that does not help it has moved, as any other.
 //!
-//! A thread that may run on no other node was put there, by its program or by an operator: it stays as soon as it comes.
+//! A thread that may run on no other node was put there, by its program or by an operator: it stays as soon as it
+//! comes.
 
 use super::input::Arrival;
 use crate::ids::{Micros, Node};

@@ -1,11 +1,11 @@
 //! Moves that are taken back. A policy goes by the first scans, and these may mislead: where all threads pass over all
 //! data in one half of the time, whichever thread runs first after two scans in a row looks like the user of all pages.
-//! Once moves are known to gain nothing more, those that were made are compared with what was before them: of pages that
-//! are elsewhere than where they were met, uses by the node where they were met count +1, by the node that has them -1.
-//! If the mean is above a tenth by two standard deviations, in at least two scans, they all go back.
+//! Once moves are known to gain nothing more, those that were made are compared with what was before them: of pages
+//! that are elsewhere than where they were met, uses by the node where they were met count +1, by the node that has
+//! them -1. If the mean is above a tenth by two standard deviations, in at least two scans, they all go back.
 //!
-//! Where one node had half of all pages or more at first, nothing goes back: that is where memory happened to begin, not
-//! where threads have put it.
+//! Where one node had half of all pages or more at first, nothing goes back: that is where memory happened to begin,
+//! not where threads have put it.
 
 use super::gain::ON_ONE;
 use super::Session;
