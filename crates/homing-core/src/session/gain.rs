@@ -47,11 +47,17 @@ const WINDOWS: usize = 3;
 const YOUNG: u32 = 4;
 
 /// Memory begins on one node if the node has this share of the pages that are seen for the first time.
-pub(super) const ON_ONE: f64 = 0.5;
+const ON_ONE: f64 = 0.5;
 
 /// Counts are void once one thread in 16 has moved. Its uses come from another node then, and they are a larger share
 /// than [`WORTH`].
 const THREADS: u32 = 16;
+
+/// True if memory begins on one node, with so many pages of each node met for the first time.
+pub(super) fn begins_on_one(met: &[u64]) -> bool {
+    let most = met.iter().max().copied().unwrap_or(0);
+    most as f64 >= ON_ONE * met.iter().sum::<u64>() as f64
+}
 
 /// Why the pages of a process stay.
 pub(super) const NOTHING: &str = "no gain is to be expected: the pages of this process stay";
@@ -262,8 +268,7 @@ impl Gain {
         for (node, &uses) in self.windows.iter().flat_map(|window| window.first.iter().enumerate()) {
             *count(&mut first, Node(node as u16)) += uses;
         }
-        let (all, most) = (first.iter().sum::<u64>(), first.iter().copied().max().unwrap_or(0));
-        let unknown = !self.judged && (most as f64) < ON_ONE * all as f64;
+        let unknown = !self.judged && !begins_on_one(&first);
         self.scans < YOUNG && (unknown || self.nothing && self.undecided)
     }
 

@@ -25,9 +25,7 @@ impl Session<'_> {
             let home = self.processes.task(arrival.process, arrival.thread).and_then(|task| task.home);
             if self.exists(arrival.node) {
                 self.stays.came(*arrival, home);
-                if arrival.bound {
-                    self.wanderers.bound_by_others(arrival.thread, self.t);
-                }
+                self.wanderers.came(arrival.thread, arrival.bound);
             }
         }
     }

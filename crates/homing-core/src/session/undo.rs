@@ -7,7 +7,7 @@
 //! Where one node had half of all pages or more at first, nothing goes back: that is where memory happened to begin,
 //! not where threads have put it.
 
-use super::gain::ON_ONE;
+use super::gain::begins_on_one;
 use super::Session;
 use crate::action::{Action, Kind};
 use crate::engine::Executor;
@@ -81,10 +81,9 @@ impl Undo {
         if uses < EVIDENCE || scans < SCANS {
             return false;
         }
-        let (met, most) = (self.met.iter().sum::<u64>(), self.met.iter().max().copied().unwrap_or(0));
         let mean = (first as f64 - own as f64) / uses as f64;
         let error = SURE * ((first + own) as f64).sqrt() / uses as f64;
-        mean - error > WORSE && (most as f64) < ON_ONE * met as f64
+        mean - error > WORSE && !begins_on_one(&self.met)
     }
 }
 

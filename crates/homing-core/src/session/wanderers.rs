@@ -44,6 +44,8 @@ struct Wanderer {
     /// Its last move, if it is kept on another node than that to which it went.
     left: Option<Moved>,
     left_alone_until: Micros,
+    /// Somebody has bound it to the node where it came last. One that is kept looks like that, too.
+    bound: bool,
 }
 
 impl Wanderer {
@@ -59,7 +61,7 @@ impl Wanderer {
 
     /// True if it may be kept.
     fn is_free(&self, now: Micros) -> bool {
-        self.kept.is_none() && now >= self.left_alone_until
+        self.kept.is_none() && !self.bound && now >= self.left_alone_until
     }
 }
 
@@ -211,14 +213,16 @@ impl Wanderers {
         let Some(wanderer) = self.threads.get_mut(&thread) else { return false };
         wanderer.left_alone_until = Micros(now.0 + CROWDED.0);
         wanderer.moved.clear();
+        wanderer.bound &= wanderer.kept.is_none();
         wanderer.kept.take().is_some()
     }
 
-    /// A thread may run on one node alone. If it is not kept there, somebody else has put it there: it is left alone.
-    pub(super) fn bound_by_others(&mut self, thread: ThreadId, now: Micros) {
-        if self.kept(thread).is_none() {
-            self.threads.entry(thread).or_default();
-            self.leave_alone(thread, now);
+    /// A thread came to a CPU, and may run on no other node, or on others.
+    pub(super) fn came(&mut self, thread: ThreadId, bound: bool) {
+        if bound {
+            self.threads.entry(thread).or_default().bound = true;
+        } else if let Some(wanderer) = self.threads.get_mut(&thread) {
+            wanderer.bound = false;
         }
     }
 
