@@ -8,7 +8,7 @@
 #   [OUT=DIR] [STARTS='node0 in-turn'] [THREADS='bound free'] [PAGES='never always'] [PROGRAMS='cg ...'] [REPEATS=N]
 #   [TIMES=N] [DELAY=50] benches/never-worse.sh
 #
-# TIMES: programs run for so many times as many iterations, of which 1 is some six seconds.
+# TIMES=3 gives each program three times its iterations. Without it, programs run for 6 to 13 seconds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 homing=${HOMING:-$PWD/target/release/homing} out=${OUT:-$PWD/build/bench-never-worse}

@@ -53,7 +53,7 @@ const ON_ONE: f64 = 0.5;
 /// than [`WORTH`].
 const THREADS: u32 = 16;
 
-/// True if memory begins on one node, with so many pages of each node met for the first time.
+/// True if memory begins on one node. `met`: by node, how many pages were there when they were seen for the first time.
 pub(super) fn begins_on_one(met: &[u64]) -> bool {
     let most = met.iter().max().copied().unwrap_or(0);
     most as f64 >= ON_ONE * met.iter().sum::<u64>() as f64
@@ -100,7 +100,7 @@ struct Window {
 }
 
 /// The place of a node in counts.
-fn count<T: Clone + Default>(counts: &mut Vec<T>, node: Node) -> &mut T {
+pub(super) fn count<T: Clone + Default>(counts: &mut Vec<T>, node: Node) -> &mut T {
     if counts.len() <= node.index() {
         counts.resize(node.index() + 1, T::default());
     }

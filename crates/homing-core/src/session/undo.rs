@@ -7,9 +7,9 @@
 //! Where one node had half of all pages or more at first, nothing goes back: that is where memory happened to begin,
 //! not where threads have put it.
 
-use super::gain::begins_on_one;
+use super::gain::{begins_on_one, count};
 use super::Session;
-use crate::action::{Action, Kind};
+use crate::action::{Action, Kind, Outcome};
 use crate::engine::Executor;
 use crate::ids::{Node, Page};
 use crate::process::ProcessId;
@@ -49,10 +49,7 @@ pub(super) struct Undo {
 impl Undo {
     /// A page was met for the first time, at a node.
     pub fn met(&mut self, at: Node) {
-        if self.met.len() <= at.index() {
-            self.met.resize(at.index() + 1, 0);
-        }
-        self.met[at.index()] += 1;
+        *count(&mut self.met, at) += 1;
     }
 
     /// A use of a page that was met at `first` and is at `at`.
@@ -107,8 +104,8 @@ impl Session<'_> {
         });
         for (page, to) in pages.collect::<Vec<(Page, Node)>>() {
             let action = Action { page, kind: Kind::Move { to }, reason: UNDONE };
-            self.engine.executor_mut().execute(&action);
-            self.account.undone += 1;
+            let outcome = self.engine.executor_mut().execute(&action);
+            self.account.undone += u64::from(!matches!(outcome, Outcome::Refused(_)));
         }
         if let Some(undo) = self.undos.get_mut(&process) {
             undo.windows = Default::default();
