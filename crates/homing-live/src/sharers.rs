@@ -4,10 +4,11 @@
 use crate::regions;
 use crate::targets::Targets;
 use homing_core::process::{Held, Object};
+use homing_linux::clock;
 use homing_linux::hint_faults::shared::Range;
 use homing_linux::proc::maps::{Class, Mapping};
 use homing_linux::proc::sharing::same_memory;
-use homing_linux::proc::{Pid, Proc};
+use homing_linux::proc::{Pid, Proc, ProcError};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 /// Others are looked for after this time, and sooner while there are any.
 const SELDOM: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_millis(200);
-/// ... and after that many times what it takes.
+/// ... and after that many times the CPU time that it takes.
 const SHARE: u32 = 200;
 
 /// Files of this size and more are named as memory that stays.
@@ -89,10 +90,11 @@ impl Sharers {
         self.ours = ours;
         let any = shared(&self.ours).next().is_some();
         if any && (changed || self.next <= Instant::now()) {
-            let begin = Instant::now();
+            let (begin, used) = (Instant::now(), clock::thread_cpu_time());
             self.look_outside(targets);
             let pause = if self.outside.is_empty() { SELDOM } else { SOON };
-            self.next = begin + pause.max(begin.elapsed() * SHARE);
+            // Of CPU time: a busy machine would put the next look off for minutes.
+            self.next = begin + pause.max(clock::thread_cpu_time().saturating_sub(used) * SHARE);
         } else if !remapped {
             return None;
         }
@@ -180,26 +182,36 @@ impl Sharers {
             if targets.contains(pid) {
                 continue;
             }
-            let maps = match proc.maps(pid) {
-                Ok(maps) => maps,
+            let shown = match self.shown(proc, pid) {
+                Ok(shown) => shown,
                 Err(error) => {
                     self.unseen += usize::from(!error.is_gone());
                     continue;
                 }
             };
-            let namespace = namespace(proc, pid, &maps);
-            let ours_too = |object: &Object| self.ours.get(object).is_some_and(|mapped| mapped.shared);
-            let shown = maps.iter().filter_map(|mapping| Some(regions::backing(mapping, namespace)?.object));
-            let shown: BTreeSet<Object> = shown.filter(ours_too).collect();
             // Helpers, and children before they execute their program, have a process's own memory.
-            if shown.is_empty() || ours.iter().any(|&our| same_memory(pid, our) == Some(true)) {
+            let has_ours = || ours.iter().any(|&our| same_memory(pid, our) == Some(true));
+            if shown.is_empty() || has_ours() || targets.outlives(pid) {
                 continue;
             }
+            // One that has ended meanwhile had no memory to compare any more. What is outside still is outside now.
+            let shown = self.shown(proc, pid).unwrap_or_default();
             let name = proc.process_stat(pid).map(|stat| stat.name).unwrap_or_default();
             for object in shown {
                 self.outside.entry(object).or_default().insert(pid, name.clone());
             }
         }
+    }
+}
+
+impl Sharers {
+    /// What a process maps of what the processes share.
+    fn shown(&self, proc: &Proc, pid: Pid) -> Result<BTreeSet<Object>, ProcError> {
+        let maps = proc.maps(pid)?;
+        let namespace = namespace(proc, pid, &maps);
+        let shared = |object: &Object| self.ours.get(object).is_some_and(|mapped| mapped.shared);
+        let objects = maps.iter().filter_map(|mapping| Some(regions::backing(mapping, namespace)?.object));
+        Ok(objects.filter(shared).collect())
     }
 }
 

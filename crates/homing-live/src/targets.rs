@@ -119,9 +119,21 @@ impl Targets {
         self.started_here
     }
 
-    /// These helpers work for us, each in the memory of another process.
+    /// These helpers work for us, each in the memory of another process. They may outlive that.
     pub fn know_helpers(&mut self, helpers: Vec<(Pid, Pid)>) {
-        self.helpers = helpers.into_iter().collect();
+        let proc = &self.proc;
+        self.helpers.retain(|&helper, _| {
+            proc.stat(helper, Tid(helper.0)).is_ok_and(|stat| stat.name == hint_faults::SCANNER_NAME)
+        });
+        self.helpers.extend(helpers);
+    }
+
+    /// True for a helper of ours whose process has ended, or executes another program, a moment ago: it still has the
+    /// memory that nobody else has. Known to us, or by what it has from its birth.
+    pub fn outlives(&self, helper: Pid) -> bool {
+        let named = |stat: Stat| stat.name == hint_faults::SCANNER_NAME;
+        self.proc.stat(helper, Tid(helper.0)).is_ok_and(named)
+            && (self.helpers.contains_key(&helper) || hint_faults::preload::is_ours(&self.proc, helper))
     }
 
     /// Scans mark these ranges of shared memory, which the kernel does not mark by itself.

@@ -39,6 +39,14 @@ pub fn environment(
     Some([preload, (ENGINE_ENV, std::process::id().to_string().into()), asan])
 }
 
+/// True if a process has had from its birth the environment that this engine gives to programs. A helper has that of
+/// the program that it was started in, also when that has ended.
+pub fn is_ours(proc: &Proc, pid: Pid) -> bool {
+    let ours = format!("{ENGINE_ENV}={}", std::process::id());
+    let environment = std::fs::read(proc.path(pid, "environ")).unwrap_or_default();
+    environment.split(|byte| *byte == 0).any(|variable| variable == ours.as_bytes())
+}
+
 /// What a process has of a preloaded helper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preloaded {
@@ -183,6 +191,21 @@ mod tests {
         std::fs::write(root.path().join("7/environ"), named).unwrap();
         assert!(will_load(&proc, pid).unwrap(), "right after exec");
         assert!(will_load(&proc, Pid(8)).is_err());
+    }
+
+    #[test]
+    fn a_helper_is_ours_by_its_environment() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("7")).unwrap();
+        let is_ours = |environment: &str| {
+            std::fs::write(root.path().join("7/environ"), environment).unwrap();
+            super::is_ours(&Proc::at(root.path()), Pid(7))
+        };
+        let me = std::process::id();
+        assert!(is_ours(&format!("A=1\0HOMING_SCAN={me}\0B=2\0")));
+        assert!(!is_ours(&format!("A=1\0HOMING_SCAN={me}0\0")));
+        assert!(!is_ours("A=1\0HOMING_SCAN=\0"));
+        assert!(!super::is_ours(&Proc::at(root.path()), Pid(8)));
     }
 
     /// A process whose memory is a file: the library's data at the first page, the shared page at the third.
