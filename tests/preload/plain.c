@@ -1,8 +1,10 @@
 /* Prints what a program can see of itself, and does what programs do: the same with and without the preloaded library.
-   `plain fork` also leaves a child that executes nothing, prints its number, and ends it when the input ends. */
+   `plain fork` also leaves a child that executes nothing, prints its number, and ends it when the input ends.
+   `plain busy` runs until there is input. */
 #include <errno.h>
 #include <pthread.h>
 #include <dirent.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,6 +71,11 @@ int main(int argc, char **argv)
 	if (left > 0)
 		printf("%d\n", left);
 	fflush(stdout);
+	struct pollfd input = {0, POLLIN, 0};
+	if (argc > 1 && strcmp(argv[1], "busy") == 0)
+		while (poll(&input, 1, 0) == 0)
+			for (volatile int i = 0; i < 1000000; i++)
+				;
 	while (getchar() != EOF)
 		;
 	if (left > 0) {

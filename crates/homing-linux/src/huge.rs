@@ -83,12 +83,12 @@ fn disable(whether: bool) -> io::Result<()> {
 }
 
 /// Tells the kernel, in the process's name, not to join the pages of these ranges (address, bytes) into huge ones
-/// again. The process is stopped for that moment. It holds as long as the mappings do: the kernel knows no way back to
-/// the default.
+/// again. A thread of the process is stopped for that moment. It holds as long as the mappings do: the kernel knows no
+/// way back to the default.
 ///
 /// # Errors
-/// EPERM if the process may not be traced, ESRCH if it has ended, EINVAL where the kernel has no huge pages, ENOMEM
-/// where nothing is mapped.
+/// EAGAIN if no thread of the process runs, EPERM if it may not be traced, ESRCH if it has ended, EINVAL where the
+/// kernel has no huge pages, ENOMEM where nothing is mapped.
 pub fn keep_small(proc: &Proc, pid: Pid, ranges: &[(u64, u64)]) -> io::Result<()> {
     use crate::ptrace::{self, call::Caller};
     let advise = || {
@@ -109,11 +109,17 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn a_range_of_another_process_is_kept_small() {
-        let mut child = crate::hint_faults::settled_child();
+        let mut child = crate::hint_faults::busy_child();
         let (proc, pid) = (Proc::default(), Pid(child.id() as i32));
         let maps = proc.maps(pid).unwrap();
         let heap = maps.iter().find(|mapping| mapping.name == "[heap]").unwrap();
-        let advised = keep_small(&proc, pid, &[(heap.start, 4096)]);
+        let advised = loop {
+            match keep_small(&proc, pid, &[(heap.start, 4096)]) {
+                // A busy machine may not give it a CPU at once.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                result => break result,
+            }
+        };
         let smaps = std::fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap();
         match advised {
             Ok(()) => assert!(smaps.lines().any(|line| line.starts_with("VmFlags:") && line.contains(" nh"))),

@@ -51,6 +51,14 @@ pub fn of_this_thread() -> io::Result<i32> {
     }
 }
 
+/// The policy that `numa_maps` names so.
+pub fn mode(name: &str) -> Option<i32> {
+    // `enum` of linux/mempolicy.h.
+    const NAMES: [&str; 5] = ["default", "prefer", "bind", "interleave", "local"];
+    let name = name.split([':', '=']).next();
+    NAMES.iter().position(|known| Some(*known) == name).map(|place| place as i32)
+}
+
 /// Binds memory of our own to nodes, moving what is there. It should be whole pages: the kernel rounds outwards.
 ///
 /// # Errors
@@ -186,6 +194,7 @@ pub fn give_up_cpu(cpu: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proc::{Pid, Proc};
 
     #[test]
     fn masks_have_the_bits_of_their_nodes() {
@@ -239,6 +248,10 @@ mod tests {
             assert_eq!(of_this_thread().unwrap(), DEFAULT);
             set(LOCAL, &[]).unwrap();
             assert_eq!(of_this_thread().unwrap(), LOCAL);
+            // SAFETY: asks for a number.
+            let (proc, me) = (Proc::default(), Tid(unsafe { libc::gettid() }));
+            let told = proc.thread_policy(Pid(std::process::id() as i32), me).unwrap();
+            assert_eq!((mode(&told), mode("bind:0-1"), mode("weighted")), (Some(LOCAL), Some(BIND), None));
             set(DEFAULT, &[]).unwrap();
             assert!(set(999, &[]).is_err());
         })

@@ -107,6 +107,19 @@ fn adopted(pid: Pid) -> Scanner {
     }
 }
 
+/// A helper in a program that runs, which a busy machine may not give a CPU at once.
+fn started(pid: Pid) -> Scanner {
+    let mut scanner = None;
+    until("a thread of the program runs", || {
+        match Scanner::start(&Proc::default(), pid) {
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            result => scanner = Some(result.unwrap()),
+        }
+        scanner.is_some()
+    });
+    scanner.unwrap()
+}
+
 fn has_ended(process: Pid) -> bool {
     Proc::default().stat(process, Tid(process.0)).map_or(true, |stat| matches!(stat.state, 'Z' | 'X'))
 }
@@ -156,17 +169,17 @@ fn programs_without_the_library_get_one_injected() {
         child.wait().unwrap();
         child.id().to_string()
     };
-    let mut no_engine = preloaded(plain("plain", &[]));
+    let mut no_engine = preloaded(plain("plain", &["busy"]));
     no_engine.env("HOMING_SCAN", dead);
     for (what, command) in [
-        ("static", preloaded(plain("static", &[]))),
-        ("not launched", plain("plain", &[])),
+        ("static", preloaded(plain("static", &["busy"]))),
+        ("not launched", plain("plain", &["busy"])),
         ("no engine", no_engine),
     ] {
         let mut program = Program::start(command);
         program.line();
         assert!(matches!(adopt(program.pid()), Adoption::None), "{what}");
-        let mut scanner = Scanner::start(&Proc::default(), program.pid()).unwrap();
+        let mut scanner = started(program.pid());
         assert_eq!(scanner.origin(), Origin::Injected, "{what}");
         pass(&mut scanner);
         scanner.end(&Proc::default()).unwrap();
@@ -225,13 +238,11 @@ fn a_helper_ends_when_its_program_executes_another() {
 
 #[test]
 fn pipes_end_with_the_program_and_not_with_the_helper() {
-    for (command, origin) in
-        [(Command::new("cat"), Origin::Injected), (preloaded(Command::new("cat")), Origin::Preloaded)]
-    {
+    let busy = || plain("plain", &["busy"]);
+    for (command, origin) in [(busy(), Origin::Injected), (preloaded(busy()), Origin::Preloaded)] {
         let mut program = Program::start(command);
-        program.0.stdin.as_mut().unwrap().write_all(b"line\n").unwrap();
         program.line();
-        let mut scanner = Scanner::start(&Proc::default(), program.pid()).unwrap();
+        let mut scanner = started(program.pid());
         assert_eq!(scanner.origin(), origin);
         let open = Proc::default().path(scanner.helper(), "fd").read_dir().unwrap();
         let of =

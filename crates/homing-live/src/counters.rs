@@ -318,8 +318,8 @@ pub const COUNTERS: &[Counter] = &[
     ),
     counter(
         "homing_threads_waiting_total",
-        "Threads that scans left alone, since a stop would disturb the call that they waited in.",
-        "times a thread was left alone by a scan: a stop would have disturbed the call that it waited in",
+        "Threads that slept at a scan and were left alone: no system call is interrupted.",
+        "",
         |c| count(c.scans.threads_waiting),
     ),
     counter(
@@ -330,8 +330,8 @@ pub const COUNTERS: &[Counter] = &[
     ),
     counter(
         "homing_threads_late_total",
-        "Threads that did not stop for a scan in time.",
-        "times a thread did not stop for a scan in time",
+        "Threads that did not stop for a scan in time, or block the signals for that.",
+        "times a thread did not stop for a scan in time, or blocked the signals for that",
         |c| count(c.scans.threads_late),
     ),
     gauge(

@@ -5,6 +5,7 @@
 //! kernel must scan when the helper is at work, and not else. What is changed is put back at the end.
 
 mod code;
+mod inject;
 pub mod own;
 pub mod preload;
 pub mod scanner;
@@ -12,10 +13,12 @@ pub mod shared;
 pub mod stand;
 
 use crate::clock;
+use crate::policy;
 use crate::proc::{Pid, Proc, Tid};
 use crate::tunables::Tunables;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 /// The name of the scanning helper in `/proc`.
 pub const SCANNER_NAME: &str = "homing-scan";
@@ -152,25 +155,35 @@ impl Window {
     }
 }
 
+/// What came of [`switch_policy`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Switched {
+    /// Threads that have the new policy now.
+    pub changed: usize,
+    /// Threads that keep the old one, since they sleep: no system call is interrupted.
+    pub asleep: usize,
+}
+
 /// Gives every thread of a process whose memory policy is `from` the policy `to` ([`crate::policy::LOCAL`] or
 /// [`crate::policy::DEFAULT`]), and leaves all others alone: who chose another policy keeps it. `scratch` is the
-/// address of eight bytes in the process that nobody else uses. Returns how many threads were changed; those that end
-/// meanwhile are left out.
+/// address of eight bytes in the process that nobody else uses. Threads that end meanwhile are left out.
 ///
 /// # Errors
 /// EPERM if the process may not be traced.
-pub fn switch_policy(proc: &Proc, pid: Pid, from: i32, to: i32, scratch: u64) -> io::Result<usize> {
-    let [changed, _] =
-        crate::guard::guarded(|| switch_all(proc, pid, from, to, scratch).map(|n| [n as u64, 0]))?;
-    Ok(changed as usize)
+pub fn switch_policy(proc: &Proc, pid: Pid, from: i32, to: i32, scratch: u64) -> io::Result<Switched> {
+    let switch = || switch_all(proc, pid, from, to, scratch);
+    let [changed, asleep] =
+        crate::guard::guarded(|| switch().map(|all| [all.changed as u64, all.asleep as u64]))?;
+    Ok(Switched { changed: changed as usize, asleep: asleep as usize })
 }
 
-fn switch_all(proc: &Proc, pid: Pid, from: i32, to: i32, scratch: u64) -> io::Result<usize> {
-    use crate::ptrace::{self, call::Caller};
+fn switch_all(proc: &Proc, pid: Pid, from: i32, to: i32, scratch: u64) -> io::Result<Switched> {
+    use crate::ptrace::{self, call::Caller, held};
     use std::os::unix::fs::FileExt;
     let memory = ptrace::memory(pid)?;
+    let deadline = Instant::now() + held::PATIENCE;
     let switch = |tid: Tid| -> io::Result<bool> {
-        let mut caller = Caller::of(proc, pid, tid, &memory)?;
+        let mut caller = Caller::of(proc, pid, tid, &memory, deadline)?;
         caller.call(libc::SYS_get_mempolicy, &[scratch, 0, 0, 0, 0])?;
         let mut mode = [0; 4];
         memory.read_exact_at(&mut mode, scratch)?;
@@ -180,35 +193,50 @@ fn switch_all(proc: &Proc, pid: Pid, from: i32, to: i32, scratch: u64) -> io::Re
         caller.call(libc::SYS_set_mempolicy, &[to as u64, 0, 0]).map(|_| true)
     };
     let mut seen = std::collections::BTreeSet::new();
-    let mut changed = 0;
+    let mut all = Switched::default();
     // Threads that begin meanwhile inherit from one that may not have been reached yet: until nothing new is seen.
     loop {
         let tasks = proc.tasks(pid).map_err(ptrace::to_io)?;
         let before = seen.len();
         for tid in tasks.into_iter().filter(|tid| seen.insert(*tid)).collect::<Vec<_>>() {
+            // Known without a stop.
+            if proc.thread_policy(pid, tid).is_some_and(|policy| policy::mode(&policy) != Some(from)) {
+                continue;
+            }
             match switch(tid) {
-                Ok(was) => changed += usize::from(was),
+                Ok(was) => all.changed += usize::from(was),
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
                 Err(_) if proc.stat(pid, tid).map_or(true, |stat| matches!(stat.state, 'Z' | 'X')) => {}
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    all.asleep += 1;
+                }
                 Err(error) => return Err(error),
             }
         }
         if seen.len() == before {
-            return Ok(changed);
+            return Ok(all);
         }
     }
 }
 
-/// A child that has made its last mapping: right after `spawn` it may be in the middle of exec, with nothing mapped
-/// yet.
+/// A child that has made its last mapping, runs, and ends with 0 at SIGTERM: right after `spawn` it may be in the
+/// middle of exec, with nothing mapped yet.
 #[cfg(test)]
-pub(crate) fn settled_child() -> std::process::Child {
-    use std::io::{Read, Write};
+pub(crate) fn busy_child() -> std::process::Child {
+    use std::io::Read;
     use std::process::{Command, Stdio};
-    let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "trap 'exit 0' TERM; echo x; while :; do :; done"]);
+    let mut child = shell.stdout(Stdio::piped()).spawn().unwrap();
     child.stdout.as_mut().unwrap().read_exact(&mut [0; 1]).unwrap();
     child
+}
+
+/// Ends one of [`busy_child`], which must not have been harmed.
+#[cfg(test)]
+pub(crate) fn end_busy(mut child: std::process::Child) {
+    crate::interrupts::signal_child(&child, libc::SIGTERM).unwrap();
+    assert!(child.wait().unwrap().success());
 }
 
 #[cfg(test)]
@@ -261,13 +289,18 @@ mod tests {
     #[test]
     fn threads_of_default_policy_are_switched_and_others_left() {
         use crate::policy::{BIND, DEFAULT, LOCAL};
-        let mut child = settled_child();
+        let mut child = busy_child();
         let (proc, pid) = (Proc::default(), Pid(child.id() as i32));
-        let scanner = scanner::Scanner::start(&proc, pid).unwrap();
-        let switch = |from, to| switch_policy(&proc, pid, from, to, scanner.scratch()).unwrap();
-        assert_eq!(switch(DEFAULT, LOCAL), 1);
-        assert_eq!((switch(DEFAULT, LOCAL), switch(BIND, DEFAULT), switch(LOCAL, DEFAULT)), (0, 0, 1));
+        let scanner = scanner::tests::started(&proc, pid);
         let scratch = scanner.scratch();
+        let switched = |from, to| loop {
+            let switched = switch_policy(&proc, pid, from, to, scratch).unwrap();
+            if switched.asleep == 0 {
+                return switched.changed;
+            }
+        };
+        assert_eq!(switched(DEFAULT, LOCAL), 1);
+        assert_eq!((switched(DEFAULT, LOCAL), switched(BIND, DEFAULT), switched(LOCAL, DEFAULT)), (0, 0, 1));
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(switch_policy(&proc, pid, DEFAULT, LOCAL, scratch).is_err());

@@ -29,17 +29,17 @@
 //! The program starts it itself if [`super::preload`] is at work or the engine is a part of it ([`super::own`]), else
 //! it is injected.
 
-use super::code::{at, code, words};
+use super::code::at;
 use super::own;
 use super::preload::{self, Preloaded};
-use super::{PAGE, SCANNER_NAME};
+use super::SCANNER_NAME;
 use crate::clock;
 use crate::follow::Process;
-use crate::guard::{guarded, Values};
+use crate::guard::guarded;
 use crate::policy;
 use crate::proc::sharing::same_memory;
 use crate::proc::{Pid, Proc, Tid};
-use crate::ptrace::{self, call::Caller};
+use crate::ptrace;
 use crate::wait::end_of;
 use std::fs::File;
 use std::io;
@@ -112,13 +112,15 @@ pub struct Scanner {
     control: u64,
     beat: u64,
     grants: u64,
+    /// The control page is the program's again.
+    freed: bool,
 }
 
 impl Scanner {
     /// A helper that has just been started.
     pub(super) fn new(pid: Pid, helper: Pid, origin: Origin, memory: File, control: u64) -> Scanner {
         let process = end_of(helper).ok().map(Process::of);
-        Scanner { pid, helper, process, origin, memory, control, beat: 0, grants: 0 }
+        Scanner { pid, helper, process, origin, memory, control, beat: 0, grants: 0, freed: false }
     }
 
     /// Takes the helper that the program has by its preloaded library, or else injects one. What memory policy the
@@ -153,55 +155,14 @@ impl Scanner {
         Ok(Adoption::Adopted(scanner))
     }
 
-    /// Starts a helper in the name of a thread of the program, which is stopped for that.
-    ///
-    /// # Errors
-    /// EPERM if the process may not be traced, ESRCH if it has ended, what `mmap`, `mprotect` and `clone` give inside
-    /// it (a seccomp filter may forbid them).
-    pub fn inject(proc: &Proc, pid: Pid) -> io::Result<Scanner> {
-        let memory = ptrace::memory(pid)?;
-        let [helper, control] = guarded(|| Scanner::make(proc, pid, &memory))?;
-        let helper = find_helper(proc, pid, Pid(helper as i32))?;
-        Ok(Scanner::new(pid, helper, Origin::Injected, memory, control))
-    }
-
-    /// Makes memory and helper; gives the helper, and the address of the control page.
-    fn make(proc: &Proc, pid: Pid, memory: &File) -> io::Result<Values> {
-        let mut caller = Caller::of_any(proc, pid, memory)?;
-        let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
-        let writable = (libc::PROT_READ | libc::PROT_WRITE) as u64;
-        let base = caller.call(libc::SYS_mmap, &[0, 2 * PAGE, writable, flags, u64::MAX, 0])?;
-        match Scanner::launch(&mut caller, base) {
-            Ok(helper) => Ok([helper.0 as u64, base + PAGE]),
-            Err(error) => {
-                // Best effort: the process keeps two unused pages at worst.
-                let _ = caller.call(libc::SYS_munmap, &[base, 2 * PAGE]);
-                Err(error)
-            }
-        }
-    }
-
-    fn launch(caller: &mut Caller<'_>, base: u64) -> io::Result<Pid> {
-        let (control, memory) = (base + PAGE, caller.memory());
-        memory.write_all_at(code(), base)?;
-        for [offset, word] in words() {
-            memory.write_all_at(&word.to_ne_bytes(), control + offset)?;
-        }
-        let executable = (libc::PROT_READ | libc::PROT_EXEC) as u64;
-        caller.call(libc::SYS_mprotect, &[base, PAGE, executable])?;
-        let between = caller.call_code(base, control)?;
-        caller.call(libc::SYS_wait4, &[between, 0, libc::__WALL as u64, 0])?;
-        let mut helper = [0; 8];
-        memory.read_exact_at(&mut helper, control + at::HELPER)?;
-        match i64::from_ne_bytes(helper) {
-            error if error <= 0 => Err(io::Error::from_raw_os_error(-error as i32)),
-            helper => Ok(Pid(helper as i32)),
-        }
-    }
-
     /// Who started the helper.
     pub fn origin(&self) -> Origin {
         self.origin
+    }
+
+    /// Address of the control page.
+    pub(super) fn control(&self) -> u64 {
+        self.control
     }
 
     /// The memory of the process.
@@ -322,29 +283,25 @@ impl Scanner {
     /// # Errors
     /// If the process has ended meanwhile, which is as good, or the helper does not end within two seconds; then its
     /// memory is left, because unmapping it under a running helper would end the program.
-    pub fn end(self, proc: &Proc) -> io::Result<()> {
-        self.put(at::STOP, 1)?;
+    pub fn end(mut self, proc: &Proc) -> io::Result<()> {
+        let injected = self.origin == Origin::Injected;
+        // A pass that waits for its go would not end by itself.
+        self.put(if injected { at::GO } else { at::STOP }, if injected { self.grants } else { 1 })?;
         self.wake();
         for _ in 0..400 {
+            if injected && !self.freed && self.get(at::USED)? == self.grants {
+                self.freed = true;
+                guarded(|| self.take_back(proc))?;
+            }
+            let ended = if injected { self.freed } else { self.get(at::ENDED)? == 1 };
             let state = proc.stat(self.helper, Tid(self.helper.0)).map(|stat| stat.state);
-            if self.get(at::ENDED)? == 1 && !matches!(state, Ok(running) if running != 'Z') {
-                return match self.origin {
-                    Origin::Preloaded => Ok(()),
-                    Origin::Injected => guarded(|| self.unmap(proc)).map(drop),
-                    Origin::Own => own::unmap(self.control),
-                };
+            if ended && !matches!(state, Ok(running) if running != 'Z') {
+                self.freed |= self.origin == Origin::Own;
+                return if self.origin == Origin::Own { own::unmap(self.control) } else { Ok(()) };
             }
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
         Err(io::Error::new(io::ErrorKind::TimedOut, "the scanning helper did not end within two seconds"))
-    }
-}
-
-impl Scanner {
-    fn unmap(&self, proc: &Proc) -> io::Result<Values> {
-        let mut caller = Caller::of_any(proc, self.pid, &self.memory)?;
-        caller.call(libc::SYS_munmap, &[self.control - PAGE, 2 * PAGE])?;
-        Ok([0; 2])
     }
 }
 
@@ -356,7 +313,7 @@ fn is_helper(proc: &Proc, pid: Pid, helper: Pid) -> bool {
 }
 
 /// The helper of `pid`, which knows it by the number `inside`. In a container that is another one than ours.
-fn find_helper(proc: &Proc, pid: Pid, inside: Pid) -> io::Result<Pid> {
+pub(super) fn find_helper(proc: &Proc, pid: Pid, inside: Pid) -> io::Result<Pid> {
     if is_helper(proc, pid, inside) {
         return Ok(inside);
     }
@@ -371,6 +328,9 @@ fn find_helper(proc: &Proc, pid: Pid, inside: Pid) -> io::Result<Pid> {
 
 impl Drop for Scanner {
     fn drop(&mut self) {
+        if self.freed {
+            return;
+        }
         // A process that has ended needs no telling.
         let _ = self.put(at::STOP, 1);
         self.wake();
@@ -378,8 +338,8 @@ impl Drop for Scanner {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::settled_child;
+pub(super) mod tests {
+    use super::super::{busy_child, end_busy};
     use super::*;
     use std::time::Instant;
 
@@ -391,12 +351,25 @@ mod tests {
         }
     }
 
+    /// A helper in a process that runs, which a busy machine may not give a CPU at once.
+    pub(in super::super) fn started(proc: &Proc, pid: Pid) -> Scanner {
+        let begin = Instant::now();
+        loop {
+            match Scanner::start(proc, pid) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    assert!(begin.elapsed() < Duration::from_secs(60), "no thread of {pid} runs");
+                }
+                result => return result.unwrap(),
+            }
+        }
+    }
+
     #[test]
     fn a_helper_scans_in_another_process_and_leaves_no_trace() {
-        let mut child = settled_child();
+        let child = busy_child();
         let (proc, pid) = (Proc::default(), Pid(child.id() as i32));
         let maps = proc.maps(pid).unwrap();
-        let mut scanner = Scanner::start(&proc, pid).unwrap();
+        let mut scanner = started(&proc, pid);
         let helper = scanner.helper();
         let name = || proc.stat(helper, Tid(helper.0)).map(|stat| stat.name);
         until("named", || name().is_ok_and(|name| name == SCANNER_NAME));
@@ -411,8 +384,7 @@ mod tests {
         scanner.end(&proc).unwrap();
         assert!(name().is_err() || proc.stat(helper, Tid(helper.0)).unwrap().state == 'Z');
         assert_eq!(proc.maps(pid).unwrap(), maps);
-        drop(child.stdin.take());
-        assert!(child.wait().unwrap().success());
+        end_busy(child);
     }
 
     /// 4 ms: when a kernel of 250 ticks a second lets a pass scan, by its rules.
@@ -434,9 +406,9 @@ mod tests {
 
     #[test]
     fn a_helper_ends_with_its_program() {
-        let mut child = settled_child();
+        let mut child = busy_child();
         let (proc, pid) = (Proc::default(), Pid(child.id() as i32));
-        let scanner = Scanner::start(&proc, pid).unwrap();
+        let scanner = started(&proc, pid);
         let helper = scanner.helper();
         child.kill().unwrap();
         child.wait().unwrap();
@@ -446,9 +418,9 @@ mod tests {
 
     #[test]
     fn a_helper_without_work_sleeps() {
-        let mut child = settled_child();
+        let child = busy_child();
         let (proc, pid) = (Proc::default(), Pid(child.id() as i32));
-        let scanner = Scanner::start(&proc, pid).unwrap();
+        let scanner = started(&proc, pid);
         let sleeps = || {
             let status = std::fs::read_to_string(proc.path(scanner.helper(), "status")).unwrap();
             let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
@@ -460,8 +432,7 @@ mod tests {
         let slept = sleeps() - before;
         assert!(slept < 40, "it has slept {slept} times in a second");
         scanner.end(&proc).unwrap();
-        drop(child.stdin.take());
-        assert!(child.wait().unwrap().success());
+        end_busy(child);
     }
 
     #[test]

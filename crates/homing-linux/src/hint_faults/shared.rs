@@ -9,7 +9,7 @@
 use super::scanner::Scanner;
 use crate::guard::guarded;
 use crate::policy::{BALANCED, BIND, DEFAULT};
-use crate::proc::{Proc, Tid};
+use crate::proc::Proc;
 use crate::ptrace::call::Caller;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -76,8 +76,7 @@ impl Scanner {
     }
 
     fn caller<'a>(&'a self, proc: &'a Proc) -> io::Result<Caller<'a>> {
-        let helper = self.helper();
-        Caller::of(proc, helper, Tid(helper.0), self.memory())
+        Caller::of_helper(proc, self.helper(), self.memory())
     }
 
     /// True if a part of the range has a memory policy, or that cannot be told. Asks at some places.

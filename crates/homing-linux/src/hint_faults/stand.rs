@@ -2,9 +2,10 @@
 //! each takes a signal, whose handler waits.
 //!
 //! The signal is SIGURG, as for the preemption of Go programs: nobody is harmed by one too many, and where there is no
-//! handler (after exec) it is ignored. Threads that sleep take no ticks and are left alone, so that no call is
-//! interrupted but one that begins to wait in the microseconds between.
+//! handler (after exec) it is ignored. Threads that sleep take no ticks and are left alone. The others take it outside
+//! of the kernel ([`crate::perf::kick`]), so that no call is interrupted.
 
+use crate::perf::kick::Kick;
 use crate::proc::{Pid, Proc, Tid};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -83,56 +84,58 @@ fn prepare() -> io::Result<()> {
 
 /// Threads of this process that run, are not the caller, and take the signal.
 #[derive(Debug)]
-pub struct Threads(Vec<Tid>);
+pub struct Threads(Vec<Kick>);
 
 impl Threads {
     /// Finds them.
     ///
     /// # Errors
-    /// If the program has a handler of its own for the signal, or `/proc` cannot be read.
+    /// If the program has a handler of its own for the signal, `/proc` cannot be read, or this user may have no perf
+    /// events.
     pub fn running(proc: &Proc) -> io::Result<Threads> {
         prepare()?;
         let me = Pid(std::process::id() as i32);
         // SAFETY: asks for a number.
         let caller = Tid(unsafe { libc::gettid() });
         let tasks = proc.tasks(me).map_err(crate::ptrace::to_io)?;
-        let runs = |tid: &Tid| {
-            *tid != caller && proc.stat(me, *tid).is_ok_and(|stat| stat.state == 'R') && takes(proc, me, *tid)
+        let takes = |tid: Tid| {
+            proc.thread_status(me, tid).is_ok_and(|status| status.blocked >> (SIGNAL - 1) & 1 == 0)
         };
-        Ok(Threads(tasks.into_iter().filter(runs).collect()))
+        let runs = |tid: &Tid| {
+            *tid != caller && proc.stat(me, *tid).is_ok_and(|stat| stat.state == 'R') && takes(*tid)
+        };
+        let mut kicks = Vec::new();
+        for tid in tasks.into_iter().filter(runs) {
+            match Kick::of(tid, SIGNAL) {
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+                kick => kicks.push(kick?),
+            }
+        }
+        Ok(Threads(kicks))
     }
 
     /// Has them stand still. Allocates nothing, and nothing may be allocated while it lasts: one of them may hold the
     /// allocator's lock.
-    pub fn stand(&self) -> Stand {
+    pub fn stand(self) -> Stand {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1);
         ARRIVED.store(0, Ordering::Release);
         STAND.store(number, Ordering::Release);
-        let me = std::process::id() as i32;
-        // SAFETY: a thread that has ended meanwhile is an error, which changes nothing.
-        let send = |tid: &&Tid| unsafe { libc::syscall(libc::SYS_tgkill, me, tid.0, SIGNAL) == 0 };
-        let sent = self.0.iter().filter(send).count() as u32;
+        let sent = self.0.iter().filter(|kick| kick.send().is_ok()).count() as u32;
         let begin = Instant::now();
         while ARRIVED.load(Ordering::Acquire) < sent && begin.elapsed() < ARRIVE {
             std::thread::sleep(Duration::from_micros(200));
         }
-        Stand { late: sent.saturating_sub(ARRIVED.load(Ordering::Acquire)) }
+        // Those that wake up meanwhile stand still, too.
+        Stand { late: sent.saturating_sub(ARRIVED.load(Ordering::Acquire)), kicks: self.0 }
     }
-}
-
-/// True if the thread does not block the signal.
-fn takes(proc: &Proc, pid: Pid, tid: Tid) -> bool {
-    let status = std::fs::read_to_string(proc.path(pid, &format!("task/{tid}/status"))).unwrap_or_default();
-    let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
-    let blocked = blocked.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    blocked.is_some_and(|mask| mask >> (SIGNAL - 1) & 1 == 0)
 }
 
 /// Threads stand still until this is dropped.
 #[derive(Debug)]
 pub struct Stand {
     late: u32,
+    kicks: Vec<Kick>,
 }
 
 impl Stand {
@@ -144,6 +147,8 @@ impl Stand {
 
 impl Drop for Stand {
     fn drop(&mut self) {
+        // Before they go on; it frees no memory.
+        self.kicks.clear();
         STAND.store(0, Ordering::Release);
         futex(libc::FUTEX_WAKE, i32::MAX as u32, std::ptr::null());
     }

@@ -1,6 +1,7 @@
 //! `perf_event_open(2)`: events that sample, and their rings.
 
 pub mod data_src;
+pub mod kick;
 pub mod pmu;
 pub mod record;
 pub mod ring;
@@ -33,6 +34,9 @@ impl Event {
     /// Threads that come to another CPU, sampled there, and threads that begin ([`record::Record::Began`]). A software
     /// event, of the kernel's own doing: needs the right to watch the kernel.
     pub const MIGRATIONS: Event = Event::software(bindings::PERF_COUNT_SW_CPU_MIGRATIONS);
+
+    /// Time on a CPU, in nanoseconds. A software event.
+    pub const CPU_CLOCK: Event = Event::software(bindings::PERF_COUNT_SW_CPU_CLOCK);
 
     const fn software(event: bindings::perf_sw_ids) -> Event {
         Event { kind: bindings::PERF_TYPE_SOFTWARE, config: event as u64, config1: 0, precise: 0 }
@@ -87,6 +91,11 @@ pub fn open(event: Event, watch: Watch, sampling: Sampling) -> io::Result<Ring> 
     let more = if sampling.memory { fields::PERIOD | fields::WEIGHT | fields::DATA_SRC } else { 0 };
     let sample_type = fields::TID | fields::TIME | fields::ADDR | fields::CPU | more;
     let mut attributes = attributes(event, sampling, sample_type);
+    Ring::new(descriptor(&mut attributes, watch)?, sampling.ring_pages, sample_type)
+}
+
+/// The descriptor of an event.
+fn descriptor(attributes: &mut bindings::perf_event_attr, watch: Watch) -> io::Result<OwnedFd> {
     let (tid, cpu) = match watch {
         Watch::Thread(tid) => (tid.0, -1),
         Watch::Cpu(cpu) => (-1, cpu as i32),
@@ -94,13 +103,12 @@ pub fn open(event: Event, watch: Watch, sampling: Sampling) -> io::Result<Ring> 
     fail::point(Call::PerfOpen)?;
     let cloexec = bindings::PERF_FLAG_FD_CLOEXEC.into();
     // SAFETY: the kernel reads `size` bytes of `attributes`, which are its own.
-    let fd = unsafe { sys::perf_event_open(&mut attributes, tid, cpu, -1, cloexec) };
+    let fd = unsafe { sys::perf_event_open(attributes, tid, cpu, -1, cloexec) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: the kernel has just given us this descriptor.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    Ring::new(fd, sampling.ring_pages, sample_type)
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// What the kernel is asked for. Fields that it does not know yet are zero, which every kernel accepts.

@@ -13,7 +13,7 @@ use maps::Mapping;
 use numa_maps::Range;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -164,20 +164,24 @@ impl Proc {
         Stat::parse(&text).ok_or_else(|| content(path, text.trim(), "the fields of proc_pid_stat(5)"))
     }
 
-    /// The number of the system call that a thread waits in; None if it runs, or waits outside of one. The kernel's
-    /// numbers, which differ between architectures.
-    pub fn system_call(&self, pid: Pid, tid: Tid) -> Result<Option<i64>, ProcError> {
-        let text = read(&self.path(pid, &format!("task/{tid}/syscall")))?;
-        let number = text.split_ascii_whitespace().next().and_then(|number| number.parse().ok());
-        Ok(number.filter(|number| *number >= 0))
-    }
-
     /// `status` of a thread.
     pub fn thread_status(&self, pid: Pid, tid: Tid) -> Result<ThreadStatus, ProcError> {
         let path = self.path(pid, &format!("task/{tid}/status"));
         let text = read(&path)?;
         ThreadStatus::parse(&text)
             .ok_or_else(|| content(path, text.trim(), "the fields of proc_pid_status(5)"))
+    }
+
+    /// The memory policy of a thread in the words of `numa_maps` (`default`, `local`, `bind:0-1`), which names it for
+    /// each mapping that has none of its own, such as the first one, the program. `None` if it has ended, or the kernel
+    /// has no NUMA.
+    pub fn thread_policy(&self, pid: Pid, tid: Tid) -> Option<String> {
+        // The kernel counts the pages of each mapping whose line begins in what is read.
+        let mut begin = [0; 64];
+        let mut file = File::open(self.path(pid, &format!("task/{tid}/numa_maps"))).ok()?;
+        let read = file.read(&mut begin).ok()?;
+        let line = std::str::from_utf8(&begin[..read]).ok()?;
+        line.split_ascii_whitespace().nth(1).map(str::to_owned)
     }
 
     /// Where a thread may run, and where its process' memory may be.

@@ -82,6 +82,8 @@ fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 pub struct ThreadStatus {
     /// The signals that it blocks at this moment: signal n is bit n - 1.
     pub blocked: u64,
+    /// The signals that its process has handlers for, likewise.
+    pub caught: u64,
     /// True if a seccomp mode or filter is in force.
     pub seccomp: bool,
     /// How many filters are; `None` before Linux 5.9, which does not tell.
@@ -91,10 +93,11 @@ pub struct ThreadStatus {
 impl ThreadStatus {
     /// Parses the file. Kernels without seccomp do not name it.
     pub fn parse(text: &str) -> Option<ThreadStatus> {
-        let blocked = u64::from_str_radix(field(text, "SigBlk")?, 16).ok()?;
+        let mask = |name| u64::from_str_radix(field(text, name)?, 16).ok();
+        let (blocked, caught) = (mask("SigBlk")?, mask("SigCgt")?);
         let seccomp = field(text, "Seccomp").is_some_and(|mode| mode != "0");
         let filters = field(text, "Seccomp_filters").and_then(|count| count.parse().ok());
-        Some(ThreadStatus { blocked, seccomp, filters })
+        Some(ThreadStatus { blocked, caught, seccomp, filters })
     }
 }
 
@@ -193,9 +196,10 @@ mod tests {
 
     #[test]
     fn threads_tell_what_they_block_and_whether_they_are_filtered() {
-        let text = "Name:\tcg\nSigBlk:\t0000000000010000\nSeccomp:\t2\nSeccomp_filters:\t1\n";
+        let text = "Name:\tcg\nSigBlk:\t0000000000010000\nSigCgt:\t0000000000000002\n\
+                    Seccomp:\t2\nSeccomp_filters:\t1\n";
         let status = ThreadStatus::parse(text).unwrap();
-        assert_eq!(status, ThreadStatus { blocked: 1 << 16, seccomp: true, filters: Some(1) });
+        assert_eq!(status, ThreadStatus { blocked: 1 << 16, caught: 2, seccomp: true, filters: Some(1) });
         assert!(!ThreadStatus::parse(&text.replace("\t2", "\t0")).unwrap().seccomp);
         assert_eq!(ThreadStatus::parse("Name:\tcg\n"), None);
     }

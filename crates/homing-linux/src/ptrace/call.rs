@@ -8,13 +8,13 @@
 
 use super::filters;
 use super::held::Held;
-use super::interrupted;
 use super::request::{self, Resume};
 use super::stop::{self, Stop};
 use super::unsupported;
 use crate::fail::{self, Call};
 use crate::proc::{Pid, Proc, Tid};
 use libc::user_regs_struct as Registers;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -23,6 +23,11 @@ use std::time::{Duration, Instant};
 /// How long a call may take. A thread whose call is under way cannot be let go: it would run on with registers that are
 /// ours.
 const PATIENCE: Duration = Duration::from_secs(600);
+
+/// How long a thread of a process is given to leave the kernel before another one is asked, and how long it is looked
+/// for one that runs.
+const LEAVES: Duration = Duration::from_millis(500);
+const AWAKE: Duration = Duration::from_millis(20);
 
 /// How often a call is made again that a signal came before.
 const ATTEMPTS: u32 = 1000;
@@ -77,34 +82,66 @@ impl<'a> Caller<'a> {
     /// # Errors
     /// As for [`Held::hold`]; Unsupported if it is no 64-bit program, has no vdso, or has filters for system calls that
     /// cannot be suspended.
-    pub fn of(proc: &'a Proc, pid: Pid, tid: Tid, memory: &'a File) -> io::Result<Caller<'a>> {
-        let held = Held::hold(tid)?;
-        filters::suspend(proc, pid, tid)?;
-        let instruction = syscall_instruction(proc, pid, memory)?;
-        let saved = save(proc, pid, tid, memory)?;
-        Ok(Caller { held, proc, pid, memory, instruction, saved })
+    pub fn of(
+        proc: &'a Proc,
+        pid: Pid,
+        tid: Tid,
+        memory: &'a File,
+        deadline: Instant,
+    ) -> io::Result<Caller<'a>> {
+        Caller::new(proc, pid, Held::hold(proc, pid, tid, deadline)?, memory)
     }
 
     /// As [`Caller::of`], with whichever thread of the process can be stopped, the first one if possible.
     ///
     /// # Errors
-    /// ESRCH if the process has ended; else what the last thread gave.
+    /// EAGAIN if none runs outside of the kernel; ESRCH if the process has ended; else those of [`Caller::of`].
     pub fn of_any(proc: &'a Proc, pid: Pid, memory: &'a File) -> io::Result<Caller<'a>> {
-        let tasks = proc.tasks(pid).map_err(super::to_io)?;
-        let (waiting, others): (Vec<Tid>, Vec<Tid>) =
-            tasks.into_iter().partition(|tid| interrupted::must_not_be_disturbed(proc, pid, *tid));
-        let mut last = io::Error::from_raw_os_error(libc::ESRCH);
-        // Those in calls that a stop disturbs only if there is no other one.
-        for tid in others.into_iter().chain(waiting) {
-            match Caller::of(proc, pid, tid, memory) {
-                Ok(caller) => return Ok(caller),
-                // What ended meanwhile, or has begun to wait, is passed over.
-                Err(error) if super::ended(proc, pid, tid) => drop(error),
-                Err(error) if error.kind() == io::ErrorKind::TimedOut => last = error,
-                Err(error) => return Err(error),
+        let begin = Instant::now();
+        let mut late = BTreeSet::new();
+        loop {
+            let tasks = proc.tasks(pid).map_err(super::to_io)?;
+            for tid in tasks.into_iter().filter(|tid| !late.contains(tid)).collect::<Vec<Tid>>() {
+                match Caller::of(proc, pid, tid, memory, Instant::now() + LEAVES) {
+                    Ok(caller) => return Ok(caller),
+                    Err(error) if error.kind() == io::ErrorKind::TimedOut => drop(late.insert(tid)),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(error) if super::ended(proc, pid, tid) => drop(error),
+                    Err(error) => return Err(error),
+                }
             }
+            if begin.elapsed() >= AWAKE {
+                proc.process_stat(pid).map_err(super::to_io)?;
+                return Err(io::Error::from_raw_os_error(libc::EAGAIN));
+            }
+            std::thread::sleep(Duration::from_millis(1));
         }
-        Err(last)
+    }
+
+    /// Stops a helper of ours that has one thread, whatever it waits in.
+    ///
+    /// # Errors
+    /// As for [`Caller::of`].
+    pub fn of_helper(proc: &'a Proc, helper: Pid, memory: &'a File) -> io::Result<Caller<'a>> {
+        Caller::new(proc, helper, Held::interrupt(Tid(helper.0))?, memory)
+    }
+
+    fn new(proc: &'a Proc, pid: Pid, held: Held, memory: &'a File) -> io::Result<Caller<'a>> {
+        filters::suspend(proc, pid, held.tid())?;
+        let instruction = syscall_instruction(proc, pid, memory)?;
+        let saved = save(proc, pid, held.tid(), memory)?;
+        Ok(Caller { held, proc, pid, memory, instruction, saved })
+    }
+
+    /// Lets the thread end by `exit(2)` instead of going on.
+    ///
+    /// # Errors
+    /// Those of ptrace.
+    pub fn exit(mut self) -> io::Result<()> {
+        let registers = &mut self.saved.registers;
+        (registers.rip, registers.orig_rax) = (self.instruction, u64::MAX);
+        (registers.rax, registers.rdi) = (libc::SYS_exit as u64, 0);
+        request::set_registers(self.held.tid(), &self.saved.registers)
     }
 
     /// The memory of the process.
@@ -176,7 +213,7 @@ impl<'a> Caller<'a> {
                 // Where the thread stands after a call, the kernel does not look whether one is to be begun again.
                 request::interrupt(tid)?;
                 request::resume(tid, Resume::Run, 0)?;
-                self.held.settle(deadline())?;
+                self.held.wait(deadline())?;
                 request::set_registers(tid, &self.saved.registers)?;
             }
         }
@@ -221,7 +258,7 @@ impl<'a> Caller<'a> {
         let tid = self.held.tid();
         request::interrupt(tid)?;
         request::resume(tid, Resume::Run, signal)?;
-        self.held.settle(deadline())?;
+        self.held.wait(deadline())?;
         self.saved = save(self.proc, self.pid, tid, self.memory)?;
         Ok(())
     }
@@ -236,7 +273,7 @@ impl<'a> Caller<'a> {
     /// other signals might be delivered than those that the call waits for: so the call is begun again first.
     fn unblock(&self) -> io::Result<()> {
         let tid = self.held.tid();
-        if self.saved.another_mask && interrupted::restarts(&self.saved.registers) {
+        if self.saved.another_mask && restarts(&self.saved.registers) {
             request::set_signal_mask(tid, u64::MAX)?;
             request::resume(tid, Resume::ToSystemCall, 0)?;
             loop {
@@ -263,10 +300,23 @@ fn deadline() -> Instant {
     Instant::now() + PATIENCE
 }
 
+/// True if the thread runs 64-bit code: other code has other numbers for system calls.
+fn is_long_mode(registers: &Registers) -> bool {
+    const USER_CS: u64 = 0x33;
+    const X32: u64 = 0x4000_0000;
+    registers.cs == USER_CS && (registers.orig_rax == u64::MAX || registers.orig_rax & X32 == 0)
+}
+
+/// True if the kernel will begin this thread's system call again.
+fn restarts(registers: &Registers) -> bool {
+    // ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK of linux/errno.h.
+    registers.orig_rax != u64::MAX && [-512, -513, -514, -516].contains(&(registers.rax as i64))
+}
+
 /// What a held thread is to get back.
 fn save(proc: &Proc, pid: Pid, tid: Tid, memory: &File) -> io::Result<Saved> {
     let mut registers = request::registers(tid)?;
-    if !interrupted::is_long_mode(&registers) {
+    if !is_long_mode(&registers) {
         return Err(unsupported("the thread does not run 64-bit code"));
     }
     if registers.orig_rax == u64::MAX {

@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::fs::File;
 use std::io;
 use std::marker::PhantomData;
+use std::time::Instant;
 
 /// There is none on this processor.
 #[derive(Debug)]
@@ -12,8 +13,24 @@ pub struct Caller<'a>(Infallible, PhantomData<&'a File>);
 
 impl<'a> Caller<'a> {
     /// Refused.
-    pub fn of(proc: &'a Proc, pid: Pid, _tid: Tid, memory: &'a File) -> io::Result<Caller<'a>> {
+    pub fn of(
+        proc: &'a Proc,
+        pid: Pid,
+        _tid: Tid,
+        memory: &'a File,
+        _deadline: Instant,
+    ) -> io::Result<Caller<'a>> {
         Caller::of_any(proc, pid, memory)
+    }
+
+    /// Refused.
+    pub fn of_helper(proc: &'a Proc, helper: Pid, memory: &'a File) -> io::Result<Caller<'a>> {
+        Caller::of_any(proc, helper, memory)
+    }
+
+    /// Needs a caller.
+    pub fn exit(self) -> io::Result<()> {
+        match self.0 {}
     }
 
     /// Refused.

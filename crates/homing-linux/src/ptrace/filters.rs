@@ -60,7 +60,7 @@ mod tests {
             fs::create_dir_all(&directory).unwrap();
             let text = format!(
                 "Name:\tx\nTgid:\t{pid}\nPPid:\t{parent}\nUid:\t0\t0\t0\t0\n\
-                 SigBlk:\t0\nSeccomp:\t2\nSeccomp_filters:\t{filters}\n"
+                 SigBlk:\t0\nSigCgt:\t0\nSeccomp:\t2\nSeccomp_filters:\t{filters}\n"
             );
             fs::write(directory.join("status"), &text).unwrap();
             fs::write(root.path().join(format!("{pid}/status")), text).unwrap();

@@ -5,12 +5,11 @@
 //! | [`held`] | a thread that stands still until it is dropped |
 //! | [`standstill`] | processes of which all threads do |
 //! | [`call`] | system calls in the name of a held thread |
-//! | [`interrupted`] | system calls that a stop would make fail |
 //! | [`stop`], [`request`] | what the kernel reports of a traced thread, and what it is asked for |
 //!
-//! What is promised to the traced program: every signal is delivered to it once, with its siginfo; every system call
-//! that was interrupted goes on or is begun again; a thread runs on when the engine lets it go, ends or is killed. A
-//! dead tracer's tracees are let go by the kernel: that is why threads are stopped this way and never by SIGSTOP.
+//! What is promised to the traced program: every signal is delivered to it once, with its siginfo; no system call is
+//! interrupted; a thread runs on when the engine lets it go, ends or is killed. A dead tracer's tracees are let go by
+//! the kernel: that is why threads are stopped this way and never by SIGSTOP.
 
 #[cfg(target_arch = "x86_64")]
 pub mod call;
@@ -20,8 +19,6 @@ pub mod call;
 #[cfg(target_arch = "x86_64")]
 mod filters;
 pub mod held;
-#[cfg(target_arch = "x86_64")]
-pub mod interrupted;
 pub mod request;
 pub mod standstill;
 pub mod stop;
@@ -72,78 +69,81 @@ fn unsupported(message: &str) -> io::Error {
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
     use super::call::Caller;
-    use super::held::Held;
+    use super::held::{self, Held};
     use super::standstill::{Count, Standstill};
     use super::*;
-    use std::io::{BufRead, BufReader, Write};
-    use std::process::{Child, Command, Stdio};
+    use crate::hint_faults::{busy_child, end_busy};
+    use std::process::{Command, Stdio};
+    use std::time::Instant;
 
-    /// A shell that answers each line, so that it can be told whether it still works.
-    struct Shell(Child, BufReader<std::process::ChildStdout>);
-
-    impl Shell {
-        fn new() -> Shell {
-            let mut command = Command::new("sh");
-            command.args(["-c", "while read line; do echo $line; done"]);
-            let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-            let out = BufReader::new(child.stdout.take().unwrap());
-            let mut shell = Shell(child, out);
-            shell.echo("begin");
-            shell
-        }
-
-        fn pid(&self) -> Pid {
-            Pid(self.0.id() as i32)
-        }
-
-        fn echo(&mut self, word: &str) {
-            writeln!(self.0.stdin.as_mut().unwrap(), "{word}").unwrap();
-            let mut line = String::new();
-            self.1.read_line(&mut line).unwrap();
-            assert_eq!(line.trim(), word);
-        }
-    }
-
-    impl Drop for Shell {
-        fn drop(&mut self) {
-            drop(self.0.stdin.take());
-            self.0.wait().unwrap();
+    /// Tries until the machine has given the thread a CPU.
+    fn awake<T>(mut attempt: impl FnMut() -> io::Result<T>) -> T {
+        let begin = Instant::now();
+        loop {
+            match attempt() {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    assert!(begin.elapsed().as_secs() < 60, "it does not run");
+                }
+                result => return result.unwrap(),
+            }
         }
     }
 
     #[test]
     fn calls_are_made_in_another_process_which_goes_on() {
-        let mut shell = Shell::new();
-        let (proc, pid) = (Proc::default(), shell.pid());
+        let child = busy_child();
+        let (proc, pid) = (Proc::default(), Pid(child.id() as i32));
         assert!(may_trace(pid).unwrap());
         let memory = memory(pid).unwrap();
-        for round in 0..20 {
-            // The shell is blocked in read(2): the call must be restarted when it runs on.
-            let mut caller = Caller::of_any(&proc, pid, &memory).unwrap();
+        for _ in 0..20 {
+            let mut caller = awake(|| Caller::of_any(&proc, pid, &memory));
             assert_eq!(caller.call(libc::SYS_getpid, &[]).unwrap(), pid.0 as u64);
             let error = caller.call(libc::SYS_close, &[9999]).unwrap_err();
             assert_eq!(error.raw_os_error(), Some(libc::EBADF));
-            drop(caller);
-            shell.echo(&format!("round {round}"));
         }
+        end_busy(child);
     }
 
     #[test]
     fn a_held_process_stands_still_and_runs_on() {
-        let mut shell = Shell::new();
-        let held = Standstill::of(&Proc::default(), &[shell.pid()]).unwrap();
+        let child = busy_child();
+        let (proc, pid) = (Proc::default(), Pid(child.id() as i32));
+        let held = awake(|| match Standstill::of(&proc, &[pid]).unwrap() {
+            held if held.count().held == 1 => Ok(held),
+            _ => Err(io::Error::from(io::ErrorKind::WouldBlock)),
+        });
         assert_eq!(held.count(), Count { held: 1, ..Count::default() });
-        let stat = Proc::default().stat(shell.pid(), Tid(shell.pid().0)).unwrap();
-        assert_eq!(stat.state, 't');
+        assert_eq!(proc.stat(pid, Tid(pid.0)).unwrap().state, 't');
         drop(held);
-        shell.echo("again");
+        end_busy(child);
+    }
+
+    #[test]
+    fn who_sleeps_is_left_alone() {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let (proc, pid) = (Proc::default(), Pid(child.id() as i32));
+        while proc.stat(pid, Tid(pid.0)).unwrap().state != 'S' || proc.command(pid).unwrap() != "cat" {
+            std::thread::yield_now();
+        }
+        let held = Held::hold(&proc, pid, Tid(pid.0), Instant::now() + held::PATIENCE);
+        assert_eq!(held.unwrap_err().raw_os_error(), Some(libc::EAGAIN));
+        let caller = Caller::of_any(&proc, pid, &memory(pid).unwrap()).map(drop);
+        assert_eq!(caller.unwrap_err().raw_os_error(), Some(libc::EAGAIN));
+        let held = Standstill::of(&proc, &[pid]).unwrap();
+        assert_eq!(held.count(), Count { waiting: 1, ..Count::default() });
+        let status = std::fs::read_to_string(proc.path(pid, "status")).unwrap();
+        assert!(status.contains("TracerPid:\t0\n"), "a signal that it ignores would wake it");
+        drop(held);
+        drop(child.stdin.take());
+        assert!(child.wait().unwrap().success());
     }
 
     #[test]
     fn what_has_ended_cannot_be_held() {
-        assert!(may_trace(Pid(i32::MAX)).is_err());
-        assert_eq!(Held::hold(Tid(i32::MAX)).unwrap_err().raw_os_error(), Some(libc::ESRCH));
-        let nobody = Standstill::of(&Proc::default(), &[Pid(i32::MAX)]).unwrap();
-        assert_eq!(nobody.count(), Count::default());
+        let (proc, nobody) = (Proc::default(), Pid(i32::MAX));
+        assert!(may_trace(nobody).is_err());
+        let held = Held::hold(&proc, nobody, Tid(nobody.0), Instant::now());
+        assert_eq!(held.unwrap_err().raw_os_error(), Some(libc::ESRCH));
+        assert_eq!(Standstill::of(&proc, &[nobody]).unwrap().count(), Count::default());
     }
 }

@@ -20,7 +20,8 @@ pub fn seize(tid: Tid) -> io::Result<()> {
     request(libc::PTRACE_SEIZE, tid, 0, libc::PTRACE_O_TRACESYSGOOD as usize)
 }
 
-/// Asks a thread to stop: a `PTRACE_EVENT_STOP` follows, before any further signal is taken.
+/// Asks a thread to stop: a `PTRACE_EVENT_STOP` follows, before any further signal is taken. A system call that it
+/// waits in is cut short: only for threads that stand, or expect that.
 pub fn interrupt(tid: Tid) -> io::Result<()> {
     request(libc::PTRACE_INTERRUPT, tid, 0, 0)
 }
@@ -64,7 +65,6 @@ pub fn set_signal_mask(tid: Tid, mask: u64) -> io::Result<()> {
 
 /// The signal that a thread was stopped to deliver, as its handler would be told: `si_code` is positive if the kernel
 /// made it.
-#[cfg(target_arch = "x86_64")]
 pub fn signal_info(tid: Tid) -> io::Result<libc::siginfo_t> {
     // SAFETY: an all-zero siginfo is a valid value of the plain structure, which the kernel fills.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };

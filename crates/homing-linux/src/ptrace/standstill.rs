@@ -1,6 +1,6 @@
 //! Processes whose threads all stand still for a moment.
 
-use super::held::Held;
+use super::held::{look, Found, Held};
 use super::way_out;
 use crate::proc::{Pid, Proc, Tid};
 use std::collections::BTreeSet;
@@ -19,9 +19,9 @@ const HANGS: Duration = Duration::from_secs(2);
 pub struct Count {
     /// Threads that stand still.
     pub held: usize,
-    /// Threads that were left alone, since they wait in a call that a stop would disturb.
+    /// Threads that were left alone, since they sleep: they touch no memory meanwhile.
     pub waiting: usize,
-    /// Threads that did not stop in time: they are in an uninterruptible wait.
+    /// Threads that run and did not stop in time, or block the signals that could stop them.
     pub late: usize,
     /// Processes that may not be traced.
     pub refused: usize,
@@ -41,8 +41,8 @@ pub struct Standstill {
 }
 
 impl Standstill {
-    /// Stops all threads of these processes; those that begin meanwhile too. Processes that have ended, or may not be
-    /// traced, are left out.
+    /// Stops all threads of these processes that run; those that begin meanwhile too. Processes that have ended, or may
+    /// not be traced, are left out.
     ///
     /// While a process executes another program its threads cannot be traced: the kernel lets the request wait. It may
     /// wait for ever, if the exec waits for the end of threads that are held already. So when it takes
@@ -101,8 +101,11 @@ struct Tracer<'a> {
     /// All that were ever asked to stop.
     traced: Vec<Tid>,
     held: Vec<Held>,
-    /// Asked to stop, and not seen to.
-    late: usize,
+    /// Asked to stop, and not seen to: they stop as soon as they run outside of the kernel.
+    late: Vec<Held>,
+    /// Run, and take no signal that could stop them.
+    deaf: usize,
+    /// Slept when last looked at.
     waiting: usize,
     refused: BTreeSet<Pid>,
 }
@@ -110,12 +113,13 @@ struct Tracer<'a> {
 impl<'a> Tracer<'a> {
     fn new(proc: &'a Proc, pids: &'a [Pid]) -> Tracer<'a> {
         let (seen, refused) = (BTreeSet::new(), BTreeSet::new());
-        let (traced, held) = (Vec::new(), Vec::new());
-        Tracer { proc, pids, seen, traced, held, late: 0, waiting: 0, refused }
+        let (traced, held, late) = (Vec::new(), Vec::new(), Vec::new());
+        Tracer { proc, pids, seen, traced, held, late, deaf: 0, waiting: 0, refused }
     }
 
     fn count(&self) -> Count {
-        Count { held: self.held.len(), waiting: self.waiting, late: self.late, refused: self.refused.len() }
+        let late = self.late.len() + self.deaf;
+        Count { held: self.held.len(), waiting: self.waiting, late, refused: self.refused.len() }
     }
 
     /// Stops threads until none is left that runs. One that begins others faster than they are found would keep this at
@@ -123,6 +127,7 @@ impl<'a> Tracer<'a> {
     fn stop(&mut self) {
         let deadline = Instant::now() + PATIENCE;
         loop {
+            self.waiting = 0;
             // All are asked before the first is waited for: they stop at the same time.
             let asked: Vec<(Pid, Held)> = self.pids.iter().flat_map(|&pid| self.ask(pid)).collect();
             let none = asked.is_empty();
@@ -142,15 +147,23 @@ impl<'a> Tracer<'a> {
         let tasks = self.proc.tasks(pid).unwrap_or_default();
         let mut asked = Vec::new();
         for tid in tasks {
-            if !self.seen.insert(tid) {
+            if self.seen.contains(&tid) {
                 continue;
             }
-            #[cfg(target_arch = "x86_64")]
-            if super::interrupted::must_not_be_disturbed(self.proc, pid, tid) {
-                self.waiting += 1;
-                continue;
-            }
-            match way_out::beside(&self.traced, || Held::ask(tid)) {
+            let signal = match look(self.proc, pid, tid) {
+                Ok(Found::Runs(signal)) => signal,
+                Ok(Found::Sleeps) => {
+                    self.waiting += 1;
+                    continue;
+                }
+                found => {
+                    self.deaf += usize::from(!matches!(found, Ok(Found::Ended)));
+                    self.seen.insert(tid);
+                    continue;
+                }
+            };
+            self.seen.insert(tid);
+            match way_out::beside(&self.traced, || Held::ask(tid, signal)) {
                 Ok(thread) => {
                     self.traced.push(tid);
                     asked.push((pid, thread));
@@ -167,15 +180,11 @@ impl<'a> Tracer<'a> {
         asked
     }
 
-    fn settle(&mut self, pid: Pid, thread: Held, deadline: Instant) {
+    fn settle(&mut self, pid: Pid, mut thread: Held, deadline: Instant) {
         match thread.settle(deadline) {
             Ok(()) => self.held.push(thread),
             Err(_) if super::ended(self.proc, pid, thread.tid()) => {}
-            Err(_) => {
-                self.late += 1;
-                // It runs, so that it cannot be let go: the kernel does that when this thread ends.
-                std::mem::forget(thread);
-            }
+            Err(_) => self.late.push(thread),
         }
     }
 }

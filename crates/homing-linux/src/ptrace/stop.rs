@@ -70,7 +70,7 @@ fn gone() -> io::Error {
 /// Waits for the next stop of a tracee, until `deadline`.
 ///
 /// # Errors
-/// ESRCH if it has ended, TimedOut if it does not stop in time, as one in an uninterruptible wait.
+/// ESRCH if it has ended, TimedOut if it does not stop in time: it has no CPU, or has not left the kernel.
 pub fn wait(tid: Tid, deadline: Instant) -> io::Result<Stop> {
     let mut nap = Duration::from_micros(20);
     loop {
@@ -84,7 +84,8 @@ pub fn wait(tid: Tid, deadline: Instant) -> io::Result<Stop> {
                 return Ok(Stop::of_status(status));
             }
             Ok(None) if Instant::now() >= deadline => {
-                let message = format!("thread {tid} does not stop: it is in an uninterruptible wait");
+                let message =
+                    format!("thread {tid} does not stop: it has no CPU, or has not left the kernel");
                 return Err(io::Error::new(io::ErrorKind::TimedOut, message));
             }
             Ok(None) => {

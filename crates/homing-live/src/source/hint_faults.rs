@@ -1,5 +1,7 @@
 //! Hint faults without kernel migration, for any process that may be traced (`homing_linux::hint_faults` says how).
 
+mod slow;
+
 use super::page_faults::{self, FAULTS};
 use super::rings::{access, Rings};
 use super::{Entry, Losses, Places, Scans, Source};
@@ -18,7 +20,8 @@ use homing_linux::perf::Event;
 use homing_linux::policy;
 use homing_linux::proc::{Pid, Proc, Tid};
 use homing_linux::ptrace::standstill::Standstill;
-use std::collections::BTreeMap;
+use slow::Slow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -59,6 +62,15 @@ const LOADING: Duration = Duration::from_secs(10);
 /// Helpers end by themselves when they receive nothing for ten seconds.
 const BEAT: Duration = Duration::from_secs(2);
 
+/// A process without its helper.
+#[derive(Clone, Copy, Debug)]
+enum Awaited {
+    /// It is about to start the helper itself, which is waited for until then.
+    Loading(Instant),
+    /// All of its threads sleep, and none is interrupted: it is asked again then.
+    Asleep(Instant),
+}
+
 /// What the helpers are at.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
@@ -74,8 +86,10 @@ pub struct HintFaults {
     rings: Rings,
     scanners: BTreeMap<Pid, Scanner>,
     shared: Shared,
-    /// Processes that are about to start their helper themselves, and until when that is waited for.
-    awaited: BTreeMap<Pid, Instant>,
+    awaited: BTreeMap<Pid, Awaited>,
+    /// Processes with threads that slept when their policies were set.
+    unset: BTreeSet<Pid>,
+    slow: Slow,
     cpus: Vec<u32>,
     /// The engine's memory policy was the default one when this began.
     was_default: bool,
@@ -121,6 +135,8 @@ impl HintFaults {
             scanners: BTreeMap::new(),
             shared: Shared::new(host),
             awaited: BTreeMap::new(),
+            unset: BTreeSet::new(),
+            slow: Slow::default(),
             cpus: host.cpus(),
             was_default,
             refused: 0,
@@ -146,19 +162,41 @@ impl HintFaults {
             // Its threads have the policy that they gave themselves: only another process could give it to them.
             return self.keep(pid, Scanner::own()?);
         }
-        let scanner = match Scanner::adopt(targets.proc(), pid)? {
+        let adoption = Scanner::adopt(targets.proc(), pid)?;
+        if matches!(adoption, Adoption::Expected) && self.may_load(pid) {
+            return Ok(());
+        }
+        let scanner = match adoption {
             Adoption::Adopted(scanner) => scanner,
-            Adoption::Expected
-                if *self.awaited.entry(pid).or_insert_with(|| Instant::now() + LOADING) > Instant::now() =>
-            {
-                return Ok(());
-            }
-            Adoption::Expected | Adoption::None => Scanner::inject(targets.proc(), pid)?,
+            Adoption::Expected | Adoption::None => match Scanner::inject(targets.proc(), pid) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.awaited.insert(pid, Awaited::Asleep(Instant::now() + BEAT));
+                    return Ok(());
+                }
+                scanner => scanner?,
+            },
         };
         if !targets.started_here() {
-            switch_policy(targets.proc(), pid, policy::DEFAULT, policy::LOCAL, scanner.scratch())?;
+            self.set_policies(targets.proc(), pid, scanner.scratch())?;
         }
         self.keep(pid, scanner)
+    }
+
+    /// True if the process has time left to start its helper itself.
+    fn may_load(&mut self, pid: Pid) -> bool {
+        let awaited = self.awaited.entry(pid).or_insert_with(|| Awaited::Loading(Instant::now() + LOADING));
+        matches!(awaited, Awaited::Loading(until) if *until > Instant::now())
+    }
+
+    /// Takes the threads of a process out of the kernel's balancing. Those that sleep are asked again before scans.
+    fn set_policies(&mut self, proc: &Proc, pid: Pid, scratch: u64) -> io::Result<()> {
+        let switched = switch_policy(proc, pid, policy::DEFAULT, policy::LOCAL, scratch)?;
+        if switched.asleep > 0 {
+            self.unset.insert(pid);
+        } else {
+            self.unset.remove(&pid);
+        }
+        Ok(())
     }
 
     fn keep(&mut self, pid: Pid, scanner: Scanner) -> io::Result<()> {
@@ -171,6 +209,9 @@ impl HintFaults {
 
     /// As [`HintFaults::begin`]; says when that fails for a process that is still there.
     fn begin_or_refuse(&mut self, targets: &Targets, pid: Pid) {
+        if matches!(self.awaited.get(&pid), Some(Awaited::Asleep(again)) if *again > Instant::now()) {
+            return;
+        }
         let began = self.begin(targets, pid);
         if began.is_err() || self.scanners.contains_key(&pid) {
             self.awaited.remove(&pid);
@@ -201,46 +242,62 @@ impl HintFaults {
         self.stage = Stage::Preparing(Instant::now());
     }
 
-    /// Lets the passes mark pages, while the programs' threads stand still. False if one did not.
-    fn mark(&mut self, targets: &Targets) -> io::Result<bool> {
+    /// The processes whose passes get ready still.
+    fn unready(&self) -> Vec<Pid> {
+        let unready = |(pid, scanner): (&Pid, &Scanner)| matches!(scanner.ready(), Ok(false)).then_some(*pid);
+        self.scanners.iter().filter_map(unready).collect()
+    }
+
+    /// Lets the passes that are ready mark pages, while those programs' threads stand still. False if one that was
+    /// waited for did not.
+    fn mark(&mut self, targets: &Targets, unready: &[Pid]) -> io::Result<bool> {
         let (begin, used) = (Instant::now(), clock::thread_cpu_time());
-        let pids: Vec<Pid> = self.scanners.keys().copied().filter(|pid| !own::is_this(*pid)).collect();
+        let ready: Vec<Pid> = self.scanners.keys().copied().filter(|pid| !unready.contains(pid)).collect();
+        let waited = self.slow.waited_for(self.scanners.keys().copied());
+        let pids: Vec<Pid> = ready.iter().copied().filter(|pid| !own::is_this(*pid)).collect();
         let held = (!pids.is_empty()).then(|| Standstill::of(targets.proc(), &pids)).transpose()?;
         let count = held.as_ref().map(Standstill::count).unwrap_or_default();
         self.scans.threads_waiting += count.waiting as u64;
         self.scans.threads_late += count.late as u64;
         let own = self.own_threads(targets);
         let shared = self.shared.admit(&self.scanners, targets.proc());
-        let went = self.let_pass(targets.proc(), own);
+        let late = self.let_pass(targets.proc(), own, &ready);
         shared.dismiss(&self.scanners, targets.proc());
-        let went = went?;
+        let late = late?;
         self.marked = Some(clock::monotonic());
         drop(held);
         self.stopped = begin.elapsed();
+        self.slow.add(&late, "mark pages");
         let mut all = true;
-        for (pid, scanner) in self.scanners.iter().filter(|(pid, _)| went.contains(pid)) {
-            let marked = matches!(scanner.passed(), Ok(Some(Pass::Marked)));
+        for (pid, scanner) in &self.scanners {
+            // One that has ended meanwhile misses nothing.
+            let Ok(passed) = scanner.passed() else { continue };
+            let marked = ready.contains(pid) && passed == Some(Pass::Marked);
             self.missed += u64::from(!marked);
-            all &= marked;
+            all &= marked || !waited.contains(pid);
             self.used.extend(scanner.cpu_time(targets.proc()).map(|used| (*pid, used)));
         }
         self.cost = clock::thread_cpu_time().saturating_sub(used);
         Ok(all)
     }
 
-    /// Lets the passes go while the kernel may mark pages, and returns the processes in which they went.
-    fn let_pass(&mut self, proc: &Proc, own: Option<Threads>) -> io::Result<Vec<Pid>> {
-        let own = own.map(|threads| threads.stand());
+    /// Lets the passes of these processes go while the kernel may mark pages. Returns those of them that were waited
+    /// for in vain.
+    fn let_pass(&mut self, proc: &Proc, own: Option<Threads>, ready: &[Pid]) -> io::Result<Vec<Pid>> {
+        let own = own.map(Threads::stand);
         // Besides this one. A thread of the program that does not stand would take the pass's turn.
         let others =
             own.as_ref().is_none_or(|own| own.late() == 0) && proc.running().is_ok_and(|all| all > 1);
         self.window.open(others)?;
-        let all = self.scanners.iter_mut();
-        let went: Vec<Pid> = all.filter_map(|(pid, scanner)| scanner.go().is_ok().then_some(*pid)).collect();
-        wait(|| went.iter().all(|pid| !matches!(self.scanners[pid].passed(), Ok(None))));
+        let go = |pid: &Pid| self.scanners.get_mut(pid).is_some_and(|scanner| scanner.go().is_ok());
+        let went = ready.iter().copied().filter(go);
+        let waited = self.slow.waited_for(went);
+        let at_work = |pid: &Pid| matches!(self.scanners[pid].passed(), Ok(None));
+        wait(|| !waited.iter().any(at_work));
+        let late = waited.iter().copied().filter(at_work).collect();
         self.window.close()?;
         self.scans.threads_late += own.as_ref().map_or(0, |own| u64::from(own.late()));
-        Ok(went)
+        Ok(late)
     }
 
     /// The running threads of this process, if it is one of the programs. A process cannot trace itself: they take a
@@ -261,6 +318,16 @@ impl HintFaults {
         let cost = self.cost.saturating_add(self.helpers_cpu().saturating_sub(self.helped));
         self.helped = self.helpers_cpu();
         Scanned { began: micros(began), stopped: micros(self.stopped), everywhere, cost: micros(cost) }
+    }
+}
+
+/// Says which threads of a process that goes on are not as they were.
+fn tell_of_sleepers(pid: Pid, threads: usize) {
+    if threads > 0 {
+        errln!(
+            "homing: process {pid}: {threads} threads that sleep, or block signals, keep the memory policy MPOL_LOCAL, \
+             under which the kernel's NUMA balancing leaves them alone: no system call is interrupted to take it back"
+        );
     }
 }
 
@@ -297,6 +364,8 @@ impl Source for HintFaults {
             }
             self.scanners.remove(pid);
             self.awaited.remove(pid);
+            self.unset.remove(pid);
+            self.slow.forget(*pid);
             self.used_before += self.used.remove(pid).unwrap_or_default();
         }
         let new = |pid: &Pid| targets.contains(*pid) && !self.scanners.contains_key(pid);
@@ -314,6 +383,11 @@ impl Source for HintFaults {
     }
 
     fn scan(&mut self, targets: &Targets) {
+        for pid in self.unset.clone() {
+            let scratch = self.scanners.get(&pid).map(Scanner::scratch);
+            // One that has ended meanwhile is noticed at the next look.
+            let _ = scratch.map(|scratch| self.set_policies(targets.proc(), pid, scratch));
+        }
         self.shared.prepare(&self.scanners, targets);
         self.begin_passes(targets);
         self.beaten = Instant::now();
@@ -327,9 +401,12 @@ impl Source for HintFaults {
         match self.stage {
             Stage::Resting => self.scanners.values_mut().for_each(|scanner| drop(scanner.beat())),
             Stage::Preparing(since) => {
-                let waits = self.scanners.values().any(|scanner| matches!(scanner.ready(), Ok(false)));
-                if !waits || since.elapsed() >= READY {
-                    let everywhere = self.mark(targets)?;
+                let unready = self.unready();
+                let mut waited = self.slow.waited_for(self.scanners.keys().copied());
+                waited.retain(|pid| unready.contains(pid));
+                if waited.is_empty() || since.elapsed() >= READY {
+                    self.slow.add(&waited, "get ready");
+                    let everywhere = self.mark(targets, &unready)?;
                     scanned = Some(self.marked(since, everywhere, begin));
                 }
             }
@@ -339,8 +416,9 @@ impl Source for HintFaults {
     }
 
     fn due(&self) -> Option<Instant> {
+        let loads = |awaited: &Awaited| matches!(awaited, Awaited::Loading(_));
         Some(match self.stage {
-            Stage::Resting if !self.awaited.is_empty() => self.beaten + ASK,
+            Stage::Resting if self.awaited.values().any(loads) => self.beaten + ASK,
             Stage::Resting => self.beaten + BEAT,
             Stage::Preparing(_) => self.beaten + ASK,
         })
@@ -390,7 +468,8 @@ impl Source for HintFaults {
             let restored = if own::is_this(pid) {
                 Ok(())
             } else if self.was_default || !targets.started_here() {
-                switch_policy(proc, pid, policy::LOCAL, policy::DEFAULT, scanner.scratch()).map(drop)
+                let back = switch_policy(proc, pid, policy::LOCAL, policy::DEFAULT, scanner.scratch());
+                back.map(|switched| tell_of_sleepers(pid, switched.asleep))
             } else {
                 Ok(())
             };
@@ -402,3 +481,6 @@ impl Source for HintFaults {
         }
     }
 }
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests;

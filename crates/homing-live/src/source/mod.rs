@@ -44,9 +44,9 @@ pub struct Scans {
     pub stopped_seconds: f64,
     /// Page faults before the first scan, which are not processed: they say who makes a page.
     pub faults_before: u64,
-    /// Threads that were left alone at a scan, since a stop would disturb the call they waited in; summed over scans.
+    /// Threads that slept at a scan and were left alone; summed over scans.
     pub threads_waiting: u64,
-    /// Threads that did not stop for a scan in time, being in an uninterruptible wait; summed over scans.
+    /// Threads that did not stop for a scan in time, or block the signals for that; summed over scans.
     pub threads_late: u64,
     /// Pages of other processes that the kernel moved, as far as that is the session's doing: its balancing was off
     /// before.

@@ -180,17 +180,19 @@ fn helpers_are_left_out_whoever_has_made_them() {
         eprintln!("SKIPPED: helpers of another session: the kernel has no kcmp");
         return;
     }
-    let (mut child, input) = shell("read a", "x");
+    let (mut child, input) = shell("until read -t 0; do :; done", "x");
     let (proc, pid) = (Proc::default(), Pid(child.id() as i32));
-    // It has made its last mapping when it waits for the word.
-    let waits = || {
-        std::fs::read_to_string(format!("/proc/{pid}/syscall")).is_ok_and(|text| text.starts_with("0 0x0 "))
+    let begin = std::time::Instant::now();
+    let scanner = loop {
+        assert!(begin.elapsed().as_secs() < 60, "it does not run");
+        // It has been loaded when it has used some time.
+        let loaded = proc.process_stat(pid).is_ok_and(|stat| stat.name == "bash" && stat.cpu_ticks > 2);
+        match loaded.then(|| Scanner::start(&proc, pid)) {
+            None => std::thread::yield_now(),
+            Some(Err(error)) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Some(result) => break result.unwrap(),
+        }
     };
-    assert!((0..10_000).any(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(1));
-        waits()
-    }));
-    let scanner = Scanner::start(&proc, pid).unwrap();
     let helper = scanner.helper();
     let named = || proc.stat(helper, Tid(helper.0)).is_ok_and(|stat| stat.name == hint_faults::SCANNER_NAME);
     assert!((0..10_000).any(|_| {
