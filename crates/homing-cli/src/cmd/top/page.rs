@@ -10,18 +10,21 @@ use homing_linux::proc::{Pid, ProcError};
 use homing_live::observe::snapshot::Snapshot;
 use homing_live::observe::{Observer, Wanted};
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use std::mem::ManuallyDrop;
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::time::{Duration, Instant};
 
 /// The longest wait for a key, so that looks and signals are noticed.
 const NAP: Duration = Duration::from_millis(100);
 
-/// Puts the terminal back when dropped. `ratatui::init` also does at a panic, before its message.
-struct Terminal(ratatui::DefaultTerminal);
+/// Puts the terminal back when dropped. `ratatui::init` also does at a panic, before its message. What is inside is not
+/// dropped: it would print a message to a terminal that went away, and panic where that fails.
+struct Terminal(ManuallyDrop<ratatui::DefaultTerminal>);
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // One that went away needs no state, and takes no message.
+        // A terminal that went away needs no state.
+        let _ = self.0.show_cursor();
         let _ = ratatui::try_restore();
     }
 }
@@ -30,7 +33,7 @@ impl Drop for Terminal {
 pub fn run(observer: Observer, app: &mut App, interval: Duration) -> anyhow::Result<()> {
     let caught = Interrupts::catch().context("cannot catch signals")?;
     let (orders, looks) = start(observer, app.only.clone());
-    let mut terminal = Terminal(ratatui::try_init().context("cannot use the terminal")?);
+    let mut terminal = Terminal(ManuallyDrop::new(ratatui::try_init().context("cannot use the terminal")?));
     let events = events();
     let mut next = Instant::now();
     let mut asked = false;
