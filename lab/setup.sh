@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Installs what the lab needs, from Debian's packages: QEMU (9.1 or newer), a static busybox, numactl and numad (as programs for
-# the guest), and a kernel, which is only unpacked: into $HOMING_LAB_CACHE (default ~/.cache/homing/lab) as `vmlinux`.
+# the guest), and a kernel, which is only unpacked: into $HOMING_LAB_CACHE (default ~/.cache/homing/lab) as `vmlinux`, with the
+# modules by which a guest reaches its host where they are not built in. $HOMING_LAB_KERNEL names another package of a kernel.
 # Where the release's own packages are too old, they come from its backports. Does nothing, and needs no network, when all is there.
 set -euo pipefail
 
 cache=${HOMING_LAB_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/homing/lab}
-wanted_qemu=9.1 wanted_kernel=6.12
+wanted_qemu=9.1 wanted_kernel=6.1
 
 say() { echo "lab setup: $*" >&2; }
 fail() { say "$1"; exit "$2"; }
@@ -22,6 +23,7 @@ command -v numactl >/dev/null || missing+=(numactl)
 command -v numad >/dev/null || missing+=(numad)
 command -v zstd >/dev/null || missing+=(zstd)
 command -v xz >/dev/null || missing+=(xz-utils)
+command -v lz4 >/dev/null || missing+=(lz4)
 if [ ${#missing[@]} -eq 0 ] && [ -s "$cache/vmlinux" ]; then
   say "all is there: QEMU $qemu, kernel $(cat "$cache/version" 2>/dev/null || echo unknown) in $cache"
   exit 0
@@ -73,10 +75,10 @@ fi
 
 if [ ! -s "$cache/vmlinux" ]; then
   meta=linux-image-cloud-amd64
-  package=$(apt-cache "${options[@]}" "${target[@]}" show "$meta" | sed -n 's/^Depends: \(linux-image-[^ ,]*\).*/\1/p' | sort -V | tail -n 1)
+  package=${HOMING_LAB_KERNEL:-$(apt-cache "${options[@]}" "${target[@]}" show "$meta" | sed -n 's/^Depends: \(linux-image-[^ ,]*\).*/\1/p' | sort -V | tail -n 1)}
   [ -n "$package" ] || fail "no package behind $meta: expected a Debian mirror with a kernel of $wanted_kernel or newer" 1
   version=${package#linux-image-}
-  newer "$wanted_kernel" "$version" || fail "the newest kernel there is $version: expected $wanted_kernel or newer" 1
+  newer "$wanted_kernel" "$version" || fail "the kernel is $version: expected $wanted_kernel or newer" 1
   say "unpacking $package"
   (cd "$work" && apt-get "${options[@]}" download -q "$package" >&2 && dpkg-deb -x "$package"_*.deb unpacked)
   image=$(ls "$work"/unpacked/boot/vmlinuz-*)
@@ -91,9 +93,24 @@ if [ ! -s "$cache/vmlinux" ]; then
     28b52ffd) zstd -dcq "$work/payload" >"$work/vmlinux" ;;
     fd377a58) xz -dc "$work/payload" >"$work/vmlinux" ;;
     1f8b*) gzip -dc "$work/payload" >"$work/vmlinux" ;;
-    *) fail "$image is compressed in a way that is not known: expected zstd, xz or gzip" 1 ;;
+    02214c18) lz4 -dcq "$work/payload" >"$work/vmlinux" ;;
+    *) fail "$image is compressed in a way that is not known: expected zstd, xz, gzip or lz4" 1 ;;
   esac
   [ "$(od -An -tx1 -N4 "$work/vmlinux" | tr -d ' ')" = 7f454c46 ] || fail "$image: the unpacked kernel is no ELF file" 1
+  # In the order in which they are loaded. Those that are built in are not there.
+  mkdir "$work/modules"
+  number=0
+  for module in virtio_ring virtio virtio_pci_legacy_dev virtio_pci_modern_dev virtio_pci virtio_console; do
+    file=$(find "$work/unpacked" -name "$module.ko*" | head -n 1)
+    case $file in
+      "") ;;
+      *.xz) xz -dc "$file" >"$work/modules/$number-$module.ko" ;;
+      *) cp "$file" "$work/modules/$number-$module.ko" ;;
+    esac
+    number=$((number + 1))
+  done
+  rm -rf "$cache/modules"
+  mv "$work/modules" "$cache/modules"
   mv "$work/vmlinux" "$cache/vmlinux"
   echo "$version" >"$cache/version"
 fi

@@ -38,6 +38,11 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Modules of the kernel, where the launcher put some. */
+#ifndef MODULES
+#define MODULES "/lab/modules"
+#endif
+
 enum { MOST_WORDS = 65536, DEBUG_EXIT_PORT = 0xf4 };
 
 static struct {
@@ -69,10 +74,30 @@ static void mount_all(void) {
         if (mount(mounts[i][0], mounts[i][1], mounts[i][2], 0, NULL) != 0 && errno != EBUSY)
             note("mount", mounts[i][1]);
     }
-    if (symlink("/proc/self/fd", "/dev/fd") != 0 && errno != EEXIST) note("symlink", "/dev/fd");
+    static const char *const links[][2] = {
+        {"/proc/self/fd", "/dev/fd"},
+        {"/proc/self/fd/0", "/dev/stdin"},
+        {"/proc/self/fd/1", "/dev/stdout"},
+        {"/proc/self/fd/2", "/dev/stderr"},
+    };
+    for (size_t i = 0; i < sizeof links / sizeof *links; i++)
+        if (symlink(links[i][0], links[i][1]) != 0 && errno != EEXIST) note("symlink", links[i][1]);
     mkdir("/run", 0755);
     mkdir("/tmp", 01777);
     chmod("/tmp", 01777);
+}
+
+/* Loads what of the kernel is not built in and needed here, in the order of names. */
+static void load_modules(void) {
+    struct dirent **entries;
+    int count = scandir(MODULES, &entries, NULL, alphasort);
+    for (int i = 0; i < count; i++) {
+        char path[512];
+        snprintf(path, sizeof path, MODULES "/%s", entries[i]->d_name);
+        int fd = entries[i]->d_name[0] == '.' ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+        if (fd >= 0 && syscall(SYS_finit_module, fd, "", 0) != 0) note("cannot load", path);
+        if (fd >= 0) close(fd);
+    }
 }
 
 static int is(const char *key, const char *name) { return strcmp(key, name) == 0; }
@@ -329,7 +354,12 @@ int main(void) {
     sigprocmask(SIG_BLOCK, &child, NULL);
     sigaction(SIGCHLD, &quiet, NULL);
     mount_all();
+    load_modules();
     control = open_port("homing.control");
+    if (control < 0) {
+        note("no port", "homing.control: expected a kernel with virtio consoles, built in or as modules");
+        switch_off();
+    }
     read_job();
     raise_loopback();
     keep_events_open();

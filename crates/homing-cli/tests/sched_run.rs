@@ -120,6 +120,62 @@ fn jobs_that_die_hang_or_fork_are_told_and_the_others_go_on() {
 }
 
 /// Starts a scheduler, and waits until the file `begun` is there.
+/// What a job may do to the page that its scheduler writes.
+#[test]
+fn a_job_that_cuts_or_takes_away_its_page_harms_nobody() {
+    let folder = jobs(&[
+        ("cuts", "truncate -s 0 \"$HOMING_ALLOCATION\"; sleep 0.5", ""),
+        ("removes", "rm \"$HOMING_ALLOCATION\"", ""),
+        ("exchanges", "rm \"$HOMING_ALLOCATION\"; mkdir \"$HOMING_ALLOCATION\"", ""),
+        ("links", "ln -sf /etc/passwd \"$HOMING_ALLOCATION\"", ""),
+        ("well", "sleep 0.7", "arrival = 0.1"),
+    ]);
+    let output = run(&folder, &["--manager", "equipartition"]);
+    let all = json(&output);
+    assert_eq!(output.status.code(), Some(0), "{all}");
+    assert!(all["jobs"].as_array().unwrap().iter().all(|job| job["status"] == 0), "{all}");
+}
+
+/// The number of the user `nobody`.
+const NOBODY: u32 = 65534;
+
+/// As a user without `XDG_RUNTIME_DIR`, where a killed scheduler left broken files.
+#[test]
+fn nobody_runs_jobs_below_the_temporary_directory_whatever_was_left_there() {
+    let folder = jobs(&[("well", "true", "")]);
+    let (homing, program) =
+        (folder.path().join(format!("homing-{NOBODY}")), folder.path().join("homing-program"));
+    fs::create_dir(&homing).unwrap();
+    fs::copy(env!("CARGO_BIN_EXE_homing"), &program).unwrap();
+    fs::write(homing.join("jobs-1.state"), "cpus 0\npage jobs-1-0.page\n").unwrap();
+    fs::write(homing.join("jobs-1-0.page"), "").unwrap();
+    fs::write(homing.join("jobs-2.state"), "what?\n").unwrap();
+    let own = |path: &Path| std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY));
+    let files = fs::read_dir(&homing).unwrap().map(|entry| entry.unwrap().path());
+    let all = files.chain([folder.path().to_owned(), homing.clone()]);
+    if all.map(|path| own(&path)).any(|owned| owned.is_err()) {
+        println!("SKIPPED 1 test: only root can be nobody");
+        return;
+    }
+    let as_nobody = |words: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program).args(words);
+        command.current_dir(folder.path()).env_remove("XDG_RUNTIME_DIR").env("TMPDIR", folder.path());
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (status, said) = as_nobody(&["sched", "run", "jobs.toml", "--pages", "off"]);
+    assert!(status == Some(0) && said.contains("jobs-2.state.broken-1"), "{said}");
+    let left: Vec<_> = fs::read_dir(&homing).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["jobs-2.state.broken-1"]);
+    fs::write(homing.join("jobs-3.state"), "what?\n").unwrap();
+    own(&homing.join("jobs-3.state")).unwrap();
+    let (status, said) = as_nobody(&["doctor", "--restore"]);
+    assert!(status == Some(5) && said.contains("not put back: "), "{said}");
+    let (_, said) = as_nobody(&["doctor", "--restore"]);
+    assert!(!said.contains("not put back: "), "{said}");
+}
+
 fn start(folder: &TempDir, args: &[&str]) -> Child {
     let all = [&["sched", "run", "jobs.toml", "--pages", "off", "--json"][..], args].concat();
     let child = homing(folder.path(), &all).stdout(Stdio::piped()).spawn().unwrap();

@@ -1,5 +1,6 @@
 //! `homing top` from outside: once, as JSON, without a terminal, and on a terminal.
 
+use rustix::process::{kill_process, Pid, Signal};
 use rustix::pty::{grantpt, openpt, ptsname, unlockpt, OpenptFlags};
 use rustix::termios::{tcgetattr, tcsetwinsize, Winsize};
 use serde_json::Value;
@@ -88,6 +89,29 @@ fn terminal() -> (File, File) {
 /// A page, killed when the test ends early.
 struct Page(Child);
 
+impl Page {
+    /// A page on a terminal; `before` are words that stand before the program's.
+    fn on(program: &File, before: &[&str]) -> Page {
+        let words = [before, &[env!("CARGO_BIN_EXE_homing"), "top", "--interval", "50ms"][..]].concat();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).env("TERM", "xterm");
+        let other = || Stdio::from(program.try_clone().unwrap());
+        Page(command.stdin(other()).stdout(other()).stderr(other()).spawn().unwrap())
+    }
+
+    /// Its exit status, with a time-out that no sound machine meets.
+    fn end(&mut self) -> Option<i32> {
+        let begin = Instant::now();
+        loop {
+            if let Some(status) = self.0.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(begin.elapsed() < Duration::from_secs(60), "the page goes on");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
 impl Drop for Page {
     fn drop(&mut self) {
         let _ = self.0.kill();
@@ -115,16 +139,7 @@ fn the_page_answers_keys_and_leaves_the_terminal_as_it_was() {
         let (mut person, program) = terminal();
         let state = || format!("{:?}", tcgetattr(&program).expect("state"));
         let before = state();
-        let other = || Stdio::from(program.try_clone().unwrap());
-        let child = Command::new(env!("CARGO_BIN_EXE_homing"))
-            .args(["top", "--interval", "50ms"])
-            .env("TERM", "xterm")
-            .stdin(other())
-            .stdout(other())
-            .stderr(other())
-            .spawn()
-            .unwrap();
-        let mut page = Page(child);
+        let mut page = Page::on(&program, &[]);
         let mut seen = Vec::new();
         read_until(&mut person, &mut seen, |text| text.contains(ENTER_PAGE) && text.contains("COMMAND"));
         assert_ne!(state(), before, "keys come one by one");
@@ -136,5 +151,31 @@ fn the_page_answers_keys_and_leaves_the_terminal_as_it_was() {
         read_until(&mut person, &mut seen, |text| text.contains(LEAVE_PAGE));
         assert_eq!(page.0.wait().unwrap().code(), Some(0));
         assert_eq!(state(), before, "the terminal is as it was");
+    }
+}
+
+/// Not the terminal that controls the process: no signal says that it went away, as where SIGHUP is ignored.
+#[test]
+fn the_page_ends_when_its_terminal_goes_away() {
+    let (mut person, program) = terminal();
+    let mut page = Page::on(&program, &[]);
+    drop(program);
+    read_until(&mut person, &mut Vec::new(), |text| text.contains(ENTER_PAGE) && text.contains("COMMAND"));
+    drop(person);
+    assert_eq!(page.end(), Some(0));
+}
+
+#[test]
+fn the_page_ends_by_any_signal_that_asks_for_it() {
+    for signal in [Signal::Hup, Signal::Term, Signal::Int] {
+        let (mut person, program) = terminal();
+        let mut page = Page::on(&program, &["env", "--default-signal"]);
+        let mut seen = Vec::new();
+        read_until(&mut person, &mut seen, |text| text.contains(ENTER_PAGE) && text.contains("COMMAND"));
+        // The first byte of a sequence whose rest never comes.
+        person.write_all(b"\xe2").unwrap();
+        kill_process(Pid::from_child(&page.0), signal).unwrap();
+        read_until(&mut person, &mut seen, |text| text.contains(LEAVE_PAGE));
+        assert_eq!(page.end(), Some(0), "{signal:?}");
     }
 }

@@ -166,7 +166,7 @@ fn a_machine_of_one_node_says_so_at_once() {
     let output = why(&lab, &["--pid", &running.pid(), "--seconds", "600"]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{}", stderr(&output));
-    assert!(text.starts_with("Not NUMA: this machine has one memory node; nothing can move here."), "{text}");
+    assert!(text.starts_with("Not NUMA: this machine has one memory node: nothing can move here;"), "{text}");
     assert!(text.contains("homing lab run --topology 2x2"), "{text}");
     let report = json(&why(&lab, &["--json", "--pid", &running.pid()]));
     assert_eq!((&report["verdict"], &report["at_most"]), (&"not-numa".into(), &0.0.into()));

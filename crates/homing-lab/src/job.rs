@@ -53,6 +53,10 @@ impl Job {
     pub fn prepare(&self, parts: &Parts) -> Result<Prepared, LabError> {
         let mut guest = Initramfs::new()?;
         guest.copy(&parts.built.join("init"), Path::new("/lab/init"))?;
+        for module in &parts.modules {
+            let name = module.file_name().unwrap_or_default();
+            guest.copy(module, &Path::new("/lab/modules").join(name))?;
+        }
         guest.directory(&self.directory)?;
         for file in ["/etc/passwd", "/etc/group", "/etc/nsswitch.conf"].map(Path::new) {
             if file.exists() {

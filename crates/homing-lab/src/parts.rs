@@ -18,6 +18,9 @@ pub struct Parts {
     pub qemu: PathBuf,
     /// The uncompressed kernel.
     pub kernel: PathBuf,
+    /// The kernel's modules that the guest needs to reach its host, in the order in which they are loaded; none where
+    /// they are built in.
+    pub modules: Vec<PathBuf>,
     /// A statically linked busybox: the guest's shell and tools.
     pub busybox: PathBuf,
     /// The directory of what `make lab` builds.
@@ -42,8 +45,22 @@ impl Parts {
             .ok_or_else(|| missing("busybox is not installed (Debian: busybox-static)".into()))?;
         let kernel = cache_directory().join("vmlinux");
         check_kernel(&kernel)?;
-        Ok(Parts { qemu, kernel, busybox, built: built_directory()? })
+        let modules = modules(&kernel.with_file_name("modules"))?;
+        Ok(Parts { qemu, kernel, modules, busybox, built: built_directory()? })
     }
+}
+
+/// The files of a directory, by name; none if it is not there.
+fn modules(directory: &Path) -> Result<Vec<PathBuf>, LabError> {
+    let doing = || LabError::io(format!("reading the kernel's modules in {}", directory.display()));
+    let entries = match directory.read_dir() {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(doing())?,
+    };
+    let files: Result<Vec<PathBuf>, _> = entries.map(|entry| entry.map(|entry| entry.path())).collect();
+    let mut files = files.map_err(doing())?;
+    files.sort();
+    Ok(files)
 }
 
 /// Refuses a kernel that is not there, or of which a part is missing: QEMU's own words for that help nobody.

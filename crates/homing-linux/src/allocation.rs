@@ -1,6 +1,10 @@
-//! What a scheduler of jobs and the library inside of a job say to each other: a small file that both map. The
-//! scheduler writes which processors the job has, the library writes the iterations of the job. docs/scheduling.md
-//! ("The page of a job") is its description.
+//! What a scheduler of jobs and the library inside of a job say to each other: a small file. The scheduler writes which
+//! processors the job has, the library writes the iterations of the job. docs/scheduling.md ("The page of a job")
+//! describes it.
+//!
+//! The library maps the file ([`Mapped`]), since it reads a word whenever a parallel region begins. The scheduler reads
+//! and writes it by calls ([`Page`]): a process of the job may cut the file, and whoever then reads memory that is
+//! mapped from it is ended by SIGBUS. What was cut is written anew with the next change.
 //!
 //! Each side writes its own half under a count that is odd meanwhile; a reader that finds it odd or changed reads
 //! again. A writer that was killed half-way leaves it odd: then there is no news. Numbers are little-endian 64-bit
@@ -10,9 +14,9 @@ use crate::clock;
 use crate::policy::set_affinity;
 use crate::proc::{Pid, Proc, Tid};
 use memmap2::MmapRaw;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{fence, AtomicU64, Ordering};
 
@@ -83,10 +87,55 @@ pub struct Report {
     pub team: u64,
 }
 
-/// The file, mapped.
+/// The words of the file, as one side reaches them.
+trait Words {
+    /// A word. It is an error if the file was cut.
+    fn get(&self, index: usize) -> io::Result<u64>;
+    /// Sets a word.
+    fn set(&self, index: usize, value: u64) -> io::Result<()>;
+
+    /// Writes one half, which has one writer. `values` are words and what they become.
+    fn write(&self, count: usize, values: impl IntoIterator<Item = (usize, u64)>) -> io::Result<()> {
+        let before = self.get(count).unwrap_or(0) & !1;
+        self.set(count, before + 1)?;
+        fence(Ordering::Release);
+        values.into_iter().try_for_each(|(index, value)| self.set(index, value))?;
+        fence(Ordering::Release);
+        self.set(count, before + 2)
+    }
+
+    /// Reads one half; `None` if it is being written all the time, or was cut.
+    fn read<T>(
+        &self,
+        count: usize,
+        read: impl Fn(&dyn Fn(usize) -> io::Result<u64>) -> io::Result<T>,
+    ) -> Option<T> {
+        (0..TRIES).find_map(|_| {
+            let before = self.get(count).ok().filter(|before| before & 1 == 0)?;
+            fence(Ordering::Acquire);
+            let read = read(&|index| self.get(index)).ok()?;
+            fence(Ordering::Acquire);
+            (self.get(count).ok() == Some(before)).then_some(read)
+        })
+    }
+}
+
+/// The scheduler's side: the file, read and written by calls.
 #[derive(Debug)]
 pub struct Page {
-    map: MmapRaw,
+    file: File,
+}
+
+impl Words for Page {
+    fn get(&self, index: usize) -> io::Result<u64> {
+        let mut word = [0; 8];
+        self.file.read_exact_at(&mut word, index as u64 * 8)?;
+        Ok(u64::from_le_bytes(word))
+    }
+
+    fn set(&self, index: usize, value: u64) -> io::Result<()> {
+        self.file.write_all_at(&value.to_le_bytes(), index as u64 * 8)
+    }
 }
 
 impl Page {
@@ -96,27 +145,92 @@ impl Page {
     /// If it is there already or cannot be made.
     pub fn create(path: &Path) -> io::Result<Page> {
         let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create_new(true).mode(0o600).open(path)?;
-        file.set_len(BYTES as u64)?;
-        let page = Page { map: MmapRaw::map_raw(&file)? };
-        page.word(word::MAGIC).store(MAGIC, Ordering::Release);
+        let page = Page::of(options.read(true).write(true).create_new(true).mode(0o600).open(path)?);
+        page.file.set_len(BYTES as u64)?;
+        page.set(word::MAGIC, MAGIC)?;
         Ok(page)
     }
 
-    /// Opens a file that somebody made.
+    /// The file that another scheduler made.
+    pub fn of(file: File) -> Page {
+        Page { file }
+    }
+
+    /// Writes what the job has. Of more than [`MOST_CPUS`] CPUs the first are written.
+    ///
+    /// # Errors
+    /// What writing to the file gives.
+    pub fn give(&self, given: &Given) -> io::Result<()> {
+        // What a process of the job has cut off is there again.
+        if self.file.metadata()?.len() < BYTES as u64 {
+            self.file.set_len(BYTES as u64)?;
+        }
+        self.set(word::MAGIC, MAGIC)?;
+        let cpus = &given.cpus[..given.cpus.len().min(MOST_CPUS)];
+        let head = [
+            (word::CHANGE, given.change),
+            (word::THREADS, u64::from(given.threads)),
+            (word::BINDS, u64::from(given.binds)),
+            (word::COUNT, cpus.len() as u64),
+        ];
+        let each = cpus.iter().enumerate().map(|(i, &cpu)| (word::CPUS + i, u64::from(cpu)));
+        self.write(word::GIVEN, head.into_iter().chain(each))
+    }
+
+    /// The number of the last change; 0 if the file was cut.
+    pub fn change(&self) -> u64 {
+        self.get(word::CHANGE).unwrap_or(0)
+    }
+
+    /// What was reported; `None` where there is no news.
+    pub fn reported(&self) -> Option<Report> {
+        self.get(word::MAGIC).ok().filter(|magic| *magic == MAGIC)?;
+        self.read(word::REPORTED, |get| {
+            Ok(Report {
+                change: get(word::NOTICED)?,
+                before: get(word::BEFORE)?,
+                iterations: get(word::ITERATIONS)?,
+                at_ns: get(word::AT_NS)?,
+                regions: get(word::REGIONS)?,
+                fixed: get(word::FIXED)?,
+                team: get(word::TEAM)?,
+            })
+        })
+    }
+}
+
+/// The library's side: the file, mapped.
+#[derive(Debug)]
+pub struct Mapped {
+    map: MmapRaw,
+}
+
+impl Words for Mapped {
+    fn get(&self, index: usize) -> io::Result<u64> {
+        Ok(u64::from_le(self.word(index).load(Ordering::Acquire)))
+    }
+
+    fn set(&self, index: usize, value: u64) -> io::Result<()> {
+        self.word(index).store(value.to_le(), Ordering::Release);
+        Ok(())
+    }
+}
+
+impl Mapped {
+    /// Opens the file that a scheduler made.
     ///
     /// # Errors
     /// If it is none of this version.
-    pub fn open(path: &Path) -> io::Result<Page> {
-        let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_CLOEXEC).open(path)?;
+    pub fn open(path: &Path) -> io::Result<Mapped> {
+        let flags = libc::O_CLOEXEC | libc::O_NONBLOCK;
+        let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?;
         if file.metadata()?.len() < BYTES as u64 {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "too short for the page of a job"));
         }
-        let page = Page { map: MmapRaw::map_raw(&file)? };
-        match page.word(word::MAGIC).load(Ordering::Acquire) {
-            MAGIC => Ok(page),
-            _ => Err(io::Error::new(io::ErrorKind::InvalidData, "no page of a job of this version")),
+        if Page::of(file.try_clone()?).get(word::MAGIC)? != MAGIC {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "no page of a job of this version"));
         }
+        Ok(Mapped { map: MmapRaw::map_raw(&file)? })
     }
 
     fn word(&self, index: usize) -> &AtomicU64 {
@@ -125,59 +239,21 @@ impl Page {
         unsafe { &*self.map.as_ptr().cast::<AtomicU64>().add(index) }
     }
 
-    /// Writes one half, which has one writer.
-    fn write(&self, count: usize, write: impl FnOnce(&Page)) {
-        let before = self.word(count).load(Ordering::Relaxed) & !1;
-        self.word(count).store(before + 1, Ordering::Relaxed);
-        fence(Ordering::Release);
-        write(self);
-        self.word(count).store(before + 2, Ordering::Release);
-    }
-
-    fn read<T>(&self, count: usize, read: impl Fn(&Page) -> T) -> Option<T> {
-        (0..TRIES).find_map(|_| {
-            let before = self.word(count).load(Ordering::Acquire);
-            let read = (before & 1 == 0).then(|| read(self))?;
-            fence(Ordering::Acquire);
-            (self.word(count).load(Ordering::Relaxed) == before).then_some(read)
-        })
-    }
-
-    fn set(&self, index: usize, value: u64) {
-        self.word(index).store(value, Ordering::Relaxed);
-    }
-
-    fn get(&self, index: usize) -> u64 {
-        self.word(index).load(Ordering::Relaxed)
-    }
-
-    /// Says what the job has. Of more than [`MOST_CPUS`] CPUs the first are said.
-    pub fn give(&self, given: &Given) {
-        self.write(word::GIVEN, |page| {
-            page.set(word::CHANGE, given.change);
-            page.set(word::THREADS, u64::from(given.threads));
-            page.set(word::BINDS, u64::from(given.binds));
-            let cpus = &given.cpus[..given.cpus.len().min(MOST_CPUS)];
-            page.set(word::COUNT, cpus.len() as u64);
-            cpus.iter().enumerate().for_each(|(i, &cpu)| page.set(word::CPUS + i, u64::from(cpu)));
-        });
-    }
-
     /// The number of the last change: whoever knows it need not read the rest.
     pub fn change(&self) -> u64 {
-        self.get(word::CHANGE)
+        self.word(word::CHANGE).load(Ordering::Relaxed)
     }
 
     /// What the job has.
     pub fn given(&self) -> Option<Given> {
-        self.read(word::GIVEN, |page| {
-            let count = (page.get(word::COUNT) as usize).min(MOST_CPUS);
-            Given {
-                change: page.get(word::CHANGE),
-                threads: page.get(word::THREADS) as u32,
-                binds: page.get(word::BINDS) != 0,
-                cpus: (0..count).map(|i| page.get(word::CPUS + i) as u32).collect(),
-            }
+        self.read(word::GIVEN, |get| {
+            let count = (get(word::COUNT)? as usize).min(MOST_CPUS);
+            Ok(Given {
+                change: get(word::CHANGE)?,
+                threads: get(word::THREADS)? as u32,
+                binds: get(word::BINDS)? != 0,
+                cpus: (0..count).map(|i| Ok(get(word::CPUS + i)? as u32)).collect::<io::Result<_>>()?,
+            })
         })
     }
 
@@ -193,28 +269,17 @@ impl Page {
 
     /// Reports; who may do so has claimed it.
     pub fn report(&self, report: &Report) {
-        self.write(word::REPORTED, |page| {
-            page.set(word::NOTICED, report.change);
-            page.set(word::BEFORE, report.before);
-            page.set(word::ITERATIONS, report.iterations);
-            page.set(word::AT_NS, report.at_ns);
-            page.set(word::REGIONS, report.regions);
-            page.set(word::FIXED, report.fixed);
-            page.set(word::TEAM, report.team);
-        });
-    }
-
-    /// What was reported.
-    pub fn reported(&self) -> Option<Report> {
-        self.read(word::REPORTED, |page| Report {
-            change: page.get(word::NOTICED),
-            before: page.get(word::BEFORE),
-            iterations: page.get(word::ITERATIONS),
-            at_ns: page.get(word::AT_NS),
-            regions: page.get(word::REGIONS),
-            fixed: page.get(word::FIXED),
-            team: page.get(word::TEAM),
-        })
+        let values = [
+            (word::NOTICED, report.change),
+            (word::BEFORE, report.before),
+            (word::ITERATIONS, report.iterations),
+            (word::AT_NS, report.at_ns),
+            (word::REGIONS, report.regions),
+            (word::FIXED, report.fixed),
+            (word::TEAM, report.team),
+        ];
+        // Memory takes all that is written.
+        let _ = self.write(word::REPORTED, values);
     }
 }
 
@@ -241,50 +306,72 @@ impl Given {
 mod tests {
     use super::*;
 
-    #[test]
-    fn both_sides_read_what_the_other_wrote() {
+    /// Both sides of a new page, in a directory that goes with the first.
+    fn pair() -> (tempfile::TempDir, Page, Mapped) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("page");
-        let ours = Page::create(&path).unwrap();
+        let page = Page::create(&path).unwrap();
         assert!(Page::create(&path).is_err(), "it is there");
-        let theirs = Page::open(&path).unwrap();
+        let mapped = Mapped::open(&path).unwrap();
+        (folder, page, mapped)
+    }
+
+    #[test]
+    fn both_sides_read_what_the_other_wrote() {
+        let (_folder, ours, theirs) = pair();
+        assert_eq!(ours.reported(), Some(Report::default()));
         let given = Given { change: 3, threads: 2, binds: true, cpus: vec![5, 4] };
-        ours.give(&given);
-        assert_eq!((theirs.change(), theirs.given()), (3, Some(given)));
+        ours.give(&given).unwrap();
+        assert_eq!((theirs.change(), ours.change(), theirs.given()), (3, 3, Some(given)));
         assert!(theirs.claim() && theirs.claim());
         let report = Report { change: 3, iterations: 9, regions: 20, team: 2, ..Report::default() };
         theirs.report(&report);
         assert_eq!(ours.reported(), Some(report));
-        ours.set(word::OWNER, 1);
+        ours.set(word::OWNER, 1).unwrap();
         assert!(!theirs.claim(), "somebody else reports, and lives");
-        ours.set(word::OWNER, u64::from(u32::MAX >> 1));
+        ours.set(word::OWNER, u64::from(u32::MAX >> 1)).unwrap();
         assert!(theirs.claim(), "who reported has ended");
     }
 
     #[test]
     fn a_half_that_a_killed_writer_left_is_no_news_until_somebody_writes_again() {
-        let folder = tempfile::tempdir().unwrap();
-        let page = Page::create(&folder.path().join("page")).unwrap();
-        page.report(&Report { iterations: 1, ..Report::default() });
-        page.set(word::REPORTED, 3);
-        assert_eq!(page.reported(), None);
-        page.report(&Report { iterations: 2, ..Report::default() });
-        assert_eq!(page.reported().unwrap().iterations, 2);
+        let (_folder, ours, theirs) = pair();
+        theirs.report(&Report { iterations: 1, ..Report::default() });
+        theirs.set(word::REPORTED, 3).unwrap();
+        assert_eq!(ours.reported(), None);
+        theirs.report(&Report { iterations: 2, ..Report::default() });
+        assert_eq!(ours.reported().unwrap().iterations, 2);
+    }
+
+    #[test]
+    fn a_page_that_the_job_has_cut_is_no_news_and_is_whole_with_the_next_change() {
+        let (folder, ours, _) = pair();
+        let path = folder.path().join("page");
+        for bytes in [0, 8, 100] {
+            OpenOptions::new().write(true).open(&path).unwrap().set_len(bytes).unwrap();
+            assert_eq!(ours.reported(), None, "{bytes}");
+            assert!(Mapped::open(&path).is_err());
+            let given = Given { change: ours.change() + 7, cpus: vec![1], ..Given::default() };
+            ours.give(&given).unwrap();
+            let theirs = Mapped::open(&path).unwrap();
+            assert_eq!(theirs.given(), Some(given));
+            theirs.report(&Report { iterations: 5, ..Report::default() });
+            assert_eq!(ours.reported().unwrap().iterations, 5);
+        }
     }
 
     #[test]
     fn nobody_reads_what_is_half_written() {
-        let folder = tempfile::tempdir().unwrap();
-        let page = Page::create(&folder.path().join("page")).unwrap();
+        let (_folder, ours, theirs) = pair();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for i in 1..=20_000 {
-                    page.report(&Report { change: i, iterations: i, team: i, ..Report::default() });
+                    theirs.report(&Report { change: i, iterations: i, team: i, ..Report::default() });
                 }
             });
             let mut last = 0;
             while last < 20_000 {
-                let Some(read) = page.reported() else { continue };
+                let Some(read) = ours.reported() else { continue };
                 assert_eq!((read.iterations, read.team), (read.change, read.change));
                 last = read.change;
             }
@@ -297,7 +384,7 @@ mod tests {
         let path = folder.path().join("other");
         for content in [vec![0; 10], vec![0; BYTES], [&b"HOMALLO\x02"[..], &[0; BYTES][..]].concat()] {
             std::fs::write(&path, content).unwrap();
-            assert_eq!(Page::open(&path).unwrap_err().kind(), io::ErrorKind::InvalidData);
+            assert_eq!(Mapped::open(&path).unwrap_err().kind(), io::ErrorKind::InvalidData);
         }
     }
 }

@@ -156,7 +156,11 @@ mod tests {
 
     impl Pages {
         fn new(pages: usize) -> Pages {
-            Pages(MmapMut::map_anon(pages * 4096).unwrap().into())
+            let pages = Pages(MmapMut::map_anon(pages * 4096).unwrap().into());
+            // Each page is touched for itself, also where the kernel makes huge ones of all that fits.
+            // SAFETY: of this mapping alone, whose contents stay.
+            unsafe { libc::madvise(pages.0.as_mut_ptr().cast(), pages.0.len(), libc::MADV_NOHUGEPAGE) };
+            pages
         }
 
         fn addresses(&self) -> Vec<u64> {

@@ -59,15 +59,32 @@ impl PageMap {
     /// Opens it.
     ///
     /// # Errors
-    /// EACCES if the process may not be traced, ENOENT if it has ended.
+    /// EACCES if the process may not be traced, ENOENT or ESRCH if it has ended or is one of the kernel's own, which
+    /// have no memory.
     pub fn open(pid: Pid) -> io::Result<PageMap> {
-        Ok(PageMap { file: File::open(format!("/proc/{pid}/pagemap"))? })
+        let map = PageMap { file: File::open(format!("/proc/{pid}/pagemap"))? };
+        map.there()?;
+        Ok(map)
+    }
+
+    /// ESRCH once the memory of the process is gone: its file then reads as empty. The request alone does not say so:
+    /// on some kernels it reports no pages, and no error.
+    fn there(&self) -> io::Result<()> {
+        self.entries(0, &mut [0; 8]).map(|_| ())
+    }
+
+    /// Reads entries from that of the page at `address` on. Returns how many there were, at least one.
+    fn entries(&self, address: u64, entries: &mut [u8]) -> io::Result<usize> {
+        match self.file.read_at(entries, address / PAGE * 8)? / 8 {
+            0 => Err(io::Error::from_raw_os_error(libc::ESRCH)),
+            count => Ok(count),
+        }
     }
 
     /// True if the page at `address` is mapped as part of a huge page.
     ///
     /// # Errors
-    /// ENOTTY on kernels older than 6.7.
+    /// ENOTTY on kernels older than 6.7; ESRCH if the process has ended.
     pub fn is_huge(&self, address: u64) -> io::Result<bool> {
         let start = address & !4095;
         let mut region = Region::default();
@@ -83,22 +100,19 @@ impl PageMap {
         };
         // SAFETY: the kernel reads and writes `scan` and writes at most one region where it points.
         match unsafe { libc::ioctl(self.file.as_raw_fd(), PAGEMAP_SCAN, &raw mut scan) } {
-            count if count >= 0 => Ok(count > 0),
+            0 => self.there().map(|()| false),
+            count if count > 0 => Ok(true),
             _ => Err(io::Error::last_os_error()),
         }
     }
-}
 
-impl PageMap {
     /// The physical address of the page at `address`, if it is in memory; 0 for others than root.
     ///
     /// # Errors
     /// ESRCH if the process has ended.
     pub fn frame(&self, address: u64) -> io::Result<Option<u64>> {
         let mut entry = [0; 8];
-        if self.file.read_at(&mut entry, address / PAGE * 8)? < 8 {
-            return Err(io::Error::from_raw_os_error(libc::ESRCH));
-        }
+        self.entries(address, &mut entry)?;
         let entry = u64::from_ne_bytes(entry);
         Ok((entry & PRESENT != 0).then_some((entry & FRAME) * PAGE))
     }
@@ -133,6 +147,9 @@ impl PageMap {
         // SAFETY: the kernel reads and writes `scan` and writes at most as many regions as there are where it points.
         let count = unsafe { libc::ioctl(self.file.as_raw_fd(), PAGEMAP_SCAN, &raw mut scan) };
         let count = usize::try_from(count).map_err(|_| io::Error::last_os_error())?;
+        if count == 0 {
+            self.there()?;
+        }
         for region in &regions[..count.min(regions.len())] {
             found.extend((region.start..region.end).step_by(PAGE as usize));
         }
@@ -143,23 +160,22 @@ impl PageMap {
     fn read_present(&self, start: u64, end: u64, found: &mut Vec<u64>) -> io::Result<u64> {
         let pages = ((end - start) / PAGE).min(MOST as u64);
         let mut entries = vec![0; pages as usize * 8];
-        let count = self.file.read_at(&mut entries, start / PAGE * 8)?;
-        if count < 8 {
-            return Err(io::Error::from_raw_os_error(libc::ESRCH));
-        }
+        let count = self.entries(start, &mut entries)?;
         let entries =
-            entries[..count].chunks_exact(8).map(|entry| entry.try_into().map_or(0, u64::from_ne_bytes));
+            entries[..count * 8].chunks_exact(8).map(|entry| entry.try_into().map_or(0, u64::from_ne_bytes));
         let addresses = (start..end).step_by(PAGE as usize);
         found.extend(
             addresses.zip(entries).filter(|(_, entry)| entry & PRESENT != 0).map(|(address, _)| address),
         );
-        Ok(start + count as u64 / 8 * PAGE)
+        Ok(start + count as u64 * PAGE)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proc::Proc;
+    use memmap2::{MmapMut, MmapOptions};
 
     /// All that `next` reports of a range, and the most at once.
     fn all(
@@ -224,18 +240,49 @@ mod tests {
         }
     }
 
+    /// True if a request found that the process has no memory.
+    fn gone<T: std::fmt::Debug>(answer: io::Result<T>) -> bool {
+        answer.is_err_and(|error| error.raw_os_error() == Some(libc::ESRCH))
+    }
+
     #[test]
     fn a_process_that_has_ended_has_no_pages() {
         let mut child =
             std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
-        let map = PageMap::open(Pid(child.id() as i32)).unwrap();
+        let pid = Pid(child.id() as i32);
+        let map = PageMap::open(pid).unwrap();
         child.kill().unwrap();
+        // Its memory is gone before anybody can wait for it.
+        let begin = std::time::Instant::now();
+        while Proc::default().process_stat(pid).unwrap().state != 'Z' {
+            assert!(begin.elapsed() < std::time::Duration::from_secs(60));
+            std::thread::yield_now();
+        }
+        let all_gone = || {
+            let mut found = Vec::new();
+            assert!(gone(map.read_present(0, 1 << 30, &mut found)));
+            assert!(gone(map.present(0, 1 << 30, &mut found)));
+            assert!(gone(map.frame(1 << 22)));
+            let huge = map.is_huge(1 << 22).unwrap_err().raw_os_error();
+            assert!(matches!(huge, Some(libc::ESRCH | libc::ENOTTY)), "{huge:?}");
+            assert_eq!(found, []);
+        };
+        all_gone();
+        assert!(gone(PageMap::open(pid)), "one that has ended and that nobody waited for");
         child.wait().unwrap();
-        assert!(map.read_present(0, 1 << 30, &mut Vec::new()).is_err());
-        let scanned = map.present(0, 1 << 30, &mut Vec::new());
-        assert!(scanned.is_err(), "{scanned:?}");
+        all_gone();
     }
-    use memmap2::{MmapMut, MmapOptions};
+
+    #[test]
+    fn the_kernels_own_processes_have_no_page_map() {
+        let proc = Proc::default();
+        let kthreadd = Pid(2);
+        if proc.process_stat(kthreadd).is_ok() && proc.maps(kthreadd).is_ok_and(|maps| maps.is_empty()) {
+            assert!(PageMap::open(kthreadd).is_err());
+        } else {
+            eprintln!("SKIPPED: the kernel's own processes are not seen here");
+        }
+    }
 
     #[test]
     fn huge_and_small_pages_are_told_apart() {

@@ -1,8 +1,15 @@
-//! The nodes of this machine as the kernel shows them under `/sys/devices/system/node`. The root of /sys is an
-//! argument, so tests run on snapshots.
+//! The nodes of this machine as the kernel shows them under `/sys/devices/system/node`. Where it shows none (a kernel
+//! without NUMA, a /sys that a container masks) the machine is one node. The root of /sys is an argument, so tests run
+//! on snapshots.
 
+use crate::policy::affinity;
+use crate::proc::Tid;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
+
+/// The firmware's distance of a node to its own memory.
+const LOCAL: u32 = 10;
 
 /// One memory node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +33,7 @@ pub struct Topology {
 #[derive(Debug, thiserror::Error)]
 pub enum TopologyError {
     /// A file that cannot be read.
-    #[error("cannot read {path}: {source}; is /sys mounted and the kernel built with NUMA support?")]
+    #[error("cannot read {path}: {source}; is /sys mounted?")]
     Read {
         /// The file.
         path: PathBuf,
@@ -46,13 +53,19 @@ pub enum TopologyError {
 }
 
 impl Topology {
-    /// Reads the topology below `sys`, which is `/sys` on a live machine.
+    /// Reads the topology below `sys`, which is `/sys` on a live machine. Where the kernel shows no nodes it is node 0
+    /// with all CPUs.
     ///
     /// # Errors
-    /// If a file is missing or has not the kernel's form.
+    /// If a node's file is missing or has not the kernel's form.
     pub fn read(sys: &Path) -> Result<Topology, TopologyError> {
         let folder = sys.join("devices/system/node");
-        let ids = read_list(&folder.join("online"))?;
+        let ids = match read_list(&folder.join("online")) {
+            Err(TopologyError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                return Ok(Topology::of_one_node(sys));
+            }
+            ids => ids?,
+        };
         let mut nodes = Vec::new();
         for &id in &ids {
             let node = folder.join(format!("node{id}"));
@@ -68,6 +81,20 @@ impl Topology {
             nodes.push(TopologyNode { id, cpus, distances });
         }
         Ok(Topology { nodes })
+    }
+
+    /// Node 0 with all CPUs that are online, or that this process may use where /sys does not say which those are.
+    fn of_one_node(sys: &Path) -> Topology {
+        let cpus = read_list(&sys.join("devices/system/cpu/online")).ok().filter(|cpus| !cpus.is_empty());
+        let cpus = cpus.or_else(|| affinity(Tid(0)).ok()).unwrap_or_else(|| vec![0]);
+        Topology { nodes: vec![TopologyNode { id: 0, cpus, distances: vec![LOCAL] }] }
+    }
+
+    /// True if the memory of some node is farther from another node than from its own. False on a machine of one node,
+    /// and where the firmware gives all memory the same distance: then it does not matter where pages are.
+    pub fn has_remote_memory(&self) -> bool {
+        let mut nodes = self.nodes.iter().enumerate();
+        nodes.any(|(own, node)| node.distances.iter().any(|distance| *distance > node.distances[own]))
     }
 }
 
@@ -125,6 +152,29 @@ mod tests {
         assert_eq!(topology.nodes[1].cpus, [2, 3, 5]);
         assert_eq!(topology.nodes[2].cpus, []);
         assert_eq!(topology.nodes[2].distances, [28, 28, 10]);
+    }
+
+    #[test]
+    fn a_kernel_that_shows_no_nodes_has_one_with_all_cpus() {
+        let sys = tempfile::tempdir().unwrap();
+        let nodes = |sys: &Path| Topology::read(sys).unwrap().nodes;
+        let all = |cpus: Vec<u32>| vec![TopologyNode { id: 0, cpus, distances: vec![10] }];
+        assert_eq!(nodes(sys.path()), all(affinity(Tid(0)).unwrap()), "no /sys at all");
+        fs::create_dir_all(sys.path().join("devices/system/node")).unwrap();
+        fs::create_dir_all(sys.path().join("devices/system/cpu")).unwrap();
+        fs::write(sys.path().join("devices/system/cpu/online"), "0-2,7\n").unwrap();
+        assert_eq!(nodes(sys.path()), all(vec![0, 1, 2, 7]), "an empty directory");
+        assert!(!Topology::read(sys.path()).unwrap().has_remote_memory());
+    }
+
+    #[test]
+    fn memory_is_remote_where_some_distance_is_longer_than_the_local_one() {
+        let remote = |first: &str, second: &str| {
+            let sys = snapshot("0-1", &[(0, "0", first), (1, "1", second)]);
+            Topology::read(sys.path()).unwrap().has_remote_memory()
+        };
+        assert!(!remote("10 10", "10 10"));
+        assert!(remote("10 11", "10 10") && remote("10 10", "20 10") && remote("10 21", "21 10"));
     }
 
     #[test]

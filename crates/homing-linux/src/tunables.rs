@@ -4,7 +4,7 @@
 
 use crate::fail::{self, Call};
 use crate::hint_faults::Paths;
-use crate::private::{Private, PrivateLock};
+use crate::private::{Left, Private, PrivateLock, Restored};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -31,8 +31,8 @@ impl Tunables {
     /// left there is put back first.
     ///
     /// # Errors
-    /// If another session has changed tunables and still runs; if the state file cannot be written, could be somebody
-    /// else's ([`Private::open`]), or names what is no tunable of ours.
+    /// If another session has changed tunables and still runs; if its directory could be somebody else's
+    /// ([`Private::open`]); if a tunable cannot be put back.
     pub fn begin(state: &Path) -> io::Result<Tunables> {
         Tunables::begin_among(state, &known())
     }
@@ -40,7 +40,9 @@ impl Tunables {
     fn begin_among(state: &Path, known: &[PathBuf]) -> io::Result<Tunables> {
         let (folder, name) = split(state)?;
         let state = State::lock(Private::open(folder)?, name)?;
-        state.put_back(known)?;
+        for trouble in state.put_back(known)?.troubles {
+            crate::errln!("homing: {trouble}");
+        }
         Ok(Tunables { state, before: Vec::new() })
     }
 
@@ -75,21 +77,20 @@ impl Drop for Tunables {
 }
 
 /// Puts back what a killed session left changed: what the state file says, newest change first; then removes the file.
-/// Returns how many tunables it named.
+/// Returns how many tunables it named. Of a file that could be somebody else's, or that names what is no tunable of
+/// ours, nothing is put back: it is moved aside.
 ///
 /// # Errors
-/// If a session still runs and needs them as they are; if the file could be somebody else's, or names what is no
-/// tunable of ours, and then nothing is written; if a tunable cannot be written, and then the file stays.
-pub fn restore(state: &Path) -> io::Result<usize> {
+/// If a session still runs and needs them as they are; if a tunable cannot be written, and then the file stays.
+pub fn restore(state: &Path) -> io::Result<Restored> {
     restore_among(state, &known())
 }
 
-fn restore_among(state: &Path, known: &[PathBuf]) -> io::Result<usize> {
+fn restore_among(state: &Path, known: &[PathBuf]) -> io::Result<Restored> {
     let (folder, name) = split(state)?;
-    let Some(private) = Private::there(folder)? else { return Ok(0) };
-    if private.read(name)?.is_none() {
-        return Ok(0);
-    }
+    let Some(private) = Private::there(folder)?.filter(|_| state.symlink_metadata().is_ok()) else {
+        return Ok(Restored::default());
+    };
     State::lock(private, name)?.put_back(known)
 }
 
@@ -135,27 +136,29 @@ impl State {
         self.lock.directory().remove(&self.name)
     }
 
-    fn put_back(&self, known: &[PathBuf]) -> io::Result<usize> {
-        let Some(text) = self.lock.directory().read(&self.name)? else { return Ok(0) };
-        let lines: Result<Vec<_>, _> = text.lines().map(|line| parse(line, known).ok_or(line)).collect();
-        let lines = lines.map_err(|line| self.strange(line, known))?;
+    fn put_back(&self, known: &[PathBuf]) -> io::Result<Restored> {
+        let parse =
+            |text: &str| text.lines().map(|line| parse(line, known).ok_or(strange(line, known))).collect();
+        let lines: Vec<_> = match self.lock.directory().left(&self.name, parse)? {
+            Left::Nothing => return Ok(Restored::default()),
+            Left::Whole(lines) => lines,
+            Left::Aside(why) => return Ok(Restored { count: 0, troubles: vec![why] }),
+        };
         write_all(&lines)?;
         self.forget()?;
-        Ok(lines.len())
+        Ok(Restored { count: lines.len() as u64, troubles: Vec::new() })
     }
+}
 
-    /// The file says what no session has written.
-    fn strange(&self, line: &str, known: &[PathBuf]) -> io::Error {
-        let names: Vec<_> = known.iter().map(|path| path.display().to_string()).collect();
-        let message = format!(
-            "{} says `{}`: expected PATH=NUMBER with one of {}. Nothing was put back: put these tunables back by hand \
-             where needed, then remove the file",
-            self.path().display(),
-            line.chars().take(200).collect::<String>(),
-            names.join(", ")
-        );
-        io::Error::new(io::ErrorKind::InvalidData, message)
-    }
+/// What to say of a line that no session has written.
+fn strange(line: &str, known: &[PathBuf]) -> String {
+    let names: Vec<_> = known.iter().map(|path| path.display().to_string()).collect();
+    format!(
+        "`{}`: expected PATH=NUMBER with one of {}. Nothing of it was put back: put these tunables back by hand where \
+         needed",
+        crate::visible::name(&line.chars().take(200).collect::<String>()),
+        names.join(", ")
+    )
 }
 
 /// A line of the state file: a tunable of ours and a number.
@@ -212,8 +215,20 @@ mod tests {
             Tunables::begin_among(&self.state, &self.known())
         }
 
-        fn restore(&self) -> io::Result<usize> {
-            restore_among(&self.state, &self.known())
+        fn restore(&self) -> io::Result<u64> {
+            restore_among(&self.state, &self.known()).map(|restored| {
+                assert_eq!(restored.troubles, [] as [String; 0]);
+                restored.count
+            })
+        }
+
+        /// The only file that was moved aside, which is removed.
+        fn aside(&self) -> String {
+            let path = self.state.with_extension("broken-1");
+            let text = fs::read_to_string(&path).unwrap();
+            fs::remove_file(&path).unwrap();
+            assert!(!self.state.exists());
+            text
         }
 
         fn now(&self) -> (String, String) {
@@ -267,17 +282,21 @@ mod tests {
             format!("{}=", place.b.display()),
             "no line of ours".to_owned(),
         ] {
-            fs::write(&place.state, format!("{good}\n{bad}\n")).unwrap();
-            for error in [place.restore().unwrap_err(), place.begin().unwrap_err()] {
-                let text = error.to_string();
-                assert!(text.contains(&bad) && text.contains("remove the file"), "{text}");
-            }
+            let text = format!("{good}\n{bad}\n");
+            fs::write(&place.state, &text).unwrap();
+            let restored = restore_among(&place.state, &place.known()).unwrap();
+            let [trouble] = &restored.troubles[..] else { panic!("{restored:?}") };
+            assert!(trouble.contains(&bad) && trouble.contains("state.broken-1"), "{trouble}");
+            assert_eq!((restored.count, place.aside()), (0, text.clone()));
+            fs::write(&place.state, &text).unwrap();
+            drop(place.begin().expect("it is in nobody's way"));
+            assert_eq!(place.aside(), text);
             assert_eq!(place.now(), ("0\n".into(), "1000\n".into()), "{bad}: nothing is written");
-            assert!(place.state.exists(), "and the file stays");
         }
         assert_eq!(fs::read_to_string(&secret).unwrap(), "root");
         fs::write(&place.state, &good).unwrap();
-        assert!(restore(&place.state).is_err(), "a path that the engine never changes");
+        assert_eq!(restore(&place.state).unwrap().troubles.len(), 1, "a path that the engine never changes");
+        fs::write(&place.state, place.aside()).unwrap();
         assert_eq!(place.restore().unwrap(), 1);
     }
 
@@ -287,7 +306,9 @@ mod tests {
         fs::write(&place.state, format!("{}=1", place.a.display())).unwrap();
         let allow = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
         allow(&place.state, 0o666);
-        assert!(place.restore().is_err() && place.begin().is_err());
+        let restored = restore_among(&place.state, &place.known()).unwrap();
+        assert_eq!((restored.count, restored.troubles.len(), place.now().0.as_str()), (0, 1, "0\n"));
+        fs::write(&place.state, place.aside()).unwrap();
         allow(&place.state, 0o600);
         let folder = place.state.parent().unwrap();
         allow(folder, 0o777);

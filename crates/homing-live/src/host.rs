@@ -21,6 +21,7 @@ pub struct Host {
     node_of_cpu: Vec<Option<Node>>,
     /// Of each node, the firmware's distances.
     distances: Vec<Vec<u32>>,
+    has_remote_memory: bool,
 }
 
 impl Host {
@@ -30,17 +31,19 @@ impl Host {
     /// As for [`Topology::read`].
     pub fn read(sys: &Path) -> Result<Host, TopologyError> {
         let topology = Topology::read(sys)?;
-        let mut node_of_cpu = Vec::new();
+        let has_remote_memory = topology.has_remote_memory();
+        let mut node_of_cpu: Vec<Option<Node>> = Vec::new();
         for (index, node) in topology.nodes.iter().enumerate() {
             for &cpu in &node.cpus {
                 let cpu = cpu as usize;
                 node_of_cpu.resize(node_of_cpu.len().max(cpu + 1), None);
-                node_of_cpu[cpu] = Some(Node(index as u16));
+                // Emulated nodes (`numa=fake`) list the CPUs of their memory each; a CPU is of the first.
+                node_of_cpu[cpu].get_or_insert(Node(index as u16));
             }
         }
         let ids = topology.nodes.iter().map(|node| node.id).collect();
         let (cpus, distances) = topology.nodes.into_iter().map(|node| (node.cpus, node.distances)).unzip();
-        Ok(Host { sys: sys.to_owned(), ids, cpus, node_of_cpu, distances })
+        Ok(Host { sys: sys.to_owned(), ids, cpus, node_of_cpu, distances, has_remote_memory })
     }
 
     /// Number of nodes.
@@ -68,9 +71,18 @@ impl Host {
         &self.cpus[node.index()]
     }
 
-    /// All CPUs, node by node.
+    /// All CPUs, node by node, each once.
     pub fn cpus(&self) -> Vec<u32> {
-        self.cpus.concat()
+        let of = |node: usize| {
+            let node = Node(node as u16);
+            self.cpus_of(node).iter().copied().filter(move |&cpu| self.node_of_cpu(cpu) == Some(node))
+        };
+        (0..self.nodes()).flat_map(of).collect()
+    }
+
+    /// True if it matters which node a page is on: [`Topology::has_remote_memory`].
+    pub fn has_remote_memory(&self) -> bool {
+        self.has_remote_memory
     }
 
     /// The firmware's relative distances (ACPI SLIT, 10 is local) from a node to each.
@@ -84,15 +96,16 @@ impl Host {
         Some(free.saturating_sub((total as f64 * RESERVE) as u64))
     }
 
-    /// Free and total bytes of a node; `None` if the kernel does not say.
+    /// Free and total bytes of a node; `None` if the kernel does not say. A machine of one node has all memory there.
     pub fn memory(&self, node: Node) -> Option<(u64, u64)> {
         let path = self.sys.join(format!("devices/system/node/node{}/meminfo", self.kernel_id(node)));
-        let text = fs::read_to_string(path).ok()?;
+        let of_all = |_| if self.nodes() == 1 { fs::read_to_string("/proc/meminfo").ok() } else { None };
+        let text = fs::read_to_string(path).map_or_else(of_all, Some)?;
         let field = |name: &str| {
             let line = text.lines().find(|line| line.contains(name))?;
             Some(line.split_whitespace().rev().nth(1)?.parse::<u64>().ok()? * 1024)
         };
-        Some((field(" MemFree:")?, field(" MemTotal:")?))
+        Some((field("MemFree:")?, field("MemTotal:")?))
     }
 }
 
@@ -119,6 +132,30 @@ pub(crate) mod tests {
         fs::write(folder.join("online"), online.join(",")).unwrap();
         let host = Host::read(sys.path()).unwrap();
         (sys, host)
+    }
+
+    #[test]
+    fn emulated_nodes_share_cpus_and_no_memory_is_remote() {
+        let sys = tempfile::tempdir().unwrap();
+        for node in ["node0", "node1"] {
+            let path = sys.path().join("devices/system/node").join(node);
+            fs::create_dir_all(&path).unwrap();
+            fs::write(path.join("cpulist"), "0-3\n").unwrap();
+            fs::write(path.join("distance"), "10 10\n").unwrap();
+        }
+        fs::write(sys.path().join("devices/system/node/online"), "0-1\n").unwrap();
+        let host = Host::read(sys.path()).unwrap();
+        assert_eq!((host.nodes(), host.cpus(), host.has_remote_memory()), (2, vec![0, 1, 2, 3], false));
+        assert_eq!((host.node_of_cpu(3), host.memory(Node(1))), (Some(Node(0)), None));
+        assert!(snapshot(2).1.has_remote_memory());
+    }
+
+    #[test]
+    fn a_kernel_without_numa_has_one_node_with_all_memory() {
+        let host = Host::read(tempfile::tempdir().unwrap().path()).unwrap();
+        assert_eq!((host.nodes(), host.kernel_id(Node(0)), host.has_remote_memory()), (1, 0, false));
+        let (free, total) = host.memory(Node(0)).unwrap();
+        assert!(free <= total && total > 0 && !host.cpus().is_empty());
     }
 
     #[test]

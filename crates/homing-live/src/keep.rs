@@ -11,7 +11,7 @@ use crate::host::Host;
 use homing_core::ids::Node;
 use homing_core::process::ThreadId;
 use homing_linux::policy::{affinity, set_affinity};
-use homing_linux::private::{self, Private, PrivateLock};
+use homing_linux::private::{self, Left, Private, PrivateLock, Restored};
 use homing_linux::proc::{Pid, Proc, Tid};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
@@ -206,34 +206,40 @@ fn restore_or_say(proc: &Proc, were: &[Was]) {
     }
 }
 
-/// Gives threads that engines kept which were killed the CPUs back that they had. Returns how many threads.
+/// Gives threads that engines kept which were killed the CPUs back that they had, and counts them. A file that is not
+/// what an engine wrote is moved aside; one whose threads refuse stays.
 ///
 /// # Errors
-/// If a file is not what an engine wrote, or threads refuse: then it stays.
-pub fn restore() -> io::Result<u64> {
+/// If the directory could be somebody else's.
+pub fn restore() -> io::Result<Restored> {
     restore_in(&private::standard())
 }
 
-fn restore_in(folder: &Path) -> io::Result<u64> {
-    let mut threads = 0;
-    for (lock, name) in private::abandoned(folder, PREFIX, ENDING)? {
-        let (folder, file) = (lock.directory(), format!("{name}{ENDING}"));
-        let Some(text) = folder.read(&file)? else { continue };
-        let were: Vec<Was> = serde_json::from_str(&text).map_err(|_| {
-            let message =
-                format!("{}: not what homing wrote there: remove the file", folder.path(&file).display());
-            io::Error::new(io::ErrorKind::InvalidData, message)
-        })?;
-        let proc = Proc::default();
-        let restored = give_back(&proc, &with_heirs(&proc, were));
-        if let Some((why, count)) = restored.failed.first_key_value() {
-            return Err(io::Error::other(format!("{count} threads that were kept on a node refuse: {why}")));
-        }
-        threads += restored.threads;
-        folder.remove(&file)?;
-        folder.remove(&format!("{name}.lock"))?;
+fn restore_in(folder: &Path) -> io::Result<Restored> {
+    let mut all = Restored::default();
+    for abandoned in private::abandoned(folder, PREFIX, ENDING)? {
+        all.add(abandoned.and_then(|(lock, name)| restore_one(lock.directory(), &name)));
     }
-    Ok(threads)
+    Ok(all)
+}
+
+/// Gives the threads of one engine their CPUs back. Returns how many.
+fn restore_one(folder: &Private, name: &str) -> io::Result<u64> {
+    let file = format!("{name}{ENDING}");
+    let parse = |text: &str| serde_json::from_str(text).map_err(|_| "not what homing wrote there".to_owned());
+    let were: Vec<Was> = match folder.left(&file, parse)? {
+        Left::Nothing => return Ok(0),
+        Left::Whole(were) => were,
+        Left::Aside(why) => return Err(io::Error::new(io::ErrorKind::InvalidData, why)),
+    };
+    let proc = Proc::default();
+    let restored = give_back(&proc, &with_heirs(&proc, were));
+    if let Some((why, count)) = restored.failed.first_key_value() {
+        return Err(io::Error::other(format!("{count} threads that were kept on a node refuse: {why}")));
+    }
+    folder.remove(&file)?;
+    folder.remove(&format!("{name}.lock"))?;
+    Ok(restored.threads)
 }
 
 /// True if a thread could not be kept since it has ended, or chose its CPUs itself.
@@ -276,6 +282,13 @@ mod tests {
         (child, pid, affinity(Tid(pid.0)).unwrap())
     }
 
+    /// How many threads got their CPUs back, where nothing is broken.
+    fn restored(folder: &Path) -> u64 {
+        let Restored { count, troubles } = restore_in(folder).unwrap();
+        assert!(troubles.is_empty(), "{troubles:?}");
+        count
+    }
+
     fn end(mut child: Child) {
         drop(child.stdin.take());
         child.wait().unwrap();
@@ -291,7 +304,7 @@ mod tests {
         assert_eq!(einval.raw_os_error(), Some(Errno::INVAL.raw_os_error()));
         keeper.keep(&proc, pid, tid, &had[..1]).unwrap();
         assert_eq!(affinity(tid).unwrap(), had[..1]);
-        assert_eq!(restore_in(&folder.path().join("homing")).unwrap(), 0, "its engine is at work");
+        assert_eq!(restored(&folder.path().join("homing")), 0, "its engine is at work");
         keeper.let_go(&proc, Tid(1));
         assert_eq!(affinity(tid).unwrap(), had[..1], "another one");
         keeper.send_back(&proc, pid, tid, &had).unwrap();
@@ -324,12 +337,18 @@ mod tests {
         // Its lock ends with it; the file stays.
         let (lock, name) = keeper.file.take().unwrap();
         drop(lock);
-        assert_eq!(restore_in(&folder).unwrap(), 1);
+        assert_eq!(restored(&folder), 1);
         assert_eq!(affinity(Tid(pid.0)).unwrap(), had);
-        assert_eq!(restore_in(&folder).unwrap(), 0);
+        assert_eq!(restored(&folder), 0);
+        // One that is broken is in nobody's way.
+        keeper.keep(&Proc::default(), pid, Tid(pid.0), &had[..1]).unwrap();
+        drop(keeper.file.take());
         let odd = Private::open(&folder).unwrap();
-        odd.write(&format!("{name}{ENDING}"), "words").unwrap();
-        assert!(restore_in(&folder).unwrap_err().to_string().contains("remove the file"));
+        odd.write(&format!("{PREFIX}0-0{ENDING}"), "words").unwrap();
+        let Restored { count, troubles } = restore_in(&folder).unwrap();
+        assert_eq!((count, affinity(Tid(pid.0)).unwrap()), (1, had));
+        assert!(troubles.len() == 1 && troubles[0].contains(".broken-1"), "{troubles:?}");
+        assert_eq!(restored(&folder), 0);
         end(child);
     }
 
@@ -350,7 +369,7 @@ mod tests {
         // One that nobody has looked at before the engine is killed, and before it ends.
         set_affinity(Tid(heir), &had[..1]).unwrap();
         drop(keeper.file.take());
-        assert_eq!(restore_in(&folder.path().join("homing")).unwrap(), 2);
+        assert_eq!(restored(&folder.path().join("homing")), 2);
         assert_eq!((inherits(), affinity(tid).unwrap()), (had.clone(), had.clone()));
         let mut keeper = Keeper::at(folder.path().join("homing"));
         keeper.keep(&proc, pid, tid, &had[..1]).unwrap();

@@ -58,5 +58,8 @@ mod tests {
         assert!(machine.summary().contains("not measured"));
         let one = model(&Topology { nodes: vec![node(0, &[0], &[10])] }).unwrap();
         assert_eq!(one.nodes(), 1, "a machine of one node is a machine");
+        let same = vec![node(0, &[0], &[10, 10]), node(1, &[1], &[10, 10])];
+        let costs = model(&Topology { nodes: same }).unwrap().costs(PageSize::KIB4).unwrap();
+        assert_eq!(costs.access(Node(0), Node(1)), 1.0, "so is one without remote memory");
     }
 }

@@ -12,7 +12,7 @@ use homing_core::sched::manager::Manager;
 use homing_core::sched::outcome::Outcome;
 use homing_core::sched::partition::file::{self, Partition};
 use homing_core::sched::partition::Partitioned;
-use homing_core::sched::simulate::{self, Setup};
+use homing_core::sched::simulate::{self, Setup, Stuck};
 use homing_core::sched::swf::Log;
 use homing_core::sched::workload::{Arriving, Lengths, Mix, Workload};
 use rayon::prelude::*;
@@ -133,8 +133,10 @@ pub fn run(request: &Request) -> Result<Vec<Cell>> {
             seed,
             pictures: request.pictures,
         };
-        let outcome = simulate::run(&setup, &mut *built, &mut *moving)
-            .map_err(|stuck| PipelineError::Failed(stuck.to_string()))?;
+        let outcome = simulate::run(&setup, &mut *built, &mut *moving).map_err(|stuck| match stuck {
+            Stuck::Long { .. } => PipelineError::usage(stuck),
+            stuck => PipelineError::Failed(stuck.to_string()),
+        })?;
         let load_percent = 100.0 * load.unwrap_or_else(|| workload.load(&hardware));
         Ok(Cell { load_percent, manager: manager.name.into(), policy: policy.clone(), seed, outcome })
     };

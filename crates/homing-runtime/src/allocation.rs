@@ -1,7 +1,7 @@
 //! Jobs of `homing sched run`: how many threads a parallel region is to have and where they belong, as the scheduler
 //! says on the page of the job (`homing-linux`, `allocation.rs`); and the iterations that it reports there.
 
-use homing_linux::allocation::{now_ns, Page, Report, PAGE_ENV};
+use homing_linux::allocation::{now_ns, Mapped, Report, PAGE_ENV};
 use std::cell::Cell;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -24,10 +24,10 @@ thread_local! {
 }
 
 /// The page, if this process is part of such a job.
-fn page() -> Option<&'static Page> {
-    static PAGE: OnceLock<Option<Page>> = OnceLock::new();
+fn page() -> Option<&'static Mapped> {
+    static PAGE: OnceLock<Option<Mapped>> = OnceLock::new();
     // A page that cannot be opened is none: the program runs as it would alone, and the scheduler sees no report.
-    PAGE.get_or_init(|| Page::open(Path::new(&std::env::var_os(PAGE_ENV)?)).ok()).as_ref()
+    PAGE.get_or_init(|| Mapped::open(Path::new(&std::env::var_os(PAGE_ENV)?)).ok()).as_ref()
 }
 
 /// Whether this process is part of such a job.
@@ -35,7 +35,7 @@ pub fn wanted() -> bool {
     page().is_some()
 }
 
-fn with<T>(work: impl FnOnce(&'static Page, &mut Job) -> T) -> Option<T> {
+fn with<T>(work: impl FnOnce(&'static Mapped, &mut Job) -> T) -> Option<T> {
     let page = page()?;
     let mut job = JOB.lock().unwrap_or_else(PoisonError::into_inner);
     Some(work(page, job.get_or_insert_with(Job::default)))
@@ -68,7 +68,7 @@ pub fn part_begins(index: u32, team: u32) {
 }
 
 impl Job {
-    fn begins(&mut self, page: &Page, iteration: bool) {
+    fn begins(&mut self, page: &Mapped, iteration: bool) {
         self.report.regions += 1;
         if iteration {
             self.report.iterations += 1;
@@ -85,14 +85,14 @@ impl Job {
         self.tell(page);
     }
 
-    fn has(&mut self, page: &Page, team: u32) {
+    fn has(&mut self, page: &Mapped, team: u32) {
         if self.report.team != u64::from(team) {
             self.report.team = u64::from(team);
             self.tell(page);
         }
     }
 
-    fn tell(&mut self, page: &Page) {
+    fn tell(&mut self, page: &Mapped) {
         if *self.owns.get_or_insert_with(|| page.claim()) {
             page.report(&self.report);
         }
@@ -113,27 +113,27 @@ impl Job {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use homing_linux::allocation::Given;
+    use homing_linux::allocation::{Given, Page};
 
     fn give(page: &Page, change: u64, threads: u32) {
-        page.give(&Given { change, threads, ..Given::default() });
+        page.give(&Given { change, threads, ..Given::default() }).unwrap();
     }
 
     #[test]
     fn regions_follow_what_the_scheduler_says_and_iterations_reach_it() {
         let path = std::env::temp_dir().join(format!("homing-page-{}", std::process::id()));
-        let page = Page::create(&path).unwrap();
+        let (page, mapped) = (Page::create(&path).unwrap(), Mapped::open(&path).unwrap());
         std::fs::remove_file(&path).unwrap();
         let mut job = Job::default();
-        job.begins(&page, false);
+        job.begins(&mapped, false);
         assert_eq!((job.threads(0, 8), job.threads(3, 8)), (0, 3), "nothing was said yet");
         give(&page, 1, 4);
         assert_eq!(job.threads(0, 8), 0, "within a region nothing changes");
-        job.begins(&page, true);
+        job.begins(&mapped, true);
         assert_eq!((job.threads(0, 8), job.threads(0, 2)), (4, 2), "no more than the program is ready for");
         assert_eq!(job.threads(3, 8), 3, "what the program fixes stays");
         give(&page, 2, 6);
-        job.begins(&page, true);
+        job.begins(&mapped, true);
         assert_eq!(job.threads(0, 8), 6);
         let report = page.reported().unwrap();
         assert_eq!((report.regions, report.iterations, report.fixed), (3, 2, 2));

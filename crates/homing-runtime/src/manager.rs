@@ -56,8 +56,16 @@ impl Manager {
     pub fn start(config: Config) -> Result<Manager, Verdict> {
         let host = Host::read(Path::new("/sys"))
             .map_err(|error| Verdict::new(Status::NoSource, error.to_string()))?;
-        if host.nodes() == 1 {
-            return Err(Status::OneNode.into());
+        if !host.has_remote_memory() {
+            return Err(match host.nodes() {
+                1 => Status::OneNode.into(),
+                nodes => Verdict::new(
+                    Status::OneNode,
+                    format!(
+                        "the firmware gives all {nodes} memory nodes the same distance: nothing can move"
+                    ),
+                ),
+            });
         }
         let refused = confined()?;
         config.fits(&host).map_err(|error| Verdict::new(Status::BadArgument, error.to_string()))?;

@@ -54,13 +54,9 @@ pub fn run(args: Args) -> Result {
         return contribute(path);
     }
     let places = Places::default();
+    let mut whole = true;
     if args.restore {
-        let restored = tunables::restore(&places.state)?;
-        errln!("homing: {restored} kernel tunables put back");
-        let kept = keep::restore()?;
-        errln!("homing: {kept} threads that killed engines kept on nodes were let go");
-        let schedulers = journal::restore()?;
-        errln!("homing: jobs of {schedulers} killed schedulers go on, on all CPUs");
+        whole = restore(&places)?;
     }
     let mut checks = vec![nodes(), moving()];
     for source in SOURCES.iter().filter(|source| source.name != "none") {
@@ -100,7 +96,24 @@ pub fn run(args: Args) -> Result {
         outln!("{table}\n\n{verdict}");
         print_findings(&findings)?;
     }
-    Ok(if moves || sees { Code::OK } else { Code::UNSUPPORTED })
+    Ok(match (whole, moves || sees) {
+        (false, _) => Code::PARTIAL,
+        (true, true) => Code::OK,
+        (true, false) => Code::UNSUPPORTED,
+    })
+}
+
+/// Puts back what killed engines and schedulers left. Returns whether all of it could be.
+fn restore(places: &Places) -> anyhow::Result<bool> {
+    let tunables = tunables::restore(&places.state)?;
+    errln!("homing: {} kernel tunables put back", tunables.count);
+    let kept = keep::restore()?;
+    errln!("homing: {} threads that killed engines kept on nodes were let go", kept.count);
+    let jobs = journal::restore()?;
+    errln!("homing: jobs of {} killed schedulers go on, on all CPUs", jobs.count);
+    let troubles = [tunables.troubles, kept.troubles, jobs.troubles].concat();
+    troubles.iter().for_each(|trouble| errln!("homing: not put back: {trouble}"));
+    Ok(troubles.is_empty())
 }
 
 /// Writes the bundle, and says what is in it.
@@ -165,8 +178,12 @@ fn print_findings(findings: &[Finding]) -> anyhow::Result<()> {
 fn nodes() -> Check {
     let what = "nodes";
     match Host::read(Path::new("/sys")) {
-        Ok(host) if host.nodes() > 1 => {
+        Ok(host) if host.has_remote_memory() => {
             Check { what, works: true, detail: format!("{} nodes", host.nodes()) }
+        }
+        Ok(host) if host.nodes() > 1 => {
+            let detail = format!("{} nodes at the same distance: no memory is remote", host.nodes());
+            Check { what, works: false, detail }
         }
         Ok(_) => Check { what, works: false, detail: "one node: there is nowhere to move pages to".into() },
         Err(error) => Check { what, works: false, detail: error.to_string() },

@@ -1,7 +1,7 @@
 //! Files of real jobs (`homing sched run`): a table `[[job]]` for each.
 
 use super::partition::file::{find, Partition};
-use super::BadInput;
+use super::{BadInput, MOST_S};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Spanned;
@@ -115,11 +115,11 @@ impl Job {
         if self.request == 0 {
             return Err("request = 0: expected 1 processor or more".into());
         }
-        if !(self.arrival >= 0.0 && self.arrival.is_finite()) {
-            return Err(format!("arrival = {}: expected seconds, 0 or more", self.arrival));
+        if !(self.arrival >= 0.0 && self.arrival <= MOST_S) {
+            return Err(format!("arrival = {}: expected seconds, 0 or more, {MOST_S} at most", self.arrival));
         }
-        if let Some(limit) = self.limit.filter(|&limit| !(limit > 0.0 && limit.is_finite())) {
-            return Err(format!("limit = {limit}: expected seconds, more than 0"));
+        if let Some(limit) = self.limit.filter(|&limit| !(limit > 0.0 && limit <= MOST_S)) {
+            return Err(format!("limit = {limit}: expected seconds, more than 0, {MOST_S} at most"));
         }
         let named = |(name, value): (&String, &String)| {
             !name.is_empty() && !name.contains(['=', '\0']) && !value.contains('\0')
@@ -160,6 +160,8 @@ mod tests {
             ("request = 8", "requests = 8", 4, "unknown field `requests`"),
             ("arrival = 2.5", "arrival = -1.0", 1, "0 or more"),
             ("limit = 60", "limit = nan", 1, "more than 0"),
+            ("limit = 60", "limit = 1e300", 1, "1000000000 at most"),
+            ("arrival = 2.5", "arrival = 1e10", 1, "1000000000 at most"),
             ("\"a\"", "\"b\"", 10, "stands twice"),
             ("[\"true\"]", "[]", 10, "expected a name, and a command"),
             ("pages = \"off\"", "pages = \"on\"", 7, "unknown variant `on`"),

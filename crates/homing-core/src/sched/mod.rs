@@ -26,6 +26,10 @@ pub mod workload;
 
 use serde::{Deserialize, Serialize};
 
+/// The longest time that a job may come or run after: 31 years in seconds. Beyond it a number of seconds does not tell
+/// microseconds apart.
+pub const MOST_S: f64 = 1e9;
+
 /// A job, numbered from 0 by arrival.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -148,7 +148,13 @@ mod tests {
 
     fn words(name: &str) -> (String, String) {
         let none = std::path::PathBuf::new;
-        let parts = crate::parts::Parts { qemu: none(), kernel: none(), busybox: none(), built: none() };
+        let parts = crate::parts::Parts {
+            qemu: none(),
+            kernel: none(),
+            modules: vec![],
+            busybox: none(),
+            built: none(),
+        };
         let topology = Topology::load(name).unwrap();
         let settings = Settings {
             parts: &parts,

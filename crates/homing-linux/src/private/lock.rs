@@ -33,7 +33,11 @@ impl Private {
         let begin = Instant::now();
         loop {
             let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-            let file = File::from(openat(&self.directory, name, flags, Mode::RUSR | Mode::WUSR)?);
+            let opened = openat(&self.directory, name, flags, Mode::RUSR | Mode::WUSR);
+            let file = File::from(opened.map_err(|errno| {
+                let error = io::Error::from(errno);
+                io::Error::new(error.kind(), format!("{}: {error}", self.path(name).display()))
+            })?);
             self.check(name, &fstat(&file)?)?;
             let said = file.try_clone()?;
             if let Some(lock) = Lock::take(file)? {
@@ -64,11 +68,15 @@ impl Private {
 }
 
 /// The locks and names of those who wrote a file PREFIX...ENDING beside a lock PREFIX....lock and do not hold that any
-/// more: they were killed. They are ours now.
+/// more: they were killed. They are ours now. One whose lock cannot be taken is an error in the list.
 ///
 /// # Errors
-/// As for [`Private::there`] and [`Private::lock`].
-pub fn abandoned(folder: &Path, prefix: &str, ending: &str) -> io::Result<Vec<(PrivateLock, String)>> {
+/// As for [`Private::there`].
+pub fn abandoned(
+    folder: &Path,
+    prefix: &str,
+    ending: &str,
+) -> io::Result<Vec<io::Result<(PrivateLock, String)>>> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Ok(Vec::new()) };
     let mut found = Vec::new();
     for entry in entries.flatten() {
@@ -76,9 +84,8 @@ pub fn abandoned(folder: &Path, prefix: &str, ending: &str) -> io::Result<Vec<(P
         let name = file.to_str().and_then(|file| file.strip_suffix(ending)).filter(|n| n.starts_with(prefix));
         let (Some(name), Some(private)) = (name, Private::there(folder)?) else { continue };
         match private.lock(&format!("{name}.lock"), |holder| holder.to_string()) {
-            Ok(lock) => found.push((lock, name.to_owned())),
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}
-            Err(error) => return Err(error),
+            lock => found.push(lock.map(|lock| (lock, name.to_owned()))),
         }
     }
     Ok(found)

@@ -7,7 +7,8 @@ mod lock;
 pub use lock::{abandoned, Holder, PrivateLock};
 
 use rustix::fs::{
-    fchmod, fstat, mkdirat, openat, renameat, unlinkat, AtFlags, FileType, Mode, OFlags, Stat, CWD,
+    fchmod, fstat, mkdirat, openat, renameat, stat, statat, unlinkat, AtFlags, FileType, Mode, OFlags, Stat,
+    CWD,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -19,20 +20,65 @@ use std::path::{Path, PathBuf};
 /// Longer files are not ours.
 const LONGEST: u64 = 1 << 28;
 
+/// Files of one name that can be aside.
+const MOST_ASIDE: u32 = 100;
+
 /// Bits of others and of the group.
 const NOT_OURS: u32 = 0o077;
 /// ... with which they could change something.
 const WRITABLE: u32 = 0o022;
 
-/// Where the directory of this user's engines is: `/run/homing` for root, for others `homing` in `XDG_RUNTIME_DIR`,
-/// which is `/run/user/UID` unless the environment says otherwise. Never a directory that all users share.
+/// Where the directory of this user's engines is: `/run/homing` for root; for others `homing` in `XDG_RUNTIME_DIR` or
+/// `/run/user/UID`, the first that is a directory of theirs; without one `homing-UID` in the directory for temporary
+/// files. All users share that one: [`Private::open`] refuses what somebody else has put there.
 pub fn standard() -> PathBuf {
     let user = geteuid();
     if user.is_root() {
         return "/run/homing".into();
     }
-    let named = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
-    named.unwrap_or_else(|| format!("/run/user/{}", user.as_raw()).into()).join("homing")
+    let named = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    standard_of(user.as_raw(), named, std::env::temp_dir())
+}
+
+fn standard_of(user: u32, named: Option<PathBuf>, temporary: PathBuf) -> PathBuf {
+    let own = |path: &PathBuf| {
+        let facts = stat(path).ok().filter(|_| path.is_absolute());
+        facts
+            .is_some_and(|it| it.st_uid == user && FileType::from_raw_mode(it.st_mode) == FileType::Directory)
+    };
+    let runtime = named.into_iter().chain([format!("/run/user/{user}").into()]).find(own);
+    let temporary = if temporary.is_absolute() { temporary } else { "/tmp".into() };
+    runtime.map_or_else(|| temporary.join(format!("homing-{user}")), |path| path.join("homing"))
+}
+
+/// What came of putting back what killed engines left.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Restored {
+    /// How much was put back.
+    pub count: u64,
+    /// What was not: a sentence each. The rest was put back all the same.
+    pub troubles: Vec<String>,
+}
+
+impl Restored {
+    /// Adds what one of them left, or why that cannot be put back.
+    pub fn add(&mut self, one: io::Result<u64>) {
+        match one {
+            Ok(count) => self.count += count,
+            Err(error) => self.troubles.push(error.to_string()),
+        }
+    }
+}
+
+/// What a file of state holds.
+#[derive(Debug)]
+pub enum Left<T> {
+    /// It is not there.
+    Nothing,
+    /// What was written.
+    Whole(T),
+    /// Something else. It was moved aside, so that it is in nobody's way; the sentence says so.
+    Aside(String),
 }
 
 /// An open directory that only this user can enter.
@@ -54,8 +100,7 @@ impl Private {
             Err(errno) => {
                 let message = format!(
                     "{}, where homing keeps its state and its locks, cannot be made: {errno}. Root needs a /run that \
-                    can \
-                     be written to, others XDG_RUNTIME_DIR set to a directory of theirs",
+                     can be written to, others XDG_RUNTIME_DIR or TMPDIR set to a directory of theirs",
                     path.display()
                 );
                 return Err(io::Error::new(io::Error::from(errno).kind(), message));
@@ -99,16 +144,70 @@ impl Private {
     /// # Errors
     /// If it is anything but a file of this user's that nobody else may write to, or no text.
     pub fn read(&self, name: &str) -> io::Result<Option<String>> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let Some(file) = self.existing(name, OFlags::RDONLY)? else { return Ok(None) };
+        let mut text = String::new();
+        file.take(LONGEST).read_to_string(&mut text)?;
+        Ok(Some(text))
+    }
+
+    /// A file, open for reading and writing; `None` if it is not there.
+    ///
+    /// # Errors
+    /// As for [`Private::read`].
+    pub fn file(&self, name: &str) -> io::Result<Option<File>> {
+        self.existing(name, OFlags::RDWR)
+    }
+
+    fn existing(&self, name: &str, access: OFlags) -> io::Result<Option<File>> {
+        let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = match openat(&self.directory, name, flags, Mode::empty()) {
             Ok(file) => file,
             Err(Errno::NOENT) => return Ok(None),
-            Err(errno) => return Err(refused(&self.path(name), &format!("not a file of its own ({errno})"))),
+            Err(errno @ (Errno::LOOP | Errno::ISDIR | Errno::NXIO | Errno::ACCESS)) => {
+                return Err(refused(&self.path(name), &format!("not a file of its own ({errno})")));
+            }
+            Err(errno) => return Err(errno.into()),
         };
         self.check(name, &fstat(&file)?)?;
-        let mut text = String::new();
-        File::from(file).take(LONGEST).read_to_string(&mut text)?;
-        Ok(Some(text))
+        Ok(Some(file.into()))
+    }
+
+    /// What `parse` makes of a file's text. A file that is not this user's own, or of which `parse` says why it is not
+    /// what was written there, is moved aside.
+    ///
+    /// # Errors
+    /// What reading gives.
+    pub fn left<T>(&self, name: &str, parse: impl FnOnce(&str) -> Result<T, String>) -> io::Result<Left<T>> {
+        let aside = |why: String| Left::Aside(self.set_aside(name, &why));
+        match self.read(name) {
+            Ok(None) => Ok(Left::Nothing),
+            Ok(Some(text)) => Ok(parse(&text).map_or_else(aside, Left::Whole)),
+            Err(error) => match error.kind() {
+                io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidData => {
+                    Ok(aside("not a file that homing wrote".into()))
+                }
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// Gives a file that is not what was written there another name. Returns a sentence with `why`, and where it is.
+    pub fn set_aside(&self, name: &str, why: &str) -> String {
+        let path = self.path(name);
+        let names = (1..=MOST_ASIDE).map(|number| format!("{name}.broken-{number}"));
+        let free = |name: &String| {
+            statat(&self.directory, &**name, AtFlags::SYMLINK_NOFOLLOW)
+                .is_err_and(|errno| errno == Errno::NOENT)
+        };
+        let moved = names.into_iter().find(free).ok_or(Errno::EXIST).and_then(|aside| {
+            renameat(&self.directory, name, &self.directory, &*aside)?;
+            Ok(self.path(&aside))
+        });
+        let fate = match moved {
+            Ok(aside) => format!("it is now {}, for you to look at and remove", aside.display()),
+            Err(errno) => format!("it cannot be moved aside ({errno}): remove it"),
+        };
+        format!("{}: {why}; {fate}", path.display())
     }
 
     /// Writes a file whole, or leaves what was there.
@@ -117,7 +216,9 @@ impl Private {
     /// What making, writing and renaming it gives.
     pub fn write(&self, name: &str, text: &str) -> io::Result<()> {
         let unfinished = format!("{name}.new");
-        self.remove(&unfinished)?;
+        if self.remove(&unfinished).is_err() {
+            crate::errln!("homing: {}", self.set_aside(&unfinished, "not a file that homing wrote"));
+        }
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(&self.directory, &*unfinished, flags, Mode::RUSR | Mode::WUSR)?;
         File::from(file).write_all(text.as_bytes())?;

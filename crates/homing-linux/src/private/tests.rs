@@ -23,9 +23,58 @@ fn it_is_made_for_this_user_alone_and_never_where_all_write() {
     private.remove("state").unwrap();
     private.remove("state").unwrap();
     assert_eq!((private.read("state").unwrap(), fs::read_dir(&path).unwrap().count()), (None, 0));
-    assert!(!standard().starts_with(std::env::temp_dir()));
     let nowhere = Private::open(&place.path().join("absent/homing")).unwrap_err().to_string();
     assert!(nowhere.contains("absent/homing") && nowhere.contains("XDG_RUNTIME_DIR"), "{nowhere}");
+}
+
+#[test]
+fn the_directory_of_a_user_is_below_his_own_where_there_is_one() {
+    let place = tempfile::tempdir().unwrap();
+    let (named, temporary) = (place.path().join("run"), place.path().join("tmp"));
+    fs::create_dir(&named).unwrap();
+    let us = geteuid().as_raw();
+    let of = |user: u32, named: &Path| standard_of(user, Some(named.to_owned()), temporary.clone());
+    assert_eq!(of(us, &named), named.join("homing"));
+    // Nobody has this number, nor a directory in /run/user.
+    let nobody = 3_999_999_999;
+    let last = temporary.join(format!("homing-{nobody}"));
+    assert_eq!(of(nobody, &named), last, "somebody else's");
+    assert_eq!(of(nobody, &place.path().join("absent")), last);
+    assert_eq!(
+        standard_of(nobody, None, "relative".into()),
+        Path::new("/tmp").join(format!("homing-{nobody}"))
+    );
+    fs::write(place.path().join("file"), "").unwrap();
+    assert_ne!(of(us, &place.path().join("file")), place.path().join("file/homing"), "no directory");
+    assert_ne!(of(us, Path::new("relative")), Path::new("relative/homing"));
+}
+
+#[test]
+fn a_broken_file_is_moved_aside_and_named() {
+    let place = tempfile::tempdir().unwrap();
+    let private = Private::open(place.path()).unwrap();
+    let number = |text: &str| text.parse::<u32>().map_err(|error| error.to_string());
+    let left = || private.left("state", number).unwrap();
+    assert!(matches!(left(), Left::Nothing));
+    private.write("state", "7").unwrap();
+    assert!(matches!(left(), Left::Whole(7)));
+    let aside = |number: u32| {
+        let Left::Aside(why) = left() else { panic!("it is broken") };
+        let path = place.path().join(format!("state.broken-{number}"));
+        assert!(why.contains(path.to_str().unwrap()) && path.symlink_metadata().is_ok(), "{why}");
+        assert!(matches!(left(), Left::Nothing), "it is in nobody's way");
+    };
+    private.write("state", "seven").unwrap();
+    aside(1);
+    fs::write(place.path().join("state"), [0xff, 0xfe]).unwrap();
+    aside(2);
+    fs::create_dir(place.path().join("state")).unwrap();
+    aside(3);
+    symlink("/etc/passwd", place.path().join("state")).unwrap();
+    aside(4);
+    fs::create_dir(place.path().join("state.new")).unwrap();
+    private.write("state", "8").unwrap();
+    assert!(matches!(left(), Left::Whole(8)) && place.path().join("state.new.broken-1").is_dir());
 }
 
 #[test]

@@ -10,6 +10,8 @@ pub struct Stat {
     pub name: String,
     /// State: R, S, D, Z, T, ...
     pub state: char,
+    /// Its process group; 0 for the kernel's own and for a group of another process namespace.
+    pub group: i32,
     /// CPU time in user and kernel mode, in clock ticks.
     pub cpu_ticks: u64,
     /// CPU time of the children that ended and were waited for, in clock ticks; of the whole process.
@@ -42,6 +44,7 @@ impl Stat {
         Some(Stat {
             name: name.to_owned(),
             state: fields.first()?.chars().next()?,
+            group: fields.get(2)?.parse().ok()?,
             cpu_ticks: number(14)? + number(15)?,
             waited_ticks: number(16)? + number(17)?,
             start_ticks: number(22)?,
@@ -160,7 +163,7 @@ mod tests {
             "S 1 2 2 0 -1 4194560 100 0 0 0 7 5 0 0 20 0 3 0 4242 1000 10 18446744073709551615 1 1 7 0 0 0 \
                     0 4096 0 0 0 0 17 6 0 0 0 0 0 0 0 0 0 0 0 0 0";
         let stat = Stat::parse(&format!("12 (a) (b c)) {tail}\n")).unwrap();
-        assert_eq!((stat.name.as_str(), stat.state), ("a) (b c)", 'S'));
+        assert_eq!((stat.name.as_str(), stat.state, stat.group), ("a) (b c)", 'S', 2));
         assert_eq!((stat.cpu_ticks, stat.start_ticks, stat.processor), (12, 4242, 6));
         assert_eq!((stat.threads, stat.resident_pages, stat.stack_start), (3, 10, 7));
         assert_eq!(Stat::parse("12 (cut) S 1 2"), None);

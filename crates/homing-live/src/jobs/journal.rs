@@ -5,8 +5,9 @@
 use homing_linux::allocation::{Given, Page};
 use homing_linux::cgroup::Group;
 use homing_linux::policy::set_affinity;
-use homing_linux::private::{self, Private, PrivateLock};
+use homing_linux::private::{self, Left, Private, PrivateLock, Restored};
 use homing_linux::proc::{Pid, Proc};
+use homing_linux::visible;
 use rustix::process::{kill_process, Signal};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -80,15 +81,18 @@ pub struct Journal {
 
 impl Journal {
     /// Puts back what killed schedulers left, and begins a file in the user's own directory ([`private::standard`]).
+    /// What cannot be put back is said, and keeps nobody from beginning.
     ///
     /// # Errors
-    /// If the directory cannot be made; if something cannot be put back.
+    /// If the directory cannot be made.
     pub fn begin() -> io::Result<Journal> {
         Journal::begin_in(&private::standard())
     }
 
     fn begin_in(folder: &Path) -> io::Result<Journal> {
-        restore_in(folder)?;
+        for trouble in restore_in(folder)?.troubles {
+            homing_linux::errln!("homing: what a killed scheduler left is not put back: {trouble}");
+        }
         let name = format!("{PREFIX}{}", std::process::id());
         let lock = lock(Private::open(folder)?, &name)?;
         let journal = Journal { lock, name, lines: Vec::new() };
@@ -126,13 +130,23 @@ impl Journal {
     /// The name of a page for a job, and its path.
     pub fn page(&self, job: u32) -> (String, PathBuf) {
         let name = format!("{}-{job}.page", self.name);
-        let path = self.folder_path(&name);
+        let path = self.lock.directory().path(&name);
         (name, path)
     }
 
-    /// The path of a file beside it.
-    pub fn folder_path(&self, name: &str) -> PathBuf {
-        self.lock.directory().path(name)
+    /// Takes the page of a job away.
+    ///
+    /// # Errors
+    /// If the file of the journal cannot be written.
+    pub fn remove_page(&mut self, name: &str) -> io::Result<()> {
+        let folder = self.lock.directory();
+        if let Err(error) = folder.remove(name) {
+            homing_linux::errln!(
+                "homing: {}",
+                folder.set_aside(name, &format!("not the page of a job ({error})"))
+            );
+        }
+        self.forget(|line| matches!(line, Line::Page(other) if other == name))
     }
 
     /// The name of the file.
@@ -162,20 +176,21 @@ fn lock(folder: Private, name: &str) -> io::Result<PrivateLock> {
     folder.lock(&format!("{name}.lock"), |_| at_work.clone())
 }
 
-/// Puts back what killed schedulers of this user left. Returns how many there were.
+/// Puts back what killed schedulers of this user left, and counts them. The file of one stays if something of it cannot
+/// be put back; one that is not what was written there is moved aside.
 ///
 /// # Errors
-/// If something cannot be put back: then the file stays.
-pub fn restore() -> io::Result<usize> {
+/// If the directory could be somebody else's.
+pub fn restore() -> io::Result<Restored> {
     restore_in(&private::standard())
 }
 
-fn restore_in(folder: &Path) -> io::Result<usize> {
-    let mut count = 0;
-    for (lock, name) in private::abandoned(folder, PREFIX, ENDING)? {
-        count += usize::from(restore_one(&lock, &name)?);
+fn restore_in(folder: &Path) -> io::Result<Restored> {
+    let mut all = Restored::default();
+    for abandoned in private::abandoned(folder, PREFIX, ENDING)? {
+        all.add(abandoned.and_then(|(lock, name)| restore_one(lock.directory(), &name)).map(u64::from));
     }
-    Ok(count)
+    Ok(all)
 }
 
 /// Puts back what one scheduler left, unless it still runs.
@@ -185,26 +200,36 @@ fn restore_in(folder: &Path) -> io::Result<usize> {
 pub fn restore_of(name: &str) -> io::Result<bool> {
     let Some(private) = Private::there(&private::standard())? else { return Ok(false) };
     match lock(private, name) {
-        Ok(lock) => restore_one(&lock, name),
+        Ok(lock) => restore_one(lock.directory(), name),
         Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Ok(false),
         Err(error) => Err(error),
     }
 }
 
-fn restore_one(lock: &PrivateLock, name: &str) -> io::Result<bool> {
-    let (folder, file) = (lock.directory(), format!("{name}{ENDING}"));
-    let Some(text) = folder.read(&file)? else { return Ok(false) };
-    let lines: Result<Vec<Line>, &str> = text.lines().map(|line| Line::parse(line).ok_or(line)).collect();
-    let lines = lines.map_err(|line| {
-        let message = format!(
-            "{}: `{line}` is nothing that was written: remove the file",
-            folder.path(&file).display()
-        );
-        io::Error::new(io::ErrorKind::InvalidData, message)
-    })?;
-    put_back(&lines, folder)?;
-    folder.remove(&file)?;
-    Ok(true)
+fn restore_one(folder: &Private, name: &str) -> io::Result<bool> {
+    let file = format!("{name}{ENDING}");
+    let mut known = Vec::new();
+    let parse = |text: &str| {
+        let mut strange = None;
+        for line in text.lines() {
+            match Line::parse(line) {
+                Some(line) => known.push(line),
+                None => strange = strange.or(Some(line)),
+            }
+        }
+        strange.map_or(Ok(()), |line| Err(format!("`{}` is nothing that was written", visible::name(line))))
+    };
+    let left = folder.left(&file, parse)?;
+    // What can be read is put back all the same: a job that stands still is waiting for it.
+    let done = put_back(&known, folder);
+    match left {
+        Left::Nothing => Ok(false),
+        Left::Whole(()) => done.and_then(|()| folder.remove(&file)).map(|()| true),
+        Left::Aside(why) => {
+            let rest = done.err().map_or(String::new(), |error| format!("; {error}"));
+            Err(io::Error::new(io::ErrorKind::InvalidData, format!("{why}{rest}")))
+        }
+    }
 }
 
 /// Undoes everything, the last first. What is gone by now needs nothing.
@@ -221,9 +246,7 @@ fn put_back(lines: &[Line], folder: &Private) -> io::Result<()> {
     for line in lines.iter().rev() {
         let done = match line {
             Line::Cpus(_) | Line::Home(_) => Ok(()),
-            Line::Page(name) => {
-                release(&folder.path(name), cpus.unwrap_or_default()).and_then(|()| folder.remove(name))
-            }
+            Line::Page(name) => release(folder, name, cpus.unwrap_or_default()),
             Line::Process(pid, start) => free(*pid, *start, cpus.unwrap_or_default()),
             Line::Group(path) => empty(&Group::at(path.clone()), home.as_ref(), cpus.unwrap_or_default()),
             Line::Divided(path) => Group::at(path.clone()).leave_cpus(),
@@ -238,21 +261,31 @@ fn put_back(lines: &[Line], folder: &Private) -> io::Result<()> {
     all
 }
 
-/// Tells the library inside of a job that nobody schedules it any more.
-fn release(page: &Path, cpus: &[u32]) -> io::Result<()> {
-    let page = Page::open(page)?;
-    page.give(&Given { change: page.change() + 1, threads: 0, binds: false, cpus: cpus.to_vec() });
-    Ok(())
+/// Tells the library inside of a job that nobody schedules it any more, and removes the page. One that is no file of
+/// this user's is moved aside.
+fn release(folder: &Private, name: &str, cpus: &[u32]) -> io::Result<()> {
+    let page = match folder.file(name) {
+        Ok(Some(file)) => Page::of(file),
+        Ok(None) => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            return Err(io::Error::other(folder.set_aside(name, "not the page of a job")));
+        }
+        Err(error) => return Err(error),
+    };
+    let given =
+        Given { change: page.change().wrapping_add(1), threads: 0, binds: false, cpus: cpus.to_vec() };
+    page.give(&given).and(folder.remove(name))
 }
 
 /// Lets a process go on, on all CPUs.
 fn free(pid: Pid, start: u64, cpus: &[u32]) -> io::Result<()> {
     let same = |pid: Pid| Proc::default().process_stat(pid).is_ok_and(|stat| stat.start_ticks == start);
-    if same(pid) {
-        bind(pid, cpus)?;
-        continue_process(pid);
+    if !same(pid) {
+        return Ok(());
     }
-    Ok(())
+    let bound = bind(pid, cpus);
+    continue_process(pid);
+    bound
 }
 
 /// Lets a process that was stopped go on. One that has ended needs nothing.
@@ -319,7 +352,15 @@ fn empty(group: &Group, home: Option<&Group>, cpus: &[u32]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use homing_linux::allocation::Mapped;
     use std::process::Command;
+
+    /// How many schedulers left something that was put back, where nothing is broken.
+    fn restored(folder: &Path) -> u64 {
+        let Restored { count, troubles } = restore_in(folder).unwrap();
+        assert!(troubles.is_empty(), "{troubles:?}");
+        count
+    }
 
     #[test]
     fn lines_read_as_they_were_written_and_nothing_else_is_taken() {
@@ -348,30 +389,92 @@ mod tests {
         bind(pid, &all[..1]).unwrap();
         kill_process(rustix::process::Pid::from_child(&child), Signal::Stop).unwrap();
         let page = Page::create(&folder.path().join("jobs-1-0.page")).unwrap();
-        page.give(&Given { change: 4, threads: 1, binds: true, cpus: all[..1].to_vec() });
+        page.give(&Given { change: 4, threads: 1, binds: true, cpus: all[..1].to_vec() }).unwrap();
+        let theirs = Mapped::open(&folder.path().join("jobs-1-0.page")).unwrap();
         let lines = [Line::Cpus(all.clone()), Line::Page("jobs-1-0.page".into()), Line::Process(pid, start)];
         let text: String = lines.iter().map(Line::text).collect();
         Private::open(folder.path()).unwrap().write("jobs-1.state", &text).unwrap();
 
-        assert_eq!(restore_in(folder.path()).unwrap(), 1);
+        assert_eq!(restored(folder.path()), 1);
         assert_eq!(homing_linux::policy::affinity(homing_linux::proc::Tid(pid.0)).unwrap(), all);
-        let given = page.given().unwrap();
+        let given = theirs.given().unwrap();
         assert_eq!((given.change, given.threads, given.binds, given.cpus), (5, 0, false, all));
         let begin = std::time::Instant::now();
         while Proc::default().process_stat(pid).unwrap().state == 'T' {
             assert!(begin.elapsed() < std::time::Duration::from_secs(20));
         }
-        assert_eq!(restore_in(folder.path()).unwrap(), 0);
+        assert_eq!(restored(folder.path()), 0);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// The names in a directory.
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(folder).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn what_is_broken_is_moved_aside_and_keeps_nobody_from_the_rest() {
+        let folder = tempfile::tempdir().unwrap();
+        let (private, path) = (Private::open(folder.path()).unwrap(), |name: &str| folder.path().join(name));
+        let all = homing_linux::policy::affinity(homing_linux::proc::Tid(0)).unwrap();
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = Pid(child.id() as i32);
+        bind(pid, &all[..1]).unwrap();
+        let process = Line::Process(pid, Proc::default().process_stat(pid).unwrap().start_ticks);
+        let cpus = Line::Cpus(all.clone()).text();
+        // A line that nobody wrote, behind those of a job; a page that was cut, and one that is a directory.
+        private.write("jobs-1.state", &format!("{cpus}{}group relative\n", process.text())).unwrap();
+        std::fs::write(path("jobs-2-0.page"), "").unwrap();
+        std::fs::create_dir(path("jobs-2-1.page")).unwrap();
+        private.write("jobs-2.state", &format!("{cpus}page jobs-2-0.page\npage jobs-2-1.page\n")).unwrap();
+        std::fs::create_dir(path("jobs-3.state")).unwrap();
+        std::fs::create_dir(path("jobs-4.lock")).unwrap();
+        private.write("jobs-4.state", &cpus).unwrap();
+        private.write("jobs-5.state", &cpus).unwrap();
+
+        let Restored { count, troubles } = restore_in(folder.path()).unwrap();
+        assert_eq!((count, troubles.len()), (1, 4), "{troubles:?}");
+        for part in [
+            "jobs-1.state: `group relative` is nothing that was written; it is now",
+            "jobs-2-1.page: not the page of a job; it is now",
+            "jobs-3.state: not a file that homing wrote; it is now",
+            "jobs-4.lock",
+        ] {
+            assert!(troubles.iter().any(|trouble| trouble.contains(part)), "{part}: {troubles:?}");
+        }
+        assert_eq!(homing_linux::policy::affinity(homing_linux::proc::Tid(pid.0)).unwrap(), all);
+        let journal = Journal::begin_in(folder.path()).expect("nobody is kept from beginning");
+        drop(journal);
+        let left = [
+            "jobs-1.state.broken-1",
+            "jobs-2-1.page.broken-1",
+            "jobs-3.state.broken-1",
+            "jobs-4.lock",
+            "jobs-4.state",
+        ];
+        assert_eq!(names(folder.path()), left);
         child.kill().unwrap();
         child.wait().unwrap();
     }
 
     #[test]
-    fn a_file_that_nobody_wrote_so_is_left_and_named() {
+    fn pages_that_a_job_took_away_or_exchanged_are_no_trouble() {
         let folder = tempfile::tempdir().unwrap();
-        Private::open(folder.path()).unwrap().write("jobs-1.state", "group relative\n").unwrap();
-        let error = restore_in(folder.path()).unwrap_err().to_string();
-        assert!(error.contains("`group relative`") && error.contains("remove the file"), "{error}");
+        let mut journal = Journal::begin_in(folder.path()).unwrap();
+        let (gone, exchanged) = (journal.page(0), journal.page(1));
+        journal.note(Line::Page(gone.0.clone())).unwrap();
+        journal.note(Line::Page(exchanged.0.clone())).unwrap();
+        std::fs::create_dir(&exchanged.1).unwrap();
+        journal.remove_page(&gone.0).unwrap();
+        journal.remove_page(&exchanged.0).unwrap();
+        assert_eq!(journal.lines, []);
+        drop(journal);
+        assert_eq!(names(folder.path()), [format!("{}.broken-1", exchanged.0)]);
     }
 
     #[test]
@@ -379,7 +482,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut journal = Journal::begin_in(folder.path()).unwrap();
         journal.note(Line::Cpus(vec![0])).unwrap();
-        assert_eq!(restore_in(folder.path()).unwrap(), 0);
+        assert_eq!(restored(folder.path()), 0);
         assert!(folder.path().join(format!("{}.state", journal.name())).exists());
         drop(journal);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);

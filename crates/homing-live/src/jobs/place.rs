@@ -6,7 +6,7 @@ use super::journal::{bind, Journal, Line};
 use homing_linux::cgroup::{self, Group};
 use homing_linux::policy::{affinity, set_affinity};
 use homing_linux::proc::{Pid, Proc, Tid};
-use rustix::process::{getpgid, kill_process, kill_process_group, Signal};
+use rustix::process::{kill_process, kill_process_group, Signal};
 use std::io;
 use std::path::PathBuf;
 use std::process::{Child, Command};
@@ -184,10 +184,8 @@ impl Place {
 
     /// True if a process is in the job's process group and has not ended.
     fn leads(&self, pid: Pid) -> bool {
-        let group = number(pid).and_then(|pid| getpgid(Some(pid)).ok());
-        group.is_some()
-            && group == number(self.leader)
-            && Proc::default().process_stat(pid).is_ok_and(|stat| stat.state != 'Z')
+        let stat = Proc::default().process_stat(pid);
+        stat.is_ok_and(|stat| stat.group == self.leader.0 && stat.state != 'Z')
     }
 
     /// Gives it CPUs, and if any are named nodes for its pages.

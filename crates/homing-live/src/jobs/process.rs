@@ -10,7 +10,6 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -132,7 +131,7 @@ impl Process {
         let mut command = launch.command;
         command.process_group(0);
         command.env(homing_linux::allocation::PAGE_ENV, &path);
-        page.give(&given(gets, launch.binds, launch.follows));
+        page.give(&given(gets, launch.binds, launch.follows))?;
         let oom_before = killed_for_memory();
         let (child, place) = means.start(launch.number, command, &gets.cpus, &gets.memories, journal)?;
         let end = End::of(child).map_err(|(_, error)| error)?;
@@ -173,7 +172,7 @@ impl Process {
     /// What the kernel gives.
     pub fn give(&mut self, gets: &Gets) -> io::Result<()> {
         self.place.give(&gets.cpus, &gets.memories)?;
-        self.page.give(&given(gets, self.binds, self.follows));
+        self.page.give(&given(gets, self.binds, self.follows))?;
         self.pause(false)
     }
 
@@ -246,9 +245,7 @@ impl Process {
     /// What cannot be removed.
     pub fn remove(self, journal: &mut Journal) -> io::Result<()> {
         self.place.remove(journal)?;
-        let path: PathBuf = journal.folder_path(&self.name);
-        std::fs::remove_file(path)?;
-        journal.forget(|line| *line == Line::Page(self.name.clone()))
+        journal.remove_page(&self.name)
     }
 
     /// Its processes.

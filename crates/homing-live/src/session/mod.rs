@@ -231,9 +231,8 @@ impl<'p> Session<'p> {
     /// If the source does not exist or does not work here, or the journal cannot be written.
     pub fn begin(setup: Setup<'p>) -> Result<Session<'p>, SessionError> {
         let Setup { config, host, costs, policy, choice, places, journal, command, plan } = setup;
-        if let Err(error) = keep::restore() {
-            errln!("homing: what a killed engine kept on nodes is not let go: {error}");
-        }
+        let left = keep::restore().map_or_else(|error| vec![error.to_string()], |restored| restored.troubles);
+        left.iter().for_each(|why| errln!("homing: what a killed engine kept on nodes is not let go: {why}"));
         let (entry, source) = open_source(&config.source, &places, &host)?;
         let settings = settings(&config, &host, &costs, entry);
         let mut header = Header::new(&config.policy, entry.name, &costs);

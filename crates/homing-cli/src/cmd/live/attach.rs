@@ -67,7 +67,7 @@ pub fn run(args: Args) -> Result {
     let mut plan = Plan::new(&args.settings)?;
     let interval = plan.config.interval;
     let choice = args.whom.choice()?;
-    plan.tell_one_node(&args.settings, "homing run ./app");
+    plan.tell_where_nothing_moves(&args.settings, "homing run ./app");
     let command = match &choice {
         Choice::Cgroup(path) => path.display().to_string(),
         Choice::Processes { pids, .. } => pids.iter().map(Pid::to_string).collect::<Vec<_>>().join(" "),

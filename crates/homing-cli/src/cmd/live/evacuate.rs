@@ -4,7 +4,7 @@ use super::attach::Whom;
 use crate::exit::{self, Code, Result};
 use anyhow::Context;
 use homing_core::ids::Node;
-use homing_linux::private::{standard, Holder, Private, PrivateLock};
+use homing_linux::private::{standard, Holder, Left, Private, PrivateLock};
 use homing_linux::proc::{cgroup_processes, Proc};
 use homing_live::evacuate::{evacuate, restore, Report, Restored, Was};
 use homing_live::heirs::with_heirs;
@@ -145,15 +145,18 @@ impl Memory {
         self.lock.directory().path(&self.name)
     }
 
+    /// What is remembered. A file that is not what was written there is moved aside.
     fn read(&self) -> anyhow::Result<Vec<Was>> {
-        let Some(text) = self.lock.directory().read(&self.name)? else { return Ok(Vec::new()) };
-        let odd = || {
-            format!(
-                "{} is not what homing wrote there: look at it, and remove it if it is not needed",
-                self.path().display()
-            )
-        };
-        serde_json::from_str(&text).with_context(odd)
+        let parse =
+            |text: &str| serde_json::from_str(text).map_err(|_| "not what homing wrote there".to_owned());
+        Ok(match self.lock.directory().left(&self.name, parse)? {
+            Left::Nothing => Vec::new(),
+            Left::Whole(were) => were,
+            Left::Aside(why) => {
+                errln!("homing: {why}");
+                Vec::new()
+            }
+        })
     }
 
     /// With nothing to remember there is no file.

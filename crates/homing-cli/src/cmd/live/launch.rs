@@ -44,7 +44,7 @@ pub fn run(args: Args) -> Result {
     // What it starts itself would change nodes because of the engine, too.
     plan.config.bind.get_or_insert(Bind::Auto);
     let words: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
-    plan.tell_one_node(&args.settings, &format!("homing run {}", words.join(" ")));
+    plan.tell_where_nothing_moves(&args.settings, &format!("homing run {}", words.join(" ")));
     launch(plan, &args.settings, &args.command, Moves::default()).map(|(code, _)| code)
 }
 

@@ -50,6 +50,10 @@ impl Plan {
         let sys = Path::new("/sys");
         let host = Host::read(sys).map_err(|e| exit::error(Code::UNSUPPORTED, e.to_string()))?;
         config.fits(&host).map_err(|error| exit::error(Code::USAGE, error.to_string()))?;
+        // Sampling costs the program time, and where no memory is remote it brings nothing.
+        if host.nodes() > 1 && !host.has_remote_memory() && config.source == "auto" {
+            config.source = "none".to_owned();
+        }
         let costs = online::costs(machine, host.nodes())?;
         if config.policy == "auto" {
             config.policy = suited_policy(&config.source, &Places::default()).to_owned();
@@ -59,9 +63,9 @@ impl Plan {
     }
 
     /// Says where nothing can move. `command`: what would do something on a machine of several nodes.
-    fn tell_one_node(&self, settings: &Settings, command: &str) {
-        if self.host.nodes() == 1 && !settings.quiet {
-            errln!("homing: {}", one_node(command));
+    fn tell_where_nothing_moves(&self, settings: &Settings, command: &str) {
+        if let Some(why) = nothing_moves(&self.host, command).filter(|_| !settings.quiet) {
+            errln!("homing: {why}");
         }
     }
 
@@ -101,6 +105,18 @@ impl Plan {
             plan: moves,
         };
         Session::begin(setup).map_err(coded)
+    }
+}
+
+/// What to say where it does not matter which node a page is on, if that is so.
+pub fn nothing_moves(host: &Host, command: &str) -> Option<String> {
+    match host.nodes() {
+        1 => Some(one_node(command)),
+        nodes if !host.has_remote_memory() => Some(format!(
+            "the firmware gives all {nodes} memory nodes of this machine the same distance: no memory is remote, and \
+             nothing can move here"
+        )),
+        _ => None,
     }
 }
 

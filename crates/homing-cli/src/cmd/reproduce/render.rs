@@ -2,7 +2,7 @@
 
 use super::claim::{Claim, Verdict};
 use super::exhibit::{Exhibit, Line};
-use crate::html::escape;
+use crate::html::{escape, head};
 use comfy_table::{presets, CellAlignment, Table};
 use std::fmt::Write;
 
@@ -152,9 +152,9 @@ fn number(value: f64) -> String {
 
 /// The page.
 pub fn html(exhibits: &[Exhibit], how: &str) -> String {
-    let mut page = String::from(
-        "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>The papers' tables \
-        reproduced</title>\n<style>\
+    let mut page = head("The papers' tables reproduced");
+    page.push_str(
+        "<style>\
          body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}\
          table{border-collapse:collapse}td,th{padding:.15rem .6rem;text-align:right}td:first-child{text-align:left}\
          thead{border-bottom:1px solid #999}small{color:#777}.no{color:#a00}svg text{font:11px system-ui}\

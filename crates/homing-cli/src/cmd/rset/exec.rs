@@ -11,6 +11,7 @@ use homing_linux::placed::page;
 use homing_linux::{libraries, program, visible};
 use homing_live::rset::{self, LIBRARY, SET_ENV};
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -111,8 +112,13 @@ pub fn run(args: Args) -> Result {
     if rset::needs_library(&policies) {
         command.envs(environment(&source, &set, &policies, args.least)?);
     }
-    rset::bind(&set, policies.memory.unwrap_or(Memory::Float))
-        .map_err(|error| refused(&error, &source, &set))?;
+    match rset::bind(&set, policies.memory.unwrap_or(Memory::Float)) {
+        // A kernel without NUMA: all memory is the set's.
+        Err(error) if error.kind() == ErrorKind::Unsupported && source.global.nodes().len() == 1 => {
+            errln!("homing: this kernel has no memory policies, and the machine one memory node: CPUs alone are bound");
+        }
+        bound => bound.map_err(|error| refused(&error, &source, &set))?,
+    }
     Err(command.exec()).with_context(|| format!("cannot start {}", args.command[0].to_string_lossy()))
 }
 
@@ -130,11 +136,11 @@ fn environment(
 fn refused(error: &std::io::Error, source: &Source, set: &ResourceSet) -> anyhow::Error {
     let words = source.global.words(set);
     let (code, advice) = match error.kind() {
-        std::io::ErrorKind::PermissionDenied => (
+        ErrorKind::PermissionDenied => (
             Code::PERMISSION,
             "a container may forbid it (docker: --cap-add SYS_NICE, or its seccomp profile)",
         ),
-        std::io::ErrorKind::Unsupported => (Code::UNSUPPORTED, "expected a kernel with CONFIG_NUMA"),
+        ErrorKind::Unsupported => (Code::UNSUPPORTED, "expected a kernel with CONFIG_NUMA"),
         _ => (Code::FAILURE, "expected CPUs and nodes that are online"),
     };
     exit::error(code, format!("the kernel does not bind this process to {words}: {error}; {advice}"))

@@ -1,6 +1,6 @@
 //! Pictures of simulated scheduling: which job had which processors, and how local each job was, one pair for each run.
 
-use crate::html::escape;
+use crate::html::{escape, head};
 use homing_core::sched::outcome::Outcome;
 use homing_core::sched::partition::{Division, Transfer};
 use homing_pipeline::sched::Cell;
@@ -36,10 +36,9 @@ const STYLE: &str = include_str!("../../../../../ui/src/style.css");
 fn whole(text: &str, body: &str, json: &Value) -> String {
     // No `<` in the data: then nothing in it can end the script element or open a comment.
     let json = json.to_string().replace('<', "\\u003c");
+    let head = head("Jobs and processors");
     format!(
-        "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width\"><title>Jobs and processors</title>\n\
-         <script type=\"application/json\" id=\"homing-report\">{json}</script>\n<style>{STYLE}\
+        "{head}<script type=\"application/json\" id=\"homing-report\">{json}</script>\n<style>{STYLE}\
          main svg{{max-width:100%;height:auto;overflow:visible}}main svg text{{font:11px system-ui;fill:currentColor}}\
          </style>\n<main><h1>Jobs and processors</h1>\n<p>{text}</p>\n{body}</main></html>\n"
     )
@@ -266,5 +265,8 @@ mod tests {
             "{page}"
         );
         assert_eq!(page.matches("</script>").count(), 1);
+        let policy =
+            page.find("http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style").unwrap();
+        assert!(policy < page.find("<title>").unwrap() && policy < page.find("<script").unwrap());
     }
 }

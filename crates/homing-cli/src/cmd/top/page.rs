@@ -10,30 +10,35 @@ use homing_linux::proc::{Pid, ProcError};
 use homing_live::observe::snapshot::Snapshot;
 use homing_live::observe::{Observer, Wanted};
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
-use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};
+use std::mem::ManuallyDrop;
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::time::{Duration, Instant};
 
 /// The longest wait for a key, so that looks and signals are noticed.
 const NAP: Duration = Duration::from_millis(100);
 
-/// Puts the terminal back when dropped. `ratatui::init` also does at a panic, before its message.
-struct Terminal(ratatui::DefaultTerminal);
+/// Puts the terminal back when dropped. `ratatui::init` also does at a panic, before its message. What is inside is not
+/// dropped: it would print a message to a terminal that went away, and panic where that fails.
+struct Terminal(ManuallyDrop<ratatui::DefaultTerminal>);
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        ratatui::restore();
+        // A terminal that went away needs no state.
+        let _ = self.0.show_cursor();
+        let _ = ratatui::try_restore();
     }
 }
 
-/// Shows the page until the user leaves it.
+/// Shows the page until the user leaves it, a signal comes, or the terminal goes away.
 pub fn run(observer: Observer, app: &mut App, interval: Duration) -> anyhow::Result<()> {
     let caught = Interrupts::catch().context("cannot catch signals")?;
     let (orders, looks) = start(observer, app.only.clone());
-    let mut terminal = Terminal(ratatui::try_init().context("cannot use the terminal")?);
+    let mut terminal = Terminal(ManuallyDrop::new(ratatui::try_init().context("cannot use the terminal")?));
+    let events = events();
     let mut next = Instant::now();
     let mut asked = false;
     let mut changed = true;
-    loop {
+    while caught.count() == 0 && !homing_linux::terminal::is_gone() {
         if !asked && Instant::now() >= next {
             asked = orders.send(app.wanted()).is_ok();
             next = Instant::now() + interval;
@@ -51,31 +56,34 @@ pub fn run(observer: Observer, app: &mut App, interval: Duration) -> anyhow::Res
         if std::mem::take(&mut changed) {
             terminal.0.draw(|frame| draw(frame, app)).context("cannot draw on the terminal")?;
         }
-        if caught.count() > 0 {
-            return Ok(());
-        }
         let nap = if asked { NAP / 5 } else { NAP.min(next.saturating_duration_since(Instant::now())) };
-        match wait_for_event(nap)? {
-            None => {}
-            Some(Event::Key(key)) if key.kind == KeyEventKind::Release => {}
-            Some(Event::Key(key)) => {
-                if !app.key(key) {
-                    return Ok(());
-                }
-                changed = true;
+        match events.recv_timeout(nap) {
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(exit::error(Code::FAILURE, "reading keys ended by a fault of homing"));
             }
-            Some(_) => changed = true,
+            Ok(event) => match event.context("cannot read keys")? {
+                Event::Key(key) if key.kind == KeyEventKind::Release => {}
+                Event::Key(key) if !app.key(key) => return Ok(()),
+                _ => changed = true,
+            },
         }
     }
+    Ok(())
 }
 
-/// The next event; a signal that comes meanwhile is none.
-fn wait_for_event(nap: Duration) -> anyhow::Result<Option<Event>> {
-    let event = event::poll(nap).and_then(|any| if any { event::read().map(Some) } else { Ok(None) });
-    match event {
-        Err(error) if error.kind() == std::io::ErrorKind::Interrupted => Ok(None),
-        event => event.context("cannot read keys"),
-    }
+/// Keys and other events of the terminal, read by a thread of their own: reading from a terminal that went away does
+/// not come back.
+fn events() -> Receiver<std::io::Result<Event>> {
+    let (sender, events) = channel();
+    std::thread::spawn(move || loop {
+        let event = event::read();
+        let last = event.is_err();
+        if sender.send(event).is_err() || last {
+            return;
+        }
+    });
+    events
 }
 
 type Look = Result<Snapshot, ProcError>;

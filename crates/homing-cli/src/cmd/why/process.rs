@@ -1,7 +1,7 @@
 //! Processes that run: sampled for some time by a session that moves nothing, then judged.
 
 use crate::cmd::live::attach::{has_memory, Whom};
-use crate::cmd::live::{coded, drive, interrupts, Plan};
+use crate::cmd::live::{coded, drive, interrupts, nothing_moves, Plan};
 use crate::exit::{self, Code};
 use crate::tables::things;
 use clap::builder::PossibleValuesParser;
@@ -67,12 +67,9 @@ impl Watched {
         let host =
             Host::read(Path::new("/sys")).map_err(|e| exit::error(Code::UNSUPPORTED, e.to_string()))?;
         let model = load_machine(machine)?;
-        if host.nodes() == 1 {
+        if let Some(why) = nothing_moves(&host, "...") {
             let mut report = diagnose(&load_machine("host")?, self.samples(BLIND))?;
-            report.sentence =
-                "Not NUMA: this machine has one memory node; nothing can move here. `homing lab run \
-                               --topology 2x2 -- ...` has more."
-                    .into();
+            report.sentence = format!("Not NUMA: {why}.");
             report.basis = "Nothing was sampled.".into();
             return Ok((report, Code::OK));
         }

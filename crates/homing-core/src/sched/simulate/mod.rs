@@ -19,8 +19,8 @@ mod usage;
 use super::layout::Hardware;
 use super::manager::{Allocation, Decision, Manager, Scene, Vacate, Why};
 use super::outcome::Outcome;
-use super::workload::{Arrival, Workload};
-use super::JobId;
+use super::workload::{alone_s, Arrival, Workload};
+use super::{JobId, MOST_S};
 use crate::policy::Policy;
 use job::Job;
 use memory::Memory;
@@ -52,6 +52,9 @@ pub const IRIX_BURST_S: f64 = 0.243;
 /// Seconds between two decisions of the page policy, unless said otherwise.
 pub const INTERVAL_S: f64 = 0.25;
 
+/// Steps of a burst or of the page policy, whichever is shorter, that one job may take at most.
+const MOST_STEPS: f64 = 1e8;
+
 /// A simulation that cannot go on.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Stuck {
@@ -70,11 +73,51 @@ pub enum Stuck {
     /// The manager gave a processor twice, or one that is not there.
     #[error("the manager's decision cannot be carried out: {0}")]
     Decision(String),
+    /// A job that takes too many steps, or comes too late.
+    #[error(
+        "job {} of {jobs} comes after {at_s:.0} s and computes for {run_s:.0} s: expected {MOST_S:.0} s and \
+         {most_s:.0} s at most; correct or leave out that job, or let bursts and the page policy's intervals be longer",
+        number + 1
+    )]
+    Long {
+        /// Which, from 0 by arrival.
+        number: usize,
+        /// Of how many.
+        jobs: usize,
+        /// Seconds after the first job.
+        at_s: f64,
+        /// Seconds that it computes, alone.
+        run_s: f64,
+        /// Most seconds.
+        most_s: f64,
+    },
 }
 
 /// Plays a workload to its end.
+///
+/// # Errors
+/// See [`Stuck`].
 pub fn run(setup: &Setup, manager: &mut dyn Manager, policy: &mut dyn Policy) -> Result<Outcome, Stuck> {
+    setup.ends()?;
     Run::new(setup, manager, policy).play()
+}
+
+impl Setup<'_> {
+    /// Fails where one job takes more steps than [`MOST_STEPS`]: the time of a simulation follows from the number of
+    /// jobs then, and not from a number in one of them.
+    fn ends(&self) -> Result<(), Stuck> {
+        let Workload { apps, arrivals } = self.workload;
+        let most_s = MOST_STEPS * self.interval_s.min(self.burst_s / native::STEPS);
+        let alone: Vec<f64> = apps.iter().map(|app| alone_s(app, self.hardware) * app.iterations).collect();
+        for (number, arrival) in arrivals.iter().enumerate() {
+            let (at_s, run_s) = (arrival.at_s, arrival.scale * alone[arrival.app]);
+            // Neither holds for what is no number.
+            if !(at_s <= MOST_S && run_s <= most_s) {
+                return Err(Stuck::Long { number, jobs: arrivals.len(), at_s, run_s, most_s });
+            }
+        }
+        Ok(())
+    }
 }
 
 struct Run<'a, 'p> {

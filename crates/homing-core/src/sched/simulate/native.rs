@@ -13,7 +13,7 @@ use rand_xoshiro::SplitMix64;
 use std::collections::BTreeMap;
 
 /// Steps in a mean burst.
-const STEPS: f64 = 2.0;
+pub(super) const STEPS: f64 = 2.0;
 
 pub(super) struct Native {
     burst_s: f64,

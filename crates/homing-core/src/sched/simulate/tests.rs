@@ -77,6 +77,34 @@ fn a_queue_of_single_processors_waits_as_erlang_says() {
 }
 
 #[test]
+fn a_job_that_takes_too_long_or_comes_too_late_is_refused_at_once() {
+    let (whole, hardware) = one_cpu_jobs(0.5, 8, 2);
+    let refused = |change: &dyn Fn(&mut Arrival)| {
+        let mut workload = whole.clone();
+        change(&mut workload.arrivals[5]);
+        let setup = Setup {
+            workload: &workload,
+            hardware: &hardware,
+            burst_s: IRIX_BURST_S,
+            interval_s: 0.25,
+            seed: 1,
+            pictures: false,
+        };
+        let mut manager = (find("irix").unwrap().build)(Settings::default());
+        run(&setup, &mut *manager, &mut Stay).map(|_| ()).unwrap_err().to_string()
+    };
+    for wild in [1e6, 1e300, f64::INFINITY, f64::NAN] {
+        let error = refused(&|job| job.scale = wild);
+        assert!(
+            error.starts_with("job 6 of 8 comes after") && error.contains("12150000 s at most"),
+            "{error}"
+        );
+    }
+    let error = refused(&|job| job.at_s = 1e17);
+    assert!(error.contains("comes after 100000000000000000 s") && error.contains("1000000000 s"), "{error}");
+}
+
+#[test]
 fn misses_take_time_at_memories_that_nobody_waits_for() {
     let (mut hardware, catalogue) = (hardware(), catalogue());
     hardware.memory_busy_s = 0.0;

@@ -103,7 +103,7 @@ pub fn run(args: Args) -> Result {
         }
     };
     let driver = Driver::new(hardware.layout.clone(), manager, hardware::move_s());
-    let mut plan = pages::plan(args.pages, hardware.layout.nodes())?;
+    let mut plan = pages::plan(args.pages, hardware.host())?;
     let mut engine = pages::begin(args.pages, &mut plan)?;
     let divided = !jobs.partitions.is_empty();
     let mut work = Work::new(jobs, launcher, driver, hardware, means, journal, log);

@@ -3,7 +3,7 @@
 //! The live engine is one session for all jobs, in this process: hint faults, its usual source, serve one session at a
 //! time, so that engines inside of the jobs would stand in each other's way.
 
-use crate::cmd::live::{coded, next_step, one_node, Plan};
+use crate::cmd::live::{coded, next_step, nothing_moves, Plan};
 use crate::exit::{self, Code};
 use anyhow::Context;
 use homing_core::session::plan::Plan as Moves;
@@ -14,6 +14,7 @@ use homing_linux::tunables::Tunables;
 use homing_linux::wait::readable;
 use homing_live::account::Summary;
 use homing_live::config::Config;
+use homing_live::host::Host;
 use homing_live::session::Session;
 use homing_live::source::Places;
 use homing_live::targets::Choice;
@@ -58,12 +59,13 @@ pub struct Running<'p> {
 }
 
 /// What a session needs, if there is to be one.
-pub fn plan(pages: Pages, nodes: usize) -> anyhow::Result<Option<Plan>> {
-    if pages != Pages::Off && nodes == 1 {
-        errln!("homing: {}", one_node("homing sched run JOBS.toml"));
+pub fn plan(pages: Pages, host: &Host) -> anyhow::Result<Option<Plan>> {
+    let why = nothing_moves(host, "homing sched run JOBS.toml");
+    if let Some(why) = why.filter(|_| pages != Pages::Off) {
+        errln!("homing: {why}");
     }
     match pages {
-        Pages::Homing if nodes > 1 => Plan::of(Config::default(), "host").map(Some),
+        Pages::Homing if host.has_remote_memory() => Plan::of(Config::default(), "host").map(Some),
         _ => Ok(None),
     }
 }
