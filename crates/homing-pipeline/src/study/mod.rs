@@ -206,7 +206,7 @@ impl<'a> On<'a> {
         let trace = self.file.trace()?;
         let path = self.file.path.display();
         held(&tally.windows).extend(windows::note(&trace).map(|note| format!("{path}: {note}")));
-        if !trace.whole() {
+        if trace.is_partial() || !trace.whole() {
             held(&tally.damaged).insert(self.file.path.display().to_string());
         }
         let mut laid = None;
