@@ -98,6 +98,17 @@ fn only_traces_are_overwritten_by_traces_and_no_trace_by_its_export() {
 }
 
 #[test]
+fn what_a_killed_command_left_in_the_temporary_directory_goes_with_the_next() {
+    let directory = tempfile::tempdir().unwrap();
+    let left = directory.path().join("homing-why-left");
+    std::fs::create_dir(&left).unwrap();
+    std::fs::write(left.join("why.homing.part"), "a trace of some size").unwrap();
+    let output = homing(&["why", "--", "/no/such/program"]).env("TMPDIR", directory.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(127), "{}", stderr(&output));
+    assert_eq!(directory.path().read_dir().unwrap().count(), 0);
+}
+
+#[test]
 fn each_table_has_its_manifest_and_wrong_arguments_their_code() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).display().to_string();

@@ -10,6 +10,7 @@ use crate::tables::things;
 use anyhow::Context;
 use homing_linux::child::End;
 use homing_linux::{ld_preload, libraries, policy, program, visible};
+use homing_linux::files::temporary::TemporaryFolder;
 use homing_live::config::Config;
 use homing_live::host::Host;
 use homing_live::inside::{AT_LOAD_ENV, LIBRARY, SETTINGS_ENV, STATISTICS_ENV};
@@ -19,7 +20,6 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
-use tempfile::TempDir;
 
 /// The library that stands before GNU's OpenMP runtime.
 pub const GOMP: &str = "preload/libhoming-gomp.so";
@@ -48,7 +48,7 @@ pub fn run(settings: &Settings, words: &[OsString], at_load: bool) -> Result {
         );
         return Err(exit::error(Code::UNSUPPORTED, message));
     }
-    let folder = TempDir::with_prefix("homing-run-").context("no directory for what is counted")?;
+    let folder = TemporaryFolder::new("homing-run-").context("no directory for what is counted")?;
     let caught = interrupts()?;
     let mut command = Command::new(program);
     command
