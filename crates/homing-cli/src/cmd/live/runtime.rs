@@ -6,11 +6,12 @@ use super::hot::Hot;
 use super::launch::{code, pass_on};
 use super::{interrupts, Settings};
 use crate::exit::{self, cannot_preload, Code, Result};
+use crate::files::Over;
 use crate::tables::things;
 use anyhow::Context;
 use homing_linux::child::End;
-use homing_linux::{ld_preload, libraries, policy, program, visible};
 use homing_linux::files::temporary::TemporaryFolder;
+use homing_linux::{ld_preload, libraries, policy, program, visible};
 use homing_live::config::Config;
 use homing_live::host::Host;
 use homing_live::inside::{AT_LOAD_ENV, LIBRARY, SETTINGS_ENV, STATISTICS_ENV};
@@ -118,7 +119,7 @@ fn read(folder: &Path) -> anyhow::Result<Vec<Value>> {
 fn tell(settings: &Settings, processes: &[Value], name: &str) -> anyhow::Result<()> {
     let all = Value::from(processes);
     if let Some(path) = &settings.summary {
-        crate::files::write(path, serde_json::to_string_pretty(&all)?)?;
+        crate::files::write(path, Over::Json, serde_json::to_string_pretty(&all)?)?;
     }
     if settings.json {
         outln!("{}", serde_json::to_string_pretty(&all)?);

@@ -2,7 +2,7 @@
 
 use super::merge::{report_json, tell, OrderArgs};
 use crate::exit::{Code, Result};
-use crate::files::{self, writing, Output};
+use crate::files::{self, writing, Output, Over};
 use crate::progress;
 use anyhow::Context;
 use homing_core::trace::recover::recover;
@@ -38,7 +38,7 @@ pub fn run(args: Args) -> Result {
     let trace = file.salvage()?;
     let headless = file.trace().is_err();
     let (unfinished, partial) = (!trace.complete(), trace.is_partial());
-    let mut out = Output::trace(&args.output)?;
+    let mut out = Output::create(&args.output, Over::Traces)?;
     let progress = progress::references(trace.references(), "checking");
     let recovered = recover(trace, BufWriter::new(&mut out), args.order.options(), |n| progress.inc(n));
     progress.finish_and_clear();

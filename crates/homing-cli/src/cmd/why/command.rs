@@ -148,16 +148,13 @@ impl Command {
         let mut notes = judged.notes;
         notes.extend(never_ran.map(|(_, why)| why));
         notes.extend(self::notes(summary, spent, status, self.budget));
-        // A link stays: the file that it leads to is replaced.
-        let place = match self.keep {
-            Some(_) => root.canonicalize().unwrap_or_else(|_| root.clone()),
+        let path = match self.keep {
+            Some(_) => root,
             None => root.with_file_name(judged.program).with_extension("homing"),
         };
-        if judged.path != place {
-            std::fs::rename(&judged.path, &place)
-                .with_context(|| format!("cannot rename {} to {}", judged.path.display(), place.display()))?;
+        if judged.path != path {
+            files::rename(&judged.path, &path)?;
         }
-        let path = if self.keep.is_some() { root } else { place };
         Ok(Recorded { path, notes, _folder: folder })
     }
 }
