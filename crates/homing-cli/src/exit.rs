@@ -3,6 +3,7 @@
 use homing_lab::LabError;
 use homing_linux::files::FileError;
 use homing_linux::libraries::Missing;
+use homing_linux::mapped;
 use homing_linux::program::ProgramError;
 use homing_pipeline::PipelineError;
 use homing_record::RecordError;
@@ -66,7 +67,8 @@ pub fn cannot_preload(library: &Path) -> anyhow::Error {
 
 /// Prints the error, if any, and gives the exit code.
 pub fn finish(result: Result) -> ExitCode {
-    match result {
+    // Whatever else went wrong with a trace that was changed while it was read came from that.
+    match mapped::check().map_err(anyhow::Error::from).and(result) {
         Ok(code) => ExitCode::from(code.0),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
@@ -93,8 +95,11 @@ fn code_of(error: &(dyn std::error::Error + 'static)) -> Option<Code> {
 }
 
 fn of_file(error: &FileError) -> Option<Code> {
-    matches!(error, FileError::NoTrace(_) | FileError::Trace(_) | FileError::NoText { .. })
-        .then_some(Code::USAGE)
+    match error {
+        FileError::OtherKind { .. } | FileError::NoText { .. } => Some(Code::USAGE),
+        FileError::AnothersLink { .. } => Some(Code::PERMISSION),
+        _ => None,
+    }
 }
 
 fn of_experiment(error: &PipelineError) -> Option<Code> {

@@ -5,7 +5,9 @@
 mod journal;
 pub mod roles;
 
-pub use homing_linux::files::{read_text, write, Output, Over, Part};
+pub use homing_linux::files::{
+    make_directory, read_text, remove, rename, write, Output, Over, Part, Target, JOURNAL,
+};
 pub use journal::JournalFile;
 
 use crate::exit::{self, Code};
@@ -49,7 +51,7 @@ pub fn table(
     if path == Path::new(STDOUT) {
         return crate::stdout::bytes(&text);
     }
-    Ok(write(path, text)?)
+    Ok(write(path, Over::Texts, text)?)
 }
 
 /// Writes a CSV file whole, or leaves the name as it was.
@@ -57,7 +59,7 @@ pub fn write_csv(
     path: &Path,
     records: impl FnOnce(&mut csv::Writer<Output>) -> csv::Result<()>,
 ) -> anyhow::Result<()> {
-    let mut out = csv::Writer::from_writer(Output::create(path)?);
+    let mut out = csv::Writer::from_writer(Output::create(path, Over::Texts)?);
     records(&mut out).with_context(|| writing(path))?;
     out.into_inner().map_err(csv::IntoInnerError::into_error).with_context(|| writing(path))?.commit()?;
     Ok(())

@@ -4,7 +4,7 @@
 
 use anyhow::Context;
 use homing_core::report::SCHEMA;
-use homing_linux::visible;
+use homing_linux::{mapped, visible};
 use serde_json::Value;
 use std::fmt::Arguments;
 use std::io::{self, Stdout, Write};
@@ -43,11 +43,13 @@ pub fn bytes(bytes: &[u8]) -> anyhow::Result<()> {
 /// Lets `print` write to standard output, and passes all of it on.
 ///
 /// # Errors
-/// Where it cannot be written, which the standard library hides if it is closed.
+/// Where it cannot be written, which the standard library hides if it is closed; if a trace was changed while it was
+/// read, since nothing can be said of it then.
 pub fn checked(print: impl FnOnce(&mut Stdout) -> io::Result<()>) -> anyhow::Result<()> {
     if homing_linux::closed::stdout_was() {
         return Err(io::Error::from_raw_os_error(CLOSED)).context(FAILED);
     }
+    mapped::check()?;
     let mut out = io::stdout();
     print(&mut out).and_then(|()| out.flush()).context(FAILED)
 }

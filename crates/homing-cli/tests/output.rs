@@ -1,6 +1,7 @@
 //! Where output cannot go: a closed pipe, a full disk, a file of another kind.
 
 use std::fs::File;
+use std::io::Read;
 use std::process::{Command, Output, Stdio};
 
 fn homing(arguments: &[&str]) -> Command {
@@ -76,7 +77,7 @@ fn only_traces_are_overwritten_by_traces_and_no_trace_by_its_export() {
         assert!(stderr(&output).contains(said), "{arguments:?}: {}", stderr(&output));
     };
     refused(&["trace", "import", &csv, "-o", &csv], "of <INPUT>, which is read");
-    refused(&["trace", "import", &csv, "-o", env!("CARGO_BIN_EXE_homing")], "not a trace");
+    refused(&["trace", "import", &csv, "-o", env!("CARGO_BIN_EXE_homing")], "only a trace may be replaced");
     for _ in 0..2 {
         assert!(homing(&["trace", "import", &csv, "-o", &trace]).output().unwrap().status.success());
     }
@@ -86,7 +87,7 @@ fn only_traces_are_overwritten_by_traces_and_no_trace_by_its_export() {
     for command in ["export", "merge", "perturb", "recover", "upgrade"] {
         refused(&["trace", command, &trace, "-o", &trace], "of <TRACE>, which is read: choose another name");
     }
-    for (name, said) in [(&trace, "of <TRACE>, which is read"), (&other, "is a trace: choose another name")] {
+    for (name, said) in [(&trace, "of <TRACE>, which is read"), (&other, "exists and is a trace: only")] {
         for option in ["--actions", "--placement-out"] {
             refused(&["simulate", &trace, "--machine", "ace", "--policy", "delay", option, name], said);
         }
@@ -95,6 +96,38 @@ fn only_traces_are_overwritten_by_traces_and_no_trace_by_its_export() {
     refused(&["compare", &trace, "--machine", "ace", "--csv", &trace], "of <TRACES>, which is read");
     assert!(std::fs::read(&trace).unwrap() == before && std::fs::read(&other).unwrap() == before);
     assert!(std::fs::read(&csv).unwrap().starts_with(b"0,0x1000"));
+}
+
+#[test]
+fn a_trace_that_is_cut_while_it_is_read_is_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let (csv, trace) = (path("in.csv"), path("a.trace"));
+    let row = |i: u64| format!("{},{:#x},8,r\n", i % 3, 0x10000 + i * i % 1_000_003 * 8);
+    std::fs::write(&csv, (0..600_000).map(row).collect::<String>()).unwrap();
+    assert!(homing(&["trace", "import", &csv, "-o", &trace]).output().unwrap().status.success());
+    // It waits for its reader after the first 64 KiB of some 10 MB, and has read no more than it prints and some blocks
+    // ahead.
+    let mut export = homing(&["trace", "export", &trace]);
+    let mut export = export.env("RAYON_NUM_THREADS", "1").stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = export.stdout.take().unwrap();
+    out.read_exact(&mut [0; 1000]).unwrap();
+    File::options().write(true).open(&trace).unwrap().set_len(100).unwrap();
+    out.read_to_end(&mut Vec::new()).unwrap();
+    let output = export.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{:?}: {}", output.status, stderr(&output));
+    assert!(stderr(&output).contains("a.trace was changed while it was read"), "{}", stderr(&output));
+}
+
+#[test]
+fn what_a_killed_command_left_in_the_temporary_directory_goes_with_the_next() {
+    let directory = tempfile::tempdir().unwrap();
+    let left = directory.path().join("homing-why-left");
+    std::fs::create_dir(&left).unwrap();
+    std::fs::write(left.join("why.homing.part"), "a trace of some size").unwrap();
+    let output = homing(&["why", "--", "/no/such/program"]).env("TMPDIR", directory.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(127), "{}", stderr(&output));
+    assert_eq!(directory.path().read_dir().unwrap().count(), 0);
 }
 
 #[test]

@@ -156,7 +156,9 @@ fn a_killed_homing_takes_nothing_with_it() {
     recorder.wait().unwrap();
     // What was written can be mended, and the next recording begins as usual.
     let mended = directory.path().join("mended.trace");
-    succeeds(build::homing().args(["trace", "recover"]).arg(&part).arg("-o").arg(&mended));
+    let recovered =
+        build::homing().args(["trace", "recover"]).arg(&part).arg("-o").arg(&mended).output().unwrap();
+    assert_eq!(recovered.status.code(), Some(5), "what the recorder had not yet written is lost");
     let next = directory.path().join("b.trace");
     succeeds(&mut server.record(&next, &["--for", "150ms"]));
     server.check(&next);

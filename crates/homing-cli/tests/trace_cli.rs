@@ -228,9 +228,21 @@ fn a_cut_trace_is_recovered() {
         let (code, out, err) = lab.trace(&["recover", "cut.trace", "-o", "saved.trace", "--json"]);
         assert_eq!(code, 5, "{err}");
         let saved: serde_json::Value = serde_json::from_str(&out).unwrap();
+        // Whole and undamaged, and still a part of what was recorded: whoever reads it says so, and a copy as well.
         let (code, info) = lab.info("saved.trace");
-        assert_eq!((code, &info["complete"]), (0, &true.into()));
-        assert_eq!(info["references"], saved["references"]);
+        assert_eq!((code, &info["complete"], &info["damage"]), (5, &false.into(), &serde_json::json!([])));
+        assert_eq!(
+            (&info["references"], &info["header"]["recovered_lost"]),
+            (&saved["references"], &saved["lost"])
+        );
+        assert_eq!(lab.trace(&["recover", "saved.trace", "-o", "again.trace"]).0, 5);
+        assert_eq!(lab.info("again.trace").1["header"]["recovered_lost"], saved["lost"]);
+        if part > 3 {
+            let mut why = Command::new(env!("CARGO_BIN_EXE_homing"));
+            let why = why.args(["why", "saved.trace"]).current_dir(lab.dir.path()).output().unwrap();
+            assert_eq!(why.status.code(), Some(5), "{}", texts(&why).2);
+            assert!(texts(&why).1.contains("the program did more than is in it"), "{}", texts(&why).1);
+        }
         let rows = lab.ok(&["export", "saved.trace", "--no-header"]);
         assert_eq!(rows.lines().count() as u64, saved["references"].as_u64().unwrap());
         for thread in ["0", "1", "2"] {
@@ -362,7 +374,7 @@ fn traces_overwrite_traces_only() {
     for command in [&["merge"][..], &["perturb", "--local"], &["recover"]] {
         let (code, _, err) = lab.trace(&[command, &["a.trace", "-o", "precious.txt"]].concat());
         assert_eq!(code, 2, "{command:?}: {err}");
-        assert!(err.contains("precious.txt exists and is not a trace"), "{err}");
+        assert!(err.contains("precious.txt exists and is a text: only a trace may be replaced"), "{err}");
     }
     assert_eq!(read(&lab.path("precious.txt")), b"a thesis");
     assert_eq!(lab.files(), ["a.csv", "a.trace", "precious.txt"]);

@@ -2,6 +2,7 @@
 
 pub mod allocation;
 pub mod attach;
+pub mod bus;
 pub mod causes;
 pub mod cgroup;
 pub mod channel;

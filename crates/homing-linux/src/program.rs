@@ -90,15 +90,17 @@ pub fn needs(file: &Path, libraries: &[&str]) -> bool {
 
 /// The libraries that an ELF file names.
 fn needed(file: &Path) -> Option<Vec<String>> {
-    let data = crate::mapped::open(file).ok()?;
-    let data = &*data;
+    // A pipe would wait for its writer.
+    file.metadata().ok().filter(|facts| facts.is_file())?;
+    let cache = ReadCache::new(File::open(file).ok()?);
+    let data = &cache;
     let header = FileHeader64::<Endianness>::parse(data).ok()?;
     let endian = header.endian().ok()?;
     let sections = header.sections(endian, data).ok()?;
     let (entries, link) = sections.dynamic(endian, data).ok()??;
     let strings = sections.strings(endian, data, link).ok()?;
     let names = entries.iter().filter(|entry| entry.tag32(endian) == Some(DT_NEEDED));
-    let names = names.filter_map(|entry| entry.string(endian, strings).ok());
+    let names = names.filter_map(|entry| strings.get(entry.val32(endian)?).ok());
     Some(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect())
 }
 

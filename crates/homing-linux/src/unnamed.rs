@@ -1,22 +1,22 @@
 //! Files that have no name until they are complete: whatever ends the program before that, nothing of them is left.
 
 use rustix::fs::{linkat, openat, AtFlags, Mode, OFlags, CWD};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
-use std::path::Path;
+use std::os::fd::{AsFd, AsRawFd};
 
-/// Creates a file without a name in the file system of `directory`. File systems that cannot are an error
-/// (`EOPNOTSUPP`, on some network file systems).
-pub fn create(directory: &Path) -> io::Result<File> {
-    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
-    Ok(openat(CWD, directory, flags, Mode::from_raw_mode(0o666))?.into())
+/// Creates a file without a name in the file system of an open directory, to be read and written. File systems that
+/// cannot are an error (`EOPNOTSUPP`, on some network file systems).
+pub fn create(directory: impl AsFd) -> io::Result<File> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    Ok(openat(directory, ".", flags, Mode::from_raw_mode(0o666))?.into())
 }
 
-/// Gives such a file a name that nothing else has.
-pub fn name(file: &File, path: &Path) -> io::Result<()> {
+/// Gives such a file a name in a directory, which nothing else has there.
+pub fn name(file: &File, directory: impl AsFd, name: &OsStr) -> io::Result<()> {
     let here = format!("/proc/self/fd/{}", file.as_raw_fd());
-    Ok(linkat(CWD, here, CWD, path, AtFlags::SYMLINK_FOLLOW)?)
+    Ok(linkat(CWD, here, directory, name, AtFlags::SYMLINK_FOLLOW)?)
 }
 
 #[cfg(test)]
@@ -27,7 +27,8 @@ mod tests {
     #[test]
     fn a_file_is_there_when_it_has_its_name() {
         let place = tempfile::tempdir().unwrap();
-        let mut file = match create(place.path()) {
+        let directory = File::open(place.path()).unwrap();
+        let mut file = match create(&directory) {
             Ok(file) => file,
             Err(error) => {
                 eprintln!("SKIPPED: 1 test of files without a name: {error}");
@@ -36,9 +37,9 @@ mod tests {
         };
         file.write_all(b"whole").unwrap();
         assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
-        let path = place.path().join("it");
-        name(&file, &path).unwrap();
-        assert_eq!(std::fs::read(&path).unwrap(), b"whole");
-        assert_eq!(name(&file, &path).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        let it = OsStr::new("it");
+        name(&file, &directory, it).unwrap();
+        assert_eq!(std::fs::read(place.path().join(it)).unwrap(), b"whole");
+        assert_eq!(name(&file, &directory, it).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
     }
 }

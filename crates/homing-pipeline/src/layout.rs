@@ -87,7 +87,7 @@ impl Layout {
         }
         let (history, lost, caches_by_cpu) = (built.history, built.lost, built.caches);
         let caches = caches_by_cpu.as_ref().map(Counts::sum);
-        let partial = lost > 0 || !trace.complete() || !trace.damage().is_empty();
+        let partial = lost > 0 || trace.is_partial();
         let mut notes: Vec<String> =
             of_region(trace).into_iter().chain(of_attached(trace)).chain(of_grain(trace)).collect();
         notes.extend(of_program(trace));
@@ -220,7 +220,12 @@ fn nothing_found(trace: &Trace<'_>, lost: u64, reason: String) -> TraceError {
 /// What a reader of the results must know of a trace and of where its threads run.
 fn notes(trace: &Trace<'_>, binding: &Binding, lost: u64, partial: bool) -> Vec<String> {
     let mut notes = Vec::new();
-    if partial {
+    if let Some(missing) = trace.header().recovered_lost() {
+        notes.push(format!(
+            "the trace is what `homing trace recover` found of a damaged or unfinished one: the program did more than \
+             is in it ({missing} references are known to be missing)"
+        ));
+    } else if partial {
         let lost = match lost {
             0 => "no reference is lost".to_owned(),
             lost => format!("{lost} references are lost and are not counted"),

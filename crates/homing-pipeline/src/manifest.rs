@@ -3,7 +3,7 @@
 
 use crate::error::{PipelineError, Result, While};
 use homing_core::report::{MachineInfo, Parameter, TraceInfo, SCHEMA};
-use homing_linux::files::{self, is_written_through};
+use homing_linux::files::{self, is_written_through, Over};
 use serde::Serialize;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ impl<'a> Manifest<'a> {
     pub fn write_beside(&self, path: &Path) -> Result<()> {
         let Some(name) = beside(path) else { return Ok(()) };
         let text = serde_json::to_string_pretty(self).doing(|| format!("cannot write {}", name.display()))?;
-        Ok(files::write(&name, text + "\n")?)
+        Ok(files::write(&name, Over::Json, text + "\n")?)
     }
 }
 

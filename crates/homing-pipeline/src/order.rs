@@ -6,10 +6,11 @@ use crate::progress::{Progress, Unit};
 use crate::scratch::ScratchFile;
 use crate::trace_file::TraceFile;
 use homing_linux::causes::with_causes;
-use homing_linux::files::{is_anothers, Output};
+use homing_linux::files::{FileError, Output, Over};
 use homing_trace::ids::Thread;
 use homing_trace::merge::{merge_trace, Options, Report};
 use homing_trace::{Header, OrderWriter, Trace, TraceError};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::mpsc;
@@ -79,8 +80,9 @@ fn write(
 
 impl TraceFile {
     /// Maps the file of a trace whose references are read in their order. If that was left to the first reader, they
-    /// are put in order now, and the file is replaced by one that has it. Where it cannot be, that is said, and the
-    /// order goes to a temporary file.
+    /// are put in order now, and the file is replaced by one that has it. Where it cannot be, or is not to be (it or
+    /// its directory is another user's, or the name has become another file's), that is said, and the order goes with
+    /// this process.
     ///
     /// # Errors
     /// If the file cannot be read, or its order neither kept nor written to a temporary file.
@@ -92,15 +94,34 @@ impl TraceFile {
             return Ok(file);
         }
         let options = options(trace.header());
-        let report = match keep(&trace, path, options, progress) {
-            Ok(report) => report,
-            Err(why) => {
-                drop(trace);
-                return file.order_for_now(options, progress, &why);
-            }
-        };
+        let beside = file.order_beside(&trace, options, progress);
         drop(trace);
-        Ok(TraceFile::open(path)?.with_notes(tell(&report, path, progress)))
+        let (order, report, kept) = match beside {
+            Ok(ordered) => ordered,
+            Err(why) => return file.order_for_now(options, progress, &why),
+        };
+        if let Err(why) = kept {
+            progress.tell(&not_kept(path, &why));
+        }
+        let context = || format!("cannot open trace {}", path.display());
+        Ok(file.with_order(order).doing(context)?.with_notes(tell(&report, path, progress)))
+    }
+
+    /// The file with the order, what it is, and whether it has taken the place of this one. Nobody reads it by its
+    /// name, which may be another file's by then.
+    fn order_beside(
+        &self,
+        trace: &Trace<'_>,
+        options: Options,
+        progress: &Progress,
+    ) -> Result<(File, Report, std::result::Result<(), FileError>)> {
+        let mut out = Output::instead_of(&self.path, self.file())?;
+        let mut spill = ScratchFile::beside(&self.path);
+        let doing = || format!("writing the order of {} failed", self.path.display());
+        let buffer = BufWriter::with_capacity(BUFFER, &mut out);
+        let report = write(trace, options, &mut spill, progress, buffer).doing(doing)?;
+        let order = out.share().doing(doing)?;
+        Ok((order, report, out.commit()))
     }
 
     /// With the references in an order that goes with this process. `why` it is not kept.
@@ -114,13 +135,9 @@ impl TraceFile {
         let mut spill = ScratchFile::temporary();
         let out = BufWriter::with_capacity(BUFFER, &mut temporary);
         let report = write(&self.trace()?, options, &mut spill, progress, out).doing(doing)?;
-        progress.tell(&format!(
-            "{}: its references are put in order for this command alone, since that cannot be kept: {}",
-            name.display(),
-            with_causes(why)
-        ));
+        progress.tell(&not_kept(&name, why));
         let notes = tell(&report, &name, progress);
-        Ok(self.with_order(&temporary).doing(doing)?.with_notes(notes))
+        Ok(self.with_order(temporary).doing(doing)?.with_notes(notes))
     }
 }
 
@@ -129,7 +146,7 @@ impl TraceFile {
 /// # Errors
 /// If the file or the temporary one beside it cannot be written.
 pub fn write_file(trace: &Trace<'_>, options: Options, to: &Path, progress: &Progress) -> Result<Report> {
-    let mut out = Output::trace(to)?;
+    let mut out = Output::create(to, Over::Traces)?;
     let buffer = BufWriter::with_capacity(BUFFER, &mut out);
     let report = write(trace, options, &mut ScratchFile::beside(to), progress, buffer);
     let report = report.doing(|| format!("writing {} failed, nothing of it was kept", to.display()))?;
@@ -137,12 +154,13 @@ pub fn write_file(trace: &Trace<'_>, options: Options, to: &Path, progress: &Pro
     Ok(report)
 }
 
-/// Replaces the file of a trace by one with the order.
-fn keep(trace: &Trace<'_>, path: &Path, options: Options, progress: &Progress) -> Result<Report> {
-    if is_anothers(path) {
-        return Err(PipelineError::Failed("it is another user's file".into()));
-    }
-    write_file(trace, options, path, progress)
+/// Says that an order goes with this process, and why.
+fn not_kept(path: &Path, why: &(dyn std::error::Error + 'static)) -> String {
+    format!(
+        "{}: its references are put in order for this command alone, since that cannot be kept: {}",
+        path.display(),
+        with_causes(why)
+    )
 }
 
 /// Tells what memory was too small for, and what the order lacks; returns that, too.
@@ -205,6 +223,11 @@ mod tests {
 
     /// Keeps what is told.
     fn listening() -> (Progress, Arc<Mutex<Vec<String>>>) {
+        listening_and(|| ())
+    }
+
+    /// The same; `meanwhile` is done while references are put in order.
+    fn listening_and(meanwhile: impl Fn() + Send + Sync + 'static) -> (Progress, Arc<Mutex<Vec<String>>>) {
         struct Silent;
         impl crate::progress::Bar for Silent {
             fn advance(&self, _done: u64) {}
@@ -213,7 +236,14 @@ mod tests {
         let told = Arc::new(Mutex::new(Vec::new()));
         let lines = Arc::clone(&told);
         let tell = move |line: &str| lines.lock().unwrap().push(line.to_owned());
-        (Progress::new(|_, _, _| Box::new(Silent), tell), told)
+        let progress = Progress::new(
+            move |_, _, _| {
+                meanwhile();
+                Box::new(Silent)
+            },
+            tell,
+        );
+        (progress, told)
     }
 
     #[test]
@@ -261,6 +291,41 @@ mod tests {
         let told = told.lock().unwrap().join("\n");
         assert!(told.contains("a.trace") && told.ends_with("no room"), "{told}");
         assert_eq!(turns(&file), turns(&TraceFile::ordered(&path, &progress).unwrap()));
+    }
+
+    #[test]
+    fn a_recording_that_takes_the_name_meanwhile_keeps_it() {
+        let ((folder, path), (newer_folder, newer)) = (recording(7), recording(8));
+        let by_hand = turns(&TraceFile::ordered(&recording(7).1, &listening().0).unwrap());
+        let bytes = std::fs::read(&newer).unwrap();
+        let to = path.clone();
+        let (progress, told) = listening_and(move || std::fs::rename(&newer, &to).unwrap());
+        let first = TraceFile::ordered(&path, &progress).unwrap();
+        assert_eq!(turns(&first), by_hand, "what was opened is what is read");
+        assert_eq!(std::fs::read(&path).unwrap(), bytes);
+        let told = told.lock().unwrap().join("\n");
+        assert!(told.contains("another file has taken the name"), "{told}");
+        assert_eq!(folder.path().read_dir().unwrap().count(), 1);
+        drop(newer_folder);
+    }
+
+    #[test]
+    fn another_users_trace_is_read_and_left_alone() {
+        let (folder, path) = recording(7);
+        let before = std::fs::read(&path).unwrap();
+        for place in [path.as_path(), folder.path()] {
+            if std::os::unix::fs::chown(place, Some(65534), None).is_err() {
+                eprintln!("SKIPPED: a test of other users' traces: only root gives files away");
+                return;
+            }
+            let (progress, told) = listening();
+            assert!(TraceFile::ordered(&path, &progress).unwrap().trace().unwrap().ordered());
+            let told = told.lock().unwrap().join("\n");
+            assert!(told.contains("for this command alone") && told.contains("another user"), "{told}");
+            assert_eq!(std::fs::read(&path).unwrap(), before);
+            assert_eq!(folder.path().read_dir().unwrap().count(), 1);
+            std::os::unix::fs::chown(place, Some(0), None).unwrap();
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A trace file, mapped.
 
 use crate::error::{PipelineError, Result, While};
-use homing_linux::mapped::{self, Mmap};
+use homing_linux::mapped::{self, Mapped};
 use homing_trace::{Grain, Header, Trace};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ pub struct TraceFile {
     pub name: String,
     /// What a reader must know of the order, if that was just made.
     pub notes: Vec<String>,
-    map: Mmap,
+    map: Mapped,
 }
 
 impl TraceFile {
@@ -41,9 +41,14 @@ impl TraceFile {
         Ok(TraceFile { path: path.to_owned(), name, notes: Vec::new(), map })
     }
 
+    /// The file that is mapped.
+    pub(crate) fn file(&self) -> &File {
+        self.map.file()
+    }
+
     /// The same with what another file holds, whose trace has the order that this one lacks.
-    pub(crate) fn with_order(self, file: &File) -> std::io::Result<TraceFile> {
-        Ok(TraceFile { map: mapped::of(file)?, ..self })
+    pub(crate) fn with_order(self, file: File) -> std::io::Result<TraceFile> {
+        Ok(TraceFile { map: mapped::of(file, &self.path)?, ..self })
     }
 
     /// The same with what a reader must know of the order.
@@ -82,6 +87,9 @@ impl TraceFile {
     }
 
     /// Its bytes.
+    ///
+    /// Who cuts or changes the file meanwhile changes them: [`mapped::check`] says so, and nothing is to be handed out
+    /// before it was asked. Outputs ([`homing_linux::files::Output`]) ask by themselves.
     pub fn bytes(&self) -> &[u8] {
         &self.map
     }

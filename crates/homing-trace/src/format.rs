@@ -28,6 +28,9 @@ pub(super) const MAX_RAW: usize = 1 << 28;
 /// The most accesses that a code block has; longer ones are split.
 pub(super) const MAX_ACCESSES: usize = 64;
 
+/// The header's field of [`Header::recovered_lost`].
+pub(super) const RECOVERED_LOST: &str = "recovered_lost";
+
 /// What the trace says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -79,6 +82,12 @@ impl Header {
     /// How the windows were chosen in which the program was recorded, if it was recorded in windows.
     pub fn windows(&self) -> Option<&str> {
         self.more.get("windows")?.as_str()
+    }
+
+    /// References known to be missing, of what [`super::recover`] found of a damaged or unfinished trace; `None` of any
+    /// other trace. What a killed recorder had not yet written is not known.
+    pub fn recovered_lost(&self) -> Option<u64> {
+        self.more.get(RECOVERED_LOST)?.as_u64()
     }
 
     pub(super) fn encode(&self) -> Result<Vec<u8>, TraceError> {

@@ -319,6 +319,12 @@ impl<'a> Trace<'a> {
         &self.damage
     }
 
+    /// Whether a part of what its recorder saw is not in the trace, as far as that is known without reading the blocks:
+    /// it was not finished, is damaged, or was recovered of such a one.
+    pub fn is_partial(&self) -> bool {
+        !self.complete() || !self.damage.is_empty() || self.header.recovered_lost().is_some()
+    }
+
     /// Reads all blocks and gives the number of those whose checksum is wrong, the order's left out: what a new order
     /// cannot mend.
     pub fn damaged_blocks(&self) -> usize {

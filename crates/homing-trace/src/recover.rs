@@ -1,10 +1,11 @@
 //! Makes a whole trace of what is readable in a damaged or unfinished one.
 //!
 //! Blocks that read from end to end are copied; references are renumbered over the holes, so that the result is
-//! complete and undamaged, and says in its header and summary how many references it lacks. Turns of the old order are
-//! kept where they can be read; what has no place in them is put in order by [`super::merge`].
+//! undamaged, and says in its header and summary how many references it lacks: it stays a part
+//! ([`Trace::is_partial`]). Turns of the old order are kept where they can be read; what has no place in them is put in
+//! order by [`super::merge`].
 
-use super::format::{self, BlockHeader, BlockKind, BlockSink, Placed};
+use super::format::{self, BlockHeader, BlockKind, BlockSink, Placed, RECOVERED_LOST};
 use super::inspect::{inspect, Counts, Depth};
 use super::merge::of_trace::{Lanes, Lost};
 use super::merge::{Merge, Options, Report, Turns as JoinedTurns};
@@ -120,7 +121,10 @@ impl Recovery<'_, '_> {
     fn write<W: Write>(&mut self, out: W, options: Options) -> Result<(W, Recovered), TraceError> {
         let mut sink = BlockSink::new(out, 0, Vec::new())?;
         let mut header = self.trace.header().clone();
-        header.more.insert("recovered_lost".to_owned(), self.result.lost.into());
+        if self.trace.is_partial() || self.result.lost > 0 {
+            let lost = header.recovered_lost().unwrap_or(0).saturating_add(self.result.lost);
+            header.more.insert(RECOVERED_LOST.to_owned(), lost.into());
+        }
         sink.put_bytes(&header.encode()?)?;
         self.write_tables(&mut sink)?;
         self.write_references(&mut sink)?;

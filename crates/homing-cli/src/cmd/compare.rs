@@ -1,7 +1,7 @@
 //! `homing compare`: policies against the bound and each other, for a person, as JSON, CSV, and as a page.
 
 use crate::exit::{Code, Result};
-use crate::files::{refuse_two_on_stdout, table, STDOUT};
+use crate::files::{refuse_two_on_stdout, table, Over, STDOUT};
 use crate::options::{information, ModelArgs, SceneArgs};
 use crate::{names, tables};
 use clap::builder::TypedValueParser;
@@ -114,7 +114,7 @@ pub fn run(args: Args) -> Result {
     }
     if let Some(path) = &args.html {
         let page = crate::page::page(&report)?;
-        crate::files::write(path, page)?;
+        crate::files::write(path, Over::Pages, page)?;
     }
     if args.json {
         outln!("{}", serde_json::to_string_pretty(&report)?);

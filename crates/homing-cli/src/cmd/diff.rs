@@ -3,7 +3,7 @@
 mod text;
 
 use crate::exit::{Code, Result};
-use crate::files;
+use crate::files::{self, Over};
 use crate::options::ModelArgs;
 use crate::progress;
 use anyhow::{bail, Context};
@@ -66,7 +66,7 @@ pub fn run(args: Args) -> Result {
     let (after, cut_after) = args.diagnosis(&args.after)?;
     let diff = WhyDiff::new(&before, &after, GENERATOR);
     if let Some(path) = &args.html {
-        files::write(path, crate::page::diff(&diff)?)?;
+        files::write(path, Over::Pages, crate::page::diff(&diff)?)?;
     }
     let text = text::Page::new(&diff, args.areas as usize);
     if args.json {
@@ -74,7 +74,7 @@ pub fn run(args: Args) -> Result {
     } else if let Some(path) = &args.markdown {
         match path.as_os_str() == "-" {
             true => outln!("{}", text.markdown().trim_end()),
-            false => files::write(path, text.markdown())?,
+            false => files::write(path, Over::Texts, text.markdown())?,
         }
     } else {
         outln!("{}", text.plain().trim_end());

@@ -2,6 +2,7 @@
 //! machine or a process is set up.
 
 use crate::exit::{self, Code, Result};
+use crate::files::Target;
 use anyhow::Context;
 use comfy_table::{presets, Table};
 use homing_linux::move_pages::{self, PageStatus};
@@ -14,7 +15,6 @@ use homing_live::keep;
 use homing_live::lint::{self, Finding, Roots, Sure};
 use homing_live::source::{best, Places, SOURCES};
 use serde::Serialize;
-use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -118,9 +118,9 @@ fn restore(places: &Places) -> anyhow::Result<bool> {
 
 /// Writes the bundle, and says what is in it.
 fn contribute(path: &Path) -> Result {
-    let create = || File::options().write(true).create_new(true).open(path);
+    let target = Target::of(path)?;
     // Before anything is sampled.
-    if path.symlink_metadata().is_ok() {
+    if target.facts().is_some() {
         let message =
             format!("--contribute {}: the file is there already: expected a new name", path.display());
         return Err(exit::error(Code::USAGE, message));
@@ -128,7 +128,7 @@ fn contribute(path: &Path) -> Result {
     let roots = Roots::default();
     let bundle = Bundle::gather(&roots, &Places::default(), env!("CARGO_PKG_VERSION"));
     let (text, removed) = bundle.text(&secrets(&roots.proc))?;
-    let written = create().and_then(|mut file| file.write_all(text.as_bytes()));
+    let written = target.create_new().and_then(|mut file| file.write_all(text.as_bytes()));
     written.with_context(|| format!("cannot write {}", path.display()))?;
     outln!("{} has {} bytes of JSON:", path.display(), text.len());
     for line in bundle.contents() {

@@ -1,7 +1,7 @@
 //! `homing completions` and `homing man`: what shells and man(1) want, from the same table as `--help`.
 
 use crate::exit::{self, Code, Result};
-use anyhow::Context;
+use crate::files::Over;
 use clap_complete::Shell;
 use std::path::{Path, PathBuf};
 
@@ -36,8 +36,7 @@ pub fn man(args: ManArgs) -> Result {
     let mut table = crate::table();
     table.build();
     if let Some(directory) = &args.output {
-        std::fs::create_dir_all(directory)
-            .with_context(|| format!("cannot create {}", directory.display()))?;
+        crate::files::make_directory(directory)?;
         return write_pages(&table, "homing", directory).map(|()| Code::OK);
     }
     let mut command = &table;
@@ -54,7 +53,7 @@ pub fn man(args: ManArgs) -> Result {
 /// Writes the page of a command and those of all below it.
 fn write_pages(command: &clap::Command, name: &str, directory: &Path) -> anyhow::Result<()> {
     let file = directory.join(format!("{name}.1"));
-    crate::files::write(&file, page(command, name)?)?;
+    crate::files::write(&file, Over::Texts, page(command, name)?)?;
     let subcommands = command.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help");
     for subcommand in subcommands {
         write_pages(subcommand, &format!("{name}-{}", subcommand.get_name()), directory)?;

@@ -4,6 +4,7 @@ mod live;
 mod monitored;
 
 use crate::exit::{self, Code};
+use crate::files::Over;
 use crate::options::{information, ModelArgs, SceneArgs};
 use crate::progress;
 use crate::{names, tables};
@@ -91,7 +92,7 @@ pub fn run(args: Args) -> exit::Result {
         write_actions(path, &simulated.result.log, |page| case.layout.history.address(page))?;
     }
     if let Some(path) = &args.placement_out {
-        crate::files::write(path, simulated.last_placement(&case)?.text())?;
+        crate::files::write(path, Over::Texts, simulated.last_placement(&case)?.text())?;
     }
     case.write_manifests(args.actions.iter().chain(&args.placement_out), &simulated.parameters)?;
     if args.json {

@@ -4,6 +4,7 @@ mod table;
 
 use crate::exit::{Code, Result};
 use crate::files::roles::{self, refuse_clashes, Use};
+use crate::files::Over;
 use crate::{names, progress, tables};
 use clap::builder::TypedValueParser;
 use clap::ValueHint;
@@ -96,7 +97,7 @@ pub fn run(args: Args) -> Result {
     let found = begun.run()?;
     study::write(&plan, &found)?;
     let document = study::document(&plan, &found);
-    crate::files::write(&plan.out.join(PAGE), crate::page::study(&document)?)?;
+    crate::files::write(&plan.out.join(PAGE), Over::Pages, crate::page::study(&document)?)?;
     if json {
         outln!("{}", serde_json::to_string_pretty(&document)?);
     } else {

@@ -9,7 +9,7 @@ mod shares;
 mod text;
 
 use crate::exit::{self, Code, Result};
-use crate::files;
+use crate::files::{self, Over};
 use crate::options::ModelArgs;
 use crate::progress;
 use homing_core::history::ThreadsOn;
@@ -177,7 +177,7 @@ fn trace(args: &Args, path: &Path, notes: Vec<String>) -> anyhow::Result<(WhyRep
     let mut report = why::diagnose(&case)?;
     report.notes.splice(0..0, notes.into_iter().chain(file.notes.clone()));
     if let Some(page) = &args.html {
-        files::write(page, crate::page::page(&why::page(&case, &report)?)?)?;
+        files::write(page, Over::Pages, crate::page::page(&why::page(&case, &report)?)?)?;
     }
     Ok((report, if case.layout.partial { Code::PARTIAL } else { Code::OK }))
 }
@@ -189,7 +189,7 @@ fn show(args: &Args, report: &WhyReport) -> anyhow::Result<()> {
     } else if let Some(path) = &args.markdown {
         match path.as_os_str() == "-" {
             true => outln!("{}", text.markdown().trim_end()),
-            false => files::write(path, text.markdown())?,
+            false => files::write(path, Over::Texts, text.markdown())?,
         }
     } else {
         outln!("{}", text.plain().trim_end());

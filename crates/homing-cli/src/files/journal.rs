@@ -14,15 +14,15 @@ pub struct JournalFile {
 }
 
 impl JournalFile {
-    /// Begins a log.
-    pub fn create(path: &Path) -> anyhow::Result<JournalFile> {
+    /// Begins a log in the place of nothing but such a log.
+    pub fn create(path: &Path, over: Over) -> anyhow::Result<JournalFile> {
         for left in Part::left_behind(path) {
             errln!(
                 "homing: a run that was killed left its log in {}: `homing replay` reads it, or remove it",
                 left.display()
             );
         }
-        let (part, file) = Part::create(path, Over::OtherFiles)?;
+        let (part, file) = Part::create(path, over)?;
         Ok(JournalFile { out: BufWriter::new(file), part: Some(part), published: false })
     }
 }

@@ -39,10 +39,13 @@ pub struct Written {
 }
 
 const TRACE: Role = Writes(Written { over: Over::Traces, prints: false, manifest: false });
-const FILE: Role = Writes(Written { over: Over::OtherFiles, prints: false, manifest: false });
-const FILE_OR_STDOUT: Role = Writes(Written { over: Over::OtherFiles, prints: true, manifest: false });
-const TABLE: Role = Writes(Written { over: Over::OtherFiles, prints: false, manifest: true });
-const TABLE_OR_STDOUT: Role = Writes(Written { over: Over::OtherFiles, prints: true, manifest: true });
+const JOURNAL: Role = Writes(Written { over: Over::Journals, prints: false, manifest: false });
+const PAGE: Role = Writes(Written { over: Over::Pages, prints: false, manifest: false });
+const JSON: Role = Writes(Written { over: Over::Json, prints: false, manifest: false });
+const TEXT: Role = Writes(Written { over: Over::Texts, prints: false, manifest: false });
+const TEXT_OR_STDOUT: Role = Writes(Written { over: Over::Texts, prints: true, manifest: false });
+const TABLE: Role = Writes(Written { over: Over::Texts, prints: false, manifest: true });
+const TABLE_OR_STDOUT: Role = Writes(Written { over: Over::Texts, prints: true, manifest: true });
 
 /// The subcommand, or `*` for all, the name of the option's value, and what is done with it. The first line that fits
 /// counts.
@@ -56,7 +59,7 @@ const ROLES: &[(&str, &str, Role)] = &[
     ("trace import", "input", Reads),
     ("trace import", "format", NoFile),
     ("trace import", "output", TRACE),
-    ("trace export", "output", FILE_OR_STDOUT),
+    ("trace export", "output", TEXT_OR_STDOUT),
     ("trace merge", "output", TRACE),
     ("trace perturb", "output", TRACE),
     ("trace recover", "output", TRACE),
@@ -65,8 +68,9 @@ const ROLES: &[(&str, &str, Role)] = &[
     ("trace refine", "addresses", NoFile),
     ("refine", "line", NoFile),
     ("lab run", "trace", TRACE),
-    ("lab run", "observe", FILE),
-    ("lab run", "placement_out", FILE),
+    // Its kind is told by the name's ending (`cmd/lab/observe.rs`).
+    ("lab run", "observe", Writes(Written { over: Over::Anything, prints: false, manifest: false })),
+    ("lab run", "placement_out", TEXT),
     ("lab run", "result", Writes(Written { over: Over::Anything, prints: true, manifest: false })),
     ("man", "output", NoFile),
     ("man", "subcommand", NoFile),
@@ -93,7 +97,7 @@ const ROLES: &[(&str, &str, Role)] = &[
     ("optimal", "csv", TABLE_OR_STDOUT),
     ("sched run", "jobs", Reads),
     ("sched run", "manager", NoFile),
-    ("sched run", "log", FILE),
+    ("sched run", "log", JSON),
     ("sched guard", "journal", NoFile),
     ("sched model", "traces", Reads),
     ("sched model", "name", NoFile),
@@ -108,19 +112,19 @@ const ROLES: &[(&str, &str, Role)] = &[
     ("why", "to", NoFile),
     ("why", "words", Reads),
     ("why", "keep", TRACE),
-    ("doctor", "contribute", FILE),
+    ("doctor", "contribute", JSON),
     ("why", "process", NoFile),
     ("why", "symfs", NoFile),
-    ("why", "markdown", FILE_OR_STDOUT),
+    ("why", "markdown", TEXT_OR_STDOUT),
     ("try", "against", NoFile),
     ("try", "ways", NoFile),
     ("diff", "before", Reads),
     ("diff", "after", Reads),
-    ("diff", "markdown", FILE_OR_STDOUT),
+    ("diff", "markdown", TEXT_OR_STDOUT),
     ("optimal", "placement", TABLE),
     ("compare", "csv", TABLE_OR_STDOUT),
     ("replay", "log", Reads),
-    ("bench", "machine_out", FILE),
+    ("bench", "machine_out", TEXT),
     ("*", "hwloc", Reads),
     ("*", "trace", Reads),
     ("*", "traces", Reads),
@@ -134,10 +138,10 @@ const ROLES: &[(&str, &str, Role)] = &[
     ("*", "actions", TABLE),
     ("*", "placement_out", TABLE),
     ("*", "intervals", TABLE),
-    ("*", "html", FILE),
-    ("*", "journal", FILE),
-    ("*", "tee", FILE),
-    ("*", "summary", FILE),
+    ("*", "html", PAGE),
+    ("*", "journal", JOURNAL),
+    ("*", "tee", JOURNAL),
+    ("*", "summary", JSON),
     ("*", "cgroup", NoFile),
     ("*", "command", NoFile),
     ("*", "set", NoFile),
@@ -159,6 +163,16 @@ fn role(command: &str, option: &str) -> Option<Role> {
     let fits = |(of, name, _): &&(&str, &str, Role)| (*of == command || *of == "*") && *name == option;
     let setting = || SETTINGS.iter().any(|setting| setting.name == option).then_some(NoFile);
     ROLES.iter().find(fits).map(|(.., role)| *role).or_else(setting)
+}
+
+/// What a file of a study may take the place of. Its journal tells by itself.
+fn of_ending(name: &str) -> Over {
+    match Path::new(name).extension().and_then(OsStr::to_str) {
+        Some("html") => Over::Pages,
+        Some("json") => Over::Json,
+        Some("jsonl") => Over::Anything,
+        _ => Over::Texts,
+    }
 }
 
 /// The file of `--machine`.
@@ -206,7 +220,7 @@ impl Use {
 
     /// The files that a study writes into its directory.
     pub fn filled(option: &str, directory: &Path, names: &[&str]) -> Vec<Use> {
-        names.iter().map(|name| Use::written(option, directory.join(name), Over::OtherFiles)).collect()
+        names.iter().map(|name| Use::written(option, directory.join(name), of_ending(name))).collect()
     }
 
     /// Where it is; nothing for pipes and devices, which several may use.
@@ -282,7 +296,7 @@ fn of_manifest(option: &str, path: &Path) -> anyhow::Result<Option<Use>> {
         return Err(exit::error(Code::USAGE, message));
     }
     manifest::refuse_others(&beside)?;
-    Ok(Some(Use::written(&format!("the manifest of {option}"), beside, Over::OtherFiles)))
+    Ok(Some(Use::written(&format!("the manifest of {option}"), beside, Over::Json)))
 }
 
 /// Fails if a file that is written is another one that is, or one that is read, or is there and must not be replaced.
@@ -413,6 +427,39 @@ mod tests {
             }
         }
         assert!(pairs > 60, "{pairs}");
+    }
+
+    #[test]
+    fn a_file_of_another_kind_is_not_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        std::fs::write(path("notes"), "a thesis").unwrap();
+        std::fs::write(path("journal"), "{\"homing_journal\":1}\n").unwrap();
+        let said = |command: &str, option: &str, file: &str| {
+            let word = format!("{option}={}", path(file).display());
+            checked(command, vec![word.into()]).map_err(|error| error.to_string()).err().unwrap_or_default()
+        };
+        for (command, option) in [
+            ("run", "--journal"),
+            ("run", "--tee"),
+            ("attach", "--journal"),
+            ("run", "--summary"),
+            ("simulate", "--tee"),
+            ("sched run", "--log"),
+            ("sched run", "--html"),
+            ("why", "--html"),
+            ("why", "--keep"),
+            ("record", "--output"),
+        ] {
+            assert!(said(command, option, "notes").contains("exists and is a text"), "{command} {option}");
+        }
+        for (command, option) in [("run", "--summary"), ("why", "--markdown"), ("optimal", "--csv")] {
+            assert!(
+                said(command, option, "journal").contains("exists and is a journal"),
+                "{command} {option}"
+            );
+        }
+        assert_eq!(said("run", "--journal", "journal") + &said("why", "--markdown", "notes"), "");
     }
 
     #[test]

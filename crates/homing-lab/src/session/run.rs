@@ -5,11 +5,10 @@ use super::{Ended, Held};
 use crate::machine::{Control, Machine, Message};
 use crate::watch::Watch;
 use crate::LabError;
-use homing_linux::files::Output;
+use homing_linux::files::{self, Output, Over};
 use homing_linux::interrupts::Interrupts;
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -174,10 +173,10 @@ impl<'i> Run<'i> {
 fn bring_back(path: &Path, mode: u32, bytes: &[u8]) -> Result<(), LabError> {
     let doing = format!("cannot bring back {}", path.display());
     if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent).map_err(LabError::io(&doing))?;
+        files::make_directory(parent).map_err(LabError::file(&doing))?;
     }
-    let mut output = Output::replace(path).map_err(LabError::file(&doing))?;
+    let mut output = Output::create(path, Over::Anything).map_err(LabError::file(&doing))?;
     output.write_all(bytes).map_err(LabError::io(&doing))?;
-    output.commit().map_err(LabError::file(&doing))?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(LabError::io(&doing))
+    output.set_mode(mode).map_err(LabError::io(&doing))?;
+    output.commit().map_err(LabError::file(&doing))
 }

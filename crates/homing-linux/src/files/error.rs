@@ -5,12 +5,38 @@ use std::path::PathBuf;
 /// Why a file cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// A trace would take the place of something else.
-    #[error("{} exists and is not a trace: choose another name with -o", .0.display())]
-    NoTrace(PathBuf),
-    /// Something else would take the place of a trace.
-    #[error("{} is a trace: choose another name for what is to be written", .0.display())]
-    Trace(PathBuf),
+    /// A file would take the place of one of another kind.
+    #[error("{} exists and is {found}: only {expected} may be replaced; choose another name", .path.display())]
+    OtherKind {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        found: &'static str,
+        /// What may be replaced.
+        expected: &'static str,
+    },
+    /// Another user decides where a path leads.
+    #[error(
+        "{}: `{}` on the way is a link of another user, who can let it lead anywhere: name the file without that link",
+        .path.display(), .link.display()
+    )]
+    AnothersLink {
+        /// The path.
+        path: PathBuf,
+        /// The link's name.
+        link: PathBuf,
+    },
+    /// A file that was read is not to be replaced.
+    #[error("{}: {what} belongs to another user", .path.display())]
+    Anothers {
+        /// The file, or its directory.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file that was read has lost its name to another one.
+    #[error("{}: another file has taken the name while this one was read, and keeps it", .0.display())]
+    Replaced(PathBuf),
     /// A file that is read is no text.
     #[error("{} is no text: expected a {what}; is the name right?", .path.display())]
     NoText {

@@ -2,12 +2,16 @@
 //! recover`, and no later run writes over it: that one's is called `NAME.part2`.
 
 use super::error::While;
-use super::output::{keep_access, under_a_new_name, write_through};
-use super::place::{behind_links, beside, folder, is_written_through};
+use super::output::under_a_new_name;
+use super::target::Target;
 use super::{begins_with, FileError, Over};
 use crate::lock::Lock;
-use std::fs::{File, OpenOptions};
-use std::io::ErrorKind;
+use rustix::fs::{linkat, openat, AtFlags, Dir, Mode, OFlags};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -27,9 +31,9 @@ pub struct Part {
 
 #[derive(Debug)]
 struct Unfinished {
-    path: PathBuf,
+    at: Target,
     /// `wanted`, behind links.
-    target: PathBuf,
+    target: Target,
     /// Tells others that this run is alive; where the file system has no locks, nobody sees to that.
     _lock: Option<Lock>,
 }
@@ -41,42 +45,43 @@ impl Part {
     /// # Errors
     /// If `wanted` is what must not be replaced, or another run is writing it.
     pub fn create(wanted: &Path, over: Over) -> Result<(Part, File), FileError> {
-        over.check(wanted)?;
+        let target = Target::of(wanted)?;
+        over.check_target(&target)?;
         let context = || format!("cannot write {}", wanted.display());
-        if is_written_through(wanted) {
-            let file = write_through(wanted).doing(context)?;
+        if target.is_written_through() {
+            let file = target.open_through().doing(context)?;
             return Ok((Part { wanted: wanted.to_owned(), unfinished: None, over }, file));
         }
-        let target = behind_links(wanted);
         let _turn = turn(&target);
-        if let Some(alive) = siblings(&target).into_iter().find(|path| is_alive(path)) {
-            return Err(FileError::InUse { wanted: wanted.to_owned(), unfinished: alive });
+        if let Some(alive) = siblings(&target).into_iter().find(is_alive) {
+            let unfinished = alive.path().to_owned();
+            return Err(FileError::InUse { wanted: wanted.to_owned(), unfinished });
         }
-        let (path, file) = new(&target).doing(context)?;
-        keep_access(&file, &target);
+        let (at, file) = new(&target).doing(context)?;
+        target.keep_access(&file);
         let lock = Lock::take(file.try_clone().doing(context)?).ok().flatten();
-        let unfinished = Some(Unfinished { path, target, _lock: lock });
+        let unfinished = Some(Unfinished { at, target, _lock: lock });
         Ok((Part { wanted: wanted.to_owned(), unfinished, over }, file))
     }
 
     /// The file as it is called while it is unfinished.
     pub fn path(&self) -> &Path {
-        self.unfinished.as_ref().map_or(&self.wanted, |unfinished| &unfinished.path)
+        self.unfinished.as_ref().map_or(&self.wanted, |unfinished| unfinished.at.path())
     }
 
     /// Whether something is in the unfinished file.
     pub fn holds_something(&self) -> bool {
-        begins_with(self.path(), 1).is_some()
+        self.unfinished.as_ref().is_some_and(|unfinished| begins_with(&unfinished.at, 1).is_some())
     }
 
     /// Gives the complete file its name.
     pub fn complete(mut self) -> Result<PathBuf, FileError> {
-        let Some(Unfinished { path, target, .. }) = &self.unfinished else { return Ok(self.wanted.clone()) };
-        let context =
-            || format!("{} is complete, but cannot be renamed to {}", path.display(), self.wanted.display());
+        let Some(Unfinished { at, target, .. }) = &self.unfinished else { return Ok(self.wanted.clone()) };
+        let (path, wanted) = (at.path().display(), self.wanted.display());
+        let context = || format!("{path} is complete, but cannot be renamed to {wanted}");
         // Somebody may have given the name to something else meanwhile.
-        self.over.check(&self.wanted).doing(context)?;
-        std::fs::rename(path, target).doing(context)?;
+        self.over.check_target(target).doing(context)?;
+        at.rename(target).doing(context)?;
         self.unfinished = None;
         Ok(self.wanted.clone())
     }
@@ -84,13 +89,16 @@ impl Part {
     /// Gives the file its name beside the unfinished one's, for who reads it while it is written. Until it is
     /// complete it has both, so that a later run does not write over it.
     pub fn publish(&self) -> Result<(), FileError> {
-        let Some(Unfinished { path, target, .. }) = &self.unfinished else { return Ok(()) };
+        let Some(Unfinished { at, target, .. }) = &self.unfinished else { return Ok(()) };
         let context = || format!("cannot write {}", self.wanted.display());
-        self.over.check(&self.wanted)?;
-        match under_a_new_name(target, |name| std::fs::hard_link(path, name)) {
-            Ok((name, ())) => std::fs::rename(&name, target),
+        self.over.check_target(target)?;
+        let second_name = |name: &Target| {
+            Ok(linkat(at.directory(), at.name(), name.directory(), name.name(), AtFlags::empty())?)
+        };
+        match under_a_new_name(target, second_name) {
+            Ok((name, ())) => name.rename(target),
             // The file system has no second names: it has the one that is asked for.
-            Err(_) => std::fs::rename(path, target),
+            Err(_) => at.rename(target),
         }
         .doing(context)
     }
@@ -99,37 +107,40 @@ impl Part {
     pub fn discard(mut self) {
         if let Some(unfinished) = self.unfinished.take() {
             // Nothing of worth is lost if it stays.
-            let _ = std::fs::remove_file(&unfinished.path);
+            let _ = unfinished.at.remove();
         }
     }
 
     /// What killed runs left of this file.
     pub fn left_behind(wanted: &Path) -> Vec<PathBuf> {
-        let target = behind_links(wanted);
+        let Ok(target) = Target::of(wanted) else { return Vec::new() };
         let _turn = turn(&target);
         let mut left = siblings(&target);
-        left.retain(|path| begins_with(path, 1).is_some() && !is_alive(path));
-        left
+        left.retain(|at| begins_with(at, 1).is_some() && !is_alive(at));
+        left.iter().map(|at| at.path().to_owned()).collect()
     }
 }
 
 impl Drop for Part {
     fn drop(&mut self) {
-        if let Some(unfinished) = self.unfinished.take().filter(|unfinished| is_empty(&unfinished.path)) {
-            let _ = std::fs::remove_file(&unfinished.path);
+        let is_empty = |unfinished: &Unfinished| unfinished.at.size() == Some(0);
+        if let Some(unfinished) = self.unfinished.take().filter(is_empty) {
+            let _ = unfinished.at.remove();
         }
     }
 }
 
-fn is_empty(path: &Path) -> bool {
-    path.symlink_metadata().is_ok_and(|facts| facts.is_file() && facts.len() == 0)
+/// The directory, to be read.
+fn directory(target: &Target) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(openat(target.directory(), ".", flags, Mode::empty())?)
 }
 
 /// The lock of the directory, while unfinished files in it are looked at or begun: of two that begin at the same
 /// time, one comes first. Nothing where it cannot be had.
-fn turn(target: &Path) -> Option<Lock> {
+fn turn(target: &Target) -> Option<Lock> {
     let (tries, pause) = TURN;
-    let directory = File::open(folder(target)).ok()?;
+    let directory = File::from(directory(target).ok()?);
     for _ in 0..tries {
         match Lock::take(directory.try_clone().ok()?) {
             Ok(None) => std::thread::sleep(pause),
@@ -139,19 +150,19 @@ fn turn(target: &Path) -> Option<Lock> {
     None
 }
 
-fn name(target: &Path, number: u32) -> Result<PathBuf, FileError> {
-    beside(target, "", &if number == 1 { ".part".to_owned() } else { format!(".part{number}") })
+fn numbered(target: &Target, number: u32) -> Target {
+    target.beside("", &if number == 1 { ".part".to_owned() } else { format!(".part{number}") })
 }
 
 /// Makes an unfinished file under the first name that nothing has, be it a link.
-fn new(target: &Path) -> Result<(PathBuf, File), FileError> {
+fn new(target: &Target) -> Result<(Target, File), FileError> {
     for number in 1..=MOST {
-        let path = name(target, number)?;
-        match OpenOptions::new().read(true).write(true).create_new(true).open(&path) {
+        let at = numbered(target, number);
+        match at.create_new() {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             file => {
-                let file = file.doing(|| format!("cannot create {}", path.display()))?;
-                return Ok((path, file));
+                let file = file.doing(|| format!("cannot create {}", at.path().display()))?;
+                return Ok((at, file));
             }
         }
     }
@@ -159,24 +170,25 @@ fn new(target: &Path) -> Result<(PathBuf, File), FileError> {
 }
 
 /// The files beside `target` that have the name of an unfinished one, in order.
-fn siblings(target: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder(target)).into_iter().flatten().flatten();
-    let number = |entry: std::fs::DirEntry| {
-        let (file, kind) = (entry.file_name(), entry.file_type().ok()?);
-        let number = match file.to_str()?.rsplit_once(".part")?.1 {
+fn siblings(target: &Target) -> Vec<Target> {
+    let number = |name: &OsStr| {
+        let number = match name.to_str()?.rsplit_once(".part")?.1 {
             "" => 1,
             digits => digits.parse().ok()?,
         };
-        (kind.is_file() && name(target, number).ok()?.file_name()? == file).then_some(number)
+        (numbered(target, number).name() == name).then_some(number)
     };
-    let mut numbers: Vec<u32> = entries.filter_map(number).collect();
+    let entries = directory(target).and_then(|directory| Ok(Dir::read_from(directory)?));
+    let names = entries.into_iter().flatten().flatten().map(|entry| entry.file_name().to_owned());
+    let mut numbers: Vec<u32> = names.filter_map(|name| number(OsStr::from_bytes(name.to_bytes()))).collect();
     numbers.sort_unstable();
-    numbers.into_iter().filter_map(|number| name(target, number).ok()).collect()
+    let is_file = |at: &Target| at.size().is_some();
+    numbers.into_iter().map(|number| numbered(target, number)).filter(is_file).collect()
 }
 
 /// Whether a run is writing the file.
-fn is_alive(path: &Path) -> bool {
-    let open = OpenOptions::new().read(true).write(true).open(path);
+fn is_alive(at: &Target) -> bool {
+    let open = at.open(OFlags::RDWR | OFlags::NONBLOCK);
     open.is_ok_and(|file| matches!(Lock::take(file), Ok(None)))
 }
 
@@ -209,7 +221,10 @@ mod tests {
         std::fs::write(&name, b"precious").unwrap();
         let error = part.complete().unwrap_err();
         let error = format!("{error}: {}", std::error::Error::source(&error).unwrap());
-        assert!(error.contains("x.trace.part is complete") && error.contains("is not a trace"), "{error}");
+        assert!(
+            error.contains("x.trace.part is complete") && error.contains("only a trace may be replaced"),
+            "{error}"
+        );
         assert_eq!(std::fs::read(&name).unwrap(), b"precious");
         assert!(directory.path().join("x.trace.part").exists());
     }
@@ -285,21 +300,21 @@ mod tests {
     fn a_published_file_has_its_name_and_outlives_a_kill_under_the_other() {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);
-        std::fs::write(path("log"), "before").unwrap();
+        std::fs::write(path("log"), crate::files::JOURNAL).unwrap();
         std::fs::set_permissions(path("log"), std::fs::Permissions::from_mode(0o600)).unwrap();
-        let (part, mut file) = Part::create(&path("log"), Over::OtherFiles).unwrap();
-        file.write_all(b"first").unwrap();
+        let (part, mut file) = Part::create(&path("log"), Over::Journals).unwrap();
+        file.write_all(b"{\"homing_journal\":1}").unwrap();
         part.publish().unwrap();
-        assert_eq!(std::fs::read(path("log")).unwrap(), b"first");
+        assert_eq!(std::fs::read(path("log")).unwrap(), b"{\"homing_journal\":1}");
         assert_eq!(path("log").metadata().unwrap().permissions().mode() & 0o777, 0o600);
         // As a kill leaves it.
         drop((part, file));
-        let (part, mut file) = Part::create(&path("log"), Over::OtherFiles).unwrap();
+        let (part, mut file) = Part::create(&path("log"), Over::Journals).unwrap();
         file.write_all(b"second").unwrap();
         part.publish().unwrap();
         part.discard();
         assert_eq!(std::fs::read(path("log")).unwrap(), b"second");
-        assert_eq!(std::fs::read(path("log.part")).unwrap(), b"first");
+        assert_eq!(std::fs::read(path("log.part")).unwrap(), b"{\"homing_journal\":1}");
         assert_eq!(names(directory.path()), ["log", "log.part"]);
     }
 }

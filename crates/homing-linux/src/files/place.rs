@@ -1,15 +1,15 @@
-//! Where names lead: what stands behind links, which names are one file, and names beside another.
+//! Which names are one file, which are written to as they are, and names beside another.
 
-use super::FileError;
-use rustix::process::geteuid;
-use std::ffi::OsString;
+use super::target::Target;
+use rustix::fs::fstat;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Most links that are followed, as in the kernel.
-const LINKS: u32 = 40;
+pub(super) const LINKS: u32 = 40;
 /// Most bytes of a file's name.
 pub const NAME_MAX: usize = 255;
 
@@ -18,8 +18,10 @@ pub const NAME_MAX: usize = 255;
 pub enum Place {
     /// Device and inode.
     Existing(u64, u64),
-    /// Its name in a directory without links.
-    Absent(PathBuf),
+    /// Device and inode of its directory, and its name.
+    Absent(u64, u64, OsString),
+    /// A path that leads nowhere yet.
+    Nowhere(PathBuf),
 }
 
 impl Place {
@@ -28,56 +30,24 @@ impl Place {
         if let Ok(facts) = path.metadata() {
             return Place::Existing(facts.dev(), facts.ino());
         }
-        let target = behind_links(path);
-        let folder = folder(&target);
-        let folder = folder.canonicalize().or_else(|_| std::path::absolute(&folder)).unwrap_or(folder);
-        Place::Absent(folder.join(target.file_name().unwrap_or_default()))
+        let in_directory = |target: &Target| {
+            let facts = fstat(target.directory()).ok()?;
+            Some(Place::Absent(facts.st_dev, facts.st_ino, target.name().to_owned()))
+        };
+        let place = Target::of(path).ok().as_ref().and_then(in_directory);
+        place.unwrap_or_else(|| Place::Nowhere(std::path::absolute(path).unwrap_or_else(|_| path.to_owned())))
     }
-}
-
-/// The file that a name leads to through symbolic links, also where the last of them leads to nothing yet.
-pub fn behind_links(path: &Path) -> PathBuf {
-    let mut path = path.to_owned();
-    for _ in 0..LINKS {
-        let Ok(next) = path.read_link() else { break };
-        path = path.parent().unwrap_or(Path::new("")).join(next);
-    }
-    path
 }
 
 /// Whether a name is written to as it is: a pipe, a device, or one of the program's own descriptors (`/dev/stdout`),
 /// which may be a file that others write to as well.
 pub fn is_written_through(path: &Path) -> bool {
-    path.metadata().is_ok_and(|facts| !facts.is_file()) || is_descriptor(path)
+    Target::of(path).is_ok_and(|target| target.is_written_through())
 }
 
-fn is_descriptor(path: &Path) -> bool {
-    let mut path = path.to_owned();
-    for _ in 0..LINKS {
-        let Ok(next) = path.read_link() else { return false };
-        if folder(&path).canonicalize().is_ok_and(|folder| folder.starts_with("/proc")) {
-            return true;
-        }
-        path = path.parent().unwrap_or(Path::new("")).join(next);
-    }
-    false
-}
-
-/// The directory that a file is in.
-pub fn folder(path: &Path) -> PathBuf {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-        _ => PathBuf::from("."),
-    }
-}
-
-/// A name beside a file: its own between `before` and `after`. Of a name that would become too long, the end is given
-/// up for a digest of all of it.
-///
-/// # Errors
-/// If the path names no file.
-pub fn beside(path: &Path, before: &str, after: &str) -> Result<PathBuf, FileError> {
-    let name = path.file_name().ok_or_else(|| FileError::NoName(path.to_owned()))?;
+/// A file's name between `before` and `after`. Of one that would become too long, the end is given up for a digest of
+/// all of it.
+pub(super) fn name_beside(name: &OsStr, before: &str, after: &str) -> OsString {
     let mut middle = name.as_bytes().to_vec();
     let room = NAME_MAX - before.len() - after.len();
     if middle.len() > room {
@@ -85,14 +55,7 @@ pub fn beside(path: &Path, before: &str, after: &str) -> Result<PathBuf, FileErr
         middle.truncate(room - digest.len());
         middle.extend(digest.bytes());
     }
-    let name = [before.as_bytes(), &middle, after.as_bytes()].concat();
-    Ok(path.with_file_name(OsString::from_vec(name)))
-}
-
-/// Whether a file is another user's, so that one of ours in its place would not be: only root may give files away.
-pub fn is_anothers(path: &Path) -> bool {
-    let us = geteuid();
-    path.metadata().is_ok_and(|facts| !us.is_root() && facts.uid() != us.as_raw())
+    OsString::from_vec([before.as_bytes(), &middle, after.as_bytes()].concat())
 }
 
 #[cfg(test)]
@@ -122,7 +85,6 @@ mod tests {
         }
         assert_ne!(Place::of(&path("file")), Place::of(&path("absent")));
         assert_ne!(Place::of(&path("absent")), Place::of(&path("inner/absent")));
-        assert_eq!(behind_links(&path("dangling")), path("folder/absent"));
         assert!(!is_written_through(&path("file")) && is_written_through(Path::new("/dev/null")));
         assert!(is_written_through(Path::new("/dev/stdout")) && is_written_through(Path::new("/dev/fd/1")));
     }
@@ -130,10 +92,9 @@ mod tests {
     #[test]
     fn a_name_that_becomes_too_long_is_cut_and_stays_its_own() {
         let long = "n".repeat(NAME_MAX - 1);
-        let of = |last: &str| beside(Path::new(&format!("d/{long}{last}")), "", ".part").unwrap();
-        assert_eq!(of("a").file_name().unwrap().len(), NAME_MAX);
+        let of = |last: &str| name_beside(OsStr::new(&format!("{long}{last}")), "", ".part");
+        assert_eq!(of("a").len(), NAME_MAX);
         assert_ne!(of("a"), of("b"));
-        assert_eq!(beside(Path::new("d/x"), ".", ".7.part").unwrap(), Path::new("d/.x.7.part"));
-        assert!(beside(Path::new("/"), "", ".part").is_err());
+        assert_eq!(name_beside(OsStr::new("x"), ".", ".7.part"), ".x.7.part");
     }
 }

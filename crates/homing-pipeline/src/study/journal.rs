@@ -2,9 +2,10 @@
 
 use super::cell::Cell;
 use crate::error::{PipelineError, Result, While};
+use homing_linux::files::Target;
 use homing_linux::lock::Lock;
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -24,7 +25,7 @@ impl Journal {
     /// Reads a journal, or begins one.
     pub fn open(path: &Path) -> Result<Journal> {
         let context = || format!("cannot read the journal {}", path.display());
-        let mut file = OpenOptions::new().read(true).append(true).create(true).open(path).doing(context)?;
+        let mut file = Target::of(path)?.open_to_append().doing(context)?;
         let lock = lock(path, file.try_clone().doing(context)?)?;
         let mut known = HashMap::new();
         let (mut reader, mut whole, mut line, mut strange) = (BufReader::new(&file), 0, Vec::new(), 0);

@@ -28,7 +28,7 @@ use homing_core::information::Information;
 use homing_core::policy::placement::Placement;
 use homing_core::policy::table::{Begin, Entry};
 use homing_core::sharing::{self, PageUse};
-use homing_linux::files::read_text;
+use homing_linux::files::{make_directory, read_text};
 use journal::Journal;
 use rayon::prelude::*;
 use std::collections::BTreeSet;
@@ -67,7 +67,7 @@ impl Plan {
     /// Makes the directory and reads what earlier runs have left in it. No other study may be at work there.
     pub fn begin(&self) -> Result<Begun<'_>> {
         crate::manifest::refuse_others(&self.out.join(MANIFEST))?;
-        std::fs::create_dir_all(&self.out)
+        make_directory(&self.out)
             .doing(|| format!("--out: cannot make the directory {}", self.out.display()))?;
         Ok(Begun { plan: self, journal: Journal::open(&self.out.join(JOURNAL))? })
     }
@@ -206,7 +206,7 @@ impl<'a> On<'a> {
         let trace = self.file.trace()?;
         let path = self.file.path.display();
         held(&tally.windows).extend(windows::note(&trace).map(|note| format!("{path}: {note}")));
-        if !trace.whole() {
+        if trace.is_partial() || !trace.whole() {
             held(&tally.damaged).insert(self.file.path.display().to_string());
         }
         let mut laid = None;

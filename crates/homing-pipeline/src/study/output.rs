@@ -5,7 +5,7 @@ use super::plan::Plan;
 use super::Found;
 use crate::error::{PipelineError, Result};
 use homing_core::report::Parameter;
-use homing_linux::files::Output;
+use homing_linux::files::{Output, Over};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::file::properties::WriterProperties;
@@ -45,19 +45,19 @@ type Filled = std::result::Result<(), Box<dyn Error + Send + Sync>>;
 /// Writes all files but the page.
 pub fn write(plan: &Plan, found: &Found) -> Result<()> {
     let cells = &found.cells;
-    let file = |name: &str, fill: &dyn Fn(&mut Output) -> Filled| {
+    let file = |name: &str, over: Over, fill: &dyn Fn(&mut Output) -> Filled| {
         let path = plan.out.join(name);
-        let mut output = Output::create(&path)?;
+        let mut output = Output::create(&path, over)?;
         fill(&mut output).map_err(|source| {
             let doing = format!("writing {} failed, nothing of it was kept", path.display());
             PipelineError::While { doing, source }
         })?;
         Ok::<_, PipelineError>(output.commit()?)
     };
-    file("cells.csv", &|out| csv(out, cells))?;
-    file("cells.parquet", &|out| parquet(out, cells))?;
+    file("cells.csv", Over::Texts, &|out| csv(out, cells))?;
+    file("cells.parquet", Over::Texts, &|out| parquet(out, cells))?;
     let document = document(plan, found);
-    file(super::MANIFEST, &|out| {
+    file(super::MANIFEST, Over::Json, &|out| {
         let manifest = serde_json::json!({
             "schema": SCHEMA,
             "generator": document.generator,

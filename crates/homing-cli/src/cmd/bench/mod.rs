@@ -3,6 +3,7 @@
 mod measure;
 
 use crate::exit::{self, Code, Result};
+use crate::files::Over;
 use crate::tables;
 use anyhow::Context;
 use homing_core::ids::{parse_bytes, Node};
@@ -78,7 +79,7 @@ pub fn run(args: Args) -> Result {
     let host = Host::read(Path::new("/sys")).map_err(|e| exit::error(Code::UNSUPPORTED, e.to_string()))?;
     let matrices = measure_all(&host, &args)?;
     if let Some(path) = &args.machine_out {
-        crate::files::write(path, machine(&matrices, &host)?)?;
+        crate::files::write(path, Over::Texts, machine(&matrices, &host)?)?;
     }
     if args.json {
         outln!("{}", serde_json::to_string_pretty(&matrices)?);

@@ -1,21 +1,19 @@
 //! A journal that cannot fill the disk: when a file has its share of the bytes it becomes `NAME.1`, that becomes
 //! `NAME.2`, and so on; the oldest is dropped. Each file begins with the header, so each is a journal of its own.
 
+use crate::files::{make_directory, Target, JOURNAL};
 use anyhow::Context;
 use homing_linux::lock::Lock;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Files that the bytes are shared by: the one that is written, and older ones.
 const FILES: u32 = 4;
 
-/// What a journal begins with.
-const HEADER: &[u8] = b"{\"homing_journal\":";
-
 /// A journal's files.
 pub struct Rotating {
-    path: PathBuf,
+    target: Target,
     /// Bytes after which a file is full.
     full: u64,
     out: BufWriter<File>,
@@ -30,16 +28,15 @@ pub struct Rotating {
 impl Rotating {
     /// Begins a new file; one that is there becomes an older one. All together stay below `size` bytes and a line.
     pub fn open(path: &Path, size: u64) -> anyhow::Result<Rotating> {
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
-        }
+        make_directory(path.parent().unwrap_or(Path::new("")))?;
+        let target = Target::of(path)?;
         for number in 0..FILES {
-            refuse_others(&named(path, number))?;
+            refuse_others(&named(&target, number))?;
         }
         let context = || format!("cannot begin the journal {}", path.display());
-        let (file, lock) = begin(path).with_context(context)?;
+        let (file, lock) = begin(&target).with_context(context)?;
         Ok(Rotating {
-            path: path.to_owned(),
+            target,
             full: size / u64::from(FILES),
             out: BufWriter::new(file),
             lock,
@@ -51,7 +48,7 @@ impl Rotating {
 
     fn rotate(&mut self) -> io::Result<()> {
         self.out.flush()?;
-        let (file, lock) = begin(&self.path)?;
+        let (file, lock) = begin(&self.target)?;
         (self.out, self.lock) = (BufWriter::new(file), lock);
         self.out.write_all(&self.header)?;
         self.written = self.header.len() as u64;
@@ -59,24 +56,25 @@ impl Rotating {
     }
 }
 
-/// The name of the file that is written (0) or of an older one.
-fn named(path: &Path, number: u32) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    if number > 0 {
-        name.push(format!(".{number}"));
+/// The file that is written (0) or an older one.
+fn named(target: &Target, number: u32) -> Target {
+    if number == 0 {
+        target.clone()
+    } else {
+        target.beside("", &format!(".{number}"))
     }
-    name.into()
 }
 
 /// Fails if a file is no journal, or another daemon is writing it: it would be renamed, and dropped in the end.
-fn refuse_others(path: &Path) -> anyhow::Result<()> {
-    let Ok(file) = File::open(path) else { return Ok(()) };
+fn refuse_others(target: &Target) -> anyhow::Result<()> {
+    let Ok(file) = target.open_to_read() else { return Ok(()) };
+    let path = target.path();
     let facts = file.metadata()?;
     let mut found = Vec::new();
     if facts.is_file() {
-        (&file).take(HEADER.len() as u64).read_to_end(&mut found)?;
+        (&file).take(JOURNAL.len() as u64).read_to_end(&mut found)?;
     }
-    if !facts.is_file() || !(found.is_empty() || found == HEADER) {
+    if !facts.is_file() || !(found.is_empty() || found == JOURNAL) {
         anyhow::bail!("{} is no journal: move it, or name another directory by `journals`", path.display());
     }
     if matches!(Lock::take(file), Ok(None)) {
@@ -89,14 +87,14 @@ fn refuse_others(path: &Path) -> anyhow::Result<()> {
 }
 
 /// Makes room at `path` and creates the file.
-fn begin(path: &Path) -> io::Result<(File, Option<Lock>)> {
+fn begin(target: &Target) -> io::Result<(File, Option<Lock>)> {
     for number in (0..FILES - 1).rev() {
-        match fs::rename(named(path, number), named(path, number + 1)) {
+        match named(target, number).rename(&named(target, number + 1)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
     }
-    let file = File::create_new(path)?;
+    let file = target.create_new()?;
     let lock = Lock::take(file.try_clone()?).ok().flatten();
     Ok((file, lock))
 }
@@ -128,6 +126,12 @@ mod tests {
     use homing_core::machine::{Costs, Uniform};
     use homing_core::session::output::{Output, RecordedOutcome, Settlement};
     use homing_live::journal::{Header, Journal, Line, Writer};
+    use std::fs;
+    use std::path::PathBuf;
+
+    fn older(path: &Path, number: u32) -> PathBuf {
+        named(&Target::of(path).unwrap(), number).path().to_owned()
+    }
 
     #[test]
     fn files_stay_within_their_bytes_and_each_is_a_journal() {
@@ -147,14 +151,14 @@ mod tests {
         let mut last = Vec::new();
         let mut bytes = 0;
         for number in (0..FILES).rev() {
-            let file = named(&path, number);
+            let file = older(&path, number);
             bytes += fs::metadata(&file).unwrap().len();
             let journal = Journal::read(io::BufReader::new(File::open(file).unwrap())).unwrap();
             assert_eq!((journal.header.policy.as_str(), journal.cut), ("work-function", false));
             last.extend(journal.lines);
         }
         assert!(bytes <= 16384 + 4 * 600, "{bytes}");
-        assert!(!named(&path, FILES).exists());
+        assert!(!older(&path, FILES).exists());
         let newest: Vec<Line> =
             (1000 - last.len() as u32..1000).map(|page| Line::Result(settled(page))).collect();
         assert_eq!(last, newest, "the newest lines, in order");
@@ -172,10 +176,10 @@ mod tests {
         assert!(refused().contains("another homing daemon is writing"), "{}", refused());
         drop(first);
         for number in 0..FILES {
-            fs::write(named(&path, number), "a thesis").unwrap();
+            fs::write(older(&path, number), "a thesis").unwrap();
             assert!(refused().contains("is no journal"), "{}", refused());
-            assert_eq!(fs::read(named(&path, number)).unwrap(), b"a thesis");
-            fs::remove_file(named(&path, number)).unwrap();
+            assert_eq!(fs::read(older(&path, number)).unwrap(), b"a thesis");
+            fs::remove_file(older(&path, number)).unwrap();
         }
         assert!(Rotating::open(&path, 16384).is_ok());
     }

@@ -2,7 +2,7 @@
 
 use super::flags::{bytes, duration, DelayArgs};
 use super::trace_file::TraceFile;
-use crate::files::{self, Output};
+use crate::files::{self, Output, Over};
 use crate::tables;
 use homing_core::ids::{Node, PageSize};
 use homing_core::policy::placement::PlacementFile;
@@ -10,7 +10,7 @@ use homing_lab::observer::{Counts, Interval, Observed, Options};
 use homing_lab::session::Ended;
 use homing_lab::topology::Topology;
 use serde_json::{json, Value};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Version of the JSON.
@@ -85,19 +85,20 @@ impl ObserveArgs {
     /// Refuses files that cannot be written before anything is started. Pipes and devices are left alone: their readers
     /// would see an end.
     pub fn check(&self) -> anyhow::Result<()> {
-        let all = [&self.observe, &self.placement_out].into_iter().flatten();
-        let mut files = all.filter(|path| path.metadata().map_or(true, |facts| facts.is_file()));
-        Ok(files.try_for_each(|path| Output::create(path).map(drop))?)
+        let observed = self.observe.iter().map(|path| (path, counts(path)));
+        let all = observed.chain(self.placement_out.iter().map(|path| (path, Over::Texts)));
+        let mut files = all.filter(|(path, _)| path.metadata().map_or(true, |facts| facts.is_file()));
+        Ok(files.try_for_each(|(path, over)| Output::create(path, over).map(drop))?)
     }
 
     /// Writes the counts where they were asked for, and shows them on stderr: stdout is the program's.
     pub fn show(&self, observed: &Observed, topology: &Topology, ended: &Ended) -> anyhow::Result<()> {
         if let Some(path) = &self.placement_out {
-            files::write(path, placement(observed))?;
+            files::write(path, Over::Texts, placement(observed))?;
         }
         let Some(path) = &self.observe else { return Ok(()) };
-        if path.extension().is_some_and(|extension| extension == "csv") {
-            files::write(path, csv(observed)?)?;
+        if counts(path) == Over::Texts {
+            files::write(path, Over::Texts, csv(observed)?)?;
         } else {
             let mut value = json(observed, topology);
             value["kernel"] = json!(ended.kernel);
@@ -105,13 +106,21 @@ impl ObserveArgs {
                 value["start_on"] = json!(held);
             }
             let text = serde_json::to_string_pretty(&value)?;
-            files::write(path, text + "\n")?;
+            files::write(path, Over::Json, text + "\n")?;
         }
         errln!("{}", table(observed));
         if !observed.complete {
             errln!("homing: warning: the machine ended before the observer's report did: the last interval is missing");
         }
         Ok(())
+    }
+}
+
+/// The kind of the file of counts: a table where the name says so, else JSON.
+fn counts(path: &Path) -> Over {
+    match path.extension().is_some_and(|extension| extension == "csv") {
+        true => Over::Texts,
+        false => Over::Json,
     }
 }
 

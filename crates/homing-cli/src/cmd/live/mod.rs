@@ -12,7 +12,7 @@ pub mod show;
 pub use settings::{duration, Settings};
 
 use crate::exit::{self, Code};
-use crate::files::JournalFile;
+use crate::files::{JournalFile, Over};
 use anyhow::Context;
 use homing_core::policy::Policy;
 use homing_core::session::plan::Plan as Moves;
@@ -132,7 +132,7 @@ pub fn one_node(command: &str) -> String {
 pub type Sink = Box<dyn Write>;
 
 fn create(path: &Path) -> anyhow::Result<Sink> {
-    Ok(Box::new(JournalFile::create(path)?))
+    Ok(Box::new(JournalFile::create(path, Over::Journals)?))
 }
 
 /// A session's error with its exit code.
@@ -184,7 +184,7 @@ pub fn next_step(session: &Session<'_>, planned: Instant, interval: Duration) ->
 pub fn report(summary: &Summary, settings: &Settings) -> anyhow::Result<()> {
     if let Some(path) = &settings.summary {
         let text = serde_json::to_string_pretty(summary)?;
-        crate::files::write(path, text)?;
+        crate::files::write(path, Over::Json, text)?;
     }
     if settings.json {
         outln!("{}", serde_json::to_string_pretty(summary)?);

@@ -6,9 +6,11 @@ use super::hot::Hot;
 use super::launch::{code, pass_on};
 use super::{interrupts, Settings};
 use crate::exit::{self, cannot_preload, Code, Result};
+use crate::files::Over;
 use crate::tables::things;
 use anyhow::Context;
 use homing_linux::child::End;
+use homing_linux::files::temporary::TemporaryFolder;
 use homing_linux::{ld_preload, libraries, policy, program, visible};
 use homing_live::config::Config;
 use homing_live::host::Host;
@@ -19,7 +21,6 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
-use tempfile::TempDir;
 
 /// The library that stands before GNU's OpenMP runtime.
 pub const GOMP: &str = "preload/libhoming-gomp.so";
@@ -48,7 +49,7 @@ pub fn run(settings: &Settings, words: &[OsString], at_load: bool) -> Result {
         );
         return Err(exit::error(Code::UNSUPPORTED, message));
     }
-    let folder = TempDir::with_prefix("homing-run-").context("no directory for what is counted")?;
+    let folder = TemporaryFolder::new("homing-run-").context("no directory for what is counted")?;
     let caught = interrupts()?;
     let mut command = Command::new(program);
     command
@@ -118,7 +119,7 @@ fn read(folder: &Path) -> anyhow::Result<Vec<Value>> {
 fn tell(settings: &Settings, processes: &[Value], name: &str) -> anyhow::Result<()> {
     let all = Value::from(processes);
     if let Some(path) = &settings.summary {
-        crate::files::write(path, serde_json::to_string_pretty(&all)?)?;
+        crate::files::write(path, Over::Json, serde_json::to_string_pretty(&all)?)?;
     }
     if settings.json {
         outln!("{}", serde_json::to_string_pretty(&all)?);

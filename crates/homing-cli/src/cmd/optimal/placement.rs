@@ -1,6 +1,6 @@
 //! `homing optimal --placement`: where each page begins in the cheapest placement, and every action, line by line.
 
-use crate::files;
+use crate::files::{self, Over};
 use anyhow::Context;
 use homing_core::history::History;
 use homing_core::optimal::{PageAction, Sink};
@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// Writes the placement beside computing it.
 pub fn write(path: &Path, question: &Question, case: &Case<'_>) -> anyhow::Result<Answer> {
-    let mut file = files::Output::create(path)?;
+    let mut file = files::Output::create(path, Over::Texts)?;
     let buffer = BufWriter::new(&mut file);
     let out = if path.extension().is_some_and(|e| e == "jsonl") {
         Format::JsonLines(buffer)

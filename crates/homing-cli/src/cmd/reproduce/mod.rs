@@ -18,6 +18,7 @@ mod tally;
 mod tikir;
 
 use crate::exit::{self, Code, Result};
+use crate::files::Over;
 use claim::Claim;
 use exhibit::Exhibit;
 use programs::{Size, Traces};
@@ -139,7 +140,7 @@ pub fn run(args: Args) -> Result {
     };
     let (exhibits, how) = (all(&args, &chosen, size)?, how(size));
     if let Some(path) = &args.html {
-        crate::files::write(path, render::html(&exhibits, &how))?;
+        crate::files::write(path, Over::Pages, render::html(&exhibits, &how))?;
     }
     if args.json {
         crate::stdout::json(serde_json::json!({ "how": how, "exhibits": exhibits }))?;

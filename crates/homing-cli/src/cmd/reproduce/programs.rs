@@ -167,8 +167,7 @@ impl Traces<'_> {
             );
             return Err(exit::error(Code::FAILURE, message));
         }
-        std::fs::create_dir_all(self.folder)
-            .with_context(|| format!("cannot make {}", self.folder.display()))?;
+        crate::files::make_directory(self.folder)?;
         self.progress.suspend(|| errln!("recording {} with {threads} threads", program.name));
         // A recording that Ctrl-C has cut short is complete in itself, and no trace of the program.
         let unfinished = path.with_extension("unfinished");
@@ -187,7 +186,6 @@ impl Traces<'_> {
             let message = format!("recording {} failed: {}", executable.display(), words.trim());
             return Err(exit::error(Code::FAILURE, message));
         }
-        std::fs::rename(&unfinished, path)
-            .with_context(|| format!("cannot rename {} to {}", unfinished.display(), path.display()))
+        Ok(crate::files::rename(&unfinished, path)?)
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{partitions, picture};
 use crate::exit::{self, Code, Result};
+use crate::files::Over;
 use crate::names;
 use homing_core::sched::app::{App, Catalogue};
 use homing_core::sched::layout::Hardware;
@@ -126,7 +127,11 @@ pub fn run(args: Args) -> Result {
             cell.outcome.segments.clear();
             cell.outcome.locality.clear();
         }
-        crate::files::write(path, picture::page(&cells, request.machine.name(), HOW, &json(&drawn)))?;
+        crate::files::write(
+            path,
+            Over::Pages,
+            picture::page(&cells, request.machine.name(), HOW, &json(&drawn)),
+        )?;
     }
     if args.json {
         crate::stdout::json(json(&cells))?;

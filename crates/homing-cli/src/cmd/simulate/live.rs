@@ -2,7 +2,7 @@
 
 use super::Args;
 use crate::exit::{self, Code};
-use crate::files::JournalFile;
+use crate::files::{JournalFile, Over};
 use anyhow::Context as _;
 use homing_core::ids::Micros;
 use homing_core::machine::Costs;
@@ -45,7 +45,7 @@ impl SessionLog {
         let of_policy = format!("{}.", entry.name);
         header.set = args.model.set.iter().filter(|set| set.starts_with(&of_policy)).cloned().collect();
         header.teed = true;
-        let file = tee.map(|path| JournalFile::create(path)).transpose()?;
+        let file = tee.map(|path| JournalFile::create(path, Over::Journals)).transpose()?;
         Ok(SessionLog { file, header, writer: None, written: Ok(()) })
     }
 

@@ -2,6 +2,7 @@
 
 use super::{live, Args};
 use crate::exit::{Code, Result};
+use crate::files::Over;
 use crate::progress;
 use crate::{names, tables};
 use clap::builder::TypedValueParser;
@@ -93,7 +94,7 @@ fn write_files(args: &Args, watched: &Watched, case: &Case<'_>) -> anyhow::Resul
     }
     if let Some(path) = &args.placement_out {
         let text = PlacementFile::from_homes(&run.homes, addresses.page_size()).text();
-        crate::files::write(path, text)?;
+        crate::files::write(path, Over::Texts, text)?;
     }
     if let Some(path) = &args.monitor.intervals {
         write_intervals(path, run, case.layout.costs.memories())?;

@@ -2,7 +2,7 @@
 
 use super::parquet::ParquetFile;
 use crate::exit::{self, Code, Result};
-use crate::files::{writing, Output};
+use crate::files::{writing, Output, Over};
 use crate::progress;
 use anyhow::Context;
 use homing_core::trace::export::{blocks_of, rows, Exported, Row, Selection, CSV_HEADER};
@@ -72,7 +72,7 @@ pub fn run(args: Args) -> Result {
             csv(&trace, &selection, !args.no_header, &mut out).context("writing to standard output")?
         }
         Format::Csv => {
-            let mut out = Output::create(&args.output)?;
+            let mut out = Output::create(&args.output, Over::Texts)?;
             let exported = csv(&trace, &selection, !args.no_header, &mut out);
             let exported = exported.with_context(|| writing(&args.output))?;
             out.commit()?;
@@ -83,7 +83,7 @@ pub fn run(args: Args) -> Result {
                 let message = "Parquet needs a file: give one with --output FILE.parquet";
                 return Err(exit::error(Code::USAGE, message));
             }
-            let mut out = Output::create(&args.output)?;
+            let mut out = Output::create(&args.output, Over::Texts)?;
             let exported = parquet(&trace, &selection, BufWriter::new(&mut out));
             let exported = exported.with_context(|| writing(&args.output))?;
             out.commit()?;

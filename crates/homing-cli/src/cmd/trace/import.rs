@@ -2,7 +2,7 @@
 
 use super::show_some;
 use crate::exit::{self, Code, Result};
-use crate::files::{writing, Output};
+use crate::files::{writing, Output, Over};
 use crate::progress;
 use crate::tables::things;
 use anyhow::Context;
@@ -52,7 +52,7 @@ pub fn run(args: Args) -> Result {
         return Err(exit::error(Code::FAILURE, format!("{name}: {advice}")));
     }
     let importer = args.format.as_deref().and_then(named).unwrap_or_else(|| guess(start));
-    let mut out = Output::trace(&args.output)?;
+    let mut out = Output::create(&args.output, Over::Traces)?;
     let options = Options { renumber: args.renumber };
     let version = env!("CARGO_PKG_VERSION");
     let report = match to_trace(importer, input, options, BufWriter::new(&mut out), version) {

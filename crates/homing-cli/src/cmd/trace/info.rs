@@ -30,7 +30,7 @@ const FILES: usize = 4;
 /// Call sites that are shown.
 const SITES: usize = 10;
 
-/// Shows the facts; exit code 5 if something is damaged.
+/// Shows the facts; exit code 5 if a part of the recording is not there.
 pub fn run(args: Args) -> Result {
     let file = TraceFile::open(&args.trace)?;
     let trace = file.trace()?;
@@ -43,7 +43,7 @@ pub fn run(args: Args) -> Result {
         outln!("{}", tables(&trace, &info));
     }
     if info.damage.is_empty() {
-        return Ok(Code::OK);
+        return Ok(if trace.is_partial() { Code::PARTIAL } else { Code::OK });
     }
     show_some("damage", info.damage.len() as u64, info.damage.iter().map(ToString::to_string));
     let lost = match (info.lost(), info.unordered) {
@@ -118,7 +118,7 @@ fn json(trace: &Trace<'_>, info: &Info) -> Value {
         "command": header.command,
         "host": header.host,
         "header": header.more,
-        "complete": trace.complete() && info.damage.is_empty(),
+        "complete": !trace.is_partial() && info.damage.is_empty(),
         "ordered": trace.ordered(),
         "grain": header.grain.bytes(),
         "by_file": summary.by_file,
@@ -215,6 +215,10 @@ fn tables(trace: &Trace<'_>, info: &Info) -> String {
     let order = if trace.ordered() { "part of the order is missing" } else { "no order" };
     let unfinished = format!("no ({order}): complete it with `homing trace recover`");
     let complete = match (trace.complete(), info.damage.is_empty()) {
+        (true, true) if header.recovered_lost().is_some() => {
+            let missing = grouped(header.recovered_lost().unwrap_or_default());
+            format!("no (recovered: {missing} references are known to be missing)")
+        }
         (true, true) if trace.awaits_order() => {
             "yes (the first command that needs an order makes it)".to_owned()
         }

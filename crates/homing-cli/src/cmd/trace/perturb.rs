@@ -2,7 +2,7 @@
 
 use super::copied_damage;
 use crate::exit::{self, Code, Result};
-use crate::files::{writing, Output};
+use crate::files::{writing, Output, Over};
 use crate::progress;
 use homing_core::trace::perturb::{GapParameters, Gaps, Local, Perturb};
 use homing_core::trace::{OrderWriter, Trace, TraceError};
@@ -67,7 +67,7 @@ pub fn run(args: Args) -> Result {
         let message = format!("{name} has no complete order to perturb; `homing trace recover` completes it");
         return Err(exit::error(Code::FAILURE, message));
     }
-    let mut out = Output::trace(&args.output)?;
+    let mut out = Output::create(&args.output, Over::Traces)?;
     let turns = perturb(&args, &trace, BufWriter::new(&mut out));
     // A damaged order is no fault of the output.
     let turns = turns.map_err(|error| match error.downcast_ref() {

@@ -2,7 +2,7 @@
 
 use super::merge::{report_json, tell, OrderArgs};
 use crate::exit::{Code, Result};
-use crate::files::{self, writing, Output};
+use crate::files::{self, writing, Output, Over};
 use crate::progress;
 use anyhow::Context;
 use homing_core::trace::recover::recover;
@@ -32,13 +32,13 @@ fn open(path: &Path) -> anyhow::Result<TraceFile> {
     Ok(TraceFile::open(path)?)
 }
 
-/// Recovers; exit code 5 if references, tables or the header are lost.
+/// Recovers; exit code 5 if the result is a part of what the recorder saw.
 pub fn run(args: Args) -> Result {
     let file = open(&args.trace)?;
     let trace = file.salvage()?;
     let headless = file.trace().is_err();
-    let unfinished = !trace.complete();
-    let mut out = Output::trace(&args.output)?;
+    let (unfinished, partial) = (!trace.complete(), trace.is_partial());
+    let mut out = Output::create(&args.output, Over::Traces)?;
     let progress = progress::references(trace.references(), "checking");
     let recovered = recover(trace, BufWriter::new(&mut out), args.order.options(), |n| progress.inc(n));
     progress.finish_and_clear();
@@ -73,9 +73,5 @@ pub fn run(args: Args) -> Result {
         errln!("homing: {} blocks of names, symbols or page addresses are lost", recovered.damaged_tables);
     }
     tell(&recovered.merge);
-    Ok(if recovered.lost + recovered.damaged_tables + u64::from(headless) == 0 {
-        Code::OK
-    } else {
-        Code::PARTIAL
-    })
+    Ok(if partial || recovered.lost > 0 { Code::PARTIAL } else { Code::OK })
 }

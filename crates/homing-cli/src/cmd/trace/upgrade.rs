@@ -1,7 +1,7 @@
 //! `homing trace upgrade`: a trace of an older version of the format in the present one.
 
 use crate::exit::{Code, Result};
-use crate::files::{writing, Output};
+use crate::files::{writing, Output, Over};
 use crate::progress;
 use anyhow::Context;
 use homing_core::trace::upgrade::upgrade;
@@ -27,7 +27,7 @@ pub struct Args {
 pub fn run(args: Args) -> Result {
     let file = TraceFile::open(&args.trace)?;
     let trace = file.trace()?;
-    let mut out = Output::trace(&args.output)?;
+    let mut out = Output::create(&args.output, Over::Traces)?;
     let progress = progress::references(trace.references(), "upgrading");
     let upgraded = upgrade(&trace, BufWriter::new(&mut out), |n| progress.inc(n));
     progress.finish_and_clear();

@@ -6,6 +6,7 @@ mod reading;
 
 use super::live::{duration, interrupts, one_node};
 use crate::exit::{self, Code, Result};
+use crate::files::Over;
 use crate::progress;
 use crate::tables::things;
 use answer::Answer;
@@ -149,7 +150,7 @@ fn print(answer: &Answer<'_>, args: &Args) -> Result {
     }
     // Behind what is printed, which a file that cannot be written does not take away.
     if let Some(path) = &args.summary {
-        crate::files::write(path, &json)?;
+        crate::files::write(path, Over::Json, &json)?;
     }
     let failed = answer.measured.findings.ways.iter().any(|way| way.times.failed > 0);
     Ok(match answer.measured.end {

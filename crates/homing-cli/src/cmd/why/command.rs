@@ -8,6 +8,7 @@ use crate::progress::Recording;
 use crate::region;
 use crate::tables::things;
 use anyhow::Context;
+use homing_linux::files::temporary::TemporaryFolder;
 use homing_live::config::parse_duration;
 use homing_record::{Allowed, Finished, Region, Request, Spent};
 use homing_trace::{merge, Grain, IngestOptions, Summary};
@@ -16,7 +17,6 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
-use tempfile::TempDir;
 
 /// References that are recorded unless the user says otherwise: the slowest programs known are judged at 16 million a
 /// second.
@@ -84,7 +84,7 @@ pub struct Recorded {
     pub path: PathBuf,
     /// What a reader must know of the recording.
     pub notes: Vec<String>,
-    _folder: Option<TempDir>,
+    _folder: Option<TemporaryFolder>,
 }
 
 impl Command {
@@ -93,7 +93,7 @@ impl Command {
     pub fn record(self, apart: bool) -> anyhow::Result<Result<Recorded, Code>> {
         let folder = match self.keep {
             Some(_) => None,
-            None => Some(TempDir::with_prefix("homing-why-").context("no directory for the trace")?),
+            None => Some(TemporaryFolder::new("homing-why-").context("no directory for the trace")?),
         };
         let output = match (&self.keep, &folder) {
             (None, Some(folder)) => folder.path().join("why.homing"),
@@ -131,7 +131,12 @@ impl Command {
     }
 
     /// The trace that is judged, under the name that the user knows it by.
-    fn judged(&self, finished: Finished, status: u8, folder: Option<TempDir>) -> anyhow::Result<Recorded> {
+    fn judged(
+        &self,
+        finished: Finished,
+        status: u8,
+        folder: Option<TemporaryFolder>,
+    ) -> anyhow::Result<Recorded> {
         let (spent, root) = (finished.spent, finished.path.clone());
         let judged = Judged::among(finished);
         let summary = &judged.summary;
@@ -143,16 +148,13 @@ impl Command {
         let mut notes = judged.notes;
         notes.extend(never_ran.map(|(_, why)| why));
         notes.extend(self::notes(summary, spent, status, self.budget));
-        // A link stays: the file that it leads to is replaced.
-        let place = match self.keep {
-            Some(_) => root.canonicalize().unwrap_or_else(|_| root.clone()),
+        let path = match self.keep {
+            Some(_) => root,
             None => root.with_file_name(judged.program).with_extension("homing"),
         };
-        if judged.path != place {
-            std::fs::rename(&judged.path, &place)
-                .with_context(|| format!("cannot rename {} to {}", judged.path.display(), place.display()))?;
+        if judged.path != path {
+            files::rename(&judged.path, &path)?;
         }
-        let path = if self.keep.is_some() { root } else { place };
         Ok(Recorded { path, notes, _folder: folder })
     }
 }

@@ -1,9 +1,11 @@
 //! Which of a command's processes is judged: a shell or `timeout` that starts the program is not the one that is meant.
 
+use crate::files;
 use homing_linux::causes::with_causes;
-use homing_linux::{mapped, visible};
+use homing_linux::visible;
+use homing_pipeline::TraceFile;
 use homing_record::{Child, Finished, NeverRan};
-use homing_trace::{Summary, Trace};
+use homing_trace::Summary;
 use std::path::{Path, PathBuf};
 
 /// The process that is judged.
@@ -69,13 +71,13 @@ fn choice(command: &[String], references: u64, total: u64, processes: usize) -> 
 
 /// What a trace says that it is of.
 fn command(path: &Path) -> Vec<String> {
-    let Ok(bytes) = mapped::open(path) else { return Vec::new() };
-    Trace::open(&bytes).map(|trace| trace.header().command.clone()).unwrap_or_default()
+    let Ok(file) = TraceFile::open(path) else { return Vec::new() };
+    file.trace().map(|trace| trace.header().command.clone()).unwrap_or_default()
 }
 
 /// A trace that nobody asked to keep. One that cannot be removed is left.
 fn discard(path: &Path) {
-    let _ = std::fs::remove_file(path);
+    let _ = files::remove(path);
 }
 
 fn processes(children: u32) -> String {

@@ -9,7 +9,7 @@ mod work;
 
 use crate::cmd::live::interrupts;
 use crate::exit::{self, Code, Result};
-use crate::files::{read_text, JournalFile};
+use crate::files::{read_text, JournalFile, Over};
 use hardware::Hardware;
 use homing_core::sched::driver::Driver;
 use homing_core::sched::jobs;
@@ -85,7 +85,7 @@ pub fn run(args: Args) -> Result {
     let jobs = jobs::read(&text, &file).map_err(|error| usage(error.to_string()))?;
     let launcher = Launcher::new(&jobs.jobs)?;
     let caught = interrupts()?;
-    let log = args.log.as_deref().map(JournalFile::create).transpose()?;
+    let log = args.log.as_deref().map(|path| JournalFile::create(path, Over::Json)).transpose()?;
     let mut journal = Journal::begin()?;
     let means = Means::find(&mut journal)?;
     let hardware = Hardware::of(means.cpus())?;
@@ -114,7 +114,7 @@ pub fn run(args: Args) -> Result {
     let results = work.finish(entry.name, args.pages.name(), moved?);
     driven?;
     if let Some(path) = &args.html {
-        crate::files::write(path, results.page())?;
+        crate::files::write(path, Over::Pages, results.page())?;
     }
     if args.json {
         crate::stdout::json(results.json())?;
