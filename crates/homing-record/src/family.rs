@@ -7,7 +7,7 @@ use crate::error::{RecordError, While};
 use crate::stream::{Left, Settings, Stream, REATTACH};
 use crate::watch::Watch;
 use homing_linux::causes::with_causes;
-use homing_linux::channel::{Capacity, Channel, Filled, Received};
+use homing_linux::channel::{Capacity, Channel, Received};
 use homing_linux::files::{Over, Part};
 use homing_linux::follow::{Door, Process, Since, Visitor};
 use homing_trace::Summary;
@@ -220,23 +220,17 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Takes what a child sends until it has ended.
 fn follow(member: &Member, mut stream: Stream, watch: &dyn Watch) -> Result<Left, RecordError> {
-    let take = |stream: &mut Stream, filled: Filled| -> Result<(), RecordError> {
-        if let Some(message) = stream.take(filled)? {
-            watch.say(&format!("{message} (process {})", member.pid));
-        }
-        Ok(())
-    };
     loop {
-        match stream.channel().receive(POLL)? {
-            Received::Segment(filled) => take(&mut stream, filled)?,
+        match stream.receive(POLL)? {
+            Received::Segment(filled) => stream.take(filled)?,
             Received::Idle | Received::Closed if has_ended(member)? => break,
             Received::Idle => {}
             // Not attached yet, or between two programs.
             Received::Closed => std::thread::sleep(REATTACH),
         }
-    }
-    while let Received::Segment(filled) = stream.channel().receive(Duration::ZERO)? {
-        take(&mut stream, filled)?;
+        if let Some(message) = stream.message() {
+            watch.say(&format!("{message} (process {})", member.pid));
+        }
     }
     stream.finish(false)
 }
