@@ -71,7 +71,7 @@ struct Member {
 
 impl Family {
     /// Answers the descendants of the process `root`, whose own channel is at `address`.
-    pub fn welcome(door: Door, root: u32, address: String, plan: Plan, watch: Arc<dyn Watch>) -> Family {
+    pub fn welcome(mut door: Door, root: u32, address: String, plan: Plan, watch: Arc<dyn Watch>) -> Family {
         let family = Family { state: Arc::default() };
         let host = family.clone();
         std::thread::spawn(move || loop {
