@@ -4,6 +4,7 @@
 //! bounded is the number of processes recorded at the same time: further ones run unrecorded and are counted.
 
 use crate::error::{RecordError, While};
+use crate::output::numbered;
 use crate::stream::{Left, Settings, Stream, REATTACH};
 use crate::watch::Watch;
 use homing_linux::causes::with_causes;
@@ -12,7 +13,6 @@ use homing_linux::files::{Over, Part};
 use homing_linux::follow::{Door, Process, Since, Visitor};
 use homing_trace::Summary;
 use std::collections::HashMap;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -205,13 +205,7 @@ impl Family {
 /// The trace of the `number`th process with this id.
 fn named(output: &Path, pid: u32, number: u32) -> PathBuf {
     let again = if number == 1 { String::new() } else { format!("-{number}") };
-    let mut name: OsString = output.file_stem().unwrap_or_default().to_owned();
-    name.push(format!(".{pid}{again}"));
-    if let Some(extension) = output.extension() {
-        name.push(".");
-        name.push(extension);
-    }
-    output.with_file_name(name)
+    numbered(output, &format!("{pid}{again}"))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
