@@ -173,8 +173,7 @@ pub fn run(args: Args) -> Result {
         errln!("homing: warning: no window opened before the program ended: {}", lengths.why_none());
     }
     warn(&finished.summary);
-    let failed = finished.children.iter().any(|child| child.recorded.is_err());
-    Ok(if failed { Code::FAILURE } else { status })
+    Ok(if finished.children.iter().any(is_lost) { Code::FAILURE } else { status })
 }
 
 /// Whether a program that cannot be recorded is to run without: where another run writes its trace, and where it is one
@@ -342,6 +341,12 @@ fn put_in_order(finished: &mut Finished) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Whether something of a child should be in a trace and is not. One that ended at once, as the children do by which
+/// strace tries what it can, made nothing that could be.
+fn is_lost(child: &Child) -> bool {
+    child.recorded.as_ref().is_err_and(|error| !matches!(error, RecordError::TooShort))
+}
+
 /// The traces of the children; when quiet, only those that failed.
 fn list(children: &[Child], quiet: bool) {
     if !children.is_empty() && !quiet {
@@ -351,7 +356,7 @@ fn list(children: &[Child], quiet: bool) {
         let command = child.command.join(" ");
         let command = visible::name(&command);
         match &child.recorded {
-            Ok(_) if quiet => {}
+            _ if quiet && !is_lost(child) => {}
             Ok((name, summary)) => {
                 let references = summary.references;
                 errln!("  {:>8} {references:>14} references  {}  {command}", child.pid, name.display());
@@ -393,5 +398,17 @@ fn warn(summary: &Summary) {
         if count > 0 {
             errln!("homing: warning: {count} {what}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_that_ended_at_once_is_no_failure() {
+        let child = |error| Child { pid: 7, command: vec!["true".into()], recorded: Err(error) };
+        assert!(!is_lost(&child(RecordError::TooShort)));
+        assert!(is_lost(&child(RecordError::Unsupported("x".into()))));
     }
 }
