@@ -5,4 +5,5 @@
 
 pub mod machines;
 pub mod parsers;
+pub mod system;
 pub mod trace;

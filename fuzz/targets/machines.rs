@@ -1,8 +1,11 @@
-//! Targets of `homing-core`: machine files, resource sets.
+//! Targets of `homing-core`: machine files, resource sets, jobs, diagnoses.
 
 use homing_core::machine::Machine;
+use homing_core::report::diff::WhyDiff;
+use homing_core::report::why::WhyReport;
 use homing_core::rset::{Expr, Global, Sets};
-use homing_core::sched::jobs;
+use homing_core::sched::partition::file as partition;
+use homing_core::sched::{jobs, layout, swf};
 use std::sync::LazyLock;
 
 /// A machine file.
@@ -51,4 +54,36 @@ pub fn rset(data: &[u8]) {
         }
         Err(error) => assert!((1..=text.chars().count() + 1).contains(&error.column), "{error}"),
     }
+}
+
+/// A log of jobs in the Standard Workload Format.
+pub fn swf(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    match swf::read(text, "fuzz") {
+        Ok(log) => {
+            assert!(log.jobs.len() as u64 + log.skipped.total() <= text.lines().count() as u64);
+            assert!(log.jobs.windows(2).all(|two| two[0].submit_s <= two[1].submit_s));
+        }
+        Err(bad) => assert!(bad.line.is_none_or(|line| line <= text.lines().count())),
+    }
+}
+
+/// A file of partitions, on a machine that is there.
+pub fn partitions(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Ok(partitions) = partition::read(text) else { return };
+    let machine = Machine::builtin("four-socket").expect("it is built in");
+    if let Ok(hardware) = layout::Hardware::new(&machine) {
+        if partition::check(&partitions, &hardware.layout).is_ok() {
+            assert!(partitions.iter().map(|one| one.nodes.len()).sum::<usize>() <= hardware.layout.nodes());
+        }
+    }
+    assert!(partition::find(&partitions, Some(&partitions[0].name)).is_ok());
+}
+
+/// The diagnosis that `homing diff` reads: laid beside itself nothing has changed.
+pub fn diagnosis(data: &[u8]) {
+    let Ok(report) = serde_json::from_slice::<WhyReport>(data) else { return };
+    let diff = WhyDiff::new(&report, &report, "fuzz");
+    assert!(serde_json::to_string(&diff).is_ok());
 }

@@ -6,6 +6,7 @@ use homing_lab::observer::Observed;
 use homing_lab::topology::Topology;
 use homing_linux::perf::record::{self, fields};
 use homing_live::journal::Journal;
+use homing_pipeline::study::{Cell, Grid};
 
 /// A ring of perf records, after a byte that chooses the fields of samples.
 pub fn perf(data: &[u8]) {
@@ -61,5 +62,16 @@ pub fn answer(data: &[u8]) {
     match answer::parse(text, known) {
         Ok(actions) => assert!(actions.iter().all(|&(page, _)| known(page))),
         Err(message) => assert!(!message.is_empty()),
+    }
+}
+
+/// The plan of a study, and a line of its journal.
+pub fn plan(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Ok(grid) = toml::from_str::<Grid>(text) {
+        let _ = Grid::default().with(grid);
+    }
+    if let Ok(cell) = serde_json::from_str::<Cell>(text) {
+        assert!(serde_json::to_string(&cell).is_ok());
     }
 }

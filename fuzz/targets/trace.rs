@@ -2,13 +2,13 @@
 
 use homing_trace::ids::Thread;
 use homing_trace::import::{csv as csv_import, lackey as lackey_import, perf as perf_import};
-use homing_trace::import::{Imported, Options as Import};
+use homing_trace::import::{to_trace, Imported, Options as Import, IMPORTERS};
 use homing_trace::info::Info;
 use homing_trace::merge::{merge_trace, Options};
 use homing_trace::perf_data::{self, Record};
 use homing_trace::recover::recover;
 use homing_trace::upgrade::upgrade;
-use homing_trace::wire::Flavour;
+use homing_trace::wire::{Cut, Flavour};
 use homing_trace::{Header, Ingest, IngestOptions, Place, Trace, TraceWriter, Turn, VisitStats, Visitor};
 use std::convert::Infallible;
 
@@ -125,4 +125,60 @@ pub fn perf_data(data: &[u8]) {
     assert!(contents.facts.nodes.iter().map(|node| node.cpus.len()).sum::<usize>() <= 1 << 16);
     let of_last = |memory: homing_trace::perf_data::Memory| memory.node_of(u64::MAX);
     let _ = contents.facts.memory.and_then(of_last);
+}
+
+/// What recorders send over a whole channel: segments of several streams, in any order, with gaps and twice; cuts that
+/// look into segments that have not come. After a byte of choices each segment has three bytes before its words:
+/// stream, index, length. The trace is whole, and says how much it lacks.
+pub fn channel(data: &[u8]) {
+    let Some((&first, mut rest)) = data.split_first() else { return };
+    let flavour = if first & 1 == 0 { Flavour::Serial } else { Flavour::Parallel };
+    let place = if first & 4 == 0 { Place::Inside } else { Place::Before };
+    let options = IngestOptions {
+        line_filter: first & 2 != 0,
+        place,
+        skip: u64::from(first >> 3 & 3),
+        ..IngestOptions::default()
+    };
+    let mut segments = Vec::new();
+    while let Some((&[stream, index, length], words)) = rest.split_first_chunk() {
+        let (words, behind) = words.split_at(words.len().min(8 * usize::from(length)));
+        rest = behind;
+        // A few streams that are there, and a few that are far from them.
+        let stream = if stream < 8 { u32::from(stream) } else { u32::from(stream) << 13 | 0x1fff };
+        let words = words.chunks_exact(8).map(|w| u64::from_le_bytes(w.try_into().unwrap_or_default()));
+        segments.push((stream, u32::from(index), words.collect::<Vec<u64>>()));
+    }
+    let others = |cut: Cut, from: u32| {
+        let segment = segments.get(cut.segment as usize).map_or(&[][..], |(_, _, words)| words);
+        segment.get(from as usize..cut.words as usize).map_or(Vec::new(), <[u64]>::to_vec)
+    };
+    let Ok(writer) = TraceWriter::new(Vec::new(), &Header::new("fuzz", "0")) else { return };
+    let mut ingest = Ingest::new(writer, flavour, options);
+    let mut patience = 256;
+    ingest.give_up(Box::new(move || {
+        patience -= i32::from(patience > 0);
+        patience == 0
+    }));
+    for (stream, index, words) in &segments {
+        if ingest.expects(*stream, *index) || first & 32 != 0 {
+            ingest.segment_among(*stream, *index, words, &others).expect("writing to memory works");
+        }
+    }
+    let (bytes, summary) = ingest.finish().expect("writing to memory works");
+    let trace = Trace::open(&bytes).expect("a written trace opens");
+    assert!(trace.damage().is_empty(), "{:?}", trace.damage());
+    assert_eq!(trace.references(), summary.references);
+}
+
+/// A file of any format that can be imported, after a byte that chooses which, through to the trace: that is whole.
+pub fn import(data: &[u8]) {
+    let Some((&first, data)) = data.split_first() else { return };
+    let importer = &IMPORTERS[usize::from(first) % IMPORTERS.len()];
+    let mut bytes = Vec::new();
+    let options = Import { renumber: first & 128 != 0 };
+    let Ok(report) = to_trace(importer, data, options, &mut bytes, "0") else { return };
+    let trace = Trace::open(&bytes).expect("a written trace opens");
+    assert!(trace.damage().is_empty() && trace.complete(), "{:?}", trace.damage());
+    assert_eq!(trace.references(), report.references);
 }

@@ -91,6 +91,12 @@ Bool homing_can_follow_exec(const HChar* path);
 /* The number of the next block. (instrument.c) */
 extern ULong homing_next_block;
 
+/* --- exec.c ------------------------------------------------------------------------------------------------------ */
+
+/* Before execveat with these arguments: lets the kernel execute a file that has no path, which Valgrind cannot. Comes
+ * back where the file has one, and where that fails. */
+void homing_exec_without_path(ThreadId tid, const UWord* args);
+
 /* --- region.c ---------------------------------------------------------------------------------------------------- */
 
 /* The functions whose first entries begin and end the region of interest, or NULL. */

@@ -193,6 +193,10 @@ static void new_mapping(Addr address, SizeT length, Bool read, Bool write, Bool 
 
 static void before(ThreadId tid, UInt number, UWord* args, UInt count)
 {
+   if (number == __NR_execveat) {
+      homing_wire_before_exec();
+      homing_exec_without_path(tid, args);
+   }
    if (!homing_recording)
       return;
    homing_of_thread(tid);
@@ -203,7 +207,6 @@ static void before(ThreadId tid, UInt number, UWord* args, UInt count)
    case __NR_set_tid_address: clear_tid[tid] = args[0]; break;
    case __NR_shmdt: shared_memory(args[0], False); break;
    case __NR_execve: before_exec((const HChar*)args[0]); break;
-   case __NR_execveat: homing_wire_before_exec(); break;
    default: break;
    }
 }

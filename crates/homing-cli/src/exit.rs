@@ -130,7 +130,9 @@ fn of_recording(error: &RecordError) -> Option<Code> {
         RecordError::Missing(_) | RecordError::Unsupported(_) | RecordError::CarriesRuntime(_) => {
             Some(Code::UNSUPPORTED)
         }
-        RecordError::CannotFollow { .. } | RecordError::NoRegularFile(_) => Some(Code::USAGE),
+        RecordError::CannotFollow { .. } | RecordError::NoRegularFile(_) | RecordError::Name(_) => {
+            Some(Code::USAGE)
+        }
         RecordError::Program(error) => Some(Code(error.status())),
         RecordError::File(error) => of_file(error),
         _ => None,

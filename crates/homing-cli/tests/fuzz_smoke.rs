@@ -41,3 +41,8 @@ fn observer() {
 fn answer() {
     smoke(targets::answer, corpus("answer", Vec::new()));
 }
+
+#[test]
+fn plan() {
+    smoke(targets::plan, corpus("plan", Vec::new()));
+}

@@ -204,12 +204,12 @@ fn a_full_disk_lets_the_program_go_on() {
 }
 
 #[test]
-fn of_two_recordings_of_one_name_the_second_is_refused_at_once() {
+fn of_two_recordings_of_one_name_the_second_runs_its_program_without() {
     let lab = Lab::new();
     let (wanted, homing) = (lab.path("out.trace"), env!("CARGO_BIN_EXE_homing"));
-    let script = format!("{homing} record -o {} -- echo begun; echo $?", wanted.display());
+    let script = format!("{homing} record -o {} -- sh -c 'echo begun; exit 6'; echo $?", wanted.display());
     let output = lab.record(&[], &["sh", "-c", &script]);
-    assert_eq!((output.status.code(), &*output.stdout), (Some(0), &b"1\n"[..]), "{}", stderr(&output));
+    assert_eq!((output.status.code(), &*output.stdout), (Some(0), &b"begun\n6\n"[..]), "{}", stderr(&output));
     let said = "another run is writing";
     assert!(
         stderr(&output).contains(said) && stderr(&output).contains("out.trace.part"),
@@ -217,6 +217,47 @@ fn of_two_recordings_of_one_name_the_second_is_refused_at_once() {
         stderr(&output)
     );
     lab.trace(|trace| assert!(trace.references() > 10_000));
+}
+
+#[test]
+fn each_process_of_a_job_has_a_trace_of_its_own() {
+    let lab = Lab::new();
+    let job = |options: &[&str]| {
+        let begin = |rank: i32| {
+            let mut homing = Command::new(env!("CARGO_BIN_EXE_homing"));
+            homing.env("HOMING_LIB", lab::recorder()).env("OMPI_COMM_WORLD_RANK", rank.to_string());
+            homing.current_dir(lab.path("")).args(["record", "--quiet"]).args(options);
+            homing.args(["--", "sh", "-c", &format!("exit {rank}")]).spawn().unwrap()
+        };
+        let all: Vec<_> = (0..3).map(begin).collect();
+        for (rank, mut homing) in (0..).zip(all) {
+            assert_eq!(homing.wait().unwrap().code(), Some(rank));
+        }
+    };
+    job(&[]);
+    job(&["-o", "out.trace"]);
+    job(&["-o", "%r%%.%q{OMPI_COMM_WORLD_RANK}.trace"]);
+    for name in ["homing.0", "homing.1", "homing.2", "out", "out.1", "out.2", "0%.0", "1%.1", "2%.2"] {
+        let bytes =
+            std::fs::read(lab.path(&format!("{name}.trace"))).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert!(Trace::open(&bytes).unwrap().references() > 1000, "{name}");
+    }
+    assert_eq!(std::fs::read_dir(lab.path("")).unwrap().count(), 9);
+    // Where it cannot be recorded, it runs all the same; without a job that is an error.
+    for (rank, status, said) in
+        [(Some("1"), 7, "the program runs without being recorded"), (None, 3, "make recorders")]
+    {
+        let mut without = lab.homing(&[], &["sh", "-c", "exit 7"]);
+        without.env("HOMING_LIB", "/absent");
+        without.envs(rank.map(|rank| ("PMI_RANK", rank)));
+        let output = without.output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
+        assert!(stderr(&output).contains(said), "{}", stderr(&output));
+    }
+    let mut homing = Command::new(env!("CARGO_BIN_EXE_homing"));
+    let output = homing.args(["record", "-o", "%q{HOMING_NO_SUCH_VARIABLE}", "--", "true"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("HOMING_NO_SUCH_VARIABLE is not set"), "{}", stderr(&output));
 }
 
 #[test]

@@ -133,6 +133,28 @@ fn no_child_of_a_followed_process_outlives_a_killed_recorder() {
 }
 
 #[test]
+fn a_file_without_a_path_is_executed_and_runs_unrecorded() {
+    let lab = Lab::new();
+    let program = lab.compile(
+        "#define _GNU_SOURCE\n#include <fcntl.h>\n#include <sys/mman.h>\n#include <sys/syscall.h>\n\
+        #include <sys/wait.h>\n#include <unistd.h>\nextern char** environ; static char b[1 << 16];\n\
+        int main(void) { int fd = memfd_create(\"x\", MFD_CLOEXEC), in = open(\"/bin/echo\", O_RDONLY); long n;\n\
+        while ((n = read(in, b, sizeof b)) > 0) if (write(fd, b, n) != n) return 1;\n\
+        char* words[] = { \"echo\", \"of no path\", 0 };\n\
+        if (fork() == 0) { syscall(SYS_execveat, fd, \"\", words, environ, AT_EMPTY_PATH); _exit(9); }\n\
+        int s; wait(&s); return WEXITSTATUS(s); }\n",
+        &[],
+    );
+    for options in [&[][..], &["--follow"]] {
+        let output = lab.record(options, &[program.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "of no path\n");
+        assert!(stderr(&output).contains("execveat): it runs unrecorded"), "{}", stderr(&output));
+        lab.trace(|trace| assert!(trace.references() > 10_000));
+    }
+}
+
+#[test]
 fn a_program_that_closes_all_descriptors_before_it_executes_another_is_followed_in_silence() {
     let lab = Lab::new();
     let source = "#include <sys/wait.h>\n#include <unistd.h>\nint main(void) { if (fork() == 0) {\n\

@@ -26,3 +26,19 @@ fn jobs() {
 fn hwloc() {
     smoke(targets::hwloc, corpus("hwloc", Vec::new()));
 }
+
+#[test]
+fn swf() {
+    smoke(targets::swf, corpus("swf", Vec::new()));
+}
+
+#[test]
+fn partitions() {
+    let file = include_bytes!("../../../jobs/partitions.toml");
+    smoke(targets::partitions, corpus("partitions", vec![file.to_vec()]));
+}
+
+#[test]
+fn diagnosis() {
+    smoke(targets::diagnosis, corpus("diagnosis", Vec::new()));
+}

@@ -11,16 +11,23 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-const LONGEST_QUESTION: u64 = 1 << 16;
+const LONGEST_QUESTION: usize = 1 << 16;
+/// How long a process may take to ask, and to take the answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Processes that have come and not asked yet; of more, the first is turned away.
+const MOST_SILENT: usize = 256;
 
 /// Where processes ask.
 #[derive(Debug)]
 pub struct Door {
     listener: UnixListener,
     name: String,
+    /// In the order in which they came.
+    silent: Vec<Asking>,
+    /// How long a process may take to ask.
+    patience: Duration,
 }
 
 /// What has happened to the process that asks.
@@ -50,7 +57,10 @@ impl Door {
         for attempt in 0..1000 {
             let name = format!("homing-{}-{attempt}", std::process::id());
             match UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?) {
-                Ok(listener) => return Ok(Door { listener, name }),
+                Ok(listener) => {
+                    listener.set_nonblocking(true)?;
+                    return Ok(Door { listener, name, silent: Vec::new(), patience: PATIENCE });
+                }
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
                 Err(error) => return Err(error),
             }
@@ -63,19 +73,99 @@ impl Door {
         format!("@{}", self.name)
     }
 
-    /// Waits for the next process of this user; `None`: someone else, or one that did not ask as agreed.
-    pub fn next(&self) -> io::Result<Option<Visitor>> {
-        let (stream, _) = self.listener.accept()?;
+    /// Waits for the next process of this user that has asked; `None`: someone else, or one that did not ask as agreed.
+    /// One that says nothing keeps nobody waiting.
+    pub fn next(&mut self) -> io::Result<Option<Visitor>> {
+        loop {
+            let now = Instant::now();
+            self.silent.retain(|asking| asking.until > now);
+            let longest = self.silent.iter().map(|asking| asking.until - now).min();
+            // Rounded up: none is looked at again before its time is over.
+            let millis = longest.map_or(-1, |wait| wait.as_millis().min(i32::MAX as u128 - 1) as i32 + 1);
+            let streams = self.silent.iter().map(|asking| PollFd::new(&asking.stream, PollFlags::IN));
+            let mut files: Vec<_> =
+                [PollFd::new(&self.listener, PollFlags::IN)].into_iter().chain(streams).collect();
+            match poll(&mut files, millis) {
+                Ok(_) => {}
+                Err(Errno::INTR) => continue,
+                Err(errno) => return Err(errno.into()),
+            }
+            let ready: Vec<bool> = files.iter().map(|file| !file.revents().is_empty()).collect();
+            if let Some(at) = ready[1..].iter().position(|&ready| ready) {
+                match self.silent[at].listen() {
+                    Heard::Part => {}
+                    Heard::All => return self.silent.remove(at).visitor(),
+                    Heard::Nonsense => {
+                        self.silent.remove(at);
+                        return Ok(None);
+                    }
+                }
+            } else if ready[0] && !self.accept()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Lets the next process in; false if it is not this user's.
+    fn accept(&mut self) -> io::Result<bool> {
+        let stream = match self.listener.accept() {
+            Ok((stream, _)) => stream,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
+            Err(error) => return Err(error),
+        };
         let who = rustix::net::sockopt::get_socket_peercred(&stream)?;
         if who.uid != rustix::process::geteuid() {
-            return Ok(None);
+            return Ok(false);
         }
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_nonblocking(true)?;
+        if self.silent.len() == MOST_SILENT {
+            self.silent.remove(0);
+        }
+        let pid = who.pid.as_raw_nonzero().get().unsigned_abs();
+        self.silent.push(Asking { stream, pid, question: Vec::new(), until: Instant::now() + self.patience });
+        Ok(true)
+    }
+}
+
+/// How much of a question has come.
+enum Heard {
+    Part,
+    All,
+    Nonsense,
+}
+
+/// A process that has not asked yet, at least not all of its question.
+#[derive(Debug)]
+struct Asking {
+    stream: UnixStream,
+    pid: u32,
+    question: Vec<u8>,
+    until: Instant,
+}
+
+impl Asking {
+    /// Takes what has come.
+    fn listen(&mut self) -> Heard {
+        let mut some = [0; 4096];
+        loop {
+            match self.stream.read(&mut some) {
+                Ok(0) => return Heard::All,
+                Ok(read) => self.question.extend_from_slice(&some[..read]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Heard::Part,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return Heard::Nonsense,
+            }
+            if self.question.len() > LONGEST_QUESTION {
+                return Heard::Nonsense;
+            }
+        }
+    }
+
+    /// Who has asked; `None`: not as agreed.
+    fn visitor(self) -> io::Result<Option<Visitor>> {
+        let Asking { stream, pid, question, .. } = self;
+        stream.set_nonblocking(false)?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        let mut question = Vec::new();
-        if (&stream).take(LONGEST_QUESTION).read_to_end(&mut question).is_err() {
-            return Ok(None);
-        }
         let text = String::from_utf8_lossy(&question);
         let mut parts = text.strip_suffix('\0').unwrap_or(&text).split('\0').map(str::to_owned);
         let since = match parts.next().as_deref() {
@@ -83,7 +173,6 @@ impl Door {
             Some("exec") => Since::Exec,
             _ => return Ok(None),
         };
-        let pid = who.pid.as_raw_nonzero().get().unsigned_abs();
         Ok(Some(Visitor { stream, pid, since, command: parts.collect() }))
     }
 }
@@ -146,8 +235,23 @@ mod tests {
     }
 
     #[test]
+    fn who_says_nothing_keeps_nobody_waiting() {
+        let mut door = Door::open().unwrap();
+        let address = SocketAddr::from_abstract_name(&door.name).unwrap();
+        door.patience = Duration::from_secs(3600);
+        let silent: Vec<_> = (0..100).map(|_| UnixStream::connect_addr(&address).unwrap()).collect();
+        let mut half = UnixStream::connect_addr(&address).unwrap();
+        half.write_all(b"fork\0half").unwrap();
+        let _whole = ask(&door, b"fork\0whole\0");
+        assert_eq!(door.next().unwrap().unwrap().command, ["whole"]);
+        half.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(door.next().unwrap().unwrap().command, ["half"]);
+        assert_eq!(silent.len(), door.silent.len());
+    }
+
+    #[test]
     fn a_process_asks_and_is_answered() {
-        let door = Door::open().unwrap();
+        let mut door = Door::open().unwrap();
         assert_ne!(Door::open().unwrap().address(), door.address());
         let mut stream = ask(&door, b"exec\0/bin/sort\0-k 1\0");
         let visitor = door.next().unwrap().unwrap();
@@ -162,7 +266,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_turned_away() {
-        let door = Door::open().unwrap();
+        let mut door = Door::open().unwrap();
         for question in [&b""[..], b"fork?", b"\xff\0\0\0"] {
             let _stream = ask(&door, question);
             assert!(door.next().unwrap().is_none());

@@ -1,7 +1,9 @@
 //! Signals that ask the program to end, counted instead of dying of them: a recording first finishes its file.
 
+use crate::clock::monotonic;
 use std::io;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// The signals that are counted.
 const CAUGHT: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
@@ -13,6 +15,8 @@ pub const SIGTERM: i32 = libc::SIGTERM;
 pub const SIGKILL: i32 = libc::SIGKILL;
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
+/// When the first of them came, in nanoseconds of the monotonic clock.
+static FIRST: AtomicU64 = AtomicU64::new(0);
 /// ... those that were SIGHUP.
 static HANGUPS: AtomicU32 = AtomicU32::new(0);
 /// The last one that was sent to this process alone (not by the terminal to the whole group); 0: none.
@@ -23,12 +27,29 @@ extern "C" fn count(signal: i32, info: *mut libc::siginfo_t, _context: *mut libc
     if signal == libc::SIGHUP {
         HANGUPS.fetch_add(1, Ordering::Relaxed);
     }
-    // Before the count: whoever sees that asks which signal it was.
+    // Before the count: whoever sees that asks which signal it was, and when the first came.
     LAST.store(signal, Ordering::SeqCst);
+    if COUNT.load(Ordering::SeqCst) == 0 {
+        FIRST.store(now(), Ordering::SeqCst);
+    }
     COUNT.fetch_add(1, Ordering::SeqCst);
     // SAFETY: the kernel passes a valid siginfo to a handler installed with SA_SIGINFO.
     if unsafe { (*info).si_code } != libc::SI_KERNEL {
         TO_FORWARD.store(signal, Ordering::Relaxed);
+    }
+}
+
+/// Nanoseconds of the monotonic clock.
+fn now() -> u64 {
+    monotonic().as_nanos() as u64
+}
+
+/// Whether a signal that is counted came this long ago, or another one after it: what goes on since then is to end.
+pub fn overdue(patience: Duration) -> bool {
+    match COUNT.load(Ordering::SeqCst) {
+        0 => false,
+        1 => Duration::from_nanos(now().saturating_sub(FIRST.load(Ordering::SeqCst))) >= patience,
+        _ => true,
     }
 }
 
@@ -136,10 +157,16 @@ mod tests {
         unsafe { libc::signal(libc::SIGHUP, libc::SIG_DFL) };
         let caught = Interrupts::catch().unwrap();
         assert_eq!((caught.count(), caught.to_forward()), (0, None));
+        assert!(!overdue(Duration::ZERO));
         // SAFETY: raising a signal whose handler only touches atomics.
         unsafe { libc::raise(libc::SIGHUP) };
         assert_eq!((caught.count(), caught.hangups(), caught.last()), (1, 1, libc::SIGHUP));
         assert_eq!(caught.to_forward(), Some(libc::SIGHUP));
         assert_eq!(caught.to_forward(), None);
+        let hour = Duration::from_secs(3600);
+        assert!(overdue(Duration::ZERO) && !overdue(hour));
+        // SAFETY: as above.
+        unsafe { libc::raise(libc::SIGHUP) };
+        assert!(overdue(hour));
     }
 }

@@ -114,19 +114,35 @@ fn read_list(path: &Path) -> Result<Vec<u32>, TopologyError> {
     })
 }
 
-/// The numbers of a list such as `0-3,5`.
+/// No kernel has CPUs or nodes of this number.
+const MOST: u32 = 1 << 16;
+
+/// The numbers of a list such as `0-3,5`; `None` also for numbers that no CPU and no node has, and for more of them.
 pub fn parse_list(text: &str) -> Option<Vec<u32>> {
-    let parse = |part: &str| {
+    let mut all = Vec::new();
+    for part in text.split(',').filter(|part| !part.is_empty()) {
         let (low, high) = part.split_once('-').unwrap_or((part, part));
-        Some(low.trim().parse().ok()?..=high.trim().parse::<u32>().ok()?)
-    };
-    let ranges: Option<Vec<_>> = text.split(',').filter(|part| !part.is_empty()).map(parse).collect();
-    Some(ranges?.into_iter().flatten().collect())
+        let (low, high): (u32, u32) = (low.trim().parse().ok()?, high.trim().parse().ok()?);
+        all.extend(low..=Some(high).filter(|&high| high < MOST)?);
+        if all.len() > MOST as usize {
+            return None;
+        }
+    }
+    Some(all)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lists_are_bounded() {
+        assert_eq!(parse_list("0-2,8,"), Some(vec![0, 1, 2, 8]));
+        assert_eq!(parse_list("0-65535").map(|all| all.len()), Some(1 << 16));
+        for wild in ["0-4294967295", "65536", "0-65535,0", "1-x"] {
+            assert_eq!(parse_list(wild), None, "{wild}");
+        }
+    }
 
     fn snapshot(online: &str, nodes: &[(u32, &str, &str)]) -> tempfile::TempDir {
         let sys = tempfile::tempdir().unwrap();

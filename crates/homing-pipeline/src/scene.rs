@@ -4,7 +4,7 @@ use crate::error::{PipelineError, Result};
 use crate::info::parameter;
 use homing_core::history::schedule::{Random, Schedule};
 use homing_core::history::Binding;
-use homing_core::ids::{Cpu, Node, Time};
+use homing_core::ids::{Cpu, Node, Time, MOST_THREADS};
 use homing_core::machine::Machine;
 use homing_core::report::Parameter;
 use homing_core::timeline::{Mark, Timeline};
@@ -77,7 +77,13 @@ impl Scene {
     ) -> Result<Vec<(Time, Mark)>> {
         let Some(events) = &self.events else { return Ok(Vec::new()) };
         let usage = |message: String| PipelineError::Usage(format!("--events {events}: {message}"));
-        let threads = trace.threads().map(|(thread, _)| thread.0 + 1).max().unwrap_or(0);
+        let threads = trace.threads().map(|(thread, _)| thread.0).max();
+        if let Some(highest) = threads.filter(|&highest| highest >= MOST_THREADS) {
+            return Err(usage(format!(
+                "the trace has a thread {highest}; scheduling events go with threads below {MOST_THREADS}"
+            )));
+        }
+        let threads = threads.map_or(0, |highest| highest + 1);
         let cpus: Vec<Node> =
             (0..machine.cpus()).map(|cpu| machine.node_of(Cpu(cpu as u16)).unwrap_or(Node(0))).collect();
         let schedule = match events.strip_prefix("random:") {

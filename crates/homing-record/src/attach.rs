@@ -115,15 +115,16 @@ fn record(
     loop {
         let runs = match stream.receive(POLL)? {
             Received::Segment(filled) => {
-                if let Some(message) = stream.take(filled)? {
-                    watch.say(&message);
-                }
+                stream.take(filled)?;
                 true
             }
             Received::Idle => !has_ended(door)?,
             // It has ended, has executed another program, or has closed our descriptors.
             Received::Closed => return Ok(Stop { spent: None, runs: !has_ended(door)? }),
         };
+        if let Some(message) = stream.message() {
+            watch.say(&message);
+        }
         let complete = stream.ingest().is_some_and(|ingest| ingest.is_complete());
         let over = allowed.time.is_some_and(|time| begin.elapsed() >= time);
         let spent = match () {

@@ -1,5 +1,6 @@
 //! Why a recording cannot be made or completed.
 
+use crate::output::NameError;
 use homing_linux::attach::AttachError;
 use homing_linux::causes::with_causes;
 use homing_linux::channel::{self, ChannelError};
@@ -52,6 +53,9 @@ pub enum RecordError {
     /// The trace would take the place of a device, a pipe or a directory.
     #[error("{} exists and is not a regular file: choose another name with -o", .0.display())]
     NoRegularFile(PathBuf),
+    /// No name of a trace comes of what was given.
+    #[error(transparent)]
+    Name(#[from] NameError),
     /// The trace cannot be written under its name.
     #[error(transparent)]
     File(#[from] FileError),

@@ -4,15 +4,15 @@
 //! bounded is the number of processes recorded at the same time: further ones run unrecorded and are counted.
 
 use crate::error::{RecordError, While};
+use crate::output::numbered;
 use crate::stream::{Left, Settings, Stream, REATTACH};
 use crate::watch::Watch;
 use homing_linux::causes::with_causes;
-use homing_linux::channel::{Capacity, Channel, Filled, Received};
+use homing_linux::channel::{Capacity, Channel, Received};
 use homing_linux::files::{Over, Part};
 use homing_linux::follow::{Door, Process, Since, Visitor};
 use homing_trace::Summary;
 use std::collections::HashMap;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -71,7 +71,7 @@ struct Member {
 
 impl Family {
     /// Answers the descendants of the process `root`, whose own channel is at `address`.
-    pub fn welcome(door: Door, root: u32, address: String, plan: Plan, watch: Arc<dyn Watch>) -> Family {
+    pub fn welcome(mut door: Door, root: u32, address: String, plan: Plan, watch: Arc<dyn Watch>) -> Family {
         let family = Family { state: Arc::default() };
         let host = family.clone();
         std::thread::spawn(move || loop {
@@ -205,13 +205,7 @@ impl Family {
 /// The trace of the `number`th process with this id.
 fn named(output: &Path, pid: u32, number: u32) -> PathBuf {
     let again = if number == 1 { String::new() } else { format!("-{number}") };
-    let mut name: OsString = output.file_stem().unwrap_or_default().to_owned();
-    name.push(format!(".{pid}{again}"));
-    if let Some(extension) = output.extension() {
-        name.push(".");
-        name.push(extension);
-    }
-    output.with_file_name(name)
+    numbered(output, &format!("{pid}{again}"))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -220,23 +214,17 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Takes what a child sends until it has ended.
 fn follow(member: &Member, mut stream: Stream, watch: &dyn Watch) -> Result<Left, RecordError> {
-    let take = |stream: &mut Stream, filled: Filled| -> Result<(), RecordError> {
-        if let Some(message) = stream.take(filled)? {
-            watch.say(&format!("{message} (process {})", member.pid));
-        }
-        Ok(())
-    };
     loop {
-        match stream.channel().receive(POLL)? {
-            Received::Segment(filled) => take(&mut stream, filled)?,
+        match stream.receive(POLL)? {
+            Received::Segment(filled) => stream.take(filled)?,
             Received::Idle | Received::Closed if has_ended(member)? => break,
             Received::Idle => {}
             // Not attached yet, or between two programs.
             Received::Closed => std::thread::sleep(REATTACH),
         }
-    }
-    while let Received::Segment(filled) = stream.channel().receive(Duration::ZERO)? {
-        take(&mut stream, filled)?;
+        if let Some(message) = stream.message() {
+            watch.say(&format!("{message} (process {})", member.pid));
+        }
     }
     stream.finish(false)
 }

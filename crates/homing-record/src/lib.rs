@@ -14,6 +14,7 @@ mod error;
 mod family;
 mod frames;
 mod go;
+mod output;
 mod recorders;
 mod recording;
 mod region;
@@ -27,8 +28,9 @@ mod windows;
 
 pub use error::RecordError;
 pub use family::{Child, MOST_AT_ONCE};
+pub use output::{NameError, Names, DEFAULT, RANKS};
 pub use recorders::{named, suited, Recorder, Request, RECORDERS};
-pub use recording::{Finished, Prepared, Recorded};
+pub use recording::{Claimed, Finished, NoTrace, Prepared, Recorded};
 pub use region::{is_mark, NeverRan, Region};
 pub use session::{Allowed, Spent};
 pub use stream::Replaced;

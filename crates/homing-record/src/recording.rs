@@ -13,6 +13,7 @@ use homing_linux::follow::Door;
 use homing_linux::interrupts::Interrupts;
 use homing_linux::program;
 use homing_trace::{Header, IngestOptions, Summary};
+use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,13 +28,29 @@ pub struct Prepared {
     allowed: Allowed,
 }
 
+/// A recording that can begin, and whose trace no other run writes.
+pub struct Claimed {
+    prepared: Prepared,
+    output: Part,
+    file: File,
+}
+
 /// A recording that has ended.
 #[derive(Debug)]
 pub struct Recorded {
     /// The program's exit status, 128 + N for signal N.
     pub status: u8,
-    /// The trace; or, where the user asked twice to end, what to do with what was written.
-    pub trace: Result<Finished, String>,
+    /// The trace.
+    pub trace: Result<Finished, NoTrace>,
+}
+
+/// Why a program that has ended left no trace.
+#[derive(Debug)]
+pub enum NoTrace {
+    /// The user asked twice to end: what to do with what was written.
+    EndedAtOnce(String),
+    /// Nothing was recorded, or not all of it could be written.
+    Failed(RecordError),
 }
 
 /// What a recording gave.
@@ -130,6 +147,19 @@ impl Prepared {
         self
     }
 
+    /// Takes the trace's name, before anything is started: no other run writes it from now on.
+    ///
+    /// # Errors
+    /// If another run does, or the name cannot be written.
+    pub fn claim(self) -> Result<Claimed, RecordError> {
+        let output = &self.request.output;
+        if output.metadata().is_ok_and(|facts| !facts.is_file()) {
+            return Err(RecordError::NoRegularFile(output.clone()));
+        }
+        let (output, file) = Part::create(output, Over::Traces)?;
+        Ok(Claimed { prepared: self, output, file })
+    }
+
     /// Sends what the program prints to this process' stderr.
     ///
     /// # Errors
@@ -140,14 +170,13 @@ impl Prepared {
         self.started.command.stdout(stderr);
         Ok(self)
     }
+}
 
+impl Claimed {
     /// Records until the program has ended, and completes the trace. Whatever ended the program, what arrived is in it.
     pub fn record(self) -> Result<Recorded, RecordError> {
-        let Prepared { request, program, started, door, watch, allowed } = self;
-        if request.output.metadata().is_ok_and(|facts| !facts.is_file()) {
-            return Err(RecordError::NoRegularFile(request.output));
-        }
-        let (output, file) = Part::create(&request.output, Over::Traces)?;
+        let Claimed { prepared, output, file } = self;
+        let Prepared { request, program, started, door, watch, allowed } = prepared;
         let interrupts = Interrupts::catch().doing(|| "cannot catch signals".to_owned())?;
         let options = IngestOptions { place: request.region.start(), ..request.options };
         let settings = Settings { header: request.header(), options, windows: request.windows.clone() };
@@ -173,15 +202,18 @@ pub(crate) fn conclude(
 ) -> Result<Recorded, RecordError> {
     let Ended { status, spent, left } = ended;
     let Some(Left { summary, children: forks, command, replaced, place, failed }) = left else {
-        return Ok(Recorded { status, trace: Err(to_recover(&output, &request.output)) });
+        let left = to_recover(&output, &request.output);
+        return Ok(Recorded { status, trace: Err(NoTrace::EndedAtOnce(left)) });
     };
     let children = family.map(Family::take_ended).unwrap_or_default();
     if let Some(error) = failed {
-        return Err(unfinished(error, &output, &request.output));
+        let error = unfinished(error, &output, &request.output);
+        return Ok(Recorded { status, trace: Err(NoTrace::Failed(error)) });
     }
     let Some(summary) = summary else {
         output.discard();
-        return Err(RecordError::Nothing { why: request.recorder.nothing, status });
+        let nothing = RecordError::Nothing { why: request.recorder.nothing, status };
+        return Ok(Recorded { status, trace: Err(NoTrace::Failed(nothing)) });
     };
     let path = output.complete()?;
     let bytes = path.metadata().map_or(0, |facts| facts.len());

@@ -4,7 +4,7 @@ use crate::error::{RecordError, While};
 use crate::family::{Family, Plan};
 use crate::stream::{Left, Settings, Stream, REATTACH};
 use crate::watch::Watch;
-use homing_linux::channel::{Channel, Filled, Received};
+use homing_linux::channel::{Channel, Received};
 use homing_linux::follow::Door;
 use homing_linux::interrupts::{signal_child, Interrupts, SIGKILL, SIGTERM};
 use homing_linux::program::status_of;
@@ -89,7 +89,7 @@ impl Session {
         let mut end = End::new(allowed);
         loop {
             match self.stream.receive(POLL)? {
-                Received::Segment(filled) => self.take(filled)?,
+                Received::Segment(filled) => self.stream.take(filled)?,
                 // Children of the program may hold the channel open after its end.
                 Received::Idle if status.is_some() => break,
                 Received::Idle => status = self.status()?,
@@ -101,6 +101,9 @@ impl Session {
                     }
                     std::thread::sleep(REATTACH);
                 }
+            }
+            if let Some(message) = self.stream.message() {
+                self.watch.say(&message);
             }
             if let Some(signal) = interrupts.to_forward() {
                 // If the child has just ended there is nobody to tell.
@@ -127,13 +130,6 @@ impl Session {
             }
         }
         Ok(Ended { status, spent: end.spent, left: Some(left) })
-    }
-
-    fn take(&mut self, filled: Filled) -> Result<(), RecordError> {
-        if let Some(message) = self.stream.take(filled)? {
-            self.watch.say(&message);
-        }
-        Ok(())
     }
 
     fn status(&mut self) -> Result<Option<ExitStatus>, RecordError> {

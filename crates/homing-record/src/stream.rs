@@ -5,6 +5,7 @@ use crate::error::{RecordError, While};
 use crate::windows::{Progress, Schedule, Windows};
 use homing_linux::causes::with_causes;
 use homing_linux::channel::{self, Channel, ChannelError, Filled, Flavour, OpenSegment, Received};
+use homing_linux::interrupts::overdue;
 use homing_trace::wire::{self, Cut};
 use homing_trace::{Header, Ingest, IngestOptions, Place, Summary, TraceWriter};
 use std::fs::File;
@@ -14,6 +15,8 @@ use std::time::{Duration, Instant};
 const BUFFER: usize = 1 << 20;
 /// A process that executes another program attaches again soon.
 pub const REATTACH: Duration = Duration::from_millis(2);
+/// After a signal that asks to end, what a recorder has sent is still encoded for this long.
+const AFTER_SIGNAL: Duration = Duration::from_secs(1);
 
 /// What to record and how.
 #[derive(Clone, Debug)]
@@ -42,6 +45,8 @@ pub struct Stream {
     /// The trace is what it was when its region of interest had ended: the process runs another program now.
     closed: bool,
     failed: Option<RecordError>,
+    /// What the user is to be told of that, once.
+    message: Option<String>,
 }
 
 /// A program that its process has replaced by executing another one. The trace is of the last.
@@ -86,6 +91,7 @@ impl Stream {
             executed_in,
             closed: false,
             failed: None,
+            message: None,
         }
     }
 
@@ -107,7 +113,28 @@ impl Stream {
             }
             wait = wait.min(schedule.holds());
         }
-        self.channel.receive(wait)
+        match self.channel.receive(wait) {
+            Err(error @ ChannelError::Contract(_)) => {
+                self.fail(error.into());
+                Ok(Received::Idle)
+            }
+            received => received,
+        }
+    }
+
+    /// The program goes on without being recorded.
+    fn fail(&mut self, error: RecordError) {
+        self.channel.stop();
+        if self.failed.is_none() {
+            let causes = with_causes(&error);
+            self.message = Some(format!("homing: {causes}; the program goes on without being recorded"));
+            self.failed = Some(error);
+        }
+    }
+
+    /// What the user is to be told since the last time: why the program is recorded no longer.
+    pub fn message(&mut self) -> Option<String> {
+        self.message.take()
     }
 
     /// The encoder, once something has arrived.
@@ -115,20 +142,16 @@ impl Stream {
         self.ingest.as_mut()
     }
 
-    /// Encodes a segment and gives it back. Returns the message for the user if the file can be written no longer.
-    pub fn take(&mut self, filled: Filled) -> Result<Option<String>, RecordError> {
-        let mut message = None;
+    /// Encodes a segment and gives it back.
+    pub fn take(&mut self, filled: Filled) -> Result<(), RecordError> {
         if self.failed.is_some() || self.closed {
             // A program that was executed since then does not know that it is not recorded.
             self.channel.stop();
         } else if let Err(error) = self.take_words(&filled) {
-            self.channel.stop();
-            let causes = with_causes(&error);
-            message = Some(format!("homing: {causes}; the program goes on without being recorded"));
-            self.failed = Some(error);
+            self.fail(error);
         }
         self.channel.release(filled)?;
-        Ok(message)
+        Ok(())
     }
 
     fn take_words(&mut self, filled: &Filled) -> Result<(), RecordError> {
@@ -190,6 +213,7 @@ impl Stream {
         let writer = TraceWriter::new(out, &self.settings.header).doing(writing)?;
         let ingest = self.ingest.insert(Ingest::new(writer, flavour, self.settings.options));
         ingest.reword(frames::reword(self.process));
+        ingest.give_up(Box::new(|| overdue(AFTER_SIGNAL)));
         Ok(())
     }
 
@@ -201,9 +225,7 @@ impl Stream {
         // First what is open, then what is posted: a segment that a running process posts in between is seen twice, and
         // taken once.
         let open = self.channel.open_segments(runs);
-        while let Received::Segment(filled) = self.channel.receive(Duration::ZERO)? {
-            self.take(filled)?;
-        }
+        self.take_posted()?;
         let written = if self.failed.is_none() { self.write_rest(open) } else { Ok(None) };
         let place = self.settings.options.place;
         let ((summary, place), failed) = match written {
@@ -217,6 +239,14 @@ impl Stream {
         }
         let (children, command) = (self.channel.children(), self.settings.header.command);
         Ok(Left { summary, children, command, replaced: self.replaced, place, failed })
+    }
+
+    /// Takes what the recorder has posted.
+    pub fn take_posted(&mut self) -> Result<(), RecordError> {
+        while let Received::Segment(filled) = self.receive(Duration::ZERO)? {
+            self.take(filled)?;
+        }
+        Ok(())
     }
 
     /// Writes what the recorder had in progress, and what a trace ends with.

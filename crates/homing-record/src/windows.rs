@@ -176,7 +176,8 @@ impl Schedule {
         if let Some((before, last)) = self.last.replace((now, progress)) {
             if last.window == progress.window && progress.window.is_multiple_of(2) {
                 self.closed += now - before;
-                self.closed_words += progress.words.saturating_sub(last.words);
+                let words = progress.words.saturating_sub(last.words);
+                self.closed_words = self.closed_words.saturating_add(words);
             }
         }
     }
@@ -234,7 +235,7 @@ impl Schedule {
         let stretch = if self.stretch as u64 + period <= now { now } else { self.stretch as u64 };
         let opens = self.rng.gen_range(stretch.max(now) + 1..=stretch + period);
         self.stretch = (stretch + period) as f64;
-        (opens * MARK, (opens + 1) * MARK)
+        (opens.saturating_mul(MARK), (opens + 1).saturating_mul(MARK))
     }
 }
 

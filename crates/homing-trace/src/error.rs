@@ -77,6 +77,12 @@ pub enum TraceError {
         /// What to do.
         advice: &'static str,
     },
+    /// The program refers to more memory than a trace can tell of.
+    #[error(
+        "the program refers to more than 1 TiB of its address space, the most that a trace can hold: record a part of \
+         it (--from, --to, --limit)"
+    )]
+    TooManyPages,
     /// Reading or writing failed.
     #[error("reading or writing the trace failed")]
     Io(#[from] std::io::Error),

@@ -9,7 +9,11 @@ use std::collections::HashMap;
 
 const REGION_PAGES: usize = 512;
 const CACHE: usize = 256;
+/// The most regions with frames: 1 TiB of a program's memory, for which the tables take 3 GiB.
+const MOST_REGIONS: usize = 1 << 19;
 const NONE: u32 = u32::MAX;
+/// The most frames of a trace: those of 2 TiB, each counted again where its mapping comes back.
+pub(super) const MOST_FRAMES: u32 = 1 << 29;
 /// mmap(2): the mapping replaces what was there.
 const MAP_FIXED: u16 = 0x10;
 
@@ -61,6 +65,7 @@ pub struct FrameTable {
     cache: Box<[(u64, u32); CACHE]>,
     /// The page of each frame.
     pages: Vec<u64>,
+    most_regions: usize,
 }
 
 impl Default for FrameTable {
@@ -70,6 +75,7 @@ impl Default for FrameTable {
             leaves: Vec::new(),
             cache: Box::new([(u64::MAX, 0); CACHE]),
             pages: Vec::new(),
+            most_regions: MOST_REGIONS,
         }
     }
 }
@@ -116,6 +122,12 @@ impl FrameTable {
     /// Number of frames so far.
     pub fn len(&self) -> u32 {
         self.pages.len() as u32
+    }
+
+    /// Whether more regions have frames than a trace can have. Numbers go on, so that whoever asks can end what it
+    /// has begun.
+    pub fn is_full(&self) -> bool {
+        self.leaves.len() > self.most_regions || self.pages.len() > MOST_FRAMES as usize
     }
 
     /// Whether no frame was numbered yet.
@@ -200,6 +212,13 @@ mod tests {
         let numbers: Vec<_> = pages.iter().map(|&p| table.frame(p)).collect();
         assert_eq!(numbers, [0, 1, 0, 2, 3, 4, 1]);
         assert_eq!(table.pages_from(3), [(1 << 52) - 1, 0]);
+    }
+
+    #[test]
+    fn a_table_says_when_it_is_full() {
+        let mut table = FrameTable { most_regions: 2, ..FrameTable::default() };
+        assert!([0, 1, 511, 512].iter().all(|&page| table.frame(page) < 4 && !table.is_full()));
+        assert_eq!((table.frame(1 << 40), table.is_full()), (4, true));
     }
 
     #[test]

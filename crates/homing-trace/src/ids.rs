@@ -42,6 +42,9 @@ index!(
     /// A thread of the recorded program, numbered from 0 in order of creation; never reused in a trace.
     Thread(u32)
 );
+/// Threads are numbered below this wherever a table has a place for each number.
+pub const MOST_THREADS: u32 = 1 << 20;
+
 index!(
     /// A page, numbered densely from 0 in order of first reference. A page whose mapping went away and came back is a
     /// new page.

@@ -1,9 +1,8 @@
 //! Takes the segments of a recording and writes the trace.
 
-use super::code::{Access, CodeBlockId};
-use super::encode::Known;
+use super::code::CodeBlockId;
+use super::defined::{Block, Defined};
 use super::event::{Event, SyncOp};
-use super::format::MAX_ACCESSES;
 use super::names::{NameId, Symbol};
 use super::region::Place;
 use super::rounds::{Places, Rounds};
@@ -17,9 +16,6 @@ use crate::ids::Thread;
 use homing_wire::{op, operation};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Write;
-
-/// Recorder's block numbers up to this are looked up in an array.
-const MAX_DIRECT: u64 = 1 << 22;
 
 /// mmap(2): may be executed.
 const PROT_EXEC: u32 = 4;
@@ -40,19 +36,6 @@ pub struct CodeMapping {
     pub offset: u64,
 }
 
-/// A recorder's code block.
-#[derive(Clone, Debug)]
-struct Block {
-    id: CodeBlockId,
-    /// Words of a full execution.
-    words: usize,
-    def: Box<[Access]>,
-    /// Some of its accesses are atomic.
-    atomic: bool,
-    /// Which of the words have a start and a step in loops.
-    steps: Box<[bool]>,
-}
-
 /// What is known of a stream.
 #[derive(Debug, Default)]
 struct Stream {
@@ -68,6 +51,9 @@ type Peek<'a> = &'a dyn Fn(Cut, u32) -> Vec<u64>;
 
 /// Rewords a name that a recorder sends, or a call site, so that people can read it. `None`: it stays as it is.
 pub type Reword = Box<dyn FnMut(NameKind, &str) -> Option<String> + Send>;
+
+/// Asked again and again during work whose length only the recorder's words give. True: it is to end now.
+pub type GiveUp = Box<dyn FnMut() -> bool + Send>;
 
 /// What a recorder names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,12 +76,10 @@ struct State<W: Write> {
     writer: TraceWriter<W>,
     selection: Selection,
     thread: Thread,
-    blocks: Vec<Option<Block>>,
-    /// For the same, what the writer needs to take executions from where they lie.
-    known: Vec<Known>,
-    far_blocks: HashMap<u64, Block>,
+    defined: Defined,
     names: HashMap<u64, NameId>,
     reword: Reword,
+    give_up: GiveUp,
     /// Mappings of code, as name, address, length and offset.
     code: BTreeSet<(NameId, u64, u64, u64)>,
     /// Where code blocks lie, as far as the recorder says it.
@@ -121,11 +105,10 @@ impl<W: Write> Ingest<W> {
             writer,
             selection: Selection::new(options, flavour),
             thread: Thread(0),
-            blocks: Vec::new(),
-            known: Vec::new(),
-            far_blocks: HashMap::new(),
+            defined: Defined::default(),
             names: HashMap::new(),
             reword: Box::new(|_, _| None),
+            give_up: Box::new(|| false),
             code: BTreeSet::new(),
             places: HashMap::new(),
             addresses: Vec::new(),
@@ -144,6 +127,11 @@ impl<W: Write> Ingest<W> {
         self.state.reword = reword;
     }
 
+    /// Lets long work be ended. What is left of it then is counted as lost.
+    pub fn give_up(&mut self, give_up: GiveUp) {
+        self.state.give_up = give_up;
+    }
+
     /// A filled segment: number `index` (from 0) of `stream`. Segments of one stream come in order; one that is missing
     /// is counted and marked with an event.
     pub fn segment(&mut self, stream: u32, index: u32, words: &[u64]) -> Result<(), TraceError> {
@@ -159,8 +147,12 @@ impl<W: Write> Ingest<W> {
         words: &[u64],
         others: Peek<'_>,
     ) -> Result<(), TraceError> {
+        let Some(thread) = wire::thread(stream.into()) else {
+            self.state.malformed += words.len() as u64;
+            return Ok(());
+        };
         if self.flavour == Flavour::Parallel {
-            self.state.thread = Thread(stream);
+            self.state.thread = thread;
         }
         let known = self.streams.entry(stream).or_default();
         if index < known.next_index {
@@ -168,7 +160,7 @@ impl<W: Write> Ingest<W> {
             return Ok(());
         }
         let lost = index - known.next_index;
-        known.next_index = index + 1;
+        known.next_index = index.saturating_add(1);
         let mut tail = std::mem::take(&mut known.tail);
         let mut words = words;
         let before = std::mem::take(&mut known.taken) as usize;
@@ -176,8 +168,7 @@ impl<W: Write> Ingest<W> {
             self.lost_segments += u64::from(lost);
             self.parse(&tail, Behind::End, others)?;
             tail.clear();
-            let reason = self.state.writer.name("segments of the recorder never arrived");
-            self.state.writer.event(self.state.thread, &Event::Lost { references: 0, reason })?;
+            self.state.lose(0, "segments of the recorder never arrived")?;
         } else {
             words = &words[before.min(words.len())..];
         }
@@ -298,40 +289,16 @@ impl<W: Write> State<W> {
         if address != 0 {
             self.places.insert(id, address);
         }
-        let words = def.words();
-        let atomic = def.accesses.iter().any(|access| access.atomic);
-        let block = Block { id, words, def: def.accesses.clone().into(), atomic, steps: steps.into() };
-        if number < MAX_DIRECT {
-            let number = number as usize;
-            if self.blocks.len() <= number {
-                let room = (number + 1).next_power_of_two();
-                self.blocks.resize(room, None);
-                self.known.resize(room, Known::default());
-            }
-            if self.blocks[number].replace(block).is_some() {
-                self.writer.forget_block(number);
-            }
-            let loops = self.stamp.is_none() && words <= MAX_ACCESSES;
-            self.known[number] = Known {
-                id: (def.accesses.len() <= MAX_ACCESSES && !atomic).then_some(id),
-                guarded: def.accesses.iter().any(|access| access.guarded),
-                idle: def.instructions,
-                words: if loops { words as u8 } else { 0 },
-                steps: steps
-                    .iter()
-                    .take(MAX_ACCESSES)
-                    .rev()
-                    .fold(0, |all, &steps| all << 1 | u64::from(steps)),
-            };
-        } else {
-            self.far_blocks.insert(number, block);
+        // Loops are of the parallel flavour.
+        if self.defined.add(number, id, def, steps, self.stamp.is_none()) {
+            self.writer.forget_block(number as usize);
         }
     }
 
     /// A loop of executions ([`op::LOOP`]), with which `words` begins. Returns how many words it took.
     fn loop_of_executions(&mut self, words: &[u64]) -> Result<usize, TraceError> {
         let number = words[0] & PAYLOAD;
-        let Some(block) = find(&self.blocks, &self.far_blocks, number) else {
+        let Some(block) = self.defined.get(number) else {
             let count = 1 + wire::data_words(&words[1..]);
             self.malformed(count as u64);
             return Ok(count);
@@ -342,10 +309,20 @@ impl<W: Write> State<W> {
             self.malformed(words.len() as u64);
             return Ok(words.len());
         };
+        if !rounds.sound {
+            self.malformed(rounds.words as u64);
+            self.loop_places = rounds.places;
+            return Ok(rounds.words);
+        }
+        let references = block.def.len() as u64;
         let mut executions = std::mem::take(&mut self.loop_words);
         // Where executions are not as predicted, more and more are rolled out at a time.
         let mut few = 1u64;
         loop {
+            if (self.give_up)() {
+                self.lose(rounds.left.saturating_mul(references), "the recording was ended within a loop")?;
+                break;
+            }
             let taken = if self.plain && rounds.plain {
                 self.writer.take_loop(self.thread, number as usize, &mut rounds)?
             } else {
@@ -365,9 +342,23 @@ impl<W: Write> State<W> {
         Ok(rounds.words)
     }
 
+    /// Counts references that are lost, for a reason, and says so in the trace.
+    fn lose(&mut self, references: u64, reason: &str) -> Result<(), TraceError> {
+        let reason = self.writer.name(reason);
+        self.writer.event(self.thread, &Event::Lost { references, reason })
+    }
+
+    /// What `words` begin with: an execution, or a loop of them.
+    fn one_by_one(&mut self, words: &[u64]) -> Result<usize, TraceError> {
+        match operation(words[0]) {
+            op::LOOP => self.loop_of_executions(words),
+            _ => Ok(1 + self.block_slowly(words[0] & PAYLOAD, &words[1..])?),
+        }
+    }
+
     /// An execution that the writer cannot take as it is.
     fn block_slowly(&mut self, number: u64, rest: &[u64]) -> Result<usize, TraceError> {
-        let Some(block) = find(&self.blocks, &self.far_blocks, number) else {
+        let Some(block) = self.defined.get(number) else {
             let count = wire::data_words(rest);
             self.malformed(1 + count as u64);
             return Ok(count);
@@ -404,12 +395,6 @@ impl<W: Write> State<W> {
             other => other,
         }
     }
-}
-
-/// The recorder's block of a number.
-fn find<'a>(near: &'a [Option<Block>], far: &'a HashMap<u64, Block>, number: u64) -> Option<&'a Block> {
-    let block = usize::try_from(number).ok().and_then(|number| near.get(number));
-    block.map_or_else(|| far.get(&number), Option::as_ref)
 }
 
 /// Atomic accesses of an execution keep their recorded order: each is a synchronisation on its address. Their stamps
@@ -497,7 +482,11 @@ impl<W: Write> Calls for State<W> {
     type Error = TraceError;
 
     fn executions(&mut self, words: &[u64]) -> Result<usize, TraceError> {
-        let State { writer, selection, thread, known, plain, .. } = self;
+        // Else the writer takes many at once, loops among them, up to the end of a references block.
+        if (self.give_up)() {
+            return self.one_by_one(words);
+        }
+        let State { writer, selection, thread, defined: Defined { known, .. }, plain, .. } = self;
         let taken = if *plain {
             writer.take(*thread, known, words)?
         } else if let Some(filter) = selection.only_filter(*thread) {
@@ -510,10 +499,7 @@ impl<W: Write> Calls for State<W> {
         if taken.words > 0 {
             return Ok(taken.words);
         }
-        if operation(words[0]) == op::LOOP {
-            return self.loop_of_executions(words);
-        }
-        Ok(1 + self.block_slowly(words[0] & PAYLOAD, &words[1..])?)
+        self.one_by_one(words)
     }
 
     fn references(&mut self, words: &[u64]) -> Result<(), TraceError> {

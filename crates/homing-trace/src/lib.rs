@@ -8,9 +8,11 @@
 //! It does no I/O of its own beyond the readers, writers and byte slices that it is handed.
 #![deny(unsafe_code)] // but for one call in `wide`
 
+mod by_thread;
 pub mod code;
 mod columns;
 mod decode;
+mod defined;
 mod encode;
 mod error;
 mod event;
@@ -47,12 +49,13 @@ mod wide;
 pub mod wire;
 mod writer;
 
+pub use by_thread::ByThread;
 pub use code::{Access, AddressSource, BlockDef, CodeBlockId};
 pub use error::{Damage, TraceError};
 pub use event::{AllocFunction, Event, SyncOp};
 pub use format::{Header, FRAME_BYTES, FRAME_SHIFT, VERSION};
 pub use grain::Grain;
-pub use ingest::{CodeMapping, Ingest, NameKind, Reword};
+pub use ingest::{CodeMapping, GiveUp, Ingest, NameKind, Reword};
 pub use kind::Kind;
 pub use names::{NameId, Names, Symbol};
 pub use order::OrderBlock;

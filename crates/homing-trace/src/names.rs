@@ -17,7 +17,14 @@ impl NameId {
 pub struct Names {
     names: Vec<String>,
     ids: HashMap<String, NameId>,
+    /// How many were filled in, as they are lost.
+    missing: usize,
 }
+
+/// The most names of a trace, and the most data symbols: a hundred times those of a large program.
+pub(super) const MOST_NAMES: u32 = 1 << 24;
+/// The most names that a damaged file is allowed to leave out.
+pub(super) const MAX_NAME_GAP: u32 = 1 << 20;
 
 impl Names {
     /// The text of a name; the empty text for no or an unknown name (one that was in a damaged block).
@@ -40,13 +47,16 @@ impl Names {
         self.names.is_empty()
     }
 
-    /// The id of `name`, which is entered if it is new. The empty text is no name.
+    /// The id of `name`, which is entered if it is new. The empty text is no name, nor is one beyond 2^24.
     pub fn intern(&mut self, name: &str) -> NameId {
         if name.is_empty() {
             return NameId::NONE;
         }
         if let Some(&id) = self.ids.get(name) {
             return id;
+        }
+        if self.names.len() >= MOST_NAMES as usize {
+            return NameId::NONE;
         }
         self.names.push(name.to_owned());
         let id = NameId(self.names.len() as u32);
@@ -66,9 +76,11 @@ impl Names {
 
     /// Takes in a names block; `None` if it is malformed. Names lost before `first` become empty.
     pub(super) fn decode(&mut self, first: u32, count: u32, raw: &[u8]) -> Option<()> {
-        if first as usize > self.names.len() + (1 << 20) {
+        let missing = self.missing + (first as usize).saturating_sub(self.names.len());
+        if first.checked_add(count)? > MOST_NAMES || missing > MAX_NAME_GAP as usize {
             return None;
         }
+        self.missing = missing;
         let mut cursor = Cursor::new(raw);
         self.names.resize(self.names.len().max(first as usize), String::new());
         self.names.truncate(first as usize);

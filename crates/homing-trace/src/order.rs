@@ -1,9 +1,9 @@
 //! Order blocks: the total order as turns (thread, number of references).
 
+use super::by_thread::ByThread;
 use super::format::{BlockHeader, BlockKind, Placed};
 use super::varint::{self, Cursor};
 use crate::ids::{Thread, Time};
-use std::collections::HashMap;
 
 /// References after which an order block ends, so that workers can share a file.
 const MAX_REFERENCES: u64 = 1 << 20;
@@ -33,32 +33,13 @@ struct OrderedThread {
 
 /// The number of a thread that is not in the block.
 const ABSENT: u32 = u32::MAX;
-/// Threads below this are looked up in an array.
-const NEAR: usize = 1 << 16;
-
-#[inline]
-fn thread_of<'a>(
-    threads: &'a mut Vec<OrderedThread>,
-    far: &'a mut HashMap<Thread, OrderedThread>,
-    thread: Thread,
-) -> &'a mut OrderedThread {
-    let new = OrderedThread { references: 0, local: ABSENT };
-    if thread.index() >= NEAR {
-        return far.entry(thread).or_insert(new);
-    }
-    if threads.len() <= thread.index() {
-        threads.resize(thread.index() + 1, new);
-    }
-    &mut threads[thread.index()]
-}
+const NEW: OrderedThread = OrderedThread { references: 0, local: ABSENT };
 
 /// Collects turns into order blocks.
 #[derive(Debug, Default)]
 pub(super) struct OrderEncoder {
     /// By thread: its references in all turns so far, and its number in the block.
-    threads: Vec<OrderedThread>,
-    /// The same for threads from [`NEAR`] on, which only a made-up trace has.
-    far: HashMap<Thread, OrderedThread>,
+    threads: ByThread<OrderedThread>,
     /// The block's threads, with the index of their first reference.
     starts: Vec<(Thread, u64)>,
     turns: Vec<(u32, u64)>,
@@ -73,7 +54,7 @@ impl OrderEncoder {
         if taken == 0 {
             return count;
         }
-        let state = thread_of(&mut self.threads, &mut self.far, thread);
+        let state = self.threads.get_or_insert_with(thread, || NEW);
         if state.local == ABSENT {
             state.local = self.starts.len() as u32;
             self.starts.push((thread, state.references));
@@ -120,7 +101,7 @@ impl OrderEncoder {
         self.first += self.references;
         self.references = 0;
         for (thread, _) in self.starts.drain(..) {
-            thread_of(&mut self.threads, &mut self.far, thread).local = ABSENT;
+            self.threads.get_or_insert_with(thread, || NEW).local = ABSENT;
         }
         self.turns.clear();
         Some((header, raw))

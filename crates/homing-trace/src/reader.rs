@@ -2,8 +2,9 @@
 
 use super::error::{Damage, TraceError};
 use super::format::{self, BlockKind, Header, Placed, BLOCK_MAGIC, HEADER, VERSION};
+use super::frames::MOST_FRAMES;
 use super::grain::Grain;
-use super::names::{Names, Symbol};
+use super::names::{Names, Symbol, MOST_NAMES};
 use super::order::{OrderBlock, Turns};
 use super::summary::Summary;
 use super::varint::{unzigzag, Cursor};
@@ -35,6 +36,8 @@ pub struct Trace<'a> {
     header_copy: Option<Header>,
     summary: Option<Summary>,
     frames: Vec<u64>,
+    /// Frames that were filled in.
+    missing: usize,
     names: Names,
     symbols: Vec<Symbol>,
     pub(super) threads: BTreeMap<Thread, ThreadBlocks>,
@@ -96,6 +99,7 @@ impl<'a> Trace<'a> {
             header_copy: None,
             summary: None,
             frames: Vec::new(),
+            missing: 0,
             names: Names::default(),
             symbols: Vec::new(),
             threads: BTreeMap::new(),
@@ -149,7 +153,7 @@ impl<'a> Trace<'a> {
                 }
                 self.missing_frames(a, 0)?;
                 let mut page = 0u64;
-                for number in a..a.checked_add(b)? {
+                for number in a..a.checked_add(b).filter(|&end| end <= MOST_FRAMES)? {
                     page = page.wrapping_add(unzigzag(cursor.varint()?) as u64);
                     match self.frames.get_mut(number as usize) {
                         Some(frame) => *frame = page,
@@ -159,6 +163,9 @@ impl<'a> Trace<'a> {
             }
             BlockKind::Names => self.names.decode(a, b, raw)?,
             BlockKind::Symbols => {
+                if self.symbols.len() + a as usize > MOST_NAMES as usize {
+                    return None;
+                }
                 for _ in 0..a {
                     self.symbols.push(Symbol::decode(&mut cursor)?);
                 }
@@ -173,10 +180,12 @@ impl<'a> Trace<'a> {
 
     /// Fills in frames that are lost, of which only the number is known.
     fn missing_frames(&mut self, first: u32, count: u32) -> Option<()> {
-        let end = first.checked_add(count)?;
-        if (end as usize).saturating_sub(self.frames.len()) > MAX_FRAME_GAP as usize {
+        let end = first.checked_add(count).filter(|&end| end <= MOST_FRAMES)?;
+        let missing = self.missing + (end as usize).saturating_sub(self.frames.len());
+        if missing > MAX_FRAME_GAP as usize {
             return None;
         }
+        self.missing = missing;
         self.frames.resize(self.frames.len().max(end as usize), u64::MAX);
         Some(())
     }

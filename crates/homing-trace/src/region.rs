@@ -1,6 +1,7 @@
 //! The region of interest of a recording. References before it and after it are left out, but for the first to each
 //! page before it: it says who made the page, and so where the page begins. So it is for references that are skipped.
 
+use super::by_thread::ByThread;
 use super::event::Event;
 use super::format::FRAME_SHIFT;
 use super::frames::{Change, FrameTable};
@@ -27,12 +28,12 @@ pub(super) struct Region {
     /// only the merged order tells which of them made it.
     by_thread: bool,
     /// By thread, or one for all.
-    touched: Vec<FrameTable>,
+    touched: ByThread<FrameTable>,
 }
 
 impl Region {
     pub(super) fn starting(place: Place, flavour: Flavour) -> Region {
-        Region { place, by_thread: flavour == Flavour::Parallel, touched: Vec::new() }
+        Region { place, by_thread: flavour == Flavour::Parallel, touched: ByThread::default() }
     }
 
     pub(super) fn place(&self) -> Place {
@@ -55,25 +56,23 @@ impl Region {
 
     /// Nothing more is left out at the start: which pages were touched is of no use any more.
     pub(super) fn forget_touched(&mut self) {
-        self.touched = Vec::new();
+        self.touched = ByThread::default();
     }
 
     /// Pages whose mapping goes away are new when they come back.
     pub(super) fn event(&mut self, event: &Event) {
         if let Some(change) = Change::of(event).filter(|_| !self.touched.is_empty()) {
-            self.touched.iter_mut().for_each(|touched| _ = touched.change(change));
+            self.touched.iter_mut().for_each(|(_, touched)| _ = touched.change(change));
         }
     }
 
     /// Whether a reference that is left out at the start is the first to its page.
     #[inline]
     pub(super) fn is_first_touch(&mut self, thread: Thread, address: u64) -> bool {
-        let number = if self.by_thread { thread.index() } else { 0 };
-        if number >= self.touched.len() {
-            self.touched.resize_with(number + 1, FrameTable::default);
-        }
-        let touched = &mut self.touched[number];
+        let thread = if self.by_thread { thread } else { Thread(0) };
+        let touched = self.touched.get_or_insert_with(thread, FrameTable::default);
         let known = touched.len();
-        touched.frame(address >> FRAME_SHIFT) == known
+        // The trace is full, too, which its writer says.
+        touched.is_full() || touched.frame(address >> FRAME_SHIFT) == known
     }
 }

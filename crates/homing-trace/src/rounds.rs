@@ -2,7 +2,7 @@
 //! are taken as they are (`encode/loops.rs`); else they are rolled out again, some at a time.
 
 use super::encode::Window;
-use super::wire::CONTROL;
+use super::wire::{CONTROL, MAX_LOOP};
 
 /// Words before the starts and steps.
 const HEAD: usize = 2;
@@ -25,6 +25,9 @@ pub(super) struct Rounds<'a> {
     pub each: usize,
     /// Whether no address of any execution is a control word, and none wraps around.
     pub plain: bool,
+    /// Whether that is so of the addresses with a step, and there are not more than [`MAX_LOOP`] executions: else no
+    /// program has executed the loop.
+    pub sound: bool,
 }
 
 impl<'a> Rounds<'a> {
@@ -62,9 +65,9 @@ impl<'a> Rounds<'a> {
             let moved = further.and_then(|further| (step as i64).checked_mul(further));
             moved.and_then(|moved| (from as i64).checked_add(moved)).is_some_and(|to| to | from as i64 >= 0)
         };
-        let plain = places.iter().flatten().all(stays)
-            && own_words.iter().fold(0, |any, word| any | word) & CONTROL == 0;
-        Some(Rounds { words: end, left, places, own: own_words, each: own, plain })
+        let sound = left <= MAX_LOOP && places.iter().flatten().all(stays);
+        let plain = sound && own_words.iter().fold(0, |any, word| any | word) & CONTROL == 0;
+        Some(Rounds { words: end, left, places, own: own_words, each: own, plain, sound })
     }
 
     /// Puts the words of the next execution, of which there is one, behind the first word of `out`.

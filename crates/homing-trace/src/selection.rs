@@ -1,5 +1,6 @@
 //! Which references of a recording are kept: region of interest, skip, line filter and limit, in this order.
 
+use super::by_thread::ByThread;
 use super::code::Access;
 use super::event::Event;
 use super::filter::LineFilter;
@@ -29,7 +30,7 @@ pub(super) struct Selection {
     options: IngestOptions,
     region: Region,
     /// By thread.
-    filters: Vec<Option<LineFilter>>,
+    filters: ByThread<LineFilter>,
     kept: u64,
     filtered: u64,
     /// How many references `--skip` still passes over.
@@ -45,7 +46,7 @@ impl Selection {
         Selection {
             options,
             region: Region::starting(options.place, flavour),
-            filters: Vec::new(),
+            filters: ByThread::default(),
             kept: 0,
             filtered: 0,
             to_skip: options.skip,
@@ -92,7 +93,7 @@ impl Selection {
     pub(super) fn only_filter(&mut self, thread: Thread) -> Option<&mut LineFilter> {
         let IngestOptions { line_filter, limit, .. } = self.options;
         let only = self.region.is_inside() && line_filter && self.to_skip == 0 && limit.is_none();
-        only.then(|| filter_of(&mut self.filters, thread))
+        only.then(|| self.filters.get_or_insert_with(thread, LineFilter::default))
     }
 
     /// Counts references that [`Selection::only_filter`] dropped.
@@ -126,7 +127,9 @@ impl Selection {
             return self.skip(thread, address);
         } else if self.reached_limit() {
             &mut self.beyond_limit
-        } else if self.options.line_filter && !filter_of(&mut self.filters, thread).passes(address, write) {
+        } else if self.options.line_filter
+            && !self.filters.get_or_insert_with(thread, LineFilter::default).passes(address, write)
+        {
             &mut self.filtered
         } else {
             self.kept += 1;
@@ -157,13 +160,4 @@ impl Selection {
         let Selection { filtered, skipped, beyond_limit, outside, first_touches, .. } = *self;
         Summary { filtered, skipped, beyond_limit, outside, first_touches, ..summary }
     }
-}
-
-#[inline]
-fn filter_of(filters: &mut Vec<Option<LineFilter>>, thread: Thread) -> &mut LineFilter {
-    let thread = thread.index();
-    if filters.len() <= thread {
-        filters.resize_with(thread + 1, || None);
-    }
-    filters[thread].get_or_insert_default()
 }

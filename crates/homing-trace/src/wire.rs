@@ -4,7 +4,7 @@
 use super::code::{Access, AddressSource, BlockDef};
 use super::event::{AllocFunction, Event, SyncOp};
 use super::names::NameId;
-use crate::ids::Thread;
+use crate::ids::{Thread, MOST_THREADS};
 use homing_wire::{bit, op};
 pub use homing_wire::{CONTROL, PAYLOAD};
 
@@ -16,8 +16,8 @@ pub(super) const LOOP: u64 = homing_wire::word(op::LOOP, 0);
 const MAX_NAME: u64 = 1 << 16;
 /// The most accesses of a code block.
 const MAX_ACCESSES: u64 = 1 << 12;
-/// Threads are numbered below this.
-const MAX_THREAD: u64 = 1 << 20;
+/// The most executions in one loop record. No array is that long, and a loop of that many would take a program an hour.
+pub(super) const MAX_LOOP: u64 = 1 << 40;
 
 /// How a recorder writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -243,8 +243,9 @@ fn name_length(payload: u64) -> Option<usize> {
     (length < MAX_NAME).then_some(length as usize)
 }
 
-fn thread(number: u64) -> Option<Thread> {
-    (number < MAX_THREAD).then_some(Thread(number as u32))
+/// The thread, or stream, of that number.
+pub(super) fn thread(number: u64) -> Option<Thread> {
+    (number < MOST_THREADS.into()).then_some(Thread(number as u32))
 }
 
 fn control<'a>(operation: u8, payload: u64, words: &'a [u64]) -> Option<Control<'a>> {

@@ -377,12 +377,7 @@ impl<W: Write> TraceWriter<W> {
 
     /// Turns the references that all threads have collected into executions.
     fn end_runs(&mut self) -> Result<(), TraceError> {
-        let mut next = 0;
-        while let Some(thread) = self.threads.running_from(next) {
-            self.end_run(thread)?;
-            next = thread.0 + 1;
-        }
-        Ok(())
+        self.threads.running_numbers().into_iter().try_for_each(|thread| self.end_run(thread))
     }
 
     /// Makes room for the next execution of a thread.
@@ -396,11 +391,9 @@ impl<W: Write> TraceWriter<W> {
 
     /// Writes the blocks in progress of all threads.
     fn seal_all(&mut self) -> Result<(), TraceError> {
-        let mut next = 0;
-        while let Some(thread) = self.threads.running_from(next) {
+        for thread in self.threads.running_numbers() {
             self.end_run(thread)?;
             self.seal(thread)?;
-            next = thread.0 + 1;
         }
         Ok(())
     }
@@ -471,6 +464,9 @@ impl<W: Write> TraceWriter<W> {
     fn seal(&mut self, thread: Thread) -> Result<(), TraceError> {
         let TraceWriter { threads, frames, .. } = self;
         threads.of(thread).encoder.translate(frames);
+        if frames.is_full() {
+            return Err(TraceError::TooManyPages);
+        }
         self.write_tables()?;
         let TraceWriter { threads, blocks, sink, sealed, .. } = self;
         let Some(header) = threads.of(thread).encoder.seal(sealed, blocks) else { return Ok(()) };

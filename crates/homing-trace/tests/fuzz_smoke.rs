@@ -7,7 +7,7 @@ mod targets;
 
 use homing_trace::ids::Thread;
 use homing_trace::{Access, AddressSource, BlockDef, Event, Header, Kind, Summary, SyncOp, TraceWriter};
-use homing_wire::{op, word as control};
+use homing_wire::{bit, op, word as control};
 use smoke::{corpus, smoke};
 
 /// A trace of two threads with events; `finished` or cut off before its index.
@@ -83,6 +83,40 @@ fn ingest() {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let seeds = (0..4).map(|flavour| [&[flavour], &bytes[..]].concat()).collect();
     smoke(targets::ingest, corpus("ingest", seeds));
+}
+
+/// Loops, threads, cuts into what has not come, and a segment that is missing.
+#[test]
+fn channel() {
+    let steps = 8 << bit::ACCESS_SIZE | 1 << bit::ACCESS_STEPS;
+    let own = 1 << 16 | steps & !(1 << bit::ACCESS_STEPS);
+    let define = |number, accesses: &[u64]| {
+        [&[control(op::DEFINE, number), (accesses.len() as u64) << 32 | 1, 0x40_1000], accesses].concat()
+    };
+    let reads = |first: u64| (0..20).map(move |i| (first + 8 * i) | 3 << 59);
+    let all: [(u8, u8, Vec<u64>); 6] = [
+        (0, 0, [define(1, &[steps]), define(2, &[own, steps])].concat()),
+        (1, 0, [control(op::THREAD_START, 2), 1].into_iter().chain(reads(0x1000)).collect()),
+        (2, 0, vec![control(op::LOOP, 1), 100, 0x1000, 8, control(op::LOOP, 2), 56, 0x2000, 16, 1, 2, 3]),
+        (0, 1, vec![control(op::CUT, 1 << 32 | 10), 3 << 32 | 1, control(op::MUNMAP, 0), 0x1000, 4096]),
+        (1, 1, reads(0x2000).collect()),
+        (2, 2, vec![control(op::LOOP, 1), 1 << 39, 0x1000, 0, control(op::THREAD_END, 2)]),
+    ];
+    let segment = |(stream, index, words): &(u8, u8, Vec<u64>)| {
+        let bytes = words.iter().flat_map(|word| word.to_le_bytes());
+        [*stream, *index, words.len() as u8].into_iter().chain(bytes).collect::<Vec<u8>>()
+    };
+    let bytes: Vec<u8> = all.iter().flat_map(segment).collect();
+    let seeds = [0u8, 1, 3, 5, 9, 33].map(|choices| [&[choices], &bytes[..]].concat());
+    smoke(targets::channel, corpus("channel", seeds.to_vec()));
+}
+
+#[test]
+fn import() {
+    let csv = b"\0thread,addr,size,kind\n0,0x1000,8,r\n65535,0x2000,4,w\n".to_vec();
+    let lackey = b"\x01==1== Lackey\n L 1ffe,8\n S 2000,4\n M 3000,8\n".to_vec();
+    let perf = include_bytes!("perf_data/pebs.data");
+    smoke(targets::import, corpus("import", vec![csv, lackey, [&[2], &perf[..]].concat()]));
 }
 
 #[test]

@@ -7,18 +7,22 @@ use crate::options::ORDER_MEMORY;
 use crate::progress::{self, Recording};
 use crate::region::{self, RegionArgs};
 use crate::tables::things;
+use anyhow::Context;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::ValueHint;
 use homing_linux::causes::with_causes;
+use homing_linux::files::FileError;
 use homing_linux::visible;
 use homing_pipeline::model::bytes;
 use homing_pipeline::TraceFile;
 use homing_record::{
-    Allowed, Child, Finished, Recorder, Replaced, Request, Watch, Windows, MOST_AT_ONCE, RECORDERS,
+    Allowed, Child, Finished, Names, NoTrace, RecordError, Recorder, Replaced, Request, Watch, Windows,
+    MOST_AT_ONCE, RECORDERS,
 };
 use homing_trace::{merge, Grain, IngestOptions, Summary};
 use indicatif::HumanBytes;
 use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,9 +35,12 @@ program and completes the trace; a second Ctrl-C ends at once and leaves FILE.pa
 a kill of homing, with which the recorded processes end. No later run writes over it: that one's is FILE.part2."
 )]
 pub struct Args {
-    /// The trace to write; an existing trace is replaced when the new one is complete
-    #[arg(short, long, value_name = "FILE", default_value = "homing.trace")]
-    output: PathBuf,
+    /// The trace to write; an existing trace is replaced when the new one is complete. `%p` stands for the process id
+    /// (of --pid, else of homing), `%r` for the rank in a job of mpirun or srun, `%q{VAR}` for an environment
+    /// variable, `%%` for %. A name without any gets the rank of all but the first process of a job [default:
+    /// homing.trace; in a job homing.RANK.trace]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
     /// How to record [default: what the program is built for, else valgrind]
     #[arg(long,
           value_parser = PossibleValuesParser::new(
@@ -121,24 +128,30 @@ enum Fineness {
 pub fn run(args: Args) -> Result {
     let (quiet, merge, windows) = (args.quiet, args.merge, args.windows.clone());
     let (pid, time) = (args.pid, args.time);
-    let request = request(args)?;
-    let (recorder, follow, output) = (request.recorder, request.follow, request.output.clone());
+    let variable = |name: &str| std::env::var_os(name);
+    let names = Names { process: pid.unwrap_or_else(std::process::id), variable: &variable };
+    let (rank, output) = (names.rank(), names.trace(args.output.as_deref()).map_err(RecordError::from)?);
+    let request = request(args, output.clone())?;
+    let (recorder, follow, command) = (request.recorder, request.follow, request.command.clone());
     let watch: Arc<dyn Watch> = Arc::new(Recording::new());
     let recorded = if let Some(pid) = pid {
         files::tell_left_behind(&output);
         request.attach(pid, Allowed { time, references: true }, &watch)?
     } else {
-        let prepared = request.prepare(watch)?;
-        files::tell_left_behind(&output);
-        prepared.record()?
+        let claimed = request.prepare(watch).and_then(|prepared| {
+            files::tell_left_behind(&output);
+            prepared.claim()
+        });
+        match claimed {
+            Ok(claimed) => claimed.record()?,
+            Err(error) if runs_all_the_same(&error, rank) => return run_unrecorded(&command, &error),
+            Err(error) => return Err(error.into()),
+        }
     };
     let status = Code(recorded.status);
     let mut finished = match recorded.trace {
         Ok(finished) => finished,
-        Err(left) => {
-            errln!("homing: ended at once{left}");
-            return Ok(status);
-        }
+        Err(failure) => return without_trace(failure, status, rank),
     };
     if merge {
         put_in_order(&mut finished)?;
@@ -160,11 +173,38 @@ pub fn run(args: Args) -> Result {
         errln!("homing: warning: no window opened before the program ended: {}", lengths.why_none());
     }
     warn(&finished.summary);
-    let failed = finished.children.iter().any(|child| child.recorded.is_err());
-    Ok(if failed { Code::FAILURE } else { status })
+    Ok(if finished.children.iter().any(is_lost) { Code::FAILURE } else { status })
 }
 
-fn request(args: Args) -> anyhow::Result<Request> {
+/// Whether a program that cannot be recorded is to run without: where another run writes its trace, and where it is one
+/// of a job's, which would wait for it for ever.
+fn runs_all_the_same(error: &RecordError, rank: Option<u32>) -> bool {
+    match error {
+        RecordError::Program(_) => false,
+        RecordError::File(FileError::InUse { .. }) => true,
+        _ => rank.is_some(),
+    }
+}
+
+/// What a program leaves of which there is no trace: its status, where it is one of a job's or the user ended it.
+fn without_trace(failure: NoTrace, status: Code, rank: Option<u32>) -> Result {
+    match failure {
+        NoTrace::EndedAtOnce(left) => errln!("homing: ended at once{left}"),
+        NoTrace::Failed(error) if rank.is_some() => errln!("homing: {}", with_causes(&error)),
+        NoTrace::Failed(error) => return Err(error.into()),
+    }
+    Ok(status)
+}
+
+/// Runs a program in place of this process, which passes its status on.
+fn run_unrecorded(command: &[OsString], why: &RecordError) -> Result {
+    let program = command.first().map_or("".as_ref(), OsString::as_os_str);
+    errln!("homing: {}: the program runs without being recorded", with_causes(why));
+    let error = std::process::Command::new(program).args(&command[1..]).exec();
+    Err(error).with_context(|| format!("cannot start {}", program.to_string_lossy()))
+}
+
+fn request(args: Args, output: PathBuf) -> anyhow::Result<Request> {
     let recorder = match &args.recorder {
         Some(name) => homing_record::named(name)
             .ok_or_else(|| exit::error(Code::USAGE, format!("--recorder {name}: no such recorder")))?,
@@ -173,7 +213,7 @@ fn request(args: Args) -> anyhow::Result<Request> {
     Ok(Request {
         recorder,
         command: args.command,
-        output: args.output,
+        output,
         options: IngestOptions {
             line_filter: args.filter == Filter::Line,
             skip: args.skip,
@@ -301,6 +341,12 @@ fn put_in_order(finished: &mut Finished) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Whether something of a child should be in a trace and is not. One that ended at once, as the children do by which
+/// strace tries what it can, made nothing that could be.
+fn is_lost(child: &Child) -> bool {
+    child.recorded.as_ref().is_err_and(|error| !matches!(error, RecordError::TooShort))
+}
+
 /// The traces of the children; when quiet, only those that failed.
 fn list(children: &[Child], quiet: bool) {
     if !children.is_empty() && !quiet {
@@ -310,7 +356,7 @@ fn list(children: &[Child], quiet: bool) {
         let command = child.command.join(" ");
         let command = visible::name(&command);
         match &child.recorded {
-            Ok(_) if quiet => {}
+            _ if quiet && !is_lost(child) => {}
             Ok((name, summary)) => {
                 let references = summary.references;
                 errln!("  {:>8} {references:>14} references  {}  {command}", child.pid, name.display());
@@ -352,5 +398,17 @@ fn warn(summary: &Summary) {
         if count > 0 {
             errln!("homing: warning: {count} {what}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_that_ended_at_once_is_no_failure() {
+        let child = |error| Child { pid: 7, command: vec!["true".into()], recorded: Err(error) };
+        assert!(!is_lost(&child(RecordError::TooShort)));
+        assert!(is_lost(&child(RecordError::Unsupported("x".into()))));
     }
 }

@@ -10,7 +10,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 
 /// The recorder, built once for all tests.
-fn recorder() -> &'static Path {
+#[allow(dead_code)]
+pub fn recorder() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
         let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("lib");

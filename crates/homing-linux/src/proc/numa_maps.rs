@@ -36,7 +36,9 @@ impl Range {
             match field.split_once('=') {
                 Some(("file", name)) => range.name = name.to_owned(),
                 Some(("anon", pages)) => range.anonymous = pages.parse().ok()?,
-                Some(("kernelpagesize_kB", size)) => range.page_bytes = size.parse::<u64>().ok()? * 1024,
+                Some(("kernelpagesize_kB", size)) => {
+                    range.page_bytes = size.parse::<u64>().ok()?.saturating_mul(1024)
+                }
                 Some((node, pages)) if node.starts_with('N') => {
                     if let Ok(node) = node[1..].parse() {
                         range.pages.insert(node, pages.parse().ok()?);
@@ -60,7 +62,7 @@ impl Range {
 
     /// Bytes by node.
     pub fn bytes(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
-        self.pages.iter().map(|(&node, &pages)| (node, pages * self.page_bytes))
+        self.pages.iter().map(|(&node, &pages)| (node, pages.saturating_mul(self.page_bytes)))
     }
 }
 

@@ -90,7 +90,9 @@ impl Table {
         let bias = maps.iter().filter(|mapping| mapping.name == name).find_map(|mapping| {
             // The kernel maps whole pages, so that a mapping may begin before its segment.
             let begins = |&&(offset, length, _): &&(u64, u64, u64)| {
-                length > 0 && offset & !0xfff <= mapping.offset && mapping.offset < offset + length
+                length > 0
+                    && offset & !0xfff <= mapping.offset
+                    && mapping.offset < offset.saturating_add(length)
             };
             let (offset, _, address) = self.segments.iter().find(begins)?;
             Some(mapping.start.wrapping_sub(address.wrapping_add(mapping.offset).wrapping_sub(*offset)))

@@ -45,8 +45,8 @@ impl Stat {
             name: name.to_owned(),
             state: fields.first()?.chars().next()?,
             group: fields.get(2)?.parse().ok()?,
-            cpu_ticks: number(14)? + number(15)?,
-            waited_ticks: number(16)? + number(17)?,
+            cpu_ticks: number(14)?.saturating_add(number(15)?),
+            waited_ticks: number(16)?.saturating_add(number(17)?),
             start_ticks: number(22)?,
             processor: u32::try_from(number(39)?).ok()?,
             threads: u32::try_from(number(20)?).ok()?,
@@ -122,7 +122,7 @@ impl Confinement {
     pub fn parse(text: &str) -> Confinement {
         let list = |name| field(text, name).and_then(parse_list).unwrap_or_default();
         let kilobytes = |name| field(text, name)?.split_ascii_whitespace().next()?.parse::<u64>().ok();
-        let bytes = |name| kilobytes(name).unwrap_or(0) * 1024;
+        let bytes = |name| kilobytes(name).unwrap_or(0).saturating_mul(1024);
         Confinement {
             cpus: list("Cpus_allowed_list"),
             memories: list("Mems_allowed_list"),
@@ -147,7 +147,7 @@ impl Status {
             inside: inside.unwrap_or(tgid),
             parent: Pid(number("PPid")? as i32),
             uid: number("Uid")? as u32,
-            resident: number("VmRSS").unwrap_or(0) as u64 * 1024,
+            resident: (number("VmRSS").unwrap_or(0) as u64).saturating_mul(1024),
             memories: field("Mems_allowed_list").and_then(parse_list).unwrap_or_default(),
         })
     }

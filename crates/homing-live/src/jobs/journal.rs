@@ -8,6 +8,7 @@ use homing_linux::policy::set_affinity;
 use homing_linux::private::{self, Left, Private, PrivateLock, Restored};
 use homing_linux::proc::{Pid, Proc};
 use homing_linux::visible;
+use homing_linux::topology::parse_list;
 use rustix::process::{kill_process, Signal};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -57,7 +58,7 @@ impl Line {
         let (kind, rest) = line.split_once(' ')?;
         let path = || Path::new(rest).is_absolute().then(|| PathBuf::from(rest));
         match kind {
-            "cpus" => rest.split(',').map(|cpu| cpu.parse().ok()).collect::<Option<_>>().map(Line::Cpus),
+            "cpus" => parse_list(rest).map(Line::Cpus),
             "home" => path().map(Line::Home),
             "divided" => path().map(Line::Divided),
             "group" => path().map(Line::Group),

@@ -56,12 +56,7 @@ pub fn table(
 /// The same trace in another order, in memory.
 pub fn disturb(trace: &Trace<'_>, filter: Filter, seed: u64) -> Result<Vec<u8>> {
     let writer = RefCell::new(OrderWriter::copy(Vec::new(), trace)?);
-    let mut totals = Vec::new();
-    for (thread, references) in trace.threads() {
-        totals.resize(totals.len().max(thread.index() + 1), 0);
-        totals[thread.index()] = references;
-    }
-    let gaps = (filter == Filter::Gaps).then(|| Gaps::new(GapParameters::default(), totals, seed));
+    let gaps = (filter == Filter::Gaps).then(|| Gaps::new(GapParameters::default(), trace.threads(), seed));
     let local = (filter == Filter::Local).then(|| Local::new(Local::ENTRIES, seed));
     let mut perturb = Perturb::new(gaps, local, |thread, count| writer.borrow_mut().turn(thread, count));
     for number in 0..trace.order_blocks().len() {

@@ -4,7 +4,7 @@ use super::known::{Known, Need};
 use crate::case::Case;
 use crate::error::Result;
 use homing_core::history::ThreadsOn;
-use homing_core::ids::{Cpu, Node};
+use homing_core::ids::{Cpu, Node, MOST_THREADS};
 use homing_core::machine::Machine;
 use homing_core::time::Times;
 use homing_core::why::Diagnosis;
@@ -20,6 +20,9 @@ pub fn widen(case: &Case<'_>, found: &mut Diagnosis, times: Option<&Times>) -> R
         return Ok(None);
     }
     let threads = case.trace.threads().map(|(thread, _)| thread.index() + 1).max().unwrap_or(1);
+    if threads > MOST_THREADS as usize {
+        return Ok(None);
+    }
     let Some(blocks) = in_blocks(&case.ready.machine, threads) else { return Ok(None) };
     let mut experiment = case.ready.experiment.clone();
     experiment.model.threads_on = blocks;

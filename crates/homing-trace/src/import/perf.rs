@@ -31,12 +31,16 @@ pub fn read<E>(
     let mut file = Vec::new();
     input.read_to_end(&mut file).map_err(|source| ImportError::Read { line: 0, source })?;
     let mut samples: Vec<Sample> = Vec::new();
-    let (mut all, mut kernel) = (0u64, 0);
+    let (mut all, mut kernel, mut nobody) = (0u64, 0, 0);
     let contents = perf_data::read(&file, |_, record| {
         if let Record::Sample(sample) = record {
             all += 1;
-            kernel += u64::from(sample.address.is_some_and(|at| at >= KERNEL));
-            samples.extend(Some(sample).filter(|one| one.address.is_some_and(|at| at > 0 && at < KERNEL)));
+            match sample.address {
+                Some(at) if at >= KERNEL => kernel += 1,
+                Some(1..) if sample.tid < 0 => nobody += 1,
+                Some(1..) => samples.push(sample),
+                _ => {}
+            }
         }
     })?;
     let mut processes: HashMap<i32, u64> = HashMap::new();
@@ -51,7 +55,8 @@ pub fn read<E>(
         left_out: left_out(
             &contents.counts,
             [
-                (all - of_all - kernel, "samples without a data address"),
+                (all - of_all - kernel - nobody, "samples without a data address"),
+                (nobody, "samples of no thread"),
                 (kernel, "samples of the kernel's memory"),
                 (of_all - samples.len() as u64, "samples of other processes"),
             ],
@@ -72,7 +77,7 @@ pub fn read<E>(
 }
 
 /// What is not among the references, in words, where there is any.
-fn left_out(counts: &Counts, samples: [(u64, &str); 3]) -> Vec<String> {
+fn left_out(counts: &Counts, samples: [(u64, &str); 4]) -> Vec<String> {
     let lost = [
         (counts.lost, "records that were lost, a ring being full"),
         (counts.lost_samples, "samples that were lost"),
@@ -87,6 +92,32 @@ fn left_out(counts: &Counts, samples: [(u64, &str); 3]) -> Vec<String> {
 mod tests {
     use super::*;
     use std::convert::Infallible;
+
+    #[test]
+    fn a_threads_number_may_be_any_that_threads_have() {
+        let file = include_bytes!("../../tests/perf_data/pebs.data");
+        let (pid, known) = (4242u32.to_le_bytes(), 4245u32.to_le_bytes());
+        for (tid, of_nobody) in [(u32::MAX, true), (i32::MAX as u32, false)] {
+            let mut bytes = file.to_vec();
+            // Behind its process, as in samples.
+            let pairs =
+                (0..bytes.len() - 8).filter(|&at| file[at..at + 4] == pid && file[at + 4..at + 8] == known);
+            let pairs: Vec<usize> = pairs.collect();
+            assert!(!pairs.is_empty());
+            pairs.into_iter().for_each(|at| bytes[at + 4..at + 8].copy_from_slice(&tid.to_le_bytes()));
+            let mut out = Vec::new();
+            let importer = crate::import::named("perf").unwrap();
+            let report =
+                crate::import::to_trace(importer, &bytes[..], Default::default(), &mut out, "1").unwrap();
+            let trace = crate::Trace::open(&out).unwrap();
+            assert_eq!(trace.references(), report.references);
+            assert_eq!(
+                report.left_out.iter().any(|what| what.starts_with("samples of no thread: ")),
+                of_nobody
+            );
+            assert_eq!(trace.threads().any(|(thread, _)| thread.0 == tid), !of_nobody);
+        }
+    }
 
     #[test]
     fn samples_of_the_process_with_most_are_references_in_order() {

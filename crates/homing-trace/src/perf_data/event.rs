@@ -95,12 +95,18 @@ impl Event {
 pub(super) struct Events {
     pub(super) all: Vec<Event>,
     by_id: HashMap<u64, usize>,
+    /// Identifiers that were read.
+    ids: usize,
 }
+
+/// The most identifiers in a file: one for each event on each CPU.
+const MOST_IDS: usize = 1 << 20;
 
 impl Events {
     /// Adds an event with its identifiers. One whose identifiers are known is not another.
     pub(super) fn add(&mut self, event: Event, mut ids: Bytes<'_>) {
-        let ids: Vec<u64> = std::iter::from_fn(|| ids.u64()).collect();
+        let ids: Vec<u64> = std::iter::from_fn(|| ids.u64()).take(MOST_IDS - self.ids).collect();
+        self.ids += ids.len();
         if !ids.is_empty() && ids.iter().all(|id| self.by_id.contains_key(id)) {
             return;
         }

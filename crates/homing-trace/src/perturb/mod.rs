@@ -8,6 +8,7 @@
 #[cfg(test)]
 mod tests;
 
+use super::by_thread::ByThread;
 use super::merge::Turns;
 use crate::ids::Thread;
 use rand::{RngCore, SeedableRng};
@@ -62,12 +63,17 @@ impl Local {
 pub struct Gaps {
     parameters: GapParameters,
     dice: Dice,
-    /// References of each thread in the input, and how many of them were read.
-    totals: Vec<u64>,
-    read: Vec<u64>,
+    threads: ByThread<Progress>,
     /// The thread with the open gap, and the references until its end.
     open: Option<(Thread, u64)>,
     saved: VecDeque<(Thread, u64)>,
+}
+
+/// References of a thread in the input, and how many of them were read.
+#[derive(Clone, Copy, Debug)]
+struct Progress {
+    total: u64,
+    read: u64,
 }
 
 /// The parameters of [`Gaps`]; the defaults are the paper's.
@@ -88,22 +94,27 @@ impl Default for GapParameters {
 }
 
 impl Gaps {
-    /// A filter for a trace whose thread i makes `totals[i]` references. A gap falls on any thread that has begun and
-    /// not ended, with the same probability.
-    pub fn new(parameters: GapParameters, totals: Vec<u64>, seed: u64) -> Gaps {
-        let read = vec![0; totals.len()];
-        Gaps { parameters, dice: Dice::new(seed), totals, read, open: None, saved: VecDeque::new() }
+    /// A filter for a trace whose threads make that many references. A gap falls on any thread that has begun and not
+    /// ended, with the same probability.
+    pub fn new(
+        parameters: GapParameters,
+        references: impl IntoIterator<Item = (Thread, u64)>,
+        seed: u64,
+    ) -> Gaps {
+        let threads = references.into_iter().map(|(thread, total)| (thread, Progress { total, read: 0 }));
+        let threads = threads.collect();
+        Gaps { parameters, dice: Dice::new(seed), threads, open: None, saved: VecDeque::new() }
     }
 
     fn open_gap(&mut self) {
-        let alive = |&(read, total): &(&u64, &u64)| *read > 0 && read < total;
-        let threads = self.read.iter().zip(&self.totals).filter(alive).count() as u64;
+        let alive = |(_, thread): &(Thread, &Progress)| thread.read > 0 && thread.read < thread.total;
+        let threads = self.threads.iter().filter(alive).count() as u64;
         if threads == 0 {
             return;
         }
         let chosen = self.dice.below(threads) as usize;
-        let thread = self.read.iter().zip(&self.totals).enumerate().filter(|(_, t)| alive(t)).nth(chosen);
-        self.open = thread.map(|(thread, _)| (Thread(thread as u32), self.parameters.length));
+        let thread = self.threads.iter().filter(alive).nth(chosen);
+        self.open = thread.map(|(thread, _)| (thread, self.parameters.length));
     }
 
     fn save(&mut self, thread: Thread) {
@@ -168,8 +179,8 @@ impl Filter for Gaps {
         thread: Thread,
         emit: &mut impl FnMut(Thread, u64) -> Result<(), E>,
     ) -> Result<(), E> {
-        if let Some(read) = self.read.get_mut(thread.index()) {
-            *read += 1;
+        if let Some(thread) = self.threads.get_mut(thread) {
+            thread.read += 1;
         }
         if let Some((stopped, left)) = &mut self.open {
             let stopped = *stopped;

@@ -22,6 +22,10 @@ fn totals(order: &[u32]) -> Vec<u64> {
     totals
 }
 
+fn of_threads(order: &[u32]) -> impl Iterator<Item = (Thread, u64)> {
+    (0..).map(Thread).zip(totals(order))
+}
+
 /// How far each reference moved: its place in the output minus its place in the input.
 fn displacements(order: &[u32], out: &[u32]) -> Vec<i64> {
     let places = |order: &[u32]| {
@@ -55,7 +59,7 @@ fn one_thread_alone_is_left_alone() {
 fn a_gap_delays_one_thread_and_drains_at_two_thirds() {
     let order: Vec<u32> = (0..3_000_000).map(|i| i % 2).collect();
     let parameters = GapParameters::default();
-    let out = perturbed(&order, Some(Gaps::new(parameters, totals(&order), 5)), None);
+    let out = perturbed(&order, Some(Gaps::new(parameters, of_threads(&order), 5)), None);
     let runs: Vec<usize> = out.chunk_by(|a, b| a == b).map(<[u32]>::len).filter(|&n| n > 1000).collect();
     let expected = 3_000_000 / 30_000;
     assert!((expected / 2..expected * 2).contains(&runs.len()), "{} gaps", runs.len());
@@ -73,7 +77,7 @@ fn a_gap_delays_one_thread_and_drains_at_two_thirds() {
 fn seeds_decide() {
     let order: Vec<u32> = (0..50_000).map(|i| i / 3 % 3).collect();
     let both = |seed| {
-        let gaps = Gaps::new(GapParameters { every: 500, ..Default::default() }, totals(&order), seed);
+        let gaps = Gaps::new(GapParameters { every: 500, ..Default::default() }, of_threads(&order), seed);
         perturbed(&order, Some(gaps), Some(Local::new(100, seed)))
     };
     assert_eq!(both(1), both(1));
@@ -94,7 +98,7 @@ proptest! {
         seed: u64,
     ) {
         let parameters = GapParameters { every, length, drain };
-        let gaps = (which & 1 != 0).then(|| Gaps::new(parameters, totals(&order), seed));
+        let gaps = (which & 1 != 0).then(|| Gaps::new(parameters, of_threads(&order), seed));
         let local = (which & 2 != 0).then(|| Local::new(entries, seed));
         let out = perturbed(&order, gaps, local);
         prop_assert_eq!(totals(&out), totals(&order));

@@ -4,6 +4,7 @@ mod damage;
 mod fixtures;
 mod grain;
 mod ingest;
+mod limits;
 mod streams;
 
 use super::*;

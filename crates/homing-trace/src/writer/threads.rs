@@ -1,6 +1,7 @@
 //! The threads of a trace in the making. One that has ended keeps no state but its counts: a program may make many, and
 //! each mapping that goes away concerns all that are there.
 
+use super::super::by_thread::ByThread;
 use super::super::code::CodeBlockId;
 use super::super::encode::ThreadEncoder;
 use super::super::grain::Grain;
@@ -28,7 +29,7 @@ struct Ended {
 
 /// All threads, by number.
 pub(super) struct Threads {
-    running: Vec<Option<Box<ThreadWriter>>>,
+    running: ByThread<Box<ThreadWriter>>,
     ended: HashMap<Thread, Ended>,
     /// References of those, by kind.
     by_kind: Box<[u64; 256]>,
@@ -43,16 +44,13 @@ pub(super) struct Threads {
 impl Threads {
     pub fn new(grain: Grain) -> Threads {
         let (by_kind, by_block) = (Box::new([0; 256]), HashMap::new());
-        Threads { running: Vec::new(), ended: HashMap::new(), by_kind, by_block, wrong: 0, grain }
+        Threads { running: ByThread::default(), ended: HashMap::new(), by_kind, by_block, wrong: 0, grain }
     }
 
     /// The state of a thread, which is made if there is none.
     #[inline]
     pub fn of(&mut self, thread: Thread) -> &mut ThreadWriter {
-        if self.running.len() <= thread.index() {
-            self.running.resize_with(thread.index() + 1, || None);
-        }
-        self.running[thread.index()].get_or_insert_with(|| {
+        self.running.get_or_insert_with(thread, || {
             let Ended { references, time } =
                 self.ended.remove(&thread).unwrap_or(Ended { references: 0, time: 0 });
             Box::new(ThreadWriter {
@@ -66,7 +64,7 @@ impl Threads {
 
     /// Lets go of a thread whose blocks are all written. It may come again.
     pub fn end(&mut self, thread: Thread) {
-        if let Some(writer) = self.running.get_mut(thread.index()).and_then(Option::take) {
+        if let Some(writer) = self.running.remove(thread) {
             writer.encoder.count_kinds(&mut self.by_kind);
             writer.encoder.count_blocks(&mut self.by_block);
             self.wrong += writer.encoder.wrong();
@@ -77,18 +75,17 @@ impl Threads {
 
     /// The threads that have not ended.
     pub fn running(&self) -> impl Iterator<Item = &ThreadWriter> {
-        self.running.iter().flatten().map(|writer| &**writer)
+        self.running.iter().map(|(_, writer)| &**writer)
     }
 
     /// The same, to change them.
     pub fn running_mut(&mut self) -> impl Iterator<Item = &mut ThreadWriter> {
-        self.running.iter_mut().flatten().map(|writer| &mut **writer)
+        self.running.iter_mut().map(|(_, writer)| &mut **writer)
     }
 
-    /// The first thread from number `from` on that has not ended.
-    pub fn running_from(&self, from: u32) -> Option<Thread> {
-        let rest = self.running.get(from as usize..)?;
-        Some(Thread(from + rest.iter().position(Option::is_some)? as u32))
+    /// The numbers of the threads that have not ended.
+    pub fn running_numbers(&self) -> Vec<Thread> {
+        self.running.iter().map(|(thread, _)| thread).collect()
     }
 
     /// How many there are, with those that have ended.

@@ -88,12 +88,7 @@ fn perturb(args: &Args, trace: &Trace<'_>, out: impl Write) -> anyhow::Result<u6
     let writer = RefCell::new(OrderWriter::copy(out, trace)?);
     let progress = progress::references(trace.references(), "perturbing");
     let parameters = GapParameters { every: args.gap_every, length: args.gap_length, drain: args.gap_drain };
-    let mut totals = Vec::new();
-    for (thread, references) in trace.threads() {
-        totals.resize(totals.len().max(thread.index() + 1), 0);
-        totals[thread.index()] = references;
-    }
-    let gaps = args.gaps.then(|| Gaps::new(parameters, totals, args.seed));
+    let gaps = args.gaps.then(|| Gaps::new(parameters, trace.threads(), args.seed));
     let local = args.local.then(|| Local::new(args.buffer, args.seed));
     let mut perturb = Perturb::new(gaps, local, |thread, count| writer.borrow_mut().turn(thread, count));
     for (number, block) in trace.order_blocks().enumerate() {

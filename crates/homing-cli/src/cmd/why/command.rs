@@ -10,7 +10,7 @@ use crate::tables::things;
 use anyhow::Context;
 use homing_linux::files::temporary::TemporaryFolder;
 use homing_live::config::parse_duration;
-use homing_record::{Allowed, Finished, Region, Request, Spent};
+use homing_record::{Allowed, Finished, NoTrace, Region, Request, Spent};
 use homing_trace::{merge, Grain, IngestOptions, Summary};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -120,10 +120,11 @@ impl Command {
             prepared = prepared.print_to_stderr()?;
         }
         files::tell_left_behind(&output);
-        let recorded = prepared.record()?;
+        let recorded = prepared.claim()?.record()?;
         Ok(match recorded.trace {
             Ok(finished) => Ok(self.judged(finished, recorded.status, folder)?),
-            Err(left) => {
+            Err(NoTrace::Failed(error)) => return Err(error.into()),
+            Err(NoTrace::EndedAtOnce(left)) => {
                 errln!("homing: ended at once{}", if self.keep.is_some() { left } else { String::new() });
                 Err(Code(recorded.status))
             }

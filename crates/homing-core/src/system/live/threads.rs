@@ -5,6 +5,7 @@ use crate::ids::{Micros, Node, Thread};
 use crate::process::ThreadId;
 use crate::session::input::{Arrival, ThreadSeen};
 use crate::timeline::ThreadMoved;
+use crate::trace::ByThread;
 
 /// A thread that has begun.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +20,7 @@ struct Task {
 /// Threads by number; those that have made no reference have not begun.
 #[derive(Debug, Default)]
 pub(super) struct Threads {
-    tasks: Vec<Option<Task>>,
+    tasks: ByThread<Task>,
     began: bool,
     arrivals: Vec<Arrival>,
 }
@@ -27,24 +28,18 @@ pub(super) struct Threads {
 impl Threads {
     /// A thread makes references on a node.
     pub(super) fn runs(&mut self, thread: Thread, node: Node) {
-        if self.tasks.len() <= thread.index() {
-            self.tasks.resize(thread.index() + 1, None);
-        }
-        match &mut self.tasks[thread.index()] {
-            Some(task) => {
-                task.news |= task.node != node;
-                (task.ran, task.node) = (true, node);
-            }
-            none => {
-                self.began = true;
-                *none = Some(Task { node, ran: true, news: true });
-            }
-        }
+        let began = &mut self.began;
+        let task = self.tasks.get_or_insert_with(thread, || {
+            *began = true;
+            Task { node, ran: true, news: true }
+        });
+        task.news |= task.node != node;
+        (task.ran, task.node) = (true, node);
     }
 
     /// The scheduler takes a thread to another node.
     pub(super) fn moved(&mut self, moved: &ThreadMoved, at: Micros) {
-        let Some(Some(task)) = self.tasks.get_mut(moved.thread.index()) else { return };
+        let Some(task) = self.tasks.get_mut(moved.thread) else { return };
         (task.node, task.news) = (moved.to, true);
         self.arrivals.push(Arrival {
             process: PROCESS,
@@ -67,10 +62,9 @@ impl Threads {
 
     /// What a look tells: threads that are new, ran, or are on other nodes.
     pub(super) fn look(&mut self) -> Vec<ThreadSeen> {
-        let tasks = self.tasks.iter_mut().enumerate().filter_map(|(number, task)| {
-            let task = task.as_mut()?;
+        let tasks = self.tasks.iter_mut().filter_map(|(thread, task)| {
             let (ran, news) = (std::mem::take(&mut task.ran), std::mem::take(&mut task.news));
-            let thread = id(Thread(number as u32));
+            let thread = id(thread);
             (ran || news).then_some(ThreadSeen { process: PROCESS, thread, node: Some(task.node), ran })
         });
         tasks.collect()
@@ -79,5 +73,5 @@ impl Threads {
 
 /// The kernel's number of a thread.
 pub(super) fn id(thread: Thread) -> ThreadId {
-    ThreadId(PROCESS.0 + thread.0 as i32)
+    ThreadId(PROCESS.0.wrapping_add(thread.0.cast_signed()))
 }
