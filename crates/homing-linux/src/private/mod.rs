@@ -4,6 +4,7 @@
 
 mod lock;
 
+use crate::environment::variable;
 pub use lock::{abandoned, Holder, PrivateLock};
 
 use rustix::fs::{
@@ -31,7 +32,7 @@ pub fn standard() -> PathBuf {
     if user.is_root() {
         return "/run/homing".into();
     }
-    let named = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
+    let named = variable("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
     named.unwrap_or_else(|| format!("/run/user/{}", user.as_raw()).into()).join("homing")
 }
 
