@@ -14,6 +14,7 @@ mod error;
 mod family;
 mod frames;
 mod go;
+mod limits;
 mod recorders;
 mod recording;
 mod region;
