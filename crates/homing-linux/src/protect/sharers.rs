@@ -1,5 +1,5 @@
 //! Other processes that use this memory: `clone(2)` with CLONE_VM and without CLONE_THREAD makes them (helpers of
-//! sanitizers, for instance). They are not among the threads, and have their own actions of signals, so a protected page
+//! sanitizers, for instance). They are not among the threads, and have their own actions of signals: a protected page
 //! would end them.
 //!
 //! No file names the memory of a process, but each shows its size. So a process shares this memory if its size is the
