@@ -170,7 +170,7 @@ static unsigned long filters(void)
 
 __attribute__((constructor)) static void begin(void)
 {
-	const char *text = getenv("HOMING_RSET");
+	const char *text = secure_getenv("HOMING_RSET");
 	if (!found() || !text || !read_set(text))
 		return;
 	/* Whoever confined this program may have it killed for a call that it does not make itself. */

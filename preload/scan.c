@@ -8,6 +8,7 @@
 
 #include <asm/signal.h>
 #include <asm/unistd.h>
+#include <linux/auxvec.h>
 #include <linux/mman.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,6 +31,7 @@ static struct {
 
 /* Only glibc gives the environment to the functions that begin libraries. */
 extern const char *gnu_get_libc_version(void) __attribute__((weak));
+extern unsigned long getauxval(unsigned long) __attribute__((weak));
 
 #define PAGE 4096
 #define WALL 0x40000000
@@ -79,7 +81,8 @@ static int wanted(char **environment)
 	const char *engine = variable(environment, "HOMING_SCAN");
 	const char *preloaded = variable(environment, "LD_PRELOAD");
 	long pid = 0;
-	if (!engine || !*engine)
+	/* A program with the rights of another takes nothing from who started it. */
+	if (!engine || !*engine || !getauxval || getauxval(AT_SECURE))
 		return 0;
 	/* Valgrind ends a program that makes processes as the helper is one. */
 	if (preloaded && contains(preloaded, "/vgpreload_"))

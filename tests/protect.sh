@@ -26,6 +26,16 @@ before=$(count windows)
 HOMING_FAIL=protect=ENOMEM/2,dispatch=EPERM/3 rehearsed ./notice 2 || fail 'a program noticed windows that failed'
 [ "$(count windows)" -gt "$before" ] && cat counts/*.json | grep -q 'does not stop system calls (error 1)' || fail 'no call failed'
 echo 'ok calls of windows that fail'
+# Pages that the kernel does not give back at once, and never.
+HOMING_FAIL=unprotect=ENOMEM/2 rehearsed ./notice 2 || fail 'a program noticed that pages came back late'
+HOMING_FAIL=unprotect=ENOMEM/1 rehearsed timeout 120 ./notice 100 2>never.err
+[ $? -eq 137 ] && grep -q 'does not give back pages that were protected (error 12): the program ends' never.err ||
+  { cat never.err; fail 'pages never came back, and the program went on, or nothing said why it ended'; }
+echo 'ok pages that do not come back'
+gcc -O1 -Wall -Werror -pthread -o apart "$root/tests/protect/apart.c" || exit 1
+for kind in helper ring registered area limit queued; do
+  rehearsed timeout 120 ./apart $kind 3 || fail "a program noticed windows: apart $kind"
+done
 gcc -O1 -Wall -Werror -o handles "$root/tests/protect/handles.c" || exit 1
 for turn in $(seq 200); do
   [ "$(rehearsed ./handles $((turn * 5000)) 2>&1)" = 'ok handles' ] || fail "a program that takes SIGSYS after $((turn * 5000)) turns"

@@ -19,6 +19,38 @@ for example in sum-c team-c sum-cpp sum-fortran team-fortran; do
   grep -q '^homing: ' $example.out || { cat $example.out; fail "$example says nothing of homing"; }
   echo "ok $example: $(grep '^homing: ' $example.out)"
 done
+
+# A set of the user's own file; nothing of the environment where the program has the rights of another.
+gcc -O1 -Wall -Werror -I"$root/include" -o secure "$root/tests/runtime/secure.c" libhoming.so.0 "-Wl,-rpath,$work" || exit 1
+chmod 755 . libhoming.so.0 && mkdir -p home/homing && printf '[set.mine]\nexpr = "all"\n' >home/homing/rsets.toml
+export XDG_CONFIG_HOME=$work/home
+said=$(timeout 60 ./secure)
+case $said in
+opened)
+  if [ "$(id -u)" -eq 0 ] && chmod u+s secure && [ "$(setpriv --reuid 65534 --regid 65534 --clear-groups stat -c %u secure)" = 0 ]; then
+    said=$(setpriv --reuid 65534 --regid 65534 --clear-groups timeout 60 ./secure)
+    case $said in refused:*mine*) echo 'ok set-user-ID: nothing of the environment' ;; opened)
+      findmnt -no OPTIONS -T secure | grep -q nosuid || fail 'a set-user-ID program read a file of its caller'
+      echo 'SKIPPED set-user-ID: this file system does not know it' ;; *) fail "set-user-ID: $said" ;; esac
+    chmod u-s secure
+  else
+    echo 'SKIPPED set-user-ID: not root'
+  fi ;;
+*) echo "SKIPPED the user's own sets: $said" ;;
+esac
+rm home/homing/rsets.toml && mkfifo home/homing/rsets.toml
+said=$(timeout 60 ./secure) || fail "a FIFO in the place of the user's own sets: it hangs"
+case $said in opened) fail 'a FIFO is no file' ;; *) echo "ok a FIFO: $said" ;; esac
+unset XDG_CONFIG_HOME
+
+# An exception that leaves a function of a team ends the program.
+if g++ -O1 -Wall -Werror -I"$root/include" -o throws "$root/tests/runtime/throws.cpp" libhoming.so.0 "-Wl,-rpath,$work" 2>throws.err; then
+  (ulimit -c 0; timeout 60 ./throws) >throws.out 2>&1
+  case $? in 134) echo 'ok an exception of a team ends the program' ;; 2) echo 'SKIPPED exceptions of teams: no set' ;;
+  *) cat throws.out; fail 'an exception of a team' ;; esac
+else
+  echo "SKIPPED exceptions of teams: $(head -1 throws.err)"
+fi
 [ "${1:-}" != examples ] || exit 0
 
 # What is loaded into programs: an engine inside of them, and resource sets.

@@ -164,7 +164,8 @@ enum homing_layout {
 };
 
 /* Calls `work` with its number, from 0, and `argument` once on each of `threads` new threads (0: as many as the layout
- * has CPUs), each bound to its CPU, and waits until all have returned. Either all are called or none. */
+ * has CPUs), each bound to its CPU, and waits until all have returned. Either all are called or none. `work` must
+ * return: an exception of C++ that leaves it ends the program by SIGABRT, as one that leaves a std::thread does. */
 int homing_team_run(const struct homing_rset *set, enum homing_layout layout, unsigned threads,
                     void (*work)(unsigned thread, void *argument), void *argument);
 

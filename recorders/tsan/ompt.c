@@ -160,7 +160,7 @@ EXPORT start_result *ompt_start_tool(unsigned version, const char *runtime)
    (void)version, (void)runtime;
    static start_result result = {.initialize = initialize, .finalize = finalize};
    homing_start();
-   return homing_active || (homing_may_be_attached && getenv("OMP_TOOL_LIBRARIES") == NULL) ? &result : NULL;
+   return homing_active || (homing_may_be_attached && secure_getenv("OMP_TOOL_LIBRARIES") == NULL) ? &result : NULL;
 }
 
 /* The calls that clang emits for critical, ordered and reduction. */

@@ -149,8 +149,8 @@ static int look(struct dl_phdr_info *object, size_t size, void *argument)
 
 void homing_region_start(void)
 {
-   from = getenv(HOMING_FROM_ENV);
-   to = getenv(HOMING_TO_ENV);
+   from = secure_getenv(HOMING_FROM_ENV);
+   to = secure_getenv(HOMING_TO_ENV);
    from = from != NULL ? strdup(from) : NULL;
    to = to != NULL ? strdup(to) : NULL;
    unsetenv(HOMING_FROM_ENV);

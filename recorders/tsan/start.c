@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -108,8 +109,8 @@ void homing_start(void)
    if (__atomic_exchange_n(&started, 1, __ATOMIC_ACQ_REL))
       return;
    refuse_libtsan();
-   const char *attach = getenv("HOMING_ATTACH"), *wire = getenv(HOMING_WIRE_ENV);
-   homing_may_be_attached = attach == NULL || attach[0] != '0';
+   const char *attach = secure_getenv("HOMING_ATTACH"), *wire = secure_getenv(HOMING_WIRE_ENV);
+   homing_may_be_attached = !getauxval(AT_SECURE) && (attach == NULL || attach[0] != '0');
    if (wire == NULL && !homing_may_be_attached)
       return;
    /* What allocates memory: later, the program may be in the middle of its own allocator. */
@@ -118,7 +119,7 @@ void homing_start(void)
    homing_look_for_python();
    if (wire == NULL)
       return;
-   homing_only_program = getenv(HOMING_ONLY_PROGRAM_ENV) != NULL;
+   homing_only_program = secure_getenv(HOMING_ONLY_PROGRAM_ENV) != NULL;
    unsetenv(HOMING_ONLY_PROGRAM_ENV);
    homing_know_window_mark();
    int memory, credit, full;

@@ -125,7 +125,7 @@ static uint32_t is_due(void)
 
 void homing_know_window_mark(void)
 {
-   mark = getenv(HOMING_WINDOW_MARK_ENV);
+   mark = secure_getenv(HOMING_WINDOW_MARK_ENV);
    mark = mark != NULL ? strdup(mark) : NULL;
    unsetenv(HOMING_WINDOW_MARK_ENV);
 }

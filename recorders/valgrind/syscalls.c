@@ -9,6 +9,8 @@ extern UInt VG_N_THREADS;
 extern Bool VG_(clo_trace_children);
 extern Addr VG_(clstk_end); /* the last byte of the first thread's stack */
 extern void VG_(discard_translations)(Addr start, ULong length, const HChar* who);
+/* VEX's own copy of VG_(clo_vex_control), which it takes for each block. */
+extern VexControl vex_control;
 
 enum { WAIT = 0, WAKE = 1, REQUEUE = 3, CMP_REQUEUE = 4, WAKE_OP = 5, LOCK_PI = 6, UNLOCK_PI = 7, WAIT_BITSET = 9,
        WAKE_BITSET = 10, WAIT_REQUEUE_PI = 11, CMP_REQUEUE_PI = 12 };
@@ -189,6 +191,59 @@ static void new_mapping(Addr address, SizeT length, Bool read, Bool write, Bool 
    new_symbols |= debug_info != 0;
 }
 
+/* --- signals ----------------------------------------------------------------------------------------------------- */
+
+/* Valgrind keeps registers where the program's are only at the end of a block. A handler of memory faults that repairs
+ * and returns may look for the fault in them, and the program goes on from them: from the first such handler on they
+ * are exact at each access. */
+static void after_sigaction(UInt signal, Addr action)
+{
+   if (signal != VKI_SIGSEGV && signal != VKI_SIGBUS)
+      return;
+   /* Its first word is the handler. */
+   if (!VG_(am_is_valid_for_client)(action, sizeof(Addr), VKI_PROT_READ) || *(const Addr*)action <= (Addr)VKI_SIG_IGN)
+      return;
+   if (vex_control.iropt_register_updates_default >= VexRegUpdAllregsAtMemAccess)
+      return;
+   vex_control.iropt_register_updates_default = VexRegUpdAllregsAtMemAccess;
+   VG_(discard_translations)(0, ~0ULL, "homing: exact registers");
+}
+
+/* --- what Valgrind does not carry -------------------------------------------------------------------------------- */
+
+/* crates/homing-record/src/limits.rs reads these lines. */
+
+enum { SECCOMP_CALL = 317, SET_SECCOMP = 22, SET_FILTER = 1, NO_RESERVE_FLAG = 0x4000 };
+
+/* Filters of system calls hold for those of Valgrind, too, which the program does not expect. */
+static void says_filters(UInt number, const UWord* args)
+{
+   if (number == SECCOMP_CALL ? args[0] <= SET_FILTER : args[0] == SET_SECCOMP)
+      VG_(umsg)("homing: limit: filters\n");
+}
+
+/* Beyond VG_N_SEGMENTS (30,000) Valgrind ends the program, and says why to nobody but the program's own stderr. */
+static void count_segments(void)
+{
+   enum { EACH = 256, NEAR = 29000, ALL = SkFree | SkAnonC | SkAnonV | SkFileC | SkFileV | SkShmC | SkResvn };
+   static UInt calls;
+   static Bool said;
+   Addr start;
+   if (said || ++calls % EACH != 0)
+      return;
+   /* Negative where there is no room: how many there are. */
+   said = VG_(am_get_segment_starts)(ALL, &start, 1) <= -NEAR;
+   if (said)
+      VG_(umsg)("homing: limit: mappings\n");
+}
+
+/* What is only reserved the kernel hardly ever refuses. */
+static void refused_mapping(const UWord* args)
+{
+   if (args[3] & MAP_ANONYMOUS_FLAG && (args[2] == VKI_PROT_NONE || args[3] & NO_RESERVE_FLAG))
+      VG_(umsg)("homing: limit: reservation %llu\n", (ULong)args[1]);
+}
+
 /* --- the hooks --------------------------------------------------------------------------------------------------- */
 
 static void before(ThreadId tid, UInt number, UWord* args, UInt count)
@@ -197,6 +252,8 @@ static void before(ThreadId tid, UInt number, UWord* args, UInt count)
       homing_wire_before_exec();
       homing_exec_without_path(tid, args);
    }
+   if (number == SECCOMP_CALL || number == __NR_prctl)
+      says_filters(number, args);
    if (!homing_recording)
       return;
    homing_of_thread(tid);
@@ -213,6 +270,10 @@ static void before(ThreadId tid, UInt number, UWord* args, UInt count)
 
 static void after(ThreadId tid, UInt number, UWord* args, UInt count, SysRes result)
 {
+   if (number == __NR_mmap || number == __NR_mprotect || number == __NR_munmap)
+      count_segments();
+   if (number == __NR_rt_sigaction && !sr_isError(result))
+      after_sigaction(args[0], args[1]);
    if (!homing_recording) {
       /* Children of a child that is not recorded are not recorded either. */
       if (forks(number) && !sr_isError(result))
@@ -224,8 +285,11 @@ static void after(ThreadId tid, UInt number, UWord* args, UInt count, SysRes res
       after_futex(args); /* a failed wait was a wait, too */
    if (number == __NR_execve)
       VG_(clo_trace_children) = True; /* it failed */
-   if (sr_isError(result))
+   if (sr_isError(result)) {
+      if (number == __NR_mmap)
+         refused_mapping(args);
       return;
+   }
    switch (number) {
    case __NR_mmap: mapped(sr_Res(result), args[1], args[2], args[3], args[5]); break;
    case __NR_munmap: unmapped(args[0], args[1]); break;

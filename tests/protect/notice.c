@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, PAGES = 512, STACKS = 8, STACK = 64 * PAGE };
+enum { PAGE = 4096, PAGES = 512, STACKS = 8, STACK = 64 * PAGE, CALLS = 4096, FILES = 16 * CALLS };
 
 static volatile char *array, *buffers;
 static volatile int over;
@@ -62,9 +62,9 @@ __asm__("change:\n push %rbp\n push %rbx\n push %r12\n push %r13\n push %r14\n p
 	" mov %rsp, (%rdi)\n mov %rsi, %rsp\n"
 	" pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbx\n pop %rbp\n ret\n");
 
-static void *home_stack, *stacks[STACKS];
-static int present;
-static uint64_t turns[STACKS];
+static __thread void *home_stack, *stacks[STACKS];
+static __thread int present;
+static __thread uint64_t turns[STACKS];
 
 static uint64_t deep(int depth)
 {
@@ -83,24 +83,34 @@ static void routine(void)
    }
 }
 
-/* Makes no call: whatever its stacks meet is met by a fault. */
-static void *work(void *data)
+static void make_stacks(char *all)
 {
-   char *all = data;
    for (int i = 0; i < STACKS; i++) {
       /* The address to return to, which a function finds behind a multiple of 16 bytes. */
       void **top = (void **)(all + (i + 1) * STACK) - 2;
       *top = (void *)routine;
       stacks[i] = top - 6;
    }
+}
+
+static void visit(int stack)
+{
+   present = stack;
+   change(&home_stack, stacks[stack]);
+}
+
+/* Makes no call: whatever its stacks meet is met by a fault. */
+static void *work(void *data)
+{
+   make_stacks(data);
    while (!over)
       for (int i = 0; i < STACKS; i++)
 	 for (int page = 0; page < PAGES; page++) {
 	    array[page * PAGE + 8 + i]++;
 	    if (page % 64 == 0)
-	       present = i, change(&home_stack, stacks[i]);
+	       visit(i);
 	 }
-   return NULL;
+   return turns[STACKS - 1] == 0 ? data : NULL;
 }
 
 static void look_at_signals(void)
@@ -146,16 +156,18 @@ int main(int argc, char **argv)
    program = argv[0];
    double seconds = argc == 2 ? atof(argv[1]) : 1;
    array = memory(PAGES * PAGE), buffers = memory(PAGES * PAGE);
-   struct sigaction alarm = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
+   /* Without a stack for signals, as here, SA_ONSTACK means nothing; but else there is no window (apart.c, queued). */
+   struct sigaction alarm = {.sa_handler = on_alarm, .sa_flags = SA_RESTART | SA_ONSTACK};
    struct sigaction fault = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
    sigaction(SIGALRM, &alarm, NULL), sigaction(SIGSEGV, &fault, NULL);
    pthread_t thread;
    sigset_t set;
    sigemptyset(&set), sigaddset(&set, SIGALRM);
-   /* Its signal comes to the first thread: the other one's stacks are small. */
+   /* Its signal comes to the first thread. */
    pthread_sigmask(SIG_BLOCK, &set, NULL);
    pthread_create(&thread, NULL, work, memory(STACKS * STACK));
    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+   make_stacks(memory(STACKS * STACK));
    struct itimerval every = {{0, 3000}, {0, 3000}};
    setitimer(ITIMER_REAL, &every, NULL);
    struct timespec now, begin;
@@ -165,10 +177,11 @@ int main(int argc, char **argv)
    do {
       for (int page = 0; page < PAGES; page++)
 	 array[page * PAGE + 64]++;
-      if (rounds % 256 == 0) {
+      visit((int)(rounds % STACKS));
+      if (rounds % CALLS == 0) {
 	 look_at_signals();
 	 /* After reading and writing a thread is left alone for a second. */
-	 if (rounds % 4096 == 0 && past > seconds / 2)
+	 if (rounds % FILES == 0 && past > seconds / 2)
 	    look_at_files();
 	 if (sigsetjmp(back, 1) == 0)
 	    *(volatile char *)16 = 1;
@@ -180,11 +193,12 @@ int main(int argc, char **argv)
       past = (double)(now.tv_sec - begin.tv_sec) + (double)(now.tv_nsec - begin.tv_nsec) / 1e9;
    } while (past < seconds);
    over = 1;
-   pthread_join(thread, NULL);
+   void *idle;
+   pthread_join(thread, &idle);
    for (int page = 0; page < PAGES; page++)
       if (array[page * PAGE + 64] != (char)rounds)
 	 fail("a store is lost");
-   if (jumps != (rounds + 255) / 256 || alarms == 0 || turns[STACKS - 1] == 0)
+   if (jumps != (rounds + CALLS - 1) / CALLS || alarms == 0 || idle != NULL || turns[0] == 0)
       fail("a fault, an alarm or a stack is missing");
    puts("ok notice");
    return 0;

@@ -73,3 +73,52 @@ fn programs_under_valgrind_end_as_ever_and_leave_a_whole_trace() {
         }
     }
 }
+
+/// Programs that Valgrind does not carry, each with what homing says of it.
+const BEYOND: [(&str, &str, &str); 4] = [
+    (
+        "mappings",
+        "for (int i = 0; i < 40000; i++) mmap(0, 4096, 1 + i % 2, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+         return 0;",
+        "30000 mappings",
+    ),
+    (
+        "a reservation",
+        "return mmap(0, 16UL << 40, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) == MAP_FAILED;",
+        "17592186044416 bytes of addresses",
+    ),
+    ("userfaultfd", "return syscall(SYS_userfaultfd, 0) < 0;", "system call 323 (userfaultfd)"),
+    (
+        "filters",
+        "static struct sock_filter all[] = {{BPF_RET | BPF_K, 0, 0, SECCOMP_RET_KILL_PROCESS}};
+         struct sock_fprog filter = {1, all};
+         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
+         return getpid() < 0;",
+        "filter of system calls (seccomp)",
+    ),
+];
+
+#[test]
+fn what_valgrind_does_not_carry_is_said_in_one_line_with_what_to_do() {
+    for (what, body, said) in BEYOND {
+        let lab = Lab::new();
+        let source = format!(
+            "#define _GNU_SOURCE 1
+             #include <linux/filter.h>
+             #include <linux/seccomp.h>
+             #include <sys/mman.h>
+             #include <sys/prctl.h>
+             #include <sys/syscall.h>
+             #include <unistd.h>
+             int main(void) {{ {body} }}"
+        );
+        let program = lab.compile(&source, &[]);
+        let output = lab.record(&["--quiet"], &[program.to_str().unwrap()]);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let lines: Vec<&str> = errors.lines().filter(|line| line.contains(said)).collect();
+        assert_eq!(lines.len(), 1, "{what}: {errors}");
+        assert!(lines[0].starts_with("homing: ") && lines[0].contains("homing cc"), "{what}: {errors}");
+        assert!(!errors.contains("valgrind.org"), "{what}: {errors}");
+    }
+}

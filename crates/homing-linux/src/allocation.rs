@@ -11,6 +11,7 @@
 //! words.
 
 use crate::clock;
+use crate::environment::open_regular;
 use crate::policy::set_affinity;
 use crate::proc::{Pid, Proc, Tid};
 use memmap2::MmapRaw;
@@ -222,8 +223,7 @@ impl Mapped {
     /// # Errors
     /// If it is none of this version.
     pub fn open(path: &Path) -> io::Result<Mapped> {
-        let flags = libc::O_CLOEXEC | libc::O_NONBLOCK;
-        let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?;
+        let file = open_regular(OpenOptions::new().read(true).write(true), libc::O_NOFOLLOW, path)?;
         if file.metadata()?.len() < BYTES as u64 {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "too short for the page of a job"));
         }

@@ -2,6 +2,7 @@
 //! `HOMING_FAIL` names calls, errors and how often: `move_pages=ENOMEM/3,perf_open=EMFILE/1` lets every third
 //! `move_pages` and every `perf_event_open` fail without reaching the kernel. Unset, it costs one load per call.
 
+use crate::environment::variable;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::OnceLock;
@@ -32,12 +33,14 @@ pub enum Call {
     Split,
     /// `mprotect(2)` that takes pages away for a window.
     Protect,
+    /// ... and that gives them back.
+    Unprotect,
     /// Asking the program's threads for a window.
     Dispatch,
 }
 
 /// Names, in the order of [`Call`].
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 12] = [
     "move_pages",
     "query_pages",
     "perf_open",
@@ -48,6 +51,7 @@ const NAMES: [&str; 11] = [
     "affinity",
     "split",
     "protect",
+    "unprotect",
     "dispatch",
 ];
 
@@ -98,7 +102,7 @@ fn parse(text: &str) -> Result<Vec<Rule>, String> {
 fn rules() -> &'static [Rule] {
     static RULES: OnceLock<Vec<Rule>> = OnceLock::new();
     RULES.get_or_init(|| {
-        let text = std::env::var(FAIL_ENV).unwrap_or_default();
+        let text = variable(FAIL_ENV).unwrap_or_default().to_string_lossy().into_owned();
         parse(&text).unwrap_or_else(|why| {
             crate::errln!("homing: {why}; no call is made to fail");
             Vec::new()

@@ -10,6 +10,7 @@ pub mod child;
 pub mod claim;
 pub mod clock;
 pub mod closed;
+pub mod environment;
 pub mod fail;
 pub mod faults;
 pub mod files;

@@ -1,5 +1,6 @@
 //! Where what runs inside programs is: below `HOMING_LIB`, where `make install` puts it, or where `make` leaves it.
 
+use crate::environment::variable;
 use std::path::PathBuf;
 
 /// A file that is in none of the places.
@@ -25,7 +26,7 @@ pub fn find(name: &str) -> Result<PathBuf, Missing> {
 }
 
 fn places() -> Vec<PathBuf> {
-    if let Some(directory) = std::env::var_os("HOMING_LIB") {
+    if let Some(directory) = variable("HOMING_LIB") {
         return vec![PathBuf::from(directory)];
     }
     let program = std::env::current_exe().and_then(|exe| exe.canonicalize()).unwrap_or_default();

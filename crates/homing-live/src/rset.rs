@@ -4,6 +4,7 @@
 use crate::host::Host;
 use homing_core::ids::{Cpu, Node};
 use homing_core::rset::{Global, GlobalNode, Memory, Policies, ResourceSet, Threads};
+use homing_linux::environment::variable;
 use homing_linux::ld_preload;
 use homing_linux::policy::{self, BALANCED, BIND, INTERLEAVE};
 use homing_linux::proc::{Pid, Proc, ProcError, Tid};
@@ -54,7 +55,7 @@ fn cpus(numbers: &[u32]) -> impl Iterator<Item = Cpu> + '_ {
 
 /// The user's own file of sets, which need not be there.
 pub fn own_file() -> Option<PathBuf> {
-    let under = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let under = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let configuration = under("XDG_CONFIG_HOME").or_else(|| Some(under("HOME")?.join(".config")))?;
     Some(configuration.join("homing/rsets.toml"))
 }

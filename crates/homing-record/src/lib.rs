@@ -14,6 +14,7 @@ mod error;
 mod family;
 mod frames;
 mod go;
+mod limits;
 mod output;
 mod recorders;
 mod recording;

@@ -6,7 +6,6 @@ use crate::recorders::{Recorder, Request, Started, RECORDERS};
 use crate::region::NeverRan;
 use crate::session::{Allowed, Ended, Session, Spent};
 use crate::stream::{Left, Replaced, Settings};
-use crate::valgrind;
 use crate::watch::Watch;
 use homing_linux::files::{Over, Part};
 use homing_linux::follow::Door;
@@ -185,8 +184,8 @@ impl Claimed {
             Session::start(started.command, started.channel, file, settings, Arc::clone(&watch))?;
         let family = door.map(|door| session.follow(door, plan));
         let ended = session.run(&interrupts, allowed)?;
-        if let Some(verdict) = started.messages.as_ref().and_then(valgrind::Messages::verdict) {
-            watch.say(&format!("homing: {verdict}"));
+        for words in started.messages.iter().flat_map(|messages| messages.words(ended.status)) {
+            watch.say(&format!("homing: {words}"));
         }
         conclude(&request, output, ended, family.as_ref(), program)
     }

@@ -2,6 +2,7 @@
 
 use crate::error::{RecordError, While};
 use crate::go;
+use crate::limits;
 use crate::recorders::{Recorder, Request, Started};
 use crate::tsan;
 use crate::watch::Watch;
@@ -13,8 +14,7 @@ use std::io::{BufRead, BufReader};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{mpsc, Arc};
+use std::sync::{mpsc, Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 const TOOL: &str = "valgrind/homing-amd64-linux";
@@ -91,7 +91,8 @@ fn command(
     command.args(["--tool=homing", "-q", "--fair-sched=yes", "--vgdb=no", "--read-inline-info=no"]);
     // The tool switches this off in forked children: they, and what they execute, are not recorded.
     command.args(["--trace-children=yes".to_owned(), format!("--homing-wire={wire}")]);
-    command.args(["--run-libc-freeres=no", "--run-cxx-freeres=no", "--max-threads=4096"]);
+    command.args(["--run-libc-freeres=no", "--run-cxx-freeres=no"]);
+    command.arg(format!("--max-threads={}", limits::THREADS));
     // By its path, not by a number: a program may close all descriptors that it does not know before it executes
     // another.
     let log = format!("--log-file=/proc/{}/fd/{}", std::process::id(), reader.as_raw_fd());
@@ -114,53 +115,31 @@ fn command(
 /// The recorder's messages, passed on to the user as they come, and what they told.
 #[derive(Debug)]
 pub struct Messages {
-    unhandled: Arc<AtomicBool>,
+    told: Arc<Mutex<limits::Messages>>,
     ended: mpsc::Receiver<()>,
 }
 
 impl Messages {
     fn read(reader: File, watch: Arc<dyn Watch>) -> Messages {
         let (end, ended) = mpsc::channel();
-        let unhandled = Arc::new(AtomicBool::new(false));
-        let seen = Arc::clone(&unhandled);
+        let told = Arc::new(Mutex::new(limits::Messages::default()));
+        let takes = Arc::clone(&told);
         std::thread::spawn(move || {
             for line in BufReader::new(reader).lines().map_while(Result::ok) {
-                if is_avx512(&line) {
-                    seen.store(true, Ordering::Relaxed);
+                if takes.lock().unwrap_or_else(PoisonError::into_inner).take(&line) {
+                    watch.say(&line);
                 }
-                watch.say(&line);
             }
             // Nobody listens if the recording has already ended.
             let _ = end.send(());
         });
-        Messages { unhandled, ended }
+        Messages { told, ended }
     }
 
-    /// Why the program died under the recorder though it may run well without, if the messages tell.
-    pub fn verdict(&self) -> Option<&'static str> {
+    /// What the program, which ended with this status, met under the recorder that it would not meet without.
+    pub fn words(&self, status: u8) -> Vec<String> {
         // A child of the program may hold the pipe open for longer than we want to wait.
         let _ = self.ended.recv_timeout(Duration::from_millis(200));
-        self.unhandled.load(Ordering::Relaxed).then_some(
-            "the program uses AVX-512 instructions, which Valgrind does not know: rebuild it without -march=native \
-             (for instance with -march=x86-64-v3), or use --recorder tsan",
-        )
-    }
-}
-
-/// EVEX-encoded instructions begin with 0x62.
-fn is_avx512(line: &str) -> bool {
-    line.split_once("unhandled instruction bytes:")
-        .is_some_and(|(_, bytes)| bytes.trim_start().starts_with("0x62"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn avx512_is_told_from_other_unknown_instructions() {
-        assert!(is_avx512("==1== vex amd64->IR: unhandled instruction bytes: 0x62 0xF1 0x7C 0x48"));
-        assert!(!is_avx512("==1== vex amd64->IR: unhandled instruction bytes: 0xF 0x62"));
-        assert!(!is_avx512("hello"));
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).words(status)
     }
 }

@@ -5,6 +5,7 @@ use crate::library;
 use crate::regions;
 use crate::statistics::{AreaStatistics, Statistics};
 use crate::status::{self, Status, Verdict};
+use homing_linux::environment::{is_foreign, variable};
 use homing_live::hot;
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -79,7 +80,7 @@ fn is_recorded() -> bool {
     let marks = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"homing_mark".as_ptr()) };
     let recorder = !marks.is_null() && loaded(marks) != loaded(prepare as *const c_void);
     // Valgrind ends a program that makes processes as the scanning helper is one.
-    let preloaded = std::env::var_os("LD_PRELOAD").unwrap_or_default();
+    let preloaded = variable("LD_PRELOAD").unwrap_or_default();
     recorder || preloaded.to_string_lossy().contains("/vgpreload_")
 }
 
@@ -93,8 +94,7 @@ pub unsafe extern "C" fn homing_start(settings: *const c_char) -> c_int {
 
 fn start(settings: &str) -> Result<(), Verdict> {
     library::in_parent()?;
-    // SAFETY: asks for a number.
-    if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
+    if is_foreign() {
         return library::refuse(Status::Secure);
     }
     if is_recorded() {

@@ -174,13 +174,14 @@ impl Argument {
 }
 
 /// # Safety
-/// As for [`opened`]; `work` may be called with `argument` by several threads at once, and does not unwind.
+/// As for [`opened`]; `work` may be called with `argument` by several threads at once. An exception that leaves it ends
+/// the program.
 #[no_mangle]
 pub unsafe extern "C" fn homing_team_run(
     set: *const Rset,
     layout: c_int,
     threads: c_uint,
-    work: Option<unsafe extern "C" fn(c_uint, *mut c_void)>,
+    work: Option<unsafe extern "C-unwind" fn(c_uint, *mut c_void)>,
     argument: *mut c_void,
 ) -> c_int {
     let argument = Argument(argument);

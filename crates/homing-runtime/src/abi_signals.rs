@@ -3,6 +3,7 @@
 
 use crate::abi_rights::next;
 use crate::{abi, rehearsal};
+use homing_linux::environment::is_foreign;
 use homing_linux::protect::{is_hidden, stacks_for_signals, will_handle};
 use std::ffi::c_int;
 use std::sync::atomic::AtomicPtr;
@@ -88,8 +89,7 @@ extern "C" fn begin() {
     next(&NEXT_SIGACTION, c"sigaction");
     next(&NEXT_SIGNAL, c"signal");
     // What a user's variables ask for is not done with the rights of another.
-    // SAFETY: asks for a number.
-    if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
+    if is_foreign() {
         return;
     }
     rehearsal::begin();

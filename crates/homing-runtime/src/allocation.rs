@@ -2,6 +2,7 @@
 //! says on the page of the job (`homing-linux`, `allocation.rs`); and the iterations that it reports there.
 
 use homing_linux::allocation::{now_ns, Mapped, Report, PAGE_ENV};
+use homing_linux::environment::variable;
 use std::cell::Cell;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -27,7 +28,7 @@ thread_local! {
 fn page() -> Option<&'static Mapped> {
     static PAGE: OnceLock<Option<Mapped>> = OnceLock::new();
     // A page that cannot be opened is none: the program runs as it would alone, and the scheduler sees no report.
-    PAGE.get_or_init(|| Mapped::open(Path::new(&std::env::var_os(PAGE_ENV)?)).ok()).as_ref()
+    PAGE.get_or_init(|| Mapped::open(Path::new(&variable(PAGE_ENV)?)).ok()).as_ref()
 }
 
 /// Whether this process is part of such a job.

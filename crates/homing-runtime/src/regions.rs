@@ -8,9 +8,13 @@ use crate::places;
 use crate::statistics::{Hot, Statistics};
 use crate::status::Status;
 use homing_core::session::period::Periods;
+use homing_linux::environment::variable;
 use homing_live::inside::{SETTINGS_ENV, STATISTICS_ENV};
 use std::cell::Cell;
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::ThreadId;
 
@@ -37,8 +41,12 @@ pub fn wanted() -> bool {
     *WANTED.get_or_init(|| has_settings() || allocation::wanted())
 }
 
+fn settings() -> String {
+    variable(SETTINGS_ENV).unwrap_or_default().to_string_lossy().into_owned()
+}
+
 fn has_settings() -> bool {
-    std::env::var_os(SETTINGS_ENV).is_some()
+    variable(SETTINGS_ENV).is_some()
 }
 
 /// Parallel regions that the calling thread is in.
@@ -49,9 +57,9 @@ pub fn depth() -> u32 {
 /// Starts the manager before any region, if that is wanted.
 #[cfg(target_arch = "x86_64")]
 pub fn at_load(start: impl FnOnce(&str)) {
-    if std::env::var_os(homing_live::inside::AT_LOAD_ENV).is_some() && has_settings() {
+    if variable(homing_live::inside::AT_LOAD_ENV).is_some() && has_settings() {
         REGIONS.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(Regions::new);
-        start(&std::env::var(SETTINGS_ENV).unwrap_or_default());
+        start(&settings());
     }
 }
 
@@ -64,7 +72,7 @@ pub fn begins(region: u64, start: impl FnOnce(&str)) {
     let first = regions.is_none();
     let known = regions.get_or_insert_with(Regions::new);
     if first && has_settings() {
-        start(&std::env::var(SETTINGS_ENV).unwrap_or_default());
+        start(&settings());
     }
     let of_others = known.others;
     let ended = known.takes(region);
@@ -92,15 +100,27 @@ pub fn ends() {
 /// folder finds no file in it, and says so.
 pub fn finish() {
     let regions = REGIONS.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let (Some(regions), Some(folder)) = (regions, std::env::var_os(STATISTICS_ENV)) else { return };
+    let (Some(regions), Some(folder)) = (regions, variable(STATISTICS_ENV)) else { return };
     let (statistics, hot, ended) =
         library::with(|shared| (shared.statistics, std::mem::take(&mut shared.hot), shared.ended.take()));
     let (status, reason) = ended.unwrap_or((Status::NotStarted, String::new()));
-    let text = regions.json(&statistics, &hot, status as i32, &reason).to_string();
-    let file = PathBuf::from(folder).join(format!("{}.json", std::process::id()));
+    leave(&folder, &regions.json(&statistics, &hot, status as i32, &reason).to_string());
+}
+
+/// Writes a file for this process, `PID.json`, into the folder. A failure cannot be reported, see above.
+pub fn leave(folder: &OsStr, text: &str) {
+    let file = Path::new(folder).join(format!("{}.json", std::process::id()));
     let part = file.with_extension("part");
+    // Of a process before, which had the number. What is there else, a link for instance, is not written through.
+    let _ = std::fs::remove_file(&part);
+    let written = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(&part)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .and_then(|()| std::fs::rename(&part, &file));
     // See above.
-    let _ = std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, &file));
+    let _ = written;
 }
 
 impl Regions {

@@ -1,11 +1,12 @@
 //! Sampling by protection in any program that this library is loaded into, without an engine: for tests that a program
 //! does not notice, on machines where nothing can move. It begins when the library is loaded.
 
+use crate::regions;
+use homing_linux::environment::variable;
 use homing_linux::protect::OfEngine;
 use homing_linux::signals::Blocked;
 use homing_live::inside;
 use homing_live::source::protect::{tally, Protect};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::Mutex;
 use std::thread::JoinHandle;
@@ -21,7 +22,7 @@ static THREAD: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
 
 /// Called when the library is loaded.
 pub fn begin() {
-    if std::env::var_os(FOLDER_ENV).is_none() {
+    if variable(FOLDER_ENV).is_none() {
         return;
     }
     let Ok(_blocked) = Blocked::all() else { return };
@@ -41,11 +42,8 @@ pub fn end() {
     let thread = THREAD.lock().ok().and_then(|mut place| place.take());
     // A panic does not leave the thread.
     let _ = thread.map(JoinHandle::join);
-    let (Some(folder), Some(tally)) = (std::env::var_os(FOLDER_ENV), tally()) else { return };
-    let text = serde_json::json!(tally);
-    // Nobody is left who could be told.
-    let _ =
-        std::fs::write(PathBuf::from(folder).join(format!("{}.json", std::process::id())), text.to_string());
+    let (Some(folder), Some(tally)) = (variable(FOLDER_ENV), tally()) else { return };
+    regions::leave(&folder, &serde_json::json!(tally).to_string());
 }
 
 /// Round after round, without a pause that could be left out.
@@ -55,11 +53,14 @@ fn work() {
     let Ok(mut protect) = Protect::open() else { return };
     while !OVER.load(Ordering::Relaxed) {
         protect.begin_round();
-        while !OVER.load(Ordering::Relaxed) && !protect.one_window().unwrap_or(true) {
+        loop {
+            let Ok(over) = protect.one_window() else { return };
             protect.waiting().clear();
+            if over || OVER.load(Ordering::Relaxed) {
+                break;
+            }
             std::thread::sleep(pause(protect.next()));
         }
-        protect.waiting().clear();
         std::thread::sleep(pause(protect.next()));
     }
 }

@@ -3,6 +3,7 @@
 use crate::status::{Status, Verdict};
 use homing_core::ids::{Cpu, Node};
 use homing_core::rset::{Expr, Global, Memory, Pages, Policies, ResourceSet, Sets, Threads};
+use homing_linux::environment::open_regular;
 use homing_linux::placed::{page, From, Placed};
 use homing_linux::policy;
 use homing_linux::proc::{Proc, Tid};
@@ -10,6 +11,7 @@ use homing_linux::seccomp;
 use homing_live::host::Host;
 use homing_live::rset::{bind, global, own_file};
 use std::collections::HashMap;
+use std::fs::OpenOptions;
 use std::path::Path;
 use std::sync::{mpsc, Mutex, PoisonError, RwLock};
 
@@ -40,9 +42,14 @@ fn failed(what: impl ToString) -> Verdict {
 
 /// The user's named sets.
 fn sets() -> Result<Sets, Verdict> {
-    let Some(path) = own_file().filter(|path| path.exists()) else { return Ok(Sets::default()) };
+    let Some(path) = own_file() else { return Ok(Sets::default()) };
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|error| failed(format!("{name}: {error}")))?;
+    let read = open_regular(OpenOptions::new().read(true), 0, &path).and_then(std::io::read_to_string);
+    let text = match read {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Sets::default()),
+        Err(error) => return Err(failed(format!("{name}: {error}"))),
+    };
     Sets::from_toml(&text, &name).map_err(bad)
 }
 

@@ -250,6 +250,32 @@ static int reserves(void)
    return AS_EXPECTED;
 }
 
+enum { PAGE = 4096, REPAIRED = 8 };
+static volatile sig_atomic_t repaired;
+
+static void repair(int signal, siginfo_t *info, void *context)
+{
+   (void)signal, (void)context;
+   if (++repaired > REPAIRED)
+      _exit(1);
+   mprotect((void *)((uintptr_t)info->si_addr & ~(uintptr_t)(PAGE - 1)), PAGE, PROT_READ | PROT_WRITE);
+}
+
+/* A handler of faults that repairs and returns, as collectors of garbage have them. */
+static int repairs(void)
+{
+   struct sigaction action = {.sa_sigaction = repair, .sa_flags = SA_SIGINFO};
+   sigaction(SIGSEGV, &action, NULL);
+   char *at = mmap(NULL, REPAIRED * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+   memset(at, 1, REPAIRED * PAGE);
+   mprotect(at, REPAIRED * PAGE, PROT_READ);
+   int sum = 0;
+   for (int i = 0; i < REPAIRED; i++)
+      sum += ++at[i * PAGE];
+   fill(NULL);
+   return repaired == REPAIRED && sum == 2 * REPAIRED ? AS_EXPECTED : 1;
+}
+
 static int closes_streams(void)
 {
    for (int i = 0; i < 64; i++)
@@ -282,7 +308,7 @@ static const struct {
 } programs[] = {PROGRAM(churn),    PROGRAM(contexts), PROGRAM(jumps),          PROGRAM(overflow),
                 PROGRAM(children), PROGRAM(cancels),  PROGRAM(reserves),       PROGRAM(forks_with_threads),
                 PROGRAM(killed),   PROGRAM(aborts),   PROGRAM(closes_streams), PROGRAM(main_thread_leaves),
-                PROGRAM(confined), PROGRAM(replaces_itself)};
+                PROGRAM(confined), PROGRAM(replaces_itself), PROGRAM(repairs)};
 
 int main(int count, char **arguments)
 {

@@ -4,6 +4,7 @@
 
 mod lock;
 
+use crate::environment::variable;
 pub use lock::{abandoned, Holder, PrivateLock};
 
 use rustix::fs::{
@@ -36,8 +37,9 @@ pub fn standard() -> PathBuf {
     if user.is_root() {
         return "/run/homing".into();
     }
-    let named = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    standard_of(user.as_raw(), named, std::env::temp_dir())
+    let named = variable("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let temporary = variable("TMPDIR").map_or_else(|| "/tmp".into(), PathBuf::from);
+    standard_of(user.as_raw(), named, temporary)
 }
 
 fn standard_of(user: u32, named: Option<PathBuf>, temporary: PathBuf) -> PathBuf {

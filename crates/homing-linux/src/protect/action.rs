@@ -69,6 +69,14 @@ pub fn blocks_ours() -> Option<c_int> {
     })
 }
 
+/// A signal whose handler runs on the stack that the thread is on.
+pub fn runs_anywhere() -> Option<c_int> {
+    (1..=SIGNALS).find(|signal| {
+        let action = of(*signal);
+        *signal != libc::SIGSEGV && handles(&action) && action[1] & libc::SA_ONSTACK as u64 == 0
+    })
+}
+
 /// Installs the handlers that stay: those of SIGURG and SIGSYS, which hardly any program handles.
 ///
 /// # Errors

@@ -2,8 +2,9 @@
 //! from the range that a window lets through. `errno` is not touched.
 
 use super::action;
+use super::asynchronous::of_this_thread;
 use super::calls::{is_calm, reaches_nothing};
-use super::shared::{self, Caught, END, IDLE, INSIDE, OPEN, ROUND, SHUT, STATE, WAITED, WAITS};
+use super::shared::{self, Caught, END, IDLE, INSIDE, OPEN, OWN_STACKS, ROUND, SHUT, STATE, WAITED, WAITS};
 use super::stub;
 use crate::hint_faults::stand::stand;
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
@@ -105,7 +106,13 @@ pub(super) unsafe extern "C" fn on_fault(signal: c_int, info: *mut siginfo_t, co
     let (code, address, context) =
         unsafe { ((*info).si_code, (*info).si_addr() as u64, &*context.cast::<ucontext_t>()) };
     let store = context.uc_mcontext.gregs[libc::REG_ERR as usize] & WRITE != 0;
+    let stack = context.uc_mcontext.gregs[libc::REG_RSP as usize] as u64;
     if code == FORBIDDEN && take(address, store) {
+        // The first time only: from the next window on it is known.
+        if shared::unit_of(stack).is_some() && !OWN_STACKS.swap(true, Ordering::Relaxed) {
+            // A signal that waits finds no room on that stack before.
+            wait_for_end();
+        }
         return;
     }
     wait_for_end();
@@ -144,6 +151,7 @@ pub(super) unsafe extern "C" fn on_call(signal: c_int, info: *mut siginfo_t, con
     }
     wait_for_end();
     if let Some((_, slot)) = shared::slot(this_thread()) {
+        slot.outside.fetch_or(of_this_thread(), Ordering::Relaxed);
         if !is_calm(number) {
             slot.calm.store(monotonic() + UNREST, Ordering::Relaxed);
         }
@@ -184,12 +192,15 @@ fn report(context: &mut ucontext_t) {
     slot.error.store(-done as i32, Ordering::Relaxed);
     let own = shared::own_stack(place);
     let signals = &mut context.uc_stack;
-    if signals.ss_flags & libc::SS_DISABLE != 0 && own != 0 {
+    // The kernel shows no flag where a first thread never had one.
+    let none = signals.ss_flags & libc::SS_DISABLE != 0 || signals.ss_size == 0;
+    if none && own != 0 {
         // It holds from the return of the handler on.
         (signals.ss_sp, signals.ss_size, signals.ss_flags) = (own as *mut c_void, shared::STACK as usize, 0);
     }
     slot.signals.store(signals.ss_sp as u64, Ordering::Relaxed);
     slot.signals_bytes.store(signals.ss_size as u64, Ordering::Relaxed);
+    slot.outside.store(of_this_thread(), Ordering::Relaxed);
     slot.stack.store(context.uc_mcontext.gregs[libc::REG_RSP as usize] as u64, Ordering::Relaxed);
     slot.pointer.store(thread_pointer(), Ordering::Relaxed);
     // SAFETY: 64 signals are the first word of the set.

@@ -16,19 +16,23 @@
 //! Wherever that cannot be had there is no window, with a [`Refusal`].
 
 mod action;
+mod asynchronous;
 mod calls;
 mod handlers;
 mod parts;
 mod plan;
 mod shared;
+mod sharers;
 mod stub;
 mod threads;
+mod undo;
 mod window;
 
 pub use parts::{Range, Segment};
 pub use plan::Planner;
 pub use shared::Caught;
 pub use threads::{introduce, OfEngine};
+pub use undo::data_are_limited;
 pub use window::{stacks_for_signals, Protector, Window};
 
 pub use action::is_hidden;
@@ -66,16 +70,26 @@ pub enum Refusal {
     Sleeps(i64),
     /// The kernel writes to memory by itself: io_uring, or asynchronous input and output.
     Asynchronous,
+    /// A thread has an area for restartable sequences that is not the C library's.
+    Restartable,
+    /// Another process uses this memory.
+    Shared,
+    /// The handler of this signal would run on a stack of the program's own making, in memory that may be protected.
+    Stack(i32),
+    /// The program's data are limited: the kernel may not give pages back.
+    Limit,
     /// The program has a handler of its own for SIGURG or SIGSYS.
     Taken,
     /// Of the memory that was chosen nothing could be protected.
     Nothing,
 }
 
+const LIMITED: &str = "the program's data are limited (RLIMIT_DATA)";
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::Proc => f.write_str("/proc could not be read"),
+            Refusal::Proc => f.write_str("/proc could not be read, or has too much"),
             Refusal::Threads => f.write_str("too many threads"),
             Refusal::Running => f.write_str("a thread did not answer in time"),
             Refusal::Engine => f.write_str("the engine was moving pages"),
@@ -88,6 +102,14 @@ impl fmt::Display for Refusal {
             Refusal::Unknown(call) => write!(f, "a thread that never ran sleeps in system call {call}"),
             Refusal::Sleeps(call) => write!(f, "a thread sleeps in system call {call}"),
             Refusal::Asynchronous => f.write_str("io_uring or asynchronous input and output is in use"),
+            Refusal::Restartable => f.write_str(
+                "a thread has an area for restartable sequences (rseq) that is not the C library's",
+            ),
+            Refusal::Shared => f.write_str("another process uses the program's memory (clone with CLONE_VM)"),
+            Refusal::Stack(signal) => {
+                write!(f, "the handler of signal {signal} would run on a stack of the program's own making")
+            }
+            Refusal::Limit => f.write_str(LIMITED),
             Refusal::Taken => f.write_str("the program has a handler of its own for SIGURG or SIGSYS"),
             Refusal::Nothing => f.write_str("nothing of it may be protected"),
         }
@@ -160,6 +182,9 @@ pub fn missing() -> Option<String> {
     if known != 0 {
         let why = std::io::Error::last_os_error();
         return Some(format!("the kernel does not stop system calls ({why}): needs Linux 5.11"));
+    }
+    if undo::data_are_limited() {
+        return Some(format!("{LIMITED}: the kernel may not give protected pages back; see `ulimit -d`"));
     }
     if !std::path::Path::new("/proc/self/task").exists() {
         return Some("/proc is not mounted".into());

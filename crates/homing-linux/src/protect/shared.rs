@@ -2,7 +2,7 @@
 //! data of the library, which is never protected.
 
 use super::parts::Segment;
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicU8, Ordering};
 
 /// No window: nothing of the program's is changed.
 pub const IDLE: u32 = 0;
@@ -21,6 +21,8 @@ pub static END: AtomicU32 = AtomicU32::new(0);
 pub static INSIDE: AtomicU32 = AtomicU32::new(0);
 /// Threads that are about to handle signals in a way that windows do not bear: none begins, and no call is stopped.
 pub static KEPT_OFF: AtomicU32 = AtomicU32::new(0);
+/// A thread was on a stack in memory that may be protected: one of the program's own making.
+pub static OWN_STACKS: AtomicBool = AtomicBool::new(false);
 /// Time that threads waited for a window to be over, in nanoseconds, and how often they did.
 pub static WAITED: AtomicU64 = AtomicU64::new(0);
 pub static WAITS: AtomicU64 = AtomicU64::new(0);
@@ -183,6 +185,8 @@ pub struct Slot {
     pub signals_bytes: AtomicU64,
     /// Why its calls cannot be stopped; 0 if they can.
     pub error: AtomicI32,
+    /// What the kernel writes to by itself, when it was last asked (`asynchronous::of_this_thread`).
+    pub outside: AtomicU8,
 }
 
 /// Most threads of a program.
@@ -204,6 +208,7 @@ static TABLE: [Slot; SLOTS] = [const {
         signals: AtomicU64::new(0),
         signals_bytes: AtomicU64::new(0),
         error: AtomicI32::new(0),
+        outside: AtomicU8::new(0),
     }
 }; SLOTS];
 /// Where the stacks for signals are, one for each slot; 0 for not yet.

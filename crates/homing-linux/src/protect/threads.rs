@@ -6,8 +6,9 @@ use super::action::{bit, OURS};
 use super::calls::Sleeper;
 use super::parts::Range;
 use super::shared::{self, Slot, END, ROUND};
-use super::{stub, Refusal};
+use super::{asynchronous, stub, Refusal};
 use crate::proc::task::Stat;
+use std::ffi::CStr;
 use std::io::Write;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
@@ -48,6 +49,10 @@ impl Drop for OfEngine {
     }
 }
 
+fn is_of_engine(tid: i32) -> bool {
+    ENGINE.iter().any(|place| place.load(Ordering::Acquire) == tid)
+}
+
 /// Bytes below and above a stack pointer, and a thread pointer, that the kernel may reach for a signal or by itself.
 const BELOW: u64 = 256 << 10;
 const ABOVE: u64 = 64 << 10;
@@ -77,8 +82,10 @@ pub struct Threads {
     me: i32,
     tasks: Vec<i32>,
     text: Vec<u8>,
-    /// Where the C library has what the kernel writes to when a thread was interrupted, from the thread pointer on.
-    rseq: Option<i64>,
+    /// Where the threads' stacks were in the last round, and one that slept then.
+    pub stacks: Vec<u64>,
+    /// See above.
+    pub sleeps: Option<i32>,
     /// Those of this thread, which made all the calls that others are to make.
     filters: [u32; 2],
 }
@@ -94,58 +101,31 @@ pub enum Round {
 
 impl Threads {
     pub fn new() -> Threads {
-        // SAFETY: a constant text; the word is the C library's, and constant.
-        let rseq = unsafe {
-            let offset = libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_offset".as_ptr()).cast::<i64>();
-            (!offset.is_null()).then(|| *offset)
-        };
         // SAFETY: asks for a number.
         let me = unsafe { libc::gettid() };
         let (tasks, text) = (Vec::with_capacity(2 * shared::SLOTS), vec![0; 16 << 10]);
-        let mut threads = Threads { me, tasks, text, rseq, filters: [0; 2] };
-        threads.filters = threads.status(me).map_or([0; 2], |status| status.filters);
+        let stacks = Vec::with_capacity(2 * shared::SLOTS);
+        let mut threads = Threads { me, tasks, text, stacks, sleeps: None, filters: [0; 2] };
+        let status = threads.status(me);
+        asynchronous::prepare(status.as_ref().is_none_or(|status| status.filters != [0; 2]));
+        threads.filters = status.map_or([0; 2], |status| status.filters);
         threads
     }
 
     /// Lists the threads.
     fn list(&mut self) -> Result<(), Refusal> {
         self.tasks.clear();
-        let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
-        // SAFETY: a constant text.
-        let folder = unsafe { libc::open(c"/proc/self/task".as_ptr(), flags) };
-        if folder < 0 {
-            return Err(Refusal::Proc);
-        }
-        let result = self.read_entries(folder);
-        // SAFETY: opened above.
-        unsafe { libc::close(folder) };
-        result
-    }
-
-    fn read_entries(&mut self, folder: i32) -> Result<(), Refusal> {
-        loop {
-            let room = self.text.len();
-            // SAFETY: the kernel writes at most `room` bytes.
-            let bytes = unsafe { libc::syscall(libc::SYS_getdents64, folder, self.text.as_mut_ptr(), room) };
-            let Ok(bytes) = usize::try_from(bytes) else { return Err(Refusal::Proc) };
-            if bytes == 0 {
-                return Ok(());
-            }
-            let mut entries = &self.text[..bytes];
-            // d_ino, d_off, d_reclen, d_type, d_name.
-            while let Some(&[low, high]) = entries.get(16..18) {
-                let length = usize::from(u16::from_ne_bytes([low, high]));
-                let name = entries.get(19..length).unwrap_or_default();
-                let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
-                if let Some(tid) = std::str::from_utf8(name).ok().and_then(|name| name.parse().ok()) {
-                    if self.tasks.len() == self.tasks.capacity() {
-                        return Err(Refusal::Threads);
-                    }
-                    self.tasks.push(tid);
+        let Threads { tasks, text, .. } = self;
+        entries(c"/proc/self/task", text, |_, name| {
+            if let Some(tid) = number(name) {
+                if tasks.len() == tasks.capacity() {
+                    return Err(Refusal::Threads);
                 }
-                entries = entries.get(length.max(1)..).unwrap_or_default();
+                tasks.push(tid);
             }
-        }
+            Ok(())
+        })
+        .ok_or(Refusal::Proc)?
     }
 
     /// Reads a file of a thread; nothing if it has ended.
@@ -184,6 +164,7 @@ impl Threads {
                 slot.began.store(0, Ordering::Relaxed);
                 slot.selector.store(0, Ordering::Relaxed);
                 slot.calm.store(0, Ordering::Relaxed);
+                slot.outside.store(0, Ordering::Relaxed);
                 slot.tid.store(0, Ordering::Release);
             }
         }
@@ -204,6 +185,8 @@ impl Threads {
         let mut clean = false;
         loop {
             holes.clear();
+            self.stacks.clear();
+            self.sleeps = None;
             self.list()?;
             let urges = urged.is_none_or(|at| at.elapsed() > AGAIN);
             if urges {
@@ -245,7 +228,7 @@ impl Threads {
         urges: bool,
         holes: &mut Vec<Range>,
     ) -> Result<(), Refusal> {
-        let engine = ENGINE.iter().any(|place| place.load(Ordering::Acquire) == tid);
+        let engine = is_of_engine(tid);
         if engine && round == Round::End {
             return Ok(());
         }
@@ -348,21 +331,91 @@ impl Threads {
             slot.selector.store(0, Ordering::SeqCst);
             return Err(Refusal::Running);
         }
+        self.sleeps = Some(tid);
         self.add(holes, slot, sleeper.stack)
     }
 
-    fn add(&self, holes: &mut Vec<Range>, slot: &Slot, stack: u64) -> Result<(), Refusal> {
+    /// The threads, as they were in the last round.
+    pub fn tasks(&self) -> &[i32] {
+        &self.tasks
+    }
+
+    /// True if a thread may have an io_uring that it was not asked for: one that sleeps, or all of them. Descriptors
+    /// are those of one thread: hardly any program has several tables of them.
+    pub fn may_have_ring(&mut self) -> Result<bool, Refusal> {
+        let anyone = self.tasks.iter().find(|tid| **tid != self.me && !is_of_engine(**tid));
+        let Some(tid) = self.sleeps.or(anyone.copied().filter(|_| !asynchronous::asks_for_rings())) else {
+            return Ok(false);
+        };
+        asynchronous::has_ring_among(tid, &mut self.text)
+    }
+
+    fn add(&mut self, holes: &mut Vec<Range>, slot: &Slot, stack: u64) -> Result<(), Refusal> {
+        match slot.outside.load(Ordering::Relaxed) {
+            0 => {}
+            kinds if kinds & asynchronous::RING != 0 => return Err(Refusal::Asynchronous),
+            _ => return Err(Refusal::Restartable),
+        }
         let pointer = slot.pointer.load(Ordering::Relaxed);
         let signals = slot.signals.load(Ordering::Relaxed);
         push(holes, (stack.saturating_sub(BELOW), stack.saturating_add(ABOVE)))?;
         push(holes, (pointer.saturating_sub(ABOVE), pointer.saturating_add(ABOVE)))?;
         push(holes, (signals, signals.saturating_add(slot.signals_bytes.load(Ordering::Relaxed))))?;
-        if let Some(offset) = self.rseq {
-            let area = pointer.wrapping_add_signed(offset);
+        if let Some(area) = asynchronous::area(pointer) {
             push(holes, (area.saturating_sub(ABOVE), area.saturating_add(ABOVE)))?;
         }
+        // There are as many as holes at least.
+        self.stacks.push(stack);
         Ok(())
     }
+}
+
+/// Hands out the entries of a folder, with its descriptor, until there is an error. `None` if it cannot be read.
+pub fn entries(
+    folder: &CStr,
+    room: &mut [u8],
+    mut take: impl FnMut(i32, &CStr) -> Result<(), Refusal>,
+) -> Option<Result<(), Refusal>> {
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+    // SAFETY: a text.
+    let folder = unsafe { libc::open(folder.as_ptr(), flags) };
+    if folder < 0 {
+        return None;
+    }
+    let result = read_entries(folder, room, |name| take(folder, name));
+    // SAFETY: opened above.
+    unsafe { libc::close(folder) };
+    result
+}
+
+fn read_entries(
+    folder: i32,
+    room: &mut [u8],
+    mut take: impl FnMut(&CStr) -> Result<(), Refusal>,
+) -> Option<Result<(), Refusal>> {
+    loop {
+        // SAFETY: the kernel writes at most as much as there is room.
+        let bytes = unsafe { libc::syscall(libc::SYS_getdents64, folder, room.as_mut_ptr(), room.len()) };
+        let bytes = usize::try_from(bytes).ok()?;
+        if bytes == 0 {
+            return Some(Ok(()));
+        }
+        let mut entries = &room[..bytes];
+        // d_ino, d_off, d_reclen, d_type, d_name.
+        while let Some(&[low, high]) = entries.get(16..18) {
+            let length = usize::from(u16::from_ne_bytes([low, high]));
+            let name = entries.get(19..length).and_then(|name| CStr::from_bytes_until_nul(name).ok());
+            if let Some(Err(why)) = name.map(&mut take) {
+                return Some(Err(why));
+            }
+            entries = entries.get(length.max(1)..).unwrap_or_default();
+        }
+    }
+}
+
+/// The number that an entry's name is.
+pub fn number(name: &CStr) -> Option<i32> {
+    name.to_str().ok()?.parse().ok()
 }
 
 /// Reads a file whose path ends with a zero; `None` if that fails or it has no room.

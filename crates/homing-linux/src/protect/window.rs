@@ -1,9 +1,10 @@
 //! A window, from begin to end.
 
 use super::parts::{self, Range, Segment};
-use super::shared::{self, Caught, END, IDLE, INSIDE, KEPT_OFF, OPEN, SEGMENTS, SHUT, STATE};
+use super::shared::{self, Caught, END, IDLE, INSIDE, KEPT_OFF, OPEN, OWN_STACKS, SEGMENTS, SHUT, STATE};
+use super::sharers::Sharers;
 use super::threads::{read_into, Round, Threads};
-use super::{action, handlers, stub, Refusal};
+use super::{action, handlers, stub, undo, Refusal};
 use crate::fail::{self, Call};
 use std::io;
 use std::sync::atomic::Ordering;
@@ -40,6 +41,7 @@ pub struct Window {
 /// Makes windows in its own process. All that it needs is there before the first one.
 pub struct Protector {
     threads: Threads,
+    sharers: Sharers,
     /// How long threads have to say where they are.
     patience: Duration,
     /// Windows so far. Threads run while pages are protected, so what comes first is seen most: each time another does.
@@ -60,6 +62,7 @@ impl Protector {
         action::prepare()?;
         Ok(Protector {
             threads: Threads::new(),
+            sharers: Sharers::new(),
             patience: BEGIN,
             turn: 0,
             maps: vec![0; MAPS],
@@ -91,10 +94,8 @@ impl Protector {
         fail::point(Call::Dispatch)
             .map_err(|error| Refusal::Dispatch(error.raw_os_error().unwrap_or_default()))?;
         END.store(0, Ordering::Release);
-        STATE.store(SHUT, Ordering::SeqCst);
+        let shut = Shut::new();
         if KEPT_OFF.load(Ordering::SeqCst) != 0 {
-            STATE.store(IDLE, Ordering::SeqCst);
-            stub::wake(&STATE);
             return Err(Refusal::Taken);
         }
         // Nothing is allocated from here on: one of the threads may hold the allocator's lock.
@@ -107,22 +108,13 @@ impl Protector {
         if matches!(window, Err(Refusal::Taken | Refusal::Handler(_))) {
             shared::let_through();
         }
-        STATE.store(IDLE, Ordering::SeqCst);
-        nobody_inside();
-        // Calls stay stopped until each thread's next one, which lets those through that follow. So whoever makes none
-        // is known to be outside of calls when the next window comes, and can be asked without disturbing one.
-        stub::wake(&STATE);
+        drop(shut);
         window.map(|window| Window { lost: shared::kept(take), ..window })
     }
 
     /// Finds what of the plan may be protected, once all threads are where they must be. Returns how much may not.
     fn prepare(&mut self, plan: &[Segment]) -> Result<u64, Refusal> {
         // Before calls are stopped, and once nobody can change it.
-        let may_handle = || match action::blocks_ours() {
-            Some(signal) => Err(Refusal::Handler(signal)),
-            None if !action::prepared() => Err(Refusal::Taken),
-            None => Ok(()),
-        };
         may_handle()?;
         let settled = self.threads.settle(Round::Begin, self.patience, &mut self.holes);
         self.patience = match settled {
@@ -148,6 +140,11 @@ impl Protector {
         if full {
             return Err(Refusal::Proc);
         }
+        self.sharers.none(self.threads.tasks())?;
+        if self.threads.may_have_ring()? {
+            return Err(Refusal::Asynchronous);
+        }
+        self.look_at_stacks()?;
         self.segments.clear();
         let units = |segments: &[Segment]| segments.iter().map(Segment::units).sum::<u64>();
         let lost =
@@ -160,6 +157,19 @@ impl Protector {
         }
     }
 
+    /// The kernel ends a program, or loses a signal, for which there is no room on a stack.
+    fn look_at_stacks(&self) -> Result<(), Refusal> {
+        let may_be_protected =
+            |stack: &u64| self.allowed.iter().any(|range| (range.0..range.1).contains(stack));
+        if self.threads.stacks.iter().any(may_be_protected) {
+            OWN_STACKS.store(true, Ordering::Relaxed);
+        }
+        match action::runs_anywhere().filter(|_| OWN_STACKS.load(Ordering::Relaxed)) {
+            Some(signal) => Err(Refusal::Stack(signal)),
+            None => Ok(()),
+        }
+    }
+
     /// Protects, waits, and gives back.
     fn open(&mut self, most: Duration) -> Window {
         // On the stack: this object may itself be in memory that is protected.
@@ -169,6 +179,36 @@ impl Protector {
         segments[..count].rotate_left(self.turn % count.max(1));
         self.turn = self.turn.wrapping_add(1);
         open(&segments[..count], most)
+    }
+}
+
+/// While this lives, whoever makes a call or faults waits. Also a fault of the engine ends that.
+struct Shut(());
+
+impl Shut {
+    fn new() -> Shut {
+        STATE.store(SHUT, Ordering::SeqCst);
+        Shut(())
+    }
+}
+
+impl Drop for Shut {
+    fn drop(&mut self) {
+        STATE.store(IDLE, Ordering::SeqCst);
+        nobody_inside();
+        // Calls stay stopped until each thread's next one, which lets those through that follow. So whoever makes none
+        // is known to be outside of calls when the next window comes, and can be asked without disturbing one.
+        stub::wake(&STATE);
+    }
+}
+
+/// Whether handlers, and the limits of the program, are such that there may be a window.
+fn may_handle() -> Result<(), Refusal> {
+    match action::blocks_ours() {
+        Some(signal) => Err(Refusal::Handler(signal)),
+        None if !action::prepared() => Err(Refusal::Taken),
+        None if undo::data_are_limited() => Err(Refusal::Limit),
+        None => Ok(()),
     }
 }
 
@@ -207,13 +247,7 @@ fn open(segments: &[Segment], most: Duration) -> Window {
     }
     STATE.store(SHUT, Ordering::SeqCst);
     nobody_inside();
-    for segment in segments {
-        // The kernel may be short of memory for a moment: the program waits.
-        // SAFETY: what the pages could be used for before.
-        while unsafe { stub::protect(segment.start, segment.end, handlers::READ_WRITE) } != 0 {
-            stub::wait(&END, END.load(Ordering::Relaxed), 1_000_000);
-        }
-    }
+    undo::give_back(segments);
     window
 }
 

@@ -10,7 +10,7 @@ use homing_core::session::input::{Access, AccessKind, HotArea, Scanned};
 use homing_linux::clock;
 use homing_linux::hint_faults::own;
 use homing_linux::protect::{
-    own_descriptors, waits, Caught, Planner, Protector, Range, Refusal, Segment, Window,
+    data_are_limited, own_descriptors, waits, Caught, Planner, Protector, Range, Refusal, Segment, Window,
 };
 use std::io;
 use std::sync::PoisonError;
@@ -79,7 +79,15 @@ impl Protect {
     }
 
     /// One window, if there can be one. True once the round is over.
+    ///
+    /// # Errors
+    /// If `/proc` cannot be read, or the program has limited its data: then the engine, which needs memory of the
+    /// program's, cannot go on either.
     pub fn one_window(&mut self) -> io::Result<bool> {
+        if data_are_limited() {
+            self.count(Err(Refusal::Limit), 0);
+            return Err(io::Error::other(Refusal::Limit.to_string()));
+        }
         let Some(round) = &mut self.round else { return Ok(true) };
         let (part, tries, last) = match round.part.take() {
             Some(part) => part,
