@@ -27,6 +27,19 @@ grep -q '"faults_before": [1-9]' policy.json && ok 'page faults before the first
   not_ok 'page faults before the first scan' 'none' policy.json
 right policy.out && ok 'under a memory policy: data are right' || not_ok 'under a memory policy' 'wrong data' policy.out
 
+# MPOL_BIND is an order: what main has made on node 0 stays there, though threads of all nodes use it.
+./homing run --source hint-faults --summary bound.json --journal bound.log -- \
+  sh -c 'echo $$ >bound.pid; exec ./numa bind ./bands 8 64 3600' >bound.out 2>bound.err & engine=$!
+refused() { [ "$(grep -c '"outcome":{"refused":"a memory policy' bound.log)" -ge 100 ]; }
+until_true refused
+on() { pages_on "$1" "$(cat bound.pid)"; }
+left=$(on 0) others=$(($(on 1) + $(on 2) + $(on 3)))
+kill -TERM $engine
+wait $engine
+[ "$left" -ge 500 ] && [ "$others" -eq 0 ] && grep -q 'moves refused: .*a memory policy (MPOL_BIND)' bound.err &&
+  ok "under MPOL_BIND: $left pages stay, none leaves" || not_ok 'under MPOL_BIND' "$left on node 0, $others on others" bound.err
+right bound.out && ok 'under MPOL_BIND: data are right' || not_ok 'under MPOL_BIND' 'wrong data' bound.out
+
 # Programs under timers and queued signals, which check themselves: under a session that starts them, and one that comes later.
 for way in run attach; do
   mkfifo $way.in

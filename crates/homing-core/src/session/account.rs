@@ -132,7 +132,8 @@ impl Account {
                 self.now.failed += 1;
                 *self.failures.entry(errno).or_default() += 1;
             }
-            Outcome::Refused(_) | Outcome::Pending | Outcome::Already => {}
+            Outcome::Refused(why) => *self.refused.entry(why).or_default() += 1,
+            Outcome::Pending | Outcome::Already => {}
         }
     }
 

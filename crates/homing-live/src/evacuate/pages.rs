@@ -97,6 +97,9 @@ impl<'a> Round<'a> {
             match landed {
                 Landed::There => *self.moved.entry(to).or_default() += 1,
                 Landed::Later => {}
+                Landed::NotAllowed => {
+                    *self.done.failed.entry(Errno::ACCESS.raw_os_error()).or_default() += 1;
+                }
                 Landed::Not(errno) => match Errno::from_raw_os_error(errno) {
                     Errno::NOENT | Errno::FAULT | Errno::SRCH => {} // gone meanwhile
                     _ => *self.done.failed.entry(errno).or_default() += 1,
