@@ -133,6 +133,15 @@ end_bands evacuated.out evacuate
 rmdir $group
 
 # A program beside a session, whose threads are due to scan their own memory, keeps its pages where they are: so often, since
+# A process whose threads all run on another node gives nothing up, and gets nothing back.
+./bands 1 8 3600 >stays.out & bands=$!
+until_true [ -e /proc/$bands/task ]
+until_true sh -c "grep -q '^Cpus_allowed_list:[[:space:]]*0$' /proc/$bands/status"
+./homing evacuate 3 --pid $bands >evacuate.out 2>&1 && ./homing restore 3 >restore.out 2>&1 && ok 'restore of a node that no thread had to leave' ||
+  not_ok 'restore of a node that no thread had to leave' "$(cat evacuate.out)" restore.out
+./homing restore 3 >restore.out 2>&1 && not_ok 'restore twice' 'ends with 0' restore.out || ok 'restore of a node that was not evacuated fails'
+end_bands stays.out 'restore without threads'
+
 # without care it loses them to every other session.
 bands beside.out
 due() { [ "$(awk '{ print $14 + $15 }' /proc/$bands/stat)" -ge 1600 ]; } # two seconds of CPU time a thread
