@@ -40,9 +40,7 @@ pub fn run(args: Args) -> Result {
     if args.runtime || protects {
         return runtime::run(&args.settings, &args.command, protects);
     }
-    let mut plan = Plan::new(&args.settings)?;
-    // What it starts itself would change nodes because of the engine, too.
-    plan.config.bind.get_or_insert(Bind::Auto);
+    let plan = Plan::new(&args.settings)?;
     let words: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
     plan.tell_one_node(&args.settings, &format!("homing run {}", words.join(" ")));
     launch(plan, &args.settings, &args.command, Moves::default()).map(|(code, _)| code)
