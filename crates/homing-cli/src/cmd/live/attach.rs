@@ -1,5 +1,6 @@
 //! `homing attach`: brings the pages of running processes home.
 
+use super::launch::no_source;
 use super::settings::duration;
 use super::{drive, interrupts, report, Plan, Settings};
 use crate::exit::{self, Code, Result};
@@ -76,7 +77,13 @@ pub fn run(args: Args) -> Result {
     let _claim = args.whom.cgroup.as_ref().map(claim).transpose().context("cannot claim the cgroup")?;
     let caught = interrupts()?;
     let mut session = plan.begin(choice, &args.settings, command, Default::default())?;
+    let (auto, nodes) = (plan.config.source == "auto", plan.host.nodes());
     let begin = Instant::now();
+    if auto && !session.source().sees() {
+        session.finish().map_err(super::coded)?;
+        let why = if nodes > 1 { no_source() } else { "nothing can move".into() };
+        return Err(exit::error(Code::UNSUPPORTED, format!("{why}: the engine does not run")));
+    }
     let driven = drive(&mut session, interval, |session| {
         let late = args.limit.is_some_and(|limit| begin.elapsed() >= limit);
         caught.count() > 0 || late || session.over()
