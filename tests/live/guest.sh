@@ -133,7 +133,6 @@ esac
 end_bands evacuated.out evacuate
 rmdir $group
 
-# A program beside a session, whose threads are due to scan their own memory, keeps its pages where they are: so often, since
 # A process whose threads all run on another node gives nothing up, and gets nothing back.
 ./bands 1 8 3600 >stays.out & bands=$!
 until_true [ -e /proc/$bands/task ]
@@ -143,6 +142,7 @@ until_true sh -c "grep -q '^Cpus_allowed_list:[[:space:]]*0$' /proc/$bands/statu
 ./homing restore 3 >restore.out 2>&1 && not_ok 'restore twice' 'ends with 0' restore.out || ok 'restore of a node that was not evacuated fails'
 end_bands stays.out 'restore without threads'
 
+# A program beside a session, whose threads are due to scan their own memory, keeps its pages where they are: so often, since
 # without care it loses them to every other session.
 bands beside.out
 due() { [ "$(awk '{ print $14 + $15 }' /proc/$bands/stat)" -ge 1600 ]; } # two seconds of CPU time a thread
