@@ -30,7 +30,7 @@ one() {
   # shellcheck disable=SC2086
   "$homing" lab baseline ${machine[$1]:---topology 4x2} --start-on "${start[$1]:-0}" --thp "${thp[$1]:-never}" --marked --repeats "${REPEATS:-1}" \
     --env OMP_PROC_BIND=true --env OMP_WAIT_POLICY=passive --timeout 40m --json \
-    --contenders "${CONTENDERS:-${contenders[$1]:-start,balancing,fast}}" --with 'homing=homing run --quiet --source hint-faults --' \
+    --contenders "${CONTENDERS:-${contenders[$1]:-start,balancing,fast}}" --with 'homing=homing run --quiet --source hint-faults --bind auto --' \
     -- "build/workloads/$2" -t "${threads[$1]:-8}" $3 >"$file.new"
   mv "$file.new" "$file"
 }

@@ -26,7 +26,7 @@ for program in ${PROGRAMS:-cg mg adi fft sorbyr}; do
         [ "$threads" = free ] || bind=true
         "$homing" lab baseline --topology 4x2 --start-on "${nodes[$start]}" --thp "$pages" --marked \
           --delay="${DELAY:-50}" --repeats "${REPEATS:-1}" --env OMP_PROC_BIND=$bind --env OMP_WAIT_POLICY=passive --timeout 10m --json \
-          --contenders start,balancing --with 'homing=homing run --quiet --source hint-faults --' \
+          --contenders start,balancing --with 'homing=homing run --quiet --source hint-faults --bind auto --' \
           -- "build/workloads/$program" -t 8 -n "${sizes[$program]}" -i $((iterations[$program] * ${TIMES:-1})) >"$file.new"
         mv "$file.new" "$file"
       done

@@ -62,7 +62,7 @@ guest() {
   [ ! -s "$out/$name.counts" ] || return 0
   case $engine in
     kernel) balancing=on options=(--env MARKS_AFTER=default) ;;
-    run) prefix=(./homing run --engine-cpu 11 --summary summary) ;;
+    run) prefix=(./homing run --engine-cpu 11 --bind auto --summary summary) ;;
     runtime) prefix=(./homing run --runtime --engine-cpu 11 --summary summary) ;;
     library) marks=marks-library.so options=(--env 'MARKS_SETTINGS=engine-cpu = 11') ;;
   esac

@@ -27,6 +27,19 @@ grep -q '"faults_before": [1-9]' policy.json && ok 'page faults before the first
   not_ok 'page faults before the first scan' 'none' policy.json
 right policy.out && ok 'under a memory policy: data are right' || not_ok 'under a memory policy' 'wrong data' policy.out
 
+# MPOL_BIND is an order: what main has made on node 0 stays there, though threads of all nodes use it.
+./homing run --source hint-faults --summary bound.json --journal bound.log -- \
+  sh -c 'echo $$ >bound.pid; exec ./numa bind ./bands 8 64 3600' >bound.out 2>bound.err & engine=$!
+refused() { [ "$(grep -c '"outcome":{"refused":"a memory policy' bound.log)" -ge 100 ]; }
+until_true refused
+on() { pages_on "$1" "$(cat bound.pid)"; }
+left=$(on 0) others=$(($(on 1) + $(on 2) + $(on 3)))
+kill -TERM $engine
+wait $engine
+[ "$left" -ge 500 ] && [ "$others" -eq 0 ] && grep -q 'moves refused: .*a memory policy (MPOL_BIND)' bound.err &&
+  ok "under MPOL_BIND: $left pages stay, none leaves" || not_ok 'under MPOL_BIND' "$left on node 0, $others on others" bound.err
+right bound.out && ok 'under MPOL_BIND: data are right' || not_ok 'under MPOL_BIND' 'wrong data' bound.out
+
 # Programs under timers and queued signals, which check themselves: under a session that starts them, and one that comes later.
 for way in run attach; do
   mkfifo $way.in
@@ -80,9 +93,10 @@ for pause in 0.1 0.3 0.6 1 2 4; do
     # The file with the tunables is there since the first that was killed: its own journal tells that it has begun.
     until_true [ -s killed-$pause.log ]
     ./homing attach --for 1s --pid $bands >second.out 2>&1
+    echo "status $?" >>second.out
     kill -0 $engine || { echo 'the first engine has ended:'; cat killed.err; tail -n 3 killed-$pause.log; } >>second.out 2>&1
-    grep -q 'another session.*going on with page-faults' second.out && ok 'a second engine goes on with another source' ||
-      not_ok 'second engine' 'no message' second.out
+    grep -q 'another session' second.out && grep -q 'the engine does not run' second.out && grep -qx 'status 3' second.out &&
+      ok 'a second engine, which nothing tells who uses pages, does not run' || not_ok 'second engine' 'no message' second.out
     ./homing doctor --restore >restore.out 2>&1 && not_ok 'doctor --restore' 'disturbs a session' restore.out ||
       ok 'doctor --restore leaves a running session alone'
   fi
@@ -118,6 +132,15 @@ esac
 [ "$(cpus)" = "$had" ] && ok 'restore gives affinities back' || not_ok restore "had $had, has $(cpus)" restore.out
 end_bands evacuated.out evacuate
 rmdir $group
+
+# A process whose threads all run on another node gives nothing up, and gets nothing back.
+./bands 1 8 3600 >stays.out & bands=$!
+until_true [ -e /proc/$bands/task ]
+until_true sh -c "grep -q '^Cpus_allowed_list:[[:space:]]*0$' /proc/$bands/status"
+./homing evacuate 3 --pid $bands >evacuate.out 2>&1 && ./homing restore 3 >restore.out 2>&1 && ok 'restore of a node that no thread had to leave' ||
+  not_ok 'restore of a node that no thread had to leave' "$(cat evacuate.out)" restore.out
+./homing restore 3 >restore.out 2>&1 && not_ok 'restore twice' 'ends with 0' restore.out || ok 'restore of a node that was not evacuated fails'
+end_bands stays.out 'restore without threads'
 
 # A program beside a session, whose threads are due to scan their own memory, keeps its pages where they are: so often, since
 # without care it loses them to every other session.

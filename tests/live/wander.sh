@@ -34,11 +34,11 @@ until_true free && ok 'homing doctor --restore lets them go' || not_ok 'homing d
 kill -TERM $program
 wait $program
 
-# `homing run` keeps them unless it is told not to.
-for how in auto none; do
-  timeout 60 ./homing run --quiet --source hint-faults $([ $how = auto ] || echo --bind $how) --summary $how.json -- timeout 12 ./wander 4 3600 >run.out 2>run.err
+# `homing run` keeps them where it is told to.
+for how in auto default; do
+  timeout 60 ./homing run --quiet --source hint-faults $([ $how = default ] || echo --bind $how) --summary $how.json -- timeout 12 ./wander 4 3600 >run.out 2>run.err
 done
-grep -q '"kept": [1-9]' auto.json && ok 'homing run keeps them' || not_ok 'homing run keeps them' "$(grep kept auto.json)" run.err
-grep -q '"kept": 0' none.json && ok 'unless it is told not to' || not_ok 'unless it is told not to' "$(grep kept none.json)" run.err
+grep -q '"kept": [1-9]' auto.json && ok 'homing run --bind auto keeps them' || not_ok 'homing run --bind auto' "$(grep kept auto.json)" run.err
+grep -q '"kept": 0' default.json && ok 'homing run binds no thread by default' || not_ok 'homing run' "$(grep kept default.json)" run.err
 echo "$passed passed, $failed failed"
 [ $failed -eq 0 ]

@@ -41,7 +41,8 @@ const LONG: Record<string, string> = {
     'Spread it: `mbind(start, bytes, MPOL_INTERLEAVE, all nodes, ...)` where it is allocated, before it is first ' +
     'written.',
   replicate: 'Give each node a copy of its own, filled by a thread of that node.',
-  migrate: 'Let its pages follow their users: `homing run -- PROGRAM`.',
+  migrate:
+    'Let its pages follow their users: `homing run -- PROGRAM` (experimental: for batch programs, not for servers).',
   'separate-pages': 'Give each thread’s part pages of its own.',
   'pad-lines': 'Give each thread’s part lines of its own.',
   'split-lines': 'Split what is in a few lines into a part for each thread or node, or use it less often.',

@@ -56,11 +56,21 @@ impl Tunables {
             return Ok(());
         }
         fail::point(Call::Tunable)?;
-        if self.before.iter().all(|(known, _)| known != path) {
+        let first = self.before.iter().all(|(known, _)| known != path);
+        if first {
             self.before.push((path.to_owned(), old));
             self.state.remember(&self.before)?;
         }
-        write(path, value)
+        let written = write(path, value);
+        if first && written.is_err() {
+            // It is as it was, and whoever may not write it could not put it back.
+            self.before.pop();
+            match &self.before[..] {
+                [] => self.state.forget()?,
+                before => self.state.remember(before)?,
+            }
+        }
+        written
     }
 }
 
@@ -266,6 +276,20 @@ mod tests {
         assert_eq!(place.now().0, "0");
         drop(next);
         assert!(place.begin().unwrap().set(&place.state.with_file_name("absent"), "1").is_err());
+    }
+
+    #[test]
+    fn a_tunable_that_may_not_be_written_leaves_no_state() {
+        // The kernel refuses writes to this, to root as well.
+        let refused = Path::new("/proc/self/stat");
+        let place = Place::new();
+        let mut tunables = place.begin().unwrap();
+        assert!(tunables.set(refused, "1").is_err() && !place.state.exists());
+        tunables.set(&place.a, "1").unwrap();
+        assert!(tunables.set(refused, "1").is_err());
+        assert!(!fs::read_to_string(&place.state).unwrap().contains("/proc"));
+        drop(tunables);
+        assert_eq!((place.now().0, place.state.exists()), ("0".into(), false));
     }
 
     #[test]

@@ -2,8 +2,9 @@
 
 use crate::counters::Counts;
 use crate::sharers::Staying;
-use homing_core::session::account::Interval;
+use homing_core::session::account::{AfterMoves, Interval, Placed};
 use homing_core::session::hot::{AreaCounts, IterationCounts};
+use homing_core::session::sight::{Missing, Sight};
 use homing_linux::move_pages;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -17,19 +18,22 @@ pub struct Summary {
     pub policy: String,
     /// The source.
     pub source: &'static str,
-    /// How much its counts can be trusted.
-    pub confidence: &'static str,
+    /// How much its counts can be trusted: by what was seen, and at best as much as the source can be.
+    pub confidence: String,
+    /// What is missing for anything to be decided, if something is.
+    pub missing: Option<Missing>,
+    /// What was seen.
+    pub sight: Sight,
     /// True if nothing was moved on purpose.
     pub dry_run: bool,
     /// Length of the session.
     pub seconds: f64,
     /// Accesses that were seen.
     pub samples: u64,
-    /// Share of remote accesses before the first move; absent if none was seen.
-    pub nonlocal_percent_before: Option<f64>,
-    /// ... and in the last quarter of the session, the mean over time: what was seen last holds until something else
-    /// is. In a dry run: with pages where they would be.
-    pub nonlocal_percent_after: Option<f64>,
+    /// Where pages are now that were seen in use, or were when their process ended, as the kernel says.
+    pub placed: Placed,
+    /// What moves have brought, as far as was seen.
+    pub after_moves: AfterMoves,
     /// Shared memory and files whose pages stay, and why.
     pub staying_memory: Vec<Staying>,
     /// Pages that the engine knew at the end.

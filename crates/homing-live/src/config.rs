@@ -255,7 +255,7 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "bind",
         "Bind new threads to CPUs, node after node or the nodes in turn; auto: keep threads that change nodes on the \
-         node of their memory; none: leave them alone [default: auto for run, else none]",
+         node of their memory; none: leave them alone [default: none]",
         Takes::One {
             value: "HOW",
             number: false,

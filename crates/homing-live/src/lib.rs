@@ -19,6 +19,7 @@ pub mod jobs;
 pub mod journal;
 pub mod keep;
 pub mod lint;
+mod masks;
 pub mod mover;
 pub mod movers;
 pub mod observe;

@@ -1,6 +1,6 @@
 //! Carries moves out with `move_pages(2)`: sorted so that each call has long runs of consecutive pages to one node,
-//! batched, by several threads (`movers.rs`), tried again where pages were busy, and verified by asking where each page
-//! is.
+//! batched, by several threads (`movers.rs`), refused where policies or cpusets forbid them (`masks.rs`), tried again
+//! where pages were busy, and verified by asking where each page is.
 
 pub use homing_core::session::input::Landed;
 use homing_linux::move_pages::{self, PageStatus, Whose, BATCH};
@@ -44,20 +44,23 @@ impl Default for Mover {
 const BACK_OFF: Duration = Duration::from_micros(500);
 
 impl Mover {
-    /// Moves the pages of a batch, by the calling thread.
-    pub(crate) fn batch(self, orders: &[Order]) -> Vec<Landed> {
-        let mut landed = vec![Landed::Later; orders.len()];
-        let mut open: Vec<usize> = (0..orders.len()).collect();
+    /// Moves the pages of a batch, by the calling thread. `refused` has what came of those that must not move. Whatever
+    /// moves a page of another program's passes here.
+    pub(crate) fn batch(self, orders: &[Order], refused: Vec<Option<Landed>>) -> Vec<Landed> {
+        debug_assert_eq!(orders.len(), refused.len());
+        let mut open: Vec<usize> = (0..orders.len()).filter(|&index| refused[index].is_none()).collect();
+        let mut landed: Vec<Landed> =
+            refused.into_iter().map(|refused| refused.unwrap_or(Landed::Later)).collect();
         let mut wait = BACK_OFF;
         for attempt in 0..self.tries.max(1) {
+            if open.is_empty() {
+                break;
+            }
             if attempt > 0 {
                 std::thread::sleep(wait);
                 wait *= 4;
             }
             open = attempt_once(orders, &mut landed, &open);
-            if open.is_empty() {
-                break;
-            }
         }
         landed
     }

@@ -2,9 +2,11 @@
 //! pages that it keeps for itself, and to forget translations), which on a busy machine takes many times as long as
 //! copying.
 
+use crate::masks::Known;
 use crate::mover::{batches, Landed, Mover, Order};
 use homing_linux::clock;
 use homing_linux::policy::Preferred;
+use homing_linux::proc::Pid;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -47,12 +49,19 @@ struct Shared {
     work: Condvar,
     /// A batch is finished.
     done: Condvar,
+    /// Where pages may be.
+    masks: Mutex<Known>,
 }
 
 impl Shared {
     /// A thread that panicked leaves nothing half-done here.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// ... nor here.
+    fn masks(&self) -> MutexGuard<'_, Known> {
+        self.masks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The next batch; `None` at the end.
@@ -100,7 +109,8 @@ fn work(shared: &Shared, mover: Mover, next: impl Fn() -> Option<Vec<Order>>) {
     let mut used = clock::thread_cpu_time();
     while let Some(orders) = next() {
         let _at_work = AtWork(shared);
-        let landed = mover.batch(&orders);
+        let refused = shared.masks().refused(&orders);
+        let landed = mover.batch(&orders, refused);
         let now = clock::thread_cpu_time();
         shared.finish(orders, landed, now.saturating_sub(used));
         used = now;
@@ -127,6 +137,11 @@ impl Movers {
     /// None at work yet.
     pub fn new(mover: Mover) -> Movers {
         Movers { mover, shared: Arc::default(), threads: Vec::new() }
+    }
+
+    /// The processes that may map pages which are moved for all.
+    pub fn share(&self, sharers: Vec<Pid>) {
+        self.shared.masks().share(sharers);
     }
 
     /// Takes orders; those that have not begun `until` then wait for the next time that this is called.
@@ -209,7 +224,6 @@ impl Drop for Movers {
 mod tests {
     use super::*;
     use homing_linux::move_pages::{self, PageStatus};
-    use homing_linux::proc::Pid;
     use rustix::io::Errno;
 
     fn order(pid: i32, to: u32, address: u64) -> Order {
@@ -242,6 +256,16 @@ mod tests {
             assert!(movers.busy() > Duration::ZERO && movers.used() > Duration::ZERO);
             assert!(movers.finished().is_empty());
         }
+    }
+
+    #[test]
+    fn no_page_leaves_the_nodes_that_its_process_may_use() {
+        let memory = vec![1u8; 8 * 4096];
+        let (me, base) = (std::process::id() as i32, (memory.as_ptr() as u64 + 4095) & !4095);
+        // The kernel would say ENODEV of a node that is not there, and of one that is it would say nothing.
+        let orders = (0..7).map(|page| order(me, 1023, base + page * 4096)).collect();
+        let finished = carry_out(Mover::default(), orders);
+        assert!(finished.len() == 7 && finished.iter().all(|(_, landed)| *landed == Landed::NotAllowed));
     }
 
     #[test]

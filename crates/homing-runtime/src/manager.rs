@@ -28,9 +28,6 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Sources that `auto` does not take here: they show a page once at best, so that nothing would ever come of them.
-const BLIND: [&str; 2] = ["page-faults", "none"];
-
 /// The source that must be open before a start returns, since the calling thread makes itself known to it, and that no
 /// thread of the program can wake.
 const KNOWS_CALLERS: &str = "protect";
@@ -156,7 +153,7 @@ fn guard(work: impl FnOnce() -> Result<(), Verdict>) {
 /// The sources to be tried, best first.
 fn sources(name: &str) -> Vec<&'static source::Entry> {
     let wanted = |entry: &&source::Entry| match name {
-        "auto" => !BLIND.contains(&entry.name),
+        "auto" => entry.brings_home,
         name => entry.name == name,
     };
     SOURCES.iter().filter(wanted).collect()

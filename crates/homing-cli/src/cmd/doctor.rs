@@ -67,16 +67,18 @@ pub fn run(args: Args) -> Result {
     }
     checks.extend([numa_maps(), left_over(&places), kernel_balancing()]);
     let moves = checks[1].works;
-    let sources: Vec<&Check> =
-        checks.iter().filter(|check| SOURCES.iter().any(|s| s.name == check.what)).collect();
-    let sees = sources.iter().any(|check| check.works);
-    let best = best(&places).name;
+    let best = best(&places);
+    let (best, sees) = (best.name, best.sees());
     let verdict = match (moves, sees) {
         (true, true) if !checks[0].works => {
             format!("`homing run` works here, with source {best}, but there is nowhere to move pages to")
         }
         (true, true) => format!("`homing run` works here, with source {best}"),
-        (true, false) => "pages can be moved, but nothing tells who uses them: observation only".into(),
+        (true, false) => {
+            "pages can be moved, but nothing tells `homing run` who uses them: it starts programs without \
+                          the engine; `homing run --source protect` needs no right"
+                .into()
+        }
         (false, true) => "accesses can be seen, but pages cannot be moved: dry runs only".into(),
         (false, false) => "nothing of the live engine works here".into(),
     };

@@ -114,11 +114,14 @@ pub fn for_area(remedy: Remedy, area: &AreaReport, target: &Target) -> Vec<Snipp
                 "struct alignas({LINE}) part {{ long count; }} parts[THREADS];  /* add them up when asked */"
             ),
         ),
-        Remedy::Migrate => snippet(Form::Shell, "homing run -- PROGRAM"),
+        Remedy::Migrate => snippet(Form::Shell, HOMING_RUN),
         Remedy::OneNode => return for_all(remedy, target),
     };
     vec![words, code]
 }
+
+/// Lets pages follow their users.
+const HOMING_RUN: &str = "homing run -- PROGRAM  # experimental: for batch programs, not for servers";
 
 /// Executes a program without transparent huge pages: 41 is `PR_SET_THP_DISABLE`, which outlasts `execve`.
 const WITHOUT_HUGE_PAGES: &str =
@@ -152,7 +155,7 @@ pub fn for_all(remedy: Remedy, target: &Target) -> Vec<Snippet> {
                 snippet(Form::Cgroup, format!("echo {cpus} > cpuset.cpus\necho 0 > cpuset.mems")),
             ]
         }
-        Remedy::Migrate => vec![snippet(Form::Shell, "homing run -- PROGRAM")],
+        Remedy::Migrate => vec![snippet(Form::Shell, HOMING_RUN)],
         Remedy::SmallPages(Placing::AsNow) => vec![
             snippet(Form::Shell, format!("python3 -c '{WITHOUT_HUGE_PAGES}' PROGRAM")),
             snippet(
@@ -186,7 +189,10 @@ pub fn in_words(remedy: Remedy) -> String {
                 Placing::AsNow => "",
                 Placing::ByUser => "; and let the threads that use it initialise it",
                 Placing::Spread => "; and spread them: `mbind(start, bytes, MPOL_INTERLEAVE, all nodes, ...)`",
-                Placing::Follow => "; and let them follow their users: `homing run -- PROGRAM`",
+                Placing::Follow => {
+                    "; and let them follow their users: `homing run -- PROGRAM` (experimental: for batch programs, \
+                     not for servers)"
+                }
             };
             return format!(
                 "give it small pages: `madvise(start, bytes, MADV_NOHUGEPAGE)` where it is allocated, before it is \
@@ -194,7 +200,10 @@ pub fn in_words(remedy: Remedy) -> String {
             );
         }
         Remedy::Replicate => "give each node a copy of its own, filled by a thread of that node",
-        Remedy::Migrate => "let its pages follow their users: `homing run -- PROGRAM`",
+        Remedy::Migrate => {
+            "let its pages follow their users: `homing run -- PROGRAM` (experimental: for batch programs, not for \
+             servers)"
+        }
         Remedy::SeparatePages => {
             "give each thread's part pages of its own: allocate the parts apart, each aligned to the page size"
         }

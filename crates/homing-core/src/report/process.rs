@@ -77,8 +77,7 @@ fn remedy(sign: &Sign) -> Vec<Snippet> {
     let snippet = |form, text: &str| Snippet { form, text: text.into() };
     match sign {
         Sign::ThreadsWander { .. } => vec![
-            snippet(Form::Words, "bind the threads to CPUs: `homing run --bind round-robin -- PROGRAM`"),
-            snippet(Form::Shell, "homing run --bind round-robin -- PROGRAM"),
+            snippet(Form::Words, "bind the threads to the CPUs of as few nodes as they fill"),
             snippet(Form::Shell, "OMP_PROC_BIND=close OMP_PLACES=cores PROGRAM  # OpenMP"),
             snippet(Form::Shell, "numactl --physcpubind=CPUS -- PROGRAM  # the CPUs of as few nodes as it fills"),
             snippet(Form::Systemd, "CPUAffinity=CPUS"),

@@ -56,6 +56,7 @@ impl Session<'_> {
         let before = accesses.len();
         accesses.retain(|access| self.makes_sense(access));
         self.account.malformed += (before - accesses.len()) as u64;
+        self.account.sight.sees(accesses.len() as u64);
         let before = accesses.len();
         accesses.retain(|access| self.matters(access));
         self.account.outside_areas += (before - accesses.len()) as u64;
@@ -286,7 +287,7 @@ impl Session<'_> {
         }
         if let Some(payoff) = self.payoffs.get_mut(&process) {
             let entry = self.engine.executor_mut().pages_mut().entry_mut(page);
-            payoff.uses(&mut entry.stay, access.node, is_at);
+            self.account.after_moves.add(payoff.uses(&mut entry.stay, access.node, is_at));
         }
         if let Some(undo) = self.undos.get_mut(&process) {
             let entry = self.engine.executor_mut().pages_mut().entry_mut(page);

@@ -1,6 +1,7 @@
 //! What a session saw and did: the numbers of the exit summary and of `/metrics`.
 
 use super::orders::Settled;
+use super::sight::Sight;
 use crate::action::Outcome;
 use crate::ids::{Micros, Node};
 use crate::process::Class;
@@ -41,8 +42,46 @@ impl Interval {
 /// Intervals kept for curves; older ones are joined in pairs when there are more.
 const KEPT: usize = 4096;
 
-/// Accesses after which a share is that of the accesses since, but for 1/e.
-const MEMORY: f64 = 100.0;
+/// Pages that were seen in use, by where they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Placed {
+    /// On the node that used them last, as far as was seen.
+    pub on_user: u64,
+    /// On another one.
+    pub elsewhere: u64,
+}
+
+impl Placed {
+    /// A page is on a node, and was used last by one; nothing is known of it if either is missing.
+    pub fn add(&mut self, at: Option<Node>, user: Option<Node>) {
+        let (Some(at), Some(user)) = (at, user) else { return };
+        match at == user {
+            true => self.on_user += 1,
+            false => self.elsewhere += 1,
+        }
+    }
+}
+
+/// Uses of pages after a policy has moved them: the first four after each move.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct AfterMoves {
+    /// All.
+    pub uses: u64,
+    /// By the node that has the page now.
+    pub by_new: u64,
+    /// By the node that it left.
+    pub by_old: u64,
+}
+
+impl AfterMoves {
+    /// A use, by its worth: +1 by the new node, -1 by the old one, 0 by another; `None` if it does not count.
+    pub(super) fn add(&mut self, worth: Option<i8>) {
+        let Some(worth) = worth else { return };
+        self.uses += 1;
+        self.by_new += u64::from(worth > 0);
+        self.by_old += u64::from(worth < 0);
+    }
+}
 
 /// Counts since the session began.
 #[derive(Clone, Debug, Default)]
@@ -51,10 +90,14 @@ pub struct Account {
     pub intervals: Vec<Interval>,
     /// The interval that is open.
     pub now: Interval,
-    /// Accesses before the first page moved.
-    pub before: Interval,
     /// Everything.
     pub total: Interval,
+    /// What was seen.
+    pub sight: Sight,
+    /// Pages of processes that have ended, as they were then.
+    pub placed: Placed,
+    /// What moves have brought.
+    pub after_moves: AfterMoves,
     /// Bytes moved.
     pub bytes_moved: u64,
     /// Pages moved by the engine, by (from, to).
@@ -132,16 +175,14 @@ impl Account {
                 self.now.failed += 1;
                 *self.failures.entry(errno).or_default() += 1;
             }
-            Outcome::Refused(_) | Outcome::Pending | Outcome::Already => {}
+            Outcome::Refused(why) => *self.refused.entry(why).or_default() += 1,
+            Outcome::Pending | Outcome::Already => {}
         }
     }
 
     /// Ends the interval.
     pub fn end_interval(&mut self, ms: u64) {
         self.now.ms = ms;
-        if self.total.moved == 0 {
-            self.before.add(&self.now);
-        }
         self.total.add(&self.now);
         self.intervals.push(std::mem::take(&mut self.now));
         if self.intervals.len() > KEPT {
@@ -153,34 +194,6 @@ impl Account {
             self.intervals = self.intervals.chunks(2).map(join).collect();
         }
     }
-
-    /// The share of remote accesses in the last quarter of the session, where it settled: the mean over time, in
-    /// percent.
-    /// What was seen last holds until something else is seen, since scans are rare where nothing changes; accesses that
-    /// come in a burst at the end count for the time that they last. `None` if none was seen.
-    pub fn settled_percent(&self) -> Option<f64> {
-        let end = self.intervals.last()?.ms;
-        let quarter = end - end / 4;
-        let (mut share, mut last): (Option<f64>, u64) = (None, 0);
-        let (mut sum, mut time) = (0.0, 0.0);
-        for interval in &self.intervals {
-            if let Some(seen) = interval.nonlocal_percent() {
-                let kept = (-((interval.local + interval.remote) as f64) / MEMORY).exp();
-                share = Some(share.map_or(seen, |share| share * kept + seen * (1.0 - kept)));
-            }
-            let lasted = interval.ms.max(quarter) - last.max(quarter);
-            last = interval.ms;
-            if let Some(share) = share {
-                sum += share * lasted as f64;
-                time += lasted as f64;
-            }
-        }
-        if time > 0.0 {
-            Some(sum / time)
-        } else {
-            share
-        }
-    }
 }
 
 #[cfg(test)]
@@ -188,37 +201,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn before_ends_with_the_first_move_and_where_it_settled_is_the_last_quarter() {
-        let mut account = Account::default();
-        for ms in 1..=100u64 {
-            let by = if ms <= 80 { Node(0) } else { Node(1) };
-            (0..1000).for_each(|_| account.access(by, Node(1), Class::Heap));
-            account.now.moved = u64::from(ms == 20);
-            account.end_interval(ms);
+    fn pages_count_by_where_they_are_and_uses_by_what_moves_have_brought() {
+        let mut placed = Placed::default();
+        for (at, user) in [(Some(0), Some(0)), (Some(0), Some(1)), (Some(1), None), (None, Some(1))] {
+            placed.add(at.map(Node), user.map(Node));
         }
-        assert_eq!((account.before.remote, account.before.ms), (20_000, 20));
-        assert!((account.settled_percent().unwrap() - 20.0).abs() < 0.1, "5 of 25 ms");
+        assert_eq!(placed, Placed { on_user: 1, elsewhere: 1 });
+        let mut after = AfterMoves::default();
+        [Some(1), Some(1), Some(0), Some(-1), None].into_iter().for_each(|worth| after.add(worth));
+        assert_eq!(after, AfterMoves { uses: 4, by_new: 2, by_old: 1 });
         assert_eq!(Interval::default().nonlocal_percent(), None);
-        assert_eq!(account.by_class[Class::Heap as usize], 100_000);
-    }
-
-    #[test]
-    fn a_share_holds_until_the_next_scan_and_a_burst_at_the_end_counts_for_its_time() {
-        let mut account = Account::default();
-        let mut interval = |ms, local, remote| {
-            (0..local).for_each(|_| account.access(Node(0), Node(0), Class::Heap));
-            (0..remote).for_each(|_| account.access(Node(1), Node(0), Class::Heap));
-            account.end_interval(ms);
-            account.settled_percent()
-        };
-        assert_eq!(interval(100, 0, 0), None);
-        assert_eq!(interval(1000, 0, 1000), Some(100.0));
-        assert!(interval(10_000, 990, 10).unwrap() < 1.1);
-        // Nothing is seen for a while, and a few by chance.
-        assert!(interval(39_000, 0, 0).unwrap() < 1.1);
-        assert!(interval(39_500, 0, 2).unwrap() < 1.3);
-        // At the end one thread reads all.
-        assert!(interval(40_000, 250, 750).unwrap() < 6.0);
     }
 
     #[test]

@@ -25,7 +25,7 @@
 use crate::ids::Node;
 
 /// Uses of pages that were used before without which there is no verdict ...
-const EVIDENCE: u64 = 200;
+pub(super) const EVIDENCE: u64 = 200;
 
 /// ... and which must be at least one in this many of all uses. After the first scan the few pages that are used twice
 /// are shared ones, which say nothing of the others.

@@ -239,6 +239,8 @@ pub enum Landed {
     There,
     /// It is not, and why (`errno`).
     Not(i32),
+    /// A memory policy (`MPOL_BIND`) or a cpuset keeps it from that node: it was left where it is.
+    NotAllowed,
     /// The time was up before its turn.
     Later,
 }

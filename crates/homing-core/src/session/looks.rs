@@ -1,5 +1,6 @@
 //! Process scans: what changed since the last one.
 
+use super::account::Placed;
 use super::gain::Gain;
 use super::input::{Looked, ThreadSeen};
 use super::output::Output;
@@ -39,6 +40,9 @@ impl Session<'_> {
             self.wanderers.ended(thread);
         }
         let (new, moved) = self.see_threads(&threads);
+        // What a new thread has used may be long ago.
+        let ran = threads.iter().any(|seen| seen.ran && !new.contains(&seen.thread));
+        self.account.sight.looked(self.t, ran, looked.resident_pages);
         quiet &= new.is_empty() && moved.is_empty();
         if !new.is_empty() || !begun.is_empty() {
             self.wanderers.grew(self.t);
@@ -82,7 +86,9 @@ impl Session<'_> {
         self.loads.remove(&process);
         self.wanderers.process_ended(process);
         self.processes.end(process);
-        self.forget_pages(|of, _| of == process);
+        let placed = self.forget_pages(|of, _| of == process);
+        self.account.placed.on_user += placed.on_user;
+        self.account.placed.elsewhere += placed.elsewhere;
         self.engine.executor_mut().allow(process, Vec::new());
     }
 
@@ -92,7 +98,8 @@ impl Session<'_> {
         self.forget_pages(|of, address| of == process && process::find(&regions, address).is_none());
     }
 
-    fn forget_pages(&mut self, gone: impl Fn(ProcessId, u64) -> bool) {
+    /// Forgets pages, and returns where they were.
+    fn forget_pages(&mut self, gone: impl Fn(ProcessId, u64) -> bool) -> Placed {
         self.estimator.forget(&gone);
         let pages = self.orders().pages().iter().filter(|(_, entry)| {
             // What is mapped there now may be other memory.
@@ -101,14 +108,20 @@ impl Session<'_> {
         });
         let gone: Vec<(Page, Key)> = pages.map(|(page, entry)| (page, entry.key)).collect();
         let shared = self.processes.shared();
+        let mut placed = Placed::default();
         for (page, key) in gone {
             match shared.iter().find_map(|shown| shown.find(key)) {
                 Some((process, address)) => {
                     self.engine.executor_mut().pages_mut().entry_mut(page).used_by(process, address);
                 }
-                None => self.page_gone(page),
+                None => {
+                    let entry = self.orders().pages().entry(page);
+                    placed.add(entry.at, entry.user());
+                    self.page_gone(page);
+                }
             }
         }
+        placed
     }
 
     /// New threads, and those that have moved.

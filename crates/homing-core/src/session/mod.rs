@@ -34,6 +34,7 @@ pub mod plan;
 mod processes;
 mod rounds;
 mod scan_pace;
+pub mod sight;
 mod splits;
 mod spread;
 mod stays;
@@ -279,6 +280,7 @@ impl<'p> Session<'p> {
         self.undos.values_mut().for_each(Undo::scanned);
         self.judge_gains();
         self.scan_pace.scanned(self.t, scan);
+        self.account.sight.scanned(scan.everywhere);
         if self.settings.send_back {
             self.stays.over(self.t);
         }
@@ -323,7 +325,11 @@ impl<'p> Session<'p> {
         if looks {
             self.out.push(Output::Look);
         }
+        if self.due().is_some_and(|due| due <= self.t) {
+            self.account.sight.waits(self.t);
+        }
         if scans {
+            self.account.sight.asks(self.t);
             self.out.push(Output::Scan);
         }
         if self.settings.send_back && (looks || scans) {

@@ -22,6 +22,9 @@ const OF_THE_SESSION: [&str; 4] = [FORWARDED, PLANNED, SPREAD, UNDONE];
 /// Why orders are taken back that went by where threads were.
 const VOID: &str = "the threads of the process were put on other nodes before its turn";
 
+/// Why a page was not moved that must not leave its nodes.
+const NOT_ALLOWED: &str = "a memory policy (MPOL_BIND) or a cpuset keeps the page from that node";
+
 /// ENOENT: no page is mapped at the address.
 const NOT_MAPPED: i32 = 2;
 
@@ -324,6 +327,7 @@ impl Orders {
         let outcome = match landed {
             Landed::There => Outcome::Done,
             Landed::Not(errno) => Outcome::Failed(errno),
+            Landed::NotAllowed => Outcome::Refused(NOT_ALLOWED),
             Landed::Later if gone => return None,
             Landed::Later => Outcome::Pending,
         };
@@ -345,7 +349,7 @@ impl Orders {
             }
             // Another process uses a shared page; the one that was asked has it unmapped just now.
             Landed::Not(NOT_MAPPED) if entry.key.object().is_some() => {}
-            Landed::Not(_) => entry.failures += 1,
+            Landed::Not(_) | Landed::NotAllowed => entry.failures += 1,
             Landed::Later => {}
         }
         match self.waiting.get(&page) {
@@ -388,7 +392,7 @@ impl Orders {
             }
         }
         if entry.unmovable() {
-            return Outcome::Refused("the kernel would not move the page three times");
+            return Outcome::Refused("the page could not be moved three times");
         }
         if !may_use {
             self.barred.insert(action.page, *action);

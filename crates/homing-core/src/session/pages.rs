@@ -124,6 +124,11 @@ impl Entry {
         }
     }
 
+    /// The node that used it last, as far as was seen.
+    pub fn user(&self) -> Option<Node> {
+        self.last.or(if self.met_at_home { self.first } else { None })
+    }
+
     /// Counts an access.
     pub fn count(&mut self, by: Node) {
         if self.seen.len() <= by.index() {

@@ -74,10 +74,10 @@ pub(super) struct Payoff {
 }
 
 impl Payoff {
-    /// A use of a page that is at a node.
+    /// A use of a page that is at a node: +1, -1 or 0, if it counts.
     #[inline]
-    pub fn uses(&mut self, stay: &mut Stay, by: Node, at: Node) {
-        let Some(worth) = stay.use_by(by, at) else { return };
+    pub fn uses(&mut self, stay: &mut Stay, by: Node, at: Node) -> Option<i8> {
+        let worth = stay.use_by(by, at)?;
         self.uses += 1;
         self.fresh = true;
         match worth {
@@ -85,6 +85,7 @@ impl Payoff {
             -1 => self.left += 1,
             _ => {}
         }
+        Some(worth)
     }
 
     /// Another scan has been made.
@@ -182,10 +183,12 @@ mod tests {
         payoff.uses(&mut stay, Node(1), Node(1));
         assert_eq!(payoff, Payoff::default(), "no policy has moved it");
         stay.begin(Some(Node(0)));
-        (0..10).for_each(|_| payoff.uses(&mut stay, Node(1), Node(1)));
+        let counted = (0..10).filter_map(|_| payoff.uses(&mut stay, Node(1), Node(1))).count();
+        assert_eq!(counted, 4);
         assert_eq!((payoff.uses, payoff.home, payoff.left), (4, 4, 0));
         stay.begin(Some(Node(1)));
-        (0..3).for_each(|by| payoff.uses(&mut stay, Node(by), Node(0)));
+        let worth: Vec<_> = (0..3).map(|by| payoff.uses(&mut stay, Node(by), Node(0))).collect();
+        assert_eq!(worth, [Some(1), Some(-1), Some(0)]);
         assert_eq!((payoff.uses, payoff.home, payoff.left), (7, 5, 1));
     }
 

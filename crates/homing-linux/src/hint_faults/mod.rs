@@ -16,7 +16,7 @@ use crate::clock;
 use crate::policy;
 use crate::proc::{Pid, Proc, Tid};
 use crate::tunables::Tunables;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -61,8 +61,14 @@ pub fn missing(paths: &Paths) -> Option<String> {
         let hint = "needs root and debugfs: mount -t debugfs none /sys/kernel/debug";
         return Some(format!("{} is not there or may not be read: {hint}", paths.tunables.display()));
     }
-    for path in [&paths.switch, &scan_size] {
-        if let Err(error) = std::fs::OpenOptions::new().write(true).open(path) {
+    for (path, tries) in [(&paths.switch, true), (&scan_size, false)] {
+        // Root of a user namespace may open the switch, and is refused when it writes: nothing is written, and no more
+        // than the right is asked for.
+        let tried = std::fs::OpenOptions::new().write(true).open(path).and_then(|mut file| match tries {
+            true => file.write(&[]).map(drop),
+            false => Ok(()),
+        });
+        if let Err(error) = tried {
             return Some(format!("{} cannot be written: {error}", path.display()));
         }
     }
@@ -263,6 +269,11 @@ mod tests {
             fs::write(paths.tunables.join(name), "1000\n").unwrap();
         }
         assert_eq!(missing(&paths), None);
+        // May be opened to be written, and refuses it, as the switch does to root of a user namespace.
+        fs::rename(&paths.switch, root.path().join("kept")).unwrap();
+        std::os::unix::fs::symlink("/proc/self/oom_score_adj", &paths.switch).unwrap();
+        assert!(missing(&paths).unwrap().contains("numa_balancing cannot be written"));
+        fs::rename(root.path().join("kept"), &paths.switch).unwrap();
         let state = root.path().join("state");
         let mut window = Window::new(&paths, &state).unwrap();
         assert!(!window.was_balanced());

@@ -14,7 +14,7 @@ use numa_maps::Range;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use task::{Confinement, Stat, Status, ThreadStatus};
@@ -221,6 +221,23 @@ impl Proc {
         parse_lines(path, Range::parse, "lines of numa(7)'s /proc/PID/numa_maps")
     }
 
+    /// As [`Proc::numa_maps`], with mappings that have no policy of their own showing that of this thread.
+    pub fn numa_maps_of(&self, pid: Pid, tid: Tid) -> Result<Vec<Range>, ProcError> {
+        let path = self.path(pid, &format!("task/{tid}/numa_maps"));
+        parse_lines(path, Range::parse, "lines of numa(7)'s /proc/PID/numa_maps")
+    }
+
+    /// The memory policy of a thread, as the kernel writes it: what its first mapping shows, the program's text, which
+    /// has no policy of its own. No more is read than that line: the kernel walks the pages of each mapping shown.
+    pub fn policy(&self, pid: Pid, tid: Tid) -> Result<String, ProcError> {
+        let path = self.path(pid, &format!("task/{tid}/numa_maps"));
+        let line = first_line(&path)?;
+        let range = Range::parse(line.trim_end());
+        range
+            .map(|range| range.policy)
+            .ok_or_else(|| content(path, line.trim(), "lines of numa(7)'s /proc/PID/numa_maps"))
+    }
+
     /// The program that a process executes, whatever it calls itself. `stat`: that of its first thread.
     ///
     /// # Errors
@@ -286,6 +303,19 @@ fn error(path: &Path, source: io::Error) -> ProcError {
 
 /// Room for most files of `/proc`, in bytes.
 const ROOM: usize = 8 << 10;
+
+/// The first line of a file, read in small pieces; a process without memory has none in its `numa_maps`.
+fn first_line(path: &Path) -> Result<String, ProcError> {
+    const PIECE: usize = 128;
+    fail::point(Call::Proc).map_err(|e| error(path, e))?;
+    let mut line = Vec::new();
+    let file = fs::File::open(path);
+    let read = file.and_then(|file| BufReader::with_capacity(PIECE, file).read_until(b'\n', &mut line));
+    match read.map_err(|e| error(path, e))? {
+        0 => Err(ProcError::Gone { path: path.to_owned() }),
+        _ => Ok(String::from_utf8_lossy(&line).into_owned()),
+    }
+}
 
 fn read(path: &Path) -> Result<String, ProcError> {
     fail::point(Call::Proc).map_err(|e| error(path, e))?;

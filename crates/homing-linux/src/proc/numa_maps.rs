@@ -55,15 +55,25 @@ impl Range {
     /// `bind=static:0`, `prefer:0` and `prefer (many):0`, and with those of numa(7) that bind nothing, `default`,
     /// `local` and `interleave:0-1`.
     pub fn bound_to(&self) -> Option<Vec<u32>> {
-        let (mode, nodes) = self.policy.split_once(':')?;
-        let binds = mode.starts_with("bind") || mode.starts_with("prefer");
-        parse_list(nodes).filter(|nodes| binds && !nodes.is_empty())
+        nodes(&self.policy, &["bind", "prefer"])
     }
 
     /// Bytes by node.
     pub fn bytes(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
         self.pages.iter().map(|(&node, &pages)| (node, pages.saturating_mul(self.page_bytes)))
     }
+}
+
+/// The nodes outside of which a policy lets no page be (`MPOL_BIND`); `None` for all other policies.
+pub fn strict(policy: &str) -> Option<Vec<u32>> {
+    nodes(policy, &["bind"])
+}
+
+/// The nodes of a policy whose name begins with one of these words.
+fn nodes(policy: &str, modes: &[&str]) -> Option<Vec<u32>> {
+    let (mode, nodes) = policy.split_once(':')?;
+    let is_one = modes.iter().any(|name| mode.starts_with(name));
+    parse_list(nodes).filter(|nodes| is_one && !nodes.is_empty())
 }
 
 #[cfg(test)]
@@ -77,6 +87,7 @@ mod tests {
         assert_eq!((bound("bind=balancing:2"), bound("prefer:1")), (Some(vec![2]), Some(vec![1])));
         let many = Range::parse("7f00 prefer (many)=static:0,2 anon=1 N0=1").unwrap();
         assert_eq!((many.bound_to(), many.pages.len()), (Some(vec![0, 2]), 1));
+        assert_eq!((strict("bind=static:0-1"), strict("prefer:1")), (Some(vec![0, 1]), None));
         for free in ["default", "local", "interleave:0-1", "weighted interleave:0", "bind:"] {
             assert_eq!(bound(free), None, "{free}");
         }

@@ -51,10 +51,14 @@ pub struct Report {
     pub moved: Vec<[u64; 2]>,
     /// Pages that would not move, by name of the error.
     pub pages_left: BTreeMap<String, u64>,
+    /// Pages that a memory policy (`MPOL_BIND`) or a cpuset keeps on the node.
+    pub pages_not_allowed: u64,
     /// Pages on the node that processes share or that belong to files: shown, not moved.
     pub pages_shared: u64,
     /// Mappings with a memory policy of their own that names nodes: new pages may still land on the node.
     pub mappings_with_policy: u64,
+    /// Processes without memory of their own: kernel threads, and those that have ended.
+    pub without_memory: u64,
     /// Processes left alone because this user may not trace them.
     pub denied: u64,
     /// Processes whose pages could not be looked for, by name of the error.
@@ -66,14 +70,29 @@ impl Report {
     pub fn complete(&self) -> bool {
         self.threads_left.is_empty()
             && self.pages_left.is_empty()
+            && self.pages_not_allowed == 0
             && self.pages_shared == 0
             && self.denied == 0
             && self.unseen.is_empty()
     }
 }
 
-/// Moves threads and pages of `pids` off `node`, pages to the nodes `to`. `remember` is given what affinities were
-/// before they are changed.
+/// Nodes in the order in which the pages of a process go there that leave `node`: those with CPUs that its threads may
+/// use, then the others; of both the nearest first, and of equally near ones that with most room.
+fn nearest(host: &Host, proc: &Proc, pid: Pid, node: Node, to: &[Node]) -> Vec<Node> {
+    let tasks = proc.tasks(pid).unwrap_or_default();
+    let cpus: BTreeSet<u32> = tasks.into_iter().filter_map(|tid| affinity(tid).ok()).flatten().collect();
+    let mut others = to.to_vec();
+    let distances = host.distances_from(node);
+    others.sort_by_cached_key(|&other| {
+        let runs = host.cpus_of(other).iter().any(|cpu| cpus.contains(cpu));
+        (!runs, distances.get(other.index()).copied(), std::cmp::Reverse(host.room(other)))
+    });
+    others
+}
+
+/// Moves threads and pages of `pids` off `node`, pages to those nodes of `to` that are nearest and where the threads
+/// may run. `remember` is given what affinities were before they are changed.
 ///
 /// # Errors
 /// Those of `remember`: the threads that it was last asked to remember are as they were.
@@ -92,6 +111,10 @@ pub fn evacuate<E>(
         if proc.tasks(pid).is_err() {
             continue; // it has ended
         }
+        if has_no_memory(proc, pid) {
+            report.without_memory += 1;
+            continue;
+        }
         if !homing_linux::ptrace::may_trace(pid).unwrap_or(false) {
             report.denied += 1;
             continue;
@@ -102,9 +125,11 @@ pub fn evacuate<E>(
         for (name, count) in by_name(&failed) {
             *report.threads_left.entry(name).or_default() += count;
         }
+        let to = nearest(host, proc, pid, node, to);
         for round in 1..=ROUNDS {
-            let done = pages::Round::new(host, pid, node, to, &mut moved).make(proc);
+            let done = pages::Round::new(host, pid, node, &to, &mut moved).make(proc);
             if done.is_clean() || round == ROUNDS {
+                report.pages_not_allowed += done.not_allowed;
                 done.failed.into_iter().for_each(|(errno, count)| *left.entry(errno).or_default() += count);
                 done.unseen.into_iter().for_each(|errno| *unseen.entry(errno).or_default() += 1);
                 break;
@@ -116,6 +141,12 @@ pub fn evacuate<E>(
     report.pages_left = by_name(&left);
     report.unseen = by_name(&unseen);
     Ok(report)
+}
+
+/// True for kernel threads, and for a process that has ended and was not waited for.
+fn has_no_memory(proc: &Proc, pid: Pid) -> bool {
+    let status = std::fs::read_to_string(proc.path(pid, "status"));
+    status.is_ok_and(|status| !status.lines().any(|line| line.starts_with("VmSize:")))
 }
 
 /// Takes the node's CPUs from every thread; one that had no others gets those of all other nodes. Returns how many
@@ -257,6 +288,49 @@ mod tests {
         child.wait().unwrap();
         let restored = restore(&proc, &were);
         assert_eq!((restored.threads, restored.ended), (0, were.len() as u64), "who has ended needs nothing");
+    }
+
+    #[test]
+    fn pages_go_to_the_nearest_nodes_where_their_threads_may_run() {
+        let proc = Proc::default();
+        let me = Pid(std::process::id() as i32);
+        let mine = affinity(Tid(me.0)).unwrap();
+        let list = |cpus: &[u32]| cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        // Nodes 1 and 3 have the CPUs of this process, the others those of nobody; node 2 is nearest and has most room.
+        let (sys, _) = snapshot(4);
+        let file = |node: u32, name: &str| sys.path().join(format!("devices/system/node/node{node}/{name}"));
+        let half = mine.len() / 2;
+        for (node, cpus) in [(0, "4000"), (2, &*list(&mine[..half])), (4, "4001"), (6, &*list(&mine[half..]))]
+        {
+            std::fs::write(file(node, "cpulist"), cpus).unwrap();
+        }
+        std::fs::write(file(0, "distance"), "10 30 15 20").unwrap();
+        let host = Host::read(sys.path()).unwrap();
+        let near = |host: &Host| {
+            nearest(host, &proc, me, Node(0), &[Node(1), Node(2), Node(3)])
+                .iter()
+                .map(|node| node.0)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(near(&host), if half == 0 { vec![3, 2, 1] } else { vec![3, 1, 2] });
+        std::fs::write(file(0, "distance"), "10 20 20 20").unwrap();
+        std::fs::write(file(2, "meminfo"), "Node 2 MemTotal: 4096 kB\nNode 2 MemFree:  2048 kB\n").unwrap();
+        if half > 0 {
+            assert_eq!(near(&Host::read(sys.path()).unwrap()), [1, 3, 2]);
+        }
+    }
+
+    #[test]
+    fn kernel_threads_are_no_processes_that_may_not_be_traced() {
+        let root = tempfile::tempdir().unwrap();
+        let proc = Proc::at(root.path());
+        std::fs::create_dir_all(root.path().join("2/task/2")).unwrap();
+        std::fs::write(root.path().join("2/status"), "Name:\tkthreadd\nThreads:\t1\n").unwrap();
+        let (_sys, host) = snapshot(2);
+        let mut remember = |_: Vec<Was>| -> Result<(), std::convert::Infallible> { Ok(()) };
+        let report =
+            evacuate(&host, &proc, &BTreeSet::from([Pid(2)]), Node(0), &[Node(1)], &mut remember).unwrap();
+        assert_eq!((report.without_memory, report.denied, report.complete()), (1, 0, true));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use crate::host::Host;
 use crate::mover::{Landed, Mover, Order};
-use crate::movers;
+use crate::movers::Movers;
 use homing_core::ids::Node;
 use homing_linux::move_pages::{self, PageStatus};
 use homing_linux::pagemap::PageMap;
@@ -19,8 +19,9 @@ pub(super) struct Round<'a> {
     host: &'a Host,
     pid: Pid,
     node: Node,
-    /// Bytes that the other nodes can still take.
+    /// The other nodes, the best first, and bytes that they can still take.
     room: Vec<(Node, u64)>,
+    movers: Movers,
     moved: &'a mut BTreeMap<Node, u64>,
     done: Done,
 }
@@ -30,6 +31,8 @@ pub(super) struct Round<'a> {
 pub(super) struct Done {
     /// Pages that would not move, by error.
     pub(super) failed: BTreeMap<i32, u64>,
+    /// Pages that must not leave the node.
+    pub(super) not_allowed: u64,
     /// Why pages could not be looked for.
     pub(super) unseen: Option<i32>,
 }
@@ -42,7 +45,8 @@ impl Done {
 }
 
 impl<'a> Round<'a> {
-    /// A round that moves pages to some nodes, and adds to those `moved` to each.
+    /// A round that moves pages to the first of these nodes that may have them and has room, and adds to those `moved`
+    /// to each.
     pub(super) fn new(
         host: &'a Host,
         pid: Pid,
@@ -51,7 +55,7 @@ impl<'a> Round<'a> {
         moved: &'a mut BTreeMap<Node, u64>,
     ) -> Round<'a> {
         let room = to.iter().map(|&other| (other, host.room(other).unwrap_or(0))).collect();
-        Round { host, pid, node, room, moved, done: Done::default() }
+        Round { host, pid, node, room, movers: Movers::new(Mover::default()), moved, done: Done::default() }
     }
 
     /// Moves what is found.
@@ -73,36 +77,43 @@ impl<'a> Round<'a> {
         self.done
     }
 
-    /// Moves a batch of pages where most memory is free, so that pages that follow each other stay together and no node
-    /// fills up.
+    /// Moves pages, each to the first node that has room and may have it.
     fn send(&mut self, pages: &[u64]) {
-        let bytes = pages.len() as u64 * PAGE;
-        let most = self.room.iter_mut().max_by_key(|(_, left)| *left).filter(|(_, left)| *left >= bytes);
-        let Some((to, left)) = most.filter(|_| !pages.is_empty()) else {
-            if !pages.is_empty() {
-                *self.done.failed.entry(Errno::NOMEM.raw_os_error()).or_default() += pages.len() as u64;
-            }
-            return;
-        };
-        *left -= bytes;
-        let to = *to;
-        let order = |&address: &u64| Order {
-            pid: self.pid,
-            to: self.host.kernel_id(to),
-            address,
-            tag: 0,
-            all: false,
-        };
-        for (_, landed) in movers::carry_out(Mover::default(), pages.iter().map(order).collect()) {
+        let mut open = pages.to_vec();
+        let mut not_allowed = Vec::new();
+        for place in 0..self.room.len() {
+            open.append(&mut not_allowed);
+            let fits = (self.room[place].1 / PAGE).min(open.len() as u64) as usize;
+            let now: Vec<u64> = open.drain(..fits).collect();
+            not_allowed = self.send_to(place, &now);
+        }
+        self.done.not_allowed += not_allowed.len() as u64;
+        if !open.is_empty() {
+            *self.done.failed.entry(Errno::NOMEM.raw_os_error()).or_default() += open.len() as u64;
+        }
+    }
+
+    /// Moves pages to the node at a place of the list, and returns those that must not go there.
+    fn send_to(&mut self, place: usize, pages: &[u64]) -> Vec<u64> {
+        let to = self.room[place].0;
+        let (pid, id) = (self.pid, self.host.kernel_id(to));
+        let order = |&address: &u64| Order { pid, to: id, address, tag: 0, all: false };
+        let mut not_allowed = Vec::new();
+        self.movers.send(pages.iter().map(order).collect(), None);
+        self.movers.rest();
+        for (order, landed) in self.movers.finished() {
             match landed {
                 Landed::There => *self.moved.entry(to).or_default() += 1,
                 Landed::Later => {}
+                Landed::NotAllowed => not_allowed.push(order.address),
                 Landed::Not(errno) => match Errno::from_raw_os_error(errno) {
                     Errno::NOENT | Errno::FAULT | Errno::SRCH => {} // gone meanwhile
                     _ => *self.done.failed.entry(errno).or_default() += 1,
                 },
             }
         }
+        self.room[place].1 -= (pages.len() - not_allowed.len()) as u64 * PAGE;
+        not_allowed
     }
 }
 
@@ -201,6 +212,19 @@ sys.stdin.read()
         round.send(&[]);
         assert_eq!(round.done.failed, BTreeMap::from([(Errno::NOMEM.raw_os_error(), 2)]));
         assert!(!round.done.is_clean());
+        // Where this machine has no such node no page of this process may be there.
+        if !Proc::default().status(me).unwrap().memories.contains(&host.kernel_id(Node(1))) {
+            let (mut moved, page) = (BTreeMap::new(), vec![1u8; 3 * 4096]);
+            let inside = (page.as_ptr() as u64 + 4095) & !4095;
+            let mut round = Round::new(&host, me, Node(0), &[Node(1)], &mut moved);
+            round.send(&[inside, inside + 4096]);
+            assert_eq!((round.done.not_allowed, round.done.failed.len()), (2, 0));
+            assert_eq!(
+                (round.room[0].1, round.moved.len()),
+                (host.room(Node(1)).unwrap(), 0),
+                "no room is taken"
+            );
+        }
         let gone = Round::new(&host, Pid(i32::MAX), Node(0), &[Node(1)], &mut moved).make(&Proc::default());
         assert!(gone.is_clean(), "who has ended has no pages: {gone:?}");
     }

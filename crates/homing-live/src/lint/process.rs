@@ -1,7 +1,7 @@
 //! The rules about a process.
 
 use super::{list, mib, text, Finding, Roots, Sure};
-use homing_linux::proc::numa_maps::Range;
+use homing_linux::proc::numa_maps::{strict, Range};
 use homing_linux::proc::task::Confinement;
 use homing_linux::proc::{Pid, Proc, ProcError, Tid};
 use homing_linux::topology::Topology;
@@ -107,13 +107,35 @@ impl Facts {
         (away, bytes.values().sum())
     }
 
+    /// A cpuset keeps the memory off all nodes where threads may run: it is away wherever it is.
+    fn apart(&self) -> bool {
+        let allowed = self.allowed();
+        !allowed.is_empty() && self.memories().is_disjoint(&allowed)
+    }
+
+    /// The policies (`MPOL_BIND`) that keep memory off these nodes, if they hold most of what is elsewhere.
+    fn bound_away_from(&self, nodes: &BTreeSet<u32>) -> Option<String> {
+        let away = |range: &&Range| {
+            strict(&range.policy).is_some_and(|bound| !bound.iter().any(|node| nodes.contains(node)))
+        };
+        let own = self.ranges.iter().filter(|range| range.anonymous > 0);
+        let (mut bytes, mut policies) = (0, BTreeSet::new());
+        for range in own.filter(away) {
+            bytes += range.bytes().map(|(_, bytes)| bytes).sum::<u64>();
+            policies.insert(range.policy.clone());
+        }
+        let most = 2 * bytes > self.outside(nodes).0;
+        most.then(|| policies.into_iter().collect::<Vec<_>>().join(", "))
+    }
+
     /// All threads are held on some nodes' CPUs, and no policy or cpuset holds the memory there. Returns these nodes.
     fn cpus_alone_are_bound(&self) -> Option<BTreeSet<u32>> {
         let allowed = self.allowed();
         let held = !allowed.is_empty() && allowed != self.with_cpus();
         let own = self.ranges.iter().filter(|range| range.anonymous > 0);
         let free = own.clone().any(|range| range.bound_to().is_none());
-        (held && free && !self.memories().is_subset(&allowed)).then_some(allowed)
+        let elsewhere = !self.memories().is_subset(&allowed) && !self.apart();
+        (held && free && elsewhere).then_some(allowed)
     }
 }
 
@@ -156,7 +178,7 @@ fn memory_unbound(facts: &Facts) -> Option<Finding> {
 }
 
 fn memory_away(facts: &Facts) -> Option<Finding> {
-    if facts.cpus_alone_are_bound().is_some() {
+    if facts.cpus_alone_are_bound().is_some() || facts.apart() {
         // That is why.
         return None;
     }
@@ -171,18 +193,28 @@ fn memory_away(facts: &Facts) -> Option<Finding> {
         return None;
     }
     let (away, nodes) = if certain { (never, allowed) } else { (now, ran_on) };
+    let policies = facts.bound_away_from(&nodes);
+    let shown = policies.as_ref().map_or(String::new(), |policies| format!("; numa_maps shows {policies}"));
     Some(Finding {
         name: "memory-away",
         what: "part of its memory is on nodes where none of its threads is".into(),
         evidence: format!(
-            "{} of {} is not on node {}, where its threads {}",
+            "{} of {} is not on node {}, where its threads {}{shown}",
             mib(away),
             mib(all),
             list(nodes),
             if certain { "are bound to" } else { "ran last" }
         ),
-        advice: "homing why --pid says what it costs; homing attach --pid brings it to the threads, \
-            migratepages moves all",
+        advice: match policies {
+            Some(_) => {
+                "its memory policy keeps it there: bind memory and CPUs to the same nodes (numactl \
+                 --cpunodebind=N --membind=N, or the program's own mbind); homing attach moves no page out of MPOL_BIND"
+            }
+            None => {
+                "homing why --pid says what it costs; homing attach --pid brings it to the threads, \
+                 migratepages moves all"
+            }
+        },
         sure: if certain { Sure::Certain } else { Sure::Possible },
     })
 }
@@ -201,6 +233,20 @@ fn pinned(facts: &Facts) -> Option<Finding> {
 
 fn confined(facts: &Facts) -> Option<Finding> {
     let (memories, all) = (facts.memories(), facts.topology.nodes.len());
+    if facts.apart() {
+        let (memories, cpus) = (list(memories), list(facts.allowed()));
+        return Some(Finding {
+            name: "confined",
+            what: format!(
+                "a cpuset lets it use memory of node {memories} alone, and CPUs of node {cpus} alone: all of its \
+                 memory is away"
+            ),
+            evidence: "Mems_allowed_list of its status names no node of Cpus_allowed_list of its threads".into(),
+            advice: "give its cgroup cpuset.mems and cpuset.cpus of the same nodes (docker: --cpuset-mems, \
+                     --cpuset-cpus); numactl, migratepages and homing cannot put the memory elsewhere",
+            sure: Sure::Certain,
+        });
+    }
     (memories.len() < all).then(|| Finding {
         name: "confined",
         what: format!(

@@ -189,6 +189,19 @@ fn each_finding_of_a_process_has_its_cause() {
     tree.memory(&["7f0000000000 bind:1 anon=10000 N1=10000", "7f1000000000 default file=/lib/x N1=90000"]);
     assert_eq!(said(&tree.process()), [("memory-away", Sure::Certain)]);
 
+    assert!(tree.process()[0].advice.contains("memory policy keeps it"));
+    tree.memory(&["7f0000000000 default anon=10000 N1=10000"]);
+    tree.status("", "0");
+    assert_eq!(said(&tree.process()), [("memory-away", Sure::Certain), ("confined", Sure::Certain)]);
+    assert!(tree.process()[0].advice.contains("homing attach --pid brings it"));
+
+    // A cpuset with memory away from its CPUs: it is to blame, and no other remedy helps.
+    tree.status("", "1");
+    assert_eq!(said(&tree.process()), [("confined", Sure::Certain)]);
+    let found = &tree.process()[0];
+    assert!(found.what.contains("memory of node 1 alone, and CPUs of node 0 alone"), "{found:?}");
+    assert!(found.advice.contains("cpuset.mems and cpuset.cpus of the same nodes"), "{found:?}");
+
     let tree = Tree::new();
     tree.thread(PID + 1, "0-3", 1, 5000.0, 3);
     assert_eq!(said(&tree.process()), [("memory-away", Sure::Possible)], "both ran on node 0 last");

@@ -147,6 +147,9 @@ impl Session<'_> {
             all: order.shared && self.sharers.may_move_all(),
         };
         let orders: Vec<mover::Order> = orders.iter().map(order).collect();
+        if orders.iter().any(|order| order.all) {
+            self.movers.share(self.ours());
+        }
         let begin = Instant::now();
         let left = Duration::from_micros(until.since(self.now()).0);
         if !self.config.stop_world {
@@ -173,11 +176,15 @@ impl Session<'_> {
         Input::Landed { results, moving: micros(self.movers.busy()), stopped: micros(stopped) }
     }
 
-    fn hold(&self) -> Result<Standstill, SessionError> {
+    /// The processes that something is done to.
+    fn ours(&self) -> Vec<Pid> {
         let ours = self.targets.processes().iter().filter(|(_, process)| process.ours);
-        let pids: Vec<Pid> = ours.map(|(&pid, _)| pid).collect();
+        ours.map(|(&pid, _)| pid).collect()
+    }
+
+    fn hold(&self) -> Result<Standstill, SessionError> {
         // A process that cannot be held is moved while it runs: slower for it, never wrong.
-        Standstill::of(self.targets.proc(), &pids).map_err(SessionError::Threads)
+        Standstill::of(self.targets.proc(), &self.ours()).map_err(SessionError::Threads)
     }
 
     /// Splits huge pages.

@@ -192,36 +192,46 @@ fn cpus_to_bind(how: Bind, host: &Host) -> Vec<u32> {
 }
 
 /// Opens the source of that name. `auto` takes the best that works, which may be another than the best that could:
-/// only one session at a time has hint faults.
+/// only one session at a time has hint faults. `watch`: nothing is to be moved.
 fn open_source(
     name: &str,
+    watch: bool,
     places: &Places,
     host: &Host,
 ) -> Result<(&'static source::Entry, Box<dyn Source>), SessionError> {
-    let entry = match name {
-        "auto" => source::best(places),
-        name => source::find(name).ok_or_else(|| SessionError::NoSource(name.to_owned()))?,
-    };
+    if name == "auto" {
+        return open_best(watch, places, host);
+    }
+    let entry = source::find(name).ok_or_else(|| SessionError::NoSource(name.to_owned()))?;
     if let Some(why) = (entry.missing)(places) {
         return Err(SessionError::Missing { name: entry.name, why });
     }
-    let error = match (entry.open)(places, host) {
-        Ok(source) => return Ok((entry, source)),
-        Err(error) => error,
-    };
-    let after = source::SOURCES.iter().skip_while(|other| other.name != entry.name).skip(1);
-    for next in after.filter(|next| name == "auto" && (next.missing)(places).is_none()) {
-        if let Ok(source) = (next.open)(places, host) {
-            errln!(
-                "homing: source {}: {error}; going on with {}, confidence {}",
-                entry.name,
-                next.name,
-                next.confidence
-            );
-            return Ok((next, source));
+    match (entry.open)(places, host) {
+        Ok(source) => Ok((entry, source)),
+        Err(error) => Err(SessionError::Source { name: entry.name, error }),
+    }
+}
+
+fn open_best(
+    watch: bool,
+    places: &Places,
+    host: &Host,
+) -> Result<(&'static source::Entry, Box<dyn Source>), SessionError> {
+    let mut failed: Option<(&str, io::Error)> = None;
+    for entry in source::working(places, watch) {
+        match (entry.open)(places, host) {
+            Ok(source) => {
+                if let Some((name, error)) = failed {
+                    let (next, confidence) = (entry.name, entry.confidence);
+                    errln!("homing: source {name}: {error}; going on with {next}, confidence {confidence}");
+                }
+                return Ok((entry, source));
+            }
+            Err(error) => failed = Some(failed.unwrap_or((entry.name, error))),
         }
     }
-    Err(SessionError::Source { name: entry.name, error })
+    let (name, error) = failed.unwrap_or(("auto", io::ErrorKind::Unsupported.into()));
+    Err(SessionError::Source { name, error })
 }
 
 impl<'p> Session<'p> {
@@ -232,8 +242,8 @@ impl<'p> Session<'p> {
     pub fn begin(setup: Setup<'p>) -> Result<Session<'p>, SessionError> {
         let Setup { config, host, costs, policy, choice, places, journal, command, plan } = setup;
         let left = keep::restore().map_or_else(|error| vec![error.to_string()], |restored| restored.troubles);
-        left.iter().for_each(|why| errln!("homing: what a killed engine kept on nodes is not let go: {why}"));
-        let (entry, source) = open_source(&config.source, &places, &host)?;
+        left.iter().for_each(|why| errln!("homing: cannot restore CPU affinities left by a killed engine: {why}"));
+        let (entry, source) = open_source(&config.source, config.watch, &places, &host)?;
         let settings = settings(&config, &host, &costs, entry);
         let mut header = Header::new(&config.policy, entry.name, &costs);
         (header.command, header.set) = (command, config.set.clone());

@@ -7,8 +7,13 @@ use crate::counters::Counts;
 use crate::source::Losses;
 use homing_core::ids::Node;
 use homing_core::process::Class;
-use homing_core::session::account::Account;
+use homing_core::session::account::{Account, Placed};
+use homing_linux::move_pages::{self, PageStatus};
+use homing_linux::proc::Pid;
 use std::collections::BTreeMap;
+
+/// Scans without which there is no verdict on moves (`payoff.rs` of homing-core).
+const SCANS: u64 = 3;
 
 /// Accesses by the name of what their mapping holds, where there were any.
 fn by_class(account: &Account) -> BTreeMap<String, u64> {
@@ -59,21 +64,73 @@ impl Session<'_> {
         }
     }
 
+    /// How much can be trusted of what was seen.
+    fn confidence(&self) -> String {
+        let (sight, entry) = (self.account().sight, self.entry);
+        let lost = self.source.losses().lost;
+        let (level, why) = entry.confidence.split_once(": ").unwrap_or((entry.confidence, ""));
+        if !entry.sees() {
+            return entry.confidence.to_owned();
+        }
+        let level = if sight.samples == 0 {
+            "none"
+        } else if sight.missing(entry.scans).is_some()
+            || lost > sight.samples
+            || entry.scans && sight.answered < SCANS
+        {
+            "low"
+        } else {
+            level
+        };
+        let scans = match entry.scans {
+            true => format!(" after {} of {} scans", sight.answered, sight.asked),
+            false => String::new(),
+        };
+        let lost = if lost > 0 { format!(", {lost} lost") } else { String::new() };
+        format!(
+            "{level}: {} page samples{scans}{lost}, {} pages in memory; {why}",
+            sight.samples, sight.resident
+        )
+    }
+
+    /// Where pages are that were seen in use: the kernel is asked now for those of processes that go on.
+    fn placed(&self) -> Placed {
+        let mut placed = self.account().placed;
+        let mut by_process: BTreeMap<Pid, Vec<(u64, Node)>> = BTreeMap::new();
+        for entry in self.known() {
+            if let Some(user) = entry.user() {
+                by_process.entry(Pid(entry.process.0)).or_default().push((entry.address, user));
+            }
+        }
+        let mut statuses = Vec::new();
+        for (pid, pages) in by_process {
+            let addresses: Vec<u64> = pages.iter().map(|(address, _)| *address).collect();
+            // A process that has ended meanwhile has none.
+            if move_pages::query(pid, &addresses, &mut statuses).is_ok() {
+                for ((_, user), &status) in pages.iter().zip(&statuses) {
+                    let PageStatus::On(id) = PageStatus::from(status) else { continue };
+                    placed.add(self.host.node(id), Some(*user));
+                }
+            }
+        }
+        placed
+    }
+
     /// Sums up.
     pub(super) fn summary(&self) -> Summary {
         let account = self.account();
-        let moved_before = account.total.moved == 0;
-        let before = if moved_before { account.total } else { account.before };
         Summary {
-            schema: 1,
+            schema: 2,
             policy: self.config.policy.clone(),
             source: self.entry.name,
-            confidence: self.entry.confidence,
+            confidence: self.confidence(),
+            missing: account.sight.missing(self.entry.scans).filter(|_| self.entry.sees()),
+            sight: account.sight,
             dry_run: self.config.dry_run,
             seconds: self.now().seconds(),
             samples: account.total.local + account.total.remote,
-            nonlocal_percent_before: before.nonlocal_percent(),
-            nonlocal_percent_after: account.settled_percent(),
+            placed: self.placed(),
+            after_moves: account.after_moves,
             staying_memory: self.sharers.staying(),
             pages: self.pure.orders().pages().len() as u64,
             thread_events_refused: self.migrations.refused(),

@@ -31,6 +31,7 @@ pub(super) const ENTRY: Entry = Entry {
     summary: "the kernel's NUMA scanner unmaps pages, and the faults \
               tell who touches them; the kernel moves nothing",
     confidence: "good: every page in turn, who touched it first after each scan, not how often",
+    brings_home: true,
     scans: true,
     holds: true,
     policy: "work-function",

@@ -1,6 +1,6 @@
 //! Sources: what tells which thread accessed which page. A new one is one file and one line in [`SOURCES`].
 //!
-//! `auto` takes the first of the table that works here.
+//! `auto` takes the first of the table that works here and can bring pages home.
 
 pub mod hint_faults;
 mod none;
@@ -153,6 +153,9 @@ pub struct Entry {
     pub summary: &'static str,
     /// How much its counts can be trusted.
     pub confidence: &'static str,
+    /// It tells who uses pages again and again, so that pages can come home by it. Only such a source is taken for
+    /// `auto`: others cost time and bring nothing.
+    pub brings_home: bool,
     /// It scans for hint faults when it is asked to.
     pub scans: bool,
     /// ... and all threads are held for that.
@@ -163,6 +166,13 @@ pub struct Entry {
     pub missing: fn(&Places) -> Option<String>,
     /// Opens it.
     pub open: fn(&Places, &Host) -> io::Result<Box<dyn Source>>,
+}
+
+impl Entry {
+    /// True if it tells of accesses at all.
+    pub fn sees(&self) -> bool {
+        self.name != none::ENTRY.name
+    }
 }
 
 /// All sources, best first.
@@ -177,10 +187,16 @@ pub fn find(name: &str) -> Option<&'static Entry> {
     SOURCES.iter().find(|entry| entry.name == name)
 }
 
-/// The best source that works here; `none` always does.
+/// The best source that works here and can bring pages home; `none` where there is no such.
 pub fn best(places: &Places) -> &'static Entry {
-    let works = |entry: &&Entry| (entry.missing)(places).is_none();
-    SOURCES.iter().find(works).unwrap_or(&SOURCES[SOURCES.len() - 1])
+    working(places, false).next().unwrap_or(&none::ENTRY)
+}
+
+/// The sources that `auto` may take, best first: those that work here and can bring pages home, or for who only watches
+/// all that work, and `none`.
+pub(crate) fn working(places: &Places, watch: bool) -> impl Iterator<Item = &'static Entry> + '_ {
+    let serves = move |entry: &&Entry| watch || entry.brings_home || !entry.sees();
+    SOURCES.iter().filter(serves).filter(|entry| (entry.missing)(places).is_none())
 }
 
 /// The policy that suits the source of that name, which may be `auto`.
@@ -208,7 +224,7 @@ mod tests {
             },
         };
         assert!((find("pmu").unwrap().missing)(&places).unwrap().contains("no PEBS"));
-        assert!(["page-faults", "none"].contains(&best(&places).name));
+        assert_eq!(best(&places).name, "none", "page faults tell who makes a page, and bring none home");
         assert!(find("magic").is_none());
         assert_eq!(suited_policy("hint-faults", &places), "work-function");
         assert_eq!(suited_policy("auto", &places), best(&places).policy);

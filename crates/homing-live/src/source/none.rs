@@ -10,6 +10,7 @@ pub(super) const ENTRY: Entry = Entry {
     name: "none",
     summary: "observes where pages are and decides nothing",
     confidence: "none: nothing is known of accesses",
+    brings_home: false,
     scans: false,
     holds: false,
     policy: "homing",

@@ -9,6 +9,7 @@ pub(super) const ENTRY: Entry = Entry {
     name: "page-faults",
     summary: "ordinary page faults: first touches, and hint faults where the kernel's own balancing is on",
     confidence: "low: without kernel balancing each page is seen once; with it the kernel moves pages too",
+    brings_home: false,
     scans: false,
     holds: false,
     policy: "work-function",

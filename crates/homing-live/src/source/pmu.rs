@@ -11,6 +11,7 @@ pub(super) const ENTRY: Entry = Entry {
     name: "pmu",
     summary: "memory accesses sampled by the processor: PEBS on Intel, IBS on AMD",
     confidence: "high: a fair sample of the accesses that missed the near caches, with CPU and latency",
+    brings_home: true,
     scans: false,
     holds: false,
     policy: "homing",

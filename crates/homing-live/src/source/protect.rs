@@ -16,6 +16,7 @@ pub(super) const ENTRY: Entry = Entry {
     summary: "pages are protected for moments inside of the program, and the faults tell who uses them; \
               needs no right",
     confidence: "good: part after part of the memory, who used a page first in some milliseconds",
+    brings_home: true,
     scans: true,
     holds: false,
     policy: "work-function",

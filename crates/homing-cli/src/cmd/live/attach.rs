@@ -1,5 +1,6 @@
 //! `homing attach`: brings the pages of running processes home.
 
+use super::launch::no_source;
 use super::settings::duration;
 use super::{drive, interrupts, report, Plan, Settings};
 use crate::exit::{self, Code, Result};
@@ -16,7 +17,8 @@ use std::time::{Duration, Instant};
 #[derive(clap::Args, Debug)]
 #[command(
     after_long_help = "Ends when the processes have ended, after --for, or at Ctrl-C; the processes run on. \
-Needs the right to trace them (same user, or CAP_SYS_PTRACE)."
+Needs the right to trace them (same user, or CAP_SYS_PTRACE). Exit code 5: too little was seen to decide anything, \
+or some processes could not be traced."
 )]
 pub struct Args {
     #[command(flatten)]
@@ -75,7 +77,13 @@ pub fn run(args: Args) -> Result {
     let claim = |cgroup: &PathBuf| Claim::of(cgroup, &private::standard());
     let _claim = args.whom.cgroup.as_ref().map(claim).transpose().context("cannot claim the cgroup")?;
     let caught = interrupts()?;
+    let (auto, nodes) = (plan.config.source == "auto", plan.host.nodes());
     let mut session = plan.begin(choice, &args.settings, command, Default::default())?;
+    if auto && !session.source().sees() {
+        session.finish().map_err(super::coded)?;
+        let why = if nodes > 1 { no_source() } else { "nothing can move".into() };
+        return Err(exit::error(Code::UNSUPPORTED, format!("{why}: the engine does not run")));
+    }
     let begin = Instant::now();
     let driven = drive(&mut session, interval, |session| {
         let late = args.limit.is_some_and(|limit| begin.elapsed() >= limit);
@@ -85,7 +93,7 @@ pub fn run(args: Args) -> Result {
     let summary = session.finish().map_err(super::coded)?;
     driven?;
     report(&summary, &args.settings)?;
-    Ok(if denied { Code::PARTIAL } else { Code::OK })
+    Ok(if denied || summary.missing.is_some() { Code::PARTIAL } else { Code::OK })
 }
 
 /// Refuses kernel threads and processes that have ended but were not waited for. What may not be looked at is refused

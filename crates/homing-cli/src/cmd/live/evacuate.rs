@@ -5,29 +5,32 @@ use crate::exit::{self, Code, Result};
 use anyhow::Context;
 use homing_core::ids::Node;
 use homing_linux::private::{standard, Holder, Left, Private, PrivateLock};
-use homing_linux::proc::{cgroup_processes, Proc};
+use homing_linux::proc::{cgroup_processes, Pid, Proc};
 use homing_live::evacuate::{evacuate, restore, Report, Restored, Was};
 use homing_live::heirs::with_heirs;
 use homing_live::host::Host;
 use homing_live::targets::Choice;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Arguments of `homing evacuate`.
 #[derive(clap::Args, Debug)]
 #[command(
     after_long_help = "Threads lose the node's CPUs (one that has no others gets those of all other nodes), then pages \
-    move \
-where most memory is free. Affinities are inherited and memory is allocated where threads run, so nothing new lands on \
-the node, except \
-under a memory policy of the process's own. Exit code 5: something is left, and the report says what. `homing restore \
-NODE` gives \
-threads their CPUs back."
+move to the nearest nodes where the threads may run, or farther ones if these are full or forbidden. Affinities are \
+inherited and memory is allocated where threads run, so nothing new lands on the node, except under a memory policy of \
+the process's own. Pages do not leave the nodes of MPOL_BIND and cpusets. Exit code 5: something is left, and the \
+report says what. `homing restore NODE` gives threads their CPUs back.",
+    mut_arg("pid", |pid| pid.required_unless_present("all"))
 )]
 pub struct Args {
     /// The node, by the kernel's number
     node: u32,
     #[command(flatten)]
     whom: Whom,
+    /// All processes that this user may trace
+    #[arg(long, conflicts_with_all = ["pid", "cgroup"])]
+    all: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -49,17 +52,20 @@ pub fn run(args: Args) -> Result {
     let node = node_of(&host, args.node)?;
     let proc = Proc::default();
     let pids = match args.whom.choice()? {
+        _ if args.all => all_others(&proc)?,
         Choice::Cgroup(path) => cgroup_processes(&path)?.into_iter().collect(),
         Choice::Processes { pids, children: false } => pids.into_iter().collect(),
         Choice::Processes { pids, children: true } => proc.with_descendants(pids.into_iter().collect()),
     };
     let memory = Memory::of(args.node)?;
-    let mut all = memory.read()?;
+    let mut all = memory.read()?.unwrap_or_default();
     // Before a thread is changed: a run that is interrupted can be undone too.
     let mut remember = |were| {
         all.extend::<Vec<Was>>(were);
         memory.save(&all)
     };
+    // The node is evacuated also where no thread has to leave it.
+    remember(Vec::new())?;
     let others: Vec<Node> = (0..host.nodes() as u16).map(Node).filter(|&other| other != node).collect();
     let report = evacuate(&host, &proc, &pids, node, &others, &mut remember)?;
     if args.json {
@@ -73,16 +79,17 @@ pub fn run(args: Args) -> Result {
 /// Gives the node back.
 pub fn run_restore(args: RestoreArgs) -> Result {
     let memory = Memory::of(args.node)?;
-    let were = memory.read()?;
-    if were.is_empty() {
+    let Some(were) = memory.read()? else {
         let file = memory.path();
-        let message =
-            format!("node {} was not evacuated: no threads are remembered in {}", args.node, file.display());
+        let message = format!("node {} was not evacuated: there is no {}", args.node, file.display());
         return Err(exit::error(Code::FAILURE, message));
-    }
+    };
     let proc = Proc::default();
     let restored = restore(&proc, &with_heirs(&proc, were));
-    memory.save(&restored.left)?;
+    match &restored.left[..] {
+        [] => memory.forget()?,
+        left => memory.save(left)?,
+    }
     if args.json {
         let Restored { threads, ended, failed, .. } = &restored;
         outln!(
@@ -145,29 +152,36 @@ impl Memory {
         self.lock.directory().path(&self.name)
     }
 
-    /// What is remembered. A file that is not what was written there is moved aside.
-    fn read(&self) -> anyhow::Result<Vec<Was>> {
+    /// What is remembered; `None` if the node was not evacuated. A file that is not what was written there is moved
+    /// aside.
+    fn read(&self) -> anyhow::Result<Option<Vec<Was>>> {
         let parse =
             |text: &str| serde_json::from_str(text).map_err(|_| "not what homing wrote there".to_owned());
         Ok(match self.lock.directory().left(&self.name, parse)? {
-            Left::Nothing => Vec::new(),
-            Left::Whole(were) => were,
+            Left::Nothing => None,
+            Left::Whole(were) => Some(were),
             Left::Aside(why) => {
                 errln!("homing: {why}");
-                Vec::new()
+                None
             }
         })
     }
 
-    /// With nothing to remember there is no file.
     fn save(&self, were: &[Was]) -> anyhow::Result<()> {
-        let directory = self.lock.directory();
-        let saved = match were {
-            [] => directory.remove(&self.name),
-            were => directory.write(&self.name, &serde_json::to_string(were)?),
-        };
+        let saved = self.lock.directory().write(&self.name, &serde_json::to_string(were)?);
         saved.with_context(|| format!("cannot write {}", self.path().display()))
     }
+
+    fn forget(&self) -> anyhow::Result<()> {
+        let removed = self.lock.directory().remove(&self.name);
+        removed.with_context(|| format!("cannot remove {}", self.path().display()))
+    }
+}
+
+/// All processes but this one.
+fn all_others(proc: &Proc) -> anyhow::Result<BTreeSet<Pid>> {
+    let me = Pid(std::process::id() as i32);
+    Ok(proc.processes()?.into_iter().filter(|&pid| pid != me).collect())
 }
 
 fn text(report: &Report, node: u32) -> String {
@@ -188,11 +202,16 @@ fn text(report: &Report, node: u32) -> String {
         }
     }
     for (count, what) in [
+        (
+            report.pages_not_allowed,
+            "left: {} pages that a memory policy (MPOL_BIND) or a cpuset keeps on the node",
+        ),
         (report.pages_shared, "left: {} pages that processes share or that belong to files"),
         (
             report.mappings_with_policy,
             "{} mappings have a memory policy that names nodes: new pages may land on the node",
         ),
+        (report.without_memory, "{} have no memory of their own: kernel threads, or they have ended"),
         (report.denied, "{} processes were left alone: this user may not trace them"),
     ] {
         if count > 0 {

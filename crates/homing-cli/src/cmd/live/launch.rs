@@ -2,18 +2,24 @@
 
 use super::{drive, interrupts, report, runtime, Plan, Settings};
 use crate::exit::{Code, Result};
+use anyhow::Context;
 use clap::ValueHint;
 use homing_core::session::plan::Plan as Moves;
 use homing_linux::child::End;
 use homing_linux::hint_faults::preload;
-use homing_linux::interrupts::signal_child;
+use homing_linux::interrupts::{signal_child, Interrupts};
 use homing_linux::proc::Pid;
 use homing_linux::{libraries, program};
 use homing_live::config::Bind;
+use homing_live::source::{Entry, Places, SOURCES};
 use homing_live::targets::Choice;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus};
+use std::time::Duration;
+
+/// How late a signal may be passed on that comes just before a wait; all others cut the wait short.
+const POLL: Duration = Duration::from_millis(200);
 
 /// Arguments of `homing run`.
 #[derive(clap::Args, Debug)]
@@ -40,9 +46,7 @@ pub fn run(args: Args) -> Result {
     if args.runtime || protects {
         return runtime::run(&args.settings, &args.command, protects);
     }
-    let mut plan = Plan::new(&args.settings)?;
-    // What it starts itself would change nodes because of the engine, too.
-    plan.config.bind.get_or_insert(Bind::Auto);
+    let plan = Plan::new(&args.settings)?;
     let words: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
     plan.tell_where_nothing_moves(&args.settings, &format!("homing run {}", words.join(" ")));
     launch(plan, &args.settings, &args.command, Moves::default()).map(|(code, _)| code)
@@ -64,22 +68,30 @@ pub fn launch(
     command.args(&words[1..]);
     // The source is opened before the program starts: what cannot work is said before anything runs.
     let choice = Choice::Processes { pids: Vec::new(), children: true };
+    let binds = matches!(plan.config.bind, Some(Bind::Fill | Bind::RoundRobin));
+    let (auto, nodes) = (plan.config.source == "auto" && !binds, plan.host.nodes());
     let mut session = plan.begin(choice, settings, text.join(" "), moves)?;
+    if auto && !session.source().sees() {
+        if nodes > 1 {
+            errln!(
+                "homing: the engine does not run, and nothing moves: {}; `homing run --source protect` needs no right",
+                no_source()
+            );
+        }
+        let left = session.planned();
+        let summary = session.finish().map_err(super::coded);
+        let status = wait_for(start(&mut command, &text[0])?, &caught)?;
+        // The line above says all that there is to say in words.
+        let mut quiet = settings.clone();
+        quiet.quiet = true;
+        return Ok((end_with(status, summary.and_then(|summary| report(&summary, &quiet))), left));
+    }
     give_helper(&mut command, session.source().name);
-    let child = match command.spawn() {
-        Ok(child) => child,
+    let mut end = match start(&mut command, &text[0]) {
+        Ok(end) => end,
         Err(error) => {
             session.finish().map_err(super::coded)?;
-            return Err(anyhow::Error::from(error).context(format!("cannot start {}", text[0])));
-        }
-    };
-    let mut end = match End::of(child) {
-        Ok(end) => end,
-        // Whatever happens to the engine, the program runs to its end.
-        Err((mut child, error)) => {
-            session.finish().map_err(super::coded)?;
-            child.wait()?;
-            return Err(anyhow::Error::from(error).context(format!("cannot follow {}", text[0])));
+            return Err(error);
         }
     };
     session.add(Pid(end.child().id() as i32));
@@ -93,14 +105,54 @@ pub fn launch(
     });
     let left = session.planned();
     let summary = session.finish().map_err(super::coded);
-    // Whatever happened to the engine, the program runs to its end.
+    // Whatever happened to the engine, the program runs to its end, and its status is what counts.
     let status = match status {
         Some(status) => status,
-        None => end.wait()?,
+        None => wait_for(end, &caught)?,
     };
-    driven?;
-    report(&summary?, settings)?;
-    Ok((code(status), left))
+    let told = driven.and(summary).and_then(|summary| report(&summary, settings));
+    Ok((end_with(status, told), left))
+}
+
+/// Starts the program.
+pub fn start(command: &mut Command, name: &str) -> anyhow::Result<End> {
+    let child = command.spawn().with_context(|| format!("cannot start {name}"))?;
+    match End::of(child) {
+        Ok(end) => Ok(end),
+        // The program runs to its end all the same.
+        Err((mut child, error)) => {
+            child.wait()?;
+            Err(anyhow::Error::from(error).context(format!("cannot follow {name}")))
+        }
+    }
+}
+
+/// Passes signals on until the program ends.
+pub fn wait_for(mut end: End, caught: &Interrupts) -> anyhow::Result<ExitStatus> {
+    loop {
+        if let Some(signal) = caught.to_forward() {
+            pass_on(end.child(), signal);
+        }
+        if let Some(status) = end.within(POLL)? {
+            return Ok(status);
+        }
+    }
+}
+
+/// The program's status, whatever happened to the engine, which is said.
+pub fn end_with(status: ExitStatus, told: anyhow::Result<()>) -> Code {
+    if let Err(error) = told {
+        errln!("homing: {error:#}");
+    }
+    code(status)
+}
+
+/// Why no source can bring pages home here.
+pub fn no_source() -> String {
+    let missing = |entry: &Entry| Some(format!("{}: {}", entry.name, (entry.missing)(&Places::default())?));
+    let missing: Vec<String> = SOURCES.iter().filter(|entry| entry.brings_home).filter_map(missing).collect();
+    let missing = if missing.is_empty() { String::new() } else { format!(" ({})", missing.join("; ")) };
+    format!("no source that works here can bring pages home{missing}")
 }
 
 /// With hint faults the program starts the scanning helper itself, if the library for that is there; else it is

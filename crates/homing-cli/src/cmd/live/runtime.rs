@@ -3,13 +3,12 @@
 //! counted.
 
 use super::hot::Hot;
-use super::launch::{code, pass_on};
+use super::launch::{end_with, start, wait_for};
 use super::{interrupts, Settings};
 use crate::exit::{self, cannot_preload, Code, Result};
 use crate::files::Over;
 use crate::tables::things;
 use anyhow::Context;
-use homing_linux::child::End;
 use homing_linux::files::temporary::TemporaryFolder;
 use homing_linux::{ld_preload, libraries, policy, program, visible};
 use homing_live::config::Config;
@@ -20,15 +19,12 @@ use serde_json::Value;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 /// The library that stands before GNU's OpenMP runtime.
 pub const GOMP: &str = "preload/libhoming-gomp.so";
 /// Where OpenMP runtimes look for tools, and whether they do.
 const TOOLS_ENV: &str = "OMP_TOOL_LIBRARIES";
 const TOOL_ENV: &str = "OMP_TOOL";
-/// How late a signal may be passed on that comes just before a wait; all others cut the wait short.
-const POLL: Duration = Duration::from_millis(200);
 /// Smaller mappings and static data are left alone, unless the user says so.
 const HOT_AREAS: &str = "256K";
 
@@ -64,25 +60,9 @@ pub fn run(settings: &Settings, words: &[OsString], at_load: bool) -> Result {
     if let Some(cpu) = config.engine_cpu.filter(|&cpu| !policy::give_up_cpu(cpu)) {
         errln!("homing: the program and the engine share CPU {cpu}: there is no other one for the program");
     }
-    let child = command.spawn().with_context(|| format!("cannot start {name}"))?;
-    let mut end = match End::of(child) {
-        Ok(end) => end,
-        // The program runs to its end all the same.
-        Err((mut child, error)) => {
-            child.wait()?;
-            return Err(anyhow::Error::from(error).context(format!("cannot follow {name}")));
-        }
-    };
-    let status = loop {
-        if let Some(signal) = caught.to_forward() {
-            pass_on(end.child(), signal);
-        }
-        if let Some(status) = end.within(POLL)? {
-            break status;
-        }
-    };
-    tell(settings, &read(folder.path())?, &name)?;
-    Ok(code(status))
+    let status = wait_for(start(&mut command, &name)?, &caught)?;
+    let told = read(folder.path()).and_then(|processes| tell(settings, &processes, &name));
+    Ok(end_with(status, told))
 }
 
 /// What the engine inside is to do: without a word of the user's it looks after large areas alone.
@@ -168,9 +148,10 @@ fn sentence(process: &Value) -> String {
         things(number("pages"), "page"),
     );
     text += &format!(
-        "\n  {:.1} % of {} non-local; {} scans, {} missed; the manager took {:.2} s of CPU",
-        share(remote, local + remote),
+        "\n  {}, {:.1} % of them of a page that was on another node then; {} scans, {} missed; the manager took \
+         {:.2} s of CPU",
         things(local + remote, "page sample"),
+        share(remote, local + remote),
         number("scans"),
         number("scans_missed"),
         number("manager_ns") as f64 / 1e9,
@@ -229,7 +210,8 @@ mod tests {
             "app (7): 30 parallel regions, 8 iterations, 3 regions an iteration",
             "8 page moves (1 refused) among 20 pages\n",
             "50 pages in memory, 2 in hot areas; 1 of 2 eligible pages moved (50 %), 1 frozen; 75 % of all moves",
-            "25.0 % of 40 page samples non-local; 4 scans, 2 missed; the manager took 1.50 s",
+            "40 page samples, 25.0 % of them of a page that was on another node then; 4 scans, 2 missed; the manager \
+             took 1.50 s",
         ] {
             assert!(text.contains(part), "{text}");
         }

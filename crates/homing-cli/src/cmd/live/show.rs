@@ -2,6 +2,8 @@
 
 use super::hot::Hot;
 use crate::tables::things;
+use homing_core::session::account::{AfterMoves, Placed};
+use homing_core::session::sight::Missing;
 use homing_live::account::Summary;
 use homing_live::counters::COUNTERS;
 use homing_live::sharers::Staying;
@@ -21,24 +23,23 @@ pub fn lines(summary: &Summary) -> Vec<String> {
     let counts = &summary.counts;
     let mut out = Vec::new();
     let mut line = |text: String| out.push(text);
-    let percent =
-        |value: Option<f64>| value.map_or("nothing seen".into(), |percent| format!("{percent:.1} %"));
+    if let Some(Missing { what, since }) = summary.missing {
+        line(format!(
+            "too little was seen to decide anything: {what}, since {:.1} s of {:.1} s",
+            since.seconds(),
+            summary.seconds
+        ));
+    }
     let dry = if summary.dry_run { " (dry run)" } else { "" };
-    line(format!(
-        "{} with {}{dry}: {:.1} s, {} page samples, non-local {} before the first move, {} at the end",
-        summary.policy,
-        summary.source,
-        summary.seconds,
-        summary.samples,
-        percent(summary.nonlocal_percent_before),
-        percent(summary.nonlocal_percent_after)
-    ));
+    line(format!("{} with {}{dry}: {:.1} s", summary.policy, summary.source, summary.seconds));
     line(format!("confidence {}", summary.confidence));
-    if summary.samples > 0 && summary.confidence != "high" {
-        line(
-            "a page sample is a page seen in use, however often that is: shares of accesses can differ"
-                .into(),
-        );
+    let Placed { on_user, elsewhere } = summary.placed;
+    if on_user + elsewhere > 0 {
+        line(format!(
+            "of {} seen in use, {on_user} are on the node that used them last, {elsewhere} are not (as their process \
+             ended, or now)",
+            things(on_user + elsewhere, "page")
+        ));
     }
     let classes: Vec<String> =
         counts.by_class.iter().map(|(class, count)| format!("{class} {count}")).collect();
@@ -101,7 +102,27 @@ pub fn lines(summary: &Summary) -> Vec<String> {
         counts.moving_seconds,
         counts.stopped_seconds + stopped_seconds
     ));
+    line(paid(summary));
     out
+}
+
+/// What is known of whether it paid.
+fn paid(summary: &Summary) -> String {
+    let AfterMoves { uses, by_new, by_old } = summary.after_moves;
+    let share = |part: u64| 100.0 * part as f64 / uses.max(1) as f64;
+    if summary.counts.pages_moved == 0 {
+        return "nothing was moved: the program had no benefit from the engine, and bore its cost".into();
+    }
+    let seen = match uses {
+        0 => "no use of a moved page was seen after its move".into(),
+        _ => format!(
+            "of {} after moves, {:.0} % were by the node that has the page now, {:.0} % by the one that it left",
+            things(uses, "page sample"),
+            share(by_new),
+            share(by_old)
+        ),
+    };
+    format!("whether it paid is not known: {seen}; `homing try` compares run times")
 }
 
 /// What does not move whoever uses it, with its share and the reason.
@@ -128,7 +149,9 @@ fn stays(summary: &Summary) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use homing_core::ids::Micros;
     use homing_core::process::Class;
+    use homing_core::session::sight::Sight;
     use homing_live::counters::Counts;
     use std::collections::BTreeMap;
 
@@ -154,12 +177,14 @@ mod tests {
             schema: 1,
             policy: "homing".into(),
             source: "none",
-            confidence: "none",
+            confidence: "low: little".into(),
+            missing: Some(Missing { what: "no scan was answered", since: Micros(4_000_000) }),
+            sight: Sight::default(),
             dry_run: false,
             seconds: 1.0,
             samples: 20,
-            nonlocal_percent_before: None,
-            nonlocal_percent_after: None,
+            placed: Placed { on_user: 30, elsewhere: 10 },
+            after_moves: AfterMoves { uses: 8, by_new: 6, by_old: 1 },
             pages: 0,
             staying_memory: vec![Staying {
                 memory: "/dev/shm/pool".into(),
@@ -177,8 +202,17 @@ mod tests {
             by_iteration: Vec::new(),
             intervals: Vec::new(),
         };
+        let shown_lines = lines(&summary);
+        assert!(shown_lines[0]
+            .contains("too little was seen to decide anything: no scan was answered, since 4.0 s"));
+        let last = shown_lines.last().unwrap();
+        assert!(
+            last.starts_with("whether it paid is not known: of 8 page samples after moves, 75 %"),
+            "{last}"
+        );
         let text = text(&summary);
         for shown in [
+            "of 40 pages seen in use, 30 are on the node that used them last, 10 are not",
             "0->1 11",
             "12 EBUSY",
             "13 full",

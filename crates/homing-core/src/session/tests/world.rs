@@ -202,6 +202,7 @@ impl<'p> World<'p> {
             ["land"] => self.land(Landed::There),
             ["later"] => self.land(Landed::Later),
             ["fail", errno] => self.land(Landed::Not(errno.parse().unwrap())),
+            ["not-allowed"] => self.land(Landed::NotAllowed),
             ["scanned"] => self.scanned(true),
             ["missed"] => self.scanned(false),
             _ => self.change(&words),
