@@ -28,8 +28,9 @@ impl<'a> Case<'a> {
     /// As [`Ready::case`], with errors that do not say of which trace they are.
     pub(crate) fn new(ready: &'a Ready, file: &'a TraceFile, read_gap: Option<u32>) -> Result<Case<'a>> {
         let trace = file.trace()?;
-        let layout = ready.lay_out(&trace, ready.page_size, read_gap)?;
-        Ok(Case { ready, file, trace, layout })
+        let layout = ready.lay_out(&trace, ready.page_size, read_gap);
+        file.check()?;
+        Ok(Case { ready, file, trace, layout: layout? })
     }
 
     /// What bounds and policies are asked about.

@@ -96,6 +96,7 @@ impl TraceFile {
         let options = options(trace.header());
         let beside = file.order_beside(&trace, options, progress);
         drop(trace);
+        file.check()?;
         let (order, report, kept) = match beside {
             Ok(ordered) => ordered,
             Err(why) => return file.order_for_now(options, progress, &why),

@@ -86,6 +86,11 @@ impl TraceFile {
         Trace::salvage(&self.map).doing(|| format!("cannot read trace {}", self.path.display()))
     }
 
+    /// Fails if it, or another file that is mapped, was changed meanwhile: there is no use in going on.
+    pub(crate) fn check(&self) -> Result<()> {
+        mapped::check().doing(|| format!("cannot read trace {}", self.path.display()))
+    }
+
     /// Its bytes.
     ///
     /// Who cuts or changes the file meanwhile changes them: [`mapped::check`] says so, and nothing is to be handed out
