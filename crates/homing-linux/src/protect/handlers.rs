@@ -151,7 +151,6 @@ pub(super) unsafe extern "C" fn on_call(signal: c_int, info: *mut siginfo_t, con
     }
     wait_for_end();
     if let Some((_, slot)) = shared::slot(this_thread()) {
-        slot.outside.fetch_or(of_this_thread(), Ordering::Relaxed);
         if !is_calm(number) {
             slot.calm.store(monotonic() + UNREST, Ordering::Relaxed);
         }

@@ -364,7 +364,7 @@ impl Threads {
         if let Some(area) = asynchronous::area(pointer) {
             push(holes, (area.saturating_sub(ABOVE), area.saturating_add(ABOVE)))?;
         }
-        // There are as many as holes at least.
+        // There is room for each of the tasks.
         self.stacks.push(stack);
         Ok(())
     }
