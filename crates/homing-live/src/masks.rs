@@ -84,8 +84,8 @@ impl Masks {
 /// What reading gave, or the error number.
 type Read<T> = Result<Arc<T>, i32>;
 
-/// What was read of processes lately. It is read again after [`AGAIN`] times the time that it took, so that asking takes
-/// a small part of the movers' time however much memory a process has.
+/// What was read of processes lately. It is read again after [`AGAIN`] times the time that it took, so that asking
+/// takes a small part of the movers' time however much memory a process has.
 #[derive(Debug)]
 struct Recent<T>(BTreeMap<Pid, (Instant, Duration, Read<T>)>);
 
