@@ -141,9 +141,9 @@ impl Messages {
     pub fn words(&self, status: u8) -> Vec<String> {
         let mut words: Vec<String> =
             self.met.iter().filter_map(|(limit, number)| limit.words(*number, status)).collect();
-        for (count, what) in [(self.repeated, "came again"), (self.left_out, "on that are left out")] {
+        for (count, what) in [(self.repeated, "repeated"), (self.left_out, "further")] {
             if count > 0 {
-                words.push(format!("{count} lines of the recorder's {what}"));
+                words.push(format!("{count} {what} lines of the recorder are left out"));
             }
         }
         words
@@ -176,7 +176,7 @@ mod tests {
         let (said, told) = words(&threads, 1);
         assert_eq!(said, [false; 3]);
         assert!(told[0].contains("more than 4096 threads") && told[0].contains("homing cc"), "{told:?}");
-        assert_eq!(told[1], "2 lines of the recorder's on that are left out");
+        assert_eq!(told[1], "2 further lines of the recorder are left out");
         let (said, told) = words(&["==9== homing: limit: mappings"], 1);
         assert!(said == [false] && told.len() == 1 && told[0].contains("30000 mappings"), "{told:?}");
         assert!(words(&["==9== homing: limit: mappings"], 0).1.is_empty());
@@ -205,7 +205,7 @@ mod tests {
             words(&["a", "", "a", "b", "", "a"], 0),
             (
                 vec![true, true, false, true, true, false],
-                vec!["2 lines of the recorder's came again".to_owned()]
+                vec!["2 repeated lines of the recorder are left out".to_owned()]
             )
         );
     }
