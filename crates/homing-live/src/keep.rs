@@ -335,8 +335,7 @@ mod tests {
         let mut keeper = Keeper::at(folder.clone());
         keeper.keep(&Proc::default(), pid, Tid(pid.0), &had[..1]).unwrap();
         // Its lock ends with it; the file stays.
-        let (lock, _) = keeper.file.take().unwrap();
-        drop(lock);
+        drop(keeper.file.take().unwrap());
         assert_eq!(restored(&folder), 1);
         assert_eq!(affinity(Tid(pid.0)).unwrap(), had);
         assert_eq!(restored(&folder), 0);
