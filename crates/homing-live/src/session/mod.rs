@@ -242,7 +242,8 @@ impl<'p> Session<'p> {
     pub fn begin(setup: Setup<'p>) -> Result<Session<'p>, SessionError> {
         let Setup { config, host, costs, policy, choice, places, journal, command, plan } = setup;
         let left = keep::restore().map_or_else(|error| vec![error.to_string()], |restored| restored.troubles);
-        left.iter().for_each(|why| errln!("homing: cannot restore CPU affinities left by a killed engine: {why}"));
+        left.iter()
+            .for_each(|why| errln!("homing: cannot restore CPU affinities left by a killed engine: {why}"));
         let (entry, source) = open_source(&config.source, config.watch, &places, &host)?;
         let settings = settings(&config, &host, &costs, entry);
         let mut header = Header::new(&config.policy, entry.name, &costs);
