@@ -75,7 +75,7 @@ impl Door {
 
     /// Waits for the next process of this user that has asked; `None`: someone else, or one that did not ask as agreed.
     /// One that says nothing keeps nobody waiting.
-    pub fn next(&mut self) -> io::Result<Option<Visitor>> {
+    pub fn next_visitor(&mut self) -> io::Result<Option<Visitor>> {
         loop {
             let now = Instant::now();
             self.silent.retain(|asking| asking.until > now);
@@ -243,9 +243,9 @@ mod tests {
         let mut half = UnixStream::connect_addr(&address).unwrap();
         half.write_all(b"fork\0half").unwrap();
         let _whole = ask(&door, b"fork\0whole\0");
-        assert_eq!(door.next().unwrap().unwrap().command, ["whole"]);
+        assert_eq!(door.next_visitor().unwrap().unwrap().command, ["whole"]);
         half.shutdown(Shutdown::Write).unwrap();
-        assert_eq!(door.next().unwrap().unwrap().command, ["half"]);
+        assert_eq!(door.next_visitor().unwrap().unwrap().command, ["half"]);
         assert_eq!(silent.len(), door.silent.len());
     }
 
@@ -254,7 +254,7 @@ mod tests {
         let mut door = Door::open().unwrap();
         assert_ne!(Door::open().unwrap().address(), door.address());
         let mut stream = ask(&door, b"exec\0/bin/sort\0-k 1\0");
-        let visitor = door.next().unwrap().unwrap();
+        let visitor = door.next_visitor().unwrap().unwrap();
         assert_eq!((visitor.pid, visitor.since), (std::process::id(), Since::Exec));
         assert_eq!(visitor.command, ["/bin/sort", "-k 1"]);
         assert!(!visitor.process().unwrap().has_ended().unwrap());
@@ -269,7 +269,7 @@ mod tests {
         let mut door = Door::open().unwrap();
         for question in [&b""[..], b"fork?", b"\xff\0\0\0"] {
             let _stream = ask(&door, question);
-            assert!(door.next().unwrap().is_none());
+            assert!(door.next_visitor().unwrap().is_none());
         }
     }
 

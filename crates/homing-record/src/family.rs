@@ -75,7 +75,7 @@ impl Family {
         let family = Family { state: Arc::default() };
         let host = family.clone();
         std::thread::spawn(move || loop {
-            let visitor = match door.next() {
+            let visitor = match door.next_visitor() {
                 Ok(Some(visitor)) => visitor,
                 Ok(None) => continue,
                 Err(error) => {
