@@ -1,6 +1,6 @@
 //! What pages that are written by hand need.
 
-/// The begin of a page, with its title, which is plain text. Nothing in such a page runs or is loaded from anywhere,
+/// The start of a page, with its title, which is plain text. Nothing in such a page runs or is loaded from anywhere,
 /// whatever others chose as a name.
 pub fn head(title: &str) -> String {
     format!(

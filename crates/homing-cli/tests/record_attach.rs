@@ -154,10 +154,10 @@ fn a_killed_homing_takes_nothing_with_it() {
     }
     recorder.kill().unwrap();
     recorder.wait().unwrap();
-    // What was written can be mended, and the next recording begins as usual.
-    let mended = directory.path().join("mended.trace");
+    // What was written can be recovered, and the next recording begins as usual.
+    let recovered = directory.path().join("recovered.trace");
     let recovered =
-        build::homing().args(["trace", "recover"]).arg(&part).arg("-o").arg(&mended).output().unwrap();
+        build::homing().args(["trace", "recover"]).arg(&part).arg("-o").arg(&recovered).output().unwrap();
     assert_eq!(recovered.status.code(), Some(5), "what the recorder had not yet written is lost");
     let next = directory.path().join("b.trace");
     succeeds(&mut server.record(&next, &["--for", "150ms"]));

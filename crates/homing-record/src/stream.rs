@@ -45,7 +45,7 @@ pub struct Stream {
     /// The trace is what it was when its region of interest had ended: the process runs another program now.
     closed: bool,
     failed: Option<RecordError>,
-    /// What the user is to be told of that, once.
+    /// The message about that, which is printed once.
     message: Option<String>,
 }
 

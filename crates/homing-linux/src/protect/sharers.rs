@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// gone round.
 const ROUND: Duration = Duration::from_secs(1);
 
-/// Most of them that are known at a time.
+/// At most this many are known at a time.
 const KNOWN: usize = 64;
 
 /// Finds them.

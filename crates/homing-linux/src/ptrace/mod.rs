@@ -8,8 +8,8 @@
 //! | [`stop`], [`request`] | what the kernel reports of a traced thread, and what it is asked for |
 //!
 //! What is promised to the traced program: every signal is delivered to it once, with its siginfo; no system call is
-//! interrupted; a thread runs on when the engine lets it go, ends or is killed. A dead tracer's tracees are let go by
-//! the kernel: that is why threads are stopped this way and never by SIGSTOP.
+//! interrupted; a thread runs on when the engine releases it, ends or is killed. The kernel releases what a dead tracer
+//! traced: that is why threads are stopped this way and never by SIGSTOP.
 
 #[cfg(target_arch = "x86_64")]
 pub mod call;

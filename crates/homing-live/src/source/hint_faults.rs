@@ -282,8 +282,8 @@ impl HintFaults {
         Ok(all)
     }
 
-    /// Lets the passes of these processes go while the kernel may mark pages. Returns those of them that were waited
-    /// for in vain.
+    /// Lets the passes of these processes go while the kernel may mark pages. Returns those that did not
+    /// pass in time.
     fn let_pass(&mut self, proc: &Proc, own: Option<Threads>, ready: &[Pid]) -> io::Result<Vec<Pid>> {
         let own = own.map(Threads::stand);
         // Besides this one. A thread of the program that does not stand would take the pass's turn.

@@ -81,7 +81,7 @@ pub fn launch(
         let left = session.planned();
         let summary = session.finish().map_err(super::coded);
         let status = wait_for(start(&mut command, &text[0])?, &caught)?;
-        // The line above says all that there is to say in words.
+        // The line above is the whole summary for a reader.
         let mut quiet = settings.clone();
         quiet.quiet = true;
         return Ok((end_with(status, summary.and_then(|summary| report(&summary, &quiet))), left));

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub(super) struct Slow(BTreeMap<Pid, u32>);
 
 impl Slow {
-    /// Those of these processes that a scan waits for: not those that kept one waiting in vain, as long as there are
+    /// Those of these processes that a scan waits for: not those that made one time out, as long as there are
     /// others. Who is not waited for takes part in the scans for which it is ready.
     pub(super) fn waited_for(&self, pids: impl IntoIterator<Item = Pid>) -> Vec<Pid> {
         let (slow, others): (Vec<Pid>, Vec<Pid>) = pids.into_iter().partition(|pid| self.0.contains_key(pid));
@@ -20,7 +20,7 @@ impl Slow {
         }
     }
 
-    /// A scan has waited in vain for these to do that.
+    /// A scan timed out waiting for these to do that.
     pub(super) fn add(&mut self, pids: &[Pid], what: &str) {
         for pid in pids {
             let times = self.0.entry(*pid).or_default();
