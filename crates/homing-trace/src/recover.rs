@@ -182,23 +182,30 @@ impl Recovery<'_, '_> {
         Ok(())
     }
 
-    /// The readable order blocks with the index at which each lane starts in them; whether nothing is missing between.
+    /// The readable order blocks with the index at which each lane starts in them; whether nothing is missing between,
+    /// nor for any lane.
     fn readable_order(&self) -> (Vec<(usize, LaneStarts)>, bool) {
         let mut gapless = true;
         let mut end = 0;
+        let mut ordered = vec![0u64; self.kept.len()];
         let mut readable = Vec::new();
         for (number, placed) in self.trace.order.iter().enumerate() {
             gapless &= placed.header.c == end;
             end = placed.header.c.saturating_add(placed.header.d);
             match self.trace.turns(placed) {
                 Ok(turns) => {
+                    for (local, count) in turns.turns {
+                        let lane = self.lanes.lane(turns.starts[local as usize].0).index();
+                        ordered.get_mut(lane).into_iter().for_each(|sum| *sum = sum.saturating_add(count));
+                    }
                     let starts = turns.starts.iter().map(|&(t, index)| (self.lanes.lane(t).index(), index));
                     readable.push((number, starts.filter(|&(lane, _)| lane < self.kept.len()).collect()));
                 }
                 Err(_) => gapless = false,
             }
         }
-        (readable, gapless && end >= self.trace.references())
+        let all = self.lanes.threads.iter().zip(ordered).all(|(&(_, references), sum)| sum >= references);
+        (readable, gapless && all)
     }
 
     fn write_order<W: Write>(&mut self, sink: &mut BlockSink<W>, options: Options) -> Result<(), TraceError> {

@@ -227,6 +227,34 @@ fn a_missing_block_without_an_index_is_a_counted_gap() {
     }
 }
 
+/// Of one thread more is in the order than there is, of another less: what lacks a place gets one.
+#[test]
+fn a_recovery_orders_each_thread_to_its_end() {
+    let mut writer = TraceWriter::new(Vec::new(), &Header::new("test", "1")).unwrap();
+    for i in 0..100 {
+        writer.reference(Thread(0), 0, 0x1000 + 8 * i, Kind::new(8, false, false)).unwrap();
+        writer.reference(Thread(1), 0, 0x2000 + 8 * i, Kind::new(8, false, false)).unwrap();
+        if i == 49 {
+            writer.flush().unwrap();
+        }
+    }
+    writer.turn(Thread(0), 100).unwrap();
+    writer.turn(Thread(1), 50).unwrap();
+    let (bytes, _) = writer.finish(Summary::default()).unwrap();
+    let all = blocks(&bytes);
+    let last = all.iter().rposition(|placed| references(placed) > 0 && placed.header.a == 0).unwrap();
+    let (from, to) = (all[last].offset as usize, all[last + 1].offset as usize);
+    let end = all.last().unwrap().offset as usize;
+    let without = [&bytes[..from], &bytes[to..end]].concat();
+    let trace = Trace::open(&without).unwrap();
+    assert_eq!(trace.references(), 150);
+    let options = crate::merge::Options::default();
+    let (bytes, recovered) = crate::recover::recover(trace, Vec::new(), options, |_| ()).unwrap();
+    assert_eq!((recovered.references, recovered.order_made), (150, 50));
+    let whole = Trace::open(&bytes).unwrap();
+    assert!(whole.complete() && whole.damage().is_empty());
+}
+
 #[test]
 fn other_files_and_versions_are_refused() {
     assert!(matches!(Trace::open(b""), Err(TraceError::NotATrace)));
