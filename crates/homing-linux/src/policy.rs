@@ -65,12 +65,23 @@ pub fn mode(name: &str) -> Option<i32> {
 /// What `mbind(2)` gives.
 pub fn bind_range(memory: &mut [u8], nodes: &[u32]) -> io::Result<()> {
     const MPOL_MF_MOVE: u32 = 1 << 1;
+    mbind(memory, BIND, &mask(nodes), MPOL_MF_MOVE)
+}
+
+/// Takes away the policy of a part of this process's memory; its pages stay where they are.
+///
+/// # Errors
+/// Those of `mbind(2)`.
+pub fn unbind_range(memory: &mut [u8]) -> io::Result<()> {
+    mbind(memory, DEFAULT, &[0], 0)
+}
+
+fn mbind(memory: &mut [u8], mode: i32, mask: &[u64], flags: u32) -> io::Result<()> {
     let start = memory.as_ptr() as usize & !4095;
     let bytes = memory.as_ptr() as usize + memory.len() - start;
-    let mask = mask(nodes);
     // SAFETY: changes where pages are, not what they hold; the kernel reads the bits that `mask` has.
     let result = unsafe {
-        libc::syscall(libc::SYS_mbind, start, bytes, BIND, mask.as_ptr(), mask.len() * 64 + 1, MPOL_MF_MOVE)
+        libc::syscall(libc::SYS_mbind, start, bytes, mode, mask.as_ptr(), mask.len() * 64 + 1, flags)
     };
     if result == 0 {
         Ok(())

@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long threads are waited for, while the others stand still already.
+/// How long threads are waited for once all are asked, while the others stand still already.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// A request to trace that takes longer waits for an exec. Stopping a thousand threads takes part of a second at most.
 const HANGS: Duration = Duration::from_secs(2);
@@ -125,11 +125,13 @@ impl<'a> Tracer<'a> {
     /// Stops threads until none is left that runs. One that begins others faster than they are found would keep this at
     /// work: the deadline ends it.
     fn stop(&mut self) {
-        let deadline = Instant::now() + PATIENCE;
+        let mut deadline = None;
         loop {
             self.waiting = 0;
             // All are asked before the first is waited for: they stop at the same time.
             let asked: Vec<(Pid, Held)> = self.pids.iter().flat_map(|&pid| self.ask(pid)).collect();
+            // Asking is no waiting: with many threads it takes longer.
+            let deadline = *deadline.get_or_insert_with(|| Instant::now() + PATIENCE);
             let none = asked.is_empty();
             asked.into_iter().for_each(|(pid, thread)| self.settle(pid, thread, deadline));
             if none || Instant::now() >= deadline {

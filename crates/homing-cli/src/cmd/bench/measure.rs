@@ -125,7 +125,12 @@ pub fn moves(cpus: &[u32], from: u32, to: u32, bytes: usize, time: Duration) -> 
     if !cpus.is_empty() {
         policy::set_affinity(Tid(0), cpus)?;
     }
-    let pages = bound(bytes, from)?;
+    let mut pages = bound(bytes, from)?;
+    // No page leaves the nodes that its policy allows, this program's own neither.
+    match policy::unbind_range(&mut pages) {
+        Err(error) if error.kind() != io::ErrorKind::Unsupported => return Err(error),
+        _ => {}
+    }
     let pid = Pid(std::process::id() as i32);
     let addresses: Vec<u64> =
         (0..pages.len()).step_by(4096).map(|at| pages.as_ptr() as u64 + at as u64).collect();
