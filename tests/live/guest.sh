@@ -75,12 +75,17 @@ wait $engine
 end_bands huge.out 'shared huge pages'
 echo never >$thp
 
-# Twice as many threads as CPUs.
+# Twice as many threads as CPUs: scans may not come (docs/live.md, "Limits"). Pages come home, or the session says that it saw too
+# little and ends with 5.
 ./bands 16 32 3600 >busy.out & bands=$!
-./homing attach --source hint-faults --quiet --journal busy.log --pid $bands 2>busy.err & engine=$!
-until_true home busy.log && ok "attach, busy CPUs: $(landed busy.log) pages moved" || not_ok 'attach, busy CPUs' "$(landed busy.log) pages moved" busy.err
+./homing attach --source hint-faults --journal busy.log --pid $bands 2>busy.err & engine=$!
+PATIENCE=60 until_true home busy.log
 kill -TERM $engine
 wait $engine
+status=$?
+if home busy.log; then ok "attach, busy CPUs: $(landed busy.log) pages moved"
+elif [ $status -eq 5 ] && grep -q 'too little was seen to decide anything' busy.err; then ok 'attach, busy CPUs: too little was seen, which is said'
+else not_ok 'attach, busy CPUs' "$(landed busy.log) pages moved, status $status" busy.err; fi
 end_bands busy.out 'busy CPUs'
 
 before=$(tunables)

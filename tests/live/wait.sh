@@ -5,9 +5,9 @@ not_ok() { echo "not ok $1: $2"; failed=$((failed + 1)); [ ! -f "$3" ] || sed 's
 # The output of a program that checks its data.
 right() { grep -q ' wrong=0$' "$1"; }
 # What they wait for. Nothing is timed: what must happen has many times the time that it takes, also under load.
-# until_true COMMAND...: waits for it to be true, four minutes at most.
+# until_true COMMAND...: waits for it to be true, four minutes at most (or PATIENCE seconds).
 seconds() { read -r up _ </proc/uptime; echo "${up%%.*}"; }
-until_true() { last=$(($(seconds) + 240)); until "$@"; do [ "$(seconds)" -lt $last ] || return 1; sleep 0.2; done; }
+until_true() { last=$(($(seconds) + ${PATIENCE:-240})); until "$@"; do [ "$(seconds)" -lt $last ] || return 1; sleep 0.2; done; }
 # Pages that a journal says have landed.
 landed() { grep -c '"is":"result".*"outcome":"done"' "$1" 2>/dev/null || true; }
 # has_landed JOURNAL PAGES: at least PAGES.
