@@ -30,7 +30,7 @@ struct OfThreads {
 }
 
 impl OfThreads {
-    /// Asks all threads; also returns one of them that has memory, and its policy.
+    /// Reads the policies of all threads. Also returns one thread that has memory, with its policy.
     fn read(proc: &Proc, pid: Pid) -> Result<(OfThreads, homing_linux::proc::Tid, String), ProcError> {
         let memories = proc.status(pid)?.memories;
         let (mut threads, mut first) = (Vec::new(), None);

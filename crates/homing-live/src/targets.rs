@@ -129,7 +129,7 @@ impl Targets {
     }
 
     /// True for a helper of ours whose process has ended, or executes another program, a moment ago: it still has the
-    /// memory that nobody else has. Known to us, or by what it has from its birth.
+    /// memory that nobody else has. It is in a list of ours, or carries a mark from its start.
     pub fn outlives(&self, helper: Pid) -> bool {
         let named = |stat: Stat| stat.name == hint_faults::SCANNER_NAME;
         self.proc.stat(helper, Tid(helper.0)).is_ok_and(named)

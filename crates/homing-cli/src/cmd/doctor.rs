@@ -110,7 +110,7 @@ fn restore(places: &Places) -> anyhow::Result<bool> {
     let tunables = tunables::restore(&places.state)?;
     errln!("homing: {} kernel tunables put back", tunables.count);
     let kept = keep::restore()?;
-    errln!("homing: {} threads that killed engines kept on nodes were let go", kept.count);
+    errln!("homing: {} threads that killed engines had pinned were unpinned", kept.count);
     let jobs = journal::restore()?;
     errln!("homing: jobs of {} killed schedulers go on, on all CPUs", jobs.count);
     let troubles = [tunables.troubles, kept.troubles, jobs.troubles].concat();
