@@ -75,17 +75,12 @@ wait $engine
 end_bands huge.out 'shared huge pages'
 echo never >$thp
 
-# Twice as many threads as CPUs: scans may not come (docs/live.md, "Limits"). Pages come home, or the session says that it saw too
-# little and ends with 5.
+# Twice as many threads as CPUs.
 ./bands 16 32 3600 >busy.out & bands=$!
-./homing attach --source hint-faults --journal busy.log --pid $bands 2>busy.err & engine=$!
-PATIENCE=60 until_true home busy.log
+./homing attach --source hint-faults --quiet --journal busy.log --pid $bands 2>busy.err & engine=$!
+until_true home busy.log && ok "attach, busy CPUs: $(landed busy.log) pages moved" || not_ok 'attach, busy CPUs' "$(landed busy.log) pages moved" busy.err
 kill -TERM $engine
 wait $engine
-status=$?
-if home busy.log; then ok "attach, busy CPUs: $(landed busy.log) pages moved"
-elif [ $status -eq 5 ] && grep -q 'too little was seen to decide anything' busy.err; then ok 'attach, busy CPUs: too little was seen, which is said'
-else not_ok 'attach, busy CPUs' "$(landed busy.log) pages moved, status $status" busy.err; fi
 end_bands busy.out 'busy CPUs'
 
 before=$(tunables)
@@ -141,8 +136,10 @@ rmdir $group
 ./bands 1 8 3600 >stays.out & bands=$!
 until_true [ -e /proc/$bands/task ]
 until_true sh -c "grep -q '^Cpus_allowed_list:[[:space:]]*0$' /proc/$bands/status"
-./homing evacuate 3 --pid $bands >evacuate.out 2>&1 && ./homing restore 3 >restore.out 2>&1 && ok 'restore of a node that no thread had to leave' ||
-  not_ok 'restore of a node that no thread had to leave' "$(cat evacuate.out)" restore.out
+./homing evacuate 3 --pid $bands >evacuate.out 2>&1
+status=$? # 5 where the files that it maps are in the node's page cache
+{ [ $status -eq 0 ] || [ $status -eq 5 ]; } && ./homing restore 3 >restore.out 2>&1 && ok 'restore of a node that no thread had to leave' ||
+  not_ok 'restore of a node that no thread had to leave' "status $status: $(cat evacuate.out)" restore.out
 ./homing restore 3 >restore.out 2>&1 && not_ok 'restore twice' 'ends with 0' restore.out || ok 'restore of a node that was not evacuated fails'
 end_bands stays.out 'restore without threads'
 

@@ -16,7 +16,7 @@
 .set at_scratch, 128        # a word for the engine
 .set at_ready, 136          # the last pass that is ready
 .set at_short_sleep, 144    # a timespec: between two looks of a pass
-.set at_pass_ns, 160        # CPU time after which a pass gives up
+.set at_pass_ns, 160        # CPU time from its go after which a pass gives up
 .set at_marked, 168         # the last pass that saw its own fault
 .set at_version, 176        # what the words mean
 .set at_root, 184           # the path of the root directory

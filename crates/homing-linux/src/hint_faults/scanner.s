@@ -201,6 +201,8 @@ homing_scanner_begin:
     call .Llater
     mov r13, rax
     add r13, [r12 + at_tick_ns]
+    mov r14, rax                    # what it used until now does not count: it may have waited for long
+    add r14, [r12 + at_pass_ns]
 .Lcount:
     call .Llater                    # the scan that counts
     cmp rax, r13
@@ -219,7 +221,7 @@ homing_scanner_begin:
     syscall
     cmp qword ptr [r12 + at_minor_faults], 0
     jne .Lmarked
-    cmp r13, [r12 + at_pass_ns]
+    cmp r13, r14
     jb .Lmark
     jmp .Lexit
 .Lmarked:
@@ -245,7 +247,7 @@ homing_scanner_end:
     .balign 8
 homing_scanner_words:
     # The version is another one as soon as a word means something else, or the code does something else.
-    .quad at_version, 3
+    .quad at_version, 4
     .quad at_short_sleep + 8, 1000000
     .quad at_sleep + 8, 5000000
     .quad at_signals, -1

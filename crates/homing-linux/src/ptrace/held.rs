@@ -89,7 +89,7 @@ impl Held {
             Found::Ended => return Err(io::Error::from_raw_os_error(libc::ESRCH)),
             Found::Sleeps | Found::Deaf => return Err(io::Error::from_raw_os_error(libc::EAGAIN)),
         };
-        let mut held = Held::ask(tid, signal)?;
+        let mut held = Held::ask(tid, Kick::of(tid, signal)?)?;
         held.settle(deadline)?;
         Ok(held)
     }
@@ -106,25 +106,28 @@ impl Held {
         Ok(held)
     }
 
-    /// Asks a thread to stop, by a signal that [`look`] gave.
-    pub(super) fn ask(tid: Tid, signal: i32) -> io::Result<Held> {
-        let kick = Kick::of(tid, signal)?;
+    /// Asks a thread to stop, with a signal that [`look`] gave.
+    pub(super) fn ask(tid: Tid, kick: Kick) -> io::Result<Held> {
         request::seize(tid)?;
         let held = Held { tid, kick: Some(kick), runs: true, _here: PhantomData };
         held.kick.as_ref().map_or(Ok(()), Kick::send)?;
         Ok(held)
     }
 
-    /// Waits until a thread that was asked to stop has done so. A signal that it took before is delivered on the way:
-    /// its handler is set up, and the thread stops at its first instruction.
-    pub(super) fn settle(&mut self, deadline: Instant) -> io::Result<()> {
+    /// Waits until a thread that was asked to stop has done so, and gives what it was asked with. A signal that it took
+    /// before is delivered on the way: its handler is set up, and the thread stops at its first instruction.
+    pub(super) fn settle(&mut self, deadline: Instant) -> io::Result<Option<Kick>> {
         self.runs = false;
-        let stands = self.wait(deadline);
-        match &stands {
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => self.runs = true,
-            _ => self.kick = None,
+        match self.wait(deadline) {
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                self.runs = true;
+                Err(error)
+            }
+            stands => {
+                let kick = self.kick.take();
+                stands.map(|()| kick)
+            }
         }
-        stands
     }
 
     /// Waits until a thread stands again that was resumed and interrupted.

@@ -2,6 +2,8 @@
 
 use super::held::{look, Found, Held};
 use super::way_out;
+use crate::perf::kick::{Kick, Kicks};
+use crate::policy;
 use crate::proc::{Pid, Proc, Tid};
 use std::collections::BTreeSet;
 use std::io;
@@ -35,6 +37,7 @@ pub struct Count {
 #[derive(Debug)]
 pub struct Standstill {
     count: Count,
+    since: Instant,
     /// Dropped to let them run on.
     release: Option<mpsc::Sender<()>>,
     tracer: Option<JoinHandle<()>>,
@@ -48,32 +51,50 @@ impl Standstill {
     /// wait for ever, if the exec waits for the end of threads that are held already. So when it takes
     /// long, all are let go.
     ///
+    /// `kicks`: those of the last time, for the next.
+    ///
     /// # Errors
     /// If no thread can be started.
-    pub fn of(proc: &Proc, pids: &[Pid]) -> io::Result<Standstill> {
+    pub fn of(proc: &Proc, pids: &[Pid], kicks: &Kicks) -> io::Result<Standstill> {
         way_out::prepare();
+        let begin = Instant::now();
         let (release, released) = mpsc::channel::<()>();
         let (ready, is_ready) = mpsc::channel();
-        let (proc, pids) = (proc.clone(), pids.to_vec());
+        let (proc, pids, kicks) = (proc.clone(), pids.to_vec(), kicks.clone());
         let tracer = std::thread::Builder::new().name("homing-hold".into()).spawn(move || {
-            let mut tracer = Tracer::new(&proc, &pids);
+            // Where CPUs are busy some threads would stand for long before the last one is asked.
+            let _ = policy::prefer(Tid(0));
+            let mut tracer = Tracer::new(&proc, &pids, &kicks);
             tracer.stop();
             // Nobody asks any more if the caller is gone.
-            let _ = ready.send(tracer.count());
+            let _ = ready.send((tracer.count(), tracer.since));
             // Ends with an error: nothing is ever sent.
             let _ = released.recv();
         })?;
         match is_ready.recv_timeout(HANGS) {
-            Ok(count) => Ok(Standstill { count, release: Some(release), tracer: Some(tracer) }),
+            Ok((count, since)) => {
+                let since = since.unwrap_or_else(Instant::now);
+                Ok(Standstill { count, since, release: Some(release), tracer: Some(tracer) })
+            }
             Err(mpsc::RecvTimeoutError::Timeout) => {
                 way_out::take(&tracer);
-                Ok(Standstill { count: Count { late: 1, ..Count::default() }, release: None, tracer: None })
+                Ok(Standstill {
+                    count: Count { late: 1, ..Count::default() },
+                    since: begin,
+                    release: None,
+                    tracer: None,
+                })
             }
             // A tracer that panicked holds nothing.
             Err(mpsc::RecvTimeoutError::Disconnected) => {
-                Ok(Standstill { count: Count::default(), release: None, tracer: Some(tracer) })
+                Ok(Standstill { count: Count::default(), since: begin, release: None, tracer: Some(tracer) })
             }
         }
+    }
+
+    /// When the first thread was asked to stop.
+    pub fn since(&self) -> Instant {
+        self.since
     }
 
     /// What came of it.
@@ -96,6 +117,7 @@ impl Drop for Standstill {
 struct Tracer<'a> {
     proc: &'a Proc,
     pids: &'a [Pid],
+    kicks: &'a Kicks,
     /// Threads that were looked at.
     seen: BTreeSet<Tid>,
     /// All that were ever asked to stop.
@@ -108,13 +130,15 @@ struct Tracer<'a> {
     /// Slept when last looked at.
     waiting: usize,
     refused: BTreeSet<Pid>,
+    /// When the first was asked.
+    since: Option<Instant>,
 }
 
 impl<'a> Tracer<'a> {
-    fn new(proc: &'a Proc, pids: &'a [Pid]) -> Tracer<'a> {
+    fn new(proc: &'a Proc, pids: &'a [Pid], kicks: &'a Kicks) -> Tracer<'a> {
         let (seen, refused) = (BTreeSet::new(), BTreeSet::new());
         let (traced, held, late) = (Vec::new(), Vec::new(), Vec::new());
-        Tracer { proc, pids, seen, traced, held, late, deaf: 0, waiting: 0, refused }
+        Tracer { proc, pids, kicks, seen, traced, held, late, deaf: 0, waiting: 0, refused, since: None }
     }
 
     fn count(&self) -> Count {
@@ -128,8 +152,14 @@ impl<'a> Tracer<'a> {
         let mut deadline = None;
         loop {
             self.waiting = 0;
-            // All are asked before the first is waited for: they stop at the same time.
-            let asked: Vec<(Pid, Held)> = self.pids.iter().flat_map(|&pid| self.ask(pid)).collect();
+            // All that can be done before the first is asked is done, so that it does not stand for long before the
+            // last, and all are asked before the first is waited for: they stop at the same time.
+            let found: Vec<(Pid, Tid, Kick)> = self.pids.iter().flat_map(|&pid| self.find(pid)).collect();
+            self.since.get_or_insert_with(Instant::now);
+            let asked: Vec<(Pid, Held)> = found
+                .into_iter()
+                .filter_map(|(pid, tid, kick)| Some((pid, self.ask(pid, tid, kick)?)))
+                .collect();
             // Asking is no waiting: with many threads it takes longer.
             let deadline = *deadline.get_or_insert_with(|| Instant::now() + PATIENCE);
             let none = asked.is_empty();
@@ -140,14 +170,14 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// Asks the threads of a process that are not asked yet.
-    fn ask(&mut self, pid: Pid) -> Vec<(Pid, Held)> {
+    /// The threads of a process that run and were not asked yet, each with what stops it.
+    fn find(&mut self, pid: Pid) -> Vec<(Pid, Tid, Kick)> {
         if self.refused.contains(&pid) {
             return Vec::new();
         }
         // A process that has ended has no threads.
         let tasks = self.proc.tasks(pid).unwrap_or_default();
-        let mut asked = Vec::new();
+        let mut found = Vec::new();
         for tid in tasks {
             if self.seen.contains(&tid) {
                 continue;
@@ -158,33 +188,54 @@ impl<'a> Tracer<'a> {
                     self.waiting += 1;
                     continue;
                 }
-                found => {
-                    self.deaf += usize::from(!matches!(found, Ok(Found::Ended)));
+                other => {
+                    self.deaf += usize::from(!matches!(other, Ok(Found::Ended)));
                     self.seen.insert(tid);
                     continue;
                 }
             };
             self.seen.insert(tid);
-            match way_out::beside(&self.traced, || Held::ask(tid, signal)) {
-                Ok(thread) => {
-                    self.traced.push(tid);
-                    asked.push((pid, thread));
-                }
-                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
-                // A zombie thread, or the first one after pthread_exit, cannot be seized.
-                Err(_) if super::ended(self.proc, pid, tid) => {}
-                Err(_) => {
-                    self.refused.insert(pid);
-                    break;
-                }
+            match self.kicks.take(tid, signal) {
+                Ok(kick) => found.push((pid, tid, kick)),
+                Err(error) => self.fails(pid, tid, &error),
             }
         }
-        asked
+        found
+    }
+
+    /// Asks a thread to stop.
+    fn ask(&mut self, pid: Pid, tid: Tid, kick: Kick) -> Option<Held> {
+        if self.refused.contains(&pid) {
+            return None;
+        }
+        match way_out::beside(&self.traced, || Held::ask(tid, kick)) {
+            Ok(thread) => {
+                self.traced.push(tid);
+                Some(thread)
+            }
+            Err(error) => {
+                self.fails(pid, tid, &error);
+                None
+            }
+        }
+    }
+
+    /// A thread cannot be asked: it has ended, or its process may not be traced.
+    fn fails(&mut self, pid: Pid, tid: Tid, error: &io::Error) {
+        // A zombie thread, or the first one after pthread_exit, cannot be seized.
+        if error.raw_os_error() != Some(libc::ESRCH) && !super::ended(self.proc, pid, tid) {
+            self.refused.insert(pid);
+        }
     }
 
     fn settle(&mut self, pid: Pid, mut thread: Held, deadline: Instant) {
         match thread.settle(deadline) {
-            Ok(()) => self.held.push(thread),
+            Ok(kick) => {
+                if let Some(kick) = kick {
+                    self.kicks.keep(thread.tid(), kick);
+                }
+                self.held.push(thread);
+            }
             Err(_) if super::ended(self.proc, pid, thread.tid()) => {}
             Err(_) => self.late.push(thread),
         }

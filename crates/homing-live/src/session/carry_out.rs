@@ -159,7 +159,7 @@ impl Session<'_> {
         let held = self.hold()?;
         self.movers.send(orders, Some(begin + left));
         self.movers.rest();
-        let stopped = if held.count().held > 0 { begin.elapsed() } else { Duration::ZERO };
+        let stopped = if held.count().held > 0 { held.since().elapsed() } else { Duration::ZERO };
         drop(held);
         inputs.push_back(self.landed(self.finished(), stopped));
         Ok(())
@@ -184,7 +184,7 @@ impl Session<'_> {
 
     fn hold(&self) -> Result<Standstill, SessionError> {
         // A process that cannot be held is moved while it runs: slower for it, never wrong.
-        Standstill::of(self.targets.proc(), &self.ours()).map_err(SessionError::Threads)
+        self.targets.hold(&self.ours()).map_err(SessionError::Threads)
     }
 
     /// Splits huge pages.

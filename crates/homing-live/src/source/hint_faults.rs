@@ -252,14 +252,15 @@ impl HintFaults {
     /// Lets the passes that are ready mark pages, while those programs' threads stand still. False if one that was
     /// waited for did not.
     fn mark(&mut self, targets: &Targets, unready: &[Pid]) -> io::Result<bool> {
-        let (begin, used) = (Instant::now(), clock::thread_cpu_time());
+        let used = clock::thread_cpu_time();
         let ready: Vec<Pid> = self.scanners.keys().copied().filter(|pid| !unready.contains(pid)).collect();
         let waited = self.slow.waited_for(self.scanners.keys().copied());
         let pids: Vec<Pid> = ready.iter().copied().filter(|pid| !own::is_this(*pid)).collect();
-        let held = (!pids.is_empty()).then(|| Standstill::of(targets.proc(), &pids)).transpose()?;
+        let held = (!pids.is_empty()).then(|| targets.hold(&pids)).transpose()?;
         let count = held.as_ref().map(Standstill::count).unwrap_or_default();
         self.scans.threads_waiting += count.waiting as u64;
         self.scans.threads_late += count.late as u64;
+        let since = held.as_ref().map_or_else(Instant::now, Standstill::since);
         let own = self.own_threads(targets);
         let shared = self.shared.admit(&self.scanners, targets.proc());
         let late = self.let_pass(targets.proc(), own, &ready);
@@ -267,7 +268,7 @@ impl HintFaults {
         let late = late?;
         self.marked = Some(clock::monotonic());
         drop(held);
-        self.stopped = begin.elapsed();
+        self.stopped = since.elapsed();
         self.slow.add(&late, "mark pages");
         let mut all = true;
         for (pid, scanner) in &self.scanners {
