@@ -32,15 +32,16 @@ impl Shared {
     /// Finds what may be marked, while the programs run. What may not is not seen, as before.
     pub(crate) fn prepare(&mut self, scanners: &BTreeMap<Pid, Scanner>, targets: &Targets) {
         let before = std::mem::take(&mut self.free);
-        for (pid, ranges) in targets.shared().iter().filter(|(pid, _)| !own::is_this(**pid)) {
-            let (Some(scanner), Some(_)) = (scanners.get(pid), self.nodes) else { continue };
-            let known = |range: &Range| before.get(pid).is_some_and(|known| known.contains(range));
+        let serves = |pid: Pid| !own::is_this(pid) && scanners.contains_key(&pid);
+        for (pid, ranges) in by_process(targets.shared(), serves) {
+            let (Some(scanner), Some(_)) = (scanners.get(&pid), self.nodes) else { continue };
+            let known = |range: &Range| before.get(&pid).is_some_and(|known| known.contains(range));
             let (known, new): (Vec<Range>, Vec<Range>) = ranges.iter().partition(|range| known(range));
             let look =
                 |ranges: &[Range], new| scanner.without_policy(targets.proc(), ranges, new).unwrap_or(0);
             let free =
                 chosen(&known, |ranges| look(ranges, false)).chain(chosen(&new, |ranges| look(ranges, true)));
-            self.free.insert(*pid, free.collect());
+            self.free.insert(pid, free.collect());
         }
     }
 
@@ -54,6 +55,15 @@ impl Shared {
         }
         Admitted(admitted)
     }
+}
+
+/// Each range once: in the first process that maps it and has a helper. One that sleeps has none.
+fn by_process(shared: &[Vec<(Pid, Range)>], serves: impl Fn(Pid) -> bool) -> BTreeMap<Pid, Vec<Range>> {
+    let mut all: BTreeMap<Pid, Vec<Range>> = BTreeMap::new();
+    for (pid, range) in shared.iter().filter_map(|users| users.iter().find(|(pid, _)| serves(*pid))) {
+        all.entry(*pid).or_default().push(*range);
+    }
+    all
 }
 
 /// The ranges that a call chooses, by one bit each.
@@ -76,5 +86,19 @@ impl Admitted {
                 );
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_marked_in_one_process_that_has_a_helper() {
+        let [first, second] = [Pid(1), Pid(2)];
+        let shared = [vec![(first, (0x1000, 8)), (second, (0x2000, 8))], vec![(first, (0x9000, 8))]];
+        assert_eq!(by_process(&shared, |_| true), [(first, vec![(0x1000, 8), (0x9000, 8)])].into());
+        assert_eq!(by_process(&shared, |pid| pid == second), [(second, vec![(0x2000, 8)])].into());
+        assert!(by_process(&shared, |_| false).is_empty());
     }
 }

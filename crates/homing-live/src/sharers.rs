@@ -124,19 +124,18 @@ impl Sharers {
         staying
     }
 
-    /// The ranges of shared memory that are to be marked by scans: each once, whoever maps it.
-    pub fn to_mark(&self, targets: &Targets) -> BTreeMap<Pid, Vec<Range>> {
-        let mut marked = BTreeSet::new();
-        let mut all: BTreeMap<Pid, Vec<Range>> = BTreeMap::new();
+    /// The ranges of shared memory that are to be marked by scans, each with all that map it.
+    pub fn to_mark(&self, targets: &Targets) -> Vec<Vec<(Pid, Range)>> {
+        let mut all: BTreeMap<(Object, u64, u64), Vec<(Pid, Range)>> = BTreeMap::new();
         for_each(targets, |pid, mapping, object| {
             let moves = mapping.shared && mapping.class() == Class::SharedMemory;
             let wanted = moves && mapping.write && !self.held.contains_key(&object);
             let bytes = mapping.end - mapping.start;
-            if wanted && marked.insert((object, mapping.offset, bytes)) {
-                all.entry(pid).or_default().push((mapping.start, bytes));
+            if wanted {
+                all.entry((object, mapping.offset, bytes)).or_default().push((pid, (mapping.start, bytes)));
             }
         });
-        all
+        all.into_values().collect()
     }
 
     fn held(&self, object: Object, mapped: &Mapped) -> Option<Held> {

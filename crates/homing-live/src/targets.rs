@@ -93,8 +93,8 @@ pub struct Targets {
     started_here: bool,
     /// Helpers of hint faults, each with the process whose memory it shares.
     helpers: BTreeMap<Pid, Pid>,
-    /// Ranges of shared memory that scans mark.
-    shared: BTreeMap<Pid, Vec<Range>>,
+    /// Ranges of shared memory that scans mark, each with all that map it.
+    shared: Vec<Vec<(Pid, Range)>>,
     /// Looks so far.
     looks: u64,
     /// What stopped threads last.
@@ -112,7 +112,7 @@ impl Targets {
             denied: BTreeSet::new(),
             started_here,
             helpers: BTreeMap::new(),
-            shared: BTreeMap::new(),
+            shared: Vec::new(),
             looks: 0,
             kicks: Kicks::default(),
         }
@@ -149,13 +149,14 @@ impl Targets {
             && (self.helpers.contains_key(&helper) || hint_faults::preload::is_ours(&self.proc, helper))
     }
 
-    /// Scans mark these ranges of shared memory, which the kernel does not mark by itself.
-    pub fn mark_shared(&mut self, ranges: BTreeMap<Pid, Vec<Range>>) {
+    /// Scans mark these ranges of shared memory, which the kernel does not mark by itself: each in one of those that map
+    /// it.
+    pub fn mark_shared(&mut self, ranges: Vec<Vec<(Pid, Range)>>) {
         self.shared = ranges;
     }
 
-    /// The ranges of shared memory that scans mark.
-    pub fn shared(&self) -> &BTreeMap<Pid, Vec<Range>> {
+    /// The ranges of shared memory that scans mark, each with all that map it.
+    pub fn shared(&self) -> &[Vec<(Pid, Range)>] {
         &self.shared
     }
 
