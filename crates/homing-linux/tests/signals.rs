@@ -4,7 +4,6 @@
 
 use homing_linux::hint_faults::scanner::Scanner;
 use homing_linux::hint_faults::{switch_policy, Switched};
-use homing_linux::perf::kick::Kicks;
 use homing_linux::policy;
 use homing_linux::proc::{Pid, Proc};
 use homing_linux::ptrace;
@@ -63,9 +62,8 @@ impl Program {
 fn disturb(program: &mut Program, stops: bool) {
     let (proc, pid) = (Proc::default(), program.pid());
     let (mut held, mut refused, mut round) = (0, 0, 0);
-    let kicks = Kicks::default();
     while held < holds() {
-        held += Standstill::of(&proc, &[pid], &kicks).unwrap().count().held;
+        held += Standstill::of(&proc, &[pid]).unwrap().count().held;
         // What a thread traces is let go when that ends, as the processes that the engine uses for it.
         let made =
             std::thread::scope(|scope| scope.spawn(|| call_in_each(&proc, pid, round)).join().unwrap());
@@ -123,7 +121,7 @@ fn stop_and_continue(pid: Pid) {
         assert_eq!(unsafe { libc::kill(pid.0, signal) }, 0);
     };
     send(libc::SIGSTOP);
-    let held = Standstill::of(&Proc::default(), &[pid], &Kicks::default()).unwrap();
+    let held = Standstill::of(&Proc::default(), &[pid]).unwrap();
     send(libc::SIGCONT);
     drop(held);
 }
@@ -166,9 +164,9 @@ fn programs_that_execute_others_while_they_are_held_go_on() {
     let mut program = Program::start(Command::new(&path).args(["40", "40"]));
     let (proc, pid) = (Proc::default(), program.pid());
     program.poke();
-    let (mut held, kicks) = (0, Kicks::default());
+    let mut held = 0;
     while program.child.try_wait().unwrap().is_none() {
-        held += Standstill::of(&proc, &[pid], &kicks).unwrap().count().held;
+        held += Standstill::of(&proc, &[pid]).unwrap().count().held;
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 // It may have gone on to the next program, or be between two.
@@ -190,9 +188,9 @@ fn calls_of_every_kind_end_as_without_holds() {
     let program = Program::start(&mut Command::new(compile(directory.path(), "calls")));
     let (proc, pid) = (Proc::default(), program.pid());
     let traced = Pid(program.word.parse().unwrap());
-    let (mut held, kicks) = (0, Kicks::default());
+    let mut held = 0;
     while held < holds() {
-        let count = Standstill::of(&proc, &[pid, traced], &kicks).unwrap().count();
+        let count = Standstill::of(&proc, &[pid, traced]).unwrap().count();
         held += count.held;
         assert_eq!(count.refused, 1, "a process that somebody else traces");
         held += std::thread::scope(|scope| scope.spawn(|| call_in_each(&proc, pid, 0)).join().unwrap()).0;

@@ -6,14 +6,12 @@ use homing_core::process::{ProcessId, ThreadId};
 use homing_core::session::input::ThreadSeen;
 use homing_linux::hint_faults;
 use homing_linux::hint_faults::shared::Range;
-use homing_linux::perf::kick::Kicks;
 use homing_linux::proc::maps::Mapping;
 use homing_linux::proc::sharing::same_memory;
 use homing_linux::proc::task::Stat;
 use homing_linux::proc::{cgroup_processes, Pid, Proc, ProcError, Program, Tid};
-use homing_linux::ptrace::{self, standstill::Standstill};
+use homing_linux::ptrace;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::path::PathBuf;
 
 /// Which processes.
@@ -97,8 +95,6 @@ pub struct Targets {
     shared: Vec<Vec<(Pid, Range)>>,
     /// Looks so far.
     looks: u64,
-    /// What stopped threads last.
-    kicks: Kicks,
 }
 
 impl Targets {
@@ -114,16 +110,7 @@ impl Targets {
             helpers: BTreeMap::new(),
             shared: Vec::new(),
             looks: 0,
-            kicks: Kicks::default(),
         }
-    }
-
-    /// Has the threads of these processes stand still.
-    ///
-    /// # Errors
-    /// As for [`Standstill::of`].
-    pub fn hold(&self, pids: &[Pid]) -> io::Result<Standstill> {
-        Standstill::of(&self.proc, pids, &self.kicks)
     }
 
     /// True if all processes descend from one that this program starts, and so have inherited its memory policy, unless

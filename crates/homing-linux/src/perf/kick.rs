@@ -10,11 +10,8 @@
 use super::{descriptor, Event, Watch};
 use crate::proc::Tid;
 use perf_event_open_sys::{bindings, ioctls};
-use rustix::event::{poll, PollFd, PollFlags};
-use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Between two looks of the timer, in nanoseconds of CPU time. The kernel has 10 us at least.
 const PERIOD: u64 = 50_000;
@@ -47,42 +44,6 @@ struct Info {
 pub struct Kick {
     event: OwnedFd,
     signal: i32,
-}
-
-/// Kicks kept from one stop of their threads to the next. The kernel interrupts the CPU of a thread that runs to set one
-/// up, to send it, and to end it: with one that is there already, a stop has one such call instead of three.
-#[derive(Clone, Debug, Default)]
-pub struct Kicks(Arc<Mutex<BTreeMap<Tid, Kick>>>);
-
-/// Kept at most: each is a descriptor, of which a process has 1024 by default.
-const MOST_KEPT: usize = 256;
-
-impl Kicks {
-    /// That of a thread, or a new one, and it is taken.
-    ///
-    /// # Errors
-    /// As for [`Kick::of`].
-    pub fn take(&self, tid: Tid, signal: i32) -> io::Result<Kick> {
-        match self.kept().remove(&tid) {
-            Some(kick) if kick.signal == signal && !kick.is_over() => Ok(kick),
-            _ => Kick::of(tid, signal),
-        }
-    }
-
-    /// Keeps one whose thread has stopped.
-    pub fn keep(&self, tid: Tid, kick: Kick) {
-        let mut kept = self.kept();
-        if kept.len() >= MOST_KEPT {
-            kept.retain(|_, kick| !kick.is_over());
-        }
-        if kept.len() < MOST_KEPT && kick.rest().is_ok() {
-            kept.insert(tid, kick);
-        }
-    }
-
-    fn kept(&self) -> MutexGuard<'_, BTreeMap<Tid, Kick>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Kick {
@@ -119,21 +80,6 @@ impl Kick {
         }
     }
 
-    /// Sends it no more, until it is asked to again.
-    fn rest(&self) -> io::Result<()> {
-        // SAFETY: a request without arguments.
-        match unsafe { ioctls::DISABLE(self.event.as_raw_fd(), 0) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
-    }
-
-    /// True if its thread has ended: another one may have its number.
-    fn is_over(&self) -> bool {
-        let mut asked = [PollFd::new(&self.event, PollFlags::empty())];
-        poll(&mut asked, 0).is_ok() && asked[0].revents().contains(PollFlags::HUP)
-    }
-
     /// Has it sent as soon as the thread is found outside of the kernel, and again as long as it runs on there.
     ///
     /// # Errors
@@ -154,39 +100,5 @@ impl Kick {
         // bytes are a value of theirs.
         let info = unsafe { &*std::ptr::from_ref(info).cast::<Info>() };
         (info.signal, info.code, info.file) == (self.signal, POLL_IN, self.event.as_raw_fd())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_kick_is_kept_until_its_thread_has_ended() {
-        let kicks = Kicks::default();
-        let (end, over) = std::sync::mpsc::channel::<()>();
-        let (tell, told) = std::sync::mpsc::channel();
-        let thread = std::thread::spawn(move || {
-            // SAFETY: asks for a number.
-            tell.send(Tid(unsafe { libc::gettid() })).unwrap();
-            let _ = over.recv();
-        });
-        let tid = told.recv().unwrap();
-        let take = |signal| kicks.take(tid, signal).map(|kick| (kick.event.as_raw_fd(), kick));
-        let (first, kick) = take(libc::SIGURG).expect("perf events");
-        kicks.keep(tid, kick);
-        let (second, kick) = take(libc::SIGURG).unwrap();
-        assert_eq!((first, kicks.kept().len()), (second, 0), "the same, and it is taken");
-        kicks.keep(tid, kick);
-        assert_eq!(take(libc::SIGWINCH).unwrap().1.signal, libc::SIGWINCH, "one for another signal is new");
-        kicks.keep(tid, Kick::of(tid, libc::SIGURG).unwrap());
-        drop(end);
-        thread.join().unwrap();
-        let begin = std::time::Instant::now();
-        // A joined thread is gone for others a moment later.
-        while let Ok(kick) = kicks.take(tid, libc::SIGURG) {
-            kicks.keep(tid, kick);
-            assert!(begin.elapsed().as_secs() < 60, "the kick of a thread that has ended");
-        }
     }
 }

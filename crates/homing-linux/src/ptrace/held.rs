@@ -114,20 +114,16 @@ impl Held {
         Ok(held)
     }
 
-    /// Waits until a thread that was asked to stop has done so, and gives what it was asked with. A signal that it took
-    /// before is delivered on the way: its handler is set up, and the thread stops at its first instruction.
-    pub(super) fn settle(&mut self, deadline: Instant) -> io::Result<Option<Kick>> {
+    /// Waits until a thread that was asked to stop has done so. A signal that it took before is delivered on the way:
+    /// its handler is set up, and the thread stops at its first instruction.
+    pub(super) fn settle(&mut self, deadline: Instant) -> io::Result<()> {
         self.runs = false;
-        match self.wait(deadline) {
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                self.runs = true;
-                Err(error)
-            }
-            stands => {
-                let kick = self.kick.take();
-                stands.map(|()| kick)
-            }
+        let stands = self.wait(deadline);
+        match &stands {
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => self.runs = true,
+            _ => self.kick = None,
         }
+        stands
     }
 
     /// Waits until a thread stands again that was resumed and interrupted.

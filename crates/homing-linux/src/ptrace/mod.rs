@@ -73,7 +73,6 @@ mod tests {
     use super::standstill::{Count, Standstill};
     use super::*;
     use crate::hint_faults::{busy_child, end_busy};
-    use crate::perf::kick::Kicks;
     use std::process::{Command, Stdio};
     use std::time::Instant;
 
@@ -109,7 +108,7 @@ mod tests {
     fn a_held_process_stands_still_and_runs_on() {
         let child = busy_child();
         let (proc, pid) = (Proc::default(), Pid(child.id() as i32));
-        let held = awake(|| match Standstill::of(&proc, &[pid], &Kicks::default()).unwrap() {
+        let held = awake(|| match Standstill::of(&proc, &[pid]).unwrap() {
             held if held.count().held == 1 => Ok(held),
             _ => Err(io::Error::from(io::ErrorKind::WouldBlock)),
         });
@@ -130,7 +129,7 @@ mod tests {
         assert_eq!(held.unwrap_err().raw_os_error(), Some(libc::EAGAIN));
         let caller = Caller::of_any(&proc, pid, &memory(pid).unwrap()).map(drop);
         assert_eq!(caller.unwrap_err().raw_os_error(), Some(libc::EAGAIN));
-        let held = Standstill::of(&proc, &[pid], &Kicks::default()).unwrap();
+        let held = Standstill::of(&proc, &[pid]).unwrap();
         assert_eq!(held.count(), Count { waiting: 1, ..Count::default() });
         let status = std::fs::read_to_string(proc.path(pid, "status")).unwrap();
         assert!(status.contains("TracerPid:\t0\n"), "a signal that it ignores would wake it");
@@ -145,6 +144,6 @@ mod tests {
         assert!(may_trace(nobody).is_err());
         let held = Held::hold(&proc, nobody, Tid(nobody.0), Instant::now());
         assert_eq!(held.unwrap_err().raw_os_error(), Some(libc::ESRCH));
-        assert_eq!(Standstill::of(&proc, &[nobody], &Kicks::default()).unwrap().count(), Count::default());
+        assert_eq!(Standstill::of(&proc, &[nobody]).unwrap().count(), Count::default());
     }
 }

@@ -2,7 +2,7 @@
 
 use super::held::{look, Found, Held};
 use super::way_out;
-use crate::perf::kick::{Kick, Kicks};
+use crate::perf::kick::Kick;
 use crate::policy;
 use crate::proc::{Pid, Proc, Tid};
 use std::collections::BTreeSet;
@@ -51,20 +51,18 @@ impl Standstill {
     /// wait for ever, if the exec waits for the end of threads that are held already. So when it takes
     /// long, all are let go.
     ///
-    /// `kicks`: those of the last time, for the next.
-    ///
     /// # Errors
     /// If no thread can be started.
-    pub fn of(proc: &Proc, pids: &[Pid], kicks: &Kicks) -> io::Result<Standstill> {
+    pub fn of(proc: &Proc, pids: &[Pid]) -> io::Result<Standstill> {
         way_out::prepare();
         let begin = Instant::now();
         let (release, released) = mpsc::channel::<()>();
         let (ready, is_ready) = mpsc::channel();
-        let (proc, pids, kicks) = (proc.clone(), pids.to_vec(), kicks.clone());
+        let (proc, pids) = (proc.clone(), pids.to_vec());
         let tracer = std::thread::Builder::new().name("homing-hold".into()).spawn(move || {
             // Where CPUs are busy some threads would stand for long before the last one is asked.
             let _ = policy::prefer(Tid(0));
-            let mut tracer = Tracer::new(&proc, &pids, &kicks);
+            let mut tracer = Tracer::new(&proc, &pids);
             tracer.stop();
             // Nobody asks any more if the caller is gone.
             let _ = ready.send((tracer.count(), tracer.since));
@@ -117,7 +115,6 @@ impl Drop for Standstill {
 struct Tracer<'a> {
     proc: &'a Proc,
     pids: &'a [Pid],
-    kicks: &'a Kicks,
     /// Threads that were looked at.
     seen: BTreeSet<Tid>,
     /// All that were ever asked to stop.
@@ -135,10 +132,10 @@ struct Tracer<'a> {
 }
 
 impl<'a> Tracer<'a> {
-    fn new(proc: &'a Proc, pids: &'a [Pid], kicks: &'a Kicks) -> Tracer<'a> {
+    fn new(proc: &'a Proc, pids: &'a [Pid]) -> Tracer<'a> {
         let (seen, refused) = (BTreeSet::new(), BTreeSet::new());
         let (traced, held, late) = (Vec::new(), Vec::new(), Vec::new());
-        Tracer { proc, pids, kicks, seen, traced, held, late, deaf: 0, waiting: 0, refused, since: None }
+        Tracer { proc, pids, seen, traced, held, late, deaf: 0, waiting: 0, refused, since: None }
     }
 
     fn count(&self) -> Count {
@@ -195,7 +192,7 @@ impl<'a> Tracer<'a> {
                 }
             };
             self.seen.insert(tid);
-            match self.kicks.take(tid, signal) {
+            match Kick::of(tid, signal) {
                 Ok(kick) => found.push((pid, tid, kick)),
                 Err(error) => self.fails(pid, tid, &error),
             }
@@ -230,12 +227,7 @@ impl<'a> Tracer<'a> {
 
     fn settle(&mut self, pid: Pid, mut thread: Held, deadline: Instant) {
         match thread.settle(deadline) {
-            Ok(kick) => {
-                if let Some(kick) = kick {
-                    self.kicks.keep(thread.tid(), kick);
-                }
-                self.held.push(thread);
-            }
+            Ok(()) => self.held.push(thread),
             Err(_) if super::ended(self.proc, pid, thread.tid()) => {}
             Err(_) => self.late.push(thread),
         }

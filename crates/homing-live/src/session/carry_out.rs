@@ -184,7 +184,7 @@ impl Session<'_> {
 
     fn hold(&self) -> Result<Standstill, SessionError> {
         // A process that cannot be held is moved while it runs: slower for it, never wrong.
-        self.targets.hold(&self.ours()).map_err(SessionError::Threads)
+        Standstill::of(self.targets.proc(), &self.ours()).map_err(SessionError::Threads)
     }
 
     /// Splits huge pages.

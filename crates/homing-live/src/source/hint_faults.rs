@@ -256,7 +256,7 @@ impl HintFaults {
         let ready: Vec<Pid> = self.scanners.keys().copied().filter(|pid| !unready.contains(pid)).collect();
         let waited = self.slow.waited_for(self.scanners.keys().copied());
         let pids: Vec<Pid> = ready.iter().copied().filter(|pid| !own::is_this(*pid)).collect();
-        let held = (!pids.is_empty()).then(|| targets.hold(&pids)).transpose()?;
+        let held = (!pids.is_empty()).then(|| Standstill::of(targets.proc(), &pids)).transpose()?;
         let count = held.as_ref().map(Standstill::count).unwrap_or_default();
         self.scans.threads_waiting += count.waiting as u64;
         self.scans.threads_late += count.late as u64;
