@@ -136,8 +136,8 @@ impl Targets {
             && (self.helpers.contains_key(&helper) || hint_faults::preload::is_ours(&self.proc, helper))
     }
 
-    /// Scans mark these ranges of shared memory, which the kernel does not mark by itself: each in one of those that map
-    /// it.
+    /// Scans mark these ranges of shared memory, which the kernel does not mark by itself. Each comes with all that map
+    /// it, and is marked in one of them.
     pub fn mark_shared(&mut self, ranges: Vec<Vec<(Pid, Range)>>) {
         self.shared = ranges;
     }
