@@ -192,7 +192,8 @@ impl<'a> Tracer<'a> {
                 }
             };
             self.seen.insert(tid);
-            match Kick::of(tid, signal) {
+            // This waits for an exec, too.
+            match way_out::beside(&self.traced, || Kick::of(tid, signal)) {
                 Ok(kick) => found.push((pid, tid, kick)),
                 Err(error) => self.fails(pid, tid, &error),
             }
