@@ -65,7 +65,8 @@ struct Times {
     /// Of the scan that counts: one tick comes in it.
     count: Duration,
     /// From its go until it gives up. The first scan of memory that is new to the kernel marks nothing, and on an
-    /// emulated machine a scan takes some milliseconds, 32 times of which go by before the next.
+    /// emulated machine a scan takes some milliseconds, 32 times of which go by before the next. The engine waits for
+    /// 400 ms.
     most: Duration,
 }
 

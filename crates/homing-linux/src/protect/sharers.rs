@@ -10,9 +10,9 @@ use super::Refusal;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-/// Processes and threads that a machine makes in a second, at most. New ones have the numbers from the last one known
-/// on, unless so much time has passed that the numbers may have gone round.
-const A_SECOND: u64 = 100_000;
+/// New processes have the numbers from the last one known on, unless so much time has passed that the numbers may have
+/// gone round.
+const ROUND: Duration = Duration::from_secs(1);
 
 /// At most this many are known at a time.
 const KNOWN: usize = 64;
@@ -21,17 +21,13 @@ const KNOWN: usize = 64;
 pub struct Sharers {
     /// The last number of a process, and when all up to that were looked at.
     looked: Option<(i32, Instant)>,
-    /// In less time numbers do not go round.
-    round: Duration,
     known: Vec<i32>,
     names: Vec<u8>,
 }
 
 impl Sharers {
     pub fn new() -> Sharers {
-        let most = std::fs::read_to_string("/proc/sys/kernel/pid_max").unwrap_or_default();
-        let round = Duration::from_millis(most.trim().parse().unwrap_or(0) * 1000 / A_SECOND);
-        Sharers { looked: None, round, known: Vec::with_capacity(KNOWN), names: vec![0; 16 << 10] }
+        Sharers { looked: None, known: Vec::with_capacity(KNOWN), names: vec![0; 16 << 10] }
     }
 
     /// Looks for them, while no thread of this process can make one: `tasks` are its threads.
@@ -41,11 +37,9 @@ impl Sharers {
     pub fn none(&mut self, tasks: &[i32]) -> Result<(), Refusal> {
         let now = Instant::now();
         let last = last_number().ok_or(Refusal::Proc)?;
-        let before = own_size()?;
-        let Sharers { known, names, looked, round } = self;
+        let Sharers { known, names, looked } = self;
         let mut look = |number: i32| {
-            let may = !tasks.contains(&number) && !known.contains(&number);
-            if may && size(format_args!("{number}")) == Some(before) && shares(number)? {
+            if !tasks.contains(&number) && !known.contains(&number) && shares(number)? {
                 if known.len() == known.capacity() {
                     return Err(Refusal::Shared);
                 }
@@ -54,14 +48,11 @@ impl Sharers {
             Ok(())
         };
         match *looked {
-            Some((first, at)) if first <= last && now.duration_since(at) < *round => {
-                (first + 1..=last).try_for_each(look)?;
+            Some((before, at)) if before <= last && now.duration_since(at) < ROUND => {
+                (before + 1..=last).try_for_each(look)?;
             }
             _ => entries(c"/proc", names, |_, name| number(name).map_or(Ok(()), &mut look))
                 .ok_or(Refusal::Proc)??,
-        }
-        if own_size()? != before {
-            return Err(Refusal::Shared);
         }
         *looked = Some((last, now));
         // One of the engine's threads may have begun while it was looked for. What cannot be told stays.
@@ -125,7 +116,6 @@ mod tests {
 
     #[test]
     fn numbers_and_sizes_are_read() {
-        assert!(Sharers::new().round > Duration::from_millis(100));
         assert!(last_number().is_some_and(|number| number > 0));
         assert!(own_size().is_ok_and(|pages| pages > 100));
         assert_eq!(size(format_args!("0")), None);
