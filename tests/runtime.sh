@@ -22,8 +22,8 @@ done
 
 # A set of the user's own file; nothing of the environment where the program has the rights of another.
 gcc -O1 -Wall -Werror -I"$root/include" -o secure "$root/tests/runtime/secure.c" libhoming.so.0 "-Wl,-rpath,$work" || exit 1
-chmod 755 . libhoming.so.0 && mkdir -p home/homing && printf '[set.mine]\nexpr = "all"\n' >home/homing/rsets.toml
-export XDG_CONFIG_HOME=$work/home
+chmod 755 . libhoming.so.0 && mkdir -p config/homing && printf '[set.mine]\nexpr = "all"\n' >config/homing/rsets.toml
+export XDG_CONFIG_HOME=$work/config
 said=$(timeout 60 ./secure)
 case $said in
 opened)
@@ -38,7 +38,7 @@ opened)
   fi ;;
 *) echo "SKIPPED the user's own sets: $said" ;;
 esac
-rm home/homing/rsets.toml && mkfifo home/homing/rsets.toml
+rm config/homing/rsets.toml && mkfifo config/homing/rsets.toml
 said=$(timeout 60 ./secure) || fail "a FIFO in the place of the user's own sets: it hangs"
 case $said in opened) fail 'a FIFO is no file' ;; *) echo "ok a FIFO: $said" ;; esac
 unset XDG_CONFIG_HOME
