@@ -63,7 +63,7 @@ ui: ## Rebuild the report page (crates/homing-cli/assets/report.html)
 
 ui-data: ## Remake the page's types and the reports that its tests read, after a change of the report
 	HOMING_UPDATE=1 cargo test --locked -p homing-core --lib report::typescript
-	HOMING_UPDATE=1 cargo test --locked -p homing-cli --test page_golden
+	HOMING_UPDATE=1 cargo test --locked -p homing-cli --test it page_golden
 
 bench: build workloads ## Recording, trace size, decoding, optimum: the tables of docs/benchmarks.md
 	benches/run.sh
