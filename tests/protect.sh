@@ -33,9 +33,14 @@ HOMING_FAIL=unprotect=ENOMEM/1 rehearsed timeout 120 ./notice 100 2>never.err
   { cat never.err; fail 'pages never came back, and the program went on, or nothing said why it ended'; }
 echo 'ok pages that do not come back'
 gcc -O1 -Wall -Werror -pthread -o apart "$root/tests/protect/apart.c" || exit 1
-for kind in helper ring registered area limit queued; do
+for kind in helper ring registered area limit queued pending; do
   rehearsed timeout 120 ./apart $kind 3 || fail "a program noticed windows: apart $kind"
 done
+cat counts/*.json | grep -q 'gives no timer to ask a thread with (error 11)' || fail 'no timer was refused'
+./apart calls 1 || fail 'apart calls as it is'
+before=$(count windows)
+rehearsed timeout 120 ./apart calls 10 || fail 'a call ended early'
+echo "ok calls that do not end early: $(($(count windows) - before)) windows"
 gcc -O1 -Wall -Werror -o handles "$root/tests/protect/handles.c" || exit 1
 for turn in $(seq 200); do
   [ "$(rehearsed ./handles $((turn * 5000)) 2>&1)" = 'ok handles' ] || fail "a program that takes SIGSYS after $((turn * 5000)) turns"

@@ -6,10 +6,14 @@
  *   apart registered SECONDS   the same without a descriptor
  *   apart area SECONDS         an area for restartable sequences in its own memory
  *   apart limit SECONDS        less data are permitted than there are
- *   apart queued SECONDS       signals come while it changes between stacks in its own memory */
+ *   apart queued SECONDS       signals come while it changes between stacks in its own memory
+ *   apart pending SECONDS      no timer is permitted, and a new thread cannot be asked
+ *   apart calls SECONDS        threads run, then sleep in calls, none of which may end early */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/io_uring.h>
+#include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
@@ -18,9 +22,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -241,6 +247,96 @@ static void queued(void)
    }
 }
 
+static void *touch(void *data)
+{
+   while (goes_on())
+      touch_all();
+   return data;
+}
+
+static void pending(void)
+{
+   struct rlimit none = {0, 0};
+   pthread_t thread;
+   if (setrlimit(RLIMIT_SIGPENDING, &none) != 0 || pthread_create(&thread, NULL, touch, NULL) != 0)
+      fail("no limit, or no thread");
+   pthread_join(thread, NULL);
+}
+
+/* A child that reads what comes, with pauses, or writes a little at a time. */
+static void other_end(int file, int writes)
+{
+   if (fork() != 0)
+      return;
+   prctl(PR_SET_PDEATHSIG, SIGKILL);
+   static char text[16384];
+   for (long turn = 1; (writes ? write(file, text, 4096) : read(file, text, sizeof text)) > 0; turn++)
+      if (turn % 4 == 0)
+	 usleep(100);
+   _exit(0);
+}
+
+enum { KINDS = 6, WHOLE = 1 << 20 };
+
+static int pipe_ends[2], out[2], in[2], events;
+static long begun_calls[KINDS], early[KINDS];
+
+/* True if the call did what it does undisturbed. */
+static int whole(long kind, char *text)
+{
+   struct timespec nap = {0, 2000000};
+   struct epoll_event event;
+   struct pollfd nothing = {.fd = -1};
+   switch (kind) {
+   case 0:
+      return write(pipe_ends[1], text, WHOLE) == WHOLE;
+   case 1:
+      return send(out[1], text, WHOLE, 0) == WHOLE;
+   case 2:
+      return recv(in[0], text, 65536, MSG_WAITALL) == 65536;
+   case 3:
+      return nanosleep(&nap, NULL) == 0;
+   case 4:
+      return epoll_wait(events, &event, 1, 2) == 0;
+   default:
+      return poll(&nothing, 1, 2) == 0;
+   }
+}
+
+static void *call(void *data)
+{
+   long kind = (long)(intptr_t)data;
+   static char text[KINDS][WHOLE];
+   while (goes_on()) {
+      /* Without a call for a while, so that it is asked. */
+      for (int turn = 0; turn < 20; turn++)
+	 for (int page = 0; page < PAGES; page++)
+	    array[page * PAGE + kind * 64]++;
+      begun_calls[kind]++, early[kind] += !whole(kind, text[kind]);
+   }
+   return NULL;
+}
+
+static void calls(void)
+{
+   pthread_t threads[KINDS];
+   if (pipe(pipe_ends) != 0 || socketpair(AF_UNIX, SOCK_STREAM, 0, out) != 0 ||
+       socketpair(AF_UNIX, SOCK_STREAM, 0, in) != 0 || (events = epoll_create1(0)) < 0)
+      fail("descriptors");
+   other_end(pipe_ends[0], 0), other_end(out[0], 0), other_end(in[1], 1);
+   for (int kind = 0; kind < KINDS; kind++)
+      pthread_create(&threads[kind], NULL, call, (void *)(intptr_t)kind);
+   for (int kind = 0; kind < KINDS; kind++)
+      pthread_join(threads[kind], NULL);
+   for (int kind = 0; kind < KINDS; kind++) {
+      if (early[kind] != 0)
+	 printf("kind %d: %ld of %ld calls ended early\n", kind, early[kind], begun_calls[kind]);
+      early[0] += kind == 0 ? 0 : early[kind];
+   }
+   if (early[0] != 0)
+      fail("calls ended early");
+}
+
 int main(int argc, char **argv)
 {
    const char *kind = argc == 3 ? argv[1] : "";
@@ -259,8 +355,12 @@ int main(int argc, char **argv)
       limit();
    else if (!strcmp(kind, "queued"))
       queued();
+   else if (!strcmp(kind, "pending"))
+      pending();
+   else if (!strcmp(kind, "calls"))
+      calls();
    else
-      return fputs("usage: apart helper|ring|registered|area|limit|queued SECONDS\n", stderr), 2;
+      return fputs("usage: apart helper|ring|registered|area|limit|queued|pending|calls SECONDS\n", stderr), 2;
    printf("ok apart %s\n", kind);
    return 0;
 }

@@ -37,10 +37,12 @@ pub enum Call {
     Unprotect,
     /// Asking the program's threads for a window.
     Dispatch,
+    /// `timer_create(2)` for one of these threads.
+    Timer,
 }
 
 /// Names, in the order of [`Call`].
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 13] = [
     "move_pages",
     "query_pages",
     "perf_open",
@@ -53,6 +55,7 @@ const NAMES: [&str; 12] = [
     "protect",
     "unprotect",
     "dispatch",
+    "timer",
 ];
 
 /// Errors that can be asked for.

@@ -17,7 +17,7 @@ pub struct Call {
 }
 
 /// What an engine calls on its own process beyond what any program with threads calls.
-pub const CALLS: [Call; 19] = [
+pub const CALLS: [Call; 22] = [
     call("prctl", libc::SYS_prctl, [libc::PR_SET_DUMPABLE as c_long, 0, 0]),
     call("sched_getaffinity", libc::SYS_sched_getaffinity, [0; 3]),
     call("sched_setaffinity", libc::SYS_sched_setaffinity, [0; 3]),
@@ -38,6 +38,9 @@ pub const CALLS: [Call; 19] = [
     call("close_range", libc::SYS_close_range, [1, 0, 0]),
     call("rt_tgsigqueueinfo", libc::SYS_rt_tgsigqueueinfo, [-1, -1, 0]),
     call("clock_gettime", libc::SYS_clock_gettime, [-1, 0, 0]),
+    call("timer_create", libc::SYS_timer_create, [-1, 0, 0]),
+    call("timer_settime", libc::SYS_timer_settime, [-1, 0, 0]),
+    call("timer_delete", libc::SYS_timer_delete, [-1, 0, 0]),
 ];
 
 /// What lays memory and threads out.

@@ -3,17 +3,20 @@
 
 use crate::regions;
 use homing_linux::environment::variable;
-use homing_linux::protect::OfEngine;
+use homing_linux::protect::{introduce, OfEngine};
 use homing_linux::signals::Blocked;
 use homing_live::inside;
 use homing_live::source::protect::{tally, Protect};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::Mutex;
+use std::sync::{mpsc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// The folder for what was counted: a file for each process, `PID.json`. Without this variable nothing happens.
 const FOLDER_ENV: &str = "HOMING_REHEARSE_PROTECT";
+
+/// Longest wait for the source to open.
+const OPENS: Duration = Duration::from_secs(2);
 
 static OVER: AtomicBool = AtomicBool::new(false);
 /// The process that began; its children have no such thread.
@@ -25,8 +28,15 @@ pub fn begin() {
     if variable(FOLDER_ENV).is_none() {
         return;
     }
-    let Ok(_blocked) = Blocked::all() else { return };
-    let Ok(thread) = std::thread::Builder::new().name("homing".into()).spawn(work) else { return };
+    let Ok(blocked) = Blocked::all() else { return };
+    let (opened, opens) = mpsc::channel();
+    let begin = std::thread::Builder::new().name("homing".into()).spawn(move || work(&opened));
+    drop(blocked);
+    let Ok(thread) = begin else { return };
+    // As at `homing_start`: this thread may sleep in a call before it is asked.
+    if opens.recv_timeout(OPENS).is_ok() {
+        introduce();
+    }
     PROCESS.store(std::process::id(), Ordering::Relaxed);
     if let Ok(mut place) = THREAD.lock() {
         *place = Some(thread);
@@ -47,10 +57,11 @@ pub fn end() {
 }
 
 /// Round after round, without a pause that could be left out.
-fn work() {
+fn work(opened: &mpsc::Sender<()>) {
     let _of_engine = OfEngine::new();
     inside::enter();
     let Ok(mut protect) = Protect::open() else { return };
+    let _ = opened.send(());
     while !OVER.load(Ordering::Relaxed) {
         protect.begin_round();
         loop {

@@ -11,8 +11,7 @@ pub fn reaches_nothing(number: i64, _first: u64, second: u64) -> bool {
     }
 }
 
-/// Calls that a signal which is handled never cuts short, or whose callers expect that: those of allocators, locks and
-/// clocks.
+/// Calls of allocators, locks and clocks, after which a thread is soon outside of calls again.
 pub fn is_calm(number: i64) -> bool {
     [
         libc::SYS_futex,
@@ -64,18 +63,6 @@ impl Sleeper {
         Some(Sleeper { number, arguments, stack: hex()? })
     }
 
-    /// True if a signal with SA_RESTART makes the call begin again, so that the thread does not notice.
-    pub fn restarts(&self) -> bool {
-        let [_, operation, _, timeout, ..] = self.arguments;
-        let wait = [libc::FUTEX_WAIT, libc::FUTEX_WAIT_BITSET];
-        let operation = operation as i32 & !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME);
-        match self.number {
-            libc::SYS_futex => timeout == 0 && wait.contains(&operation),
-            libc::SYS_wait4 | libc::SYS_waitid => true,
-            _ => false,
-        }
-    }
-
     /// The memory that the kernel reaches when the call goes on: addresses and lengths, those of length 0 aside. `None`
     /// for a call that is not known.
     pub fn reaches(&self) -> Option<[(u64, u64); 5]> {
@@ -118,14 +105,11 @@ mod tests {
         let read = |text: &str| Sleeper::parse(text.as_bytes());
         let sleeper = read("202 0x7f00 0x189 0x1 0x0 0x0 0xffffffff 0x7ffc00 0x7fd8\n").unwrap();
         assert_eq!((sleeper.number, sleeper.stack, sleeper.arguments[1]), (202, 0x7ffc00, 0x189));
-        assert!(sleeper.restarts());
         assert_eq!(sleeper.reaches().unwrap()[0], (0x7f00, 8));
-        let timed = read("202 0x7f00 0x189 0x1 0x10 0x0 0xffffffff 0x7ffc00 0x7fd8\n").unwrap();
-        assert!(!timed.restarts());
         let reads = read("0 0x3 0x5000 0x2000 0 0 0 0 0");
         assert_eq!(reads, None, "numbers without 0x");
         let reads = read("0 0x3 0x5000 0x2000 0x0 0x0 0x0 0x1 0x1").unwrap();
-        assert_eq!((reads.reaches().unwrap()[0], reads.restarts()), ((0x5000, 0x2000), false));
+        assert_eq!(reads.reaches().unwrap()[0], (0x5000, 0x2000));
         let ioctl = read("16 0x3 0x5000 0x2000 0x0 0x0 0x0 0x1 0x1").unwrap();
         assert_eq!(ioctl.reaches(), None);
         assert_eq!((read("running\n"), read("-1 0x7ffc00 0x7fd8\n"), read("")), (None, None, None));

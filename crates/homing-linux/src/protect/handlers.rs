@@ -4,7 +4,9 @@
 use super::action;
 use super::asynchronous::of_this_thread;
 use super::calls::{is_calm, reaches_nothing};
-use super::shared::{self, Caught, END, IDLE, INSIDE, OPEN, OWN_STACKS, ROUND, SHUT, STATE, WAITED, WAITS};
+use super::shared::{
+    self, Caught, Slot, END, IDLE, INSIDE, KEPT_OFF, OPEN, OWN_STACKS, ROUND, SHUT, STATE, WAITED, WAITS,
+};
 use super::stub;
 use crate::hint_faults::stand::stand;
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
@@ -19,7 +21,7 @@ const ARCHITECTURE: u32 = 0xc000_003e;
 const WRITE: i64 = 1 << 1;
 /// Bytes of the instruction that makes a call.
 const CALL: i64 = 2;
-/// A thread that reads or writes is left alone for so long: a signal may cut such a call short.
+/// Nanoseconds for which a thread that reads or writes is not asked: its next call would end each window at once.
 const UNREST: u64 = 1_000_000_000;
 /// How long a thread sleeps before it looks again whether the window is over.
 const NAP: i64 = 5_000_000;
@@ -149,16 +151,15 @@ pub(super) unsafe extern "C" fn on_call(signal: c_int, info: *mut siginfo_t, con
         registers[libc::REG_RAX as usize] = unsafe { stub::call(number, arguments) };
         return;
     }
-    wait_for_end();
-    if let Some((_, slot)) = shared::slot(this_thread()) {
-        if !is_calm(number) {
-            slot.calm.store(monotonic() + UNREST, Ordering::Relaxed);
-        }
-        slot.selector.store(0, Ordering::SeqCst);
+    match shared::slot(this_thread()) {
+        Some((_, slot)) => go_on(slot, is_calm(number)),
+        None => wait_for_end(),
     }
     if number == libc::SYS_rt_sigaction {
         // What another thread's calls meet then may be no handler of ours.
+        keep_off();
         shared::let_through();
+        KEPT_OFF.fetch_sub(1, Ordering::SeqCst);
     }
     if code != STOPPED {
         // Somebody else's, whose program has no handler for it.
@@ -171,7 +172,33 @@ pub(super) unsafe extern "C" fn on_call(signal: c_int, info: *mut siginfo_t, con
     registers[libc::REG_RIP as usize] -= CALL;
 }
 
-/// SIGURG: the manager asks where the thread is, or has it stand still for a scan.
+/// Waits for the end of the window, and lets the thread's calls through.
+fn go_on(slot: &Slot, calm: bool) {
+    loop {
+        wait_for_end();
+        if !calm {
+            slot.calm.store(monotonic() + UNREST, Ordering::Relaxed);
+        }
+        slot.selector.store(0, Ordering::SeqCst);
+        // The manager signals a thread at once whose calls are stopped. It reads the selector after it has set STATE.
+        // If it has read 1, the signal is pending before STATE is IDLE again: the thread takes it before its call.
+        if STATE.load(Ordering::SeqCst) == IDLE {
+            break;
+        }
+    }
+}
+
+/// Has no window begin until `KEPT_OFF` is lowered again, once there is none.
+pub(super) fn keep_off() {
+    // Whoever begins a window looks at this after it has said so, and whoever comes here looks for a window after this.
+    KEPT_OFF.fetch_add(1, Ordering::SeqCst);
+    if STATE.load(Ordering::SeqCst) != IDLE {
+        wait_for_end();
+    }
+}
+
+/// SIGURG: the manager asks where the thread is, or has it stand still for a scan. It comes from a timer or a call. The
+/// thread is outside of all calls here, whatever the siginfo says.
 pub(super) unsafe extern "C" fn on_urge(signal: c_int, _: *mut siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel gives it.
     let context = unsafe { &mut *context.cast::<ucontext_t>() };
@@ -208,8 +235,13 @@ fn report(context: &mut ucontext_t) {
     INSIDE.fetch_add(1, Ordering::SeqCst);
     // The program may have taken SIGSYS by a call that nobody sees, since the manager looked.
     let takes = done == 0 && blocked & action::OURS == 0 && action::is_ours(&action::of(libc::SIGSYS));
-    if takes && STATE.load(Ordering::SeqCst) == SHUT {
-        shared::stop_calls(slot);
+    let are_stopped = slot.selector.load(Ordering::SeqCst) == 1;
+    if !are_stopped {
+        slot.stopped.store(false, Ordering::SeqCst);
+    }
+    // Those that are stopped stay so: another signal may be on its way.
+    if takes && STATE.load(Ordering::SeqCst) == SHUT && (are_stopped || shared::stop_calls(slot)) {
+        slot.stopped.store(true, Ordering::SeqCst);
     }
     INSIDE.fetch_sub(1, Ordering::SeqCst);
     slot.seen.store(ROUND.load(Ordering::Acquire), Ordering::Release);

@@ -26,6 +26,7 @@ mod sharers;
 mod stub;
 mod threads;
 mod undo;
+mod urge;
 mod window;
 
 pub use parts::{Range, Segment};
@@ -54,10 +55,12 @@ pub enum Refusal {
     Engine,
     /// A thread made a call before the window was open.
     Call,
-    /// A thread has read or written something a short time ago, and may be at it.
+    /// A thread has read or written something a short time ago, and would end the window.
     Calls,
     /// The kernel does not stop a thread's calls, with its error.
     Dispatch(i32),
+    /// The kernel gives no timer to ask a thread with, with its error.
+    Timer(i32),
     /// A thread blocks SIGSEGV or SIGSYS.
     Blocked,
     /// The handler of this signal blocks them.
@@ -96,6 +99,12 @@ impl fmt::Display for Refusal {
             Refusal::Call => f.write_str("a thread made a system call"),
             Refusal::Calls => f.write_str("a thread reads or writes"),
             Refusal::Dispatch(errno) => write!(f, "the kernel does not stop system calls (error {errno})"),
+            Refusal::Timer(libc::EAGAIN) => f.write_str(
+                "the kernel gives no timer to ask a thread with (error 11): see `ulimit -i` (RLIMIT_SIGPENDING)",
+            ),
+            Refusal::Timer(errno) => {
+                write!(f, "the kernel gives no timer to ask a thread with (error {errno})")
+            }
             Refusal::Blocked => f.write_str("a thread blocks SIGSEGV or SIGSYS"),
             Refusal::Handler(signal) => write!(f, "the handler of signal {signal} blocks SIGSEGV or SIGSYS"),
             Refusal::Filter => f.write_str("a thread has a new filter of system calls"),
@@ -163,12 +172,7 @@ pub fn will_handle(signal: i32, set: &libc::sigset_t) -> Option<NoWindow> {
     // SAFETY: 64 signals are the first word of the set.
     let blocked = unsafe { *std::ptr::from_ref(set).cast::<u64>() };
     (blocked & action::OURS != 0 || signal == libc::SIGSYS).then(|| {
-        // Whoever begins a window looks at this after it has said so, and whoever comes here looks for a window
-        // after this.
-        shared::KEPT_OFF.fetch_add(1, Ordering::SeqCst);
-        if shared::STATE.load(Ordering::SeqCst) != shared::IDLE {
-            handlers::wait_for_end();
-        }
+        handlers::keep_off();
         shared::let_through();
         NoWindow(())
     })

@@ -170,6 +170,8 @@ pub struct Slot {
     pub began: AtomicU64,
     /// Whether the kernel lets its calls through (0) or stops them (1: `SYSCALL_DISPATCH_FILTER_BLOCK`).
     pub selector: AtomicU8,
+    /// The thread has been outside of all calls since its calls are stopped.
+    pub stopped: AtomicBool,
     /// Not before then, in nanoseconds of the monotonic clock, it is asked where it is, unless it is outside of all
     /// calls.
     pub calm: AtomicU64,
@@ -189,6 +191,17 @@ pub struct Slot {
     pub outside: AtomicU8,
 }
 
+impl Slot {
+    /// True if the thread that began then is outside of all calls, and stays so until the manager lets it go on: a
+    /// signal ends no call of its.
+    pub fn is_outside(&self, began: u64) -> bool {
+        // In this order: the manager clears the second before it stops a thread inside a call.
+        self.selector.load(Ordering::SeqCst) == 1
+            && self.stopped.load(Ordering::SeqCst)
+            && self.began.load(Ordering::SeqCst) == began
+    }
+}
+
 /// Most threads of a program.
 pub const SLOTS: usize = 1024;
 /// Bytes of the stack that a thread gets for signals if it has none. What the processor's registers take is below
@@ -200,6 +213,7 @@ static TABLE: [Slot; SLOTS] = [const {
         tid: AtomicI32::new(0),
         began: AtomicU64::new(0),
         selector: AtomicU8::new(0),
+        stopped: AtomicBool::new(false),
         calm: AtomicU64::new(0),
         seen: AtomicU32::new(0),
         stack: AtomicU64::new(0),
@@ -240,12 +254,14 @@ pub fn slot_for(tid: i32) -> Option<(usize, &'static Slot)> {
     })
 }
 
-/// Has a thread's calls stopped from now on, unless that is to be kept off.
-pub fn stop_calls(slot: &Slot) {
+/// Has a thread's calls stopped from now on, unless that is to be kept off. True if they are.
+pub fn stop_calls(slot: &Slot) -> bool {
     slot.selector.store(1, Ordering::SeqCst);
-    if KEPT_OFF.load(Ordering::SeqCst) != 0 {
+    let kept_off = KEPT_OFF.load(Ordering::SeqCst) != 0;
+    if kept_off {
         slot.selector.store(0, Ordering::SeqCst);
     }
+    !kept_off
 }
 
 /// Lets all calls through.
@@ -289,5 +305,20 @@ pub(super) mod tests {
         assert!(tids.into_iter().eq(0..LOG as i32));
         set(&[]);
         assert_eq!((unit_of(0x12fff), kept(|_| panic!("none"))), (None, 0));
+    }
+
+    #[test]
+    fn a_thread_is_outside_of_calls_if_it_was_so_when_they_were_stopped() {
+        let (_, slot) = slot_for(i32::MAX).unwrap();
+        slot.began.store(7, Ordering::Relaxed);
+        slot.selector.store(1, Ordering::Relaxed);
+        assert!(!slot.is_outside(7), "stopped while it slept in a call");
+        slot.stopped.store(true, Ordering::Relaxed);
+        assert!(slot.is_outside(7) && !slot.is_outside(8), "another thread of the same number");
+        slot.selector.store(0, Ordering::Relaxed);
+        assert!(!slot.is_outside(7));
+        slot.stopped.store(false, Ordering::Relaxed);
+        slot.began.store(0, Ordering::Relaxed);
+        slot.tid.store(0, Ordering::Relaxed);
     }
 }

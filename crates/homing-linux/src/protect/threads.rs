@@ -6,7 +6,8 @@ use super::action::{bit, OURS};
 use super::calls::Sleeper;
 use super::parts::Range;
 use super::shared::{self, Slot, END, ROUND};
-use super::{asynchronous, stub, Refusal};
+use super::urge::{self, Timers};
+use super::{asynchronous, Refusal};
 use crate::proc::task::Stat;
 use std::ffi::CStr;
 use std::io::Write;
@@ -81,6 +82,7 @@ struct Status {
 pub struct Threads {
     me: i32,
     tasks: Vec<i32>,
+    timers: Timers,
     text: Vec<u8>,
     /// Where the threads' stacks were in the last round, and one that slept then.
     pub stacks: Vec<u64>,
@@ -105,7 +107,8 @@ impl Threads {
         let me = unsafe { libc::gettid() };
         let (tasks, text) = (Vec::with_capacity(2 * shared::SLOTS), vec![0; 16 << 10]);
         let stacks = Vec::with_capacity(2 * shared::SLOTS);
-        let mut threads = Threads { me, tasks, text, stacks, sleeps: None, filters: [0; 2] };
+        let timers = Timers::new(2 * shared::SLOTS);
+        let mut threads = Threads { me, tasks, timers, text, stacks, sleeps: None, filters: [0; 2] };
         let status = threads.status(me);
         asynchronous::prepare(status.as_ref().is_none_or(|status| status.filters != [0; 2]));
         threads.filters = status.map_or([0; 2], |status| status.filters);
@@ -158,6 +161,7 @@ impl Threads {
     /// Forgets threads that have ended.
     pub fn forget_ended(&mut self) -> Result<(), Refusal> {
         self.list()?;
+        self.timers.retain(&self.tasks);
         for slot in shared::slots() {
             let tid = slot.tid.load(Ordering::Acquire);
             if tid != 0 && !self.tasks.contains(&tid) {
@@ -243,7 +247,7 @@ impl Threads {
         match letter {
             b'Z' | b'X' => return Ok(()),
             b'R' if engine => return Err(Refusal::Engine),
-            b'R' => return Err(self.ask(tid, urges)),
+            b'R' => return Err(self.ask(tid, began, urges)),
             _ => {}
         }
         let Some(sleeper) = Sleeper::parse(self.read(tid, "syscall")) else {
@@ -266,13 +270,16 @@ impl Threads {
         });
         match known {
             Some(slot) => self.may_sleep(tid, slot, &sleeper, holes),
-            None if sleeper.restarts() => Err(self.ask(tid, urges)),
-            None => Err(Refusal::Unknown(sleeper.number)),
+            // It answers once it has woken up by itself.
+            None => match self.ask(tid, began, urges) {
+                Refusal::Running => Err(Refusal::Unknown(sleeper.number)),
+                why => Err(why),
+            },
         }
     }
 
     /// Asks a thread where it is, unless it would not take that. What it is waited for, or why it is not asked.
-    fn ask(&mut self, tid: i32, urges: bool) -> Refusal {
+    fn ask(&mut self, tid: i32, began: u64, urges: bool) -> Refusal {
         if !urges {
             return Refusal::Running;
         }
@@ -286,11 +293,13 @@ impl Threads {
         let known = self.filters;
         match self.status(tid) {
             Some(status) if status.filters != known => Refusal::Filter,
-            Some(status) if status.blocked & bit(libc::SIGURG) == 0 => {
-                urge(tid);
+            Some(status) if status.blocked & bit(libc::SIGURG) != 0 => Refusal::Running,
+            Some(_) if shared::slot(tid).is_some_and(|(_, slot)| slot.is_outside(began)) => {
+                urge::at_once(tid);
                 Refusal::Running
             }
-            _ => Refusal::Running,
+            Some(_) => self.timers.arm(tid).err().unwrap_or(Refusal::Running),
+            None => Refusal::Running,
         }
     }
 
@@ -326,6 +335,8 @@ impl Threads {
         if Sleeper::parse(self.read(tid, "syscall")).as_ref() != Some(sleeper) || asked.elapsed() > MOMENT {
             return Err(Refusal::Running);
         }
+        // It is in a call, and may be after it has woken up.
+        slot.stopped.store(false, Ordering::SeqCst);
         shared::stop_calls(slot);
         if Sleeper::parse(self.read(tid, "syscall")).as_ref() != Some(sleeper) {
             slot.selector.store(0, Ordering::SeqCst);
@@ -465,19 +476,10 @@ pub fn introduce() {
     // SAFETY: asks for a number.
     let me = unsafe { libc::gettid() };
     // It comes before the call returns.
-    urge(me);
+    urge::at_once(me);
     let stat = std::fs::read_to_string(format!("/proc/self/task/{me}/stat"));
     let began = stat.ok().and_then(|text| Stat::parse(&text)).map(|stat| stat.start_ticks);
     if let (Some((_, slot)), Some(began)) = (shared::slot(me), began) {
         slot.began.store(began, Ordering::Relaxed);
     }
-}
-
-/// Asks a thread where it is.
-fn urge(tid: i32) {
-    // SAFETY: a thread that has ended meanwhile is an error, which changes nothing.
-    unsafe {
-        let process = stub::call(libc::SYS_getpid, [0; 5]) as u64;
-        stub::call(libc::SYS_tgkill, [process, tid as u64, libc::SIGURG as u64, 0, 0])
-    };
 }
