@@ -7,9 +7,8 @@ use homing_trace::info::Info;
 use homing_trace::merge::{merge_trace, Options};
 use homing_trace::perf_data::{self, Record};
 use homing_trace::recover::recover;
-use homing_trace::upgrade::upgrade;
 use homing_trace::wire::{Cut, Flavour};
-use homing_trace::{Header, Ingest, IngestOptions, Place, Trace, TraceWriter, Turn, VisitStats, Visitor};
+use homing_trace::{Header, Ingest, IngestOptions, Place, Trace, TraceWriter, Turn, Visitor};
 use std::convert::Infallible;
 
 /// Counts references.
@@ -34,7 +33,6 @@ pub fn trace(data: &[u8]) {
     if let Ok(stats) = &visited {
         assert_eq!(stats.references, count.0);
     }
-    upgraded(&trace, visited.ok());
     let mut merged = 0;
     let report = merge_trace(&trace, Options::default(), None, |_: Thread, references| {
         merged += references;
@@ -48,21 +46,6 @@ pub fn trace(data: &[u8]) {
     let mut count = Count::default();
     let stats = whole.visit_all(&mut count).expect("a recovered trace has an order");
     assert_eq!((count.0, stats.lost), (recovered.references, 0));
-}
-
-/// What an upgrade gives is the same trace. Where something is damaged more may be lost, but no reference comes to it.
-fn upgraded(trace: &Trace<'_>, visited: Option<VisitStats>) {
-    let (bytes, _) = upgrade(trace, Vec::new(), |_| {}).expect("memory takes everything");
-    let Ok(upgraded) = Trace::open(&bytes) else { return };
-    let mut count = Count::default();
-    let again = upgraded.visit_all(&mut count);
-    if let (Some(before), Ok(after)) = (visited, again) {
-        let whole = before.damage.is_empty() && trace.damage().is_empty() && trace.complete();
-        assert!(
-            !whole || (after.references, after.events, after.lost) == (before.references, before.events, 0)
-        );
-        assert!(after.references <= before.references);
-    }
 }
 
 /// The words of a recorder, after a byte that chooses the flavour; the trace of them is whole.

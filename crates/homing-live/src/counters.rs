@@ -38,27 +38,20 @@ pub struct Counts {
     /// Threads that moved and stayed.
     pub threads_moved: u64,
     /// Times that a thread was sent back to its node, which the engine had displaced.
-    #[serde(default)]
     pub sent_back: u64,
     /// Threads that wander from node to node.
-    #[serde(default)]
     pub wanderers: u64,
     /// Times that a thread was kept on one node.
-    #[serde(default)]
     pub kept: u64,
     /// Times that one was let go, since it waited for a CPU there while others were idle.
-    #[serde(default)]
     pub let_go: u64,
     /// Pages that were sent after a thread that moved.
     pub forwarded: u64,
     /// Pages that were spread over the nodes that use them.
-    #[serde(default)]
     pub spread: u64,
     /// Pages that were sent back to where they were, since moves made it worse.
-    #[serde(default)]
     pub undone: u64,
     /// Times that the pages of a process were left where they are for a while, since moves did not pay.
-    #[serde(default)]
     pub pauses: u64,
     /// Huge pages that were split, since several nodes use them.
     pub huge_pages_split: u64,
@@ -67,7 +60,6 @@ pub struct Counts {
     /// Accesses by class of mapping.
     pub by_class: BTreeMap<String, u64>,
     /// Accesses to pages that stay whoever uses them, by the reason.
-    #[serde(default)]
     pub staying: BTreeMap<String, u64>,
     /// What the source did not see.
     pub losses: Losses,

@@ -12,7 +12,7 @@
 //!
 //! // All references of a trace, on a machine of `homing machines`, as the command line would take them.
 //! let experiment = Experiment::new(Model::of("butterfly"));
-//! let traces = vec!["../homing-trace/tests/fixtures/v1.trace".into()];
+//! let traces = vec!["../homing-trace/tests/fixtures/threads.trace".into()];
 //! let policies = vec!["first-touch".into(), "homing".into()];
 //! let report = Comparison { policies, ..Comparison::new(traces, experiment) }.run()?.report;
 //!

@@ -9,10 +9,8 @@ use xxhash_rust::xxh3::{xxh3_64, Xxh3};
 /// The newest version of the format that this program reads. It is written where readers of version 2 would take coarse
 /// addresses for exact ones, or windows for all of a program.
 pub const VERSION: u32 = 3;
-/// The version that it writes else.
+/// The version that it writes otherwise, and the oldest that it reads.
 const EXACT: u32 = 2;
-/// The oldest version that it reads.
-pub const OLDEST: u32 = 1;
 /// Base-2 logarithm of the frame size.
 pub const FRAME_SHIFT: u32 = 12;
 /// The frame size in bytes: the granularity of dense addresses.
@@ -112,7 +110,7 @@ impl Header {
         }
         let short = || TraceError::Header(format!("the file ends after {} bytes", bytes.len()));
         let found = read_u32(bytes, 8).ok_or_else(short)?;
-        if !(OLDEST..=VERSION).contains(&found) {
+        if !(EXACT..=VERSION).contains(&found) {
             return Err(TraceError::Version { found, known: VERSION });
         }
         let length = read_u32(bytes, 12).ok_or_else(short)? as usize;
@@ -140,8 +138,6 @@ impl Header {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum BlockKind {
-    /// References as version 1 wrote them.
-    OldReferences = 1,
     Frames = 2,
     Names = 3,
     Order = 4,
@@ -152,16 +148,9 @@ pub(super) enum BlockKind {
 }
 
 impl BlockKind {
-    /// Of either version.
-    pub(super) fn is_references(self) -> bool {
-        matches!(self, BlockKind::References | BlockKind::OldReferences)
-    }
-
     fn from_code(code: u8) -> Option<BlockKind> {
         use BlockKind::*;
-        [OldReferences, References, Frames, Names, Order, Summary, Index, Symbols]
-            .into_iter()
-            .find(|k| *k as u8 == code)
+        [References, Frames, Names, Order, Summary, Index, Symbols].into_iter().find(|k| *k as u8 == code)
     }
 }
 

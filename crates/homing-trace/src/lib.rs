@@ -42,7 +42,6 @@ mod runs;
 mod selection;
 pub mod steps;
 mod summary;
-pub mod upgrade;
 mod varint;
 mod visit;
 mod wide;

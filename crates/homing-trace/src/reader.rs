@@ -120,7 +120,7 @@ impl<'a> Trace<'a> {
     fn take(&mut self, placed: Placed) {
         let header = placed.header;
         let reason = match header.kind {
-            BlockKind::References | BlockKind::OldReferences => {
+            BlockKind::References => {
                 self.threads.entry(Thread(header.a)).or_default().blocks.push(placed);
                 return;
             }

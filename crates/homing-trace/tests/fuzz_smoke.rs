@@ -57,8 +57,7 @@ fn blocks(writer: &mut TraceWriter<Vec<u8>>, ordered: bool) {
 #[test]
 fn trace() {
     let mut seeds = vec![sample(true), sample(false)];
-    // Those of version 1.
-    seeds.extend(["v1", "v1-blocks", "v1-parallel"].map(|name| {
+    seeds.extend(["threads", "blocks", "parallel"].map(|name| {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
         std::fs::read(folder.join(name).with_extension("trace")).unwrap()
     }));

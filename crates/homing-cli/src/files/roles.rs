@@ -63,7 +63,6 @@ const ROLES: &[(&str, &str, Role)] = &[
     ("trace merge", "output", TRACE),
     ("trace perturb", "output", TRACE),
     ("trace recover", "output", TRACE),
-    ("trace upgrade", "output", TRACE),
     ("trace refine", "line", NoFile),
     ("trace refine", "addresses", NoFile),
     ("refine", "line", NoFile),

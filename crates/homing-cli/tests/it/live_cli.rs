@@ -73,16 +73,6 @@ fn a_teed_run_makes_the_same_decisions_again() {
 }
 
 #[test]
-fn a_log_from_before_raw_logs_is_replayed_and_not_checked() {
-    let log = concat!(env!("CARGO_MANIFEST_DIR"), "/../homing-live/tests/journals/version1.log");
-    let refused = homing(&["replay", "--check", log]);
-    assert_eq!(refused.status.code(), Some(1), "{}", text(&refused.stdout));
-    assert!(text(&refused.stderr).contains("version 1"), "{}", text(&refused.stderr));
-    let replayed = homing(&["replay", "--quiet", log, "--", "true"]);
-    assert!(text(&replayed.stderr).contains("of 1 moves"), "{}", text(&replayed.stderr));
-}
-
-#[test]
 fn attach_watches_a_process_that_ends() {
     let mut child =
         Command::new("sh").args(["-c", "read line"]).stdin(Stdio::piped()).spawn().expect("sh runs");

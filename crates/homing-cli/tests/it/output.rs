@@ -84,7 +84,7 @@ fn only_traces_are_overwritten_by_traces_and_no_trace_by_its_export() {
     let other = path("other.trace");
     std::fs::copy(&trace, &other).unwrap();
     let before = std::fs::read(&trace).unwrap();
-    for command in ["export", "merge", "perturb", "recover", "upgrade"] {
+    for command in ["export", "merge", "perturb", "recover"] {
         refused(&["trace", command, &trace, "-o", &trace], "of <TRACE>, which is read: choose another name");
     }
     for (name, said) in [(&trace, "of <TRACE>, which is read"), (&other, "exists and is a trace: only")] {

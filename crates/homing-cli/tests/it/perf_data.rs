@@ -70,7 +70,7 @@ fn what_cannot_be_judged_says_why_and_what_to_do() {
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         assert!(stderr(&output).contains(words), "{args:?}: {}", stderr(&output));
     }
-    let trace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../homing-trace/tests/fixtures/v1.trace");
+    let trace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../homing-trace/tests/fixtures/threads.trace");
     assert_eq!(homing(&["why", "--process", "7"], &trace).status.code(), Some(2));
 }
 

@@ -188,34 +188,6 @@ fn merge_and_perturb_only_reorder() {
     assert_eq!(lab.trace(&["perturb", "a.trace", "-o", "x.trace"]).0, 2);
 }
 
-/// A trace of version 1 and what becomes of it say the same, down to the last digit of the bound.
-#[test]
-fn a_trace_of_version_1_is_upgraded() {
-    let lab = Lab::new();
-    for name in ["v1", "v1-blocks", "v1-mremap", "v1-parallel"] {
-        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../homing-trace/tests/fixtures");
-        std::fs::copy(fixtures.join(name).with_extension("trace"), lab.path("old.trace")).unwrap();
-        lab.ok(&["upgrade", "old.trace", "-o", "new.trace"]);
-        let version = |name: &str| read(&lab.path(name))[8];
-        assert_eq!((version("old.trace"), version("new.trace")), (1, 2));
-        assert_eq!(lab.ok(&["export", "new.trace"]), lab.ok(&["export", "old.trace"]), "{name}");
-        let bound = |trace: &str| {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_homing"));
-            command.args(["optimal", trace, "--machine", "ace", "--json"]).current_dir(lab.dir.path());
-            let (code, out, err) = texts(&command.output().unwrap());
-            assert_eq!(code, 0, "{err}");
-            let bound: serde_json::Value = serde_json::from_str(&out).unwrap();
-            let cost = bound["cost"].as_f64().unwrap_or_else(|| panic!("{bound}"));
-            (cost.to_bits(), bound["moves"].clone(), bound["pages"].clone(), bound["references"].clone())
-        };
-        assert_eq!(bound("new.trace"), bound("old.trace"), "{name}");
-        // Another order of an old trace is of this version; its references are as they were.
-        lab.ok(&["merge", "old.trace", "-o", "merged.trace"]);
-        lab.ok(&["upgrade", "merged.trace", "-o", "again.trace"]);
-        assert_eq!(lab.ok(&["export", "again.trace"]), lab.ok(&["export", "merged.trace"]), "{name}");
-    }
-}
-
 #[test]
 fn a_cut_trace_is_recovered() {
     let lab = Lab::new();

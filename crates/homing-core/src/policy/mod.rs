@@ -123,7 +123,6 @@ pub struct Context {
     /// Memories of the machine.
     pub nodes: u16,
     /// True if [`Policy::loads`] will be called.
-    #[serde(default)]
     pub loads: bool,
     /// What page moves cost beyond the price that the policy was made with, in its unit; none where nobody knows, and
     /// where references count instead of misses.

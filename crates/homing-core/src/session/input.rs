@@ -265,8 +265,7 @@ pub struct Scanned {
     pub stopped: Micros,
     /// The kernel scanned every process. If not, the scan says nothing.
     pub everywhere: bool,
-    /// CPU time that it took, that of helpers included. Logs before 0.1.0 have none.
-    #[serde(default)]
+    /// CPU time that it took, that of helpers included.
     pub cost: Micros,
 }
 

@@ -113,14 +113,12 @@ pub struct Settings {
     pub dry_run: bool,
     /// Only count who uses which pages: the policy gets no accesses, processes are looked at seldom, and of many pages
     /// a part is followed ([`thinning`]).
-    #[serde(default)]
     pub watch: bool,
     /// References that a burst stands for ([`crate::estimate`]).
     pub weight: f64,
     /// Never split huge pages that several nodes use.
     pub keep_huge_pages: bool,
     /// Spread what all nodes use alike where one node answers for all (`spread.rs`).
-    #[serde(default)]
     pub spread: bool,
     /// Accesses come from scans for hint faults.
     pub scans: bool,

@@ -1,6 +1,6 @@
 //! Tells a fresh session what a teed log says, and compares what it asks for.
 
-use super::{Journal, JournalError, Line, BEFORE_RAW_LOGS};
+use super::{Journal, JournalError, Line};
 use homing_core::policy::settings::Settings as Parameters;
 use homing_core::policy::table;
 use homing_core::policy::Policy;
@@ -56,11 +56,6 @@ pub fn check(journal: &Journal) -> Result<Checked, JournalError> {
 /// What the session goes by, and its policy.
 fn prepare(journal: &Journal) -> Result<(Settings, Box<dyn Policy>), String> {
     let header = &journal.header;
-    if header.homing_journal == BEFORE_RAW_LOGS {
-        let message = "was written before raw logs (version 1): it can be replayed, not checked; \
-                       write another one with --tee";
-        return Err(message.into());
-    }
     let settings = header.settings.clone().filter(|_| header.teed);
     let settings = settings.ok_or("holds decisions only: expected a log written with --tee")?;
     let entry = table::find(&header.policy).ok_or_else(|| format!("no policy `{}`", header.policy))?;
@@ -96,7 +91,6 @@ impl Comparison<'_> {
             Line::Result(settlement) => self.compare(&Output::Settled(settlement.clone())),
             Line::Split(split) => self.compare(&Output::WasSplit(split.clone())),
             Line::Output { output } => self.compare(output),
-            Line::Told => {}
         }
     }
 

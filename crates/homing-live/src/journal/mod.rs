@@ -85,18 +85,15 @@ pub struct Header {
     pub context: Context,
     /// True if everything that the session was told and asked for is in it.
     pub teed: bool,
-    /// What the session goes by; absent in logs of version 1.
-    #[serde(default)]
+    /// The session's settings; none where decisions alone are logged.
     pub settings: Option<Settings>,
     /// Moves of an earlier run that were to be made again.
     #[serde(default, skip_serializing_if = "Plan::is_empty")]
     pub plan: Plan,
 }
 
-/// The version that is written, and the one before, which is still read. That held what the policy was told, after the
-/// session had made samples of what it saw: it can be replayed, not checked.
+/// The version that is written and read.
 const VERSION: u32 = 2;
-const BEFORE_RAW_LOGS: u32 = 1;
 
 impl Header {
     /// A header of the present version.
@@ -150,9 +147,6 @@ pub enum Line {
         /// What.
         output: Output,
     },
-    /// What the policy was told, in a log of version 1.
-    #[serde(other)]
-    Told,
 }
 
 /// A [`Line`] that is written.
@@ -265,15 +259,12 @@ impl Journal {
         let header: Header = serde_json::from_str(&first?)
             .map_err(|e| fail(0, format!("{e}; expected the header that `homing run --journal` writes")))?;
         let version = header.homing_journal;
-        if version != VERSION && version != BEFORE_RAW_LOGS {
-            let message = format!("version {version}: this program reads {BEFORE_RAW_LOGS} and {VERSION}");
-            return Err(fail(0, message));
+        if version != VERSION {
+            return Err(fail(0, format!("version {version}: this program reads version {VERSION}")));
         }
         let mut journal = Journal { header, lines: Vec::new(), cut: false };
         while let Some((number, text)) = texts.next() {
             match serde_json::from_str(&text?) {
-                Ok(Line::Told) if version == BEFORE_RAW_LOGS => {}
-                Ok(Line::Told) => return Err(fail(number, "a kind of line that does not exist".into())),
                 Ok(line) => journal.lines.push(line),
                 Err(error) if error.is_eof() && texts.peek().is_none() => journal.cut = true,
                 Err(error) => return Err(fail(number, error.to_string())),

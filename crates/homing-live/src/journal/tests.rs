@@ -6,9 +6,6 @@ use homing_core::session::input::{Access, AccessKind, Answer, Landed, Looked, Th
 use homing_core::session::output::RecordedOutcome;
 use homing_core::session::{Session, Setup};
 
-/// As an engine older than raw logs has written it.
-const VERSION_1: &[u8] = include_bytes!("../../tests/journals/version1.log");
-
 fn header(teed: bool) -> Header {
     let costs = Costs::Uniform(Uniform { nodes: 2, remote: 2.0, page_move: 100.0, global: None });
     let settings = Settings {
@@ -151,18 +148,6 @@ fn a_journal_holds_decisions_only() {
     assert_eq!(kinds, ["action", "action", "result"]);
     assert!(check(&journal).unwrap_err().to_string().contains("--tee"));
     assert_eq!(journal.moves().len(), 1, "the other has not landed");
-}
-
-#[test]
-fn logs_of_version_1_can_be_replayed_and_not_checked() {
-    let journal = Journal::read(VERSION_1).unwrap();
-    assert_eq!((journal.lines.len(), journal.moves().len()), (5, 1));
-    let due = journal.moves().take(Micros(u64::MAX)).remove(0);
-    assert_eq!((due.t, due.to, due.place.offset), (Micros(100_300), Node(1), 12288));
-    let Line::Action(decided) = &journal.lines[0] else { panic!("{:?}", journal.lines[0]) };
-    assert_eq!((decided.action, &decided.outcome), (Kind::Move { to: Node(1) }, &RecordedOutcome::Pending));
-    let refused = check(&journal).unwrap_err().to_string();
-    assert!(refused.contains("version 1") && refused.contains("replayed, not checked"), "{refused}");
 }
 
 #[test]

@@ -50,7 +50,6 @@ pub struct Scans {
     pub threads_late: u64,
     /// Pages of other processes that the kernel moved, as far as that is the session's doing: its balancing was off
     /// before.
-    #[serde(default)]
     pub others_moved: u64,
 }
 

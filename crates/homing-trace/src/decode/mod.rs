@@ -1,4 +1,4 @@
-//! The decoders of references blocks, of this version (`tokens`, `slots`, `executions`) and of version 1.
+//! The decoder of references blocks (`tokens`, `slots`, `executions`).
 //!
 //! Part 1 of a block (dictionary, tokens, events) is enough for [`super::steps`]; addresses need part 2 as well.
 //! Executions are collected first and then decoded column by column: one access of a code block through all its
@@ -7,12 +7,12 @@
 mod executions;
 mod slots;
 mod tokens;
-mod v1;
 
 use super::event::Event;
-use super::format::{self, BlockHeader, BlockKind, FRAME_SHIFT, MAX_ACCESSES};
+use super::format::{self, BlockHeader, FRAME_SHIFT, MAX_ACCESSES};
 use super::kind::Kind;
-use super::varint::Cursor;
+
+pub(crate) use tokens::Tokens;
 
 /// References that a [`Chunk`] takes, but for the last execution. Those of a few threads, and the pages that they use,
 /// fit into a core's first-level cache together.
@@ -102,13 +102,6 @@ pub(crate) enum Token {
     Advance(u64),
 }
 
-/// Part 1 of a references block, read token by token.
-#[derive(Debug)]
-pub(crate) enum Tokens {
-    Old(v1::Tokens),
-    New(tokens::Tokens),
-}
-
 /// The two compressed parts of a references block and the raw length of each.
 fn parts(header: &BlockHeader, stored: &[u8]) -> Option<[(usize, usize, usize); 2]> {
     let first = format::read_u32(stored, 0)? as usize;
@@ -118,90 +111,11 @@ fn parts(header: &BlockHeader, stored: &[u8]) -> Option<[(usize, usize, usize); 
         .then_some([(8, 8 + first, raw as usize), (8 + first, stored.len(), second as usize)])
 }
 
-impl Tokens {
-    pub(crate) fn open(header: &BlockHeader, stored: &[u8]) -> Result<Tokens, String> {
-        if header.b > super::encode::MAX_REFERENCES + MAX_ACCESSES as u32 {
-            return Err(format!("{} references in one block", header.b));
-        }
-        let [(from, to, raw), _] = parts(header, stored).ok_or("lengths of its parts are wrong")?;
-        let bytes = format::decompress(&stored[from..to], raw)?;
-        let tokens = match header.kind {
-            BlockKind::OldReferences => v1::Tokens::parse(header.b, bytes).map(Tokens::Old),
-            _ => tokens::Tokens::parse(header.b, bytes).map(Tokens::New),
-        };
-        tokens.ok_or_else(|| "malformed dictionary".to_owned())
-    }
-
-    /// The next token; `None` at the end of the block.
-    #[inline]
-    pub(crate) fn next(&mut self) -> Result<Option<Token>, String> {
-        match self {
-            Tokens::Old(tokens) => tokens.next(),
-            Tokens::New(tokens) => tokens.next(),
-        }
-    }
-
-    /// What comes next, if that is a run; else nothing is taken.
-    #[inline(always)]
-    pub(crate) fn run(&mut self) -> Option<Run> {
-        match self {
-            Tokens::Old(tokens) => tokens.run(),
-            Tokens::New(tokens) => tokens.run(),
-        }
-    }
-
-    /// The line of the dictionary that a run of this block names.
-    #[inline]
-    pub(crate) fn entry(&self, run: &Run) -> &Entry {
-        match self {
-            Tokens::Old(tokens) => &tokens.entries[run.entry as usize],
-            Tokens::New(tokens) => &tokens.entries[run.entry as usize],
-        }
-    }
-
-    /// All lines of the dictionary.
-    pub(crate) fn entries(&self) -> &[Entry] {
-        match self {
-            Tokens::Old(tokens) => &tokens.entries,
-            Tokens::New(tokens) => &tokens.entries,
-        }
-    }
-
-    /// The kinds of the accesses of a line of the dictionary.
-    pub(crate) fn kinds(&self, line: &Entry) -> &[Kind] {
-        let kinds = match self {
-            Tokens::Old(tokens) => &tokens.kinds,
-            Tokens::New(tokens) => &tokens.kinds,
-        };
-        &kinds[line.kinds as usize..][..line.accesses as usize]
-    }
-
-    /// The events that are still to come, without what lies between them.
-    pub(crate) fn into_events(self) -> impl Iterator<Item = Event> {
-        let (bytes, mut at) = match self {
-            Tokens::Old(tokens) => tokens.into_events(),
-            Tokens::New(tokens) => tokens.into_events(),
-        };
-        std::iter::from_fn(move || {
-            let mut cursor = Cursor::at(&bytes, at);
-            let event = Event::decode(&mut cursor)?;
-            at = cursor.position();
-            Some(event)
-        })
-    }
-}
-
 /// Decodes one references block.
 #[derive(Debug)]
 pub(super) struct Decoder {
-    of: Version,
+    executions: executions::Decoder,
     frames: u64,
-}
-
-#[derive(Debug)]
-enum Version {
-    Old(Box<v1::Decoder>),
-    New(Box<executions::Decoder>),
 }
 
 impl Decoder {
@@ -210,23 +124,15 @@ impl Decoder {
         let tokens = Tokens::open(header, stored)?;
         let [_, (from, to, raw)] = parts(header, stored).ok_or("lengths of its parts are wrong")?;
         let bytes = format::decompress(&stored[from..to], raw)?;
-        let of = match tokens {
-            Tokens::Old(tokens) => Version::Old(Box::new(v1::Decoder::new(tokens, &bytes, header.b)?)),
-            Tokens::New(tokens) => {
-                Version::New(Box::new(executions::Decoder::new(tokens, &bytes, header.b)?))
-            }
-        };
-        Ok(Decoder { of, frames: u64::from(frames) })
+        let executions = executions::Decoder::new(tokens, &bytes, header.b)?;
+        Ok(Decoder { executions, frames: u64::from(frames) })
     }
 
     /// Appends references to the chunk until it is full, an event comes, or the block ends.
     pub(super) fn fill(&mut self, chunk: &mut Chunk) -> Result<Filled, String> {
         let start = chunk.len;
-        let (filled, decoded) = match &mut self.of {
-            Version::Old(decoder) => (decoder.collect(chunk), decoder.decode(chunk)),
-            Version::New(decoder) => (decoder.collect(chunk), decoder.decode(chunk)),
-        };
-        if let Err(reason) = decoded {
+        let filled = self.executions.collect(chunk);
+        if let Err(reason) = self.executions.decode(chunk) {
             chunk.len = start;
             return Err(reason);
         }

@@ -4,7 +4,7 @@ use super::super::encode::{
     ADVANCE, EVENT, EXPECT, MASKED, NAMED, NAMED_MASKED, NOTHING, OTHER, SECOND, SECOND_MASKED, SWAP,
 };
 use super::super::event::Event;
-use super::super::format::MAX_ACCESSES;
+use super::super::format::{self, BlockHeader, MAX_ACCESSES};
 use super::super::kind::Kind;
 use super::super::mask;
 use super::super::varint::{unzigzag, Cursor};
@@ -67,7 +67,17 @@ pub(crate) struct Tokens {
 }
 
 impl Tokens {
-    pub(crate) fn parse(references: u32, bytes: Vec<u8>) -> Option<Tokens> {
+    /// Part 1 of a block that has this header and these stored bytes.
+    pub(crate) fn open(header: &BlockHeader, stored: &[u8]) -> Result<Tokens, String> {
+        if header.b > super::super::encode::MAX_REFERENCES + MAX_ACCESSES as u32 {
+            return Err(format!("{} references in one block", header.b));
+        }
+        let [(from, to, raw), _] = super::parts(header, stored).ok_or("lengths of its parts are wrong")?;
+        let bytes = format::decompress(&stored[from..to], raw)?;
+        Tokens::parse(header.b, bytes).ok_or_else(|| "malformed dictionary".to_owned())
+    }
+
+    fn parse(references: u32, bytes: Vec<u8>) -> Option<Tokens> {
         let mut cursor = Cursor::new(&bytes);
         let count = cursor.varint32()?;
         let tokens = usize::try_from(cursor.varint()?).ok()?;
@@ -241,9 +251,26 @@ impl Tokens {
         self.account(Run { entry, count: 1, mask })
     }
 
-    /// Where its events begin in its bytes.
-    pub(crate) fn into_events(self) -> (Vec<u8>, usize) {
-        (self.bytes, self.event_at)
+    /// The line of the dictionary that a run of this block names.
+    #[inline]
+    pub(crate) fn entry(&self, run: &Run) -> &Entry {
+        &self.entries[run.entry as usize]
+    }
+
+    /// The kinds of the accesses of a line of the dictionary.
+    pub(crate) fn kinds(&self, line: &Entry) -> &[Kind] {
+        &self.kinds[line.kinds as usize..][..line.accesses as usize]
+    }
+
+    /// The events that are still to come, without what lies between them.
+    pub(crate) fn into_events(self) -> impl Iterator<Item = Event> {
+        let mut at = self.event_at;
+        std::iter::from_fn(move || {
+            let mut cursor = Cursor::at(&self.bytes, at);
+            let event = Event::decode(&mut cursor)?;
+            at = cursor.position();
+            Some(event)
+        })
     }
 }
 

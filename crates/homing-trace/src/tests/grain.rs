@@ -207,10 +207,9 @@ fn what_copies_a_trace_keeps_its_grain_and_its_version() {
     let [full, pages] = [Grain::Byte, Grain::Page].map(|grain| header(grain).version());
     assert_eq!((full, pages, u32::from(bytes[8])), (2, 3, 3));
     let trace = Trace::open(&bytes).unwrap();
-    let upgraded = upgrade::upgrade(&trace, Vec::new(), |_| ()).unwrap().0;
     let recovered = recover::recover(trace, Vec::new(), merge::Options::default(), |_| ()).unwrap().0;
     let reordered = OrderWriter::copy(Vec::new(), &Trace::open(&bytes).unwrap()).unwrap().finish().unwrap().0;
-    for copy in [upgraded, recovered, reordered] {
+    for copy in [recovered, reordered] {
         assert_eq!((Trace::open(&copy).unwrap().header().grain, copy[8]), (Grain::Page, 3));
     }
     // A header that is damaged, of which the file has no copy: the version is left.

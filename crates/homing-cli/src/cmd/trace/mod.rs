@@ -8,7 +8,6 @@ mod parquet;
 mod perturb;
 mod recover;
 pub mod refine;
-mod upgrade;
 
 pub use merge::merge_file;
 
@@ -39,7 +38,6 @@ commands! {
     /// Find the hottest lines with few counters, as a monitor card would: first regions, then lines
     Refine(refine::Args) => refine::run;
     /// Write a trace of an older version of the format in the present one
-    Upgrade(upgrade::Args) => upgrade::run;
 }
 
 /// Runs a subcommand of `homing trace`.
