@@ -1,11 +1,11 @@
-//! Targets of `homing-core`: machine files, resource sets, jobs, diagnoses.
+//! Machine files, resource sets, jobs, diagnoses.
 
 use homing_core::machine::Machine;
 use homing_core::report::diff::WhyDiff;
 use homing_core::report::why::WhyReport;
-use homing_core::rset::{Expr, Global, Sets};
-use homing_core::sched::partition::file as partition;
-use homing_core::sched::{jobs, layout, swf};
+use homing_rset::{Expr, Global, Sets};
+use homing_sched::partition::file as partition;
+use homing_sched::{jobs, layout, swf};
 use std::sync::LazyLock;
 
 /// A machine file.

@@ -23,15 +23,12 @@ pub mod policy;
 pub mod process;
 pub mod refine;
 pub mod report;
-pub mod rset;
-pub mod sched;
 pub mod session;
 pub mod sharing;
 pub mod simulate;
 pub mod system;
 pub mod time;
 pub mod timeline;
-pub mod trial;
 pub mod why;
 pub mod windows;
 

@@ -1,9 +1,9 @@
 //! Resource sets on this machine: what its global set is, and how the calling thread and what it executes are bound to
-//! a set. What decides is in `homing_core::rset`; `preload/rset.c` does inside the program what only can be done there.
+//! a set. What decides is in `homing_rset`; `preload/rset.c` does inside the program what only can be done there.
 
 use crate::host::Host;
 use homing_core::ids::{Cpu, Node};
-use homing_core::rset::{Global, GlobalNode, Memory, Policies, ResourceSet, Threads};
+use homing_rset::{Global, GlobalNode, Memory, Policies, ResourceSet, Threads};
 use homing_linux::environment::variable;
 use homing_linux::ld_preload;
 use homing_linux::policy::{self, BALANCED, BIND, INTERLEAVE};
@@ -120,7 +120,7 @@ pub fn environment(
 mod tests {
     use super::*;
     use crate::host::tests::snapshot;
-    use homing_core::rset::Expr;
+    use homing_rset::Expr;
 
     fn on(global: &Global, text: &str) -> ResourceSet {
         Expr::parse(text).unwrap().on(global, &mut |_| unreachable!()).unwrap()

@@ -16,7 +16,7 @@ use homing_core::ids::{Node, Time};
 use homing_core::monitor::{Monitor, Reports, Seen};
 use homing_core::policy::placement::Placement;
 use homing_core::policy::stay::Stay;
-use homing_core::sched::app::{App, Bytes, Init, Share};
+use homing_sched::app::{App, Bytes, Init, Share};
 use homing_core::system::{self, Setup};
 use homing_core::timeline::{Mark, Timeline};
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@ use crate::abi::{call, text};
 use crate::library;
 use crate::rset::{free, Rset};
 use crate::status::{Status, Verdict};
-use homing_core::rset::{Memory, Threads};
+use homing_rset::{Memory, Threads};
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
 /// `struct homing_rset_facts`.

@@ -2,7 +2,7 @@
 
 use crate::status::{Status, Verdict};
 use homing_core::ids::{Cpu, Node};
-use homing_core::rset::{Expr, Global, Memory, Pages, Policies, ResourceSet, Sets, Threads};
+use homing_rset::{Expr, Global, Memory, Pages, Policies, ResourceSet, Sets, Threads};
 use homing_linux::environment::open_regular;
 use homing_linux::placed::{page, From, Placed};
 use homing_linux::policy;

@@ -10,6 +10,7 @@ mod doctor_cli;
 mod escapes;
 mod external;
 mod first_hour;
+mod fuzz_machines;
 mod fuzz_smoke;
 mod live_cli;
 mod manual;

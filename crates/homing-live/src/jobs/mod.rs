@@ -1,4 +1,4 @@
-//! Real jobs for `homing_core::sched::driver`: their processes ([`process`]), the CPUs that they get ([`place`]), and
+//! Real jobs for `homing_sched::driver`: their processes ([`process`]), the CPUs that they get ([`place`]), and
 //! what a killed scheduler leaves to be undone ([`journal`]). Nothing here decides.
 
 pub mod journal;

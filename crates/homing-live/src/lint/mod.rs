@@ -73,7 +73,7 @@ fn chosen(path: &Path) -> Option<String> {
 
 /// Numbers as a list: `0-3,5`.
 fn list(numbers: impl IntoIterator<Item = u32>) -> String {
-    homing_core::rset::ranges(numbers.into_iter().map(|number| number as u16))
+    homing_rset::ranges(numbers.into_iter().map(|number| number as u16))
 }
 
 /// Bytes for people.

@@ -1,11 +1,11 @@
 //! Alternating runs of a program in several ways (`homing try`): which ways this machine can carry out ([`ways`]), one
-//! run ([`run`]), and the rounds here. What to run when, and what it says, is in `homing_core::trial`. It prints
+//! run ([`run`]), and the rounds here. What to run when, and what it says, is in `homing_stats`. It prints
 //! nothing: who looks on is told.
 
 pub mod run;
 pub mod ways;
 
-use homing_core::trial::{Design, Experiment, Findings, Outcome};
+use homing_stats::{Design, Experiment, Findings, Outcome};
 use run::{Ended, Ran, Runner, Transactions};
 use std::io;
 use std::time::{Duration, Instant};
@@ -132,7 +132,7 @@ fn over(deadline: Option<Instant>, watch: &dyn Watch) -> Option<End> {
 mod tests {
     use super::ways::SetUp;
     use super::*;
-    use homing_core::trial::{Verdict, CONFIDENCE, MARGIN};
+    use homing_stats::{Verdict, CONFIDENCE, MARGIN};
     use std::path::Path;
     use std::sync::atomic::{AtomicU32, Ordering};
 

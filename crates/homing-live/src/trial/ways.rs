@@ -6,7 +6,7 @@ use crate::inside;
 use crate::rset;
 use crate::source::{best, Places, SOURCES};
 use homing_core::ids::Node;
-use homing_core::rset::{ranges, Global};
+use homing_rset::{ranges, Global};
 use homing_linux::proc::{Proc, ProcError};
 use homing_linux::tunables::Tunables;
 use homing_linux::{libraries, program};

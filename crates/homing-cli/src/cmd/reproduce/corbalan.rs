@@ -9,11 +9,11 @@ use super::exhibit::Exhibit;
 use super::programs::{Size, Traces};
 use super::Chosen;
 use homing_core::machine::Machine;
-use homing_core::sched::manager::table::Settings;
-use homing_core::sched::outcome::OfApp;
-use homing_core::sched::partition::resources::WINDOW_S;
-use homing_core::sched::simulate::{INTERVAL_S, IRIX_BURST_S};
-use homing_core::sched::workload::Lengths;
+use homing_sched::manager::table::Settings;
+use homing_sched::outcome::OfApp;
+use homing_sched::partition::resources::WINDOW_S;
+use homing_sched::simulate::{INTERVAL_S, IRIX_BURST_S};
+use homing_sched::workload::Lengths;
 use homing_pipeline::sched::{self, Cell, Jobs, Request, NO_POLICY};
 use std::collections::BTreeMap;
 

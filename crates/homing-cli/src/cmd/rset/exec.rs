@@ -6,7 +6,7 @@ use anyhow::Context;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::ValueHint;
 use homing_core::ids::parse_bytes;
-use homing_core::rset::{Memory, Policies, ResourceSet, Threads, STRIDE_UNIT};
+use homing_rset::{Memory, Policies, ResourceSet, Threads, STRIDE_UNIT};
 use homing_linux::placed::page;
 use homing_linux::{libraries, program, visible};
 use homing_live::rset::{self, LIBRARY, SET_ENV};

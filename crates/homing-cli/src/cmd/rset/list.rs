@@ -4,7 +4,7 @@ use super::show;
 use super::source::{FromFile, OnMachine, Source};
 use crate::exit::{Code, Result};
 use crate::tables::table;
-use homing_core::rset::{ranges, Named, ResourceSet};
+use homing_rset::{ranges, Named, ResourceSet};
 use serde_json::json;
 
 /// Arguments of `homing rset list`.

@@ -3,7 +3,7 @@
 use super::source::{FromFile, OnMachine, Source};
 use crate::exit::{Code, Result};
 use crate::tables::{plain, things};
-use homing_core::rset::{ranges, GlobalNode, Named, Policies, ResourceSet};
+use homing_rset::{ranges, GlobalNode, Named, Policies, ResourceSet};
 use indicatif::HumanBytes;
 use serde_json::{json, Value};
 

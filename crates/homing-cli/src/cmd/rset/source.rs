@@ -4,7 +4,7 @@ use crate::exit::{self, Code};
 use crate::names;
 use anyhow::Context;
 use homing_core::ids::Node;
-use homing_core::rset::{Expr, Global, ResourceSet, Sets};
+use homing_rset::{Expr, Global, ResourceSet, Sets};
 use homing_linux::proc::Proc;
 use homing_live::host::Host;
 use homing_live::rset::own_file;

@@ -1,7 +1,7 @@
 //! `homing sched managers`: what CPU managers there are.
 
 use crate::exit::{Code, Result};
-use homing_core::sched::manager::table::MANAGERS;
+use homing_sched::manager::table::MANAGERS;
 
 /// Arguments of `homing sched managers`.
 #[derive(clap::Args)]

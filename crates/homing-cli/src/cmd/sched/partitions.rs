@@ -2,8 +2,8 @@
 
 use crate::exit::{self, Code};
 use comfy_table::Table;
-use homing_core::sched::partition::file::{self, Partition};
-use homing_core::sched::partition::{Division, OfPartition};
+use homing_sched::partition::file::{self, Partition};
+use homing_sched::partition::{Division, OfPartition};
 use homing_linux::visible;
 use std::path::Path;
 

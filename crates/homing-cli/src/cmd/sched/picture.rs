@@ -1,8 +1,8 @@
 //! Pictures of simulated scheduling: which job had which processors, and how local each job was, one pair for each run.
 
 use crate::html::{escape, head};
-use homing_core::sched::outcome::Outcome;
-use homing_core::sched::partition::{Division, Transfer};
+use homing_sched::outcome::Outcome;
+use homing_sched::partition::{Division, Transfer};
 use homing_pipeline::sched::Cell;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -245,8 +245,8 @@ fn axis(outcome: &Outcome, y: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use homing_core::sched::outcome::{Point, Segment};
-    use homing_core::sched::JobId;
+    use homing_sched::outcome::{Point, Segment};
+    use homing_sched::JobId;
 
     #[test]
     fn cpus_with_the_same_jobs_are_one_block_and_nothing_breaks_out() {

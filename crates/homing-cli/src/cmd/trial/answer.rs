@@ -3,8 +3,8 @@
 use super::reading::Measure;
 use super::Args;
 use crate::tables::{table, things};
-use homing_core::trial::interval::Interval;
-use homing_core::trial::{Finding, Verdict};
+use homing_stats::interval::Interval;
+use homing_stats::{Finding, Verdict};
 use homing_live::trial::run::{Ended, Ran};
 use homing_live::trial::ways::{Here, LeftOut, Way};
 use homing_live::trial::{End, Measured};

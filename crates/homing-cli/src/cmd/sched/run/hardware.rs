@@ -3,7 +3,7 @@
 use crate::exit::{self, Code};
 use homing_core::ids::{Cpu, Node};
 use homing_core::machine::Machine;
-use homing_core::sched::layout::{Hardware as Model, Layout};
+use homing_sched::layout::{Hardware as Model, Layout};
 use homing_live::host::Host;
 use std::collections::HashMap;
 use std::path::Path;

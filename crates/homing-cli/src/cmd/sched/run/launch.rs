@@ -3,7 +3,7 @@
 use crate::cmd::live::runtime::{give_libraries, GOMP};
 use crate::exit::{self, Code};
 use anyhow::Context;
-use homing_core::sched::jobs::Job;
+use homing_sched::jobs::Job;
 use homing_linux::hint_faults::preload;
 use homing_linux::{libraries, program};
 use homing_live::inside::LIBRARY;

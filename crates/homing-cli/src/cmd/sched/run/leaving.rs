@@ -2,7 +2,7 @@
 
 use super::hardware::Hardware;
 use homing_core::ids::Node;
-use homing_core::sched::manager::Vacate;
+use homing_sched::manager::Vacate;
 use homing_linux::proc::{Pid, Proc};
 use homing_live::evacuate::evacuate;
 use homing_live::host::Host;

@@ -3,11 +3,11 @@
 use super::hardware::MOVES_OF;
 use crate::cmd::live::show;
 use crate::cmd::sched::{partitions, picture};
-use homing_core::sched::jobs::Job;
-use homing_core::sched::measure::Analyzer;
-use homing_core::sched::outcome::{Outcome, Point, Segment};
-use homing_core::sched::partition::Division;
-use homing_core::sched::JobId;
+use homing_sched::jobs::Job;
+use homing_sched::measure::Analyzer;
+use homing_sched::outcome::{Outcome, Point, Segment};
+use homing_sched::partition::Division;
+use homing_sched::JobId;
 use homing_linux::allocation::Report;
 use homing_linux::visible;
 use homing_live::account::Summary;
